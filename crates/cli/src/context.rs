@@ -6,7 +6,10 @@ use crate::output;
 use farslot::fabric::tcp::Grant;
 use farslot::fabric::{FabricError, RemoteAddr, Rights};
 use farslot::index::IndexError;
-use farslot::{Address, OnRestart, OpenOptions, ReadPolicy, Secret, Store, StoreError, Table};
+use farslot::{
+    Address, Fingerprint, OnRestart, OpenOptions, ReadPolicy, Secret, Store, StoreError, Table,
+    TlsClient, Trust,
+};
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
@@ -16,8 +19,8 @@ use std::time::{Duration, Instant};
 /// The options that stand before or after every command.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Context {
-    /// Where the store is: shm://NAME or tcp://HOST:PORT, as given to `farslot serve`; over several
-    /// nodes tcp://HOST:PORT,HOST:PORT,...
+    /// Where the store is: shm://NAME, tcp://HOST:PORT or, under TLS, tcps://HOST:PORT, as given to
+    /// `farslot serve`; over several nodes tcp://HOST:PORT,HOST:PORT,...
     #[arg(
         short,
         long,
@@ -29,9 +32,9 @@ pub struct Context {
     /// Print exactly one JSON object on standard output
     #[arg(long, global = true)]
     pub json: bool,
-    /// What a tcp:// or verbs:// address is served with and opened with: the content of this file,
-    /// at least 16 bytes, a newline at its end left out [default: FARSLOT_SECRET of the
-    /// environment]
+    /// What a tcp://, tcps:// or verbs:// address is served with and opened with: the first line of
+    /// this file, at least 16 bytes; a second line is another that is served with as well [default:
+    /// FARSLOT_SECRET of the environment]
     #[arg(long, global = true, value_name = "FILE")]
     pub secret_file: Option<PathBuf>,
     /// The grant under which a tcp:// or verbs:// address is used, with a secret of its own:
@@ -44,6 +47,39 @@ pub struct Context {
         default_value = Grant::DEFAULT
     )]
     pub grant: String,
+    /// Trust nodes at tcps:// addresses that have a certificate of this authority for their host
+    #[arg(long, global = true, env = "FARSLOT_TLS_CA", value_name = "FILE")]
+    pub tls_ca: Option<PathBuf>,
+    /// Trust nodes at tcps:// addresses whose certificate has this SHA-256 fingerprint, several
+    /// with commas between them, whatever host and time it is for
+    #[arg(
+        long,
+        global = true,
+        env = "FARSLOT_TLS_PIN",
+        value_name = "HEX",
+        value_delimiter = ',',
+        conflicts_with = "tls_ca"
+    )]
+    pub tls_pin: Vec<Fingerprint>,
+    /// The certificate by which this side of a tcps:// address proves itself: a node always, a
+    /// client if the node admits it by that instead of a secret. In PEM, its authority's last
+    #[arg(
+        long,
+        global = true,
+        env = "FARSLOT_TLS_CERT",
+        value_name = "FILE",
+        requires = "tls_key"
+    )]
+    pub tls_cert: Option<PathBuf>,
+    /// The private key to --tls-cert, in PEM
+    #[arg(
+        long,
+        global = true,
+        env = "FARSLOT_TLS_KEY",
+        value_name = "FILE",
+        requires = "tls_cert"
+    )]
+    pub tls_key: Option<PathBuf>,
     /// By what operations on keys are done at a tcp:// address
     #[arg(
         long,
@@ -85,8 +121,12 @@ impl From<OnRestartArg> for OnRestart {
 /// The environment variable with the secret: command lines can be read by all.
 const SECRET: &str = "FARSLOT_SECRET";
 
-/// More than any secret has: a file that is longer is none.
+/// Files longer than this are rejected as secrets.
 const LONGEST_SECRET: u64 = 4096;
+/// And longer than this as certificates and keys.
+const LONGEST_PEM: u64 = 1 << 20;
+/// The new secret and the one before.
+const MOST_SECRETS: usize = 2;
 
 /// Slots that a lookup of a one-shot command reads at a time.
 const READ_SIZE: u32 = 8;
@@ -135,25 +175,54 @@ fn refused(error: &StoreError) -> Option<(RemoteAddr, Rights)> {
     }
 }
 
-/// The secret that is a file's content, a newline at its end left out.
+/// The secrets of a file, one a line: that of clients, and another that is valid as well.
 ///
 /// # Errors
 /// As [`Context::secret`].
-pub fn secret_in(path: &Path) -> Result<Secret> {
+pub fn secrets_in(path: &Path) -> Result<Vec<Secret>> {
+    let bytes = content_of(path, LONGEST_SECRET)?;
+    secrets_of(&bytes).map_err(|failure| Failure::Failed(format!("{}: {failure}", path.display())))
+}
+
+/// The content of a file that only its owner should read, of at most so many bytes.
+///
+/// # Errors
+/// A file that cannot be read, that is longer, or that everybody may write.
+pub fn content_of(path: &Path, most: u64) -> Result<Vec<u8>> {
     let failed = || Failure::io(path.display().to_string());
     let mut bytes = Vec::new();
     let file = std::fs::File::open(path).map_err(failed())?;
     check_mode(path, file.metadata().map_err(failed())?.mode())?;
-    file.take(LONGEST_SECRET + 1)
+    file.take(most + 1)
         .read_to_end(&mut bytes)
         .map_err(failed())?;
-    if bytes.len() as u64 > LONGEST_SECRET {
+    if bytes.len() as u64 > most {
         return Err(Failure::Failed(format!(
-            "{}: a secret has at most {LONGEST_SECRET} bytes",
+            "{}: such a file has at most {most} bytes",
             path.display()
         )));
     }
-    secret_of(&bytes)
+    Ok(bytes)
+}
+
+/// The content of a file of certificates.
+///
+/// # Errors
+/// A file that cannot be read, or that is longer than any such file.
+pub fn certificates_in(path: &Path) -> Result<Vec<u8>> {
+    let failed = || Failure::io(path.display().to_string());
+    let mut bytes = Vec::new();
+    let file = std::fs::File::open(path).map_err(failed())?;
+    file.take(LONGEST_PEM + 1)
+        .read_to_end(&mut bytes)
+        .map_err(failed())?;
+    if bytes.len() as u64 > LONGEST_PEM {
+        return Err(Failure::Failed(format!(
+            "{}: a file of certificates has at most {LONGEST_PEM} bytes",
+            path.display()
+        )));
+    }
+    Ok(bytes)
 }
 
 /// Checks who may use the file of a secret, as its mode says.
@@ -175,10 +244,19 @@ fn check_mode(path: &Path, mode: u32) -> Result<()> {
     Ok(())
 }
 
-fn secret_of(bytes: &[u8]) -> Result<Secret> {
-    let secret = bytes.strip_suffix(b"\n").unwrap_or(bytes);
-    let secret = secret.strip_suffix(b"\r").unwrap_or(secret);
-    Ok(Secret::new(secret).map_err(StoreError::from)?)
+fn secrets_of(bytes: &[u8]) -> Result<Vec<Secret>> {
+    let bytes = bytes.strip_suffix(b"\n").unwrap_or(bytes);
+    let lines = bytes.split(|byte| *byte == b'\n');
+    let lines = lines.map(|line| line.strip_suffix(b"\r").unwrap_or(line));
+    let secrets = lines.map(|line| Ok(Secret::new(line).map_err(StoreError::from)?));
+    let secrets = secrets.collect::<Result<Vec<_>>>()?;
+    if secrets.len() > MOST_SECRETS {
+        return Err(Failure::Failed(format!(
+            "there are {} lines: at most {MOST_SECRETS} secrets are valid at a time",
+            secrets.len()
+        )));
+    }
+    Ok(secrets)
 }
 
 const NO_ADDRESS: &str = "no store was named
@@ -197,7 +275,7 @@ impl Context {
                 Ok(address)
             }
             Some(other) => Err(Failure::Usage(format!(
-                "the memory of {other} would end with this command; use a shm://, tcp:// or verbs:// address\n  \
+                "the memory of {other} would end with this command; use a shm://, tcp://, tcps:// or verbs:// address\n  \
                  start one:  farslot serve shm://work &"
             ))),
             None => Err(Failure::Usage(NO_ADDRESS.into())),
@@ -212,29 +290,67 @@ impl Context {
         self.store_with(OpenOptions::default())
     }
 
-    /// The secret that the user gave, if any: it is never a part of the command line.
+    /// The secrets that the user gave, the one to use first: none is a part of the command line.
     ///
     /// # Errors
     /// A file that cannot be read, or a secret that could be guessed; an empty one too, so that
     /// nothing is served to all because a variable was not set.
-    pub fn secret(&self) -> Result<Option<Secret>> {
+    pub fn secrets(&self) -> Result<Vec<Secret>> {
         match (&self.secret_file, std::env::var_os(SECRET)) {
-            (Some(path), _) => secret_in(path).map(Some),
-            (None, Some(secret)) => secret_of(secret.as_bytes()).map(Some),
-            (None, None) => Ok(None),
+            (Some(path), _) => secrets_in(path),
+            (None, Some(secret)) => secrets_of(secret.as_bytes()),
+            (None, None) => Ok(Vec::new()),
         }
     }
 
-    /// How a store is opened, with the secret where the address needs one.
+    /// The certificate and the key by which this side proves itself under TLS.
     ///
     /// # Errors
-    /// As [`Context::secret`].
+    /// A file that cannot be read.
+    pub fn own_certificate(&self) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
+        let (Some(certificate), Some(key)) = (&self.tls_cert, &self.tls_key) else {
+            return Ok(None);
+        };
+        Ok(Some((
+            certificates_in(certificate)?,
+            content_of(key, LONGEST_PEM)?,
+        )))
+    }
+
+    /// Which nodes are trusted under TLS, and the certificate of this client.
+    fn tls_client(&self, address: &Address) -> Result<TlsClient> {
+        let trust = match &self.tls_ca {
+            Some(path) => Trust::Authorities(certificates_in(path)?),
+            None if !self.tls_pin.is_empty() => Trust::Pinned(self.tls_pin.clone()),
+            None => {
+                return Err(Failure::Usage(format!(
+                    "nothing says which nodes are trusted at {address}\n  \
+                     name their authority: --tls-ca FILE, or their certificate: --tls-pin FINGERPRINT, \
+                     which `farslot serve` prints"
+                )));
+            }
+        };
+        let own = self.own_certificate()?;
+        let own = own.as_ref().map(|(chain, key)| (&**chain, &**key));
+        Ok(TlsClient::new(&trust, own).map_err(StoreError::from)?)
+    }
+
+    /// How a store is opened, with the secret and the certificates where the address needs them.
+    ///
+    /// # Errors
+    /// As [`Context::secrets`]; certificates that cannot be used.
     pub fn open_options(&self, address: &Address) -> Result<OpenOptions> {
+        let secret = match address {
+            Address::Tcp { .. } | Address::Verbs { .. } => self.secrets()?.into_iter().next(),
+            _ => None,
+        };
+        let tls = match address {
+            Address::Tcp { tls: true, .. } => Some(self.tls_client(address)?),
+            _ => None,
+        };
         Ok(OpenOptions {
-            secret: match address {
-                Address::Tcp { .. } | Address::Verbs { .. } => self.secret()?,
-                _ => None,
-            },
+            secret,
+            tls,
             grant: self.grant.clone(),
             access: self.access.into(),
             on_restart: self.on_restart.into(),
@@ -271,6 +387,7 @@ impl Context {
         let admission = self.open_options(address)?;
         let options = OpenOptions {
             secret: admission.secret,
+            tls: admission.tls,
             grant: admission.grant,
             access: admission.access,
             on_restart: admission.on_restart,

@@ -1,7 +1,7 @@
 //! Why a command failed, what to try next, and the exit code that says so.
 
 use farslot::fabric::FabricError;
-use farslot::fabric::tcp::Refusal;
+use farslot::fabric::tcp::{Refusal, TlsFailure};
 use farslot::index::IndexError;
 use farslot::{Address, ErrorKind, StoreError};
 use farslot_bench::BenchError;
@@ -228,10 +228,9 @@ fn fabric_hint(error: &FabricError, at: &str) -> Option<String> {
             format!("use what is served there (farslot -a shm://{name} stat), or another name")
         }
         FabricError::ConnectionRefused { address } => {
-            let scheme = if at.starts_with("verbs://") {
-                "verbs"
-            } else {
-                "tcp"
+            let scheme = match at.split_once("://") {
+                Some((scheme @ ("verbs" | "tcps"), _)) => scheme,
+                _ => "tcp",
             };
             format!("start it: farslot serve {scheme}://{address} --memory 1GiB &")
         }
@@ -245,9 +244,34 @@ fn fabric_hint(error: &FabricError, at: &str) -> Option<String> {
         }
         FabricError::Insecure { .. } => {
             "make a secret: head -c 32 /dev/urandom | base64 > secret; chmod 600 secret\n  \
-             then serve and use it with --secret-file secret, or tell `farslot serve` --insecure"
+             then serve and use it with --secret-file secret, or tell `farslot serve` --trust 10.0.0.0/8 \
+             (your network) or --insecure"
                 .into()
         }
+        FabricError::Tls { address, failure } => match failure {
+            TlsFailure::TlsNeeded => format!("use -a tcps://{address}"),
+            TlsFailure::UnknownAuthority | TlsFailure::OtherFingerprint => {
+                "see whether it is the right node; if so, name its authority with --tls-ca FILE, or the \
+                 fingerprint that `farslot serve` printed with --tls-pin"
+                    .into()
+            }
+            TlsFailure::OtherName => {
+                "use a host that the certificate is for, or trust the certificate itself: --tls-pin".into()
+            }
+            TlsFailure::Expired => {
+                "have the node use a new one: kill -HUP has --tls-cert read again".into()
+            }
+            TlsFailure::Refused { .. } => {
+                "use a certificate of the authority that the node was given by --tls-client-ca".into()
+            }
+            _ => return None,
+        },
+        FabricError::NotAdmitted {
+            reason: Refusal::CertificateNeeded,
+            ..
+        } => "show a certificate that opens it, --tls-cert FILE --tls-key FILE, and name the grant, --grant NAME"
+            .into(),
+        FabricError::NoTls => "build it with the cargo feature `tls`, which is on by default".into(),
         FabricError::NotAdmitted {
             reason: Refusal::SecretNeeded | Refusal::WrongSecret,
             ..
@@ -270,7 +294,7 @@ fn fabric_hint(error: &FabricError, at: &str) -> Option<String> {
         FabricError::SecretTooShort { .. } => {
             "make one: head -c 32 /dev/urandom | base64 > secret; chmod 600 secret".into()
         }
-        FabricError::NodeStopped { .. } if at.starts_with("tcp://") => format!(
+        FabricError::NodeStopped { .. } if at.starts_with("tcp") => format!(
             "the process that served {at} has ended, and its memory with it, or the network is down"
         ),
         FabricError::NodeStopped { .. } | FabricError::NodeRestarted { .. } => {

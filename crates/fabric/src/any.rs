@@ -1,7 +1,7 @@
 //! An endpoint of any fabric, so that code above is compiled once for all of them.
 //!
 //! It costs one branch a verb, which is negligible beside a system call or a NIC. Over shared
-//! memory, where a verb is a few loads, use [`ShmEndpoint`] directly if that branch matters.
+//! memory, where a verb is a few loads, batches ask for the memory [in place](Endpoint::in_place).
 
 use crate::shm::ShmEndpoint;
 use crate::sim::SimEndpoint;

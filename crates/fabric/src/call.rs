@@ -51,6 +51,17 @@ pub struct Call<'c> {
 /// Says of bytes of a region whether a caller has these rights to all of them; else why not.
 pub type Allowed<'c> = &'c dyn Fn(Range<u64>, Rights) -> Result<()>;
 
+impl Call<'_> {
+    /// The same call for somebody else to answer; afterwards this one's reply is there again.
+    pub fn reborrow(&mut self) -> Call<'_> {
+        Call {
+            memory: &mut *self.memory,
+            reply: &mut *self.reply,
+            ..*self
+        }
+    }
+}
+
 impl fmt::Debug for Call<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Call")

@@ -69,6 +69,12 @@ impl Booking {
         self.depth += 1;
     }
 
+    /// Books a compare-and-swap in place, as if it had left with a doorbell of its own.
+    #[inline(always)]
+    pub fn swap(&mut self) {
+        self.read(1, 8);
+    }
+
     /// Books a call that answers several operations to one of them: its part of the bytes, and the
     /// call itself where no other has it.
     #[inline]
@@ -86,12 +92,13 @@ impl Booking {
     }
 }
 
-/// READs that were done in place, and operations that have ended, not yet added to an endpoint's
-/// [`Counters`].
+/// READs and compare-and-swaps that were done in place, and operations that have ended, not yet
+/// added to an endpoint's [`Counters`].
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Tally {
     reads: u64,
     gathers: u64,
+    swaps: u64,
     bytes: u64,
     ended: OperationCounters,
 }
@@ -107,6 +114,12 @@ impl Tally {
             self.reads += u64::from(verbs);
         }
         self.bytes += bytes;
+    }
+
+    /// Counts a compare-and-swap: an operation's, whose [`Booking::swap`] it is.
+    #[inline(always)]
+    pub fn swap(&mut self) {
+        self.swaps += 1;
     }
 
     /// Counts an operation.
@@ -297,24 +310,35 @@ impl Counters {
     pub fn read_in_place(&self, verbs: u32, gathers: bool, bytes: u64) {
         let mut tally = Tally::default();
         tally.read(verbs, gathers, bytes);
-        self.add_reads(&tally);
+        self.add_verbs(&tally);
         let mut current = self.current.get();
         current.read(if gathers { 1 } else { verbs }, bytes);
         self.current.set(current);
     }
 
-    #[inline]
-    fn add_reads(&self, tally: &Tally) {
-        add(&self.verbs[VerbKind::Read as usize], tally.reads);
-        add(&self.verbs[VerbKind::ReadMany as usize], tally.gathers);
-        add(&self.bytes_read, tally.bytes);
+    /// Books a compare-and-swap in place to the operation that runs.
+    pub fn swap_in_place(&self) {
+        let mut tally = Tally::default();
+        tally.swap();
+        self.add_verbs(&tally);
+        let mut current = self.current.get();
+        current.swap();
+        self.current.set(current);
     }
 
-    /// Adds READs that were done in place, and operations of a class. No doorbell was rung for
-    /// them.
+    #[inline]
+    fn add_verbs(&self, tally: &Tally) {
+        add(&self.verbs[VerbKind::Read as usize], tally.reads);
+        add(&self.verbs[VerbKind::ReadMany as usize], tally.gathers);
+        add(&self.verbs[VerbKind::CompareSwap as usize], tally.swaps);
+        add(&self.bytes_read, tally.bytes + 8 * tally.swaps);
+    }
+
+    /// Adds READs and compare-and-swaps that were done in place, and operations of a class. No
+    /// doorbell was rung for them.
     #[inline]
     pub fn add(&self, class: OperationClass, tally: &Tally) {
-        self.add_reads(tally);
+        self.add_verbs(tally);
         let mut operations = self.operations.borrow_mut();
         let totals = &mut operations[usize::from(class.0) % OPERATION_CLASSES];
         *totals = totals.combined(&tally.ended, u64::wrapping_add, u32::max);

@@ -208,19 +208,30 @@ impl<E: Endpoint> Executor<E> {
     /// Runs `future` to completion, and spawned tasks alongside it. May be called from within a
     /// future that it runs, such as a batch's callback.
     pub fn block_on<F: Future>(&self, future: F) -> F::Output {
+        let mut output = None;
+        {
+            let storing = pin!(async {
+                output = Some(future.await);
+            });
+            self.run_to_end(storing);
+        }
+        output.expect("a future that has ended has an output")
+    }
+
+    /// Compiled once, whatever the future.
+    fn run_to_end(&self, mut future: Pin<&mut dyn Future<Output = ()>>) {
         let _blocking = self.endpoint.core().block();
-        let mut future = pin!(future);
         let waker = Waker::from(Arc::clone(&self.root));
         let mut cx = Context::from_waker(&waker);
         let mut idle_turns = 0;
         self.root.0.store(true, Ordering::Release);
         loop {
             let root_ready = self.root.0.swap(false, Ordering::AcqRel);
-            if root_ready && let Poll::Ready(output) = future.as_mut().poll(&mut cx) {
+            if root_ready && future.as_mut().poll(&mut cx).is_ready() {
                 self.endpoint.ring_doorbell();
                 // An outer call may have been woken meanwhile: it looks once more.
                 self.root.0.store(true, Ordering::Release);
-                return output;
+                return;
             }
             if self.turn() || root_ready || self.root.0.load(Ordering::Acquire) {
                 idle_turns = 0;

@@ -1,13 +1,13 @@
 //! A region's memory as this thread's own loads see it.
 //!
-//! Where a node's memory is mapped into the process, a READ can be a load: nothing is posted,
-//! completed or buffered. What a READ promises still holds, and no more: a word is loaded whole,
-//! several words may be torn. [`Endpoint::in_place`](crate::Endpoint::in_place) checks node, region
+//! Where a node's memory is mapped into the process, a READ can be a load, and a compare-and-swap
+//! the processor's own: nothing is posted, completed or buffered. What the verbs promise still
+//! holds, and no more: a word is loaded whole, several words may be torn. [`Endpoint::in_place`](crate::Endpoint::in_place) checks node, region
 //! and rights once for as many loads as follow; each piece is checked against the region's bounds
 //! ([`InPlace::offset_of`]).
 
 use crate::words::SharedWords;
-use crate::{Piece, RemoteAddr};
+use crate::{Piece, RemoteAddr, Rights};
 
 /// One region of a node whose memory is mapped, with the rights that were asked for.
 ///
@@ -21,13 +21,21 @@ pub struct InPlace<'m> {
     start: RemoteAddr,
     /// Bytes from there on.
     len: u64,
+    /// What was asked for.
+    rights: Rights,
 }
 
 impl<'m> InPlace<'m> {
-    /// A view of `len` bytes from `start` on, in a region that has these words.
+    /// A view of `len` bytes from `start` on, in a region that has these words and grants these
+    /// rights.
     #[inline]
-    pub(crate) fn new(words: SharedWords<'m>, start: RemoteAddr, len: u64) -> Self {
-        Self { words, start, len }
+    pub(crate) fn new(words: SharedWords<'m>, start: RemoteAddr, len: u64, rights: Rights) -> Self {
+        Self {
+            words,
+            start,
+            len,
+            rights,
+        }
     }
 
     /// The byte of the region at which a piece starts; nothing if any of it lies elsewhere.
@@ -70,6 +78,21 @@ impl<'m> InPlace<'m> {
     #[inline(always)]
     pub fn acquire(&self) {
         SharedWords::acquire();
+    }
+
+    /// The verb of the same name, on a word of a piece that was checked: its byte `offset` is a
+    /// multiple of 8.
+    ///
+    /// # Panics
+    /// Behind the region's end, and if the view was asked for without [`Rights::ATOMIC`].
+    #[inline(always)]
+    pub fn compare_swap(&self, offset: u64, expected: u64, new: u64) -> u64 {
+        assert!(
+            self.rights.allow(Rights::ATOMIC),
+            "a view for {} swaps nothing",
+            self.rights
+        );
+        self.words.compare_swap(offset, expected, new)
     }
 }
 
@@ -115,6 +138,25 @@ mod tests {
         for piece in elsewhere {
             assert_eq!(view.offset_of(piece), None, "{piece:?}");
         }
+    }
+
+    #[test]
+    fn words_are_swapped_as_by_verbs() {
+        let endpoint = endpoint();
+        let needed = Rights::READ.and(Rights::ATOMIC);
+        assert!(endpoint.in_place(at(0, 1, 0), needed).is_none());
+        let view = endpoint.in_place(at(0, 0, 0), needed).unwrap();
+        assert_eq!(view.compare_swap(8, 0, 7), 0);
+        assert_eq!(view.compare_swap(8, 0, 8), 7);
+        assert_eq!([0, 1, 2].map(view.words(0)), [0, 7, 0]);
+    }
+
+    #[test]
+    #[should_panic(expected = "a view for read swaps nothing")]
+    fn what_was_asked_for_to_be_read_is_not_swapped() {
+        let endpoint = endpoint();
+        let view = endpoint.in_place(at(0, 0, 0), Rights::READ).unwrap();
+        view.compare_swap(0, 0, 1);
     }
 
     #[test]

@@ -4,6 +4,7 @@ use crate::{BATCH_WIDTH, Cursor, Occupancy, Operation, Outcome, Result, Survey, 
 use farslot_fabric::{Nanos, both, window};
 use std::cell::RefCell;
 use std::ops::AddAssign;
+use std::pin::Pin;
 
 /// A key and its value.
 pub type Record<'r> = (&'r [u8], &'r [u8]);
@@ -69,6 +70,12 @@ pub struct ClientState {
     pub cache: CacheCounts,
 }
 
+/// What a get answers.
+pub type Got = Result<Option<Value>>;
+
+/// The rest of a get that has to wait for something.
+pub type Rest<'s> = Pin<Box<dyn Future<Output = Got> + 's>>;
+
 /// A remote hash table as one thread's coroutines see it.
 ///
 /// Operations on one key are linearizable for the writers that the scheme admits. An operation that
@@ -87,6 +94,13 @@ pub trait Index {
     /// The key's value; of a multi-key table, that of the first record found. As
     /// [`Operation::Get`], in a future that has no room for a write.
     async fn get(&self, key: &[u8]) -> Result<Option<Value>>;
+
+    /// Answers a get without a future, where nothing has to be waited for: mostly so where the memory
+    /// is mapped. Else the rest of the get, if it has begun, or nothing.
+    #[inline]
+    fn get_at_once<'s>(&'s self, _key: &'s [u8]) -> Option<std::result::Result<Got, Rest<'s>>> {
+        None
+    }
 
     /// Runs an operation. It answers with the outcome that its [`Operation`] has.
     async fn run(&self, operation: Operation<'_>) -> Result<Outcome>;
@@ -107,31 +121,44 @@ pub trait Index {
         operations: &[Operation<'_>],
         done: impl FnMut(usize, Result<Outcome>),
     ) {
-        let is_get = |number: &usize| matches!(operations[*number], Operation::Get(_));
-        let (gets, others): (Vec<_>, Vec<_>) = (0..operations.len()).partition(is_get);
+        let is_get = |operation: &Operation<'_>| matches!(operation, Operation::Get(_));
+        if !operations.iter().any(is_get) {
+            return self.write_many(operations, done).await;
+        }
+        let numbers = 0..operations.len();
+        let (gets, others): (Vec<_>, Vec<_>) =
+            numbers.partition(|number| is_get(&operations[*number]));
         // Nobody else borrows it while it is called: a callback that uses the table begins a batch
         // of its own.
         let done = RefCell::new(done);
-        let run = others.iter().map(|number| self.run(operations[*number]));
+        let writes: Vec<_> = others.iter().map(|number| operations[*number]).collect();
         let keys = gets.iter().map(|number| operations[*number].key());
         // Writes take as many round trips as gets or more, so theirs begin first.
         both(
             async {
                 if !others.is_empty() {
                     let done = |at: usize, outcome| (done.borrow_mut())(others[at], outcome);
-                    window(BATCH_WIDTH, run, done).await;
+                    self.write_many(&writes, done).await;
                 }
             },
             async {
-                if !gets.is_empty() {
-                    let done = |at: usize, value: Result<Option<Value>>| {
-                        (done.borrow_mut())(gets[at], value.map(Outcome::Value));
-                    };
-                    self.get_many(keys, done).await;
-                }
+                let done = |at: usize, value: Result<Option<Value>>| {
+                    (done.borrow_mut())(gets[at], value.map(Outcome::Value));
+                };
+                self.get_many(keys, done).await;
             },
         )
         .await;
+    }
+
+    /// As [`Index::run_many`], for operations of which none is a get.
+    async fn write_many(
+        &self,
+        operations: &[Operation<'_>],
+        done: impl FnMut(usize, Result<Outcome>),
+    ) {
+        let run = operations.iter().map(|operation| self.run(*operation));
+        window(BATCH_WIDTH, run, done).await;
     }
 
     /// Visits a piece of the table from `cursor` on; returns where the next piece starts, or

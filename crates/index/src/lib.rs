@@ -48,7 +48,9 @@ mod value;
 pub use client::BucketCounts;
 pub use error::{FieldSize, IndexError, Result};
 pub use hash::Hasher;
-pub use index::{CacheCounts, ClientState, Index, IndexExt, Record, Waits, WriterChange};
+pub use index::{
+    CacheCounts, ClientState, Got, Index, IndexExt, Record, Rest, Waits, WriterChange,
+};
 pub use operation::{
     BATCH_WIDTH, Cursor, FIND_OR_PUT, GET, GET_ALL, OPERATIONS, Occupancy, Operation, Outcome, PUT,
     REMOVE, SCAN, UPDATE, UPKEEP,

@@ -55,6 +55,9 @@ pub enum Operation<'r> {
     /// Removes the key with all its records. If it fails on a multi-key table, some of them may be
     /// gone.
     Remove(&'r [u8]),
+    /// Removes a key that is present and has this value: in one step, whoever else writes. Not in
+    /// every scheme.
+    RemoveIf(&'r [u8], &'r [u8]),
 }
 
 impl<'r> Operation<'r> {
@@ -69,7 +72,8 @@ impl<'r> Operation<'r> {
             | Self::FindOrPut(key, _)
             | Self::Update(key, _)
             | Self::Replace(key, ..)
-            | Self::Remove(key) => key,
+            | Self::Remove(key)
+            | Self::RemoveIf(key, _) => key,
         }
     }
 
@@ -82,7 +86,25 @@ impl<'r> Operation<'r> {
             | Self::FindOrPut(_, value)
             | Self::Update(_, value)
             | Self::Replace(_, _, value) => Some(value),
-            Self::Get(_) | Self::GetAll(_) | Self::Remove(_) => None,
+            Self::Get(_) | Self::GetAll(_) | Self::Remove(_) | Self::RemoveIf(..) => None,
+        }
+    }
+
+    /// The same with other bytes for its key and for each of its values: `bytes` is called for the
+    /// key, then for the values, each time in the same order.
+    #[must_use]
+    pub fn map<'s>(self, mut bytes: impl FnMut(&'r [u8]) -> &'s [u8]) -> Operation<'s> {
+        match self {
+            Self::Get(key) => Operation::Get(bytes(key)),
+            Self::GetAll(key) => Operation::GetAll(bytes(key)),
+            Self::Put(key, value) => Operation::Put(bytes(key), bytes(value)),
+            Self::FindOrPut(key, value) => Operation::FindOrPut(bytes(key), bytes(value)),
+            Self::Update(key, value) => Operation::Update(bytes(key), bytes(value)),
+            Self::Replace(key, expected, value) => {
+                Operation::Replace(bytes(key), bytes(expected), bytes(value))
+            }
+            Self::Remove(key) => Operation::Remove(bytes(key)),
+            Self::RemoveIf(key, expected) => Operation::RemoveIf(bytes(key), bytes(expected)),
         }
     }
 
@@ -103,7 +125,20 @@ impl<'r> Operation<'r> {
             Self::Put(..) => PUT,
             Self::FindOrPut(..) => FIND_OR_PUT,
             Self::Update(..) | Self::Replace(..) => UPDATE,
-            Self::Remove(_) => REMOVE,
+            Self::Remove(_) | Self::RemoveIf(..) => REMOVE,
+        }
+    }
+
+    /// The outcome of one on a key that had that value, or none. A write need not tell which.
+    #[inline]
+    pub(crate) fn outcome(&self, was: Option<Value>) -> Outcome {
+        match self {
+            Self::Get(_) | Self::FindOrPut(..) => Outcome::Value(was),
+            Self::GetAll(_) => Outcome::Values(was.into_iter().collect()),
+            Self::Put(..) => Outcome::Changed(was.is_none()),
+            Self::Update(..) | Self::Replace(..) | Self::Remove(_) | Self::RemoveIf(..) => {
+                Outcome::Changed(was.is_some())
+            }
         }
     }
 
@@ -114,24 +149,24 @@ impl<'r> Operation<'r> {
     }
 }
 
-/// What an [`Operation`] answers.
+/// What an [`Operation`] answers, with values as they were read, or in another form.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Outcome {
+pub enum Outcome<V = Value> {
     /// Of a get, the key's value, if the key is present. Of a find-or-put, the value that was
     /// there; nothing if the key was absent, and has the value given now.
-    Value(Option<Value>),
+    Value(Option<V>),
     /// Of a get-all, the values of all records.
-    Values(Vec<Value>),
+    Values(Vec<V>),
     /// Of a put, whether the key is new. Of an update or a removal, whether it was present. Of a
-    /// replacement, whether the key had the value.
+    /// replacement and a removal of one value, whether the key had the value.
     Changed(bool),
 }
 
-impl Outcome {
+impl<V> Outcome<V> {
     /// The value of a get or a find-or-put; nothing of any other operation.
     #[inline]
     #[must_use]
-    pub fn into_value(self) -> Option<Value> {
+    pub fn into_value(self) -> Option<V> {
         match self {
             Self::Value(value) => value,
             Self::Values(_) | Self::Changed(_) => None,
@@ -140,7 +175,7 @@ impl Outcome {
 
     /// The values of a get-all; none of any other operation.
     #[must_use]
-    pub fn into_values(self) -> Vec<Value> {
+    pub fn into_values(self) -> Vec<V> {
         match self {
             Self::Values(values) => values,
             Self::Value(_) | Self::Changed(_) => Vec::new(),
@@ -155,14 +190,21 @@ impl Outcome {
         matches!(self, Self::Changed(true))
     }
 
+    /// The same with its values in another form.
+    pub fn map<W>(self, value: impl FnMut(V) -> W) -> Outcome<W> {
+        match self {
+            Self::Value(found) => Outcome::Value(found.map(value)),
+            Self::Values(found) => Outcome::Values(found.into_iter().map(value).collect()),
+            Self::Changed(changed) => Outcome::Changed(changed),
+        }
+    }
+}
+
+impl Outcome {
     /// The same without the buffers of the fabric that values were read into: for who keeps many.
     #[must_use]
     pub fn detached(self) -> Self {
-        match self {
-            Self::Value(value) => Self::Value(value.map(Value::detached)),
-            Self::Values(values) => Self::Values(values.into_iter().map(Value::detached).collect()),
-            Self::Changed(changed) => Self::Changed(changed),
-        }
+        self.map(Value::detached)
     }
 }
 

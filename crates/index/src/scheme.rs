@@ -1,5 +1,6 @@
 //! The one front of all schemes: what a scheme's client does for a key, and the [`Index`] over it.
 
+use crate::index::{Got, Rest};
 use crate::{
     BATCH_WIDTH, ClientState, Cursor, GET, Index, IndexError, Occupancy, Operation, Outcome,
     Record, Result, SCAN, Survey, Value, Waits, WriterChange,
@@ -92,6 +93,12 @@ pub trait SchemeClient: Sized {
     /// Looks up a key.
     async fn find(&self, key: &[u8]) -> Result<Option<Value>>;
 
+    /// Looks up a key without a future and books it to [`GET`], as [`Index::get_at_once`] says.
+    #[inline]
+    fn find_at_once<'s>(&'s self, _key: &'s [u8]) -> Option<std::result::Result<Got, Rest<'s>>> {
+        None
+    }
+
     /// Looks up all records of a key.
     async fn find_all(&self, key: &[u8]) -> Result<Vec<Value>> {
         Ok(self.find(key).await?.into_iter().collect())
@@ -105,6 +112,13 @@ pub trait SchemeClient: Sized {
         done: impl FnMut(usize, Result<Option<Value>>),
     ) {
         window(BATCH_WIDTH, keys.into_iter().map(|key| self.get(key)), done).await;
+    }
+
+    /// Does many operations that are no gets, and books each to its class: side by side, where the
+    /// scheme has nothing better.
+    async fn write_many(&self, writes: &[Operation<'_>], done: impl FnMut(usize, Result<Outcome>)) {
+        let writes = writes.iter().map(|write| self.run(*write));
+        window(BATCH_WIDTH, writes, done).await;
     }
 
     /// Makes the key have this value; true if it is new.
@@ -124,6 +138,12 @@ pub trait SchemeClient: Sized {
 
     /// Removes the key; false if it was absent.
     async fn remove_records(&self, key: &[u8]) -> Result<bool>;
+
+    /// Removes the key if its value is `expected`; false if it is another, or the key is absent. In
+    /// one step, whoever else writes: where the scheme cannot, nothing is done.
+    async fn remove_value(&self, _key: &[u8], _expected: &[u8]) -> Result<bool> {
+        Err(IndexError::NotAtomic { scheme: Self::NAME })
+    }
 
     /// Visits a piece of the table.
     async fn scan_piece(
@@ -170,6 +190,11 @@ impl<S: SchemeClient> Index for S {
         self.endpoint().operation(GET, self.find(key)).await
     }
 
+    #[inline]
+    fn get_at_once<'s>(&'s self, key: &'s [u8]) -> Option<std::result::Result<Got, Rest<'s>>> {
+        self.find_at_once(key)
+    }
+
     async fn run(&self, operation: Operation<'_>) -> Result<Outcome> {
         let doing = async {
             Ok(match operation {
@@ -186,6 +211,9 @@ impl<S: SchemeClient> Index for S {
                     Outcome::Changed(self.replace_value(key, expected, value).await?)
                 }
                 Operation::Remove(key) => Outcome::Changed(self.remove_records(key).await?),
+                Operation::RemoveIf(key, expected) => {
+                    Outcome::Changed(self.remove_value(key, expected).await?)
+                }
             })
         };
         self.endpoint().operation(operation.class(), doing).await
@@ -194,9 +222,17 @@ impl<S: SchemeClient> Index for S {
     async fn get_many<'k>(
         &self,
         keys: impl IntoIterator<Item = &'k [u8]>,
-        done: impl FnMut(usize, Result<Option<Value>>),
+        mut done: impl FnMut(usize, Result<Option<Value>>),
     ) {
+        // So the drivers are compiled once for a scheme, whatever the keys come from.
+        let mut keys = keys.into_iter();
+        let keys: &mut dyn Iterator<Item = &'k [u8]> = &mut keys;
+        let done: &mut dyn FnMut(usize, Result<Option<Value>>) = &mut done;
         self.find_many(keys, done).await;
+    }
+
+    async fn write_many(&self, writes: &[Operation<'_>], done: impl FnMut(usize, Result<Outcome>)) {
+        SchemeClient::write_many(self, writes, done).await;
     }
 
     async fn scan(

@@ -8,6 +8,7 @@ use std::str::FromStr;
 
 /// The schemes that an address may begin with, for messages.
 pub const SCHEMES: &str = "embedded, shm://NAME[,NAME...], tcp://HOST:PORT[,HOST:PORT...], \
+                           tcps://HOST:PORT[,HOST:PORT...], \
                            verbs://HOST:PORT[,HOST:PORT...][?device=NAME&port=N&gid=N], \
                            sim://PROFILE[?seed=N&memory=SIZE&nodes=N]";
 
@@ -23,6 +24,8 @@ pub enum Address {
     },
     /// Memory of one or more processes on any hosts, served over TCP.
     Tcp {
+        /// Whether it is served under TLS: `tcps://`.
+        tls: bool,
         /// Where their agents listen: `HOST:PORT`, an IPv6 address in brackets; of one node each,
         /// none twice.
         authorities: Vec<String>,
@@ -56,8 +59,8 @@ impl Address {
         match self {
             Self::Embedded => vec!["embedded".into()],
             Self::Shm { names } => names.iter().map(|name| format!("shm://{name}")).collect(),
-            Self::Tcp { authorities } => (authorities.iter())
-                .map(|authority| format!("tcp://{authority}"))
+            Self::Tcp { tls, authorities } => (authorities.iter())
+                .map(|authority| format!("{}://{authority}", tcp_scheme(*tls)))
                 .collect(),
             Self::Verbs { authorities, .. } => (authorities.iter())
                 .map(|authority| format!("verbs://{authority}"))
@@ -77,7 +80,8 @@ impl FromStr for Address {
         let (scheme, rest) = text.split_once("://").unwrap_or(("", text));
         match scheme {
             "shm" => parse_shm(text, rest),
-            "tcp" => Ok(Address::Tcp {
+            "tcp" | "tcps" => Ok(Address::Tcp {
+                tls: scheme == "tcps",
                 authorities: parse_authorities(text, rest)?,
             }),
             "verbs" => parse_verbs(text, rest),
@@ -89,6 +93,10 @@ impl FromStr for Address {
             }),
         }
     }
+}
+
+const fn tcp_scheme(tls: bool) -> &'static str {
+    if tls { "tcps" } else { "tcp" }
 }
 
 fn parse_shm(text: &str, rest: &str) -> Result<Address> {
@@ -245,7 +253,9 @@ impl fmt::Display for Address {
         match self {
             Self::Embedded => f.write_str("embedded"),
             Self::Shm { names } => write!(f, "shm://{}", names.join(",")),
-            Self::Tcp { authorities } => write!(f, "tcp://{}", authorities.join(",")),
+            Self::Tcp { tls, authorities } => {
+                write!(f, "{}://{}", tcp_scheme(*tls), authorities.join(","))
+            }
             Self::Verbs {
                 authorities,
                 device,
@@ -292,6 +302,7 @@ mod tests {
             "shm://files",
             "tcp://127.0.0.1:7000",
             "tcp://[::1]:7000",
+            "tcps://a:7000,[::1]:7000",
             "tcp://node-1.rack:0",
             "sim://cx5-edr?seed=7",
             "sim://cx5-edr?seed=0&memory=4096",
@@ -307,6 +318,10 @@ mod tests {
         assert_eq!(
             "tcp://a:1,b:2".parse::<Address>().unwrap().nodes(),
             ["tcp://a:1", "tcp://b:2"]
+        );
+        assert_eq!(
+            "tcps://a:1".parse::<Address>().unwrap().nodes(),
+            ["tcps://a:1"]
         );
         assert!(matches!(
             sized,
@@ -342,6 +357,8 @@ mod tests {
             "tcp://a:7000,b:7000,a:7000",
             "tcp://a:7000,shm://b",
             "tcp://a:7000,tcp://b:7000",
+            "tcps://host",
+            "tcp://a:7000,tcps://b:7000",
             "shm://a,,b",
             "shm://a,a",
             "sim://a?nodes=0",

@@ -66,7 +66,8 @@ impl<'o, 'r> Coalesced<'o, 'r> {
                 Operation::GetAll(_)
                 | Operation::FindOrPut(..)
                 | Operation::Replace(..)
-                | Operation::Remove(_) => {
+                | Operation::Remove(_)
+                | Operation::RemoveIf(..) => {
                     uses.otherwise = true;
                 }
             }
@@ -199,6 +200,10 @@ mod tests {
                 Outcome::Changed(there.map(|there| *there = value).is_some())
             }
             Operation::Remove(key) => Outcome::Changed(map.remove(key).is_some()),
+            Operation::RemoveIf(key, expected) => {
+                let is_there = map.get(key).is_some_and(|there| *there == expected);
+                Outcome::Changed(is_there && map.remove(key).is_some())
+            }
         }
     }
 

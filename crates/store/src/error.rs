@@ -127,7 +127,7 @@ pub enum StoreError {
     },
     /// A fabric that cannot be served by a process.
     #[error(
-        "{address:?} cannot be served: only shm://, tcp:// and verbs:// addresses of one node have an owner process"
+        "{address:?} cannot be served: only shm://, tcp://, tcps:// and verbs:// addresses of one node have an owner process"
     )]
     NotServable {
         /// The address as given.
@@ -179,6 +179,21 @@ pub enum StoreError {
         /// What is wrong with it.
         reason: String,
     },
+    /// The handle was closed, by whichever clone of it.
+    #[error("the handle is closed, and takes no more operations")]
+    HandleClosed,
+    /// So many operations wait for a handle's workers that there is no room for another.
+    #[error("the handle's queue has no room for another operation now")]
+    QueueFull,
+    /// A worker of a handle panicked, with the operation or before it.
+    #[error("a worker of the handle panicked: the operation may have taken effect or not")]
+    WorkerPanicked,
+    /// A thread of a handle could not be started.
+    #[error("a thread cannot be started: {reason}")]
+    Thread {
+        /// What the system says.
+        reason: String,
+    },
     /// A verb, connection or registration failed.
     #[error(transparent)]
     Fabric(#[from] FabricError),
@@ -224,6 +239,10 @@ pub enum ErrorKind {
     AccessDenied,
     /// Others were faster, time and again.
     Contended,
+    /// Too much is under way: later there may be room.
+    Busy,
+    /// What was used was closed by its program.
+    Closed,
     /// What is in the memory is not what clients leave there.
     Damaged,
     /// Anything else; the error says what.
@@ -240,12 +259,14 @@ const fn kind_of_fabric(error: &FabricError) -> ErrorKind {
         | FabricError::WrongKey { .. }
         | FabricError::GrantRevoked { .. }
         | FabricError::WrongUser { .. }
+        | FabricError::Tls { .. }
         | FabricError::NotAdmitted { .. } => ErrorKind::AccessDenied,
         FabricError::Memory { .. } | FabricError::BuffersExhausted { .. } => ErrorKind::OutOfMemory,
         FabricError::BadName { .. }
         | FabricError::NameTaken { .. }
         | FabricError::SecretTooShort { .. }
         | FabricError::Insecure { .. }
+        | FabricError::BadTls { .. }
         | FabricError::Unresolvable { .. } => ErrorKind::BadInput,
         FabricError::NoSuchRegion { .. } => ErrorKind::NodeDown,
         FabricError::NotFarslot { .. }
@@ -330,6 +351,9 @@ impl StoreError {
             Self::TableGone { .. } => ErrorKind::TableGone,
             Self::NotBuildable { .. } => ErrorKind::Unsupported,
             Self::NoNumber { .. } => ErrorKind::DoesNotFit,
+            Self::HandleClosed => ErrorKind::Closed,
+            Self::QueueFull => ErrorKind::Busy,
+            Self::WorkerPanicked | Self::Thread { .. } => ErrorKind::Other,
             Self::Node { error, .. } | Self::Fabric(error) => kind_of_fabric(error),
             Self::Index(error) => kind_of_index(error),
         }
@@ -341,6 +365,7 @@ impl StoreError {
         match self {
             Self::Fabric(error) | Self::Node { error, .. } => error.may_have_taken_effect(),
             Self::Index(error) => error.may_have_taken_effect(),
+            Self::WorkerPanicked => true,
             _ => false,
         }
     }

@@ -145,8 +145,12 @@ impl Fabric {
                 let nodes = nodes.collect::<farslot_fabric::Result<Vec<_>>>()?;
                 Ok(Self::Shm(nodes))
             }
-            Address::Tcp { authorities } => {
-                let nodes = Remote::new(authorities, options.connect())?;
+            Address::Tcp { tls, authorities } => {
+                let connect = match tls {
+                    false => options.connect(),
+                    true => options.connect_under_tls(text)?,
+                };
+                let nodes = Remote::new(authorities, connect)?;
                 Ok(Self::Tcp(Box::new(nodes)))
             }
             Address::Verbs {

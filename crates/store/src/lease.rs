@@ -23,24 +23,18 @@ use farslot_fabric::{
 use std::cell::{Cell, RefCell};
 use std::task::{Context, Poll, Waker};
 
-/// An endpoint that tables are opened over.
-pub(crate) trait Leasing: Endpoint {
-    /// From now on this endpoint has that table open on a node, and no other: it was seen there at
-    /// `since`.
-    fn lease(&self, node: NodeId, record: &TableRecord, since: Nanos);
-
-    /// From now on this endpoint has no table open on a node, and may look for one there.
-    fn end_lease(&self, node: NodeId);
-}
-
-/// An endpoint that posts to a table's memory only while it is the table's.
-pub(crate) struct Leased<E: Endpoint> {
-    inner: E,
+/// What a store's tables are opened over: an endpoint of any fabric that posts to a table's memory
+/// only while it is the table's. As there is one for all fabrics, the schemes are compiled once: on
+/// shared memory, where that costs a branch or two, lookups ask for the memory in place.
+pub(crate) struct Leased {
+    inner: AnyEndpoint,
     /// By the nodes' numbers; nothing of nodes on which no table is open.
-    leases: RefCell<Vec<Option<Lease<E>>>>,
+    leases: RefCell<Vec<Option<Lease>>>,
 }
 
-struct Lease<E: Endpoint> {
+type Posted = <AnyEndpoint as Endpoint>::Posted;
+
+struct Lease {
     /// Where the word is.
     word_at: RemoteAddr,
     id: u64,
@@ -49,7 +43,7 @@ struct Lease<E: Endpoint> {
     /// Whether it was seen to be another.
     is_lost: Cell<bool>,
     /// The READ of the word that is under way, and when it was posted.
-    asked: RefCell<Option<(Nanos, E::Posted)>>,
+    asked: RefCell<Option<(Nanos, Posted)>>,
 }
 
 /// What becomes of a verb.
@@ -60,8 +54,8 @@ enum Turn {
     Refuse(FabricError),
 }
 
-impl<E: Endpoint> Leased<E> {
-    pub(crate) fn new(inner: E) -> Self {
+impl Leased {
+    pub(crate) fn new(inner: AnyEndpoint) -> Self {
         Self {
             inner,
             leases: RefCell::default(),
@@ -82,9 +76,9 @@ impl<E: Endpoint> Leased<E> {
     }
 }
 
-impl<E: Endpoint> Lease<E> {
+impl Lease {
     #[inline]
-    fn turn(&self, endpoint: &E, at: RemoteAddr) -> Turn {
+    fn turn(&self, endpoint: &AnyEndpoint, at: RemoteAddr) -> Turn {
         if self.is_lost.get() {
             return Turn::Refuse(FabricError::Reclaimed { at });
         }
@@ -119,7 +113,7 @@ impl<E: Endpoint> Lease<E> {
 
     /// Has the word read, if it is not being read, and says what becomes of a verb meanwhile.
     #[cold]
-    fn renew(&self, endpoint: &E, at: RemoteAddr, now: Nanos) -> Turn {
+    fn renew(&self, endpoint: &AnyEndpoint, at: RemoteAddr, now: Nanos) -> Turn {
         let mut asked = self.asked.borrow_mut();
         let mut failed = None;
         if let Some((when, posted)) = asked.as_mut() {
@@ -157,8 +151,10 @@ impl<E: Endpoint> Lease<E> {
     }
 }
 
-impl<E: Endpoint> Leasing for Leased<E> {
-    fn lease(&self, node: NodeId, record: &TableRecord, since: Nanos) {
+impl Leased {
+    /// From now on this endpoint has that table open on a node, and no other: it was seen there at
+    /// `since`.
+    pub(crate) fn lease(&self, node: NodeId, record: &TableRecord, since: Nanos) {
         let mut leases = self.leases.borrow_mut();
         let index = usize::from(node.0);
         if leases.len() <= index {
@@ -173,19 +169,12 @@ impl<E: Endpoint> Leasing for Leased<E> {
         });
     }
 
-    fn end_lease(&self, node: NodeId) {
+    /// From now on this endpoint has no table open on a node, and may look for one there.
+    pub(crate) fn end_lease(&self, node: NodeId) {
         if let Some(lease) = self.leases.borrow_mut().get_mut(usize::from(node.0)) {
             *lease = None;
         }
     }
-}
-
-/// In tests of partitions, whose tables nobody drops.
-#[cfg(test)]
-impl Leasing for farslot_fabric::sim::SimEndpoint {
-    fn lease(&self, _: NodeId, _: &TableRecord, _: Nanos) {}
-
-    fn end_lease(&self, _: NodeId) {}
 }
 
 /// The first address of a verb.
@@ -200,8 +189,8 @@ fn start_of(verb: &Verb) -> Option<RemoteAddr> {
     }
 }
 
-impl<E: Endpoint> Endpoint for Leased<E> {
-    type Posted = E::Posted;
+impl Endpoint for Leased {
+    type Posted = Posted;
 
     #[inline]
     fn core(&self) -> &EndpointCore {
@@ -225,7 +214,7 @@ impl<E: Endpoint> Endpoint for Leased<E> {
     }
 
     #[inline]
-    fn post(&self, verb: Verb) -> std::result::Result<E::Posted, PostError> {
+    fn post(&self, verb: Verb) -> std::result::Result<Posted, PostError> {
         match start_of(&verb).map_or(Turn::Post, |at| self.turn_of(at)) {
             Turn::Post => self.inner.post(verb),
             Turn::Wait => Err(PostError::QueueFull(verb)),
@@ -234,11 +223,7 @@ impl<E: Endpoint> Endpoint for Leased<E> {
     }
 
     #[inline]
-    fn post_read(
-        &self,
-        from: RemoteAddr,
-        into: Buffer,
-    ) -> std::result::Result<E::Posted, PostError> {
+    fn post_read(&self, from: RemoteAddr, into: Buffer) -> std::result::Result<Posted, PostError> {
         match self.turn_of(from) {
             Turn::Post => self.inner.post_read(from, into),
             Turn::Wait => Err(PostError::QueueFull(Verb::Read { from, into })),
@@ -259,16 +244,12 @@ impl<E: Endpoint> Endpoint for Leased<E> {
     }
 
     #[inline]
-    fn poll_posted(
-        &self,
-        posted: &mut E::Posted,
-        cx: &mut Context<'_>,
-    ) -> Poll<Result<Completion>> {
+    fn poll_posted(&self, posted: &mut Posted, cx: &mut Context<'_>) -> Poll<Result<Completion>> {
         self.inner.poll_posted(posted, cx)
     }
 
     #[inline]
-    fn poll_read(&self, posted: &mut E::Posted, cx: &mut Context<'_>) -> Poll<Result<Buffer>> {
+    fn poll_read(&self, posted: &mut Posted, cx: &mut Context<'_>) -> Poll<Result<Buffer>> {
         self.inner.poll_read(posted, cx)
     }
 
@@ -291,6 +272,3 @@ impl<E: Endpoint> Endpoint for Leased<E> {
         self.inner.wait(deadline, idle_turns);
     }
 }
-
-/// What the store's tables over all fabrics are opened over.
-pub(crate) type AnyLeased = Leased<AnyEndpoint>;

@@ -24,6 +24,7 @@
 //! | `embedded` | of this process |
 //! | `shm://NAME` | of a process on this host, served under that name |
 //! | `tcp://HOST:PORT` | of a process on any host, served at that address |
+//! | `tcps://HOST:PORT` | the same, under TLS: [`OpenOptions::tls`], and the feature `tls` |
 //! | `tcp://HOST:PORT,HOST:PORT,...` | of several processes: tables are spread over all of them |
 //! | `sim://PROFILE?seed=N` | simulated, behind a simulated NIC (a profile's name or file), in virtual time |
 //!
@@ -44,6 +45,7 @@ mod deduplicate;
 mod duo;
 mod error;
 mod fabrics;
+mod handle;
 mod lease;
 mod nodes;
 mod open_options;
@@ -70,7 +72,9 @@ pub use error::{ErrorKind, Result, StoreError};
 #[cfg(feature = "unstable")]
 pub use farslot_fabric as fabric;
 pub use farslot_fabric::counters::Snapshot;
-pub use farslot_fabric::tcp::Secret;
+pub use farslot_fabric::tcp::{
+    Clients, Fingerprint, Network, Rate, Secret, TlsClient, TlsServer, Trust,
+};
 pub use farslot_fabric::{FabricError, Limits, Nanos, Rights};
 #[cfg(feature = "unstable")]
 pub use farslot_index as index;
@@ -85,6 +89,7 @@ pub use farslot_index::{
 };
 #[cfg(feature = "unstable")]
 pub use farslot_model as model;
+pub use handle::{Closing, Handle, HandleOptions, Running};
 pub use nodes::{NodeReport, OnRestart, PartitionReport};
 pub use open_options::{Access, OpenOptions, RECORD_LOCATIONS};
 pub use options::{HashKind, TableOptions};

@@ -1,8 +1,8 @@
 //! How stores are opened.
 
-use crate::OnRestart;
 use crate::cache::Cache;
-use farslot_fabric::tcp::{ConnectOptions, Secret};
+use crate::{OnRestart, Result, StoreError};
+use farslot_fabric::tcp::{ConnectOptions, Secret, TlsClient};
 use farslot_fabric::verbs::{DeviceOptions, VerbsOptions};
 use farslot_fabric::{Limits, Rights};
 use farslot_index::cuckoo::LookupOrder;
@@ -92,8 +92,12 @@ pub struct OpenOptions {
     pub rights: Rights,
     /// The name of the grant under which a `tcp://` or `verbs://` address is used.
     pub grant: String,
-    /// What a node at a `tcp://` or `verbs://` address must know, and wants to see proved.
+    /// What a node at a `tcp://` or `verbs://` address must know, and wants to see proved, as it
+    /// may at a `tcps://` address.
     pub secret: Option<Secret>,
+    /// Which nodes at a `tcps://` address are trusted, and the certificate by which this client
+    /// proves itself, if it has one.
+    pub tls: Option<TlsClient>,
     /// How long it may take to be connected to a `tcp://` or `verbs://` address, and admitted.
     pub connect_timeout: Duration,
     /// What becomes of the keys of a node that came back empty, in tables over several nodes.
@@ -116,6 +120,7 @@ impl Default for OpenOptions {
             rights: Rights::ALL,
             grant: ConnectOptions::default().grant,
             secret: None,
+            tls: None,
             connect_timeout: ConnectOptions::default().connect_timeout,
             on_restart: OnRestart::default(),
         }
@@ -132,6 +137,22 @@ impl OpenOptions {
             limits: self.limits,
             ..ConnectOptions::default()
         }
+    }
+
+    /// As [`OpenOptions::connect`], under TLS.
+    ///
+    /// # Errors
+    /// [`StoreError::BadAddress`] if nothing says which nodes are trusted.
+    pub(crate) fn connect_under_tls(&self, address: &str) -> Result<ConnectOptions> {
+        let tls = self.tls.clone().ok_or_else(|| StoreError::BadAddress {
+            address: address.into(),
+            reason: "nothing says which nodes are trusted: an authority or a fingerprint must"
+                .into(),
+        })?;
+        Ok(ConnectOptions {
+            tls: Some(tls),
+            ..self.connect()
+        })
     }
 
     pub(crate) fn verbs(&self, device: &DeviceOptions) -> VerbsOptions {

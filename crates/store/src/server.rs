@@ -4,7 +4,9 @@ use crate::catalog::{CATALOG_BYTES, TableRecord};
 use crate::fabrics::{check_size, region_of};
 use crate::service::Service;
 use crate::{Address, OpenOptions, Result, Secret, Store, StoreError};
-use farslot_fabric::tcp::{Agent, AgentOptions, Area, Audit, Grant, ServeOptions};
+use farslot_fabric::tcp::{
+    Agent, AgentOptions, Area, Audit, Clients, Grant, Network, Rate, ServeOptions, TlsServer,
+};
 use farslot_fabric::verbs::{self, VerbsAgentOptions};
 use farslot_fabric::{RegionId, Rights, shm};
 use std::fmt;
@@ -20,12 +22,19 @@ pub struct ServerOptions {
     /// How long such a thread goes on looking for verbs before it sleeps. It uses a whole core
     /// meanwhile.
     pub spin: Duration,
-    /// What clients must prove that they know.
-    pub secret: Option<Secret>,
+    /// What clients must prove that they know: any one of these.
+    pub secrets: Vec<Secret>,
+    /// Certificates that do instead of a secret, at `tcps://` addresses.
+    pub clients: Option<Clients>,
     /// What clients must prove that they know who may only read: those that ask for the grant
-    /// [`READ_ONLY`]. Without it there is no such grant.
-    pub read_only_secret: Option<Secret>,
-    /// Whether an address that other machines can reach may be served without a secret.
+    /// [`READ_ONLY`]. Without any there is no such grant.
+    pub read_only_secrets: Vec<Secret>,
+    /// How `tcps://` addresses prove themselves, and whose certificates clients may prove
+    /// themselves by.
+    pub tls: Option<TlsServer>,
+    /// Networks beyond loopback whose clients need no secret where none is set.
+    pub trusted: Vec<Network>,
+    /// Whether all networks are trusted so.
     pub insecure: bool,
     /// Where to write down who came, what was refused them, and which grants came and went.
     pub audit: Option<Arc<Audit>>,
@@ -37,8 +46,11 @@ impl Default for ServerOptions {
         Self {
             threads: agent.threads,
             spin: agent.spin,
-            secret: None,
-            read_only_secret: None,
+            secrets: Vec::new(),
+            clients: None,
+            read_only_secrets: Vec::new(),
+            tls: None,
+            trusted: Vec::new(),
             insecure: agent.serve.insecure,
             audit: None,
         }
@@ -51,17 +63,22 @@ pub const READ_ONLY: &str = "read-only";
 /// All of a store is in one region.
 const REGION: RegionId = RegionId(0);
 
-/// Tables that are opened to those who know a secret.
+/// Tables that are opened to those who know a secret or have a certificate.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TableGrant {
     /// Its name, by which clients ask for it: at most 64 bytes.
     pub name: String,
-    /// What clients must know; nothing for a grant to anybody who can connect.
-    pub secret: Option<Secret>,
+    /// What clients must know: any one of these.
+    pub secrets: Vec<Secret>,
+    /// Certificates that do instead of a secret, at `tcps://` addresses. Without these and without
+    /// a secret the grant is to anybody of a trusted network.
+    pub clients: Option<Clients>,
     /// Names of the tables.
     pub tables: Vec<String>,
     /// What may be done to them: `Rights::READ` for lookups, `Rights::ALL` for everything.
     pub rights: Rights,
+    /// How much its clients may ask for, all together.
+    pub rate: Rate,
 }
 
 /// Memory that is served to other processes for as long as this is held. When the process ends,
@@ -72,6 +89,8 @@ pub struct Server {
     // They stop before the memory goes.
     agents: Vec<Agent>,
     nic: Option<verbs::Agent>,
+    /// As the options have them.
+    clients: Option<Clients>,
     addresses: Vec<Address>,
     store: Store,
 }
@@ -85,10 +104,10 @@ impl fmt::Debug for Server {
 }
 
 impl Server {
-    /// Serves `bytes` of this process's memory at an address: `shm://NAME`, or `tcp://HOST:PORT` or
-    /// `verbs://HOST:PORT`, with port 0 for any that is free. What is not used takes no memory,
-    /// except where the machine has set enough 2 MiB pages aside: for `shm://` these are taken at
-    /// once.
+    /// Serves `bytes` of this process's memory at an address: `shm://NAME`, or `tcp://HOST:PORT`,
+    /// `tcps://HOST:PORT` or `verbs://HOST:PORT`, with port 0 for any that is free. What is not used
+    /// takes no memory, except where the machine has set enough 2 MiB pages aside: for `shm://`
+    /// these are taken at once.
     ///
     /// # Errors
     /// As [`Server::start_with`].
@@ -112,7 +131,14 @@ impl Server {
         for text in addresses {
             let address: Address = text.parse()?;
             match &address {
-                Address::Tcp { authorities } if authorities.len() == 1 => {}
+                Address::Tcp { tls, authorities } if authorities.len() == 1 => {
+                    if *tls && options.tls.is_none() {
+                        return Err(StoreError::BadAddress {
+                            address: (*text).into(),
+                            reason: "there is no certificate to serve it with".into(),
+                        });
+                    }
+                }
                 Address::Verbs { authorities, .. } if authorities.len() == 1 => {
                     if addresses.len() > 1 {
                         return Err(StoreError::BadAddress {
@@ -143,10 +169,17 @@ impl Server {
             None => shm::Node::embedded(&regions)?,
         };
         node.serve_calls(Arc::new(Service::of_node(node.downgrade())));
-        let grants = grants_to_all(&node, &options.secret, &options.read_only_secret);
-        let serve = |listen: &str| ServeOptions {
+        let grants = grants_to_all(
+            &node,
+            &options.secrets,
+            options.clients.as_ref(),
+            &options.read_only_secrets,
+        );
+        let serve = |listen: &str, tls: bool| ServeOptions {
             listen: listen.into(),
-            grants: grants.clone(),
+            grants: grants.iter().map(|grant| grant_at(grant, tls)).collect(),
+            tls: options.tls.clone().filter(|_| tls),
+            trusted: options.trusted.clone(),
             insecure: options.insecure,
             audit: options.audit.clone(),
             ..ServeOptions::default()
@@ -155,11 +188,11 @@ impl Server {
         let mut nic = None;
         for address in &mut parsed {
             match address {
-                Address::Tcp { authorities } => {
+                Address::Tcp { tls, authorities } => {
                     let agent = Agent::start(
                         node.clone(),
                         &AgentOptions {
-                            serve: serve(&authorities[0]),
+                            serve: serve(&authorities[0], *tls),
                             threads: options.threads,
                             spin: options.spin,
                             ..AgentOptions::default()
@@ -175,7 +208,7 @@ impl Server {
                     let agent = verbs::Agent::start(
                         node.clone(),
                         &VerbsAgentOptions {
-                            serve: serve(&authorities[0]),
+                            serve: serve(&authorities[0], false),
                             device: device.clone(),
                         },
                     )?;
@@ -190,7 +223,7 @@ impl Server {
             // No processor may touch what the NIC's atomics do.
             Some(_) => {
                 let options = OpenOptions {
-                    secret: options.secret.clone(),
+                    secret: options.secrets.first().cloned(),
                     ..OpenOptions::default()
                 };
                 Store::open_with(&parsed[0].to_string(), options)?
@@ -199,13 +232,15 @@ impl Server {
         Ok(Self {
             agents,
             nic,
+            clients: options.clients.clone(),
             store,
             addresses: parsed,
         })
     }
 
-    /// Opens tables, and nothing besides but the catalog to be read, to those who know a secret.
-    /// They ask for it by its name ([`OpenOptions::grant`](crate::OpenOptions::grant)). A grant of
+    /// Opens tables, and nothing besides but the catalog to be read, to those who know a secret or
+    /// have a certificate. They ask for it by its name
+    /// ([`OpenOptions::grant`](crate::OpenOptions::grant)). A grant of
     /// that name that is in force is revoked, and its clients must open the store anew. Shared
     /// memory has no grants.
     ///
@@ -231,15 +266,17 @@ impl Server {
         }
         let grant = Grant {
             name: grant.name.clone(),
-            secret: grant.secret.clone(),
+            secrets: grant.secrets.clone(),
+            clients: grant.clients.clone(),
             areas: Some(areas),
+            rate: grant.rate,
         };
         self.put_in_force(&grant)
     }
 
     fn put_in_force(&self, grant: &Grant) -> Result<()> {
         for agent in &self.agents {
-            agent.grant(grant)?;
+            agent.grant(&grant_at(grant, agent.is_tls()))?;
         }
         if let Some(nic) = &self.nic {
             nic.grant(grant)?;
@@ -247,24 +284,60 @@ impl Server {
         Ok(())
     }
 
-    /// Has clients prove that they know other secrets from now on: for everything, and for reading
-    /// everything. The grants of before are revoked: their clients' verbs are refused, and they
-    /// connect anew with the new secret. One that stays as it was is to be left out.
+    /// Has these secrets open everything from now on, and those reading everything, each instead of
+    /// those that did. Clients that came by a secret that stays notice nothing; those that came by
+    /// another are refused, disconnected, and connect anew with one that is valid. Certificates
+    /// open what they did.
     ///
     /// # Errors
     /// As [`Server::start_with`] says of grants.
-    pub fn change_secrets(&self, all: Option<&Secret>, read_only: Option<&Secret>) -> Result<()> {
+    pub fn change_secrets(&self, all: &[Secret], read_only: &[Secret]) -> Result<()> {
         let node = match (self.agents.first(), &self.nic) {
             (Some(agent), _) => agent.node(),
             (None, Some(nic)) => nic.node(),
             (None, None) => return Ok(()),
         };
-        let grants = grants_to_all(node, &all.cloned(), &read_only.cloned());
-        // Where only the second is given, the first stays, with its secret.
-        for grant in grants.iter().skip(usize::from(all.is_none())) {
-            self.put_in_force(grant)?;
+        for grant in grants_to_all(node, all, self.clients.as_ref(), read_only) {
+            if !self.change_proof(&grant.name, &grant.secrets, grant.clients.as_ref())? {
+                self.put_in_force(&grant)?;
+            }
+        }
+        if read_only.is_empty() {
+            self.revoke(READ_ONLY);
         }
         Ok(())
+    }
+
+    /// Has these secrets and certificates open a grant in force from now on, instead of those that
+    /// did. Returns `false` if no grant of that name is in force.
+    ///
+    /// # Errors
+    /// As [`Agent::change_proof`].
+    pub fn change_proof(
+        &self,
+        name: &str,
+        secrets: &[Secret],
+        clients: Option<&Clients>,
+    ) -> Result<bool> {
+        let mut changed = false;
+        for agent in &self.agents {
+            let clients = clients.filter(|_| agent.is_tls() || secrets.is_empty());
+            changed |= agent.change_proof(name, secrets, clients)?;
+        }
+        if let Some(nic) = &self.nic {
+            changed |= nic.change_proof(name, secrets)?;
+        }
+        Ok(changed)
+    }
+
+    /// Has `tcps://` addresses prove themselves so to those who connect from now on. If another
+    /// client authority is trusted, those who were admitted by certificates have to come again.
+    ///
+    /// # Errors
+    /// As [`Agent::change_tls`].
+    pub fn change_tls(&self, tls: &TlsServer) -> Result<()> {
+        let mut under_tls = self.agents.iter().filter(|agent| agent.is_tls());
+        Ok(under_tls.try_for_each(|agent| agent.change_tls(tls))?)
     }
 
     /// The ids of the tables of a grant, in its order: they change when one is dropped and made
@@ -314,13 +387,32 @@ impl Server {
 
 /// The grants that open all tables: everything, and where there is a secret for that, to read
 /// everything.
-fn grants_to_all(node: &shm::Node, all: &Option<Secret>, read_only: &Option<Secret>) -> Vec<Grant> {
-    let read_only = read_only.clone();
-    let read_only =
-        read_only.map(|secret| Grant::limited(READ_ONLY, Some(secret), node.info(), Rights::READ));
-    std::iter::once(Grant::everything(all.clone()))
-        .chain(read_only)
-        .collect()
+fn grants_to_all(
+    node: &shm::Node,
+    all: &[Secret],
+    clients: Option<&Clients>,
+    read_only: &[Secret],
+) -> Vec<Grant> {
+    let everything = Grant {
+        secrets: all.into(),
+        clients: clients.cloned(),
+        ..Grant::everything(None)
+    };
+    let limited = (!read_only.is_empty()).then(|| Grant {
+        secrets: read_only.into(),
+        ..Grant::limited(READ_ONLY, None, node.info(), Rights::READ)
+    });
+    std::iter::once(everything).chain(limited).collect()
+}
+
+/// A grant as an agent can give it: without TLS, clients with a certificate need a secret as well.
+/// One that only certificates open is refused there.
+fn grant_at(grant: &Grant, tls: bool) -> Grant {
+    let mut grant = grant.clone();
+    if !tls && !grant.secrets.is_empty() {
+        grant.clients = None;
+    }
+    grant
 }
 
 /// Puts the port that was chosen in place of any.

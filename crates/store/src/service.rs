@@ -24,7 +24,7 @@ use farslot_fabric::{
     OwnerMemory, RegionId, Rights,
 };
 use farslot_index::Operation;
-use farslot_index::calls::{Answered, Question, ReplyWriter, Request, Status};
+use farslot_index::calls::{Answered, OWNER_PATIENCE, Question, ReplyWriter, Request, Status};
 use farslot_index::linear::ReadPolicy;
 use farslot_model::NicModel;
 use std::cell::RefCell;
@@ -34,9 +34,6 @@ use std::ops::Range;
 use std::rc::Rc;
 use std::sync::{Arc, Weak};
 
-/// Nanoseconds for which a call's operations may wait for what others have begun. Other callers
-/// wait meanwhile.
-const PATIENCE: Nanos = 50_000_000;
 /// Slots that a lookup in the owner's memory looks at first: the best number takes longer to find
 /// than it saves here.
 const READ_SIZE: u32 = 8;
@@ -190,7 +187,8 @@ impl Service {
         let tables = match &self.memory {
             Memory::Mapped(node) => {
                 let node = node.upgrade().ok_or(Status::NotServed)?;
-                tables_in(ShmEndpoint::confined(vec![node], 0..CATALOG_BYTES, limits))
+                let endpoint = ShmEndpoint::confined(vec![node], 0..CATALOG_BYTES, limits);
+                tables_in(AnyEndpoint::Shm(endpoint))
             }
             Memory::Lent => {
                 let endpoint = OwnerEndpoint::new(memory.bytes(), 0..CATALOG_BYTES, limits);
@@ -215,13 +213,13 @@ impl Service {
         };
         let extent = record.extent();
         let limits = Limits::default();
-        // Over endpoints of the clients' own types, so that tables are compiled for no others. They
-        // have no lease: whether the table is there is seen before every call.
+        // They have no lease: whether the table is there is seen before every call.
         let (session, lent) = match &self.memory {
             Memory::Mapped(node) => {
                 let node = node.upgrade().ok_or(Status::NotServed)?;
                 let endpoint = ShmEndpoint::confined(vec![node], extent.clone(), limits);
-                let executor = Executor::new(Rc::new(Leased::new(endpoint)));
+                let any = AnyEndpoint::Shm(endpoint);
+                let executor = Executor::new(Rc::new(Leased::new(any)));
                 (self.sessions.session(executor, NODE, record), None)
             }
             Memory::Lent => {
@@ -245,26 +243,11 @@ impl Service {
 }
 
 impl Handler for Service {
-    fn handle(&self, call: Call<'_>) -> usize {
-        let Call {
-            region,
-            now,
-            request,
-            memory,
-            reply,
-            allowed,
-        } = call;
-        let call = Call {
-            region,
-            now,
-            request,
-            memory,
-            reply: &mut *reply,
-            allowed,
-        };
-        match self.answer(call) {
+    fn handle(&self, mut call: Call<'_>) -> usize {
+        let answered = self.answer(call.reborrow());
+        match answered {
             Ok(bytes) => bytes,
-            Err(status) => status.put(reply),
+            Err(status) => status.put(call.reply),
         }
     }
 
@@ -306,7 +289,7 @@ impl Opened {
             }
         };
         self.session
-            .run_many_within(PATIENCE, operations, &mut done);
+            .run_many_within(OWNER_PATIENCE, operations, &mut done);
         // What was given up may have been on its way.
         for (number, _) in is_told.iter().enumerate().filter(|(_, is_told)| !**is_told) {
             tell(number, &Answered::InDoubt);

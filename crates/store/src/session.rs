@@ -1,5 +1,6 @@
 //! One thread's way to one table: an endpoint, its executor, and the client of the table over it.
 
+use crate::lease::Leased;
 use crate::{
     Cursor, Occupancy, Operation, Outcome, PartitionReport, Result, StoreError, Survey,
     WriterChange,
@@ -8,8 +9,11 @@ use farslot_fabric::counters::Snapshot;
 use farslot_fabric::{Endpoint, EndpointExt, Executor, Nanos};
 use farslot_index::{ClientState, Index, Record, Result as Answer, Value, Waits};
 
+/// The value of a key of a batch, which takes few registers: it is told by a virtual call a key.
+pub(crate) type Told<'v> = std::result::Result<Option<&'v [u8]>, Box<StoreError>>;
+
 /// Gets the answer to each key of a batch, with the key's number.
-pub(crate) type AnswerEach<'f> = &'f mut dyn FnMut(usize, Result<Option<Value>>);
+pub(crate) type AnswerEach<'f> = &'f mut dyn FnMut(usize, Told<'_>);
 
 /// Gets the outcome of each operation of a batch, with the operation's number.
 pub(crate) type OutcomeOfEach<'f> = &'f mut dyn FnMut(usize, Result<Outcome>);
@@ -59,11 +63,15 @@ pub(crate) fn look_up(
     }
     for (turn, keys) in keys.chunks(LOOKUPS_A_TURN).enumerate() {
         let mut answers = Vec::with_capacity(keys.len());
-        batch(keys, &mut |number, answer: Result<Option<Value>>| {
-            answers.push((number, answer.map(|value| value.map(Value::detached))));
+        batch(keys, &mut |number, answer: Told<'_>| {
+            answers.push((number, answer.map(|value| value.map(Value::from))));
         });
         for (number, answer) in answers {
-            done(turn * LOOKUPS_A_TURN + number, answer);
+            let told = match &answer {
+                Ok(value) => Ok(value.as_deref()),
+                Err(error) => Err(error.clone()),
+            };
+            done(turn * LOOKUPS_A_TURN + number, told);
         }
     }
 }
@@ -89,13 +97,13 @@ pub(crate) fn run_batch(
 }
 
 /// A table on one node.
-pub(crate) struct OnOneNode<E: Endpoint, I> {
-    pub(crate) executor: Executor<E>,
+pub(crate) struct OnOneNode<I> {
+    pub(crate) executor: Executor<Leased>,
     /// Opened on the executor's endpoint.
     pub(crate) index: I,
 }
 
-impl<E: Endpoint, I: Index> OnOneNode<E, I> {
+impl<I: Index> OnOneNode<I> {
     async fn end(&self) -> Answer<()> {
         let flushed = self.index.flush().await;
         self.index.change_writer(WriterChange::Resign).await?;
@@ -118,10 +126,14 @@ impl<E: Endpoint, I: Index> OnOneNode<E, I> {
     }
 }
 
-impl<E: Endpoint, I: Index> Session for OnOneNode<E, I> {
+impl<I: Index> Session for OnOneNode<I> {
     #[inline]
     fn get(&self, key: &[u8]) -> Result<Option<Value>> {
-        Ok(self.executor.block_on(self.index.get(key))?)
+        Ok(match self.index.get_at_once(key) {
+            Some(Ok(got)) => got,
+            Some(Err(rest)) => self.executor.block_on(rest),
+            None => self.executor.block_on(self.index.get(key)),
+        }?)
     }
 
     fn run(&self, operation: Operation<'_>) -> Result<Outcome> {
@@ -130,8 +142,9 @@ impl<E: Endpoint, I: Index> Session for OnOneNode<E, I> {
 
     fn get_many(&self, keys: &[&[u8]], done: AnswerEach<'_>) {
         look_up(I::WAITS, keys, done, |keys, done| {
-            let done = |number, answer: Answer<Option<Value>>| {
-                done(number, answer.map_err(StoreError::from));
+            let done = |number, answer: Answer<Option<Value>>| match answer {
+                Ok(value) => done(number, Ok(value.as_deref())),
+                Err(error) => done(number, Err(Box::new(error.into()))),
             };
             let looking = self.index.get_many(keys.iter().copied(), done);
             self.executor.block_on(looking);

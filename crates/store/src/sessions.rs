@@ -4,7 +4,7 @@ use crate::cache::Cache;
 use crate::catalog::{Scheme, TableRecord, table_at};
 use crate::duo::DuoOwners;
 use crate::fabrics::Fabric;
-use crate::lease::{AnyLeased, Leasing};
+use crate::lease::Leased;
 use crate::nodes::Nodes;
 use crate::session::{OnOneNode, Session};
 use crate::spread::{
@@ -69,9 +69,9 @@ impl Sessions {
     }
 
     /// Opens a table on one node that was seen there at `since`.
-    pub(crate) fn open_on_one<E: Leasing>(
+    pub(crate) fn open_on_one(
         &self,
-        executor: Executor<E>,
+        executor: Executor<Leased>,
         node: NodeId,
         record: TableRecord,
         since: Nanos,
@@ -82,9 +82,9 @@ impl Sessions {
     }
 
     /// A session with a table on one node.
-    pub(crate) fn session<E: Leasing>(
+    pub(crate) fn session(
         &self,
-        executor: Executor<E>,
+        executor: Executor<Leased>,
         node: NodeId,
         record: &TableRecord,
     ) -> Result<Box<dyn Session>> {
@@ -99,9 +99,9 @@ impl Sessions {
         }
     }
 
-    fn on_one<E: Leasing, O: Opener<E>>(
+    fn on_one<O: Opener>(
         &self,
-        (executor, node, record, cache): (Executor<E>, NodeId, &TableRecord, Option<Cache>),
+        (executor, node, record, cache): (Executor<Leased>, NodeId, &TableRecord, Option<Cache>),
         opener: O,
     ) -> Result<Box<dyn Session>> {
         let opener = self.with_all(opener, cache);
@@ -114,7 +114,7 @@ impl Sessions {
 
     pub(crate) fn open_on_all(
         &self,
-        executor: Executor<AnyLeased>,
+        executor: Executor<Leased>,
         table: SpreadTable,
     ) -> Result<Table> {
         let record = table.sample.clone();
@@ -132,9 +132,9 @@ impl Sessions {
         Ok(Table::new(record, session))
     }
 
-    fn on_all<O: Opener<AnyLeased> + 'static>(
+    fn on_all<O: Opener + 'static>(
         &self,
-        (executor, table, cache): (Executor<AnyLeased>, SpreadTable, Option<Cache>),
+        (executor, table, cache): (Executor<Leased>, SpreadTable, Option<Cache>),
         opener: O,
     ) -> Result<Box<dyn Session>> {
         let opener = self.with_all(opener, cache);

@@ -2,7 +2,7 @@
 
 use crate::catalog::{Catalog, Scheme, TableRecord};
 use crate::fabrics::Fabric;
-use crate::lease::{AnyLeased, Leased};
+use crate::lease::Leased;
 use crate::nodes::Nodes;
 use crate::profile::read_cost;
 use crate::service::serve_simulated;
@@ -10,7 +10,6 @@ use crate::sessions::{Sessions, calls_of};
 use crate::slot_map::SlotMap;
 use crate::spread::{self, Found, NewTable};
 use crate::{Address, OpenOptions, Result, StoreError, Table, TableOptions};
-use farslot_fabric::shm::ShmEndpoint;
 use farslot_fabric::{Endpoint, Executor, NodeId, shm};
 use farslot_index::Record;
 use farslot_model::NicModel;
@@ -365,23 +364,16 @@ impl Store {
         let since = executor.endpoint().now();
         let nodes = &self.0.sessions.nodes;
         let finding = spread::find(&**executor.endpoint(), nodes, name);
-        match (executor.block_on(finding)?, &self.0.fabric) {
-            (Found::Spread(table), _) => self.0.sessions.open_on_all(executor, table),
-            // On one node, tables are compiled for shared memory, where a verb is a few loads, and
-            // once for all other fabrics.
-            (Found::Whole(node, record), Fabric::Shm(nodes)) => {
-                let endpoint = ShmEndpoint::new(nodes.clone(), self.0.sessions.options.limits);
-                let executor = Executor::new(Rc::new(Leased::new(endpoint)));
-                self.0.sessions.open_on_one(executor, node, record, since)
-            }
-            (Found::Whole(node, record), _) => {
+        match executor.block_on(finding)? {
+            Found::Spread(table) => self.0.sessions.open_on_all(executor, table),
+            Found::Whole(node, record) => {
                 self.0.sessions.open_on_one(executor, node, record, since)
             }
         }
     }
 
     /// Of an endpoint of its own.
-    pub(crate) fn executor(&self) -> Result<Executor<AnyLeased>> {
+    pub(crate) fn executor(&self) -> Result<Executor<Leased>> {
         let endpoint = self.0.fabric.endpoint(self.0.sessions.options.limits)?;
         Ok(Executor::new(Rc::new(Leased::new(endpoint))))
     }

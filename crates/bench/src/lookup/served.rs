@@ -33,6 +33,8 @@ pub struct Served {
     pub operations: usize,
     /// Lookups of one repetition that are timed one by one.
     pub single_lookups: usize,
+    /// Whether batches of writes are measured too, where a scheme admits any number of writers.
+    pub writes: bool,
     /// The client's cache. Keys are drawn with equal chances, so that what it brings depends on how
     /// many of all records it has room for.
     pub cache: Option<Cache>,
@@ -44,6 +46,7 @@ impl Default for Served {
             repetitions: 7,
             operations: 1 << 21,
             single_lookups: 1 << 18,
+            writes: false,
             cache: None,
         }
     }
@@ -238,6 +241,7 @@ impl Bench<'_> {
             memory: Memory::default(),
             hits: Samples::new(),
             misses: self.options.misses.then(Samples::new),
+            writes: (self.measure.writes && scheme.has_many_writers()).then(Default::default),
         })
     }
 
@@ -271,6 +275,14 @@ impl Bench<'_> {
             timed::gets(&filled.table, &single, are_there, &mut samples.latency)?;
             samples.counted.add(Counted::of(&filled.table), before);
         }
+        if let Some(writes) = &mut filled.writes {
+            let key = |_| self.keys.long(self.random.random_range(0..self.records));
+            let keys: Vec<_> = (0..self.measure.operations).map(key).collect();
+            let rates = timed::writes(&filled.table, &keys)?;
+            for (samples, rate) in writes.iter_mut().zip(rates) {
+                samples.push(rate);
+            }
+        }
         Ok(())
     }
 }
@@ -285,6 +297,8 @@ struct Filled {
     memory: Memory,
     hits: Samples,
     misses: Option<Samples>,
+    /// Writes/s of each of [`timed::WRITES`].
+    writes: Option<[Vec<f64>; timed::WRITES.len()]>,
 }
 
 impl Filled {
@@ -306,6 +320,11 @@ impl Filled {
                 let share = 100.0 * samples.counted.per_lookup(samples.counted.cache_hits);
                 rows.push(BenchRow::new(name, share, "%"));
             }
+        }
+        for (what, rates) in timed::WRITES.iter().zip(self.writes.iter().flatten()) {
+            let rate = median(rates.iter().copied());
+            let row = BenchRow::new(place.name(what), rate, "writes/s");
+            rows.push(row.limited_by(self.memory.limit()));
         }
         rows
     }

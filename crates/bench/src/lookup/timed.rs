@@ -32,7 +32,7 @@ fn rate(operations: usize, since: Instant) -> f64 {
     operations as f64 / since.elapsed().as_secs_f64()
 }
 
-/// Puts these keys into a table, on several threads; returns puts/s of all together.
+/// Puts these keys into a table, on several threads; returns puts/s of all together while they put.
 pub(super) fn fill(
     store: &Store,
     name: &str,
@@ -42,6 +42,7 @@ pub(super) fn fill(
 ) -> Result<f64> {
     const AT_A_TIME: u64 = 1 << 14;
     let next = AtomicU64::new(numbers.start);
+    let nanos = AtomicU64::new(0);
     let work = || -> Result<()> {
         let table = store.table(name)?;
         let mut answers = Answers::default();
@@ -59,12 +60,62 @@ pub(super) fn fill(
                 .iter()
                 .map(|(key, value)| (&key[..], &value[..]))
                 .collect();
+            let since = Instant::now();
             table.put_many(&pairs, |_, new| answers.note(new));
+            nanos.fetch_add(since.elapsed().as_nanos() as u64, Ordering::Relaxed);
         }
     };
-    let since = Instant::now();
     threads::on_each(on_threads, work)?;
-    Ok(rate((numbers.end - numbers.start) as usize, since))
+    let seconds = nanos.into_inner() as f64 / 1e9 / on_threads as f64;
+    Ok((numbers.end - numbers.start) as f64 / seconds)
+}
+
+/// What [`writes`] measures.
+pub(super) const WRITES: [&str; 4] = [
+    "update_many",
+    "find_or_put_many, keys that are there",
+    "remove_many",
+    "put_many, keys that were removed",
+];
+
+/// Writes keys which are all there, each kind of write as one batch; returns writes/s of each. The
+/// table has the same records then.
+pub(super) fn writes(table: &Table, keys: &[[u8; 8]]) -> Result<[f64; 4]> {
+    let pairs: Vec<_> = keys.iter().map(|key| (*key, value_of(key))).collect();
+    let pairs: Vec<_> = pairs
+        .iter()
+        .map(|(key, value)| (&key[..], &value[..]))
+        .collect();
+    let slices: Vec<_> = keys.iter().map(|key| &key[..]).collect();
+    let mut answers = Answers::default();
+    let (mut removed, mut put) = (0, 0);
+    let count = |answers: &mut Answers, what: &mut u64, changed: farslot::Result<bool>| {
+        answers.note(changed.map(|changed| {
+            *what += u64::from(changed);
+            true
+        }));
+    };
+    let timed = |write: &mut dyn FnMut()| {
+        let since = Instant::now();
+        write();
+        rate(keys.len(), since)
+    };
+    let rates = [
+        timed(&mut || table.update_many(&pairs, |_, there| answers.note(there))),
+        timed(&mut || {
+            table.find_or_put_many(&pairs, |number, was| {
+                answers.note(was.map(|was| was == Some(pairs[number].1)));
+            });
+        }),
+        // A key that was drawn twice is there once.
+        timed(&mut || {
+            table.remove_many(&slices, |_, there| count(&mut answers, &mut removed, there));
+        }),
+        timed(&mut || table.put_many(&pairs, |_, new| count(&mut answers, &mut put, new))),
+    ];
+    answers.note(Ok::<_, BenchError>(removed == put));
+    answers.check()?;
+    Ok(rates)
 }
 
 /// Makes a table of the first records.

@@ -7,6 +7,10 @@
 //! bytes without ever sleeping, and neither looks at them. What the READs lose to it is the
 //! fabric's: encoding, checks, copies from memory at random places, and the executor.
 //!
+//! Under TLS the READs take the same way through a session of TLS 1.3, with the cipher that both
+//! sides choose by themselves. The echo stays as it is, so what the READs lose to it is the price of
+//! TLS as well.
+//!
 //! Over shared memory the loads are of the same lines through the same mapping, with the next ones
 //! prefetched where READs are many. What the READs lose to them is the fabric's as well.
 //!
@@ -21,6 +25,7 @@ mod echo;
 mod loads;
 mod options;
 mod reads;
+mod secured;
 
 use crate::median::median;
 use crate::{BenchReport, BenchRow, Progress, Result};
@@ -45,7 +50,10 @@ pub fn run(options: &Options, progress: Progress<'_>) -> Result<BenchReport> {
     let (fabric, rows) = match options.fabric {
         Fabric::Tcp => {
             let reads = Reads::over_tcp(options)?;
-            let fabric = "TCP over loopback, one client thread and one agent thread";
+            let fabric = match options.tls {
+                false => "TCP over loopback, one client thread and one agent thread",
+                true => "TCP under TLS over loopback, one client thread and one agent thread",
+            };
             (
                 fabric.into(),
                 measure(options, reads, Some(&Echoes), progress)?,

@@ -21,6 +21,8 @@ pub enum Fabric {
 pub struct Options {
     /// Where the memory is.
     pub fabric: Fabric,
+    /// Whether READs over TCP are under TLS.
+    pub tls: bool,
     /// Bytes of the memory that is read from, at random places.
     pub memory: u64,
     /// Bytes of a READ, a multiple of 8, and of a cache line over shared memory.
@@ -41,6 +43,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             fabric: Fabric::Tcp,
+            tls: false,
             memory: 256 << 20,
             read_bytes: 64,
             outstanding: 64,
@@ -56,6 +59,9 @@ impl Options {
     pub(super) fn check(&self) -> Result<()> {
         let bad =
             |option, value: usize, limit: &str| Err(BenchError::bad(option, value as u64, limit));
+        if self.tls && self.fabric != Fabric::Tcp {
+            return bad("TLS", 1, "over TCP alone");
+        }
         let (unit, limit) = match self.fabric {
             Fabric::Tcp | Fabric::Verbs => (8, "a multiple of 8 up to 1 MiB"),
             // What plain loads are of.

@@ -1,11 +1,12 @@
 //! READs through an endpoint, from memory of this process.
 
 use super::options::Options;
+use super::secured;
 use crate::Result;
 use crate::answers::Answers;
 use farslot::fabric::Endpoint;
 use farslot::fabric::shm::{self, Node, RegionSpec, ShmEndpoint};
-use farslot::fabric::tcp::{Agent, AgentOptions, ConnectOptions, TcpEndpoint};
+use farslot::fabric::tcp::{Agent, AgentOptions, ConnectOptions, ServeOptions, TcpEndpoint};
 use farslot::fabric::verbs::{self, VerbsAgentOptions, VerbsEndpoint, VerbsOptions};
 use farslot::fabric::{
     EndpointExt, Executor, FabricError, Limits, NodeId, RegionId, RemoteAddr, Rights,
@@ -57,15 +58,24 @@ impl Reads<TcpEndpoint, Agent> {
     pub(super) fn over_tcp(options: &Options) -> Result<Self> {
         let node = Node::embedded(&[region(options)])?;
         fill(&node)?;
+        let (of_agent, of_client) = match options.tls {
+            false => (None, None),
+            true => secured::both_sides().map(|(agent, client)| (Some(agent), Some(client)))?,
+        };
+        let serve = ServeOptions {
+            tls: of_agent,
+            ..ServeOptions::default()
+        };
         let agent = Agent::start(
             node,
             &AgentOptions {
                 spin: SPIN,
-                ..AgentOptions::default()
+                ..AgentOptions::from(serve)
             },
         )?;
         let to_agent = ConnectOptions {
             spin: SPIN,
+            tls: of_client,
             ..ConnectOptions::default()
         };
         let endpoint = TcpEndpoint::connect(&[agent.address().to_string()], &to_agent)?;

@@ -10,6 +10,7 @@ const SMALL: Served = Served {
     repetitions: 2,
     operations: 1 << 10,
     single_lookups: 1 << 10,
+    writes: false,
     cache: None,
 };
 
@@ -64,6 +65,31 @@ fn every_figure_is_there_and_gets_are_one_read_or_little_more() {
             }
         }
     }
+}
+
+#[test]
+fn writes_are_measured_where_any_client_may_write() {
+    let options = Options {
+        schemes: vec![
+            LookupScheme::Linear,
+            LookupScheme::Race,
+            LookupScheme::Cuckoo,
+        ],
+        ..linear()
+    };
+    let measure = Served {
+        writes: true,
+        ..SMALL
+    };
+    let report = at(&fresh_address("writes"), &options, &measure);
+    let of_writes = report.rows.iter().filter(|row| row.unit == "writes/s");
+    assert!(of_writes.clone().all(|row| row.value > 0.0), "{report:?}");
+    // Four kinds of two schemes at two load factors.
+    assert_eq!(of_writes.count(), 16, "{report:?}");
+    row(
+        &report,
+        "load 0.9, linear, put_many, keys that were removed",
+    );
 }
 
 #[test]

@@ -16,6 +16,10 @@ pub fn farslot(args: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Command {
         "FARSLOT_GRANT",
         "FARSLOT_LOG",
         "FARSLOT_SECRET",
+        "FARSLOT_TLS_CA",
+        "FARSLOT_TLS_CERT",
+        "FARSLOT_TLS_KEY",
+        "FARSLOT_TLS_PIN",
     ] {
         command.env_remove(variable);
     }

@@ -2,7 +2,8 @@
 //! empty directory.
 //!
 //! A block that begins with "```sh" is run. "```sh slow" is run by `scripts/test --all`; "```sh
-//! repository" is for the directory of the sources, and what it names must be there.
+//! openssl" where there is that program; "```sh repository" is for the directory of the sources, and
+//! what it names must be there.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -74,8 +75,13 @@ fn run(document: &str, kinds: &[&str]) {
 /// Both serve at the same address.
 #[test]
 fn every_command_works_as_it_is_printed() {
-    run("README.md", &[""]);
-    run("docs/guide.md", &[""]);
+    let openssl = Command::new("openssl").arg("version").output();
+    let kinds: &[&str] = match openssl {
+        Ok(_) => &["", "openssl"],
+        Err(_) => &[""],
+    };
+    run("README.md", kinds);
+    run("docs/guide.md", kinds);
 }
 
 #[test]
@@ -90,7 +96,7 @@ fn what_commands_in_the_repository_name_is_there() {
     for document in ["README.md", "docs/guide.md"] {
         for (kind, block) in blocks(document) {
             assert!(
-                ["", "slow", "repository"].contains(&&*kind),
+                ["", "slow", "openssl", "repository"].contains(&&*kind),
                 "{document}: {kind}"
             );
             if kind != "repository" {

@@ -3,6 +3,8 @@
 
 mod admission;
 mod advice;
+#[path = "../../../fabric/tests/common/authority.rs"]
+mod authority;
 mod bench;
 #[path = "../common/mod.rs"]
 mod common;
@@ -17,7 +19,9 @@ mod mended;
 mod nodes;
 mod processes;
 mod race;
+mod redis;
 mod round_trips;
 mod sealed;
 mod tcp;
+mod tls;
 mod verbs;

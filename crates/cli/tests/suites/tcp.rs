@@ -131,7 +131,12 @@ fn without_a_secret_only_this_machine_is_served_and_told_so_once() {
     let told = "no secret is needed: whoever is on this machine can use the memory\n";
     assert_eq!(error_of(&local), told);
     let refused = serve(&["tcp://0.0.0.0:0"]);
-    let parts = ["other machines", "no secret", "--secret-file", "--insecure"];
+    let parts = [
+        "other machines",
+        "neither a secret",
+        "--secret-file",
+        "--trust",
+    ];
     assert_fails(&refused, 1, &parts);
     let insecure = serve(&["tcp://0.0.0.0:0", "--insecure"]);
     assert!(insecure.status.success(), "{}", error_of(&insecure));

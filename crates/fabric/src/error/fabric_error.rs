@@ -2,6 +2,7 @@
 
 use super::malformed::Malformed;
 use super::refusal::Refusal;
+use super::tls_failure::TlsFailure;
 use crate::addr::{NodeId, RegionId, RemoteAddr, Rights};
 use crate::timer::{InWords, Nanos};
 
@@ -225,6 +226,33 @@ pub enum FabricError {
         /// What is wrong.
         reason: Malformed,
     },
+    /// There can be no TLS session with the node.
+    #[error("no TLS with {address}: {failure}")]
+    Tls {
+        /// The node's address.
+        address: String,
+        /// Why.
+        failure: TlsFailure,
+    },
+    /// A certificate, a key or an authority that cannot be used for TLS.
+    #[error("{what} cannot be used for TLS: {reason}")]
+    BadTls {
+        /// What cannot be used.
+        what: &'static str,
+        /// Why not.
+        reason: String,
+    },
+    /// TLS is asked of a build without the cargo feature `tls`.
+    #[error("this program was built without TLS (the cargo feature `tls`)")]
+    NoTls,
+    /// What a fabric cannot do for a grant, since the owner's processor takes no part in verbs.
+    #[error("the grant {grant:?} cannot be served here: {reason}")]
+    NotEnforceable {
+        /// The grant.
+        grant: String,
+        /// What cannot be done.
+        reason: &'static str,
+    },
     /// A secret too short to be safe from guessing.
     #[error("a secret of {bytes} bytes is too short: at least {least}")]
     SecretTooShort {
@@ -233,11 +261,11 @@ pub enum FabricError {
         /// The fewest.
         least: usize,
     },
-    /// A grant without a secret would be served at an address that other machines can reach,
-    /// without `insecure` being set.
+    /// A grant without a secret or certificates would be served at an address that other machines
+    /// can reach, while no network is trusted and `insecure` is not set.
     #[error(
-        "{address} can be reached from other machines, and the grant {grant:?} has no secret: \
-         give it one, or allow an insecure address"
+        "{address} can be reached from other machines, and the grant {grant:?} needs neither a \
+         secret nor a certificate: give it one, or name the networks that are trusted"
     )]
     Insecure {
         /// The address.

@@ -3,8 +3,10 @@
 mod fabric_error;
 mod malformed;
 mod refusal;
+mod tls_failure;
 
 pub(crate) use fabric_error::os;
 pub use fabric_error::{FabricError, Result};
 pub use malformed::Malformed;
 pub use refusal::{Carrier, Refusal};
+pub use tls_failure::TlsFailure;

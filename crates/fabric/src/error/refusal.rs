@@ -18,7 +18,7 @@ pub enum Refusal {
     #[error("the secret is wrong, or there is no such grant")]
     WrongSecret,
     /// The grant has a secret and the client none.
-    #[error("the grant needs a secret and the client has none")]
+    #[error("the grant needs a secret, or a certificate that opens it, and the client has none")]
     SecretNeeded,
     /// The client has a secret that the node did not prove to know.
     #[error("the node does not know the client's secret")]
@@ -71,6 +71,12 @@ pub enum Refusal {
     /// The node's RDMA device cannot reach the client's.
     #[error("the node's RDMA device has no way to the client's")]
     NoPath,
+    /// No certificate of the client opens the grant, or there is no such grant.
+    #[error("the client has no certificate that opens the grant, or there is no such grant")]
+    CertificateNeeded,
+    /// The grant needs no proof, and only clients of trusted networks may use it.
+    #[error("the grant is open to the networks that the node trusts, and the client is of none")]
+    NotTrusted,
 }
 
 impl Refusal {
@@ -99,6 +105,8 @@ impl Refusal {
             Self::NoPath => [11, 0],
             Self::TooManyRefused { limit } => [12, limit as u64],
             Self::NoRoom { bytes } => [13, bytes as u64],
+            Self::CertificateNeeded => [14, 0],
+            Self::NotTrusted => [15, 0],
         }
     }
 
@@ -136,6 +144,8 @@ impl Refusal {
             13 => Self::NoRoom {
                 bytes: detail as u32,
             },
+            14 => Self::CertificateNeeded,
+            15 => Self::NotTrusted,
             _ => return None,
         })
     }

@@ -24,7 +24,7 @@ pub(crate) trait Connection: Send + 'static {
 
 impl Connection for Admitted {
     fn stream(&self) -> &TcpStream {
-        &self.stream
+        self.socket.tcp()
     }
 
     fn session(&self) -> u64 {

@@ -3,6 +3,8 @@
 use super::admission::{Grant, Secret};
 use super::audit::Audit;
 use super::backoff::Backoff;
+use super::network::Network;
+use super::tls::{TlsClient, TlsServer};
 use crate::{Limits, Rights};
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +17,12 @@ pub struct ServeOptions {
     /// The grants in force from the start; more can be granted later. Over RDMA verbs each of them
     /// registers its regions with the NIC, which counts against the limit of locked memory.
     pub grants: Vec<Grant>,
-    /// Whether grants without a secret may be served at an address that other machines can reach.
+    /// How the agent proves itself under TLS; nothing for frames that are not encrypted. Over RDMA
+    /// verbs there is no TLS.
+    pub tls: Option<TlsServer>,
+    /// Networks whose clients may use grants that need no proof. Those of loopback always may.
+    pub trusted: Vec<Network>,
+    /// Whether all networks are trusted.
     pub insecure: bool,
     /// A client that the network has lost, or that takes no answers for this long, is disconnected.
     pub peer_timeout: Duration,
@@ -45,6 +52,8 @@ impl Default for ServeOptions {
         Self {
             listen: "127.0.0.1:0".into(),
             grants: vec![Grant::everything(None)],
+            tls: None,
+            trusted: Vec::new(),
             insecure: false,
             peer_timeout: Duration::from_secs(30),
             connections: 16 << 10,
@@ -64,8 +73,12 @@ impl Default for ServeOptions {
 pub struct ConnectOptions {
     /// The name of the grant to ask for.
     pub grant: String,
-    /// The grant's secret. With a secret, the endpoint connects only to nodes that know it too.
+    /// The grant's secret. With a secret and without TLS, the endpoint connects only to nodes that
+    /// know it too.
     pub secret: Option<Secret>,
+    /// Which nodes are trusted under TLS, and how the endpoint proves itself; nothing for frames
+    /// that are not encrypted.
+    pub tls: Option<TlsClient>,
     /// The most rights to ask for in any region.
     pub rights: Rights,
     /// The longest that resolving, connecting, the handshake and (over RDMA verbs) the set-up of
@@ -89,6 +102,7 @@ impl Default for ConnectOptions {
         Self {
             grant: Grant::DEFAULT.into(),
             secret: None,
+            tls: None,
             rights: Rights::ALL,
             connect_timeout: Duration::from_secs(5),
             spin: Duration::from_micros(50),

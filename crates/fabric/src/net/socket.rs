@@ -43,6 +43,14 @@ pub(crate) fn send(stream: &TcpStream, bytes: &[u8]) -> Io {
     Io::of(rustix::net::send(stream, bytes, flags))
 }
 
+/// Sends what it can of several pieces, as [`send`].
+#[cfg(feature = "tls")]
+pub(crate) fn send_all_of(stream: &TcpStream, pieces: &[std::io::IoSlice<'_>]) -> Io {
+    let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+    let nothing = &mut rustix::net::SendAncillaryBuffer::default();
+    Io::of(rustix::net::sendmsg(stream, pieces, nothing, flags))
+}
+
 /// Has frames sent at once, and a lost peer noticed within about `peer_timeout`.
 pub(crate) fn prepare(stream: &TcpStream, peer_timeout: Duration) -> Result<()> {
     const PROBES: u32 = 3;

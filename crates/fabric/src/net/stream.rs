@@ -3,9 +3,9 @@
 //! Buffers hold words, since every frame is a whole number of words. So each frame starts at a word
 //! in memory, and payloads are copied word by word.
 
-use super::socket::{self, Io};
+use super::secured::Socket;
+use super::socket::Io;
 use super::wire::{FrameKind, Header, LARGEST_COUNT};
-use std::net::TcpStream;
 
 /// What is received at once where nothing larger is waited for.
 pub(crate) const RECEIVE_BYTES: usize = 256 << 10;
@@ -68,10 +68,10 @@ impl Inbound {
     }
 
     /// Receives once; `wanted` words, of those that are there and those to come, will have room.
-    pub(crate) fn receive(&mut self, stream: &TcpStream, wanted: usize) -> Io {
+    pub(crate) fn receive(&mut self, socket: &mut Socket, wanted: usize) -> Io {
         self.make_room(wanted);
         let space = &mut bytemuck::cast_slice_mut(&mut self.words)[self.end..];
-        let received = socket::receive(stream, space);
+        let received = socket.receive(space);
         if let Io::Moved(bytes) = received {
             self.end += bytes;
         }
@@ -79,11 +79,11 @@ impl Inbound {
     }
 
     /// Receives once, at most `most` bytes, into the memory that is there; there must be room.
-    pub(crate) fn receive_within(&mut self, stream: &TcpStream, most: usize) -> Io {
+    pub(crate) fn receive_within(&mut self, socket: &mut Socket, most: usize) -> Io {
         self.move_to_front();
         let space = &mut bytemuck::cast_slice_mut(&mut self.words)[self.end..];
         let most = most.min(space.len());
-        let received = socket::receive(stream, &mut space[..most]);
+        let received = socket.receive(&mut space[..most]);
         if let Io::Moved(bytes) = received {
             self.end += bytes;
         }
@@ -238,10 +238,10 @@ impl Outbound {
 
     /// Ends the open frame, of `kind`, and sends once; all is gone if nothing is left then.
     #[inline]
-    pub(crate) fn send(&mut self, stream: &TcpStream, kind: FrameKind) -> Io {
+    pub(crate) fn send(&mut self, socket: &mut Socket, kind: FrameKind) -> Io {
         self.close(kind);
         let bytes = &bytemuck::cast_slice(&self.words)[self.sent..];
-        let sent = socket::send(stream, bytes);
+        let sent = socket.send(bytes);
         if let Io::Moved(bytes) = sent {
             self.sent += bytes;
             if self.unsent() == 0 {
@@ -287,7 +287,7 @@ impl Outbound {
 mod tests {
     use super::*;
     use std::io::{Read, Write};
-    use std::net::TcpListener;
+    use std::net::{TcpListener, TcpStream};
 
     fn pair() -> (TcpStream, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -295,12 +295,17 @@ mod tests {
         (client, listener.accept().unwrap().0)
     }
 
+    fn bare(stream: TcpStream) -> Socket {
+        Socket::new(stream, None)
+    }
+
     #[test]
     fn bytes_that_come_in_pieces_are_whole_words_in_the_end() {
         let (mut from, to) = pair();
+        let mut to = bare(to);
         let mut inbound = Inbound::default();
-        let receive = |inbound: &mut Inbound, wanted| {
-            while inbound.receive(&to, wanted) == Io::Blocked {
+        let mut receive = |inbound: &mut Inbound, wanted| {
+            while inbound.receive(&mut to, wanted) == Io::Blocked {
                 std::thread::yield_now();
             }
         };
@@ -345,10 +350,11 @@ mod tests {
             outbound.entry(kind, 0, 5);
         }
         let (from, mut to) = pair();
+        let mut from = bare(from);
         let expected = outbound.unsent() + 8;
         outbound.entry(kind, 1, 5).push(9);
         while !outbound.is_empty() {
-            assert_ne!(outbound.send(&from, kind), Io::Closed);
+            assert_ne!(outbound.send(&mut from, kind), Io::Closed);
             let rest = outbound.take_rest();
             outbound = rest;
         }

@@ -469,7 +469,7 @@ impl Endpoint for ShmEndpoint {
             ..at
         };
         let len = area.end.saturating_sub(area.start);
-        Some(InPlace::new(node.words_of(index), start, len))
+        Some(InPlace::new(node.words_of(index), start, len, needed))
     }
 
     #[inline]

@@ -5,10 +5,12 @@ use super::options::AgentOptions;
 use crate::Result;
 use crate::memory::Node;
 use crate::net::AgentCounters;
-use crate::net::admission::Grant;
+use crate::net::admission::{Grant, Issued, Secret};
 use crate::net::agent::Server;
+use crate::net::tls::{Clients, TlsServer};
 use std::fmt;
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 /// Serves a node's memory over TCP for as long as it is held. Dropping it closes every connection.
 pub struct Agent {
@@ -52,6 +54,12 @@ impl Agent {
         self.server.address()
     }
 
+    /// Whether it serves under TLS.
+    #[must_use]
+    pub fn is_tls(&self) -> bool {
+        self.server.is_tls()
+    }
+
     /// The node that it serves.
     #[must_use]
     pub fn node(&self) -> &Node {
@@ -66,6 +74,37 @@ impl Agent {
     /// [`BadName`](crate::FabricError::BadName) of more than 64 bytes.
     pub fn grant(&self, grant: &Grant) -> Result<()> {
         self.server.grant(grant)
+    }
+
+    /// Has these secrets and certificates open a grant in force from now on, instead of those that
+    /// did. Clients that came by one that stays notice nothing; those that came by another are
+    /// refused, and disconnected a while later. Returns `false` if no grant of that name is in
+    /// force.
+    ///
+    /// # Errors
+    /// [`NotEnforceable`](crate::FabricError::NotEnforceable) of certificates without TLS;
+    /// [`Insecure`](crate::FabricError::Insecure) if nothing is to be proved any more.
+    pub fn change_proof(
+        &self,
+        name: &str,
+        secrets: &[Secret],
+        clients: Option<&Clients>,
+    ) -> Result<bool> {
+        let issue = |first: &Issued, by| Ok(Arc::new(first.by(by)));
+        let issued = self.server.reissued(name, secrets, clients, issue)?;
+        let is_there = issued.is_some();
+        self.server.put_in_force(issued.unwrap_or_default());
+        Ok(is_there)
+    }
+
+    /// Has the agent prove itself so to those who connect from now on. If another client authority
+    /// is trusted, those who were admitted by certificates are refused, and have to come again.
+    ///
+    /// # Errors
+    /// [`NotEnforceable`](crate::FabricError::NotEnforceable) if there was no TLS, or a grant is
+    /// left without the client authority that it needs.
+    pub fn change_tls(&self, tls: &TlsServer) -> Result<()> {
+        self.server.change_tls(tls)
     }
 
     /// Ends a grant: verbs of its clients that begin after this returned are refused. Returns

@@ -77,12 +77,14 @@ impl Conversation {
         loop {
             let warn = Warn {
                 peer: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
+                certificate: None,
                 reports: &mut self.reports,
             };
             let mut quota = Quota {
                 work: Quota::TURN,
                 unsent: self.shared.served.unsent_bytes,
                 at_once: self.shared.served.unsent_bytes,
+                verbs: usize::MAX,
             };
             let (input, out) = (&mut self.input, &mut self.out);
             let gone_on = self

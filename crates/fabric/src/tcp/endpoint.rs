@@ -264,6 +264,9 @@ impl Endpoint for TcpEndpoint {
         }
         let peers: SmallVec<[_; 4]> = self.peers.iter().map(RefCell::borrow).collect();
         let waiting = || peers.iter().filter(|peer| peer.is_waiting());
+        if waiting().any(|peer| peer.has_opened()) {
+            return;
+        }
         let verb_timeout = self.core.limits.verb_timeout;
         let longest = match waiting().next() {
             Some(_) => LONGEST_SLEEP,

@@ -28,9 +28,10 @@
 //! * The agent trusts no client. A verb that is not permitted is answered with its error and has no
 //!   effect. A malformed frame closes its connection, is logged, and affects no other connection.
 //!
-//! Before any verb both sides prove that they know the grant's secret (see [`admission`]). Traffic
-//! is neither encrypted nor protected against modification: whoever can read the network can read
-//! the data and the region keys. Use it on trusted networks only; TLS is out of scope.
+//! Before any verb both sides prove that they know the grant's secret (see [`admission`]). Without
+//! [TLS](crate::net::tls), traffic is neither encrypted nor protected against modification: whoever
+//! can read the network can read the data and the region keys. With it the same frames go through a
+//! TLS session, and a certificate may stand in for the secret.
 //!
 //! # On the wire
 //!
@@ -68,6 +69,7 @@
 //! ```
 
 mod agent;
+mod answers;
 mod conversation;
 mod endpoint;
 mod executing;
@@ -76,11 +78,13 @@ mod options;
 mod peer;
 mod serving;
 
-pub use crate::error::Refusal;
+pub use crate::error::{Refusal, TlsFailure};
 pub use crate::net::admission::{self, Area, Grant, Secret};
+pub use crate::net::tls::{Clients, Fingerprint, TlsClient, TlsServer, Trust};
 pub use crate::net::wire;
 pub use crate::net::{
-    AgentCounters, Audit, AuditEvent, AuditKind, ConnectOptions, Posted, ServeOptions, utc_time,
+    AgentCounters, Audit, AuditEvent, AuditKind, ConnectOptions, Network, NoNetwork, Posted, Rate,
+    ServeOptions, utc_time,
 };
 pub use agent::Agent;
 pub use conversation::Conversation;

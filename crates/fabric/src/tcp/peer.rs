@@ -149,10 +149,16 @@ impl TcpPeer {
         !self.out.is_empty()
     }
 
+    /// Whether answers are here of which the kernel does not tell.
+    pub(super) fn has_opened(&self) -> bool {
+        let connection = self.connection.as_ref();
+        connection.is_some_and(|connection| connection.made.socket.opened() > 0)
+    }
+
     /// What to poll for news.
     pub(super) fn stream(&self) -> Option<&TcpStream> {
         let connection = self.connection.as_ref();
-        connection.map(|connection| &connection.made.stream)
+        connection.map(|connection| connection.made.socket.tcp())
     }
 
     /// When the verbs on their way are given up.
@@ -324,13 +330,13 @@ impl TcpPeer {
         if self.out.is_empty() || self.state != State::Open {
             return;
         }
-        let Some(connection) = &self.connection else {
+        let Some(connection) = &mut self.connection else {
             return;
         };
         if std::mem::take(&mut self.unsent) {
             self.waiting_since = now();
         }
-        let sent = self.out.send(&connection.made.stream, FrameKind::Verbs);
+        let sent = self.out.send(&mut connection.made.socket, FrameKind::Verbs);
         if sent == Io::Closed {
             // Answers to earlier verbs may have arrived: the end is noticed behind them.
             self.state = State::Closing;
@@ -350,8 +356,8 @@ impl TcpPeer {
             return 0;
         };
         let wanted = slots.answer_words(oldest) + FAILURE_WORDS;
-        let received = match &self.connection {
-            Some(connection) => self.input.receive(&connection.made.stream, wanted),
+        let received = match &mut self.connection {
+            Some(connection) => self.input.receive(&mut connection.made.socket, wanted),
             None => Io::Closed,
         };
         match received {

@@ -1,6 +1,7 @@
 //! Executes the verbs of an admitted client: each is checked, executed and answered, in order of
 //! arrival.
 
+use super::answers::{answer, check_answer, check_at_once};
 use super::in_parts::{Begun, Gone, Surroundings, begin_copying};
 use crate::error::{Malformed, Refusal};
 use crate::memory::{Node, mailbox};
@@ -86,7 +87,7 @@ impl Serving {
         let words = input.words();
         let (mut at, mut verbs, offences) = (0, 0, self.offences);
         let pause = loop {
-            if quota.work == 0 {
+            if quota.work == 0 || quota.verbs == 0 {
                 break Pause::Spent;
             }
             if out.unsent() >= quota.unsent {
@@ -139,6 +140,7 @@ impl Serving {
             self.frame = (left - 1, left_words - needed as u32);
             at += used;
             verbs += 1;
+            quota.verbs -= 1;
             quota.spend(Quota::VERB + used * 8);
             if let Err(error) = executed {
                 self.fail(&error, out, served, quota, tell);
@@ -381,7 +383,7 @@ impl Serving {
         let mut reads = SmallVec::<[(usize, usize, usize); BURST]>::new();
         let mut burst = SmallVec::<[(u64, u32); BURST]>::new();
         let mut used = 0;
-        while reads.len() < usize::from(left)
+        while reads.len() < usize::from(left).min(quota.verbs)
             && let Some((pieces, needed)) = decode_reads(&words[used..])
             && burst.len() + pieces.len() <= BURST
             && used + needed <= left_words as usize
@@ -409,6 +411,7 @@ impl Serving {
             }
             quota.spend(answer * 8 + Quota::VERB);
         }
+        quota.verbs -= reads.len();
         let count = reads.len() as u16;
         self.frame = (left - count, left_words - used as u32);
         (count, used)
@@ -572,35 +575,4 @@ fn begin(first: u64, served: &Served) -> std::result::Result<(u16, u32), Malform
         return Err(Malformed::Count { count });
     }
     Ok((count, words - 1))
-}
-
-/// Checks that an answer of so many words fits a frame; returns the limit of frames.
-#[inline]
-fn check_answer(words: usize, served: &Served) -> Result<usize> {
-    let limit = served.frame_words as usize;
-    if words >= limit {
-        return Err(FabricError::BufferTooLarge {
-            requested: words.saturating_mul(8),
-            limit: (limit - 1) * 8,
-        });
-    }
-    Ok(limit)
-}
-
-/// Checks that there is room for an answer of so many words, which cannot be made in pieces.
-fn check_at_once(words: usize, quota: &Quota) -> Result<()> {
-    if words * 8 > quota.at_once {
-        return Err(FabricError::BufferTooLarge {
-            requested: words * 8,
-            limit: quota.at_once,
-        });
-    }
-    Ok(())
-}
-
-/// Where to append the answer to a verb, which has so many words.
-#[inline]
-fn answer<'o>(words: usize, out: &'o mut Outbound, served: &Served) -> Result<&'o mut Vec<u64>> {
-    let limit = check_answer(words, served)?;
-    Ok(out.entry(FrameKind::Completions, words, limit))
 }

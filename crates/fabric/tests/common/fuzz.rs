@@ -185,7 +185,6 @@ pub fn answers_to(data: &[u8]) -> Vec<u64> {
 fn converse(guarded: &Guarded, admitted: bool, piece: usize, data: &[u8]) -> Vec<u64> {
     let grant = Grant {
         name: "fuzz".into(),
-        secret: None,
         areas: Some(vec![
             Area {
                 region: RegionId(0),
@@ -194,6 +193,7 @@ fn converse(guarded: &Guarded, admitted: bool, piece: usize, data: &[u8]) -> Vec
             },
             Area::whole(RegionId(1), Rights::READ),
         ]),
+        ..Grant::everything(None)
     };
     let options = AgentOptions {
         serve: ServeOptions {

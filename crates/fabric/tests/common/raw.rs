@@ -5,6 +5,7 @@ use farslot_fabric::tcp::wire::{FrameKind, Header, Span, decode_failure};
 use farslot_fabric::tcp::{Agent, ConnectOptions};
 use farslot_fabric::{FabricError, NodeId};
 use std::io::{Read, Write};
+use std::net::TcpStream;
 
 /// An admitted client without the checks of an endpoint.
 pub struct RawClient(pub Admitted);
@@ -18,9 +19,19 @@ pub fn frame(count: u16, verbs: &[u64]) -> Vec<u64> {
     frame
 }
 
+/// Words as they are sent.
+pub fn bytes_of(words: &[u64]) -> Vec<u8> {
+    words.iter().flat_map(|word| word.to_le_bytes()).collect()
+}
+
 impl RawClient {
     pub fn connect(agent: &Agent, options: &ConnectOptions) -> Self {
         Self(connect(&agent.address().to_string(), options).unwrap())
+    }
+
+    /// What carries the frames.
+    pub fn tcp(&self) -> &TcpStream {
+        self.0.socket.tcp()
     }
 
     pub fn span(&self, region: u16, offset: u64, len: u32) -> Span {
@@ -52,12 +63,12 @@ impl RawClient {
     #[allow(dead_code, reason = "not every file that has this sends")]
     pub fn send(&mut self, words: &[u64]) {
         let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
-        self.0.stream.write_all(&bytes).unwrap();
+        self.tcp().write_all(&bytes).unwrap();
     }
 
     pub fn words(&mut self, count: usize) -> Vec<u64> {
         let mut bytes = vec![0; count * 8];
-        self.0.stream.read_exact(&mut bytes).unwrap();
+        self.tcp().read_exact(&mut bytes).unwrap();
         let words = bytes.chunks_exact(8);
         words
             .map(|word| u64::from_le_bytes(word.try_into().unwrap()))

@@ -17,3 +17,10 @@ pub fn is_alone(test: &str) -> bool {
     assert!(text.contains("1 passed"), "{text}");
     false
 }
+
+/// Bytes of memory that this process has.
+pub fn resident_bytes() -> u64 {
+    let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
+    let pages: u64 = statm.split(' ').nth(1).unwrap().parse().unwrap();
+    pages * rustix::param::page_size() as u64
+}

@@ -1,14 +1,17 @@
 //! The fabrics that serve the memory of a node, for tests of what they do alike.
 
+use crate::authority::Authority;
 use farslot_fabric::shm::{Node, RegionSpec, ShmEndpoint};
 use farslot_fabric::tcp::{
-    self, AgentOptions, ConnectOptions, Grant, Secret, ServeOptions, TcpEndpoint,
+    self, AgentOptions, ConnectOptions, Grant, Secret, ServeOptions, TcpEndpoint, TlsClient,
+    TlsServer, Trust,
 };
 use farslot_fabric::verbs::{self, VerbsAgentOptions, VerbsEndpoint, VerbsOptions};
 use farslot_fabric::*;
 use std::cell::RefCell;
 use std::net::SocketAddr;
 use std::rc::Rc;
+use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 /// A way to reach nodes of this process.
@@ -165,6 +168,35 @@ impl Fabric for Tcp {
     }
 }
 
+fn serve_tcp(node: &Node, serve: ServeOptions) -> tcp::Agent {
+    let options = AgentOptions {
+        serve,
+        threads: 2,
+        ..AgentOptions::default()
+    };
+    tcp::Agent::start(node.clone(), &options).unwrap()
+}
+
+fn connect_tcp(
+    addresses: &[String],
+    asking: &Asking,
+    available: bool,
+    tls: Option<TlsClient>,
+) -> Result<TcpEndpoint> {
+    let options = ConnectOptions {
+        grant: asking.grant.clone(),
+        secret: asking.secret.clone(),
+        limits: asking.limits,
+        tls,
+        ..ConnectOptions::default()
+    };
+    if available {
+        TcpEndpoint::connect_available(addresses, &options)
+    } else {
+        TcpEndpoint::connect(addresses, &options)
+    }
+}
+
 impl Network for Tcp {
     type Agent = tcp::Agent;
     type Beside = ShmEndpoint;
@@ -173,16 +205,12 @@ impl Network for Tcp {
     const SLOWNESS: u64 = 1;
 
     fn serve(node: &Node, listen: &str, grants: Vec<Grant>) -> tcp::Agent {
-        let options = AgentOptions {
-            serve: ServeOptions {
-                listen: listen.into(),
-                grants,
-                ..ServeOptions::default()
-            },
-            threads: 2,
-            ..AgentOptions::default()
+        let serve = ServeOptions {
+            listen: listen.into(),
+            grants,
+            ..ServeOptions::default()
         };
-        tcp::Agent::start(node.clone(), &options).unwrap()
+        serve_tcp(node, serve)
     }
 
     fn address(agent: &tcp::Agent) -> SocketAddr {
@@ -202,17 +230,69 @@ impl Network for Tcp {
     }
 
     fn connect(addresses: &[String], asking: &Asking, available: bool) -> Result<TcpEndpoint> {
-        let options = ConnectOptions {
-            grant: asking.grant.clone(),
-            secret: asking.secret.clone(),
-            limits: asking.limits,
-            ..ConnectOptions::default()
+        connect_tcp(addresses, asking, available, None)
+    }
+
+    fn beside(node: &Node, _: &tcp::Agent) -> Executor<ShmEndpoint> {
+        Shm::executor(&[node], Limits::default())
+    }
+}
+
+/// TCP under TLS, with certificates of an authority of this process.
+pub struct Tls;
+
+/// Who has made all certificates of these tests.
+fn authority() -> &'static Authority {
+    static AUTHORITY: LazyLock<Authority> = LazyLock::new(Authority::new);
+    &AUTHORITY
+}
+
+impl Fabric for Tls {
+    type Endpoint = TcpEndpoint;
+
+    fn executor(nodes: &[&Node], limits: Limits) -> Executor<TcpEndpoint> {
+        executor_of::<Self>(nodes, limits)
+    }
+}
+
+impl Network for Tls {
+    type Agent = tcp::Agent;
+    type Beside = ShmEndpoint;
+
+    const NAME: &'static str = "tls";
+    const SLOWNESS: u64 = 2;
+
+    fn serve(node: &Node, listen: &str, grants: Vec<Grant>) -> tcp::Agent {
+        let own = authority().issue(&["127.0.0.1"]);
+        let serve = ServeOptions {
+            listen: listen.into(),
+            grants,
+            tls: Some(TlsServer::new(own.pem(), own.key(), None).unwrap()),
+            ..ServeOptions::default()
         };
-        if available {
-            TcpEndpoint::connect_available(addresses, &options)
-        } else {
-            TcpEndpoint::connect(addresses, &options)
-        }
+        serve_tcp(node, serve)
+    }
+
+    fn address(agent: &tcp::Agent) -> SocketAddr {
+        agent.address()
+    }
+
+    fn refused(agent: &tcp::Agent) -> u64 {
+        agent.counters().refused
+    }
+
+    fn grant(agent: &tcp::Agent, grant: &Grant) {
+        agent.grant(grant).unwrap();
+    }
+
+    fn revoke(agent: &tcp::Agent, name: &str) -> bool {
+        agent.revoke(name)
+    }
+
+    fn connect(addresses: &[String], asking: &Asking, available: bool) -> Result<TcpEndpoint> {
+        let trust = Trust::Authorities(authority().pem().into());
+        let tls = TlsClient::new(&trust, None)?;
+        connect_tcp(addresses, asking, available, Some(tls))
     }
 
     fn beside(node: &Node, _: &tcp::Agent) -> Executor<ShmEndpoint> {

@@ -3,6 +3,9 @@
 //! memory run themselves again in a process of their own.
 
 mod alone;
+mod attacked;
+#[path = "../common/authority.rs"]
+mod authority;
 mod bed;
 mod calls;
 mod exchange;
@@ -14,6 +17,7 @@ mod processes;
 mod proxy;
 #[path = "../common/raw.rs"]
 mod raw;
+mod served;
 mod shm_alone;
 mod shm_processes;
 mod sim_calls;
@@ -30,8 +34,10 @@ mod tcp_fuzz;
 mod tcp_half_open;
 mod tcp_hostile;
 mod tcp_many_connections;
+mod tcp_rates;
 mod tcp_reconnect;
 mod tcp_siege;
+mod tcp_tls;
 
 /// What the memory of nodes does, whoever executes the verbs.
 mod over_memory {
@@ -41,6 +47,7 @@ mod over_memory {
         {
             shm: crate::bed::Shm,
             tcp: crate::bed::Tcp,
+            tls: crate::bed::Tls,
             #[ignore = "needs an RDMA device: scripts/test-verbs runs it"]
             verbs: crate::bed::Verbs,
         }
@@ -59,13 +66,34 @@ mod over_memory {
     }
 }
 
-/// What an agent and its clients do, by whichever network.
+/// What an agent of another process and its clients do, by whichever network.
 mod over_network {
-    use crate::{exchange, memory, processes};
+    use crate::processes;
 
     farslot_testbed::suites! {
         {
             tcp: crate::bed::Tcp,
+            #[ignore = "needs an RDMA device: scripts/test-verbs runs it"]
+            verbs: crate::bed::Verbs,
+        }
+        {
+            processes {
+                a_killed_node_is_noticed_at_once_and_its_successor_is_told_apart
+                an_idle_client_knows_that_its_node_was_killed
+                some_nodes_may_be_down_at_first_and_come_later
+            }
+        }
+    }
+}
+
+/// What an agent and its clients of this process do, by whichever network.
+mod over_network_in_one_process {
+    use crate::{exchange, memory};
+
+    farslot_testbed::suites! {
+        {
+            tcp: crate::bed::Tcp,
+            tls: crate::bed::Tls,
             #[ignore = "needs an RDMA device: scripts/test-verbs runs it"]
             verbs: crate::bed::Verbs,
         }
@@ -84,11 +112,6 @@ mod over_network {
                 only_those_who_know_the_secret_are_let_in_and_the_others_are_told_why
                 a_revoked_grant_ends_at_once_for_those_who_have_it_and_for_nobody_else
             }
-            processes {
-                a_killed_node_is_noticed_at_once_and_its_successor_is_told_apart
-                an_idle_client_knows_that_its_node_was_killed
-                some_nodes_may_be_down_at_first_and_come_later
-            }
         }
     }
 }
@@ -101,6 +124,7 @@ mod over_calls {
         {
             shm: crate::bed::Shm,
             tcp: crate::bed::Tcp,
+            tls: crate::bed::Tls,
         }
         {
             calls {

@@ -1,12 +1,11 @@
 //! Agents in processes of their own, which stop. A test that needs one starts this program again.
 
 use crate::bed::{Asking, Network, PATIENT, Tcp, Verbs, at, wait_until};
+use crate::served::Served;
 use farslot_fabric::shm::{Node, RegionSpec, ShmEndpoint, attach};
 use farslot_fabric::tcp::Grant;
 use farslot_fabric::*;
 use rustix::process::{Pid, Signal, kill_process};
-use std::io::{BufRead, BufReader};
-use std::process::{Child, Command, Stdio};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
@@ -40,35 +39,20 @@ fn serve_until_killed<N: Network>() {
     std::thread::sleep(Duration::from_secs(300));
 }
 
-struct Served {
-    process: Child,
-    address: String,
+fn start<N: Network>(listen: &str) -> Served {
+    start_with::<N>(listen, None)
+}
+
+fn start_with<N: Network>(listen: &str, name: Option<&str>) -> Served {
+    let name = name.map(|name| (NAME, name));
+    let environment = [(FABRIC, N::NAME), (LISTEN, listen)];
+    Served::start(
+        "processes::agent_process",
+        environment.into_iter().chain(name),
+    )
 }
 
 impl Served {
-    fn start<N: Network>(listen: &str) -> Self {
-        Self::start_with::<N>(listen, None)
-    }
-
-    fn start_with<N: Network>(listen: &str, name: Option<&str>) -> Self {
-        let mut process = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "processes::agent_process", "--nocapture"])
-            .env(FABRIC, N::NAME)
-            .env(LISTEN, listen)
-            .envs(name.map(|name| (NAME, name)))
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let lines = BufReader::new(process.stdout.take().unwrap()).lines();
-        let address = lines
-            .map_while(std::result::Result::ok)
-            .find_map(|line| Some(line.split_once("serving ")?.1.to_owned()));
-        Self {
-            process,
-            address: address.expect("the agent says where it serves"),
-        }
-    }
-
     /// Stops all of its threads, and returns when they are.
     fn stop(&self) {
         self.signal(Signal::STOP);
@@ -96,13 +80,6 @@ impl Served {
     }
 }
 
-impl Drop for Served {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
-}
-
 fn client<N: Network>(addresses: &[String], verb_timeout: Nanos) -> Executor<N::Endpoint> {
     let asking = Asking {
         limits: Limits {
@@ -115,8 +92,8 @@ fn client<N: Network>(addresses: &[String], verb_timeout: Nanos) -> Executor<N::
 }
 
 pub fn a_killed_node_is_noticed_at_once_and_its_successor_is_told_apart<N: Network>() {
-    let mut served = Served::start::<N>("127.0.0.1:0");
-    let mut other = Served::start::<N>("127.0.0.1:0");
+    let mut served = start::<N>("127.0.0.1:0");
+    let mut other = start::<N>("127.0.0.1:0");
     let addresses = [served.address.clone(), other.address.clone()];
     let executor = client::<N>(&addresses, PATIENT);
     let endpoint = Rc::clone(executor.endpoint());
@@ -161,7 +138,7 @@ pub fn a_killed_node_is_noticed_at_once_and_its_successor_is_told_apart<N: Netwo
     );
     assert_eq!(endpoint.node_state(kept), Ok(NodeState::Up));
 
-    let _again = Served::start::<N>(&served.address);
+    let _again = start::<N>(&served.address);
     let mut incarnation = 0;
     wait_until("it is back", || match endpoint.node_state(node) {
         Ok(NodeState::Restarted { incarnation: new }) => {
@@ -186,7 +163,7 @@ pub fn a_killed_node_is_noticed_at_once_and_its_successor_is_told_apart<N: Netwo
 }
 
 pub fn an_idle_client_knows_that_its_node_was_killed<N: Network>() {
-    let mut served = Served::start::<N>("127.0.0.1:0");
+    let mut served = start::<N>("127.0.0.1:0");
     let executor = client::<N>(std::slice::from_ref(&served.address), PATIENT);
     let endpoint = executor.endpoint();
     assert_eq!(executor.block_on(endpoint.fetch_add(at(8), 5)), Ok(0));
@@ -199,7 +176,7 @@ pub fn an_idle_client_knows_that_its_node_was_killed<N: Network>() {
 }
 
 pub fn some_nodes_may_be_down_at_first_and_come_later<N: Network>() {
-    let mut first = Served::start::<N>("127.0.0.1:0");
+    let mut first = start::<N>("127.0.0.1:0");
     let late = {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         listener.local_addr().unwrap().to_string()
@@ -223,7 +200,7 @@ pub fn some_nodes_may_be_down_at_first_and_come_later<N: Network>() {
         Err(FabricError::ConnectionRefused { .. })
     ));
     assert_eq!(executor.block_on(endpoint.fetch_add(at(8), 1)), Ok(0));
-    let mut second = Served::start::<N>(&late);
+    let mut second = start::<N>(&late);
     wait_until("it is up", || endpoint.is_up(NodeId(1)));
     assert_eq!(executor.block_on(endpoint.fetch_add(of_late, 1)), Ok(0));
     let twice = connect(&[first.address.clone(), first.address.clone()], false).map(drop);
@@ -238,7 +215,7 @@ pub fn some_nodes_may_be_down_at_first_and_come_later<N: Network>() {
 #[test]
 fn one_process_serves_its_memory_over_both_fabrics() {
     let name = format!("tcp-both-{}", std::process::id());
-    let served = Served::start_with::<Tcp>("127.0.0.1:0", Some(&name));
+    let served = start_with::<Tcp>("127.0.0.1:0", Some(&name));
     let executor = client::<Tcp>(std::slice::from_ref(&served.address), PATIENT);
     let endpoint = executor.endpoint();
     assert_eq!(executor.block_on(endpoint.fetch_add(at(8), 5)), Ok(0));
@@ -252,7 +229,7 @@ fn one_process_serves_its_memory_over_both_fabrics() {
 #[test]
 fn a_hanging_agent_times_out_and_nothing_takes_effect_behind_what_was_lost() {
     const TIMEOUT: Nanos = 300_000_000;
-    let served = Served::start::<Tcp>("127.0.0.1:0");
+    let served = start::<Tcp>("127.0.0.1:0");
     let executor = client::<Tcp>(std::slice::from_ref(&served.address), TIMEOUT);
     let endpoint = executor.endpoint();
     assert_eq!(executor.block_on(endpoint.fetch_add(at(0), 1)), Ok(0));
@@ -292,7 +269,7 @@ fn a_hanging_agent_times_out_and_nothing_takes_effect_behind_what_was_lost() {
 
 #[test]
 fn one_of_three_nodes_is_killed_and_the_others_serve_on() {
-    let mut served = [(); 3].map(|()| Some(Served::start::<Tcp>("127.0.0.1:0")));
+    let mut served = [(); 3].map(|()| Some(start::<Tcp>("127.0.0.1:0")));
     let addresses = served
         .each_ref()
         .map(|one| one.as_ref().unwrap().address.clone());
@@ -323,7 +300,7 @@ fn one_of_three_nodes_is_killed_and_the_others_serve_on() {
                     assert_eq!(node, killed);
                     failed += 1;
                     if failed == 1000 {
-                        again = Some(Served::start::<Tcp>(&addresses[1]));
+                        again = Some(start::<Tcp>(&addresses[1]));
                     }
                 }
                 (_, Err(FabricError::NodeRestarted { node, expected })) => {
@@ -344,7 +321,7 @@ fn one_of_three_nodes_is_killed_and_the_others_serve_on() {
 #[test]
 #[ignore = "needs an RDMA device: scripts/test-verbs runs it"]
 fn a_hung_process_is_served_from_over_verbs_by_its_nic() {
-    let served = Served::start::<Verbs>("127.0.0.1:0");
+    let served = start::<Verbs>("127.0.0.1:0");
     let executor = client::<Verbs>(std::slice::from_ref(&served.address), PATIENT);
     let endpoint = executor.endpoint();
     served.signal(Signal::STOP);

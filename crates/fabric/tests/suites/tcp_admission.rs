@@ -192,8 +192,8 @@ fn a_grant_is_checked_where_the_memory_is() {
     let node = node(2);
     let read_only = Grant {
         name: "reader".into(),
-        secret: secret(1),
         areas: Some(vec![Area::whole(RegionId(0), Rights::READ)]),
+        ..Grant::everything(secret(1))
     };
     let options = AgentOptions::from(ServeOptions {
         grants: vec![Grant::everything(secret(2)), read_only],
@@ -438,7 +438,7 @@ fn an_answer_is_no_verb() {
     let mut answer = frame(1, &[]);
     answer[0] ^= (FrameKind::Verbs as u64 ^ FrameKind::Completions as u64) << 48;
     client.send(&answer);
-    assert!(matches!(client.0.stream.read(&mut [0; 8]), Ok(0) | Err(_)));
+    assert!(matches!(client.tcp().read(&mut [0; 8]), Ok(0) | Err(_)));
     assert_eq!(agent.counters().malformed, 1);
 }
 
@@ -455,8 +455,8 @@ impl Handler for Silent {
 fn a_call_needs_a_grant_of_the_whole_region() {
     let grant = |name: &str, areas: Vec<Area>| Grant {
         name: name.into(),
-        secret: None,
         areas: Some(areas),
+        ..Grant::everything(None)
     };
     let called = Rights::READ.and(Rights::CALL);
     let part = Area {

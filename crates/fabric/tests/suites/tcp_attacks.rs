@@ -1,13 +1,13 @@
 //! Attacks on a live agent's memory, time and places: each does what once did harm.
 
-use crate::alone::is_alone;
-use crate::raw::{RawClient, frame};
-use farslot_fabric::shm::{Node, RegionSpec, ShmEndpoint};
+use crate::alone::{is_alone, resident_bytes};
+use crate::attacked::{LEN, asking, grant, serve};
+use crate::raw::{RawClient, bytes_of, frame};
+use farslot_fabric::shm::ShmEndpoint;
 use farslot_fabric::tcp::admission::handshake::{self, Hello};
 use farslot_fabric::tcp::wire::{self, FrameKind, Header};
 use farslot_fabric::tcp::{
-    Agent, AgentCounters, AgentOptions, Area, ConnectOptions, Grant, Refusal, Secret, ServeOptions,
-    TcpEndpoint,
+    Agent, AgentCounters, ConnectOptions, Grant, Refusal, Secret, ServeOptions, TcpEndpoint,
 };
 use farslot_fabric::*;
 use std::io::{ErrorKind, Read, Write};
@@ -17,7 +17,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-const LEN: u64 = 8 << 20;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn at(offset: u64) -> RemoteAddr {
@@ -25,52 +24,6 @@ fn at(offset: u64) -> RemoteAddr {
         node: NodeId(0),
         region: RegionId(0),
         offset,
-    }
-}
-
-/// Answers calls with nothing.
-struct Nothing;
-
-impl Handler for Nothing {
-    fn handle(&self, _: Call<'_>) -> usize {
-        0
-    }
-}
-
-fn grant(name: &str, rights: Rights) -> Grant {
-    Grant {
-        name: name.into(),
-        secret: None,
-        areas: Some(vec![Area::whole(RegionId(0), rights)]),
-    }
-}
-
-fn serve(serve: ServeOptions) -> Agent {
-    let region = RegionSpec {
-        len: LEN,
-        rights: Rights::ALL,
-    };
-    let node = Node::embedded(&[region]).unwrap();
-    node.serve_calls(Arc::new(Nothing));
-    let options = AgentOptions::from(ServeOptions {
-        grants: vec![
-            grant("hostile", Rights::ALL),
-            grant("reader", Rights::READ),
-            grant("good", Rights::ALL),
-        ],
-        ..serve
-    });
-    Agent::start(node, &options).unwrap()
-}
-
-fn asking(grant: &str) -> ConnectOptions {
-    ConnectOptions {
-        grant: grant.into(),
-        limits: Limits {
-            verb_timeout: 60_000_000_000,
-            ..Limits::default()
-        },
-        ..ConnectOptions::default()
     }
 }
 
@@ -91,16 +44,6 @@ fn wait_until(agent: &Agent, what: &str, is: impl Fn(AgentCounters) -> bool) {
         assert!(Instant::now() < until, "{what}: {:?}", agent.counters());
         std::thread::sleep(Duration::from_millis(2));
     }
-}
-
-fn resident_bytes() -> u64 {
-    let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
-    let pages: u64 = statm.split(' ').nth(1).unwrap().parse().unwrap();
-    pages * rustix::param::page_size() as u64
-}
-
-fn bytes_of(words: &[u64]) -> Vec<u8> {
-    words.iter().flat_map(|word| word.to_le_bytes()).collect()
 }
 
 /// The first words of a frame with one verb, of which so many words are there.
@@ -200,7 +143,7 @@ fn a_grant_that_is_revoked_amid_a_write_or_an_answer_ends_it_there() {
     assert_eq!(told.kind, FrameKind::Failure);
     // The rest of the answer never comes.
     let mut all = Vec::new();
-    let ended = reader.0.stream.read_to_end(&mut all);
+    let ended = reader.tcp().read_to_end(&mut all);
     assert!(ended.is_ok() || ended.unwrap_err().kind() == ErrorKind::ConnectionReset);
     assert!(all.len() < 64 << 20, "{} bytes", all.len());
     wait_until(&agent, "nothing is held", |seen| seen.held_bytes == 0);
@@ -476,7 +419,7 @@ fn the_names_of_grants_cannot_be_found_out_without_a_secret() {
     let agent = serve(ServeOptions::default());
     let secret = |byte| Some(Secret::new([byte; 32]).unwrap());
     let locked = |name: &str| Grant {
-        secret: secret(1),
+        secrets: secret(1).into_iter().collect(),
         ..grant(name, Rights::READ)
     };
     agent.grant(&locked("locked")).unwrap();

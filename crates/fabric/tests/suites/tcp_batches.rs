@@ -127,7 +127,7 @@ fn agent(options: &AgentOptions) -> Agent {
 
 fn client(agent: &Agent) -> RawClient {
     let client = RawClient::connect(agent, &ConnectOptions::default());
-    let stream = &client.0.stream;
+    let stream = client.tcp();
     stream.set_nonblocking(false).unwrap();
     stream
         .set_read_timeout(Some(Duration::from_secs(20)))
@@ -176,7 +176,7 @@ fn a_frame_of_reads_that_is_too_long_ends_its_connection() {
         client.send(&frame(reads, &words));
         let answered = (1..reads).map(|_| Answer::Bytes(vec![0; 8]));
         check_answers(&mut client, &answered.collect::<Vec<_>>());
-        assert_eq!(client.0.stream.read(&mut [0; 8]).unwrap(), 0);
+        assert_eq!(client.tcp().read(&mut [0; 8]).unwrap(), 0);
         assert_eq!(agent.counters().malformed, 1);
     }
 }

@@ -101,7 +101,7 @@ fn check_verb(
     verb: impl FnOnce(&mut Vec<u64>),
 ) {
     assert_eq!(client.ask(verb), Err(error.clone()));
-    let peer = client.0.stream.local_addr().unwrap();
+    let peer = client.tcp().local_addr().unwrap();
     wait_for_line(&format!(
         "refused a verb of {peer} under the grant {grant:?}: {error}"
     ));

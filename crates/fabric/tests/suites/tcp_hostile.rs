@@ -1,7 +1,7 @@
 //! Clients that mean harm: frames mutated from valid ones, and clients that take no answers.
 
-use crate::alone::is_alone;
-use crate::raw::{RawClient, frame};
+use crate::alone::{is_alone, resident_bytes};
+use crate::raw::{RawClient, bytes_of, frame};
 use farslot_fabric::endpoint::Inbox;
 use farslot_fabric::shm::{Node, RegionSpec, ShmEndpoint};
 use farslot_fabric::tcp::admission::handshake::{self, Hello};
@@ -56,25 +56,19 @@ fn owner(node: &Node) -> Executor<ShmEndpoint> {
     Executor::new(Rc::new(endpoint))
 }
 
-fn resident_bytes() -> u64 {
-    let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
-    let pages: u64 = statm.split(' ').nth(1).unwrap().parse().unwrap();
-    pages * rustix::param::page_size() as u64
-}
-
 fn serve(node: &Node, serve: ServeOptions) -> Agent {
     let hostile = Grant {
         name: "hostile".into(),
-        secret: None,
         areas: Some(vec![
             Area::whole(RegionId(0), Rights::ALL),
             Area::whole(READABLE, Rights::READ),
         ]),
+        ..Grant::everything(None)
     };
     let good = Grant {
         name: "good".into(),
-        secret: None,
         areas: Some(vec![Area::whole(GOOD, Rights::ALL)]),
+        ..Grant::everything(None)
     };
     let options = AgentOptions::from(ServeOptions {
         grants: vec![hostile, good],
@@ -92,10 +86,6 @@ fn asking(grant: &str) -> ConnectOptions {
         },
         ..ConnectOptions::default()
     }
-}
-
-fn bytes_of(words: &[u64]) -> Vec<u8> {
-    words.iter().flat_map(|word| word.to_le_bytes()).collect()
 }
 
 /// A client that goes on working while others attack; returns how many rounds it made.
@@ -171,7 +161,7 @@ fn mutate(frame: &mut Vec<u64>, random: &mut impl Rng) {
 
 /// Sends frames, and reads until the agent has closed; returns how many were sent.
 fn attack(client: &mut RawClient, frames: &[Vec<u64>]) -> usize {
-    let stream = &mut client.0.stream;
+    let mut stream = client.tcp();
     stream.set_nonblocking(true).unwrap();
     let mut sink = vec![0; 64 << 10];
     let mut sent = 0;
@@ -370,7 +360,7 @@ fn a_client_that_takes_no_answers_is_not_read_from_and_holds_up_nobody() {
     (0..100).for_each(|_| wire::put_read(&mut verbs, span));
     let batch = frame(100, &verbs);
     let bytes = bytes_of(&batch);
-    let stream = &mut client.0.stream;
+    let mut stream = client.tcp();
     stream.set_nonblocking(true).unwrap();
     let (mut sent, mut blocked_since) = (0usize, Instant::now());
     while blocked_since.elapsed() < Duration::from_millis(500) {
@@ -408,7 +398,7 @@ fn a_client_that_takes_no_answers_is_not_read_from_and_holds_up_nobody() {
     }
 
     // Whoever takes its answers after all gets every one of them.
-    let stream = &mut client.0.stream;
+    let stream = client.tcp();
     stream.set_nonblocking(false).unwrap();
     let mut expected = sent / bytes.len() * 100;
     while expected > 0 {

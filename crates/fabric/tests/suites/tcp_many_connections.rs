@@ -3,15 +3,15 @@
 //! memory of processes.
 
 use crate::alone::is_alone;
+use crate::served::Served;
 use farslot_fabric::shm::{Node, RegionSpec};
 use farslot_fabric::tcp::admission::connect;
 use farslot_fabric::tcp::{Agent, AgentOptions, ConnectOptions, TcpEndpoint, wire};
 use farslot_fabric::*;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use socket2::SockRef;
-use std::io::{BufRead, BufReader, Write};
+use std::io::Write;
 use std::net::{SocketAddr, TcpStream};
-use std::process::{Child, ChildStdin, Command, Stdio};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
@@ -54,42 +54,22 @@ fn agent_process() {
     }
 }
 
-/// The process that serves, and a way to ask it.
-struct Serving {
-    process: Child,
-    ask: ChildStdin,
-    lines: std::io::Lines<BufReader<std::process::ChildStdout>>,
-    address: SocketAddr,
-}
+/// The process that serves.
+struct Serving(Served);
 
 impl Serving {
     fn start() -> Self {
-        let mut process = Command::new(std::env::current_exe().unwrap())
-            .args([
-                "--exact",
-                "tcp_many_connections::agent_process",
-                "--nocapture",
-            ])
-            .env(SERVES, "")
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let ask = process.stdin.take().unwrap();
-        let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
-        let address = told(&mut lines, "serving ").parse().unwrap();
-        Self {
-            process,
-            ask,
-            lines,
-            address,
-        }
+        let test = "tcp_many_connections::agent_process";
+        Self(Served::start(test, [(SERVES, "")]))
+    }
+
+    fn address(&self) -> SocketAddr {
+        self.0.address.parse().unwrap()
     }
 
     /// Connections now, ever accepted, and ever admitted.
     fn counters(&mut self) -> [usize; 3] {
-        writeln!(self.ask).unwrap();
-        let told = told(&mut self.lines, "counters ");
+        let told = self.0.counters();
         let counts: Vec<usize> = told
             .split(' ')
             .map(|count| count.parse().unwrap())
@@ -102,19 +82,7 @@ impl Serving {
     }
 
     fn resources(&self) -> Resources {
-        Resources::of(self.process.id())
-    }
-}
-
-fn told(lines: &mut impl Iterator<Item = std::io::Result<String>>, what: &str) -> String {
-    let told = lines.find_map(|line| Some(line.unwrap().split_once(what)?.1.to_owned()));
-    told.expect("it tells")
-}
-
-impl Drop for Serving {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
+        Resources::of(self.0.process.id())
     }
 }
 
@@ -218,7 +186,7 @@ fn open_and_drop(number: usize, address: SocketAddr) {
             }
             .encode();
             let bytes: Vec<u8> = frame.iter().flat_map(|word| word.to_le_bytes()).collect();
-            let mut stream = &admitted.stream;
+            let mut stream = admitted.socket.tcp();
             stream.write_all(&bytes).unwrap();
         }
         // One that is admitted, and says no more.
@@ -246,7 +214,7 @@ fn a_thousand_held_and_ten_thousand_dropped_leave_nothing_with_either_side() {
     }
     raise_file_limit();
     let mut serving = Serving::start();
-    let address = serving.address;
+    let address = serving.address();
     serving.wait_for_connections(0);
     let (served_before, before) = (serving.resources(), Resources::of_this());
 
@@ -304,7 +272,7 @@ fn endpoints_that_come_and_go_leave_nothing_with_their_process() {
     let before = Resources::of_this();
     let mut early = before;
     for round in 0..2_000 {
-        let client = endpoint(serving.address);
+        let client = endpoint(serving.address());
         assert_eq!(add(&client), Ok(round));
         if round == 200 {
             early = Resources::of_this();
@@ -313,7 +281,7 @@ fn endpoints_that_come_and_go_leave_nothing_with_their_process() {
     let nobody = TcpEndpoint::connect(&["127.0.0.1:1"], &options());
     assert!(nobody.is_err());
     // Nodes that are lost: each endpoint tries to reach its own again, until it is dropped.
-    let lost: Vec<_> = (0..20).map(|_| endpoint(serving.address)).collect();
+    let lost: Vec<_> = (0..20).map(|_| endpoint(serving.address())).collect();
     drop(serving);
     for client in &lost {
         assert!(add(client).is_err());

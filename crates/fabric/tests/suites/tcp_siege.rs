@@ -2,44 +2,23 @@
 //! how long a good client waits. It takes minutes and most of a machine: only `scripts/test --all`
 //! runs it.
 
-use crate::raw::{RawClient, frame};
-use farslot_fabric::shm::{Node, RegionSpec};
-use farslot_fabric::tcp::{
-    Agent, AgentOptions, Area, ConnectOptions, Grant, ServeOptions, TcpEndpoint, wire,
-};
+use crate::attacked::{LEN, asking, serve};
+use crate::raw::{RawClient, bytes_of, frame};
+use crate::served::Served;
+use farslot_fabric::tcp::{ServeOptions, TcpEndpoint, wire};
 use farslot_fabric::*;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpStream};
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 const SERVES: &str = "FARSLOT_TEST_BESIEGED";
-const LEN: u64 = 8 << 20;
 const STRANGERS: usize = 4_000;
 const HOSTILE: usize = 500;
 const DEAF: usize = 300;
 const ROUND_TRIPS: usize = 2_000;
-
-/// Answers calls with nothing.
-struct Nothing;
-
-impl Handler for Nothing {
-    fn handle(&self, _: Call<'_>) -> usize {
-        0
-    }
-}
-
-fn grant(name: &str, rights: Rights) -> Grant {
-    Grant {
-        name: name.into(),
-        secret: None,
-        areas: Some(vec![Area::whole(RegionId(0), rights)]),
-    }
-}
 
 /// Not a test of its own: what the serving process does. It tells what it has counted whenever it
 /// is asked.
@@ -48,97 +27,22 @@ fn agent_process() {
     if std::env::var(SERVES).is_err() {
         return;
     }
-    let region = RegionSpec {
-        len: LEN,
-        rights: Rights::ALL,
-    };
-    let node = Node::embedded(&[region]).unwrap();
-    node.serve_calls(Arc::new(Nothing));
-    let options = AgentOptions::from(ServeOptions {
-        grants: vec![
-            grant("hostile", Rights::ALL),
-            grant("reader", Rights::READ),
-            grant("good", Rights::ALL),
-        ],
-        ..ServeOptions::default()
-    });
-    let agent = Agent::start(node, &options).unwrap();
+    let agent = serve(ServeOptions::default());
     println!("serving {}", agent.address());
     for _ in std::io::stdin().lines() {
         println!("counters {:?}", agent.counters());
     }
 }
 
-struct Besieged {
-    process: Child,
-    ask: ChildStdin,
-    lines: std::io::Lines<BufReader<std::process::ChildStdout>>,
-    address: SocketAddr,
-}
-
-impl Besieged {
-    fn start() -> Self {
-        let mut process = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "tcp_siege::agent_process", "--nocapture"])
-            .env(SERVES, "")
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let ask = process.stdin.take().unwrap();
-        let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
-        let address = told(&mut lines, "serving ").parse().unwrap();
-        Self {
-            process,
-            ask,
-            lines,
-            address,
-        }
-    }
-
-    fn counters(&mut self) -> String {
-        writeln!(self.ask).unwrap();
-        told(&mut self.lines, "counters ")
-    }
-
-    /// Resident bytes of its own: now, and the most there ever were of any kind.
-    fn memory(&self) -> [u64; 2] {
-        let status = format!("/proc/{}/status", self.process.id());
-        let status = std::fs::read_to_string(status).unwrap();
-        ["RssAnon:", "VmHWM:"].map(|name| {
-            let line = status.lines().find_map(|line| line.strip_prefix(name));
-            let kilobytes = line.and_then(|line| line.trim().strip_suffix(" kB")?.parse().ok());
-            kilobytes.map(|kilobytes: u64| kilobytes << 10).unwrap()
-        })
-    }
-}
-
-impl Drop for Besieged {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
-}
-
-fn told(lines: &mut impl Iterator<Item = std::io::Result<String>>, what: &str) -> String {
-    let told = lines.find_map(|line| Some(line.unwrap().split_once(what)?.1.to_owned()));
-    told.expect("it tells")
-}
-
-fn asking(grant: &str) -> ConnectOptions {
-    ConnectOptions {
-        grant: grant.into(),
-        connect_timeout: Duration::from_secs(60),
-        limits: Limits {
-            verb_timeout: 120_000_000_000,
-            ..Limits::default()
-        },
-        ..ConnectOptions::default()
-    }
-}
-
-fn bytes_of(words: &[u64]) -> Vec<u8> {
-    words.iter().flat_map(|word| word.to_le_bytes()).collect()
+/// Resident bytes of its own: now, and the most there ever were of any kind.
+fn memory_of(agent: &Served) -> [u64; 2] {
+    let status = format!("/proc/{}/status", agent.process.id());
+    let status = std::fs::read_to_string(status).unwrap();
+    ["RssAnon:", "VmHWM:"].map(|name| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name));
+        let kilobytes = line.and_then(|line| line.trim().strip_suffix(" kB")?.parse().ok());
+        kilobytes.map(|kilobytes: u64| kilobytes << 10).unwrap()
+    })
 }
 
 /// How long round trips took, sorted.
@@ -204,14 +108,14 @@ fn besiege(clients: Vec<RawClient>, done: &AtomicBool) {
         .zip(clients)
         .map(|(which, client)| {
             let said = attack_of(which, &client);
-            client.0.stream.set_nonblocking(true).unwrap();
+            client.tcp().set_nonblocking(true).unwrap();
             (client, said, 0)
         })
         .collect();
     let mut sink = vec![0; 1 << 20];
     while !done.load(Ordering::Acquire) {
         for (which, (client, said, at)) in all.iter_mut().enumerate() {
-            let stream = &mut client.0.stream;
+            let mut stream = client.tcp();
             if let Ok(sent) = stream.write(&said[*at..]) {
                 *at += sent;
             }
@@ -233,12 +137,12 @@ fn four_thousand_strangers_and_eight_hundred_hostile_clients_leave_the_agent_its
         ..limit
     };
     setrlimit(Resource::Nofile, raised).unwrap();
-    let mut agent = Besieged::start();
-    let address = agent.address.to_string();
+    let mut agent = Served::start("tcp_siege::agent_process", [(SERVES, "")]);
+    let address = agent.address.clone();
     let good = TcpEndpoint::connect(&[&address], &asking("good")).unwrap();
     let good = Executor::new(Rc::new(good));
     let quiet = round_trips(&good);
-    let [before, _] = agent.memory();
+    let [before, _] = memory_of(&agent);
 
     let connect = |grant: &str| {
         RawClient(tcp::admission::connect(&address, &asking(grant)).expect("a place"))
@@ -258,7 +162,7 @@ fn four_thousand_strangers_and_eight_hundred_hostile_clients_leave_the_agent_its
             while !done.load(Ordering::Acquire) {
                 let strangers: Vec<_> = (0..STRANGERS)
                     .filter_map(|_| {
-                        let mut stream = TcpStream::connect(agent.address).ok()?;
+                        let mut stream = TcpStream::connect(&agent.address).ok()?;
                         let _ = stream.write_all(&[1, 2, 3]);
                         (!done.load(Ordering::Acquire)).then_some(stream)
                     })
@@ -272,7 +176,7 @@ fn four_thousand_strangers_and_eight_hundred_hostile_clients_leave_the_agent_its
         let besieged = round_trips(&good);
         let mut most = 0;
         for _ in 0..100 {
-            most = agent.memory()[0].max(most);
+            most = memory_of(&agent)[0].max(most);
             std::thread::sleep(Duration::from_millis(50));
         }
         done.store(true, Ordering::Release);
@@ -282,7 +186,7 @@ fn four_thousand_strangers_and_eight_hundred_hostile_clients_leave_the_agent_its
     say("besieged", &besieged);
     let counters = agent.counters();
     println!("{counters}");
-    let [_, high] = agent.memory();
+    let [_, high] = memory_of(&agent);
     println!("memory: {before} bytes before, {most} then; the most of any kind {high}");
     let connections = (HOSTILE + DEAF + 1024 + 64) as u64;
     // As docs/security.md has it; the region's pages are no part of it.

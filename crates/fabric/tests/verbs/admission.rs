@@ -106,13 +106,13 @@ fn a_grant_of_areas_opens_these_and_nothing_between() {
     };
     let grant = Grant {
         name: "areas".into(),
-        secret: None,
         areas: Some(vec![
             area(0..128, Rights::READ),
             area(128..256, Rights::ALL),
             // No whole page, nor at the beginning of one.
             area(5000..9000, Rights::READ.and(Rights::WRITE)),
         ]),
+        ..Grant::everything(None)
     };
     agent.grant(&grant).unwrap();
     let owner = client(&agent);

@@ -2,6 +2,7 @@
 
 use super::sets::Fetch;
 use super::{Cached, Writing};
+use crate::index::{Got, Rest};
 use crate::{
     ClientState, Cursor, Index, Occupancy, Operation, Outcome, Record, Result, Survey, Value,
     Waits, WriterChange,
@@ -28,6 +29,11 @@ impl<I: Index> Index for Cached<I> {
                 answer
             }
         }
+    }
+
+    #[inline]
+    fn get_at_once<'s>(&'s self, key: &'s [u8]) -> Option<std::result::Result<Got, Rest<'s>>> {
+        self.cache.is_none().then(|| self.index.get_at_once(key))?
     }
 
     async fn run(&self, operation: Operation<'_>) -> Result<Outcome> {

@@ -1,7 +1,9 @@
 //! The client that asks the owner, as an [`Index`].
 
+use super::OWNER_PATIENCE;
 use super::reply::{Answered, ReplyWriter, Status, outcomes, status_of};
 use super::request::{MOST_BYTES, MOST_OPERATIONS, Question, RequestWriter, operation_bytes};
+use crate::index::{Got, Rest};
 use crate::{
     ClientState, Cursor, Index, IndexError, Occupancy, Operation, Outcome, Record, Result, Survey,
     Value, Waits, WriterChange,
@@ -171,8 +173,11 @@ impl<E: Endpoint, I: Index> Calling<E, I> {
 impl<E: Endpoint> Owner<E> {
     /// The error of an operation that the owner gave up.
     fn in_doubt(&self) -> IndexError {
-        let node = self.options.table.node;
-        FabricError::TimedOut { node, after: 0 }.into()
+        FabricError::TimedOut {
+            node: self.options.table.node,
+            after: OWNER_PATIENCE,
+        }
+        .into()
     }
 
     /// Bytes that the outcome's values may take.
@@ -184,7 +189,8 @@ impl<E: Endpoint> Owner<E> {
             Operation::Put(..)
             | Operation::Update(..)
             | Operation::Replace(..)
-            | Operation::Remove(_) => 0,
+            | Operation::Remove(_)
+            | Operation::RemoveIf(..) => 0,
         }
     }
 
@@ -343,6 +349,11 @@ impl<E: Endpoint, I: Index> Index for Calling<E, I> {
         }
         let got = self.run_one(Operation::Get(key)).await;
         got.map(Outcome::into_value)
+    }
+
+    #[inline]
+    fn get_at_once<'s>(&'s self, key: &'s [u8]) -> Option<std::result::Result<Got, Rest<'s>>> {
+        self.owner.is_none().then(|| self.index.get_at_once(key))?
     }
 
     async fn run(&self, operation: Operation<'_>) -> Result<Outcome> {

@@ -22,6 +22,8 @@
 //! ```
 //! All of it is little-endian, and nothing is aligned. Outcomes come in any order.
 
+use farslot_fabric::Nanos;
+
 mod calling;
 mod reply;
 mod request;
@@ -32,3 +34,8 @@ pub use request::{
     MOST_BYTES, MOST_OPERATIONS, MalformedRequest, Question, Request, RequestWriter,
     operation_bytes,
 };
+
+/// For how long an owner goes on with a call's operations: what waits for others longer than that,
+/// it gives up. Other callers wait meanwhile; a thread that the machine stops for a moment must not
+/// count as one that waits.
+pub const OWNER_PATIENCE: Nanos = 200_000_000;

@@ -136,7 +136,7 @@ const fn number_of(operation: &Operation<'_>) -> Option<u8> {
         Operation::FindOrPut(..) => 3,
         Operation::Update(..) => 4,
         Operation::Remove(_) => 5,
-        Operation::Replace(..) => return None,
+        Operation::Replace(..) | Operation::RemoveIf(..) => return None,
     })
 }
 

@@ -23,7 +23,7 @@ pub(super) struct Bucket {
 impl<E: Endpoint> CuckooTable<E> {
     pub(super) async fn find_all(&self, key: &[u8], mut found: impl FnMut(&[u8])) -> Result<usize> {
         if self.layout.keys == KeyRule::Unique {
-            let value = step::find(self, key).await?;
+            let value = step::run(self, key).await?;
             value.iter().for_each(|value| found(value));
             return Ok(usize::from(value.is_some()));
         }

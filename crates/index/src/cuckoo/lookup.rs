@@ -66,6 +66,7 @@ pub(crate) struct Pause(u32);
 
 impl<E: Endpoint> Lookup for CuckooTable<E> {
     type Endpoint = E;
+    type Asked<'k> = &'k [u8];
     type Key<'k> = Key<'k>;
     type Search = Search;
     type Aside = Pause;
@@ -81,7 +82,7 @@ impl<E: Endpoint> Lookup for CuckooTable<E> {
     }
 
     #[inline(always)]
-    fn key<'k>(&self, bytes: &'k [u8]) -> Result<Key<'k>> {
+    fn key<'k>(&self, bytes: Self::Asked<'k>) -> Result<Key<'k>> {
         self.checked_key(bytes)
     }
 

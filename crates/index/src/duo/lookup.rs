@@ -9,13 +9,11 @@
 
 use super::bytes::SlotNumber;
 use super::placement::Candidates;
-use super::records::SlotRead;
+use super::records::{Met, SlotRead, SlotToMeet};
 use super::state::{DuoTable, Key};
-use crate::heap::{BlockRef, RecordView};
 use crate::step::{Found, Lookup, Next, Read, Reads, view};
 use crate::{Result, Value};
 use farslot_fabric::{Endpoint, InPlace, Piece, RemoteAddr};
-use std::ops::Range;
 use std::sync::atomic::{Ordering, fence};
 
 /// What the index says of a key at one moment.
@@ -39,9 +37,7 @@ pub(crate) struct Search {
     /// How often anything had changed when the index was asked for the slot that is read now.
     changes: u64,
     /// The slot that is read now.
-    slot: Option<RemoteAddr>,
-    /// The block that it names, while that is read.
-    block: Option<BlockRef>,
+    slot: SlotToMeet,
 }
 
 /// Where a key may be, as things stood when its part of the index was fetched.
@@ -56,7 +52,10 @@ struct Fetched {
 pub(crate) struct Hold;
 
 impl<E: Endpoint> Lookup for DuoTable<E> {
+    const PREPARES: bool = true;
+
     type Endpoint = E;
+    type Asked<'k> = &'k [u8];
     type Key<'k> = Key<'k>;
     type Search = Search;
     type Aside = Hold;
@@ -72,7 +71,7 @@ impl<E: Endpoint> Lookup for DuoTable<E> {
     }
 
     #[inline]
-    fn key<'k>(&self, bytes: &'k [u8]) -> Result<Key<'k>> {
+    fn key<'k>(&self, bytes: Self::Asked<'k>) -> Result<Key<'k>> {
         Self::key(self, bytes)
     }
 
@@ -90,7 +89,6 @@ impl<E: Endpoint> Lookup for DuoTable<E> {
     fn begin(&self, key: &Self::Key<'_>, search: &mut Search) -> Next<Hold> {
         let fetched = search.fetched.take();
         search.passed = 0;
-        search.block = None;
         match self.glance(key, 0, fetched) {
             Some(glance) => Self::follow(search, &glance),
             None => Next::Aside(Hold),
@@ -99,36 +97,23 @@ impl<E: Endpoint> Lookup for DuoTable<E> {
 
     #[inline]
     fn piece(&self, _key: &Self::Key<'_>, search: &Search, _number: usize) -> Piece {
-        match (search.block, &self.heap) {
-            (Some(block), Some(heap)) => heap.piece(block),
-            _ => Piece {
-                from: search.slot.expect("a lookup that reads has a slot"),
-                len: self.layout.slot_bytes(),
-            },
-        }
+        search.slot.piece(&self.layout, self.heap.as_ref())
     }
 
     #[inline]
     fn look(&self, key: &Self::Key<'_>, search: &mut Search, read: &mut impl Read) -> Next<Hold> {
-        let value = match search.block.take() {
-            Some(block) => self.value_in_block(key, block, read),
-            None if read.word(0, 0) != key.head() => None,
-            None if self.heap.is_none() => self.value_in_slot(key, read),
-            None => match self.layout.block_of(read.word(0, 1)) {
-                Some(block) => {
-                    search.block = Some(block);
-                    return Next::Read(Reads::ONE);
-                }
-                None => None,
-            },
-        };
+        let (layout, heap) = (&self.layout, self.heap.as_ref());
+        let met = search
+            .slot
+            .look(layout, heap, (key.bytes, key.head()), read);
         // What follows looks at what the owner's other threads do, which they tell after they have
         // written.
         fence(Ordering::Acquire);
-        match value {
-            Some(_) if self.may_be_new(key) => Next::Aside(Hold),
-            Some(bytes) => Next::Found(Found::Bytes { piece: 0, bytes }),
-            None => self.pass(key, search),
+        match met {
+            Met::Named => Next::Read(Reads::ONE),
+            Met::Key(_) if self.may_be_new(key) => Next::Aside(Hold),
+            Met::Key(bytes) => Next::Found(Found::Bytes { piece: 0, bytes }),
+            Met::Other | Met::Dead | Met::Torn => self.pass(key, search),
         }
     }
 
@@ -141,28 +126,6 @@ impl<E: Endpoint> Lookup for DuoTable<E> {
 }
 
 impl<E: Endpoint> DuoTable<E> {
-    /// The value in the slot that was read, if that is whole and the key's.
-    #[inline]
-    fn value_in_slot(&self, key: &Key<'_>, read: &mut impl Read) -> Option<Range<usize>> {
-        let slot = read.bytes(0, 0..self.layout.slot_bytes());
-        let record = self.layout.record_in(slot)?;
-        let value = record.value_at..record.value_at + record.value.len();
-        (record.key == key.bytes).then_some(value)
-    }
-
-    /// The value in the block that was read, if that is whole and the key's.
-    #[inline]
-    fn value_in_block(
-        &self,
-        key: &Key<'_>,
-        block: BlockRef,
-        read: &mut impl Read,
-    ) -> Option<Range<usize>> {
-        let len = self.heap.as_ref().map_or(0, |heap| heap.piece(block).len);
-        let record = RecordView::decode(read.bytes(0, 0..len), block)?;
-        (record.key == key.bytes).then(|| record.value_range())
-    }
-
     /// Whether the key's record may be one that is being written: seen by this endpoint and not yet
     /// by others, who would answer with what was before.
     #[inline]
@@ -198,9 +161,11 @@ impl<E: Endpoint> DuoTable<E> {
     #[inline]
     fn follow(search: &mut Search, glance: &Glance) -> Next<Hold> {
         search.changes = glance.changes;
-        search.slot = glance.slot;
         match glance.slot {
-            Some(_) => Next::Read(Reads::ONE),
+            Some(at) => {
+                search.slot = SlotToMeet::new(at);
+                Next::Read(Reads::ONE)
+            }
             None if glance.may_be_met => Next::Aside(Hold),
             None => Next::Absent,
         }

@@ -8,10 +8,11 @@
 use super::bytes::{DuoLayout, SlotNumber, head_in};
 use super::state::{DuoTable, Key};
 use crate::client::{MOST_READS, pause};
-use crate::heap::{BlockRef, Heap, encode, seal};
+use crate::heap::{BlockRef, Heap, RecordView, encode, seal};
+use crate::step::Read;
 use crate::{IndexError, Result, Value};
-use farslot_fabric::{Buffer, Endpoint, EndpointExt, RemoteAddr};
-use std::ops::Deref;
+use farslot_fabric::{Buffer, Endpoint, EndpointExt, Piece, RemoteAddr};
+use std::ops::{Deref, Range};
 use std::sync::atomic::Ordering;
 
 /// A slot as it was read, its record with it: a head, and then what [`DuoLayout::record_in`]
@@ -39,6 +40,79 @@ impl Deref for SlotRead {
 
     fn deref(&self) -> &Buffer {
         &self.bytes
+    }
+}
+
+/// A slot that may be a key's, as the steps of a lookup read it: the slot, then the block that it names.
+#[derive(Default)]
+pub(super) struct SlotToMeet {
+    at: Option<RemoteAddr>,
+    /// While that is read.
+    block: Option<BlockRef>,
+}
+
+/// What a slot turned out to be.
+pub(super) enum Met {
+    /// The key's: where the value is, in what was read last.
+    Key(Range<usize>),
+    /// The key's, by its head: the block that it names is to be read.
+    Named,
+    Other,
+    Dead,
+    /// The key's, but not whole.
+    Torn,
+}
+
+impl SlotToMeet {
+    pub(super) const fn new(at: RemoteAddr) -> Self {
+        let at = Some(at);
+        Self { at, block: None }
+    }
+
+    /// What is to be read next.
+    #[inline]
+    pub(super) fn piece<E: Endpoint>(&self, layout: &DuoLayout, heap: Option<&Heap<E>>) -> Piece {
+        match (self.block, heap) {
+            (Some(block), Some(heap)) => heap.piece(block),
+            _ => Piece {
+                from: self.at.expect("a lookup that reads has a slot"),
+                len: layout.slot_bytes(),
+            },
+        }
+    }
+
+    /// Looks at what was read, for the key with these bytes and this head.
+    #[inline]
+    pub(super) fn look<E: Endpoint>(
+        &mut self,
+        layout: &DuoLayout,
+        heap: Option<&Heap<E>>,
+        (key, head): (&[u8], u64),
+        read: &mut impl Read,
+    ) -> Met {
+        let is_key = |of: &[u8], value: Range<usize>| match of == key {
+            true => Met::Key(value),
+            false => Met::Other,
+        };
+        match (self.block.take(), heap) {
+            (Some(block), Some(heap)) => {
+                let record = read.bytes(0, 0..heap.piece(block).len);
+                let record = RecordView::decode(record, block);
+                record.map_or(Met::Torn, |record| is_key(record.key, record.value_range()))
+            }
+            (_, heap) => match read.word(0, 0) {
+                0 => Met::Dead,
+                other if other != head => Met::Other,
+                _ if heap.is_some() => {
+                    self.block = layout.block_of(read.word(0, 1));
+                    self.block.map_or(Met::Torn, |_| Met::Named)
+                }
+                _ => {
+                    let record = layout.record_in(read.bytes(0, 0..layout.slot_bytes()));
+                    record.map_or(Met::Torn, |record| is_key(record.key, record.value_range()))
+                }
+            },
+        }
     }
 }
 
@@ -124,10 +198,8 @@ impl<E: Endpoint> DuoTable<E> {
 
     /// The value in a slot that is whole.
     pub(super) fn value_in(&self, slot: SlotRead) -> Value {
-        let range = self.layout.record_in(&slot).map(|record| {
-            let start = record.value_at;
-            start..start + record.value.len()
-        });
+        let record = self.layout.record_in(&slot);
+        let range = record.map(|record| record.value_range());
         Value::of_buffer(slot.into_bytes(), range.unwrap_or_default())
     }
 

@@ -27,7 +27,7 @@ impl<E: Endpoint> SchemeClient for DuoTable<E> {
 
     #[inline]
     async fn find(&self, key: &[u8]) -> Result<Option<Value>> {
-        step::find(self, key).await
+        step::run(self, key).await
     }
 
     async fn find_many<'k>(

@@ -1,4 +1,5 @@
-//! Putting a record under a key, and finding or putting (paper 002, figure 1).
+//! Putting a record under a key, and finding or putting (paper 002, figure 1), where slots have
+//! heads. Those of words are written in steps (`words.rs`), by the same rule.
 //!
 //! Invariant: a key is only ever put into the first empty slot of its probe, by a compare-and-swap
 //! from empty. Whoever inserts the same key tries for the same slot, and who comes second sees
@@ -17,8 +18,6 @@ use farslot_fabric::{Endpoint, EndpointExt, both, in_order};
 /// A value on its way into a slot.
 pub(super) struct Draft<'v> {
     pub(super) value: &'v [u8],
-    /// What a Word or Pair slot's word becomes.
-    pub(super) word: u64,
     /// Whether the record goes out of band even if no slot is the key's yet.
     out: bool,
     /// The record out of band, from when it is written until a slot names it.
@@ -121,14 +120,8 @@ impl<E: Endpoint> LinearTable<E> {
     /// Checks a value and makes ready what can be made ready without a verb.
     pub(super) fn draft<'v>(&self, key: &Key<'_>, value: &'v [u8]) -> Result<Draft<'v>> {
         self.check_value(value)?;
-        let word = match self.layout.kind {
-            SlotKind::Word => self.words.live_word(key.word, value)?,
-            SlotKind::Pair => self.words.pair_value(value)?,
-            SlotKind::Inline | SlotKind::Heap | SlotKind::Hybrid | SlotKind::Signatures => 0,
-        };
         Ok(Draft {
             value,
-            word,
             out: self.layout.goes_out(key.bytes.len() + value.len()),
             block: None,
         })
@@ -142,37 +135,21 @@ impl<E: Endpoint> LinearTable<E> {
         probe: &mut Probe<'t, E>,
         draft: &mut Draft<'_>,
     ) -> Result<bool> {
-        let claim = match self.layout.kind {
-            SlotKind::Word => draft.word,
-            SlotKind::Pair => key.word,
-            SlotKind::Inline | SlotKind::Heap | SlotKind::Hybrid | SlotKind::Signatures
-                if draft.out =>
-            {
-                Head::out(key.hash, self.write_out(key, draft).await?)
-            }
-            SlotKind::Inline | SlotKind::Heap | SlotKind::Hybrid | SlotKind::Signatures => {
-                Head::claimed(key.hash)
-            }
+        let claim = match draft.out {
+            true => Head::out(key.hash, self.write_out(key, draft).await?),
+            false => Head::claimed(key.hash),
         };
-        if !self.swap(probe, 0, 0, claim).await? {
+        if !self.swap(probe, 0, claim).await? {
             return Ok(false);
         }
         self.slot_used();
         self.probe_met_in_use(probe);
-        if draft.out {
+        let published = if draft.out {
             self.remember(key, probe.distance, claim);
             draft.block = None;
-        }
-        let published = match self.layout.kind {
-            _ if draft.out => true,
-            SlotKind::Word => true,
-            SlotKind::Pair => {
-                probe.patch(2, 0, claim);
-                self.swap(probe, 1, 0, draft.word).await?
-            }
-            SlotKind::Inline | SlotKind::Heap | SlotKind::Hybrid | SlotKind::Signatures => {
-                self.publish_inline(key, probe, claim, draft).await?
-            }
+            true
+        } else {
+            self.publish_inline(key, probe, claim, draft).await?
         };
         if published {
             self.entries_changed(1).await;
@@ -205,28 +182,12 @@ impl<E: Endpoint> LinearTable<E> {
         };
         let body = self.address_of(probe).plus(8);
         let write = self.endpoint.write(body, record);
-        in_order(write, self.swap(probe, 0, claim, head)).await?
+        in_order(write, self.swap(probe, claim, head)).await?
     }
 
-    /// Replaces the word of the key's own slot; false if another was faster.
+    /// Replaces the head of the key's own slot by one that names the draft's record; false if another
+    /// was faster.
     pub(super) async fn replace<'t>(
-        &'t self,
-        key: &Key<'_>,
-        probe: &mut Probe<'t, E>,
-        seen: u64,
-        draft: &mut Draft<'_>,
-    ) -> Result<bool> {
-        match self.layout.kind {
-            SlotKind::Word => self.swap(probe, 0, seen, draft.word).await,
-            SlotKind::Pair => self.swap(probe, 1, seen, draft.word).await,
-            SlotKind::Inline | SlotKind::Heap | SlotKind::Hybrid | SlotKind::Signatures => {
-                self.replace_head(key, probe, seen, draft).await
-            }
-        }
-    }
-
-    /// Replaces the head of the key's own slot by one that names the draft's record.
-    async fn replace_head<'t>(
         &'t self,
         key: &Key<'_>,
         probe: &mut Probe<'t, E>,
@@ -236,7 +197,7 @@ impl<E: Endpoint> LinearTable<E> {
         let (new, replaced) = match draft.block {
             Some(block) => {
                 let new = Head::out(key.hash, block);
-                (new, self.swap(probe, 0, seen, new).await?)
+                (new, self.swap(probe, seen, new).await?)
             }
             None => self.write_and_swap(key, probe, seen, draft).await?,
         };
@@ -263,26 +224,25 @@ impl<E: Endpoint> LinearTable<E> {
         let new = Head::out(key.hash, block);
         let write = self.heap().write_at(block, record);
         // If this fails, the write may come yet: the block is not used again.
-        let swapped = in_order(write, self.swap(probe, 0, seen, new)).await?;
+        let swapped = in_order(write, self.swap(probe, seen, new)).await?;
         draft.block = Some(block);
         Ok((new, swapped?))
     }
 
-    /// One compare-and-swap of a word of the slot that is looked at. If it is lost, the local copy
+    /// One compare-and-swap of the head of the slot that is looked at. If it is lost, the local copy
     /// shows what was there instead.
     pub(super) async fn swap<'t>(
         &'t self,
         probe: &mut Probe<'t, E>,
-        word: usize,
         expected: u64,
         new: u64,
     ) -> Result<bool> {
-        let at = self.address_of(probe).plus(word as u64 * 8);
+        let at = self.address_of(probe);
         let seen = self.endpoint.compare_swap(at, expected, new).await?;
         if seen == expected {
             return Ok(true);
         }
-        probe.patch(self.layout.slot_bytes() / 8, word, seen);
+        probe.patch(self.layout.slot_bytes() / 8, seen);
         if probe.races > MOST_RACES {
             return Err(IndexError::Contended {
                 slot: self.slot_of(probe),
@@ -324,7 +284,7 @@ impl<E: Endpoint> LinearTable<E> {
         outcome
     }
 
-    fn full(&self) -> IndexError {
+    pub(super) fn full(&self) -> IndexError {
         IndexError::Full {
             probed: self.layout.longest_probe,
             slots: self.layout.slots,

@@ -65,6 +65,7 @@ pub(crate) enum Aside {
 
 impl<E: Endpoint> Lookup for LinearTable<E> {
     type Endpoint = E;
+    type Asked<'k> = &'k [u8];
     type Key<'k> = Key<'k>;
     type Search = Search;
     type Aside = Aside;
@@ -81,7 +82,7 @@ impl<E: Endpoint> Lookup for LinearTable<E> {
     }
 
     #[inline(always)]
-    fn key<'k>(&self, bytes: &'k [u8]) -> Result<Key<'k>> {
+    fn key<'k>(&self, bytes: Self::Asked<'k>) -> Result<Key<'k>> {
         self.checked_key(bytes)
     }
 
@@ -443,7 +444,7 @@ impl<E: Endpoint> LinearTable<E> {
 
     /// The value that a Word or Pair slot's word stands for.
     #[inline(always)]
-    fn found_in(&self, word: u64) -> Found {
+    pub(super) fn found_in(&self, word: u64) -> Found {
         let word = match self.layout.kind {
             SlotKind::Pair => self.words.value_of_pair(word),
             _ => self.words.value_of_word(word),

@@ -85,6 +85,7 @@ mod scheme;
 mod survey;
 mod update;
 mod walk;
+mod words;
 
 pub use crate::read_policy::ReadPolicy;
 pub use crate::slot::{KeyRule, SlotKind};

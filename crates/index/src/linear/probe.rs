@@ -108,12 +108,12 @@ impl<'t, E: Endpoint> Probe<'t, E> {
         self.distance += 1;
     }
 
-    /// Puts what an atomic has found into the local copy, to be looked at again.
-    pub(super) fn patch(&mut self, slot_words: usize, word: usize, seen: u64) {
+    /// Puts the head that an atomic has found into the local copy, to be looked at again.
+    pub(super) fn patch(&mut self, slot_words: usize, seen: u64) {
         self.races += 1;
         self.found = seen;
         if let Some(chunk) = &mut self.chunk {
-            let at = (self.distance - chunk.first) as usize * slot_words + word;
+            let at = (self.distance - chunk.first) as usize * slot_words;
             chunk.bytes.words_mut()[at] = seen;
         }
     }

@@ -1,17 +1,32 @@
-//! Removing a key. Its slot stays its own, dead, until the key comes back.
+//! Removing a key, where slots have heads. Its slot stays its own, dead, until the key comes back.
 
 use super::client::{Key, LinearTable};
 use super::probe::Probe;
 use super::walk::Spot;
-use crate::Result;
-use crate::slot::{Head, KeyRule, SlotKind};
+use crate::slot::{Head, KeyRule};
+use crate::{IndexError, Result};
 use farslot_fabric::Endpoint;
 
 impl<E: Endpoint> LinearTable<E> {
     pub(super) async fn remove_records(&self, key: &[u8]) -> Result<bool> {
+        self.remove_if(key, None).await
+    }
+
+    /// Removes the key if its value is `expected`. The slot's word is swapped that was read with
+    /// the value, so that no other value is removed.
+    pub(super) async fn remove_value(&self, key: &[u8], expected: &[u8]) -> Result<bool> {
+        if self.layout.keys == KeyRule::Multi {
+            return Err(IndexError::MultiKey {
+                operation: "removing a value",
+            });
+        }
+        self.remove_if(key, Some(expected)).await
+    }
+
+    async fn remove_if(&self, key: &[u8], expected: Option<&[u8]>) -> Result<bool> {
         let key = self.checked_key(key)?;
         let mut removed = 0;
-        let outcome = self.bury_all(&key, &mut removed).await;
+        let outcome = self.bury_all(&key, expected, &mut removed).await;
         // Of a key with several records some may be gone although the last could not be removed.
         if removed > 0 {
             self.entries_changed(-removed).await;
@@ -19,10 +34,18 @@ impl<E: Endpoint> LinearTable<E> {
         outcome.map(|()| removed > 0)
     }
 
-    async fn bury_all(&self, key: &Key<'_>, removed: &mut i64) -> Result<()> {
+    async fn bury_all(
+        &self,
+        key: &Key<'_>,
+        expected: Option<&[u8]>,
+        removed: &mut i64,
+    ) -> Result<()> {
         let mut probe = Probe::new(key, self.until_all());
         while let Spot::Mine { word, value } = self.locate(key, &mut probe).await? {
-            if value.is_some() {
+            if let Some(value) = value {
+                if expected.is_some_and(|expected| *value != *expected) {
+                    break;
+                }
                 if !self.bury(key, &mut probe, word).await? {
                     continue;
                 }
@@ -43,14 +66,7 @@ impl<E: Endpoint> LinearTable<E> {
         probe: &mut Probe<'t, E>,
         seen: u64,
     ) -> Result<bool> {
-        let (word, dead) = match self.layout.kind {
-            SlotKind::Word => (0, self.words.bury(seen)),
-            SlotKind::Pair => (1, 0),
-            SlotKind::Inline | SlotKind::Heap | SlotKind::Hybrid | SlotKind::Signatures => {
-                (0, Head::dead(key.hash))
-            }
-        };
-        let buried = self.swap(probe, word, seen, dead).await?;
+        let buried = self.swap(probe, seen, Head::dead(key.hash)).await?;
         if buried {
             self.forget(key);
             self.free_block_of(seen).await;

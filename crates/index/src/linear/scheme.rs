@@ -1,9 +1,14 @@
 //! What [`Index`](crate::Index) asks of a linear table.
 
 use super::client::LinearTable;
+use super::words::WordWrites;
+use crate::index::{Got, Rest};
 use crate::step;
-use crate::{ClientState, Cursor, Occupancy, Result, SchemeClient, SchemeKind, Survey, Value};
-use farslot_fabric::{Endpoint, NodeId};
+use crate::{
+    BATCH_WIDTH, ClientState, Cursor, Index, Occupancy, Operation, Outcome, Result, SchemeClient,
+    SchemeKind, Survey, Value,
+};
+use farslot_fabric::{Endpoint, NodeId, window};
 
 impl<E: Endpoint> SchemeClient for LinearTable<E> {
     type Endpoint = E;
@@ -21,7 +26,12 @@ impl<E: Endpoint> SchemeClient for LinearTable<E> {
 
     #[inline]
     async fn find(&self, key: &[u8]) -> Result<Option<Value>> {
-        step::find(self, key).await
+        step::run(self, key).await
+    }
+
+    #[inline]
+    fn find_at_once<'s>(&'s self, key: &'s [u8]) -> Option<std::result::Result<Got, Rest<'s>>> {
+        step::find_at_once(self, key)
     }
 
     async fn find_all(&self, key: &[u8]) -> Result<Vec<Value>> {
@@ -38,24 +48,82 @@ impl<E: Endpoint> SchemeClient for LinearTable<E> {
         step::find_many(self, keys, done).await;
     }
 
+    async fn write_many(
+        &self,
+        writes: &[Operation<'_>],
+        mut done: impl FnMut(usize, Result<Outcome>),
+    ) {
+        let class = writes.first().map(Operation::class);
+        match (self.word_writes(), class) {
+            (Some(table), Some(class)) if writes.iter().all(|write| write.class() == class) => {
+                let all = writes.iter().copied();
+                let done = |number: usize, was: Result<Option<Value>>| {
+                    done(number, was.map(|was| writes[number].outcome(was)));
+                };
+                step::write_many(&table, class, all, done).await;
+            }
+            _ => {
+                let all = writes.iter().map(|write| self.run(*write));
+                window(BATCH_WIDTH, all, done).await;
+            }
+        }
+    }
+
     async fn put_record(&self, key: &[u8], value: &[u8]) -> Result<bool> {
-        Self::put_record(self, key, value).await
+        match self.word_writes() {
+            Some(table) => {
+                let was = step::run(&table, Operation::Put(key, value)).await?;
+                Ok(was.is_none())
+            }
+            None => Self::put_record(self, key, value).await,
+        }
     }
 
     async fn find_or_put_record(&self, key: &[u8], value: &[u8]) -> Result<Option<Value>> {
-        Self::find_or_put_record(self, key, value).await
+        match self.word_writes() {
+            Some(table) => step::run(&table, Operation::FindOrPut(key, value)).await,
+            None => Self::find_or_put_record(self, key, value).await,
+        }
     }
 
     async fn update_record(&self, key: &[u8], value: &[u8]) -> Result<bool> {
-        Self::update_record(self, key, value).await
+        match self.word_writes() {
+            Some(table) => {
+                let was = step::run(&table, Operation::Update(key, value)).await?;
+                Ok(was.is_some())
+            }
+            None => Self::update_record(self, key, value).await,
+        }
     }
 
     async fn replace_value(&self, key: &[u8], expected: &[u8], value: &[u8]) -> Result<bool> {
-        Self::replace_value(self, key, expected, value).await
+        match self.word_writes() {
+            Some(table) => {
+                let was = step::run(&table, Operation::Replace(key, expected, value)).await?;
+                Ok(was.is_some())
+            }
+            None => Self::replace_value(self, key, expected, value).await,
+        }
     }
 
     async fn remove_records(&self, key: &[u8]) -> Result<bool> {
-        Self::remove_records(self, key).await
+        match self.word_writes() {
+            Some(table) => {
+                let was = step::run(&table, Operation::Remove(key)).await?;
+                Ok(was.is_some())
+            }
+            None => Self::remove_records(self, key).await,
+        }
+    }
+
+    async fn remove_value(&self, key: &[u8], expected: &[u8]) -> Result<bool> {
+        match self.word_writes() {
+            Some(table) => {
+                let was = step::run(&table, Operation::RemoveIf(key, expected)).await?;
+                Ok(was.is_some())
+            }
+            None => Self::remove_value(self, key, expected).await,
+        }
     }
 
     async fn scan_piece(
@@ -92,5 +160,14 @@ impl<E: Endpoint> SchemeClient for LinearTable<E> {
             client_bytes: of_clusters + of_records.map_or(0, |hints| hints.most_bytes()),
             ..ClientState::default()
         }
+    }
+}
+
+impl<E: Endpoint> LinearTable<E> {
+    /// The writes of its slots, if these are words.
+    #[inline]
+    fn word_writes(&self) -> Option<WordWrites<'_, E>> {
+        let has_words = !self.layout.kind.has_heads();
+        has_words.then_some(WordWrites(self))
     }
 }

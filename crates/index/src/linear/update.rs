@@ -1,4 +1,4 @@
-//! Replacing the value of a key that is present.
+//! Replacing the value of a key that is present, where slots have heads.
 
 use super::client::{Key, LinearTable};
 use super::cluster_hints::Until;

@@ -51,6 +51,7 @@ pub(crate) enum Aside {
 
 impl<E: Endpoint> Lookup for RaceTable<E> {
     type Endpoint = E;
+    type Asked<'k> = &'k [u8];
     type Key<'k> = Key<'k>;
     type Search = Search;
     type Aside = Aside;
@@ -66,7 +67,7 @@ impl<E: Endpoint> Lookup for RaceTable<E> {
     }
 
     #[inline(always)]
-    fn key<'k>(&self, bytes: &'k [u8]) -> Result<Key<'k>> {
+    fn key<'k>(&self, bytes: Self::Asked<'k>) -> Result<Key<'k>> {
         self.checked_key(bytes)
     }
 

@@ -7,13 +7,19 @@ use crate::Result;
 use farslot_fabric::Endpoint;
 
 impl<E: Endpoint> RaceTable<E> {
-    pub(super) async fn remove_record(&self, key: &[u8]) -> Result<bool> {
+    /// Removes the key; with an `expected` value only if it has that. The slot's word is emptied
+    /// that named the record with the value, so that no other value is removed.
+    pub(super) async fn remove_record(&self, key: &[u8], expected: Option<&[u8]>) -> Result<bool> {
         let key = self.checked_key(key)?;
         let learnt = Learnt::default();
         loop {
             let view = self.current(&key, &learnt.attempts).await?;
             match self.search(&key, &view, &learnt).await? {
-                Found::Present { slot, word, .. } => {
+                Found::Present { slot, word, value } => {
+                    if expected.is_some_and(|expected| *value != *expected) {
+                        return Ok(false);
+                    }
+                    drop(value);
                     let empty = Word::empty(word.depth());
                     let found = self.swap(view.leaf.subtable, slot, word, empty).await?;
                     if found == word {

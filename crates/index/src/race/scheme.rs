@@ -1,6 +1,7 @@
 //! What [`Index`](crate::Index) asks of a RACE table.
 
 use super::client::RaceTable;
+use crate::index::{Got, Rest};
 use crate::step;
 use crate::{
     ClientState, Cursor, Occupancy, Result, SchemeClient, SchemeKind, Survey, UPKEEP, Value, Waits,
@@ -26,7 +27,12 @@ impl<E: Endpoint> SchemeClient for RaceTable<E> {
 
     #[inline]
     async fn find(&self, key: &[u8]) -> Result<Option<Value>> {
-        step::find(self, key).await
+        step::run(self, key).await
+    }
+
+    #[inline]
+    fn find_at_once<'s>(&'s self, key: &'s [u8]) -> Option<std::result::Result<Got, Rest<'s>>> {
+        step::find_at_once(self, key)
     }
 
     async fn find_many<'k>(
@@ -56,7 +62,12 @@ impl<E: Endpoint> SchemeClient for RaceTable<E> {
     }
 
     async fn remove_records(&self, key: &[u8]) -> Result<bool> {
-        self.beside_splits(self.remove_record(key)).await
+        self.beside_splits(self.remove_record(key, None)).await
+    }
+
+    async fn remove_value(&self, key: &[u8], expected: &[u8]) -> Result<bool> {
+        self.beside_splits(self.remove_record(key, Some(expected)))
+            .await
     }
 
     async fn scan_piece(

@@ -68,6 +68,7 @@ const SHORT_KEY: usize = 64;
 
 impl<E: Endpoint> Lookup for SealedTable<E> {
     type Endpoint = E;
+    type Asked<'k> = &'k [u8];
     type Key<'k> = Key<'k>;
     type Search = Search;
     type Aside = Unknown;
@@ -83,7 +84,7 @@ impl<E: Endpoint> Lookup for SealedTable<E> {
     }
 
     #[inline(always)]
-    fn key<'k>(&self, bytes: &'k [u8]) -> Result<Key<'k>> {
+    fn key<'k>(&self, bytes: Self::Asked<'k>) -> Result<Key<'k>> {
         self.checked_key(bytes)
     }
 

@@ -2,6 +2,7 @@
 //! refused.
 
 use super::client::SealedTable;
+use crate::index::{Got, Rest};
 use crate::step;
 use crate::{
     ClientState, Cursor, IndexError, Occupancy, Record, Result, SchemeClient, SchemeKind, Value,
@@ -29,7 +30,12 @@ impl<E: Endpoint> SchemeClient for SealedTable<E> {
 
     #[inline]
     async fn find(&self, key: &[u8]) -> Result<Option<Value>> {
-        step::find(self, key).await
+        step::run(self, key).await
+    }
+
+    #[inline]
+    fn find_at_once<'s>(&'s self, key: &'s [u8]) -> Option<std::result::Result<Got, Rest<'s>>> {
+        step::find_at_once(self, key)
     }
 
     async fn find_many<'k>(

@@ -1,13 +1,29 @@
-//! A lookup as a future over verbs.
+//! An operation as a future over verbs.
 
-use super::lookup::{Answer, Lookup, Next, Reads, failed};
+use super::lookup::{Answer, Lookup, Next, Reads, Swap, failed};
 use super::mapped;
 use super::received::Received;
-use crate::client::side_by_side;
+use crate::client::{let_others_run, side_by_side};
 use crate::{IndexError, Result, Value};
 use farslot_fabric::{Endpoint, EndpointExt, FabricError, Piece};
 use std::future::{Future, poll_fn};
 use std::pin::pin;
+
+/// Does one operation. The answer of a lookup is the key's value.
+#[inline]
+pub(crate) async fn run<L: Lookup>(table: &L, asked: L::Asked<'_>) -> Answer {
+    let key = table.key(asked)?;
+    let mut search = L::Search::default();
+    table.prepare(&key, &mut search);
+    let next = table.begin(&key, &mut search);
+    let answer = drive(table, &key, &mut search, next).await;
+    // In place it has not waited, and who does one operation after the other shall not keep all
+    // others waiting.
+    if table.in_place().is_some() && table.endpoint().core().is_turn_over() {
+        let_others_run().await;
+    }
+    answer
+}
 
 /// Goes on with a lookup until it ends.
 #[inline]
@@ -30,22 +46,64 @@ pub(crate) async fn drive_while<L: Lookup>(
     mut next: Next<L::Aside>,
     may_read: impl Fn(&L::Search) -> bool,
 ) -> Result<Option<Option<Value>>> {
-    let pool = &table.endpoint().core().buffers;
+    let endpoint = table.endpoint();
+    let pool = &endpoint.core().buffers;
+    // What was read last, for those that look on.
+    let mut kept = Kept::Nothing;
     loop {
         next = match next {
             Next::Read(_) if !may_read(search) => return Ok(None),
-            Next::Read(reads) => match mapped::step(table, key, search, reads) {
-                Some(Ok(next)) => next,
+            Next::Read(reads) => match mapped::step(table, key, search, reads, true) {
+                Some(Ok(next)) => {
+                    kept = Kept::InPlace(reads);
+                    next
+                }
                 Some(Err(answer)) => return answer.map(Some),
                 None => match receive(table, key, search, reads).await {
                     Ok(mut received) => match table.look(key, search, &mut received) {
                         Next::Found(found) => {
                             return Ok(Some(Some(received.into_value(found, pool)?)));
                         }
-                        next => next,
+                        next => {
+                            if L::WRITES {
+                                kept = Kept::Received(received);
+                            }
+                            next
+                        }
                     },
                     Err(error) => not_read(table, key, search, error),
                 },
+            },
+            Next::Swap => {
+                let swap = table.swap(key, search);
+                let seen = match mapped::swap(table, swap) {
+                    Some(seen) => seen,
+                    None => {
+                        let Swap { at, expected, new } = swap;
+                        endpoint.compare_swap(at, expected, new).await?
+                    }
+                };
+                table.swapped(key, search, seen)
+            }
+            Next::LookOn => match std::mem::replace(&mut kept, Kept::Nothing) {
+                Kept::Received(mut received) => match table.look(key, search, &mut received) {
+                    Next::Found(found) => {
+                        return Ok(Some(Some(received.into_value(found, pool)?)));
+                    }
+                    next => {
+                        kept = Kept::Received(received);
+                        next
+                    }
+                },
+                Kept::InPlace(reads) => match mapped::step(table, key, search, reads, false) {
+                    Some(Ok(next)) => {
+                        kept = Kept::InPlace(reads);
+                        next
+                    }
+                    Some(Err(answer)) => return answer.map(Some),
+                    None => table.read_on(key, search),
+                },
+                Kept::Nothing => table.read_on(key, search),
             },
             Next::Found(found) => {
                 let nothing = Received::Apart(Vec::new());
@@ -56,6 +114,14 @@ pub(crate) async fn drive_while<L: Lookup>(
             Next::Aside(aside) => table.aside(key, search, aside).await?,
         };
     }
+}
+
+/// What was read for a step, while the next may look at it again.
+enum Kept {
+    Nothing,
+    Received(Received),
+    /// Nothing was: the memory is mapped.
+    InPlace(Reads),
 }
 
 /// What follows from a READ that has failed, or could not be posted.

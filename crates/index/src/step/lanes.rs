@@ -13,8 +13,8 @@
 use super::drive::{drive, not_read};
 use super::lookup::{Answer, Lookup, Next, Reads};
 use super::received::Received;
-use crate::{BATCH_WIDTH, GET};
-use farslot_fabric::{Booking, Endpoint, EndpointExt, Piece, Reader};
+use crate::BATCH_WIDTH;
+use farslot_fabric::{Booking, Endpoint, EndpointExt, OperationClass, Piece, Reader};
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -22,6 +22,7 @@ use std::task::{Context, Poll};
 /// A place for one lookup at a time. `F` is the future of the rest of an ordinary lookup.
 struct Lane<'t, 'k, L: Lookup, F> {
     stage: Stage,
+    class: OperationClass,
     /// The key's number in the batch.
     number: usize,
     key: Option<L::Key<'k>>,
@@ -45,17 +46,18 @@ enum Stage {
 }
 
 /// Looks keys up, [`BATCH_WIDTH`] at a time.
-pub(super) async fn find_many<'k, L: Lookup>(
+pub(super) async fn do_many<'k, L: Lookup>(
     table: &L,
-    mut keys: impl Iterator<Item = (usize, &'k [u8])>,
+    class: OperationClass,
+    mut keys: impl Iterator<Item = (usize, L::Asked<'k>)>,
     mut done: impl FnMut(usize, Answer),
 ) {
     let width = keys.size_hint().1.unwrap_or(BATCH_WIDTH).min(BATCH_WIDTH);
     let go_on = |key: L::Key<'k>, mut search: L::Search, next, booking| {
         let rest = async move { drive(table, &key, &mut search, next).await };
-        table.endpoint().operation_begun(GET, booking, rest)
+        table.endpoint().operation_begun(class, booking, rest)
     };
-    let mut lanes: Vec<_> = (0..width).map(|_| Lane::new(table)).collect();
+    let mut lanes: Vec<_> = (0..width).map(|_| Lane::new(table, class)).collect();
     poll_fn(|cx| {
         loop {
             let mut has_taken = false;
@@ -87,9 +89,10 @@ pub(super) async fn find_many<'k, L: Lookup>(
 }
 
 impl<'t, 'k, L: Lookup, F: Future<Output = Answer>> Lane<'t, 'k, L, F> {
-    fn new(table: &'t L) -> Self {
+    fn new(table: &'t L, class: OperationClass) -> Self {
         Self {
             stage: Stage::Idle,
+            class,
             number: 0,
             key: None,
             search: L::Search::default(),
@@ -103,7 +106,7 @@ impl<'t, 'k, L: Lookup, F: Future<Output = Answer>> Lane<'t, 'k, L, F> {
     fn take_key(
         &mut self,
         table: &'t L,
-        keys: &mut impl Iterator<Item = (usize, &'k [u8])>,
+        keys: &mut impl Iterator<Item = (usize, L::Asked<'k>)>,
         done: &mut impl FnMut(usize, Answer),
     ) -> bool {
         while let Stage::Idle = self.stage {
@@ -189,7 +192,7 @@ impl<'t, 'k, L: Lookup, F: Future<Output = Answer>> Lane<'t, 'k, L, F> {
             Next::Read(reads) => self.read(table, reads, go_on, done),
             Next::Absent => self.end(Ok(None), done),
             Next::Failed(error) => self.end(Err(*error), done),
-            next @ (Next::Aside(_) | Next::Found(_)) => {
+            next @ (Next::Aside(_) | Next::Found(_) | Next::Swap | Next::LookOn) => {
                 let key = self.key.take().expect("a lane that goes on has a key");
                 let search = std::mem::take(&mut self.search);
                 let (_, booking) = self.readers[0].hand_over();
@@ -279,7 +282,7 @@ impl<'t, 'k, L: Lookup, F: Future<Output = Answer>> Lane<'t, 'k, L, F> {
     /// Ends the lookup.
     #[inline]
     fn end(&mut self, answer: Answer, done: &mut impl FnMut(usize, Answer)) {
-        self.readers[0].end_operation(GET);
+        self.readers[0].end_operation(self.class);
         self.stage = Stage::Idle;
         done(self.number, answer);
     }

@@ -1,4 +1,4 @@
-//! A lookup in steps, as a scheme says it.
+//! An operation in steps, as a scheme says it.
 
 use crate::{IndexError, Result, Value};
 use farslot_fabric::{Endpoint, InPlace, Piece, RemoteAddr, Rights};
@@ -7,15 +7,22 @@ use std::ops::Range;
 /// The most pieces that one step may want to have read.
 pub(crate) const MOST_PIECES: usize = 32;
 
-/// A scheme's lookup of one key, in steps.
+/// A scheme's lookup of one key, or its write of one, in steps.
 pub(crate) trait Lookup {
+    /// Whether it may [swap](Next::Swap) words.
+    const WRITES: bool = false;
+    /// Whether it has this client's memory fetched ([`Lookup::prepare`]).
+    const PREPARES: bool = false;
+
     /// What its asides use.
     type Endpoint: Endpoint;
-    /// A key that was checked and hashed.
+    /// What it is asked for: a key, or an operation on one.
+    type Asked<'k>;
+    /// That, checked, with the key hashed.
     type Key<'k>;
     /// How far a lookup has come.
     type Search: Default;
-    /// What it cannot do by READs.
+    /// What it cannot do by READs and compare-and-swaps.
     type Aside;
 
     fn endpoint(&self) -> &Self::Endpoint;
@@ -24,8 +31,8 @@ pub(crate) trait Lookup {
     /// elsewhere only where a table has grown out of it.
     fn in_place(&self) -> Option<InPlace<'_>>;
 
-    /// Checks and hashes a key.
-    fn key<'k>(&self, bytes: &'k [u8]) -> Result<Self::Key<'k>>;
+    /// Checks what is asked for, and hashes the key.
+    fn key<'k>(&self, asked: Self::Asked<'k>) -> Result<Self::Key<'k>>;
 
     /// Has this client's own memory fetched that [`Lookup::begin`] will look at.
     #[inline(always)]
@@ -53,6 +60,26 @@ pub(crate) trait Lookup {
         read: &mut impl Read,
     ) -> Next<Self::Aside>;
 
+    /// The compare-and-swap that is wanted.
+    fn swap(&self, _key: &Self::Key<'_>, _search: &Self::Search) -> Swap {
+        unreachable!("a lookup swaps nothing")
+    }
+
+    /// Looks at what the word had that was to be swapped: what was expected, if it was.
+    fn swapped(
+        &self,
+        _key: &Self::Key<'_>,
+        _search: &mut Self::Search,
+        _seen: u64,
+    ) -> Next<Self::Aside> {
+        unreachable!("a lookup swaps nothing")
+    }
+
+    /// What to have read where [`Next::LookOn`] finds that what was read is not kept.
+    fn read_on(&self, _key: &Self::Key<'_>, _search: &mut Self::Search) -> Next<Self::Aside> {
+        unreachable!("a lookup looks at all that was read")
+    }
+
     /// What to do instead of a READ that gathers more than the endpoint can.
     fn gather_less(
         &self,
@@ -79,6 +106,10 @@ pub(crate) trait Lookup {
 pub(crate) enum Next<A> {
     /// It wants these read.
     Read(Reads),
+    /// It wants a word swapped, as [`Lookup::swap`] says: a round trip of its own.
+    Swap,
+    /// It looks at what was read last once more.
+    LookOn,
     /// The key is there.
     Found(Found),
     /// It is not.
@@ -124,6 +155,15 @@ impl Reads {
     }
 }
 
+/// One compare-and-swap.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Swap {
+    /// The word, at a multiple of 8.
+    pub(crate) at: RemoteAddr,
+    pub(crate) expected: u64,
+    pub(crate) new: u64,
+}
+
 /// Where the value is.
 pub(crate) enum Found {
     /// The first `len` bytes of a word, little-endian.
@@ -154,11 +194,21 @@ pub(crate) trait Read {
     fn bytes(&mut self, piece: usize, bytes: Range<usize>) -> &[u8];
 }
 
-/// The memory of the table at `place`, where that is mapped, and words are words.
+/// The memory of the table at `place`, where that is mapped and may be read, and words are words.
 #[inline]
 pub(crate) fn view<E: Endpoint>(endpoint: &E, place: RemoteAddr) -> Option<InPlace<'_>> {
+    view_for(endpoint, place, Rights::READ)
+}
+
+/// The same, where these rights are granted.
+#[inline]
+pub(crate) fn view_for<E: Endpoint>(
+    endpoint: &E,
+    place: RemoteAddr,
+    needed: Rights,
+) -> Option<InPlace<'_>> {
     let is_aligned = place.offset.is_multiple_of(8);
-    is_aligned.then(|| endpoint.in_place(place, Rights::READ))?
+    is_aligned.then(|| endpoint.in_place(place, needed))?
 }
 
 /// The error of a lookup that it ends.
@@ -167,4 +217,4 @@ pub(crate) fn failed<A>(error: impl Into<IndexError>) -> Next<A> {
     Next::Failed(Box::new(error.into()))
 }
 
-pub(super) type Answer = Result<Option<Value>>;
+pub(super) use crate::index::{Got as Answer, Rest};

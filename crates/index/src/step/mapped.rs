@@ -1,8 +1,8 @@
 //! The pieces of a step in the mapping, and one step on them.
 
-use super::lookup::{Answer, Found, Lookup, MOST_PIECES, Next, Read, Reads};
+use super::lookup::{Answer, Found, Lookup, MOST_PIECES, Next, Read, Reads, Swap};
 use crate::{Result, Value};
-use farslot_fabric::{BufferPool, Endpoint, InPlace};
+use farslot_fabric::{BufferPool, Endpoint, InPlace, Piece};
 use std::ops::Range;
 
 /// The largest values that an answer holds in itself.
@@ -67,29 +67,46 @@ impl Read for Mapped<'_> {
 }
 
 /// Does one step of a lookup, booked to the operation that runs; nothing where its pieces are not
-/// in memory. What was found is the error.
+/// in memory. What was found is the error. What is looked at once more is not booked.
 #[inline(always)]
 pub(super) fn step<L: Lookup>(
     table: &L,
     key: &L::Key<'_>,
     search: &mut L::Search,
     reads: Reads,
+    is_new: bool,
 ) -> Option<std::result::Result<Next<L::Aside>, Answer>> {
     let view = table.in_place()?;
     let mut read = Mapped::new(view);
     if !locate(table, key, search, reads, &mut read) {
         return None;
     }
-    let bytes = bytes_of(table, key, search, reads);
     let core = table.endpoint().core();
-    core.counters
-        .read_in_place(reads.pieces as u32, reads.gathered, bytes);
+    if is_new {
+        let bytes = bytes_of(table, key, search, reads);
+        core.counters
+            .read_in_place(reads.pieces as u32, reads.gathered, bytes);
+    }
     let next = table.look(key, search, &mut read);
     view.acquire();
     Some(match next {
         Next::Found(found) => Err(read.value(found, &core.buffers).map(Some)),
         next => Ok(next),
     })
+}
+
+/// Swaps a word, booked to the operation that runs; nothing where it is not in memory. Else what
+/// the word had.
+#[inline(always)]
+pub(super) fn swap<L: Lookup>(table: &L, swap: Swap) -> Option<u64> {
+    let view = table.in_place()?;
+    let word = Piece {
+        from: swap.at,
+        len: 8,
+    };
+    let seen = view.compare_swap(view.offset_of(word)?, swap.expected, swap.new);
+    table.endpoint().core().counters.swap_in_place();
+    Some(seen)
 }
 
 /// Bytes of the pieces of a step.

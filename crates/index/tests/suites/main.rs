@@ -19,12 +19,13 @@ mod round_trips;
 mod sealed_map;
 mod several_clients;
 mod signatures;
+mod write_many;
 
 /// Every protocol, every kind of verb, and several clients at once.
 mod protocols {
     use crate::{
         bad_input, cuckoo_costs, cuckoo_map, cuckoo_writers, get_many, heap, hints, hybrid,
-        linear_map, multi_key, round_trips, sealed_map, several_clients, signatures,
+        linear_map, multi_key, round_trips, sealed_map, several_clients, signatures, write_many,
     };
 
     farslot_testbed::suites! {
@@ -97,6 +98,10 @@ mod protocols {
             }
             signatures {
                 uses_come_round_and_records_stay
+            }
+            write_many {
+                outcomes_and_records_are_those_of_a_map
+                what_is_done_in_place_is_booked_as_single_writes
             }
         }
     }

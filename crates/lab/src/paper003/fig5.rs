@@ -1,11 +1,12 @@
 //! Paper 003, figure 5: lookups in Storm, eRPC, FaRM and LITE.
 
-use super::common::{Rate, fitted_rows, rate};
-use super::fits::{BESIDE_LITE, WITHOUT_CONTROL, fit};
+use super::common::fitted_rows;
+use super::fits::{BESIDE_LITE, WITHOUT_CONTROL};
 use super::hopscotch::reads_per_lookup;
+use super::lookups::Lookups;
 use super::systems::{PAPERS_THREADS, System};
 use crate::scale::Scale;
-use crate::{Axis, Line, Plot, Progress, ReproReport, ReproRow, Result, threads};
+use crate::{Progress, ReproReport, ReproRow, Result};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
@@ -28,34 +29,11 @@ const BESIDE_FARM: f64 = 3.6;
 
 /// Measures the figure.
 pub(crate) fn run(scale: &Scale, progress: Progress<'_>) -> Result<ReproReport> {
-    let fits = fit();
     let mut random = ChaCha8Rng::seed_from_u64(scale.seed);
     let farm_reads = reads_per_lookup(scale.slots, FARM_LOAD, &mut random);
-    let rates: Vec<Rate> = threads::in_order(MACHINES.len() * SYSTEMS.len(), |number| {
-        let machines = MACHINES[number / SYSTEMS.len()];
-        let system = SYSTEMS[number % SYSTEMS.len()];
-        progress(&format!("{}, {machines} machines", system.name()));
-        let mix = system.mix(&fits, farm_reads);
-        rate(
-            scale,
-            system.profile(&fits),
-            &mix,
-            (machines, PAPERS_THREADS),
-        )
-    })?;
-    let at = |machines: usize, system: usize| rates[machines * SYSTEMS.len() + system];
-    let mut rows = Vec::new();
-    for (number, machines) in MACHINES.iter().enumerate() {
-        for (column, system) in SYSTEMS.iter().enumerate() {
-            let cell = format!(
-                "M lookups/s of a machine, {}, {machines} machines",
-                system.name()
-            );
-            rows.push(at(number, column).row(cell));
-        }
-    }
-    let last = MACHINES.len() - 1;
-    let [storm, erpc, free, farm, lite] = [0, 1, 2, 3, 4].map(|system| at(last, system));
+    let lookups = Lookups::measure(scale, SYSTEMS, MACHINES, farm_reads, progress)?;
+    let mut rows = lookups.rows();
+    let [storm, erpc, free, farm, lite] = lookups.of_most_machines();
     rows.extend([
         storm
             .over(erpc, "Storm / eRPC, 16 machines", BESIDE_ERPC)
@@ -81,13 +59,7 @@ pub(crate) fn run(scale: &Scale, progress: Progress<'_>) -> Result<ReproReport> 
             .fitted(),
         ReproRow::new("READs of a lookup, FaRM, table 0.9 full", None, farm_reads).predicted(),
     ]);
-    rows.extend(fitted_rows(&fits));
-    let lines = SYSTEMS.iter().enumerate().map(|(column, system)| {
-        let points = MACHINES.iter().enumerate();
-        let points =
-            points.map(|(number, machines)| (f64::from(*machines), at(number, column).simulated));
-        Line::ours(system.name(), points.collect())
-    });
+    rows.extend(fitted_rows(&lookups.fits));
     let setup = format!(
         "Simulated: machines with a ConnectX-4 on InfiniBand and {PAPERS_THREADS} threads of 16 lookups under way; {} lookups a cell. Storm (oversub) is that of \
          figure 4: its collisions are fitted there, at 32 machines. eRPC: a datagram each way, for which the receiver's NIC fetches a descriptor of 16 bytes \
@@ -96,11 +68,5 @@ pub(crate) fn run(scale: &Scale, progress: Progress<'_>) -> Result<ReproReport> 
          posting onto receive queues, is not emulated.",
         scale.lookups, scale.slots
     );
-    let plot = Plot {
-        title: "Lookups by machines".into(),
-        x: Axis::linear("machines"),
-        y: Axis::linear("M lookups/s of a machine"),
-        lines: lines.collect(),
-    };
-    Ok(ReproReport::emulated(ID, setup, rows, vec![plot]))
+    Ok(ReproReport::emulated(ID, setup, rows, vec![lookups.plot()]))
 }

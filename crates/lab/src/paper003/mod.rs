@@ -13,6 +13,7 @@ pub(crate) mod fig6;
 pub(crate) mod fig7;
 mod fits;
 mod hopscotch;
+mod lookups;
 mod mix;
 mod pair;
 pub(crate) mod segments;

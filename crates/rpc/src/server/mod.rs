@@ -168,26 +168,11 @@ impl Server {
 }
 
 impl Handler for Server {
-    fn handle(&self, call: Call<'_>) -> usize {
-        let Call {
-            region,
-            now,
-            request,
-            memory,
-            reply,
-            allowed,
-        } = call;
+    fn handle(&self, mut call: Call<'_>) -> usize {
+        let reply = std::mem::take(&mut call.reply);
         // Without room for a header there is nobody who could read a reply.
         let Some((head, body)) = reply.split_first_chunk_mut::<REPLY_HEADER>() else {
             return 0;
-        };
-        let call = Call {
-            region,
-            now,
-            request,
-            memory,
-            reply: &mut [],
-            allowed,
         };
         let (end, bytes) = match self.answer(call, body) {
             Ok(bytes) => (Status::Done.encode(0), bytes),

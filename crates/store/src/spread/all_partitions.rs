@@ -2,14 +2,13 @@
 
 use super::opening::Opener;
 use super::{Spread, met_another};
-use crate::lease::Leasing;
 use crate::{Cursor, Occupancy, PartitionReport, Result, StoreError, Survey, WriterChange};
 use farslot_fabric::window;
 use farslot_index::CacheCounts;
 use farslot_index::{ClientState, Index, Record, Result as Answer};
 use std::cell::{Cell, RefCell};
 
-impl<E: Leasing, O: Opener<E>> Spread<E, O> {
+impl<O: Opener> Spread<O> {
     /// Runs an operation on all partitions at once; the outcomes, by number.
     async fn everywhere<T>(
         &self,

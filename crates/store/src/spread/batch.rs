@@ -3,7 +3,6 @@
 
 use super::opening::Opener;
 use super::{Entry, MOST_ATTEMPTS, Spread, met_another};
-use crate::lease::Leasing;
 use crate::{Operation, Outcome, Result, StoreError};
 use farslot_fabric::window;
 use farslot_index::{Index, Value};
@@ -33,11 +32,12 @@ fn without_partition(operation: Operation<'_>, error: StoreError) -> Result<Outc
         | Operation::FindOrPut(..)
         | Operation::Update(..)
         | Operation::Replace(..)
-        | Operation::Remove(_) => Err(error),
+        | Operation::Remove(_)
+        | Operation::RemoveIf(..) => Err(error),
     }
 }
 
-impl<E: Leasing, O: Opener<E>> Spread<E, O> {
+impl<O: Opener> Spread<O> {
     pub(super) async fn get(&self, key: &[u8]) -> Result<Option<Value>> {
         let partition = self.partition_of(key);
         let nothing = |_| Ok(None);

@@ -6,8 +6,9 @@
 
 use super::opening::Opener;
 use crate::cache::Cache;
+use crate::lease::Leased;
 use crate::{Result, Scheme, StoreError, TableRecord};
-use farslot_fabric::{Endpoint, RemoteAddr, shm};
+use farslot_fabric::{RemoteAddr, shm};
 use farslot_index::cache::Cached;
 use std::rc::Rc;
 
@@ -43,12 +44,12 @@ impl<O> Caching<O> {
     }
 }
 
-impl<E: Endpoint, O: Opener<E>> Opener<E> for Caching<O> {
+impl<O: Opener> Opener for Caching<O> {
     type Client = Cached<O::Client>;
 
     async fn open(
         &self,
-        endpoint: Rc<E>,
+        endpoint: Rc<Leased>,
         at: RemoteAddr,
         record: &TableRecord,
     ) -> Result<Cached<O::Client>> {

@@ -1,8 +1,9 @@
 //! Clients that call the owner of the memory, or do not, as the store was opened.
 
 use super::opening::Opener;
+use crate::lease::Leased;
 use crate::{Result, Scheme, TableRecord};
-use farslot_fabric::{Endpoint, RemoteAddr};
+use farslot_fabric::RemoteAddr;
 use farslot_index::calls::{CallOptions, Calling};
 use std::rc::Rc;
 
@@ -35,8 +36,8 @@ pub(crate) const fn executes(scheme: &Scheme) -> (bool, bool) {
     }
 }
 
-impl<E: Endpoint, O: Opener<E>> Opener<E> for ByCalls<O> {
-    type Client = Calling<E, O::Client>;
+impl<O: Opener> Opener for ByCalls<O> {
+    type Client = Calling<Leased, O::Client>;
 
     fn client_bytes(&self, scheme: &Scheme) -> u64 {
         self.opener.client_bytes(scheme)
@@ -44,7 +45,7 @@ impl<E: Endpoint, O: Opener<E>> Opener<E> for ByCalls<O> {
 
     async fn open(
         &self,
-        endpoint: Rc<E>,
+        endpoint: Rc<Leased>,
         at: RemoteAddr,
         record: &TableRecord,
     ) -> Result<Self::Client> {

@@ -1,7 +1,11 @@
 //! Tables over several nodes while nodes and clients stop, in the simulator: many clients, many
 //! seeds.
 
-use super::{Cuckoo, Duo, Found, KnownSizes, Linear, NewTable, Opener, Race, Spread, create, find};
+use super::{
+    ByCalls, Caching, Cuckoo, Duo, Found, KnownSizes, Linear, NewTable, Opener, Race, Spread,
+    create, find,
+};
+use crate::lease::Leased;
 use crate::nodes::Nodes;
 use crate::service::serve_simulated;
 use crate::slot_map::SlotMap;
@@ -14,7 +18,7 @@ use farslot_fabric::sim::{
     ClientStop, FaultPlan, HostId, NicProfile, NodeStop, RunEnd, SimEndpoint, Simulation, When,
     World,
 };
-use farslot_fabric::{Endpoint, EndpointExt, Limits, Nanos, NodeId, Rights};
+use farslot_fabric::{AnyEndpoint, Endpoint, EndpointExt, Limits, Nanos, NodeId, Rights};
 use farslot_index::IndexError;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -69,17 +73,33 @@ fn options() -> TableOptions {
         .values(FieldSize::Fixed(16))
 }
 
-fn linear() -> (Scheme, Linear) {
+/// The layers that a store has over every scheme, so that the tests run its own code.
+type Layered<O> = Caching<ByCalls<O>>;
+
+/// Without a cache, and without calls.
+fn plain<O>(opener: O) -> Layered<O> {
+    Caching {
+        opener: ByCalls { opener, rule: None },
+        cache: None,
+        client_memory: None,
+    }
+}
+
+fn leased(endpoint: Rc<SimEndpoint>) -> Rc<Leased> {
+    Rc::new(Leased::new(AnyEndpoint::Sim(endpoint)))
+}
+
+fn linear() -> (Scheme, Layered<Linear>) {
     let sizes = KnownSizes::new(ReadPolicy::Fixed(4), false);
     let opener = Linear {
         sizes: Arc::new(sizes),
         hints: 0,
         record_locations: 8,
     };
-    (options().scheme().unwrap(), opener)
+    (options().scheme().unwrap(), plain(opener))
 }
 
-fn cuckoo(predetermines: bool) -> (Scheme, Cuckoo) {
+fn cuckoo(predetermines: bool) -> (Scheme, Layered<Cuckoo>) {
     let options = options()
         .slots(SlotKind::Heap)
         .cuckoo(CuckooShape::default());
@@ -87,7 +107,7 @@ fn cuckoo(predetermines: bool) -> (Scheme, Cuckoo) {
         order: LookupOrder::default(),
         predetermines,
     };
-    (options.scheme().unwrap(), opener)
+    (options.scheme().unwrap(), plain(opener))
 }
 
 fn key(number: u64) -> [u8; 8] {
@@ -108,25 +128,26 @@ fn number(value: &[u8]) -> u64 {
     word
 }
 
-async fn open<O: Opener<SimEndpoint>>(
+async fn open<O: Opener>(
     endpoint: &Rc<SimEndpoint>,
     nodes: &Arc<Nodes>,
     opener: O,
-) -> Result<Spread<SimEndpoint, O>> {
+) -> Result<Spread<O>> {
     match find(&**endpoint, nodes, "t").await? {
         Found::Spread(table) => {
-            Spread::open(Rc::clone(endpoint), Arc::clone(nodes), opener, table).await
+            let endpoint = leased(Rc::clone(endpoint));
+            Spread::open(endpoint, Arc::clone(nodes), opener, table).await
         }
         Found::Whole(..) => panic!("it is on one node"),
     }
 }
 
 /// Opens the table, however often that takes.
-async fn open_surely<O: Opener<SimEndpoint>>(
+async fn open_surely<O: Opener>(
     endpoint: &Rc<SimEndpoint>,
     nodes: &Arc<Nodes>,
     opener: impl Fn() -> O,
-) -> Spread<SimEndpoint, O> {
+) -> Spread<O> {
     loop {
         match open(endpoint, nodes, opener()).await {
             Ok(table) => return table,
@@ -330,11 +351,7 @@ struct Loss {
 
 /// Since when what a lookup says that begins now may have been so. Nothing of before the loss, once
 /// the client knows.
-fn since<O: Opener<SimEndpoint>>(
-    table: &Spread<SimEndpoint, O>,
-    Work { bound, loss, .. }: Work,
-    key: &[u8],
-) -> Nanos {
+fn since<O: Opener>(table: &Spread<O>, Work { bound, loss, .. }: Work, key: &[u8]) -> Nanos {
     let oldest = table.endpoint.now().saturating_sub(bound);
     let knows = table.nodes.times_adopted(loss.node) > 0;
     match knows && table.partition_of(key) == loss.node.0 {
@@ -344,8 +361,8 @@ fn since<O: Opener<SimEndpoint>>(
 }
 
 /// Runs random operations of one client and records what became of them; returns how many failed.
-async fn work<O: Opener<SimEndpoint>>(
-    table: &Spread<SimEndpoint, O>,
+async fn work<O: Opener>(
+    table: &Spread<O>,
     work: Work,
     record: &Record,
     mut rng: ChaCha8Rng,
@@ -443,7 +460,7 @@ impl std::ops::AddAssign for Losses {
 
 /// One node stops and comes back empty under three clients, whose lookups may say what was so
 /// `bound` ago.
-fn lose_a_node<O: Opener<SimEndpoint> + 'static>(
+fn lose_a_node<O: Opener + 'static>(
     seed: u64,
     scheme: &Scheme,
     opener: fn(u32) -> O,
@@ -542,7 +559,7 @@ fn a_node_that_comes_back_empty_never_answers_with_what_it_had() {
     assert!(losses.failed > 100 && losses.adopted > 200, "{losses:?}");
     let (scheme, _) = cuckoo(false);
     let runs = (0..60).map(|seed| {
-        let opener: fn(u32) -> Cuckoo = match seed % 2 {
+        let opener: fn(u32) -> Layered<Cuckoo> = match seed % 2 {
             0 => |_| cuckoo(false).1,
             _ => |_| cuckoo(true).1,
         };
@@ -551,9 +568,10 @@ fn a_node_that_comes_back_empty_never_answers_with_what_it_had() {
     let losses = all(runs);
     assert!(losses.failed > 50 && losses.adopted > 100, "{losses:?}");
     let scheme = options().race(RaceShape::default()).scheme().unwrap();
-    let losses = all((0..60).map(|seed| lose_a_node(seed, &scheme, |_| Race, 3, 0)));
+    let losses = all((0..60).map(|seed| lose_a_node(seed, &scheme, |_| plain(Race), 3, 0)));
     assert!(losses.failed > 50 && losses.adopted > 100, "{losses:?}");
     let scheme = options().duo(DuoShape::default()).scheme().unwrap();
-    let losses = all((0..60).map(|seed| lose_a_node(seed, &scheme, |_| Duo(Arc::default()), 1, 0)));
+    let losses =
+        all((0..60).map(|seed| lose_a_node(seed, &scheme, |_| plain(Duo(Arc::default())), 1, 0)));
     assert!(losses.failed > 50 && losses.adopted > 100, "{losses:?}");
 }

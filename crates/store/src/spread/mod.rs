@@ -46,10 +46,10 @@ pub(crate) use opening::{Cuckoo, Duo, KnownSizes, Linear, Opener, Race, Sealed};
 pub(crate) use session::OverNodes;
 
 use crate::catalog::{Partition, SpreadMap};
-use crate::lease::Leasing;
+use crate::lease::Leased;
 use crate::nodes::Nodes;
 use crate::{Result, StoreError};
-use farslot_fabric::{Endpoint, FabricError, NodeId, window};
+use farslot_fabric::{FabricError, NodeId, window};
 use farslot_index::Result as Answer;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -59,8 +59,8 @@ use std::sync::Arc;
 const MOST_ATTEMPTS: u32 = 3;
 
 /// A table over several nodes as one thread's coroutines see it.
-pub(crate) struct Spread<E: Endpoint, O: Opener<E>> {
-    endpoint: Rc<E>,
+pub(crate) struct Spread<O: Opener> {
+    endpoint: Rc<Leased>,
     nodes: Arc<Nodes>,
     opener: O,
     name: String,
@@ -146,11 +146,11 @@ fn met_another(error: &StoreError) -> bool {
     )
 }
 
-impl<E: Leasing, O: Opener<E>> Spread<E, O> {
+impl<O: Opener> Spread<O> {
     /// Opens a table that was found. A partition that cannot be opened now is left for later,
     /// unless none can.
     pub(crate) async fn open(
-        endpoint: Rc<E>,
+        endpoint: Rc<Leased>,
         nodes: Arc<Nodes>,
         opener: O,
         table: SpreadTable,

@@ -1,8 +1,9 @@
 //! From a table's record in a catalog to its client, for each scheme.
 
 use crate::duo::{DuoClient, DuoOwners};
+use crate::lease::Leased;
 use crate::{LookupOrder, ReadPolicy, Result, Scheme, StoreError, TableRecord};
-use farslot_fabric::{Endpoint, RemoteAddr};
+use farslot_fabric::RemoteAddr;
 use farslot_index::Index;
 use farslot_index::cuckoo::CuckooTable;
 use farslot_index::linear::{LinearLayout, LinearTable, ReadSizes};
@@ -12,14 +13,14 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Opens tables of one scheme.
-pub(crate) trait Opener<E: Endpoint> {
+pub(crate) trait Opener {
     /// The client of such a table.
     type Client: Index + 'static;
 
     /// Opens the table of that record, which lies at `at`.
     async fn open(
         &self,
-        endpoint: Rc<E>,
+        endpoint: Rc<Leased>,
         at: RemoteAddr,
         record: &TableRecord,
     ) -> Result<Self::Client>;
@@ -71,15 +72,15 @@ pub(crate) struct Linear {
     pub(crate) record_locations: usize,
 }
 
-impl<E: Endpoint> Opener<E> for Linear {
-    type Client = LinearTable<E>;
+impl Opener for Linear {
+    type Client = LinearTable<Leased>;
 
     async fn open(
         &self,
-        endpoint: Rc<E>,
+        endpoint: Rc<Leased>,
         at: RemoteAddr,
         record: &TableRecord,
-    ) -> Result<LinearTable<E>> {
+    ) -> Result<LinearTable<Leased>> {
         let Scheme::Linear(layout) = &record.scheme else {
             return Err(of_another_scheme(record, "linear"));
         };
@@ -98,15 +99,15 @@ pub(crate) struct Cuckoo {
     pub(crate) predetermines: bool,
 }
 
-impl<E: Endpoint> Opener<E> for Cuckoo {
-    type Client = CuckooTable<E>;
+impl Opener for Cuckoo {
+    type Client = CuckooTable<Leased>;
 
     async fn open(
         &self,
-        endpoint: Rc<E>,
+        endpoint: Rc<Leased>,
         at: RemoteAddr,
         record: &TableRecord,
-    ) -> Result<CuckooTable<E>> {
+    ) -> Result<CuckooTable<Leased>> {
         let Scheme::Cuckoo(layout) = &record.scheme else {
             return Err(of_another_scheme(record, "cuckoo"));
         };
@@ -128,15 +129,15 @@ impl<E: Endpoint> Opener<E> for Cuckoo {
 /// Opens RACE tables.
 pub(crate) struct Race;
 
-impl<E: Endpoint> Opener<E> for Race {
-    type Client = RaceTable<E>;
+impl Opener for Race {
+    type Client = RaceTable<Leased>;
 
     async fn open(
         &self,
-        endpoint: Rc<E>,
+        endpoint: Rc<Leased>,
         at: RemoteAddr,
         record: &TableRecord,
-    ) -> Result<RaceTable<E>> {
+    ) -> Result<RaceTable<Leased>> {
         let Scheme::Race(layout) = &record.scheme else {
             return Err(of_another_scheme(record, "race"));
         };
@@ -154,15 +155,15 @@ impl<E: Endpoint> Opener<E> for Race {
 /// Opens CuckooDuo tables.
 pub(crate) struct Duo(pub(crate) Arc<DuoOwners>);
 
-impl<E: Endpoint> Opener<E> for Duo {
-    type Client = DuoClient<E>;
+impl Opener for Duo {
+    type Client = DuoClient<Leased>;
 
     async fn open(
         &self,
-        endpoint: Rc<E>,
+        endpoint: Rc<Leased>,
         at: RemoteAddr,
         record: &TableRecord,
-    ) -> Result<DuoClient<E>> {
+    ) -> Result<DuoClient<Leased>> {
         let Scheme::Duo(layout) = &record.scheme else {
             return Err(of_another_scheme(record, "duo"));
         };
@@ -181,15 +182,15 @@ impl<E: Endpoint> Opener<E> for Duo {
 /// Opens sealed tables.
 pub(crate) struct Sealed(pub(crate) ReadPolicy);
 
-impl<E: Endpoint> Opener<E> for Sealed {
-    type Client = SealedTable<E>;
+impl Opener for Sealed {
+    type Client = SealedTable<Leased>;
 
     async fn open(
         &self,
-        endpoint: Rc<E>,
+        endpoint: Rc<Leased>,
         at: RemoteAddr,
         record: &TableRecord,
-    ) -> Result<SealedTable<E>> {
+    ) -> Result<SealedTable<Leased>> {
         let Scheme::Sealed(layout) = &record.scheme else {
             return Err(of_another_scheme(record, "sealed"));
         };

@@ -11,9 +11,8 @@ use super::find::{Found, Place, find, is_absence};
 use super::opening::Opener;
 use super::{Entry, MOST_ATTEMPTS, Part, Spread};
 use crate::catalog::{Catalog, NewPartition, table_at};
-use crate::lease::Leasing;
 use crate::{OnRestart, Result, Scheme, StoreError, TableRecord};
-use farslot_fabric::{FabricError, Nanos, NodeState};
+use farslot_fabric::{Endpoint, FabricError, Nanos, NodeState};
 use farslot_index::{Index, IndexError};
 use std::rc::Rc;
 
@@ -38,7 +37,7 @@ impl<C> Part<C> {
     }
 }
 
-impl<E: Leasing, O: Opener<E>> Spread<E, O> {
+impl<O: Opener> Spread<O> {
     /// Finds a partition, or makes it anew, and opens it.
     pub(super) async fn revive(&self, number: u16) -> Result<Entry<'_, O::Client>> {
         let part = self.part(number);

@@ -2,7 +2,7 @@
 
 use super::Spread;
 use super::opening::Opener;
-use crate::lease::Leasing;
+use crate::lease::Leased;
 use crate::session::{
     AnswerEach, OutcomeOfEach, Session, block_on_for, block_on_within, look_up, run_batch,
 };
@@ -11,13 +11,13 @@ use farslot_fabric::counters::Snapshot;
 use farslot_fabric::{Endpoint, Executor, Nanos};
 use farslot_index::{ClientState, Index, Record, Value};
 
-pub(crate) struct OverNodes<E: Endpoint, O: Opener<E>> {
-    pub(crate) executor: Executor<E>,
+pub(crate) struct OverNodes<O: Opener> {
+    pub(crate) executor: Executor<Leased>,
     /// Opened on the executor's endpoint.
-    pub(crate) table: Spread<E, O>,
+    pub(crate) table: Spread<O>,
 }
 
-impl<E: Leasing, O: Opener<E>> OverNodes<E, O> {
+impl<O: Opener> OverNodes<O> {
     fn run_within(
         &self,
         limit: Option<Nanos>,
@@ -31,7 +31,7 @@ impl<E: Leasing, O: Opener<E>> OverNodes<E, O> {
     }
 }
 
-impl<E: Leasing, O: Opener<E>> Session for OverNodes<E, O> {
+impl<O: Opener> Session for OverNodes<O> {
     fn get(&self, key: &[u8]) -> Result<Option<Value>> {
         self.executor.block_on(self.table.get(key))
     }
@@ -43,8 +43,9 @@ impl<E: Leasing, O: Opener<E>> Session for OverNodes<E, O> {
     fn get_many(&self, keys: &[&[u8]], done: AnswerEach<'_>) {
         look_up(O::Client::WAITS, keys, done, |keys, done| {
             let gets: Vec<_> = keys.iter().map(|key| Operation::Get(key)).collect();
-            let done = |number, outcome: Result<Outcome>| {
-                done(number, outcome.map(Outcome::into_value));
+            let done = |number, outcome: Result<Outcome>| match outcome {
+                Ok(outcome) => done(number, Ok(outcome.into_value().as_deref())),
+                Err(error) => done(number, Err(Box::new(error))),
             };
             self.executor.block_on(self.table.run_many(&gets, done));
         });

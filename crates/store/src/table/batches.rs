@@ -4,6 +4,9 @@ use super::Table;
 use crate::coalesce::Coalesced;
 use crate::{KeyRule, Operation, Outcome, Record, Result};
 
+/// Operations of a batch that are made ready together.
+const OPERATIONS_A_TURN: usize = 4096;
+
 impl Table {
     /// Looks up many keys side by side; `done` gets each answer with the key's number, in the order
     /// in which they come.
@@ -26,11 +29,9 @@ impl Table {
     /// # }
     /// ```
     pub fn get_many(&self, keys: &[&[u8]], mut done: impl FnMut(usize, Result<Option<&[u8]>>)) {
-        self.session
-            .get_many(keys, &mut |number, answer| match answer {
-                Ok(value) => done(number, Ok(value.as_deref())),
-                Err(error) => done(number, Err(error)),
-            });
+        self.session.get_many(keys, &mut |number, told| {
+            done(number, told.map_err(|error| *error));
+        });
     }
 
     /// Puts many records side by side. Of several with the same key, which one stays is not said.
@@ -163,8 +164,13 @@ impl Table {
         operation: impl Fn(T) -> Operation<'k>,
         mut done: impl FnMut(usize, Result<Outcome>),
     ) {
-        let operations: Vec<_> = items.iter().map(|item| operation(*item)).collect();
-        self.session.run_many(&operations, &mut done);
+        // Of a long batch, operations that the processor's cache has still when they are done.
+        for (turn, items) in items.chunks(OPERATIONS_A_TURN).enumerate() {
+            let operations: Vec<_> = items.iter().map(|item| operation(*item)).collect();
+            self.session.run_many(&operations, &mut |number, outcome| {
+                done(turn * OPERATIONS_A_TURN + number, outcome);
+            });
+        }
     }
 
     /// Runs operations of several kinds side by side; `done` gets each outcome with the operation's

@@ -320,6 +320,16 @@ impl Table {
     pub fn remove(&self, key: &[u8]) -> Result<bool> {
         Ok(self.session.run(Operation::Remove(key))?.is_changed())
     }
+
+    /// Removes the key if its value is `expected`, in one step, whoever else writes; false if it is
+    /// another, or the key is absent. In linear and RACE tables.
+    ///
+    /// # Errors
+    /// As [`Table::compare_and_set`].
+    pub fn compare_and_remove(&self, key: &[u8], expected: &[u8]) -> Result<bool> {
+        let operation = Operation::RemoveIf(key, expected);
+        Ok(self.session.run(operation)?.is_changed())
+    }
 }
 
 impl fmt::Debug for Table {

@@ -66,7 +66,7 @@ fn an_owner_killed_under_its_clients_is_named_and_one_that_comes_after_it_is_ano
 #[test]
 fn a_secret_is_proved_by_both_sides() {
     let options = ServerOptions {
-        secret: Some(Secret::new("sixteen bytes or more").unwrap()),
+        secrets: vec![Secret::new("sixteen bytes or more").unwrap()],
         threads: 2,
         ..ServerOptions::default()
     };

@@ -8,8 +8,8 @@ use farslot::fabric::{
 use farslot::index::calls::{Question, RequestWriter, Status, operation_bytes, status_of};
 use farslot::index::{FIND_OR_PUT, GET, GET_ALL, IndexError, PUT, REMOVE, UPDATE};
 use farslot::{
-    Access, CuckooShape, DuoShape, FieldSize, OpenOptions, Operation, Outcome, RaceShape, Secret,
-    Server, ServerOptions, SlotKind, Store, StoreError, Table, TableGrant, TableOptions,
+    Access, CuckooShape, DuoShape, FieldSize, OpenOptions, Operation, Outcome, RaceShape, Rate,
+    Secret, Server, ServerOptions, SlotKind, Store, StoreError, Table, TableGrant, TableOptions,
 };
 use farslot_check::{History, RegisterMap, TableOp, TableRet, check};
 use farslot_testbed::PATIENCE;
@@ -434,8 +434,8 @@ fn status(store: &Store, request: &[u8]) -> Status {
 #[test]
 fn a_caller_may_do_what_it_may_do_by_verbs() {
     let options = ServerOptions {
-        secret: secret(1),
-        read_only_secret: secret(2),
+        secrets: secret(1).into_iter().collect(),
+        read_only_secrets: secret(2).into_iter().collect(),
         ..ServerOptions::default()
     };
     let server = Server::start_with(&["tcp://127.0.0.1:0"], 32 * MIB, &options).unwrap();
@@ -450,9 +450,11 @@ fn a_caller_may_do_what_it_may_do_by_verbs() {
     });
     let grant = |name: &str, number, tables: &[&str], rights| TableGrant {
         name: name.into(),
-        secret: secret(number),
+        secrets: secret(number).into_iter().collect(),
+        clients: None,
         tables: tables.iter().map(ToString::to_string).collect(),
         rights,
+        rate: Rate::UNLIMITED,
     };
     server
         .grant(&grant("writer of a", 3, &["a"], Rights::ALL))

@@ -124,6 +124,8 @@ fn values_are_replaced_and_counted_up_in_one_step() {
         assert!(!table.compare_and_set(b"k", Some(b"2"), b"3").unwrap());
         assert!(table.compare_and_set(b"k", Some(b"1"), b"three").unwrap());
         assert_eq!(table.get_or(b"k", b"none").unwrap(), b"three");
+        assert!(!table.compare_and_remove(b"k", b"four").unwrap());
+        assert!(!table.compare_and_remove(b"absent", b"").unwrap());
         let refused = table.increment(b"k", 1).unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::DoesNotFit, "{refused}");
         assert_eq!(table.increment(b"n", -5).unwrap(), -5);
@@ -137,6 +139,9 @@ fn values_are_replaced_and_counted_up_in_one_step() {
             table.get(b"n").unwrap().unwrap(),
             i64::MAX.to_string().as_bytes()
         );
+        assert!(table.compare_and_remove(b"k", b"three").unwrap());
+        assert!(!table.compare_and_remove(b"k", b"three").unwrap());
+        assert!(!table.exists(b"k").unwrap());
         // None is lost, however many count.
         let (threads, each) = (4, 300);
         std::thread::scope(|scope| {
@@ -155,5 +160,8 @@ fn values_are_replaced_and_counted_up_in_one_step() {
         .table("cuckoo")
         .unwrap()
         .compare_and_set(b"k", Some(b"1"), b"2");
+    assert_eq!(refused.unwrap_err().kind(), ErrorKind::Unsupported);
+    let cuckoo = store.table("cuckoo").unwrap();
+    let refused = cuckoo.compare_and_remove(b"k", b"1");
     assert_eq!(refused.unwrap_err().kind(), ErrorKind::Unsupported);
 }

@@ -4,8 +4,8 @@ use farslot::fabric::tcp::Refusal;
 use farslot::fabric::{FabricError, Rights};
 use farslot::index::IndexError;
 use farslot::{
-    CuckooShape, DuoShape, FieldSize, OpenOptions, RaceShape, Secret, Server, ServerOptions, Store,
-    StoreError,
+    CuckooShape, DuoShape, FieldSize, OpenOptions, RaceShape, Rate, Secret, Server, ServerOptions,
+    Store, StoreError,
 };
 use farslot::{TableGrant, TableOptions};
 
@@ -17,7 +17,7 @@ fn secret(number: u8) -> Option<Secret> {
 
 fn server() -> Server {
     let options = ServerOptions {
-        secret: secret(1),
+        secrets: secret(1).into_iter().collect(),
         ..ServerOptions::default()
     };
     let server = Server::start_with(&["tcp://127.0.0.1:0"], 32 * MIB, &options).unwrap();
@@ -50,9 +50,11 @@ fn open(server: &Server, grant: &str, secret: Option<Secret>) -> farslot::Result
 fn grant(name: &str, number: u8, tables: &[&str], rights: Rights) -> TableGrant {
     TableGrant {
         name: name.into(),
-        secret: secret(number),
+        secrets: secret(number).into_iter().collect(),
+        clients: None,
         tables: tables.iter().map(ToString::to_string).collect(),
         rights,
+        rate: Rate::UNLIMITED,
     }
 }
 
@@ -147,7 +149,7 @@ fn grants_end_when_they_are_revoked_and_name_tables_that_there_are() {
 #[test]
 fn a_grant_of_a_table_over_several_nodes_opens_its_map() {
     let options = ServerOptions {
-        secret: secret(1),
+        secrets: secret(1).into_iter().collect(),
         ..ServerOptions::default()
     };
     let start = || Server::start_with(&["tcp://127.0.0.1:0"], 32 * MIB, &options).unwrap();

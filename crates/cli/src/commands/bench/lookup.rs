@@ -43,6 +43,9 @@ pub(super) struct Args {
     /// Look up absent keys too
     #[arg(long)]
     misses: bool,
+    /// Measure batches of writes too, of schemes with any number of writers; not in sim
+    #[arg(long)]
+    writes: bool,
     /// The simulated NIC: a profile, or a file that `farslot calibrate` wrote [default: cx5-edr]
     #[arg(long, value_name = "NAME|FILE", value_parser = farslot::nic_profile)]
     profile: Option<NicProfile>,
@@ -50,6 +53,9 @@ pub(super) struct Args {
     /// sim, and 2^26, which is 1 GiB, over shm]
     #[arg(long, value_name = "N", value_parser = number::count)]
     slots: Option<u64>,
+    /// Operations of a figure, not for --fabric sim [default: 2^21 over shm, 2^20 over a network]
+    #[arg(long, value_name = "N", value_parser = number::count)]
+    operations: Option<u64>,
     #[command(flatten)]
     cache: CacheArgs,
     /// What all chance derives from
@@ -98,6 +104,16 @@ fn simulated(args: Args) -> Result<BenchReport> {
             "--cache is not for --fabric sim, which measures the table alone".into(),
         ));
     }
+    if args.writes {
+        return Err(Failure::Usage(
+            "--writes is not for --fabric sim: `farslot-lab` simulates writes".into(),
+        ));
+    }
+    if args.operations.is_some() {
+        return Err(Failure::Usage(
+            "--operations is not for --fabric sim, which measures for a time".into(),
+        ));
+    }
     let options = args.options();
     let measure = Simulated::new(args.profile.unwrap_or_else(NicProfile::connectx5_edr));
     let measured = on_spinner(|progress| lookup::simulated(&options, &measure, progress));
@@ -117,7 +133,14 @@ fn served(args: &Args) -> Result<BenchReport> {
         Fabric::Verbs => (MemoryNode::start_verbs(memory)?, Served::over_network()),
         _ => (MemoryNode::start("bench", memory)?, Served::default()),
     };
+    // No more keys than fit into memory twice over; more would change no median.
+    let operations = args.operations.map_or(measure.operations, |operations| {
+        operations.min(1 << 30) as usize
+    });
     let measure = Served {
+        operations,
+        single_lookups: measure.single_lookups.min(operations),
+        writes: args.writes,
         cache: args.cache.cache(),
         ..measure
     };

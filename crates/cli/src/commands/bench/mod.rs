@@ -48,6 +48,9 @@ struct RawArgs {
     /// The fabric
     #[arg(long, value_enum, default_value_t = RawFabric::Tcp)]
     fabric: RawFabric,
+    /// Read over TCP under TLS: what is lost to the echo, which stays plain, is its price as well
+    #[arg(long)]
+    tls: bool,
     /// Bytes of a READ, a multiple of 8, over shm of 64
     #[arg(long, value_name = "BYTES", value_parser = number::field_bytes,
           default_value_t = raw::Options::default().read_bytes as u32)]
@@ -110,6 +113,7 @@ fn bare_reads(args: &RawArgs) -> Result<BenchReport> {
             RawFabric::Tcp => raw::Fabric::Tcp,
             RawFabric::Verbs => raw::Fabric::Verbs,
         },
+        tls: args.tls,
         memory: args.memory.as_u64() / 8 * 8,
         read_bytes: args.size as usize,
         outstanding: args.outstanding,

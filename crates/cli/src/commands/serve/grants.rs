@@ -1,5 +1,5 @@
-//! The grants of `farslot serve --grants FILE`: tables that are opened to those who know a secret
-//! of their own.
+//! The grants of `farslot serve --grants FILE`: tables that are opened to clients with a secret or a
+//! certificate of their own.
 //!
 //! ```toml
 //! # Clients ask for it by its name: --grant reporting --secret-file reporting.secret
@@ -7,6 +7,9 @@
 //! tables = ["users", "prices"]
 //! rights = "read"                      # or "all"
 //! secret_file = "reporting.secret"     # relative to this file
+//! clients = ["reporting.example"]      # or certificates with this name, under TLS
+//! operations_per_second = 10000        # more is slowed
+//! bytes_per_second = "10MB"
 //! ```
 //!
 //! A grant opens its tables, the catalog to be read, and nothing else. It comes into force when all
@@ -14,12 +17,13 @@
 //! file read again: grants that it lacks are revoked, those that have changed are put in force
 //! anew, and the clients of all others notice nothing. A file with a mistake changes nothing.
 
-use crate::context::secret_in;
+use crate::context::secrets_in;
 use crate::failure::{Failure, Result};
 use crate::output;
+use bytesize::ByteSize;
 use farslot::fabric::Rights;
 use farslot::fabric::tcp::Grant;
-use farslot::{READ_ONLY, Secret, Server, StoreError, TableGrant};
+use farslot::{Clients, READ_ONLY, Rate, Secret, Server, StoreError, TableGrant};
 use serde::Deserialize;
 use std::collections::{BTreeMap, HashSet};
 use std::io::Read;
@@ -37,7 +41,11 @@ const LONGEST_NAME: usize = 64;
 struct Entry {
     tables: Vec<String>,
     rights: Opened,
-    secret_file: PathBuf,
+    secret_file: Option<PathBuf>,
+    #[serde(default)]
+    clients: Vec<String>,
+    operations_per_second: Option<u64>,
+    bytes_per_second: Option<ByteSize>,
 }
 
 /// What may be done to the tables of a grant.
@@ -72,13 +80,32 @@ enum BadGrant {
     RepeatedTable { table: String },
     #[error("its secret is one of those that open more than its tables; make it one of its own")]
     SharedSecret,
+    #[error("it has neither a secret_file nor clients: anybody could use it")]
+    NoProof,
+    #[error("its clients are told by certificates, which need --tls-client-ca")]
+    NoClientAuthority,
+    #[error(
+        "its clients could do everything: say with --tls-client NAME which certificates of \
+         --tls-client-ca open more than single tables"
+    )]
+    ClientsOpenAll,
+    #[error("the name {name:?} of its clients is one of --tls-client, which opens everything")]
+    SharedClient { name: String },
+    #[error("{limit} is 0: it could never do anything")]
+    NoRate { limit: &'static str },
+}
+
+/// What opens more than single tables.
+#[derive(Default)]
+pub struct Mightier {
+    pub secrets: Vec<Secret>,
+    pub clients: Option<Clients>,
 }
 
 /// The grants of a file, and which of them are in force.
 pub struct Grants {
     file: PathBuf,
-    /// Secrets that open more than single tables.
-    mightier: Vec<Secret>,
+    mightier: Mightier,
     held: BTreeMap<String, Held>,
 }
 
@@ -143,6 +170,31 @@ impl Held {
         }
     }
 
+    /// Has the same tables opened to those who prove themselves otherwise: who does so as before
+    /// notices nothing.
+    fn change_proof(self, grant: TableGrant, server: &Server) -> Self {
+        let TableGrant {
+            name,
+            secrets,
+            clients,
+            ..
+        } = &grant;
+        match server.change_proof(name, secrets, clients.as_ref()) {
+            Ok(true) => {
+                output::note(format_args!(
+                    "the grant {name:?} has other secrets or clients now: those of before that are gone \
+                     connect anew"
+                ));
+                Self { grant, ..self }
+            }
+            // It has ended meanwhile, or cannot be changed: it is put in force anew.
+            Ok(false) | Err(_) => {
+                self.end(server);
+                Self::new(grant)
+            }
+        }
+    }
+
     fn end(self, server: &Server) {
         if self.in_force {
             server.revoke(&self.grant.name);
@@ -152,13 +204,12 @@ impl Held {
 }
 
 impl Grants {
-    /// Reads a file of grants. `mightier` are the secrets that open more than single tables: none
-    /// of the file may be one of them.
+    /// Reads a file of grants. None of its secrets and names of clients may be among the mightier.
     ///
     /// # Errors
     /// A file that cannot be read or is not one of grants, with the grant that is wrong; a secret's
-    /// file, as [`secret_in`].
-    pub fn read(file: &Path, mightier: Vec<Secret>) -> Result<Self> {
+    /// file, as [`secrets_in`].
+    pub fn read(file: &Path, mightier: Mightier) -> Result<Self> {
         let grants = grants_of(file, &mightier)?;
         let held = grants
             .into_iter()
@@ -177,8 +228,8 @@ impl Grants {
         }
     }
 
-    /// Notes other secrets that open more than single tables.
-    pub fn set_mightier(&mut self, mightier: Vec<Secret>) {
+    /// Notes what else opens more than single tables from now on.
+    pub fn set_mightier(&mut self, mightier: Mightier) {
         self.mightier = mightier;
     }
 
@@ -198,6 +249,9 @@ impl Grants {
         for grant in grants {
             let held = match before.remove(&grant.name) {
                 Some(held) if held.grant == grant => held,
+                Some(held) if held.in_force && differ_in_proof_alone(&held.grant, &grant) => {
+                    held.change_proof(grant, server)
+                }
                 Some(other) => {
                     other.end(server);
                     Held::new(grant)
@@ -213,8 +267,18 @@ impl Grants {
     }
 }
 
+/// Whether two grants differ in who may use them and in nothing else.
+fn differ_in_proof_alone(one: &TableGrant, other: &TableGrant) -> bool {
+    let with_proof_of_other = TableGrant {
+        secrets: other.secrets.clone(),
+        clients: other.clients.clone(),
+        ..one.clone()
+    };
+    with_proof_of_other == *other
+}
+
 /// The grants of a file, with their secrets.
-fn grants_of(file: &Path, mightier: &[Secret]) -> Result<Vec<TableGrant>> {
+fn grants_of(file: &Path, mightier: &Mightier) -> Result<Vec<TableGrant>> {
     let shown = file.display();
     let mut text = String::new();
     std::fs::File::open(file)
@@ -230,14 +294,21 @@ fn grants_of(file: &Path, mightier: &[Secret]) -> Result<Vec<TableGrant>> {
     let directory = file.parent().unwrap_or(Path::new(""));
     let mut grants = Vec::with_capacity(entries.len());
     for (name, entry) in entries {
-        let secret = secret_in(&directory.join(&entry.secret_file))?;
-        check(&name, &entry, &secret, mightier)
+        let secret_file = entry.secret_file.as_ref();
+        let secrets = secret_file.map(|secrets| secrets_in(&directory.join(secrets)));
+        let secrets = secrets.transpose()?.unwrap_or_default();
+        check(&name, &entry, &secrets, mightier)
             .map_err(|wrong| Failure::Failed(format!("{shown}: the grant {name:?}: {wrong}")))?;
         grants.push(TableGrant {
             name,
-            secret: Some(secret),
+            secrets,
+            clients: (!entry.clients.is_empty()).then_some(Clients::Named(entry.clients)),
             tables: entry.tables,
             rights: entry.rights.rights(),
+            rate: Rate {
+                operations: entry.operations_per_second,
+                bytes: entry.bytes_per_second.map(|size| size.as_u64()),
+            },
         });
     }
     Ok(grants)
@@ -246,8 +317,8 @@ fn grants_of(file: &Path, mightier: &[Secret]) -> Result<Vec<TableGrant>> {
 fn check(
     name: &str,
     entry: &Entry,
-    secret: &Secret,
-    mightier: &[Secret],
+    secrets: &[Secret],
+    mightier: &Mightier,
 ) -> std::result::Result<(), BadGrant> {
     if name.is_empty() {
         return Err(BadGrant::NoName);
@@ -267,8 +338,36 @@ fn check(
             table: table.clone(),
         });
     }
-    if mightier.contains(secret) {
+    if secrets
+        .iter()
+        .any(|secret| mightier.secrets.contains(secret))
+    {
         return Err(BadGrant::SharedSecret);
     }
-    Ok(())
+    if secrets.is_empty() && entry.clients.is_empty() {
+        return Err(BadGrant::NoProof);
+    }
+    for (rate, limit) in [
+        (entry.operations_per_second, "operations_per_second"),
+        (
+            entry.bytes_per_second.map(|size| size.as_u64()),
+            "bytes_per_second",
+        ),
+    ] {
+        if rate == Some(0) {
+            return Err(BadGrant::NoRate { limit });
+        }
+    }
+    if entry.clients.is_empty() {
+        return Ok(());
+    }
+    match &mightier.clients {
+        None => Err(BadGrant::NoClientAuthority),
+        Some(Clients::Any) => Err(BadGrant::ClientsOpenAll),
+        Some(Clients::Named(names)) => match entry.clients.iter().find(|name| names.contains(name))
+        {
+            Some(name) => Err(BadGrant::SharedClient { name: name.clone() }),
+            None => Ok(()),
+        },
+    }
 }

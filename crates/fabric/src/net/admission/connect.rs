@@ -4,12 +4,15 @@ use super::handshake::{
     CHALLENGE_WORDS, Carrier, Hello, LARGEST, LONGEST_NAME, Side, Welcome, challenge,
     decode_refused, is_proved, proof, prove, take_proof,
 };
-use crate::error::{Malformed, Refusal, os};
+use crate::error::{Malformed, Refusal, TlsFailure, os};
 use crate::net::options::ConnectOptions;
-use crate::net::socket::{nanos, prepare};
+use crate::net::secured::Socket;
+use crate::net::socket::{Io, nanos, prepare};
 use crate::net::wire::{FrameKind, Header};
 use crate::{FabricError, Result};
-use std::io::{ErrorKind, Read, Write};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
@@ -17,8 +20,8 @@ use std::time::{Duration, Instant};
 /// A connection that may carry verbs.
 #[derive(Debug)]
 pub struct Admitted {
-    /// The connection; reads and writes of it block.
-    pub stream: TcpStream,
+    /// The connection.
+    pub socket: Socket,
     /// What it may use.
     pub welcome: Welcome,
 }
@@ -28,8 +31,8 @@ pub struct Admitted {
 /// # Errors
 /// [`FabricError::Unresolvable`], [`FabricError::ConnectionRefused`],
 /// [`FabricError::ConnectTimedOut`], [`FabricError::Connect`], [`FabricError::NotAdmitted`],
-/// [`FabricError::Protocol`] if something else listens there; [`FabricError::BadName`] if the
-/// grant's name is too long.
+/// [`FabricError::Tls`]; [`FabricError::Protocol`] if something else listens there;
+/// [`FabricError::BadName`] if the grant's name is too long.
 pub fn connect(address: &str, options: &ConnectOptions) -> Result<Admitted> {
     connect_after(0, address, options)
 }
@@ -41,14 +44,7 @@ pub(crate) fn connect_after(
     address: &str,
     options: &ConnectOptions,
 ) -> Result<Admitted> {
-    let attempt = Attempt::begin(last_session, address, options);
-    let admitted = attempt.admit(Carrier::Tcp)?;
-    let stream = &admitted.stream;
-    stream
-        .set_read_timeout(None)
-        .and_then(|()| stream.set_write_timeout(None))
-        .map_err(os("setsockopt"))?;
-    Ok(admitted)
+    Attempt::begin(last_session, address, options).admit(Carrier::Tcp)
 }
 
 /// One try to connect, within the connect timeout.
@@ -72,8 +68,7 @@ impl<'a> Attempt<'a> {
         }
     }
 
-    /// Connects and is admitted, by an agent whose clients' verbs are carried so. The connection is
-    /// left with the timeouts of the last frame.
+    /// Connects and is admitted, by an agent whose clients' verbs are carried so.
     pub(crate) fn admit(&self, carrier: Carrier) -> Result<Admitted> {
         if self.options.grant.len() > LONGEST_NAME {
             return Err(FabricError::BadName {
@@ -83,8 +78,27 @@ impl<'a> Attempt<'a> {
         }
         let stream = self.open()?;
         prepare(&stream, self.options.peer_timeout)?;
-        let welcome = self.shake_hands(&stream, carrier)?;
-        Ok(Admitted { stream, welcome })
+        let mut socket = self.secure(stream)?;
+        let welcome = self.shake_hands(&mut socket, carrier)?;
+        Ok(Admitted { socket, welcome })
+    }
+
+    /// Puts the connection under TLS, where that is asked for.
+    fn secure(&self, stream: TcpStream) -> Result<Socket> {
+        let session = match &self.options.tls {
+            None => None,
+            Some(tls) => Some(tls.session(host_of(self.address))?),
+        };
+        let mut socket = Socket::new(stream, session);
+        while socket.is_shaking_hands() {
+            match socket.shake_hands() {
+                Io::Moved(_) => {}
+                Io::Blocked if socket.has_unsent() => self.wait(&socket, PollFlags::OUT)?,
+                Io::Blocked => self.wait(&socket, PollFlags::IN)?,
+                Io::Closed => return Err(self.closed(&socket)),
+            }
+        }
+        Ok(socket)
     }
 
     /// What is left of the time.
@@ -162,7 +176,7 @@ impl<'a> Attempt<'a> {
         }
     }
 
-    fn shake_hands(&self, stream: &TcpStream, carrier: Carrier) -> Result<Welcome> {
+    fn shake_hands(&self, socket: &mut Socket, carrier: Carrier) -> Result<Welcome> {
         let secret = self.options.secret.as_ref();
         let hello = Hello {
             carrier,
@@ -172,13 +186,15 @@ impl<'a> Attempt<'a> {
             nonce: rand::random(),
         }
         .encode();
-        self.write(stream, &hello)?;
-        let challenged = self.frame(stream, FrameKind::Challenge)?;
+        self.write(socket, &hello)?;
+        let challenged = self.frame(socket, FrameKind::Challenge)?;
         let secret_needed = self.check_challenge(&challenged)?;
         if secret_needed && secret.is_none() {
             return Err(self.refused(Refusal::SecretNeeded));
         }
-        // A node without a secret cannot be the one that this client shares its secret with.
+        // A node without a secret cannot be the one that this client shares its secret with, unless
+        // it has proved itself already, as this client has to it.
+        let secret = secret.filter(|_| secret_needed || !socket.is_tls());
         if !secret_needed && secret.is_some() {
             return Err(self.refused(Refusal::NodeUnproved));
         }
@@ -187,8 +203,8 @@ impl<'a> Attempt<'a> {
             prove(secret, Side::Client, &[&hello, &challenged, &[last]]),
             last,
         );
-        self.write(stream, &proof)?;
-        let mut welcome = self.frame(stream, FrameKind::Welcome)?;
+        self.write(socket, &proof)?;
+        let mut welcome = self.frame(socket, FrameKind::Welcome)?;
         let agents = take_proof(&mut welcome).ok_or_else(|| {
             self.malformed(Malformed::Handshake {
                 what: "a WELCOME is too short",
@@ -227,17 +243,52 @@ impl<'a> Attempt<'a> {
         }
     }
 
-    pub(crate) fn write(&self, mut stream: &TcpStream, words: &[u64]) -> Result<()> {
-        stream
-            .set_write_timeout(Some(self.left()?))
-            .and_then(|()| stream.write_all(bytemuck::cast_slice(words)))
-            .map_err(|error| self.failed(&error))
+    /// Sends words, within the time that is left for everything.
+    pub(crate) fn write(&self, socket: &mut Socket, words: &[u64]) -> Result<()> {
+        let mut bytes: &[u8] = bytemuck::cast_slice(words);
+        while !bytes.is_empty() {
+            match socket.send(bytes) {
+                Io::Moved(sent) => bytes = &bytes[sent..],
+                Io::Blocked => self.wait(socket, PollFlags::OUT)?,
+                Io::Closed => return Err(self.closed(socket)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits until something can be received or sent.
+    fn wait(&self, socket: &Socket, news: PollFlags) -> Result<()> {
+        let left = self.left()?;
+        let timeout = Timespec {
+            tv_sec: i64::try_from(left.as_secs()).unwrap_or(i64::MAX),
+            tv_nsec: left.subsec_nanos().into(),
+        };
+        match poll(&mut [PollFd::new(socket.tcp(), news)], Some(&timeout)) {
+            Ok(_) | Err(Errno::INTR) => Ok(()),
+            Err(error) => Err(os("poll")(error)),
+        }
+    }
+
+    /// Why nothing more comes.
+    fn closed(&self, socket: &Socket) -> FabricError {
+        let address = self.address.into();
+        match socket.failure() {
+            Some(failure) => FabricError::Tls { address, failure },
+            None if socket.is_shaking_hands() => FabricError::Connect {
+                address,
+                error: "it closed the connection during the handshake of TLS".into(),
+            },
+            None => FabricError::Connect {
+                address,
+                error: "it closed the connection during the handshake".into(),
+            },
+        }
     }
 
     /// Reads one frame, which must be of this kind.
-    pub(crate) fn frame(&self, stream: &TcpStream, kind: FrameKind) -> Result<Vec<u64>> {
+    pub(crate) fn frame(&self, socket: &mut Socket, kind: FrameKind) -> Result<Vec<u64>> {
         let mut first = [0u64];
-        self.read(stream, &mut first)?;
+        self.read(socket, &mut first)?;
         let header = Header::decode_any_version(first[0]).map_err(|error| self.malformed(error))?;
         let words = header.words as usize;
         if words > LARGEST.max(CHALLENGE_WORDS) {
@@ -248,7 +299,7 @@ impl<'a> Attempt<'a> {
         }
         let mut frame = vec![0; words];
         frame[0] = first[0];
-        self.read(stream, &mut frame[1..])?;
+        self.read(socket, &mut frame[1..])?;
         if let Some(refusal) = decode_refused(&frame) {
             return Err(self.refused(refusal));
         }
@@ -262,24 +313,34 @@ impl<'a> Attempt<'a> {
     }
 
     /// Fills `words`, however the bytes trickle in, within the time that is left for everything.
-    fn read(&self, mut stream: &TcpStream, words: &mut [u64]) -> Result<()> {
-        let mut space: &mut [u8] = bytemuck::cast_slice_mut(words);
-        while !space.is_empty() {
-            let read = stream
-                .set_read_timeout(Some(self.left()?))
-                .and_then(|()| stream.read(space));
-            match read {
-                Ok(0) => {
-                    return Err(FabricError::Connect {
+    fn read(&self, socket: &mut Socket, words: &mut [u64]) -> Result<()> {
+        let space: &mut [u8] = bytemuck::cast_slice_mut(words);
+        let mut filled = 0;
+        while filled < space.len() {
+            match socket.receive(&mut space[filled..]) {
+                Io::Moved(bytes) => filled += bytes,
+                Io::Blocked => self.wait(socket, PollFlags::IN)?,
+                Io::Closed if !socket.is_tls() && space[..filled].starts_with(&TLS_ALERT) => {
+                    return Err(FabricError::Tls {
                         address: self.address.into(),
-                        error: "it closed the connection during the handshake".into(),
+                        failure: TlsFailure::TlsNeeded,
                     });
                 }
-                Ok(bytes) => space = &mut space[bytes..],
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => return Err(self.failed(&error)),
+                Io::Closed => return Err(self.closed(socket)),
             }
         }
         Ok(())
     }
+}
+
+/// How the alert begins by which a node under TLS answers to what is none.
+const TLS_ALERT: [u8; 2] = [21, 3];
+
+/// The host of `HOST:PORT`, without the brackets of an IPv6 address.
+fn host_of(address: &str) -> &str {
+    let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
+    let bare = host
+        .strip_prefix('[')
+        .and_then(|host| host.strip_suffix(']'));
+    bare.unwrap_or(host)
 }

@@ -1,23 +1,39 @@
-//! Grants: what an agent opens to clients that know a secret.
+//! Grants: what an agent opens to clients that know a secret or have a certificate.
 
 use super::handshake::LONGEST_NAME;
 use super::secret::Secret;
+use crate::net::rate::{Meter, Rate};
 use crate::net::room::Room;
+use crate::net::tls::Clients;
 use crate::{FabricError, NodeInfo, RegionId, RegionInfo, RemoteAddr, Result, Rights};
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
-/// What an agent opens to clients that know a secret.
+/// What an agent opens to clients that know a secret or have a certificate.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Grant {
     /// Its name, by which clients ask for it: at most 64 bytes.
     pub name: String,
-    /// The secret that clients must know; `None` admits every client that can connect.
-    pub secret: Option<Secret>,
+    /// Secrets, any one of which a client must know: mostly one, and for a while that before it.
+    pub secrets: Vec<Secret>,
+    /// Certificates that open it in place of a secret, under TLS. Without these and without secrets
+    /// it admits every client of a trusted network.
+    pub clients: Option<Clients>,
     /// The areas that it opens; `None` opens all regions with all rights of the node.
     pub areas: Option<Vec<Area>>,
+    /// How much its clients may ask for; TCP alone can hold them to it.
+    pub rate: Rate,
+}
+
+/// By what a client is admitted under a grant.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Credential {
+    /// It is of a trusted network.
+    Nothing,
+    Secret(Secret),
+    Certificate(Clients),
 }
 
 /// A part of a region that a grant opens. A verb must lie within a single area, so an area should
@@ -53,8 +69,10 @@ impl Grant {
     pub fn everything(secret: Option<Secret>) -> Self {
         Self {
             name: Self::DEFAULT.into(),
-            secret,
+            secrets: secret.into_iter().collect(),
+            clients: None,
             areas: None,
+            rate: Rate::UNLIMITED,
         }
     }
 
@@ -64,19 +82,35 @@ impl Grant {
         let regions = (0..node.regions.len() as u16).map(RegionId);
         Self {
             name: name.into(),
-            secret,
             areas: Some(regions.map(|region| Area::whole(region, rights)).collect()),
+            ..Self::everything(secret)
         }
     }
+
+    /// Whether it admits clients that prove nothing.
+    pub(crate) fn needs_no_proof(&self) -> bool {
+        self.secrets.is_empty() && self.clients.is_none()
+    }
+}
+
+/// By what clients are admitted under a grant with these secrets and certificates.
+pub(crate) fn credentials(secrets: &[Secret], clients: Option<&Clients>) -> Vec<Credential> {
+    let secrets = secrets.iter().cloned().map(Credential::Secret);
+    let clients = clients.cloned().map(Credential::Certificate);
+    let mut all: Vec<_> = secrets.chain(clients).collect();
+    if all.is_empty() {
+        all.push(Credential::Nothing);
+    }
+    all
 }
 
 /// Parts of one region, in order, with the rights to each.
 type Areas = Box<[(Range<u64>, Rights)]>;
 
-/// A grant in force, with its keys.
+/// A grant in force for the clients of one credential, with its keys.
 pub(crate) struct Issued {
     pub(crate) name: String,
-    pub(crate) secret: Option<Secret>,
+    pub(crate) credential: Credential,
     /// Of each region of the node, with the rights that it has anywhere; those that are not granted
     /// have none.
     pub(crate) regions: Vec<RegionInfo>,
@@ -85,25 +119,28 @@ pub(crate) struct Issued {
     /// Random, one a region.
     pub(crate) keys: Vec<u64>,
     revoked: AtomicBool,
-    /// Of all grants of this process, from 1.
+    /// Of all grants of this process, from 1; the same for all credentials of a grant.
     pub(crate) number: u64,
-    /// What the connections of its clients hold.
-    pub(crate) room: Room,
+    /// What the connections of its clients hold, whatever their credentials.
+    pub(crate) room: Arc<Room>,
+    /// What its clients may ask for, whatever their credentials; nothing for no limit.
+    pub(crate) meter: Option<Arc<Meter>>,
 }
 
 /// Grants that were ever issued by this process.
 static ISSUED: AtomicU64 = AtomicU64::new(0);
 
 impl Issued {
-    /// The grant as it is for a node; `keys` are its own. The connections of its clients may hold
-    /// `room` bytes together.
-    pub(crate) fn new(grant: &Grant, node: &NodeInfo, room: usize) -> Result<Self> {
+    /// The grant as it is for a node, once for each credential; `keys` are its own. The connections
+    /// of its clients may hold `room` bytes together.
+    pub(crate) fn all(grant: &Grant, node: &NodeInfo, room: usize) -> Result<Vec<Self>> {
         if grant.name.len() > LONGEST_NAME {
             return Err(FabricError::BadName {
                 name: grant.name.clone(),
                 reason: "a grant's name has at most 64 bytes",
             });
         }
+        grant.rate.check()?;
         let mut regions = node.regions.clone();
         let mut areas = vec![None; regions.len()];
         if let Some(opened) = &grant.areas {
@@ -120,16 +157,47 @@ impl Issued {
                 });
             }
         }
-        Ok(Self {
+        let first = Self {
             name: grant.name.clone(),
-            secret: grant.secret.clone(),
-            keys: regions.iter().map(|_| rand::random()).collect(),
+            credential: Credential::Nothing,
+            keys: Vec::new(),
             regions,
             areas,
             revoked: AtomicBool::new(false),
             number: ISSUED.fetch_add(1, Ordering::Relaxed) + 1,
-            room: Room::new(room),
-        })
+            room: Arc::new(Room::new(room)),
+            meter: Meter::new(grant.rate).map(Arc::new),
+        };
+        let credentials = credentials(&grant.secrets, grant.clients.as_ref());
+        Ok(credentials.into_iter().map(|by| first.by(by)).collect())
+    }
+
+    /// The same grant for clients of another credential.
+    pub(crate) fn by(&self, credential: Credential) -> Self {
+        Self {
+            name: self.name.clone(),
+            credential,
+            keys: self.regions.iter().map(|_| rand::random()).collect(),
+            regions: self.regions.clone(),
+            areas: self.areas.clone(),
+            revoked: AtomicBool::new(false),
+            number: self.number,
+            room: Arc::clone(&self.room),
+            meter: self.meter.clone(),
+        }
+    }
+
+    /// The secret that its clients know.
+    pub(crate) fn secret(&self) -> Option<&Secret> {
+        match &self.credential {
+            Credential::Secret(secret) => Some(secret),
+            Credential::Nothing | Credential::Certificate(_) => None,
+        }
+    }
+
+    /// Refuses what its clients ask for from now on; false if that was so already.
+    fn revoke(&self) -> bool {
+        !self.revoked.swap(true, Ordering::AcqRel)
     }
 
     #[inline]
@@ -219,42 +287,68 @@ fn areas_of<'a>(
     Ok((!is_alike).then(|| areas.into()))
 }
 
-/// All grants of a node, by name.
+/// All grants of a node, by name: of each what was issued last, once for each credential.
 #[derive(Default)]
-pub(crate) struct Grants(RwLock<HashMap<String, Arc<Issued>>>);
+pub(crate) struct Grants(RwLock<HashMap<String, Vec<Arc<Issued>>>>);
 
 impl Grants {
     /// Puts a grant in force, with keys of its own. One of the same name is revoked.
     pub(crate) fn issue(&self, grant: &Grant, node: &NodeInfo, room: usize) -> Result<()> {
-        self.put_in_force(Arc::new(Issued::new(grant, node, room)?));
+        let issued = Issued::all(grant, node, room)?;
+        self.put_in_force(issued.into_iter().map(Arc::new).collect());
         Ok(())
     }
 
-    /// Puts a grant in force. One of the same name is revoked; returns whether there was one in
-    /// force.
-    pub(crate) fn put_in_force(&self, issued: Arc<Issued>) -> bool {
+    /// Puts a grant in force in place of what was issued under its name, which is revoked but for
+    /// what is among the new; returns whether anything was revoked.
+    pub(crate) fn put_in_force(&self, issued: Vec<Arc<Issued>>) -> bool {
+        let Some(first) = issued.first() else {
+            return false;
+        };
+        let name = first.name.clone();
         let mut grants = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        let before = grants.insert(issued.name.clone(), issued);
-        before.is_some_and(|before| !before.revoked.swap(true, Ordering::AcqRel))
+        let before = grants.insert(name.clone(), issued);
+        let stays = |one: &Arc<Issued>| grants[&name].iter().any(|new| Arc::ptr_eq(new, one));
+        let ended = before.into_iter().flatten().filter(|one| !stays(one));
+        ended.fold(false, |any, one| one.revoke() | any)
     }
 
     /// Ends a grant; false if there is none in force by that name.
     pub(crate) fn revoke(&self, name: &str) -> bool {
-        let grants = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        let grant = grants.get(name);
-        grant.is_some_and(|grant| !grant.revoked.swap(true, Ordering::AcqRel))
+        self.find(name)
+            .iter()
+            .fold(false, |any, one| one.revoke() | any)
     }
 
-    /// The grant of that name, which may be revoked.
-    pub(crate) fn find(&self, name: &str) -> Option<Arc<Issued>> {
+    /// What was issued last under that name, all of which may be revoked.
+    pub(crate) fn find(&self, name: &str) -> Vec<Arc<Issued>> {
         let grants = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        grants.get(name).map(Arc::clone)
+        grants.get(name).cloned().unwrap_or_default()
+    }
+
+    /// Those in force that are opened by certificates.
+    pub(crate) fn by_certificates(&self) -> Vec<String> {
+        let grants = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let opened = |one: &Arc<Issued>| {
+            matches!(one.credential, Credential::Certificate(_)) && !one.is_revoked()
+        };
+        let names = grants.iter().filter(|(_, all)| all.iter().any(opened));
+        names.map(|(name, _)| name.clone()).collect()
     }
 
     /// Whether any of them needs a secret.
     pub(crate) fn need_secrets(&self) -> bool {
+        self.any(|one| one.secret().is_some())
+    }
+
+    /// Whether any of them needs a certificate.
+    pub(crate) fn need_certificates(&self) -> bool {
+        self.any(|one| matches!(one.credential, Credential::Certificate(_)))
+    }
+
+    fn any(&self, is: impl Fn(&Issued) -> bool) -> bool {
         let grants = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        grants.values().any(|grant| grant.secret.is_some())
+        grants.values().flatten().any(|one| is(one))
     }
 }
 
@@ -275,19 +369,19 @@ mod tests {
         let mut grant = Grant::limited("some", None, &node, Rights::ALL);
         grant.areas.as_mut().unwrap().remove(0);
         grants.issue(&grant, &node, 1 << 20).unwrap();
-        let first = grants.find("some").unwrap();
+        let first = grants.find("some").remove(0);
         let rights: Vec<_> = first.regions.iter().map(|region| region.rights).collect();
         assert_eq!(rights, [Rights::NONE, Rights::READ, Rights::ALL]);
 
         // Granted anew: other keys, and the ones before are void.
         grants.issue(&grant, &node, 1 << 20).unwrap();
-        let again = grants.find("some").unwrap();
+        let again = grants.find("some").remove(0);
         assert!(first.is_revoked() && !again.is_revoked());
         assert_ne!(first.keys, again.keys);
 
         assert!(grants.revoke("some") && !grants.revoke("some") && !grants.revoke("none"));
-        assert!(grants.find("some").unwrap().is_revoked());
-        assert!(grants.find("none").is_none() && !grants.need_secrets());
+        assert!(grants.find("some")[0].is_revoked());
+        assert!(grants.find("none").is_empty() && !grants.need_secrets());
         grant.areas = Some(vec![Area::whole(RegionId(3), Rights::READ)]);
         assert!(matches!(
             grants.issue(&grant, &node, 1 << 20),
@@ -311,11 +405,10 @@ mod tests {
             rights: *rights,
         });
         let grant = Grant {
-            name: "some".into(),
-            secret: None,
             areas: Some(areas.collect()),
+            ..Grant::everything(None)
         };
-        Issued::new(&grant, &node, 1 << 20)
+        Ok(Issued::all(&grant, &node, 1 << 20)?.remove(0))
     }
 
     #[test]
@@ -370,5 +463,31 @@ mod tests {
         assert_eq!(of_areas(&[]).unwrap().regions[0].rights, Rights::NONE);
         let whole = of_areas(&[(0..u64::MAX, Rights::READ)]).unwrap();
         assert_eq!(whole.areas, [None]);
+    }
+
+    #[test]
+    fn what_stays_of_a_grant_is_not_revoked_with_what_goes() {
+        let secret = |byte| Secret::new([byte; 16]).unwrap();
+        let node = NodeInfo {
+            incarnation: 1,
+            regions: Vec::new(),
+            page_bytes: 4096,
+        };
+        let grants = Grants::default();
+        let both = Grant {
+            secrets: vec![secret(1), secret(2)],
+            clients: Some(Clients::Any),
+            ..Grant::everything(None)
+        };
+        grants.issue(&both, &node, 1 << 20).unwrap();
+        let [one, two, certificate] = &grants.find("default")[..] else {
+            panic!("one for each credential");
+        };
+        assert!(one.number == two.number && Arc::ptr_eq(&one.room, &certificate.room));
+        let three = Arc::new(one.by(Credential::Secret(secret(3))));
+        assert!(grants.put_in_force(vec![Arc::clone(two), Arc::clone(&three)]));
+        assert!(one.is_revoked() && !two.is_revoked() && certificate.is_revoked());
+        assert!(grants.need_secrets() && !grants.need_certificates());
+        assert!(grants.revoke("default") && two.is_revoked() && three.is_revoked());
     }
 }

@@ -318,6 +318,8 @@ mod tests {
             Refusal::NoPath,
             Refusal::TooManyRefused { limit: 3 },
             Refusal::NoRoom { bytes: 4096 },
+            Refusal::CertificateNeeded,
+            Refusal::NotTrusted,
         ] {
             assert_eq!(decode_refused(&refused(refusal)), Some(refusal));
         }

@@ -1,7 +1,8 @@
-//! Admission: grants, their secrets, and the handshake that precedes any verb.
+//! Admission: grants, their secrets and certificates, and the handshake that precedes any verb.
 //!
 //! A [`Grant`] has a name, the areas of memory that it opens with the rights to each, and
-//! optionally a [`Secret`]. A client is admitted under one grant. Each region of a grant has a
+//! [`Secret`]s or [certificates](crate::net::tls::Clients) that open it. A client is admitted under
+//! one grant, by one of them. Each region of a grant has a
 //! random key, which every verb must carry, so the agent refuses a key of another grant, and every
 //! verb after the grant is [revoked](crate::tcp::Agent::revoke).
 //!
@@ -20,5 +21,5 @@ pub use crate::error::Refusal;
 pub use connect::{Admitted, connect};
 pub(crate) use connect::{Attempt, connect_after};
 pub use grant::{Area, Grant};
-pub(crate) use grant::{Grants, Issued};
+pub(crate) use grant::{Credential, Grants, Issued, credentials};
 pub use secret::Secret;

@@ -30,6 +30,19 @@ impl Secret {
         Ok(Self(bytes.into()))
     }
 
+    /// Whether these are its bytes. The time that this takes depends on their number alone.
+    #[must_use]
+    pub fn is(&self, bytes: &[u8]) -> bool {
+        let tag = |bytes: &[u8]| {
+            let mac = Hmac::<Sha256>::new_from_slice(bytes);
+            let mac = mac.expect("HMAC takes keys of any length");
+            // It fills short keys with zeros.
+            mac.chain_update((bytes.len() as u64).to_le_bytes())
+        };
+        let right = tag(&self.0).finalize().into_bytes();
+        tag(bytes).verify_slice(&right).is_ok()
+    }
+
     /// One that nobody knows.
     pub(crate) fn random() -> Self {
         Self(Arc::new(rand::random::<[u8; 32]>()))
@@ -92,6 +105,14 @@ fn over(secret: Option<&Secret>, side: Side, frames: &[&[u64]]) -> Hmac<Sha256> 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_secret_is_its_bytes() {
+        let secret = Secret::new([7; 16]).unwrap();
+        assert!(secret.is(&[7; 16]));
+        assert!(!Secret::new([0; 16]).unwrap().is(&[0; 15]));
+        assert!(!secret.is(&[7; 15]) && !secret.is(b"") && !secret.is(&[8; 16]));
+    }
 
     #[test]
     fn a_proof_is_of_one_side_one_secret_and_these_frames() {

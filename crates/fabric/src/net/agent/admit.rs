@@ -10,11 +10,20 @@ use crate::net::admission::handshake::{
     CHALLENGE_WORDS, Carrier, HELLO_WORDS, Hello, PROOF_FRAME_WORDS, Side, Welcome, challenge,
     is_proved, proof, prove, refused, set_proof,
 };
-use crate::net::admission::{Issued, Secret};
+use crate::net::admission::{Credential, Issued, Secret};
 use crate::net::stream::{Inbound, Outbound};
 use crate::net::wire::{FrameKind, Header, VERSION};
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
+
+/// What is known of a client without its saying so.
+#[derive(Clone, Copy)]
+pub(crate) struct Visitor<'v> {
+    pub(crate) address: IpAddr,
+    /// The certificate (DER) by which it has proved itself.
+    pub(crate) certificate: Option<&'v [u8]>,
+}
 
 /// How far a client has come.
 pub(crate) enum Handshake {
@@ -27,10 +36,11 @@ pub(crate) enum Handshake {
 pub(crate) struct Challenged {
     hello: [u64; HELLO_WORDS],
     challenge: [u64; CHALLENGE_WORDS],
-    /// Nothing if there is no grant of the name that the client asked for.
-    grant: Option<Arc<Issued>>,
-    /// What the client must know: where there is no grant, what nobody knows.
-    secret: Option<Secret>,
+    /// What the client may be admitted under: the grant that it asked for, once for each secret
+    /// that it may know. Nothing if there is no such grant for it.
+    grants: Vec<Arc<Issued>>,
+    /// Whether the client must know a secret: where there is no grant, one that nobody knows.
+    secret_needed: bool,
     name: String,
     rights: Rights,
     receiver_wait: Duration,
@@ -47,7 +57,7 @@ impl Handshake {
 
     /// Whether a client was asked to prove that it knows a secret, and has not yet.
     pub(crate) fn is_unproved(&self) -> bool {
-        matches!(self, Self::Proof(challenged) if challenged.secret.is_some())
+        matches!(self, Self::Proof(challenged) if challenged.secret_needed)
     }
 }
 
@@ -66,6 +76,7 @@ impl Handshake {
         input: &mut Inbound,
         out: &mut Outbound,
         shared: &Shared,
+        visitor: Visitor<'_>,
     ) -> Result<Step, Malformed> {
         loop {
             let words = input.words();
@@ -92,11 +103,13 @@ impl Handshake {
                 return Ok(Step::Wait(length));
             };
             let end = match self {
-                Self::Hello(refusal) => hello(frame, *refusal, shared)?.map(|challenged| {
-                    out.frame(FrameKind::Completions, &challenged.challenge);
-                    *self = Self::Proof(challenged);
-                    None
-                }),
+                Self::Hello(refusal) => {
+                    hello(frame, *refusal, shared, visitor)?.map(|challenged| {
+                        out.frame(FrameKind::Completions, &challenged.challenge);
+                        *self = Self::Proof(challenged);
+                        None
+                    })
+                }
                 Self::Proof(challenged) => challenged.prove(frame, out, shared).map(Some),
             };
             input.consume(length);
@@ -113,6 +126,7 @@ fn hello(
     frame: &[u64],
     refusal: Option<Refusal>,
     shared: &Shared,
+    visitor: Visitor<'_>,
 ) -> Result<Result<Box<Challenged>, Refusal>, Malformed> {
     let wrong = |what| Malformed::Handshake { what };
     let frame: &[u64; HELLO_WORDS] = frame
@@ -137,24 +151,54 @@ fn hello(
     if let Some(refusal) = refusal {
         return Ok(Err(refusal));
     }
-    let grant = shared.grants.find(&hello.grant);
-    let secret = match &grant {
-        Some(grant) => grant.secret.clone(),
-        // Where there are secrets, those without one are not told which names there are: they are
-        // asked for a secret that nobody knows.
-        None if shared.grants.need_secrets() => Some(Secret::random()),
-        None => return Ok(Err(Refusal::NoSuchGrant)),
+    let (grants, secret_needed) = match open_to(visitor, &hello.grant, shared) {
+        Ok(opened) => opened,
+        Err(refusal) => return Ok(Err(refusal)),
     };
     let wait = Duration::from_nanos(hello.receiver_wait);
     Ok(Ok(Box::new(Challenged {
         hello: *frame,
-        challenge: challenge(secret.is_some(), rand::random()),
-        grant,
-        secret,
+        challenge: challenge(secret_needed, rand::random()),
+        grants,
+        secret_needed,
         name: hello.grant,
         rights: hello.rights,
         receiver_wait: wait.min(shared.receiver_wait),
     })))
+}
+
+/// What of a grant a client may be admitted under, and whether it must know a secret for that.
+fn open_to(
+    visitor: Visitor<'_>,
+    name: &str,
+    shared: &Shared,
+) -> Result<(Vec<Arc<Issued>>, bool), Refusal> {
+    let mut issued = shared.grants.find(name);
+    let is_open = |one: &Arc<Issued>| match (&one.credential, visitor.certificate) {
+        (Credential::Certificate(clients), Some(certificate)) => clients.include(certificate),
+        (Credential::Nothing, _) => shared.trusts(visitor.address),
+        _ => false,
+    };
+    if let Some(place) = issued.iter().position(is_open) {
+        return Ok((vec![issued.swap_remove(place)], false));
+    }
+    if issued
+        .iter()
+        .any(|one| one.credential == Credential::Nothing)
+    {
+        return Err(Refusal::NotTrusted);
+    }
+    // Where there are secrets, those without one are not told which names there are: they are asked
+    // for a secret that nobody knows.
+    if shared.grants.need_secrets() {
+        issued.retain(|one| one.secret().is_some());
+        return Ok((issued, true));
+    }
+    Err(if shared.grants.need_certificates() {
+        Refusal::CertificateNeeded
+    } else {
+        Refusal::NoSuchGrant
+    })
 }
 
 impl Challenged {
@@ -165,20 +209,21 @@ impl Challenged {
         out: &mut Outbound,
         shared: &Shared,
     ) -> Result<(Session, Box<dyn Serve>), Refusal> {
-        let secret = self.secret.as_ref();
         let &[_, a, b, c, d, last_session] = frame else {
             return Err(Refusal::WrongSecret);
         };
         let claimed = [a, b, c, d];
-        if !is_proved(
-            secret,
-            Side::Client,
-            &[&self.hello, &self.challenge, &[last_session]],
-            claimed,
-        ) {
-            return Err(Refusal::WrongSecret);
-        }
-        let Some(grant) = &self.grant else {
+        let over: [&[u64]; 3] = [&self.hello, &self.challenge, &[last_session]];
+        let is_of = |one: &&Arc<Issued>| {
+            let secret = one.secret();
+            secret.is_some() == self.secret_needed
+                && is_proved(secret, Side::Client, &over, claimed)
+        };
+        let Some(grant) = self.grants.iter().find(is_of) else {
+            if self.grants.is_empty() {
+                // As long as where there is a grant with another secret.
+                let _ = is_proved(Some(&Secret::random()), Side::Client, &over, claimed);
+            }
             return Err(Refusal::WrongSecret);
         };
         // Only who knows its secret is told so.
@@ -213,7 +258,7 @@ impl Challenged {
             &proof(claimed, last_session),
             &welcome,
         ];
-        let ours = prove(secret, Side::Agent, &frames);
+        let ours = prove(grant.secret(), Side::Agent, &frames);
         set_proof(&mut welcome, ours);
         out.frame(FrameKind::Completions, &welcome);
         Ok((session, serving))
@@ -223,4 +268,98 @@ impl Challenged {
 /// Appends a REFUSED.
 pub(crate) fn refuse(out: &mut Outbound, refusal: Refusal) {
     out.frame(FrameKind::Completions, &refused(refusal));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Carrier;
+    use crate::memory::{Node, RegionSpec};
+    use crate::net::ServeOptions;
+    use crate::net::admission::Grant;
+    use crate::net::agent::service::Service;
+    use crate::net::agent::shared::Workers;
+
+    /// Nobody comes so far.
+    struct Nothing;
+
+    impl Service for Nothing {
+        fn carrier(&self) -> Carrier {
+            Carrier::Tcp
+        }
+
+        fn admit(&self, _: Client<'_>) -> Box<dyn Serve> {
+            panic!("nobody is admitted")
+        }
+    }
+
+    fn shared(trusted: &[&str], grants: &[Grant]) -> Shared {
+        let region = RegionSpec {
+            len: 8,
+            rights: Rights::ALL,
+        };
+        let node = Node::embedded(&[region]).unwrap();
+        let options = ServeOptions {
+            trusted: trusted.iter().map(|text| text.parse().unwrap()).collect(),
+            ..ServeOptions::default()
+        };
+        let workers = Workers {
+            threads: 1,
+            spin: Duration::ZERO,
+            frame_bytes: 4096,
+            unsent_bytes: 4096,
+        };
+        let shared = Shared::new(node, &options, &workers, Vec::new(), Box::new(Nothing)).unwrap();
+        for grant in grants {
+            let node = shared.served.node.info();
+            shared.grants.issue(grant, node, 1 << 20).unwrap();
+        }
+        shared
+    }
+
+    /// Whether a client at that address must know a secret for a grant.
+    fn asks(shared: &Shared, address: &str, grant: &str) -> Result<bool, Refusal> {
+        let visitor = Visitor {
+            address: address.parse().unwrap(),
+            certificate: None,
+        };
+        open_to(visitor, grant, shared).map(|(_, secret_needed)| secret_needed)
+    }
+
+    #[test]
+    fn what_needs_no_proof_is_for_loopback_and_for_networks_that_are_trusted() {
+        let all = [Grant::everything(None)];
+        for (trusted, address, expected) in [
+            (&[][..], "127.0.0.1", Ok(false)),
+            (&[], "::1", Ok(false)),
+            (&[], "::ffff:127.0.0.1", Ok(false)),
+            (&[], "10.1.2.3", Err(Refusal::NotTrusted)),
+            (&["10.0.0.0/8", "fd00::/8"], "10.1.2.3", Ok(false)),
+            (&["10.0.0.0/8", "fd00::/8"], "::ffff:10.1.2.3", Ok(false)),
+            (&["10.0.0.0/8", "fd00::/8"], "fd00::1", Ok(false)),
+            (
+                &["10.0.0.0/8", "fd00::/8"],
+                "11.0.0.1",
+                Err(Refusal::NotTrusted),
+            ),
+            (&["0.0.0.0/0"], "fd00::1", Err(Refusal::NotTrusted)),
+        ] {
+            let asked = asks(&shared(trusted, &all), address, "default");
+            assert_eq!(asked, expected, "{address} by {trusted:?}");
+        }
+        let shared = shared(&["10.0.0.0/8"], &all);
+        assert_eq!(
+            asks(&shared, "10.1.2.3", "other"),
+            Err(Refusal::NoSuchGrant)
+        );
+    }
+
+    #[test]
+    fn a_trusted_network_is_no_secret() {
+        let secret = Secret::new([7; 16]).unwrap();
+        let shared = shared(&["10.0.0.0/8"], &[Grant::everything(Some(secret))]);
+        for (address, grant) in [("10.1.2.3", "default"), ("11.1.2.3", "other")] {
+            assert_eq!(asks(&shared, address, grant), Ok(true));
+        }
+    }
 }

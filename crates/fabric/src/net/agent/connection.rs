@@ -9,16 +9,20 @@ use crate::error::Refusal;
 use crate::net::admission::Issued;
 use crate::net::admission::handshake::HELLO_WORDS;
 use crate::net::audit::Reports;
+use crate::net::rate::May;
+use crate::net::room::LEAST;
+use crate::net::secured::Socket;
 use crate::net::socket::Io;
 use crate::net::stream::{Inbound, LENT_BYTES, Outbound, RECEIVE_BYTES};
 use crate::net::wire::FrameKind;
-use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::net::{Shutdown, SocketAddr};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A client's connection. An idle one holds no buffers; one that has a part of a verb, or answers
 /// that wait, holds about as many bytes.
 pub(crate) struct Connection {
-    pub(crate) stream: TcpStream,
+    pub(crate) socket: Socket,
     pub(crate) peer: SocketAddr,
     input: Inbound,
     out: Outbound,
@@ -27,7 +31,12 @@ pub(crate) struct Connection {
     grant: Option<Arc<Issued>>,
     /// Bytes that it was counted with.
     held: usize,
+    /// Bytes of frames that have moved in this turn, either way.
+    moved: usize,
 }
+
+/// How long a client rests that asks again and again for what it may not have.
+const REST: Duration = Duration::from_millis(10);
 
 /// Buffers that connections use in turns.
 pub(crate) struct Scratch {
@@ -53,14 +62,15 @@ pub(crate) enum Wants {
     Output,
     /// That a receiver has room for its message.
     Receiver,
-    /// That some time has passed: its client asks too often for what it may not have.
-    Rest,
+    /// That some time has passed: its client asks too often for what it may not have, or for more
+    /// than the rate of its grant.
+    Rest(Duration),
     /// Nothing but its turn: there is more to do.
     Turn,
 }
 
 /// What came of a turn.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Turn {
     pub(crate) wants: Wants,
     /// Whether anything was received or done.
@@ -72,15 +82,16 @@ pub(crate) struct Turn {
 }
 
 impl Connection {
-    pub(crate) fn new(stream: TcpStream, peer: SocketAddr, refusal: Option<Refusal>) -> Self {
+    pub(crate) fn new(socket: Socket, peer: SocketAddr, refusal: Option<Refusal>) -> Self {
         Self {
-            stream,
+            socket,
             peer,
             input: Inbound::default(),
             out: Outbound::default(),
             dialogue: Dialogue::new(refusal),
             grant: None,
             held: 0,
+            moved: 0,
         }
     }
 
@@ -110,7 +121,7 @@ impl Connection {
             return false;
         }
         refuse(&mut self.out, refusal);
-        self.out.send(&self.stream, FrameKind::Completions);
+        self.out.send(&mut self.socket, FrameKind::Completions);
         true
     }
 
@@ -146,7 +157,8 @@ impl Connection {
             news: None,
         };
         // Answers of its own go first, and nothing is done before they have gone.
-        if !self.out.is_empty() {
+        self.moved = 0;
+        if !self.out.is_empty() || self.socket.has_unsent() {
             if !self.flush(&mut turn)? {
                 return Ok(turn);
             }
@@ -164,7 +176,7 @@ impl Connection {
             && !self.out.is_empty()
         {
             // The answers to the verbs before; the connection ends whether they go or not.
-            self.out.send(&self.stream, FrameKind::Completions);
+            self.out.send(&mut self.socket, FrameKind::Completions);
         }
         if advanced.is_err() {
             // Nothing of it may reach the next connection.
@@ -185,77 +197,124 @@ impl Connection {
             self.out.take_rest()
         };
         scratch.out = std::mem::replace(&mut self.out, rest);
-        self.count(self.input.memory() + self.out.memory(), shared);
+        let held = self.input.memory() + self.out.memory() + self.socket.opened();
+        self.count(held, shared);
         advanced
     }
 
-    /// What it may come to in this turn.
-    fn quota(&self, shared: &Shared) -> Quota {
+    /// What its grant allows in this turn, in verbs and in bytes; or how long nothing.
+    fn allowed(&self) -> May {
+        let meter = self.grant.as_ref().and_then(|grant| grant.meter.as_ref());
+        meter.map_or(May::Do(usize::MAX, usize::MAX), |meter| meter.may())
+    }
+
+    /// What it may come to in this turn, if its grant allows so many verbs and bytes.
+    fn quota(&self, shared: &Shared, verbs: usize, bytes: usize) -> Quota {
         let served = &shared.served;
-        let of_grant = self.grant.as_deref().map(|grant| &grant.room);
+        let of_grant = self.grant.as_deref().map(|grant| &*grant.room);
         let frame_bytes = served.frame_words as usize * 8;
         Quota {
-            work: Quota::TURN,
+            work: Quota::TURN.min(bytes),
             unsent: served.room.share(of_grant, served.unsent_bytes),
             at_once: served.room.share(of_grant, frame_bytes),
+            verbs,
         }
     }
 
+    /// Does what its grant allows now.
     fn advance(
         &mut self,
         mut turn: Turn,
         shared: &Shared,
         reports: &mut Reports,
     ) -> Result<Turn, End> {
-        let mut quota = self.quota(shared);
+        let (verbs, bytes) = match self.allowed() {
+            May::Do(verbs, bytes) => (verbs, bytes.max(LEAST)),
+            May::Wait(rest) => {
+                turn.wants = Wants::Rest(rest);
+                return Ok(turn);
+            }
+        };
+        let mut quota = self.quota(shared, verbs, bytes);
+        let before = quota;
+        let gone_on = self.go_on(&mut turn, bytes, shared, &mut quota, reports);
+        turn.work = before.work - quota.work;
+        if let Some(meter) = self.grant.as_ref().and_then(|grant| grant.meter.as_ref()) {
+            meter.done(before.verbs - quota.verbs, self.moved);
+        }
+        turn.wants = gone_on?;
+        Ok(turn)
+    }
+
+    /// Receives at most so many bytes, answers, and sends; returns what it waits for then.
+    fn go_on(
+        &mut self,
+        turn: &mut Turn,
+        bytes: usize,
+        shared: &Shared,
+        quota: &mut Quota,
+        reports: &mut Reports,
+    ) -> Result<Wants, End> {
         let mut received = false;
         loop {
             let warn = Warn {
                 peer: self.peer,
+                certificate: self.socket.certificate(),
                 reports,
             };
             let (input, out) = (&mut self.input, &mut self.out);
-            let gone_on = self.dialogue.go_on(input, out, shared, &mut quota, warn);
-            turn.work = Quota::TURN - quota.work;
-            let (pause, news) = gone_on?;
+            let (pause, news) = self.dialogue.go_on(input, out, shared, quota, warn)?;
             if news == Some(News::Admitted) {
                 self.grant = self.dialogue.grant().cloned();
             }
-            turn.news = turn.news.or(news);
-            turn.wants = if !self.flush(&mut turn)? {
-                Wants::Output
-            } else {
-                match pause {
-                    Pause::Full if quota.work > 0 => continue,
-                    Pause::Full | Pause::Spent => Wants::Turn,
-                    Pause::Resting => Wants::Rest,
-                    Pause::Stalled => Wants::Receiver,
-                    Pause::Hungry(wanted) if !received => {
-                        received = true;
-                        match self.receive(wanted, shared) {
-                            Ok(Io::Moved(_)) => {
-                                turn.active = true;
-                                continue;
-                            }
-                            Ok(Io::Blocked) => Wants::Input,
-                            Ok(Io::Closed) => return Err(End::Closed),
-                            Err(refusal) => {
-                                self.dialogue.refuse(refusal, &mut self.out);
-                                turn.news = Some(News::Refused(refusal));
-                                continue;
-                            }
+            turn.news = turn.news.take().or(news);
+            if !self.flush(turn)? {
+                return Ok(Wants::Output);
+            }
+            match pause {
+                Pause::Full if quota.work > 0 => {}
+                Pause::Full | Pause::Spent => return Ok(Wants::Turn),
+                Pause::Resting => return Ok(Wants::Rest(REST)),
+                Pause::Stalled => return Ok(Wants::Receiver),
+                Pause::Hungry(wanted) if !received => {
+                    received = true;
+                    if self.socket.is_shaking_hands() {
+                        // It costs about as much as a turn.
+                        quota.spend(Quota::TURN);
+                    }
+                    match self.receive(wanted, bytes, shared) {
+                        Ok(Io::Moved(moved)) => {
+                            turn.active = true;
+                            self.moved += moved;
+                        }
+                        Ok(Io::Blocked) => return Ok(Wants::Input),
+                        Ok(Io::Closed) => {
+                            let broken = self.socket.failure();
+                            let Some(failure) = broken.filter(|_| !self.dialogue.is_leaving())
+                            else {
+                                return Err(End::Closed);
+                            };
+                            self.dialogue.leave();
+                            turn.news = Some(News::Broken(failure));
+                            return Ok(Wants::Input);
+                        }
+                        Err(refusal) => {
+                            self.dialogue.refuse(refusal, &mut self.out);
+                            turn.news = Some(News::Refused(refusal));
                         }
                     }
-                    // The dialogue tells of the last two in other ways.
-                    Pause::Hungry(_) | Pause::Refused(_) | Pause::Cut => Wants::Input,
                 }
-            };
-            return Ok(turn);
+                // The kernel does not tell of what TLS has opened.
+                Pause::Hungry(_) if self.socket.opened() > 0 => return Ok(Wants::Turn),
+                // The dialogue tells of the last two in other ways.
+                Pause::Hungry(_) | Pause::Refused(_) | Pause::Cut => return Ok(Wants::Input),
+            }
         }
     }
 
-    /// Receives once. Memory is had for what has arrived, and at most for as much again.
-    fn receive(&mut self, wanted: usize, shared: &Shared) -> Result<Io, Refusal> {
+    /// Receives once, at most so many bytes. Memory is had for what has arrived, and at most for as
+    /// much again.
+    fn receive(&mut self, wanted: usize, bytes: usize, shared: &Shared) -> Result<Io, Refusal> {
         let has = self.input.len();
         let grant = match &self.grant {
             Some(grant) if self.dialogue.is_serving() => grant,
@@ -263,7 +322,7 @@ impl Connection {
             // thrown away.
             _ => {
                 let most = (HELLO_WORDS * 8).saturating_sub(has).max(1);
-                return Ok(self.input.receive_within(&self.stream, most));
+                return Ok(self.input.receive_within(&mut self.socket, most));
             }
         };
         let all = &shared.served.room;
@@ -277,22 +336,32 @@ impl Connection {
             }
             self.input.grow(has + more);
         }
-        let most = all.share(Some(&grant.room), RECEIVE_BYTES);
-        Ok(self.input.receive_within(&self.stream, most))
+        let most = all.share(Some(&grant.room), RECEIVE_BYTES.min(bytes));
+        Ok(self.input.receive_within(&mut self.socket, most))
     }
 
     /// Sends what waits; false if some of it still does.
     fn flush(&mut self, turn: &mut Turn) -> Result<bool, End> {
         while !self.out.is_empty() {
-            match self.out.send(&self.stream, FrameKind::Completions) {
-                Io::Moved(_) => turn.active = true,
+            match self.out.send(&mut self.socket, FrameKind::Completions) {
+                Io::Moved(moved) => {
+                    turn.active = true;
+                    self.moved += moved;
+                }
+                Io::Blocked => return Ok(false),
+                Io::Closed => return Err(End::Closed),
+            }
+        }
+        if self.socket.has_unsent() {
+            match self.socket.flush() {
+                Io::Moved(_) => {}
                 Io::Blocked => return Ok(false),
                 Io::Closed => return Err(End::Closed),
             }
         }
         if self.dialogue.is_leaving() {
             // The client reads to the end, and then closes its side.
-            let _ = self.stream.shutdown(Shutdown::Write);
+            let _ = self.socket.tcp().shutdown(Shutdown::Write);
         }
         Ok(true)
     }

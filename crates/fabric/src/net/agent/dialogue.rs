@@ -1,12 +1,12 @@
 //! An agent's conversation with one client, without the connection that carries it.
 
-use super::admit::{Handshake, Step, refuse};
+use super::admit::{Handshake, Step, Visitor, refuse};
 use super::service::{Pause, Quota, Serve};
 use super::session::Session;
 use super::shared::Shared;
 use crate::FabricError;
 use crate::error::Malformed;
-use crate::error::Refusal;
+use crate::error::{Refusal, TlsFailure};
 use crate::net::admission::Issued;
 use crate::net::audit::{AuditEvent, AuditKind, Reports};
 use crate::net::stream::{Inbound, Outbound};
@@ -30,10 +30,12 @@ enum Phase {
 }
 
 /// What became of a client.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum News {
     Admitted,
     Refused(Refusal),
+    /// There can be no TLS with it.
+    Broken(TlsFailure),
 }
 
 /// Why a connection is over.
@@ -50,6 +52,8 @@ pub(crate) enum End {
 /// Where to tell of verbs that are refused, and whose they are.
 pub(crate) struct Warn<'w> {
     pub(crate) peer: SocketAddr,
+    /// The certificate (DER) by which the client has proved itself.
+    pub(crate) certificate: Option<&'w [u8]>,
     pub(crate) reports: &'w mut Reports,
 }
 
@@ -99,7 +103,8 @@ impl Dialogue {
         self.leave();
     }
 
-    fn leave(&mut self) {
+    /// Has nothing more to do with the client, which is not told why.
+    pub(crate) fn leave(&mut self) {
         let asked = self.asked().map(Into::into);
         let leaving = Phase::Leaving {
             served_by: None,
@@ -153,7 +158,11 @@ impl Dialogue {
                     return Ok((Pause::Hungry(1), news));
                 }
                 Phase::Handshake(handshake) => {
-                    let step = handshake.step(input, out, shared);
+                    let visitor = Visitor {
+                        address: warn.peer.ip(),
+                        certificate: warn.certificate,
+                    };
+                    let step = handshake.step(input, out, shared, visitor);
                     quota.spend(Quota::REFUSED);
                     match step.map_err(End::Malformed)? {
                         Step::Wait(words) => return Ok((Pause::Hungry(words), news)),

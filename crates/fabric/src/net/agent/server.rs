@@ -7,14 +7,15 @@ use super::shared::{Door, Shared, Workers};
 use super::worker::Worker;
 use crate::error::os;
 use crate::memory::{Node, raise_file_limit};
-use crate::net::admission::{Grant, Issued};
+use crate::net::admission::{Credential, Grant, Issued, Secret, credentials};
 use crate::net::audit::{AuditEvent, AuditKind};
 use crate::net::options::ServeOptions;
+use crate::net::tls::{Clients, TlsServer};
 use crate::{FabricError, Result};
 use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
 use std::thread::JoinHandle;
 
 /// Listens at an address and serves a node's memory for as long as it is held. Dropping it closes
@@ -22,7 +23,6 @@ use std::thread::JoinHandle;
 pub(crate) struct Server {
     shared: Arc<Shared>,
     address: SocketAddr,
-    insecure: bool,
     threads: Vec<JoinHandle<()>>,
 }
 
@@ -51,7 +51,6 @@ impl Server {
         let mut agent = Self {
             shared,
             address,
-            insecure: options.insecure,
             threads: Vec::new(),
         };
         grant(&agent)?;
@@ -68,15 +67,17 @@ impl Server {
         Ok(agent)
     }
 
-    /// Everybody who reaches an address may use a grant without a secret.
-    pub(crate) fn check_secret(&self, grant: &Grant) -> Result<()> {
-        let Grant { name, secret, .. } = grant;
-        if secret.is_some() {
+    /// Everybody of a trusted network may use a grant that needs no proof; and certificates are
+    /// shown under TLS alone.
+    pub(crate) fn check_proof(&self, grant: &Grant) -> Result<()> {
+        self.check_clients(&grant.name, grant.clients.as_ref())?;
+        let Grant { name, .. } = grant;
+        if !grant.needs_no_proof() {
             return Ok(());
         }
-        if self.insecure || self.address.ip().is_loopback() {
+        if self.shared.trusts_others() || self.address.ip().is_loopback() {
             log::info!(
-                "whoever reaches {} may use the grant {name:?}",
+                "whoever reaches {} from a trusted network may use the grant {name:?}",
                 self.address
             );
             return Ok(());
@@ -87,9 +88,25 @@ impl Server {
         })
     }
 
+    fn check_clients(&self, grant: &str, clients: Option<&Clients>) -> Result<()> {
+        let tls = self.shared.tls.as_ref();
+        let tls = tls.map(|tls| tls.read().unwrap_or_else(PoisonError::into_inner));
+        if clients.is_some() && tls.is_none_or(|tls| !tls.admits_certificates()) {
+            return Err(FabricError::NotEnforceable {
+                grant: grant.into(),
+                reason: "certificates of clients need TLS and a client authority",
+            });
+        }
+        Ok(())
+    }
+
     /// The address that it listens at, with its port.
     pub(crate) fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    pub(crate) fn is_tls(&self) -> bool {
+        self.shared.tls.is_some()
     }
 
     /// The node that it serves.
@@ -103,9 +120,89 @@ impl Server {
     /// [`FabricError::Insecure`]; [`FabricError::UnknownRegion`]; [`FabricError::BadName`] of more
     /// than 64 bytes.
     pub(crate) fn grant(&self, grant: &Grant) -> Result<()> {
-        self.check_secret(grant)?;
+        self.check_proof(grant)?;
         let node = self.shared.served.node.info();
-        self.put_in_force(Arc::new(Issued::new(grant, node, self.room_of_a_grant())?));
+        let issued = Issued::all(grant, node, self.room_of_a_grant())?;
+        self.put_in_force(issued.into_iter().map(Arc::new).collect());
+        Ok(())
+    }
+
+    /// What a grant in force is to be issued as so that these secrets and certificates open it:
+    /// what stays of it, and what `issue` makes of it for the others. Nothing if there is no such
+    /// grant in force.
+    ///
+    /// # Errors
+    /// [`FabricError::NotEnforceable`]; [`FabricError::Insecure`] if nothing is to be proved any
+    /// more; those of `issue`.
+    pub(crate) fn reissued(
+        &self,
+        name: &str,
+        secrets: &[Secret],
+        clients: Option<&Clients>,
+        issue: impl Fn(&Issued, Credential) -> Result<Arc<Issued>>,
+    ) -> Result<Option<Vec<Arc<Issued>>>> {
+        self.check_clients(name, clients)?;
+        let before = self.shared.grants.find(name);
+        let Some(first) = before.iter().find(|one| !one.is_revoked()) else {
+            return Ok(None);
+        };
+        if secrets.is_empty() && clients.is_none() && first.credential != Credential::Nothing {
+            return Err(FabricError::Insecure {
+                address: self.address.to_string(),
+                grant: name.into(),
+            });
+        }
+        let same = |credential: &Credential| {
+            let mut before = before.iter();
+            before.find(|one| one.credential == *credential && !one.is_revoked())
+        };
+        let all = credentials(secrets, clients).into_iter();
+        let issued = all.map(|credential| match same(&credential) {
+            Some(one) => Ok(Arc::clone(one)),
+            None => issue(first, credential),
+        });
+        issued.collect::<Result<_>>().map(Some)
+    }
+
+    /// Has connections that are accepted from now on prove the node so. If other certificates of
+    /// clients are trusted, those who were admitted by one have to come again.
+    ///
+    /// # Errors
+    /// [`FabricError::NotEnforceable`] if there was no TLS, or a grant is left without the client
+    /// authority that it needs.
+    pub(crate) fn change_tls(&self, new: &TlsServer) -> Result<()> {
+        let no_tls = |reason| FabricError::NotEnforceable {
+            grant: String::new(),
+            reason,
+        };
+        let Some(tls) = &self.shared.tls else {
+            return Err(no_tls(
+                "the address was not served under TLS from the start",
+            ));
+        };
+        let by_certificates = self.shared.grants.by_certificates();
+        if let Some(name) = by_certificates.first()
+            && !new.admits_certificates()
+        {
+            return Err(FabricError::NotEnforceable {
+                grant: name.clone(),
+                reason: "certificates of clients need a client authority",
+            });
+        }
+        let mut tls = tls.write().unwrap_or_else(PoisonError::into_inner);
+        let before = std::mem::replace(&mut *tls, new.clone());
+        drop(tls);
+        if before.same_client_authority(new) {
+            return Ok(());
+        }
+        for name in by_certificates {
+            let anew = |one: Arc<Issued>| match &one.credential {
+                Credential::Certificate(_) => Arc::new(one.by(one.credential.clone())),
+                Credential::Nothing | Credential::Secret(_) => one,
+            };
+            let issued = self.shared.grants.find(&name).into_iter().map(anew);
+            self.put_in_force(issued.collect());
+        }
         Ok(())
     }
 
@@ -136,9 +233,12 @@ impl Server {
         }
     }
 
-    /// Puts a grant in force that a service has made ready. One of the same name is revoked.
-    pub(crate) fn put_in_force(&self, issued: Arc<Issued>) {
-        let name = issued.name.clone();
+    /// Puts a grant in force that a service has made ready, once for each credential. What was in
+    /// force by its name and is not among these is revoked.
+    pub(crate) fn put_in_force(&self, issued: Vec<Arc<Issued>>) {
+        let Some(name) = issued.first().map(|one| one.name.clone()) else {
+            return;
+        };
         if self.shared.grants.put_in_force(issued) {
             self.tell(AuditKind::Revoked, &name);
         }

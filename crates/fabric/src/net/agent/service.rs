@@ -76,6 +76,8 @@ pub(crate) struct Quota {
     pub(crate) unsent: usize,
     /// The most bytes of an answer that can only be made at once.
     pub(crate) at_once: usize,
+    /// Verbs that may still be executed.
+    pub(crate) verbs: usize,
 }
 
 impl Quota {
@@ -100,7 +102,7 @@ pub(crate) enum Pause {
     Hungry(usize),
     /// Enough answers wait to be sent.
     Full,
-    /// The turn has done its work.
+    /// The turn has done its work, or as many verbs as the grant allows for now.
     Spent,
     /// The client asks again and again for what is refused: it rests for a while.
     Resting,

@@ -5,16 +5,19 @@ use super::service::{Served, Service};
 use super::session::Sessions;
 use crate::error::{Refusal, os};
 use crate::memory::Node;
+use crate::net::Network;
 use crate::net::admission::Grants;
 use crate::net::audit::Audit;
 use crate::net::options::ServeOptions;
 use crate::net::room::Room;
+use crate::net::secured::Socket;
+use crate::net::tls::TlsServer;
 use crate::{FabricError, Result};
 use rustix::event::EventfdFlags;
-use std::net::{SocketAddr, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::os::fd::OwnedFd;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
 /// How many threads an agent has, how long they poll, and what they may hold for a client.
@@ -68,6 +71,10 @@ pub(crate) struct Shared {
     pub(crate) room_of_a_grant: usize,
     pub(crate) receiver_wait: Duration,
     pub(crate) peer_timeout: Duration,
+    /// How connections that are accepted from now on are under TLS.
+    pub(crate) tls: Option<RwLock<TlsServer>>,
+    trusted: Vec<Network>,
+    insecure: bool,
     pub(crate) spin: Duration,
     pub(crate) stop: AtomicBool,
     /// One a thread.
@@ -105,10 +112,37 @@ impl Shared {
             room_of_a_grant: options.held_bytes / 2,
             receiver_wait: options.receiver_wait,
             peer_timeout: options.peer_timeout,
+            tls: options.tls.clone().map(RwLock::new),
+            trusted: options.trusted.clone(),
+            insecure: options.insecure,
             spin: workers.spin,
             stop: AtomicBool::new(false),
             doors,
         })
+    }
+
+    /// Whether any network beyond loopback is trusted.
+    pub(crate) fn trusts_others(&self) -> bool {
+        self.insecure || !self.trusted.is_empty()
+    }
+
+    /// Whether clients at an address may use grants that need no proof.
+    pub(crate) fn trusts(&self, address: IpAddr) -> bool {
+        self.insecure
+            || address.to_canonical().is_loopback()
+            || self.trusted.iter().any(|network| network.contains(address))
+    }
+
+    /// A connection that was accepted, under TLS if it is to be; nothing if it cannot be now.
+    pub(crate) fn secure(&self, stream: TcpStream) -> Option<Socket> {
+        let session = match &self.tls {
+            None => None,
+            Some(tls) => {
+                let tls = tls.read().unwrap_or_else(PoisonError::into_inner);
+                Some(tls.session()?)
+            }
+        };
+        Some(Socket::new(stream, session))
     }
 }
 

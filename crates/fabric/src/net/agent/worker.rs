@@ -19,7 +19,8 @@ use crate::net::socket::{nanos, now};
 use crate::net::spin::Spin;
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, Event, EventData, EventFlags};
-use std::collections::VecDeque;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 use std::fmt;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;
@@ -32,8 +33,6 @@ const HOT: usize = 4;
 const ROUNDS: u32 = 8;
 /// How often a message that waits for its receiver is tried.
 const RETRY: Duration = Duration::from_micros(500);
-/// How long a client rests that asks again and again for what it may not have.
-const REST: Duration = Duration::from_millis(10);
 /// How often handshakes that take too long are looked for.
 const SWEEP: Duration = Duration::from_millis(100);
 /// Events that are taken from the kernel at once.
@@ -57,7 +56,7 @@ pub(crate) struct Worker {
     /// Those that have more to do than a turn, and those that wait behind them.
     turns: Turns,
     /// Those that rest, and until when.
-    resting: VecDeque<(Instant, u64)>,
+    resting: BinaryHeap<Reverse<(Instant, u64)>>,
     stalled: Vec<u64>,
     next_retry: Instant,
     scratch: Scratch,
@@ -126,7 +125,7 @@ impl Worker {
             next_sweep: now,
             hot: Vec::with_capacity(HOT + 1),
             turns: Turns::default(),
-            resting: VecDeque::new(),
+            resting: BinaryHeap::new(),
             stalled: Vec::new(),
             next_retry: now,
             scratch: Scratch::new(),
@@ -167,7 +166,7 @@ impl Worker {
     /// Until the next thing that only the clock tells; nothing if there is none.
     fn longest_sleep(&self, now: Instant) -> Option<Duration> {
         let sweep = (!self.strangers.is_empty()).then_some(self.next_sweep);
-        let rested = self.resting.front().map(|(until, _)| *until);
+        let rested = self.resting.peek().map(|Reverse((until, _))| *until);
         let retry = (!self.stalled.is_empty()).then_some(self.next_retry);
         let accept = self.acceptor.as_ref().and_then(Acceptor::paused_until);
         let next = [sweep, retry, accept, rested].into_iter().flatten().min();
@@ -179,10 +178,10 @@ impl Worker {
             self.next_sweep = now + SWEEP;
             self.sweep(now);
         }
-        while let Some((until, token)) = self.resting.front().copied()
+        while let Some(&Reverse((until, token))) = self.resting.peek()
             && now >= until
         {
-            self.resting.pop_front();
+            self.resting.pop();
             self.wait_for_turn(token);
         }
         if !self.stalled.is_empty() && now >= self.next_retry {
@@ -208,7 +207,7 @@ impl Worker {
                 continue;
             };
             if held.connection.refuse_late(refusal) {
-                self.refused(token, refusal);
+                self.refused(token, format_args!("{refusal}"));
             } else if held.connection.is_serving() {
                 count(&self.shared.served.tally.revoked, 1);
                 let why = "its grant was revoked";
@@ -230,9 +229,9 @@ impl Worker {
         });
     }
 
-    fn refused(&mut self, token: u64, refusal: Refusal) {
+    fn refused(&mut self, token: u64, why: fmt::Arguments<'_>) {
         count(&self.shared.served.tally.refused, 1);
-        self.tell(AuditKind::Refused, token, Some(format_args!("{refusal}")));
+        self.tell(AuditKind::Refused, token, Some(why));
     }
 
     /// Gives turns to those that wait for one.
@@ -318,9 +317,9 @@ impl Worker {
         let over = flags.intersects(EventFlags::HUP | EventFlags::ERR);
         match held.wants {
             // It is not read from meanwhile, so that nothing else would tell.
-            Wants::Receiver | Wants::Rest if over => return self.close(token as u32),
+            Wants::Receiver | Wants::Rest(_) if over => return self.close(token as u32),
             // It stands in a list already, and must not stand there twice.
-            Wants::Receiver | Wants::Rest | Wants::Turn => return,
+            Wants::Receiver | Wants::Rest(_) | Wants::Turn => return,
             Wants::Input | Wants::Output => {}
         }
         if mixed || self.turns.others_wait(held.line()) {
@@ -348,11 +347,12 @@ impl Worker {
             .turn(&mut self.scratch, &self.shared, &mut self.reports)
         {
             Ok(turn) => {
-                self.after(token, turn);
-                Came {
+                let came = Came {
                     active: turn.active,
                     work: turn.work,
-                }
+                };
+                self.after(token, turn);
+                came
             }
             Err(end) => {
                 match end {
@@ -401,13 +401,19 @@ impl Worker {
                 if !held.is_stranger {
                     self.become_stranger(token);
                 }
-                self.refused(token, refusal);
+                self.refused(token, format_args!("{refusal}"));
+            }
+            Some(News::Broken(failure)) => {
+                if !held.is_stranger {
+                    self.become_stranger(token);
+                }
+                self.refused(token, format_args!("no TLS: {failure}"));
             }
             None => {}
         }
         match turn.wants {
             Wants::Turn => self.wait_for_turn(token),
-            Wants::Rest => self.resting.push_back((Instant::now() + REST, token)),
+            Wants::Rest(rest) => self.resting.push(Reverse((Instant::now() + rest, token))),
             Wants::Receiver => {
                 if self.stalled.is_empty() && before != Wants::Receiver {
                     self.next_retry = Instant::now() + RETRY;
@@ -524,7 +530,18 @@ impl Worker {
 
     /// Gives a newcomer a place; a stranger of longer standing may have to go for it.
     fn hold(&mut self, newcomer: Newcomer) {
-        if let Some(oldest) = self.strangers.to_go_for(newcomer.peer.ip()) {
+        let Newcomer {
+            stream,
+            peer,
+            refusal,
+        } = newcomer;
+        let Some(socket) = self.shared.secure(stream) else {
+            let tally = &self.shared.served.tally;
+            count(&tally.turned_away, 1);
+            tally.connections.fetch_sub(1, Ordering::Relaxed);
+            return;
+        };
+        if let Some(oldest) = self.strangers.to_go_for(peer.ip()) {
             count(&self.shared.served.tally.turned_away, 1);
             let why = "too many connections wait to be admitted";
             self.tell(AuditKind::TurnedAway, oldest, Some(format_args!("{why}")));
@@ -537,14 +554,9 @@ impl Worker {
         let slot = &mut self.places[place as usize];
         let token = token(place, slot.generation);
         let data = EventData::new_u64(token);
-        let Newcomer {
-            stream,
-            peer,
-            refusal,
-        } = newcomer;
-        let watched = epoll::add(&self.epoll, &stream, data, interest(Wants::Input));
+        let watched = epoll::add(&self.epoll, socket.tcp(), data, interest(Wants::Input));
         slot.held = Some(Held {
-            connection: Connection::new(stream, peer, refusal),
+            connection: Connection::new(socket, peer, refusal),
             wants: Wants::Input,
             is_stranger: true,
         });
@@ -571,7 +583,7 @@ fn want(epoll: &OwnedFd, token: u64, held: &mut Held, wants: Wants) -> Wants {
     if interest(before) != interest(wants) {
         let data = EventData::new_u64(token);
         // It can only fail for a socket that is not registered; this one is.
-        let _ = epoll::modify(epoll, &held.connection.stream, data, interest(wants));
+        let _ = epoll::modify(epoll, held.connection.socket.tcp(), data, interest(wants));
     }
     before
 }
@@ -581,6 +593,6 @@ fn interest(wants: Wants) -> EventFlags {
     match wants {
         Wants::Input => EventFlags::IN,
         Wants::Output => EventFlags::OUT,
-        Wants::Receiver | Wants::Rest | Wants::Turn => EventFlags::empty(),
+        Wants::Receiver | Wants::Rest(_) | Wants::Turn => EventFlags::empty(),
     }
 }

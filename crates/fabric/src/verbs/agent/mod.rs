@@ -15,11 +15,11 @@ use self::pairing::Pairing;
 use self::registration::Registration;
 use super::device::Device;
 use super::options::VerbsAgentOptions;
-use crate::Result;
 use crate::memory::{NicClaim, Node};
-use crate::net::AgentCounters;
-use crate::net::admission::{Grant, Issued};
+use crate::net::admission::{Grant, Issued, Secret};
 use crate::net::agent::{Server, Workers};
+use crate::net::{AgentCounters, Rate};
+use crate::{FabricError, Result};
 use std::fmt;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::sync::{Arc, Mutex, Weak};
@@ -69,6 +69,12 @@ impl Agent {
     /// [`UnknownRegion`](crate::FabricError::UnknownRegion) or
     /// [`BadName`](crate::FabricError::BadName) of a grant; what the system says.
     pub fn start(node: Node, options: &VerbsAgentOptions) -> Result<Self> {
+        if options.serve.tls.is_some() {
+            return Err(FabricError::BadTls {
+                what: "an agent for RDMA verbs",
+                reason: "a NIC does not encrypt what it moves".into(),
+            });
+        }
         let device = Device::open(&options.device, local_address(&options.serve.listen))?;
         let messages = Messages::new(&node, &device)?;
         let inbox: Weak<Messages> = Arc::downgrade(&messages);
@@ -135,6 +141,23 @@ impl Agent {
         Ok(())
     }
 
+    /// Has these secrets open a grant in force from now on, as
+    /// [`tcp::Agent::change_proof`](crate::tcp::Agent::change_proof) does.
+    ///
+    /// # Errors
+    /// [`Insecure`](crate::FabricError::Insecure) without any secret;
+    /// [`LockedMemory`](crate::FabricError::LockedMemory); what the system says.
+    pub fn change_proof(&self, name: &str, secrets: &[Secret]) -> Result<bool> {
+        let issue = |first: &Issued, by| register(first.by(by), &self.owner);
+        let Some(issued) = self.setup.reissued(name, secrets, None, issue)? else {
+            return Ok(false);
+        };
+        self.setup.put_in_force(issued);
+        self.setup.serve_everybody();
+        self.owner.withdraw_revoked();
+        Ok(true)
+    }
+
     /// Ends a grant: its keys are void when this returns, and its clients are notified. Returns
     /// `false` if no grant of that name is in force.
     pub fn revoke(&self, name: &str) -> bool {
@@ -153,19 +176,27 @@ impl Agent {
 }
 
 fn put_in_force(grant: &Grant, setup: &Server, owner: &Owner) -> Result<()> {
-    setup.check_secret(grant)?;
-    let issued = Arc::new(Issued::new(
-        grant,
-        owner.node.info(),
-        setup.room_of_a_grant(),
-    )?);
-    let registration = Registration::new(&owner.node, &owner.device, &issued)?;
-    // Whoever is admitted finds it.
-    let entry = (Arc::clone(&issued), Arc::new(registration));
-    owner.registrations().push(entry);
-    setup.put_in_force(issued);
+    if grant.rate != Rate::UNLIMITED {
+        return Err(FabricError::NotEnforceable {
+            grant: grant.name.clone(),
+            reason: "the NIC executes verbs, so nobody can hold clients to a rate",
+        });
+    }
+    setup.check_proof(grant)?;
+    let issued = Issued::all(grant, owner.node.info(), setup.room_of_a_grant())?;
+    let issued = issued.into_iter().map(|one| register(one, owner));
+    setup.put_in_force(issued.collect::<Result<_>>()?);
     owner.withdraw_revoked();
     Ok(())
+}
+
+/// Registers the memory for what is issued: whoever is admitted finds it.
+fn register(issued: Issued, owner: &Owner) -> Result<Arc<Issued>> {
+    let registration = Registration::new(&owner.node, &owner.device, &issued)?;
+    let issued = Arc::new(issued);
+    let entry = (Arc::clone(&issued), Arc::new(registration));
+    owner.registrations().push(entry);
+    Ok(issued)
 }
 
 /// The address that is listened at, if it is one of this machine rather than any of them.

@@ -9,7 +9,7 @@ use crate::verbs::device::Device;
 use crate::verbs::options::VerbsOptions;
 use crate::verbs::path::{self, End, Opened};
 use crate::verbs::resource::{CompletionChannel, CompletionQueue, ProtectionDomain, QueuePair};
-use crate::{Backoff, NodeInfo, Result, Rights};
+use crate::{Backoff, FabricError, NodeInfo, Result, Rights};
 use smallvec::SmallVec;
 use std::net::TcpStream;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -90,10 +90,21 @@ impl Chosen {
 
     /// Connects to a node: admission, then the pairing, within the connect timeout together.
     pub(super) fn dial(&self, last_session: u64, address: &str) -> Result<Paired> {
+        if self.options.connect.tls.is_some() {
+            return Err(no_tls());
+        }
         let attempt = Attempt::begin(last_session, address, &self.options.connect);
         let admitted = attempt.admit(Carrier::Rdma)?;
-        let nic = self.nic(&admitted.stream)?;
+        let nic = self.nic(admitted.socket.tcp())?;
         pair(&attempt, admitted, &nic, &self.options)
+    }
+}
+
+/// What a NIC moves is not encrypted, so neither is what sets it up.
+fn no_tls() -> FabricError {
+    FabricError::BadTls {
+        what: "a connection for RDMA verbs",
+        reason: "a NIC does not encrypt what it moves".into(),
     }
 }
 
@@ -135,7 +146,10 @@ fn pair(
     nic: &Nic,
     options: &VerbsOptions,
 ) -> Result<Paired> {
-    let Admitted { stream, welcome } = admitted;
+    let Admitted {
+        mut socket,
+        welcome,
+    } = admitted;
     let device = &nic.device;
     let queue_pair = QueuePair::new(
         &nic.domain,
@@ -146,8 +160,8 @@ fn pair(
     )?;
     let own = End::of(&queue_pair, device, device.attributes.max_qp_init_rd_atom);
     path::initialise(&queue_pair, device, Rights::NONE)?;
-    attempt.write(&stream, &path::pair(&own))?;
-    let paired = attempt.frame(&stream, FrameKind::Paired)?;
+    attempt.write(&mut socket, &path::pair(&own))?;
+    let paired = attempt.frame(&mut socket, FrameKind::Paired)?;
     let regions = welcome.node.regions.len();
     let (agent, opened) =
         path::decode_paired(&paired, regions).map_err(|reason| attempt.malformed(reason))?;
@@ -165,7 +179,7 @@ fn pair(
         areas[usize::from(area.region.0)].push(area);
     }
     Ok(Paired {
-        setup: Setup::new(stream),
+        setup: Setup::new(socket.into_bare().ok_or_else(no_tls)?),
         session: welcome.session,
         info: welcome.node,
         regions: areas,

@@ -15,6 +15,7 @@ use crate::hash::{checksum, word_of};
 use crate::heap::BlockRef;
 use crate::slot::SlotKind;
 use farslot_fabric::{Buffer, BufferPool};
+use std::ops::Range;
 
 /// The head of a live slot has this bit, and the others of the key's hash.
 const LIVE: u64 = 1 << 63;
@@ -127,6 +128,14 @@ pub(in super::super) struct SlotRecord<'s> {
     pub(in super::super) value: &'s [u8],
     /// Bytes from the slot's start to the value.
     pub(in super::super) value_at: usize,
+}
+
+impl SlotRecord<'_> {
+    /// The value's bytes, in those of the slot.
+    #[inline]
+    pub(in super::super) fn value_range(&self) -> Range<usize> {
+        self.value_at..self.value_at + self.value.len()
+    }
 }
 
 /// The head of a live slot of the key with this hash.

@@ -4,12 +4,10 @@ use super::client::{DuoReader, ReaderPromise};
 use super::copy::{State, View};
 use crate::client::{MOST_READS, pause, side_by_side};
 use crate::duo::bytes::{SlotNumber, hash_in, head_in, live_head};
-use crate::duo::records::with_record;
-use crate::heap::{BlockRef, RecordView};
+use crate::duo::records::{Met, SlotToMeet, with_record};
 use crate::step::{self, Found, Lookup, Next, Read, Reads, view};
 use crate::{GET, IndexError, Result, Value};
-use farslot_fabric::{Endpoint, EndpointExt, InPlace, Piece, Pieces, RemoteAddr};
-use std::ops::Range;
+use farslot_fabric::{Endpoint, EndpointExt, InPlace, Piece, Pieces};
 
 /// Reads of a torn slot before the journal is looked into.
 pub(super) const TORN_READS: u32 = 3;
@@ -34,9 +32,7 @@ pub(crate) struct Search {
     /// How many of them have been looked at.
     passed: usize,
     /// The one that is read now.
-    slot: Option<RemoteAddr>,
-    /// The block that it names, while that is read.
-    block: Option<BlockRef>,
+    slot: SlotToMeet,
     looked: Looked,
     /// How often the copy had changed.
     changes: u64,
@@ -63,7 +59,10 @@ enum Seen {
 }
 
 impl<E: Endpoint> Lookup for DuoReader<E> {
+    const PREPARES: bool = true;
+
     type Endpoint = E;
+    type Asked<'k> = &'k [u8];
     type Key<'k> = Wanted<'k>;
     type Search = Search;
     type Aside = Ask;
@@ -79,7 +78,7 @@ impl<E: Endpoint> Lookup for DuoReader<E> {
     }
 
     #[inline]
-    fn key<'k>(&self, bytes: &'k [u8]) -> Result<Wanted<'k>> {
+    fn key<'k>(&self, bytes: Self::Asked<'k>) -> Result<Wanted<'k>> {
         self.layout.shape().check_key(bytes)?;
         let head = live_head(self.layout.hash_of(bytes));
         Ok(Wanted { bytes, head })
@@ -96,7 +95,6 @@ impl<E: Endpoint> Lookup for DuoReader<E> {
         search.matches.clear();
         search.matches.extend(copy.matches(key.hash()));
         search.passed = 0;
-        search.block = None;
         search.looked = Looked::default();
         search.changes = copy.changes();
         self.next_slot(search)
@@ -104,33 +102,14 @@ impl<E: Endpoint> Lookup for DuoReader<E> {
 
     #[inline]
     fn piece(&self, _key: &Self::Key<'_>, search: &Search, _number: usize) -> Piece {
-        match (search.block, &self.heap) {
-            (Some(block), Some(heap)) => heap.piece(block),
-            _ => Piece {
-                from: search.slot.expect("a lookup that reads has a slot"),
-                len: self.layout.slot_bytes(),
-            },
-        }
+        search.slot.piece(&self.layout, self.heap.as_ref())
     }
 
     #[inline]
     fn look(&self, key: &Self::Key<'_>, search: &mut Search, read: &mut impl Read) -> Next<Ask> {
-        let met = match search.block.take() {
-            Some(block) => self.meet_block(key, block, read),
-            None => match read.word(0, 0) {
-                0 => Met::Dead,
-                head if head != key.head => Met::Other,
-                _ if self.heap.is_none() => self.meet_slot(key, read),
-                _ => match self.layout.block_of(read.word(0, 1)) {
-                    Some(block) => {
-                        search.block = Some(block);
-                        return Next::Read(Reads::ONE);
-                    }
-                    None => Met::Torn,
-                },
-            },
-        };
-        match met {
+        let (layout, heap) = (&self.layout, self.heap.as_ref());
+        match search.slot.look(layout, heap, (key.bytes, key.head), read) {
+            Met::Named => return Next::Read(Reads::ONE),
             Met::Key(bytes) => return Next::Found(Found::Bytes { piece: 0, bytes }),
             Met::Dead => search.looked.dead += 1,
             Met::Torn => search.looked.torn = Some(search.matches[search.passed]),
@@ -153,14 +132,6 @@ impl<E: Endpoint> Lookup for DuoReader<E> {
             None => Next::Absent,
         })
     }
-}
-
-/// What a slot of a step turned out to be; of the key's, where its value is.
-enum Met {
-    Key(Range<usize>),
-    Other,
-    Dead,
-    Torn,
 }
 
 impl<E: Endpoint> DuoReader<E> {
@@ -189,7 +160,7 @@ impl<E: Endpoint> DuoReader<E> {
     /// # Errors
     /// As [`DuoReader::get`].
     pub async fn find(&self, key: &[u8]) -> Result<Option<Value>> {
-        step::find(self, key).await
+        step::run(self, key).await
     }
 
     /// Has the next slot read that may be the key's.
@@ -197,30 +168,11 @@ impl<E: Endpoint> DuoReader<E> {
     fn next_slot(&self, search: &mut Search) -> Next<Ask> {
         match search.matches.get(search.passed) {
             Some(slot) => {
-                search.slot = Some(self.copy.borrow().vault.slot_at(&self.layout, *slot));
+                let at = self.copy.borrow().vault.slot_at(&self.layout, *slot);
+                search.slot = SlotToMeet::new(at);
                 Next::Read(Reads::ONE)
             }
             None => Next::Aside(Ask),
-        }
-    }
-
-    #[inline]
-    fn meet_slot(&self, key: &Wanted<'_>, read: &mut impl Read) -> Met {
-        let slot = read.bytes(0, 0..self.layout.slot_bytes());
-        match self.layout.record_in(slot) {
-            None => Met::Torn,
-            Some(record) if record.key != key.bytes => Met::Other,
-            Some(record) => Met::Key(record.value_at..record.value_at + record.value.len()),
-        }
-    }
-
-    #[inline]
-    fn meet_block(&self, key: &Wanted<'_>, block: BlockRef, read: &mut impl Read) -> Met {
-        let len = self.heap.as_ref().map_or(0, |heap| heap.piece(block).len);
-        match RecordView::decode(read.bytes(0, 0..len), block) {
-            None => Met::Torn,
-            Some(record) if record.key != key.bytes => Met::Other,
-            Some(record) => Met::Key(record.value_range()),
         }
     }
 
@@ -324,7 +276,7 @@ impl<E: Endpoint> DuoReader<E> {
                 None => Seen::Torn,
                 Some(record) if record.key != key.bytes => Seen::Other,
                 Some(record) => {
-                    let value = record.value_at..record.value_at + record.value.len();
+                    let value = record.value_range();
                     Seen::Key(Value::of_buffer(bytes, value))
                 }
             },

@@ -1,6 +1,5 @@
 //! Clients with caches while a node goes and comes back empty.
 
-use super::super::Caching;
 use super::*;
 use crate::cache::Cache;
 use std::time::Duration;
@@ -9,12 +8,11 @@ use std::time::Duration;
 const BOUNDS: [Nanos; 2] = [200_000, 5_000_000];
 
 /// With a cache of answers that may be so old.
-fn cached<O>(opener: O, bound: Nanos) -> Caching<O> {
+fn cached<O>(opener: Layered<O>, bound: Nanos) -> Layered<O> {
     let cache = Cache::new(1 << 14).stale_for(Duration::from_nanos(bound));
     Caching {
-        opener,
         cache: Some(cache),
-        client_memory: None,
+        ..opener
     }
 }
 

@@ -1,22 +1,20 @@
 //! Clients by calls and clients by verbs, together, while nodes and what travels are lost.
 
-use super::super::{ByCalls, CallRule};
+use super::super::CallRule;
 use super::*;
 
 /// What each client does by calls: everything, lookups, or nothing.
-fn called<O>(opener: O, client: u32) -> ByCalls<O> {
+fn called<O>(mut opener: Layered<O>, client: u32) -> Layered<O> {
     let rule = |writes| CallRule {
         writes,
         is_forced: false,
     };
-    ByCalls {
-        opener,
-        rule: match client % 3 {
-            0 => Some(rule(true)),
-            1 => Some(rule(false)),
-            _ => None,
-        },
-    }
+    opener.opener.rule = match client % 3 {
+        0 => Some(rule(true)),
+        1 => Some(rule(false)),
+        _ => None,
+    };
+    opener
 }
 
 #[test]
@@ -26,7 +24,7 @@ fn what_owners_do_is_linearizable_with_what_clients_do_and_goes_with_their_memor
     let losses = all((0..150).map(|seed| lose_a_node(seed, &scheme, opener, 3, 0)));
     assert!(losses.failed > 100 && losses.adopted > 200, "{losses:?}");
     let race = options().race(RaceShape::default()).scheme().unwrap();
-    let opener: fn(u32) -> _ = |client| called(Race, client);
+    let opener: fn(u32) -> _ = |client| called(plain(Race), client);
     let losses = all((0..90).map(|seed| lose_a_node(seed, &race, opener, 3, 0)));
     assert!(losses.failed > 50 && losses.adopted > 100, "{losses:?}");
     // One that grows, by its owner and by its clients.

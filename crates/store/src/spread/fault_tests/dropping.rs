@@ -4,13 +4,9 @@
 use super::super::{drop_table, empty, rename};
 use super::*;
 use crate::catalog::{Catalog, LEASE, table_at};
-use crate::lease::{Leased, Leasing};
 use crate::{ErrorKind, TableRecord};
-use farslot_fabric::AnyEndpoint;
 use farslot_index::Index;
 use xxhash_rust::xxh3::xxh3_64;
-
-type Over = Leased<AnyEndpoint>;
 
 /// Room for two tables and a half: another is where one has been.
 const ROOM: u64 = 2_600_000;
@@ -18,10 +14,6 @@ const NAMES: [&str; 2] = ["one", "two"];
 
 fn one_node() -> Arc<Nodes> {
     Arc::new(Nodes::new(vec!["node".into()], OnRestart::Recreate))
-}
-
-fn leased(endpoint: Rc<SimEndpoint>) -> Rc<Over> {
-    Rc::new(Leased::new(AnyEndpoint::Sim(endpoint)))
 }
 
 /// A value that says which table it was put into, under which key. A table that was renamed is the same.
@@ -48,8 +40,8 @@ fn may_be(error: &StoreError) -> bool {
 }
 
 /// Uses a table until it is gone: whatever it finds there was put into this very table.
-async fn use_table<O: Opener<Over>>(
-    endpoint: &Rc<Over>,
+async fn use_table<O: Opener>(
+    endpoint: &Rc<Leased>,
     opener: O,
     record: &TableRecord,
     rng: &mut ChaCha8Rng,
@@ -95,7 +87,7 @@ fn schemes() -> [Scheme; 3] {
     [options(), race, duo].map(|options| options.scheme().unwrap())
 }
 
-async fn user(endpoint: Rc<Over>, seed: u64) -> Met {
+async fn user(endpoint: Rc<Leased>, seed: u64) -> Met {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let mut met = Met::default();
     for _ in 0..6 {
@@ -114,9 +106,18 @@ async fn user(endpoint: Rc<Over>, seed: u64) -> Met {
         let rng = &mut rng;
         let used = match &record.scheme {
             Scheme::Linear(_) => use_table(&endpoint, linear().1, &record, rng, &mut met).await,
-            Scheme::Race(_) => use_table(&endpoint, Race, &record, rng, &mut met).await,
+            Scheme::Race(_) => use_table(&endpoint, plain(Race), &record, rng, &mut met).await,
             // Others may be its writer: a reader of it, then.
-            _ => use_table(&endpoint, Duo(Arc::default()), &record, rng, &mut met).await,
+            _ => {
+                use_table(
+                    &endpoint,
+                    plain(Duo(Arc::default())),
+                    &record,
+                    rng,
+                    &mut met,
+                )
+                .await
+            }
         };
         if let Err(error) = used {
             let busy = error.kind() == ErrorKind::WriterBusy;
@@ -127,7 +128,7 @@ async fn user(endpoint: Rc<Over>, seed: u64) -> Met {
     met
 }
 
-async fn changer(endpoint: Rc<Over>, seed: u64) -> Met {
+async fn changer(endpoint: Rc<Leased>, seed: u64) -> Met {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let mut met = Met::default();
     let nodes = one_node();

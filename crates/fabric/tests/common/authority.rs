@@ -1,0 +1,70 @@
+//! Certificates for tests, and the authority that makes them.
+
+use rcgen::{
+    BasicConstraints, Certificate, CertificateParams, DnType, IsCa, Issuer, KeyPair, date_time_ymd,
+};
+
+/// An authority of its own.
+pub struct Authority {
+    certificate: String,
+    issuer: Issuer<'static, KeyPair>,
+}
+
+/// A certificate and its key.
+pub struct Issued {
+    pub certificate: String,
+    pub private_key: String,
+    pub der: Vec<u8>,
+}
+
+#[allow(dead_code, reason = "not every file that has this uses all of it")]
+impl Authority {
+    pub fn new() -> Self {
+        let mut params = CertificateParams::default();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params
+            .distinguished_name
+            .push(DnType::CommonName, "an authority of tests");
+        let key = KeyPair::generate().unwrap();
+        let certificate = params.self_signed(&key).unwrap().pem();
+        Self {
+            certificate,
+            issuer: Issuer::new(params, key),
+        }
+    }
+
+    pub fn pem(&self) -> &[u8] {
+        self.certificate.as_bytes()
+    }
+
+    /// A certificate that is valid now, for these hosts or names.
+    pub fn issue(&self, names: &[&str]) -> Issued {
+        self.issue_from_to(names, 2020, 2200)
+    }
+
+    /// A certificate that is valid from the beginning of one year to that of another.
+    pub fn issue_from_to(&self, names: &[&str], from: i32, to: i32) -> Issued {
+        let names: Vec<String> = names.iter().map(ToString::to_string).collect();
+        let mut params = CertificateParams::new(names).unwrap();
+        params.not_before = date_time_ymd(from, 1, 1);
+        params.not_after = date_time_ymd(to, 1, 1);
+        let key = KeyPair::generate().unwrap();
+        let certificate: Certificate = params.signed_by(&key, &self.issuer).unwrap();
+        Issued {
+            certificate: certificate.pem(),
+            private_key: key.serialize_pem(),
+            der: certificate.der().to_vec(),
+        }
+    }
+}
+
+#[allow(dead_code, reason = "not every file that has this uses all of it")]
+impl Issued {
+    pub fn pem(&self) -> &[u8] {
+        self.certificate.as_bytes()
+    }
+
+    pub fn key(&self) -> &[u8] {
+        self.private_key.as_bytes()
+    }
+}

@@ -1,0 +1,122 @@
+//! Commands by their names.
+
+use super::request::Command;
+use super::{expiry, server, strings};
+use crate::failure::Failure;
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+/// All commands, by name.
+pub(crate) static COMMANDS: LazyLock<HashMap<&'static str, &'static Command>> =
+    LazyLock::new(|| all().map(|command| (command.name, command)).collect());
+
+/// All commands, in the order of their lists.
+pub(crate) fn all() -> impl Iterator<Item = &'static Command> {
+    let lists = [strings::COMMANDS, expiry::COMMANDS, server::COMMANDS];
+    lists.into_iter().flatten()
+}
+
+/// Bytes of the longest name.
+const LONGEST_NAME: usize = 16;
+
+/// The command that a request names, if its number of arguments can be.
+pub(crate) fn find(arguments: &[&[u8]]) -> Result<&'static Command, Failure> {
+    let name = arguments[0];
+    let mut small = [0; LONGEST_NAME];
+    let known = small.get_mut(..name.len()).and_then(|small| {
+        small.copy_from_slice(name);
+        small.make_ascii_lowercase();
+        COMMANDS.get(std::str::from_utf8(small).ok()?).copied()
+    });
+    let command = known.ok_or_else(|| unknown(arguments))?;
+    let given = arguments.len() as i64;
+    if given == command.arity || command.arity < 0 && given >= -command.arity {
+        return Ok(command);
+    }
+    Err(Failure::Arity(command.name.into()))
+}
+
+/// In Redis's words, with as much of the arguments as it tells.
+fn unknown(arguments: &[&[u8]]) -> Failure {
+    const MOST: usize = 128;
+    let text = |bytes: &[u8], most: usize| {
+        String::from_utf8_lossy(&bytes[..bytes.len().min(most)]).into_owned()
+    };
+    let mut told = String::new();
+    for argument in &arguments[1..] {
+        if told.len() >= MOST {
+            break;
+        }
+        told += &format!("'{}' ", text(argument, MOST - told.len()));
+    }
+    Failure::UnknownCommand {
+        name: text(arguments[0], MOST),
+        arguments: told,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::commands::request::{Moment, Request};
+
+    fn parse<'r>(words: &[&'r str]) -> Result<Request<'r>, Failure> {
+        let arguments: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
+        (find(&arguments)?.parse)(&arguments, Moment { now: 1_000_000 })
+    }
+
+    #[test]
+    fn every_command_is_found_by_its_name() {
+        for command in all() {
+            assert!(command.name.len() <= LONGEST_NAME, "{}", command.name);
+            let found = COMMANDS[command.name];
+            assert!(
+                std::ptr::eq(found, command),
+                "{} is there twice",
+                command.name
+            );
+            assert_eq!(command.name, command.name.to_ascii_lowercase());
+            // With as few arguments as it takes it is understood or refused.
+            let fewest = command.arity.unsigned_abs() as usize;
+            let mut arguments = vec![&b"1"[..]; fewest];
+            arguments[0] = command.name.as_bytes();
+            let _ = (find(&arguments).unwrap().parse)(&arguments, Moment { now: 0 });
+        }
+    }
+
+    #[test]
+    fn unknown_commands_are_told_in_rediss_words() {
+        assert_eq!(
+            parse(&["FOO", "a", "b c"]).unwrap_err().to_string(),
+            "ERR unknown command 'FOO', with args beginning with: 'a' 'b c' "
+        );
+        assert_eq!(
+            parse(&["get"]).unwrap_err().to_string(),
+            "ERR wrong number of arguments for 'get' command"
+        );
+        let long = "x".repeat(1_000);
+        let told = parse(&[&long, &long, &long]).unwrap_err().to_string();
+        assert!(told.len() < 350, "{told}");
+    }
+
+    #[test]
+    fn options_of_set_exclude_each_other() {
+        let refused = |words: &[&str]| parse(words).unwrap_err().to_string();
+        for words in [
+            &["set", "k", "v", "nx", "xx"][..],
+            &["set", "k", "v", "ex", "1", "px", "1"],
+            &["set", "k", "v", "ex", "1", "keepttl"],
+            &["set", "k", "v", "ex"],
+            &["set", "k", "v", "what"],
+            &["getex", "k", "persist", "ex", "1"],
+        ] {
+            assert_eq!(refused(words), "ERR syntax error", "{words:?}");
+        }
+        for seconds in ["0", "-1", "9223372036854775807"] {
+            let told = "ERR invalid expire time in 'set' command";
+            assert_eq!(refused(&["set", "k", "v", "ex", seconds]), told);
+        }
+        assert!(refused(&["set", "k", "v", "ex", "1.5"]).contains("not an integer"));
+        assert!(parse(&["SET", "k", "v", "Get", "nX", "pX", "5"]).is_ok());
+    }
+}

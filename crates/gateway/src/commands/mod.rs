@@ -1,0 +1,10 @@
+//! The commands: their names, what their arguments mean, and which of them are keys.
+
+mod expiry;
+mod find;
+mod request;
+mod server;
+mod strings;
+
+pub(crate) use find::{COMMANDS, all, find};
+pub(crate) use request::{Command, Join, Moment, Request, Session, Whole};

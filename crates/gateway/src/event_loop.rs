@@ -1,0 +1,298 @@
+//! A thread of the gateway: the connections that it has accepted, served in turns.
+//!
+//! What any connection may cost is bounded. The buffers of all together have a limit
+//! (`Shared::buffers`), of which each may have a quarter of what is left; a request, a reply and a
+//! turn have limits of their own. A client that does not take its replies is not read, and is
+//! disconnected when it has taken nothing for a minute.
+
+use crate::connection::{Connection, STEPS_A_TURN};
+use crate::databases::Databases;
+use crate::failure::Failure;
+use crate::record;
+use crate::session::Choices;
+use crate::shared::Shared;
+use crate::turn::Turn;
+use farslot::Store;
+use rustix::event::Timespec;
+use rustix::event::epoll::{self, EventData, EventFlags};
+use std::io::Write;
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
+
+/// Stands for the listening socket.
+const LISTENER: u64 = u64::MAX;
+/// Stands for the eventfd that says that the gateway ends.
+const END: u64 = u64::MAX - 1;
+
+/// Bytes that one read takes.
+const READ: usize = 64 << 10;
+/// Bytes that a connection may have whatever the others hold.
+const LEAST_ROOM: usize = 64 << 10;
+/// How long a client may take to show that it knows the secret.
+const STRANGER: Duration = Duration::from_secs(10);
+/// How long one may take none of its replies.
+const STUCK: Duration = Duration::from_secs(60);
+/// How often this is looked at.
+const LOOK: Duration = Duration::from_secs(1);
+/// Connections that are accepted before others have their turn.
+const ACCEPTED_A_TURN: usize = 64;
+/// How long none is accepted where the process may open no more files.
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// A thread of the gateway.
+pub(crate) struct EventLoop {
+    shared: Arc<Shared>,
+    epoll: OwnedFd,
+    listener: TcpListener,
+    databases: Databases,
+    places: Vec<Option<Box<Connection>>>,
+    vacant: Vec<usize>,
+    /// The places of connections that have something to do.
+    ready: Vec<usize>,
+    /// Bytes of all connections' buffers.
+    held: usize,
+    looked: Instant,
+    buffer: Vec<u8>,
+}
+
+impl EventLoop {
+    /// One that accepts connections until `end` is readable.
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        listener: TcpListener,
+        end: &OwnedFd,
+        store: Store,
+    ) -> rustix::io::Result<Self> {
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        epoll::add(&epoll, end, EventData::new_u64(END), EventFlags::IN)?;
+        epoll::add(
+            &epoll,
+            &listener,
+            EventData::new_u64(LISTENER),
+            EventFlags::IN,
+        )?;
+        Ok(Self {
+            shared,
+            epoll,
+            listener,
+            databases: Databases::new(store),
+            places: Vec::new(),
+            vacant: Vec::new(),
+            ready: Vec::new(),
+            held: 0,
+            looked: Instant::now(),
+            buffer: vec![0; READ],
+        })
+    }
+
+    /// Serves until the gateway ends.
+    pub(crate) fn run(mut self) {
+        let mut events = Vec::with_capacity(256);
+        while !self.shared.is_ending.load(Relaxed) {
+            events.clear();
+            let sleep = if self.ready.is_empty() {
+                LOOK
+            } else {
+                Duration::ZERO
+            };
+            let timeout = Timespec {
+                tv_sec: sleep.as_secs() as i64,
+                tv_nsec: sleep.subsec_nanos().into(),
+            };
+            // Interrupted or not, what there is will be told again.
+            let space = rustix::buffer::spare_capacity(&mut events);
+            let _ = epoll::wait(&self.epoll, space, Some(&timeout));
+            for event in &events {
+                let event: &epoll::Event = event;
+                match event.data.u64() {
+                    END => return,
+                    LISTENER => self.accept(),
+                    place => self.react(place as usize, event.flags),
+                }
+            }
+            self.turn();
+            if self.looked.elapsed() >= LOOK {
+                self.looked = Instant::now();
+                self.end_late_ones();
+            }
+        }
+    }
+
+    fn accept(&mut self) {
+        for _ in 0..ACCEPTED_A_TURN {
+            match self.listener.accept() {
+                Ok((stream, _)) => self.welcome(stream),
+                Err(error) => match error.kind() {
+                    std::io::ErrorKind::WouldBlock => return,
+                    std::io::ErrorKind::Interrupted | std::io::ErrorKind::ConnectionAborted => {}
+                    _ => {
+                        log::warn!("the Redis gateway cannot accept a connection: {error}");
+                        return std::thread::sleep(PAUSE);
+                    }
+                },
+            }
+        }
+    }
+
+    fn welcome(&mut self, mut stream: TcpStream) {
+        let counts = &self.shared.counts;
+        if counts.connected.fetch_add(1, Relaxed) >= self.shared.connections {
+            counts.connected.fetch_sub(1, Relaxed);
+            counts.turned_away.fetch_add(1, Relaxed);
+            // A new connection has room for it; and what becomes of it is the client's business.
+            let _ = stream.set_nonblocking(true);
+            let _ = write!(stream, "-{}\r\n", Failure::Connections);
+            return;
+        }
+        let id = counts.accepted.fetch_add(1, Relaxed) + 1;
+        let place = self.vacant.pop().unwrap_or(self.places.len());
+        if place == self.places.len() {
+            self.places.push(None);
+        }
+        let data = EventData::new_u64(place as u64);
+        let watched = stream
+            .set_nonblocking(true)
+            .and_then(|()| stream.set_nodelay(true))
+            .and_then(|()| Ok(epoll::add(&self.epoll, &stream, data, EventFlags::IN)?));
+        let connection = Box::new(Connection::new(stream, Choices::new(&self.shared, id)));
+        match watched {
+            Ok(()) => self.places[place] = Some(connection),
+            Err(error) => {
+                log::warn!("the Redis gateway cannot watch a connection: {error}");
+                self.close(place, connection);
+            }
+        }
+    }
+
+    /// Does what the kernel has told of a connection.
+    fn react(&mut self, place: usize, told: EventFlags) {
+        let Some(mut connection) = self.places.get_mut(place).and_then(Option::take) else {
+            return;
+        };
+        let mut alive = true;
+        if told.contains(EventFlags::OUT) {
+            alive = connection.send().is_ok();
+        }
+        let has_input = EventFlags::IN | EventFlags::HUP | EventFlags::ERR;
+        if alive && told.intersects(has_input) && connection.watched.0 {
+            alive = connection.receive(&mut self.buffer).is_ok();
+        } else if told.intersects(EventFlags::HUP | EventFlags::ERR) {
+            // Nobody is there to take the replies that wait.
+            alive = false;
+        }
+        if !alive {
+            return self.close(place, connection);
+        }
+        let bytes = connection.input_bytes();
+        if bytes > self.room_beside(connection.counted).max(2 * READ) {
+            connection.refuse(Failure::Buffers { bytes });
+        }
+        self.settle(place, connection);
+    }
+
+    /// Bytes that a connection which holds so many may hold.
+    fn room_beside(&self, counted: usize) -> usize {
+        let left = self.shared.buffers.saturating_sub(self.held - counted);
+        (left / 4).max(LEAST_ROOM)
+    }
+
+    /// Does what all connections that are ready have asked for.
+    fn turn(&mut self) {
+        let ready = std::mem::take(&mut self.ready);
+        let mut taken = Vec::with_capacity(ready.len());
+        for place in ready {
+            if let Some(mut connection) = self.places[place].take() {
+                connection.is_queued = false;
+                taken.push((place, connection));
+            }
+        }
+        if taken.is_empty() {
+            return;
+        }
+        let mut turn = Turn::new(record::now());
+        let mut gathered = Vec::with_capacity(taken.len());
+        let mut done = Vec::with_capacity(taken.len());
+        for (_, connection) in &mut taken {
+            if turn.len() >= STEPS_A_TURN {
+                done.push((0, true));
+                continue;
+            }
+            let left = self.shared.buffers.saturating_sub(self.held);
+            let room = (left / 4).max(LEAST_ROOM);
+            let (of_it, bytes, has_more) =
+                connection.gather(&mut turn, &mut self.databases, &self.shared, room);
+            gathered.push(of_it);
+            done.push((bytes, has_more));
+        }
+        turn.run(&mut self.databases);
+        for of_it in gathered {
+            of_it.finish(&mut turn);
+        }
+        drop(turn);
+        for ((place, mut connection), (bytes, has_more)) in taken.into_iter().zip(done) {
+            connection.consume(bytes, has_more);
+            self.settle(place, connection);
+        }
+    }
+
+    /// Sends what is to be sent, and puts a connection back where it waits for what comes next.
+    fn settle(&mut self, place: usize, mut connection: Box<Connection>) {
+        let is_sent =
+            !connection.is_to_send() || connection.is_blocked || connection.send().is_ok();
+        let held = connection.held();
+        self.held = self.held - connection.counted + held;
+        connection.counted = held;
+        if !is_sent || connection.has_ended() {
+            return self.close(place, connection);
+        }
+        let wants = connection.wants();
+        if wants != connection.watched {
+            let mut flags = EventFlags::empty();
+            flags.set(EventFlags::IN, wants.0);
+            flags.set(EventFlags::OUT, wants.1);
+            let data = EventData::new_u64(place as u64);
+            if epoll::modify(&self.epoll, &connection.stream, data, flags).is_err() {
+                return self.close(place, connection);
+            }
+            connection.watched = wants;
+        }
+        if connection.is_ready && !connection.is_blocked && !connection.is_queued {
+            connection.is_queued = true;
+            self.ready.push(place);
+        }
+        self.places[place] = Some(connection);
+    }
+
+    fn close(&mut self, place: usize, connection: Box<Connection>) {
+        self.held -= connection.counted;
+        self.vacant.push(place);
+        self.shared.counts.connected.fetch_sub(1, Relaxed);
+        // The kernel forgets it with its file.
+        drop(connection);
+    }
+
+    /// Ends connections of clients that have not shown that they know the secret, or do not take
+    /// their replies, for too long.
+    fn end_late_ones(&mut self) {
+        for place in 0..self.places.len() {
+            let is_late = self.places[place].as_ref().is_some_and(|connection| {
+                let for_long = connection.since.elapsed();
+                connection.is_blocked && for_long > STUCK
+                    || !connection.is_admitted() && for_long > STRANGER
+            });
+            if is_late && let Some(connection) = self.places[place].take() {
+                self.close(place, connection);
+            }
+        }
+    }
+}
+
+impl Drop for EventLoop {
+    fn drop(&mut self) {
+        let left = self.places.iter().flatten().count() as u64;
+        self.shared.counts.connected.fetch_sub(left, Relaxed);
+    }
+}

@@ -1,0 +1,83 @@
+//! Errors that clients are told, in Redis's words where Redis has the same.
+
+use farslot::{ErrorKind, StoreError};
+
+/// Why a command was not done.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub(crate) enum Failure {
+    #[error("ERR unknown command '{name}', with args beginning with: {arguments}")]
+    UnknownCommand { name: String, arguments: String },
+    #[error("ERR unknown subcommand '{name}'. Try {command} HELP.")]
+    UnknownSubcommand { command: &'static str, name: String },
+    #[error("ERR wrong number of arguments for '{0}' command")]
+    Arity(String),
+    #[error("ERR syntax error")]
+    Syntax,
+    #[error("ERR value is not an integer or out of range")]
+    NoInteger,
+    #[error("ERR value is not a valid float")]
+    NoFloat,
+    #[error("ERR increment or decrement would overflow")]
+    Overflow,
+    #[error("ERR decrement would overflow")]
+    DecrementOverflow,
+    #[error("ERR increment would produce NaN or Infinity")]
+    NoFiniteSum,
+    #[error("ERR offset is out of range")]
+    Offset,
+    #[error("ERR string exceeds maximum allowed size (proto-max-bulk-len)")]
+    TooLong,
+    #[error("ERR invalid expire time in '{0}' command")]
+    ExpireTime(&'static str),
+    #[error("ERR NX and XX, GT or LT options at the same time are not compatible")]
+    ExpireConditions,
+    #[error("ERR GT and LT options at the same time are not compatible")]
+    GreaterAndLess,
+    #[error("ERR Unsupported option {0}")]
+    ExpireOption(String),
+    #[error("ERR DB index is out of range")]
+    NoDatabase,
+    #[error("ERR invalid cursor")]
+    Cursor,
+    #[error("NOPROTO unsupported protocol version")]
+    ProtocolVersion,
+    #[error("ERR Protocol version is not an integer or out of range")]
+    NoProtocolVersion,
+    #[error("ERR Syntax error in HELLO option '{0}'")]
+    HelloOption(String),
+    #[error(
+        "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> <pass> option can be used to authenticate the client and select the RESP protocol version at the same time"
+    )]
+    HelloWithoutSecret,
+    #[error("NOAUTH Authentication required.")]
+    NotAdmitted,
+    #[error("WRONGPASS invalid username-password pair or user is disabled.")]
+    WrongSecret,
+    #[error(
+        "ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?"
+    )]
+    NoSecret,
+    #[error("ERR Client names cannot contain spaces, newlines or special characters.")]
+    ClientName,
+    #[error("ERR the reply would be longer than the {limit} bytes that are left for it")]
+    LongReply { limit: usize },
+    #[error("ERR max number of clients reached")]
+    Connections,
+    #[error("ERR the request has {bytes} bytes so far, and all buffers of the gateway are in use")]
+    Buffers { bytes: usize },
+    #[error("ERR Protocol error: {0}")]
+    Protocol(#[from] crate::frame::ProtocolError),
+    #[error("OOM command not allowed when used memory > 'maxmemory': {0}")]
+    OutOfMemory(String),
+    #[error("ERR {0}")]
+    Store(String),
+}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Self {
+        match error.kind() {
+            ErrorKind::Full | ErrorKind::OutOfMemory => Self::OutOfMemory(error.to_string()),
+            _ => Self::Store(error.to_string()),
+        }
+    }
+}

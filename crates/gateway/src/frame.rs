@@ -1,0 +1,308 @@
+//! Requests as they arrive: arrays of bulk strings, or lines of words.
+//!
+//! The parser goes on where it stopped, so that a request that arrives byte by byte costs no more
+//! than one that arrives whole. It allocates for arguments that have arrived, never for a number
+//! that was announced, and knows no other RESP type: a client sends nothing else. (A general RESP
+//! parser builds a tree of frames and copies each string; here an argument is a range of the
+//! connection's buffer.)
+
+use std::ops::Range;
+
+/// Bytes of the longest line: of a header, or of an inline request.
+const LONGEST_LINE: usize = 64 << 10;
+
+/// What a request may be at the most.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RequestLimits {
+    /// Arguments, the command's name included.
+    pub(crate) arguments: usize,
+    /// Bytes of an argument.
+    pub(crate) bulk: usize,
+    /// Bytes in all.
+    pub(crate) request: usize,
+}
+
+/// Why a request cannot be read. The connection ends: where the next request would start is
+/// unknown.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub(crate) enum ProtocolError {
+    #[error("invalid multibulk length")]
+    ArrayLength,
+    #[error("unauthenticated multibulk length")]
+    StrangersArrayLength,
+    #[error("invalid bulk length")]
+    BulkLength,
+    #[error("unauthenticated bulk length")]
+    StrangersBulkLength,
+    #[error("expected '$', got '{}'", char::from(*.0))]
+    NoBulk(u8),
+    #[error("too big mbulk count string")]
+    LongArrayHeader,
+    #[error("too big bulk count string")]
+    LongBulkHeader,
+    #[error("too big inline request")]
+    LongLine,
+    #[error("the request is longer than {limit} bytes")]
+    Request { limit: usize },
+}
+
+/// A request that is being read. All places count from its first byte.
+#[derive(Debug, Default)]
+pub(crate) struct Parser {
+    /// How far it has been read.
+    at: usize,
+    /// Arguments that are still to come; nothing before the header was read.
+    left: Option<usize>,
+    /// Length of the argument that is next, once its header was read.
+    bulk: Option<usize>,
+    arguments: Vec<Range<usize>>,
+}
+
+impl Parser {
+    /// Reads on, in all bytes of the request that have arrived. Returns the request's length once
+    /// it is whole, and its [arguments](Parser::arguments) are known; nothing while it is not.
+    pub(crate) fn read(
+        &mut self,
+        input: &[u8],
+        limits: &RequestLimits,
+        is_stranger: bool,
+    ) -> Result<Option<usize>, ProtocolError> {
+        let whole = match input.first() {
+            None => return Ok(None),
+            Some(b'*') => self.read_array(input, limits, is_stranger)?,
+            Some(_) => self.read_words(input, limits)?,
+        };
+        if whole.unwrap_or(input.len()) > limits.request {
+            let limit = limits.request;
+            return Err(ProtocolError::Request { limit });
+        }
+        Ok(whole)
+    }
+
+    /// Where the arguments of a whole request are. None of an empty one, which has no answer.
+    pub(crate) fn arguments(&self) -> &[Range<usize>] {
+        &self.arguments
+    }
+
+    /// Makes it ready for the next request.
+    pub(crate) fn reset(&mut self) {
+        (self.at, self.left, self.bulk) = (0, None, None);
+        self.arguments.clear();
+        // One request with many arguments shall not take their memory for ever.
+        self.arguments.shrink_to(64);
+    }
+
+    fn read_array(
+        &mut self,
+        input: &[u8],
+        limits: &RequestLimits,
+        is_stranger: bool,
+    ) -> Result<Option<usize>, ProtocolError> {
+        let mut left = match self.left {
+            Some(left) => left,
+            None => {
+                let line = self.line(input, ProtocolError::LongArrayHeader)?;
+                let Some(line) = line else { return Ok(None) };
+                let announced = number(&line[1..]).ok_or(ProtocolError::ArrayLength)?;
+                let left = usize::try_from(announced).unwrap_or(0);
+                if left > limits.arguments {
+                    return Err(match is_stranger {
+                        true => ProtocolError::StrangersArrayLength,
+                        false => ProtocolError::ArrayLength,
+                    });
+                }
+                left
+            }
+        };
+        while left > 0 {
+            self.left = Some(left);
+            let Some(argument) = self.bulk(input, limits, is_stranger)? else {
+                return Ok(None);
+            };
+            self.arguments.push(argument);
+            left -= 1;
+        }
+        Ok(Some(self.at))
+    }
+
+    /// The next argument, if all of it is here.
+    fn bulk(
+        &mut self,
+        input: &[u8],
+        limits: &RequestLimits,
+        is_stranger: bool,
+    ) -> Result<Option<Range<usize>>, ProtocolError> {
+        let bytes = match self.bulk {
+            Some(bytes) => bytes,
+            None => {
+                match input.get(self.at) {
+                    None => return Ok(None),
+                    Some(b'$') => {}
+                    Some(other) => return Err(ProtocolError::NoBulk(*other)),
+                }
+                let line = self.line(input, ProtocolError::LongBulkHeader)?;
+                let Some(line) = line else { return Ok(None) };
+                let bytes = number(&line[1..]).and_then(|bytes| usize::try_from(bytes).ok());
+                let bytes = bytes.filter(|bytes| *bytes <= limits.bulk);
+                bytes.ok_or(match is_stranger {
+                    true => ProtocolError::StrangersBulkLength,
+                    false => ProtocolError::BulkLength,
+                })?
+            }
+        };
+        let end = self.at + bytes;
+        if input.len() < end + 2 {
+            self.bulk = Some(bytes);
+            return Ok(None);
+        }
+        self.bulk = None;
+        let argument = self.at..end;
+        self.at = end + 2;
+        Ok(Some(argument))
+    }
+
+    /// A line of words, as a person types it. Quotes have no meaning.
+    fn read_words(
+        &mut self,
+        input: &[u8],
+        limits: &RequestLimits,
+    ) -> Result<Option<usize>, ProtocolError> {
+        let searched = self.at;
+        let Some(end) = input[searched..].iter().position(|byte| *byte == b'\n') else {
+            if input.len() > LONGEST_LINE {
+                return Err(ProtocolError::LongLine);
+            }
+            self.at = input.len();
+            return Ok(None);
+        };
+        let end = searched + end;
+        let mut at = 0;
+        for word in input[..end].split(u8::is_ascii_whitespace) {
+            if !word.is_empty() {
+                self.arguments.push(at..at + word.len());
+            }
+            at += word.len() + 1;
+        }
+        if self.arguments.len() > limits.arguments {
+            return Err(ProtocolError::ArrayLength);
+        }
+        Ok(Some(end + 1))
+    }
+
+    /// The line at the present place, without its end; the place is behind it then.
+    fn line<'i>(
+        &mut self,
+        input: &'i [u8],
+        too_long: ProtocolError,
+    ) -> Result<Option<&'i [u8]>, ProtocolError> {
+        let rest = &input[self.at..];
+        let longest = &rest[..rest.len().min(LONGEST_LINE)];
+        let Some(end) = longest.iter().position(|byte| *byte == b'\r') else {
+            // Headers are short: they are searched again from their start.
+            return if rest.len() > 32 {
+                Err(too_long)
+            } else {
+                Ok(None)
+            };
+        };
+        if rest.len() < end + 2 {
+            return Ok(None);
+        }
+        self.at += end + 2;
+        Ok(Some(&rest[..end]))
+    }
+}
+
+fn number(digits: &[u8]) -> Option<i64> {
+    crate::number::integer(digits)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const LIMITS: RequestLimits = RequestLimits {
+        arguments: 8,
+        bulk: 100,
+        request: 1_000,
+    };
+
+    /// The arguments of all whole requests in the bytes, which arrive so many at a time.
+    fn read_all(bytes: &[u8], at_a_time: usize) -> Result<Vec<Vec<Vec<u8>>>, ProtocolError> {
+        let (mut parser, mut from, mut requests) = (Parser::default(), 0, Vec::new());
+        let mut here = 0;
+        while here < bytes.len() {
+            here = (here + at_a_time).min(bytes.len());
+            while let Some(length) = parser.read(&bytes[from..here], &LIMITS, false)? {
+                assert!(length > 0 && from + length <= here);
+                let arguments = parser.arguments().iter();
+                let request = arguments.map(|of| bytes[from..][of.clone()].to_vec());
+                requests.push(request.collect());
+                from += length;
+                parser.reset();
+            }
+        }
+        Ok(requests)
+    }
+
+    fn encoded(request: &[Vec<u8>]) -> Vec<u8> {
+        let mut bytes = format!("*{}\r\n", request.len()).into_bytes();
+        for argument in request {
+            bytes.extend(format!("${}\r\n", argument.len()).bytes());
+            bytes.extend(argument);
+            bytes.extend(b"\r\n");
+        }
+        bytes
+    }
+
+    proptest! {
+        #[test]
+        fn requests_are_the_same_however_they_arrive(
+            requests in prop::collection::vec(
+                prop::collection::vec(prop::collection::vec(any::<u8>(), 0..50), 1..8),
+                1..5,
+            ),
+            at_a_time in 1_usize..40,
+        ) {
+            let bytes: Vec<u8> = requests.iter().flat_map(|request| encoded(request)).collect();
+            prop_assert_eq!(read_all(&bytes, at_a_time), Ok(requests));
+        }
+
+        #[test]
+        fn any_bytes_are_read_or_refused(bytes in any::<Vec<u8>>(), at_a_time in 1_usize..40) {
+            let whole = read_all(&bytes, bytes.len().max(1));
+            prop_assert_eq!(read_all(&bytes, at_a_time).is_ok(), whole.is_ok());
+        }
+    }
+
+    #[test]
+    fn words_of_a_line_are_arguments() {
+        let requests = read_all(b"PING\r\n\r\nset a  b\n", 3).unwrap();
+        let words = |words: &[&str]| words.iter().map(|word| word.as_bytes().to_vec()).collect();
+        let expected: [Vec<Vec<u8>>; 3] = [words(&["PING"]), words(&[]), words(&["set", "a", "b"])];
+        assert_eq!(requests, expected);
+    }
+
+    #[test]
+    fn limits_are_kept() {
+        let refused = |bytes: &[u8]| read_all(bytes, 7).unwrap_err();
+        assert_eq!(refused(b"*9\r\n"), ProtocolError::ArrayLength);
+        assert_eq!(
+            refused(b"*99999999999999999999\r\n"),
+            ProtocolError::ArrayLength
+        );
+        assert_eq!(refused(b"*1\r\n$101\r\n"), ProtocolError::BulkLength);
+        assert_eq!(refused(b"*1\r\n$-1\r\n"), ProtocolError::BulkLength);
+        assert_eq!(refused(b"*1\r\n:1\r\n"), ProtocolError::NoBulk(b':'));
+        assert_eq!(
+            refused(&[b'a'; 70_000]),
+            ProtocolError::Request { limit: 1_000 }
+        );
+        assert_eq!(refused(&[b'*'; 100]), ProtocolError::LongArrayHeader);
+        let long: Vec<Vec<u8>> = vec![vec![7; 100]; 10];
+        assert_eq!(refused(&encoded(&long)[..900]), ProtocolError::ArrayLength);
+        // None that is shorter than its limit is refused, and empty arrays are no requests.
+        assert_eq!(read_all(b"*0\r\n*-1\r\n", 1), Ok(vec![vec![], vec![]]));
+    }
+}

@@ -1,0 +1,210 @@
+//! A gateway, from its start to its end.
+
+use crate::event_loop::EventLoop;
+use crate::shared::{Counts, Shared};
+use crate::sweep;
+use farslot::{Secret, Store};
+use rustix::event::{EventfdFlags, eventfd};
+use std::fmt;
+use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::mpsc;
+use std::thread::JoinHandle;
+use std::time::Instant;
+
+/// How clients are served.
+#[derive(Clone, Debug)]
+pub struct GatewayOptions {
+    /// Where: HOST:PORT, with port 0 for any that is free.
+    pub listen: String,
+    /// What clients must give to AUTH or HELLO: it comes over the network as it is. Give it to
+    /// nothing else.
+    pub secret: Option<Secret>,
+    /// Whether an address that other machines can reach may be served without a secret.
+    pub insecure: bool,
+    /// Threads; a connection belongs to the one that accepts it.
+    pub threads: usize,
+    /// The most connections. One that is too many is told so, and closed.
+    pub connections: usize,
+    /// Bytes that the buffers of one thread's connections may have together: for requests that
+    /// have not arrived whole, and for replies. Each may have a quarter of what is left, and 64 KiB
+    /// once nothing is.
+    pub buffers: usize,
+}
+
+impl GatewayOptions {
+    /// The defaults, at an address.
+    #[must_use]
+    pub fn at(listen: &str) -> Self {
+        Self {
+            listen: listen.into(),
+            secret: None,
+            insecure: false,
+            threads: 1,
+            connections: 1_000,
+            buffers: 256 << 20,
+        }
+    }
+}
+
+/// Why a gateway cannot be started.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum GatewayError {
+    /// The address cannot be listened at.
+    #[error("cannot listen for Redis clients at {address}: {error}")]
+    Listen {
+        /// The address as given.
+        address: String,
+        /// What the system says.
+        error: std::io::Error,
+    },
+    /// Other machines reach the address, and there is no secret.
+    #[error("{address} can be reached by other machines: Redis clients need a secret there")]
+    Insecure {
+        /// The address.
+        address: SocketAddr,
+    },
+    /// A number of threads or connections that there cannot be.
+    #[error("{option} cannot be {value}: at least 1")]
+    BadOption {
+        /// The option.
+        option: &'static str,
+        /// Its value.
+        value: usize,
+    },
+    /// A thread cannot be started.
+    #[error("cannot start a thread of the Redis gateway: {error}")]
+    Thread {
+        /// What the system says.
+        error: std::io::Error,
+    },
+}
+
+/// Clients are served for as long as this is held. When it is dropped, requests that have arrived
+/// may be done or not, and all connections end.
+pub struct Gateway {
+    shared: Arc<Shared>,
+    end: OwnedFd,
+    /// Dropped to end the sweep.
+    sweep_until: Option<mpsc::Sender<()>>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl fmt::Debug for Gateway {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Gateway")
+            .field("address", &self.shared.address)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Gateway {
+    /// Serves the tables of a store. Those that are missing are made when they are first written to.
+    ///
+    /// # Errors
+    /// An address that cannot be listened at, one that other machines reach without a secret, or a
+    /// thread that cannot be started.
+    pub fn start(store: &Store, options: &GatewayOptions) -> Result<Self, GatewayError> {
+        let least = [
+            ("threads", options.threads),
+            ("connections", options.connections),
+        ];
+        if let Some((option, value)) = least.into_iter().find(|(_, value)| *value == 0) {
+            return Err(GatewayError::BadOption { option, value });
+        }
+        let listener = listen(options)?;
+        let thread = |error| GatewayError::Thread { error };
+        let address = listener.local_addr().map_err(thread)?;
+        let shared = Arc::new(Shared {
+            address,
+            secret: options.secret.clone(),
+            connections: options.connections as u64,
+            buffers: options.buffers,
+            started: Instant::now(),
+            is_ending: AtomicBool::new(false),
+            counts: Counts::default(),
+        });
+        let end = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
+        let (sweep_until, swept_until) = mpsc::channel();
+        let mut gateway = Self {
+            shared: Arc::clone(&shared),
+            end: end.map_err(|error| thread(error.into()))?,
+            sweep_until: Some(sweep_until),
+            threads: Vec::new(),
+        };
+        for number in 0..options.threads {
+            let shared = Arc::clone(&shared);
+            let listener = listener.try_clone().map_err(thread)?;
+            let end = gateway.end.try_clone().map_err(thread)?;
+            let store = store.clone();
+            let serve = move || match EventLoop::new(shared, listener, &end, store) {
+                Ok(event_loop) => event_loop.run(),
+                Err(error) => log::error!("thread {number} of the Redis gateway: {error}"),
+            };
+            gateway.spawn(format!("farslot-redis-{number}"), serve)?;
+        }
+        let store = store.clone();
+        let sweep = move || sweep::run(&shared, store, &swept_until);
+        gateway.spawn("farslot-redis-sweep".into(), sweep)?;
+        Ok(gateway)
+    }
+
+    /// Where it serves, with the port.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.shared.address
+    }
+
+    /// How many clients are connected.
+    #[must_use]
+    pub fn connections(&self) -> u64 {
+        self.shared.counts.connected.load(Relaxed)
+    }
+
+    fn spawn(
+        &mut self,
+        name: String,
+        run: impl FnOnce() + Send + 'static,
+    ) -> Result<(), GatewayError> {
+        let thread = std::thread::Builder::new().name(name).spawn(run);
+        let thread = thread.map_err(|error| GatewayError::Thread { error })?;
+        self.threads.push(thread);
+        Ok(())
+    }
+}
+
+fn listen(options: &GatewayOptions) -> Result<TcpListener, GatewayError> {
+    let failed = |error| GatewayError::Listen {
+        address: options.listen.clone(),
+        error,
+    };
+    let addresses: Vec<_> = options.listen.to_socket_addrs().map_err(failed)?.collect();
+    let is_open = |address: &&SocketAddr| !address.ip().is_loopback();
+    if options.secret.is_none()
+        && !options.insecure
+        && let Some(address) = addresses.iter().find(is_open)
+    {
+        return Err(GatewayError::Insecure { address: *address });
+    }
+    let listener = TcpListener::bind(&addresses[..]).map_err(failed)?;
+    listener.set_nonblocking(true).map_err(failed)?;
+    Ok(listener)
+}
+
+impl Drop for Gateway {
+    fn drop(&mut self) {
+        self.shared.is_ending.store(true, Relaxed);
+        self.sweep_until = None;
+        // It stays readable: every thread is told. At the latest they look after a second.
+        let _ = rustix::io::write(&self.end, &1_u64.to_ne_bytes());
+        for thread in self.threads.drain(..) {
+            if thread.join().is_err() {
+                log::error!("a thread of the Redis gateway has panicked");
+            }
+        }
+    }
+}

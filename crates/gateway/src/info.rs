@@ -1,0 +1,109 @@
+//! What INFO says.
+
+use crate::databases::{DATABASES, Databases};
+use crate::failure::Failure;
+use crate::shared::Shared;
+use std::fmt::Write;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// The sections that are asked for, or all.
+pub(crate) fn info(
+    asked: &[&[u8]],
+    redis_version: &str,
+    shared: &Shared,
+    databases: &mut Databases,
+) -> Result<String, Failure> {
+    let wants = |section: &str| {
+        let all = ["all", "default", "everything"];
+        let is = |asked: &&[u8], word: &str| asked.eq_ignore_ascii_case(word.as_bytes());
+        asked.is_empty()
+            || asked
+                .iter()
+                .any(|asked| is(asked, section) || all.iter().any(|word| is(asked, word)))
+    };
+    let mut text = String::new();
+    if wants("server") {
+        server(&mut text, redis_version, shared);
+    }
+    if wants("clients") {
+        let connected = shared.counts.connected.load(Relaxed);
+        let lines = [
+            ("connected_clients", connected.to_string()),
+            ("maxclients", shared.connections.to_string()),
+        ];
+        section(&mut text, "Clients", lines);
+    }
+    if wants("memory") {
+        let memory = databases.store().memory()?;
+        let lines = [
+            ("used_memory", memory.taken.to_string()),
+            ("maxmemory", memory.total.to_string()),
+        ];
+        section(&mut text, "Memory", lines);
+    }
+    if wants("stats") {
+        let counts = &shared.counts;
+        let lines = [
+            ("total_connections_received", &counts.accepted),
+            ("total_commands_processed", &counts.commands),
+            ("rejected_connections", &counts.turned_away),
+            ("acl_access_denied_auth", &counts.refused),
+            ("expired_keys", &counts.expired),
+        ];
+        let lines = lines.map(|(name, count)| (name, count.load(Relaxed).to_string()));
+        section(&mut text, "Stats", lines);
+    }
+    if wants("replication") {
+        let lines = [("role", "master".into()), ("connected_slaves", "0".into())];
+        section(&mut text, "Replication", lines);
+    }
+    if wants("cluster") {
+        section(&mut text, "Cluster", [("cluster_enabled", "0".into())]);
+    }
+    if wants("keyspace") {
+        section(&mut text, "Keyspace", []);
+        for number in 0..DATABASES {
+            let Some(table) = databases.existing(number)? else {
+                continue;
+            };
+            let keys = table.occupancy().map_or(0, |occupancy| occupancy.entries);
+            if keys > 0 {
+                write_line(
+                    &mut text,
+                    &format!("db{number}:keys={keys},expires=0,avg_ttl=0"),
+                );
+            }
+        }
+    }
+    Ok(text)
+}
+
+fn server(text: &mut String, redis_version: &str, shared: &Shared) {
+    let lines = [
+        ("redis_version", redis_version.into()),
+        ("redis_mode", "standalone".into()),
+        ("farslot_version", env!("CARGO_PKG_VERSION").into()),
+        ("arch_bits", usize::BITS.to_string()),
+        ("process_id", std::process::id().to_string()),
+        ("tcp_port", shared.address.port().to_string()),
+        (
+            "uptime_in_seconds",
+            shared.started.elapsed().as_secs().to_string(),
+        ),
+    ];
+    section(text, "Server", lines);
+}
+
+fn section<const N: usize>(text: &mut String, title: &str, lines: [(&str, String); N]) {
+    if !text.is_empty() {
+        write_line(text, "");
+    }
+    write_line(text, &format!("# {title}"));
+    for (name, value) in lines {
+        write_line(text, &format!("{name}:{value}"));
+    }
+}
+
+fn write_line(text: &mut String, line: &str) {
+    write!(text, "{line}\r\n").expect("room in memory");
+}

@@ -1,0 +1,164 @@
+//! What the gateway keeps of a key: when it expires, and its value.
+//!
+//! ```text
+//! byte 0    expiry: milliseconds since 1970, little-endian; 0 for never
+//!      8    the value
+//! ```
+//! The key's record in the store has these bytes as its value. A record that has expired counts as
+//! absent, whoever finds it; so does one that is too short, which something else has written.
+
+use std::rc::Rc;
+
+/// Bytes before the value.
+pub(crate) const HEAD: usize = 8;
+/// Bytes of the longest value: with its head it is as long as a value of a table that was made
+/// without sizes.
+pub(crate) const LONGEST_VALUE: usize = (1 << 20) - HEAD;
+
+/// A string, of a request or of the store. Copies share it.
+#[derive(Clone, Debug)]
+pub(crate) enum Bytes<'r> {
+    /// A part of a request.
+    Given(&'r [u8]),
+    /// From one byte on, and up to another if that is not the end.
+    Kept {
+        bytes: Rc<Vec<u8>>,
+        from: usize,
+        to: Option<usize>,
+    },
+}
+
+impl<'r> Bytes<'r> {
+    /// Some of it, by its place: nothing is copied.
+    ///
+    /// # Panics
+    /// If there is no such place.
+    pub(crate) fn part(&self, place: std::ops::Range<usize>) -> Self {
+        assert!(place.end <= self.len());
+        match self {
+            Self::Given(bytes) => Self::Given(&bytes[place]),
+            Self::Kept { bytes, from, .. } => Self::Kept {
+                bytes: Rc::clone(bytes),
+                from: from + place.start,
+                to: Some(from + place.end),
+            },
+        }
+    }
+}
+
+impl Bytes<'_> {
+    /// The string, to be changed in place unless a reply has it as well; and how many bytes were
+    /// copied for that.
+    pub(crate) fn make_mut(&mut self) -> (&mut Vec<u8>, usize) {
+        let shared = match self {
+            Self::Given(_) => true,
+            Self::Kept { bytes, from, to } => {
+                *from > 0 || to.is_some() || Rc::strong_count(bytes) > 1
+            }
+        };
+        let copied = if shared { self.len() } else { 0 };
+        if shared {
+            *self = Self::from(self.to_vec());
+        }
+        match self {
+            Self::Kept { bytes, .. } => (Rc::make_mut(bytes), copied),
+            Self::Given(_) => unreachable!("it was copied"),
+        }
+    }
+}
+
+impl From<Vec<u8>> for Bytes<'_> {
+    fn from(bytes: Vec<u8>) -> Self {
+        Self::Kept {
+            bytes: Rc::new(bytes),
+            from: 0,
+            to: None,
+        }
+    }
+}
+
+impl std::ops::Deref for Bytes<'_> {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Self::Given(bytes) => bytes,
+            Self::Kept { bytes, from, to } => &bytes[*from..to.unwrap_or(bytes.len())],
+        }
+    }
+}
+
+/// A key that is there.
+#[derive(Clone, Debug)]
+pub(crate) struct Entry<'r> {
+    pub(crate) value: Bytes<'r>,
+    /// Milliseconds since 1970; 0 for never.
+    pub(crate) expiry: u64,
+}
+
+impl<'r> Entry<'r> {
+    /// What a record means now; nothing of one that has expired.
+    pub(crate) fn of(record: &Rc<Vec<u8>>, now: u64) -> Option<Self> {
+        (!is_dead(record, now)).then(|| Self {
+            value: Bytes::Kept {
+                bytes: Rc::clone(record),
+                from: HEAD,
+                to: None,
+            },
+            expiry: expiry_of(record).unwrap_or(0),
+        })
+    }
+
+    /// The record of it.
+    pub(crate) fn record(&self) -> Vec<u8> {
+        let mut record = Vec::with_capacity(HEAD + self.value.len());
+        record.extend(self.expiry.to_le_bytes());
+        record.extend(&*self.value);
+        record
+    }
+}
+
+/// When a record expires, 0 for never; nothing of one that the gateway has not written.
+pub(crate) fn expiry_of(record: &[u8]) -> Option<u64> {
+    record.first_chunk().map(|head| u64::from_le_bytes(*head))
+}
+
+/// Whether a record counts as absent.
+pub(crate) fn is_dead(record: &[u8], now: u64) -> bool {
+    expiry_of(record).is_none_or(|expiry| expiry != 0 && expiry <= now)
+}
+
+/// Milliseconds since 1970.
+pub(crate) fn now() -> u64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    since.map_or(0, |since| since.as_millis() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_are_read_as_they_were_written() {
+        for (expiry, is_there) in [(0, true), (1_000, false), (1_001, true)] {
+            let value = Bytes::Given(b"value");
+            let record = Rc::new(Entry { value, expiry }.record());
+            let read = Entry::of(&record, 1_000);
+            assert_eq!(read.is_some(), is_there);
+            if let Some(read) = read {
+                assert_eq!((&*read.value, read.expiry), (&b"value"[..], expiry));
+            }
+        }
+        assert!(Entry::of(&Rc::new(vec![0; 7]), 0).is_none());
+    }
+
+    #[test]
+    fn what_a_reply_has_is_not_changed() {
+        let mut value = Bytes::from(b"abc".to_vec());
+        let reply = value.clone();
+        let (bytes, copied) = value.make_mut();
+        bytes.push(b'd');
+        assert_eq!((copied, &*reply, &*value), (3, &b"abc"[..], &b"abcd"[..]));
+        assert_eq!(value.make_mut().1, 0);
+    }
+}

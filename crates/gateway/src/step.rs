@@ -1,0 +1,333 @@
+//! What commands do to one key. All steps on a key in a turn are applied to its entry one after
+//! the other, in memory; what is left at the end is written by one operation.
+
+use crate::failure::Failure;
+use crate::number;
+use crate::record::{Bytes, Entry, LONGEST_VALUE};
+use crate::reply::{OK, Reply};
+
+/// What is done to a key.
+#[derive(Clone, Debug)]
+pub(crate) enum Step<'r> {
+    Get,
+    Set(Set<'r>),
+    Delete,
+    GetDelete,
+    /// The value; the expiry becomes another.
+    GetExpire(Expiry),
+    Exists,
+    Length,
+    Append(&'r [u8]),
+    GetRange(i64, i64),
+    SetRange(usize, &'r [u8]),
+    /// Adds to a whole number.
+    Add(i64),
+    /// Adds to a number with a fraction.
+    AddFloat(number::Number),
+    Expire {
+        /// Milliseconds since 1970.
+        at: u64,
+        only: ExpireOnly,
+    },
+    TimeToLive(Clock),
+    Persist,
+    Type,
+}
+
+/// A value, and when it is set.
+#[derive(Clone, Debug)]
+pub(crate) struct Set<'r> {
+    pub(crate) value: &'r [u8],
+    pub(crate) expiry: Expiry,
+    pub(crate) only: Option<SetOnly>,
+    pub(crate) reply: SetReply,
+}
+
+impl<'r> Set<'r> {
+    /// A value that is set whatever there is.
+    pub(crate) const fn to(value: &'r [u8]) -> Self {
+        Self {
+            value,
+            expiry: Expiry::Never,
+            only: None,
+            reply: SetReply::Status,
+        }
+    }
+}
+
+/// What becomes of a key's expiry.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Expiry {
+    /// It has none.
+    Never,
+    /// It stays as it is.
+    Keep,
+    /// Milliseconds since 1970.
+    At(u64),
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum SetOnly {
+    IfAbsent,
+    IfPresent,
+}
+
+/// What SET and its like answer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum SetReply {
+    /// OK, or nothing if the value was not set.
+    Status,
+    /// The value before.
+    Previous,
+    /// Whether the value was set.
+    Flag,
+}
+
+/// When an expiry is changed; without any of these, always.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct ExpireOnly {
+    pub(crate) without: bool,
+    pub(crate) with: bool,
+    pub(crate) later: bool,
+    pub(crate) earlier: bool,
+}
+
+/// How a time is told.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Clock {
+    /// In milliseconds, not in seconds.
+    pub(crate) millis: bool,
+    /// Since 1970, not from now.
+    pub(crate) absolute: bool,
+}
+
+/// A key while steps are applied to it.
+#[derive(Debug)]
+pub(crate) struct Slot<'r> {
+    pub(crate) entry: Option<Entry<'r>>,
+    /// Whether it differs from what the store has.
+    pub(crate) changed: bool,
+    /// Milliseconds since 1970: the same in all of a turn.
+    pub(crate) now: u64,
+    /// Bytes that may still be copied for replies.
+    pub(crate) room: usize,
+}
+
+impl<'r> Step<'r> {
+    /// Whether it does the same whatever the key has.
+    pub(crate) fn is_blind(&self) -> bool {
+        matches!(
+            self,
+            Self::Set(Set {
+                expiry: Expiry::Never | Expiry::At(_),
+                only: None,
+                reply: SetReply::Status,
+                ..
+            })
+        )
+    }
+
+    pub(crate) fn apply(&self, slot: &mut Slot<'r>) -> Result<Reply<'r>, Failure> {
+        let value = || slot.entry.as_ref().map(|entry| &entry.value);
+        let bulk = |value: Option<&Bytes<'r>>| value.cloned().map_or(Reply::Null, Reply::Bulk);
+        Ok(match self {
+            Self::Get => bulk(value()),
+            Self::Exists => Reply::flag(slot.entry.is_some()),
+            Self::Length => Reply::Integer(value().map_or(0, |value| value.len()) as i64),
+            Self::Type => Reply::Status(match slot.entry {
+                Some(_) => "string",
+                None => "none",
+            }),
+            Self::GetRange(start, end) => range(value(), *start, *end),
+            Self::TimeToLive(clock) => time_to_live(slot, *clock),
+            Self::Set(set) => set.apply(slot),
+            Self::Delete => Reply::flag(slot.take().is_some()),
+            Self::GetDelete => slot
+                .take()
+                .map_or(Reply::Null, |entry| Reply::Bulk(entry.value)),
+            Self::GetExpire(expiry) => {
+                let reply = bulk(value());
+                slot.set_expiry(*expiry);
+                reply
+            }
+            Self::Append(more) => append(slot, more)?,
+            Self::SetRange(at, piece) => set_range(slot, *at, piece)?,
+            Self::Add(by) => add(slot, *by)?,
+            Self::AddFloat(by) => add_float(slot, *by)?,
+            Self::Expire { at, only } => Reply::flag(expire(slot, *at, *only)),
+            Self::Persist => {
+                let had = slot.entry.as_ref().is_some_and(|entry| entry.expiry != 0);
+                slot.set_expiry(Expiry::Never);
+                Reply::flag(had)
+            }
+        })
+    }
+}
+
+impl<'r> Slot<'r> {
+    fn take(&mut self) -> Option<Entry<'r>> {
+        let taken = self.entry.take();
+        self.changed |= taken.is_some();
+        taken
+    }
+
+    /// The value of a key that is there stays; its expiry becomes another, or the key ends now.
+    fn set_expiry(&mut self, expiry: Expiry) {
+        let at = match expiry {
+            Expiry::Keep => return,
+            Expiry::Never => 0,
+            Expiry::At(at) if at <= self.now => {
+                self.take();
+                return;
+            }
+            Expiry::At(at) => at,
+        };
+        if let Some(entry) = &mut self.entry {
+            self.changed |= entry.expiry != at;
+            entry.expiry = at;
+        }
+    }
+
+    /// Gives the key a value, with the expiry that it has.
+    fn set_value(&mut self, value: Bytes<'r>) {
+        let expiry = self.entry.as_ref().map_or(0, |entry| entry.expiry);
+        self.entry = Some(Entry { value, expiry });
+        self.changed = true;
+    }
+
+    /// The value to be changed in place; that of an absent key is empty.
+    fn value_mut(&mut self) -> Result<&mut Vec<u8>, Failure> {
+        let limit = self.room;
+        let shared = self.entry.as_ref().map_or(0, |entry| entry.value.len());
+        if shared > limit {
+            return Err(Failure::LongReply { limit });
+        }
+        let entry = self.entry.get_or_insert(Entry {
+            value: Bytes::Given(b""),
+            expiry: 0,
+        });
+        let (value, copied) = entry.value.make_mut();
+        self.room -= copied;
+        self.changed = true;
+        Ok(value)
+    }
+}
+
+impl<'r> Set<'r> {
+    fn apply(&self, slot: &mut Slot<'r>) -> Reply<'r> {
+        let previous = slot.entry.as_ref().map(|entry| entry.value.clone());
+        let is_set = match self.only {
+            None => true,
+            Some(SetOnly::IfAbsent) => previous.is_none(),
+            Some(SetOnly::IfPresent) => previous.is_some(),
+        };
+        if is_set {
+            slot.set_value(Bytes::Given(self.value));
+            slot.set_expiry(self.expiry);
+        }
+        match self.reply {
+            SetReply::Status if is_set => OK,
+            SetReply::Status => Reply::Null,
+            SetReply::Previous => previous.map_or(Reply::Null, Reply::Bulk),
+            SetReply::Flag => Reply::flag(is_set),
+        }
+    }
+}
+
+fn append<'r>(slot: &mut Slot<'r>, more: &[u8]) -> Result<Reply<'r>, Failure> {
+    let before = slot.entry.as_ref().map_or(0, |entry| entry.value.len());
+    if before + more.len() > LONGEST_VALUE {
+        return Err(Failure::TooLong);
+    }
+    slot.value_mut()?.extend_from_slice(more);
+    Ok(Reply::Integer((before + more.len()) as i64))
+}
+
+fn set_range<'r>(slot: &mut Slot<'r>, at: usize, piece: &[u8]) -> Result<Reply<'r>, Failure> {
+    let before = slot.entry.as_ref().map_or(0, |entry| entry.value.len());
+    if piece.is_empty() {
+        return Ok(Reply::Integer(before as i64));
+    }
+    let end = at
+        .checked_add(piece.len())
+        .filter(|end| *end <= LONGEST_VALUE);
+    let end = end.ok_or(Failure::TooLong)?;
+    let value = slot.value_mut()?;
+    value.resize(before.max(end), 0);
+    value[at..end].copy_from_slice(piece);
+    Ok(Reply::Integer(before.max(end) as i64))
+}
+
+/// The bytes from `start` to `end`, both counted from the end if they are negative.
+fn range<'r>(value: Option<&Bytes<'r>>, start: i64, end: i64) -> Reply<'r> {
+    let nothing = Reply::Bulk(Bytes::Given(b""));
+    let Some(value) = value else { return nothing };
+    let bytes = value.len() as i64;
+    if start < 0 && end < 0 && start > end {
+        return nothing;
+    }
+    let place = |place: i64| {
+        if place < 0 {
+            (place.saturating_add(bytes)).max(0)
+        } else {
+            place
+        }
+    };
+    let (start, end) = (place(start), place(end).min(bytes - 1));
+    if bytes == 0 || start > end {
+        return nothing;
+    }
+    Reply::Bulk(value.part(start as usize..end as usize + 1))
+}
+
+fn add<'r>(slot: &mut Slot<'r>, by: i64) -> Result<Reply<'r>, Failure> {
+    let there = match &slot.entry {
+        None => 0,
+        Some(entry) => number::integer(&entry.value).ok_or(Failure::NoInteger)?,
+    };
+    let sum = there.checked_add(by).ok_or(Failure::Overflow)?;
+    slot.set_value(Bytes::from(sum.to_string().into_bytes()));
+    Ok(Reply::Integer(sum))
+}
+
+fn add_float<'r>(slot: &mut Slot<'r>, by: number::Number) -> Result<Reply<'r>, Failure> {
+    let there = slot.entry.as_ref().map_or(&b"0"[..], |entry| &entry.value);
+    let there = number::float(there).ok_or(Failure::NoFloat)?;
+    let sum = number::add(there, by).ok_or(Failure::NoFiniteSum)?;
+    let sum = Bytes::from(sum.into_bytes());
+    slot.set_value(sum.clone());
+    Ok(Reply::Bulk(sum))
+}
+
+fn expire(slot: &mut Slot<'_>, at: u64, only: ExpireOnly) -> bool {
+    let Some(entry) = &slot.entry else {
+        return false;
+    };
+    let there = entry.expiry;
+    // A key that never expires does so later than any other.
+    let refused = only.without && there != 0
+        || only.with && there == 0
+        || only.later && (there == 0 || at <= there)
+        || only.earlier && there != 0 && at >= there;
+    if !refused {
+        slot.set_expiry(Expiry::At(at));
+    }
+    !refused
+}
+
+fn time_to_live<'r>(slot: &Slot<'r>, clock: Clock) -> Reply<'r> {
+    let Some(entry) = &slot.entry else {
+        return Reply::Integer(-2);
+    };
+    if entry.expiry == 0 {
+        return Reply::Integer(-1);
+    }
+    let from = if clock.absolute { 0 } else { slot.now };
+    let millis = entry.expiry.saturating_sub(from);
+    let told = if clock.millis {
+        millis
+    } else {
+        (millis.saturating_add(500)) / 1_000
+    };
+    Reply::Integer(i64::try_from(told).unwrap_or(i64::MAX))
+}

@@ -1,0 +1,232 @@
+//! Commands that concern a whole database, or several keys together. Each runs by itself, behind
+//! all steps that came before it.
+
+use crate::commands::Whole;
+use crate::databases::{DATABASES, Databases};
+use crate::failure::Failure;
+use crate::glob;
+use crate::record::{Bytes, Entry, is_dead};
+use crate::reply::{OK, Reply};
+use farslot::{Cursor, Table};
+use rand::RngExt;
+
+/// Runs it on a database, at a moment; what it returns has at most so many bytes of keys.
+pub(crate) fn run(
+    databases: &mut Databases,
+    database: u8,
+    whole: &Whole<'_>,
+    now: u64,
+    room: usize,
+) -> Result<Reply<'static>, Failure> {
+    let done = match whole {
+        Whole::SetAbsent(pairs) => set_absent(databases, database, pairs, now),
+        Whole::Flush { all: false } => flush(databases, database),
+        Whole::Flush { all: true } => (0..DATABASES)
+            .try_for_each(|number| flush(databases, number).map(|_| ()))
+            .map(|()| OK),
+        lookup => {
+            let reading = Reading { now, room };
+            match databases.existing(database) {
+                Ok(Some(table)) => reading.run(table, lookup),
+                Ok(None) => Ok(nothing(lookup)),
+                Err(error) => Err(error.into()),
+            }
+        }
+    };
+    match done {
+        Err(Told::Store(error)) => {
+            databases.is_gone(database, &error);
+            Err(error.into())
+        }
+        Err(Told::Client(failure)) => Err(failure),
+        Ok(reply) => Ok(reply),
+    }
+}
+
+/// Why it was not done.
+enum Told {
+    Store(farslot::StoreError),
+    Client(Failure),
+}
+
+impl From<farslot::StoreError> for Told {
+    fn from(error: farslot::StoreError) -> Self {
+        Self::Store(error)
+    }
+}
+
+/// What a lookup finds in a database without a table.
+fn nothing(lookup: &Whole<'_>) -> Reply<'static> {
+    match lookup {
+        Whole::Size => Reply::Integer(0),
+        Whole::Scan { .. } => scanned(None, Vec::new()),
+        Whole::Keys(_) => Reply::Array(Vec::new()),
+        _ => Reply::Null,
+    }
+}
+
+fn scanned(next: Option<Cursor>, keys: Vec<Reply<'static>>) -> Reply<'static> {
+    let next = next.map_or(0, Cursor::to_number);
+    Reply::Array(vec![Reply::text(next.to_string()), Reply::Array(keys)])
+}
+
+/// One that reads a table, at a moment.
+struct Reading {
+    now: u64,
+    room: usize,
+}
+
+impl Reading {
+    fn run(mut self, table: &Table, lookup: &Whole<'_>) -> Result<Reply<'static>, Told> {
+        Ok(match lookup {
+            Whole::Size => {
+                table.flush()?;
+                let entries = table.occupancy()?.entries;
+                Reply::Integer(i64::try_from(entries).unwrap_or(i64::MAX))
+            }
+            Whole::Keys(pattern) => {
+                let mut keys = Vec::new();
+                let mut next = Some(Cursor::default());
+                while let Some(cursor) = next {
+                    next = self.piece(table, cursor, Some(pattern), &mut keys)?.0;
+                }
+                Reply::Array(keys)
+            }
+            Whole::Scan {
+                cursor,
+                count,
+                pattern,
+                strings,
+            } => {
+                let mut keys = Vec::new();
+                let (mut next, mut seen) = (Some(Cursor::from_number(*cursor)), 0);
+                while let Some(cursor) = next.filter(|_| seen < *count) {
+                    let (behind, met) = self.piece(table, cursor, *pattern, &mut keys)?;
+                    (next, seen) = (behind, seen + met);
+                }
+                if !strings {
+                    keys.clear();
+                }
+                scanned(next, keys)
+            }
+            Whole::RandomKey => self.random_key(table)?,
+            Whole::SetAbsent(_) | Whole::Flush { .. } => Reply::Null,
+        })
+    }
+
+    /// Visits a piece, and takes the keys that match; returns where the next one starts, and how
+    /// many records were met.
+    fn piece(
+        &mut self,
+        table: &Table,
+        cursor: Cursor,
+        pattern: Option<&[u8]>,
+        keys: &mut Vec<Reply<'static>>,
+    ) -> Result<(Option<Cursor>, u64), Told> {
+        let (limit, now) = (self.room, self.now);
+        let (mut met, mut is_full) = (0, false);
+        let next = table.scan(cursor, |key, record| {
+            met += 1;
+            let wanted =
+                !is_dead(record, now) && pattern.is_none_or(|pattern| glob::matches(pattern, key));
+            // With what a reply's part takes besides.
+            let bytes = key.len() + 64;
+            if wanted && !is_full {
+                match self.room.checked_sub(bytes) {
+                    Some(left) => {
+                        self.room = left;
+                        keys.push(Reply::Bulk(Bytes::from(key.to_vec())));
+                    }
+                    None => is_full = true,
+                }
+            }
+        })?;
+        if is_full {
+            return Err(Told::Client(Failure::LongReply { limit }));
+        }
+        Ok((next, met))
+    }
+
+    /// Any key with the same chance: all are visited.
+    fn random_key(&self, table: &Table) -> Result<Reply<'static>, Told> {
+        let (mut chosen, mut met) = (None, 0_u64);
+        let mut random = rand::rng();
+        table.for_each(|key, record| {
+            if !is_dead(record, self.now) {
+                met += 1;
+                if random.random_range(0..met) == 0 {
+                    chosen = Some(key.to_vec());
+                }
+            }
+        })?;
+        Ok(chosen.map_or(Reply::Null, |key| Reply::Bulk(Bytes::from(key))))
+    }
+}
+
+/// Removes all keys, a piece of the table at a time: those that others set meanwhile may stay.
+fn flush(databases: &mut Databases, database: u8) -> Result<Reply<'static>, Told> {
+    let Some(table) = databases.existing(database)? else {
+        return Ok(OK);
+    };
+    let mut next = Some(Cursor::default());
+    while let Some(cursor) = next {
+        let mut keys = Vec::new();
+        next = table.scan(cursor, |key, _| keys.push(key.to_vec()))?;
+        let keys: Vec<&[u8]> = keys.iter().map(|key| &key[..]).collect();
+        let mut failed = None;
+        table.remove_many(&keys, |_, removed| {
+            if let Err(error) = removed {
+                failed = Some(error);
+            }
+        });
+        if let Some(error) = failed {
+            return Err(error.into());
+        }
+    }
+    Ok(OK)
+}
+
+/// Sets all values, or none if a key is there. Keys are put one after the other, and taken back if
+/// one is found: others may see some of them meanwhile.
+fn set_absent(
+    databases: &mut Databases,
+    database: u8,
+    pairs: &[(&[u8], &[u8])],
+    now: u64,
+) -> Result<Reply<'static>, Told> {
+    let table = databases.made(database)?;
+    // The last value of a key that is named twice.
+    let mut last = std::collections::BTreeMap::new();
+    for (key, value) in pairs {
+        let value = Bytes::Given(value);
+        last.insert(*key, Entry { value, expiry: 0 }.record());
+    }
+    let mut put: Vec<(&[u8], &[u8])> = Vec::new();
+    for (key, record) in &last {
+        match put_absent(table, key, record, now) {
+            Ok(true) => put.push((key, record)),
+            other => {
+                for (key, record) in put {
+                    table.compare_and_remove(key, record)?;
+                }
+                return Ok(Reply::flag(other?));
+            }
+        }
+    }
+    Ok(Reply::flag(true))
+}
+
+/// Puts a record if the key is absent, or the one that it has is dead.
+fn put_absent(table: &Table, key: &[u8], record: &[u8], now: u64) -> farslot::Result<bool> {
+    loop {
+        let Some(there) = table.find_or_put(key, record)? else {
+            return Ok(true);
+        };
+        if !is_dead(&there, now) {
+            return Ok(false);
+        }
+        if table.compare_and_set(key, Some(&there), record)? {
+            return Ok(true);
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! The same commands to the gateway and to Redis, whose replies must be the same: what the literals
+//! of the other tests say, said by somebody else. Needs `redis-server` (`scripts/peers install`).
+
+use crate::client::{Client, Reply, gateway};
+use rand::{Rng, RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// A Redis, killed at the end of the test.
+struct Redis {
+    process: Child,
+    address: SocketAddr,
+}
+
+impl Redis {
+    fn start() -> Self {
+        let free = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = free.local_addr().unwrap();
+        drop(free);
+        let port = address.port().to_string();
+        let process = Command::new("redis-server")
+            .args(["--port", &port, "--bind", "127.0.0.1", "--save", ""])
+            .stdout(Stdio::null())
+            .spawn()
+            .expect("redis-server: scripts/peers install");
+        let since = Instant::now();
+        while TcpStream::connect(address).is_err() {
+            assert!(
+                since.elapsed() < Duration::from_secs(30),
+                "it does not listen"
+            );
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Self { process, address }
+    }
+}
+
+impl Drop for Redis {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+const VALUES: [&str; 16] = [
+    "1",
+    "10",
+    "-5",
+    "01",
+    "abc",
+    "",
+    "9223372036854775807",
+    "-9223372036854775808",
+    "3.5",
+    "1e3",
+    " 1",
+    "hello world",
+    "-0",
+    "+1",
+    "inf",
+    "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxx",
+];
+const INTEGERS: [&str; 12] = [
+    "0",
+    "1",
+    "-1",
+    "5",
+    "-3",
+    "100",
+    "9223372036854775807",
+    "-9223372036854775808",
+    "9223372036854775808",
+    "abc",
+    "1.5",
+    "01",
+];
+const TIMES: [&str; 8] = [
+    "1000",
+    "2000",
+    "100000",
+    "0",
+    "-1",
+    "9223372036854775807",
+    "9223372036854775",
+    "abc",
+];
+const MOMENTS: [&str; 7] = [
+    "99999999999",
+    "1",
+    "0",
+    "-5",
+    "abc",
+    "9223372036854775807",
+    "4102444800",
+];
+
+/// What may stand in a command: K a key, V a value, I a number, T a time, M a moment, O an option of
+/// SET, C a condition of EXPIRE, F a number with a fraction. All others are words.
+const COMMANDS: [&str; 60] = [
+    "SET K V",
+    "SET K V O",
+    "SET K V GET O",
+    "SET K V NX GET O",
+    "SET K V EX T",
+    "SET K V PX 100000 O",
+    "SET K V EXAT M",
+    "SET K V PXAT 4102444800000 O",
+    "SET K V EX",
+    "GET K",
+    "SETNX K V",
+    "SETEX K T V",
+    "PSETEX K T V",
+    "GETSET K V",
+    "GETDEL K",
+    "GETEX K",
+    "GETEX K PERSIST",
+    "GETEX K EX 100",
+    "GETEX K PXAT 1",
+    "GETEX K EX 5 PERSIST",
+    "GETEX K what",
+    "MGET K K K",
+    "MGET",
+    "MSET K V K V",
+    "MSET K V K",
+    "MSETNX K V K V",
+    "MSETNX K V K",
+    "DEL K",
+    "DEL K f",
+    "UNLINK K",
+    "EXISTS K K",
+    "TOUCH K K",
+    "TYPE K",
+    "STRLEN K",
+    "APPEND K V",
+    "GETRANGE K I I",
+    "SUBSTR K I I",
+    "SETRANGE K I V",
+    "INCR K",
+    "DECR K",
+    "INCRBY K I",
+    "DECRBY K I",
+    "INCRBYFLOAT K abc",
+    "INCRBYFLOAT f F",
+    "EXPIRE K T",
+    "EXPIRE K T C",
+    "EXPIRE K T C C",
+    "PEXPIRE K T C",
+    "EXPIREAT K M C",
+    "PEXPIREAT K M",
+    "TTL K",
+    "PERSIST K",
+    "KEYS b",
+    "KEYS a*",
+    "KEYS [ab]",
+    "SELECT 16",
+    "PING V",
+    "ECHO V",
+    "FOO K V",
+    "SCAN 0 what",
+];
+/// Whose sums are short enough: of others Redis tells binary digits.
+const FLOATS: [&str; 12] = [
+    "0.1", "-0.3", "+1", "1e0", ".5", "5.", "-0", "2.25", "abc", "inf", "", " 1",
+];
+const SET_OPTIONS: [&str; 5] = ["NX", "XX", "GET", "KEEPTTL", "what"];
+const CONDITIONS: [&str; 5] = ["NX", "XX", "GT", "LT", "what"];
+
+fn command(random: &mut ChaCha8Rng) -> Vec<&'static str> {
+    fn one(random: &mut impl Rng, of: &'static [&'static str]) -> &'static str {
+        of[random.random_range(0..of.len())]
+    }
+    let words = one(random, &COMMANDS).split(' ');
+    let words = words.map(|word| match word {
+        "K" => one(random, &["a", "b", "c", "d"]),
+        "V" => one(random, &VALUES),
+        "I" => one(random, &INTEGERS),
+        "T" => one(random, &TIMES),
+        "M" => one(random, &MOMENTS),
+        "O" => one(random, &SET_OPTIONS),
+        "C" => one(random, &CONDITIONS),
+        "F" => one(random, &FLOATS),
+        word => word,
+    });
+    words.collect()
+}
+
+/// What must be the same: not the order of keys, nor a second that has passed.
+fn comparable(words: &[&str], reply: Reply) -> String {
+    match reply {
+        Reply::Array(mut keys) if words[0] == "KEYS" => {
+            keys.sort_by_key(Reply::shown);
+            Reply::Array(keys).shown()
+        }
+        Reply::Integer(left) if words[0] == "TTL" && left > 0 => "left".into(),
+        reply => reply.shown(),
+    }
+}
+
+#[test]
+#[ignore = "needs redis-server: scripts/test --all"]
+fn replies_are_those_of_redis() {
+    let redis = Redis::start();
+    for seed in 0..20 {
+        let (_store, gateway) = gateway();
+        let (mut ours, mut theirs) = (Client::of(&gateway), Client::at(redis.address));
+        theirs.expect(&[("FLUSHALL", "OK")]);
+        let mut random = ChaCha8Rng::seed_from_u64(seed);
+        for number in 0..2_000 {
+            let words = command(&mut random);
+            let reply = comparable(&words, ours.run(&words));
+            let expected = comparable(&words, theirs.run(&words));
+            assert_eq!(reply, expected, "seed {seed}, command {number}: {words:?}");
+        }
+    }
+}

@@ -1,0 +1,221 @@
+//! Secrets, and what clients may not do.
+
+use crate::client::{Client, Reply, gateway, gateway_with, request};
+use farslot::{Secret, Store};
+use farslot_gateway::{Gateway, GatewayError, GatewayOptions};
+
+#[test]
+fn strangers_are_refused() {
+    let secret = Secret::new("sixteen bytes at least").unwrap();
+    let (_store, gateway) = gateway_with(|options| options.secret = Some(secret));
+    let mut client = Client::of(&gateway);
+    client.expect(&[
+        ("GET a", "-NOAUTH Authentication required."),
+        ("PING", "-NOAUTH Authentication required."),
+        (
+            "HELLO 3",
+            "-NOAUTH HELLO must be called with the client already authenticated, otherwise \
+          the HELLO <proto> AUTH <user> <pass> option can be used to authenticate the client and \
+          select the RESP protocol version at the same time",
+        ),
+        (
+            "AUTH wrong",
+            "-WRONGPASS invalid username-password pair or user is disabled.",
+        ),
+        (
+            "AUTH default wrong",
+            "-WRONGPASS invalid username-password pair or user is disabled.",
+        ),
+    ]);
+    let right = "sixteen bytes at least";
+    assert!(
+        client
+            .run(&["AUTH", "somebody", right])
+            .shown()
+            .starts_with("-WRONGPASS")
+    );
+    assert_eq!(client.run(&["AUTH", right]).shown(), "OK");
+    client.expect(&[
+        ("SET a 1", "OK"),
+        (
+            "AUTH wrong",
+            "-WRONGPASS invalid username-password pair or user is disabled.",
+        ),
+        ("GET a", "\"1\""),
+    ]);
+    let mut client = Client::of(&gateway);
+    let hello = client
+        .run(&["HELLO", "3", "AUTH", "default", right])
+        .shown();
+    assert!(hello.contains("\"proto\" :3"), "{hello}");
+    assert_eq!(client.ask("GET a"), "\"1\"");
+    // Strangers may not send what is long.
+    for bytes in [&b"*11\r\n"[..], b"*1\r\n$2000\r\n"] {
+        let mut client = Client::of(&gateway);
+        client.send(bytes).unwrap();
+        let told = client.reply().unwrap().shown();
+        assert!(
+            told.starts_with("-ERR Protocol error: unauthenticated"),
+            "{told}"
+        );
+        assert!(client.reply().is_err());
+    }
+}
+
+#[test]
+fn an_open_address_needs_a_secret() {
+    let store = Store::embedded_with(64 << 20, Default::default()).unwrap();
+    let mut options = GatewayOptions::at("0.0.0.0:0");
+    let refused = Gateway::start(&store, &options).unwrap_err();
+    assert!(
+        matches!(refused, GatewayError::Insecure { .. }),
+        "{refused}"
+    );
+    options.insecure = true;
+    Gateway::start(&store, &options).unwrap();
+    options.threads = 0;
+    let refused = Gateway::start(&store, &options).unwrap_err();
+    assert!(matches!(
+        refused,
+        GatewayError::BadOption {
+            option: "threads",
+            value: 0
+        }
+    ));
+    let taken = Gateway::start(&store, &GatewayOptions::at("127.0.0.1:0")).unwrap();
+    let again = GatewayOptions::at(&taken.address().to_string());
+    let refused = Gateway::start(&store, &again).unwrap_err();
+    assert!(matches!(refused, GatewayError::Listen { .. }), "{refused}");
+}
+
+#[test]
+fn what_is_no_request_ends_its_connection_alone() {
+    let (_store, gateway) = gateway();
+    let mut other = Client::of(&gateway);
+    for (bytes, told) in [
+        (
+            &b"*1\r\n:1\r\n"[..],
+            "-ERR Protocol error: expected '$', got ':'",
+        ),
+        (b"*x\r\n", "-ERR Protocol error: invalid multibulk length"),
+        (
+            b"*1\r\n$99999999999\r\n",
+            "-ERR Protocol error: invalid bulk length",
+        ),
+        (
+            b"*70000\r\n",
+            "-ERR Protocol error: invalid multibulk length",
+        ),
+    ] {
+        let mut client = Client::of(&gateway);
+        client.send(b"PING\r\n").unwrap();
+        client.send(bytes).unwrap();
+        assert_eq!(client.reply().unwrap().shown(), "PONG");
+        assert_eq!(client.reply().unwrap().shown(), told);
+        assert!(client.reply().is_err());
+        other.expect(&[("PING", "PONG")]);
+    }
+    // A browser that a page makes send one.
+    let mut client = Client::of(&gateway);
+    client
+        .send(b"POST / HTTP/1.1\r\nHost: a\r\n\r\nSET a 1\r\n")
+        .unwrap();
+    assert!(client.reply().is_err());
+    other.expect(&[("GET a", "nil")]);
+}
+
+#[test]
+fn keys_and_values_have_limits() {
+    let (_store, gateway) = gateway();
+    let mut client = Client::of(&gateway);
+    let value = vec![b'v'; (1 << 20) - 8];
+    assert_eq!(client.run(&[b"SET", &b"k"[..], &value]).shown(), "OK");
+    assert_eq!(client.run(&["GET", "k"]), Reply::Bulk(value.clone()));
+    let too_long = vec![b'v'; (1 << 20) - 7];
+    let told = "-ERR string exceeds maximum allowed size (proto-max-bulk-len)";
+    assert_eq!(client.run(&[b"SET", &b"k"[..], &too_long]).shown(), told);
+    assert_eq!(client.run(&["APPEND", "k", "v"]).shown(), told);
+    assert!(client.run(&["GET", ""]).shown().starts_with("-ERR"));
+    let long_key = "k".repeat(70_000);
+    assert!(
+        client
+            .run(&["SET", &long_key, "v"])
+            .shown()
+            .starts_with("-ERR")
+    );
+    // Others of the same pipeline are not concerned.
+    let bytes = [
+        request(&["SET", &long_key, "v"]),
+        request(&["SET", "a", "v"]),
+    ]
+    .concat();
+    client.send(&bytes).unwrap();
+    assert!(client.reply().unwrap().shown().starts_with("-ERR"));
+    assert_eq!(client.reply().unwrap().shown(), "OK");
+}
+
+/// A reply that is longer than there is room for is an error, and the connection goes on.
+#[test]
+fn buffers_are_bounded() {
+    let (_store, gateway) = gateway_with(|options| options.buffers = 16 << 20);
+    let mut client = Client::of(&gateway);
+    let value = vec![b'v'; 1 << 19];
+    assert_eq!(client.run(&[b"SET", &b"k"[..], &value]).shown(), "OK");
+    let keys = ["k"; 1_000];
+    let told = client.run(&[&["MGET"], &keys[..]].concat()).shown();
+    assert!(told.starts_with("-ERR the reply would be longer"), "{told}");
+    let told = client.run(&["MGET", "k", "k", "none"]);
+    assert_eq!(
+        told,
+        Reply::Array(vec![
+            Reply::Bulk(value.clone()),
+            Reply::Bulk(value.clone()),
+            Reply::Null
+        ])
+    );
+    // Requests that never end take no more than the limit; others are served meanwhile.
+    let mut greedy: Vec<Client> = (0..20).map(|_| Client::of(&gateway)).collect();
+    for client in &mut greedy {
+        let _ = client.send(b"*60000\r\n");
+        for _ in 0..8 {
+            let _ = client.send(&request(&[&value])[4..]);
+        }
+    }
+    client.expect(&[("SET a 1", "OK"), ("GET a", "\"1\"")]);
+    // Clients that take no replies are not read any more.
+    let mut deaf: Vec<Client> = (0..10).map(|_| Client::of(&gateway)).collect();
+    for client in &mut deaf {
+        client.send(&request(&["GET", "k"]).repeat(100)).unwrap();
+    }
+    client.expect(&[("SET a 2", "OK"), ("GET a", "\"2\"")]);
+    drop(greedy);
+    // They get all of them when they do.
+    for client in &mut deaf[..2] {
+        for _ in 0..100 {
+            let reply = client.reply().unwrap();
+            assert!(matches!(reply, Reply::Bulk(_) | Reply::Error(_)));
+        }
+    }
+}
+
+#[test]
+fn connections_are_limited() {
+    let (_store, gateway) = gateway_with(|options| options.connections = 3);
+    let mut clients: Vec<Client> = (0..3).map(|_| Client::of(&gateway)).collect();
+    clients
+        .iter_mut()
+        .for_each(|client| client.expect(&[("PING", "PONG")]));
+    let told = Client::of(&gateway).reply().unwrap().shown();
+    assert_eq!(told, "-ERR max number of clients reached");
+    clients.pop();
+    // The gateway learns of it in its own time.
+    let since = std::time::Instant::now();
+    loop {
+        let mut client = Client::of(&gateway);
+        let _ = client.send(b"PING\r\n");
+        if client.reply().is_ok_and(|reply| reply.shown() == "PONG") {
+            break;
+        }
+        assert!(since.elapsed().as_secs() < 30);
+    }
+}

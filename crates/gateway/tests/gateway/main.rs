@@ -1,0 +1,8 @@
+//! The gateway over a real socket.
+
+mod beside_redis;
+mod client;
+mod commands;
+mod hostile;
+mod limits;
+mod together;

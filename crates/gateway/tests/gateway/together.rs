@@ -1,0 +1,97 @@
+//! Many clients, and several gateways over one store.
+
+use crate::client::{Client, Reply, gateway, gateway_with, request};
+use farslot_gateway::{Gateway, GatewayOptions};
+
+/// No count is lost, and none is counted twice, however many gateways and other programs there are.
+#[test]
+fn counters_count_every_client_once() {
+    let (store, first) = gateway_with(|options| options.threads = 2);
+    let second = Gateway::start(&store, &GatewayOptions::at("127.0.0.1:0")).unwrap();
+    let (clients, rounds, pipeline) = (6, 20, 16);
+    std::thread::scope(|scope| {
+        for client in 0..clients {
+            let gateway = if client % 2 == 0 { &first } else { &second };
+            scope.spawn(move || {
+                let mut client = Client::of(gateway);
+                for _ in 0..rounds {
+                    let one = [
+                        request(&["INCR", "shared"]),
+                        request(&["INCRBY", "other", "2"]),
+                    ];
+                    client.send(&one.concat().repeat(pipeline)).unwrap();
+                    let mut last = 0;
+                    for reply in 0..2 * pipeline {
+                        let Reply::Integer(number) = client.reply().unwrap() else {
+                            panic!("no number");
+                        };
+                        if reply % 2 == 0 {
+                            assert!(number > last, "{number} after {last}");
+                            last = number;
+                        }
+                    }
+                }
+            });
+        }
+    });
+    let sum = clients * rounds * pipeline;
+    let mut client = Client::of(&second);
+    assert_eq!(client.ask("GET shared"), format!("\"{sum}\""));
+    assert_eq!(client.ask("GET other"), format!("\"{}\"", 2 * sum));
+}
+
+/// Of those who set a key only if it is absent, one is told that it has; through expiries too.
+#[test]
+fn one_of_many_gets_a_lock() {
+    let (store, first) = gateway();
+    let second = Gateway::start(&store, &GatewayOptions::at("127.0.0.1:0")).unwrap();
+    for round in 0..30 {
+        Client::of(&first).ask(&format!("SET lock-{round} old PX 1"));
+        let winners = std::thread::scope(|scope| {
+            let all: Vec<_> = (0..4)
+                .map(|client| {
+                    let gateway = if client % 2 == 0 { &first } else { &second };
+                    scope.spawn(move || {
+                        let mut client = Client::of(gateway);
+                        // Until somebody has it, which may take the old one's millisecond.
+                        loop {
+                            let won = client.ask(&format!("SET lock-{round} new NX")) == "OK";
+                            let there = client.ask(&format!("GET lock-{round}"));
+                            if won || there == "\"new\"" {
+                                return u32::from(won);
+                            }
+                        }
+                    })
+                })
+                .collect();
+            all.into_iter().map(|one| one.join().unwrap()).sum::<u32>()
+        });
+        assert_eq!(winners, 1, "round {round}");
+    }
+}
+
+#[test]
+fn long_pipelines_are_answered_in_order() {
+    let (_store, gateway) = gateway();
+    let mut client = Client::of(&gateway);
+    let all = 10_000;
+    let bytes: Vec<u8> = (0..all)
+        .flat_map(|n| request(&["ECHO", &n.to_string()]))
+        .collect();
+    let mut sender = Client::of(&gateway);
+    sender.send(b"SET before 1\r\n").unwrap();
+    client.send(&bytes).unwrap();
+    for number in 0..all {
+        assert_eq!(client.reply().unwrap().shown(), format!("\"{number}\""));
+    }
+    // Commands that were sent before the end of a connection are done.
+    let bytes: Vec<u8> = (0..1_000)
+        .flat_map(|_| request(&["INCR", "last"]))
+        .collect();
+    sender.send(&bytes).unwrap();
+    sender.finish();
+    let since = std::time::Instant::now();
+    while client.ask("GET last") != "\"1000\"" {
+        assert!(since.elapsed().as_secs() < 60, "{}", client.ask("GET last"));
+    }
+}

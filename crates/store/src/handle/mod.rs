@@ -1,0 +1,329 @@
+//! A table for programs with many tasks: cloned freely, used from any thread, by futures that need
+//! no runtime.
+
+mod queue;
+mod request;
+#[cfg(test)]
+mod tests;
+mod worker;
+
+use self::queue::Queue;
+use self::request::{Answer, Ask, OwnedOperation, Request};
+use self::worker::Worker;
+use crate::error::bad_option;
+use crate::{Operation, Result, Store, StoreError, Table};
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+
+/// How a [`Handle`] works, where the defaults do not fit.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct HandleOptions {
+    /// Threads, each with a [`Table`] of its own. A cuckoo table admits one writer: one thread.
+    pub workers: usize,
+    /// Requests that may wait for a worker. Futures of more wait for room before they are sent.
+    pub queue: usize,
+}
+
+impl Default for HandleOptions {
+    fn default() -> Self {
+        Self {
+            workers: 1,
+            queue: 4096,
+        }
+    }
+}
+
+/// A table as a program with many tasks uses it: clones share it, among threads too.
+///
+/// Requests go to threads of its own. Those of many tasks that wait for a worker leave together, as
+/// one [`Table::run_many`]; so no task has to collect any. A [`Table`] of one's own thread
+/// stays the fastest way to many keys at once. What [`Table`] says of operations goes for these,
+/// too; of several that are under way for one key, which takes effect first is unspecified.
+///
+/// A future does nothing before it is polled. If it is dropped before a worker has taken its
+/// operation, the operation is never sent; if later, it is done once all the same. When the last
+/// clone is dropped, or [`Handle::close`] was called, what was sent is done and the workers end.
+///
+/// ```
+/// use farslot::{FieldSize, Handle, HandleOptions, Store, TableOptions};
+///
+/// # fn block_on<F: Future>(future: F) -> F::Output {
+/// #     let mut future = std::pin::pin!(future);
+/// #     let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+/// #     loop {
+/// #         if let std::task::Poll::Ready(output) = future.as_mut().poll(&mut context) {
+/// #             return output;
+/// #         }
+/// #         std::thread::yield_now();
+/// #     }
+/// # }
+/// # fn main() -> Result<(), farslot::StoreError> {
+/// let store = Store::embedded()?;
+/// store.create("stock", &TableOptions::new(100).values(FieldSize::UpTo(8)))?;
+/// let stock = Handle::open(&store, "stock", HandleOptions::default())?;
+/// # block_on(async {
+/// let other = stock.clone();
+/// assert!(other.put(b"pears", b"7").await?, "a new key");
+/// assert_eq!(stock.get(b"pears").await?.as_deref(), Some(&b"7"[..]));
+/// # stock.close().await;
+/// # Ok(())
+/// # })
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Handle(Arc<Shared>);
+
+struct Shared {
+    queue: Arc<Queue>,
+    name: String,
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        self.queue.close();
+    }
+}
+
+impl fmt::Debug for Handle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = &self.0.name;
+        f.debug_struct("Handle")
+            .field("table", name)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Handle {
+    /// Opens a table for any number of tasks.
+    ///
+    /// # Errors
+    /// As [`Store::table`]; [`BadOption`](crate::IndexError::BadOption) without workers or room;
+    /// [`StoreError::Thread`] if a thread cannot be started.
+    pub fn open(store: &Store, table: &str, options: HandleOptions) -> Result<Self> {
+        let HandleOptions { workers, queue } = options;
+        for (option, value) in [("workers", workers), ("queue", queue)] {
+            if value == 0 {
+                return Err(bad_option(option, value, "at least 1"));
+            }
+        }
+        // An error in opening is told now, not by every operation.
+        store.table(table)?.close()?;
+        let queue = Arc::new(Queue::new(queue, workers));
+        let handle = Self(Arc::new(Shared {
+            queue: Arc::clone(&queue),
+            name: table.into(),
+        }));
+        let all =
+            (0..workers).map(|_| Worker::new(Arc::clone(&queue), store.clone(), table.into()));
+        // All of them, so that one that is not started leaves the queue.
+        let all: Vec<_> = all.collect();
+        for worker in all {
+            let thread = std::thread::Builder::new().name("farslot-handle".into());
+            let started = thread.spawn(move || worker.run());
+            started.map_err(|error| StoreError::Thread {
+                reason: error.to_string(),
+            })?;
+        }
+        Ok(handle)
+    }
+
+    /// The table's name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    /// Runs an operation, when there is room in the queue and a worker takes it. Its bytes are
+    /// copied now.
+    ///
+    /// # Errors
+    /// As the operation of a [`Table`]; [`StoreError::HandleClosed`];
+    /// [`StoreError::WorkerPanicked`].
+    pub fn run(&self, operation: Operation<'_>) -> Running {
+        self.ask(Ask::Operation(OwnedOperation::of(operation)))
+    }
+
+    fn ask(&self, ask: Ask) -> Running {
+        Running {
+            handle: self.clone(),
+            request: Arc::new(Request::new(ask)),
+            phase: Phase::New(None),
+        }
+    }
+
+    /// As [`Handle::run`], sent now, even if the future is never polled.
+    ///
+    /// # Errors
+    /// [`StoreError::QueueFull`] and [`StoreError::HandleClosed`] at once.
+    pub fn try_run(&self, operation: Operation<'_>) -> Result<Running> {
+        let mut running = self.run(operation);
+        self.0.queue.try_push(&running.request)?;
+        running.phase = Phase::Sent;
+        Ok(running)
+    }
+
+    /// The key's value, if the key is present.
+    ///
+    /// # Errors
+    /// As [`Table::get`] and [`Handle::run`].
+    pub async fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        Ok(self.run(Operation::Get(key)).await?.into_value())
+    }
+
+    /// Makes the key have this value; true if the key is new.
+    ///
+    /// # Errors
+    /// As [`Table::put`] and [`Handle::run`].
+    pub async fn put(&self, key: &[u8], value: &[u8]) -> Result<bool> {
+        Ok(self.run(Operation::Put(key, value)).await?.is_changed())
+    }
+
+    /// Puts the value if the key is absent, else answers with the value that is there.
+    ///
+    /// # Errors
+    /// As [`Table::find_or_put`] and [`Handle::run`].
+    pub async fn find_or_put(&self, key: &[u8], value: &[u8]) -> Result<Option<Vec<u8>>> {
+        Ok(self
+            .run(Operation::FindOrPut(key, value))
+            .await?
+            .into_value())
+    }
+
+    /// Replaces the key's value if it is `expected`, as [`Table::compare_and_set`].
+    ///
+    /// # Errors
+    /// As [`Table::compare_and_set`] and [`Handle::run`].
+    pub async fn compare_and_set(
+        &self,
+        key: &[u8],
+        expected: Option<&[u8]>,
+        value: &[u8],
+    ) -> Result<bool> {
+        let Some(expected) = expected else {
+            return Ok(self.find_or_put(key, value).await?.is_none());
+        };
+        let operation = Operation::Replace(key, expected, value);
+        Ok(self.run(operation).await?.is_changed())
+    }
+
+    /// Removes the key; false if it was absent.
+    ///
+    /// # Errors
+    /// As [`Table::remove`] and [`Handle::run`].
+    pub async fn remove(&self, key: &[u8]) -> Result<bool> {
+        Ok(self.run(Operation::Remove(key)).await?.is_changed())
+    }
+
+    /// Does something else with a worker's table: visits it, counts, adds to numbers. Meanwhile that
+    /// worker does nothing else.
+    ///
+    /// # Errors
+    /// As [`Handle::run`], besides what the closure returns; [`StoreError::WorkerPanicked`] if the
+    /// closure panics.
+    ///
+    /// ```no_run
+    /// # async fn of(stock: farslot::Handle) -> Result<(), farslot::StoreError> {
+    /// let sold = stock.with(|table| table.increment(b"sold", 1)).await??;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn with<T: Send + 'static>(
+        &self,
+        call: impl FnOnce(&Table) -> T + Send + 'static,
+    ) -> Result<T> {
+        let result = Arc::new(Mutex::new(None));
+        let place = Arc::clone(&result);
+        let call = move |table: &Table| {
+            let done = call(table);
+            *place.lock().unwrap_or_else(PoisonError::into_inner) = Some(done);
+        };
+        self.ask(Ask::Call(Box::new(call))).await?;
+        let mut place = result.lock().unwrap_or_else(PoisonError::into_inner);
+        place.take().ok_or(StoreError::WorkerPanicked)
+    }
+
+    /// Takes no more operations, of no clone: they fail with [`StoreError::HandleClosed`]. The
+    /// future ends when all that were sent before are done and the workers' tables are closed;
+    /// that goes on without it, too.
+    pub fn close(&self) -> Closing {
+        self.0.queue.close();
+        Closing(Arc::clone(&self.0.queue))
+    }
+}
+
+/// How far a future has come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Phase {
+    /// Once it has found no room, with its place among those that wait for some.
+    New(Option<u64>),
+    Sent,
+    Done,
+}
+
+/// An operation of a [`Handle`] under way.
+#[must_use = "it is not sent unless it is polled"]
+pub struct Running {
+    /// Workers stay for those that wait.
+    handle: Handle,
+    request: Arc<Request>,
+    phase: Phase,
+}
+
+impl fmt::Debug for Running {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Running")
+            .field("phase", &self.phase)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Future for Running {
+    type Output = Result<Answer>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<Answer>> {
+        if let Phase::New(mut ticket) = self.phase {
+            let queue = &self.handle.0.queue;
+            let sent = queue.push(&self.request, &mut ticket, context);
+            self.phase = match &sent {
+                Poll::Pending => Phase::New(ticket),
+                Poll::Ready(Ok(())) => Phase::Sent,
+                Poll::Ready(Err(_)) => Phase::Done,
+            };
+            match sent {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(sent) => sent?,
+            }
+        }
+        let answer = self.request.poll(context);
+        if answer.is_ready() {
+            self.phase = Phase::Done;
+        }
+        answer
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        match self.phase {
+            Phase::New(None) | Phase::Done => {}
+            Phase::New(Some(ticket)) => self.handle.0.queue.leave_line(ticket),
+            Phase::Sent => self.request.forget(),
+        }
+    }
+}
+
+/// The end of a [`Handle`].
+#[derive(Debug)]
+#[must_use = "the handle is closed already; this tells when its workers have ended"]
+pub struct Closing(Arc<Queue>);
+
+impl Future for Closing {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        self.0.poll_end(context)
+    }
+}

@@ -1,0 +1,293 @@
+//! The handle, from threads that block on its futures and from many that poll by hand.
+
+use super::{Handle, HandleOptions};
+use crate::{ErrorKind, FieldSize, Operation, Store, StoreError, TableOptions};
+use std::future::Future;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::sync::mpsc;
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::Thread;
+
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+/// A runtime of a few lines: it sleeps until it is woken, so that a wake that is lost hangs it.
+fn block_on<F: Future>(future: F) -> F::Output {
+    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+    let mut future = pin!(future);
+    loop {
+        match future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            Poll::Ready(output) => return output,
+            Poll::Pending => std::thread::park(),
+        }
+    }
+}
+
+/// Polls once, for nobody.
+fn poll<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
+    Pin::new(future).poll(&mut Context::from_waker(Waker::noop()))
+}
+
+fn handle(options: HandleOptions) -> (Store, Handle) {
+    let store = Store::embedded_with(64 << 20, crate::OpenOptions::default()).unwrap();
+    let table = TableOptions::new(100_000).values(FieldSize::UpTo(64));
+    store.create("t", &table).unwrap();
+    let handle = Handle::open(&store, "t", options).unwrap();
+    (store, handle)
+}
+
+/// Has the worker of a handle wait until the sender is dropped.
+fn hold(handle: &Handle) -> (mpsc::Sender<()>, impl Future<Output = crate::Result<()>>) {
+    let (until, waits) = mpsc::channel::<()>();
+    let (begun, has_begun) = mpsc::channel();
+    let call = handle.with(move |_| {
+        let _ = begun.send(());
+        let _ = waits.recv();
+    });
+    let mut call = Box::pin(call);
+    assert!(poll(&mut call).is_pending());
+    has_begun.recv().unwrap();
+    (until, call)
+}
+
+fn assert_shared<T: Send + Sync + Clone>(_: &T) {}
+fn assert_sent<T: Send>(future: T) -> T {
+    future
+}
+
+#[test]
+fn operations_are_those_of_a_table() {
+    let (_store, handle) = handle(HandleOptions::default());
+    assert_shared(&handle);
+    block_on(assert_sent(async {
+        assert_eq!(handle.get(b"k").await.unwrap(), None);
+        assert!(handle.put(b"k", b"1").await.unwrap());
+        assert!(!handle.put(b"k", b"2").await.unwrap());
+        assert_eq!(handle.find_or_put(b"k", b"3").await.unwrap().unwrap(), b"2");
+        assert!(
+            handle
+                .compare_and_set(b"k", Some(b"2"), b"4")
+                .await
+                .unwrap()
+        );
+        assert!(!handle.compare_and_set(b"k", None, b"5").await.unwrap());
+        assert_eq!(
+            handle.with(|table| table.increment(b"k", 3)).await.unwrap(),
+            Ok(7)
+        );
+        assert!(
+            handle
+                .run(Operation::RemoveIf(b"k", b"7"))
+                .await
+                .unwrap()
+                .is_changed()
+        );
+        assert!(!handle.remove(b"k").await.unwrap());
+        let refused = handle.put(b"k", &[0; 65]).await.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::DoesNotFit);
+        let values = handle
+            .run(Operation::GetAll(b"k"))
+            .await
+            .unwrap()
+            .into_values();
+        assert!(values.is_empty());
+    }));
+}
+
+/// All are woken, whether they had room at once or not; and they leave together.
+#[test]
+fn many_tasks_share_a_small_queue() {
+    for workers in [1, 3] {
+        let (store, handle) = handle(HandleOptions { workers, queue: 7 });
+        std::thread::scope(|scope| {
+            for thread in 0..4_u32 {
+                let handle = handle.clone();
+                scope.spawn(move || {
+                    let puts = (0..500_u32).map(|number| {
+                        let key = (thread << 16 | number).to_le_bytes();
+                        handle.run(Operation::Put(&key, &number.to_le_bytes()))
+                    });
+                    let mut left: Vec<_> = puts.map(Box::pin).collect();
+                    block_on(std::future::poll_fn(|context| {
+                        left.retain_mut(|put| match put.as_mut().poll(context) {
+                            Poll::Ready(done) => {
+                                assert!(done.unwrap().is_changed());
+                                false
+                            }
+                            Poll::Pending => true,
+                        });
+                        if left.is_empty() {
+                            Poll::Ready(())
+                        } else {
+                            Poll::Pending
+                        }
+                    }));
+                });
+            }
+        });
+        let table = store.table("t").unwrap();
+        let mut entries = 0;
+        table.for_each(|_, _| entries += 1).unwrap();
+        assert_eq!(entries, 2_000);
+    }
+}
+
+#[test]
+fn an_operation_that_nobody_waits_for_any_more_is_not_sent() {
+    let (_store, handle) = handle(HandleOptions {
+        workers: 1,
+        queue: 3,
+    });
+    let (until, call) = hold(&handle);
+    let mut dropped = handle.run(Operation::Put(b"dropped", b"1"));
+    assert!(poll(&mut dropped).is_pending());
+    drop(dropped);
+    let never_polled = handle.run(Operation::Put(b"never polled", b"1"));
+    drop(never_polled);
+    let kept = handle.try_run(Operation::Put(b"kept", b"1")).unwrap();
+    drop(until);
+    block_on(call).unwrap();
+    assert!(block_on(kept).unwrap().is_changed());
+    for key in [&b"dropped"[..], b"never polled"] {
+        assert_eq!(block_on(handle.get(key)).unwrap(), None);
+    }
+}
+
+/// Those that are dropped at any moment are done once or not; those that ended were done.
+#[test]
+fn dropped_operations_are_done_once_at_most() {
+    let (_store, handle) = handle(HandleOptions {
+        workers: 2,
+        queue: 16,
+    });
+    let mut ended = Vec::new();
+    for round in 0..300_u32 {
+        let key = round.to_le_bytes();
+        let mut running = handle.run(Operation::FindOrPut(&key, b"v"));
+        for _ in 0..round % 7 {
+            if let Poll::Ready(done) = poll(&mut running) {
+                assert_eq!(done.unwrap().into_value(), None, "it was done before");
+                ended.push(key);
+                break;
+            }
+            std::thread::yield_now();
+        }
+    }
+    for key in ended {
+        assert_eq!(block_on(handle.get(&key)).unwrap().unwrap(), b"v");
+    }
+}
+
+#[test]
+fn a_full_queue_says_so_or_has_futures_wait() {
+    let (_store, handle) = handle(HandleOptions {
+        workers: 1,
+        queue: 2,
+    });
+    let (until, call) = hold(&handle);
+    let first = handle.try_run(Operation::Put(b"1", b"1")).unwrap();
+    let second = handle.try_run(Operation::Put(b"2", b"1")).unwrap();
+    let refused = handle.try_run(Operation::Put(b"3", b"1")).unwrap_err();
+    assert_eq!(
+        (refused.kind(), &refused),
+        (ErrorKind::Busy, &StoreError::QueueFull)
+    );
+    // One that waits for room and goes away passes its turn on.
+    let mut leaves = handle.run(Operation::Put(b"4", b"1"));
+    assert!(poll(&mut leaves).is_pending());
+    let stays = std::thread::spawn({
+        let handle = handle.clone();
+        move || block_on(handle.put(b"5", b"1"))
+    });
+    drop(until);
+    drop(leaves);
+    block_on(async {
+        call.await.unwrap();
+        first.await.unwrap();
+        second.await.unwrap();
+    });
+    assert!(stays.join().unwrap().unwrap());
+    assert_eq!(block_on(handle.get(b"4")).unwrap(), None);
+}
+
+#[test]
+fn closing_does_what_was_sent() {
+    let (store, handle) = handle(HandleOptions::default());
+    let (until, call) = hold(&handle);
+    let sent: Vec<_> = (0..100_u32)
+        .map(|number| {
+            handle
+                .try_run(Operation::Put(&number.to_le_bytes(), b"v"))
+                .unwrap()
+        })
+        .collect();
+    let closing = handle.close();
+    assert_eq!(
+        block_on(handle.get(b"k")).unwrap_err(),
+        StoreError::HandleClosed
+    );
+    assert_eq!(
+        handle.try_run(Operation::Get(b"k")).unwrap_err().kind(),
+        ErrorKind::Closed
+    );
+    drop(until);
+    block_on(async {
+        closing.await;
+        call.await.unwrap();
+        for put in sent {
+            assert!(put.await.unwrap().is_changed());
+        }
+    });
+    assert_eq!(store.table("t").unwrap().occupancy().unwrap().entries, 100);
+}
+
+#[test]
+fn a_panic_fails_its_caller_alone() {
+    let (_store, handle) = handle(HandleOptions::default());
+    let panicked = block_on(handle.with(|_| panic!("as the test wants it")));
+    let error: StoreError = panicked.map(|(): ()| ()).unwrap_err();
+    assert_eq!(error, StoreError::WorkerPanicked);
+    assert!(error.may_have_taken_effect());
+    assert!(block_on(handle.put(b"k", b"v")).unwrap());
+}
+
+#[test]
+fn a_table_that_was_emptied_is_opened_again() {
+    let (store, handle) = handle(HandleOptions::default());
+    block_on(async {
+        handle.put(b"k", b"v").await.unwrap();
+        store.empty("t").unwrap();
+        let refused = handle.get(b"k").await.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::TableGone);
+        assert_eq!(handle.get(b"k").await.unwrap(), None);
+        store.drop_table("t").unwrap();
+        let refused = handle.get(b"k").await.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::TableGone);
+        let refused = handle.get(b"k").await.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::NoSuchTable);
+    });
+}
+
+#[test]
+fn it_is_opened_only_where_it_can_work() {
+    let (store, _handle) = handle(HandleOptions::default());
+    let refused = |name, options| Handle::open(&store, name, options).unwrap_err().kind();
+    let default = HandleOptions::default();
+    assert_eq!(refused("none", default), ErrorKind::NoSuchTable);
+    let workers = HandleOptions {
+        workers: 0,
+        ..default
+    };
+    assert_eq!(refused("t", workers), ErrorKind::BadInput);
+    let queue = HandleOptions {
+        queue: 0,
+        ..default
+    };
+    assert_eq!(refused("t", queue), ErrorKind::BadInput);
+}
