@@ -185,7 +185,7 @@ BEGIN
       IF FOUND THEN result := result || taken; END IF;
     END IF;
     IF kind = 3 THEN
-      SELECT coalesce(string_agg(s.value, '' ORDER BY s.id), '') INTO found
+      SELECT coalesce(string_agg(s.value, '' ORDER BY s.id), '') INTO taken
       FROM (SELECT r.id, r.value FROM records r WHERE r.id >= record ORDER BY r.id LIMIT length) s;
       result := result || taken;
     ELSIF kind = 2 THEN
