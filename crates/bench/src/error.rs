@@ -4,6 +4,8 @@ use farslot::fabric::FabricError;
 use farslot::index::IndexError;
 use farslot::model::ModelError;
 use farslot::{NicProfileError, StoreError};
+use farslot_set::SetError;
+use farslot_set::job::JobError;
 
 /// The result of a measurement.
 pub type Result<T> = std::result::Result<T, BenchError>;
@@ -63,6 +65,15 @@ pub enum BenchError {
         /// What the kernel said.
         reason: String,
     },
+    /// Another of those that measure together has failed, and says itself why.
+    #[error("another thread of the measurement has failed")]
+    RankFailed,
+    /// What the processes of a measurement say of each other.
+    #[error(transparent)]
+    Job(#[from] JobError),
+    /// What a set says.
+    #[error(transparent)]
+    Set(#[from] SetError),
     /// A NIC profile that cannot be had.
     #[error(transparent)]
     Profile(#[from] NicProfileError),

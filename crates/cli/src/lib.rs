@@ -11,6 +11,7 @@ pub mod context;
 mod draw;
 pub mod failure;
 mod formats;
+mod job;
 pub mod memory_node;
 pub mod number;
 pub mod output;

@@ -24,6 +24,7 @@
 #![forbid(unsafe_code)]
 
 mod error;
+mod exclusive;
 pub mod explicit;
 pub mod formula;
 pub mod model;

@@ -4,7 +4,12 @@
 //! bits from random walks. A guess that is too small is noticed exactly: the transition that would
 //! overflow a place fails with [`NoRoom`], and the exploration begins anew with
 //! [`PackedNet::widened`].
+//!
+//! Where a marking would not fit into one word, places of which exactly one always has a token
+//! ([`exclusive`]) share a field, which says which of them it is: a state is shorter then, mostly
+//! one word, and takes a bucket of 8 bytes.
 
+use crate::exclusive;
 use crate::formula::Formula;
 use crate::model::{Model, NoRoom, Successors, Tokens};
 use crate::net::Net;
@@ -13,12 +18,12 @@ use crate::sample::Samples;
 use crate::split;
 use std::sync::Arc;
 
-/// Where a place's tokens are in the words of a state.
+/// Some bits of a state.
 #[derive(Debug, Clone, Copy)]
 struct Field {
     word: usize,
     shift: u32,
-    /// The largest number of tokens that fits.
+    /// The largest number that fits.
     most: u64,
 }
 
@@ -29,11 +34,45 @@ impl Field {
     }
 }
 
-/// Bits that must all be set in a word (needs one token of places of one bit), or all clear.
+/// Where a place's tokens are.
+#[derive(Debug, Clone, Copy)]
+enum Spot {
+    /// Their number is in a field.
+    Own(Field),
+    /// The place has its one token where the field of its group has this value.
+    Member(Field, u64),
+}
+
+impl Spot {
+    #[inline]
+    fn of(self, state: &[u64]) -> u64 {
+        match self {
+            Self::Own(field) => field.of(state),
+            Self::Member(field, value) => u64::from(field.of(state) == value),
+        }
+    }
+}
+
+/// Places that share a field, which has the position of the one with the token.
+#[derive(Debug)]
+struct Group {
+    field: Field,
+    places: Vec<u32>,
+}
+
+/// Bits of a word that must be as they are in `value`.
 #[derive(Debug, Clone, Copy)]
 struct Bits {
     word: usize,
     mask: u64,
+    value: u64,
+}
+
+impl Bits {
+    #[inline]
+    fn are_in(&self, state: &[u64]) -> bool {
+        state[self.word] & self.mask == self.value
+    }
 }
 
 /// Tokens that a place of several bits must have, or must have room for.
@@ -46,7 +85,7 @@ struct Amount {
 
 #[derive(Debug, Default)]
 struct Step {
-    /// Bits that must be set.
+    /// Bits that places of one bit, and groups, must have.
     set: Vec<Bits>,
     /// Places that must hold so many tokens.
     needs: Vec<Amount>,
@@ -57,6 +96,8 @@ struct Step {
     /// What is added to each word. Fields neither overflow nor go below zero, so that one addition
     /// changes all fields of a word.
     add: Vec<(usize, u64)>,
+    /// It needs two places of a group, and so never is enabled.
+    is_dead: bool,
 }
 
 /// A net whose markings are packed into words, with an optional invariant.
@@ -66,10 +107,14 @@ pub struct PackedNet<'n> {
     invariant: Option<&'n Formula>,
     widths: Vec<u32>,
     samples: Arc<Samples>,
-    fields: Vec<Field>,
+    /// By place.
+    spots: Vec<Spot>,
+    groups: Vec<Group>,
     bits: usize,
-    /// The place to which each bit of each word belongs.
+    /// The place to which each bit of each word belongs, where it is not a group's.
     owner: Vec<u32>,
+    /// The bits of each word that are no group's.
+    owned: Vec<u64>,
     steps: Vec<Step>,
     /// Transitions that are tested only where this place has tokens: each is listed at one of the
     /// places that it needs.
@@ -101,7 +146,7 @@ impl<'n> PackedNet<'n> {
     }
 
     /// A net with these numbers of bits for its places, each 1 to 32 and enough for the initial
-    /// marking.
+    /// marking. Those of 1 may share a field.
     #[must_use]
     pub fn with_widths(net: &'n Net, invariant: Option<&'n Formula>, widths: Vec<u32>) -> Self {
         Self::packed(net, invariant, widths, Arc::new(Samples::of(net)))
@@ -117,8 +162,14 @@ impl<'n> PackedNet<'n> {
         for (width, place) in widths.iter_mut().zip(net.places()) {
             *width = (*width).clamp(bits_for(u64::from(place.initial)), u32::BITS);
         }
-        let mut order = places_in_order(net);
-        let (mut fields, mut bits) = lay_out(&widths, &order);
+        let total: u32 = widths.iter().sum();
+        let groups = match total as usize > ONE_WORD {
+            true => exclusive::groups(net, &samples, |place| widths[place] == 1),
+            false => Vec::new(),
+        };
+        let items = Items::new(&widths, groups);
+        let mut order = items.in_order(&places_in_order(net));
+        let (mut fields, mut bits) = lay_out(&items.widths, &order);
         if bits > ONE_WORD {
             let halves = bits.div_ceil(32);
             let side = |field: &Field| {
@@ -126,34 +177,46 @@ impl<'n> PackedNet<'n> {
                 split::side_of(at, halves)
             };
             let sides: Vec<usize> = fields.iter().map(side).collect();
-            split::improve(&mut order, &sides, &widths, &samples);
-            (fields, bits) = lay_out(&widths, &order);
+            split::improve(&mut order, &sides, &items.widths, &items.markings(&samples));
+            (fields, bits) = lay_out(&items.widths, &order);
         }
-        let mut owner = vec![0; bits.div_ceil(64) * 64];
-        for (place, (field, width)) in fields.iter().zip(&widths).enumerate() {
-            let start = field.word * 64 + field.shift as usize;
-            owner[start..start + *width as usize].fill(place as u32);
+        let spots = items.spots(&fields);
+        let words = bits.div_ceil(64);
+        let (mut owner, mut owned) = (vec![0; words * 64], vec![0; words]);
+        for (place, spot) in spots.iter().enumerate() {
+            match spot {
+                Spot::Own(field) => {
+                    let start = field.word * 64 + field.shift as usize;
+                    owner[start..start + widths[place] as usize].fill(place as u32);
+                    owned[field.word] |= field.most << field.shift;
+                }
+                // It has no bits of its own.
+                Spot::Member(..) => widths[place] = 0,
+            }
         }
+        let groups = items.groups(&fields);
         let (listed, free) = list_transitions(net);
         let steps = net.transitions().iter();
         let steps = steps
-            .map(|transition| step(&transition.effects(), &fields))
+            .map(|transition| step(&transition.effects(), &spots))
             .collect();
         Self {
             net,
             invariant,
             widths,
             samples,
-            fields,
+            spots,
+            groups,
             bits,
             owner,
+            owned,
             steps,
             listed,
             free,
         }
     }
 
-    /// Bits of each place.
+    /// Bits of each place; 0 where it has none of its own.
     #[must_use]
     pub fn widths(&self) -> &[u32] {
         &self.widths
@@ -162,19 +225,28 @@ impl<'n> PackedNet<'n> {
     /// The tokens of each place.
     #[must_use]
     pub fn marking(&self, state: &[u64]) -> Vec<u64> {
-        self.fields.iter().map(|field| field.of(state)).collect()
+        self.spots.iter().map(|spot| spot.of(state)).collect()
     }
 
     /// Calls `each` with every place that has tokens, and their number.
     #[inline]
     fn marked(&self, state: &[u64], mut each: impl FnMut(usize, u64)) {
         for (word, &bits) in state.iter().enumerate() {
-            let mut rest = bits;
+            let mut rest = bits & self.owned[word];
             while rest != 0 {
                 let place = self.owner[word * 64 + rest.trailing_zeros() as usize] as usize;
-                let field = self.fields[place];
+                // Only places with fields of their own are owners.
+                let Spot::Own(field) = self.spots[place] else {
+                    break;
+                };
                 each(place, (bits >> field.shift) & field.most);
                 rest &= !(field.most << field.shift);
+            }
+        }
+        for group in &self.groups {
+            // Of a state that is reachable it is one of them.
+            if let Some(place) = group.places.get(group.field.of(state) as usize) {
+                each(*place as usize, 1);
             }
         }
     }
@@ -182,15 +254,11 @@ impl<'n> PackedNet<'n> {
     #[inline]
     fn fire(&self, number: u32, state: &[u64], out: &mut Successors) -> Result<(), NoRoom> {
         let step = &self.steps[number as usize];
-        let has = |bits: &Bits| state[bits.word] & bits.mask == bits.mask;
-        if !step.set.iter().all(has) || !step.needs.iter().all(|a| a.field.of(state) >= a.tokens) {
+        let is_set = step.set.iter().all(|bits| bits.are_in(state));
+        if !is_set || !step.needs.iter().all(|a| a.field.of(state) >= a.tokens) || step.is_dead {
             return Ok(());
         }
-        if step
-            .clear
-            .iter()
-            .any(|bits| state[bits.word] & bits.mask != 0)
-        {
+        if !step.clear.iter().all(|bits| bits.are_in(state)) {
             return Err(self.first_without_room(number, state));
         }
         for Amount {
@@ -218,7 +286,9 @@ impl<'n> PackedNet<'n> {
     fn first_without_room(&self, number: u32, state: &[u64]) -> NoRoom {
         let effects = self.net.transitions()[number as usize].effects();
         let over = effects.iter().find_map(|effect| {
-            let field = self.fields[effect.place];
+            let Spot::Own(field) = self.spots[effect.place] else {
+                return None;
+            };
             let value = field.of(state).saturating_add_signed(effect.change);
             let part = effect.place;
             (value > field.most).then_some(NoRoom { part, value })
@@ -234,8 +304,14 @@ impl Model for PackedNet<'_> {
 
     fn initial(&self) -> Vec<Vec<u64>> {
         let mut state = vec![0; self.bits.div_ceil(64)];
-        for (field, place) in self.fields.iter().zip(self.net.places()) {
-            state[field.word] |= u64::from(place.initial) << field.shift;
+        for (spot, place) in self.spots.iter().zip(self.net.places()) {
+            match spot {
+                Spot::Own(field) => state[field.word] |= u64::from(place.initial) << field.shift,
+                Spot::Member(field, value) if place.initial == 1 => {
+                    state[field.word] |= value << field.shift;
+                }
+                Spot::Member(..) => {}
+            }
         }
         vec![state]
     }
@@ -260,7 +336,7 @@ impl Model for PackedNet<'_> {
         let Some(formula) = self.invariant else {
             return true;
         };
-        formula.holds(&|place| self.fields[place].of(state))
+        formula.holds(&|place| self.spots[place].of(state))
     }
 
     fn tokens(&self, state: &[u64]) -> Option<Tokens> {
@@ -300,7 +376,7 @@ const ONE_WORD: usize = 63;
 /// Halves of words, of which longer states have at least so many.
 const LEAST_HALVES: usize = 4;
 
-/// Puts the places' fields into words, in this order, and returns them with the bits of a state.
+/// Puts fields of these widths into words, in this order, and returns them with the bits of a state.
 /// Long states are spread evenly over the halves of their words, so that none of the pairs that
 /// they are compressed to takes most of the information. No field lies in two halves.
 fn lay_out(widths: &[u32], order: &[usize]) -> (Vec<Field>, usize) {
@@ -354,31 +430,105 @@ fn list_transitions(net: &Net) -> (Vec<Vec<u32>>, Vec<u32>) {
     (listed, free)
 }
 
-fn step(effects: &[crate::net::Effect], fields: &[Field]) -> Step {
+/// What gets a field: a group of places, or a place that belongs to none.
+struct Items {
+    /// By item: groups first.
+    widths: Vec<u32>,
+    of_group: Vec<Vec<usize>>,
+    /// By place: its item, and its position in the group if that is one.
+    of_place: Vec<(usize, u64)>,
+}
+
+impl Items {
+    fn new(widths: &[u32], groups: Vec<Vec<usize>>) -> Self {
+        let mut of_place = vec![None; widths.len()];
+        let mut of_items = Vec::new();
+        for (item, group) in groups.iter().enumerate() {
+            for (position, place) in group.iter().enumerate() {
+                of_place[*place] = Some((item, position as u64));
+            }
+            of_items.push(bits_for(group.len() as u64 - 1));
+        }
+        let of_place = of_place.into_iter().zip(widths).map(|(member, width)| {
+            member.unwrap_or_else(|| {
+                of_items.push(*width);
+                (of_items.len() - 1, 0)
+            })
+        });
+        let of_place = of_place.collect();
+        Self {
+            widths: of_items,
+            of_group: groups,
+            of_place,
+        }
+    }
+
+    /// The items in the order of the first of their places.
+    fn in_order(&self, places: &[usize]) -> Vec<usize> {
+        let mut is_there = vec![false; self.widths.len()];
+        let items = places.iter().map(|place| self.of_place[*place].0);
+        let first = items.filter(|item| !std::mem::replace(&mut is_there[*item], true));
+        first.collect()
+    }
+
+    /// The samples with a number for each item.
+    fn markings(&self, samples: &Samples) -> Samples {
+        let of_marking = |marking: &Vec<u64>| {
+            let mut of_items = vec![0; self.widths.len()];
+            for (place, tokens) in marking.iter().enumerate() {
+                let (item, position) = self.of_place[place];
+                of_items[item] += match item < self.of_group.len() {
+                    true => tokens * position,
+                    false => *tokens,
+                };
+            }
+            of_items
+        };
+        Samples {
+            largest: Vec::new(),
+            markings: samples.markings.iter().map(of_marking).collect(),
+        }
+    }
+
+    fn spots(&self, fields: &[Field]) -> Vec<Spot> {
+        let spot = |(item, position): &(usize, u64)| match *item < self.of_group.len() {
+            true => Spot::Member(fields[*item], *position),
+            false => Spot::Own(fields[*item]),
+        };
+        self.of_place.iter().map(spot).collect()
+    }
+
+    fn groups(self, fields: &[Field]) -> Vec<Group> {
+        let groups = self.of_group.into_iter().zip(fields);
+        let groups = groups.map(|(places, field)| Group {
+            field: *field,
+            places: places.into_iter().map(|place| place as u32).collect(),
+        });
+        groups.collect()
+    }
+}
+
+fn step(effects: &[crate::net::Effect], spots: &[Spot]) -> Step {
     let mut step = Step::default();
     for effect in effects {
-        let field = fields[effect.place];
-        let amount = |tokens: u64| Amount {
-            place: effect.place,
-            field,
-            tokens,
+        let (field, change) = match spots[effect.place] {
+            Spot::Own(field) => {
+                own_effect(&mut step, effect, field);
+                (field, effect.change.cast_unsigned())
+            }
+            Spot::Member(field, value) => {
+                let bits = Bits {
+                    word: field.word,
+                    mask: field.most << field.shift,
+                    value: value << field.shift,
+                };
+                if effect.needs > 0 {
+                    step.is_dead |= !gather(&mut step.set, bits);
+                }
+                (field, effect.change.cast_unsigned().wrapping_mul(value))
+            }
         };
-        let one = Bits {
-            word: field.word,
-            mask: 1 << field.shift,
-        };
-        let needs = u64::from(effect.needs);
-        if needs == 1 && field.most == 1 {
-            gather(&mut step.set, one);
-        } else if needs > 0 {
-            step.needs.push(amount(needs));
-        }
-        if effect.change == 1 && field.most == 1 {
-            gather(&mut step.clear, one);
-        } else if effect.change > 0 {
-            step.room.push(amount(effect.change.unsigned_abs()));
-        }
-        let change = effect.change.cast_unsigned() << field.shift;
+        let change = change << field.shift;
         match step.add.iter_mut().find(|(word, _)| *word == field.word) {
             Some((_, add)) => *add = add.wrapping_add(change),
             None => step.add.push((field.word, change)),
@@ -388,9 +538,44 @@ fn step(effects: &[crate::net::Effect], fields: &[Field]) -> Step {
     step
 }
 
-fn gather(all: &mut Vec<Bits>, one: Bits) {
+/// What a transition needs of a place with a field of its own.
+fn own_effect(step: &mut Step, effect: &crate::net::Effect, field: Field) {
+    let amount = |tokens: u64| Amount {
+        place: effect.place,
+        field,
+        tokens,
+    };
+    let mask = 1 << field.shift;
+    let bit = |value| Bits {
+        word: field.word,
+        mask,
+        value,
+    };
+    let needs = u64::from(effect.needs);
+    if needs == 1 && field.most == 1 {
+        gather(&mut step.set, bit(mask));
+    } else if needs > 0 {
+        step.needs.push(amount(needs));
+    }
+    if effect.change == 1 && field.most == 1 {
+        gather(&mut step.clear, bit(0));
+    } else if effect.change > 0 {
+        step.room.push(amount(effect.change.unsigned_abs()));
+    }
+}
+
+/// Adds bits to those that are needed; false if they are needed otherwise already.
+fn gather(all: &mut Vec<Bits>, one: Bits) -> bool {
     match all.iter_mut().find(|bits| bits.word == one.word) {
-        Some(bits) => bits.mask |= one.mask,
-        None => all.push(one),
+        Some(bits) => {
+            let agree = (bits.value ^ one.value) & bits.mask & one.mask == 0;
+            bits.mask |= one.mask;
+            bits.value |= one.value;
+            agree
+        }
+        None => {
+            all.push(one);
+            true
+        }
     }
 }

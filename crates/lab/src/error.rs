@@ -32,6 +32,28 @@ pub enum LabError {
         /// Its program.
         program: &'static str,
     },
+    /// An explorer that has failed.
+    #[error("{system} on {model}: {reason}")]
+    Explorer {
+        /// The explorer.
+        system: &'static str,
+        /// What it was to explore.
+        model: String,
+        /// What went wrong.
+        reason: String,
+    },
+    /// An explorer that has found another number of states than the first one.
+    #[error("{system} has found {found} states of {model}, where there are {expected}")]
+    OtherStates {
+        /// The explorer.
+        system: &'static str,
+        /// What it has explored.
+        model: String,
+        /// What it has found.
+        found: u64,
+        /// What the first one has found.
+        expected: u64,
+    },
     /// A store to be compared with, which holds records: they are somebody's.
     #[error("{peer} at {address} holds {records} records: an empty one is needed")]
     PeerInUse {

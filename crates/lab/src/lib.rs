@@ -6,8 +6,9 @@
 //!
 //! * [`repro`]: tables and figures of the papers, ours beside theirs; a folder for each paper.
 //! * [`ycsb`]: the workloads of YCSB's core, beside other stores.
-//! * [`transactions`]: TATP and SmallBank, beside other stores.
+//! * [`transactions`]: TATP, SmallBank, and YCSB in transactions, beside other stores.
 //! * [`baseline`]: MapEmbed and TEA, the designs that paper 001 compares CuckooDuo with.
+//! * [`explore_compare`]: our state-space explorer beside Spin and Stateright.
 //! * [`program`]: the program `farslot-lab`, which prints and draws these reports.
 //!
 //! Figures in virtual time are the same in every run of the same seed.
@@ -16,6 +17,8 @@
 
 pub mod baseline;
 mod error;
+pub mod explore_compare;
+mod find_or_put;
 mod paper000;
 mod paper001;
 mod paper002;

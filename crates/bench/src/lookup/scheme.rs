@@ -68,7 +68,7 @@ impl LookupScheme {
 
     /// A table of about so many slots, with keys and values of 8 bytes, which may become as full as
     /// tables of the scheme do. A sealed one is full to `load`.
-    pub(super) fn table(self, slots: u64, load: f64) -> TableOptions {
+    pub(crate) fn table(self, slots: u64, load: f64) -> TableOptions {
         let full = match self {
             Self::Linear | Self::Cuckoo => 1.0,
             Self::Sealed => load,

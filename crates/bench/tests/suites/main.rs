@@ -3,5 +3,6 @@
 mod advise;
 mod advise_check;
 mod experiment;
+mod find_or_put;
 mod lookup;
 mod raw;

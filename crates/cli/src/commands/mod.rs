@@ -3,7 +3,7 @@
 pub mod access_arg;
 pub(crate) mod advise;
 pub(crate) mod atomic;
-pub(crate) mod bench;
+pub mod bench;
 pub mod cache_args;
 pub(crate) mod calibrate;
 pub(crate) mod count;

@@ -98,3 +98,52 @@ fn reproductions_are_in_the_laboratory() {
     let command = "cargo run --release -p farslot-lab -- repro 000-table3 --json";
     assert_fails(&output, 2, &[command]);
 }
+
+#[test]
+fn find_or_puts_of_one_and_of_several_processes_stand_beside_swaps() {
+    let args = ["bench", "find-or-put", "--json", "--processes", "1,3"];
+    let small = [
+        "--slots",
+        "4096",
+        "--load",
+        "0.25,0.9",
+        "--mix",
+        "20/80,50/50",
+        "--repetitions",
+        "2",
+    ];
+    let output = farslot(args.iter().chain(&small)).output().unwrap();
+    assert!(output.status.success(), "{}", error_of(&output));
+    let report = one_object(&output);
+    assert_eq!(report["bench"], "find-or-put");
+    let rows = report["rows"].as_array().unwrap();
+    let mut rows = rows.iter();
+    for processes in ["1 process", "3 processes"] {
+        for mix in ["20/80", "50/50"] {
+            for load in ["0.25", "0.9"] {
+                for what in [
+                    "set",
+                    "store (linear), find_or_put_many",
+                    "compare-and-swap of the mapping",
+                ] {
+                    let row = rows.next().unwrap();
+                    assert_eq!(
+                        row["name"],
+                        format!("{mix}, load {load}, {processes}, {what}")
+                    );
+                    assert!(row["value"].as_f64().unwrap() > 0.0, "{row}");
+                    assert_eq!(row["ratio"].is_number(), !what.contains("swap"), "{row}");
+                }
+            }
+        }
+    }
+    assert!(rows.next().is_none(), "{report}");
+    let full = farslot(["bench", "find-or-put", "--load", "0.99"])
+        .output()
+        .unwrap();
+    assert_fails(&full, 2, &["load factor is 0.99", "at most 0.95"]);
+    let mix = farslot(["bench", "find-or-put", "--mix", "80/30"])
+        .output()
+        .unwrap();
+    assert_fails(&mix, 2, &["80/30", "such as 80/20"]);
+}

@@ -1,6 +1,8 @@
 //! The program `farslot-lab`.
 
+mod explore_compare;
 mod failure;
+mod find_or_put;
 mod html;
 mod plot;
 mod reproduce;
@@ -36,7 +38,16 @@ enum Command {
     /// Run SmallBank's transactions, beside other stores
     #[command(name = "smallbank")]
     SmallBank(transactions::SmallBankArgs),
-    /// Serve a node of a database: what `tatp` and `smallbank` start
+    /// Explore the same models by Farslot, Spin and Stateright
+    ExploreCompare(explore_compare::Args),
+    /// Explore a model in this process: what `explore-compare` starts
+    #[command(hide = true)]
+    ExploreOne(explore_compare::OneArgs),
+    /// Measure find-or-puts of threads of one process, beside other concurrent sets
+    FindOrPut(find_or_put::Args),
+    /// Run a workload of YCSB in transactions of 1 to 8 keys, beside other stores
+    YcsbTransactions(transactions::YcsbArgs),
+    /// Serve a node of a database: what `tatp`, `smallbank` and `ycsb-transactions` start
     #[command(hide = true)]
     ServeTransactions(transactions::ServeArgs),
     /// Lend memory of this machine to other processes: what `ycsb` starts
@@ -59,6 +70,10 @@ fn run(command: Command, context: &Context) -> Result<()> {
         Command::Ycsb(args) => ycsb::run(&args, context),
         Command::Tatp(args) => transactions::tatp(&args, context),
         Command::SmallBank(args) => transactions::smallbank(&args, context),
+        Command::YcsbTransactions(args) => transactions::ycsb(&args, context),
+        Command::ExploreCompare(args) => explore_compare::run(&args, context),
+        Command::ExploreOne(args) => explore_compare::one(&args),
+        Command::FindOrPut(args) => find_or_put::run(&args, context),
         Command::ServeTransactions(args) => transactions::serve(&args),
         Command::Serve(args) => serve::run(args, context),
         Command::Echo => Ok(crate::ycsb::echo::serve().map_err(Failure::io("the echo"))?),

@@ -1,9 +1,10 @@
-//! `farslot-lab tatp` and `farslot-lab smallbank`: transactions, on Farslot and other stores side
-//! by side.
+//! `farslot-lab tatp`, `smallbank` and `ycsb-transactions`: transactions, on Farslot and other stores
+//! side by side.
 
 use crate::transactions::{
     self, Bench, Locking, Nodes, Options, Rival, Served, SystemRow, TransactionsReport,
 };
+use crate::ycsb::Workload;
 use comfy_table::{CellAlignment, Table, presets};
 use farslot_cli::commands::serve::switch;
 use farslot_cli::context::Context;
@@ -34,7 +35,7 @@ enum LockingArg {
     Commit,
 }
 
-/// What both workloads have in common.
+/// What all workloads have in common.
 #[derive(clap::Args, Debug)]
 struct Common {
     /// Where Farslot's nodes are
@@ -93,6 +94,19 @@ pub(super) struct SmallBankArgs {
     common: Common,
 }
 
+/// The options of `farslot-lab ycsb-transactions`.
+#[derive(clap::Args, Debug)]
+pub(super) struct YcsbArgs {
+    /// The workload: a to f
+    #[arg(long, value_name = "LETTER", default_value_t = Workload::A)]
+    workload: Workload,
+    /// Records that are loaded, of 1000 bytes each
+    #[arg(long, value_name = "N", default_value_t = 100_000)]
+    records: u64,
+    #[command(flatten)]
+    common: Common,
+}
+
 /// The options of `farslot-lab serve-transactions`.
 #[derive(clap::Args, Debug)]
 pub(super) struct ServeArgs {
@@ -102,6 +116,12 @@ pub(super) struct ServeArgs {
     /// Accounts of SmallBank
     #[arg(long)]
     accounts: Option<u64>,
+    /// Records of YCSB
+    #[arg(long, requires = "workload", conflicts_with_all = ["subscribers", "accounts"])]
+    records: Option<u64>,
+    /// Which of YCSB's workloads
+    #[arg(long, requires = "records")]
+    workload: Option<Workload>,
     /// Which of the nodes
     #[arg(long)]
     node: u64,
@@ -129,6 +149,15 @@ pub(super) fn tatp(args: &TatpArgs, context: &Context) -> Result<()> {
 pub(super) fn smallbank(args: &SmallBankArgs, context: &Context) -> Result<()> {
     let (accounts, hot) = (args.accounts, args.hot.min(args.accounts));
     run(Bench::SmallBank { accounts, hot }, &args.common, context)
+}
+
+/// Runs a workload of YCSB in transactions.
+///
+/// # Errors
+/// As [`tatp`].
+pub(super) fn ycsb(args: &YcsbArgs, context: &Context) -> Result<()> {
+    let (letter, records) = (args.workload, args.records);
+    run(Bench::Ycsb { letter, records }, &args.common, context)
 }
 
 fn run(bench: Bench, args: &Common, context: &Context) -> Result<()> {
@@ -177,10 +206,12 @@ impl NodeProcess {
     fn start(options: &Options, node: u64) -> Result<Self> {
         let failed = || Failure::io("a node of the database");
         let program = std::env::current_exe().map_err(failed())?;
-        let (size, of) = match options.bench {
-            Bench::Tatp { subscribers } => ("--subscribers", subscribers),
-            Bench::SmallBank { accounts, .. } => ("--accounts", accounts),
+        let (size, of, letter) = match options.bench {
+            Bench::Tatp { subscribers } => ("--subscribers", subscribers, None),
+            Bench::SmallBank { accounts, .. } => ("--accounts", accounts, None),
+            Bench::Ycsb { letter, records } => ("--records", records, Some(letter)),
         };
+        let letter = letter.map(|letter| format!("--workload={letter}"));
         let numbers = [of, node, options.nodes, options.server_threads as u64];
         let numbers = numbers.map(|number| number.to_string());
         let names = [size, "--node", "--nodes", "--threads"];
@@ -191,6 +222,7 @@ impl NodeProcess {
         let process = Command::new(program)
             .arg("serve-transactions")
             .args(args)
+            .args(letter)
             .env_remove("FARSLOT_ADDRESS")
             .env_remove("FARSLOT_SECRET")
             .stdin(Stdio::piped())
@@ -238,10 +270,15 @@ fn started(options: &Options) -> Result<Served> {
 /// # Errors
 /// That the memory or a port cannot be had.
 pub(super) fn serve(args: &ServeArgs) -> Result<()> {
-    let bench = match (args.subscribers, args.accounts) {
-        (Some(subscribers), _) => Bench::Tatp { subscribers },
-        (None, Some(accounts)) => Bench::SmallBank { accounts, hot: 2 },
-        (None, None) => return Err(Failure::Usage("--subscribers or --accounts".into())),
+    let ycsb = args.workload.zip(args.records);
+    let bench = match (args.subscribers, args.accounts, ycsb) {
+        (Some(subscribers), ..) => Bench::Tatp { subscribers },
+        (None, Some(accounts), _) => Bench::SmallBank { accounts, hot: 2 },
+        (None, None, Some((letter, records))) => Bench::Ycsb { letter, records },
+        (None, None, None) => {
+            let reason = "--subscribers, --accounts, or --records with --workload";
+            return Err(Failure::Usage(reason.into()));
+        }
     };
     let told = switch(true, false)?;
     let agent = bench.serve(args.node, args.nodes, args.threads)?;
@@ -322,7 +359,8 @@ fn description(report: &TransactionsReport) -> String {
     let of = |count: usize, noun| output::counted(count as u64, noun);
     let what = match report.bench {
         "tatp" => "subscriber",
-        _ => "account",
+        "smallbank" => "account",
+        _ => "record",
     };
     let mut text = format!(
         "{} of {} on {}; {} with {} under way each, {} of each server; medians of {}; fabric: {}; locks: {}",

@@ -1,4 +1,4 @@
-//! TATP and SmallBank, on Farslot's transactions and on other stores side by side.
+//! TATP, SmallBank and transactions of YCSB, on Farslot's transactions and on other stores side by side.
 //!
 //! Every system has the same rows and draws the same transactions, runs as many client threads, and
 //! has as many transactions under way at once in each. Systems take turns within each round, and
@@ -23,6 +23,7 @@ mod tatp;
 #[cfg(test)]
 mod tests;
 mod workload;
+mod ycsb;
 
 pub use options::{Bench, Options, Rival, postgres_is_installed};
 pub use report::{KindRow, SystemRow, TransactionsReport};
@@ -30,9 +31,9 @@ pub use report::{KindRow, SystemRow, TransactionsReport};
 use crate::{LabError, Progress, Result};
 pub(crate) use farslot::{Nodes, Served};
 pub use farslot_txn::Locking;
-use round::{ClientState, Round};
+use round::Round;
 use system::{Plan, System};
-use workload::Workload;
+use workload::{ClientState, Workload};
 
 /// The nodes in the memory of this process, or in the simulator.
 pub(crate) fn serve_here(options: &Options, simulated: bool) -> Result<Served> {
@@ -92,7 +93,7 @@ fn measure(
     }
     let threads = 0..options.threads as u64;
     let clients: Vec<_> = threads
-        .map(|thread| ClientState::new(options.seed, thread))
+        .map(|thread| ClientState::new(options.seed, thread, options.threads as u64))
         .collect();
     // Every system meets the same transactions.
     let mut clients = vec![clients; systems.len()];

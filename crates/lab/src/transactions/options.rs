@@ -1,7 +1,8 @@
 //! What is measured, and what may vary.
 
 use super::workload::Workload;
-use super::{farslot, postgres, smallbank, tatp};
+use super::{farslot, postgres, smallbank, tatp, ycsb};
+use crate::ycsb::Workload as Letter;
 use crate::{LabError, Result};
 use farslot_bench::BenchError;
 use farslot_txn::Locking;
@@ -23,6 +24,13 @@ pub enum Bench {
         accounts: u64,
         /// Accounts that 90 of 100 transactions are on.
         hot: u64,
+    },
+    /// A workload of YCSB's core, in transactions of 1 to 8 keys.
+    Ycsb {
+        /// Which of the workloads.
+        letter: Letter,
+        /// Records that are loaded.
+        records: u64,
     },
 }
 
@@ -108,16 +116,27 @@ impl Options {
         let size = match self.bench {
             Bench::Tatp { subscribers } => ("subscribers", subscribers, 1..=1 << 26),
             Bench::SmallBank { accounts, .. } => ("accounts", accounts, 2..=1 << 28),
+            // More than a transaction has keys.
+            Bench::Ycsb { records, .. } => ("records", records, 16..=1 << 26),
         };
         let hot = match self.bench {
-            Bench::Tatp { .. } => 2,
             Bench::SmallBank { hot, .. } => hot,
+            Bench::Tatp { .. } | Bench::Ycsb { .. } => 2,
         };
+        // A map that is scanned lies at one node.
+        let is_scanned = matches!(
+            self.bench,
+            Bench::Ycsb {
+                letter: Letter::E,
+                ..
+            }
+        );
+        let most_nodes = if is_scanned { 1 } else { 64 };
         let limits = [
             size,
             // A transfer between hot accounts needs two.
             ("hot accounts", hot, 2..=1 << 28),
-            ("nodes", self.nodes, 1..=64),
+            ("nodes", self.nodes, 1..=most_nodes),
             ("threads", self.threads as u64, 1..=1024),
             ("pipeline", self.pipeline as u64, 1..=1024),
             ("rounds", self.rounds as u64, 1..=1000),
@@ -153,6 +172,7 @@ impl Bench {
                 hot,
                 seed,
             }),
+            Self::Ycsb { letter, records } => Box::new(ycsb::Ycsb::new(letter, records)),
         }
     }
 

@@ -4,9 +4,9 @@
 //! WATCH with MULTI needs two round trips for what a script does in one, and belongs to its
 //! connection: transactions of one connection could not be under way side by side.
 
-use super::round::{ClientState, Round};
+use super::round::Round;
 use super::system::{Pipelined, Plan, System, batches};
-use super::workload::{Call, Outcome, Redis, Workload};
+use super::workload::{Call, ClientState, Outcome, Redis, Workload};
 use crate::ycsb::{Peer, PeerShape, RedisClient};
 use crate::{LabError, Result};
 use farslot_bench::process;
@@ -24,7 +24,7 @@ impl RedisSystem {
         Ok(Self(Peer::open(at, shape)?))
     }
 
-    fn connect(&self, workload: &dyn Workload) -> Result<Connection> {
+    fn connect<'w>(&self, workload: &'w dyn Workload) -> Result<Connection<'w>> {
         let mut client = RedisClient::connect(self.0.address())?;
         let mut scripts = Vec::new();
         for kind in workload.kinds() {
@@ -36,10 +36,9 @@ impl RedisSystem {
                 },
             });
         }
-        let kinds = workload.kinds();
         Ok(Connection {
             client,
-            kinds,
+            workload,
             scripts,
         })
     }
@@ -58,18 +57,19 @@ impl RedisSystem {
     }
 }
 
-struct Connection {
+struct Connection<'w> {
     client: RedisClient,
-    kinds: &'static [super::workload::Kind],
+    workload: &'w dyn Workload,
     /// The hash of each kind's script.
     scripts: Vec<String>,
 }
 
-impl Pipelined for Connection {
+impl Pipelined for Connection<'_> {
     fn run(&mut self, calls: &[Call], outcomes: &mut Vec<Outcome>) -> Result<u64> {
+        let kinds = self.workload.kinds();
         let mut pipeline = redis::Pipeline::with_capacity(calls.len());
         for call in calls {
-            let kind = &self.kinds[call.kind];
+            let kind = &kinds[call.kind];
             let numbers = &call.numbers[..kind.numbers];
             match kind.redis {
                 Redis::Command(words, _) => {
@@ -84,14 +84,20 @@ impl Pipelined for Connection {
                     numbers.iter().for_each(|number| {
                         pipeline.arg(*number);
                     });
+                    if let Some(values) = self.workload.values(call) {
+                        pipeline.arg(values);
+                    }
                 }
             }
         }
         let replies = self.client.ask(&pipeline)?;
         for (call, reply) in calls.iter().zip(&replies) {
-            outcomes.push(match (&self.kinds[call.kind].redis, reply) {
+            outcomes.push(match (&kinds[call.kind].redis, reply) {
                 (Redis::Command(_, read), reply) => read(reply),
                 (Redis::Script(_), redis::Value::Int(number)) => Some(*number),
+                (Redis::Script(_), redis::Value::BulkString(returned)) => {
+                    self.workload.outcome_of(call, returned)
+                }
                 (Redis::Script(_), _) => None,
             });
         }

@@ -1,25 +1,9 @@
-//! What a round of a system gives, and the state of its clients from round to round.
+//! What a round of a system gives.
 
 use super::workload::{Call, Outcome, Workload};
 use hdrhistogram::Histogram;
-use rand::SeedableRng;
-use rand_chacha::ChaCha8Rng;
 use rustix::time::{ClockId, clock_gettime};
 use std::time::Duration;
-
-/// A client thread from round to round.
-#[derive(Clone, Debug)]
-pub(super) struct ClientState {
-    pub random: ChaCha8Rng,
-}
-
-impl ClientState {
-    pub(super) fn new(seed: u64, thread: u64) -> Self {
-        let mut random = ChaCha8Rng::seed_from_u64(seed);
-        random.set_stream(thread);
-        Self { random }
-    }
-}
 
 /// Transactions of a kind.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]

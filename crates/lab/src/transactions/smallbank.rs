@@ -1,7 +1,9 @@
 //! SmallBank (Alomari et al., *The Cost of Serializability on Platforms That Use Snapshot
 //! Isolation*, ICDE 2008), in whole cents, with the mix and the hot accounts of H-Store's.
 
-use super::workload::{Call, Kind, Outcome, Redis, Row, TableOf, Total, Workload, mixed};
+use super::workload::{
+    Call, ClientState, Kind, Outcome, Redis, Row, TableOf, Total, Workload, draw_kind, mixed,
+};
 use crate::Result;
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
@@ -113,12 +115,14 @@ const TABLES: [TableOf; 2] = [
         key_bytes: 4,
         value_bytes: 8,
         rows: 1.0,
+        ordered: false,
     },
     TableOf {
         name: "checking",
         key_bytes: 4,
         value_bytes: 8,
         rows: 1.0,
+        ordered: false,
     },
 ];
 
@@ -226,14 +230,9 @@ impl Workload for SmallBank {
         Ok(())
     }
 
-    fn draw(&self, random: &mut ChaCha8Rng) -> Call {
-        let mut drawn = random.random_range(0..100);
-        let kind = KINDS.iter().position(|kind| {
-            let is_this = drawn < kind.share;
-            drawn = drawn.saturating_sub(kind.share);
-            is_this
-        });
-        let kind = kind.unwrap_or(BALANCE);
+    fn draw(&self, client: &mut ClientState) -> Call {
+        let random = &mut client.random;
+        let kind = draw_kind(&KINDS, random);
         let is_hot = random.random_bool(0.9);
         let one = self.account(random, is_hot);
         let other = loop {

@@ -1,7 +1,7 @@
 //! What a system is to the measurement.
 
-use super::round::{ClientState, Round, Share, thread_cpu};
-use super::workload::{Call, Outcome, Workload};
+use super::round::{Round, Share, thread_cpu};
+use super::workload::{Call, ClientState, Outcome, Workload};
 use crate::Result;
 use std::sync::Barrier;
 use std::thread;
@@ -63,7 +63,7 @@ pub(super) fn batches<C: Pipelined>(
         let mut before = since;
         while before - since < plan.time {
             calls.clear();
-            calls.extend((0..plan.width).map(|_| workload.draw(&mut state.random)));
+            calls.extend((0..plan.width).map(|_| workload.draw(state)));
             outcomes.clear();
             share.conflicts += client.run(&calls, &mut outcomes)?;
             let now = Instant::now();

@@ -10,7 +10,9 @@
 //! facility (53.125 %), and one of its forwardings at the time: 27.84 % by a count of all cases
 //! ([`a_test`](tests) does it), and so 14.79 % together.
 
-use super::workload::{Call, Kind, Outcome, Redis, Row, TableOf, Total, Workload, mixed};
+use super::workload::{
+    Call, ClientState, Kind, Outcome, Redis, Row, TableOf, Total, Workload, draw_kind, mixed,
+};
 use crate::Result;
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
@@ -160,6 +162,7 @@ const TABLES: [TableOf; 5] = [
         key_bytes: 4,
         value_bytes: SUBSCRIBER_BYTES as u16,
         rows: 1.0,
+        ordered: false,
     },
     TableOf {
         // Of PostgreSQL an index.
@@ -167,24 +170,28 @@ const TABLES: [TableOf; 5] = [
         key_bytes: 15,
         value_bytes: 4,
         rows: 1.0,
+        ordered: false,
     },
     TableOf {
         name: "access_info",
         key_bytes: 5,
         value_bytes: 10,
         rows: 2.5,
+        ordered: false,
     },
     TableOf {
         name: "special_facility",
         key_bytes: 5,
         value_bytes: 8,
         rows: 2.5,
+        ordered: false,
     },
     TableOf {
         name: "call_forwarding",
         key_bytes: 6,
         value_bytes: 16,
         rows: 4.0,
+        ordered: false,
     },
 ];
 
@@ -413,14 +420,9 @@ impl Workload for Tatp {
         (0..self.subscribers as i64).try_for_each(|number| self.load_subscriber(number, put))
     }
 
-    fn draw(&self, random: &mut ChaCha8Rng) -> Call {
-        let mut drawn = random.random_range(0..100);
-        let kind = KINDS.iter().position(|kind| {
-            let is_this = drawn < kind.share;
-            drawn = drawn.saturating_sub(kind.share);
-            is_this
-        });
-        let kind = kind.unwrap_or(GET_SUBSCRIBER_DATA);
+    fn draw(&self, client: &mut ClientState) -> Call {
+        let random = &mut client.random;
+        let kind = draw_kind(&KINDS, random);
         let subscriber = self.subscriber(random);
         let of = random.random_range(1..=4);
         let start = random.random_range(0..3) * 8;

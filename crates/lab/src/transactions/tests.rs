@@ -1,9 +1,9 @@
 //! What the specifications imply, and what the generators draw.
 
 use super::options::{Bench, Options, Rival};
-use super::round::ClientState;
 use super::tatp::{self, Tatp};
-use super::workload::{Row, Workload};
+use super::workload::{ClientState, Row, Workload};
+use crate::ycsb::Workload as Letter;
 use std::collections::BTreeSet;
 
 /// The part of GET_NEW_DESTINATION's draws that find one of an active facility's forwardings: a
@@ -47,10 +47,10 @@ fn transactions_of_tatp_succeed_as_often_as_the_specification_implies() {
         subscribers: 1_000_000,
         seed: 3,
     };
-    let mut random = ClientState::new(5, 0).random;
+    let mut client = ClientState::new(5, 0, 1);
     let mut counts = vec![(0_u32, 0_u32); tatp.kinds().len()];
     for _ in 0..400_000 {
-        let call = tatp.draw(&mut random);
+        let call = tatp.draw(&mut client);
         let [subscriber, a, b, ..] = call.numbers;
         let mut keys = BTreeSet::new();
         let mut active = BTreeSet::new();
@@ -112,10 +112,10 @@ fn subscribers_are_drawn_unevenly() {
         subscribers: 1 << 16,
         seed: 0,
     };
-    let mut random = ClientState::new(1, 0).random;
+    let mut client = ClientState::new(1, 0, 1);
     let mut odd = 0;
     for _ in 0..10_000 {
-        odd += tatp.draw(&mut random).numbers[0] % 2;
+        odd += tatp.draw(&mut client).numbers[0] % 2;
     }
     // Of two bits at random, one or the other is set three times of four.
     assert!((7300..7700).contains(&odd), "{odd}");
@@ -128,8 +128,8 @@ fn ninety_of_a_hundred_transactions_are_on_hot_accounts() {
         hot: 40,
     }
     .workload(0);
-    let mut random = ClientState::new(1, 0).random;
-    let drawn = (0..10_000).map(|_| bank.draw(&mut random));
+    let mut client = ClientState::new(1, 0, 1);
+    let drawn = (0..10_000).map(|_| bank.draw(&mut client));
     let hot = drawn.filter(|call| call.numbers[0] < 40).count();
     assert!((8900..9100).contains(&hot), "{hot}");
     let shares: u32 = bank.kinds().iter().map(|kind| kind.share).sum();
@@ -161,6 +161,15 @@ fn options_that_nothing_can_be_measured_with_are_refused() {
     let small = |accounts, hot| Options::new(Bench::SmallBank { accounts, hot });
     assert!(small(100, 100).check().is_ok());
     assert!(small(102, 100).check().is_ok());
+    for (letter, nodes) in [(Letter::E, 1), (Letter::A, 64)] {
+        let of_nodes = |nodes, records| Options {
+            nodes,
+            ..Options::new(Bench::Ycsb { letter, records })
+        };
+        assert!(of_nodes(nodes, 16).check().is_ok());
+        assert!(of_nodes(nodes + 1, 16).check().is_err());
+        assert!(of_nodes(nodes, 15).check().is_err());
+    }
     for (accounts, hot) in [(1, 2), (101, 100), (50, 100), (100, 1)] {
         assert!(small(accounts, hot).check().is_err(), "{accounts} {hot}");
     }

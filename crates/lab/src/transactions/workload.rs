@@ -1,12 +1,36 @@
 //! What a workload is, to the systems that run it.
 
 use crate::Result;
-use farslot_remote::chained::Shape;
+use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::rc::Rc;
 
 /// Most numbers that a transaction is given.
-pub(super) const MOST_NUMBERS: usize = 5;
+pub(super) const MOST_NUMBERS: usize = 8;
+
+/// A client thread from round to round.
+#[derive(Clone, Debug)]
+pub(super) struct ClientState {
+    pub random: ChaCha8Rng,
+    /// Which of the client threads, from 0, and how many there are.
+    pub thread: u64,
+    pub threads: u64,
+    /// Rows that it has inserted, where the workload counts them.
+    pub inserted: u64,
+}
+
+impl ClientState {
+    pub(super) fn new(seed: u64, thread: u64, threads: u64) -> Self {
+        let mut random = ChaCha8Rng::seed_from_u64(seed);
+        random.set_stream(thread);
+        Self {
+            random,
+            thread,
+            threads,
+            inserted: 0,
+        }
+    }
+}
 
 /// A transaction to be run: which of the workload's kinds, and its numbers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -42,8 +66,20 @@ pub(super) struct Kind {
     pub succeeds: Option<f64>,
     /// The Lua script of Redis; one command where that is enough.
     pub redis: Redis,
-    /// The statement of PostgreSQL, with as many parameters as there are numbers.
+    /// The statement of PostgreSQL, with as many parameters as there are numbers, and one more where
+    /// there are [values](Workload::values).
     pub postgres: &'static str,
+}
+
+/// Draws one of the kinds by their shares, whose sum is 100; returns its place.
+pub(super) fn draw_kind(kinds: &[Kind], random: &mut ChaCha8Rng) -> usize {
+    let mut drawn = random.random_range(0..100);
+    let kind = kinds.iter().position(|kind| {
+        let is_this = drawn < kind.share;
+        drawn = drawn.saturating_sub(kind.share);
+        is_this
+    });
+    kind.unwrap_or(0)
 }
 
 /// How Redis runs a kind of transaction.
@@ -52,7 +88,7 @@ pub(super) enum Redis {
     /// The words of one command, where `{0}` stands for the first number, and so on; and how its
     /// reply is a number.
     Command(&'static [&'static str], fn(&redis::Value) -> Outcome),
-    /// A script, which returns a number, or false.
+    /// A script, which returns a number, false, or what [`Workload::outcome_of`] reads.
     Script(&'static str),
 }
 
@@ -77,18 +113,20 @@ pub(super) struct TableOf {
     pub name: &'static str,
     pub key_bytes: u16,
     pub value_bytes: u16,
-    /// About how many rows there are for each subscriber or account.
+    /// About how many rows there are for each subscriber, account or record.
     pub rows: f64,
+    /// Whether it is scanned: an ordered map, and not a bucket table.
+    pub ordered: bool,
 }
 
-/// A workload: TATP or SmallBank.
+/// A workload: TATP, SmallBank, or one of YCSB.
 pub(super) trait Workload: Sync {
     fn name(&self) -> &'static str;
 
     /// The same, to be kept.
     fn shared(&self) -> Rc<dyn Workload>;
 
-    /// How many subscribers or accounts there are.
+    /// How many subscribers, accounts or records there are.
     fn size(&self) -> u64;
 
     fn kinds(&self) -> &'static [Kind];
@@ -104,8 +142,20 @@ pub(super) trait Workload: Sync {
     /// All rows, one after the other.
     fn load(&self, put: &mut dyn FnMut(Row) -> Result<()>) -> Result<()>;
 
-    /// Draws a transaction.
-    fn draw(&self, random: &mut ChaCha8Rng) -> Call;
+    /// Draws a client's next transaction.
+    fn draw(&self, client: &mut ClientState) -> Call;
+
+    /// The values that a transaction writes, one behind the other, where they are no numbers of its
+    /// call.
+    fn values(&self, _: &Call) -> Option<Vec<u8>> {
+        None
+    }
+
+    /// What a transaction came to, from what Redis' script or PostgreSQL's statement returned: a
+    /// number's digits, unless the workload says otherwise.
+    fn outcome_of(&self, _: &Call, returned: &[u8]) -> Outcome {
+        std::str::from_utf8(returned).ok()?.parse().ok()
+    }
 
     /// Whether a transaction may have come to this.
     fn is_right(&self, call: &Call, outcome: Outcome) -> bool;
@@ -123,31 +173,6 @@ pub(super) struct Total {
     pub loaded: i64,
     /// PostgreSQL's query of it.
     pub postgres: &'static str,
-}
-
-/// The shapes of a node's tables, one behind the other, where so many nodes share all subscribers
-/// or accounts.
-pub(super) fn shapes(workload: &dyn Workload, nodes: u64) -> Vec<Shape> {
-    let each = workload.size().div_ceil(nodes);
-    let mut at = 0;
-    let mut shapes = Vec::new();
-    for table in workload.tables() {
-        let rows = (each as f64 * table.rows) as u64 + 16;
-        let buckets = rows.next_power_of_two().min(1 << 31) as u32;
-        let shape = Shape {
-            at,
-            key_bytes: table.key_bytes,
-            value_bytes: table.value_bytes,
-            slots: 2,
-            buckets,
-            most_buckets: buckets,
-            overflow: (rows / 4 + 1024) as u32,
-            split_after: 0,
-        };
-        at += shape.bytes().next_multiple_of(64);
-        shapes.push(shape);
-    }
-    shapes
 }
 
 /// Numbers that look drawn, but are the same for the same row in every run: a hash of its names.

@@ -5,6 +5,8 @@ mod baseline;
 mod common;
 mod growth;
 mod program;
+mod program_explore_compare;
+mod program_find_or_put;
 mod program_repro;
 mod program_transactions;
 mod program_ycsb;

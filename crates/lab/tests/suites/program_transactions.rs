@@ -1,4 +1,4 @@
-//! `farslot-lab tatp` and `farslot-lab smallbank`, small, with real processes.
+//! `farslot-lab tatp`, `smallbank` and `ycsb-transactions`, small, with real processes.
 
 use crate::program::{assert_fails, error_of, lab, one_object};
 use serde_json::Value;
@@ -99,6 +99,37 @@ fn both_workloads_run_on_every_fabric_with_both_ways_to_lock() {
 }
 
 #[test]
+fn workloads_of_ycsb_run_in_transactions_on_every_fabric() {
+    // Those that differ in what they need: writes, inserts, scans, and reads before writes.
+    for (letter, fabric, nodes) in [
+        ("a", "sim", "2"),
+        ("d", "shm", "2"),
+        ("e", "tcp", "1"),
+        ("e", "sim", "1"),
+        ("f", "tcp", "2"),
+    ] {
+        let seconds = if fabric == "sim" { "0.002" } else { "0.2" };
+        let workload = [
+            "ycsb-transactions",
+            "--workload",
+            letter,
+            "--records",
+            "200",
+        ];
+        let place = ["--fabric", fabric, "--nodes", nodes, "--seconds", seconds];
+        let report = report(&[&workload[..], &place, &["--threads", "2"]].concat());
+        assert_eq!(report["bench"], format!("ycsb-{letter}"));
+        assert_eq!(report["size"], 200);
+        let row = &report["rows"][0];
+        check_row(row);
+        // Whatever is read is checked, and nothing fails for good.
+        assert_eq!(row["attempted"], row["committed"]);
+        assert_eq!(row["kinds"].as_array().unwrap().len(), 8);
+        check_rates(row);
+    }
+}
+
+#[test]
 fn simulated_transactions_are_the_same_in_every_run() {
     let args = [
         "smallbank",
@@ -125,42 +156,62 @@ fn simulated_transactions_are_the_same_in_every_run() {
     assert_eq!(run(), run());
 }
 
+/// Compares Farslot with another system, where that is installed.
+fn compare(rival: &str, workload: &[&str]) {
+    let against = ["--against", rival, "--json"];
+    let output = lab([workload, &against, &SMALL].concat()).output().unwrap();
+    let absent = error_of(&output);
+    if absent.contains("is not installed") {
+        eprintln!("SKIPPED: {absent}");
+        let parts = [rival, "apt-get install", "scripts/peers install"];
+        return assert_fails(&output, 1, &parts);
+    }
+    assert!(output.status.success(), "{absent}");
+    let report = one_object(&output);
+    let rows = report["rows"].as_array().unwrap();
+    assert_eq!(rows.len(), 2);
+    for row in rows {
+        check_row(row);
+        assert!(row["server_cpu_seconds_per_million"].is_number(), "{row}");
+        assert_eq!(
+            row["farslot_ratio"].is_number(),
+            row["system"] == rival,
+            "{row}"
+        );
+        if workload[0] != "smallbank" {
+            check_rates(row);
+        }
+    }
+}
+
 #[test]
 fn rivals_that_are_installed_are_compared_with() {
     for rival in ["redis", "postgres"] {
-        for workload in [
-            ["tatp", "--subscribers", "2000"],
-            ["smallbank", "--accounts", "200"],
-        ] {
-            let all = [&workload[..], &["--against", rival, "--json"], &SMALL].concat();
-            let output = lab(&all).output().unwrap();
-            let absent = error_of(&output);
-            if absent.contains("is not installed") {
-                eprintln!("SKIPPED: {absent}");
-                assert_fails(
-                    &output,
-                    1,
-                    &[rival, "apt-get install", "scripts/peers install"],
-                );
-                continue;
-            }
-            assert!(output.status.success(), "{absent}");
-            let report = one_object(&output);
-            let rows = report["rows"].as_array().unwrap();
-            assert_eq!(rows.len(), 2);
-            for row in rows {
-                check_row(row);
-                assert!(row["server_cpu_seconds_per_million"].is_number(), "{row}");
-                assert_eq!(
-                    row["farslot_ratio"].is_number(),
-                    row["system"] == rival,
-                    "{row}"
-                );
-                if workload[0] == "tatp" {
-                    check_rates(row);
-                }
-            }
-        }
+        compare(rival, &["tatp", "--subscribers", "2000"]);
+        compare(rival, &["smallbank", "--accounts", "200"]);
+    }
+}
+
+/// Between them these have all operations.
+#[test]
+fn rivals_that_are_installed_run_ycsb_in_transactions() {
+    for (rival, letter) in [
+        ("redis", "a"),
+        ("redis", "e"),
+        ("redis", "f"),
+        ("postgres", "e"),
+        ("postgres", "f"),
+    ] {
+        compare(
+            rival,
+            &[
+                "ycsb-transactions",
+                "--workload",
+                letter,
+                "--records",
+                "300",
+            ],
+        );
     }
 }
 
@@ -181,6 +232,16 @@ fn transactions_that_cannot_be_measured_are_refused() {
         &run(&["smallbank", "--accounts", "4001"]),
         2,
         &["accounts is 4001", "4000"],
+    );
+    assert_fails(
+        &run(&["ycsb-transactions", "--workload", "e", "--nodes", "2"]),
+        2,
+        &["nodes is 2", "from 1 to 1"],
+    );
+    assert_fails(
+        &run(&["ycsb-transactions", "--workload", "g"]),
+        2,
+        &["g", "a, b, c, d, e and f"],
     );
     assert_fails(&run(&["smallbank", "--seconds=-1"]), 2, &["--seconds"]);
     assert_fails(

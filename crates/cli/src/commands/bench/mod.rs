@@ -1,6 +1,9 @@
 //! `farslot bench`: measurements, each beside the limit that was measured in the same run.
 
+mod find_or_put;
 mod lookup;
+
+pub use find_or_put::WorkArgs;
 
 use crate::context::Context;
 use crate::failure::Result;
@@ -18,6 +21,9 @@ pub struct Args {
 
 #[derive(clap::Subcommand, Debug)]
 enum Bench {
+    /// Find-or-puts per second of processes that share one table over shm, as it fills, beside bare
+    /// compare-and-swaps of the same mapping
+    FindOrPut(Box<find_or_put::Args>),
     /// Lookups per second of one or several schemes, beside bare READs (sim, tcp, verbs) or bare
     /// loads (shm)
     Lookup(Box<lookup::Args>),
@@ -75,13 +81,25 @@ struct RawArgs {
 /// A usage failure for options that do not go together; what the measurement says.
 pub fn run(args: Args, context: &Context) -> Result<()> {
     let report = match args.bench {
+        Bench::FindOrPut(args) => match find_or_put::run(&args)? {
+            Some(report) => report,
+            None => return Ok(()),
+        },
         Bench::Lookup(args) => lookup::run(*args)?,
         Bench::Raw(args) => bare_reads(&args)?,
     };
+    tell(&report, context)
+}
+
+/// Prints a report, as a table or as one object.
+///
+/// # Errors
+/// That it cannot be printed.
+pub fn tell(report: &BenchReport, context: &Context) -> Result<()> {
     if context.json {
-        return output::json(&report);
+        return output::json(report);
     }
-    output::line(table(&report).to_string())?;
+    output::line(table(report).to_string())?;
     output::line(format!(
         "fabric: {}; limits were measured in this run",
         report.fabric

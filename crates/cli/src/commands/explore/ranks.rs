@@ -1,12 +1,11 @@
 //! `farslot explore` by several processes: how they are started, and how they meet.
 
 use crate::failure::{Failure, Result};
+use crate::job::{self, Children};
 use farslot_explore::explicit::ranks::{Over, Team};
 use farslot_set::job::{Job, Launch};
 use std::ffi::OsString;
-use std::net::TcpListener;
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::process::{Command, Stdio};
 
 /// How the processes reach each other's memory.
 #[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,24 +85,9 @@ impl RankArgs {
             let launch = self.launch()?;
             return Ok((Job::join(launch).map_err(failed)?, Children::default()));
         };
-        let listener = TcpListener::bind("127.0.0.1:0").map_err(Failure::io("127.0.0.1"))?;
-        let address = listener.local_addr();
-        let address = address.map_err(Failure::io("127.0.0.1"))?.to_string();
-        let mut children = Children::default();
-        for rank in 1..ranks {
-            let child = self.command(told, rank, ranks, &address)?.spawn();
-            children
-                .0
-                .push(child.map_err(Failure::io("a process of farslot explore"))?);
-        }
-        let launch = Launch {
-            rank: 0,
-            ranks,
-            rendezvous: Some(address),
-            ..Launch::alone()
-        };
-        let job = Job::join_over(launch, Some(listener)).map_err(failed)?;
-        Ok((job, children))
+        job::start(ranks, |rank, address| {
+            self.command(told, rank, ranks, address)
+        })
     }
 
     fn launch(&self) -> Result<Launch> {
@@ -159,26 +143,4 @@ pub fn meet(
     shape: farslot_explore::explicit::ranks::RingShape,
 ) -> Result<Team> {
     Team::meet(job, over, shape).map_err(|error| Failure::Failed(error.to_string()))
-}
-
-/// The processes that this one has started. They end by themselves, also when this one has failed
-/// or was killed: those that do not soon are killed when this is dropped.
-#[derive(Debug, Default)]
-pub struct Children(Vec<Child>);
-
-impl Drop for Children {
-    fn drop(&mut self) {
-        // Long enough for them to say what went wrong.
-        let until = Instant::now() + Duration::from_secs(2);
-        for child in &mut self.0 {
-            while matches!(child.try_wait(), Ok(None)) {
-                if Instant::now() < until {
-                    std::thread::sleep(Duration::from_millis(5));
-                    continue;
-                }
-                let _ = child.kill();
-                let _ = child.wait();
-            }
-        }
-    }
 }

@@ -1,11 +1,12 @@
 //! The workloads on Farslot: tables and transactions of paper 003.
 
+mod layout;
 mod procedures;
 
-use crate::transactions::round::{ClientState, Round, Share, thread_cpu};
+use crate::transactions::round::{Round, Share, thread_cpu};
 use crate::transactions::smallbank;
 use crate::transactions::system::{Plan, System};
-use crate::transactions::workload::{Call, Outcome, Row, Workload, shapes};
+use crate::transactions::workload::{Call, ClientState, Outcome, Row, Workload};
 use crate::{LabError, Result};
 use farslot::fabric::shm::{self, RegionSpec, ShmEndpoint};
 use farslot::fabric::sim::{HostId, NicProfile, RunEnd, Simulation, World};
@@ -14,12 +15,14 @@ use farslot::fabric::{
     AnyEndpoint, Endpoint, Executor, Handler, Limits, NodeId, RegionId, Rights, window,
 };
 use farslot_bench::process;
-use farslot_remote::chained::{Chained, Table};
-use farslot_remote::{ObjectId, PolicyOptions};
+use farslot_remote::chained::Chained;
+use farslot_remote::ordered::OrderedMap;
+use farslot_remote::{PolicyOptions, RemoteError};
 use farslot_rpc::{Client, ClientOptions, Server, ServerOptions};
 use farslot_txn::{
-    Database, DatabaseOptions, Locking, OwnerOptions, TableId, Transaction, TxnError,
+    Database, DatabaseOptions, Locking, OwnerOptions, Structure, TableId, Transaction, TxnError,
 };
+use layout::tables;
 use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -48,40 +51,21 @@ pub(crate) struct Served {
 /// What clients may do: all else is done by the owner.
 const RIGHTS: Rights = Rights::READ.and(Rights::CALL);
 
-/// Bytes of a node's region.
-fn bytes(workload: &dyn Workload, nodes: u64) -> u64 {
-    let shapes = shapes(workload, nodes);
-    let end = shapes.last().map(|shape| shape.at + shape.bytes());
-    end.unwrap_or(0).next_multiple_of(64)
-}
-
-fn tables(workload: &dyn Workload, nodes: u64) -> Result<Vec<(ObjectId, Table)>> {
-    let numbered = shapes(workload, nodes).into_iter().enumerate();
-    let tables = numbered.map(|(number, shape)| {
-        let table = Table::new(shape).map_err(TxnError::from)?;
-        Ok((ObjectId(number as u16), table))
-    });
-    tables.collect()
-}
-
 /// What answers calls to a node.
 fn handler(workload: &dyn Workload, node: u64, nodes: u64) -> Result<Arc<dyn Handler>> {
-    let tables = tables(workload, nodes)?;
+    let (tables, _) = tables(workload, nodes)?;
     let mut server = Server::new(ServerOptions::default());
     let options = OwnerOptions {
         node: node as u8,
         ..OwnerOptions::default()
     };
-    let tables = tables
-        .into_iter()
-        .map(|(object, table)| (object, table.into()));
-    farslot_txn::serve(&mut server, &tables.collect::<Vec<_>>(), options);
+    farslot_txn::serve(&mut server, &tables, options);
     Ok(Arc::new(server))
 }
 
 fn node(workload: &dyn Workload, number: u64, nodes: u64) -> Result<shm::Node> {
     let region = RegionSpec {
-        len: bytes(workload, nodes),
+        len: tables(workload, nodes)?.1,
         rights: RIGHTS,
     };
     let node = shm::Node::embedded(&[region])?;
@@ -117,7 +101,7 @@ pub(crate) fn in_memory(workload: &dyn Workload, nodes: u64) -> Result<Served> {
 pub(crate) fn simulated(workload: &dyn Workload, nodes: u64, seed: u64) -> Result<Served> {
     let world = World::new(seed, NicProfile::connectx5_edr());
     for number in 0..nodes {
-        let node = world.add_node(&[(bytes(workload, nodes), RIGHTS)]);
+        let node = world.add_node(&[(tables(workload, nodes)?.1, RIGHTS)]);
         let handler = handler(workload, number, nodes)?;
         world
             .node_handle(node)
@@ -160,13 +144,12 @@ impl Session<'_> {
     /// Runs a transaction; returns what it came to, and how often it met another.
     async fn run(&self, call: &Call) -> Result<(Outcome, u64)> {
         let tries = Cell::new(0);
-        let is_tatp = self.workload.name() == "tatp";
         let body = async |open: &mut Transaction<'_, AnyEndpoint>| {
             tries.set(tries.get() + 1);
-            if is_tatp {
-                self.tatp(open, call).await
-            } else {
-                self.smallbank(open, call).await
+            match self.workload.name() {
+                "tatp" => self.tatp(open, call).await,
+                "smallbank" => self.smallbank(open, call).await,
+                _ => self.ycsb(open, call).await,
             }
         };
         let outcome = self.database.run(body).await?;
@@ -187,7 +170,7 @@ impl Session<'_> {
         let mut first_error = Ok(());
         let workers = (0..plan.width).map(async |_| -> Result<()> {
             while endpoint.now() < until {
-                let call = self.workload.draw(&mut state.borrow_mut().random);
+                let call = self.workload.draw(&mut state.borrow_mut());
                 let before = endpoint.now();
                 let (outcome, conflicts) = self.run(&call).await?;
                 let mut share = share.borrow_mut();
@@ -236,7 +219,7 @@ impl Manner {
             ..DatabaseOptions::default()
         };
         let mut database = Database::new(self.clients(endpoint), options)?;
-        for (object, table) in tables(workload, self.nodes)? {
+        for (object, table) in tables(workload, self.nodes)?.0 {
             for node in 0..self.nodes {
                 database.add_table(node as u8, object, table)?;
             }
@@ -321,6 +304,21 @@ impl Farslot {
     }
 }
 
+/// A table that is being loaded.
+enum Loaded {
+    Chained(Chained<AnyEndpoint>),
+    Ordered(OrderedMap<AnyEndpoint>),
+}
+
+impl Loaded {
+    async fn put(&self, key: &[u8], value: &[u8]) -> std::result::Result<bool, RemoteError> {
+        match self {
+            Self::Chained(table) => table.put(key, value).await,
+            Self::Ordered(map) => map.put(key, value).await,
+        }
+    }
+}
+
 /// Rows that are put at once.
 const LOADED_TOGETHER: usize = 64;
 
@@ -338,16 +336,17 @@ impl System for Farslot {
         let executor = Executor::new(Rc::clone(&endpoint));
         let clients = self.manner.clients(&endpoint);
         let mut puts = Vec::new();
-        for (object, table) in tables(workload, self.manner.nodes)? {
+        for (object, table) in tables(workload, self.manner.nodes)?.0 {
             for client in &clients {
-                let client = Rc::clone(client);
-                puts.push(Chained::new(
-                    table,
-                    object,
-                    client,
-                    0,
-                    PolicyOptions::default(),
-                ));
+                let (client, policy) = (Rc::clone(client), PolicyOptions::default());
+                puts.push(match table {
+                    Structure::Chained(table) => {
+                        Loaded::Chained(Chained::new(table, object, client, 0, policy))
+                    }
+                    Structure::Ordered(tree) => {
+                        Loaded::Ordered(OrderedMap::new(tree, object, client, 0, policy))
+                    }
+                });
             }
         }
         let flush = |rows: &mut Vec<Row>| {

@@ -86,18 +86,22 @@ impl Connection {
     }
 
     /// Adds the execution of a prepared statement to what [`Self::flush`] sends: a transaction of
-    /// its own.
-    pub(super) fn execute(&mut self, name: &str, parameters: &[i64]) {
+    /// its own. Its parameters are numbers, and behind them a text where there is one.
+    pub(super) fn execute(&mut self, name: &str, numbers: &[i64], values: Option<&[u8]>) {
         self.message(b'B', |to| {
             put_text(to, "");
             put_text(to, name);
             to.extend_from_slice(&[0, 0]);
-            to.extend_from_slice(&(parameters.len() as u16).to_be_bytes());
-            for parameter in parameters {
-                let text = parameter.to_string();
+            let parameters = numbers.len() + usize::from(values.is_some());
+            to.extend_from_slice(&(parameters as u16).to_be_bytes());
+            let mut parameter = |text: &[u8]| {
                 to.extend_from_slice(&(text.len() as u32).to_be_bytes());
-                to.extend_from_slice(text.as_bytes());
+                to.extend_from_slice(text);
+            };
+            for number in numbers {
+                parameter(number.to_string().as_bytes());
             }
+            values.into_iter().for_each(parameter);
             to.extend_from_slice(&[0, 0]);
         });
         self.message(b'E', |to| to.extend_from_slice(&[0; 5]));

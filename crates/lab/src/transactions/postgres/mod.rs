@@ -7,9 +7,9 @@ mod server;
 
 pub(crate) use server::is_installed;
 
-use super::round::{ClientState, Round};
+use super::round::Round;
 use super::system::{Pipelined, Plan, System, batches};
-use super::workload::{Call, Kind, Outcome, Workload};
+use super::workload::{Call, ClientState, Outcome, Workload};
 use crate::Result;
 use connection::{Connection, End};
 use failure::{PEER, failure};
@@ -35,26 +35,26 @@ impl Postgres {
         Ok(Self { server, version })
     }
 
-    fn connect(&self, kinds: &'static [Kind]) -> Result<Client> {
+    fn connect<'w>(&self, workload: &'w dyn Workload) -> Result<Client<'w>> {
         let mut connection = Connection::open(self.server.address)?;
-        for kind in kinds {
+        for kind in workload.kinds() {
             connection.prepare(kind.name, kind.postgres)?;
         }
         Ok(Client {
             address: self.server.address,
             connection,
-            kinds,
+            workload,
         })
     }
 }
 
-struct Client {
+struct Client<'w> {
     address: SocketAddr,
     connection: Connection,
-    kinds: &'static [Kind],
+    workload: &'w dyn Workload,
 }
 
-impl Pipelined for Client {
+impl Pipelined for Client<'_> {
     fn run(&mut self, calls: &[Call], outcomes: &mut Vec<Outcome>) -> Result<u64> {
         let first = outcomes.len();
         outcomes.resize(first + calls.len(), None);
@@ -62,17 +62,18 @@ impl Pipelined for Client {
         let mut conflicts = 0;
         while !left.is_empty() {
             for at in &left {
-                let kind = &self.kinds[calls[*at].kind];
+                let kind = &self.workload.kinds()[calls[*at].kind];
                 let numbers = &calls[*at].numbers[..kind.numbers];
-                self.connection.execute(kind.name, numbers);
+                let values = self.workload.values(&calls[*at]);
+                self.connection
+                    .execute(kind.name, numbers, values.as_deref());
             }
             self.connection.flush()?;
             for at in std::mem::take(&mut left) {
                 match self.connection.read_end()? {
                     End::Row(row) => {
-                        let text = row.as_deref().map(std::str::from_utf8);
-                        let number = text.and_then(|text| text.ok()?.parse().ok());
-                        outcomes[first + at] = number;
+                        let outcome = |row: Vec<u8>| self.workload.outcome_of(&calls[at], &row);
+                        outcomes[first + at] = row.and_then(outcome);
                     }
                     end if end.is_conflict() && conflicts < ATTEMPTS => {
                         conflicts += 1;
@@ -124,9 +125,8 @@ impl System for Postgres {
         clients: &mut [ClientState],
         plan: Plan,
     ) -> Result<Round> {
-        let kinds = workload.kinds();
         let cpu = || server::cpu_seconds(self.server.process()).map(Some);
-        batches(workload, clients, plan, || self.connect(kinds), cpu)
+        batches(workload, clients, plan, || self.connect(workload), cpu)
     }
 
     fn total(&self, workload: &dyn Workload) -> Result<i64> {

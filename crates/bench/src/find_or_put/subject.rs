@@ -1,0 +1,29 @@
+//! What a set is to the measurement.
+
+use crate::Result;
+
+/// A set of words under measurement, as one of the ranks that share it has it.
+pub trait Subject {
+    /// What it is called in the report.
+    fn name(&self) -> &str;
+
+    /// This rank's part in emptying the set. No rank uses it meanwhile.
+    ///
+    /// # Errors
+    /// What the set says.
+    fn renew(&mut self, rank: usize) -> Result<()>;
+
+    /// Called on every rank once all have [renewed](Subject::renew) the set.
+    ///
+    /// # Errors
+    /// What the set says.
+    fn open(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    /// Finds or inserts words of up to 62 bits; returns how many were inserted.
+    ///
+    /// # Errors
+    /// What the set says.
+    fn find_or_put_all(&mut self, words: &[u64]) -> Result<u64>;
+}

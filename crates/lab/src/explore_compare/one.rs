@@ -1,0 +1,90 @@
+//! One exploration in a process of its own.
+
+use super::model::CommonModel;
+use super::outcome::{OneExplored, memory_of};
+use super::stateright;
+use super::system::System;
+use crate::Result;
+use farslot_explore::explicit::{Options, Progress};
+use farslot_explore::models::Named;
+use std::num::NonZeroUsize;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// What a process is to explore.
+#[derive(Clone, Copy, Debug)]
+pub struct One {
+    /// Ours or Stateright.
+    pub system: System,
+    /// The model.
+    pub model: CommonModel,
+    /// Threads.
+    pub workers: NonZeroUsize,
+}
+
+impl One {
+    /// Explores, in this process.
+    ///
+    /// # Errors
+    /// [`Explorer`](crate::LabError::Explorer).
+    pub(crate) fn explore(self) -> Result<OneExplored> {
+        let before = memory_of("self", "VmRSS:");
+        let explored = match self.system {
+            System::Farslot => self.ours()?,
+            _ => stateright::explore(self.model, self.workers.get(), self.system)?,
+        };
+        let peak = memory_of("self", "VmHWM:").zip(before);
+        Ok(OneExplored {
+            peak_bytes: peak.map(|(peak, before)| peak.saturating_sub(before)),
+            ..explored
+        })
+    }
+
+    fn ours(self) -> Result<OneExplored> {
+        let failed = |reason: String| self.system.failure(self.model, reason);
+        let model: Named = self
+            .model
+            .to_string()
+            .parse()
+            .map_err(|error| failed(format!("{error}")))?;
+        let options = Options {
+            threads: self.workers,
+            check_invariant: true,
+            ..Options::default()
+        };
+        let found = model.explore(&options, &Progress::default());
+        let found = found.map_err(|error| failed(error.to_string()))?;
+        if found.trace.is_some() {
+            return Err(failed("the invariant is violated".into()));
+        }
+        Ok(OneExplored {
+            states: found.explored.states,
+            seconds: found.explored.seconds,
+            set_bytes: Some(found.explored.bytes),
+            peak_bytes: None,
+        })
+    }
+}
+
+/// Explores in a process of the program `farslot-lab`.
+pub(super) fn run(
+    program: &Path,
+    system: System,
+    model: CommonModel,
+    workers: usize,
+) -> Result<OneExplored> {
+    let failed = |reason: String| system.failure(model, reason);
+    let output = Command::new(program)
+        .args(["explore-one", "--system", system.name()])
+        .args(["--model", &model.to_string()])
+        .args(["--workers", &workers.to_string()])
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|error| failed(error.to_string()))?;
+    if !output.status.success() {
+        return Err(failed(
+            String::from_utf8_lossy(&output.stderr).trim().into(),
+        ));
+    }
+    serde_json::from_slice(&output.stdout).map_err(|error| failed(error.to_string()))
+}

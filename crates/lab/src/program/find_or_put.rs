@@ -1,0 +1,28 @@
+//! `farslot-lab find-or-put`: Farslot's set beside others in one process.
+
+use farslot_cli::commands::bench::{self, WorkArgs};
+use farslot_cli::context::Context;
+use farslot_cli::failure::Result;
+use farslot_cli::output::on_spinner;
+
+/// The options of `farslot-lab find-or-put`.
+#[derive(clap::Args, Debug)]
+pub(super) struct Args {
+    /// How many threads share a set, once for each number
+    #[arg(long, value_name = "N,..", value_delimiter = ',', default_values_t = [1, 2])]
+    threads: Vec<usize>,
+    #[command(flatten)]
+    work: WorkArgs,
+}
+
+/// Runs the measurement.
+///
+/// # Errors
+/// A usage failure for options that no measurement can be made with; what the measurement says.
+pub(super) fn run(args: &Args, context: &Context) -> Result<()> {
+    let options = args.work.options();
+    let measure = |progress: farslot_bench::Progress<'_>| {
+        crate::find_or_put::run(&options, &args.threads, progress)
+    };
+    bench::tell(&on_spinner(measure)?, context)
+}

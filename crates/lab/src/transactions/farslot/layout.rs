@@ -1,0 +1,62 @@
+//! The tables of a node, one behind the other.
+
+use crate::Result;
+use crate::transactions::workload::{TableOf, Workload};
+use farslot_remote::ObjectId;
+use farslot_remote::chained::{Shape, Table};
+use farslot_remote::ordered::{Tree, TreeShape};
+use farslot_txn::{Structure, TxnError};
+
+/// Pairs of a map's leaf, which a READ moves.
+const LEAF_PAIRS: u16 = 16;
+/// Children of a map's inner node.
+const CHILDREN: u16 = 64;
+
+/// The structures of a node's tables, where so many nodes share all subscribers, accounts or
+/// records; and the bytes of the node's region.
+pub(super) fn tables(
+    workload: &dyn Workload,
+    nodes: u64,
+) -> Result<(Vec<(ObjectId, Structure)>, u64)> {
+    let each = workload.size().div_ceil(nodes);
+    let (mut at, mut tables) = (0, Vec::new());
+    for (number, table) in workload.tables().iter().enumerate() {
+        let rows = (each as f64 * table.rows) as u64 + 16;
+        let (structure, bytes) = match table.ordered {
+            true => ordered(table, at, rows),
+            false => chained(table, at, rows),
+        }?;
+        tables.push((ObjectId(number as u16), structure));
+        at += bytes.next_multiple_of(64);
+    }
+    Ok((tables, at))
+}
+
+fn chained(table: &TableOf, at: u64, rows: u64) -> std::result::Result<(Structure, u64), TxnError> {
+    let buckets = rows.next_power_of_two().min(1 << 31) as u32;
+    let shape = Shape {
+        at,
+        key_bytes: table.key_bytes,
+        value_bytes: table.value_bytes,
+        slots: 2,
+        buckets,
+        most_buckets: buckets,
+        overflow: (rows / 4 + 1024) as u32,
+        split_after: 0,
+    };
+    Ok((Table::new(shape)?.into(), shape.bytes()))
+}
+
+fn ordered(table: &TableOf, at: u64, rows: u64) -> std::result::Result<(Structure, u64), TxnError> {
+    // Rows that come in order leave leaves half full.
+    let leaves = rows / u64::from(LEAF_PAIRS / 2) + 64;
+    let shape = TreeShape {
+        at,
+        key_bytes: table.key_bytes,
+        value_bytes: table.value_bytes,
+        leaf_pairs: LEAF_PAIRS,
+        children: CHILDREN,
+        nodes: (leaves + leaves / 8).min(u32::MAX.into()) as u32,
+    };
+    Ok((Tree::new(shape)?.into(), shape.bytes()))
+}
