@@ -6,7 +6,7 @@
 //! [`PackedNet::widened`].
 //!
 //! Where a marking would not fit into one word, places of which exactly one always has a token
-//! ([`exclusive`]) share a field, which says which of them it is: a state is shorter then, mostly
+//! (`exclusive`) share a field, which says which of them it is: a state is shorter then, mostly
 //! one word, and takes a bucket of 8 bytes.
 
 use crate::exclusive;
