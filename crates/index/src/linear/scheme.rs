@@ -53,8 +53,8 @@ impl<E: Endpoint> SchemeClient for LinearTable<E> {
         writes: &[Operation<'_>],
         mut done: impl FnMut(usize, Result<Outcome>),
     ) {
-        let class = writes.first().map(Operation::class);
-        match (self.word_writes(), class) {
+        let first = writes.first().filter(|write| !write.is_lookup());
+        match (self.word_writes(), first.map(Operation::class)) {
             (Some(table), Some(class)) if writes.iter().all(|write| write.class() == class) => {
                 let all = writes.iter().copied();
                 let done = |number: usize, was: Result<Option<Value>>| {
