@@ -39,7 +39,7 @@ pub struct Args {
     #[arg(long, value_name = "FILE")]
     pub(super) audit: Option<PathBuf>,
     #[command(flatten)]
-    pub(super) redis: redis::Args,
+    pub(super) redis: redis::RedisArgs,
     /// Admit clients at tcps:// addresses that have a certificate of this authority, instead of a
     /// secret, to everything; SIGHUP has it read again, as --tls-cert and --tls-key
     #[arg(long, value_name = "FILE")]

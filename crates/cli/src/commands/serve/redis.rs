@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 /// The options of the gateway.
 #[derive(clap::Args, Debug)]
-pub struct Args {
+pub struct RedisArgs {
     /// Speak Redis's protocol (RESP2 and RESP3) there, over the same memory: HOST:PORT, port 0 for
     /// any that is free. Its databases are the tables redis-0 to redis-15, made when they are first
     /// written to
@@ -30,7 +30,7 @@ pub struct Args {
 ///
 /// # Errors
 /// That the address cannot be listened at, or needs a secret.
-pub fn start(args: &Args, server: &Server, insecure: bool) -> Result<Option<Gateway>> {
+pub fn start(args: &RedisArgs, server: &Server, insecure: bool) -> Result<Option<Gateway>> {
     let Some(listen) = &args.redis else {
         return Ok(None);
     };
