@@ -118,7 +118,10 @@ fn sorted_in(store: &Store, name: &str) -> Vec<Pair> {
 fn there_and_back(store: &Store, directory: &Path) -> Vec<Pair> {
     let taken = store.snapshot("t", directory, &go_on).unwrap();
     assert_eq!(check_snapshot(&taken.path).unwrap(), taken);
-    assert_eq!(snapshots(directory).unwrap(), [taken.clone()]);
+    assert_eq!(
+        *snapshots(directory).unwrap(),
+        *std::slice::from_ref(&taken)
+    );
     let other = self::store();
     assert_eq!(other.restore("t", directory, &go_on).unwrap(), taken);
     let files: Vec<_> = std::fs::read_dir(directory).unwrap().collect();

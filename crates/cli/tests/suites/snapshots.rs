@@ -1,0 +1,164 @@
+//! `farslot snapshot`, `restore` and `serve --snapshot-every --restore`: nodes are killed, and their
+//! tables come back.
+
+use crate::common::{Node, assert_fails, error_of, farslot, fresh_address, lines};
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+fn load(node: &Node, table: &str, numbers: std::ops::Range<u32>) {
+    let args = ["load", table, "--format", "csv", "--no-header", "--strict"];
+    let loaded = node.feed(args, lines(numbers).as_bytes());
+    assert!(loaded.status.success(), "{}", error_of(&loaded));
+}
+
+#[test]
+fn tables_of_a_node_that_was_killed_come_back() {
+    for mut node in Node::of_each_fabric() {
+        let directory = tempfile::tempdir().unwrap();
+        let directory = directory.path().join("new");
+        let path = directory.to_str().unwrap();
+        node.ok(["create", "growing"]);
+        node.ok(["create", "fixed", "-c", "3000", "--scheme", "cuckoo"]);
+        load(&node, "growing", 0..2_000);
+        load(&node, "fixed", 0..1_000);
+        let said = node.json(["snapshot", path]);
+        assert_eq!(said["snapshots"].as_array().unwrap().len(), 2);
+        assert_eq!(said["snapshots"][0]["records"], 2_000);
+        load(&node, "growing", 2_000..2_100);
+        let before = ["growing", "fixed"].map(|table| node.sorted_dump(table));
+        node.ok(["snapshot", path, "growing"]);
+        node.kill();
+
+        let node = Node::start();
+        let checked = node.json(["restore", path, "--check"]);
+        assert_eq!(checked["checked"].as_array().unwrap().len(), 2);
+        node.ok(["restore", path, "fixed"]);
+        let said = node.json(["restore", path]);
+        assert_eq!(said["restored"][0]["table"], "growing");
+        assert_eq!(said["left"][0], "fixed");
+        assert_eq!(
+            before,
+            ["growing", "fixed"].map(|table| node.sorted_dump(table))
+        );
+        let taken = node.run(["restore", path, "fixed"]);
+        assert_fails(&taken, 1, &["there is a table \"fixed\" already"]);
+        // It can be written as before.
+        load(&node, "fixed", 1_000..1_100);
+        assert_eq!(node.count("fixed"), 1_100);
+    }
+}
+
+#[test]
+fn damaged_files_are_refused_by_name_and_place() {
+    let (node, directory) = (Node::start(), tempfile::tempdir().unwrap());
+    let path = directory.path().to_str().unwrap();
+    node.ok(["create", "t", "--capacity", "100"]);
+    node.ok(["create", "whole", "--capacity", "100"]);
+    load(&node, "t", 0..50);
+    node.ok(["snapshot", path]);
+    let file = directory.path().join("t.snapshot");
+    let mut bytes = std::fs::read(&file).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    std::fs::write(&file, bytes).unwrap();
+    let other = Node::start();
+    for args in [&["restore", path, "t"][..], &["restore", path, "--check"]] {
+        let refused = other.run(args);
+        assert_fails(&refused, 1, &["t.snapshot is damaged at byte", "expected"]);
+    }
+    // The others are restored all the same.
+    let partly = other.run(["restore", path]);
+    assert_fails(
+        &partly,
+        1,
+        &["t.snapshot is damaged", "1 snapshot could not"],
+    );
+    assert_eq!(other.ok(["tables"]), b"whole\n");
+    let empty = tempfile::tempdir().unwrap();
+    let nothing = other.run(["restore", empty.path().to_str().unwrap()]);
+    assert_fails(&nothing, 1, &["has no snapshots"]);
+    let missing = other.run(["snapshot", path, "nobody"]);
+    assert_fails(&missing, 1, &["no table \"nobody\""]);
+}
+
+fn serve(address: &str, directory: &Path, args: &[&str]) -> Command {
+    let mut command = farslot(["serve", address, "--memory", "256MiB", "--while-stdin"]);
+    command.arg("--snapshot-dir").arg(directory).args(args);
+    command
+}
+
+fn wait_for(what: &str, is_there: impl Fn() -> bool) {
+    let since = Instant::now();
+    while !is_there() {
+        assert!(since.elapsed() < Duration::from_secs(60), "{what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn a_node_starts_from_its_last_snapshots() {
+    let (address, directory) = (fresh_address(), tempfile::tempdir().unwrap());
+    let start = |args: &[&str]| Node::start_command(serve(&address, directory.path(), args));
+    let file = |table: &str| directory.path().join(format!("{table}.snapshot"));
+    // There is nothing to start from.
+    let mut node = start(&["--snapshot-every", "50ms", "--restore"]);
+    node.ok(["create", "users"]);
+    load(&node, "users", 0..1_000);
+    node.ok(["create", "gone"]);
+    wait_for("snapshots", || {
+        file("users").exists() && file("gone").exists()
+    });
+    node.ok(["drop", "gone"]);
+    wait_for("the end of a dropped table", || !file("gone").exists());
+    // The one that is written now may have begun before.
+    let records = || -> u64 {
+        let checked = node.json(["restore", directory.path().to_str().unwrap(), "--check"]);
+        checked["checked"][0]["records"].as_u64().unwrap()
+    };
+    wait_for("all records", || records() == 1_000);
+    let before = node.sorted_dump("users");
+    node.kill();
+
+    // A node that does not start from them leaves them alone.
+    let refused = serve(&address, directory.path(), &["--snapshot-every", "1h"]).output();
+    assert_fails(&refused.unwrap(), 2, &["has snapshots", "--restore"]);
+    let mut node = start(&["--snapshot-every", "1h", "--restore"]);
+    assert_eq!(node.sorted_dump("users"), before);
+    load(&node, "users", 1_000..1_200);
+    // Told to end, it writes a last one.
+    drop(node.process.stdin.take());
+    assert!(node.process.wait().unwrap().success());
+
+    let node = start(&["--restore"]);
+    assert_eq!(node.count("users"), 1_200);
+}
+
+#[test]
+#[ignore = "ten million records: scripts/test --all"]
+fn ten_million_records_of_a_node_that_was_killed_come_back() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().to_str().unwrap();
+    let mut node = Node::start_at(&fresh_address(), "2GiB");
+    node.ok([
+        "create",
+        "t",
+        "--capacity",
+        "10M",
+        "--max-key",
+        "16",
+        "--max-value",
+        "24",
+    ]);
+    load(&node, "t", 0..10_000_000);
+    let since = Instant::now();
+    let taken = node.json(["snapshot", path]);
+    println!("{taken} after {:?}", since.elapsed());
+    let before = node.sorted_dump("t");
+    node.kill();
+    let node = Node::start_at(&fresh_address(), "2GiB");
+    let since = Instant::now();
+    node.ok(["restore", path]);
+    println!("restored after {:?}", since.elapsed());
+    assert!(node.sorted_dump("t") == before);
+}
