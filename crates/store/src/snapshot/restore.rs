@@ -12,6 +12,7 @@ use super::workers::Meter;
 use super::{OnProgress, Parts, RESTORING, SnapshotError, SnapshotInfo, beside, snapshot_path};
 use crate::spread::NewTable;
 use crate::{ErrorKind, KeyRule, Record, Result, Scheme, Store, StoreError, Table};
+use farslot_fabric::FabricError;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -56,6 +57,10 @@ impl Store {
         directory: &Path,
         progress: OnProgress<'_>,
     ) -> Result<SnapshotInfo> {
+        if self.parts(table)?.is_some() {
+            let name = table.into();
+            return Err(StoreError::TableExists { name });
+        }
         let source = Source::open(&snapshot_path(directory, table), table)?;
         let head = &source.walk.head;
         let (partitions, nodes) = (head.schemes.len(), usize::from(self.node_count()));
@@ -67,10 +72,6 @@ impl Store {
                 nodes,
             }
             .into());
-        }
-        let taken = || StoreError::TableExists { name: table.into() };
-        if self.parts(table)?.is_some() {
-            return Err(taken());
         }
         let name = format!("{RESTORING}{:016x}", head.id);
         let mut schemes = head.schemes.clone();
@@ -102,11 +103,19 @@ impl Store {
     /// The table that is to be filled, and whether it can be continued: else it is new.
     fn unfinished(&self, name: &str, head: &Head, schemes: &[Scheme]) -> Result<(Parts, bool)> {
         let gone = || SnapshotError::Replaced { table: name.into() };
-        if let Some(parts) = self.parts(name)? {
-            if !head.built && head.schemes[0].keys() == KeyRule::Unique {
+        match self.parts(name) {
+            Ok(None) => {}
+            Ok(Some(parts)) if !head.built && head.schemes[0].keys() == KeyRule::Unique => {
                 return Ok((parts, true));
             }
-            self.drop_table(name)?;
+            // Of the second, a part is missing: it was cut off as it was made, or a node came back
+            // empty.
+            Ok(Some(_))
+            | Err(StoreError::Node {
+                error: FabricError::NodeRestarted { .. },
+                ..
+            }) => self.drop_table(name)?,
+            Err(error) => return Err(error),
         }
         match (&head.slots, schemes) {
             (Some(slots), schemes) => self.create_on_all(NewTable {

@@ -268,3 +268,123 @@ pub(super) fn totals(bytes: &Bytes<'_>) -> Result<Frame, SnapshotError> {
         _ => Err(bytes.damaged(at, "the last frame", "something else")),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Scheme, TableOptions};
+
+    fn head() -> Head {
+        Head {
+            id: 1,
+            table: "t".into(),
+            begun: 0,
+            sources: vec![7],
+            schemes: vec![TableOptions::new(10).scheme().unwrap()],
+            slots: None,
+            built: false,
+        }
+    }
+
+    /// A file of this head and these frames, whose checksums are right, with the payload "x" behind
+    /// each that is no end.
+    fn walked(head: &Head, frames: &[Frame]) -> Result<Walk, SnapshotError> {
+        let (mut bytes, mut chain) = head.encode().unwrap();
+        for frame in frames {
+            let (frame_bytes, behind) = frame.encode(chain);
+            chain = behind;
+            bytes.extend_from_slice(&frame_bytes);
+            if frame.kind == Kind::Block {
+                bytes.push(b'x');
+            }
+        }
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("file");
+        std::fs::write(&path, bytes).unwrap();
+        walk(&File::open(&path).unwrap(), &path)
+    }
+
+    const BLOCK: Frame = Frame {
+        kind: Kind::Block,
+        partition: 0,
+        next: DONE,
+        records: 1,
+        bytes: 1,
+        sum: 0,
+    };
+
+    #[test]
+    fn frames_that_nobody_has_written_are_refused_before_anything_is_allocated() {
+        let end = Frame {
+            kind: Kind::End,
+            bytes: 0,
+            records: 0,
+            ..BLOCK
+        };
+        for (frame, part) in [
+            (
+                Frame {
+                    bytes: u64::MAX,
+                    ..BLOCK
+                },
+                "at most",
+            ),
+            (
+                Frame {
+                    bytes: 1 << 19,
+                    ..BLOCK
+                },
+                "the end of the file after 1",
+            ),
+            (
+                Frame {
+                    partition: 1,
+                    ..BLOCK
+                },
+                "a partition below 1",
+            ),
+            (
+                Frame {
+                    sum: sum_of(b"x"),
+                    ..BLOCK
+                },
+                "a part of one",
+            ),
+            (BLOCK, "checksum"),
+            (Frame { records: 1, ..end }, "the totals"),
+            (end, "the rest of partition 0"),
+        ] {
+            let walk = walked(&head(), &[frame]).unwrap();
+            let damage = walk.damage.unwrap().to_string();
+            assert!(damage.contains(part), "{part}: {damage}");
+            assert!(walk.blocks.is_empty());
+        }
+    }
+
+    #[test]
+    fn heads_of_no_table_are_refused() {
+        let linear = head().schemes[0].clone();
+        let mut empty = linear.clone();
+        if let Scheme::Linear(layout) = &mut empty {
+            layout.slots = u64::MAX;
+        }
+        let sealed = TableOptions::new(10).sealed().scheme().unwrap();
+        for (sources, schemes) in [
+            (vec![], vec![]),
+            (vec![1, 2], vec![linear.clone()]),
+            (vec![1, 2], vec![linear.clone(), linear.clone()]),
+            (vec![1, 2], vec![linear, sealed]),
+            (vec![1], vec![empty]),
+        ] {
+            let head = Head {
+                sources,
+                schemes,
+                ..head()
+            };
+            let refused = walked(&head, &[]).err().unwrap().to_string();
+            assert!(refused.contains("description of a table"), "{refused}");
+        }
+        let table = "\n".into();
+        assert!(walked(&Head { table, ..head() }, &[]).is_err());
+    }
+}
