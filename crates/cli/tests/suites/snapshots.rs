@@ -5,7 +5,7 @@ use crate::common::{Node, assert_fails, error_of, farslot, fresh_address, lines}
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::Command;
+use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
 fn load(node: &Node, table: &str, numbers: std::ops::Range<u32>) {
@@ -134,6 +134,52 @@ fn a_node_starts_from_its_last_snapshots() {
 
     let node = start(&["--restore"]);
     assert_eq!(node.count("users"), 1_200);
+}
+
+/// Ends a command after a while, by SIGINT or by SIGKILL, if it has not ended by then.
+fn end(mut command: Child, after: Duration, by_signal: bool) {
+    std::thread::sleep(after);
+    if by_signal {
+        // It may be gone already.
+        let number = command.id().to_string();
+        let _ = Command::new("kill").args(["-s", "INT", &number]).status();
+    } else {
+        let _ = command.kill();
+    }
+    let output = command.wait_with_output().unwrap();
+    if by_signal && !output.status.success() {
+        // It may have been too early for it.
+        let said = error_of(&output);
+        assert!(
+            said.is_empty() || said.contains("the next attempt continues"),
+            "{said}"
+        );
+    }
+}
+
+#[test]
+fn commands_that_are_killed_at_any_moment_go_on() {
+    let (node, other) = (Node::start(), Node::start());
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().to_str().unwrap();
+    node.ok(["create", "t", "--capacity", "60k", "--max-value", "100"]);
+    load(&node, "t", 0..50_000);
+    for (node, args) in [(&node, ["snapshot", path]), (&other, ["restore", path])] {
+        for attempt in 0..8 {
+            let after = Duration::from_millis(15 * attempt);
+            end(node.spawn(args), after, attempt % 2 == 0);
+        }
+        if other.json(["tables"])["tables"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .all(|of| of["table"] != "t")
+        {
+            node.ok(args);
+        }
+    }
+    assert!(other.sorted_dump("t") == node.sorted_dump("t"));
+    assert!(!directory.path().join("t.snapshot.part").exists());
 }
 
 /// How many records a table has, and a sum over them in which their order does not matter.
