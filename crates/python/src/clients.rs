@@ -29,6 +29,8 @@ struct Open {
     tables: Vec<(Arc<TableClients>, Rc<Table>)>,
     /// The closings that it knows of.
     closings: u64,
+    /// Whether Python tells when the thread ends.
+    is_watched: bool,
 }
 
 impl Open {
@@ -146,12 +148,17 @@ impl TableClients {
 
     /// Keeps the calling thread's table.
     fn keep(self: &Arc<Self>, table: Rc<Table>) {
-        OPEN.with(|open| {
+        let is_first = OPEN.with(|open| {
             let mut open = open.borrow_mut();
             if let Err(place) = open.find(self.number) {
                 open.tables.insert(place, (Arc::clone(self), table));
             }
+            !std::mem::replace(&mut open.is_watched, true)
         });
+        if is_first {
+            // Without it, tables are closed a little later, when the system's thread ends.
+            let _ = Python::attach(watch);
+        }
     }
 
     /// The calling thread's table.
@@ -205,6 +212,12 @@ impl TableClients {
         CLOSINGS.fetch_add(1, Ordering::AcqRel);
         close_closed()
     }
+}
+
+/// Lets Python tell when the calling thread ends.
+fn watch(py: Python<'_>) -> PyResult<()> {
+    py.import("farslot._threads")?.call_method0("watch")?;
+    Ok(())
 }
 
 /// Closes this thread's tables. Of one that is gone there is nothing to be closed.

@@ -1,10 +1,11 @@
 //! Iteration over a table, a piece at a time.
 
+use crate::clients::TableClients;
 use crate::codec::Field;
-use crate::table::RawTable;
 use farslot::Cursor;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use std::sync::Arc;
 
 /// What an iterator yields of each record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -17,8 +18,11 @@ enum Part {
 /// An iterator over a table.
 #[pyclass]
 pub(crate) struct Records {
-    /// Open for as long as it is iterated over.
-    table: Py<RawTable>,
+    /// The table's object, which closes it when nothing refers to it.
+    _table: Py<PyAny>,
+    clients: Arc<TableClients>,
+    key: Field,
+    value: Field,
     part: Part,
     /// Where the next piece starts; nothing at the end.
     next: Option<Cursor>,
@@ -31,7 +35,13 @@ pub(crate) struct Records {
 }
 
 impl Records {
-    pub(crate) fn new(table: Py<RawTable>, part: &str) -> PyResult<Self> {
+    /// Over a table with such keys and values, which its object keeps open.
+    pub(crate) fn new(
+        table: Py<PyAny>,
+        clients: Arc<TableClients>,
+        (key, value): (Field, Field),
+        part: &str,
+    ) -> PyResult<Self> {
         let part = match part {
             "keys" => Part::Keys,
             "values" => Part::Values,
@@ -39,7 +49,10 @@ impl Records {
             _ => return Err(PyValueError::new_err("keys, values or items")),
         };
         Ok(Self {
-            table,
+            _table: table,
+            clients,
+            key,
+            value,
             part,
             next: Some(Cursor::default()),
             bytes: Vec::new(),
@@ -50,7 +63,7 @@ impl Records {
 
     /// Visits the next piece.
     fn visit(&mut self, py: Python<'_>, from: Cursor) -> PyResult<()> {
-        let clients = &self.table.get().clients;
+        let clients = &self.clients;
         let (mut bytes, mut lengths) = (std::mem::take(&mut self.bytes), Vec::new());
         bytes.clear();
         let visit = |key: &[u8], value: &[u8]| {
@@ -85,16 +98,10 @@ impl Records {
         let record = &self.bytes[self.at..self.at + key + value];
         self.at += key + value;
         let (key, value) = record.split_at(key);
-        let RawTable {
-            key: keys,
-            value: values,
-            ..
-        } = self.table.get();
-        let decoded = |field: &Field, bytes| field.decode(py, bytes);
         let yielded = match self.part {
-            Part::Keys => decoded(keys, key)?,
-            Part::Values => decoded(values, value)?,
-            Part::Items => (decoded(keys, key)?, decoded(values, value)?)
+            Part::Keys => self.key.decode(py, key)?,
+            Part::Values => self.value.decode(py, value)?,
+            Part::Items => (self.key.decode(py, key)?, self.value.decode(py, value)?)
                 .into_pyobject(py)?
                 .into_any(),
         };

@@ -285,8 +285,15 @@ impl RawTable {
         taken.map(|value| self.value.decode(py, &value)).transpose()
     }
 
-    fn _records(this: Py<Self>, part: &str) -> PyResult<Records> {
-        Records::new(this, part)
+    fn _records(this: Py<Self>, part: &str, py: Python<'_>) -> PyResult<Records> {
+        let table = this.get();
+        let fields = (table.key, table.value);
+        Records::new(
+            this.clone_ref(py).into_any(),
+            Arc::clone(&table.clients),
+            fields,
+            part,
+        )
     }
 
     #[pyo3(signature = (keys, *, dtype=None, out=None))]

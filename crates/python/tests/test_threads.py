@@ -79,8 +79,8 @@ def test_other_threads_run_while_a_store_is_opened() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
         def hang_up() -> None:
-            listener.accept()[0].close()
-            seen.append(opening)
+            with listener.accept()[0]:
+                seen.append(opening)
 
         thread = threading.Thread(target=hang_up)
         thread.start()
