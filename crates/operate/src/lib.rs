@@ -15,7 +15,7 @@
 //! most twice a second, and cost nothing otherwise.
 //!
 //! A program with a registry of its own (the crate `prometheus-client`) needs no page: with the
-//! feature `prometheus-client`, [`Collected`] adds a source's metrics to the registry.
+//! feature `prometheus-client`, `Collected` adds a source's metrics to the registry.
 //!
 //! ```
 //! use farslot::{ClientMetrics, OpenOptions, Store, TableOptions};

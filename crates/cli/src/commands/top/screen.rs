@@ -193,7 +193,16 @@ impl Screen {
 
     fn table(&self, seen: &Seen) -> Row<'static> {
         let Some(counts) = &seen.counts else {
-            return Row::new([seen.name.clone(), seen.scheme.into(), "not built".into()]);
+            return Row::new([
+                Cell::from(seen.name.clone()),
+                Cell::from(seen.scheme),
+                right("not built".into()),
+                Cell::default(),
+                Cell::default(),
+                Cell::default(),
+                Cell::default(),
+                right(sized(seen.bytes)),
+            ]);
         };
         let mut before = self.before.iter().flat_map(|before| &before.tables);
         let before = before.find(|other| other.name == seen.name);
