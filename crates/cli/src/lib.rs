@@ -80,6 +80,9 @@ enum Command {
     Stat(commands::stat::Args),
     /// Ask every node of the store how it is
     Nodes(commands::nodes::Args),
+    /// Watch nodes, tables and rates in the terminal
+    #[cfg(feature = "top")]
+    Top(commands::top::Args),
     /// Let others write to a cuckoo or duo table whose writer was killed, and to no other: one that
     /// is still at work would do harm
     TakeOver(commands::take_over::Args),
@@ -122,6 +125,8 @@ fn run(command: Command, context: &Context) -> Result<()> {
         Command::Restore(args) => commands::restore::run(&args, context),
         Command::Stat(args) => commands::stat::run(args, context),
         Command::Nodes(args) => commands::nodes::run(args, context),
+        #[cfg(feature = "top")]
+        Command::Top(args) => commands::top::run(args, context),
         Command::TakeOver(args) => commands::take_over::run(args, context),
         Command::Explore(args) => commands::explore::run(args, context),
         Command::Bench(args) => commands::bench::run(args, context),

@@ -9,6 +9,7 @@ use serde::Serialize;
 use std::fs::OpenOptions;
 use std::io::{self, Write};
 use std::path::Path;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 /// Writes one JSON object and a newline to standard output.
@@ -33,20 +34,50 @@ pub fn line(text: impl AsRef<[u8]>) -> Result<()> {
     Ok(out.flush()?)
 }
 
-/// Writes a line for people to standard error; nobody listening is no failure.
+/// Writes a line for people to standard error, or a record where the log is JSON; nobody listening
+/// is no failure.
 pub fn note(text: impl std::fmt::Display) {
-    let _ = writeln!(io::stderr().lock(), "{text}");
+    let _ = match is_log_json() {
+        true => log_line(&mut io::stderr().lock(), "NOTE", "farslot", text),
+        false => writeln!(io::stderr().lock(), "{text}"),
+    };
+}
+
+/// Whether FARSLOT_LOG_FORMAT asks for JSON on standard error: an object a line.
+fn is_log_json() -> bool {
+    static IS_JSON: OnceLock<bool> = OnceLock::new();
+    *IS_JSON
+        .get_or_init(|| std::env::var_os("FARSLOT_LOG_FORMAT").is_some_and(|form| form == "json"))
+}
+
+/// Writes a record of the log as JSON.
+fn log_line(
+    to: &mut impl Write,
+    level: &str,
+    target: &str,
+    message: impl std::fmt::Display,
+) -> io::Result<()> {
+    let time = utc_time(std::time::SystemTime::now());
+    let message = message.to_string();
+    let record = serde_json::json!({
+        "time": time, "level": level, "target": target, "message": message,
+    });
+    writeln!(to, "{record}")
 }
 
 /// What the store and its agents have to say beside their answers goes to standard error: warnings,
-/// or what FARSLOT_LOG asks for, such as `info` or `farslot_fabric=debug`.
+/// or what FARSLOT_LOG asks for, such as `info` or `farslot_fabric=debug`. With
+/// FARSLOT_LOG_FORMAT=json each is an object on a line.
 pub fn log_to_stderr() {
     let filter = env_logger::Env::default().filter_or("FARSLOT_LOG", "warn");
     // It can only fail where there is a logger already.
     let _ = env_logger::Builder::from_env(filter)
         .format(|to, record| {
-            let time = utc_time(std::time::SystemTime::now());
             let (level, target) = (record.level(), record.target());
+            if is_log_json() {
+                return log_line(to, level.as_str(), target, record.args());
+            }
+            let time = utc_time(std::time::SystemTime::now());
             writeln!(to, "[{time} {level} {target}] {}", record.args())
         })
         .try_init();

@@ -253,6 +253,59 @@ pub enum ErrorKind {
     Other,
 }
 
+impl ErrorKind {
+    /// All of them, in their order.
+    pub const ALL: [Self; 20] = [
+        Self::Full,
+        Self::OutOfMemory,
+        Self::DoesNotFit,
+        Self::WriterBusy,
+        Self::Sealed,
+        Self::NotBuilt,
+        Self::Unsupported,
+        Self::NoSuchTable,
+        Self::TableGone,
+        Self::TableExists,
+        Self::BadInput,
+        Self::NodeDown,
+        Self::TimedOut,
+        Self::NodeRestarted,
+        Self::AccessDenied,
+        Self::Contended,
+        Self::Busy,
+        Self::Closed,
+        Self::Damaged,
+        Self::Other,
+    ];
+
+    /// The name that counters have for it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Full => "full",
+            Self::OutOfMemory => "out_of_memory",
+            Self::DoesNotFit => "does_not_fit",
+            Self::WriterBusy => "writer_busy",
+            Self::Sealed => "sealed",
+            Self::NotBuilt => "not_built",
+            Self::Unsupported => "unsupported",
+            Self::NoSuchTable => "no_such_table",
+            Self::TableGone => "table_gone",
+            Self::TableExists => "table_exists",
+            Self::BadInput => "bad_input",
+            Self::NodeDown => "node_down",
+            Self::TimedOut => "timed_out",
+            Self::NodeRestarted => "node_restarted",
+            Self::AccessDenied => "access_denied",
+            Self::Contended => "contended",
+            Self::Busy => "busy",
+            Self::Closed => "closed",
+            Self::Damaged => "damaged",
+            Self::Other => "other",
+        }
+    }
+}
+
 const fn kind_of_fabric(error: &FabricError) -> ErrorKind {
     match error {
         FabricError::TimedOut { .. } | FabricError::ConnectTimedOut { .. } => ErrorKind::TimedOut,

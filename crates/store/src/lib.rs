@@ -39,6 +39,7 @@ mod asking;
 mod bare;
 mod cache;
 mod catalog;
+mod client_metrics;
 mod coalesce;
 mod cursor;
 mod deduplicate;
@@ -47,6 +48,7 @@ mod error;
 mod fabrics;
 mod handle;
 mod lease;
+mod measured;
 mod nodes;
 mod open_options;
 mod options;
@@ -68,15 +70,17 @@ pub use catalog::{
     DamagedEntry, Listing, MOST_TABLES, MemoryUse, Partition, Scheme, SpreadMap, SpreadNode,
     TableRecord,
 };
+pub use client_metrics::{ClientMetrics, LATENCY_BOUNDS, Latencies, TableMetrics};
 pub use cursor::Cursor;
 pub use error::{ErrorKind, Result, StoreError};
 #[cfg(feature = "unstable")]
 pub use farslot_fabric as fabric;
-pub use farslot_fabric::counters::Snapshot;
+pub use farslot_fabric::counters::{OperationCounters, Snapshot};
 pub use farslot_fabric::tcp::{
-    Clients, Fingerprint, Network, Rate, Secret, TlsClient, TlsServer, Trust,
+    AgentCounters, Clients, Fingerprint, Network, Rate, Refusal, Secret, TlsClient, TlsServer,
+    Trust, VerbFailure,
 };
-pub use farslot_fabric::{FabricError, Limits, Nanos, Rights};
+pub use farslot_fabric::{FabricError, Limits, Nanos, Rights, VerbKind};
 #[cfg(feature = "unstable")]
 pub use farslot_index as index;
 pub use farslot_index::cuckoo::{CuckooLayout, LookupOrder};

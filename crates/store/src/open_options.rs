@@ -1,6 +1,7 @@
 //! How stores are opened.
 
 use crate::cache::Cache;
+use crate::client_metrics::ClientMetrics;
 use crate::{OnRestart, Result, StoreError};
 use farslot_fabric::tcp::{ConnectOptions, Secret, TlsClient};
 use farslot_fabric::verbs::{DeviceOptions, VerbsOptions};
@@ -102,6 +103,8 @@ pub struct OpenOptions {
     pub connect_timeout: Duration,
     /// What becomes of the keys of a node that came back empty, in tables over several nodes.
     pub on_restart: OnRestart,
+    /// Where what the tables do is counted and timed; nowhere by default, and then at no cost.
+    pub metrics: Option<ClientMetrics>,
 }
 
 impl Default for OpenOptions {
@@ -123,6 +126,7 @@ impl Default for OpenOptions {
             tls: None,
             connect_timeout: ConnectOptions::default().connect_timeout,
             on_restart: OnRestart::default(),
+            metrics: None,
         }
     }
 }

@@ -3,12 +3,13 @@
 use crate::catalog::{CATALOG_BYTES, TableRecord};
 use crate::fabrics::{check_size, region_of};
 use crate::service::Service;
-use crate::{Address, OpenOptions, Result, Secret, Store, StoreError};
+use crate::{Address, Occupancy, OpenOptions, Result, Secret, Store, StoreError};
 use farslot_fabric::tcp::{
-    Agent, AgentOptions, Area, Audit, Clients, Grant, Network, Rate, ServeOptions, TlsServer,
+    Agent, AgentCounters, AgentOptions, Area, Audit, Clients, Grant, Network, Rate, ServeOptions,
+    TlsServer,
 };
 use farslot_fabric::verbs::{self, VerbsAgentOptions};
-use farslot_fabric::{RegionId, Rights, shm};
+use farslot_fabric::{Endpoint, NodeId, RegionId, Rights, shm};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -376,6 +377,44 @@ impl Server {
     #[must_use]
     pub fn addresses(&self) -> &[Address] {
         &self.addresses
+    }
+
+    /// What was counted at each address that a network reaches, in the order of the addresses. Over
+    /// shared memory and RDMA verbs no processor sees the verbs: there only clients are counted, of
+    /// RDMA verbs.
+    #[must_use]
+    pub fn counters(&self) -> Vec<(&Address, AgentCounters)> {
+        let mut agents = self.agents.iter();
+        let counters = self.addresses.iter().map(|address| {
+            let counters = match address {
+                Address::Tcp { .. } => agents.next().map(Agent::counters),
+                Address::Verbs { .. } => self.nic.as_ref().map(verbs::Agent::counters),
+                Address::Embedded | Address::Shm { .. } | Address::Sim { .. } => None,
+            };
+            Some((address, counters?))
+        });
+        counters.flatten().collect()
+    }
+
+    /// Whether every address is served: no thread of an agent has panicked.
+    #[must_use]
+    pub fn is_serving(&self) -> bool {
+        let mut nic = self.nic.iter();
+        self.agents.iter().all(Agent::is_serving) && nic.all(verbs::Agent::is_serving)
+    }
+
+    /// What a table of the catalog holds, or the part of one that lies here, as its clients have
+    /// counted it.
+    ///
+    /// # Errors
+    /// [`NotBuilt`](farslot_index::IndexError::NotBuilt); that the table was changed since its
+    /// record was read; what the fabric says.
+    pub fn occupancy(&self, of: &TableRecord) -> Result<Occupancy> {
+        let executor = self.store.executor()?;
+        let since = executor.endpoint().now();
+        let sessions = &self.store.0.sessions;
+        let table = sessions.open_on_one(executor, NodeId(0), of.clone(), since)?;
+        table.occupancy()
     }
 
     /// Those who serve it over TCP.

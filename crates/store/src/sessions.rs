@@ -5,6 +5,7 @@ use crate::catalog::{Scheme, TableRecord, table_at};
 use crate::duo::DuoOwners;
 use crate::fabrics::Fabric;
 use crate::lease::Leased;
+use crate::measured::Measured;
 use crate::nodes::Nodes;
 use crate::session::{OnOneNode, Session};
 use crate::spread::{
@@ -78,7 +79,7 @@ impl Sessions {
     ) -> Result<Table> {
         executor.endpoint().lease(node, &record, since);
         let session = self.session(executor, node, &record)?;
-        Ok(Table::new(record, session))
+        Ok(self.table(record, session))
     }
 
     /// A session with a table on one node.
@@ -129,7 +130,7 @@ impl Sessions {
             Scheme::Race(_) => self.on_all(on, spread::Race),
             Scheme::Duo(_) => self.on_all(on, self.duo()),
         }?;
-        Ok(Table::new(record, session))
+        Ok(self.table(record, session))
     }
 
     fn on_all<O: Opener + 'static>(
@@ -143,6 +144,15 @@ impl Sessions {
         let opening = Spread::open(endpoint, nodes, opener, table);
         let table = executor.block_on(opening)?;
         Ok(Box::new(OverNodes { executor, table }))
+    }
+
+    /// A table by that session, counted and timed if the store was opened so.
+    fn table(&self, record: TableRecord, session: Box<dyn Session>) -> Table {
+        let session = match &self.options.metrics {
+            Some(metrics) => Box::new(Measured::new(session, metrics.of_table(&record.name))),
+            None => session,
+        };
+        Table::new(record, session)
     }
 
     /// The opener with what stands over every scheme: answers that are kept, then calls.

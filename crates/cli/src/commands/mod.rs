@@ -25,3 +25,5 @@ pub(crate) mod stat;
 pub mod table_args;
 pub(crate) mod tables;
 pub(crate) mod take_over;
+#[cfg(feature = "top")]
+pub(crate) mod top;

@@ -1,7 +1,7 @@
 //! `farslot nodes`: how the nodes of a store are.
 
 use crate::context::Context;
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 use crate::output;
 use comfy_table::{CellAlignment, Table, presets};
 use farslot::NodeReport;
@@ -12,18 +12,19 @@ use std::time::Duration;
 #[derive(clap::Args, Debug)]
 pub struct Args {}
 
-/// Asks every node. Nodes that do not answer are a part of the answer; it fails if none does.
+/// Asks every node. It fails if one does not answer, when all that the others say is told.
 ///
 /// # Errors
-/// That no node answers.
+/// That no node answers; [`Failure::Told`] if any does not.
 pub fn run(_: Args, context: &Context) -> Result<()> {
     let store = context.store()?;
     let nodes = store.nodes()?;
     if context.json {
-        return output::json(&json!({
+        output::json(&json!({
             "address": store.address().to_string(),
             "nodes": nodes.iter().map(described).collect::<Vec<_>>(),
-        }));
+        }))?;
+        return all_up(&nodes);
     }
     output::line(listing(&nodes).to_string())?;
     for node in nodes.iter().filter(|node| !node.lost.is_empty()) {
@@ -33,7 +34,18 @@ pub fn run(_: Args, context: &Context) -> Result<()> {
             node.lost.join(", ")
         ));
     }
-    Ok(())
+    all_up(&nodes)
+}
+
+/// Fails if a node is down, where that has been told.
+///
+/// # Errors
+/// [`Failure::Told`].
+pub fn all_up(nodes: &[NodeReport]) -> Result<()> {
+    match nodes.iter().any(|node| node.error.is_some()) {
+        true => Err(Failure::Told),
+        false => Ok(()),
+    }
 }
 
 /// A node for machines.

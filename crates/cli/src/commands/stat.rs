@@ -7,7 +7,10 @@ use crate::{draw, output};
 use comfy_table::{CellAlignment, presets};
 use farslot::fabric::FabricError;
 use farslot::index::{IndexError, cuckoo, duo, race};
-use farslot::{MemoryUse, Occupancy, PartitionReport, Scheme, Store, StoreError, Survey, Table};
+use farslot::{
+    Listing, MemoryUse, NodeReport, Occupancy, PartitionReport, Scheme, Store, StoreError, Survey,
+    Table,
+};
 use serde_json::{Value, json};
 
 /// The options of `farslot stat`.
@@ -17,10 +20,11 @@ pub struct Args {
     table: Option<String>,
 }
 
-/// Lists the tables, or draws one.
+/// Lists the tables, or draws one. It fails if a node is down or an entry of the catalog is damaged,
+/// when all that can be told is.
 ///
 /// # Errors
-/// What the fabric says, or that there is no such table.
+/// What the fabric says, or that there is no such table; [`Failure::Told`] of what is down.
 pub fn run(args: Args, context: &Context) -> Result<()> {
     let store = context.store()?;
     match args.table {
@@ -76,7 +80,8 @@ fn show_store(store: &Store, as_json: bool) -> Result<()> {
         if !nodes.is_empty() {
             object["nodes"] = nodes.iter().map(super::nodes::described).collect();
         }
-        return output::json(&object);
+        output::json(&object)?;
+        return all_well(&nodes, &records);
     }
     output::line(format!(
         "{}: {}, {}",
@@ -87,10 +92,18 @@ fn show_store(store: &Store, as_json: bool) -> Result<()> {
     if !nodes.is_empty() {
         output::line(super::nodes::listing(&nodes).to_string())?;
     }
-    if tables.is_empty() {
-        return Ok(());
+    if !tables.is_empty() {
+        output::line(listing(&tables).to_string())?;
     }
-    output::line(listing(&tables).to_string())
+    all_well(&nodes, &records)
+}
+
+/// Fails if a node is down or an entry of the catalog is damaged, where that has been told.
+fn all_well(nodes: &[NodeReport], records: &Listing) -> Result<()> {
+    match records.damaged.is_empty() {
+        true => super::nodes::all_up(nodes),
+        false => Err(Failure::Told),
+    }
 }
 
 /// Whether a table that cannot be listed says nothing of the others: a part of it is elsewhere, or
@@ -118,23 +131,7 @@ struct Listed {
 impl Listed {
     fn of(table: Table) -> Result<Self> {
         let parts = table.partitions();
-        let counts = match parts.is_empty() {
-            true => built(table.occupancy())?,
-            false => {
-                let mut sum = Occupancy::default();
-                let mut is_built = true;
-                for part in &parts {
-                    match built(part.occupancy.clone()) {
-                        Ok(Some(counts)) => sum += counts,
-                        Ok(None) => is_built = false,
-                        // The nodes' list says why.
-                        Err(StoreError::Node { .. }) => {}
-                        Err(error) => return Err(error.into()),
-                    }
-                }
-                is_built.then_some(sum)
-            }
-        };
+        let counts = counts_of(&table, &parts)?;
         Ok(Self {
             table,
             counts,
@@ -158,6 +155,29 @@ impl Listed {
         }
         object
     }
+}
+
+/// What a table holds, of which these are the parts: nothing if it is to be built and is not; of one
+/// over several nodes, what those have that answer.
+///
+/// # Errors
+/// What the fabric says.
+pub(super) fn counts_of(table: &Table, parts: &[PartitionReport]) -> Result<Option<Occupancy>> {
+    if parts.is_empty() {
+        return Ok(built(table.occupancy())?);
+    }
+    let mut sum = Occupancy::default();
+    let mut is_built = true;
+    for part in parts {
+        match built(part.occupancy.clone()) {
+            Ok(Some(counts)) => sum += counts,
+            Ok(None) => is_built = false,
+            // The nodes' list says why.
+            Err(StoreError::Node { .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(is_built.then_some(sum))
 }
 
 /// What was counted; nothing of a table that is to be built and is not.
@@ -325,14 +345,16 @@ fn show_table(table: &Table, as_json: bool) -> Result<()> {
     output::line(text.trim_end())
 }
 
-/// What can be told of a table over several nodes of which some do not answer.
+/// Tells what can be told of a table over several nodes of which some do not answer, and fails.
 fn show_parts(table: &Table, parts: Vec<PartitionReport>, as_json: bool) -> Result<()> {
     if as_json {
         let mut object = described(table.name(), &Shape::of(table.scheme()));
         object["partitions"] = parts_described(&parts);
-        return output::json(&object);
+        output::json(&object)?;
+    } else {
+        output::line(format!("{}\n{}", table.name(), parts_listing(&parts)))?;
     }
-    output::line(format!("{}\n{}", table.name(), parts_listing(&parts)))
+    Err(Failure::Told)
 }
 
 fn how_keys_lie(survey: &Survey) -> String {

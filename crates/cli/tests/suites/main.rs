@@ -16,6 +16,7 @@ mod explore;
 mod failures;
 mod grants;
 mod mended;
+mod metrics;
 mod nodes;
 mod processes;
 mod race;

@@ -80,6 +80,32 @@ pub enum Refusal {
 }
 
 impl Refusal {
+    /// The names that counters have for the reasons. The first is of clients with which no TLS
+    /// session could be agreed on; of a refusal it stands at its code.
+    pub const NAMES: [&'static str; 16] = [
+        "no_tls",
+        "version",
+        "wrong_secret",
+        "secret_needed",
+        "node_unproved",
+        "no_such_grant",
+        "grant_revoked",
+        "too_many_connections",
+        "too_slow",
+        "other_carrier",
+        "no_queue_pair",
+        "no_path",
+        "too_many_refused",
+        "no_room",
+        "certificate_needed",
+        "not_trusted",
+    ];
+
+    /// Its code in a REFUSED.
+    pub(crate) const fn code(self) -> usize {
+        self.to_words()[0] as usize
+    }
+
     /// Whether the same client may be admitted later without any change.
     #[must_use]
     pub const fn is_passing(self) -> bool {

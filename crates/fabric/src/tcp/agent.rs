@@ -113,6 +113,12 @@ impl Agent {
         self.server.revoke(name)
     }
 
+    /// Whether all of its threads are at work.
+    #[must_use]
+    pub fn is_serving(&self) -> bool {
+        self.server.is_serving()
+    }
+
     /// What it has counted so far.
     #[must_use]
     pub fn counters(&self) -> AgentCounters {

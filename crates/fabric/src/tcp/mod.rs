@@ -78,7 +78,7 @@ mod options;
 mod peer;
 mod serving;
 
-pub use crate::error::{Refusal, TlsFailure};
+pub use crate::error::{Refusal, TlsFailure, VerbFailure};
 pub use crate::net::admission::{self, Area, Grant, Secret};
 pub use crate::net::tls::{Clients, Fingerprint, TlsClient, TlsServer, Trust};
 pub use crate::net::wire;

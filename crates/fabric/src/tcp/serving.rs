@@ -6,7 +6,7 @@ use super::in_parts::{Begun, Gone, Surroundings, begin_copying};
 use crate::error::{Malformed, Refusal};
 use crate::memory::{Node, mailbox};
 use crate::net::admission::Issued;
-use crate::net::agent::{Pause, Quota, Serve, Served, Tell, count};
+use crate::net::agent::{Moved, Pause, Quota, Serve, Served, Tell, count};
 use crate::net::room::LEAST;
 use crate::net::stream::{Inbound, LENT_BYTES, Outbound};
 use crate::net::wire::{
@@ -17,6 +17,7 @@ use crate::verb::{check_access, check_aligned};
 use crate::words::SharedWords;
 use crate::{
     FabricError, Handler, Message, NodeId, RegionId, RegionInfo, RemoteAddr, Result, Rights,
+    VerbKind,
 };
 use smallvec::SmallVec;
 use std::ops::Range;
@@ -85,7 +86,7 @@ impl Serving {
         tell: &mut Tell<'_>,
     ) -> std::result::Result<Pause, Malformed> {
         let words = input.words();
-        let (mut at, mut verbs, offences) = (0, 0, self.offences);
+        let (mut at, mut moved, offences) = (0, Moved::default(), self.offences);
         let pause = loop {
             if quota.work == 0 || quota.verbs == 0 {
                 break Pause::Spent;
@@ -111,10 +112,9 @@ impl Serving {
                 at += 1;
                 continue;
             }
-            let (reads, used) = self.run_reads(rest, out, served, quota);
+            let (reads, used) = self.run_reads(rest, out, served, quota, &mut moved);
             if reads > 0 {
                 at += used;
-                verbs += u64::from(reads);
                 continue;
             }
             let count = Malformed::Count { count: left };
@@ -128,18 +128,17 @@ impl Serving {
                 return Err(count);
             }
             let (executed, used) = match whole {
-                Some((request, _)) => match self.execute(request, out, served, quota) {
+                Some((request, _)) => match self.execute(request, out, served, quota, &mut moved) {
                     Ok(kept) => (Ok(()), needed - kept),
                     Err(error) => (Err(error), needed),
                 },
-                None => match self.begin_long(rest, needed, served)? {
+                None => match self.begin_long(rest, needed, served, &mut moved)? {
                     Some(begun) => begun,
                     None => break Pause::Hungry(needed),
                 },
             };
             self.frame = (left - 1, left_words - needed as u32);
             at += used;
-            verbs += 1;
             quota.verbs -= 1;
             quota.spend(Quota::VERB + used * 8);
             if let Err(error) = executed {
@@ -147,8 +146,8 @@ impl Serving {
             }
         };
         input.consume(at);
-        count(&served.tally.verbs, verbs);
-        Ok(self.judge(pause, verbs, offences, served))
+        served.tally.add(&moved);
+        Ok(self.judge(pause, moved.verbs(), offences, served))
     }
 
     /// What becomes of a client that asked for so many verbs, and whose offences were so many.
@@ -214,7 +213,7 @@ impl Serving {
                 if let FabricError::ReceiverNotReady { .. } = error {
                     // The receiver's fault, not the client's.
                     out.frame(FrameKind::Completions, &wire::encode_failure(&error));
-                    count(&served.tally.failed_verbs, 1);
+                    served.tally.verb_failed(&error);
                 } else {
                     self.fail(&error, out, served, quota, tell);
                 }
@@ -232,10 +231,12 @@ impl Serving {
         rest: &[u64],
         needed: usize,
         served: &Served,
+        moved: &mut Moved,
     ) -> std::result::Result<Option<(Result<()>, usize)>, Malformed> {
         let Some(start) = decode_start(rest)? else {
             return Ok(None);
         };
+        let kind = start.kind();
         let (checked, to, message, head) = match start {
             Request::Write(to, _) => {
                 let byte = self.locate(to, to.len.into(), Rights::WRITE);
@@ -259,6 +260,7 @@ impl Serving {
                     bytes: to.len,
                     message,
                 });
+                moved.written(to.len);
                 Ok(())
             }
             Ok(_) => return Ok(None),
@@ -268,6 +270,7 @@ impl Serving {
                 Err(error)
             }
         };
+        moved.verb(kind);
         Ok(Some((begun, head)))
     }
 
@@ -291,7 +294,7 @@ impl Serving {
         tell: &mut Tell<'_>,
     ) {
         out.frame(FrameKind::Completions, &wire::encode_failure(error));
-        count(&served.tally.failed_verbs, 1);
+        served.tally.verb_failed(error);
         quota.spend(Quota::REFUSED);
         self.offences = self.offences.saturating_add(1);
         tell(&self.grant.name, error);
@@ -374,6 +377,7 @@ impl Serving {
         out: &mut Outbound,
         served: &Served,
         quota: &mut Quota,
+        moved: &mut Moved,
     ) -> (u16, usize) {
         let memory = served.node.words();
         let limit = served.frame_words as usize;
@@ -404,11 +408,16 @@ impl Serving {
             used -= reads.pop().map_or(0, |(_, needed, _)| needed);
         }
         let mut located = burst.into_iter();
-        for &(pieces, _, answer) in &reads {
+        for &(pieces, needed, answer) in &reads {
             let to = out.entry(FrameKind::Completions, answer, limit);
             for (byte, len) in located.by_ref().take(pieces) {
                 memory.append_to(byte, len as usize, to);
+                moved.read(len.into());
             }
+            moved.verb(match needed {
+                READ_WORDS => VerbKind::Read,
+                _ => VerbKind::ReadMany,
+            });
             quota.spend(answer * 8 + Quota::VERB);
         }
         quota.verbs -= reads.len();
@@ -444,7 +453,9 @@ impl Serving {
         out: &mut Outbound,
         served: &Served,
         quota: &mut Quota,
+        moved: &mut Moved,
     ) -> Result<usize> {
+        moved.verb(request.kind());
         let memory = served.node.words();
         match request {
             Request::Read(from) => {
@@ -459,19 +470,21 @@ impl Serving {
                 } else {
                     self.begun = Some(begin_copying(words, (byte, from.len), 0, out));
                 }
+                moved.read(from.len.into());
             }
             Request::ReadMany(pieces) => {
                 let mut bytes = SmallVec::<[u64; 8]>::new();
-                let (mut total, mut starts) = (0, 0);
+                let (mut total, mut len, mut starts) = (0, 0, 0);
                 for piece in pieces {
                     let byte = self.locate(piece, piece.len.into(), Rights::READ)?;
-                    total += words_of(piece.len);
+                    (total, len) = (total + words_of(piece.len), len + u64::from(piece.len));
                     starts |= byte;
                     if total * 8 <= LEAST {
                         bytes.push(byte);
                     }
                 }
                 let limit = check_answer(total, served)?;
+                moved.read(len);
                 quota.spend(pieces.len() * Quota::VERB);
                 if total * 8 <= LEAST {
                     let to = out.entry(FrameKind::Completions, total, limit);
@@ -495,14 +508,17 @@ impl Serving {
             Request::Write(to, payload) => {
                 let byte = self.locate(to, to.len.into(), Rights::WRITE)?;
                 memory.copy_in(byte, to.len as usize, payload);
+                moved.written(to.len);
                 answer(0, out, served)?;
             }
             Request::CompareSwap { at, expected, new } => {
                 let seen = memory.compare_swap(self.locate_word(at)?, expected, new);
+                moved.read(8);
                 answer(1, out, served)?.push(seen);
             }
             Request::FetchAdd { at, add } => {
                 let seen = memory.fetch_add(self.locate_word(at)?, add);
+                moved.read(8);
                 answer(1, out, served)?.push(seen);
             }
             Request::Call { to, request } => {
@@ -530,10 +546,13 @@ impl Serving {
                 len[0] = replied as u64;
                 reply.truncate(start + 1 + replied.div_ceil(8));
                 quota.spend(words * 8);
+                moved.written(to.len);
+                moved.read(replied as u64);
             }
             Request::WriteImm { to, imm, payload } => {
                 let byte = self.locate_message(to)?;
                 memory.copy_in(byte, to.len as usize, payload);
+                moved.written(to.len);
                 self.put(Message { imm, len: to.len }, out, served);
             }
         }

@@ -283,6 +283,8 @@ fn a_grant_is_checked_where_the_memory_is() {
     let after = all.span(0, 8, 8);
     assert_eq!(all.ask(|out| wire::put_read(out, after)), Ok(vec![77]));
     assert_eq!(agent.counters().failed_verbs, 11);
+    // As VerbFailure has them: of an unknown region, out of bounds, misaligned, denied, wrong keys.
+    assert_eq!(agent.counters().failed_by[..6], [1, 1, 2, 5, 2, 0]);
     assert_eq!(agent.counters().malformed, 0);
 }
 

@@ -77,6 +77,45 @@ fn a_large_batch_is_begun_before_its_doorbell() {
 }
 
 #[test]
+fn an_agent_counts_the_verbs_and_bytes_that_its_client_counts() {
+    let (node, agent) = served::<Tcp>(1 << 20);
+    let executor = client::<Tcp>(&agent);
+    let endpoint = executor.endpoint();
+    executor.block_on(async {
+        // Small ones, and ones that are moved in pieces.
+        for len in [8, 100, 4096, 300 << 10] {
+            let data = endpoint.core().buffers.take(len).unwrap();
+            endpoint.write(at(64), data).await.unwrap();
+            endpoint.read(at(64), len).await.unwrap();
+            let pieces = [0, 1 << 19].map(|offset| Piece {
+                from: at(offset),
+                len,
+            });
+            endpoint
+                .read_many(pieces.into_iter().collect())
+                .await
+                .unwrap();
+            endpoint.compare_swap(at(0), 1, 1).await.unwrap();
+            endpoint.fetch_add(at(0), 1).await.unwrap();
+            let data = endpoint.core().buffers.take(len.min(1000)).unwrap();
+            endpoint.write_imm(at(8), data, 7).await.unwrap();
+            assert!(node.take_message().is_some());
+        }
+    });
+    let (counted, seen) = (agent.counters(), endpoint.core().counters.snapshot());
+    assert_eq!(counted.verbs_by, seen.verbs);
+    assert_eq!(counted.verbs, 24);
+    assert_eq!(
+        (counted.bytes_read, counted.bytes_written),
+        (seen.bytes_read, seen.bytes_written)
+    );
+    assert_eq!(
+        (counted.failed_by, counted.grants),
+        (<[u64; 10]>::default(), 1)
+    );
+}
+
+#[test]
 fn an_endpoint_dropped_amid_a_batch_leaves_the_others_served() {
     let (_node, agent) = served::<Tcp>(1 << 20);
     let good = client::<Tcp>(&agent);

@@ -4,6 +4,7 @@ mod admission;
 mod args;
 mod audit;
 mod grants;
+mod metrics;
 mod redis;
 mod snapshots;
 mod told;
@@ -16,7 +17,9 @@ use crate::output;
 pub use args::Args;
 use farslot::{Address, Server, ServerOptions};
 use farslot_gateway::Gateway;
+use farslot_operate::Page;
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 pub use told::{Told, switch};
 
 /// Serves until the process is told to stop.
@@ -74,20 +77,24 @@ pub fn run(args: Args, context: &Context) -> Result<()> {
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let server = Server::start_with(&names, bytes, &options)
         .map_err(|error| Failure::from(error).at(address))?;
+    let server = Arc::new(server);
     if over_network && !context.json {
         note_openness(&args, &all, &admission);
     }
     let snapshots = snapshots::start(&args.snapshots, server.store())?;
     let gateway = redis::start(&args.redis, &server, args.insecure)?;
+    let page = metrics::start(&args.metrics, &server, &args.trust, args.insecure)?;
     announce(
         server.addresses(),
         gateway.as_ref().map(Gateway::address),
+        page.as_ref().map(Page::address),
         bytes,
         &admission,
         context.json,
     )?;
     let mut tables = audit.map(|audit| Tables::new(audit, &server));
     admission.keep_in_force(&args, context, &server, &told, &mut tables);
+    drop(page);
     drop(gateway);
     if let Some(snapshots) = snapshots {
         snapshots.end();
@@ -142,6 +149,7 @@ fn is_loopback(authority: &str) -> bool {
 fn announce(
     addresses: &[Address],
     redis: Option<SocketAddr>,
+    metrics: Option<SocketAddr>,
     bytes: u64,
     admission: &Admission,
     as_json: bool,
@@ -149,17 +157,20 @@ fn announce(
     let pid = std::process::id();
     let addresses: Vec<String> = addresses.iter().map(ToString::to_string).collect();
     let redis = redis.map(|address| format!("redis://{address}"));
+    let metrics = metrics.map(|address| format!("http://{address}/metrics"));
     let said = if as_json {
         output::json(&serde_json::json!({
             "address": addresses.first(), "addresses": addresses, "memory_bytes": bytes, "pid": pid,
-            "redis": redis, "secret_needed": !admission.secrets.is_empty(),
+            "redis": redis, "metrics": metrics, "secret_needed": !admission.secrets.is_empty(),
             "certificate_sha256": admission.tls.as_ref().map(|tls| tls.fingerprint().to_string()),
         }))
     } else {
         output::line(format!(
             "serving {} at {} (process {pid}; Ctrl-C or kill {pid} ends it)",
             output::sized(bytes),
-            [&addresses[..], redis.as_slice()].concat().join(" and "),
+            [&addresses[..], redis.as_slice(), metrics.as_slice()]
+                .concat()
+                .join(" and "),
         ))
     };
     match said {

@@ -326,6 +326,13 @@ impl Grants {
         grants.get(name).cloned().unwrap_or_default()
     }
 
+    /// How many are in force.
+    pub(crate) fn in_force(&self) -> usize {
+        let grants = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let in_force = |all: &&Vec<Arc<Issued>>| all.iter().any(|one| !one.is_revoked());
+        grants.values().filter(in_force).count()
+    }
+
     /// Those in force that are opened by certificates.
     pub(crate) fn by_certificates(&self) -> Vec<String> {
         let grants = self.0.read().unwrap_or_else(PoisonError::into_inner);

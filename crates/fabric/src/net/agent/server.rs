@@ -262,10 +262,16 @@ impl Server {
         }
     }
 
+    /// Whether all of its threads are at work: one that has panicked serves its clients no more.
+    pub(crate) fn is_serving(&self) -> bool {
+        !self.threads.iter().any(JoinHandle::is_finished)
+    }
+
     /// What it has seen so far.
     pub(crate) fn counters(&self) -> AgentCounters {
         let served = &self.shared.served;
-        served.tally.snapshot(served.room.held())
+        let grants = self.shared.grants.in_force();
+        served.tally.snapshot(grants, served.room.held())
     }
 }
 

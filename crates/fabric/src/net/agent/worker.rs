@@ -207,7 +207,7 @@ impl Worker {
                 continue;
             };
             if held.connection.refuse_late(refusal) {
-                self.refused(token, format_args!("{refusal}"));
+                self.refused(token, Some(refusal), format_args!("{refusal}"));
             } else if held.connection.is_serving() {
                 count(&self.shared.served.tally.revoked, 1);
                 let why = "its grant was revoked";
@@ -229,8 +229,8 @@ impl Worker {
         });
     }
 
-    fn refused(&mut self, token: u64, why: fmt::Arguments<'_>) {
-        count(&self.shared.served.tally.refused, 1);
+    fn refused(&mut self, token: u64, by: Option<Refusal>, why: fmt::Arguments<'_>) {
+        self.shared.served.tally.client_refused(by);
         self.tell(AuditKind::Refused, token, Some(why));
     }
 
@@ -401,13 +401,13 @@ impl Worker {
                 if !held.is_stranger {
                     self.become_stranger(token);
                 }
-                self.refused(token, format_args!("{refusal}"));
+                self.refused(token, Some(refusal), format_args!("{refusal}"));
             }
             Some(News::Broken(failure)) => {
                 if !held.is_stranger {
                     self.become_stranger(token);
                 }
-                self.refused(token, format_args!("no TLS: {failure}"));
+                self.refused(token, None, format_args!("no TLS: {failure}"));
             }
             None => {}
         }

@@ -1,6 +1,7 @@
 //! The verbs in a frame of kind VERBS.
 
 use super::header::words_of;
+use crate::VerbKind;
 use crate::error::Malformed;
 
 const READ: u8 = 1;
@@ -125,6 +126,23 @@ pub enum Request<'w> {
         /// The request.
         request: &'w [u64],
     },
+}
+
+impl Request<'_> {
+    /// Which verb it is.
+    #[inline]
+    #[must_use]
+    pub const fn kind(&self) -> VerbKind {
+        match self {
+            Self::Read(_) => VerbKind::Read,
+            Self::ReadMany(_) => VerbKind::ReadMany,
+            Self::Write(..) => VerbKind::Write,
+            Self::CompareSwap { .. } => VerbKind::CompareSwap,
+            Self::FetchAdd { .. } => VerbKind::FetchAdd,
+            Self::WriteImm { .. } => VerbKind::WriteImm,
+            Self::Call { .. } => VerbKind::Call,
+        }
+    }
 }
 
 /// Words of the verb that begins with `first`.

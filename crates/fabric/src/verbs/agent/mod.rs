@@ -168,6 +168,12 @@ impl Agent {
         revoked
     }
 
+    /// Whether all of its threads are at work.
+    #[must_use]
+    pub fn is_serving(&self) -> bool {
+        self.setup.is_serving()
+    }
+
     /// Counters of the set-up connections. Verbs are executed by the NIC and not counted.
     #[must_use]
     pub fn counters(&self) -> AgentCounters {

@@ -1,0 +1,120 @@
+//! What `farslot top` sees at a time.
+
+use super::scrape::{Scrape, scrape};
+use crate::commands::stat::counts_of;
+use crate::failure::{Failure, Result};
+use farslot::{NodeReport, Occupancy, Store, Table};
+use std::time::Instant;
+
+/// A store that is looked at.
+pub(super) struct Watch {
+    store: Store,
+    /// Where the nodes serve their metrics, in their order.
+    metrics: Vec<String>,
+}
+
+/// What was seen of the store.
+pub(super) struct Look {
+    pub(super) at: Instant,
+    /// The store's address.
+    pub(super) address: String,
+    pub(super) nodes: Vec<Node>,
+    pub(super) tables: Vec<Seen>,
+    /// What could not be seen, and why.
+    pub(super) errors: Vec<String>,
+}
+
+/// A node, and what its metrics say where these are asked for.
+pub(super) struct Node {
+    pub(super) report: NodeReport,
+    pub(super) scrape: Option<Scrape>,
+}
+
+/// A table.
+pub(super) struct Seen {
+    pub(super) name: String,
+    pub(super) scheme: &'static str,
+    pub(super) bytes: u64,
+    /// Nothing if it is to be built and is not.
+    pub(super) counts: Option<Occupancy>,
+}
+
+impl Watch {
+    pub(super) fn new(store: Store, metrics: Vec<String>) -> Self {
+        Self { store, metrics }
+    }
+
+    /// Looks at everything. Tables stay open between looks.
+    pub(super) fn look(&self, open: &mut Vec<Table>) -> Look {
+        let at = Instant::now();
+        let mut errors = Vec::new();
+        let mut nodes = Vec::new();
+        match self.store.nodes() {
+            Ok(reports) => {
+                for (number, report) in reports.into_iter().enumerate() {
+                    let scraped = self.metrics.get(number).map(|address| {
+                        scrape(address).map_err(|error| format!("metrics of {address}: {error}"))
+                    });
+                    let scrape = match scraped.transpose() {
+                        Ok(scrape) => scrape,
+                        Err(error) => {
+                            errors.push(error);
+                            None
+                        }
+                    };
+                    nodes.push(Node { report, scrape });
+                }
+            }
+            Err(error) => errors.push(error.to_string()),
+        }
+        let tables = self.tables(open, &mut errors);
+        Look {
+            at,
+            address: self.store.address().to_string(),
+            nodes,
+            tables,
+            errors,
+        }
+    }
+
+    fn tables(&self, open: &mut Vec<Table>, errors: &mut Vec<String>) -> Vec<Seen> {
+        // What the nodes have said tells why there is none.
+        let Ok(listing) = self.store.listing() else {
+            return Vec::new();
+        };
+        errors.extend(listing.damaged.iter().map(ToString::to_string));
+        let mut before = std::mem::take(open);
+        let mut seen = Vec::with_capacity(listing.tables.len());
+        for record in &listing.tables {
+            // Of one over several nodes, the record of any of its parts is listed.
+            let is_it = |table: &Table| table.name() == record.name;
+            let table = match before.iter().position(is_it) {
+                Some(known) => Ok(before.swap_remove(known)),
+                None => self.store.table(&record.name).map_err(Failure::from),
+            };
+            match table.and_then(|table| Ok((see(&table)?, table))) {
+                Ok((of_table, table)) => {
+                    seen.push(of_table);
+                    open.push(table);
+                }
+                // It is opened anew at the next look.
+                Err(failure) => errors.push(format!("{}: {failure}", record.name)),
+            }
+        }
+        seen
+    }
+}
+
+fn see(table: &Table) -> Result<Seen> {
+    let parts = table.partitions();
+    let bytes = match &*parts {
+        [] => u64::try_from(table.scheme().table_bytes()).unwrap_or(u64::MAX),
+        parts => parts.iter().map(|part| part.table_bytes).sum(),
+    };
+    Ok(Seen {
+        name: table.name().into(),
+        scheme: table.scheme().name(),
+        bytes,
+        counts: counts_of(table, &parts)?,
+    })
+}

@@ -1,0 +1,300 @@
+//! What `farslot top` draws.
+
+use super::look::{Look, Node, Seen};
+use super::scrape::Scrape;
+use crate::output::{grouped, sized};
+use ratatui::Frame;
+use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::style::{Color, Style, Stylize};
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{Block, Cell, Paragraph, Row, Sparkline, Table};
+use std::collections::VecDeque;
+use std::time::Duration;
+
+/// Looks whose rates are drawn.
+const KEPT: usize = 400;
+/// Cells of a bar.
+const BAR: usize = 10;
+
+/// The screen: the last two looks, and the rates of many.
+pub(super) struct Screen {
+    every: Duration,
+    now: Option<Look>,
+    before: Option<Look>,
+    rates: VecDeque<u64>,
+    /// The table at the top.
+    first: usize,
+}
+
+/// A column: what is above it, how wide it is, and whether it has numbers.
+type Column = (&'static str, Constraint, bool);
+
+impl Screen {
+    pub(super) fn new(every: Duration) -> Self {
+        Self {
+            every,
+            now: None,
+            before: None,
+            rates: VecDeque::new(),
+            first: 0,
+        }
+    }
+
+    /// Shows another look from now on.
+    pub(super) fn take(&mut self, look: Look) {
+        self.before = self.now.replace(look);
+        if let Some(rate) = self.rate() {
+            self.rates.push_back(rate as u64);
+            if self.rates.len() > KEPT {
+                self.rates.pop_front();
+            }
+        }
+    }
+
+    /// Shows tables further down, or up.
+    pub(super) fn scroll(&mut self, by: isize) {
+        let tables = self.now.as_ref().map_or(0, |now| now.tables.len());
+        let first = self.first.saturating_add_signed(by);
+        self.first = first.min(tables.saturating_sub(1));
+    }
+
+    /// What the lowest box draws: verbs a second, or records where no metrics are asked for.
+    fn rate(&self) -> Option<f64> {
+        let (now, before) = (self.now.as_ref()?, self.before.as_ref()?);
+        let of = |look: &Look| match has_metrics(now) {
+            true => look
+                .nodes
+                .iter()
+                .filter_map(|node| node.scrape)
+                .map(|of| of.verbs)
+                .sum(),
+            false => look.tables.iter().map(records_of).sum::<f64>(),
+        };
+        Some((of(now) - of(before)).abs() / self.seconds()?)
+    }
+
+    /// Between the last two looks.
+    fn seconds(&self) -> Option<f64> {
+        let (now, before) = (self.now.as_ref()?, self.before.as_ref()?);
+        let between = now.at.saturating_duration_since(before.at);
+        Some(between.as_secs_f64().max(1e-3))
+    }
+
+    pub(super) fn draw(&self, frame: &mut Frame<'_>) {
+        let Some(now) = &self.now else {
+            return frame.render_widget(Paragraph::new("asking the nodes ..."), frame.area());
+        };
+        let area = frame.area();
+        let errors = now.errors.len().min(3) as u16;
+        let nodes = (now.nodes.len().min(100) as u16 + 3).min(area.height / 2);
+        let [head, of_nodes, of_tables, rates, below] = Layout::vertical([
+            Constraint::Length(1),
+            Constraint::Length(nodes),
+            Constraint::Min(4),
+            Constraint::Length(5),
+            Constraint::Length(errors),
+        ])
+        .areas(area);
+        let title = Line::from(vec![
+            "farslot top ".bold(),
+            now.address.clone().into(),
+            format!("  every {} s, q ends", self.every.as_secs()).dim(),
+        ]);
+        frame.render_widget(title, head);
+        frame.render_widget(self.nodes(now), of_nodes);
+        frame.render_widget(self.tables(now), of_tables);
+        self.draw_rates(now, frame, rates);
+        let errors = now
+            .errors
+            .iter()
+            .map(|error| Line::from(error.clone()).red());
+        frame.render_widget(Paragraph::new(errors.collect::<Vec<_>>()), below);
+    }
+
+    fn nodes(&self, now: &Look) -> Table<'static> {
+        let mut columns: Vec<Column> = vec![
+            ("node", Constraint::Fill(1), false),
+            ("state", Constraint::Length(15), false),
+            ("round trip", Constraint::Length(10), true),
+            ("memory taken", Constraint::Length(23), true),
+            ("", Constraint::Length(BAR as u16), false),
+        ];
+        let has_metrics = has_metrics(now);
+        if has_metrics {
+            columns.extend([
+                ("clients", Constraint::Length(7), true),
+                ("verbs/s", Constraint::Length(10), true),
+                ("bytes/s", Constraint::Length(10), true),
+            ]);
+        }
+        let rows = now.nodes.iter().map(|node| self.node(node, has_metrics));
+        table("nodes".into(), &columns, rows.collect())
+    }
+
+    fn node(&self, node: &Node, has_metrics: bool) -> Row<'static> {
+        let Node { report, scrape } = node;
+        let state = match &report.error {
+            Some(_) => Cell::from("down".red().bold()),
+            None if report.restarted || !report.lost.is_empty() => {
+                Cell::from("came back empty".yellow())
+            }
+            None => Cell::from("up".green()),
+        };
+        let round_trip = report.round_trip.map_or_else(String::new, |time| {
+            format!("{:.1} us", time.as_nanos() as f64 / 1e3)
+        });
+        let memory = report.memory.as_ref();
+        let taken = memory.map_or_else(String::new, |memory| {
+            format!("{} of {}", sized(memory.taken), sized(memory.total))
+        });
+        let share = memory.map(|memory| memory.taken as f64 / memory.total.max(1) as f64);
+        let mut cells = vec![
+            Cell::from(report.address.clone()),
+            state,
+            right(round_trip),
+            right(taken),
+            share.map_or_else(Cell::default, bar),
+        ];
+        if has_metrics {
+            let mut before = self.before.iter().flat_map(|before| &before.nodes);
+            let before = before.find(|other| other.report.address == report.address);
+            let rate = |of: fn(&Scrape) -> f64| {
+                let more = of(scrape.as_ref()?) - of(before?.scrape.as_ref()?);
+                Some((more.max(0.0) / self.seconds()?) as u64)
+            };
+            let clients = scrape.map(|scrape| scrape.connections as u64);
+            let [clients, verbs] = [clients, rate(|scrape| scrape.verbs)]
+                .map(|number| number.map_or_else(String::new, grouped));
+            let bytes = rate(|scrape| scrape.bytes).map_or_else(String::new, sized);
+            cells.extend([clients, verbs, bytes].map(right));
+        }
+        Row::new(cells)
+    }
+
+    fn tables(&self, now: &Look) -> Table<'static> {
+        let columns = [
+            ("table", Constraint::Fill(1), false),
+            ("scheme", Constraint::Length(7), false),
+            ("records", Constraint::Length(13), true),
+            ("records/s", Constraint::Length(10), true),
+            ("load", Constraint::Length(5), true),
+            ("", Constraint::Length(BAR as u16), false),
+            ("heap", Constraint::Length(10), true),
+            ("memory", Constraint::Length(10), true),
+        ];
+        let rows = now.tables.iter().skip(self.first);
+        let rows = rows.map(|seen| self.table(seen)).collect();
+        let title = match (now.tables.len(), self.first) {
+            (all, 0) => format!("tables: {all}"),
+            (all, first) => format!("tables: {} to {all} of {all}", first + 1),
+        };
+        table(title, &columns, rows)
+    }
+
+    fn table(&self, seen: &Seen) -> Row<'static> {
+        let Some(counts) = &seen.counts else {
+            return Row::new([
+                Cell::from(seen.name.clone()),
+                Cell::from(seen.scheme),
+                right("not built".into()),
+                Cell::default(),
+                Cell::default(),
+                Cell::default(),
+                Cell::default(),
+                right(sized(seen.bytes)),
+            ]);
+        };
+        let mut before = self.before.iter().flat_map(|before| &before.tables);
+        let before = before.find(|other| other.name == seen.name);
+        let change = before.zip(self.seconds()).map_or(0.0, |(before, seconds)| {
+            ((records_of(seen) - records_of(before)) / seconds).round()
+        });
+        let sign = match change {
+            change if change > 0.0 => "+",
+            change if change < 0.0 => "-",
+            _ => "",
+        };
+        let heap = match counts.heap_bytes {
+            0 => String::new(),
+            _ => sized(counts.heap_used),
+        };
+        Row::new([
+            Cell::from(seen.name.clone()),
+            Cell::from(seen.scheme),
+            right(grouped(counts.entries)),
+            right(format!("{sign}{}", grouped(change.abs() as u64))),
+            right(format!("{:.3}", counts.load_factor())),
+            bar(counts.load_factor()),
+            right(heap),
+            right(sized(seen.bytes)),
+        ])
+    }
+
+    fn draw_rates(&self, now: &Look, frame: &mut Frame<'_>, area: Rect) {
+        let what = match has_metrics(now) {
+            true => "verbs a second",
+            false => "records more or less a second",
+        };
+        let last = self.rates.back().copied().unwrap_or(0);
+        let most = self.rates.iter().max().copied().unwrap_or(0);
+        let title = format!("{what}: {}, at most {}", grouped(last), grouped(most));
+        let width = usize::from(area.width.saturating_sub(2));
+        let hidden = self.rates.len().saturating_sub(width);
+        let shown: Vec<_> = self.rates.iter().skip(hidden).copied().collect();
+        let drawn = Sparkline::default()
+            .block(boxed(title))
+            .style(Color::Cyan)
+            .data(shown);
+        frame.render_widget(drawn, area);
+    }
+}
+
+fn has_metrics(look: &Look) -> bool {
+    look.nodes.iter().any(|node| node.scrape.is_some())
+}
+
+fn records_of(seen: &Seen) -> f64 {
+    seen.counts
+        .as_ref()
+        .map_or(0.0, |counts| counts.entries as f64)
+}
+
+fn boxed(title: String) -> Block<'static> {
+    Block::bordered()
+        .title(title)
+        .border_style(Style::new().dim())
+}
+
+fn right(text: String) -> Cell<'static> {
+    Cell::from(Line::from(text).right_aligned())
+}
+
+/// A share of one, as a bar.
+fn bar(share: f64) -> Cell<'static> {
+    let full = (share.clamp(0.0, 1.0) * BAR as f64).round() as usize;
+    let color = match share {
+        share if share > 0.85 => Color::Yellow,
+        _ => Color::Green,
+    };
+    Cell::from(Line::from(vec![
+        Span::from("\u{2588}".repeat(full)).fg(color),
+        Span::from("\u{2591}".repeat(BAR - full)).dim(),
+    ]))
+}
+
+fn table(title: String, columns: &[Column], rows: Vec<Row<'static>>) -> Table<'static> {
+    let head = columns
+        .iter()
+        .map(|(name, _, has_numbers)| match has_numbers {
+            true => right((*name).into()),
+            false => Cell::from(*name),
+        });
+    let widths = columns.iter().map(|(_, width, _)| *width);
+    Table::new(rows, widths)
+        .header(Row::new(head.collect::<Vec<_>>()).bold())
+        .block(boxed(title))
+}
+
+#[cfg(test)]
+#[path = "screen_tests.rs"]
+mod tests;

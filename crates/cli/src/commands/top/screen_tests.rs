@@ -1,0 +1,129 @@
+use super::*;
+use farslot::{FabricError, MemoryUse, NodeReport, Occupancy};
+use ratatui::Terminal;
+use ratatui::backend::TestBackend;
+use std::time::Instant;
+
+fn node(address: &str, verbs: Option<f64>) -> Node {
+    Node {
+        report: NodeReport {
+            address: address.into(),
+            error: None,
+            incarnation: 7,
+            restarted: false,
+            round_trip: Some(Duration::from_nanos(12_345)),
+            memory: Some(MemoryUse {
+                total: 1 << 30,
+                taken: 1 << 29,
+                largest_free: 1 << 29,
+            }),
+            tables: Some(1),
+            adopted: 0,
+            lost: Vec::new(),
+        },
+        scrape: verbs.map(|verbs| Scrape {
+            connections: 3.0,
+            verbs,
+            bytes: verbs * 1024.0,
+        }),
+    }
+}
+
+fn seen(name: &str, entries: u64) -> Seen {
+    Seen {
+        name: name.into(),
+        scheme: "linear",
+        bytes: 1 << 20,
+        counts: Some(Occupancy {
+            entries,
+            used_slots: entries,
+            slots: 10_000,
+            heap_used: 0,
+            heap_bytes: 0,
+        }),
+    }
+}
+
+fn look(at: Instant, nodes: Vec<Node>, tables: Vec<Seen>) -> Look {
+    Look {
+        at,
+        address: "tcp://a:1,b:2".into(),
+        nodes,
+        tables,
+        errors: Vec::new(),
+    }
+}
+
+fn drawn(screen: &Screen, width: u16, height: u16) -> String {
+    let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
+    terminal.draw(|frame| screen.draw(frame)).unwrap();
+    let cells = terminal.backend().buffer().content();
+    let lines = cells.chunks(usize::from(width));
+    let lines = lines.map(|line| line.iter().map(|cell| cell.symbol()).collect::<String>());
+    lines.map(|line| format!("{}\n", line.trim_end())).collect()
+}
+
+#[test]
+fn rates_are_those_between_two_looks() {
+    let mut screen = Screen::new(Duration::from_secs(2));
+    assert!(drawn(&screen, 80, 24).contains("asking the nodes"));
+    let since = Instant::now();
+    let later = since + Duration::from_secs(2);
+    let two = |verbs| vec![node("a:1", Some(verbs)), node("b:2", None)];
+    screen.take(look(since, two(1_000.0), vec![seen("users", 1_000)]));
+    screen.take(look(later, two(3_000.0), vec![seen("users", 5_000)]));
+    let text = drawn(&screen, 120, 30);
+    for part in [
+        "tcp://a:1,b:2",
+        "every 2 s",
+        "512.0 MiB of 1.0 GiB",
+        "12.3 us",
+        "1 000",
+        "1000.0 KiB",
+        "+2 000",
+        "0.500",
+        "verbs a second: 1 000, at most 1 000",
+    ] {
+        assert!(text.contains(part), "{part:?} is not in\n{text}");
+    }
+}
+
+#[test]
+fn what_is_down_or_damaged_is_shown_and_tables_scroll() {
+    let mut screen = Screen::new(Duration::from_secs(1));
+    let mut down = node("b:2", None);
+    down.report.error = Some(FabricError::ConnectionRefused {
+        address: "b:2".into(),
+    });
+    (down.report.memory, down.report.round_trip) = (None, None);
+    let tables = (0..40).map(|number| seen(&format!("table-{number}"), 1));
+    let nodes = vec![node("a:1", None), down];
+    let mut shown = look(Instant::now(), nodes, tables.collect());
+    shown
+        .errors
+        .push("entry 3 of the catalog is damaged".into());
+    screen.take(shown);
+    let text = drawn(&screen, 80, 24);
+    assert!(text.contains("down") && text.contains("entry 3"), "{text}");
+    assert!(
+        text.contains("table-0 ") && !text.contains("table-39"),
+        "{text}"
+    );
+    for _ in 0..100 {
+        screen.scroll(1);
+    }
+    assert!(drawn(&screen, 80, 24).contains("table-39"));
+    screen.scroll(-100);
+    assert!(drawn(&screen, 80, 24).contains("table-0 "));
+}
+
+/// A terminal may be of any size.
+#[test]
+fn no_size_is_too_small() {
+    for (width, height) in [(1, 1), (5, 3), (20, 200), (300, 2)] {
+        let mut screen = Screen::new(Duration::from_secs(1));
+        let nodes = vec![node("a:1", Some(1.0))];
+        screen.take(look(Instant::now(), nodes, vec![seen("t", 1)]));
+        drawn(&screen, width, height);
+    }
+}

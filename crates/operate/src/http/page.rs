@@ -1,0 +1,105 @@
+//! The server, from its start to its end.
+
+use super::answer::Answers;
+use super::event_loop::EventLoop;
+use super::options::PageOptions;
+use crate::source::Source;
+use rustix::event::{EventfdFlags, eventfd};
+use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
+use std::os::fd::OwnedFd;
+use std::thread::JoinHandle;
+
+/// Why a page cannot be served.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PageError {
+    /// The address cannot be listened at.
+    #[error("cannot serve metrics at {address}: {error}")]
+    Listen {
+        /// The address as given.
+        address: String,
+        /// What the system says.
+        error: std::io::Error,
+    },
+    /// Other machines reach the address, and no network is trusted.
+    #[error(
+        "{address} can be reached by other machines, and metrics need no secret: name the networks that are trusted"
+    )]
+    Insecure {
+        /// The address.
+        address: SocketAddr,
+    },
+    /// The thread cannot be started.
+    #[error("cannot start the thread that serves metrics: {error}")]
+    Thread {
+        /// What the system says.
+        error: std::io::Error,
+    },
+}
+
+/// Metrics, health and a page, served over HTTP for as long as this is held.
+#[derive(Debug)]
+pub struct Page {
+    address: SocketAddr,
+    end: OwnedFd,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Page {
+    /// Serves the metrics of a source.
+    ///
+    /// # Errors
+    /// [`PageError`].
+    pub fn start(source: impl Source, options: &PageOptions) -> Result<Self, PageError> {
+        let listener = listen(options)?;
+        let thread = |error| PageError::Thread { error };
+        let address = listener.local_addr().map_err(thread)?;
+        let end = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
+        let end = end.map_err(|error| thread(error.into()))?;
+        let told = end.try_clone().map_err(thread)?;
+        let answers = Answers::of(Box::new(source), address.ip().is_loopback());
+        let event_loop = EventLoop::new(listener, told, options.clone(), answers);
+        let started = std::thread::Builder::new().name("farslot-metrics".into());
+        let started = started.spawn(move || event_loop.run()).map_err(thread)?;
+        Ok(Self {
+            address,
+            end,
+            thread: Some(started),
+        })
+    }
+
+    /// Where it is served, with the port.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+}
+
+impl Drop for Page {
+    fn drop(&mut self) {
+        let _ = rustix::io::write(&self.end, &1_u64.to_ne_bytes());
+        if let Some(thread) = self.thread.take()
+            && thread.join().is_err()
+        {
+            log::error!("the thread that serves metrics has panicked");
+        }
+    }
+}
+
+fn listen(options: &PageOptions) -> Result<TcpListener, PageError> {
+    let failed = |error| PageError::Listen {
+        address: options.listen.clone(),
+        error,
+    };
+    let addresses: Vec<_> = options.listen.to_socket_addrs().map_err(failed)?.collect();
+    let is_open = |address: &&SocketAddr| !address.ip().is_loopback();
+    if !options.insecure
+        && options.trusted.is_empty()
+        && let Some(address) = addresses.iter().find(is_open)
+    {
+        return Err(PageError::Insecure { address: *address });
+    }
+    let listener = TcpListener::bind(&addresses[..]).map_err(failed)?;
+    listener.set_nonblocking(true).map_err(failed)?;
+    Ok(listener)
+}

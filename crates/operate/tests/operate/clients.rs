@@ -1,0 +1,96 @@
+//! What a program's own tables say: on a page, and in its own registry.
+
+use crate::common::{Metrics, get, metrics_that};
+use farslot::{ClientMetrics, ErrorKind, Handle, HandleOptions, OpenOptions, Store, TableOptions};
+use farslot_operate::{Collected, Page, PageOptions};
+use prometheus_client::encoding::text::encode;
+use prometheus_client::registry::Registry;
+
+fn measured(address: &str) -> (ClientMetrics, Store) {
+    let metrics = ClientMetrics::default();
+    let options = OpenOptions {
+        metrics: Some(metrics.clone()),
+        ..OpenOptions::default()
+    };
+    (metrics, Store::open_with(address, options).unwrap())
+}
+
+#[test]
+fn operations_errors_latencies_and_round_trips_are_those_that_were() {
+    let (metrics, store) = measured("sim://cx5-edr?seed=1&memory=8MiB");
+    let sizes = TableOptions::new(100).keys(farslot::FieldSize::UpTo(8));
+    store.create("t", &sizes).unwrap();
+    let table = store.table("t").unwrap();
+    for number in 0..20u64 {
+        table.put(&number.to_le_bytes(), b"").unwrap();
+        table.get(&number.to_le_bytes()).unwrap();
+    }
+    let keys: Vec<_> = (0..10u64).map(u64::to_le_bytes).collect();
+    let keys: Vec<&[u8]> = keys.iter().map(|key| &key[..]).collect();
+    table.get_many(&keys, |_, found| assert!(found.unwrap().is_some()));
+    let before = table.counters();
+    assert!(table.put(b"too long a key", b"").is_err());
+    assert_eq!(metrics.tables()[0].open, 1);
+    table.close().unwrap();
+    drop(store);
+
+    let of_table = &metrics.tables()[0];
+    assert_eq!((&*of_table.table, of_table.open), ("t", 0));
+    assert_eq!(of_table.errors[ErrorKind::DoesNotFit as usize], 1);
+    assert_eq!(of_table.errors.iter().sum::<u64>(), 1);
+    assert_eq!(of_table.latency("put").unwrap().count(), 21);
+    assert_eq!(of_table.latency("get").unwrap().count(), 20);
+    assert!(of_table.latency("get").unwrap().sum > 0);
+    assert_eq!(of_table.batches.count(), 1);
+    assert!(of_table.counters.bytes_read >= before.bytes_read);
+
+    let page = Page::start(metrics, &PageOptions::at("127.0.0.1:0")).unwrap();
+    let scraped = metrics_that(page.address(), |_| true);
+    let get_of_t = [("table", "t"), ("operation", "get")];
+    assert_eq!(
+        scraped.sum("farslot_client_operations_total", &get_of_t),
+        30.0
+    );
+    assert!(scraped.sum("farslot_client_round_trips_total", &get_of_t) >= 20.0);
+    assert!(scraped.sum("farslot_client_operation_bytes_total", &get_of_t) > 100.0);
+    assert_eq!(
+        scraped.sum("farslot_client_operation_seconds_count", &get_of_t),
+        20.0
+    );
+    assert_eq!(
+        scraped.sum("farslot_client_errors_total", &[("kind", "does_not_fit")]),
+        1.0
+    );
+    assert_eq!(get(page.address(), "/readyz").status, 200);
+}
+
+#[test]
+fn a_handle_is_measured_too_and_a_registry_of_the_program_has_the_same() {
+    let (metrics, store) = measured("embedded");
+    store.create("t", &TableOptions::default()).unwrap();
+    let handle = Handle::open(&store, "t", HandleOptions::default()).unwrap();
+    let waker = std::task::Waker::noop();
+    let mut context = std::task::Context::from_waker(waker);
+    let mut put = std::pin::pin!(handle.put(b"sky", b"blue"));
+    while put.as_mut().poll(&mut context).is_pending() {
+        std::thread::yield_now();
+    }
+    let mut closing = std::pin::pin!(handle.close());
+    while closing.as_mut().poll(&mut context).is_pending() {
+        std::thread::yield_now();
+    }
+    assert_eq!(metrics.tables()[0].batches.count(), 1);
+    let mut registry = Registry::default();
+    registry.register_collector(Box::new(Collected::of(metrics)));
+    let mut text = String::new();
+    encode(&mut text, &registry).unwrap();
+    for part in [
+        "# TYPE farslot_client_operations counter\n",
+        "farslot_client_operations_total{table=\"t\",operation=\"put\"} 1",
+        "farslot_client_batch_seconds_bucket{le=\"+Inf\",table=\"t\"} 1\n",
+        "# EOF\n",
+    ] {
+        assert!(text.contains(part), "{part:?} is not in {text}");
+    }
+    let _: fn(&str) -> Metrics = Metrics::parse;
+}

@@ -1,0 +1,56 @@
+//! The files for packagers: every metric that they name is there.
+
+use farslot::{ClientMetrics, OpenOptions, Server, Store, TableOptions};
+use farslot_operate::{NodeMetrics, Source};
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::Arc;
+
+/// The names of all metrics of a node and of a client that have done something.
+fn names() -> BTreeSet<String> {
+    let server = Server::start("tcp://127.0.0.1:0", 64 << 20).unwrap();
+    let metrics = ClientMetrics::default();
+    let options = OpenOptions {
+        metrics: Some(metrics.clone()),
+        ..OpenOptions::default()
+    };
+    let store = Store::open_with(&server.addresses()[0].to_string(), options).unwrap();
+    store.create("t", &TableOptions::default()).unwrap();
+    let table = store.table("t").unwrap();
+    table.put(b"key", b"value").unwrap();
+    table.put_many(&[(b"key", b"value")], |_, new| assert!(new.is_ok()));
+    assert!(table.update(b"key", &vec![0; 2 << 20]).is_err());
+    table.close().unwrap();
+    let node = NodeMetrics::of(Arc::new(server)).families();
+    let all = node.into_iter().chain(metrics.families());
+    let filled = all.filter(|family| !family.samples.is_empty());
+    filled.map(|family| family.name.to_owned()).collect()
+}
+
+#[test]
+fn rules_dashboards_and_the_guide_name_metrics_that_there_are() {
+    let names = names();
+    let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    for file in [
+        "packaging/prometheus/farslot.rules.yml",
+        "packaging/grafana/farslot.json",
+        "docs/guide.md",
+        "crates/operate/src/page.html",
+    ] {
+        let text = std::fs::read_to_string(repository.join(file)).unwrap();
+        let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+        let mut named = 0;
+        for word in words.filter(|word| word.starts_with("farslot_")) {
+            let name = word.strip_suffix("_bucket").unwrap_or(word);
+            // The beginning of a name, or the crate.
+            if name.ends_with('_')
+                || ["farslot_operate", "farslot_fabric", "farslot_capi"].contains(&name)
+            {
+                continue;
+            }
+            assert!(names.contains(name), "{file}: {word}");
+            named += 1;
+        }
+        assert!(named >= 6, "{file}: {named}");
+    }
+}

@@ -1,0 +1,239 @@
+//! What the tables of a program do: counted by their endpoints anyway, timed where somebody asks.
+
+use crate::ErrorKind;
+use farslot_fabric::Nanos;
+use farslot_fabric::counters::Snapshot;
+use farslot_index::{OPERATIONS, Operation};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Counters and latencies of all tables that are opened with them
+/// ([`OpenOptions::metrics`](crate::OpenOptions::metrics)), by the tables' names. Clones share them,
+/// among stores and threads too.
+///
+/// An operation costs two looks at the clock and two atomic additions more. Counters of verbs and
+/// bytes are those of the tables' endpoints, added up ten times a second and when a table is closed.
+///
+/// ```
+/// use farslot::{ClientMetrics, OpenOptions, Store, TableOptions};
+///
+/// # fn main() -> Result<(), farslot::StoreError> {
+/// let metrics = ClientMetrics::default();
+/// let options = OpenOptions {
+///     metrics: Some(metrics.clone()),
+///     ..OpenOptions::default()
+/// };
+/// let store = Store::embedded_with(64 << 20, options)?;
+/// store.create("stock", &TableOptions::default())?;
+/// let stock = store.table("stock")?;
+/// stock.put(b"pears", b"7")?;
+/// stock.close()?;
+/// let of_stock = &metrics.tables()[0];
+/// assert_eq!(of_stock.table, "stock");
+/// assert_eq!(of_stock.latency("put").unwrap().count(), 1);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Default)]
+pub struct ClientMetrics(Arc<Mutex<BTreeMap<String, Arc<Counted>>>>);
+
+impl fmt::Debug for ClientMetrics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ClientMetrics(..)")
+    }
+}
+
+/// The same are those that are shared.
+impl PartialEq for ClientMetrics {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+/// What the tables of one name have done.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct TableMetrics {
+    /// Their name.
+    pub table: String,
+    /// How many are open now.
+    pub open: u64,
+    /// What their endpoints have counted, by class of operation in the order of
+    /// [`TableMetrics::OPERATIONS`].
+    pub counters: Snapshot,
+    /// Operations that failed, by kind of error.
+    pub errors: [u64; ErrorKind::ALL.len()],
+    /// How long operations have taken that were asked for one by one, by class.
+    pub latencies: [Latencies; CLASSES],
+    /// How long batches have taken.
+    pub batches: Latencies,
+}
+
+const CLASSES: usize = OPERATIONS.len();
+
+impl TableMetrics {
+    /// The names of all classes of operations.
+    pub const OPERATIONS: [&'static str; CLASSES] = {
+        let mut names = [""; CLASSES];
+        let mut class = 0;
+        while class < CLASSES {
+            names[class] = OPERATIONS[class].1;
+            class += 1;
+        }
+        names
+    };
+
+    /// The latencies of one class, by its name.
+    #[must_use]
+    pub fn latency(&self, operation: &str) -> Option<&Latencies> {
+        let class = Self::OPERATIONS.iter().position(|name| *name == operation);
+        class.map(|class| &self.latencies[class])
+    }
+}
+
+/// Upper bounds of the classes of latencies, in nanoseconds.
+pub const LATENCY_BOUNDS: [Nanos; 23] = {
+    let mut bounds = [0; 23];
+    let mut at = 0;
+    let mut decade: Nanos = 100;
+    while at + 2 < bounds.len() {
+        bounds[at] = decade;
+        bounds[at + 1] = decade / 2 * 5;
+        bounds[at + 2] = decade * 5;
+        decade *= 10;
+        at += 3;
+    }
+    bounds[at] = decade;
+    bounds[at + 1] = decade * 10;
+    bounds
+};
+
+/// How often something has taken how long.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Latencies {
+    /// How often it took at most the bound of that number in [`LATENCY_BOUNDS`], and longer than
+    /// the bound before; the last is of what took longer than all bounds.
+    pub counts: [u64; LATENCY_BOUNDS.len() + 1],
+    /// Nanoseconds in all.
+    pub sum: u64,
+}
+
+impl Latencies {
+    /// How often in all.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.counts.iter().sum()
+    }
+}
+
+#[derive(Default)]
+struct Histogram {
+    counts: [AtomicU64; LATENCY_BOUNDS.len() + 1],
+    sum: AtomicU64,
+}
+
+impl Histogram {
+    fn add(&self, took: Nanos) {
+        let class = LATENCY_BOUNDS.partition_point(|bound| *bound < took);
+        self.counts[class].fetch_add(1, Relaxed);
+        self.sum.fetch_add(took, Relaxed);
+    }
+
+    fn get(&self) -> Latencies {
+        Latencies {
+            counts: std::array::from_fn(|class| self.counts[class].load(Relaxed)),
+            sum: self.sum.load(Relaxed),
+        }
+    }
+}
+
+/// What is counted of the tables of one name.
+#[derive(Default)]
+pub(crate) struct Counted {
+    open: AtomicU64,
+    counters: Mutex<Snapshot>,
+    errors: [AtomicU64; ErrorKind::ALL.len()],
+    latencies: [Histogram; CLASSES],
+    batches: Histogram,
+}
+
+impl ClientMetrics {
+    /// What the tables have done, by their names.
+    #[must_use]
+    pub fn tables(&self) -> Vec<TableMetrics> {
+        let all = self.by_name();
+        let of_table = |(name, counted): (&String, &Arc<Counted>)| counted.get(name);
+        all.iter().map(of_table).collect()
+    }
+
+    /// Where tables of that name are counted.
+    pub(crate) fn of_table(&self, name: &str) -> Arc<Counted> {
+        Arc::clone(self.by_name().entry(name.to_owned()).or_default())
+    }
+
+    fn by_name(&self) -> MutexGuard<'_, BTreeMap<String, Arc<Counted>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Counted {
+    pub(crate) fn opened(&self) {
+        self.open.fetch_add(1, Relaxed);
+    }
+
+    pub(crate) fn closed(&self) {
+        self.open.fetch_sub(1, Relaxed);
+    }
+
+    pub(crate) fn ran(&self, operation: &Operation<'_>, took: Nanos) {
+        self.latencies[usize::from(operation.class().0)].add(took);
+    }
+
+    pub(crate) fn ran_batch(&self, took: Nanos) {
+        self.batches.add(took);
+    }
+
+    pub(crate) fn failed(&self, kind: ErrorKind) {
+        self.errors[kind as usize].fetch_add(1, Relaxed);
+    }
+
+    /// Adds what an endpoint has counted.
+    pub(crate) fn add(&self, more: &Snapshot) {
+        let mut counters = self.counters.lock().unwrap_or_else(PoisonError::into_inner);
+        *counters = counters.plus(more);
+    }
+
+    fn get(&self, name: &str) -> TableMetrics {
+        TableMetrics {
+            table: name.to_owned(),
+            open: self.open.load(Relaxed),
+            counters: *self.counters.lock().unwrap_or_else(PoisonError::into_inner),
+            errors: std::array::from_fn(|kind| self.errors[kind].load(Relaxed)),
+            latencies: std::array::from_fn(|class| self.latencies[class].get()),
+            batches: self.batches.get(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_latency_has_its_class() {
+        assert!(LATENCY_BOUNDS.is_sorted_by(|one, next| one < next));
+        assert_eq!(
+            (LATENCY_BOUNDS[1], LATENCY_BOUNDS[22]),
+            (250, 10_000_000_000)
+        );
+        let histogram = Histogram::default();
+        for took in [0, 100, 101, Nanos::MAX] {
+            histogram.add(took);
+        }
+        let counts = histogram.get().counts;
+        assert_eq!((counts[0], counts[1], counts[23]), (2, 1, 1));
+        assert_eq!(histogram.get().count(), 4);
+    }
+}

@@ -1,0 +1,174 @@
+//! A session whose operations are counted and timed.
+
+use crate::client_metrics::Counted;
+use crate::session::{AnswerEach, OutcomeOfEach, Session};
+use crate::{Cursor, Occupancy, Operation, Outcome, PartitionReport, Result, Survey, WriterChange};
+use farslot_fabric::Nanos;
+use farslot_fabric::counters::Snapshot;
+use farslot_index::{ClientState, Record, Value};
+use std::cell::Cell;
+use std::sync::Arc;
+
+/// How long what an endpoint counts may wait to be added.
+const ADD_EVERY: Nanos = 100_000_000;
+
+/// A session, and where it is counted.
+pub(crate) struct Measured {
+    session: Box<dyn Session>,
+    counted: Arc<Counted>,
+    /// What was added of the endpoint's counters, and when.
+    added: Cell<Snapshot>,
+    added_at: Cell<Nanos>,
+}
+
+impl Measured {
+    pub(crate) fn new(session: Box<dyn Session>, counted: Arc<Counted>) -> Self {
+        counted.opened();
+        let added_at = Cell::new(session.now());
+        Self {
+            session,
+            counted,
+            added: Cell::default(),
+            added_at,
+        }
+    }
+
+    fn add_counters(&self) {
+        let counters = self.session.counters();
+        let before = self.added.replace(counters);
+        self.counted.add(&counters.since(&before));
+    }
+
+    /// Does something, and returns what comes of it and how long it took.
+    fn timed<T>(&self, does: impl FnOnce(&dyn Session) -> T) -> (T, Nanos) {
+        let since = self.session.now();
+        let done = does(&*self.session);
+        let now = self.session.now();
+        if now.saturating_sub(self.added_at.get()) >= ADD_EVERY {
+            self.added_at.set(now);
+            self.add_counters();
+        }
+        (done, now.saturating_sub(since))
+    }
+
+    fn checked<T>(&self, result: Result<T>) -> Result<T> {
+        result.inspect_err(|error| self.counted.failed(error.kind()))
+    }
+
+    fn one<T>(
+        &self,
+        operation: &Operation<'_>,
+        does: impl FnOnce(&dyn Session) -> Result<T>,
+    ) -> Result<T> {
+        let (result, took) = self.timed(does);
+        self.counted.ran(operation, took);
+        self.checked(result)
+    }
+
+    fn batch(&self, does: impl FnOnce(&dyn Session)) {
+        let ((), took) = self.timed(does);
+        self.counted.ran_batch(took);
+    }
+
+    /// Something else, which is not timed.
+    fn other<T>(&self, does: impl FnOnce(&dyn Session) -> Result<T>) -> Result<T> {
+        let (result, _) = self.timed(does);
+        self.checked(result)
+    }
+}
+
+impl Drop for Measured {
+    fn drop(&mut self) {
+        self.add_counters();
+        self.counted.closed();
+    }
+}
+
+impl Session for Measured {
+    fn get(&self, key: &[u8]) -> Result<Option<Value>> {
+        self.one(&Operation::Get(key), |session| session.get(key))
+    }
+
+    fn run(&self, operation: Operation<'_>) -> Result<Outcome> {
+        self.one(&operation, |session| session.run(operation))
+    }
+
+    fn get_many(&self, keys: &[&[u8]], done: AnswerEach<'_>) {
+        self.batch(|session| {
+            session.get_many(keys, &mut |number, told| {
+                if let Err(error) = &told {
+                    self.counted.failed(error.kind());
+                }
+                done(number, told);
+            });
+        });
+    }
+
+    fn run_many(&self, operations: &[Operation<'_>], done: OutcomeOfEach<'_>) {
+        self.batch(|session| {
+            session.run_many(operations, &mut |number, outcome| {
+                done(number, self.checked(outcome));
+            });
+        });
+    }
+
+    fn run_many_within(&self, limit: Nanos, operations: &[Operation<'_>], done: OutcomeOfEach<'_>) {
+        self.batch(|session| {
+            session.run_many_within(limit, operations, &mut |number, outcome| {
+                done(number, self.checked(outcome));
+            });
+        });
+    }
+
+    fn scan(&self, cursor: Cursor, visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<Option<Cursor>> {
+        self.other(|session| session.scan(cursor, visit))
+    }
+
+    fn occupancy(&self) -> Result<Occupancy> {
+        self.other(|session| session.occupancy())
+    }
+
+    fn flush(&self) -> Result<()> {
+        self.other(|session| session.flush())
+    }
+
+    fn survey(&self) -> Result<Survey> {
+        self.other(|session| session.survey())
+    }
+
+    fn writer(&self) -> Result<Option<u64>> {
+        self.other(|session| session.writer())
+    }
+
+    fn change_writer(&self, change: WriterChange) -> Result<()> {
+        self.other(|session| session.change_writer(change))
+    }
+
+    fn build(&self, records: &[Record<'_>]) -> Result<()> {
+        self.other(|session| session.build(records))
+    }
+
+    fn partition_count(&self) -> u16 {
+        self.session.partition_count()
+    }
+
+    fn partitions(&self) -> Vec<PartitionReport> {
+        self.session.partitions()
+    }
+
+    fn close(&self, within: Option<Nanos>) -> Result<()> {
+        self.other(|session| session.close(within))
+    }
+
+    fn state(&self) -> ClientState {
+        self.session.state()
+    }
+
+    fn counters(&self) -> Snapshot {
+        self.session.counters()
+    }
+
+    fn now(&self) -> Nanos {
+        self.session.now()
+    }
+}
