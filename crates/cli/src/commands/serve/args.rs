@@ -1,6 +1,6 @@
 //! The options of `farslot serve`.
 
-use super::redis;
+use super::{redis, snapshots};
 use bytesize::ByteSize;
 use farslot::{Address, Network};
 use std::path::PathBuf;
@@ -40,6 +40,8 @@ pub struct Args {
     pub(super) audit: Option<PathBuf>,
     #[command(flatten)]
     pub(super) redis: redis::RedisArgs,
+    #[command(flatten)]
+    pub(super) snapshots: snapshots::SnapshotArgs,
     /// Admit clients at tcps:// addresses that have a certificate of this authority, instead of a
     /// secret, to everything; SIGHUP has it read again, as --tls-cert and --tls-key
     #[arg(long, value_name = "FILE")]

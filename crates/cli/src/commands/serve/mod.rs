@@ -5,6 +5,7 @@ mod args;
 mod audit;
 mod grants;
 mod redis;
+mod snapshots;
 mod told;
 
 use self::admission::Admission;
@@ -76,6 +77,7 @@ pub fn run(args: Args, context: &Context) -> Result<()> {
     if over_network && !context.json {
         note_openness(&args, &all, &admission);
     }
+    let snapshots = snapshots::start(&args.snapshots, server.store())?;
     let gateway = redis::start(&args.redis, &server, args.insecure)?;
     announce(
         server.addresses(),
@@ -87,6 +89,9 @@ pub fn run(args: Args, context: &Context) -> Result<()> {
     let mut tables = audit.map(|audit| Tables::new(audit, &server));
     admission.keep_in_force(&args, context, &server, &told, &mut tables);
     drop(gateway);
+    if let Some(snapshots) = snapshots {
+        snapshots.end();
+    }
     drop(server);
     Ok(())
 }
