@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import numpy
@@ -170,6 +171,28 @@ def test_a_record_that_fails_fails_alone(local: farslot.Store) -> None:
     assert failed[refused.value.index] and len(full) == 1000 - failed.sum()
     values, found = full.get_many(keys, dtype="u8")
     assert (found == ~failed).all()
+
+
+def test_a_node_that_is_down_fails_its_keys_and_no_others() -> None:
+    nodes = [farslot.serve("tcp://127.0.0.1:0", memory=1 << 25) for _ in range(2)]
+    hosts = ",".join(node.addresses[0].removeprefix("tcp://") for node in nodes)
+    keys = numbers(1000)
+    store = farslot.open(f"tcp://{hosts}")
+    table = store.create("spread", capacity=2000, key_size=8, value_size=8)
+    table.put_many(keys, keys * 2)
+    nodes[1].close()
+    out = numpy.zeros_like(keys)
+    with pytest.raises(farslot.errors.NodeDownError, match="127.0.0.1") as caught:
+        table.get_many(keys, out=out)
+    failed = caught.value.failed
+    assert 0 < failed.sum() < len(keys) and failed.argmax() == caught.value.index
+    assert (out == numpy.where(failed, 0, keys * 2)).all()
+    # That node can be told of nothing any more.
+    with suppress(farslot.errors.NodeDownError):
+        store.close()
+    with pytest.raises(farslot.errors.ClosedError):
+        table.get_many(keys, out=out)
+    nodes[0].close()
 
 
 def test_a_table_is_built_of_arrays(local: farslot.Store) -> None:

@@ -121,6 +121,8 @@ def test_other_threads_run_during_a_batch(local: farslot.Store) -> None:
         thread.join()
 
 
+# Of Python 3.12 and later, when any library has started threads.
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_a_forked_process_leaves_what_its_parent_opened(shm: str) -> None:
     with farslot.open(shm) as store, store.create("forked", capacity=10, scheme="cuckoo") as table:
         table[b"key"] = b"parent"
