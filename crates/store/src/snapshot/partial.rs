@@ -9,7 +9,7 @@ use super::walk::{Block, failed, walk};
 use super::{SnapshotError, beside};
 use rustix::fs::{FlockOperation, flock};
 use std::fs::{File, OpenOptions};
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -135,7 +135,9 @@ pub(super) fn open_alone(path: &Path) -> Result<File, SnapshotError> {
         path: path.display().to_string(),
     };
     let mut options = OpenOptions::new();
-    let file = options.read(true).write(true).create(true).open(path);
+    options.read(true).write(true).create(true).truncate(false);
+    // Secrets may keep others from the table.
+    let file = options.mode(0o600).open(path);
     let file = file.map_err(|error| failed(path, &error))?;
     flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(|_| in_use())?;
     // Another may have renamed or removed it since it was opened.

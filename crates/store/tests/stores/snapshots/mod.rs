@@ -10,6 +10,7 @@ use farslot::{
     SnapshotProgress, Store, StoreError, Table, TableOptions, check_snapshot, snapshots,
 };
 use std::ops::ControlFlow;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use tempfile::TempDir;
 
@@ -122,6 +123,8 @@ fn there_and_back(store: &Store, directory: &Path) -> Vec<Pair> {
         *snapshots(directory).unwrap(),
         *std::slice::from_ref(&taken)
     );
+    let mode = std::fs::metadata(&taken.path).unwrap().permissions().mode();
+    assert_eq!(mode & 0o077, 0, "nobody else's");
     let other = self::store();
     assert_eq!(other.restore("t", directory, &go_on).unwrap(), taken);
     let files: Vec<_> = std::fs::read_dir(directory).unwrap().collect();

@@ -146,26 +146,3 @@ fn what_is_left_of_another_table_is_not_continued() {
     let taken = store.snapshot("t", directory.path(), &go_on).unwrap();
     assert_eq!(taken.records, 1);
 }
-
-#[test]
-#[ignore = "ten million records: scripts/test --all"]
-fn ten_million_records_come_back() {
-    let directory = TempDir::new().unwrap();
-    let open = || Store::embedded_with(1 << 30, Default::default()).unwrap();
-    let options = super::fixed(SlotKind::Pair, 8, 8).capacity(10_000_000);
-    let (store, other) = (open(), open());
-    store.create("t", &options).unwrap();
-    let table = store.table("t").unwrap();
-    for first in (0..10_000_000_u64).step_by(100_000) {
-        let records: Vec<_> = (first..first + 100_000)
-            .map(|number| record(&options, number))
-            .collect();
-        fill(&table, &records);
-    }
-    let since = std::time::Instant::now();
-    let taken = store.snapshot("t", directory.path(), &go_on).unwrap();
-    println!("{} bytes after {:?}", taken.bytes, since.elapsed());
-    other.restore("t", directory.path(), &go_on).unwrap();
-    println!("restored after {:?}", since.elapsed());
-    assert!(sorted(&table) == sorted_in(&other, "t"));
-}
