@@ -135,6 +135,9 @@ impl Screen {
 
     fn node(&self, node: &Node, has_metrics: bool) -> Vec<Cell<'static>> {
         let Node { report, scrape } = node;
+        // The scheme stands above.
+        let address = &report.address;
+        let authority = address.split_once("://").map_or(&**address, |(_, of)| of);
         let state = match &report.error {
             Some(_) => Cell::from("down".red().bold()),
             None if report.restarted || !report.lost.is_empty() => {
@@ -151,11 +154,11 @@ impl Screen {
         });
         let share = memory.map(|memory| memory.taken as f64 / memory.total.max(1) as f64);
         let mut cells = vec![
-            Cell::from(report.address.clone()),
+            Cell::from(authority.to_owned()),
             state,
             right(round_trip),
             right(taken),
-            share.map_or_else(Cell::default, bar),
+            share.map_or_else(empty, bar),
         ];
         if has_metrics {
             let mut before = self.before.iter().flat_map(|before| &before.nodes);
@@ -199,10 +202,10 @@ impl Screen {
                 Cell::from(seen.name.clone()),
                 Cell::from(seen.scheme),
                 right("not built".into()),
-                Cell::default(),
-                Cell::default(),
-                Cell::default(),
-                Cell::default(),
+                empty(),
+                empty(),
+                empty(),
+                empty(),
                 right(sized(seen.bytes)),
             ];
         };
@@ -269,6 +272,11 @@ fn boxed(title: String) -> Block<'static> {
 
 fn right(text: String) -> Cell<'static> {
     Cell::from(Line::from(text).right_aligned())
+}
+
+/// The default of a cell spans no column.
+fn empty() -> Cell<'static> {
+    Cell::from("")
 }
 
 /// A share of one, as a bar.
