@@ -17,6 +17,7 @@ pub mod number;
 pub mod output;
 mod shape;
 mod unfinished;
+mod until_stopped;
 mod visit;
 
 use clap::{CommandFactory, Parser, Subcommand};
@@ -71,6 +72,10 @@ enum Command {
     Load(commands::load::Args),
     /// Write all records as CSV, TSV or NDJSON
     Dump(commands::dump::Args),
+    /// Write snapshots of tables into a directory while others use them; what was cut off goes on
+    Snapshot(commands::snapshot::Args),
+    /// Make tables from their snapshots, as full as they were
+    Restore(commands::restore::Args),
     /// List the tables, or show how full one is and how its keys lie
     Stat(commands::stat::Args),
     /// Ask every node of the store how it is
@@ -123,6 +128,8 @@ fn run(command: Command, context: &Context) -> Result<()> {
         Command::Count(args) => commands::count::run(args, context),
         Command::Load(args) => commands::load::run(args, context),
         Command::Dump(args) => commands::dump::run(args, context),
+        Command::Snapshot(args) => commands::snapshot::run(&args, context),
+        Command::Restore(args) => commands::restore::run(&args, context),
         Command::Stat(args) => commands::stat::run(args, context),
         Command::Nodes(args) => commands::nodes::run(args, context),
         #[cfg(feature = "top")]

@@ -1,6 +1,7 @@
-//! Numbers on the command line: `1_000_000`, `10M`, `64KiB`.
+//! Numbers on the command line: `1_000_000`, `10M`, `64KiB`, `10ms`.
 
 use bytesize::ByteSize;
+use std::time::Duration;
 
 /// A number of at least 1, which may be written as `1_000_000` or as `1M`: with k, M, G or T for
 /// thousands.
@@ -58,6 +59,27 @@ pub fn field_bytes(text: &str) -> Result<u32, String> {
     u32::try_from(size.as_u64()).map_err(|_| format!("over the limit of {}", u32::MAX))
 }
 
+/// A time with its unit, from `us` to `h`.
+///
+/// # Errors
+/// Says what is no such time.
+pub fn time(text: &str) -> Result<Duration, String> {
+    let digits = text
+        .find(|letter: char| !letter.is_ascii_digit() && letter != '.')
+        .unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let seconds = match unit {
+        "us" | "\u{b5}s" => 1e-6,
+        "ms" => 1e-3,
+        "s" => 1.0,
+        "m" => 60.0,
+        "h" => 3600.0,
+        _ => return Err("no time such as 500us, 10ms, 1s, 5m or 1h".into()),
+    };
+    let number: f64 = number.parse().map_err(|_| "no number".to_string())?;
+    Duration::try_from_secs_f64(number * seconds).map_err(|error| error.to_string())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -82,5 +104,27 @@ mod tests {
         assert_eq!(field_bytes("0"), Ok(0));
         assert!(field_bytes("4GiB").unwrap_err().contains("limit"));
         assert!(field_bytes("much").is_err());
+    }
+
+    #[test]
+    fn times_have_units() {
+        assert_eq!(time("500us"), Ok(Duration::from_micros(500)));
+        assert_eq!(time("10ms"), Ok(Duration::from_millis(10)));
+        assert_eq!(time("1.5s"), Ok(Duration::from_millis(1_500)));
+        assert_eq!(time("5m"), Ok(Duration::from_secs(300)));
+        assert_eq!(time("1h"), Ok(Duration::from_secs(3_600)));
+        for wrong in [
+            "",
+            "s",
+            "10",
+            "5 ms",
+            "-1s",
+            "1e3s",
+            "1d",
+            "1.2.3s",
+            "99999999999999999999999s",
+        ] {
+            assert!(time(wrong).is_err(), "{wrong}");
+        }
     }
 }

@@ -1,5 +1,6 @@
 //! What can go wrong with a store or a table.
 
+use crate::SnapshotError;
 use farslot_fabric::FabricError;
 use farslot_index::IndexError;
 
@@ -194,6 +195,9 @@ pub enum StoreError {
         /// What the system says.
         reason: String,
     },
+    /// A snapshot could not be taken or restored.
+    #[error(transparent)]
+    Snapshot(Box<SnapshotError>),
     /// A verb, connection or registration failed.
     #[error(transparent)]
     Fabric(#[from] FabricError),
@@ -353,6 +357,17 @@ const fn kind_of_index(error: &IndexError) -> ErrorKind {
     }
 }
 
+const fn kind_of_snapshot(error: &SnapshotError) -> ErrorKind {
+    match error {
+        SnapshotError::File { .. } => ErrorKind::Other,
+        SnapshotError::Damaged { .. } => ErrorKind::Damaged,
+        SnapshotError::Version { .. } | SnapshotError::NodeCount { .. } => ErrorKind::BadInput,
+        SnapshotError::InUse { .. } => ErrorKind::Busy,
+        SnapshotError::Stopped => ErrorKind::Closed,
+        SnapshotError::Replaced { .. } => ErrorKind::TableGone,
+    }
+}
+
 impl From<IndexError> for StoreError {
     fn from(error: IndexError) -> Self {
         match error {
@@ -406,6 +421,7 @@ impl StoreError {
             Self::NoNumber { .. } => ErrorKind::DoesNotFit,
             Self::HandleClosed => ErrorKind::Closed,
             Self::QueueFull => ErrorKind::Busy,
+            Self::Snapshot(error) => kind_of_snapshot(error),
             Self::WorkerPanicked | Self::Thread { .. } => ErrorKind::Other,
             Self::Node { error, .. } | Self::Fabric(error) => kind_of_fabric(error),
             Self::Index(error) => kind_of_index(error),

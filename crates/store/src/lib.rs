@@ -59,6 +59,7 @@ mod session;
 mod sessions;
 mod shapes;
 mod slot_map;
+mod snapshot;
 mod spread;
 mod store;
 mod table;
@@ -103,6 +104,10 @@ pub use profile::{NicProfileError, nic_profile};
 pub use server::{READ_ONLY, Server, ServerOptions, TableGrant};
 pub use shapes::{CuckooShape, DuoShape, RaceShape};
 pub use slot_map::{HASH_SLOTS, MOST_NODES, SlotMap};
+pub use snapshot::{
+    OnProgress, RESTORING, SnapshotError, SnapshotInfo, SnapshotProgress, check_snapshot,
+    snapshot_path, snapshots,
+};
 pub use store::Store;
 pub use table::Table;
 

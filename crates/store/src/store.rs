@@ -257,11 +257,11 @@ impl Store {
         Ok(records.len() as u64)
     }
 
-    fn node_count(&self) -> u16 {
+    pub(crate) fn node_count(&self) -> u16 {
         self.0.sessions.nodes.addresses().len() as u16
     }
 
-    fn create_on_one(&self, name: &str, scheme: Scheme) -> Result<TableRecord> {
+    pub(crate) fn create_on_one(&self, name: &str, scheme: Scheme) -> Result<TableRecord> {
         let executor = self.executor()?;
         executor.block_on(async {
             let catalog = Catalog::new(&**executor.endpoint(), NodeId(0))?;
@@ -269,7 +269,7 @@ impl Store {
         })
     }
 
-    fn create_on_all(&self, new: NewTable<'_>) -> Result<TableRecord> {
+    pub(crate) fn create_on_all(&self, new: NewTable<'_>) -> Result<TableRecord> {
         let executor = self.executor()?;
         executor.block_on(spread::create(
             &**executor.endpoint(),

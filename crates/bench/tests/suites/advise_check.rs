@@ -62,6 +62,7 @@ impl Shapes {
 }
 
 #[test]
+#[ignore = "long: scripts/test --all"]
 fn words_half_full_mostly_hit() {
     Shapes(0).agree(&Question {
         load: Some(0.5),
@@ -71,6 +72,7 @@ fn words_half_full_mostly_hit() {
 }
 
 #[test]
+#[ignore = "long: scripts/test --all"]
 fn inline_records_that_mostly_hit() {
     Shapes(1).agree(&Question {
         load: Some(0.8),
@@ -80,6 +82,7 @@ fn inline_records_that_mostly_hit() {
 }
 
 #[test]
+#[ignore = "long: scripts/test --all"]
 fn heap_records_of_which_half_miss() {
     Shapes(2).agree(&Question {
         load: Some(0.9),
@@ -99,6 +102,7 @@ fn sealed_tables_for_latency() {
 }
 
 #[test]
+#[ignore = "long: scripts/test --all"]
 fn records_of_64_bytes_at_all_loads() {
     for (load, shapes) in [(0.5, Shapes(0)), (0.8, Shapes(1)), (0.9, Shapes(2))] {
         shapes.agree(&Question {
@@ -109,6 +113,7 @@ fn records_of_64_bytes_at_all_loads() {
 }
 
 #[test]
+#[ignore = "long: scripts/test --all"]
 fn sealed_records_of_16_bytes_that_mostly_miss() {
     // Misses of nearly full tables differ much: it takes more of them.
     let options = CheckOptions {
@@ -139,6 +144,7 @@ fn mostly_small() -> Vec<(u32, f64)> {
 }
 
 #[test]
+#[ignore = "long: scripts/test --all"]
 fn values_of_several_sizes() {
     let ranked = |shapes: Shapes, values, load, objective| {
         shapes.agree(&Question {
@@ -157,6 +163,7 @@ fn values_of_several_sizes() {
 }
 
 #[test]
+#[ignore = "long: scripts/test --all"]
 fn sealed_values_of_several_sizes_some_of_them_long() {
     Shapes(2).agree(&Question {
         load: Some(0.8),
@@ -167,6 +174,7 @@ fn sealed_values_of_several_sizes_some_of_them_long() {
 }
 
 #[test]
+#[ignore = "long: scripts/test --all"]
 fn keys_that_may_have_several_records() {
     for (sealed, shapes) in [(false, Shapes(0)), (true, Shapes(1))] {
         shapes.agree(&Question {
@@ -179,6 +187,7 @@ fn keys_that_may_have_several_records() {
 }
 
 #[test]
+#[ignore = "long: scripts/test --all"]
 fn popular_keys_change_nothing() {
     let skewed = Question {
         load: Some(0.8),
@@ -200,6 +209,7 @@ fn popular_keys_change_nothing() {
 
 /// Updates and puts by one client, and what many look up meanwhile in the state that they leave.
 #[test]
+#[ignore = "long: scripts/test --all"]
 fn writes_of_every_scheme_cost_what_is_predicted() {
     let with = |question| Question {
         updates: 0.1,
@@ -229,6 +239,7 @@ fn writes_of_every_scheme_cost_what_is_predicted() {
 }
 
 #[test]
+#[ignore = "long: scripts/test --all"]
 fn puts_alone_find_the_tables_nearly_full() {
     let question = Question {
         load: Some(0.88),

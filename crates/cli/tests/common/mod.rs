@@ -4,8 +4,10 @@
 use serde_json::Value;
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
 
 /// The program with these arguments, and no address from the environment.
 pub fn farslot(args: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Command {
@@ -36,6 +38,40 @@ pub fn fresh_address() -> String {
 /// An address over TCP at any port that is free.
 pub const ANY_PORT: &str = "tcp://127.0.0.1:0";
 
+/// What changes by itself has done so long before this.
+const DEADLINE: Duration = Duration::from_secs(30);
+
+/// Waits until something is so.
+pub fn wait_until(mut is_so: impl FnMut() -> bool, otherwise: impl FnOnce() -> String) {
+    let since = Instant::now();
+    while !is_so() {
+        assert!(since.elapsed() < DEADLINE, "{}", otherwise());
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Waits until a log says something so many times.
+pub fn wait_for(log: &Path, times: usize, said: &str) {
+    let text = || std::fs::read_to_string(log).unwrap();
+    wait_until(
+        || text().matches(said).count() >= times,
+        || format!("{said:?} is not in {}", text()),
+    );
+}
+
+/// A process that serves, for as long as its input is open, and the line by which it says that it is ready.
+pub fn start_serving(mut command: Command) -> (Child, String) {
+    let mut process = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut ready = String::new();
+    let mut lines = BufReader::new(process.stdout.take().unwrap());
+    lines.read_line(&mut ready).unwrap();
+    (process, ready)
+}
+
 /// A process that serves memory, killed at the end of the test.
 pub struct Node {
     pub process: Child,
@@ -63,19 +99,19 @@ impl Node {
     }
 
     /// One of a command to serve.
-    pub fn start_command(mut command: Command) -> Self {
-        let mut process = command
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut ready = String::new();
-        let mut lines = BufReader::new(process.stdout.take().unwrap());
-        lines.read_line(&mut ready).unwrap();
+    pub fn start_command(command: Command) -> Self {
+        let (process, ready) = start_serving(command);
         // "serving 256 MiB at ADDRESS (process ..."
         let address = ready.split(' ').find(|word| word.contains("://"));
         let address = address.unwrap_or_else(|| panic!("{ready}")).to_owned();
         Self { process, address }
+    }
+
+    /// Has the node read its files again.
+    pub fn hang_up(&self) {
+        let pid = self.process.id().to_string();
+        let sent = Command::new("kill").args(["-HUP", &pid]).status().unwrap();
+        assert!(sent.success());
     }
 
     /// A command on this node's memory.

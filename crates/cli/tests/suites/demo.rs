@@ -1,6 +1,6 @@
 //! The demo, on a small directory.
 
-use crate::common::{assert_fails, error_of, farslot, one_object};
+use crate::common::{assert_fails, error_of, farslot, one_object, wait_until};
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 
@@ -142,7 +142,7 @@ fn a_demo_whose_node_is_killed_says_so() {
             .unwrap();
         count.stdout == b"50\n"
     };
-    while !is_filled() {}
+    wait_until(is_filled, || "the demo's table is never filled".into());
     let children = format!("/proc/{0}/task/{0}/children", demo.id());
     let node = std::fs::read_to_string(children).unwrap();
     let killed = Command::new("kill").args(["-KILL", node.trim()]).status();

@@ -105,7 +105,9 @@ fn what_commands_in_the_repository_name_is_there() {
             for line in block.lines() {
                 let words: Vec<_> = line.split_whitespace().collect();
                 let path = match words[..] {
-                    ["cargo", "install", "--path", path, ..] => path.to_owned(),
+                    ["cargo", "install", "--path", path, ..] | ["pip", "install", path, ..] => {
+                        path.to_owned()
+                    }
                     ["cargo", "run", "--release", "-p", package, ..] => {
                         package.replace("farslot-", "crates/")
                     }

@@ -1,14 +1,10 @@
 //! Grants of single tables, by the file of `farslot serve --grants`.
 
-use crate::common::{ANY_PORT, Node, assert_fails, error_of, farslot, fresh_address};
+use crate::common::{ANY_PORT, Node, assert_fails, error_of, farslot, fresh_address, wait_for};
 use farslot::{OpenOptions, Secret, Store, Table};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
-use std::time::{Duration, Instant};
-
-/// What changes by itself has done so long before this.
-const DEADLINE: Duration = Duration::from_secs(30);
 
 const ALL: &str = "a secret for everything";
 const REPORTING: &str = "a secret for reporting";
@@ -64,23 +60,13 @@ impl Bed {
 
     /// Waits until the node has said this so many times.
     fn wait_for(&self, times: usize, said: &str) {
-        let since = Instant::now();
-        while self.log().matches(said).count() < times {
-            assert!(
-                since.elapsed() < DEADLINE,
-                "{said:?} is not in {}",
-                self.log()
-            );
-            std::thread::sleep(Duration::from_millis(10));
-        }
+        wait_for(&self.path("log"), times, said);
     }
 
     /// Has the node read another file.
     fn reload(&self, grants: &str) {
         std::fs::write(self.path("grants.toml"), grants).unwrap();
-        let pid = self.node.process.id().to_string();
-        let sent = Command::new("kill").args(["-HUP", &pid]).status().unwrap();
-        assert!(sent.success());
+        self.node.hang_up();
     }
 
     /// A client that stays.

@@ -23,6 +23,7 @@ mod race;
 mod redis;
 mod round_trips;
 mod sealed;
+mod snapshots;
 mod tcp;
 mod tls;
 mod verbs;

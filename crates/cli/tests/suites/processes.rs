@@ -1,7 +1,9 @@
 //! Nodes and clients that are killed, and clients side by side.
 
-use crate::common::{ANY_PORT, Node, assert_fails, error_of, farslot, fresh_address, one_object};
-use std::io::{BufRead, BufReader, Write};
+use crate::common::{
+    ANY_PORT, Node, assert_fails, error_of, farslot, fresh_address, one_object, start_serving,
+};
+use std::io::Write;
 use std::process::{ChildStdin, Command, Stdio};
 
 /// Writes records until nobody reads them; each value follows from its key.
@@ -144,21 +146,15 @@ fn serving_ends_at_a_signal_and_when_its_parent_is_gone() {
 #[test]
 fn serving_says_one_line_for_machines() {
     let address = fresh_address();
-    let mut serving = farslot([
+    let command = farslot([
         "serve",
         &address,
         "--memory",
         "4MiB",
         "--json",
         "--while-stdin",
-    ])
-    .stdin(Stdio::piped())
-    .stdout(Stdio::piped())
-    .spawn()
-    .unwrap();
-    let mut line = String::new();
-    let mut output = BufReader::new(serving.stdout.take().unwrap());
-    output.read_line(&mut line).unwrap();
+    ]);
+    let (mut serving, line) = start_serving(command);
     let object: serde_json::Value = serde_json::from_str(&line).unwrap();
     assert_eq!(object["address"], address);
     assert_eq!(object["memory_bytes"], 4 << 20);

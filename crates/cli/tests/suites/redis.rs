@@ -1,10 +1,10 @@
 //! `farslot serve --redis`: the same memory for Redis clients and for tables.
 
-use crate::common::{assert_fails, farslot, fresh_address};
+use crate::common::{assert_fails, farslot, fresh_address, start_serving};
 use serde_json::Value;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command};
 
 /// Sends lines, and returns what is answered until the connection ends.
 fn ask(address: &str, lines: &str) -> String {
@@ -17,16 +17,9 @@ fn ask(address: &str, lines: &str) -> String {
 }
 
 /// A process that serves Redis clients, with what it says when it is ready.
-fn serve(mut command: Command) -> (std::process::Child, Value) {
-    let mut process = command
-        .args(["--memory", "64MiB", "--while-stdin", "--json"])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut ready = String::new();
-    let mut lines = BufReader::new(process.stdout.take().unwrap());
-    lines.read_line(&mut ready).unwrap();
+fn serve(mut command: Command) -> (Child, Value) {
+    command.args(["--memory", "64MiB", "--while-stdin", "--json"]);
+    let (process, ready) = start_serving(command);
     (process, serde_json::from_str(&ready).unwrap())
 }
 

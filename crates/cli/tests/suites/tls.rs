@@ -1,16 +1,13 @@
 //! Nodes at `tcps://` addresses, as their owners and their clients use them.
 
 use crate::authority::{Authority, Issued};
-use crate::common::{Node, assert_fails, error_of, farslot};
+use crate::common::{Node, assert_fails, error_of, farslot, wait_for, wait_until};
 use farslot::Fingerprint;
 use std::fs::{File, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use std::time::{Duration, Instant};
 
-/// What changes by itself has done so long before this.
-const DEADLINE: Duration = Duration::from_secs(30);
 const ANY_PORT: &str = "tcps://127.0.0.1:0";
 
 /// A directory with certificates and secrets.
@@ -98,23 +95,9 @@ impl Bed {
 
     /// Has the node read its files again, and waits until it has said this so many times.
     fn reload(&self, node: &Node, times: usize, said: &str) {
-        hang_up(node);
-        let since = Instant::now();
-        while self.log().matches(said).count() < times {
-            assert!(
-                since.elapsed() < DEADLINE,
-                "{said:?} is not in {}",
-                self.log()
-            );
-            std::thread::sleep(Duration::from_millis(10));
-        }
+        node.hang_up();
+        wait_for(&self.at("log"), times, said);
     }
-}
-
-fn hang_up(node: &Node) {
-    let pid = node.process.id().to_string();
-    let sent = Command::new("kill").args(["-HUP", &pid]).status().unwrap();
-    assert!(sent.success());
 }
 
 fn ok(output: &Output) {
@@ -212,16 +195,9 @@ fn a_certificate_does_instead_of_a_secret() {
     ] {
         assert_fails(&bed.client(&node, certificate, args), 1, &needed);
     }
-    let since = Instant::now();
     let get = ["--grant", "reading", "get", "users", "key"];
-    while !bed
-        .client(&node, Some("reader.example"), &get)
-        .status
-        .success()
-    {
-        assert!(since.elapsed() < DEADLINE, "{}", bed.log());
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    let has_got = || bed.client(&node, Some("reader.example"), &get);
+    wait_until(|| has_got().status.success(), || bed.log());
     let put = ["--grant", "reading", "put", "users", "key", "other"];
     let put = bed.client(&node, Some("reader.example"), &put);
     assert_fails(&put, 1, &["no right to"]);

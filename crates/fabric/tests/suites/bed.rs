@@ -158,88 +158,11 @@ impl Fabric for Shm {
     }
 }
 
-pub struct Tcp;
+/// TCP, or TCP under TLS with certificates of an authority of this process.
+pub struct OverTcp<const TLS: bool>;
 
-impl Fabric for Tcp {
-    type Endpoint = TcpEndpoint;
-
-    fn executor(nodes: &[&Node], limits: Limits) -> Executor<TcpEndpoint> {
-        executor_of::<Self>(nodes, limits)
-    }
-}
-
-fn serve_tcp(node: &Node, serve: ServeOptions) -> tcp::Agent {
-    let options = AgentOptions {
-        serve,
-        threads: 2,
-        ..AgentOptions::default()
-    };
-    tcp::Agent::start(node.clone(), &options).unwrap()
-}
-
-fn connect_tcp(
-    addresses: &[String],
-    asking: &Asking,
-    available: bool,
-    tls: Option<TlsClient>,
-) -> Result<TcpEndpoint> {
-    let options = ConnectOptions {
-        grant: asking.grant.clone(),
-        secret: asking.secret.clone(),
-        limits: asking.limits,
-        tls,
-        ..ConnectOptions::default()
-    };
-    if available {
-        TcpEndpoint::connect_available(addresses, &options)
-    } else {
-        TcpEndpoint::connect(addresses, &options)
-    }
-}
-
-impl Network for Tcp {
-    type Agent = tcp::Agent;
-    type Beside = ShmEndpoint;
-
-    const NAME: &'static str = "tcp";
-    const SLOWNESS: u64 = 1;
-
-    fn serve(node: &Node, listen: &str, grants: Vec<Grant>) -> tcp::Agent {
-        let serve = ServeOptions {
-            listen: listen.into(),
-            grants,
-            ..ServeOptions::default()
-        };
-        serve_tcp(node, serve)
-    }
-
-    fn address(agent: &tcp::Agent) -> SocketAddr {
-        agent.address()
-    }
-
-    fn refused(agent: &tcp::Agent) -> u64 {
-        agent.counters().refused
-    }
-
-    fn grant(agent: &tcp::Agent, grant: &Grant) {
-        agent.grant(grant).unwrap();
-    }
-
-    fn revoke(agent: &tcp::Agent, name: &str) -> bool {
-        agent.revoke(name)
-    }
-
-    fn connect(addresses: &[String], asking: &Asking, available: bool) -> Result<TcpEndpoint> {
-        connect_tcp(addresses, asking, available, None)
-    }
-
-    fn beside(node: &Node, _: &tcp::Agent) -> Executor<ShmEndpoint> {
-        Shm::executor(&[node], Limits::default())
-    }
-}
-
-/// TCP under TLS, with certificates of an authority of this process.
-pub struct Tls;
+pub type Tcp = OverTcp<false>;
+pub type Tls = OverTcp<true>;
 
 /// Who has made all certificates of these tests.
 fn authority() -> &'static Authority {
@@ -247,7 +170,7 @@ fn authority() -> &'static Authority {
     &AUTHORITY
 }
 
-impl Fabric for Tls {
+impl<const TLS: bool> Fabric for OverTcp<TLS> {
     type Endpoint = TcpEndpoint;
 
     fn executor(nodes: &[&Node], limits: Limits) -> Executor<TcpEndpoint> {
@@ -255,22 +178,30 @@ impl Fabric for Tls {
     }
 }
 
-impl Network for Tls {
+impl<const TLS: bool> Network for OverTcp<TLS> {
     type Agent = tcp::Agent;
     type Beside = ShmEndpoint;
 
-    const NAME: &'static str = "tls";
-    const SLOWNESS: u64 = 2;
+    const NAME: &'static str = if TLS { "tls" } else { "tcp" };
+    const SLOWNESS: u64 = if TLS { 2 } else { 1 };
 
     fn serve(node: &Node, listen: &str, grants: Vec<Grant>) -> tcp::Agent {
-        let own = authority().issue(&["127.0.0.1"]);
+        let certified = || {
+            let own = authority().issue(&["127.0.0.1"]);
+            TlsServer::new(own.pem(), own.key(), None).unwrap()
+        };
         let serve = ServeOptions {
             listen: listen.into(),
             grants,
-            tls: Some(TlsServer::new(own.pem(), own.key(), None).unwrap()),
+            tls: TLS.then(certified),
             ..ServeOptions::default()
         };
-        serve_tcp(node, serve)
+        let options = AgentOptions {
+            serve,
+            threads: 2,
+            ..AgentOptions::default()
+        };
+        tcp::Agent::start(node.clone(), &options).unwrap()
     }
 
     fn address(agent: &tcp::Agent) -> SocketAddr {
@@ -290,9 +221,22 @@ impl Network for Tls {
     }
 
     fn connect(addresses: &[String], asking: &Asking, available: bool) -> Result<TcpEndpoint> {
-        let trust = Trust::Authorities(authority().pem().into());
-        let tls = TlsClient::new(&trust, None)?;
-        connect_tcp(addresses, asking, available, Some(tls))
+        let trusting = || {
+            let trust = Trust::Authorities(authority().pem().into());
+            TlsClient::new(&trust, None)
+        };
+        let options = ConnectOptions {
+            grant: asking.grant.clone(),
+            secret: asking.secret.clone(),
+            limits: asking.limits,
+            tls: TLS.then(trusting).transpose()?,
+            ..ConnectOptions::default()
+        };
+        if available {
+            TcpEndpoint::connect_available(addresses, &options)
+        } else {
+            TcpEndpoint::connect(addresses, &options)
+        }
     }
 
     fn beside(node: &Node, _: &tcp::Agent) -> Executor<ShmEndpoint> {

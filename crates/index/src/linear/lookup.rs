@@ -102,7 +102,10 @@ impl<E: Endpoint> Lookup for LinearTable<E> {
     #[inline(always)]
     fn piece(&self, key: &Self::Key<'_>, search: &Search, number: usize) -> Piece {
         match search.stage {
-            Stage::Slots => self.piece_of_slots(key, search, number),
+            Stage::Slots => {
+                let (from, slots) = (search.distance, (search.slots, search.before_end));
+                self.piece_of_slots((key.home, from), slots, number)
+            }
             Stage::Record => self.heap().piece(BlockRef::unpack(search.head)),
             Stage::Located => self.piece_at_location(key, search.location(), number),
         }
@@ -215,14 +218,18 @@ impl<E: Endpoint> LinearTable<E> {
         }
     }
 
+    /// Of the slots that are read from a distance of a key's home: those before the table's end, or
+    /// those that follow at its start.
     #[inline(always)]
-    fn piece_of_slots(&self, key: &Key<'_>, search: &Search, number: usize) -> Piece {
+    pub(super) fn piece_of_slots(
+        &self,
+        (home, distance): (u64, u64),
+        (slots, before_end): (u64, u64),
+        number: usize,
+    ) -> Piece {
         let (slot, slots) = match number {
-            0 => {
-                let first = self.slot_number(key.home, search.distance);
-                (first, search.before_end)
-            }
-            _ => (0, search.slots - search.before_end),
+            0 => (self.slot_number(home, distance), before_end),
+            _ => (0, slots - before_end),
         };
         Piece {
             from: self.layout.slot_at(self.table, slot),

@@ -120,18 +120,9 @@ impl<E: Endpoint> Lookup for WordWrites<'_, E> {
 
     #[inline(always)]
     fn piece(&self, write: &Self::Key<'_>, walk: &Walk, number: usize) -> Piece {
-        let table = self.0;
-        let (slot, slots) = match number {
-            0 => {
-                let first = table.slot_number(write.key.home, walk.first);
-                (first, walk.before_end)
-            }
-            _ => (0, walk.slots - walk.before_end),
-        };
-        Piece {
-            from: table.layout.slot_at(table.table, slot),
-            len: slots as usize * table.layout.slot_bytes(),
-        }
+        let slots = (walk.slots, walk.before_end);
+        self.0
+            .piece_of_slots((write.key.home, walk.first), slots, number)
     }
 
     #[inline(always)]

@@ -20,8 +20,9 @@ use crate::client::let_others_run;
 use farslot_fabric::counters::Tally;
 use farslot_fabric::{Booking, Endpoint, EndpointExt, InPlace, OperationClass, Piece};
 
-/// Lanes of a row: their first pieces are about what a processor can have under way.
-const ROW: usize = 16;
+/// Lanes of a row. Their pieces are fetched while the other row has its turn; of larger rows the
+/// prefetches wait for each other, while nothing else is done.
+const ROW: usize = 8;
 
 /// Lanes of both rows.
 const LANES: usize = 2 * ROW;

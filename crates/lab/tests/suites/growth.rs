@@ -78,6 +78,7 @@ fn key(number: u64) -> [u8; 8] {
 /// The paper's comparison, at the same NIC and with as much under way: what decides are the bytes,
 /// of which both read the table once.
 #[test]
+#[ignore = "long: scripts/test --all"]
 fn an_active_growth_takes_less_than_map_embeds() {
     for (field, slots, times) in [(64, 1 << 14, 1.15), (1024, 1 << 10, 1.3)] {
         let size = FieldSize::Fixed(field);

@@ -11,3 +11,4 @@ mod duo_threads;
 mod grants;
 mod several_nodes;
 mod several_nodes_model;
+mod snapshots;

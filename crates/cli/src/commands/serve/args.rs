@@ -1,6 +1,6 @@
 //! The options of `farslot serve`.
 
-use super::{metrics, redis};
+use super::{metrics, redis, snapshots};
 use bytesize::ByteSize;
 use farslot::{Address, Network};
 use std::path::PathBuf;
@@ -40,6 +40,8 @@ pub struct Args {
     pub(super) audit: Option<PathBuf>,
     #[command(flatten)]
     pub(super) redis: redis::RedisArgs,
+    #[command(flatten)]
+    pub(super) snapshots: snapshots::SnapshotArgs,
     #[command(flatten)]
     pub(super) metrics: metrics::MetricsArgs,
     /// Admit clients at tcps:// addresses that have a certificate of this authority, instead of a

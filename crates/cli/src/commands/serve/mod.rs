@@ -6,6 +6,7 @@ mod audit;
 mod grants;
 mod metrics;
 mod redis;
+mod snapshots;
 mod told;
 
 use self::admission::Admission;
@@ -80,6 +81,7 @@ pub fn run(args: Args, context: &Context) -> Result<()> {
     if over_network && !context.json {
         note_openness(&args, &all, &admission);
     }
+    let snapshots = snapshots::start(&args.snapshots, server.store())?;
     let gateway = redis::start(&args.redis, &server, args.insecure)?;
     let page = metrics::start(&args.metrics, &server, &args.trust, args.insecure)?;
     announce(
@@ -94,6 +96,9 @@ pub fn run(args: Args, context: &Context) -> Result<()> {
     admission.keep_in_force(&args, context, &server, &told, &mut tables);
     drop(page);
     drop(gateway);
+    if let Some(snapshots) = snapshots {
+        snapshots.end();
+    }
     drop(server);
     Ok(())
 }

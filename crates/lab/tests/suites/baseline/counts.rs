@@ -123,6 +123,7 @@ impl<P: Placing> Filling<P> {
 
 /// Published counts at 3 million slots.
 #[test]
+#[ignore = "long: scripts/test --all"]
 fn map_embed_fills_up_as_published() {
     for (d, published) in [(4, 0.894), (8, 0.916), (12, 0.921), (16, 0.932)] {
         let mut filling = map_embed(&options(d, 8));
@@ -138,6 +139,7 @@ fn map_embed_fills_up_as_published() {
 
 /// Published counts at 3 million slots.
 #[test]
+#[ignore = "long: scripts/test --all"]
 fn tea_fills_up_as_published() {
     for (d, published) in [(4, 0.625), (8, 0.788), (12, 0.852), (16, 0.888)] {
         let mut filling = tea(&options(d, tea_stash()));
@@ -155,6 +157,7 @@ fn tea_fills_up_as_published() {
 /// gets: moved 13.0, accesses 26.9, items 124 an insertion at a load of 0.9. Here only what has to
 /// be moved is written.
 #[test]
+#[ignore = "long: scripts/test --all"]
 fn map_embeds_cells_change_as_often_as_published() {
     let mut filling = map_embed(&options(8, 32));
     assert!(filling.fill(0.5));

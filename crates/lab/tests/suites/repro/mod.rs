@@ -124,6 +124,7 @@ fn table_2_is_near_the_papers() {
 }
 
 #[test]
+#[ignore = "long: scripts/test --all"]
 fn figure_6_has_all_tables_that_can_be() {
     let report = small("000-fig6");
     // Without buckets of several slots, 0.95 is beyond what three ways can fill.
@@ -141,6 +142,7 @@ fn figure_6_has_all_tables_that_can_be() {
 }
 
 #[test]
+#[ignore = "long: scripts/test --all"]
 fn figure_7_has_the_papers_order() {
     let report = small("000-fig7");
     assert_eq!(report.rows.len(), 7 * 6 + 6);
@@ -151,6 +153,7 @@ fn figure_7_has_the_papers_order() {
 }
 
 #[test]
+#[ignore = "long: scripts/test --all"]
 fn figure_8_counts_what_figure_7_moves() {
     let report = small("000-fig8");
     assert_eq!(report.rows.len(), 7 * 6 + 3);
@@ -180,6 +183,7 @@ fn figure_9_is_made_of_round_trips() {
 }
 
 #[test]
+#[ignore = "long: scripts/test --all"]
 fn figure_10_has_its_peak_at_small_reads() {
     let report = small("000-fig10");
     assert_eq!(report.rows.len(), 2 * (13 + 3));
@@ -193,6 +197,7 @@ fn figure_10_has_its_peak_at_small_reads() {
 }
 
 #[test]
+#[ignore = "long: scripts/test --all"]
 fn figure_12_gains_with_skew_and_loses_nothing_without() {
     let few = Options {
         lookups: Some(2_000),
@@ -211,6 +216,7 @@ fn figure_12_gains_with_skew_and_loses_nothing_without() {
 }
 
 #[test]
+#[ignore = "long: scripts/test --all"]
 fn figure_13_reads_to_the_end_of_a_cluster_that_is_near() {
     let report = small("000-fig13");
     assert_eq!(report.rows.len(), 4 + 5 + 2 * 56);
@@ -239,6 +245,7 @@ fn table_3_is_the_papers_but_for_a_flat_optimum() {
 }
 
 #[test]
+#[ignore = "long: scripts/test --all"]
 fn table_4_is_near_the_papers() {
     let report = small("000-table4");
     assert_eq!(report.rows.len(), 6);
@@ -248,6 +255,7 @@ fn table_4_is_near_the_papers() {
 }
 
 #[test]
+#[ignore = "long: scripts/test --all"]
 fn figure_11_has_the_heap_ahead_for_large_records() {
     let report = small("000-fig11");
     assert_eq!(report.rows.len(), 2 * 3 * 3 + 3);
@@ -266,6 +274,7 @@ fn figure_11_has_the_heap_ahead_for_large_records() {
 }
 
 #[test]
+#[ignore = "long: scripts/test --all"]
 fn ahead_is_ahead_at_every_load() {
     let report = small("000-ahead");
     assert_eq!(report.rows.len(), 7 * (5 * 2 + 2) + 7 * (3 * 2 + 2));
@@ -286,6 +295,7 @@ fn ahead_is_ahead_at_every_load() {
 }
 
 #[test]
+#[ignore = "long: scripts/test --all"]
 fn a_gather_saves_messages() {
     let report = small("000-gather");
     assert_eq!(report.rows.len(), 3 * (3 * 3 + 1));
@@ -297,6 +307,7 @@ fn a_gather_saves_messages() {
 }
 
 #[test]
+#[ignore = "long: scripts/test --all"]
 fn hybrid_slots_are_as_fast_as_the_better_of_both_and_the_model_knows() {
     let report = small("000-hybrid");
     // 2 mixes at 2 loads, 7 tables of each with 4 figures, and 6 ratios.
@@ -332,6 +343,7 @@ fn hybrid_slots_are_as_fast_as_the_better_of_both_and_the_model_knows() {
 }
 
 #[test]
+#[ignore = "long: scripts/test --all"]
 fn insertions_cost_more_the_fuller_the_table_is() {
     let report = small("000-insertion");
     let verbs = |load: &str| {
@@ -372,6 +384,7 @@ fn a_seed_gives_the_same_figures() {
 }
 
 #[test]
+#[ignore = "long: scripts/test --all"]
 fn smart_cuckoo_fails_as_random_graphs_say_and_walks_into_nothing() {
     let options = Options {
         slots: Some(1 << 17),
@@ -405,6 +418,7 @@ fn smart_cuckoo_fails_as_random_graphs_say_and_walks_into_nothing() {
 }
 
 #[test]
+#[ignore = "long: scripts/test --all"]
 fn insertions_are_counted_in_all_tables() {
     let report = small("004-insertion");
     let probes = |design: &str| {
@@ -422,6 +436,7 @@ fn insertions_are_counted_in_all_tables() {
 }
 
 #[test]
+#[ignore = "long: scripts/test --all"]
 fn component_capacity_tells_all_failures_only_of_the_papers_shape() {
     let report = small("004-several");
     let untold = |shape: &str| {
@@ -437,6 +452,7 @@ fn component_capacity_tells_all_failures_only_of_the_papers_shape() {
 }
 
 #[test]
+#[ignore = "long: scripts/test --all"]
 fn a_remote_table_whose_failures_are_known_saves_round_trips() {
     let options = Options {
         slots: Some(1 << 11),
@@ -476,6 +492,7 @@ fn a_remote_table_whose_failures_are_known_saves_round_trips() {
 
 /// Times are not asserted: that all tables gave right answers the measurements themselves check.
 #[test]
+#[ignore = "long: scripts/test --all"]
 fn rates_are_of_all_designs_beside_the_papers_ratios() {
     let options = Options {
         slots: Some(1 << 10),
@@ -512,6 +529,7 @@ fn rates_are_of_all_designs_beside_the_papers_ratios() {
 /// With the theory's number of keys, one-slot buckets reach the paper's occupancy, and so does a
 /// mixture that inserts.
 #[test]
+#[ignore = "long: scripts/test --all"]
 fn memory_beside_the_records_is_as_the_occupancies_say() {
     let options = Options {
         slots: Some(1 << 12),

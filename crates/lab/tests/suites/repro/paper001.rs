@@ -62,6 +62,7 @@ fn table_1_has_the_papers_round_trips() {
 }
 
 #[test]
+#[ignore = "long: scripts/test --all"]
 fn table_3_has_half_the_operations_of_each_kind() {
     let report = checked("001-table3", &WITH_CACHE);
     assert_eq!(report.rows.len(), 8 * 5 * 2);
@@ -88,6 +89,7 @@ fn table_3_has_half_the_operations_of_each_kind() {
 }
 
 #[test]
+#[ignore = "long: scripts/test --all"]
 fn figure_6_is_what_the_theorems_say_with_nothing_left_out() {
     let options = Options {
         slots: Some(1 << 18),
@@ -115,6 +117,7 @@ fn figure_6_is_what_the_theorems_say_with_nothing_left_out() {
 }
 
 #[test]
+#[ignore = "long: scripts/test --all"]
 fn figure_7_has_the_published_orders() {
     let report = small("001-fig7");
     let full = |of: &str| ours(&report, &format!("load factor when full, {of}"));
@@ -141,6 +144,7 @@ fn figure_7_has_the_published_orders() {
 }
 
 #[test]
+#[ignore = "long: scripts/test --all"]
 fn figure_8_has_fewer_false_positives_with_each_bit() {
     let report = small("001-fig8");
     for bits in [8, 10, 12] {
@@ -162,6 +166,7 @@ fn figure_8_has_fewer_false_positives_with_each_bit() {
 }
 
 #[test]
+#[ignore = "long: scripts/test --all"]
 fn figure_9_counts_what_the_designs_do() {
     let report = small("001-fig9");
     for (size, published) in [(4, 0.817), (8, 0.920), (12, 0.947), (16, 0.961)] {
@@ -188,6 +193,7 @@ fn figure_9_counts_what_the_designs_do() {
 }
 
 #[test]
+#[ignore = "long: scripts/test --all"]
 fn figure_10_has_the_papers_ratios() {
     let options = Options {
         lookups: Some(300),
@@ -207,6 +213,7 @@ fn figure_10_has_the_papers_ratios() {
 }
 
 #[test]
+#[ignore = "long: scripts/test --all"]
 fn figure_11_has_cuckooduo_ask_for_nothing_that_is_absent() {
     let report = checked("001-fig11", &WITH_CACHE);
     assert_eq!(report.rows.len(), 3 * 5 * 5);
@@ -237,6 +244,7 @@ fn figure_11_has_cuckooduo_ask_for_nothing_that_is_absent() {
 }
 
 #[test]
+#[ignore = "long: scripts/test --all"]
 fn figure_12_has_lazy_growth_far_ahead_of_active_growth() {
     let options = Options {
         slots: Some(1 << 13),
@@ -268,6 +276,7 @@ fn figure_12_has_lazy_growth_far_ahead_of_active_growth() {
 }
 
 #[test]
+#[ignore = "long: scripts/test --all"]
 fn the_supplement_has_all_its_figures() {
     let options = Options {
         slots: Some(1 << 13),

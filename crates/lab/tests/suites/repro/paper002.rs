@@ -32,6 +32,7 @@ fn find_or_put_takes_what_the_paper_says() {
 /// Two machines with one process each within 15% of the paper's, and the largest cluster too;
 /// nowhere less than a tenth below, nor more than twice as much.
 #[test]
+#[ignore = "long: scripts/test --all"]
 fn find_or_puts_of_many_machines_are_as_the_paper_says_at_both_ends() {
     let options = Options {
         slots: Some(1 << 10),
@@ -56,6 +57,7 @@ fn find_or_puts_of_many_machines_are_as_the_paper_says_at_both_ends() {
 /// Section 4.3's probes within 3%, and chunks that are chosen at most 3% slower than the best fixed
 /// ones at every load factor.
 #[test]
+#[ignore = "long: scripts/test --all"]
 fn chunks_that_are_chosen_are_as_fast_as_the_best_at_every_load() {
     let options = Options {
         slots: Some(1 << 16),

@@ -43,6 +43,7 @@ fn near(report: &ReproReport, cell: &str) {
 }
 
 #[test]
+#[ignore = "long: scripts/test --all"]
 fn reads_by_connections() {
     let report = emulated("003-fig1", 8);
     near(&report, "M READs/s, ConnectX-5, 10000 connections");
@@ -54,6 +55,7 @@ fn reads_by_connections() {
 }
 
 #[test]
+#[ignore = "long: scripts/test --all"]
 fn lookups_in_storm() {
     let report = emulated("003-fig4", 2);
     near(&report, "perfect / calls alone");
@@ -68,6 +70,7 @@ fn lookups_in_storm() {
 }
 
 #[test]
+#[ignore = "long: scripts/test --all"]
 fn storm_and_what_it_is_compared_with() {
     let report = emulated("003-fig5", 5);
     for beside in ["eRPC, 16", "eRPC without", "FaRM, 16"] {
@@ -78,6 +81,7 @@ fn storm_and_what_it_is_compared_with() {
 }
 
 #[test]
+#[ignore = "long: scripts/test --all"]
 fn tatp_by_its_verbs() {
     let report = emulated("003-fig6", 3);
     near(
@@ -87,6 +91,7 @@ fn tatp_by_its_verbs() {
 }
 
 #[test]
+#[ignore = "long: scripts/test --all"]
 fn clusters_whose_connections_do_not_fit() {
     let report = emulated("003-fig7", 3);
     near(&report, "64 machines / 32 machines, 20 threads");
@@ -101,6 +106,7 @@ fn clusters_whose_connections_do_not_fit() {
 }
 
 #[test]
+#[ignore = "long: scripts/test --all"]
 fn a_physical_segment_saves_translations() {
     let report = emulated("003-segments", 2);
     near(&report, "% gained by a physical segment");

@@ -1,0 +1,110 @@
+//! `farslot snapshot`: writes snapshots of tables.
+
+use crate::context::Context;
+use crate::failure::{Failure, Result};
+use crate::output;
+use crate::until_stopped::UntilStopped;
+use farslot::{RESTORING, SnapshotError, SnapshotInfo, StoreError};
+use serde_json::{Value, json};
+use std::path::PathBuf;
+
+/// The options of `farslot snapshot`.
+#[derive(clap::Args, Debug)]
+pub(crate) struct Args {
+    /// The directory, which is made if it is not there; a table's last snapshot in it is replaced
+    /// once the new one is complete
+    directory: PathBuf,
+    /// The tables [default: all]
+    tables: Vec<String>,
+}
+
+/// Writes snapshots. Of several tables those that can be are written, whatever happens to others.
+///
+/// # Errors
+/// What the store or the file system says.
+pub(crate) fn run(args: &Args, context: &Context) -> Result<()> {
+    let store = context.store()?;
+    let directory = &args.directory;
+    let name = directory.display().to_string();
+    std::fs::create_dir_all(directory).map_err(Failure::io(name))?;
+    let mut failed = Vec::new();
+    let tables = match &*args.tables {
+        [] => {
+            let listing = store.listing()?;
+            failed.extend(listing.damaged.iter().map(|damaged| {
+                let table = damaged.name.clone();
+                (table.unwrap_or_default(), damaged.to_string())
+            }));
+            let names = listing.tables.into_iter().map(|table| table.name);
+            names.filter(|name| !name.starts_with(RESTORING)).collect()
+        }
+        tables => tables.to_vec(),
+    };
+    let until = UntilStopped::new()?;
+    let mut taken = Vec::new();
+    for table in &tables {
+        let snapshot = until.run(table, |progress| store.snapshot(table, directory, progress));
+        match snapshot {
+            Ok(snapshot) => {
+                if !context.json {
+                    note(&snapshot, "wrote");
+                }
+                taken.push(described(&snapshot));
+            }
+            Err(error) if tables.len() == 1 || is_stop(&error) => return Err(error.into()),
+            Err(error) => failed.push((table.clone(), error.to_string())),
+        }
+    }
+    if context.json {
+        let failed = failed.iter();
+        let failed = failed.map(|(table, error)| json!({ "table": table, "error": error }));
+        output::json(&json!({ "snapshots": taken, "failed": failed.collect::<Vec<_>>() }))?;
+    }
+    end(failed, "could not be written")
+}
+
+/// Says which tables failed.
+///
+/// # Errors
+/// That any has.
+pub(crate) fn end(failed: Vec<(String, String)>, what: &str) -> Result<()> {
+    for (table, error) in &failed {
+        output::note(format_args!("{table}: {error}"));
+    }
+    match failed.len() {
+        0 => Ok(()),
+        number => {
+            let snapshots = output::counted(number as u64, "snapshot");
+            output::note(format_args!("error: {snapshots} {what}"));
+            Err(Failure::Told)
+        }
+    }
+}
+
+/// Whether the user has stopped it.
+pub(crate) fn is_stop(error: &StoreError) -> bool {
+    matches!(error, StoreError::Snapshot(error) if **error == SnapshotError::Stopped)
+}
+
+/// Says to people what was done with a snapshot.
+pub(crate) fn note(snapshot: &SnapshotInfo, done: &str) {
+    output::note(format_args!(
+        "{done} {}: {}, {} in {}",
+        snapshot.table,
+        output::counted(snapshot.records, "record"),
+        output::sized(snapshot.bytes),
+        snapshot.path.display(),
+    ));
+}
+
+/// A snapshot for machines.
+pub(crate) fn described(snapshot: &SnapshotInfo) -> Value {
+    json!({
+        "table": snapshot.table,
+        "file": snapshot.path.display().to_string(),
+        "records": snapshot.records,
+        "bytes": snapshot.bytes,
+        "begun": farslot::fabric::tcp::utc_time(snapshot.begun),
+        "partitions": snapshot.partitions,
+    })
+}

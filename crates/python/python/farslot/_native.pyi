@@ -1,0 +1,180 @@
+"""The native half. Use what `farslot` exports."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Generic, Self, TypeVar, Unpack, final
+
+import numpy
+from numpy.typing import ArrayLike, DTypeLike, NDArray
+from typing_extensions import disjoint_base
+
+from .store import OpenOptions, TableOptions
+
+__all__ = ["RawServer", "RawStore", "RawTable", "Records", "after_fork", "close_thread"]
+
+_K = TypeVar("_K")
+_V = TypeVar("_V")
+
+def after_fork() -> None: ...
+def close_thread() -> None: ...
+
+@final
+class Records:
+    def __iter__(self) -> Iterator[Any]: ...
+    def __next__(self) -> Any: ...
+
+@disjoint_base
+class RawServer:
+    def __new__(
+        cls, addresses: list[str], memory: int, secret: bytes | str | None, threads: int | None
+    ) -> Self: ...
+    @property
+    def addresses(self) -> list[str]: ...
+    def close(self) -> None: ...
+
+@disjoint_base
+class RawStore:
+    def __new__(cls, address: str, **options: Unpack[OpenOptions]) -> Self: ...
+    @property
+    def address(self) -> str: ...
+    def _create(self, name: str, **options: Unpack[TableOptions]) -> None: ...
+    def _build(
+        self,
+        name: str,
+        key: type,
+        value: type,
+        keys: Any,
+        values: Any,
+        **options: Unpack[TableOptions],
+    ) -> int: ...
+    def drop(self, name: str) -> None:
+        """Drops a table, and returns when its memory is free. Others get `TableGoneError`."""
+
+    def rename(self, name: str, to: str) -> None:
+        """Gives a table another name. Whoever has it open opens it again."""
+
+    def empty(self, name: str) -> None:
+        """Takes all records out of a table. Whoever has it open opens it again."""
+
+    def tables(self) -> list[str]:
+        """The tables' names."""
+
+    def memory(self) -> dict[str, int]:
+        """Bytes: `total`, `taken` by tables, and the `largest_free` piece."""
+
+    def close(self) -> None:
+        """Closes the store and all tables that were opened by it."""
+
+@disjoint_base
+class RawTable(Generic[_K, _V]):
+    def __new__(cls, store: RawStore, name: str, key: type[_K], value: type[_V]) -> Self: ...
+    def __class_getitem__(cls, _types: Any) -> Any: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def scheme(self) -> str: ...
+    @property
+    def key_type(self) -> type[_K]: ...
+    @property
+    def value_type(self) -> type[_V]: ...
+    @property
+    def key_size(self) -> int | None:
+        """Bytes of every key; None if they may differ."""
+
+    @property
+    def max_key(self) -> int: ...
+    @property
+    def value_size(self) -> int | None:
+        """Bytes of every value; None if they may differ."""
+
+    @property
+    def max_value(self) -> int: ...
+    def __getitem__(self, key: _K, /) -> _V: ...
+    def __setitem__(self, key: _K, value: _V, /) -> None: ...
+    def __delitem__(self, key: _K, /) -> None: ...
+    def __contains__(self, key: object, /) -> bool: ...
+    def __len__(self) -> int: ...
+    def get(self, key: _K, default: Any = None, /) -> Any:
+        """The key's value, or `default`."""
+
+    def get_all(self, key: _K) -> list[_V]:
+        """The values of all records of the key, in a multi-key table."""
+
+    def put(self, key: _K, value: _V) -> bool:
+        """Makes the key have this value; True if the key is new."""
+
+    def replace(self, key: _K, value: _V) -> bool:
+        """Replaces the value of a key that is there; False if it is absent."""
+
+    def remove(self, key: _K) -> bool:
+        """Removes the key; False if it was absent."""
+
+    def find_or_put(self, key: _K, value: _V) -> _V | None:
+        """Puts the value if the key is absent, else returns the one that is there."""
+
+    def compare_and_set(self, key: _K, expected: _V | None, value: _V) -> bool:
+        """Replaces the value if it is `expected`, in one step. With None, puts an absent key."""
+
+    def compare_and_remove(self, key: _K, expected: _V) -> bool:
+        """Removes the key if its value is `expected`, in one step."""
+
+    def increment(self, key: _K, by: int = 1) -> int:
+        """Adds to a number in decimal text, in one step; an absent key counts as 0."""
+
+    def _take(self, key: _K) -> _V | None: ...
+    def _records(self, part: str) -> Iterator[Any]: ...
+    def get_many(
+        self,
+        keys: ArrayLike | Iterable[_K],
+        *,
+        dtype: DTypeLike | None = None,
+        out: NDArray[Any] | None = None,
+    ) -> tuple[NDArray[Any], NDArray[numpy.bool]]:
+        """Looks up many keys: an array of values, and a mask of the keys that are there.
+
+        `keys` is an array whose rows are the keys' bytes (of one dimension: its items), or a
+        sequence of keys. The values are rows of bytes, or items of `dtype`, or what `out` has room
+        for. Rows of absent keys are zeros; those of `out` stay as they are.
+        """
+
+    def get_many_ragged(
+        self, keys: ArrayLike | Iterable[_K]
+    ) -> tuple[NDArray[numpy.uint8], NDArray[numpy.int64], NDArray[numpy.bool]]:
+        """Looks up many keys with values of any lengths: all their bytes, where the value of each
+        key starts (and the last ends), and a mask of the keys that are there."""
+
+    def put_many(
+        self, keys: ArrayLike | Iterable[_K], values: ArrayLike | Iterable[_V]
+    ) -> NDArray[numpy.bool]:
+        """Puts many records; a mask of the keys that are new. Of several records of a key, any may
+        stay."""
+
+    def replace_many(
+        self, keys: ArrayLike | Iterable[_K], values: ArrayLike | Iterable[_V]
+    ) -> NDArray[numpy.bool]:
+        """Replaces the values of many keys; a mask of those that are there."""
+
+    def find_or_put_many(
+        self,
+        keys: ArrayLike | Iterable[_K],
+        values: ArrayLike | Iterable[_V],
+        *,
+        dtype: DTypeLike | None = None,
+        out: NDArray[Any] | None = None,
+    ) -> tuple[NDArray[Any], NDArray[numpy.bool]]:
+        """Puts the records whose keys are absent: the values that the table has then, and a mask of
+        the keys that were there."""
+
+    def remove_many(self, keys: ArrayLike | Iterable[_K]) -> NDArray[numpy.bool]:
+        """Removes many keys; a mask of those that were there."""
+
+    def occupancy(self) -> dict[str, int]:
+        """What clients have counted: `entries`, `used_slots`, `slots`, `heap_used`, `heap_bytes`."""
+
+    def take_over(self) -> None:
+        """Becomes the writer in place of one that was killed, of a table that admits one."""
+
+    def resign(self) -> None:
+        """Is the table's writer no longer, until the next write. For the calling thread."""
+
+    def close(self) -> None:
+        """Closes the table for all threads: for others when they next use any table, or end."""

@@ -1,0 +1,191 @@
+"""Stores: where the memory is, and the tables in it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Literal, Self, TypedDict, TypeVar, Unpack, overload
+
+from . import _native
+from .table import Table
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+K = TypeVar("K", bytes, str, int)
+V = TypeVar("V", bytes, str, int)
+
+Scheme = Literal["linear", "cuckoo", "sealed", "race", "duo"]
+
+
+class OpenOptions(TypedDict, total=False):
+    """How a store is opened, where the defaults do not fit. Spans are in seconds, sizes in bytes."""
+
+    memory: int
+    """Of an `embedded` store; by default half of what the machine has free."""
+    secret: bytes | str
+    """What a node at a `tcp://` or `verbs://` address must know, and wants to see proved."""
+    grant: str
+    """The grant under which it is used; `"read-only"` where the node has one."""
+    read_only: bool
+    """Refuse to write, on this side."""
+    access: Literal["reads", "calls", "auto"]
+    """One-sided verbs alone, calls of the owner, or whichever is cheaper."""
+    cache: int
+    """A cache of answers for each table and thread. Alone, of those that cannot change."""
+    stale_for: float
+    """How old cached answers may be that can change."""
+    client_memory: int
+    """The most of this process's memory that the client of one table may come to take."""
+    connect_timeout: float
+    """How long it may take to be connected and admitted."""
+    timeout: float
+    """After this long without an answer an operation fails."""
+    on_restart: Literal["recreate", "refuse"]
+    """Whether the keys of a node that came back empty are absent, or fail."""
+    tls_ca: str | os.PathLike[str]
+    """Trust nodes at `tcps://` addresses with a certificate of this authority (a PEM file)."""
+    tls_pin: str
+    """Trust those whose certificate has this SHA-256 fingerprint; several with commas."""
+    tls_cert: str | os.PathLike[str]
+    """The certificate by which this program proves itself."""
+    tls_key: str | os.PathLike[str]
+    """Its private key."""
+
+
+class TableOptions(TypedDict, total=False):
+    """What a new table shall be: see `farslot create --help`, whose options have the same names."""
+
+    capacity: int
+    """Keys that it must have room for. Without, it is a `race` table of any sizes, which grows."""
+    scheme: Scheme
+    key_size: int
+    """Bytes of every key: fixed sizes make smaller, faster slots."""
+    max_key: int
+    value_size: int
+    """Bytes of every value."""
+    max_value: int
+    load_factor: float
+    multi_key: bool
+    slots: Literal["word", "pair", "inline", "heap", "hybrid", "signatures"]
+    inline_bytes: int
+    heap: int
+    hash: Literal["xxh3", "knuth"]
+    grow_to: int
+    ways: int
+    bucket_slots: int
+    fingerprint_bits: int
+    writer_alone: bool
+
+
+class Store(_native.RawStore):
+    """A store, for all threads. `with` closes it, and with it the tables that were opened."""
+
+    # Keys and values are bytes unless `key` and `value` ask for `str` (UTF-8) or `int` (unsigned,
+    # little-endian; of 1 to 8 bytes, which every key or value of the table has).
+
+    @overload
+    def create(self, name: str, **options: Unpack[TableOptions]) -> Table[bytes, bytes]: ...
+    @overload
+    def create(
+        self, name: str, *, key: type[K], **options: Unpack[TableOptions]
+    ) -> Table[K, bytes]: ...
+    @overload
+    def create(
+        self, name: str, *, value: type[V], **options: Unpack[TableOptions]
+    ) -> Table[bytes, V]: ...
+    @overload
+    def create(
+        self, name: str, *, key: type[K], value: type[V], **options: Unpack[TableOptions]
+    ) -> Table[K, V]: ...
+    def create(
+        self, name: str, *, key: Any = bytes, value: Any = bytes, **options: Unpack[TableOptions]
+    ) -> Table[Any, Any]:
+        """Makes a table, and opens it.
+
+        Where `key` or `value` is `int` and no size is given, it has 8 bytes.
+        """
+        self._create(name, **_with_sizes(options, key, value))
+        return Table(self, name, key, value)
+
+    @overload
+    def open_table(self, name: str) -> Table[bytes, bytes]: ...
+    @overload
+    def open_table(self, name: str, *, key: type[K]) -> Table[K, bytes]: ...
+    @overload
+    def open_table(self, name: str, *, value: type[V]) -> Table[bytes, V]: ...
+    @overload
+    def open_table(self, name: str, *, key: type[K], value: type[V]) -> Table[K, V]: ...
+    def open_table(self, name: str, *, key: Any = bytes, value: Any = bytes) -> Table[Any, Any]:
+        """Opens a table that is there."""
+        return Table(self, name, key, value)
+
+    @overload
+    def build(
+        self,
+        name: str,
+        keys: ArrayLike | Iterable[bytes],
+        values: ArrayLike | Iterable[bytes],
+        **options: Unpack[TableOptions],
+    ) -> Table[bytes, bytes]: ...
+    @overload
+    def build(
+        self,
+        name: str,
+        keys: ArrayLike | Iterable[K],
+        values: ArrayLike | Iterable[V],
+        *,
+        key: type[K],
+        value: type[V],
+        **options: Unpack[TableOptions],
+    ) -> Table[K, V]: ...
+    def build(
+        self,
+        name: str,
+        keys: Any,
+        values: Any,
+        *,
+        key: Any = bytes,
+        value: Any = bytes,
+        **options: Unpack[TableOptions],
+    ) -> Table[Any, Any]:
+        """Makes a table of exactly these records, which never changes: sealed, or cuckoo.
+
+        Of several records of a key, the last stays.
+        """
+        self._build(name, key, value, keys, values, **_with_sizes(options, key, value))
+        return Table(self, name, key, value)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<farslot.Store at {self.address}>"
+
+
+def _with_sizes(options: TableOptions, key: Any, value: Any) -> TableOptions:
+    """The options, with sizes for integers where none is given."""
+    sized = options.copy()
+    if key is int and "max_key" not in sized:
+        sized.setdefault("key_size", 8)
+    if value is int and "max_value" not in sized:
+        sized.setdefault("value_size", 8)
+    return sized
+
+
+def open(address: str, **options: Unpack[OpenOptions]) -> Store:
+    """Opens the store at an address.
+
+    | address | where the memory is |
+    |---|---|
+    | `embedded` | in this process |
+    | `shm://NAME` | in another process on this host |
+    | `tcp://HOST:PORT`, `tcps://HOST:PORT` | in a process on any host; under TLS |
+    | `verbs://HOST:PORT` | in a process on any host, served by its NIC |
+    | `tcp://A:PORT,B:PORT,...` | in several such processes |
+    | `sim://PROFILE?seed=N` | behind a simulated NIC, in virtual time |
+    """
+    return Store(address, **options)

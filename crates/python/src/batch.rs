@@ -1,0 +1,303 @@
+//! Operations on many keys at once, by arrays.
+
+use crate::clients::TableClients;
+use crate::codec::Field;
+use crate::failure::Failure;
+use crate::input::{Input, pieces};
+use crate::output::Output;
+use farslot::{Record, Table};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use std::sync::Arc;
+
+/// A table, and what its keys and values are in Python.
+pub(crate) struct Batch<'t> {
+    pub(crate) clients: &'t Arc<TableClients>,
+    pub(crate) key: &'t Field,
+    pub(crate) value: &'t Field,
+}
+
+/// The records of a batch that failed.
+#[derive(Default)]
+struct Failed {
+    /// The first of them in the batch.
+    first: Option<(usize, Failure)>,
+    /// 1 for each that failed; empty if none has.
+    mask: Vec<u8>,
+}
+
+impl Failed {
+    fn note(&mut self, records: usize, number: usize, failure: Failure) {
+        self.mask.resize(records, 0);
+        self.mask[number] = 1;
+        if self.first.as_ref().is_none_or(|(first, _)| number < *first) {
+            self.first = Some((number, failure));
+        }
+    }
+
+    /// Tells the program, if any has failed.
+    fn check(self, py: Python<'_>) -> PyResult<()> {
+        match self.first {
+            None => Ok(()),
+            Some((first, failure)) => Err(failure.of_batch(py, Some((first, &self.mask)))),
+        }
+    }
+}
+
+/// A value, into its row.
+#[inline]
+fn write(row: &mut [u8], value: &[u8]) -> Result<(), Failure> {
+    let (len, width) = (value.len(), row.len());
+    if len != width {
+        return Err(Failure::Row { len, width });
+    }
+    // Words, mostly.
+    if let (Ok(row), Ok(value)) = (<&mut [u8; 8]>::try_from(&mut *row), value.try_into()) {
+        *row = value;
+    } else {
+        row.copy_from_slice(value);
+    }
+    Ok(())
+}
+
+fn same_number(keys: &Input, values: &Input) -> PyResult<usize> {
+    let (keys, values) = (keys.len(), values.len());
+    if keys == values {
+        Ok(keys)
+    } else {
+        let message = format!("there are {keys} keys and {values} values");
+        Err(PyValueError::new_err(message))
+    }
+}
+
+impl Batch<'_> {
+    /// Looks up keys, and fills the rows of those that are there.
+    pub(crate) fn get<'py>(
+        &self,
+        py: Python<'py>,
+        keys: &Bound<'py, PyAny>,
+        dtype: Option<Bound<'py, PyAny>>,
+        out: Option<Bound<'py, PyAny>>,
+    ) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>)> {
+        let keys = Input::of(keys, self.key)?;
+        let values = Output::values(py, keys.len(), self.value, dtype, out)?;
+        let found = Output::mask(py, keys.len())?;
+        let width = values.rows.width;
+        let (mut copy, mut rows, mut present) = (Vec::new(), Vec::new(), Vec::new());
+        let mut failed = Failed::default();
+        for range in pieces(keys.len()) {
+            py.check_signals()?;
+            let piece = keys.load(py, &range, &mut copy);
+            // Rows of absent keys stay as they are.
+            values.rows.load(py, &range, &mut rows);
+            present.clear();
+            present.resize(range.len(), 0_u8);
+            let look_up = |table: &Table| {
+                table.get_many(&piece.each(), |number, answer| {
+                    let written = match answer {
+                        Ok(None) => return,
+                        Ok(Some(value)) => {
+                            write(&mut rows[number * width..(number + 1) * width], value)
+                        }
+                        Err(error) => Err(Failure::Store(error)),
+                    };
+                    match written {
+                        Ok(()) => present[number] = 1,
+                        Err(failure) => failed.note(keys.len(), range.start + number, failure),
+                    }
+                });
+                Ok(())
+            };
+            py.detach(|| self.clients.with(look_up))
+                .map_err(|failure| failure.raise(py))?;
+            values.rows.store(py, &range, &rows);
+            found.rows.store(py, &range, &present);
+        }
+        failed.check(py)?;
+        Ok((values.array, found.array))
+    }
+
+    /// Looks up keys whose values have any lengths: their bytes in the order of the keys, where
+    /// each starts and the last ends, and which are there.
+    pub(crate) fn get_ragged<'py>(
+        &self,
+        py: Python<'py>,
+        keys: &Bound<'py, PyAny>,
+    ) -> PyResult<[Bound<'py, PyAny>; 3]> {
+        let keys = Input::of(keys, self.key)?;
+        let found = Output::mask(py, keys.len())?;
+        let (mut data, mut offsets) = (Vec::new(), Vec::with_capacity(keys.len() + 1));
+        offsets.push(0_i64);
+        let mut copy = Vec::new();
+        let mut failed = Failed::default();
+        for range in pieces(keys.len()) {
+            py.check_signals()?;
+            let piece = keys.load(py, &range, &mut copy);
+            // Values come in any order.
+            let mut arrived = Vec::new();
+            let mut places = vec![None; range.len()];
+            let look_up = |table: &Table| {
+                table.get_many(&piece.each(), |number, answer| match answer {
+                    Ok(None) => {}
+                    Ok(Some(value)) => {
+                        let start = arrived.len();
+                        arrived.extend_from_slice(value);
+                        places[number] = Some(start..arrived.len());
+                    }
+                    Err(error) => {
+                        let failure = Failure::Store(error);
+                        failed.note(keys.len(), range.start + number, failure);
+                    }
+                });
+                for place in &places {
+                    data.extend_from_slice(place.clone().map_or(&[], |place| &arrived[place]));
+                    offsets.push(data.len() as i64);
+                }
+                Ok(())
+            };
+            py.detach(|| self.clients.with(look_up))
+                .map_err(|failure| failure.raise(py))?;
+            let present: Vec<u8> = places.iter().map(|place| place.is_some().into()).collect();
+            found.rows.store(py, &range, &present);
+        }
+        failed.check(py)?;
+        let data = Output::bytes(py, &data)?.array;
+        let offsets = Output::integers(py, &offsets)?.array;
+        Ok([data, offsets, found.array])
+    }
+
+    /// Finds or puts records: the values that the table has then, and which keys were there.
+    pub(crate) fn find_or_put<'py>(
+        &self,
+        py: Python<'py>,
+        keys: &Bound<'py, PyAny>,
+        values: &Bound<'py, PyAny>,
+        dtype: Option<Bound<'py, PyAny>>,
+        out: Option<Bound<'py, PyAny>>,
+    ) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>)> {
+        let keys = Input::of(keys, self.key)?;
+        let values = Input::of(values, self.value)?;
+        let len = same_number(&keys, &values)?;
+        let there = Output::values(py, len, self.value, dtype, out)?;
+        let found = Output::mask(py, len)?;
+        let width = there.rows.width;
+        if len > 0 && values.width() != Some(width) {
+            let given = values
+                .width()
+                .map_or("different numbers of".to_owned(), |w| w.to_string());
+            let message = format!("the values have {given} bytes, a row of the result {width}");
+            return Err(PyValueError::new_err(message));
+        }
+        let (mut key_copy, mut value_copy) = (Vec::new(), Vec::new());
+        let (mut rows, mut present) = (Vec::new(), Vec::new());
+        let mut failed = Failed::default();
+        for range in pieces(len) {
+            py.check_signals()?;
+            let key_piece = keys.load(py, &range, &mut key_copy);
+            let value_piece = values.load(py, &range, &mut value_copy);
+            present.clear();
+            present.resize(range.len(), 0_u8);
+            rows.clear();
+            let put = |table: &Table| {
+                let value_piece = value_piece.each();
+                value_piece
+                    .iter()
+                    .for_each(|value| rows.extend_from_slice(value));
+                let records: Vec<Record<'_>> =
+                    key_piece.each().into_iter().zip(value_piece).collect();
+                table.find_or_put_many(&records, |number, was| {
+                    let written = match was {
+                        Ok(None) => return,
+                        Ok(Some(value)) => {
+                            write(&mut rows[number * width..(number + 1) * width], value)
+                        }
+                        Err(error) => Err(Failure::Store(error)),
+                    };
+                    match written {
+                        Ok(()) => present[number] = 1,
+                        Err(failure) => failed.note(len, range.start + number, failure),
+                    }
+                });
+                Ok(())
+            };
+            py.detach(|| self.clients.with(put))
+                .map_err(|failure| failure.raise(py))?;
+            there.rows.store(py, &range, &rows);
+            found.rows.store(py, &range, &present);
+        }
+        failed.check(py)?;
+        Ok((there.array, found.array))
+    }
+
+    /// Puts records, or replaces the values of keys that are there: for each, whether the key is
+    /// new, or was there.
+    pub(crate) fn put<'py>(
+        &self,
+        py: Python<'py>,
+        keys: &Bound<'py, PyAny>,
+        values: &Bound<'py, PyAny>,
+        replaces: bool,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let keys = Input::of(keys, self.key)?;
+        let values = Input::of(values, self.value)?;
+        let len = same_number(&keys, &values)?;
+        let changed = Output::mask(py, len)?;
+        let (mut key_copy, mut value_copy) = (Vec::new(), Vec::new());
+        let mut failed = Failed::default();
+        for range in pieces(len) {
+            py.check_signals()?;
+            let key_piece = keys.load(py, &range, &mut key_copy);
+            let value_piece = values.load(py, &range, &mut value_copy);
+            let mut answers = vec![0_u8; range.len()];
+            let mut note = |number: usize, outcome: farslot::Result<bool>| match outcome {
+                Ok(changed) => answers[number] = changed.into(),
+                Err(error) => failed.note(len, range.start + number, Failure::Store(error)),
+            };
+            let put = |table: &Table| {
+                let records = key_piece.each().into_iter().zip(value_piece.each());
+                let records: Vec<Record<'_>> = records.collect();
+                if replaces {
+                    table.update_many(&records, &mut note);
+                } else {
+                    table.put_many(&records, &mut note);
+                }
+                Ok(())
+            };
+            py.detach(|| self.clients.with(put))
+                .map_err(|failure| failure.raise(py))?;
+            changed.rows.store(py, &range, &answers);
+        }
+        failed.check(py)?;
+        Ok(changed.array)
+    }
+
+    /// Removes keys: for each, whether it was there.
+    pub(crate) fn remove<'py>(
+        &self,
+        py: Python<'py>,
+        keys: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let keys = Input::of(keys, self.key)?;
+        let len = keys.len();
+        let removed = Output::mask(py, len)?;
+        let mut copy = Vec::new();
+        let mut failed = Failed::default();
+        for range in pieces(len) {
+            py.check_signals()?;
+            let piece = keys.load(py, &range, &mut copy);
+            let mut answers = vec![0_u8; range.len()];
+            let remove = |table: &Table| {
+                table.remove_many(&piece.each(), |number, outcome| match outcome {
+                    Ok(removed) => answers[number] = removed.into(),
+                    Err(error) => failed.note(len, range.start + number, Failure::Store(error)),
+                });
+                Ok(())
+            };
+            py.detach(|| self.clients.with(remove))
+                .map_err(|failure| failure.raise(py))?;
+            removed.rows.store(py, &range, &answers);
+        }
+        failed.check(py)?;
+        Ok(removed.array)
+    }
+}

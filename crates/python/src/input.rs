@@ -1,0 +1,203 @@
+//! Keys or values of a batch: the rows of an array, or a sequence of objects.
+
+use crate::codec::Field;
+use pyo3::buffer::PyUntypedBuffer;
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::types::{PyByteArray, PyBytes, PyString};
+use std::ops::Range;
+
+/// Records that a batch takes at a time: between them other Python threads may run, and Ctrl-C is
+/// seen.
+const PIECE: usize = 1 << 16;
+
+/// The pieces of a batch of so many records.
+pub(crate) fn pieces(records: usize) -> impl Iterator<Item = Range<usize>> {
+    (0..records)
+        .step_by(PIECE)
+        .map(move |start| start..records.min(start + PIECE))
+}
+
+/// The memory of an array, row by row.
+pub(crate) struct Rows {
+    buffer: PyUntypedBuffer,
+    pub(crate) len: usize,
+    /// Bytes of a row.
+    pub(crate) width: usize,
+}
+
+impl Rows {
+    /// Those of an array, whose first dimension counts them.
+    pub(crate) fn of(buffer: PyUntypedBuffer) -> PyResult<Self> {
+        let format = buffer.format().to_bytes();
+        if matches!(format, [.., b'O' | b'w' | b'u']) {
+            let message = "an array of Python objects or of text has no bytes to store";
+            return Err(PyTypeError::new_err(message));
+        }
+        let Some((len, row)) = buffer.shape().split_first() else {
+            return Err(PyTypeError::new_err("an array of no dimension has no rows"));
+        };
+        let len = *len;
+        let width = row.iter().product::<usize>() * buffer.item_size();
+        if !buffer.is_c_contiguous() {
+            let message = "the array is not contiguous: pass numpy.ascontiguousarray of it";
+            return Err(PyTypeError::new_err(message));
+        }
+        Ok(Self { buffer, len, width })
+    }
+
+    /// Where these rows are, and their bytes.
+    fn place(&self, rows: &Range<usize>) -> (*mut u8, usize) {
+        assert!(rows.start <= rows.end && rows.end <= self.len, "{rows:?}");
+        let start = self.buffer.buf_ptr().cast::<u8>();
+        let place = start.wrapping_add(rows.start * self.width);
+        (place, rows.len() * self.width)
+    }
+
+    /// Copies rows out of the array, in place of what `bytes` has.
+    pub(crate) fn load(&self, _attached: Python<'_>, rows: &Range<usize>, bytes: &mut Vec<u8>) {
+        let (from, len) = self.place(rows);
+        bytes.clear();
+        bytes.reserve(len);
+        // SAFETY: the rows lie in the array's memory, which is contiguous and stays for as long as
+        // the buffer is held; there is room for `len` bytes, and the two do not overlap. Python
+        // code cannot write to the array meanwhile, as this thread is attached.
+        unsafe {
+            from.copy_to_nonoverlapping(bytes.as_mut_ptr(), len);
+            bytes.set_len(len);
+        }
+    }
+
+    /// Copies rows into the array, which can be written to.
+    pub(crate) fn store(&self, _attached: Python<'_>, rows: &Range<usize>, bytes: &[u8]) {
+        let (to, len) = self.place(rows);
+        assert!(!self.buffer.readonly() && bytes.len() == len, "{rows:?}");
+        // SAFETY: as above, and the array is not read-only.
+        unsafe { to.copy_from_nonoverlapping(bytes.as_ptr(), len) }
+    }
+
+    pub(crate) fn is_read_only(&self) -> bool {
+        self.buffer.readonly()
+    }
+}
+
+/// The keys or the values of a batch.
+pub(crate) enum Input {
+    /// An array's.
+    Array(Rows),
+    /// Of any lengths.
+    Listed {
+        bytes: Vec<u8>,
+        /// Where each starts, and where the last ends.
+        bounds: Vec<usize>,
+    },
+}
+
+impl Input {
+    /// What a program has passed as a table's keys or values.
+    pub(crate) fn of(given: &Bound<'_, PyAny>, field: &Field) -> PyResult<Self> {
+        let is_one = given.is_instance_of::<PyBytes>()
+            || given.is_instance_of::<PyByteArray>()
+            || given.is_instance_of::<PyString>();
+        if is_one {
+            let (name, kind) = (field.name, given.get_type());
+            return Err(PyTypeError::new_err(format!(
+                "{name}s are an array, or a sequence of {name}s, not one {}",
+                kind.name()?
+            )));
+        }
+        let contiguous = |array: &Bound<'_, PyAny>| {
+            let numpy = array.py().import("numpy")?;
+            PyUntypedBuffer::get(&numpy.call_method1("ascontiguousarray", (array,))?)
+        };
+        match PyUntypedBuffer::get(given) {
+            Ok(buffer) if buffer.is_c_contiguous() => Ok(Self::Array(Rows::of(buffer)?)),
+            Ok(_) => Ok(Self::Array(Rows::of(contiguous(given)?)?)),
+            // An array of no dimension, or of a type that buffers have no form for, as dates.
+            Err(error) if given.hasattr("__array_interface__")? => {
+                Err(PyTypeError::new_err(format!(
+                    "the array has no rows of bytes: {}",
+                    error.value(given.py())
+                )))
+            }
+            Err(_) => Self::of_sequence(given, field),
+        }
+    }
+
+    fn of_sequence(given: &Bound<'_, PyAny>, field: &Field) -> PyResult<Self> {
+        let (mut bytes, mut bounds) = (Vec::new(), vec![0]);
+        for item in given.try_iter()? {
+            bytes.extend_from_slice(&field.encode(&item?)?);
+            bounds.push(bytes.len());
+        }
+        Ok(Self::Listed { bytes, bounds })
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Self::Array(rows) => rows.len,
+            Self::Listed { bounds, .. } => bounds.len() - 1,
+        }
+    }
+
+    /// The bytes of every one, if all have the same number.
+    pub(crate) fn width(&self) -> Option<usize> {
+        match self {
+            Self::Array(rows) => Some(rows.width),
+            Self::Listed { bounds, .. } => {
+                let mut widths = bounds.windows(2).map(|pair| pair[1] - pair[0]);
+                let first = widths.next()?;
+                widths.all(|width| width == first).then_some(first)
+            }
+        }
+    }
+
+    /// A piece of them: of an array a copy.
+    pub(crate) fn load<'s>(
+        &'s self,
+        py: Python<'_>,
+        range: &Range<usize>,
+        copy: &'s mut Vec<u8>,
+    ) -> Piece<'s> {
+        match self {
+            Self::Array(rows) => {
+                rows.load(py, range, copy);
+                Piece {
+                    bytes: copy,
+                    bounds: Bounds::Every(rows.width, range.len()),
+                }
+            }
+            Self::Listed { bytes, bounds } => Piece {
+                bytes,
+                bounds: Bounds::At(&bounds[range.start..=range.end]),
+            },
+        }
+    }
+}
+
+/// The keys or values of a piece of a batch.
+pub(crate) struct Piece<'s> {
+    bytes: &'s [u8],
+    bounds: Bounds<'s>,
+}
+
+enum Bounds<'s> {
+    /// So many bytes each, and how many there are.
+    Every(usize, usize),
+    At(&'s [usize]),
+}
+
+impl<'s> Piece<'s> {
+    /// Each of them.
+    pub(crate) fn each(&self) -> Vec<&'s [u8]> {
+        let bytes = self.bytes;
+        match self.bounds {
+            Bounds::Every(0, count) => vec![&[]; count],
+            Bounds::Every(width, _) => bytes.chunks_exact(width).collect(),
+            Bounds::At(bounds) => bounds
+                .windows(2)
+                .map(|pair| &bytes[pair[0]..pair[1]])
+                .collect(),
+        }
+    }
+}

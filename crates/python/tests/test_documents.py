@@ -1,0 +1,27 @@
+"""The programs in the documents, as they are printed, and the examples."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+DOCUMENTS = [HERE / "../README.md", HERE / "../../../docs/guide.md"]
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_every_program_works_as_it_is_printed(document: Path, tmp_path: Path) -> None:
+    programs = re.findall(r"^```python\n(.*?)^```", document.read_text(), re.DOTALL | re.MULTILINE)
+    assert programs
+    for program in programs:
+        subprocess.run([sys.executable, "-c", program], check=True, cwd=tmp_path)
+
+
+def test_the_example_of_lookups_works(shm: str) -> None:
+    example = HERE / "../examples/lookups.py"
+    ran = subprocess.run([sys.executable, example, shm], check=True, stdout=subprocess.PIPE, text=True)
+    assert "million lookups/s" in ran.stdout

@@ -1,0 +1,64 @@
+//! What can go wrong with the file of a snapshot.
+
+/// Why a snapshot could not be taken or restored.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SnapshotError {
+    /// A file or a directory failed.
+    #[error("{path}: {reason}")]
+    File {
+        /// The file.
+        path: String,
+        /// What the system says.
+        reason: String,
+    },
+    /// The file is not what was written. Nothing of it is restored.
+    #[error("{path} is damaged at byte {offset}: expected {expected}, found {found}")]
+    Damaged {
+        /// The file.
+        path: String,
+        /// The first byte of the piece that is damaged.
+        offset: u64,
+        /// What should be there.
+        expected: String,
+        /// What is there.
+        found: String,
+    },
+    /// The file is whole, but was written by another version of this program.
+    #[error("{path} has format {version}; this program reads format {known}")]
+    Version {
+        /// The file.
+        path: String,
+        /// The version of its format.
+        version: u32,
+        /// The version that can be read.
+        known: u32,
+    },
+    /// The table had another number of partitions than the store has nodes.
+    #[error(
+        "{path} is of a table over {partitions} nodes, and the store has {nodes}: restore it to a store over {partitions}, or dump and load the table"
+    )]
+    NodeCount {
+        /// The file.
+        path: String,
+        /// Partitions of the table.
+        partitions: usize,
+        /// Nodes of the store.
+        nodes: usize,
+    },
+    /// Another process takes or restores the same snapshot.
+    #[error("another process is writing {path}")]
+    InUse {
+        /// The file.
+        path: String,
+    },
+    /// The caller stopped it. What was done is kept, and the next attempt continues there.
+    #[error("stopped: the next attempt continues where this one ended")]
+    Stopped,
+    /// The table was dropped, emptied or renamed meanwhile, or one of its nodes came back empty.
+    #[error("the table {table:?} was replaced by another meanwhile: begin again")]
+    Replaced {
+        /// The table.
+        table: String,
+    },
+}

@@ -1,0 +1,108 @@
+//! Files that are damaged, cut or made up are refused, with the place, and leave nothing behind.
+
+use super::{any, fill, go_on, record, store};
+use farslot::{ErrorKind, SlotKind, SnapshotError, StoreError, TableOptions, check_snapshot};
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use std::path::PathBuf;
+use tempfile::TempDir;
+
+/// A small snapshot, and its file.
+fn small(directory: &TempDir) -> (PathBuf, Vec<u8>) {
+    let store = store();
+    let options = any(SlotKind::Heap).capacity(100);
+    store.create("t", &options).unwrap();
+    let records: Vec<_> = (0..15).map(|number| record(&options, number)).collect();
+    fill(&store.table("t").unwrap(), &records);
+    let path = store.snapshot("t", directory.path(), &go_on).unwrap().path;
+    let bytes = std::fs::read(&path).unwrap();
+    (path, bytes)
+}
+
+/// The place that a refusal names.
+fn place_of(error: &StoreError) -> u64 {
+    let StoreError::Snapshot(error) = error else {
+        panic!("{error}");
+    };
+    assert!(error.to_string().contains("t.snapshot"), "{error}");
+    match **error {
+        SnapshotError::Damaged { offset, .. } => offset,
+        _ => panic!("{error}"),
+    }
+}
+
+#[test]
+fn a_flipped_bit_is_found_wherever_it_is() {
+    let directory = TempDir::new().unwrap();
+    let (path, bytes) = small(&directory);
+    let seed = rand::random();
+    println!("seed {seed}");
+    let mut random = ChaCha8Rng::seed_from_u64(seed);
+    let target = store();
+    for number in 0..1_000 {
+        let at = random.random_range(0..bytes.len());
+        let mut damaged = bytes.clone();
+        damaged[at] ^= 1 << random.random_range(0..8);
+        std::fs::write(&path, damaged).unwrap();
+        let refused = check_snapshot(&path).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Damaged);
+        assert!(place_of(&refused) <= at as u64, "byte {at}: {refused}");
+        if number < 20 {
+            let refused = target.restore("t", directory.path(), &go_on).unwrap_err();
+            place_of(&refused);
+        }
+    }
+    assert_eq!(target.tables().unwrap(), []);
+    std::fs::write(&path, &bytes).unwrap();
+    target.restore("t", directory.path(), &go_on).unwrap();
+}
+
+#[test]
+fn a_file_that_is_cut_anywhere_or_goes_on_is_refused() {
+    let directory = TempDir::new().unwrap();
+    let (path, bytes) = small(&directory);
+    for length in 0..bytes.len() {
+        std::fs::write(&path, &bytes[..length]).unwrap();
+        let refused = check_snapshot(&path).unwrap_err();
+        assert!(place_of(&refused) <= length as u64, "{length}: {refused}");
+    }
+    for more in [1, 48, 100] {
+        let longer = [&bytes[..], &vec![0; more]].concat();
+        std::fs::write(&path, longer).unwrap();
+        assert_eq!(
+            place_of(&check_snapshot(&path).unwrap_err()),
+            bytes.len() as u64
+        );
+    }
+    // Twice the same is no snapshot either.
+    std::fs::write(&path, [&bytes[..], &bytes[..]].concat()).unwrap();
+    assert_eq!(
+        place_of(&check_snapshot(&path).unwrap_err()),
+        bytes.len() as u64
+    );
+}
+
+#[test]
+fn a_snapshot_under_the_name_of_another_table_is_refused() {
+    let directory = TempDir::new().unwrap();
+    let (path, _) = small(&directory);
+    std::fs::rename(&path, directory.path().join("other.snapshot")).unwrap();
+    let refused = store()
+        .restore("other", directory.path(), &go_on)
+        .unwrap_err();
+    assert!(refused.to_string().contains("\"other\""), "{refused}");
+    let missing = store().restore("t", directory.path(), &go_on).unwrap_err();
+    assert!(missing.to_string().contains("t.snapshot"), "{missing}");
+}
+
+#[test]
+fn a_table_that_the_memory_does_not_hold_is_refused() {
+    let directory = TempDir::new().unwrap();
+    let large = store();
+    large.create("t", &TableOptions::new(10_000)).unwrap();
+    large.snapshot("t", directory.path(), &go_on).unwrap();
+    let tiny = farslot::Store::embedded_with(1 << 20, Default::default()).unwrap();
+    let refused = tiny.restore("t", directory.path(), &go_on).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::OutOfMemory, "{refused}");
+    assert_eq!(tiny.tables().unwrap(), []);
+}
