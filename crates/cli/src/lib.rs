@@ -83,6 +83,13 @@ enum Command {
     /// Watch nodes, tables and rates in the terminal
     #[cfg(feature = "top")]
     Top(commands::top::Args),
+    /// Watch nodes, tables and rates in the terminal: not in this build
+    #[cfg(not(feature = "top"))]
+    #[command(hide = true)]
+    Top {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, hide = true)]
+        ignored: Vec<String>,
+    },
     /// Let others write to a cuckoo or duo table whose writer was killed, and to no other: one that
     /// is still at work would do harm
     TakeOver(commands::take_over::Args),
@@ -127,6 +134,11 @@ fn run(command: Command, context: &Context) -> Result<()> {
         Command::Nodes(args) => commands::nodes::run(args, context),
         #[cfg(feature = "top")]
         Command::Top(args) => commands::top::run(args, context),
+        #[cfg(not(feature = "top"))]
+        Command::Top { .. } => Err(Failure::Usage(
+            "this program was built without `farslot top`\n  try:  cargo install --path crates/cli --features top"
+                .into(),
+        )),
         Command::TakeOver(args) => commands::take_over::run(args, context),
         Command::Explore(args) => commands::explore::run(args, context),
         Command::Bench(args) => commands::bench::run(args, context),

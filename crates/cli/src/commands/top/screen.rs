@@ -26,8 +26,9 @@ pub(super) struct Screen {
     first: usize,
 }
 
-/// A column: what is above it, how wide it is, and whether it has numbers.
-type Column = (&'static str, Constraint, bool);
+/// A column: what is above it, how wide it is, whether it has numbers, and how wide the screen must
+/// be for it to be shown.
+type Column = (&'static str, Constraint, bool, u16);
 
 impl Screen {
     pub(super) fn new(every: Duration) -> Self {
@@ -101,8 +102,8 @@ impl Screen {
             format!("  every {} s, q ends", self.every.as_secs()).dim(),
         ]);
         frame.render_widget(title, head);
-        frame.render_widget(self.nodes(now), of_nodes);
-        frame.render_widget(self.tables(now), of_tables);
+        frame.render_widget(self.nodes(now, area.width), of_nodes);
+        frame.render_widget(self.tables(now, area.width), of_tables);
         self.draw_rates(now, frame, rates);
         let errors = now
             .errors
@@ -111,28 +112,32 @@ impl Screen {
         frame.render_widget(Paragraph::new(errors.collect::<Vec<_>>()), below);
     }
 
-    fn nodes(&self, now: &Look) -> Table<'static> {
-        let mut columns: Vec<Column> = vec![
-            ("node", Constraint::Fill(1), false),
-            ("state", Constraint::Length(15), false),
-            ("round trip", Constraint::Length(10), true),
-            ("memory taken", Constraint::Length(23), true),
-            ("", Constraint::Length(BAR as u16), false),
-        ];
+    fn nodes(&self, now: &Look, width: u16) -> Table<'static> {
         let has_metrics = has_metrics(now);
+        let [round_trip, bar] = if has_metrics { [100, 120] } else { [0, 0] };
+        let mut columns: Vec<Column> = vec![
+            ("node", Constraint::Fill(1), false, 0),
+            ("state", Constraint::Length(15), false, 0),
+            ("round trip", Constraint::Length(10), true, round_trip),
+            ("memory taken", Constraint::Length(23), true, 0),
+            ("", Constraint::Length(BAR as u16), false, bar),
+        ];
         if has_metrics {
             columns.extend([
-                ("clients", Constraint::Length(7), true),
-                ("verbs/s", Constraint::Length(10), true),
-                ("bytes/s", Constraint::Length(10), true),
+                ("clients", Constraint::Length(7), true, 90),
+                ("verbs/s", Constraint::Length(10), true, 0),
+                ("bytes/s", Constraint::Length(10), true, 0),
             ]);
         }
         let rows = now.nodes.iter().map(|node| self.node(node, has_metrics));
-        table("nodes".into(), &columns, rows.collect())
+        table("nodes".into(), &columns, rows.collect(), width)
     }
 
-    fn node(&self, node: &Node, has_metrics: bool) -> Row<'static> {
+    fn node(&self, node: &Node, has_metrics: bool) -> Vec<Cell<'static>> {
         let Node { report, scrape } = node;
+        // The scheme stands above.
+        let address = &report.address;
+        let authority = address.split_once("://").map_or(&**address, |(_, of)| of);
         let state = match &report.error {
             Some(_) => Cell::from("down".red().bold()),
             None if report.restarted || !report.lost.is_empty() => {
@@ -149,11 +154,11 @@ impl Screen {
         });
         let share = memory.map(|memory| memory.taken as f64 / memory.total.max(1) as f64);
         let mut cells = vec![
-            Cell::from(report.address.clone()),
+            Cell::from(authority.to_owned()),
             state,
             right(round_trip),
             right(taken),
-            share.map_or_else(Cell::default, bar),
+            share.map_or_else(empty, bar),
         ];
         if has_metrics {
             let mut before = self.before.iter().flat_map(|before| &before.nodes);
@@ -168,19 +173,19 @@ impl Screen {
             let bytes = rate(|scrape| scrape.bytes).map_or_else(String::new, sized);
             cells.extend([clients, verbs, bytes].map(right));
         }
-        Row::new(cells)
+        cells
     }
 
-    fn tables(&self, now: &Look) -> Table<'static> {
+    fn tables(&self, now: &Look, width: u16) -> Table<'static> {
         let columns = [
-            ("table", Constraint::Fill(1), false),
-            ("scheme", Constraint::Length(7), false),
-            ("records", Constraint::Length(13), true),
-            ("records/s", Constraint::Length(10), true),
-            ("load", Constraint::Length(5), true),
-            ("", Constraint::Length(BAR as u16), false),
-            ("heap", Constraint::Length(10), true),
-            ("memory", Constraint::Length(10), true),
+            ("table", Constraint::Fill(1), false, 0),
+            ("scheme", Constraint::Length(7), false, 0),
+            ("records", Constraint::Length(13), true, 0),
+            ("records/s", Constraint::Length(10), true, 0),
+            ("load", Constraint::Length(5), true, 0),
+            ("", Constraint::Length(BAR as u16), false, 100),
+            ("heap", Constraint::Length(10), true, 0),
+            ("memory", Constraint::Length(10), true, 0),
         ];
         let rows = now.tables.iter().skip(self.first);
         let rows = rows.map(|seen| self.table(seen)).collect();
@@ -188,21 +193,21 @@ impl Screen {
             (all, 0) => format!("tables: {all}"),
             (all, first) => format!("tables: {} to {all} of {all}", first + 1),
         };
-        table(title, &columns, rows)
+        table(title, &columns, rows, width)
     }
 
-    fn table(&self, seen: &Seen) -> Row<'static> {
+    fn table(&self, seen: &Seen) -> Vec<Cell<'static>> {
         let Some(counts) = &seen.counts else {
-            return Row::new([
+            return vec![
                 Cell::from(seen.name.clone()),
                 Cell::from(seen.scheme),
                 right("not built".into()),
-                Cell::default(),
-                Cell::default(),
-                Cell::default(),
-                Cell::default(),
+                empty(),
+                empty(),
+                empty(),
+                empty(),
                 right(sized(seen.bytes)),
-            ]);
+            ];
         };
         let mut before = self.before.iter().flat_map(|before| &before.tables);
         let before = before.find(|other| other.name == seen.name);
@@ -218,7 +223,7 @@ impl Screen {
             0 => String::new(),
             _ => sized(counts.heap_used),
         };
-        Row::new([
+        vec![
             Cell::from(seen.name.clone()),
             Cell::from(seen.scheme),
             right(grouped(counts.entries)),
@@ -227,7 +232,7 @@ impl Screen {
             bar(counts.load_factor()),
             right(heap),
             right(sized(seen.bytes)),
-        ])
+        ]
     }
 
     fn draw_rates(&self, now: &Look, frame: &mut Frame<'_>, area: Rect) {
@@ -269,6 +274,11 @@ fn right(text: String) -> Cell<'static> {
     Cell::from(Line::from(text).right_aligned())
 }
 
+/// The default of a cell spans no column.
+fn empty() -> Cell<'static> {
+    Cell::from("")
+}
+
 /// A share of one, as a bar.
 fn bar(share: f64) -> Cell<'static> {
     let full = (share.clamp(0.0, 1.0) * BAR as f64).round() as usize;
@@ -282,16 +292,27 @@ fn bar(share: f64) -> Cell<'static> {
     ]))
 }
 
-fn table(title: String, columns: &[Column], rows: Vec<Row<'static>>) -> Table<'static> {
+fn table(
+    title: String,
+    columns: &[Column],
+    rows: Vec<Vec<Cell<'static>>>,
+    width: u16,
+) -> Table<'static> {
+    let is_shown = |column: usize| columns.get(column).is_some_and(|column| column.3 <= width);
+    let row = |cells: Vec<Cell<'static>>| {
+        let shown = cells.into_iter().enumerate();
+        Row::new(shown.filter_map(|(column, cell)| is_shown(column).then_some(cell)))
+    };
     let head = columns
         .iter()
-        .map(|(name, _, has_numbers)| match has_numbers {
+        .map(|(name, _, has_numbers, _)| match has_numbers {
             true => right((*name).into()),
             false => Cell::from(*name),
         });
-    let widths = columns.iter().map(|(_, width, _)| *width);
-    Table::new(rows, widths)
-        .header(Row::new(head.collect::<Vec<_>>()).bold())
+    let shown = columns.iter().filter(|column| column.3 <= width);
+    let widths = shown.map(|(_, width, ..)| *width);
+    Table::new(rows.into_iter().map(row), widths)
+        .header(row(head.collect()).bold())
         .block(boxed(title))
 }
 

@@ -117,6 +117,34 @@ fn what_is_down_or_damaged_is_shown_and_tables_scroll() {
     assert!(drawn(&screen, 80, 24).contains("table-0 "));
 }
 
+/// What is left out of a row moves nothing else of it.
+#[test]
+fn columns_stay_where_nothing_is_known() {
+    let mut screen = Screen::new(Duration::from_secs(1));
+    let mut down = node("tcp://b:2", Some(1.0));
+    (down.report.memory, down.report.round_trip) = (None, None);
+    let mut unbuilt = seen("sealed", 0);
+    unbuilt.counts = None;
+    let nodes = vec![node("tcp://a:1", Some(1.0)), down];
+    screen.take(look(Instant::now(), nodes, vec![seen("t", 1), unbuilt]));
+    for width in [80, 100, 140] {
+        let text = drawn(&screen, width, 24);
+        let ends = |row: &str, part: &str| {
+            let line = text.lines().find(|line| line.contains(row)).unwrap();
+            let before = line.split(part).next().unwrap_or_else(|| panic!("{text}"));
+            before.chars().count()
+        };
+        assert_eq!(
+            ends("sealed", "1.0 MiB"),
+            ends("\u{2502}t ", "1.0 MiB"),
+            "{text}"
+        );
+        if width > 90 {
+            assert_eq!(ends("a:1", " 3 "), ends("b:2", " 3 "), "{text}");
+        }
+    }
+}
+
 /// A terminal may be of any size.
 #[test]
 fn no_size_is_too_small() {
