@@ -72,6 +72,8 @@ pub struct TableMetrics {
 }
 
 const CLASSES: usize = OPERATIONS.len();
+/// A kind is the place of its counter.
+const _: () = assert!(ErrorKind::ALL.len() == ErrorKind::Other as usize + 1);
 
 impl TableMetrics {
     /// The names of all classes of operations.
