@@ -52,7 +52,7 @@ enum Command {
     ServeTransactions(transactions::ServeArgs),
     /// Lend memory of this machine to other processes: what `ycsb` starts
     #[command(hide = true)]
-    Serve(serve::Args),
+    Serve(Box<serve::Args>),
     /// Answer bytes with bytes: what `ycsb` measures as the limit
     #[command(hide = true)]
     Echo,
@@ -75,7 +75,7 @@ fn run(command: Command, context: &Context) -> Result<()> {
         Command::ExploreOne(args) => explore_compare::one(&args),
         Command::FindOrPut(args) => find_or_put::run(&args, context),
         Command::ServeTransactions(args) => transactions::serve(&args),
-        Command::Serve(args) => serve::run(args, context),
+        Command::Serve(args) => serve::run(*args, context),
         Command::Echo => Ok(crate::ycsb::echo::serve().map_err(Failure::io("the echo"))?),
     }
 }
