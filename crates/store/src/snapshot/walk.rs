@@ -143,8 +143,9 @@ pub(super) fn head(bytes: &Bytes<'_>) -> Result<(Head, u64, u64), SnapshotError>
     let Some(prefix) = Prefix::decode(&prefix) else {
         return Err(bytes.damaged(0, "the head of a snapshot", "something else"));
     };
-    let what = "the head's description of the table";
-    bytes.check(PREFIX_BYTES as u64, prefix.length.into(), what)?;
+    let what = "the head and its description of the table";
+    // Of the whole head: its length may be what is damaged.
+    bytes.check(0, PREFIX_BYTES as u64 + u64::from(prefix.length), what)?;
     let mut json = vec![0; prefix.length as usize];
     bytes.read(PREFIX_BYTES as u64, &mut json, what)?;
     let (expected, found) = prefix.sums(&json);
