@@ -26,9 +26,10 @@ fn run(address: &str, args: &[&str]) -> Output {
 #[test]
 fn a_benchmark_leaves_the_store_alone_that_the_environment_names() {
     let node = Node::start_at(ANY_PORT, "64MiB");
-    let bench = [
-        "bench", "lookup", "--fabric", "tcp", "--slots", "16k", "--load", "0.5",
-    ];
+    let size = ["--slots", "16k", "--load", "0.5", "--operations", "4k"];
+    let bench = ["bench", "lookup", "--fabric", "tcp"]
+        .into_iter()
+        .chain(size);
     let output = node
         .command(bench)
         .env("FARSLOT_GRANT", "none")
@@ -301,7 +302,7 @@ fn a_node_takes_no_more_memory_however_often_tables_come_and_go() {
     let node = Node::start_at(ANY_PORT, "256MiB");
     let records = lines(0..30_000);
     let mut after_first = 0;
-    for round in 0..6 {
+    for round in 0..4 {
         node.ok(["create", "t"]);
         let loaded = node.feed(["load", "t"], records.as_bytes());
         assert!(loaded.status.success(), "{}", error_of(&loaded));

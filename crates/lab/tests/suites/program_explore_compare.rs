@@ -72,6 +72,7 @@ fn stateright_finds_the_same_states() {
 }
 
 #[test]
+#[ignore = "long: scripts/test --all"]
 fn spin_finds_the_same_states_where_it_is_installed() {
     if let Some(report) = report(&["--against", "spin,spin-collapse", "--workers", "1"]) {
         check(&report, &["1"], &["farslot", "spin", "spin-collapse"]);

@@ -51,6 +51,7 @@ fn a_figure_is_drawn_and_a_table_without_a_plot_says_so() {
 }
 
 #[test]
+#[ignore = "long: scripts/test --all"]
 fn a_paper_is_one_page() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("report.html");

@@ -167,6 +167,7 @@ fn figure_8_counts_what_figure_7_moves() {
 }
 
 #[test]
+#[ignore = "long: scripts/test --all"]
 fn figure_9_is_made_of_round_trips() {
     let report = small("000-fig9");
     assert_eq!(report.rows.len(), 2 * (6 * 7 * 2 + 3) + 1);
