@@ -81,6 +81,7 @@ fn a_seed_gives_the_same_profile() {
 /// Real memory is measured in a table of its own, which stays empty, and other tables stay as they
 /// are.
 #[test]
+#[ignore = "long: scripts/test --all"]
 fn real_memory_is_measured_beside_others_tables() {
     let name = format!("shm://calibrate-{}", std::process::id());
     for address in [&name, "tcp://127.0.0.1:0"] {
