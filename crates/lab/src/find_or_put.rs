@@ -7,7 +7,7 @@
 //! others hold as many elements.
 
 use crate::{LabError, Progress, Result};
-use farslot_bench::find_or_put::{MappedSet, Options, Ranks, Subject, measure};
+use farslot_bench::find_or_put::{Answers, MappedSet, Options, Ranks, Subject, measure};
 use farslot_bench::{BenchError, BenchReport, BenchRow};
 use foldhash::fast::RandomState;
 use std::sync::{Condvar, Mutex, PoisonError, RwLock};
@@ -223,8 +223,9 @@ impl<S: Other> Subject for Shared<'_, S> {
         Ok(())
     }
 
-    fn find_or_put_all(&mut self, words: &[u64]) -> farslot_bench::Result<u64> {
+    fn find_or_put_all(&mut self, words: &[u64]) -> farslot_bench::Result<Answers> {
         let set = self.set.read().unwrap_or_else(PoisonError::into_inner);
-        Ok(set.insert_all(words))
+        let inserted = set.insert_all(words);
+        Ok(Answers { inserted, full: 0 })
     }
 }

@@ -1,11 +1,11 @@
 //! The set of paper 002 in memory that all ranks have mapped, and what that mapping gives.
 
 use super::ranks::{JobRanks, Ranks};
-use super::subject::Subject;
+use super::subject::{Answers, Subject};
 use crate::Result;
 use farslot::fabric::shm::{self, MappedWords, Node, RegionSpec};
 use farslot::fabric::{RegionId, Rights, prefetch};
-use farslot_set::{Layout, Segments, WordSet};
+use farslot_set::{Layout, Outcome, Segments, WordSet};
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -116,12 +116,14 @@ impl Subject for MappedSet {
         Ok(())
     }
 
-    fn find_or_put_all(&mut self, words: &[u64]) -> Result<u64> {
-        let mut inserted = 0;
-        self.set.find_or_put_all(words, |_, put| {
-            inserted += u64::from(put.is_inserted());
+    fn find_or_put_all(&mut self, words: &[u64]) -> Result<Answers> {
+        let mut answers = Answers::default();
+        self.set.find_or_put_all(words, |_, put| match put {
+            Outcome::Inserted(_) => answers.inserted += 1,
+            Outcome::Found(_) => {}
+            Outcome::Full => answers.full += 1,
         })?;
-        Ok(inserted)
+        Ok(answers)
     }
 }
 

@@ -4,7 +4,7 @@ use super::draw::{self, Mix, Span};
 use super::mapped::{self, MappedSet};
 use super::options::Options;
 use super::ranks::Ranks;
-use super::subject::Subject;
+use super::subject::{Answers, Subject};
 use crate::median::median;
 use crate::{BenchError, BenchRow, Progress, Result};
 use rand::SeedableRng;
@@ -55,8 +55,9 @@ pub fn measure(
                         None => set,
                         Some(other) => others[other],
                     };
-                    let rate = filling.measure(*load, ranks, subject, &mut random)?;
+                    let (rate, full) = filling.measure(*load, ranks, subject, &mut random)?;
                     samples.add(of_mix, of_load, number, rate);
+                    samples.refused(of_mix, of_load, number, full);
                     if number == 0 {
                         let swaps = filling.operations(*load).div_ceil(ranks.ranks() as u64);
                         let buckets = set.random_buckets(swaps as usize, &mut random);
@@ -99,43 +100,50 @@ impl Filling<'_> {
     }
 
     /// Fills a set up to where the measurement begins, then times the find-or-puts of all ranks;
-    /// returns how many a second there were.
+    /// returns how many a second there were, and how often the set had no bucket.
     fn measure(
         &mut self,
         load: f64,
         ranks: &mut dyn Ranks,
         subject: &mut dyn Subject,
         random: &mut ChaCha8Rng,
-    ) -> Result<f64> {
+    ) -> Result<(f64, u64)> {
+        let mut full = 0;
         let (seed, span) = (self.options.seed, self.span(load));
         let place = (ranks.rank() as u64, ranks.ranks() as u64);
         let own = draw::share(self.present..span.first, place);
         for first in own.clone().step_by(FILLED_TOGETHER as usize) {
             let some = first..own.end.min(first + FILLED_TOGETHER);
             let words: Vec<u64> = some.map(|number| draw::element(seed, number)).collect();
-            let inserted = subject.find_or_put_all(&words)?;
-            expect(inserted, words.len() as u64)?;
+            let answers = subject.find_or_put_all(&words)?;
+            expect(answers, words.len() as u64)?;
+            full += answers.full;
         }
         let (words, new) = span.draw(self.mix, seed, place, random);
         ranks.meet()?;
-        let mut inserted = 0;
+        let mut answers = Answers::default();
         let rate = timed(ranks, words.len() as u64, || {
-            inserted = subject.find_or_put_all(&words)?;
+            answers = subject.find_or_put_all(&words)?;
             Ok(())
         })?;
-        expect(inserted, new)?;
+        expect(answers, new)?;
+        full += answers.full;
         self.present = span.first + span.inserts;
-        Ok(rate)
+        let all = ranks.gather([full, 0, 0])?;
+        Ok((rate, all.iter().map(|[full, ..]| full).sum()))
     }
 }
 
-fn expect(inserted: u64, expected: u64) -> Result<()> {
-    if inserted == expected {
+/// Checks what is said of words of which so many are new. One that was refused is refused again
+/// where it is looked for.
+fn expect(answers: Answers, new: u64) -> Result<()> {
+    let Answers { inserted, full } = answers;
+    if (inserted..=inserted + full).contains(&new) {
         return Ok(());
     }
     Err(BenchError::WrongAnswers {
-        wrong: inserted.abs_diff(expected),
-        operations: expected,
+        wrong: inserted.abs_diff(new),
+        operations: new,
     })
 }
 
@@ -164,6 +172,8 @@ struct Samples {
     names: Vec<String>,
     loads: usize,
     rates: Vec<Vec<f64>>,
+    /// How often there was no bucket; the most of all repetitions.
+    full: Vec<u64>,
 }
 
 impl Samples {
@@ -171,6 +181,7 @@ impl Samples {
         let (mixes, loads) = (options.mixes.len(), options.loads.len());
         Self {
             rates: vec![Vec::new(); mixes * loads * (names.len() + 1)],
+            full: vec![0; mixes * loads * (names.len() + 1)],
             names,
             loads,
         }
@@ -185,6 +196,11 @@ impl Samples {
         self.rates[place].push(rate);
     }
 
+    fn refused(&mut self, mix: usize, load: usize, subject: usize, full: u64) {
+        let place = self.place(mix, load, subject);
+        self.full[place] = self.full[place].max(full);
+    }
+
     fn rows(&self, options: &Options, ranks: &str) -> Vec<BenchRow> {
         let mut rows = Vec::new();
         for (of_mix, mix) in options.mixes.iter().enumerate() {
@@ -197,8 +213,13 @@ impl Samples {
                 let case = format!("{mix}, load {load}, {ranks}");
                 for (subject, name) in self.names.iter().enumerate() {
                     let name = format!("{case}, {name}");
+                    let full = self.full[self.place(of_mix, of_load, subject)];
+                    let refused = format!("{name}, refused for want of a bucket");
                     let row = BenchRow::new(name, of(subject), "find-or-puts/s");
                     rows.push(row.limited_by(limit));
+                    if full > 0 {
+                        rows.push(BenchRow::new(refused, full as f64, "find-or-puts"));
+                    }
                 }
                 let name = format!("{case}, compare-and-swap of the mapping");
                 rows.push(BenchRow::new(name, limit, "swaps/s"));

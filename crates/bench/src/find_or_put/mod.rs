@@ -5,7 +5,8 @@
 //! it is new. A load factor is what the table has reached when the measurement ends; it begins
 //! 1/32 of the slots earlier, so that a mix with few new elements has more find-or-puts. No element
 //! is inserted by two ranks, elements that are there were inserted by any of them, and every
-//! outcome counts: a set that says "inserted" once too often or too seldom ends the measurement.
+//! outcome counts: a set that says "inserted" once too often or too seldom ends the measurement. What a
+//! set refuses for want of a bucket, as that of paper 002 does where 1,024 are full, is in the report.
 //!
 //! Every figure is the median over repetitions, and within each repetition everything is measured
 //! once, one after the other. The limit is compare-and-swaps of random buckets of the set's own
@@ -26,4 +27,4 @@ pub use measure::measure;
 pub use options::Options;
 pub use ranks::{JobRanks, Ranks};
 pub use stored::{StoredSet, memory};
-pub use subject::Subject;
+pub use subject::{Answers, Subject};

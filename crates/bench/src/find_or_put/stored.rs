@@ -1,7 +1,7 @@
 //! A table of a store as a set.
 
 use super::options::Options;
-use super::subject::Subject;
+use super::subject::{Answers, Subject};
 use crate::lookup::{self, LookupScheme};
 use crate::{BenchError, Result};
 use farslot::{Access, OpenOptions, Store, Table};
@@ -70,7 +70,7 @@ impl Subject for StoredSet {
         Ok(())
     }
 
-    fn find_or_put_all(&mut self, words: &[u64]) -> Result<u64> {
+    fn find_or_put_all(&mut self, words: &[u64]) -> Result<Answers> {
         let table = self
             .table
             .as_ref()
@@ -96,6 +96,6 @@ impl Subject for StoredSet {
             let operations = words.len() as u64;
             return Err(BenchError::WrongAnswers { wrong, operations });
         }
-        Ok(inserted)
+        Ok(Answers { inserted, full: 0 })
     }
 }

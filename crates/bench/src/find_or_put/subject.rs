@@ -21,9 +21,18 @@ pub trait Subject {
         Ok(())
     }
 
-    /// Finds or inserts words of up to 62 bits; returns how many were inserted.
+    /// Finds or inserts words of up to 62 bits.
     ///
     /// # Errors
     /// What the set says.
-    fn find_or_put_all(&mut self, words: &[u64]) -> Result<u64>;
+    fn find_or_put_all(&mut self, words: &[u64]) -> Result<Answers>;
+}
+
+/// What a set has said of words; of all others that it has found them.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Answers {
+    /// How many were inserted.
+    pub inserted: u64,
+    /// For how many there is no bucket where the set looks for one (`Full` in paper 002, figure 1).
+    pub full: u64,
 }

@@ -2,7 +2,7 @@
 
 use farslot_bench::BenchError;
 use farslot_bench::find_or_put::{
-    JobRanks, MappedSet, Mix, Options, StoredSet, Subject, measure, memory,
+    Answers, JobRanks, MappedSet, Mix, Options, StoredSet, Subject, measure, memory,
 };
 use farslot_set::job::{Job, Launch};
 
@@ -66,8 +66,9 @@ impl Subject for Liar {
         Ok(())
     }
 
-    fn find_or_put_all(&mut self, words: &[u64]) -> farslot_bench::Result<u64> {
-        Ok(words.len() as u64 + 1)
+    fn find_or_put_all(&mut self, words: &[u64]) -> farslot_bench::Result<Answers> {
+        let inserted = words.len() as u64 + 1;
+        Ok(Answers { inserted, full: 0 })
     }
 }
 
@@ -121,4 +122,21 @@ fn options_that_nothing_can_be_measured_with_are_refused() {
         // A table of too few slots is refused by the set already where it is not by the options.
         assert!(refused.is_usage(), "{options:?}: {refused}");
     }
+}
+
+/// A table that is so full has runs longer than what is searched: those elements are counted.
+#[test]
+fn what_finds_no_bucket_is_counted_and_is_no_wrong_answer() {
+    let options = Options {
+        loads: vec![0.95],
+        mixes: vec![Mix { found: 50 }],
+        slots: 1 << 18,
+        repetitions: 1,
+        seed: 0,
+    };
+    let rows = alone(&options, &mut []).unwrap();
+    let refused = rows
+        .iter()
+        .find(|row| row.name.ends_with("want of a bucket"));
+    assert!(refused.unwrap().value > 0.0, "{rows:?}");
 }
