@@ -82,9 +82,9 @@ pub(super) fn run(
         .output()
         .map_err(|error| failed(error.to_string()))?;
     if !output.status.success() {
-        return Err(failed(
-            String::from_utf8_lossy(&output.stderr).trim().into(),
-        ));
+        // One that is killed, as for want of memory, says nothing itself.
+        let said = String::from_utf8_lossy(&output.stderr);
+        return Err(failed(format!("{}; {}", output.status, said.trim())));
     }
     serde_json::from_slice(&output.stdout).map_err(|error| failed(error.to_string()))
 }
