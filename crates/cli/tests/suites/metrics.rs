@@ -1,8 +1,8 @@
 //! `farslot serve --metrics`: scraped over its socket, and refused where nobody is trusted. JSON in
 //! the log.
 
-use crate::common::{Node, assert_fails, error_of, farslot, fresh_address};
-use std::io::{BufRead, BufReader, Read, Write};
+use crate::common::{Node, assert_fails, error_of, farslot, fresh_address, start_serving};
+use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::process::Stdio;
 
@@ -18,16 +18,11 @@ fn get(address: &str, path: &str) -> String {
 #[test]
 fn a_node_tells_of_itself_where_that_is_asked_for() {
     let address = fresh_address();
-    let mut process = farslot(["serve", &address, "--also", "tcp://127.0.0.1:0"])
+    let mut command = farslot(["serve", &address, "--also", "tcp://127.0.0.1:0"]);
+    command
         .args(["--metrics", "127.0.0.1:0", "--memory", "64MiB"])
-        .args(["--while-stdin", "--json"])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut ready = String::new();
-    let mut lines = BufReader::new(process.stdout.take().unwrap());
-    lines.read_line(&mut ready).unwrap();
+        .args(["--while-stdin", "--json"]);
+    let (process, ready) = start_serving(command);
     let ready: serde_json::Value = serde_json::from_str(&ready).unwrap();
     let metrics = ready["metrics"].as_str().unwrap();
     let metrics = metrics.strip_prefix("http://").unwrap();
