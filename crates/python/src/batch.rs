@@ -44,6 +44,35 @@ impl Failed {
     }
 }
 
+/// What becomes of the answers about a piece of a batch: values in rows, and which keys are there.
+struct Answers<'b> {
+    rows: &'b mut [u8],
+    present: &'b mut [u8],
+    width: usize,
+    failed: &'b mut Failed,
+    /// Records of the batch, and the number of the piece's first one.
+    records: usize,
+    first: usize,
+}
+
+impl Answers<'_> {
+    /// About a record of the piece: the value that its key has, or had.
+    fn take(&mut self, number: usize, answer: farslot::Result<Option<&[u8]>>) {
+        let written = match answer {
+            Ok(None) => return,
+            Ok(Some(value)) => {
+                let row = number * self.width..(number + 1) * self.width;
+                write(&mut self.rows[row], value)
+            }
+            Err(error) => Err(Failure::Store(error)),
+        };
+        match written {
+            Ok(()) => self.present[number] = 1,
+            Err(failure) => self.failed.note(self.records, self.first + number, failure),
+        }
+    }
+}
+
 /// A value, into its row.
 #[inline]
 fn write(row: &mut [u8], value: &[u8]) -> Result<(), Failure> {
@@ -93,19 +122,15 @@ impl Batch<'_> {
             present.clear();
             present.resize(range.len(), 0_u8);
             let look_up = |table: &Table| {
-                table.get_many(&piece.each(), |number, answer| {
-                    let written = match answer {
-                        Ok(None) => return,
-                        Ok(Some(value)) => {
-                            write(&mut rows[number * width..(number + 1) * width], value)
-                        }
-                        Err(error) => Err(Failure::Store(error)),
-                    };
-                    match written {
-                        Ok(()) => present[number] = 1,
-                        Err(failure) => failed.note(keys.len(), range.start + number, failure),
-                    }
-                });
+                let mut answers = Answers {
+                    rows: &mut rows,
+                    present: &mut present,
+                    width,
+                    failed: &mut failed,
+                    records: keys.len(),
+                    first: range.start,
+                };
+                table.get_many(&piece.each(), |number, answer| answers.take(number, answer));
                 Ok(())
             };
             py.detach(|| self.clients.with(look_up))
@@ -205,19 +230,15 @@ impl Batch<'_> {
                     .for_each(|value| rows.extend_from_slice(value));
                 let records: Vec<Record<'_>> =
                     key_piece.each().into_iter().zip(value_piece).collect();
-                table.find_or_put_many(&records, |number, was| {
-                    let written = match was {
-                        Ok(None) => return,
-                        Ok(Some(value)) => {
-                            write(&mut rows[number * width..(number + 1) * width], value)
-                        }
-                        Err(error) => Err(Failure::Store(error)),
-                    };
-                    match written {
-                        Ok(()) => present[number] = 1,
-                        Err(failure) => failed.note(len, range.start + number, failure),
-                    }
-                });
+                let mut answers = Answers {
+                    rows: &mut rows,
+                    present: &mut present,
+                    width,
+                    failed: &mut failed,
+                    records: len,
+                    first: range.start,
+                };
+                table.find_or_put_many(&records, |number, was| answers.take(number, was));
                 Ok(())
             };
             py.detach(|| self.clients.with(put))
