@@ -10,24 +10,28 @@ use std::task::{Context, Poll};
 ///
 /// All of them live in one allocation and are polled by their parent's waker: on a fabric whose
 /// completions come in batches that is cheaper than a task for each.
-pub async fn window<F: Future>(
+pub fn window<F: Future>(
     width: usize,
     jobs: impl IntoIterator<Item = F>,
     done: impl FnMut(usize, F::Output),
-) {
+) -> impl Future<Output = ()> {
     let jobs = jobs.into_iter();
     let places = match jobs.size_hint() {
         (_, Some(most)) => width.min(most),
         (_, None) => width,
     }
     .max(1);
+    // A plain loop: there are hundreds of kinds of futures, and this is compiled for each.
+    let mut running = Vec::with_capacity(places);
+    for _ in 0..places {
+        running.push(None);
+    }
     Window {
         jobs,
         done,
         started: 0,
-        running: (0..places).map(|_| None).collect::<Box<[_]>>().into(),
+        running,
     }
-    .await;
 }
 
 /// Runs two futures side by side to their ends.
@@ -116,17 +120,16 @@ impl Failed {
     }
 }
 
-/// The jobs under way, each with its number.
-type Places<F> = Pin<Box<[Option<(usize, F)>]>>;
-
 struct Window<I, F, D> {
     jobs: I,
     done: D,
     started: usize,
-    running: Places<F>,
+    /// A place for each job that may be under way, with its number. Nothing is added or taken away,
+    /// so that the futures stay where they are.
+    running: Vec<Option<(usize, F)>>,
 }
 
-// The futures are pinned in their box, not in the window itself.
+// The futures are pinned in their places, not in the window itself.
 impl<I, F, D> Unpin for Window<I, F, D> {}
 
 impl<F, I, D> Future for Window<I, F, D>
@@ -140,11 +143,8 @@ where
     #[inline]
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let this = &mut *self;
-        // SAFETY: the slice is borrowed mutably but nothing is moved out of it: a future stays in
-        // its place from the first poll until it is overwritten by `None`, which drops it there.
-        let places = unsafe { this.running.as_mut().get_unchecked_mut() };
         let mut under_way = 0;
-        for place in places {
+        for place in &mut this.running {
             loop {
                 if place.is_none() {
                     let Some(job) = this.jobs.next() else { break };
@@ -153,7 +153,9 @@ where
                 }
                 let Some((number, future)) = place else { break };
                 let number = *number;
-                // SAFETY: `future` lies in the pinned slice and is not moved before its drop.
+                // SAFETY: the vector never changes its length, and nothing is moved out of it: a
+                // future stays in its place from the first poll until it is overwritten by `None`,
+                // which drops it there.
                 match unsafe { Pin::new_unchecked(future) }.poll(cx) {
                     Poll::Pending => {
                         under_way += 1;
