@@ -64,6 +64,8 @@ enum Command {
     Increment(commands::atomic::IncrementArgs),
     /// Replace a key's value if it is what is expected
     CompareAndSet(commands::atomic::CompareArgs),
+    /// Change or say how long a key lives, in a table whose records may expire
+    Expire(commands::atomic::ExpireArgs),
     /// Remove keys
     Del(commands::del::Args),
     /// Count the records of a table
@@ -124,6 +126,7 @@ fn run(command: Command, context: &Context) -> Result<()> {
         Command::Exists(args) => commands::atomic::exists(args, context),
         Command::Increment(args) => commands::atomic::increment(args, context),
         Command::CompareAndSet(args) => commands::atomic::compare_and_set(args, context),
+        Command::Expire(args) => commands::atomic::expire(args, context),
         Command::Del(args) => commands::del::run(args, context),
         Command::Count(args) => commands::count::run(args, context),
         Command::Load(args) => commands::load::run(args, context),

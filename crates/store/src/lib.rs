@@ -45,6 +45,7 @@ mod cursor;
 mod deduplicate;
 mod duo;
 mod error;
+mod expiry;
 mod fabrics;
 mod handle;
 mod lease;
@@ -73,6 +74,7 @@ pub use catalog::{
 pub use client_metrics::{ClientMetrics, LATENCY_BOUNDS, Latencies, TableMetrics};
 pub use cursor::Cursor;
 pub use error::{ErrorKind, Result, StoreError};
+pub use expiry::{Expiry, Sweeper};
 #[cfg(feature = "unstable")]
 pub use farslot_fabric as fabric;
 pub use farslot_fabric::counters::{OperationCounters, Snapshot};

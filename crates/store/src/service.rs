@@ -11,6 +11,7 @@
 //! not begun, nor what makes no sense.
 
 use crate::catalog::{CATALOG_BYTES, Catalog, TableRecord, id_at};
+use crate::expiry::Clock;
 use crate::lease::Leased;
 use crate::nodes::Nodes;
 use crate::session::Session;
@@ -105,7 +106,7 @@ impl Service {
         let nic = NicModel::shared_memory();
         Self {
             memory,
-            sessions: Sessions::new(nodes, nic, options, false, None),
+            sessions: Sessions::new(nodes, nic, options, false, None, Clock::Wall),
             alive: Arc::new(()),
         }
     }

@@ -90,7 +90,7 @@ impl Head {
     /// The most bytes of a block.
     pub(super) fn most_block(&self) -> u64 {
         let records = self.schemes.iter().map(|scheme| {
-            let (key, value) = scheme.record_sizes();
+            let (key, value) = scheme.stored_sizes();
             key.most() as u64 + value.most() as u64
         });
         (BLOCK_BYTES + LENGTHS_BYTES) as u64 + records.max().unwrap_or(0)

@@ -152,7 +152,7 @@ impl Store {
         let meter = Meter::new(done.sum(), source.records(), progress);
         let partitions = 0..source.walk.head.schemes.len() as u32;
         meter.all(partitions.collect(), |partition| {
-            let table = self.table(name)?;
+            let table = self.stored_table(name)?;
             let mut payload = Vec::new();
             let first = marks.done_of(partition);
             for (number, block) in (0..).zip(source.blocks_of(partition)).skip(first as usize) {
@@ -177,7 +177,7 @@ impl Store {
             .iter()
             .flat_map(|payload| Records(payload).flatten());
         let records: Vec<_> = records.collect();
-        let table = self.table(name)?;
+        let table = self.stored_table(name)?;
         table.build(&records)?;
         table.close()
     }

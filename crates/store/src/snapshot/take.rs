@@ -78,7 +78,7 @@ impl Store {
             .zip(&partial.places)
             .filter(|(_, place)| **place != DONE);
         meter.all(left.collect(), |(partition, place)| {
-            let table = self.table(name)?;
+            let table = self.stored_table(name)?;
             if !partial.head.sources.contains(&table.record().id) {
                 return Err(replaced().into());
             }

@@ -57,7 +57,7 @@ impl<O: Opener> Opener for ByCalls<O> {
             table: at,
             id: record.id,
             writes: writes && rule.writes,
-            longest_value: record.scheme.record_sizes().1.most(),
+            longest_value: record.scheme.stored_sizes().1.most(),
         };
         let calling = Calling::new(client, endpoint, options);
         if rule.is_forced {

@@ -74,7 +74,7 @@ fn put(
     bad: &BadLines,
 ) -> Result<Loaded> {
     let threads = threads(args.threads, table)?;
-    let mut loader = Loader::new(store, table, threads, bad);
+    let mut loader = Loader::new(store, table, threads, bad).with_time_to_live(args.ttl);
     if args.partial {
         loader = loader.of_nodes_that_answer();
     }
@@ -104,12 +104,15 @@ fn threads(asked: Option<u64>, table: &Table) -> Result<usize> {
 }
 
 fn create(args: &Args, source: &Source<'_>, store: &Store, capacity: Option<u64>) -> Result<()> {
-    let options = match capacity {
+    let mut options = match capacity {
         Some(capacity) => args.shape.options(capacity)?,
         None => source
             .read_with("looking through", measure::measure)?
             .options(&args.shape)?,
     };
+    if args.ttl.is_some() && args.shape.expiring.is_none() {
+        options = options.expiring(true);
+    }
     let record = store.create(&args.table, &options)?;
     output::note(format_args!(
         "created {}: {}",
