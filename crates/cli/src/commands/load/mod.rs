@@ -104,15 +104,16 @@ fn threads(asked: Option<u64>, table: &Table) -> Result<usize> {
 }
 
 fn create(args: &Args, source: &Source<'_>, store: &Store, capacity: Option<u64>) -> Result<()> {
-    let mut options = match capacity {
-        Some(capacity) => args.shape.options(capacity)?,
+    let mut shape = args.shape.clone();
+    if args.ttl.is_some() {
+        shape.expiring = shape.expiring.or(Some(true));
+    }
+    let options = match capacity {
+        Some(capacity) => shape.options(capacity)?,
         None => source
             .read_with("looking through", measure::measure)?
-            .options(&args.shape)?,
+            .options(&shape)?,
     };
-    if args.ttl.is_some() && args.shape.expiring.is_none() {
-        options = options.expiring(true);
-    }
     let record = store.create(&args.table, &options)?;
     output::note(format_args!(
         "created {}: {}",
