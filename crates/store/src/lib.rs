@@ -108,8 +108,8 @@ pub use server::{READ_ONLY, Server, ServerOptions, TableGrant};
 pub use shapes::{CuckooShape, DuoShape, RaceShape};
 pub use slot_map::{HASH_SLOTS, MOST_NODES, SlotMap};
 pub use snapshot::{
-    OnProgress, RESTORING, SnapshotError, SnapshotInfo, SnapshotProgress, check_snapshot,
-    snapshot_path, snapshots,
+    COPYING, OnProgress, RESTORING, SnapshotError, SnapshotInfo, SnapshotProgress, check_snapshot,
+    is_unfinished, snapshot_path, snapshots,
 };
 pub use store::Store;
 pub use table::Table;

@@ -10,6 +10,7 @@ use super::partial::open_alone;
 use super::walk::{Block, Bytes, Walk, failed, walk};
 use super::workers::Meter;
 use super::{OnProgress, Parts, RESTORING, SnapshotError, SnapshotInfo, beside, snapshot_path};
+use crate::slot_map::SlotMap;
 use crate::spread::NewTable;
 use crate::{ErrorKind, KeyRule, Record, Result, Scheme, Store, StoreError, Table};
 use farslot_fabric::FabricError;
@@ -21,7 +22,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// What the name of the file ends with that says how far a restore has come.
 const MARKS: &str = "restoring";
 /// How often a table is made larger, by an eighth each time.
-const MOST_ENLARGEMENTS: u32 = 8;
+pub(super) const MOST_ENLARGEMENTS: u32 = 8;
 
 impl Store {
     /// Makes a table from its snapshot in a directory, of the same scheme and sizes. The store must
@@ -117,19 +118,31 @@ impl Store {
             }) => self.drop_table(name)?,
             Err(error) => return Err(error),
         }
-        match (&head.slots, schemes) {
-            (Some(slots), schemes) => self.create_on_all(NewTable {
+        self.create_alike(name, head.slots.as_ref(), schemes, head.built)?;
+        let parts = self.parts(name)?.ok_or_else(gone)?;
+        Ok((parts, false))
+    }
+
+    /// Makes a table of these schemes, seeds included, one for each node; built whole or not.
+    pub(super) fn create_alike(
+        &self,
+        name: &str,
+        slots: Option<&SlotMap>,
+        schemes: &[Scheme],
+        built: bool,
+    ) -> Result<()> {
+        match slots {
+            Some(slots) => self.create_on_all(NewTable {
                 name,
                 creation: rand::random(),
                 schemes: schemes.into(),
                 // Should a node come back empty, its partition is not made anew.
-                whole: head.built,
+                whole: built,
                 slots: slots.clone(),
-            })?,
-            (None, schemes) => self.create_on_one(name, schemes[0].clone())?,
-        };
-        let parts = self.parts(name)?.ok_or_else(gone)?;
-        Ok((parts, false))
+            }),
+            None => self.create_on_one(name, schemes[0].clone()),
+        }
+        .map(drop)
     }
 
     fn fill(
@@ -196,13 +209,13 @@ fn put_all(table: &Table, payload: &[u8]) -> Result<()> {
 }
 
 /// Whether a larger table would have had room.
-fn is_full(error: &StoreError) -> bool {
+pub(super) fn is_full(error: &StoreError) -> bool {
     use farslot_index::IndexError::HeapFull;
     error.kind() == ErrorKind::Full || matches!(error, StoreError::Index(HeapFull { .. }))
 }
 
 /// The scheme of a table with an eighth more room.
-fn enlarged(scheme: &Scheme) -> Result<Scheme> {
+pub(super) fn enlarged(scheme: &Scheme) -> Result<Scheme> {
     let more = |number: u64| number.saturating_add(number / 8).saturating_add(1);
     let heap = |bytes: u64| match bytes {
         0 => 0,

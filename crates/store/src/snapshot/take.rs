@@ -97,7 +97,7 @@ impl Store {
 
 /// Sees to it that no record moves past a scan: becomes the writer of a table that admits one.
 /// Returns whether the table was built whole, and never changes.
-fn settle(table: &Table) -> Result<bool> {
+pub(super) fn settle(table: &Table) -> Result<bool> {
     if matches!(table.scheme(), Scheme::Sealed(_)) || table.is_sealed() {
         return Ok(true);
     }

@@ -2,7 +2,7 @@
 
 use crate::failure::{Failure, Result};
 use crate::{number, output};
-use farslot::{RESTORING, Store, StoreError, snapshot_path, snapshots};
+use farslot::{Store, StoreError, is_unfinished, snapshot_path, snapshots};
 use std::collections::HashSet;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -117,7 +117,7 @@ impl Keeper {
         };
         for table in &tables {
             let name = &table.name;
-            if name.starts_with(RESTORING) {
+            if is_unfinished(name) {
                 continue;
             }
             if table.partition.is_some() {
