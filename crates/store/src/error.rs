@@ -369,7 +369,9 @@ const fn kind_of_snapshot(error: &SnapshotError) -> ErrorKind {
     match error {
         SnapshotError::File { .. } => ErrorKind::Other,
         SnapshotError::Damaged { .. } => ErrorKind::Damaged,
-        SnapshotError::Version { .. } | SnapshotError::NodeCount { .. } => ErrorKind::BadInput,
+        SnapshotError::Version { .. }
+        | SnapshotError::NodeCount { .. }
+        | SnapshotError::OnePart { .. } => ErrorKind::BadInput,
         SnapshotError::InUse { .. } => ErrorKind::Busy,
         SnapshotError::Stopped => ErrorKind::Closed,
         SnapshotError::Replaced { .. } => ErrorKind::TableGone,

@@ -26,6 +26,7 @@
 mod copy;
 mod error;
 mod format;
+mod part;
 mod partial;
 mod restore;
 mod take;

@@ -58,12 +58,15 @@ impl Store {
         directory: &Path,
         progress: OnProgress<'_>,
     ) -> Result<SnapshotInfo> {
+        let source = Source::open(&snapshot_path(directory, table), table)?;
+        let head = &source.walk.head;
+        if let Some(part) = &head.part {
+            return self.restore_part(&source, part, progress);
+        }
         if self.parts(table)?.is_some() {
             let name = table.into();
             return Err(StoreError::TableExists { name });
         }
-        let source = Source::open(&snapshot_path(directory, table), table)?;
-        let head = &source.walk.head;
         let (partitions, nodes) = (head.schemes.len(), usize::from(self.node_count()));
         if partitions != nodes {
             let path = source.path.display().to_string();
@@ -198,7 +201,7 @@ impl Store {
 
 /// Puts the records of a payload that has been checked.
 fn put_all(table: &Table, payload: &[u8]) -> Result<()> {
-    let records: Vec<Record<'_>> = Records(payload).flatten().collect();
+    let records = Source::records_in(payload);
     let mut failure = None;
     table.put_many(&records, |_, put| {
         if let Err(error) = put {
@@ -251,10 +254,10 @@ pub(super) fn enlarged(scheme: &Scheme) -> Result<Scheme> {
 }
 
 /// A snapshot's file that was checked.
-struct Source {
-    path: PathBuf,
+pub(super) struct Source {
+    pub(super) path: PathBuf,
     file: File,
-    walk: Walk,
+    pub(super) walk: Walk,
 }
 
 impl Source {
@@ -275,7 +278,7 @@ impl Source {
         Ok(Self { path, file, walk })
     }
 
-    fn records(&self) -> u64 {
+    pub(super) fn records(&self) -> u64 {
         self.walk
             .blocks
             .iter()
@@ -283,18 +286,23 @@ impl Source {
             .sum()
     }
 
-    fn blocks_of(&self, partition: u32) -> impl Iterator<Item = &Block> {
+    pub(super) fn blocks_of(&self, partition: u32) -> impl Iterator<Item = &Block> {
         let blocks = self.walk.blocks.iter();
         blocks.filter(move |block| block.frame.partition == partition)
     }
 
+    /// The records of a payload that has been checked.
+    pub(super) fn records_in(payload: &[u8]) -> Vec<Record<'_>> {
+        Records(payload).flatten().collect()
+    }
+
     /// Reads a block, and checks it again: the file may have changed.
-    fn read(&self, block: &Block, payload: &mut Vec<u8>) -> Result<()> {
+    pub(super) fn read(&self, block: &Block, payload: &mut Vec<u8>) -> Result<()> {
         let bytes = Bytes::of(&self.file, &self.path)?;
         Ok(bytes.payload(block, payload)?)
     }
 
-    fn info(&self) -> SnapshotInfo {
+    pub(super) fn info(&self) -> SnapshotInfo {
         let bytes = self.walk.blocks.last().map_or(0, Block::end);
         let bytes = bytes + super::format::FRAME_BYTES as u64;
         SnapshotInfo::new(&self.walk.head, &self.path, self.records(), bytes)
