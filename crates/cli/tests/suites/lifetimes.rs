@@ -40,7 +40,7 @@ fn records_live_as_long_as_they_are_told_to() {
         );
         assert!(loaded.status.success(), "{}", error_of(&loaded));
         node.ok(["put", "sessions", "stays", "here"]);
-        assert_eq!(node.sorted_dump("sessions"), ["stays,here"]);
+        assert_eq!(node.sorted_dump("sessions"), ["key,value", "stays,here"]);
         wait_until(
             || node.count("sessions") == 1,
             || format!("{} records are left", node.count("sessions")),
@@ -93,7 +93,7 @@ fn tables_are_asked_for_records_that_expire() {
         "cuckoo",
         "--expiring",
     ]);
-    assert_fails(&refused, 1, &["linear and RACE tables"]);
+    assert_fails(&refused, 2, &["linear and RACE tables"]);
     let never = node.json(["create", "never", "--expiring=false"]);
     assert_eq!(never["expiring"], false);
     // A table that load makes for them.
