@@ -1,6 +1,8 @@
-//! Records with a time to live, and copies of tables, as the program has them.
+//! Records with a time to live, copies of tables, and keys that come and go, as the program has them.
 
-use crate::common::{Node, assert_fails, error_of, farslot, lines, one_object, wait_until};
+use crate::common::{
+    ANY_PORT, Node, assert_fails, error_of, farslot, lines, one_object, wait_until,
+};
 
 #[test]
 fn records_live_as_long_as_they_are_told_to() {
@@ -136,4 +138,90 @@ fn a_table_is_copied() {
     );
     assert_eq!(node.ok(["tables"]), b"t\ncopy\n");
     assert_fails(&farslot(["copy", "t"]).output().unwrap(), 2, &[]);
+}
+
+#[test]
+fn keys_of_a_file_are_removed() {
+    let node = Node::start();
+    node.ok(["create", "t"]);
+    let loaded = node.feed(["load", "t"], lines(0..10_000).as_bytes());
+    assert!(loaded.status.success(), "{}", error_of(&loaded));
+    let keys: String = (0..9_000).map(|number| format!("key-{number}\n")).collect();
+    let removed = node.feed(
+        ["del", "t", "key-9000", "--from", "-", "--json"],
+        keys.as_bytes(),
+    );
+    assert!(removed.status.success(), "{}", error_of(&removed));
+    assert_eq!(one_object(&removed)["removed"], 9_001);
+    assert_eq!(node.count("t"), 999);
+    let again = node.feed(["del", "t", "--from", "-", "--json"], keys.as_bytes());
+    assert_fails(&again, 1, &["no key \"key-0\""]);
+    assert_eq!(one_object(&again)["absent"], 9_000);
+    assert!(error_of(&again).lines().count() < 20, "the first are named");
+    assert_fails(
+        &node.run(["del", "t", "--from", "/nonexistent"]),
+        1,
+        &["/nonexistent"],
+    );
+    assert_fails(&node.run(["del", "t"]), 2, &[]);
+}
+
+/// As many keys come as go, through a table that was made without numbers: by files, as a user has
+/// them.
+fn churn(address: &str, live: u32, all: u32) {
+    let run = |args: &[&str], input: &str| {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("input.csv");
+        std::fs::write(&file, input).unwrap();
+        let output = farslot(args)
+            .arg(&file)
+            .args(["-a", address, "--json"])
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{args:?}: {}", error_of(&output));
+        one_object(&output)
+    };
+    let made = farslot(["create", "sessions", "-a", address]).output();
+    assert!(made.unwrap().status.success());
+    for first in (0..all).step_by(live as usize) {
+        let loaded = run(
+            &["load", "sessions", "--no-header"],
+            &lines(first..first + live),
+        );
+        assert_eq!(loaded["new"], live, "from {first}");
+        if first > 0 {
+            let old = first - live..first;
+            let old: String = old.map(|number| format!("key-{number}\n")).collect();
+            let removed = run(&["del", "sessions", "--from"], &old);
+            assert_eq!(removed["removed"], live, "before {first}");
+        }
+    }
+    let counted = farslot(["count", "sessions", "-a", address, "--json"]).output();
+    assert_eq!(one_object(&counted.unwrap())["count"], live);
+    let key = format!("key-{}", all - 1);
+    let last = farslot(["get", "sessions", &key, "-a", address]).output();
+    let last = String::from_utf8(last.unwrap().stdout).unwrap();
+    assert_eq!(last, format!("value of {}\n", all - 1));
+}
+
+/// Runs it on one node and on three.
+fn churn_on_nodes(live: u32, all: u32) {
+    let nodes = [(); 4].map(|()| Node::start_at(ANY_PORT, "128MiB"));
+    churn(&nodes[0].address, live, all);
+    let three: Vec<_> = nodes[1..]
+        .iter()
+        .map(|node| node.address.strip_prefix("tcp://").unwrap())
+        .collect();
+    churn(&format!("tcp://{}", three.join(",")), live, all);
+}
+
+#[test]
+fn tables_without_numbers_survive_files_that_come_and_go() {
+    churn_on_nodes(4_000, 20_000);
+}
+
+#[test]
+#[ignore = "takes minutes: scripts/test --all"]
+fn tables_without_numbers_survive_20_million_keys() {
+    churn_on_nodes(200_000, 20_000_000);
 }
