@@ -17,8 +17,9 @@
 mod moment;
 mod session;
 mod sweeper;
+mod thread;
 
 pub(crate) use moment::Clock;
 pub use moment::Expiry;
 pub(crate) use session::Expiring;
-pub use sweeper::Sweeper;
+pub use thread::Sweeper;

@@ -1,12 +1,11 @@
-//! The sweeper: a thread that removes records that have expired and that nobody asks for.
+//! What the sweeper does: it removes records that have expired and that nobody asks for.
 
+use super::thread::Sweeper;
 use crate::{Cursor, ErrorKind, Result, Store, StoreError, Table, TableRecord};
 use std::collections::HashMap;
-use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::sync::{Arc, PoisonError};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// How often it goes on.
@@ -17,45 +16,6 @@ const WORK: Duration = Duration::from_millis(5);
 const REST: Duration = Duration::from_millis(500);
 /// And a table in which nothing expires.
 const LONG_REST: Duration = Duration::from_secs(5);
-
-/// Removes records that have expired from the tables of a store, for as long as this is held: 5 ms
-/// of work every 100 ms at most. See [`Store::sweeper`].
-pub struct Sweeper {
-    removed: Arc<AtomicU64>,
-    /// Dropped to end the thread.
-    end: Option<Sender<()>>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl fmt::Debug for Sweeper {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let removed = self.removed();
-        f.debug_struct("Sweeper")
-            .field("removed", &removed)
-            .finish_non_exhaustive()
-    }
-}
-
-impl Sweeper {
-    /// How many records it has removed.
-    #[must_use]
-    pub fn removed(&self) -> u64 {
-        self.removed.load(Relaxed)
-    }
-}
-
-impl Drop for Sweeper {
-    fn drop(&mut self) {
-        self.end = None;
-        if self
-            .thread
-            .take()
-            .is_some_and(|thread| thread.join().is_err())
-        {
-            log::error!("the thread that removes expired records has panicked");
-        }
-    }
-}
 
 impl Store {
     /// The thread that removes records that have expired from all tables of this store, for as long
@@ -89,19 +49,12 @@ impl Store {
         if let Some(sweeper) = there.upgrade() {
             return Ok(sweeper);
         }
-        let removed = Arc::new(AtomicU64::new(0));
-        let (end, ended) = mpsc::channel();
-        let (store, count) = (self.clone(), Arc::clone(&removed));
-        let thread = std::thread::Builder::new().name("farslot-sweeper".into());
-        let thread = thread.spawn(move || run(&store, &count, &ended));
-        let thread = thread.map_err(|error| StoreError::Thread {
+        let store = self.clone();
+        let sweeper = Sweeper::start(move |removed, ended| run(&store, removed, ended));
+        let sweeper = sweeper.map_err(|error| StoreError::Thread {
             reason: error.to_string(),
         })?;
-        let sweeper = Arc::new(Sweeper {
-            removed,
-            end: Some(end),
-            thread: Some(thread),
-        });
+        let sweeper = Arc::new(sweeper);
         *there = Arc::downgrade(&sweeper);
         Ok(sweeper)
     }
