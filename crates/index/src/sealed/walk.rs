@@ -201,10 +201,12 @@ impl<E: Endpoint> Client<E> {
 
     /// The parts of the record of variable size in a slot; nothing if that is empty.
     pub(super) fn parts_in_slot(&self, bytes: &[u8], slot: u64) -> Result<Option<Parts>> {
+        if Parts::decode(bytes).is_some_and(|parts| parts.key.is_empty()) {
+            return Ok(None);
+        }
         let parts = self.parts(bytes, slot)?;
-        match parts.key.is_empty() {
-            true => Ok(None),
-            false if parts.bytes() <= bytes.len() => Ok(Some(parts)),
+        match parts.bytes() <= bytes.len() {
+            true => Ok(Some(parts)),
             false => Err(IndexError::Unreadable { slot, attempts: 1 }),
         }
     }
