@@ -99,9 +99,9 @@ pub fn memory(options: &Options) -> Result<u64> {
 /// The load factors for which a scheme has a table of its own: one that is built whole for all,
 /// others for the first, which then fills on.
 fn tables_of(scheme: LookupScheme, loads: &[f64]) -> &[f64] {
-    match scheme {
-        LookupScheme::Sealed => loads,
-        _ => &loads[..1],
+    match scheme.is_built() {
+        true => loads,
+        false => &loads[..1],
     }
 }
 
@@ -206,13 +206,13 @@ impl Bench<'_> {
         let Place { load, scheme } = place;
         (self.progress)(&place.name(&format!("writing {} records", records - self.records)));
         let options = scheme.table(self.options.slots, load);
-        let (name, puts) = match scheme {
-            LookupScheme::Sealed => {
+        let (name, puts) = match scheme.is_built() {
+            true => {
                 let name = format!("lookup-{scheme}-{load}");
                 timed::build(self.store, &name, &options, self.keys, records)?;
                 (name, None)
             }
-            _ => {
+            false => {
                 let name = format!("lookup-{scheme}");
                 if self.records == 0 {
                     self.store.create(&name, &options)?;
