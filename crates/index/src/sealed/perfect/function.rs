@@ -5,7 +5,7 @@ use super::places::{Placement, Unplaced, bucket_of, slot_of};
 use super::{HEAD, PART, PerfectShape, bad};
 use crate::hash::derive;
 use crate::{IndexError, Result};
-use farslot_fabric::prefetch;
+use farslot_fabric::{prefetch, zeros_in_large_pages};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 /// Seeds that a builder tries: two keys have the same hash by chance only.
@@ -136,12 +136,13 @@ impl Function {
                 Some(Filter::decode(head, bytes.split_off(filter_at))?)
             }
         };
-        bytes.truncate(filter_at);
+        let mut pilots = zeros_in_large_pages(filter_at - pilots_at);
+        pilots.copy_from_slice(&bytes[pilots_at..filter_at]);
         Ok(Self {
             seed,
             parts: all,
             buckets: shape.pilots.into(),
-            pilots: bytes.split_off(pilots_at),
+            pilots,
             filter,
         })
     }
