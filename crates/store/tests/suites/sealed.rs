@@ -83,8 +83,9 @@ pub fn each_key_has_one_slot_of_a_table_with_a_perfect_hash_function<S: TestStor
             )
         })
         .collect();
-    // Long and short ones, and those of which none is twice as long as the average.
-    let mixed = records(0..3_000);
+    // One that is far longer than the others, and those of which none is twice the average.
+    let mut mixed = records(0..3_000);
+    mixed[5].1 = vec![7; 1_000];
     let alike: Vec<_> = (0..3_000)
         .map(|number| {
             (
