@@ -47,7 +47,12 @@ impl Plan {
         if records.len() as u64 > most {
             return Err(full(layout));
         }
-        let mut hashes: Vec<u64> = records
+        // A perfect hash function has hashes of its own.
+        let hashed = match layout.order {
+            SlotOrder::Perfect => &[],
+            _ => records,
+        };
+        let mut hashes: Vec<u64> = hashed
             .iter()
             .map(|(key, _)| layout.hasher.hash(key))
             .collect();
