@@ -1,7 +1,9 @@
 //! Histories under faults, judged by the checker: of the protocol, and of broken ones.
 
 use crate::broken::{Breach, Broken};
-use crate::owner::{Owner, serve_owner};
+use crate::owner::serve_owner;
+use crate::procedure::Procedures;
+use crate::turn::Owner;
 use crate::{Database, DatabaseOptions, Locking, OwnerOptions, TableId, Transaction, TxnError};
 use farslot_check::serial::{self, Anomaly, Commit, CycleKind, ListOp, check_serial};
 use farslot_fabric::sim::{
@@ -124,7 +126,7 @@ fn world(seed: u64, wrong: Wrong) -> World {
             let mut owner = Owner::new(&[(OBJECT, table.into()), (MAP, map.into())], options);
             owner.blind = wrong.blind;
             let mut server = Server::new(ServerOptions::default());
-            serve_owner(&mut server, owner);
+            serve_owner(&mut server, owner, Procedures::default());
             Arc::new(server)
         });
     }
