@@ -21,8 +21,8 @@ pub enum Access {
     /// By one-sided verbs alone: the owner of the memory takes no part.
     Reads,
     /// By calls: the owner executes operations in its own memory, each in one round trip, many in
-    /// one call. Opening a table fails where the owner answers no calls: over shared memory and
-    /// over RDMA verbs. Cuckoo tables are written, and CuckooDuo tables used, by verbs all the
+    /// one call. Opening a table fails where the owner answers no calls: over RDMA verbs, and in
+    /// embedded stores that nobody serves. Cuckoo tables are written, and CuckooDuo tables used, by verbs all the
     /// same, as is whatever the owner leaves to the client. A simulated owner's atomics are atomic
     /// against those of clients, which no NIC promises.
     Calls,
