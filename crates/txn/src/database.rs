@@ -221,6 +221,10 @@ impl<E: Endpoint> Database<E> {
         self.nodes[0].client.endpoint()
     }
 
+    pub(crate) fn shared_endpoint(&self) -> Rc<E> {
+        Rc::clone(self.nodes[0].client.endpoint())
+    }
+
     /// A table, and its number.
     pub(crate) fn table(&self, table: TableId) -> Result<&Served<E>, TxnError> {
         let tables = self.tables.len();

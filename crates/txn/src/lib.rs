@@ -76,6 +76,7 @@ mod broken;
 mod commit;
 mod database;
 mod error;
+mod handle;
 #[cfg(test)]
 mod histories;
 mod identity;
@@ -92,6 +93,7 @@ mod wire;
 
 pub use database::{Database, DatabaseOptions, Locking};
 pub use error::{ConflictCause, TxnError};
+pub use handle::Handle;
 pub use identity::TableId;
 pub use kept::Structure;
 pub use owner::{serve, serve_with};
