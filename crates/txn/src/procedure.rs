@@ -130,11 +130,10 @@ impl Local<'_> {
         if let Some(at) = self.find(table.0, key) {
             return Ok(self.changes[at].value.clone());
         }
-        let found = self.turn.look(table.0, key);
-        let found = found.map_err(|fault| self.stop(fault))?;
-        match found.lock {
-            None => Ok(found.value),
-            Some(by) => {
+        let found = self.turn.peek(table.0, key);
+        match found.map_err(|fault| self.stop(fault))? {
+            (None, value) => Ok(value),
+            (Some(by), _) => {
                 self.stopped = Some(Stopped::ByOther(stopped_by(&self.turn, table.0, by, key)));
                 Err(TxnError::Conflict {
                     table,
@@ -203,15 +202,11 @@ impl Local<'_> {
             value: change.value.as_deref(),
         });
         let writes: Vec<_> = writes.collect();
-        let end = self.turn.take_all(lock, &writes);
-        if matches!(end, Ok(None)) {
-            self.turn.apply(lock, &writes)?;
-            return Ok(None);
-        }
-        self.turn.release(lock)?;
-        let (at, by) = end?.ok_or(Fault::Damaged)?;
-        let Write { object, key, .. } = writes[at];
-        Ok(Some(stopped_by(&self.turn, object, by, key)))
+        let stopped = self.turn.change_all(lock, &writes)?.map(|(at, by)| {
+            let Write { object, key, .. } = writes[at];
+            stopped_by(&self.turn, object, by, key)
+        });
+        Ok(stopped)
     }
 }
 

@@ -4,8 +4,10 @@ use crate::identity::{home_of, name_client};
 use crate::kept::{Found, Structure};
 use crate::wire::{Seen, Status, UNFINISHED_BYTES, Write, Writer, writes_of};
 use farslot_fabric::{Nanos, OwnerMemory};
+use farslot_remote::chained::Table;
 use farslot_remote::{Lock, ObjectId};
 use farslot_rpc::Fault;
+use smallvec::SmallVec;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -189,14 +191,71 @@ impl Turn<'_> {
                 return Ok(about(Status::Changed, at).0);
             }
         }
-        let end = self.take_all(lock, &writes);
+        Ok(match self.change_all(lock, &writes)? {
+            None => vec![Status::Done as u8],
+            Some((at, by)) => self.held_by(by, about(Status::Locked, reads.len() + at)),
+        })
+    }
+
+    /// Makes changes in this turn, of a transaction that holds no lock, if nobody holds a key of
+    /// theirs; else returns which, and who.
+    pub(crate) fn change_all(
+        &mut self,
+        lock: Lock,
+        writes: &[Write<'_>],
+    ) -> Result<Option<(usize, Lock)>, Fault> {
+        #[cfg(test)]
+        let at_once = !self.owner.blind && self.change_at_once(lock, writes)?;
+        #[cfg(not(test))]
+        let at_once = self.change_at_once(lock, writes)?;
+        if at_once {
+            return Ok(None);
+        }
+        let end = self.take_all(lock, writes);
         if matches!(end, Ok(None)) {
-            self.apply(lock, &writes)?;
-            return Ok(vec![Status::Done as u8]);
+            self.apply(lock, writes)?;
+            return Ok(None);
         }
         self.release(lock)?;
-        let (at, by) = end?.ok_or(Fault::Damaged)?;
-        Ok(self.held_by(by, about(Status::Locked, reads.len() + at)))
+        Ok(Some(end?.ok_or(Fault::Damaged)?))
+    }
+
+    /// As [`Self::change_all`], without a note in the books, which nobody reads within a turn.
+    /// Returns `false`, and has changed nothing, where it cannot: of keys of maps, and of those that
+    /// another holds.
+    fn change_at_once(&mut self, lock: Lock, writes: &[Write<'_>]) -> Result<bool, Fault> {
+        let mut tables = SmallVec::<[Table; 4]>::new();
+        for write in writes {
+            match self.owner.table(write.object)? {
+                Structure::Chained(table) => tables.push(*table),
+                Structure::Ordered(_) => return Ok(false),
+            }
+        }
+        // Who READs sees one change or none.
+        if let ([write], [table]) = (writes, &tables[..]) {
+            return table.change_unlocked(self.memory, write.key, write.value);
+        }
+        let mut end = Ok(true);
+        let mut locked = 0;
+        while let (Ok(true), Some(write)) = (&end, writes.get(locked)) {
+            let table = &tables[locked];
+            end = match table.try_lock(self.memory, write.key, lock) {
+                _ if write.value.unwrap_or(&[]).len() > table.shape().value_bytes.into() => {
+                    Err(Fault::Refused(MALFORMED))
+                }
+                Ok(seen) => Ok(seen.lock == Some(lock)),
+                Err(fault) => Err(fault),
+            };
+            locked += 1;
+        }
+        for (write, table) in writes.iter().zip(&tables).take(locked) {
+            match end {
+                Ok(true) => drop(table.commit(self.memory, write.key, lock, write.value)?),
+                // Of the last, which another holds, this unlocks nothing.
+                _ => drop(table.unlock(self.memory, write.key, lock)?),
+            }
+        }
+        end
     }
 
     /// Locks keys until one cannot be; returns which, and who holds it.
@@ -215,6 +274,22 @@ impl Turn<'_> {
             }
         }
         Ok(None)
+    }
+
+    /// What a key has, and who holds it, as [`Self::look`] tells.
+    pub(crate) fn peek(
+        &mut self,
+        object: u16,
+        key: &[u8],
+    ) -> Result<(Option<Lock>, Option<Vec<u8>>), Fault> {
+        if let Structure::Chained(table) = self.owner.table(object)? {
+            let (lock, value) = table.peek(self.memory, key)?;
+            if lock.is_none() {
+                return Ok((lock, value));
+            }
+        }
+        let found = self.look(object, key)?;
+        Ok((found.lock, found.value))
     }
 
     /// What a key has, and who holds it: nobody whose lease is over and whose home is here.
