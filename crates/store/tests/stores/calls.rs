@@ -271,7 +271,7 @@ fn what_an_owner_cannot_do_its_clients_do_and_say_why_it_failed() {
 #[test]
 fn tables_of_one_writer_are_looked_up_by_call_and_written_by_verbs() {
     let server = serve(32 * MIB);
-    let store = open(&server, Access::Calls);
+    let store = open(&server, Access::Auto);
     let options = TableOptions::new(500)
         .keys(FieldSize::Fixed(8))
         .values(FieldSize::UpTo(90));
@@ -388,6 +388,78 @@ fn clients_by_calls_and_by_verbs_at_once_are_linearizable() {
         let judged = judged.unwrap_or_else(|error| panic!("{name}, seed {seed}: {error}"));
         assert_eq!(judged.returned, 1_600);
     }
+}
+
+/// A table of one writer at a time.
+fn of_one_writer() -> TableOptions {
+    TableOptions::new(400)
+        .keys(FieldSize::Fixed(8))
+        .values(FieldSize::UpTo(700))
+        .cuckoo(CuckooShape::default())
+}
+
+#[test]
+fn an_owner_writes_to_a_cuckoo_table_for_all_who_ask_it() {
+    let server = serve(64 * MIB);
+    let sim = format!("sim://tcp-loopback?seed=9&memory={}B", 64 * MIB);
+    let stores = [
+        open(&server, Access::Calls),
+        Store::open_with(&sim, by(Access::Calls)).unwrap(),
+    ];
+    for (seed, store) in (0..).zip(&stores) {
+        store.create("t", &of_one_writer()).unwrap();
+        as_a_map(&store.table("t").unwrap(), false, seed);
+        assert_eq!(
+            store.table("t").unwrap().writer(),
+            Ok(None),
+            "it has resigned"
+        );
+    }
+
+    let busy = |end: Result<bool, StoreError>| {
+        matches!(end, Err(StoreError::Index(IndexError::WriterBusy { .. })))
+    };
+    let (one, other) = (stores[0].table("t").unwrap(), stores[0].table("t").unwrap());
+    assert!(one.put(b"of one..", b"value").is_ok() && other.put(b"of other", b"value").is_ok());
+    // One who writes by verbs stays the writer until it resigns.
+    let by_verbs = open(&server, Access::Reads).table("t").unwrap();
+    assert_eq!(by_verbs.put(b"by verbs", b"value"), Ok(true));
+    assert!(busy(one.put(b"of one..", b"2")));
+    by_verbs.close().unwrap();
+    assert_eq!(one.put(b"of one..", b"2"), Ok(false));
+    // So does one who is told to.
+    one.start_writing().unwrap();
+    assert_eq!(one.put(b"of one..", b"3"), Ok(false));
+    assert!(busy(other.put(b"of other", b"3")));
+    one.close().unwrap();
+    assert_eq!(other.put(b"of other", b"3"), Ok(false));
+    assert_eq!(other.get(b"of one.."), Ok(Some(b"3".to_vec())));
+}
+
+#[test]
+fn clients_whom_an_owner_writes_for_are_linearizable() {
+    let options = ServerOptions {
+        threads: 2,
+        ..ServerOptions::default()
+    };
+    let server = Server::start_with(&["tcp://127.0.0.1:0"], 64 * MIB, &options).unwrap();
+    let store = open(&server, Access::Calls);
+    store.create("t", &of_one_writer()).unwrap();
+    let since = Instant::now();
+    let histories: Vec<Of> = std::thread::scope(|scope| {
+        let clients = (0..4_u32).map(|client| {
+            let store = &store;
+            scope.spawn(move || record(&store.table("t").unwrap(), client, 1, since))
+        });
+        let clients: Vec<_> = clients.collect();
+        let ends = clients.into_iter().map(|client| client.join().unwrap());
+        ends.collect()
+    });
+    let judged = check(&History::merge(histories), &RegisterMap::new());
+    assert_eq!(
+        judged.unwrap_or_else(|error| panic!("{error}")).returned,
+        1_600
+    );
 }
 
 #[test]
