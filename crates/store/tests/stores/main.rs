@@ -2,12 +2,14 @@
 //! link the whole store.
 
 mod caches;
+mod callers;
 mod calls;
 mod catalog;
 mod cuckoo;
 mod damage;
 mod default;
 mod duo_threads;
+mod expiry;
 mod grants;
 mod several_nodes;
 mod several_nodes_model;
