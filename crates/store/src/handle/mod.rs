@@ -1,14 +1,17 @@
 //! A table for programs with many tasks: cloned freely, used from any thread, by futures that need
 //! no runtime.
 
+mod asking;
+mod batch;
 mod queue;
-mod request;
 #[cfg(test)]
 mod tests;
 mod worker;
 
+pub use self::asking::Running;
+use self::asking::{Asking, Given, OwnedOperation};
+use self::batch::{Answer, Ask, Call};
 use self::queue::Queue;
-use self::request::{Answer, Ask, OwnedOperation, Request};
 use self::worker::Worker;
 use crate::error::bad_option;
 use crate::{Operation, Result, Store, StoreError, Table};
@@ -143,15 +146,12 @@ impl Handle {
     /// As the operation of a [`Table`]; [`StoreError::HandleClosed`];
     /// [`StoreError::WorkerPanicked`].
     pub fn run(&self, operation: Operation<'_>) -> Running {
-        self.ask(Ask::Operation(OwnedOperation::of(operation)))
+        Running::new(self.clone(), OwnedOperation::of(operation))
     }
 
-    fn ask(&self, ask: Ask) -> Running {
-        Running {
-            handle: self.clone(),
-            request: Arc::new(Request::new(ask)),
-            phase: Phase::New(None),
-        }
+    /// The same of bytes that stay where they are until they are sent.
+    async fn ask(&self, given: impl Given) -> Result<Answer> {
+        Asking::new(&self.0.queue, given).await
     }
 
     /// As [`Handle::run`], sent now, even if the future is never polled.
@@ -159,10 +159,8 @@ impl Handle {
     /// # Errors
     /// [`StoreError::QueueFull`] and [`StoreError::HandleClosed`] at once.
     pub fn try_run(&self, operation: Operation<'_>) -> Result<Running> {
-        let mut running = self.run(operation);
-        self.0.queue.try_push(&running.request)?;
-        running.phase = Phase::Sent;
-        Ok(running)
+        let place = self.0.queue.try_push(Ask::Operation(operation))?;
+        Ok(Running::sent(self.clone(), place))
     }
 
     /// The key's value, if the key is present.
@@ -170,7 +168,7 @@ impl Handle {
     /// # Errors
     /// As [`Table::get`] and [`Handle::run`].
     pub async fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        Ok(self.run(Operation::Get(key)).await?.into_value())
+        Ok(self.ask(Operation::Get(key)).await?.into_value())
     }
 
     /// Makes the key have this value; true if the key is new.
@@ -178,7 +176,7 @@ impl Handle {
     /// # Errors
     /// As [`Table::put`] and [`Handle::run`].
     pub async fn put(&self, key: &[u8], value: &[u8]) -> Result<bool> {
-        Ok(self.run(Operation::Put(key, value)).await?.is_changed())
+        Ok(self.ask(Operation::Put(key, value)).await?.is_changed())
     }
 
     /// Puts the value if the key is absent, else answers with the value that is there.
@@ -187,7 +185,7 @@ impl Handle {
     /// As [`Table::find_or_put`] and [`Handle::run`].
     pub async fn find_or_put(&self, key: &[u8], value: &[u8]) -> Result<Option<Vec<u8>>> {
         Ok(self
-            .run(Operation::FindOrPut(key, value))
+            .ask(Operation::FindOrPut(key, value))
             .await?
             .into_value())
     }
@@ -206,7 +204,7 @@ impl Handle {
             return Ok(self.find_or_put(key, value).await?.is_none());
         };
         let operation = Operation::Replace(key, expected, value);
-        Ok(self.run(operation).await?.is_changed())
+        Ok(self.ask(operation).await?.is_changed())
     }
 
     /// Removes the key; false if it was absent.
@@ -214,7 +212,7 @@ impl Handle {
     /// # Errors
     /// As [`Table::remove`] and [`Handle::run`].
     pub async fn remove(&self, key: &[u8]) -> Result<bool> {
-        Ok(self.run(Operation::Remove(key)).await?.is_changed())
+        Ok(self.ask(Operation::Remove(key)).await?.is_changed())
     }
 
     /// Does something else with a worker's table: visits it, counts, adds to numbers. Meanwhile that
@@ -240,7 +238,8 @@ impl Handle {
             let done = call(table);
             *place.lock().unwrap_or_else(PoisonError::into_inner) = Some(done);
         };
-        self.ask(Ask::Call(Box::new(call))).await?;
+        let call: Option<Call> = Some(Box::new(call));
+        self.ask(call).await?;
         let mut place = result.lock().unwrap_or_else(PoisonError::into_inner);
         place.take().ok_or(StoreError::WorkerPanicked)
     }
@@ -251,67 +250,6 @@ impl Handle {
     pub fn close(&self) -> Closing {
         self.0.queue.close();
         Closing(Arc::clone(&self.0.queue))
-    }
-}
-
-/// How far a future has come.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Phase {
-    /// Once it has found no room, with its place among those that wait for some.
-    New(Option<u64>),
-    Sent,
-    Done,
-}
-
-/// An operation of a [`Handle`] under way.
-#[must_use = "it is not sent unless it is polled"]
-pub struct Running {
-    /// Workers stay for those that wait.
-    handle: Handle,
-    request: Arc<Request>,
-    phase: Phase,
-}
-
-impl fmt::Debug for Running {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Running")
-            .field("phase", &self.phase)
-            .finish_non_exhaustive()
-    }
-}
-
-impl Future for Running {
-    type Output = Result<Answer>;
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<Answer>> {
-        if let Phase::New(mut ticket) = self.phase {
-            let queue = &self.handle.0.queue;
-            let sent = queue.push(&self.request, &mut ticket, context);
-            self.phase = match &sent {
-                Poll::Pending => Phase::New(ticket),
-                Poll::Ready(Ok(())) => Phase::Sent,
-                Poll::Ready(Err(_)) => Phase::Done,
-            };
-            match sent {
-                Poll::Pending => return Poll::Pending,
-                Poll::Ready(sent) => sent?,
-            }
-        }
-        let answer = self.request.poll(context);
-        if answer.is_ready() {
-            self.phase = Phase::Done;
-        }
-        answer
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        match self.phase {
-            Phase::New(None) | Phase::Done => {}
-            Phase::New(Some(ticket)) => self.handle.0.queue.leave_line(ticket),
-            Phase::Sent => self.request.forget(),
-        }
     }
 }
 
