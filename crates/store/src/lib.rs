@@ -64,6 +64,7 @@ mod snapshot;
 mod spread;
 mod store;
 mod table;
+mod typed;
 
 pub use address::{Address, SCHEMES};
 pub use cache::Cache;
@@ -110,6 +111,7 @@ pub use snapshot::{
     snapshot_path, snapshots,
 };
 pub use store::Store;
-pub use table::Table;
+pub use table::{Entries, Table};
+pub use typed::{Typed, TypedEntries};
 
 use farslot_index::WriterChange;

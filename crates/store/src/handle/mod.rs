@@ -14,7 +14,7 @@ use self::batch::{Answer, Ask, Call};
 use self::queue::Queue;
 use self::worker::Worker;
 use crate::error::bad_option;
-use crate::{Operation, Result, Store, StoreError, Table};
+use crate::{FieldSize, Operation, Result, Store, StoreError, Table};
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
@@ -82,6 +82,8 @@ pub struct Handle(Arc<Shared>);
 struct Shared {
     queue: Arc<Queue>,
     name: String,
+    /// The sizes of the table's keys and values.
+    record_sizes: (FieldSize, FieldSize),
 }
 
 impl Drop for Shared {
@@ -113,11 +115,14 @@ impl Handle {
             }
         }
         // An error in opening is told now, not by every operation.
-        store.table(table)?.close()?;
+        let opened = store.table(table)?;
+        let record_sizes = opened.scheme().record_sizes();
+        opened.close()?;
         let queue = Arc::new(Queue::new(queue, workers));
         let handle = Self(Arc::new(Shared {
             queue: Arc::clone(&queue),
             name: table.into(),
+            record_sizes,
         }));
         let all =
             (0..workers).map(|_| Worker::new(Arc::clone(&queue), store.clone(), table.into()));
@@ -137,6 +142,10 @@ impl Handle {
     #[must_use]
     pub fn name(&self) -> &str {
         &self.0.name
+    }
+
+    pub(crate) fn record_sizes(&self) -> (FieldSize, FieldSize) {
+        self.0.record_sizes
     }
 
     /// Runs an operation, when there is room in the queue and a worker takes it. Its bytes are

@@ -1,7 +1,10 @@
 //! A table as one thread uses it: here one key at a time.
 
 mod batches;
+mod entries;
 mod whole;
+
+pub use entries::Entries;
 
 use crate::catalog::{Scheme, TableRecord};
 use crate::session::Session;
