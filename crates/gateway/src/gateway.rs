@@ -1,6 +1,7 @@
 //! A gateway, from its start to its end.
 
 use crate::event_loop::EventLoop;
+use crate::metrics::{GatewayMetrics, Latencies};
 use crate::shared::{Counts, Shared};
 use crate::sweep;
 use farslot::{Secret, Store};
@@ -127,6 +128,7 @@ impl Gateway {
             started: Instant::now(),
             is_ending: AtomicBool::new(false),
             counts: Counts::default(),
+            latencies: Latencies::default(),
         });
         let end = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
         let (sweep_until, swept_until) = mpsc::channel();
@@ -157,6 +159,12 @@ impl Gateway {
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.shared.address
+    }
+
+    /// What it has counted, for a page of metrics.
+    #[must_use]
+    pub fn metrics(&self) -> GatewayMetrics {
+        GatewayMetrics(Arc::clone(&self.shared))
     }
 
     /// How many clients are connected.

@@ -11,7 +11,7 @@ use farslot_check::{CheckError, OpId, Recorder, Summary, TableOp, TableRet};
 use farslot_fabric::sim::{FaultPlan, HostId, NicProfile, SimEndpoint, Simulation, World};
 use farslot_fabric::{Endpoint, EndpointExt, Limits, Nanos, Rights, window};
 use farslot_index::linear::{LinearLayout, LinearTable};
-use farslot_index::{Index, IndexError, IndexExt};
+use farslot_index::{Index, IndexError, IndexExt, Operation};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::cell::Cell;
@@ -97,7 +97,17 @@ pub async fn perform(
             None => TableRet::Inserted,
         },
         TableOp::Update(value) => TableRet::Updated(table.update(&key, &slot.value(value)).await?),
+        TableOp::Replace(expected, value) => {
+            let (expected, value) = (slot.value(expected), slot.value(value));
+            let replace = Operation::Replace(&key, &expected, &value);
+            TableRet::Updated(table.run(replace).await?.is_changed())
+        }
         TableOp::Remove => TableRet::Removed(table.remove(&key).await?),
+        TableOp::RemoveIf(expected) => {
+            let expected = slot.value(expected);
+            let remove = Operation::RemoveIf(&key, &expected);
+            TableRet::Removed(table.run(remove).await?.is_changed())
+        }
     })
 }
 
@@ -145,6 +155,21 @@ impl<T: Index> Caller<'_, T> {
             }
         }
         self.tally.set(tally);
+    }
+
+    /// The value that was last to be written under a key; 0 if none was.
+    pub fn latest(&self, key: u64) -> u64 {
+        self.record.with(|history| {
+            let of_key = history.entries().iter().rev().filter(|of| of.key == key);
+            let mut values = of_key.filter_map(|entry| match entry.op {
+                TableOp::Put(value)
+                | TableOp::FindOrPut(value)
+                | TableOp::Update(value)
+                | TableOp::Replace(_, value) => Some(value),
+                TableOp::Get | TableOp::Remove | TableOp::RemoveIf(_) => None,
+            });
+            values.next().unwrap_or_default()
+        })
     }
 
     /// Looks up all keys as one batch, each a lookup of the history.
@@ -396,12 +421,15 @@ async fn work<E: Endpoint>(caller: Caller<'_, LinearTable<E>>, shape: &Shape, mu
         // No two operations of a run write the same value, where values are long enough.
         let unique = caller.client * 16 + turn + 1;
         let value = caller.slot.fitted(u64::from(unique));
+        let latest = caller.latest(key);
         match rng.random_range(0..20) {
             0..7 => caller.run(key, TableOp::Get).await,
             7..11 => caller.run(key, TableOp::Put(value)).await,
             11..14 => caller.run(key, TableOp::FindOrPut(value)).await,
-            14..16 => caller.run(key, TableOp::Update(value)).await,
-            16..18 => caller.run(key, TableOp::Remove).await,
+            14 => caller.run(key, TableOp::Update(value)).await,
+            15 => caller.run(key, TableOp::Replace(latest, value)).await,
+            16 => caller.run(key, TableOp::Remove).await,
+            17 => caller.run(key, TableOp::RemoveIf(latest)).await,
             18 => caller.get_many(shape.keys).await,
             _ => caller.scan(shape.keys).await,
         }

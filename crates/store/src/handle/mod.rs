@@ -3,6 +3,8 @@
 
 mod asking;
 mod batch;
+#[cfg(test)]
+mod fault_tests;
 mod queue;
 #[cfg(test)]
 mod tests;
