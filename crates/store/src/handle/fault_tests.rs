@@ -161,10 +161,14 @@ fn what_is_put_is_there_once() {
 #[test]
 fn operations_are_linearizable() {
     for seed in seeds() {
-        let kind = [SlotKind::Inline, SlotKind::Heap, SlotKind::Hybrid][seed as usize % 3];
+        let (kind, value) = match seed % 3 {
+            0 => (SlotKind::Inline, FieldSize::Fixed(16)),
+            1 => (SlotKind::Heap, FieldSize::UpTo(16)),
+            _ => (SlotKind::Hybrid, FieldSize::UpTo(16)),
+        };
         let table = TableOptions::new(1_000)
             .keys(FieldSize::Fixed(8))
-            .values(FieldSize::UpTo(16))
+            .values(value)
             .slots(kind);
         let (store, handle) = handle(seed, table);
         let clock = AtomicU64::new(0);
@@ -210,10 +214,11 @@ fn number(value: &[u8]) -> u64 {
     word
 }
 
-/// Values of several lengths, no two alike.
-fn bytes(number: u64) -> Vec<u8> {
-    let mut value = number.to_le_bytes().to_vec();
-    value.resize(8 + number as usize % 9, number as u8);
+/// A value that cannot be taken for another if it is torn.
+fn bytes(number: u64) -> [u8; 16] {
+    let mut value = [0; 16];
+    value[..8].copy_from_slice(&number.to_le_bytes());
+    value[8..].copy_from_slice(&(!number).to_le_bytes());
     value
 }
 
