@@ -44,7 +44,8 @@ impl Default for HandleOptions {
 /// A table as a program with many tasks uses it: clones share it, among threads too.
 ///
 /// Requests go to threads of its own. Those of many tasks that wait for a worker leave together, as
-/// one [`Table::run_many`]; so no task has to collect any. A [`Table`] of one's own thread
+/// one [`Table::get_many`] or [`Table::run_many`] of up to 256; so no task has to collect any. A
+/// worker that has nothing to do looks for requests for 50 µs more before it sleeps. A [`Table`] of one's own thread
 /// stays the fastest way to many keys at once. What [`Table`] says of operations goes for these,
 /// too; of several that are under way for one key, which takes effect first is unspecified.
 ///
