@@ -157,21 +157,6 @@ impl<T: Index> Caller<'_, T> {
         self.tally.set(tally);
     }
 
-    /// The value that was last to be written under a key; 0 if none was.
-    pub fn latest(&self, key: u64) -> u64 {
-        self.record.with(|history| {
-            let of_key = history.entries().iter().rev().filter(|of| of.key == key);
-            let mut values = of_key.filter_map(|entry| match entry.op {
-                TableOp::Put(value)
-                | TableOp::FindOrPut(value)
-                | TableOp::Update(value)
-                | TableOp::Replace(_, value) => Some(value),
-                TableOp::Get | TableOp::Remove | TableOp::RemoveIf(_) => None,
-            });
-            values.next().unwrap_or_default()
-        })
-    }
-
     /// Looks up all keys as one batch, each a lookup of the history.
     pub async fn get_many(&self, keys: u64) {
         let start = self.table.now();
@@ -421,15 +406,12 @@ async fn work<E: Endpoint>(caller: Caller<'_, LinearTable<E>>, shape: &Shape, mu
         // No two operations of a run write the same value, where values are long enough.
         let unique = caller.client * 16 + turn + 1;
         let value = caller.slot.fitted(u64::from(unique));
-        let latest = caller.latest(key);
         match rng.random_range(0..20) {
             0..7 => caller.run(key, TableOp::Get).await,
             7..11 => caller.run(key, TableOp::Put(value)).await,
             11..14 => caller.run(key, TableOp::FindOrPut(value)).await,
-            14 => caller.run(key, TableOp::Update(value)).await,
-            15 => caller.run(key, TableOp::Replace(latest, value)).await,
-            16 => caller.run(key, TableOp::Remove).await,
-            17 => caller.run(key, TableOp::RemoveIf(latest)).await,
+            14..16 => caller.run(key, TableOp::Update(value)).await,
+            16..18 => caller.run(key, TableOp::Remove).await,
             18 => caller.get_many(shape.keys).await,
             _ => caller.scan(shape.keys).await,
         }

@@ -157,15 +157,12 @@ async fn work_once(caller: &Caller<'_, SimTable>, shape: &Shape, turn: u32, rng:
     let key = rng.random_range(0..shape.keys);
     // No two operations of a run write the same value.
     let value = caller.slot.fitted(u64::from(caller.client * 16 + turn + 1));
-    let latest = caller.latest(key);
     match rng.random_range(0..20) {
         0..6 => caller.run(key, TableOp::Get).await,
         6..10 => caller.run(key, TableOp::Put(value)).await,
         10..14 => caller.run(key, TableOp::FindOrPut(value)).await,
-        14 => caller.run(key, TableOp::Update(value)).await,
-        15 => caller.run(key, TableOp::Replace(latest, value)).await,
-        16 => caller.run(key, TableOp::Remove).await,
-        17 => caller.run(key, TableOp::RemoveIf(latest)).await,
+        14..16 => caller.run(key, TableOp::Update(value)).await,
+        16..18 => caller.run(key, TableOp::Remove).await,
         18 => caller.get_many(shape.keys).await,
         _ => caller.scan(shape.keys).await,
     }
