@@ -83,11 +83,11 @@ impl Source for GatewayMetrics {
                 "Secrets of Redis clients that were wrong.",
                 &counts.refused,
             ),
-            counter(
+            Family::counter(
                 "farslot_redis_expired_keys_total",
-                "Keys that had expired and were swept.",
-                &counts.expired,
-            ),
+                "Records of all tables that had expired and were swept.",
+            )
+            .with(self.0.sweeper.removed() as f64),
             commands,
             errors,
             took,

@@ -3,8 +3,9 @@
 use crate::commands::all;
 use crate::failure::CODES;
 use crate::metrics::Latencies;
-use farslot::Secret;
+use farslot::{Secret, Sweeper};
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::Instant;
 
@@ -21,6 +22,7 @@ pub(crate) struct Shared {
     pub(crate) is_ending: AtomicBool,
     pub(crate) counts: Counts,
     pub(crate) latencies: Latencies,
+    pub(crate) sweeper: Arc<Sweeper>,
 }
 
 /// What a gateway has counted.
@@ -39,8 +41,6 @@ pub(crate) struct Counts {
     pub(crate) by_command: Vec<AtomicU64>,
     /// Errors that clients were told, by the numbers of their codes.
     pub(crate) errors: [AtomicU64; CODES.len()],
-    /// Keys that the sweep has removed.
-    pub(crate) expired: AtomicU64,
 }
 
 impl Default for Counts {
@@ -54,7 +54,6 @@ impl Default for Counts {
             commands: zero(),
             by_command: all().map(|_| zero()).collect(),
             errors: Default::default(),
-            expired: zero(),
         }
     }
 }
