@@ -23,7 +23,7 @@ use farslot_txn::{
     Database, DatabaseOptions, Locking, OwnerOptions, Structure, TableId, Transaction, TxnError,
 };
 use layout::tables;
-use procedures::{RUN, has_procedures, smallbank, tatp};
+use procedures::{RUN, has_procedures, tatp, ycsb};
 use std::any::Any;
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -187,8 +187,8 @@ impl Session<'_> {
         let table = |table, part| self.table(table, part);
         let body = async |open: &mut Transaction<'_, AnyEndpoint>| match self.workload.name() {
             "tatp" => tatp(open, &table, call).await,
-            "smallbank" => smallbank(open, &table, call).await,
-            _ => self.ycsb(open, call).await,
+            "smallbank" => procedures::smallbank(open, &table, call).await,
+            _ => ycsb(open, &table, (self.workload, call)).await,
         };
         Ok(self.database.run(body).await?)
     }
