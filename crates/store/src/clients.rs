@@ -186,7 +186,8 @@ impl Clients {
             Scheme::Race(layout) => layout.most_directory_bytes(),
             // The index of a reader, and of the owner that it may become.
             Scheme::Duo(layout) => layout.most_index_bytes().saturating_mul(2),
-            Scheme::Linear(_) | Scheme::Cuckoo(_) | Scheme::Sealed(_) => 0,
+            Scheme::Sealed(layout) => layout.client_bytes(),
+            Scheme::Linear(_) | Scheme::Cuckoo(_) => 0,
         }
     }
 }
