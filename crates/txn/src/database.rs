@@ -3,8 +3,7 @@
 use crate::error::{ConflictCause, TxnError};
 use crate::identity::{MOST_NODES, TableId, home_of};
 use crate::kept::Structure;
-use crate::owner::TRANSACTIONS;
-use crate::wire::{Ask, Reader, Seen, Status, read_unfinished};
+use crate::wire::{Ask, Reader, Seen, Status, TRANSACTIONS, read_unfinished};
 use farslot_fabric::{Endpoint, EndpointExt, Nanos, RemoteAddr};
 use farslot_remote::chained::{Cache, Observation, Observed};
 use farslot_remote::ordered::{Leaf, OrderedMap};
