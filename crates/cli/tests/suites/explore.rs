@@ -143,6 +143,26 @@ fn several_processes_find_what_one_finds() {
     ] {
         assert_eq!(numbers(args), alone, "{args:?}");
     }
+    let symbolic = numbers(&["--symbolic"]);
+    assert_eq!(symbolic["states"], alone["states"]);
+    for args in [
+        &["--symbolic", "--threads", "2"][..],
+        &["--symbolic", "--processes", "2"],
+        &["--symbolic", "--processes", "2", "--threads", "2"],
+    ] {
+        assert_eq!(numbers(args), symbolic, "{args:?}");
+    }
+    let refused = farslot([
+        "explore",
+        path,
+        "--symbolic",
+        "--processes",
+        "2",
+        "--over",
+        "tcp",
+    ]);
+    let refused = { refused }.output().unwrap();
+    assert_eq!(refused.status.code(), Some(2), "{}", error_of(&refused));
 }
 
 /// Started one by one, as on several machines: by options, and by what mpirun sets.

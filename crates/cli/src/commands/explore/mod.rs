@@ -12,7 +12,9 @@ use farslot_explore::formula::Formula;
 use farslot_explore::models::{Named, steps_as_text};
 use farslot_explore::net::Net;
 use farslot_explore::report::Report;
-use farslot_explore::symbolic::explore_symbolically;
+use farslot_explore::symbolic::{
+    SymbolicOptions, explore_symbolically, explore_symbolically_together, share_memory,
+};
 use farslot_explore::{ExploreError, pnml};
 use indicatif::{ProgressBar, ProgressStyle};
 use ranks::{Fabric, RankArgs, Told};
@@ -29,9 +31,9 @@ pub struct Args {
     #[arg(value_name = "MODEL")]
     model: String,
     /// Explore sets of markings as decision diagrams instead of one marking after the other
-    #[arg(long, conflicts_with_all = ["threads", "invariant", "journal"])]
+    #[arg(long, conflicts_with_all = ["invariant", "journal"])]
     symbolic: bool,
-    /// Threads [default: one a processor]
+    /// Threads, of each process with --symbolic [default: one a processor; one with --symbolic]
     #[arg(short, long, value_name = "N")]
     threads: Option<NonZeroUsize>,
     /// Memory for the states, of all processes of --processes together [default: three quarters of
@@ -93,15 +95,8 @@ pub fn run(args: Args, context: &Context) -> Result<()> {
 fn explore_file(args: &Args) -> Result<Option<Found>> {
     let failed = |error: pnml::ReadError| Failure::Failed(format!("{}: {error}", args.model));
     let net = pnml::read(Path::new(&args.model)).map_err(failed)?;
-    let memory = memory(args);
     if args.symbolic {
-        let explored = on_progress(true, |progress| {
-            explore_symbolically(&net, memory, progress)
-        })?;
-        return Ok(Some(Found {
-            report: Report::symbolic(net.name(), explored),
-            trace: None,
-        }));
+        return explore_diagrams(args, &net);
     }
     let invariant = invariant(args, &net)?;
     if args.ranks.are_given() {
@@ -147,8 +142,55 @@ fn explore_named(args: &Args) -> Result<Option<Found>> {
     }))
 }
 
+/// Explores a net symbolically, alone or with other processes.
+fn explore_diagrams(args: &Args, net: &Net) -> Result<Option<Found>> {
+    let options = SymbolicOptions {
+        threads: args.threads.unwrap_or(NonZeroUsize::MIN),
+        memory: memory(args) * args.ranks.sharing(),
+    };
+    let explored = if args.ranks.are_given() {
+        if args.ranks.over.is_some_and(|over| over != Fabric::Shm) {
+            let reason = "with --symbolic, processes share one machine's memory: --over shm";
+            return Err(Failure::Usage(reason.into()));
+        }
+        let (mut job, _children) = args.ranks.join(&told(args, options.memory))?;
+        let failed = |error: ExploreError| Failure::Failed(error.to_string());
+        let memory = share_memory(&mut job, &options).map_err(failed)?;
+        let explored = on_progress(job.rank() == 0, |progress| {
+            explore_symbolically_together(net, &memory, progress)
+        })?;
+        // Until then the others may use this process's memory.
+        let ended = job.barrier();
+        ended.map_err(|error| Failure::Failed(error.to_string()))?;
+        explored
+    } else {
+        Some(on_progress(true, |progress| {
+            explore_symbolically(net, &options, progress)
+        })?)
+    };
+    Ok(explored.map(|explored| Found {
+        report: Report::symbolic(net.name(), explored),
+        trace: None,
+    }))
+}
+
+/// What the processes are told that this one starts.
+fn told(args: &Args, memory: u64) -> Told<'_> {
+    Told {
+        model: &args.model,
+        invariant: args.invariant.as_deref(),
+        memory,
+        symbolic: args.symbolic,
+        threads: args.threads,
+    }
+}
+
 /// Explores with other processes. Nothing is to be told but by rank 0.
 fn explore_together(args: &Args, subject: Subject) -> Result<Option<Found>> {
+    if args.threads.is_some() {
+        let reason = "several processes have one thread each: without --threads";
+        return Err(Failure::Usage(reason.into()));
+    }
     let options = options(args);
     if args.ranks.over == Some(Fabric::Sim) {
         let (Some(ranks), None) = (args.ranks.processes, &args.ranks.rendezvous) else {
@@ -159,12 +201,7 @@ fn explore_together(args: &Args, subject: Subject) -> Result<Option<Found>> {
             .simulated(ranks, args.ranks.seed, &options)
             .map(Some);
     }
-    let told = Told {
-        model: &args.model,
-        invariant: args.invariant.as_deref(),
-        memory: options.memory,
-    };
-    let (job, _children) = args.ranks.join(&told)?;
+    let (job, _children) = args.ranks.join(&told(args, options.memory))?;
     let shape = subject.rings(job.ranks())?;
     let team = ranks::meet(job, &args.ranks.over(), shape)?;
     let first = team.rank() == 0;
