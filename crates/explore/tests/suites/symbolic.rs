@@ -155,7 +155,7 @@ fn a_killed_process_is_named() {
         let found = explore_symbolically_together(&net, &memory, &Progress::default());
         killer.join().unwrap();
         match found {
-            Ok(found) => assert_eq!(found.unwrap().states.to_string(), "1230712624220460"),
+            Ok(found) => assert_eq!(found.unwrap().states.to_string(), "773701966099328"),
             Err(ExploreError::Rank(RankError::Job(error))) => {
                 assert_eq!(error.to_string(), "rank 1 has ended");
             }

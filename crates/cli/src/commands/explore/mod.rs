@@ -31,7 +31,7 @@ pub struct Args {
     #[arg(value_name = "MODEL")]
     model: String,
     /// Explore sets of markings as decision diagrams instead of one marking after the other
-    #[arg(long, conflicts_with_all = ["invariant", "journal"])]
+    #[arg(long, conflicts_with_all = ["invariant", "reach", "journal"])]
     symbolic: bool,
     /// Threads, of each process with --symbolic [default: one a processor; one with --symbolic]
     #[arg(short, long, value_name = "N")]
@@ -45,7 +45,12 @@ pub struct Args {
     /// exit code 1
     #[arg(long, value_name = "FORMULA")]
     invariant: Option<String>,
-    /// Write every complete level to this file; a file that is there already is gone on from
+    /// A condition for which a shortest way to a marking of the net is looked for that meets it; if
+    /// there is none, the command ends with exit code 1
+    #[arg(long, value_name = "FORMULA", conflicts_with = "invariant")]
+    reach: Option<String>,
+    /// Write every complete level to this file; an exploration goes on from a file that is there
+    /// already. Of several processes each has a file of its own: FILE.0-of-2 and so on
     #[arg(long, value_name = "FILE")]
     journal: Option<PathBuf>,
     #[command(flatten)]
@@ -74,22 +79,42 @@ pub fn run(args: Args, context: &Context) -> Result<()> {
     } else {
         output::line(summary(&report))?;
     }
-    let Some(trace) = trace else { return Ok(()) };
+    let Some(trace) = trace else {
+        return match args.reach {
+            None => Ok(()),
+            Some(_) => tell(
+                context,
+                "no marking that can be reached meets the condition".into(),
+            )
+            .and(Err(Failure::Told)),
+        };
+    };
     // With --json, standard output has one object and nothing else.
     let steps = trace
         .iter()
         .map(|(action, state)| format!("  {action}: {state}"));
     let steps = steps.collect::<Vec<_>>().join("\n");
-    let violated = format!(
-        "the invariant is violated after {} steps:\n{steps}",
-        trace.len() - 1
-    );
-    if context.json {
-        output::note(violated);
-    } else {
-        output::line(violated)?;
+    let found = match args.reach {
+        None => "the invariant is violated",
+        Some(_) => "a marking that meets the condition is reached",
+    };
+    tell(
+        context,
+        format!("{found} after {} steps:\n{steps}", trace.len() - 1),
+    )?;
+    match args.reach {
+        None => Err(Failure::Told),
+        Some(_) => Ok(()),
     }
-    Err(Failure::Told)
+}
+
+/// Tells people something beside the report.
+fn tell(context: &Context, text: String) -> Result<()> {
+    if context.json {
+        output::note(text);
+        return Ok(());
+    }
+    output::line(text)
 }
 
 fn explore_file(args: &Args) -> Result<Option<Found>> {
@@ -124,6 +149,9 @@ fn explore_named(args: &Args) -> Result<Option<Found>> {
     }
     if args.invariant.is_some() {
         return usage("--invariant");
+    }
+    if args.reach.is_some() {
+        return usage("--reach");
     }
     if args.journal.is_some() {
         return usage("--journal");
@@ -179,7 +207,9 @@ fn told(args: &Args, memory: u64) -> Told<'_> {
     Told {
         model: &args.model,
         invariant: args.invariant.as_deref(),
+        reach: args.reach.as_deref(),
         memory,
+        journal: args.journal.as_deref(),
         symbolic: args.symbolic,
         threads: args.threads,
     }
@@ -193,6 +223,9 @@ fn explore_together(args: &Args, subject: Subject) -> Result<Option<Found>> {
     }
     let options = options(args);
     if args.ranks.over == Some(Fabric::Sim) {
+        if args.journal.is_some() {
+            return Err(Failure::Usage("the simulator writes no --journal".into()));
+        }
         let (Some(ranks), None) = (args.ranks.processes, &args.ranks.rendezvous) else {
             let reason = "the simulator has all ranks in one process: --processes N --over sim";
             return Err(Failure::Usage(reason.into()));
@@ -204,16 +237,21 @@ fn explore_together(args: &Args, subject: Subject) -> Result<Option<Found>> {
     let (job, _children) = args.ranks.join(&told(args, options.memory))?;
     let shape = subject.rings(job.ranks())?;
     let team = ranks::meet(job, &args.ranks.over(), shape)?;
-    let first = team.rank() == 0;
+    let (first, journal) = (team.rank() == 0, args.journal.as_deref());
     let found = on_progress(first, |progress| {
-        team.run(async |exchange| subject.part(&options, exchange, progress).await)
+        team.run(async |exchange| subject.part(&options, exchange, journal, progress).await)
     })?;
     Ok(first.then_some(found))
 }
 
+/// What every marking must meet: of `--reach` the contrary, so that a goal is found as a violation
+/// is.
 fn invariant(args: &Args, net: &Net) -> Result<Option<Formula>> {
     let parse = |text: &String| Formula::parse(text, net);
-    let formula = args.invariant.as_ref().map(parse).transpose();
+    let formula = args.invariant.as_ref().map(parse);
+    let goal = args.reach.as_ref().map(parse);
+    let goal = goal.map(|formula| formula.map(Formula::negated));
+    let formula = formula.or(goal).transpose();
     formula.map_err(|error| Failure::Usage(error.to_string()))
 }
 
