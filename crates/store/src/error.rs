@@ -351,7 +351,9 @@ const fn kind_of_index(error: &IndexError) -> ErrorKind {
         | IndexError::NotAtomic { .. } => ErrorKind::Unsupported,
         IndexError::BadOption { .. } | IndexError::DuplicateKey { .. } => ErrorKind::BadInput,
         IndexError::Contended { .. } => ErrorKind::Contended,
-        IndexError::Unreadable { .. } | IndexError::BadDirectory { .. } => ErrorKind::Damaged,
+        IndexError::Unreadable { .. }
+        | IndexError::BadDirectory { .. }
+        | IndexError::BadFunction { .. } => ErrorKind::Damaged,
         IndexError::Fabric(error) => kind_of_fabric(error),
         _ => ErrorKind::Other,
     }

@@ -11,12 +11,12 @@
 //! not begun, nor what makes no sense.
 
 use crate::catalog::{CATALOG_BYTES, Catalog, TableRecord, id_at};
+use crate::clients::{executes, has_one_writer};
 use crate::lease::Leased;
 use crate::nodes::Nodes;
 use crate::session::Session;
 use crate::sessions::Sessions;
-use crate::spread::executes;
-use crate::{Access, OnRestart, OpenOptions, Outcome, StoreError};
+use crate::{Access, OnRestart, OpenOptions, Outcome, StoreError, WriterChange};
 use farslot_fabric::shm::{ShmEndpoint, WeakNode};
 use farslot_fabric::sim::World;
 use farslot_fabric::{
@@ -32,7 +32,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::ops::Range;
 use std::rc::Rc;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 /// Slots that a lookup in the owner's memory looks at first: the best number takes longer to find
 /// than it saves here.
@@ -47,6 +47,8 @@ const NODE: NodeId = NodeId(0);
 pub(crate) struct Service {
     memory: Memory,
     sessions: Sessions,
+    /// Held by the thread that writes to a table of one writer.
+    writing: Mutex<()>,
     /// Held by the service alone: threads know by it that it is there.
     alive: Arc<()>,
 }
@@ -77,6 +79,7 @@ struct Opened {
     id_at: u64,
     extent: Range<u64>,
     writes: bool,
+    has_one_writer: bool,
     /// What the session's memory is lent to.
     lent: Option<Rc<OwnerEndpoint>>,
 }
@@ -106,6 +109,7 @@ impl Service {
         Self {
             memory,
             sessions: Sessions::new(nodes, nic, options, false, None),
+            writing: Mutex::default(),
             alive: Arc::new(()),
         }
     }
@@ -148,6 +152,14 @@ impl Service {
             };
             allowed(table.extent.clone(), needed).map_err(|_| Status::Denied)?;
             let run = || match request.question {
+                Question::Run if table.has_one_writer && !is_lookup => {
+                    let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+                    let bytes = table.run(operations, writer);
+                    // For the next thread, and for clients who write by verbs. If it is the writer on,
+                    // these are told so.
+                    let _ = table.session.change_writer(WriterChange::Resign);
+                    Ok(bytes)
+                }
                 Question::Run => Ok(table.run(operations, writer)),
                 Question::Flush => match table.session.flush() {
                     Ok(()) => Ok(writer.finish()),
@@ -237,6 +249,7 @@ impl Service {
             id_at: id_at(NODE, record).offset,
             extent,
             writes,
+            has_one_writer: has_one_writer(&record.scheme),
             lent,
         })
     }

@@ -3,7 +3,6 @@
 use super::OWNER_PATIENCE;
 use super::reply::{Answered, ReplyWriter, Status, outcomes, status_of};
 use super::request::{MOST_BYTES, MOST_OPERATIONS, Question, RequestWriter, operation_bytes};
-use crate::index::{Got, Rest};
 use crate::{
     ClientState, Cursor, Index, IndexError, Occupancy, Operation, Outcome, Record, Result, Survey,
     Value, Waits, WriterChange,
@@ -30,6 +29,9 @@ pub struct CallOptions {
     /// Whether it is asked for writes too, which needs atomics of its processors that are atomic
     /// against those of clients.
     pub writes: bool,
+    /// Whether one client writes at a time. The owner is the writer for as long as a call lasts; so
+    /// is the client, for as long as it does by itself what the owner has left to it.
+    pub one_writer: bool,
     /// Bytes of the longest value.
     pub longest_value: usize,
 }
@@ -37,7 +39,7 @@ pub struct CallOptions {
 /// An index whose operations the owner executes where it does; the others are the index's own.
 pub struct Calling<E, I> {
     index: I,
-    owner: Option<Owner<E>>,
+    owner: Owner<E>,
 }
 
 struct Owner<E> {
@@ -47,6 +49,8 @@ struct Owner<E> {
     is_silent: Cell<bool>,
     /// Whether it was asked to write since it last reported.
     has_written: Cell<bool>,
+    /// Whether this client was told to be the one writer itself, until it resigns.
+    is_writer: Cell<bool>,
 }
 
 /// Is told the outcome of each operation of a batch: nobody else borrows it while it is called, for
@@ -66,17 +70,9 @@ impl<E: Endpoint, I: Index> Calling<E, I> {
             options,
             is_silent: Cell::new(false),
             has_written: Cell::new(false),
+            is_writer: Cell::new(false),
         };
-        Self {
-            index,
-            owner: Some(owner),
-        }
-    }
-
-    /// The index as it is, for who decides at run time whether there are calls.
-    #[must_use]
-    pub const fn without(index: I) -> Self {
-        Self { index, owner: None }
+        Self { index, owner }
     }
 
     /// Asks whether the owner answers calls for the table.
@@ -85,9 +81,7 @@ impl<E: Endpoint, I: Index> Calling<E, I> {
     /// What the fabric says; [`FabricError::NoHandler`] where the owner executes nothing on the
     /// table.
     pub async fn check_owner(&self) -> Result<()> {
-        let Some(owner) = &self.owner else {
-            return Ok(());
-        };
+        let owner = &self.owner;
         let (node, region) = (owner.options.table.node, owner.options.table.region);
         let none = FabricError::NoHandler { node, region };
         let reply = owner.ask(Question::Run, &[], &[], 0).await?;
@@ -99,8 +93,9 @@ impl<E: Endpoint, I: Index> Calling<E, I> {
 
     /// The owner, if it is asked for such an operation.
     fn owner_for(&self, operation: &Operation<'_>) -> Option<&Owner<E>> {
-        let owner = self.owner.as_ref()?;
-        let asked = !owner.is_silent.get() && (owner.options.writes || operation.is_lookup());
+        let owner = &self.owner;
+        let writes = owner.options.writes && !owner.is_writer.get();
+        let asked = !owner.is_silent.get() && (writes || operation.is_lookup());
         let bytes = operation_bytes(operation)?;
         (asked && bytes <= MOST_BYTES).then_some(owner)
     }
@@ -108,31 +103,46 @@ impl<E: Endpoint, I: Index> Calling<E, I> {
     /// Runs one operation.
     async fn run_one(&self, operation: Operation<'_>) -> Result<Outcome> {
         let Some(owner) = self.owner_for(&operation) else {
-            return self.index.run(operation).await;
+            return self.run_one_alone(operation).await;
         };
         let asking = owner.ask_one(operation);
         match owner.endpoint.operation(operation.class(), asking).await {
             Ok(Answered::Done(outcome)) => Ok(outcome),
             Ok(Answered::InDoubt) => Err(owner.in_doubt()),
-            Ok(Answered::Left) => self.index.run(operation).await,
+            Ok(Answered::Left) => self.run_one_alone(operation).await,
             Err(error) => Err(error.into()),
         }
     }
 
+    /// Runs one operation without the owner.
+    async fn run_one_alone(&self, operation: Operation<'_>) -> Result<Outcome> {
+        let outcome = self.index.run(operation).await;
+        if !operation.is_lookup() {
+            self.let_others_write().await;
+        }
+        outcome
+    }
+
+    /// After writes by this client itself: the owner may be the writer again.
+    async fn let_others_write(&self) {
+        let owner = &self.owner;
+        let shares = owner.options.writes && owner.options.one_writer;
+        if shares && !owner.is_writer.get() && !owner.is_silent.get() {
+            // One that could not resign is the writer on, and resigns after its next write.
+            let _ = self.index.change_writer(WriterChange::Resign).await;
+        }
+    }
+
     /// Runs many operations: by calls, and what is left by itself.
-    async fn run_called(&self, owner: &Owner<E>, operations: &[Operation<'_>], done: &Done<'_>) {
-        let left = self.ask_many(owner, operations, done).await;
+    async fn run_called(&self, operations: &[Operation<'_>], done: &Done<'_>) {
+        let left = self.ask_many(operations, done).await;
         self.run_own(operations, &left, done).await;
     }
 
     /// Asks for many operations; returns the numbers of those that the owner has left to the
     /// client.
-    async fn ask_many(
-        &self,
-        owner: &Owner<E>,
-        operations: &[Operation<'_>],
-        done: &Done<'_>,
-    ) -> Vec<usize> {
+    async fn ask_many(&self, operations: &[Operation<'_>], done: &Done<'_>) -> Vec<usize> {
+        let owner = &self.owner;
         let (called, own): (Vec<_>, Vec<_>) = (0..operations.len())
             .partition(|number| self.owner_for(&operations[*number]).is_some());
         let calls = owner.calls_of(operations, &called);
@@ -167,6 +177,9 @@ impl<E: Endpoint, I: Index> Calling<E, I> {
         let own: Vec<_> = numbers.iter().map(|number| operations[*number]).collect();
         let tell = |at: usize, outcome| (done.borrow_mut())(numbers[at], outcome);
         self.index.run_many(&own, tell).await;
+        if own.iter().any(|operation| !operation.is_lookup()) {
+            self.let_others_write().await;
+        }
     }
 }
 
@@ -340,20 +353,14 @@ fn fitting(operation: &Operation<'_>, told: Option<Answered>, is_done: bool) -> 
 }
 
 impl<E: Endpoint, I: Index> Index for Calling<E, I> {
-    const WAITS: Waits = I::WAITS;
-
-    #[inline]
-    async fn get(&self, key: &[u8]) -> Result<Option<Value>> {
-        if self.owner.is_none() {
-            return self.index.get(key).await;
-        }
-        let got = self.run_one(Operation::Get(key)).await;
-        got.map(Outcome::into_value)
+    fn waits(&self) -> Waits {
+        self.index.waits()
     }
 
     #[inline]
-    fn get_at_once<'s>(&'s self, key: &'s [u8]) -> Option<std::result::Result<Got, Rest<'s>>> {
-        self.owner.is_none().then(|| self.index.get_at_once(key))?
+    async fn get(&self, key: &[u8]) -> Result<Option<Value>> {
+        let got = self.run_one(Operation::Get(key)).await;
+        got.map(Outcome::into_value)
     }
 
     async fn run(&self, operation: Operation<'_>) -> Result<Outcome> {
@@ -365,15 +372,11 @@ impl<E: Endpoint, I: Index> Index for Calling<E, I> {
         keys: impl IntoIterator<Item = &'k [u8]>,
         mut done: impl FnMut(usize, Result<Option<Value>>),
     ) {
-        let Some(owner) = &self.owner else {
-            return self.index.get_many(keys, done).await;
-        };
         let gets: Vec<_> = keys.into_iter().map(Operation::Get).collect();
         let mut done = |number, outcome: Result<Outcome>| {
             done(number, outcome.map(Outcome::into_value));
         };
-        self.run_called(owner, &gets, &RefCell::new(&mut done))
-            .await;
+        self.run_called(&gets, &RefCell::new(&mut done)).await;
     }
 
     async fn run_many(
@@ -381,11 +384,7 @@ impl<E: Endpoint, I: Index> Index for Calling<E, I> {
         operations: &[Operation<'_>],
         mut done: impl FnMut(usize, Result<Outcome>),
     ) {
-        let Some(owner) = &self.owner else {
-            return self.index.run_many(operations, done).await;
-        };
-        self.run_called(owner, operations, &RefCell::new(&mut done))
-            .await;
+        self.run_called(operations, &RefCell::new(&mut done)).await;
     }
 
     async fn scan(
@@ -403,8 +402,8 @@ impl<E: Endpoint, I: Index> Index for Calling<E, I> {
     /// The owner reports what it has done for this client too. Where it may not any more, nobody
     /// can.
     async fn flush(&self) -> Result<()> {
-        if let Some(owner) = self.owner.as_ref().filter(|owner| owner.has_written.take()) {
-            match owner.ask(Question::Flush, &[], &[], 0).await {
+        if self.owner.has_written.take() {
+            match self.owner.ask(Question::Flush, &[], &[], 0).await {
                 Err(error) if error.may_have_taken_effect() => return Err(error.into()),
                 _ => {}
             }
@@ -421,7 +420,11 @@ impl<E: Endpoint, I: Index> Index for Calling<E, I> {
     }
 
     async fn change_writer(&self, change: WriterChange) -> Result<()> {
-        self.index.change_writer(change).await
+        let end = self.index.change_writer(change).await;
+        if end.is_ok() {
+            self.owner.is_writer.set(change != WriterChange::Resign);
+        }
+        end
     }
 
     async fn build(&self, records: &[Record<'_>]) -> Result<()> {
