@@ -1,8 +1,8 @@
 //! The memory of a symbolic exploration: what each rank lends, and a worker's way to all of it.
 
-use super::SymbolicOptions;
 use super::cache::{Cache, ENTRY};
 use super::crew::{self, Crew};
+use super::explored::SymbolicOptions;
 use super::nodes::{FEW, FEW_ENTRIES, Limits, Nodes, PART_OF_CACHE};
 use crate::error::{ExploreError, RankError};
 use crate::mapped;

@@ -17,63 +17,25 @@
 //!
 //! Several workers, threads of one or more processes, share the nodes and the cache, all of which
 //! lies in memory that all of them have mapped. Worker 0 saturates; the others do operations that
-//! it is about to need, or that they need for these themselves ([`crew`]). As equal diagrams are one
+//! it is about to need, or that they need for these themselves (`crew`). As equal diagrams are one
 //! node, whoever makes it, no result depends on who has done what.
 
 mod cache;
 mod count;
 mod crew;
+mod explored;
 mod memory;
 mod nodes;
 mod saturate;
 mod workers;
 
+pub use explored::{SymbolicOptions, SymbolicallyExplored};
 pub use memory::{SharedMemory, share_memory};
 
 use crate::error::ExploreError;
 use crate::explicit::Progress;
-use crate::model::Tokens;
 use crate::net::Net;
 use crate::order::orders;
-use num_bigint::BigUint;
-use std::num::NonZeroUsize;
-
-/// How to explore symbolically.
-#[derive(Debug, Clone)]
-pub struct SymbolicOptions {
-    /// Threads of this process: the same number on every rank.
-    pub threads: NonZeroUsize,
-    /// Bytes that nodes and operation cache of all ranks may take together.
-    pub memory: u64,
-}
-
-impl Default for SymbolicOptions {
-    fn default() -> Self {
-        Self {
-            threads: NonZeroUsize::MIN,
-            memory: u64::MAX,
-        }
-    }
-}
-
-/// What a symbolic exploration found.
-#[derive(Debug, Clone, PartialEq)]
-pub struct SymbolicallyExplored {
-    /// Reachable markings.
-    pub states: BigUint,
-    /// Transitions between them, one for each that is enabled in each marking.
-    pub transitions: BigUint,
-    /// Markings in which no transition is enabled.
-    pub deadlocks: BigUint,
-    /// Most tokens.
-    pub tokens: Tokens,
-    /// Nodes of the diagram of all reachable markings.
-    pub nodes: u64,
-    /// Bytes of the nodes and the operation cache.
-    pub bytes: u64,
-    /// Seconds that it took.
-    pub seconds: f64,
-}
 
 /// Explores a net symbolically, by threads of this process.
 ///

@@ -1,10 +1,11 @@
 //! The threads of a symbolic exploration: worker 0, which saturates, and those that help.
 
+use super::count;
 use super::crew::Idle;
+use super::explored::SymbolicallyExplored;
 use super::memory::SharedMemory;
 use super::nodes::{Halt, Limits, Nodes};
 use super::saturate::Saturation;
-use super::{SymbolicallyExplored, count};
 use crate::error::{ExploreError, RankError};
 use crate::explicit::Progress;
 use crate::net::Net;
