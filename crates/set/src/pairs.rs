@@ -347,10 +347,8 @@ fn get(segments: &Segments, index: u64) -> [u64; 2] {
 fn reserve(segments: &Segments, spare: &mut (u64, u64), reserved: u64, in_use: u64) -> Option<u64> {
     if spare.1 == 0 {
         let ranks = segments.layout().ranks() as usize;
-        let nearest = (0..ranks).map(|ahead| (segments.rank() + ahead) % ranks);
-        *spare = nearest
-            .into_iter()
-            .find_map(|rank| reserve_block(segments, rank, reserved, in_use))?;
+        let mut nearest = (0..ranks).map(|ahead| (segments.rank() + ahead) % ranks);
+        *spare = nearest.find_map(|rank| reserve_block(segments, rank, reserved, in_use))?;
     }
     Some(spare.0 + u64::from(spare.1.trailing_zeros()))
 }

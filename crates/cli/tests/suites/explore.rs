@@ -177,16 +177,10 @@ fn several_processes_find_what_one_finds() {
     ] {
         assert_eq!(numbers(args), symbolic, "{args:?}");
     }
-    let refused = farslot([
-        "explore",
-        path,
-        "--symbolic",
-        "--processes",
-        "2",
-        "--over",
-        "tcp",
-    ]);
-    let refused = { refused }.output().unwrap();
+    let args = ["--symbolic", "--processes", "2", "--over", "tcp"];
+    let refused = farslot([&["explore", path], &args[..]].concat())
+        .output()
+        .unwrap();
     assert_eq!(refused.status.code(), Some(2), "{}", error_of(&refused));
 }
 

@@ -373,10 +373,12 @@ pub(super) struct Idle(u32);
 impl Idle {
     pub(super) fn wait(&mut self) {
         self.0 = self.0.saturating_add(1);
-        match self.0 {
-            ..=SPINS => std::hint::spin_loop(),
-            ..=YIELDS => std::thread::yield_now(),
-            _ => std::thread::sleep(NAP),
+        if self.0 <= SPINS {
+            std::hint::spin_loop();
+        } else if self.0 <= YIELDS {
+            std::thread::yield_now();
+        } else {
+            std::thread::sleep(NAP);
         }
     }
 
