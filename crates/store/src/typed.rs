@@ -38,7 +38,7 @@ use std::marker::PhantomData;
 /// ```
 pub struct Typed<T, K, V> {
     bytes: T,
-    types: PhantomData<fn(K, V) -> (K, V)>,
+    types: PhantomData<(K, V)>,
 }
 
 impl<T: Clone, K, V> Clone for Typed<T, K, V> {
@@ -276,7 +276,7 @@ where
 #[derive(Debug)]
 pub struct TypedEntries<'t, K, V> {
     entries: Entries<'t>,
-    types: PhantomData<fn() -> (K, V)>,
+    types: PhantomData<(K, V)>,
 }
 
 impl<K: CheckedBitPattern, V: CheckedBitPattern> Iterator for TypedEntries<'_, K, V> {
