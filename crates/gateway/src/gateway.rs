@@ -1,8 +1,8 @@
 //! A gateway, from its start to its end.
 
 use crate::event_loop::EventLoop;
-use crate::metrics::{GatewayMetrics, Latencies};
-use crate::shared::{Counts, Shared};
+use crate::metrics::GatewayMetrics;
+use crate::shared::{Counts, Latencies, Shared};
 use farslot::{Secret, Store, StoreError};
 use rustix::event::{EventfdFlags, eventfd};
 use std::fmt;

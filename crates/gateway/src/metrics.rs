@@ -8,30 +8,11 @@ use farslot_operate::{Family, Source};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::Duration;
 
 /// Commands, errors, latencies and connections of a [`Gateway`](crate::Gateway), for as long as
 /// anybody holds them: [`Gateway::metrics`](crate::Gateway::metrics).
 #[derive(Clone, Debug)]
 pub struct GatewayMetrics(pub(crate) Arc<Shared>);
-
-/// How often commands have taken how long.
-#[derive(Debug, Default)]
-pub(crate) struct Latencies {
-    counts: [AtomicU64; LATENCY_BOUNDS.len() + 1],
-    /// Nanoseconds in all.
-    sum: AtomicU64,
-}
-
-impl Latencies {
-    /// Counts commands that were done together.
-    pub(crate) fn add(&self, commands: u64, took: Duration) {
-        let took = took.as_nanos() as u64;
-        let class = LATENCY_BOUNDS.partition_point(|bound| *bound < took);
-        self.counts[class].fetch_add(commands, Relaxed);
-        self.sum.fetch_add(took.saturating_mul(commands), Relaxed);
-    }
-}
 
 impl Source for GatewayMetrics {
     fn families(&self) -> Vec<Family> {

@@ -2,12 +2,12 @@
 
 use crate::commands::all;
 use crate::failure::CODES;
-use crate::metrics::Latencies;
-use farslot::{Secret, Sweeper};
+use farslot::{LATENCY_BOUNDS, Secret, Sweeper};
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU64};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// What all threads of a gateway share.
 #[derive(Debug)]
@@ -55,5 +55,23 @@ impl Default for Counts {
             by_command: all().map(|_| zero()).collect(),
             errors: Default::default(),
         }
+    }
+}
+
+/// How often commands have taken how long.
+#[derive(Debug, Default)]
+pub(crate) struct Latencies {
+    pub(crate) counts: [AtomicU64; LATENCY_BOUNDS.len() + 1],
+    /// Nanoseconds in all.
+    pub(crate) sum: AtomicU64,
+}
+
+impl Latencies {
+    /// Counts commands that were done together.
+    pub(crate) fn add(&self, commands: u64, took: Duration) {
+        let took = took.as_nanos() as u64;
+        let class = LATENCY_BOUNDS.partition_point(|bound| *bound < took);
+        self.counts[class].fetch_add(commands, Relaxed);
+        self.sum.fetch_add(took.saturating_mul(commands), Relaxed);
     }
 }

@@ -1,12 +1,13 @@
 //! Futures of requests: they are sent when they are polled first, and wait for their answers.
 
-use super::Handle;
 use super::batch::{Answer, Ask, Call};
 use super::queue::{Place, Queue};
+use super::shared::Shared;
 use crate::{Operation, Result, StoreError};
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 /// What a future asks for, until it has sent it.
@@ -154,11 +155,11 @@ impl<G> Drop for Asking<'_, G> {
     }
 }
 
-/// An operation of a [`Handle`] under way.
+/// An operation of a [`Handle`](crate::Handle) under way.
 #[must_use = "it is not sent unless it is polled"]
 pub struct Running {
     /// Workers stay for those that wait.
-    handle: Handle,
+    shared: Arc<Shared>,
     operation: OwnedOperation,
     phase: Phase,
 }
@@ -172,17 +173,17 @@ impl fmt::Debug for Running {
 }
 
 impl Running {
-    pub(super) fn new(handle: Handle, operation: OwnedOperation) -> Self {
+    pub(super) fn new(shared: Arc<Shared>, operation: OwnedOperation) -> Self {
         Self {
-            handle,
+            shared,
             operation,
             phase: Phase::New(None),
         }
     }
 
-    pub(super) fn sent(handle: Handle, place: Place) -> Self {
+    pub(super) fn sent(shared: Arc<Shared>, place: Place) -> Self {
         Self {
-            handle,
+            shared,
             // Nothing is to be given any more.
             operation: OwnedOperation::of(Operation::Get(&[])),
             phase: Phase::Sent(place),
@@ -195,16 +196,16 @@ impl Future for Running {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<Answer>> {
         let Self {
-            handle,
+            shared,
             operation,
             phase,
         } = &mut *self;
-        phase.poll(&handle.0.queue, operation, context)
+        phase.poll(&shared.queue, operation, context)
     }
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
-        self.phase.leave(&self.handle.0.queue);
+        self.phase.leave(&self.shared.queue);
     }
 }

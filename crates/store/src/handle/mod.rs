@@ -6,6 +6,7 @@ mod batch;
 #[cfg(test)]
 mod fault_tests;
 mod queue;
+mod shared;
 #[cfg(test)]
 mod tests;
 mod worker;
@@ -14,6 +15,7 @@ pub use self::asking::Running;
 use self::asking::{Asking, Given, OwnedOperation};
 use self::batch::{Answer, Ask, Call};
 use self::queue::Queue;
+use self::shared::Shared;
 use self::worker::Worker;
 use crate::error::bad_option;
 use crate::{FieldSize, Operation, Result, Store, StoreError, Table};
@@ -82,19 +84,6 @@ impl Default for HandleOptions {
 #[derive(Clone)]
 pub struct Handle(Arc<Shared>);
 
-struct Shared {
-    queue: Arc<Queue>,
-    name: String,
-    /// The sizes of the table's keys and values.
-    record_sizes: (FieldSize, FieldSize),
-}
-
-impl Drop for Shared {
-    fn drop(&mut self) {
-        self.queue.close();
-    }
-}
-
 impl fmt::Debug for Handle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = &self.0.name;
@@ -158,7 +147,7 @@ impl Handle {
     /// As the operation of a [`Table`]; [`StoreError::HandleClosed`];
     /// [`StoreError::WorkerPanicked`].
     pub fn run(&self, operation: Operation<'_>) -> Running {
-        Running::new(self.clone(), OwnedOperation::of(operation))
+        Running::new(Arc::clone(&self.0), OwnedOperation::of(operation))
     }
 
     /// The same of bytes that stay where they are until they are sent.
@@ -172,7 +161,7 @@ impl Handle {
     /// [`StoreError::QueueFull`] and [`StoreError::HandleClosed`] at once.
     pub fn try_run(&self, operation: Operation<'_>) -> Result<Running> {
         let place = self.0.queue.try_push(Ask::Operation(operation))?;
-        Ok(Running::sent(self.clone(), place))
+        Ok(Running::sent(Arc::clone(&self.0), place))
     }
 
     /// The key's value, if the key is present.
