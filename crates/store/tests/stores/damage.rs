@@ -19,7 +19,7 @@ type Shape = (&'static str, fn() -> TableOptions, bool);
 
 const KEYS: u8 = 40;
 
-const SHAPES: [Shape; 16] = [
+const SHAPES: [Shape; 14] = [
     ("linear, words", || sized(4, 3).slots(SlotKind::Word), false),
     ("linear, pairs", || sized(8, 8).slots(SlotKind::Pair), false),
     (
@@ -66,8 +66,6 @@ const SHAPES: [Shape; 16] = [
         || any().sealed().slots(SlotKind::Heap),
         true,
     ),
-    ("perfect, inline", || sized(8, 24).perfect(), true),
-    ("perfect, any", || any().perfect_with_filter(), true),
 ];
 
 fn sized(key: u32, value: u32) -> TableOptions {
