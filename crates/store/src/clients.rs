@@ -150,7 +150,7 @@ impl Clients {
             id: record.id,
             writes: writes && rule.writes && (!one_writer || rule.is_forced && !self.predetermines),
             one_writer,
-            longest_value: record.scheme.record_sizes().1.most(),
+            longest_value: record.scheme.stored_sizes().1.most(),
         };
         let calling = Calling::new(client, Rc::clone(endpoint), options);
         if rule.is_forced {

@@ -9,6 +9,7 @@ mod cuckoo;
 mod damage;
 mod default;
 mod duo_threads;
+mod expiry;
 mod grants;
 mod several_nodes;
 mod several_nodes_model;
