@@ -24,6 +24,7 @@ use hdrhistogram::Histogram;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
 
 /// How much is measured in real time, and with which clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -215,8 +216,8 @@ impl Bench<'_> {
         let (name, puts) = match scheme.is_built() {
             true => {
                 let name = format!("lookup-{scheme}-{load}");
-                timed::build(self.store, &name, &options, self.keys, records)?;
-                (name, None)
+                let built = timed::build(self.store, &name, &options, self.keys, records)?;
+                (name, (built, 0))
             }
             false => {
                 let name = format!("lookup-{scheme}");
@@ -229,10 +230,12 @@ impl Bench<'_> {
                 };
                 let numbers = self.records..records;
                 let puts = timed::fill(self.store, &name, self.keys, numbers, threads)?;
-                (name, Some((puts, threads)))
+                (name, (puts, threads))
             }
         };
+        let since = Instant::now();
         let table = self.store.table(&name)?;
+        let opening = since.elapsed();
         if table.scheme().writer_alone() {
             table.start_writing()?;
         }
@@ -242,6 +245,7 @@ impl Bench<'_> {
         Ok(Filled {
             place,
             puts,
+            opening,
             lines: Lines::of(table.record()),
             table,
             memory: Memory::default(),
@@ -300,8 +304,10 @@ impl Bench<'_> {
 /// A table at one load.
 struct Filled {
     place: Place,
-    /// Puts/s that brought it there, and by how many threads; nothing of one that was built.
-    puts: Option<(f64, usize)>,
+    /// Puts/s that brought it there, and by how many threads; by none it was built.
+    puts: (f64, usize),
+    /// How long a client took to open it.
+    opening: Duration,
     lines: Lines,
     table: Table,
     memory: Memory,
@@ -314,10 +320,16 @@ struct Filled {
 impl Filled {
     fn rows(&self, records: u64, has_cache: bool, refused: usize) -> Vec<BenchRow> {
         let (place, mut rows) = (self.place, Vec::new());
-        if let Some((puts, threads)) = self.puts {
-            let what = format!("puts up to there, {threads} threads");
-            rows.push(BenchRow::new(place.name(&what), puts, "puts/s"));
-        }
+        let (puts, threads) = self.puts;
+        rows.push(match threads {
+            0 => BenchRow::new(place.name("built"), puts, "records/s"),
+            _ => {
+                let what = format!("puts up to there, {threads} threads");
+                BenchRow::new(place.name(&what), puts, "puts/s")
+            }
+        });
+        let opening = self.opening.as_nanos() as f64;
+        rows.push(BenchRow::new(place.name("opening"), opening, "ns"));
         let remote = self.table.scheme().table_bytes() as f64;
         rows.extend(place.memory(remote, self.table.client_bytes() as f64, records));
         rows.extend(self.memory.rows(place));

@@ -138,14 +138,14 @@ pub(super) fn writes(table: &Table, keys: &[[u8; 8]], refused: &mut Refused) -> 
     Ok(rates)
 }
 
-/// Makes a table of the first records.
+/// Makes a table of the first records; returns records/s.
 pub(super) fn build(
     store: &Store,
     name: &str,
     options: &TableOptions,
     keys: Keys,
     records: u64,
-) -> Result<()> {
+) -> Result<f64> {
     let pairs: Vec<_> = (0..records)
         .map(|index| keys.long(index))
         .map(|key| (key, value_of(&key)))
@@ -154,8 +154,9 @@ pub(super) fn build(
         .iter()
         .map(|(key, value)| (&key[..], &value[..]))
         .collect();
+    let since = Instant::now();
     store.build(name, options, &pairs)?;
-    Ok(())
+    Ok(rate(pairs.len(), since))
 }
 
 /// Looks up keys as one batch, which are all there or all absent; returns lookups/s.

@@ -1,8 +1,7 @@
 //! A filter that knows most keys that a table does not have: a binary fuse filter of 8 bits (T. M.
 //! Graf, D. Lemire, Binary Fuse Filters, ACM Journal of Experimental Algorithmics 27, 2022).
 
-use super::bad;
-use crate::Result;
+use crate::{IndexError, Result};
 use xorf::{BinaryFuse8, BinaryFuse8Ref, DmaSerializable, Filter as _, FilterRef};
 
 /// Bytes of what a filter says of itself: seed, bytes of a segment, a mask that follows from them,
@@ -70,7 +69,8 @@ impl Filter {
         let len = u64::from(all) + 2 * u64::from(segment);
         let is_whole = segment.is_power_of_two() && all > 0 && all.is_multiple_of(segment);
         if !is_whole || len > fingerprints.len() as u64 || len > u32::MAX.into() {
-            return Err(bad("a filter's segments are no power of two, or not there"));
+            let what = "its filter's segments are no power of two, or not there";
+            return Err(IndexError::BadFunction { what });
         }
         fingerprints.truncate(len as usize);
         fingerprints.shrink_to_fit();

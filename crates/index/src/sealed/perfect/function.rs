@@ -2,7 +2,7 @@
 
 use super::filter::{Filter, MOST_KEYS};
 use super::places::{Placement, Unplaced, bucket_of, slot_of};
-use super::{HEAD, PART, PerfectShape, bad};
+use super::shape::{HEAD, PART, PerfectShape};
 use crate::hash::derive;
 use crate::{IndexError, Result};
 use farslot_fabric::{prefetch, zeros_in_large_pages};
@@ -146,6 +146,10 @@ impl Function {
             filter,
         })
     }
+}
+
+const fn bad(what: &'static str) -> IndexError {
+    IndexError::BadFunction { what }
 }
 
 fn checksum(bytes: &[u8], seed: u64) -> u64 {
