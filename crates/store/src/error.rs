@@ -313,6 +313,7 @@ const fn kind_of_fabric(error: &FabricError) -> ErrorKind {
         FabricError::NodeRestarted { .. } => ErrorKind::NodeRestarted,
         FabricError::Reclaimed { .. } => ErrorKind::TableGone,
         FabricError::AccessDenied { .. }
+        | FabricError::KeyRefused { .. }
         | FabricError::WrongKey { .. }
         | FabricError::GrantRevoked { .. }
         | FabricError::WrongUser { .. }
@@ -350,6 +351,8 @@ const fn kind_of_index(error: &IndexError) -> ErrorKind {
         | IndexError::NotBuildable { .. }
         | IndexError::NotAtomic { .. } => ErrorKind::Unsupported,
         IndexError::BadOption { .. } | IndexError::DuplicateKey { .. } => ErrorKind::BadInput,
+        IndexError::SingleKeys { .. } => ErrorKind::AccessDenied,
+        IndexError::AtOwner { .. } => ErrorKind::Unsupported,
         IndexError::Contended { .. } => ErrorKind::Contended,
         IndexError::Unreadable { .. } | IndexError::BadDirectory { .. } => ErrorKind::Damaged,
         IndexError::Fabric(error) => kind_of_fabric(error),

@@ -65,6 +65,13 @@ pub enum FabricError {
         /// What the region grants this endpoint.
         granted: Rights,
     },
+    /// The grant opens keys with a prefix, and a key begins otherwise; or it gives fewer rights to
+    /// these than the operation needs.
+    #[error("node {}: the grant opens keys with a prefix, and not this operation on this key", .node.0)]
+    KeyRefused {
+        /// The node.
+        node: NodeId,
+    },
     /// A verb needs a larger buffer than the endpoint allows.
     #[error("a buffer of {requested} bytes is over the limit of {limit}")]
     BufferTooLarge {

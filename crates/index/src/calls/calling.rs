@@ -1,7 +1,7 @@
 //! The client that asks the owner, as an [`Index`].
 
 use super::OWNER_PATIENCE;
-use super::reply::{Answered, ReplyWriter, Status, outcomes, status_of};
+use super::reply::{Answered, ReplyWriter, Status, Why, outcomes, status_of};
 use super::request::{MOST_BYTES, MOST_OPERATIONS, Question, RequestWriter, operation_bytes};
 use crate::index::{Got, Rest};
 use crate::{
@@ -47,6 +47,8 @@ struct Owner<E> {
     is_silent: Cell<bool>,
     /// Whether it was asked to write since it last reported.
     has_written: Cell<bool>,
+    /// Whether only the owner can do anything, and says why it does not.
+    is_alone: bool,
 }
 
 /// Is told the outcome of each operation of a batch: nobody else borrows it while it is called, for
@@ -66,6 +68,7 @@ impl<E: Endpoint, I: Index> Calling<E, I> {
             options,
             is_silent: Cell::new(false),
             has_written: Cell::new(false),
+            is_alone: false,
         };
         Self {
             index,
@@ -112,9 +115,10 @@ impl<E: Endpoint, I: Index> Calling<E, I> {
         };
         let asking = owner.ask_one(operation);
         match owner.endpoint.operation(operation.class(), asking).await {
-            Ok(Answered::Done(outcome)) => Ok(outcome),
-            Ok(Answered::InDoubt) => Err(owner.in_doubt()),
-            Ok(Answered::Left) => self.index.run(operation).await,
+            Ok(answered) => match owner.outcome_of(answered) {
+                Some(outcome) => outcome,
+                None => self.index.run(operation).await,
+            },
             Err(error) => Err(error.into()),
         }
     }
@@ -140,12 +144,13 @@ impl<E: Endpoint, I: Index> Calling<E, I> {
         let asking = calls.iter().map(|numbers| {
             owner.ask_for(operations, numbers, |number, told| {
                 let outcome = match told {
-                    Ok(Answered::Done(outcome)) => Ok(outcome),
-                    Ok(Answered::InDoubt) => Err(owner.in_doubt()),
-                    Ok(Answered::Left) => return left.borrow_mut().push(number),
-                    Err(error) => Err(error.into()),
+                    Ok(answered) => owner.outcome_of(answered),
+                    Err(error) => Some(Err(error.into())),
                 };
-                (done.borrow_mut())(number, outcome);
+                match outcome {
+                    Some(outcome) => (done.borrow_mut())(number, outcome),
+                    None => left.borrow_mut().push(number),
+                }
             })
         });
         // Those that are not asked for begin at once.
@@ -171,6 +176,43 @@ impl<E: Endpoint, I: Index> Calling<E, I> {
 }
 
 impl<E: Endpoint> Owner<E> {
+    /// What became of an operation, as the owner says; nothing of one that it leaves to the client.
+    fn outcome_of(&self, answered: Answered) -> Option<Result<Outcome>> {
+        match answered {
+            Answered::Done(outcome) => Some(Ok(outcome)),
+            Answered::InDoubt => Some(Err(self.in_doubt())),
+            Answered::Left => None,
+            Answered::Refused(why) => Some(Err(self.refused(why))),
+        }
+    }
+
+    /// The error of an operation that the owner refused.
+    fn refused(&self, why: Why) -> IndexError {
+        let at_owner = |reason| IndexError::AtOwner { reason };
+        match why {
+            Why::Key => FabricError::KeyRefused {
+                node: self.options.table.node,
+            }
+            .into(),
+            Why::NoRoom => at_owner(format!("its values take more than {MOST_BYTES} bytes")),
+            Why::Failed(error) => error,
+            Why::Said(reason) => at_owner(reason),
+        }
+    }
+
+    /// What there is to say of operations that a call was not executed for.
+    fn unanswered(&self, status: Option<Status>) -> Answered {
+        let reason = match status {
+            _ if !self.is_alone => return Answered::Left,
+            Some(Status::Denied) => return Answered::Refused(Why::Key),
+            Some(Status::NoTable) => "the table is not there any more",
+            Some(Status::NotServed) => "it executes no operations of the table",
+            Some(Status::Malformed) => "it does not know such a request",
+            Some(Status::Done) | None => "its answer makes no sense",
+        };
+        Answered::Refused(Why::Said(reason.into()))
+    }
+
     /// The error of an operation that the owner gave up.
     fn in_doubt(&self) -> IndexError {
         FabricError::TimedOut {
@@ -252,12 +294,12 @@ impl<E: Endpoint> Owner<E> {
         let room = self.room_for(&operation);
         let reply = match self.ask(Question::Run, &[operation], &[0], room).await {
             Ok(reply) => reply,
-            Err(error) => return told_by(error),
+            Err(error) => return self.told_by(error),
         };
         let mut told = None;
-        let is_done = matches!(status_of(&reply), Some((Status::Done, _)));
+        let status = status_of(&reply).map(|(status, _)| status);
         outcomes(reply, |_, answered, _| told = Some(answered));
-        Ok(fitting(&operation, told, is_done))
+        Ok(self.fitting(&operation, told, status))
     }
 
     /// Asks for some of many operations, and books each.
@@ -272,13 +314,13 @@ impl<E: Endpoint> Owner<E> {
         let reply = match self.ask(Question::Run, operations, numbers, room).await {
             Ok(reply) => reply,
             Err(error) => {
-                let told = told_by(error);
+                let told = self.told_by(error);
                 return numbers
                     .iter()
                     .for_each(|number| tell(*number, told.clone()));
             }
         };
-        let is_done = matches!(status_of(&reply), Some((Status::Done, _)));
+        let status = status_of(&reply).map(|(status, _)| status);
         let mut is_told = vec![false; numbers.len()];
         let mut calls = 1;
         outcomes(reply, |at, answered, bytes| {
@@ -287,7 +329,7 @@ impl<E: Endpoint> Owner<E> {
             };
             *is_told = true;
             let operation = &operations[numbers[at]];
-            let answered = fitting(operation, Some(answered), is_done);
+            let answered = self.fitting(operation, Some(answered), status);
             if answered != Answered::Left {
                 let sent = operation_bytes(operation).unwrap_or(0);
                 let mut booking = Booking::default();
@@ -300,26 +342,43 @@ impl<E: Endpoint> Owner<E> {
         });
         let untold = numbers.iter().zip(is_told).filter(|(_, is_told)| !is_told);
         for (number, _) in untold {
-            tell(*number, Ok(fitting(&operations[*number], None, is_done)));
+            let answered = self.fitting(&operations[*number], None, status);
+            tell(*number, Ok(answered));
+        }
+    }
+
+    /// What a call's failure tells of its operations: those that were not carried are the client's
+    /// own, if it can do any.
+    fn told_by(&self, error: FabricError) -> Told {
+        match error.may_have_taken_effect() || self.is_alone {
+            true => Err(error),
+            false => Ok(Answered::Left),
+        }
+    }
+
+    /// What an owner has said of an operation, if it can be so; else the operation is in doubt, or,
+    /// where the owner has done nothing of the call or the operation changes nothing, the client's
+    /// own.
+    fn fitting(
+        &self,
+        operation: &Operation<'_>,
+        told: Option<Answered>,
+        status: Option<Status>,
+    ) -> Answered {
+        match told {
+            Some(Answered::InDoubt) if operation.is_lookup() && !self.is_alone => Answered::Left,
+            Some(answered) if fits(operation, &answered) => answered,
+            _ if status == Some(Status::Done) && !operation.is_lookup() => Answered::InDoubt,
+            _ => self.unanswered(status),
         }
     }
 }
 
-/// What a call's failure tells of its operations: those that were not carried are the client's own.
-fn told_by(error: FabricError) -> Told {
-    match error.may_have_taken_effect() {
-        true => Err(error),
-        false => Ok(Answered::Left),
-    }
-}
-
-/// What an owner has said of an operation, if it can be so; else the operation is in doubt, or,
-/// where the owner has done nothing of the call or the operation changes nothing, the client's own.
-fn fitting(operation: &Operation<'_>, told: Option<Answered>, is_done: bool) -> Answered {
-    let fits = match &told {
-        None => false,
-        Some(Answered::Left | Answered::InDoubt) => true,
-        Some(Answered::Done(outcome)) => matches!(
+/// Whether an answer can be one to an operation.
+fn fits(operation: &Operation<'_>, told: &Answered) -> bool {
+    match told {
+        Answered::Left | Answered::InDoubt | Answered::Refused(_) => true,
+        Answered::Done(outcome) => matches!(
             (operation, outcome),
             (
                 Operation::Get(_) | Operation::FindOrPut(..),
@@ -330,12 +389,6 @@ fn fitting(operation: &Operation<'_>, told: Option<Answered>, is_done: bool) -> 
                     Outcome::Changed(_)
                 )
         ),
-    };
-    match told {
-        Some(Answered::InDoubt) if operation.is_lookup() => Answered::Left,
-        Some(answered) if fits => answered,
-        _ if is_done && !operation.is_lookup() => Answered::InDoubt,
-        _ => Answered::Left,
     }
 }
 

@@ -29,7 +29,7 @@ mod reply;
 mod request;
 
 pub use calling::{CallOptions, Calling};
-pub use reply::{Answered, ReplyWriter, Status, outcomes, status_of};
+pub use reply::{Answered, ReplyWriter, Status, Why, outcomes, status_of};
 pub use request::{
     MOST_BYTES, MOST_OPERATIONS, MalformedRequest, Question, Request, RequestWriter,
     operation_bytes,
