@@ -40,6 +40,7 @@ mod bare;
 mod cache;
 mod catalog;
 mod client_metrics;
+mod clients;
 mod coalesce;
 mod cursor;
 mod deduplicate;

@@ -15,11 +15,11 @@
 //! owner leaves undone, so they are told why.
 
 use crate::catalog::{CATALOG_BYTES, Catalog, TableRecord, id_at};
+use crate::clients::executes;
 use crate::lease::Leased;
 use crate::nodes::Nodes;
 use crate::session::Session;
 use crate::sessions::Sessions;
-use crate::spread::executes;
 use crate::{Access, OnRestart, OpenOptions, Outcome, StoreError};
 use farslot_fabric::shm::{ShmEndpoint, WeakNode};
 use farslot_fabric::sim::World;

@@ -3,7 +3,6 @@
 use super::OWNER_PATIENCE;
 use super::reply::{Answered, ReplyWriter, Status, Why, outcomes, status_of};
 use super::request::{MOST_BYTES, MOST_OPERATIONS, Question, RequestWriter, operation_bytes};
-use crate::index::{Got, Rest};
 use crate::{
     ClientState, Cursor, Index, IndexError, Occupancy, Operation, Outcome, Record, Result, Survey,
     Value, Waits, WriterChange,
@@ -37,7 +36,7 @@ pub struct CallOptions {
 /// An index whose operations the owner executes where it does; the others are the index's own.
 pub struct Calling<E, I> {
     index: I,
-    owner: Option<Owner<E>>,
+    owner: Owner<E>,
 }
 
 struct Owner<E> {
@@ -70,16 +69,7 @@ impl<E: Endpoint, I: Index> Calling<E, I> {
             has_written: Cell::new(false),
             is_alone: false,
         };
-        Self {
-            index,
-            owner: Some(owner),
-        }
-    }
-
-    /// The index as it is, for who decides at run time whether there are calls.
-    #[must_use]
-    pub const fn without(index: I) -> Self {
-        Self { index, owner: None }
+        Self { index, owner }
     }
 
     /// Asks whether the owner answers calls for the table.
@@ -88,9 +78,7 @@ impl<E: Endpoint, I: Index> Calling<E, I> {
     /// What the fabric says; [`FabricError::NoHandler`] where the owner executes nothing on the
     /// table.
     pub async fn check_owner(&self) -> Result<()> {
-        let Some(owner) = &self.owner else {
-            return Ok(());
-        };
+        let owner = &self.owner;
         let (node, region) = (owner.options.table.node, owner.options.table.region);
         let none = FabricError::NoHandler { node, region };
         let reply = owner.ask(Question::Run, &[], &[], 0).await?;
@@ -102,7 +90,7 @@ impl<E: Endpoint, I: Index> Calling<E, I> {
 
     /// The owner, if it is asked for such an operation.
     fn owner_for(&self, operation: &Operation<'_>) -> Option<&Owner<E>> {
-        let owner = self.owner.as_ref()?;
+        let owner = &self.owner;
         let asked = !owner.is_silent.get() && (owner.options.writes || operation.is_lookup());
         let bytes = operation_bytes(operation)?;
         (asked && bytes <= MOST_BYTES).then_some(owner)
@@ -124,19 +112,15 @@ impl<E: Endpoint, I: Index> Calling<E, I> {
     }
 
     /// Runs many operations: by calls, and what is left by itself.
-    async fn run_called(&self, owner: &Owner<E>, operations: &[Operation<'_>], done: &Done<'_>) {
-        let left = self.ask_many(owner, operations, done).await;
+    async fn run_called(&self, operations: &[Operation<'_>], done: &Done<'_>) {
+        let left = self.ask_many(operations, done).await;
         self.run_own(operations, &left, done).await;
     }
 
     /// Asks for many operations; returns the numbers of those that the owner has left to the
     /// client.
-    async fn ask_many(
-        &self,
-        owner: &Owner<E>,
-        operations: &[Operation<'_>],
-        done: &Done<'_>,
-    ) -> Vec<usize> {
+    async fn ask_many(&self, operations: &[Operation<'_>], done: &Done<'_>) -> Vec<usize> {
+        let owner = &self.owner;
         let (called, own): (Vec<_>, Vec<_>) = (0..operations.len())
             .partition(|number| self.owner_for(&operations[*number]).is_some());
         let calls = owner.calls_of(operations, &called);
@@ -393,20 +377,14 @@ fn fits(operation: &Operation<'_>, told: &Answered) -> bool {
 }
 
 impl<E: Endpoint, I: Index> Index for Calling<E, I> {
-    const WAITS: Waits = I::WAITS;
-
-    #[inline]
-    async fn get(&self, key: &[u8]) -> Result<Option<Value>> {
-        if self.owner.is_none() {
-            return self.index.get(key).await;
-        }
-        let got = self.run_one(Operation::Get(key)).await;
-        got.map(Outcome::into_value)
+    fn waits(&self) -> Waits {
+        self.index.waits()
     }
 
     #[inline]
-    fn get_at_once<'s>(&'s self, key: &'s [u8]) -> Option<std::result::Result<Got, Rest<'s>>> {
-        self.owner.is_none().then(|| self.index.get_at_once(key))?
+    async fn get(&self, key: &[u8]) -> Result<Option<Value>> {
+        let got = self.run_one(Operation::Get(key)).await;
+        got.map(Outcome::into_value)
     }
 
     async fn run(&self, operation: Operation<'_>) -> Result<Outcome> {
@@ -418,15 +396,11 @@ impl<E: Endpoint, I: Index> Index for Calling<E, I> {
         keys: impl IntoIterator<Item = &'k [u8]>,
         mut done: impl FnMut(usize, Result<Option<Value>>),
     ) {
-        let Some(owner) = &self.owner else {
-            return self.index.get_many(keys, done).await;
-        };
         let gets: Vec<_> = keys.into_iter().map(Operation::Get).collect();
         let mut done = |number, outcome: Result<Outcome>| {
             done(number, outcome.map(Outcome::into_value));
         };
-        self.run_called(owner, &gets, &RefCell::new(&mut done))
-            .await;
+        self.run_called(&gets, &RefCell::new(&mut done)).await;
     }
 
     async fn run_many(
@@ -434,11 +408,7 @@ impl<E: Endpoint, I: Index> Index for Calling<E, I> {
         operations: &[Operation<'_>],
         mut done: impl FnMut(usize, Result<Outcome>),
     ) {
-        let Some(owner) = &self.owner else {
-            return self.index.run_many(operations, done).await;
-        };
-        self.run_called(owner, operations, &RefCell::new(&mut done))
-            .await;
+        self.run_called(operations, &RefCell::new(&mut done)).await;
     }
 
     async fn scan(
@@ -456,8 +426,8 @@ impl<E: Endpoint, I: Index> Index for Calling<E, I> {
     /// The owner reports what it has done for this client too. Where it may not any more, nobody
     /// can.
     async fn flush(&self) -> Result<()> {
-        if let Some(owner) = self.owner.as_ref().filter(|owner| owner.has_written.take()) {
-            match owner.ask(Question::Flush, &[], &[], 0).await {
+        if self.owner.has_written.take() {
+            match self.owner.ask(Question::Flush, &[], &[], 0).await {
                 Err(error) if error.may_have_taken_effect() => return Err(error.into()),
                 _ => {}
             }
