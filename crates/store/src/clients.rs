@@ -9,7 +9,7 @@
 use crate::cache::Cache;
 use crate::duo::{DuoClient, DuoOwners};
 use crate::lease::Leased;
-use crate::{LookupOrder, ReadPolicy, Result, Scheme, StoreError, TableRecord};
+use crate::{ErrorKind, LookupOrder, ReadPolicy, Result, Scheme, StoreError, TableRecord};
 use farslot_fabric::{RemoteAddr, shm};
 use farslot_index::AnyIndex;
 use farslot_index::cache::Cached;
@@ -78,8 +78,14 @@ impl Clients {
         record: &TableRecord,
     ) -> Result<AnyIndex> {
         self.check_memory(record)?;
-        let client = self.client_of(endpoint, at, record).await?;
-        let client = self.with_calls(client, endpoint, at, record).await?;
+        let client = match self.client_of(endpoint, at, record).await {
+            Ok(client) => self.with_calls(client, endpoint, at, record).await?,
+            Err(error) if error.kind() == ErrorKind::AccessDenied => self
+                .of_single_keys(endpoint, at, record)
+                .await?
+                .ok_or(error)?,
+            Err(error) => return Err(error),
+        };
         let cache = self.cache.filter(|cache| cache.is_for(&record.scheme));
         Ok(match cache {
             Some(cache) => AnyIndex::new(Cached::within(client, cache.options(&record.scheme))?),
@@ -134,8 +140,39 @@ impl Clients {
         at: RemoteAddr,
         record: &TableRecord,
     ) -> Result<AnyIndex> {
-        let (Some(rule), (true, writes)) = (self.calls, executes(&record.scheme)) else {
+        let Some((rule, options)) = self.calls_of(at, record) else {
             return Ok(client);
+        };
+        let calling = Calling::new(client, Rc::clone(endpoint), options);
+        if rule.is_forced {
+            calling.check_owner().await?;
+        }
+        Ok(AnyIndex::new(calling))
+    }
+
+    /// The client of a table whose memory is not opened to it, if the grant opens single keys.
+    async fn of_single_keys(
+        &self,
+        endpoint: &Rc<Leased>,
+        at: RemoteAddr,
+        record: &TableRecord,
+    ) -> Result<Option<AnyIndex>> {
+        let Some((_, options)) = self.calls_of(at, record) else {
+            return Ok(None);
+        };
+        // The owner says which writes it executes.
+        let options = CallOptions {
+            writes: true,
+            ..options
+        };
+        let client = Calling::of_single_keys(endpoint, options).await?;
+        Ok(client.map(AnyIndex::new))
+    }
+
+    /// What the owner of the table is asked for, if it is asked at all.
+    fn calls_of(&self, at: RemoteAddr, record: &TableRecord) -> Option<(CallRule, CallOptions)> {
+        let (Some(rule), (true, writes)) = (self.calls, executes(&record.scheme)) else {
+            return None;
         };
         let options = CallOptions {
             table: at,
@@ -143,11 +180,7 @@ impl Clients {
             writes: writes && rule.writes,
             longest_value: record.scheme.record_sizes().1.most(),
         };
-        let calling = Calling::new(client, Rc::clone(endpoint), options);
-        if rule.is_forced {
-            calling.check_owner().await?;
-        }
-        Ok(AnyIndex::new(calling))
+        Some((rule, options))
     }
 
     /// Refuses a table whose client may need more memory than it is given: the sizes in the record

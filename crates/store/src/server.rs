@@ -1,9 +1,9 @@
 //! A process that lends its memory, and does nothing else.
 
 use crate::catalog::{CATALOG_BYTES, TableRecord};
+use crate::clients::executes;
 use crate::fabrics::{check_size, region_of};
 use crate::service::Service;
-use crate::spread::executes;
 use crate::{Address, Occupancy, OpenOptions, Result, Secret, Store, StoreError};
 use farslot_fabric::tcp::{
     Agent, AgentCounters, AgentOptions, Area, Audit, Clients, Grant, Network, PrefixArea, Rate,

@@ -163,11 +163,8 @@ impl Service {
                     Err(_) => Err(Status::NotServed),
                 },
                 Question::Opened => {
-                    let prefix = match opened {
-                        OpenedTo::All => None,
-                        OpenedTo::Keys { prefix, .. } => Some(prefix.into()),
-                    };
-                    writer.put(0, &Answered::Done(Outcome::Value(prefix)));
+                    let single_keys = matches!(opened, OpenedTo::Keys { .. });
+                    writer.put(0, &Answered::Done(Outcome::Changed(single_keys)));
                     Ok(writer.finish())
                 }
             };

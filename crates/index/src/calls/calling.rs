@@ -3,9 +3,10 @@
 use super::OWNER_PATIENCE;
 use super::reply::{Answered, ReplyWriter, Status, Why, outcomes, status_of};
 use super::request::{MOST_BYTES, MOST_OPERATIONS, Question, RequestWriter, operation_bytes};
+use super::single_keys::SingleKeys;
 use crate::{
     ClientState, Cursor, Index, IndexError, Occupancy, Operation, Outcome, Record, Result, Survey,
-    Value, Waits, WriterChange,
+    UPKEEP, Value, Waits, WriterChange,
 };
 use farslot_fabric::counters::Tally;
 use farslot_fabric::{
@@ -17,6 +18,8 @@ use std::rc::Rc;
 /// Calls of a batch that are under way at once: while the owner works on one, the client makes the
 /// next.
 const CALLS_AT_ONCE: usize = 4;
+/// Bytes of a reply in which an owner says why operations failed that only it can do.
+const ROOM_FOR_REASONS: usize = 512;
 
 /// Which operations the owner is asked for, and where.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -54,6 +57,30 @@ struct Owner<E> {
 /// a callback that uses the table begins a batch of its own. Of one type, so that batches are
 /// compiled once.
 type Done<'d> = RefCell<&'d mut dyn FnMut(usize, Result<Outcome>)>;
+
+impl<E: Endpoint> Calling<E, SingleKeys<E>> {
+    /// A client that may use single keys of the table; nothing if that is not what its grant opens,
+    /// as the owner says.
+    ///
+    /// # Errors
+    /// What the fabric says.
+    pub async fn of_single_keys(endpoint: &Rc<E>, options: CallOptions) -> Result<Option<Self>> {
+        let index = SingleKeys {
+            endpoint: Rc::clone(endpoint),
+            node: options.table.node,
+        };
+        let mut calling = Calling::new(index, Rc::clone(endpoint), options);
+        calling.owner.is_alone = true;
+        let owner = &calling.owner;
+        let asking = owner.ask(Question::Opened, &[], &[], 0);
+        let reply = owner.endpoint.operation(UPKEEP, asking).await?;
+        let mut is_opened = false;
+        outcomes(reply, |_, answered, _| {
+            is_opened = answered == Answered::Done(Outcome::Changed(true));
+        });
+        Ok(is_opened.then_some(calling))
+    }
+}
 
 /// What a client learns of an operation that it has asked for.
 type Told = std::result::Result<Answered, FabricError>;
@@ -210,6 +237,7 @@ impl<E: Endpoint> Owner<E> {
     fn room_for(&self, operation: &Operation<'_>) -> usize {
         match operation {
             Operation::Get(_) | Operation::FindOrPut(..) => self.options.longest_value,
+            Operation::GetAll(_) if self.is_alone => MOST_BYTES,
             // Of more records than that has room for the client reads the values itself.
             Operation::GetAll(_) => 4 * (self.options.longest_value + 8),
             Operation::Put(..)
@@ -264,6 +292,10 @@ impl<E: Endpoint> Owner<E> {
         if items().any(|operation| !operation.is_lookup()) {
             self.has_written.set(true);
         }
+        let room = match self.is_alone {
+            true => room + ROOM_FOR_REASONS,
+            false => room,
+        };
         let room = ReplyWriter::bytes(numbers.len(), room);
         let to = (table.node, table.region);
         let reply = self.endpoint.call(to, request, room).await;

@@ -24,8 +24,8 @@ pub enum Question {
     Run = 0,
     /// Report what it has counted for its callers to the table.
     Flush = 1,
-    /// Say what of the table is opened to the caller: the only outcome is the prefix of the keys
-    /// that it may use, or no value if it may use all of the table's bytes.
+    /// Say what is opened to the caller. The only outcome is whether single keys are
+    /// ([`Outcome::Changed`](crate::Outcome)), rather than all of the table's bytes.
     Opened = 2,
 }
 
