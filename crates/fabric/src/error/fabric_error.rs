@@ -139,10 +139,15 @@ pub enum FabricError {
         name: String,
     },
     /// A running process already serves that name.
-    #[error("the region name {name:?} is taken by a running process")]
+    #[error(
+        "the region name {name:?} is taken by a running process{}",
+        .owner.map_or_else(String::new, |user| format!(" of user {user}"))
+    )]
     NameTaken {
         /// The name asked for.
         name: String,
+        /// The user that serves it, if that could be learnt.
+        owner: Option<u32>,
     },
     /// An invalid region name.
     #[error("the region name {name:?} is not usable: {reason}")]

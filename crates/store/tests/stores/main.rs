@@ -6,6 +6,8 @@ mod calls;
 mod catalog;
 mod cuckoo;
 mod damage;
+#[path = "../common/damaged.rs"]
+mod damaged;
 mod default;
 mod duo_threads;
 mod grants;
