@@ -11,6 +11,7 @@ mod damaged;
 mod default;
 mod duo_threads;
 mod grants;
+mod prefixes;
 mod several_nodes;
 mod several_nodes_model;
 mod snapshots;
