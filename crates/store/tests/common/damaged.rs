@@ -5,7 +5,9 @@
 use farslot::fabric::sim::World;
 use farslot::fabric::{NodeId, RegionId};
 use farslot::index::SlotKind;
-use farslot::{CuckooShape, DuoShape, FieldSize, Operation, RaceShape, Store, Table, TableOptions};
+use farslot::{
+    CuckooShape, DuoShape, FieldSize, KeyRule, Operation, RaceShape, Store, Table, TableOptions,
+};
 use std::ops::Range;
 
 /// Where all that a case does is drawn from.
@@ -59,10 +61,11 @@ pub fn shapes() -> Vec<Shape> {
                     "sealed" => options.sealed(),
                     _ => options,
                 };
-                let options = if several {
-                    options.multi_key()
-                } else {
-                    options
+                let options = match (scheme, several) {
+                    (_, false) => options,
+                    // Built whole, with several records of a key.
+                    ("sealed", true) => options.multi_key(),
+                    _ => return None,
                 };
                 let store = Store::open("sim://cx5-edr?memory=2MiB").unwrap();
                 let is_possible = options.scheme().is_ok()
@@ -82,7 +85,7 @@ pub fn shapes() -> Vec<Shape> {
                 scheme,
                 slots,
                 options,
-                whole: scheme == "sealed",
+                whole: scheme == "sealed" || several,
                 checked: scheme != "sealed" && !matches!(slots, SlotKind::Word | SlotKind::Pair),
             });
         }
@@ -130,6 +133,9 @@ impl<'r> Case<'r> {
                     key_of(of, lengths.0),
                     value_of(&mut random, of, lengths.1, fixed),
                 ));
+            }
+            if options.scheme().unwrap().keys() == KeyRule::Multi {
+                records.extend_from_within(..usize::from(KEYS / 2));
             }
             let records: Vec<_> = records.iter().map(|(k, v)| (&k[..], &v[..])).collect();
             store.build("t", &options, &records).unwrap();
