@@ -4,8 +4,8 @@
 //! reply. On a NIC both ways are a WRITE with immediate, and the receiver polls one completion
 //! queue whatever the number of its senders (paper 003, section 5.2); what the other fabrics make
 //! of it they say themselves. Over RDMA verbs calls are refused so far
-//! ([`CallsUnsupported`](crate::FabricError)); over shared memory only the owner's own process can
-//! call. A call that fails may have been executed; a layer above makes retries safe.
+//! ([`CallsUnsupported`](crate::FabricError)). A call that fails may have been executed; a layer
+//! above makes retries safe.
 
 use crate::{FabricError, Nanos, NodeId, RegionId, RemoteAddr, Result, Rights};
 use std::fmt;

@@ -148,6 +148,12 @@ pub enum IndexError {
         /// Its word.
         word: u64,
     },
+    /// A sealed table's perfect hash function that is not as its builder leaves it.
+    #[error("the table's perfect hash function is damaged: {what}")]
+    BadFunction {
+        /// What is wrong with it.
+        what: &'static str,
+    },
     /// Other writers changed the slot at every attempt.
     #[error("slot {slot} was changed by others at each of {attempts} attempts")]
     Contended {

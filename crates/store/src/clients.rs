@@ -52,21 +52,28 @@ pub(crate) struct Clients {
 pub(crate) struct CallRule {
     /// Writes too, of schemes that admit any number of writers.
     pub(crate) writes: bool,
-    /// Whether a table is not opened where the owner answers no calls.
+    /// Whether calls were asked for: then the owner also writes to tables of one writer, and a table
+    /// is not opened where the owner answers no calls.
     pub(crate) is_forced: bool,
 }
 
 /// Whether the owner executes lookups in tables of a scheme, and whether writes.
 ///
-/// The one writer of a cuckoo table is the client that writes, as it is by verbs: an owner that
-/// wrote for some would keep all others out. A CuckooDuo table is read by an index of it in the
+/// A cuckoo table has one writer at a time. The owner is that for as long as a call lasts, so that
+/// all who call write. It is asked only by those who have asked for calls: beside them a client that
+/// writes by verbs, and stays the writer, keeps them out, and may find itself kept out. A CuckooDuo table is read by an index of it in the
 /// reader's memory, which saves what a call would.
 pub(crate) const fn executes(scheme: &Scheme) -> (bool, bool) {
     match scheme {
-        Scheme::Linear(_) | Scheme::Race(_) => (true, true),
-        Scheme::Cuckoo(_) | Scheme::Sealed(_) => (true, false),
+        Scheme::Linear(_) | Scheme::Race(_) | Scheme::Cuckoo(_) => (true, true),
+        Scheme::Sealed(_) => (true, false),
         Scheme::Duo(_) => (false, false),
     }
+}
+
+/// Whether one client writes to tables of a scheme at a time.
+pub(crate) const fn has_one_writer(scheme: &Scheme) -> bool {
+    matches!(scheme, Scheme::Cuckoo(_) | Scheme::Duo(_))
 }
 
 impl Clients {
@@ -174,10 +181,12 @@ impl Clients {
         let (Some(rule), (true, writes)) = (self.calls, executes(&record.scheme)) else {
             return None;
         };
+        let one_writer = has_one_writer(&record.scheme);
         let options = CallOptions {
             table: at,
             id: record.id,
-            writes: writes && rule.writes,
+            writes: writes && rule.writes && (!one_writer || rule.is_forced && !self.predetermines),
+            one_writer,
             longest_value: record.scheme.record_sizes().1.most(),
         };
         Some((rule, options))
@@ -210,7 +219,8 @@ impl Clients {
             Scheme::Race(layout) => layout.most_directory_bytes(),
             // The index of a reader, and of the owner that it may become.
             Scheme::Duo(layout) => layout.most_index_bytes().saturating_mul(2),
-            Scheme::Linear(_) | Scheme::Cuckoo(_) | Scheme::Sealed(_) => 0,
+            Scheme::Sealed(layout) => layout.client_bytes(),
+            Scheme::Linear(_) | Scheme::Cuckoo(_) => 0,
         }
     }
 }

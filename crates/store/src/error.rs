@@ -354,7 +354,9 @@ const fn kind_of_index(error: &IndexError) -> ErrorKind {
         IndexError::SingleKeys { .. } => ErrorKind::AccessDenied,
         IndexError::AtOwner { .. } => ErrorKind::Unsupported,
         IndexError::Contended { .. } => ErrorKind::Contended,
-        IndexError::Unreadable { .. } | IndexError::BadDirectory { .. } => ErrorKind::Damaged,
+        IndexError::Unreadable { .. }
+        | IndexError::BadDirectory { .. }
+        | IndexError::BadFunction { .. } => ErrorKind::Damaged,
         IndexError::Fabric(error) => kind_of_fabric(error),
         _ => ErrorKind::Other,
     }

@@ -83,7 +83,7 @@ pub struct TableGrant {
     /// none. Clients of a grant with a prefix get, put, update and remove single keys by calls, and
     /// nothing else: they cannot scan, ask for a table's occupancy, or read its memory. It can be
     /// given at `tcp://` and `tcps://` addresses, for tables of which the owner executes lookups,
-    /// and writes if it opens these: linear and RACE tables; to read, also cuckoo and sealed ones.
+    /// and writes if it opens these: linear, RACE and cuckoo tables; to read, also sealed ones.
     pub prefix: Option<Vec<u8>>,
     /// How much its clients may ask for, all together.
     pub rate: Rate,
@@ -309,8 +309,8 @@ impl Server {
                 "keys with a prefix are opened to calls, and CuckooDuo tables are used by READs"
             }
             (true, false) if grant.rights != Rights::READ => {
-                "keys with a prefix are opened to calls, and writes of cuckoo and sealed tables are \
-                 not calls: open them to be read"
+                "keys with a prefix are opened to calls, and sealed tables are never written: open \
+                 them to be read"
             }
             (true, _) => return Ok(()),
         };

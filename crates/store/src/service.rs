@@ -15,12 +15,12 @@
 //! owner leaves undone, so they are told why.
 
 use crate::catalog::{CATALOG_BYTES, Catalog, TableRecord, id_at};
-use crate::clients::executes;
+use crate::clients::{executes, has_one_writer};
 use crate::lease::Leased;
 use crate::nodes::Nodes;
 use crate::session::Session;
 use crate::sessions::Sessions;
-use crate::{Access, OnRestart, OpenOptions, Outcome, StoreError};
+use crate::{Access, OnRestart, OpenOptions, Outcome, StoreError, WriterChange};
 use farslot_fabric::shm::{ShmEndpoint, WeakNode};
 use farslot_fabric::sim::World;
 use farslot_fabric::{
@@ -36,7 +36,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::ops::Range;
 use std::rc::Rc;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 /// Slots that a lookup in the owner's memory looks at first: the best number takes longer to find
 /// than it saves here.
@@ -51,6 +51,8 @@ const NODE: NodeId = NodeId(0);
 pub(crate) struct Service {
     memory: Memory,
     sessions: Sessions,
+    /// Held by the thread that writes to a table of one writer.
+    writing: Mutex<()>,
     /// Held by the service alone: threads know by it that it is there.
     alive: Arc<()>,
 }
@@ -83,6 +85,7 @@ struct Opened {
     /// What of the extent is the scheme's.
     own: Range<u64>,
     writes: bool,
+    has_one_writer: bool,
     /// What the session's memory is lent to.
     lent: Option<Rc<OwnerEndpoint>>,
 }
@@ -112,6 +115,7 @@ impl Service {
         Self {
             memory,
             sessions: Sessions::new(nodes, nic, options, false, None),
+            writing: Mutex::default(),
             alive: Arc::new(()),
         }
     }
@@ -156,7 +160,18 @@ impl Service {
             };
             let bytes = (table.extent.clone(), table.own.clone());
             let opened = opened_to(caller, bytes, needed)?;
+            let has_writes = operations.iter().any(|operation| {
+                !operation.is_lookup() && table.not_executed(operation, &opened).is_none()
+            });
             let run = || match request.question {
+                Question::Run if table.has_one_writer && has_writes => {
+                    let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+                    let bytes = table.run(operations, writer, &opened);
+                    // For the next thread, and for clients who write by verbs. If it is the writer on,
+                    // these are told so.
+                    let _ = table.session.change_writer(WriterChange::Resign);
+                    Ok(bytes)
+                }
                 Question::Run => Ok(table.run(operations, writer, &opened)),
                 Question::Flush => match table.session.flush() {
                     Ok(()) => Ok(writer.finish()),
@@ -252,6 +267,7 @@ impl Service {
             extent,
             own: record.scheme_bytes(),
             writes,
+            has_one_writer: has_one_writer(&record.scheme),
             lent,
         })
     }

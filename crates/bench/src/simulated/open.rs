@@ -188,7 +188,9 @@ impl OpenTable for OpenSealed {
     fn areas(&self) -> Areas {
         let layout = &self.layout;
         let slots = u128::from(layout.slots) * layout.slot_bytes() as u128;
-        Areas::ending_with_heap(layout.table_bytes(), slots, layout.heap_bytes)
+        // The perfect hash function, if there is one, lies behind the heap.
+        let with_heap = layout.table_bytes() - u128::from(layout.client_bytes());
+        Areas::ending_with_heap(with_heap, slots, layout.heap_bytes)
     }
 }
 

@@ -329,3 +329,23 @@ fn workloads_that_there_are_not_are_named() {
         }
     }
 }
+
+/// Of data that never changes nothing is read but the slot of the key, whatever the sizes.
+#[test]
+fn a_perfect_hash_is_the_best_for_what_never_changes() {
+    for (key, value) in [(8, 8), (8, 24), (16, 300)] {
+        for hit_ratio in [1.0, 0.5] {
+            let question = Question {
+                sealed: true,
+                hit_ratio,
+                ..ask(key, value)
+            };
+            let advice = advise(&question).unwrap();
+            let first = &advice.ranked[0];
+            assert_eq!(first.scheme, "sealed, inline, perfect hash");
+            assert_eq!((first.reads, first.load), (1.0, 0.99));
+            assert!(first.client_bytes_per_record < 0.3, "{first:?}");
+            assert!(first.why.contains("perfect hash function"), "{}", first.why);
+        }
+    }
+}

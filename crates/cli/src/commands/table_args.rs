@@ -29,6 +29,14 @@ pub struct TableArgs {
     /// A duo table for its writer alone, without readers beside it
     #[arg(long)]
     pub writer_alone: bool,
+    /// A sealed table with one slot for each key, which a perfect hash function names that clients
+    /// keep: one read of one record a lookup, 99% full
+    #[arg(long)]
+    pub perfect: bool,
+    /// Beside the perfect hash function also a filter, 9 bits a key: lookups of absent keys mostly
+    /// read nothing
+    #[arg(long, requires = "perfect")]
+    pub filter: bool,
     /// Keys that a race or duo table may grow to: their memory is set aside now, and used as it
     /// grows
     #[arg(long, value_name = "KEYS", value_parser = number::count)]
@@ -46,7 +54,7 @@ pub struct TableArgs {
     #[arg(long, value_name = "BYTES", value_parser = number::field_bytes, conflicts_with = "max_value")]
     pub value_size: Option<u32>,
     /// How full the table is, 0 to 1, when its capacity is reached [default: 0.75; of a sealed or
-    /// cuckoo table 0.9, of a race table 0.8, of a duo table 0.95, or less with few ways and small
+    /// cuckoo table 0.9, with --perfect 0.99, of a race table 0.8, of a duo table 0.95, or less with few ways and small
     /// buckets]
     #[arg(long, value_name = "FRACTION", value_parser = fraction)]
     pub load_factor: Option<f64>,
@@ -208,6 +216,8 @@ impl TableArgs {
             SchemeKind::Cuckoo => options = options.cuckoo(self.cuckoo()),
             SchemeKind::Duo => options = options.duo(self.duo()),
             SchemeKind::Race => options = options.race(self.race()),
+            SchemeKind::Sealed if self.filter => options = options.perfect_with_filter(),
+            SchemeKind::Sealed if self.perfect => options = options.perfect(),
             SchemeKind::Sealed => options = options.sealed(),
         }
         if let Some(most) = self.grow_to {
@@ -263,7 +273,7 @@ impl TableArgs {
 
     /// Refuses what only tables of other schemes have.
     fn refuse_options_of_others(&self) -> Result<()> {
-        use SchemeKind::{Cuckoo, Duo, Race};
+        use SchemeKind::{Cuckoo, Duo, Race, Sealed};
         let given =
             |option: &str, value: Option<u64>| value.map(|value| format!("{option} {value}"));
         let ways = given("--ways", self.ways.map(u64::from));
@@ -271,12 +281,14 @@ impl TableArgs {
         let bits = given("--fingerprint-bits", self.fingerprint_bits.map(u64::from));
         let alone = self.writer_alone.then(|| "--writer-alone".into());
         let growth = given("--grow-to", self.grow_to);
-        let of_few: [(_, &[SchemeKind], _); 5] = [
+        let perfect = self.perfect.then(|| "--perfect".into());
+        let of_few: [(_, &[SchemeKind], _); 6] = [
             (ways, &[Cuckoo], "tables in which a key has so many buckets"),
             (buckets, &[Cuckoo, Duo, Race], "tables with buckets"),
             (bits, &[Duo], "tables with fingerprints"),
             (alone, &[Duo], "tables whose writer can be alone"),
             (growth, &[Duo, Race], "tables that can grow"),
+            (perfect, &[Sealed], "tables that never change"),
         ];
         for (given, schemes, which) in of_few {
             if let Some(given) = given.filter(|_| !schemes.contains(&self.scheme())) {

@@ -32,6 +32,9 @@ pub struct CallOptions {
     /// Whether it is asked for writes too, which needs atomics of its processors that are atomic
     /// against those of clients.
     pub writes: bool,
+    /// Whether one client writes at a time. The owner is the writer for as long as a call lasts; so
+    /// is the client, for as long as it does by itself what the owner has left to it.
+    pub one_writer: bool,
     /// Bytes of the longest value.
     pub longest_value: usize,
 }
@@ -51,6 +54,8 @@ struct Owner<E> {
     has_written: Cell<bool>,
     /// Whether only the owner can do anything, and says why it does not.
     is_alone: bool,
+    /// Whether this client was told to be the one writer itself, until it resigns.
+    is_writer: Cell<bool>,
 }
 
 /// Is told the outcome of each operation of a batch: nobody else borrows it while it is called, for
@@ -95,6 +100,7 @@ impl<E: Endpoint, I: Index> Calling<E, I> {
             is_silent: Cell::new(false),
             has_written: Cell::new(false),
             is_alone: false,
+            is_writer: Cell::new(false),
         };
         Self { index, owner }
     }
@@ -118,7 +124,8 @@ impl<E: Endpoint, I: Index> Calling<E, I> {
     /// The owner, if it is asked for such an operation.
     fn owner_for(&self, operation: &Operation<'_>) -> Option<&Owner<E>> {
         let owner = &self.owner;
-        let asked = !owner.is_silent.get() && (owner.options.writes || operation.is_lookup());
+        let writes = owner.options.writes && !owner.is_writer.get();
+        let asked = !owner.is_silent.get() && (writes || operation.is_lookup());
         let bytes = operation_bytes(operation)?;
         (asked && bytes <= MOST_BYTES).then_some(owner)
     }
@@ -126,15 +133,34 @@ impl<E: Endpoint, I: Index> Calling<E, I> {
     /// Runs one operation.
     async fn run_one(&self, operation: Operation<'_>) -> Result<Outcome> {
         let Some(owner) = self.owner_for(&operation) else {
-            return self.index.run(operation).await;
+            return self.run_one_alone(operation).await;
         };
         let asking = owner.ask_one(operation);
         match owner.endpoint.operation(operation.class(), asking).await {
             Ok(answered) => match owner.outcome_of(answered) {
                 Some(outcome) => outcome,
-                None => self.index.run(operation).await,
+                None => self.run_one_alone(operation).await,
             },
             Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Runs one operation without the owner.
+    async fn run_one_alone(&self, operation: Operation<'_>) -> Result<Outcome> {
+        let outcome = self.index.run(operation).await;
+        if !operation.is_lookup() {
+            self.let_others_write().await;
+        }
+        outcome
+    }
+
+    /// After writes by this client itself: the owner may be the writer again.
+    async fn let_others_write(&self) {
+        let owner = &self.owner;
+        let shares = owner.options.writes && owner.options.one_writer;
+        if shares && !owner.is_writer.get() && !owner.is_silent.get() {
+            // One that could not resign is the writer on, and resigns after its next write.
+            let _ = self.index.change_writer(WriterChange::Resign).await;
         }
     }
 
@@ -183,6 +209,9 @@ impl<E: Endpoint, I: Index> Calling<E, I> {
         let own: Vec<_> = numbers.iter().map(|number| operations[*number]).collect();
         let tell = |at: usize, outcome| (done.borrow_mut())(numbers[at], outcome);
         self.index.run_many(&own, tell).await;
+        if own.iter().any(|operation| !operation.is_lookup()) {
+            self.let_others_write().await;
+        }
     }
 }
 
@@ -476,7 +505,11 @@ impl<E: Endpoint, I: Index> Index for Calling<E, I> {
     }
 
     async fn change_writer(&self, change: WriterChange) -> Result<()> {
-        self.index.change_writer(change).await
+        let end = self.index.change_writer(change).await;
+        if end.is_ok() {
+            self.owner.is_writer.set(change != WriterChange::Resign);
+        }
+        end
     }
 
     async fn build(&self, records: &[Record<'_>]) -> Result<()> {

@@ -28,7 +28,11 @@ enum Organisation {
     Cuckoo(CuckooShape),
     Duo(DuoShape),
     Race(RaceShape),
-    Sealed,
+    /// With one slot for each key or not, and then with a filter or not.
+    Sealed {
+        is_perfect: bool,
+        has_filter: bool,
+    },
 }
 
 /// Bytes of the longest key of a table that is made without sizes.
@@ -218,7 +222,60 @@ impl TableOptions {
     #[must_use]
     pub fn sealed(self) -> Self {
         Self {
-            organisation: Organisation::Sealed,
+            organisation: Organisation::Sealed {
+                is_perfect: false,
+                has_filter: false,
+            },
+            ..self
+        }
+    }
+
+    /// Makes it a sealed table with one slot for each key, which a perfect hash function names: 99%
+    /// full, one READ of one record a lookup, found or not. Each client keeps the function, 0.3
+    /// bytes a key, which lies beside the table and is fetched when it is opened. Records of fixed
+    /// sizes are in their slots, and so are those of variable sizes where the longest is no more
+    /// than twice the average; others take a READ more.
+    ///
+    /// ```
+    /// # use farslot::{FieldSize, Store, TableOptions};
+    /// # fn main() -> Result<(), farslot::StoreError> {
+    /// let store = Store::embedded()?;
+    /// let records = [(&b"pear"[..], &b"7"[..]), (b"figs", b"9")];
+    /// let sizes = TableOptions::new(2).keys(FieldSize::Fixed(4)).values(FieldSize::Fixed(1));
+    /// let prices = store.build("prices", &sizes.perfect(), &records)?;
+    /// assert_eq!(prices.get(b"figs")?.as_deref(), Some(&b"9"[..]));
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn perfect(self) -> Self {
+        Self {
+            organisation: Organisation::Sealed {
+                is_perfect: true,
+                has_filter: false,
+            },
+            ..self
+        }
+    }
+
+    /// As [`TableOptions::perfect`], and clients keep a filter too, 1.2 bytes a key, so that all but
+    /// one in 256 lookups of absent keys read nothing.
+    ///
+    /// ```
+    /// # use farslot::{TableOptions};
+    /// # fn main() -> Result<(), farslot::StoreError> {
+    /// let options = TableOptions::new(1_000).perfect_with_filter();
+    /// assert!(options.scheme()?.table_bytes() > TableOptions::new(1_000).perfect().scheme()?.table_bytes());
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn perfect_with_filter(self) -> Self {
+        Self {
+            organisation: Organisation::Sealed {
+                is_perfect: true,
+                has_filter: true,
+            },
             ..self
         }
     }
@@ -273,7 +330,8 @@ impl TableOptions {
     }
 
     /// Slots in use per slot when `capacity` keys are in the table: above 0, at most 1. By default
-    /// 0.75; of a cuckoo table 0.9, or less with few ways and small buckets; of a sealed table 0.9;
+    /// 0.75; of a cuckoo table 0.9, or less with few ways and small buckets; of a sealed table 0.9, and
+    /// with [one slot for each key](TableOptions::perfect) 0.99, at most 0.995;
     /// of a RACE table 0.8, or 0.65 with buckets of fewer than 8 slots; of a CuckooDuo table 0.95,
     /// or 0.85 with such buckets.
     ///
@@ -399,7 +457,7 @@ impl TableOptions {
     #[must_use]
     pub const fn buildable(&self) -> bool {
         match self.organisation {
-            Organisation::Cuckoo(_) | Organisation::Sealed => true,
+            Organisation::Cuckoo(_) | Organisation::Sealed { .. } => true,
             Organisation::Linear | Organisation::Duo(_) | Organisation::Race(_) => false,
         }
     }
@@ -423,7 +481,7 @@ impl TableOptions {
             Organisation::Cuckoo(shape) => Scheme::Cuckoo(self.cuckoo_layout(shape)?),
             Organisation::Duo(shape) => Scheme::Duo(self.duo_layout(shape)?),
             Organisation::Race(shape) => Scheme::Race(self.race_layout(shape)?),
-            Organisation::Sealed => Scheme::Sealed(self.sealed_options()?.layout()?),
+            Organisation::Sealed { .. } => Scheme::Sealed(self.sealed_options()?.layout()?),
         })
     }
 
@@ -456,8 +514,8 @@ impl TableOptions {
     pub(crate) fn scheme_for(&self, records: &[Record<'_>]) -> Result<Scheme> {
         let capacity = (records.len() as u64).max(1);
         match (self.organisation, self.sizing.heap_bytes) {
-            (Organisation::Sealed, None) => Ok(Scheme::Sealed(self.sealed_for(records)?)),
-            (Organisation::Sealed, Some(asked)) => {
+            (Organisation::Sealed { .. }, None) => Ok(Scheme::Sealed(self.sealed_for(records)?)),
+            (Organisation::Sealed { .. }, Some(asked)) => {
                 let limit = "for tables that are made before their records are known";
                 Err(bad_option("heap bytes", asked, limit))
             }
@@ -478,6 +536,7 @@ mod tests {
             options.clone().cuckoo(CuckooShape::default()),
             options.clone().duo(DuoShape::default()),
             options.clone().race(RaceShape::default()),
+            options.clone().perfect(),
             options.sealed(),
         ] {
             assert_eq!(options.buildable(), options.scheme().unwrap().buildable());

@@ -2,6 +2,7 @@
 //! link the whole store.
 
 mod caches;
+mod callers;
 mod calls;
 mod catalog;
 mod cuckoo;
