@@ -6,7 +6,7 @@ use rcgen::{
 };
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The number of the certificate that was issued last.
+/// The number of the certificate or authority that was made last.
 static SERIAL: AtomicU64 = AtomicU64::new(0);
 
 /// An authority of its own.
@@ -28,9 +28,11 @@ impl Authority {
     pub fn new() -> Self {
         let mut params = CertificateParams::default();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        // A list of revoked certificates names its authority.
+        let number = SERIAL.fetch_add(1, Ordering::Relaxed);
         params
             .distinguished_name
-            .push(DnType::CommonName, "an authority of tests");
+            .push(DnType::CommonName, format!("authority {number} of tests"));
         let key = KeyPair::generate().unwrap();
         let certificate = params.self_signed(&key).unwrap().pem();
         Self {
