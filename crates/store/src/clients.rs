@@ -10,7 +10,7 @@ use crate::cache::Cache;
 use crate::duo::{DuoClient, DuoOwners};
 use crate::lease::Leased;
 use crate::{ErrorKind, LookupOrder, ReadPolicy, Result, Scheme, StoreError, TableRecord};
-use farslot_fabric::{RemoteAddr, shm};
+use farslot_fabric::{EndpointExt, RemoteAddr, shm};
 use farslot_index::AnyIndex;
 use farslot_index::cache::Cached;
 use farslot_index::calls::{CallOptions, Calling};
@@ -130,6 +130,10 @@ impl Clients {
                 AnyIndex::new(SealedTable::open(endpoint, at, layout.clone(), policy).await?)
             }
             Scheme::Race(layout) => {
+                // One without a directory is opened without a READ, and so without the right to any.
+                if self.calls.is_some() {
+                    endpoint.read(at, 8).await?;
+                }
                 AnyIndex::new(RaceTable::open(endpoint, at, layout.clone()).await?)
             }
             Scheme::Duo(layout) => {
