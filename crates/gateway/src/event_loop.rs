@@ -8,11 +8,10 @@
 use crate::connection::{Connection, STEPS_A_TURN};
 use crate::databases::Databases;
 use crate::failure::Failure;
-use crate::record;
 use crate::session::Choices;
 use crate::shared::Shared;
 use crate::turn::Turn;
-use farslot::Store;
+use farslot::{Expiry, Store};
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use std::io::Write;
@@ -212,7 +211,7 @@ impl EventLoop {
         if taken.is_empty() {
             return;
         }
-        let mut turn = Turn::new(record::now());
+        let mut turn = Turn::new(Expiry::now());
         let mut gathered = Vec::with_capacity(taken.len());
         let mut done = Vec::with_capacity(taken.len());
         for (_, connection) in &mut taken {

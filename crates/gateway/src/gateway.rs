@@ -2,8 +2,7 @@
 
 use crate::event_loop::EventLoop;
 use crate::shared::{Counts, Shared};
-use crate::sweep;
-use farslot::{Secret, Store};
+use farslot::{Secret, Store, StoreError};
 use rustix::event::{EventfdFlags, eventfd};
 use std::fmt;
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
@@ -11,7 +10,6 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::mpsc;
 use std::thread::JoinHandle;
 use std::time::Instant;
 
@@ -76,6 +74,9 @@ pub enum GatewayError {
         /// Its value.
         value: usize,
     },
+    /// The thread that removes expired keys cannot be started.
+    #[error("cannot remove expired keys: {0}")]
+    Sweeper(StoreError),
     /// A thread cannot be started.
     #[error("cannot start a thread of the Redis gateway: {error}")]
     Thread {
@@ -89,8 +90,6 @@ pub enum GatewayError {
 pub struct Gateway {
     shared: Arc<Shared>,
     end: OwnedFd,
-    /// Dropped to end the sweep.
-    sweep_until: Option<mpsc::Sender<()>>,
     threads: Vec<JoinHandle<()>>,
 }
 
@@ -127,13 +126,12 @@ impl Gateway {
             started: Instant::now(),
             is_ending: AtomicBool::new(false),
             counts: Counts::default(),
+            sweeper: store.sweeper().map_err(GatewayError::Sweeper)?,
         });
         let end = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
-        let (sweep_until, swept_until) = mpsc::channel();
         let mut gateway = Self {
             shared: Arc::clone(&shared),
             end: end.map_err(|error| thread(error.into()))?,
-            sweep_until: Some(sweep_until),
             threads: Vec::new(),
         };
         for number in 0..options.threads {
@@ -147,9 +145,6 @@ impl Gateway {
             };
             gateway.spawn(format!("farslot-redis-{number}"), serve)?;
         }
-        let store = store.clone();
-        let sweep = move || sweep::run(&shared, store, &swept_until);
-        gateway.spawn("farslot-redis-sweep".into(), sweep)?;
         Ok(gateway)
     }
 
@@ -198,7 +193,6 @@ fn listen(options: &GatewayOptions) -> Result<TcpListener, GatewayError> {
 impl Drop for Gateway {
     fn drop(&mut self) {
         self.shared.is_ending.store(true, Relaxed);
-        self.sweep_until = None;
         // It stays readable: every thread is told. At the latest they look after a second.
         let _ = rustix::io::write(&self.end, &1_u64.to_ne_bytes());
         for thread in self.threads.drain(..) {

@@ -1,7 +1,8 @@
 //! What all threads of a gateway share.
 
-use farslot::Secret;
+use farslot::{Secret, Sweeper};
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::Instant;
 
@@ -17,6 +18,7 @@ pub(crate) struct Shared {
     pub(crate) started: Instant,
     pub(crate) is_ending: AtomicBool,
     pub(crate) counts: Counts,
+    pub(crate) sweeper: Arc<Sweeper>,
 }
 
 /// What a gateway has counted.
@@ -31,6 +33,4 @@ pub(crate) struct Counts {
     /// Secrets that were wrong.
     pub(crate) refused: AtomicU64,
     pub(crate) commands: AtomicU64,
-    /// Keys that the sweep has removed.
-    pub(crate) expired: AtomicU64,
 }

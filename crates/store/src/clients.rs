@@ -191,7 +191,7 @@ impl Clients {
             id: record.id,
             writes: writes && rule.writes && (!one_writer || rule.is_forced && !self.predetermines),
             one_writer,
-            longest_value: record.scheme.record_sizes().1.most(),
+            longest_value: record.scheme.stored_sizes().1.most(),
         };
         Some((rule, options))
     }

@@ -95,6 +95,14 @@ pub enum StoreError {
         "the change of the catalog took so long that another client ended it: look at what there is, and try again"
     )]
     ChangeCancelled,
+    /// The table was made without room for the moments at which records expire.
+    #[error(
+        "the records of table {name:?} have no time to live: make it expiring (TableOptions::expiring, --expiring)"
+    )]
+    NotExpiring {
+        /// The table.
+        name: String,
+    },
     /// The table is being dropped, or parts of it are gone.
     #[error("the table {name:?} is being dropped: no part of it is made anew")]
     TableGone {
@@ -366,7 +374,9 @@ const fn kind_of_snapshot(error: &SnapshotError) -> ErrorKind {
     match error {
         SnapshotError::File { .. } => ErrorKind::Other,
         SnapshotError::Damaged { .. } => ErrorKind::Damaged,
-        SnapshotError::Version { .. } | SnapshotError::NodeCount { .. } => ErrorKind::BadInput,
+        SnapshotError::Version { .. }
+        | SnapshotError::NodeCount { .. }
+        | SnapshotError::OnePart { .. } => ErrorKind::BadInput,
         SnapshotError::InUse { .. } => ErrorKind::Busy,
         SnapshotError::Stopped => ErrorKind::Closed,
         SnapshotError::Replaced { .. } => ErrorKind::TableGone,
@@ -422,7 +432,7 @@ impl StoreError {
             | Self::CatalogContended { .. }
             | Self::ChangeCancelled => ErrorKind::Contended,
             Self::TableGone { .. } => ErrorKind::TableGone,
-            Self::NotBuildable { .. } => ErrorKind::Unsupported,
+            Self::NotBuildable { .. } | Self::NotExpiring { .. } => ErrorKind::Unsupported,
             Self::NoNumber { .. } => ErrorKind::DoesNotFit,
             Self::HandleClosed => ErrorKind::Closed,
             Self::QueueFull => ErrorKind::Busy,

@@ -46,6 +46,7 @@ mod cursor;
 mod deduplicate;
 mod duo;
 mod error;
+mod expiry;
 mod fabrics;
 mod handle;
 mod lease;
@@ -74,6 +75,7 @@ pub use catalog::{
 pub use client_metrics::{ClientMetrics, LATENCY_BOUNDS, Latencies, TableMetrics};
 pub use cursor::Cursor;
 pub use error::{ErrorKind, Result, StoreError};
+pub use expiry::{Expiry, Sweeper};
 #[cfg(feature = "unstable")]
 pub use farslot_fabric as fabric;
 pub use farslot_fabric::counters::{OperationCounters, Snapshot};
@@ -106,8 +108,8 @@ pub use server::{READ_ONLY, Server, ServerOptions, TableGrant};
 pub use shapes::{CuckooShape, DuoShape, RaceShape};
 pub use slot_map::{HASH_SLOTS, MOST_NODES, SlotMap};
 pub use snapshot::{
-    OnProgress, RESTORING, SnapshotError, SnapshotInfo, SnapshotProgress, check_snapshot,
-    snapshot_path, snapshots,
+    COPYING, OnProgress, RESTORING, SnapshotError, SnapshotInfo, SnapshotProgress, check_snapshot,
+    is_unfinished, snapshot_path, snapshots,
 };
 pub use store::Store;
 pub use table::Table;

@@ -4,13 +4,13 @@ use crate::catalog::{CATALOG_BYTES, TableRecord};
 use crate::clients::executes;
 use crate::fabrics::{check_size, region_of};
 use crate::service::Service;
-use crate::{Address, Occupancy, OpenOptions, Result, Secret, Store, StoreError};
+use crate::{Address, Occupancy, OpenOptions, Result, Secret, Store, StoreError, Sweeper};
 use farslot_fabric::tcp::{
     Agent, AgentCounters, AgentOptions, Area, Audit, Clients, Grant, Network, PrefixArea, Rate,
     ServeOptions, TlsServer,
 };
 use farslot_fabric::verbs::{self, VerbsAgentOptions};
-use farslot_fabric::{Endpoint, FabricError, NodeId, RegionId, Rights, shm};
+use farslot_fabric::{FabricError, RegionId, Rights, shm};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -92,8 +92,11 @@ pub struct TableGrant {
 /// Memory that is served to other processes for as long as this is held. When the process ends,
 /// `kill -9` included, every operation of its clients fails, and the memory is gone with the last
 /// of them that lets go of it. Over shared memory the process takes no part in any operation; over
-/// TCP its agents do, who know nothing of tables either.
+/// TCP its agents do, who know nothing of tables either. A thread removes records that have expired
+/// ([`Store::sweeper`]).
 pub struct Server {
+    /// It ends first: it uses the memory.
+    sweeper: Arc<Sweeper>,
     // They stop before the memory goes.
     agents: Vec<Agent>,
     nic: Option<verbs::Agent>,
@@ -237,7 +240,9 @@ impl Server {
                 Store::open_with(&parsed[0].to_string(), options)?
             }
         };
+        let sweeper = store.sweeper()?;
         Ok(Self {
+            sweeper,
             agents,
             nic,
             clients: options.clients.clone(),
@@ -453,11 +458,13 @@ impl Server {
     /// [`NotBuilt`](farslot_index::IndexError::NotBuilt); that the table was changed since its
     /// record was read; what the fabric says.
     pub fn occupancy(&self, of: &TableRecord) -> Result<Occupancy> {
-        let executor = self.store.executor()?;
-        let since = executor.endpoint().now();
-        let sessions = &self.store.0.sessions;
-        let table = sessions.open_on_one(executor, NodeId(0), of.clone(), since)?;
-        table.occupancy()
+        self.store.own_part(of)?.occupancy()
+    }
+
+    /// How many records were removed because they had expired.
+    #[must_use]
+    pub fn expired(&self) -> u64 {
+        self.sweeper.removed()
     }
 
     /// Those who serve it over TCP.

@@ -16,6 +16,7 @@
 
 use crate::catalog::{CATALOG_BYTES, Catalog, TableRecord, id_at};
 use crate::clients::{executes, has_one_writer};
+use crate::expiry::Clock;
 use crate::lease::Leased;
 use crate::nodes::Nodes;
 use crate::session::Session;
@@ -114,7 +115,7 @@ impl Service {
         let nic = NicModel::shared_memory();
         Self {
             memory,
-            sessions: Sessions::new(nodes, nic, options, false, None),
+            sessions: Sessions::new(nodes, nic, options, false, None, Clock::Wall),
             writing: Mutex::default(),
             alive: Arc::new(()),
         }

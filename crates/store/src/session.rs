@@ -44,6 +44,10 @@ pub(crate) trait Session {
     fn state(&self) -> ClientState;
     fn counters(&self) -> Snapshot;
     fn now(&self) -> Nanos;
+    /// The session with the table as it is stored, if this one hides records that have expired.
+    fn beneath(&self) -> Option<&dyn Session> {
+        None
+    }
 }
 
 /// Lookups whose answers are kept until all of them have come, where one may wait for another.

@@ -4,6 +4,7 @@ use crate::cache::Cache;
 use crate::catalog::{TableRecord, table_at};
 use crate::clients::{CallRule, Clients, KnownSizes};
 use crate::duo::DuoOwners;
+use crate::expiry::{Clock, Expiring};
 use crate::fabrics::Fabric;
 use crate::lease::Leased;
 use crate::measured::Measured;
@@ -25,6 +26,16 @@ pub(crate) struct Sessions {
     duo_owners: Arc<DuoOwners>,
     is_networked: bool,
     calls: Option<CallRule>,
+    clock: Clock,
+}
+
+/// What of a table whose records may have a time to live is shown.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum View {
+    /// The records that have not expired.
+    Living,
+    /// All that is stored, as it is stored.
+    Stored,
 }
 
 /// Whether tables on a fabric are used by calls.
@@ -53,6 +64,7 @@ impl Sessions {
         options: OpenOptions,
         is_networked: bool,
         calls: Option<CallRule>,
+        clock: Clock,
     ) -> Self {
         let policy = options.read_policy;
         let policy = policy.unwrap_or(ReadPolicy::throughput(nic));
@@ -62,6 +74,7 @@ impl Sessions {
             duo_owners: Arc::default(),
             is_networked,
             calls,
+            clock,
             options,
         }
     }
@@ -73,10 +86,11 @@ impl Sessions {
         node: NodeId,
         record: TableRecord,
         since: Nanos,
+        view: View,
     ) -> Result<Table> {
         executor.endpoint().lease(node, &record, since);
         let session = self.session(executor, node, &record)?;
-        Ok(self.table(record, session))
+        Ok(self.table(record, session, view))
     }
 
     /// A session with a table on one node.
@@ -97,6 +111,7 @@ impl Sessions {
         &self,
         executor: Executor<Leased>,
         table: SpreadTable,
+        view: View,
     ) -> Result<Table> {
         let record = table.sample.clone();
         let partitions = table.map.slots.partitions();
@@ -105,16 +120,23 @@ impl Sessions {
         let endpoint = Rc::clone(executor.endpoint());
         let nodes = Arc::clone(&self.nodes);
         let table = executor.block_on(Spread::open(endpoint, nodes, clients, table))?;
-        Ok(self.table(record, Box::new(OverNodes { executor, table })))
+        Ok(self.table(record, Box::new(OverNodes { executor, table }), view))
     }
 
     /// A table by that session, counted and timed if the store was opened so.
-    fn table(&self, record: TableRecord, session: Box<dyn Session>) -> Table {
+    fn table(&self, record: TableRecord, session: Box<dyn Session>, view: View) -> Table {
         let session = match &self.options.metrics {
             Some(metrics) => Box::new(Measured::new(session, metrics.of_table(&record.name))),
             None => session,
         };
-        Table::new(record, session)
+        let session = match (view, record.scheme.is_expiring()) {
+            (View::Living, true) => {
+                let (_, value) = record.scheme.record_sizes();
+                Box::new(Expiring::new(session, value, self.clock))
+            }
+            _ => session,
+        };
+        Table::new(record, session, self.clock)
     }
 
     /// How clients are opened, each with such a cache.

@@ -3,8 +3,7 @@
 use crate::error::{ConflictCause, TxnError};
 use crate::identity::{MOST_NODES, TableId, home_of};
 use crate::kept::Structure;
-use crate::owner::TRANSACTIONS;
-use crate::wire::{Ask, Reader, Seen, Status, read_unfinished};
+use crate::wire::{Ask, Reader, Seen, Status, TRANSACTIONS, read_unfinished};
 use farslot_fabric::{Endpoint, EndpointExt, Nanos, RemoteAddr};
 use farslot_remote::chained::{Cache, Observation, Observed};
 use farslot_remote::ordered::{Leaf, OrderedMap};
@@ -67,6 +66,8 @@ pub struct Database<E> {
     pub(crate) tables: Vec<Served<E>>,
     pub(crate) options: DatabaseOptions,
     pub(crate) pauses: RefCell<ChaCha8Rng>,
+    /// Times that a transaction was run again.
+    pub(crate) retries: Cell<u64>,
     #[cfg(test)]
     pub(crate) broken: Option<crate::broken::Broken<E>>,
 }
@@ -158,6 +159,7 @@ impl<E: Endpoint> Database<E> {
             tables: Vec::new(),
             options,
             pauses: RefCell::new(ChaCha8Rng::seed_from_u64(options.seed)),
+            retries: Cell::new(0),
             #[cfg(test)]
             broken: None,
         })
@@ -199,6 +201,12 @@ impl<E: Endpoint> Database<E> {
             lookups,
         });
         Ok(id)
+    }
+
+    /// How often [`Database::run`] and [`Database::execute`] have run a transaction again, because
+    /// another was in its way.
+    pub fn retries(&self) -> u64 {
+        self.retries.get()
     }
 
     /// Finishes transactions which had their home at a node, and whose clients stopped before they

@@ -3,13 +3,10 @@
 use crate::kept::Structure;
 use crate::procedure::Procedures;
 use crate::turn::{MALFORMED, Owner, OwnerOptions, Turn};
-use crate::wire::{Ask, Status, writes_of};
+use crate::wire::{Ask, Status, TRANSACTIONS, writes_of};
 use farslot_remote::ObjectId;
 use farslot_rpc::{Effect, Fault, Request, Server, put};
 use std::sync::{Arc, Mutex, PoisonError};
-
-/// The object whose changes are the requests of transactions: no table may have it.
-pub(crate) const TRANSACTIONS: ObjectId = ObjectId(0x7fff);
 
 /// Has a server answer lookups in tables and maps of its region, changes to them, and transactions
 /// over them. None of them may be served by [`farslot_remote::serve`] besides.

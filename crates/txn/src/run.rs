@@ -101,6 +101,8 @@ impl<'d, E: Endpoint> Pauses<'d, E> {
 
     async fn pause(&mut self) {
         self.attempts += 1;
+        let retries = &self.database.retries;
+        retries.set(retries.get() + 1);
         let span = self
             .database
             .pauses

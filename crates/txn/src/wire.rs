@@ -5,7 +5,10 @@
 //! write     | object, 16 bits | removes, 8 | key length, 16 | value length, 16 | key | value
 //! ```
 
-use farslot_remote::Lock;
+use farslot_remote::{Lock, ObjectId};
+
+/// The object whose changes are the requests of transactions: no table may have it.
+pub(crate) const TRANSACTIONS: ObjectId = ObjectId(0x7fff);
 
 /// One key's change.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -61,6 +61,10 @@ pub struct TableArgs {
     /// Let a key have several records
     #[arg(long)]
     pub multi_key: bool,
+    /// Whether records may have a time to live (put --ttl, load --ttl), for 8 bytes more each: in
+    /// linear and race tables [default: true without a capacity, else false]
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub expiring: Option<bool>,
     /// What a slot holds [default: what suits the sizes]
     #[arg(long, value_name = "KIND")]
     pub slots: Option<SlotArg>,
@@ -177,6 +181,9 @@ impl TableArgs {
         };
         shape.refuse_options_of_others()?;
         let mut options = TableOptions::default().race(shape.race());
+        if let Some(expiring) = self.expiring {
+            options = options.expiring(expiring);
+        }
         if let Some(load_factor) = self.load_factor {
             options = options.load_factor(load_factor);
         }
@@ -243,6 +250,9 @@ impl TableArgs {
         }
         if self.multi_key {
             options = options.multi_key();
+        }
+        if let Some(expiring) = self.expiring {
+            options = options.expiring(expiring);
         }
         Ok(options)
     }

@@ -1,7 +1,9 @@
 //! `farslot snapshot`, `restore` and `serve --snapshot-every --restore`: nodes are killed, and their
 //! tables come back.
 
-use crate::common::{Node, assert_fails, error_of, farslot, fresh_address, lines};
+use crate::common::{
+    ANY_PORT, Node, assert_fails, error_of, farslot, fresh_address, lines, one_object,
+};
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -134,6 +136,73 @@ fn a_node_starts_from_its_last_snapshots() {
 
     let node = start(&["--restore"]);
     assert_eq!(node.count("users"), 1_200);
+}
+
+/// Each node of a table over several writes its own part, and has it again when it starts: the others
+/// have what they had, and a client that has the table open goes on with it.
+#[test]
+fn nodes_of_a_table_over_several_start_from_their_parts() {
+    let directories = [(); 3].map(|()| tempfile::tempdir().unwrap());
+    let start = |number: usize, address: &str| {
+        let every = ["--snapshot-every", "50ms", "--restore"];
+        Node::start_command(serve(address, directories[number].path(), &every))
+    };
+    let mut nodes = [0, 1, 2].map(|number| start(number, ANY_PORT));
+    let hosts = nodes
+        .each_ref()
+        .map(|node| node.address.strip_prefix("tcp://").unwrap().to_owned());
+    let all = format!("tcp://{}", hosts.join(","));
+    let run = |args: &[&str]| farslot(args).args(["-a", &all]).output().unwrap();
+    let dump = || {
+        let dump = run(&["dump", "t"]);
+        assert!(dump.status.success(), "{}", error_of(&dump));
+        let mut lines: Vec<_> = String::from_utf8(dump.stdout)
+            .unwrap()
+            .lines()
+            .map(String::from)
+            .collect();
+        lines.sort();
+        lines
+    };
+    assert!(run(&["create", "t"]).status.success());
+    let records = tempfile::tempdir().unwrap();
+    let file = records.path().join("records.csv");
+    std::fs::write(&file, lines(0..3_000)).unwrap();
+    let loaded = run(&["load", "t", file.to_str().unwrap(), "--no-header"]);
+    assert!(loaded.status.success(), "{}", error_of(&loaded));
+    let before = dump();
+    let in_files = || -> u64 {
+        let checks = directories.iter().map(|directory| {
+            let check = farslot(["restore", directory.path().to_str().unwrap(), "--check"]);
+            let checked = { check }.arg("--json").output().unwrap();
+            match checked.status.success() {
+                true => one_object(&checked)["checked"][0]["records"]
+                    .as_u64()
+                    .unwrap_or(0),
+                false => 0,
+            }
+        });
+        checks.sum()
+    };
+    wait_for("all records", || in_files() == 3_000);
+    // One of them, and then all.
+    for killed in [&[1][..], &[0, 1, 2]] {
+        killed.iter().for_each(|number| nodes[*number].kill());
+        for number in killed {
+            nodes[*number] = start(*number, &format!("tcp://{}", hosts[*number]));
+        }
+        assert_eq!(dump(), before);
+        let put = run(&["put", "t", "key-7", "value of 7"]);
+        assert!(put.status.success(), "{}", error_of(&put));
+    }
+    let shown = run(&["nodes", "--json"]);
+    for node in one_object(&shown)["nodes"].as_array().unwrap() {
+        assert_eq!(node["lost"].as_array().unwrap().len(), 0);
+    }
+    // A part by itself is no table.
+    let refused = farslot(["restore", directories[0].path().to_str().unwrap(), "t"]);
+    let refused = { refused }.args(["-a", &all]).output().unwrap();
+    assert_fails(&refused, 1, &["one of them has written it", "--restore"]);
 }
 
 /// Ends a command after a while, by SIGINT or by SIGKILL, if it has not ended by then.

@@ -4,6 +4,7 @@ mod layouts;
 
 use crate::deduplicate::last_of_each_key;
 use crate::error::bad_option;
+use crate::expiry::Expiry;
 use crate::shapes::{CuckooShape, DuoShape, RaceShape};
 use crate::slot_map::partition_share;
 use crate::{Result, Scheme};
@@ -55,7 +56,7 @@ const MOST_HEAP: u64 = 64 << 30;
 /// RACE table: of the schemes that any number of clients may write, linear tables do not use the
 /// slots of removed keys again. It may grow until it has half of the memory that was free on its
 /// node (each of its nodes) when it was made: that much belongs to it, is touched as it grows, and
-/// is free again when it is dropped.
+/// is free again when it is dropped. Its records may [have a time to live](TableOptions::expiring).
 #[derive(Clone, Debug, PartialEq)]
 pub struct TableOptions {
     /// Its seed and hash function are of no table yet.
@@ -67,12 +68,15 @@ pub struct TableOptions {
     organisation: Organisation,
     /// Whether the memory that there is decides how large it may become.
     by_memory: bool,
+    /// Whether records may have a time to live.
+    expiring: bool,
 }
 
 impl Default for TableOptions {
     fn default() -> Self {
         Self {
             by_memory: true,
+            expiring: true,
             ..Self::new(FIRST_KEYS)
                 .race(RaceShape::default())
                 .keys(FieldSize::UpTo(ANY_KEY))
@@ -101,6 +105,7 @@ impl TableOptions {
             hash: HashKind::Xxh3,
             organisation: Organisation::Linear,
             by_memory: false,
+            expiring: false,
         }
     }
 
@@ -410,6 +415,29 @@ impl TableOptions {
         self
     }
 
+    /// Whether records may have a time to live ([`Table::put_for`](crate::Table::put_for)): in linear
+    /// and RACE tables of unique keys. Each record takes 8 bytes more, for the moment at which it
+    /// expires; removals, updates and replacements may take a round trip more, to look whether what
+    /// is there has expired.
+    ///
+    /// ```
+    /// # use farslot::{Store, TableOptions};
+    /// # use std::time::Duration;
+    /// # fn main() -> Result<(), farslot::StoreError> {
+    /// let store = Store::embedded()?;
+    /// store.create("codes", &TableOptions::new(100).expiring(true))?;
+    /// let codes = store.table("codes")?;
+    /// codes.put_for(b"ada", b"314159", Duration::from_secs(300))?;
+    /// assert_eq!(codes.get(b"ada")?.as_deref(), Some(&b"314159"[..]));
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub const fn expiring(mut self, expiring: bool) -> Self {
+        self.expiring = expiring;
+        self
+    }
+
     /// Bytes for records out of band, if not enough for `capacity` records of the largest size.
     ///
     /// ```
@@ -476,6 +504,9 @@ impl TableOptions {
     /// # }
     /// ```
     pub fn scheme(&self) -> Result<Scheme> {
+        if self.expiring {
+            return self.expiring_scheme();
+        }
         Ok(match self.organisation {
             Organisation::Linear => Scheme::Linear(self.linear()?),
             Organisation::Cuckoo(shape) => Scheme::Cuckoo(self.cuckoo_layout(shape)?),
@@ -485,13 +516,40 @@ impl TableOptions {
         })
     }
 
+    /// The scheme of a table whose records may have a time to live.
+    fn expiring_scheme(&self) -> Result<Scheme> {
+        let mut scheme = self.stored().scheme()?;
+        match &mut scheme {
+            Scheme::Linear(layout) => layout.expiring = true,
+            Scheme::Race(layout) => layout.expiring = true,
+            Scheme::Cuckoo(_) | Scheme::Sealed(_) | Scheme::Duo(_) => {
+                let limit = "in linear and RACE tables";
+                return Err(bad_option("records that expire", scheme.name(), limit));
+            }
+        }
+        scheme.check()?;
+        Ok(scheme)
+    }
+
+    /// The options of the table as it is stored: with the moments at which records expire.
+    fn stored(&self) -> Self {
+        let value = match self.expiring {
+            true => Expiry::with(self.sizing.value),
+            false => self.sizing.value,
+        };
+        Self {
+            expiring: false,
+            ..self.clone().values(value)
+        }
+    }
+
     /// The same for each partition of a table over so many nodes: with capacity and heap for its
     /// share of the records, and so much more that none fills before the others (see
     /// `partition_share`). Of a multi-key table the capacity is of records: where some keys have a
     /// good part of them, more must be asked for.
     pub(crate) fn for_partitions(&self, partitions: u16) -> Self {
         // Blocks of a heap are rounded up, to less than twice the record.
-        let largest = self.largest_record().saturating_mul(2);
+        let largest = self.stored().largest_record().saturating_mul(2);
         let heap = |bytes| partition_share(bytes, largest, partitions).next_multiple_of(8);
         let keys = |keys| partition_share(keys, 1, partitions);
         Self {

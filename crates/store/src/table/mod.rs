@@ -1,9 +1,11 @@
 //! A table as one thread uses it: here one key at a time.
 
 mod batches;
+mod lifetimes;
 mod whole;
 
 use crate::catalog::{Scheme, TableRecord};
+use crate::expiry::Clock;
 use crate::session::Session;
 use crate::{Operation, Result, StoreError};
 use farslot_fabric::Nanos;
@@ -36,14 +38,17 @@ const PATIENCE: Nanos = 100_000_000;
 pub struct Table {
     record: TableRecord,
     session: Box<dyn Session>,
+    /// What records expire by.
+    clock: Clock,
     closed: bool,
 }
 
 impl Table {
-    pub(crate) fn new(record: TableRecord, session: Box<dyn Session>) -> Self {
+    pub(crate) fn new(record: TableRecord, session: Box<dyn Session>, clock: Clock) -> Self {
         Self {
             record,
             session,
+            clock,
             closed: false,
         }
     }

@@ -11,6 +11,7 @@ mod damage;
 mod damaged;
 mod default;
 mod duo_threads;
+mod expiry;
 mod grants;
 mod prefixes;
 mod several_nodes;

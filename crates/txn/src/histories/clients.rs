@@ -1,7 +1,7 @@
 //! What clients do, and what of it is written down.
 
-use super::procedures;
-use super::world::{COROUTINES, KEYS, Key, LEASE, MAP_KEYS, NODES};
+use super::procedures::APPEND;
+use super::world::{COROUTINES, KEYS, Key, LEASE, MAP, MAP_KEYS, NODES, OBJECT};
 use crate::{Database, TableId, Transaction, TxnError};
 use farslot_check::serial::{self, Commit, ListOp};
 use farslot_fabric::sim::SimEndpoint;
@@ -140,6 +140,54 @@ pub(super) async fn scan(
     Ok(())
 }
 
+/// Has an owner run some reads and appends.
+async fn run_at_owner(
+    database: &Database<SimEndpoint>,
+    rng: &mut ChaCha8Rng,
+    record: &Record,
+    (at, scans): (usize, bool),
+) -> Result<(), TxnError> {
+    let node = rng.random_range(0..NODES);
+    let mut input = Vec::new();
+    let mut steps: Vec<(Key, u64)> = Vec::new();
+    for _ in 0..rng.random_range(1..=4) {
+        let in_map = scans && rng.random_bool(0.7);
+        let (key, object): (Key, _) = match in_map {
+            true => ((node + NODES, rng.random_range(0..MAP_KEYS)), MAP),
+            false => ((node, rng.random_range(0..KEYS)), OBJECT),
+        };
+        let value = match rng.random_bool(0.6) {
+            true => record.value(),
+            false => 0,
+        };
+        if value > 0 {
+            // Before it is asked for: it may be there whatever comes of this.
+            record.note(at, ListOp::Append(key, value));
+        }
+        input.extend_from_slice(&object.0.to_le_bytes());
+        input.push(key.1);
+        input.extend_from_slice(&value.to_le_bytes());
+        steps.push((key, value));
+    }
+    let reply = database.execute(node as u8, APPEND, &input, 4096).await?;
+    let mut ops = Vec::new();
+    let mut rest = &reply[..];
+    for (key, value) in steps {
+        let (count, lists) = rest.split_first().expect("a count");
+        let (list, after) = lists.split_at(usize::from(*count) * 8);
+        rest = after;
+        let list = list.as_chunks::<8>().0.iter();
+        let list = list.map(|word| u64::from_le_bytes(*word)).collect();
+        ops.push(ListOp::Read(key, list));
+        if value > 0 {
+            ops.push(ListOp::Append(key, value));
+        }
+    }
+    assert!(rest.is_empty(), "a reply of more than was asked for");
+    record.replace(at, ops);
+    Ok(())
+}
+
 pub(super) async fn run_one(
     database: &Database<SimEndpoint>,
     endpoint: &SimEndpoint,
@@ -150,7 +198,7 @@ pub(super) async fn run_one(
 ) {
     let at = record.begin(endpoint.now());
     if own_keys.is_none() && database.broken.is_none() && rng.random_bool(0.2) {
-        let end = procedures::run(database, rng, record, (at, scans)).await;
+        let end = run_at_owner(database, rng, record, (at, scans)).await;
         tally.borrow_mut().procedures += u64::from(end.is_ok());
         return note_end(end, at, endpoint, record, tally);
     }

@@ -187,6 +187,24 @@ fn an_owner_sleeps_when_nobody_calls_and_wakes_when_somebody_does() {
     }
 }
 
+#[test]
+fn channels_of_clients_that_are_gone_are_given_up() {
+    let (_node, name, _) = serve("many", Rights::ALL);
+    // More than there may be at a time.
+    for round in 0..3 * super::MOST_CHANNELS as u32 {
+        let client = client(&name, PATIENT);
+        let request = round.to_le_bytes();
+        wait_until("admitted", || match call(&client, &request, 4) {
+            Ok(reply) => reply == request,
+            // The owner has not seen yet that the others are gone.
+            Err(error) => {
+                assert!(error.to_string().contains("refused"), "{error}");
+                false
+            }
+        });
+    }
+}
+
 /// Whatever a client writes into its channel, the owner answers the others, and sleeps at last.
 #[test]
 fn damaged_channels_harm_nobody_else() {

@@ -23,9 +23,9 @@ use farslot_txn::{
     Database, DatabaseOptions, Locking, OwnerOptions, Structure, TableId, Transaction, TxnError,
 };
 use layout::tables;
-use procedures::{RUN, has_procedures, smallbank, tatp};
+use procedures::{RUN, has_procedures, tatp, ycsb};
 use std::any::Any;
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::{Arc, Barrier};
 use std::thread;
@@ -174,28 +174,23 @@ impl Session<'_> {
         nodes.all(|node| node == first).then_some(first)
     }
 
-    /// Runs a transaction; returns what it came to, and how often it met another.
-    async fn run(&self, call: &Call) -> Result<(Outcome, u64)> {
+    /// Runs a transaction; returns what it came to.
+    async fn run(&self, call: &Call) -> Result<Outcome> {
         if self.at_owner
             && let Some(node) = self.only_node(call)
         {
             let numbers = self.workload.kinds()[call.kind].numbers;
             let input = procedures::input(call, numbers);
             let reply = self.database.execute(node as u8, RUN, &input, 8).await?;
-            return Ok((procedures::outcome(&reply), 0));
+            return Ok(procedures::outcome(&reply));
         }
-        let tries = Cell::new(0);
         let table = |table, part| self.table(table, part);
-        let body = async |open: &mut Transaction<'_, AnyEndpoint>| {
-            tries.set(tries.get() + 1);
-            match self.workload.name() {
-                "tatp" => tatp(open, &table, call).await,
-                "smallbank" => smallbank(open, &table, call).await,
-                _ => self.ycsb(open, call).await,
-            }
+        let body = async |open: &mut Transaction<'_, AnyEndpoint>| match self.workload.name() {
+            "tatp" => tatp(open, &table, call).await,
+            "smallbank" => procedures::smallbank(open, &table, call).await,
+            _ => ycsb(open, &table, (self.workload, call)).await,
         };
-        let outcome = self.database.run(body).await?;
-        Ok((outcome, tries.get() - 1))
+        Ok(self.database.run(body).await?)
     }
 
     /// Runs transactions until the time is over, so many at once.
@@ -214,9 +209,8 @@ impl Session<'_> {
             while endpoint.now() < until {
                 let call = self.workload.draw(&mut state.borrow_mut());
                 let before = endpoint.now();
-                let (outcome, conflicts) = self.run(&call).await?;
+                let outcome = self.run(&call).await?;
                 let mut share = share.borrow_mut();
-                share.conflicts += conflicts;
                 share.note(self.workload, &call, outcome, endpoint.now() - before);
             }
             Ok(())
@@ -229,6 +223,7 @@ impl Session<'_> {
         .await;
         first_error?;
         let mut share = share.into_inner();
+        share.conflicts = self.database.retries();
         share.time = endpoint.now() - since;
         share.cpu = thread_cpu().saturating_sub(cpu);
         Ok(share)

@@ -1,7 +1,6 @@
 //! What each kind of transaction reads and writes, at a client or at the owner.
 
-use super::Session;
-use crate::transactions::workload::{Call, MOST_NUMBERS, Outcome};
+use crate::transactions::workload::{Call, MOST_NUMBERS, Outcome, Workload};
 use crate::transactions::{smallbank, tatp, ycsb};
 use farslot::fabric::AnyEndpoint;
 use farslot_txn::{Local, Procedures, Steps, TableId, Transaction, TxnError};
@@ -211,56 +210,57 @@ pub(super) async fn smallbank<S: Steps>(
     }
 }
 
-impl Session<'_> {
-    /// Reads are side by side, then the rest goes by in order.
-    pub(super) async fn ycsb(
-        &self,
-        open: &mut Transaction<'_, AnyEndpoint>,
-        call: &Call,
-    ) -> std::result::Result<Outcome, TxnError> {
-        use ycsb::{Operation, RECORDS, VALUE_BYTES};
-        let keyed: Vec<_> = ycsb::operations(call)
-            .map(|operation| {
-                let record = operation.record();
-                let table = self.table(RECORDS, record as i64);
-                (operation, table, ycsb::key_of(record))
-            })
-            .collect();
-        let of = |is_meant: fn(&Operation) -> bool| -> Vec<_> {
-            let meant = keyed.iter().filter(|(operation, ..)| is_meant(operation));
-            meant.map(|(_, table, key)| (*table, &key[..])).collect()
-        };
-        let reads = of(|operation| matches!(operation, Operation::Read(_)));
-        let mut reads = open.read_many(&reads).await?.into_iter();
-        let rewrites = of(|operation| matches!(operation, Operation::Rewrite(_)));
-        let mut rewrites = open.read_for_update(&rewrites).await?.into_iter();
-        let values = self.workload.values(call).unwrap_or_default();
-        let mut values = values.chunks_exact(VALUE_BYTES);
-        let mut read = Vec::new();
-        for (operation, table, key) in &keyed {
-            match operation {
-                Operation::Read(_) => read.extend(reads.next().flatten().unwrap_or_default()),
-                Operation::Rewrite(_) => {
-                    read.extend(rewrites.next().flatten().unwrap_or_default());
-                    open.write(*table, key, values.next().unwrap_or_default())
-                        .await?;
-                }
-                Operation::Update(_) => {
-                    open.write(*table, key, values.next().unwrap_or_default())
-                        .await?;
-                }
-                Operation::Insert(_) => {
-                    let value = values.next().unwrap_or_default();
-                    if !open.insert(*table, key, value).await? {
-                        return Ok(None);
-                    }
-                }
-                Operation::Scan(_, length) => {
-                    let pairs = open.scan(*table, key, *length as usize).await?;
-                    pairs.iter().for_each(|(_, value)| read.extend(value));
+/// Reads are side by side, then the rest goes by in order.
+pub(super) async fn ycsb(
+    open: &mut Transaction<'_, AnyEndpoint>,
+    table: &impl Fn(usize, i64) -> TableId,
+    (workload, call): (&dyn Workload, &Call),
+) -> std::result::Result<Outcome, TxnError> {
+    use ycsb::{Operation, RECORDS, VALUE_BYTES};
+    let keyed: Vec<_> = ycsb::operations(call)
+        .map(|operation| {
+            let record = operation.record();
+            (
+                operation,
+                table(RECORDS, record as i64),
+                ycsb::key_of(record),
+            )
+        })
+        .collect();
+    let of = |is_meant: fn(&Operation) -> bool| -> Vec<_> {
+        let meant = keyed.iter().filter(|(operation, ..)| is_meant(operation));
+        meant.map(|(_, table, key)| (*table, &key[..])).collect()
+    };
+    let reads = of(|operation| matches!(operation, Operation::Read(_)));
+    let mut reads = open.read_many(&reads).await?.into_iter();
+    let rewrites = of(|operation| matches!(operation, Operation::Rewrite(_)));
+    let mut rewrites = open.read_for_update(&rewrites).await?.into_iter();
+    let values = workload.values(call).unwrap_or_default();
+    let mut values = values.chunks_exact(VALUE_BYTES);
+    let mut read = Vec::new();
+    for (operation, table, key) in &keyed {
+        match operation {
+            Operation::Read(_) => read.extend(reads.next().flatten().unwrap_or_default()),
+            Operation::Rewrite(_) => {
+                read.extend(rewrites.next().flatten().unwrap_or_default());
+                open.write(*table, key, values.next().unwrap_or_default())
+                    .await?;
+            }
+            Operation::Update(_) => {
+                open.write(*table, key, values.next().unwrap_or_default())
+                    .await?;
+            }
+            Operation::Insert(_) => {
+                let value = values.next().unwrap_or_default();
+                if !open.insert(*table, key, value).await? {
+                    return Ok(None);
                 }
             }
+            Operation::Scan(_, length) => {
+                let pairs = open.scan(*table, key, *length as usize).await?;
+                pairs.iter().for_each(|(_, value)| read.extend(value));
+            }
         }
-        Ok(self.workload.outcome_of(call, &read))
     }
+    Ok(workload.outcome_of(call, &read))
 }

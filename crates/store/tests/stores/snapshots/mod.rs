@@ -2,6 +2,7 @@
 //! off, files that are damaged, and writers beside them.
 
 mod beside;
+mod copies;
 mod damaged;
 mod resumed;
 
