@@ -1,6 +1,7 @@
 //! A gateway, from its start to its end.
 
 use crate::event_loop::EventLoop;
+use crate::metrics::{GatewayMetrics, Latencies};
 use crate::shared::{Counts, Shared};
 use farslot::{Secret, Store, StoreError};
 use rustix::event::{EventfdFlags, eventfd};
@@ -126,6 +127,7 @@ impl Gateway {
             started: Instant::now(),
             is_ending: AtomicBool::new(false),
             counts: Counts::default(),
+            latencies: Latencies::default(),
             sweeper: store.sweeper().map_err(GatewayError::Sweeper)?,
         });
         let end = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
@@ -152,6 +154,12 @@ impl Gateway {
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.shared.address
+    }
+
+    /// What it has counted, for a page of metrics.
+    #[must_use]
+    pub fn metrics(&self) -> GatewayMetrics {
+        GatewayMetrics(Arc::clone(&self.shared))
     }
 
     /// How many clients are connected.

@@ -63,6 +63,7 @@ mod frame;
 mod gateway;
 mod glob;
 mod info;
+mod metrics;
 mod number;
 mod record;
 mod reply;
@@ -73,3 +74,4 @@ mod turn;
 mod whole;
 
 pub use gateway::{Gateway, GatewayError, GatewayOptions};
+pub use metrics::GatewayMetrics;

@@ -1,5 +1,8 @@
 //! What all threads of a gateway share.
 
+use crate::commands::all;
+use crate::failure::CODES;
+use crate::metrics::Latencies;
 use farslot::{Secret, Sweeper};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -18,11 +21,12 @@ pub(crate) struct Shared {
     pub(crate) started: Instant,
     pub(crate) is_ending: AtomicBool,
     pub(crate) counts: Counts,
+    pub(crate) latencies: Latencies,
     pub(crate) sweeper: Arc<Sweeper>,
 }
 
 /// What a gateway has counted.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Counts {
     /// Connections now.
     pub(crate) connected: AtomicU64,
@@ -33,4 +37,23 @@ pub(crate) struct Counts {
     /// Secrets that were wrong.
     pub(crate) refused: AtomicU64,
     pub(crate) commands: AtomicU64,
+    /// Those that are known, by their numbers.
+    pub(crate) by_command: Vec<AtomicU64>,
+    /// Errors that clients were told, by the numbers of their codes.
+    pub(crate) errors: [AtomicU64; CODES.len()],
+}
+
+impl Default for Counts {
+    fn default() -> Self {
+        let zero = AtomicU64::default;
+        Self {
+            connected: zero(),
+            accepted: zero(),
+            turned_away: zero(),
+            refused: zero(),
+            commands: zero(),
+            by_command: all().map(|_| zero()).collect(),
+            errors: Default::default(),
+        }
+    }
 }

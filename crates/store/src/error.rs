@@ -152,6 +152,18 @@ pub enum StoreError {
         /// By how much.
         by: i64,
     },
+    /// A key or a value whose bytes are none of the type that a [`Typed`](crate::Typed) table has.
+    #[error("a {what} of {bytes} bytes is no {name}: {reason}")]
+    OtherType {
+        /// Key or value.
+        what: &'static str,
+        /// How long it is.
+        bytes: usize,
+        /// The type.
+        name: &'static str,
+        /// What does not fit.
+        reason: String,
+    },
     /// One of several nodes failed. What the others have is not touched by it.
     #[error("{address}: {error}")]
     Node {
@@ -433,7 +445,7 @@ impl StoreError {
             | Self::ChangeCancelled => ErrorKind::Contended,
             Self::TableGone { .. } => ErrorKind::TableGone,
             Self::NotBuildable { .. } | Self::NotExpiring { .. } => ErrorKind::Unsupported,
-            Self::NoNumber { .. } => ErrorKind::DoesNotFit,
+            Self::NoNumber { .. } | Self::OtherType { .. } => ErrorKind::DoesNotFit,
             Self::HandleClosed => ErrorKind::Closed,
             Self::QueueFull => ErrorKind::Busy,
             Self::Snapshot(error) => kind_of_snapshot(error),

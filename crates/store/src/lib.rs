@@ -65,6 +65,7 @@ mod snapshot;
 mod spread;
 mod store;
 mod table;
+mod typed;
 
 pub use address::{Address, SCHEMES};
 pub use cache::Cache;
@@ -112,6 +113,7 @@ pub use snapshot::{
     is_unfinished, snapshot_path, snapshots,
 };
 pub use store::Store;
-pub use table::Table;
+pub use table::{Entries, Table};
+pub use typed::{Typed, TypedEntries};
 
 use farslot_index::WriterChange;

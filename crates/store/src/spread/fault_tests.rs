@@ -401,6 +401,7 @@ async fn work(table: &Spread, work: Work, record: &Record, mut rng: ChaCha8Rng) 
                 TableOp::Remove => {
                     TableRet::Removed(table.run(Operation::Remove(&key)).await?.is_changed())
                 }
+                TableOp::Replace(..) | TableOp::RemoveIf(_) => unreachable!("none is drawn"),
             })
         };
         let outcome = outcome.await;

@@ -1,8 +1,11 @@
 //! A table as one thread uses it: here one key at a time.
 
 mod batches;
+mod entries;
 mod lifetimes;
 mod whole;
+
+pub use entries::Entries;
 
 use crate::catalog::{Scheme, TableRecord};
 use crate::expiry::Clock;

@@ -44,11 +44,14 @@ pub fn shapes() -> Vec<Shape> {
         ..DuoShape::default()
     };
     let mut all = Vec::new();
-    for scheme in ["linear", "cuckoo", "race", "duo", "sealed"] {
+    for scheme in [
+        "linear", "cuckoo", "race", "duo", "sealed", "perfect", "filtered",
+    ] {
         for (slots, several) in kinds
             .into_iter()
             .flat_map(|kind| [(kind, false), (kind, true)])
         {
+            let is_whole = matches!(scheme, "sealed" | "perfect" | "filtered");
             let of_sizes = [sized(4, 3), sized(8, 8), sized(8, 24), any()];
             let fitting = of_sizes.into_iter().find_map(|sizes| {
                 let options = sizes.slots(slots);
@@ -59,6 +62,8 @@ pub fn shapes() -> Vec<Shape> {
                     "duo" if slots == SlotKind::Heap => options.duo(duo).grow_to(200),
                     "duo" => options.duo(duo),
                     "sealed" => options.sealed(),
+                    "perfect" => options.perfect(),
+                    "filtered" => options.perfect_with_filter(),
                     _ => options,
                 };
                 let options = match (scheme, several) {
@@ -68,8 +73,8 @@ pub fn shapes() -> Vec<Shape> {
                     _ => return None,
                 };
                 let store = Store::open("sim://cx5-edr?memory=2MiB").unwrap();
-                let is_possible = options.scheme().is_ok()
-                    && (scheme == "sealed" || store.create("t", &options).is_ok());
+                let is_possible =
+                    options.scheme().is_ok() && (is_whole || store.create("t", &options).is_ok());
                 is_possible.then_some(options)
             });
             let Some(options) = fitting else {
@@ -85,8 +90,8 @@ pub fn shapes() -> Vec<Shape> {
                 scheme,
                 slots,
                 options,
-                whole: scheme == "sealed" || several,
-                checked: scheme != "sealed" && !matches!(slots, SlotKind::Word | SlotKind::Pair),
+                whole: is_whole,
+                checked: !is_whole && !matches!(slots, SlotKind::Word | SlotKind::Pair),
             });
         }
     }
@@ -108,7 +113,8 @@ fn any() -> TableOptions {
 /// A table, and what may be put into it.
 struct Case<'r> {
     store: Store,
-    writer: Table,
+    /// Opened before anything is damaged.
+    writer: Option<Table>,
     area: Range<usize>,
     lengths: (usize, usize),
     fixed: bool,
@@ -147,7 +153,7 @@ impl<'r> Case<'r> {
         let words = writer.scheme().table_bytes() as usize / 8;
         let mut case = Self {
             store,
-            writer,
+            writer: Some(writer),
             area: start..start + words,
             lengths,
             fixed,
@@ -167,7 +173,7 @@ impl<'r> Case<'r> {
     fn write(&mut self, keys: Range<u8>) {
         for of in keys {
             let (key, value) = self.record(of);
-            self.writer.put(&key, &value).unwrap();
+            self.writer.as_ref().unwrap().put(&key, &value).unwrap();
         }
     }
 
@@ -305,17 +311,20 @@ fn is_of(of: u8, value: &[u8]) -> bool {
 pub fn damage(shape: &Shape, random: Random<'_>) {
     let mut case = Case::start(shape, random);
     let earlier = case.memory(|words| words.to_vec());
-    if !case.writer.is_sealed() {
+    if !shape.whole {
         case.write(0..KEYS / 2);
         let (gone, _) = case.record(KEYS - 1);
-        case.writer.remove(&gone).unwrap();
+        case.writer.as_ref().unwrap().remove(&gone).unwrap();
     }
     case.damage(&earlier);
-    // One that knew the table before, and one that meets it as it is.
-    let address = case.store.clone();
-    let known = std::mem::replace(&mut case.writer, address.table("t").unwrap());
+    // One that knew the table before, and one that meets it as it is, if it can be opened.
+    let known = case.writer.take().unwrap();
     case.try_everything(&known);
     drop(known);
+    let address = case.store.clone();
+    if let Ok(table) = address.table("t") {
+        case.try_everything(&table);
+    }
     case.damage(&earlier);
     if let Ok(table) = address.table("t") {
         case.try_everything(&table);

@@ -356,6 +356,7 @@ fn record(table: &Table, client: u32, seed: u64, since: Instant) -> Of {
             },
             TableOp::Update(_) => TableRet::Updated(table.update(&bytes, &value).unwrap()),
             TableOp::Remove => TableRet::Removed(table.remove(&bytes).unwrap()),
+            TableOp::Replace(..) | TableOp::RemoveIf(_) => unreachable!("none is drawn"),
         };
         history.complete(id, ret, now());
     }

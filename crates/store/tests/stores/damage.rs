@@ -66,6 +66,7 @@ fn every_kind_of_slots_of_every_scheme_is_damaged() {
     assert_eq!(kinds_of("race"), [Heap]);
     assert_eq!(kinds_of("duo"), [Inline, Heap]);
     assert_eq!(kinds_of("sealed"), [Inline, Heap]);
+    assert!(!kinds_of("perfect").is_empty() && !kinds_of("filtered").is_empty());
 }
 
 #[test]
