@@ -168,14 +168,14 @@ fn besiege(address: &str, mut all: Vec<Attacker>, done: &AtomicBool) -> usize {
     let mut sink = vec![0; 1 << 20];
     let mut again = 0;
     while !done.load(Ordering::Acquire) {
-        for which in 0..all.len() {
+        for (which, attacker) in all.iter_mut().enumerate() {
             if done.load(Ordering::Acquire) {
                 break;
             }
-            if !all[which].go_on(which, &mut sink)
+            if !attacker.go_on(which, &mut sink)
                 && let Some(another) = admitted(address, which)
             {
-                all[which] = another;
+                *attacker = another;
                 again += 1;
             }
         }

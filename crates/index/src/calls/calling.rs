@@ -506,7 +506,8 @@ impl<E: Endpoint, I: Index> Index for Calling<E, I> {
 
     async fn change_writer(&self, change: WriterChange) -> Result<()> {
         let end = self.index.change_writer(change).await;
-        if end.is_ok() {
+        // A client that can do nothing itself leaves all writes to the owner.
+        if end.is_ok() && !self.owner.is_alone {
             self.owner.is_writer.set(change != WriterChange::Resign);
         }
         end
