@@ -58,7 +58,7 @@ mod words;
 pub use addr::{NodeId, NodeInfo, RegionId, RegionInfo, RemoteAddr, Rights};
 pub use any::{AnyEndpoint, AnyPosted};
 pub use buffer::{Buffer, BufferPool};
-pub use call::{Allowed, Call, Handler, OwnerMemory};
+pub use call::{Call, Caller, Handler, OwnerMemory};
 pub use counters::{Booking, Counters, OperationClass, OperationCounters, Tally};
 pub use endpoint::{Endpoint, EndpointCore, Inbox, Limits, PostError};
 pub use endpoint_ext::EndpointExt;

@@ -162,6 +162,21 @@ pub enum IndexError {
         /// How often it was tried.
         attempts: u32,
     },
+    /// An operation that names no key, or that no call carries, under a grant that opens single keys
+    /// to calls.
+    #[error(
+        "{operation} is not possible: the grant opens single keys of the table, to calls alone"
+    )]
+    SingleKeys {
+        /// The operation.
+        operation: &'static str,
+    },
+    /// The owner of the memory has not done an operation that only it can do.
+    #[error("the table's node did not do it: {reason}")]
+    AtOwner {
+        /// Why not.
+        reason: String,
+    },
     /// The fabric failed.
     #[error(transparent)]
     Fabric(#[from] FabricError),

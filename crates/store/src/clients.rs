@@ -9,8 +9,8 @@
 use crate::cache::Cache;
 use crate::duo::{DuoClient, DuoOwners};
 use crate::lease::Leased;
-use crate::{LookupOrder, ReadPolicy, Result, Scheme, StoreError, TableRecord};
-use farslot_fabric::{RemoteAddr, shm};
+use crate::{ErrorKind, LookupOrder, ReadPolicy, Result, Scheme, StoreError, TableRecord};
+use farslot_fabric::{EndpointExt, RemoteAddr, shm};
 use farslot_index::AnyIndex;
 use farslot_index::cache::Cached;
 use farslot_index::calls::{CallOptions, Calling};
@@ -85,8 +85,14 @@ impl Clients {
         record: &TableRecord,
     ) -> Result<AnyIndex> {
         self.check_memory(record)?;
-        let client = self.client_of(endpoint, at, record).await?;
-        let client = self.with_calls(client, endpoint, at, record).await?;
+        let client = match self.client_of(endpoint, at, record).await {
+            Ok(client) => self.with_calls(client, endpoint, at, record).await?,
+            Err(error) if error.kind() == ErrorKind::AccessDenied => self
+                .of_single_keys(endpoint, at, record)
+                .await?
+                .ok_or(error)?,
+            Err(error) => return Err(error),
+        };
         let cache = self.cache.filter(|cache| cache.is_for(&record.scheme));
         Ok(match cache {
             Some(cache) => AnyIndex::new(Cached::within(client, cache.options(&record.scheme))?),
@@ -124,6 +130,10 @@ impl Clients {
                 AnyIndex::new(SealedTable::open(endpoint, at, layout.clone(), policy).await?)
             }
             Scheme::Race(layout) => {
+                // One without a directory is opened without a READ, and so without the right to any.
+                if self.calls.is_some() {
+                    endpoint.read(at, 8).await?;
+                }
                 AnyIndex::new(RaceTable::open(endpoint, at, layout.clone()).await?)
             }
             Scheme::Duo(layout) => {
@@ -141,8 +151,39 @@ impl Clients {
         at: RemoteAddr,
         record: &TableRecord,
     ) -> Result<AnyIndex> {
-        let (Some(rule), (true, writes)) = (self.calls, executes(&record.scheme)) else {
+        let Some((rule, options)) = self.calls_of(at, record) else {
             return Ok(client);
+        };
+        let calling = Calling::new(client, Rc::clone(endpoint), options);
+        if rule.is_forced {
+            calling.check_owner().await?;
+        }
+        Ok(AnyIndex::new(calling))
+    }
+
+    /// The client of a table whose memory is not opened to it, if the grant opens single keys.
+    async fn of_single_keys(
+        &self,
+        endpoint: &Rc<Leased>,
+        at: RemoteAddr,
+        record: &TableRecord,
+    ) -> Result<Option<AnyIndex>> {
+        let Some((_, options)) = self.calls_of(at, record) else {
+            return Ok(None);
+        };
+        // The owner says which writes it executes.
+        let options = CallOptions {
+            writes: true,
+            ..options
+        };
+        let client = Calling::of_single_keys(endpoint, options).await?;
+        Ok(client.map(AnyIndex::new))
+    }
+
+    /// What the owner of the table is asked for, if it is asked at all.
+    fn calls_of(&self, at: RemoteAddr, record: &TableRecord) -> Option<(CallRule, CallOptions)> {
+        let (Some(rule), (true, writes)) = (self.calls, executes(&record.scheme)) else {
+            return None;
         };
         let one_writer = has_one_writer(&record.scheme);
         let options = CallOptions {
@@ -152,11 +193,7 @@ impl Clients {
             one_writer,
             longest_value: record.scheme.stored_sizes().1.most(),
         };
-        let calling = Calling::new(client, Rc::clone(endpoint), options);
-        if rule.is_forced {
-            calling.check_owner().await?;
-        }
-        Ok(AnyIndex::new(calling))
+        Some((rule, options))
     }
 
     /// Refuses a table whose client may need more memory than it is given: the sizes in the record

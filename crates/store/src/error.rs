@@ -333,6 +333,7 @@ const fn kind_of_fabric(error: &FabricError) -> ErrorKind {
         FabricError::NodeRestarted { .. } => ErrorKind::NodeRestarted,
         FabricError::Reclaimed { .. } => ErrorKind::TableGone,
         FabricError::AccessDenied { .. }
+        | FabricError::KeyRefused { .. }
         | FabricError::WrongKey { .. }
         | FabricError::GrantRevoked { .. }
         | FabricError::WrongUser { .. }
@@ -370,6 +371,8 @@ const fn kind_of_index(error: &IndexError) -> ErrorKind {
         | IndexError::NotBuildable { .. }
         | IndexError::NotAtomic { .. } => ErrorKind::Unsupported,
         IndexError::BadOption { .. } | IndexError::DuplicateKey { .. } => ErrorKind::BadInput,
+        IndexError::SingleKeys { .. } => ErrorKind::AccessDenied,
+        IndexError::AtOwner { .. } => ErrorKind::Unsupported,
         IndexError::Contended { .. } => ErrorKind::Contended,
         IndexError::Unreadable { .. }
         | IndexError::BadDirectory { .. }

@@ -6,7 +6,7 @@ use super::mapping::Mapping;
 use super::owner::RegionWords;
 use crate::words::SharedWords;
 use crate::{
-    Allowed, Call, FabricError, Handler, Inbox, Message, Nanos, NodeId, NodeInfo, RegionId,
+    Call, Caller, FabricError, Handler, Inbox, Message, Nanos, NodeId, NodeInfo, RegionId,
     RegionInfo, Result, Rights,
 };
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -215,7 +215,7 @@ impl Node {
         region: RegionId,
         request: &[u8],
         reply: &mut [u8],
-        allowed: Allowed<'_>,
+        caller: &dyn Caller,
     ) -> usize {
         let index = usize::from(region.0);
         let mut memory = RegionWords {
@@ -231,7 +231,7 @@ impl Node {
             request,
             memory: &mut memory,
             reply,
-            allowed,
+            caller,
         };
         handler.handle(call).min(room)
     }

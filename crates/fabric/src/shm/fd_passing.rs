@@ -97,14 +97,32 @@ impl Drop for Watcher {
     }
 }
 
+/// The user that listens at an address; nothing if that cannot be learnt at once, for whoever has
+/// taken the name may let others wait.
+fn owner_of(address: &SocketAddr) -> Option<u32> {
+    use rustix::net::{AddressFamily, SocketFlags, SocketType};
+    let name = address.as_abstract_name()?;
+    let address = rustix::net::SocketAddrUnix::new_abstract_name(name).ok()?;
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let (family, kind) = (AddressFamily::UNIX, SocketType::STREAM);
+    let socket = rustix::net::socket_with(family, kind, flags, None).ok()?;
+    rustix::net::connect(&socket, &address).ok()?;
+    let owner = rustix::net::sockopt::socket_peercred(&socket).ok()?;
+    Some(owner.uid.as_raw())
+}
+
 /// Takes the connection of a client that wants to call, with these rights.
 pub(super) type TakeCaller = Box<dyn Fn(UnixStream, Rights) + Send>;
 
 /// Serves `file` under `name` until the result is dropped.
 pub(super) fn serve(name: &str, file: OwnedFd, take_caller: TakeCaller) -> Result<Watcher> {
-    let listener = UnixListener::bind_addr(&address_of(name)?).map_err(|error| {
+    let address = address_of(name)?;
+    let listener = UnixListener::bind_addr(&address).map_err(|error| {
         if error.kind() == std::io::ErrorKind::AddrInUse {
-            FabricError::NameTaken { name: name.into() }
+            FabricError::NameTaken {
+                name: name.into(),
+                owner: owner_of(&address),
+            }
         } else {
             os("bind")(error)
         }

@@ -141,7 +141,10 @@ fn clients_share_the_memory_and_a_killed_owner_is_noticed() {
 
     assert_eq!(
         Node::serve(&name, &[spec(Rights::ALL)]).map(|_| ()),
-        Err(FabricError::NameTaken { name: name.clone() })
+        Err(FabricError::NameTaken {
+            name: name.clone(),
+            owner: Some(rustix::process::geteuid().as_raw()),
+        })
     );
 
     owner.kill().unwrap();

@@ -1,11 +1,12 @@
 //! The client that asks the owner, as an [`Index`].
 
 use super::OWNER_PATIENCE;
-use super::reply::{Answered, ReplyWriter, Status, outcomes, status_of};
+use super::reply::{Answered, ReplyWriter, Status, Why, outcomes, status_of};
 use super::request::{MOST_BYTES, MOST_OPERATIONS, Question, RequestWriter, operation_bytes};
+use super::single_keys::SingleKeys;
 use crate::{
     ClientState, Cursor, Index, IndexError, Occupancy, Operation, Outcome, Record, Result, Survey,
-    Value, Waits, WriterChange,
+    UPKEEP, Value, Waits, WriterChange,
 };
 use farslot_fabric::counters::Tally;
 use farslot_fabric::{
@@ -17,6 +18,8 @@ use std::rc::Rc;
 /// Calls of a batch that are under way at once: while the owner works on one, the client makes the
 /// next.
 const CALLS_AT_ONCE: usize = 4;
+/// Bytes of a reply in which an owner says why operations failed that only it can do.
+const ROOM_FOR_REASONS: usize = 512;
 
 /// Which operations the owner is asked for, and where.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -49,6 +52,8 @@ struct Owner<E> {
     is_silent: Cell<bool>,
     /// Whether it was asked to write since it last reported.
     has_written: Cell<bool>,
+    /// Whether only the owner can do anything, and says why it does not.
+    is_alone: bool,
     /// Whether this client was told to be the one writer itself, until it resigns.
     is_writer: Cell<bool>,
 }
@@ -57,6 +62,30 @@ struct Owner<E> {
 /// a callback that uses the table begins a batch of its own. Of one type, so that batches are
 /// compiled once.
 type Done<'d> = RefCell<&'d mut dyn FnMut(usize, Result<Outcome>)>;
+
+impl<E: Endpoint> Calling<E, SingleKeys<E>> {
+    /// A client that may use single keys of the table; nothing if that is not what its grant opens,
+    /// as the owner says.
+    ///
+    /// # Errors
+    /// What the fabric says.
+    pub async fn of_single_keys(endpoint: &Rc<E>, options: CallOptions) -> Result<Option<Self>> {
+        let index = SingleKeys {
+            endpoint: Rc::clone(endpoint),
+            node: options.table.node,
+        };
+        let mut calling = Calling::new(index, Rc::clone(endpoint), options);
+        calling.owner.is_alone = true;
+        let owner = &calling.owner;
+        let asking = owner.ask(Question::Opened, &[], &[], 0);
+        let reply = owner.endpoint.operation(UPKEEP, asking).await?;
+        let mut is_opened = false;
+        outcomes(reply, |_, answered, _| {
+            is_opened = answered == Answered::Done(Outcome::Changed(true));
+        });
+        Ok(is_opened.then_some(calling))
+    }
+}
 
 /// What a client learns of an operation that it has asked for.
 type Told = std::result::Result<Answered, FabricError>;
@@ -70,6 +99,7 @@ impl<E: Endpoint, I: Index> Calling<E, I> {
             options,
             is_silent: Cell::new(false),
             has_written: Cell::new(false),
+            is_alone: false,
             is_writer: Cell::new(false),
         };
         Self { index, owner }
@@ -107,9 +137,10 @@ impl<E: Endpoint, I: Index> Calling<E, I> {
         };
         let asking = owner.ask_one(operation);
         match owner.endpoint.operation(operation.class(), asking).await {
-            Ok(Answered::Done(outcome)) => Ok(outcome),
-            Ok(Answered::InDoubt) => Err(owner.in_doubt()),
-            Ok(Answered::Left) => self.run_one_alone(operation).await,
+            Ok(answered) => match owner.outcome_of(answered) {
+                Some(outcome) => outcome,
+                None => self.run_one_alone(operation).await,
+            },
             Err(error) => Err(error.into()),
         }
     }
@@ -150,12 +181,13 @@ impl<E: Endpoint, I: Index> Calling<E, I> {
         let asking = calls.iter().map(|numbers| {
             owner.ask_for(operations, numbers, |number, told| {
                 let outcome = match told {
-                    Ok(Answered::Done(outcome)) => Ok(outcome),
-                    Ok(Answered::InDoubt) => Err(owner.in_doubt()),
-                    Ok(Answered::Left) => return left.borrow_mut().push(number),
-                    Err(error) => Err(error.into()),
+                    Ok(answered) => owner.outcome_of(answered),
+                    Err(error) => Some(Err(error.into())),
                 };
-                (done.borrow_mut())(number, outcome);
+                match outcome {
+                    Some(outcome) => (done.borrow_mut())(number, outcome),
+                    None => left.borrow_mut().push(number),
+                }
             })
         });
         // Those that are not asked for begin at once.
@@ -184,6 +216,43 @@ impl<E: Endpoint, I: Index> Calling<E, I> {
 }
 
 impl<E: Endpoint> Owner<E> {
+    /// What became of an operation, as the owner says; nothing of one that it leaves to the client.
+    fn outcome_of(&self, answered: Answered) -> Option<Result<Outcome>> {
+        match answered {
+            Answered::Done(outcome) => Some(Ok(outcome)),
+            Answered::InDoubt => Some(Err(self.in_doubt())),
+            Answered::Left => None,
+            Answered::Refused(why) => Some(Err(self.refused(why))),
+        }
+    }
+
+    /// The error of an operation that the owner refused.
+    fn refused(&self, why: Why) -> IndexError {
+        let at_owner = |reason| IndexError::AtOwner { reason };
+        match why {
+            Why::Key => FabricError::KeyRefused {
+                node: self.options.table.node,
+            }
+            .into(),
+            Why::NoRoom => at_owner(format!("its values take more than {MOST_BYTES} bytes")),
+            Why::Failed(error) => error,
+            Why::Said(reason) => at_owner(reason),
+        }
+    }
+
+    /// What there is to say of operations that a call was not executed for.
+    fn unanswered(&self, status: Option<Status>) -> Answered {
+        let reason = match status {
+            _ if !self.is_alone => return Answered::Left,
+            Some(Status::Denied) => return Answered::Refused(Why::Key),
+            Some(Status::NoTable) => "the table is not there any more",
+            Some(Status::NotServed) => "it executes no operations of the table",
+            Some(Status::Malformed) => "it does not know such a request",
+            Some(Status::Done) | None => "its answer makes no sense",
+        };
+        Answered::Refused(Why::Said(reason.into()))
+    }
+
     /// The error of an operation that the owner gave up.
     fn in_doubt(&self) -> IndexError {
         FabricError::TimedOut {
@@ -197,6 +266,7 @@ impl<E: Endpoint> Owner<E> {
     fn room_for(&self, operation: &Operation<'_>) -> usize {
         match operation {
             Operation::Get(_) | Operation::FindOrPut(..) => self.options.longest_value,
+            Operation::GetAll(_) if self.is_alone => MOST_BYTES,
             // Of more records than that has room for the client reads the values itself.
             Operation::GetAll(_) => 4 * (self.options.longest_value + 8),
             Operation::Put(..)
@@ -251,6 +321,10 @@ impl<E: Endpoint> Owner<E> {
         if items().any(|operation| !operation.is_lookup()) {
             self.has_written.set(true);
         }
+        let room = match self.is_alone {
+            true => room + ROOM_FOR_REASONS,
+            false => room,
+        };
         let room = ReplyWriter::bytes(numbers.len(), room);
         let to = (table.node, table.region);
         let reply = self.endpoint.call(to, request, room).await;
@@ -265,12 +339,12 @@ impl<E: Endpoint> Owner<E> {
         let room = self.room_for(&operation);
         let reply = match self.ask(Question::Run, &[operation], &[0], room).await {
             Ok(reply) => reply,
-            Err(error) => return told_by(error),
+            Err(error) => return self.told_by(error),
         };
         let mut told = None;
-        let is_done = matches!(status_of(&reply), Some((Status::Done, _)));
+        let status = status_of(&reply).map(|(status, _)| status);
         outcomes(reply, |_, answered, _| told = Some(answered));
-        Ok(fitting(&operation, told, is_done))
+        Ok(self.fitting(&operation, told, status))
     }
 
     /// Asks for some of many operations, and books each.
@@ -285,13 +359,13 @@ impl<E: Endpoint> Owner<E> {
         let reply = match self.ask(Question::Run, operations, numbers, room).await {
             Ok(reply) => reply,
             Err(error) => {
-                let told = told_by(error);
+                let told = self.told_by(error);
                 return numbers
                     .iter()
                     .for_each(|number| tell(*number, told.clone()));
             }
         };
-        let is_done = matches!(status_of(&reply), Some((Status::Done, _)));
+        let status = status_of(&reply).map(|(status, _)| status);
         let mut is_told = vec![false; numbers.len()];
         let mut calls = 1;
         outcomes(reply, |at, answered, bytes| {
@@ -300,7 +374,7 @@ impl<E: Endpoint> Owner<E> {
             };
             *is_told = true;
             let operation = &operations[numbers[at]];
-            let answered = fitting(operation, Some(answered), is_done);
+            let answered = self.fitting(operation, Some(answered), status);
             if answered != Answered::Left {
                 let sent = operation_bytes(operation).unwrap_or(0);
                 let mut booking = Booking::default();
@@ -313,26 +387,43 @@ impl<E: Endpoint> Owner<E> {
         });
         let untold = numbers.iter().zip(is_told).filter(|(_, is_told)| !is_told);
         for (number, _) in untold {
-            tell(*number, Ok(fitting(&operations[*number], None, is_done)));
+            let answered = self.fitting(&operations[*number], None, status);
+            tell(*number, Ok(answered));
+        }
+    }
+
+    /// What a call's failure tells of its operations: those that were not carried are the client's
+    /// own, if it can do any.
+    fn told_by(&self, error: FabricError) -> Told {
+        match error.may_have_taken_effect() || self.is_alone {
+            true => Err(error),
+            false => Ok(Answered::Left),
+        }
+    }
+
+    /// What an owner has said of an operation, if it can be so; else the operation is in doubt, or,
+    /// where the owner has done nothing of the call or the operation changes nothing, the client's
+    /// own.
+    fn fitting(
+        &self,
+        operation: &Operation<'_>,
+        told: Option<Answered>,
+        status: Option<Status>,
+    ) -> Answered {
+        match told {
+            Some(Answered::InDoubt) if operation.is_lookup() && !self.is_alone => Answered::Left,
+            Some(answered) if fits(operation, &answered) => answered,
+            _ if status == Some(Status::Done) && !operation.is_lookup() => Answered::InDoubt,
+            _ => self.unanswered(status),
         }
     }
 }
 
-/// What a call's failure tells of its operations: those that were not carried are the client's own.
-fn told_by(error: FabricError) -> Told {
-    match error.may_have_taken_effect() {
-        true => Err(error),
-        false => Ok(Answered::Left),
-    }
-}
-
-/// What an owner has said of an operation, if it can be so; else the operation is in doubt, or,
-/// where the owner has done nothing of the call or the operation changes nothing, the client's own.
-fn fitting(operation: &Operation<'_>, told: Option<Answered>, is_done: bool) -> Answered {
-    let fits = match &told {
-        None => false,
-        Some(Answered::Left | Answered::InDoubt) => true,
-        Some(Answered::Done(outcome)) => matches!(
+/// Whether an answer can be one to an operation.
+fn fits(operation: &Operation<'_>, told: &Answered) -> bool {
+    match told {
+        Answered::Left | Answered::InDoubt | Answered::Refused(_) => true,
+        Answered::Done(outcome) => matches!(
             (operation, outcome),
             (
                 Operation::Get(_) | Operation::FindOrPut(..),
@@ -343,12 +434,6 @@ fn fitting(operation: &Operation<'_>, told: Option<Answered>, is_done: bool) -> 
                     Outcome::Changed(_)
                 )
         ),
-    };
-    match told {
-        Some(Answered::InDoubt) if operation.is_lookup() => Answered::Left,
-        Some(answered) if fits => answered,
-        _ if is_done && !operation.is_lookup() => Answered::InDoubt,
-        _ => Answered::Left,
     }
 }
 
@@ -421,7 +506,8 @@ impl<E: Endpoint, I: Index> Index for Calling<E, I> {
 
     async fn change_writer(&self, change: WriterChange) -> Result<()> {
         let end = self.index.change_writer(change).await;
-        if end.is_ok() {
+        // A client that can do nothing itself leaves all writes to the owner.
+        if end.is_ok() && !self.owner.is_alone {
             self.owner.is_writer.set(change != WriterChange::Resign);
         }
         end

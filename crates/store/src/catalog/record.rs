@@ -179,13 +179,23 @@ impl TableRecord {
     /// its first byte to its last, in whole words.
     #[must_use]
     pub fn extent(&self) -> Range<u64> {
-        let table = u64::try_from(self.scheme.table_bytes()).unwrap_or(u64::MAX);
+        let table = self.scheme_bytes();
         let end_of_map = self.partition.as_ref().map_or(0, |partition| {
             partition.map.offset.saturating_add(partition.map.bytes)
         });
-        let end = self.offset.saturating_add(table).max(end_of_map);
-        self.offset..end.checked_next_multiple_of(8).unwrap_or(u64::MAX)
+        self.offset..table.end.max(whole_words(end_of_map))
     }
+
+    /// What of that is the scheme's: all but the slot map.
+    pub(crate) fn scheme_bytes(&self) -> Range<u64> {
+        let bytes = u64::try_from(self.scheme.table_bytes()).unwrap_or(u64::MAX);
+        self.offset..whole_words(self.offset.saturating_add(bytes))
+    }
+}
+
+/// The end of bytes that end here, in whole words.
+fn whole_words(end: u64) -> u64 {
+    end.checked_next_multiple_of(8).unwrap_or(u64::MAX)
 }
 
 /// What makes a table in one node's memory a partition of one that is spread over several.

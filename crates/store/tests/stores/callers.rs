@@ -75,6 +75,7 @@ fn a_caller_may_do_what_it_may_do_by_verbs() {
         clients: None,
         tables: tables.iter().map(ToString::to_string).collect(),
         rights,
+        prefix: None,
         rate: Rate::UNLIMITED,
     };
     server

@@ -9,13 +9,13 @@ use farslot::{
 };
 use farslot::{TableGrant, TableOptions};
 
-const MIB: u64 = 1 << 20;
+pub const MIB: u64 = 1 << 20;
 
-fn secret(number: u8) -> Option<Secret> {
+pub fn secret(number: u8) -> Option<Secret> {
     Some(Secret::new([number; 16]).unwrap())
 }
 
-fn server() -> Server {
+pub fn server() -> Server {
     let options = ServerOptions {
         secrets: secret(1).into_iter().collect(),
         ..ServerOptions::default()
@@ -38,7 +38,7 @@ fn server() -> Server {
     server
 }
 
-fn open(server: &Server, grant: &str, secret: Option<Secret>) -> farslot::Result<Store> {
+pub fn open(server: &Server, grant: &str, secret: Option<Secret>) -> farslot::Result<Store> {
     let options = OpenOptions {
         grant: grant.into(),
         secret,
@@ -47,25 +47,26 @@ fn open(server: &Server, grant: &str, secret: Option<Secret>) -> farslot::Result
     Store::open_with(&server.addresses()[0].to_string(), options)
 }
 
-fn grant(name: &str, number: u8, tables: &[&str], rights: Rights) -> TableGrant {
+pub fn grant(name: &str, number: u8, tables: &[&str], rights: Rights) -> TableGrant {
     TableGrant {
         name: name.into(),
         secrets: secret(number).into_iter().collect(),
         clients: None,
         tables: tables.iter().map(ToString::to_string).collect(),
         rights,
+        prefix: None,
         rate: Rate::UNLIMITED,
     }
 }
 
-fn error_of<T>(result: farslot::Result<T>) -> FabricError {
+pub fn error_of<T>(result: farslot::Result<T>) -> FabricError {
     match result.map(drop) {
         Err(StoreError::Fabric(error) | StoreError::Index(IndexError::Fabric(error))) => error,
         other => panic!("{other:?}"),
     }
 }
 
-fn is_denied<T>(result: farslot::Result<T>) -> bool {
+pub fn is_denied<T>(result: farslot::Result<T>) -> bool {
     matches!(error_of(result), FabricError::AccessDenied { .. })
 }
 

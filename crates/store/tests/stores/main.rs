@@ -7,10 +7,13 @@ mod calls;
 mod catalog;
 mod cuckoo;
 mod damage;
+#[path = "../common/damaged.rs"]
+mod damaged;
 mod default;
 mod duo_threads;
 mod expiry;
 mod grants;
+mod prefixes;
 mod several_nodes;
 mod several_nodes_model;
 mod snapshots;

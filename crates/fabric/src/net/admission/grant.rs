@@ -23,6 +23,9 @@ pub struct Grant {
     pub clients: Option<Clients>,
     /// The areas that it opens; `None` opens all regions with all rights of the node.
     pub areas: Option<Vec<Area>>,
+    /// Areas of which it opens single keys, to calls. They overlap none of `areas`. TCP alone can
+    /// hold clients to them.
+    pub by_prefix: Vec<PrefixArea>,
     /// How much its clients may ask for; TCP alone can hold them to it.
     pub rate: Rate,
 }
@@ -46,6 +49,21 @@ pub struct Area {
     pub bytes: Range<u64>,
     /// The most rights; limited to those of the node.
     pub rights: Rights,
+}
+
+/// A part of a region of which a grant opens single keys. No verb but a call reaches its bytes, and
+/// only through a handler that holds callers to the prefix ([`Caller::keys`](crate::Caller::keys)):
+/// the fabric does not know what a key is.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PrefixArea {
+    /// The region.
+    pub region: RegionId,
+    /// Its bytes.
+    pub bytes: Range<u64>,
+    /// The rights to the keys; limited to those of the node.
+    pub rights: Rights,
+    /// What the keys begin with. An empty prefix opens all keys.
+    pub prefix: Vec<u8>,
 }
 
 impl Area {
@@ -72,6 +90,7 @@ impl Grant {
             secrets: secret.into_iter().collect(),
             clients: None,
             areas: None,
+            by_prefix: Vec::new(),
             rate: Rate::UNLIMITED,
         }
     }
@@ -116,6 +135,7 @@ pub(crate) struct Issued {
     pub(crate) regions: Vec<RegionInfo>,
     /// Of each region, what is opened of it, in order, unless all of it is alike.
     areas: Vec<Option<Areas>>,
+    by_prefix: Arc<[PrefixArea]>,
     /// Random, one a region.
     pub(crate) keys: Vec<u64>,
     revoked: AtomicBool,
@@ -161,6 +181,7 @@ impl Issued {
             name: grant.name.clone(),
             credential: Credential::Nothing,
             keys: Vec::new(),
+            by_prefix: by_prefix(grant, &node.regions)?,
             regions,
             areas,
             revoked: AtomicBool::new(false),
@@ -180,6 +201,7 @@ impl Issued {
             keys: self.regions.iter().map(|_| rand::random()).collect(),
             regions: self.regions.clone(),
             areas: self.areas.clone(),
+            by_prefix: Arc::clone(&self.by_prefix),
             revoked: AtomicBool::new(false),
             number: self.number,
             room: Arc::clone(&self.room),
@@ -212,6 +234,16 @@ impl Issued {
             (_, Some(info)) if info.rights != Rights::NONE => vec![(0..info.len, info.rights)],
             _ => Vec::new(),
         }
+    }
+
+    /// What the keys begin with that calls may use in a part of a region, and the rights to them.
+    pub(crate) fn keys(&self, region: RegionId, bytes: &Range<u64>) -> Option<(&[u8], Rights)> {
+        let mut areas = self.by_prefix.iter();
+        let area = areas.find(|area| {
+            let Range { start, end } = area.bytes;
+            area.region == region && start <= bytes.start && bytes.end <= end
+        })?;
+        Some((&area.prefix, area.rights))
     }
 
     /// Checks an access that lies in its region, which has the needed rights somewhere.
@@ -285,6 +317,42 @@ fn areas_of<'a>(
         _ => false,
     };
     Ok((!is_alike).then(|| areas.into()))
+}
+
+/// The areas of which a grant opens single keys, with no more rights than the node gives.
+fn by_prefix(grant: &Grant, regions: &[RegionInfo]) -> Result<Arc<[PrefixArea]>> {
+    let bad = |what: &PrefixArea, limit| FabricError::BadOption {
+        option: "the start of a grant's area of single keys",
+        value: what.bytes.start,
+        limit,
+    };
+    let overlaps = |a: &Range<u64>, b: &Range<u64>| a.start < b.end && b.start < a.end;
+    let mut all: Vec<PrefixArea> = Vec::with_capacity(grant.by_prefix.len());
+    for area in &grant.by_prefix {
+        let region = regions.get(usize::from(area.region.0));
+        let region = region.ok_or(FabricError::UnknownRegion {
+            node: crate::NodeId(0),
+            region: area.region,
+            regions: regions.len(),
+        })?;
+        if area.bytes.is_empty() || area.bytes.end > region.len {
+            return Err(bad(area, "before its own end, which is in the region"));
+        }
+        let opened = grant.areas.iter().flatten();
+        let mut opened = opened.map(|opened| (opened.region, &opened.bytes));
+        let mut before = all.iter().map(|before| (before.region, &before.bytes));
+        let taken = |(of, bytes): (RegionId, &Range<u64>)| {
+            of == area.region && overlaps(bytes, &area.bytes)
+        };
+        if grant.areas.is_none() || opened.any(taken) || before.any(taken) {
+            return Err(bad(area, "outside of the grant's other areas"));
+        }
+        all.push(PrefixArea {
+            rights: area.rights.masked_by(region.rights),
+            ..area.clone()
+        });
+    }
+    Ok(all.into())
 }
 
 /// All grants of a node, by name: of each what was issued last, once for each credential.
@@ -451,6 +519,68 @@ mod tests {
         // The node itself gives no more.
         let granted = Rights::READ.and(Rights::WRITE);
         assert_eq!(check(104, 8, Rights::ATOMIC), Some(granted));
+    }
+
+    #[test]
+    fn single_keys_are_opened_in_their_area_and_no_bytes_of_it() {
+        let region = RegionInfo {
+            len: 1000,
+            rights: Rights::READ.and(Rights::WRITE),
+        };
+        let node = NodeInfo {
+            incarnation: 1,
+            regions: vec![region],
+            page_bytes: 4096,
+        };
+        let of = |bytes, areas| {
+            let area = PrefixArea {
+                region: RegionId(0),
+                bytes,
+                rights: Rights::ALL,
+                prefix: b"a:".to_vec(),
+            };
+            let grant = Grant {
+                areas,
+                by_prefix: vec![area],
+                ..Grant::everything(None)
+            };
+            Ok(Issued::all(&grant, &node, 1 << 20)?.remove(0))
+        };
+        let catalog = Area {
+            region: RegionId(0),
+            bytes: 0..104,
+            rights: Rights::READ,
+        };
+        for areas in [vec![], vec![catalog.clone()]] {
+            let issued = of(200..400, Some(areas)).unwrap();
+            let rights = Rights::READ.and(Rights::WRITE);
+            for bytes in [200..400, 208..216] {
+                assert_eq!(issued.keys(RegionId(0), &bytes), Some((&b"a:"[..], rights)));
+            }
+            assert_eq!(issued.keys(RegionId(1), &(200..400)), None);
+            for bytes in [199..300, 300..401, 0..104] {
+                assert_eq!(issued.keys(RegionId(0), &bytes), None);
+            }
+            let at = RemoteAddr {
+                node: crate::NodeId(0),
+                region: RegionId(0),
+                offset: 200,
+            };
+            let region = &issued.regions[0];
+            let read = crate::verb::check_access(at, 8, Rights::READ, region)
+                .and_then(|()| issued.check_area(at, 8, Rights::READ));
+            assert!(matches!(read, Err(FabricError::AccessDenied { .. })));
+        }
+        for (bytes, areas) in [
+            (200..1001, Some(vec![])),
+            (200..200, Some(vec![])),
+            (96..400, Some(vec![catalog])),
+            (200..400, None),
+        ] {
+            let issued: Result<Issued> = of(bytes, areas);
+            let refused = matches!(issued.map(drop), Err(FabricError::BadOption { .. }));
+            assert!(refused);
+        }
     }
 
     #[test]
