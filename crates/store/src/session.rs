@@ -44,6 +44,8 @@ pub(crate) trait Session {
     fn state(&self) -> ClientState;
     fn counters(&self) -> Snapshot;
     fn now(&self) -> Nanos;
+    /// Is told of an operation that who stands above has refused.
+    fn refused(&self, _: &StoreError) {}
     /// The session with the table as it is stored, if this one hides records that have expired.
     fn beneath(&self) -> Option<&dyn Session> {
         None

@@ -74,11 +74,12 @@ impl Expiring {
     fn check(&self, operation: &Operation<'_>) -> Result<()> {
         let len = operation.value().map_or(0, <[u8]>::len);
         match operation.value() {
-            Some(_) if !self.value.admits(len) => Err(IndexError::ValueLength {
-                len,
-                allowed: self.value,
+            Some(_) if !self.value.admits(len) => {
+                let allowed = self.value;
+                let error = StoreError::from(IndexError::ValueLength { len, allowed });
+                self.stored.refused(&error);
+                Err(error)
             }
-            .into()),
             _ => Ok(()),
         }
     }

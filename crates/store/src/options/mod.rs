@@ -247,7 +247,8 @@ impl TableOptions {
     /// let store = Store::embedded()?;
     /// let records = [(&b"pear"[..], &b"7"[..]), (b"figs", b"9")];
     /// let sizes = TableOptions::new(2).keys(FieldSize::Fixed(4)).values(FieldSize::Fixed(1));
-    /// let prices = store.build("prices", &sizes.perfect(), &records)?;
+    /// store.build("prices", &sizes.perfect(), &records)?;
+    /// let prices = store.table("prices")?;
     /// assert_eq!(prices.get(b"figs")?.as_deref(), Some(&b"9"[..]));
     /// # Ok(())
     /// # }
