@@ -221,6 +221,21 @@ impl FieldSize {
             Self::UpTo(bytes) => len <= bytes as usize,
         }
     }
+
+    /// Refuses a value that does not fit.
+    ///
+    /// # Errors
+    /// [`IndexError::ValueLength`].
+    #[inline]
+    pub const fn check_value(self, value: &[u8]) -> Result<()> {
+        if self.admits(value.len()) {
+            return Ok(());
+        }
+        Err(IndexError::ValueLength {
+            len: value.len(),
+            allowed: self,
+        })
+    }
 }
 
 impl std::fmt::Display for FieldSize {

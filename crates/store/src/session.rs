@@ -7,7 +7,9 @@ use crate::{
 };
 use farslot_fabric::counters::Snapshot;
 use farslot_fabric::{Endpoint, EndpointExt, Executor, Nanos};
-use farslot_index::{AnyIndex, ClientState, Index, Record, Result as Answer, Value, Waits};
+use farslot_index::{
+    AnyIndex, ClientState, Index, IndexError, Record, Result as Answer, Value, Waits,
+};
 
 /// The value of a key of a batch, which takes few registers: it is told by a virtual call a key.
 pub(crate) type Told<'v> = std::result::Result<Option<&'v [u8]>, Box<StoreError>>;
@@ -50,6 +52,17 @@ pub(crate) trait Session {
     fn beneath(&self) -> Option<&dyn Session> {
         None
     }
+}
+
+/// How often others may be faster before an operation that expects what it has seen fails.
+pub(crate) const MOST_ATTEMPTS: u32 = 100_000;
+
+/// The failure of an operation that others were too often faster than.
+pub(crate) fn contended() -> StoreError {
+    StoreError::Index(IndexError::Contended {
+        slot: 0,
+        attempts: MOST_ATTEMPTS,
+    })
 }
 
 /// Lookups whose answers are kept until all of them have come, where one may wait for another.

@@ -303,16 +303,11 @@ fn a_rank_without_memory_ends_all() {
     }
 }
 
-/// What threads, each a rank with memory of its own, find over a fabric of processes.
-fn in_threads<T: Send + PartialEq + std::fmt::Debug>(
-    ranks: u32,
-    over: &Over,
-    shape: RingShape,
-    part: impl AsyncFn(&mut farslot_explore::explicit::ranks::Exchange<AnyEndpoint>) -> Part<T> + Sync,
-) -> T {
+/// What ranks do that are threads of this process, each with its part of one job.
+pub fn in_jobs<T: Send>(ranks: u32, part: impl Fn(Job) -> T + Sync) -> Vec<T> {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
-    let ends = std::thread::scope(|scope| {
+    std::thread::scope(|scope| {
         let threads: Vec<_> = (0..ranks)
             .map(|rank| {
                 let listener = (rank == 0).then(|| listener.try_clone().unwrap());
@@ -323,17 +318,25 @@ fn in_threads<T: Send + PartialEq + std::fmt::Debug>(
                     timeout: Duration::from_secs(120),
                 };
                 let part = &part;
-                scope.spawn(move || {
-                    let job = Job::join_over(launch, listener).unwrap();
-                    let team = Team::meet(job, over, shape).unwrap();
-                    team.run(async |exchange| part(exchange).await).unwrap()
-                })
+                scope.spawn(move || part(Job::join_over(launch, listener).unwrap()))
             })
             .collect();
         let ends = threads.into_iter().map(|thread| thread.join().unwrap());
         ends.collect()
-    });
-    agreed(ends)
+    })
+}
+
+/// What threads, each a rank with memory of its own, find over a fabric of processes.
+fn in_threads<T: Send + PartialEq + std::fmt::Debug>(
+    ranks: u32,
+    over: &Over,
+    shape: RingShape,
+    part: impl AsyncFn(&mut farslot_explore::explicit::ranks::Exchange<AnyEndpoint>) -> Part<T> + Sync,
+) -> T {
+    agreed(in_jobs(ranks, |job| {
+        let team = Team::meet(job, over, shape).unwrap();
+        team.run(async |exchange| part(exchange).await).unwrap()
+    }))
 }
 
 #[test]

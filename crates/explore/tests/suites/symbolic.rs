@@ -2,6 +2,7 @@
 
 use crate::agreement::symbolic_options;
 use crate::nets::{kanban, manufacturing, philosophers};
+use crate::ranks::in_jobs;
 use farslot_explore::explicit::Progress;
 use farslot_explore::net::Net;
 use farslot_explore::symbolic::{
@@ -20,32 +21,14 @@ const CHILD_TEST: &str = "symbolic::is_rank_1_of_two";
 
 /// What ranks find that are threads of this process, each with `threads` workers.
 fn by_ranks(net: &Net, ranks: u32, threads: usize, memory: u64) -> SymbolicallyExplored {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap().to_string();
-    let mut found = std::thread::scope(|scope| {
-        let ranks: Vec<_> = (0..ranks)
-            .map(|rank| {
-                let listener = (rank == 0).then(|| listener.try_clone().unwrap());
-                let launch = Launch {
-                    rank,
-                    ranks,
-                    rendezvous: Some(address.clone()),
-                    timeout: Duration::from_secs(120),
-                };
-                scope.spawn(move || {
-                    let mut job = Job::join_over(launch, listener).unwrap();
-                    let options = symbolic_options(threads, memory);
-                    let memory = share_memory(&mut job, &options).unwrap();
-                    let progress = Progress::default();
-                    let found = explore_symbolically_together(net, &memory, &progress).unwrap();
-                    job.barrier().unwrap();
-                    found
-                })
-            })
-            .collect();
-        let found = ranks.into_iter().map(|rank| rank.join().unwrap());
-        found.collect::<Vec<_>>().into_iter()
+    let found = in_jobs(ranks, |mut job| {
+        let options = symbolic_options(threads, memory);
+        let memory = share_memory(&mut job, &options).unwrap();
+        let found = explore_symbolically_together(net, &memory, &Progress::default()).unwrap();
+        job.barrier().unwrap();
+        found
     });
+    let mut found = found.into_iter();
     let first = found.next().unwrap().unwrap();
     assert!(found.all(|other| other.is_none()), "only rank 0 tells");
     first

@@ -7,18 +7,15 @@
 //! first tried as if the record does not expire.
 
 use super::{Clock, Expiry};
-use crate::session::{AnswerEach, OutcomeOfEach, Session};
+use crate::session::{AnswerEach, MOST_ATTEMPTS, OutcomeOfEach, Session, contended};
 use crate::{
     Cursor, FieldSize, Occupancy, Operation, Outcome, PartitionReport, Result, StoreError, Survey,
     WriterChange,
 };
 use farslot_fabric::Nanos;
 use farslot_fabric::counters::Snapshot;
-use farslot_index::{ClientState, IndexError, Record, Value};
+use farslot_index::{ClientState, Record, Value};
 use std::ops::Range;
-
-/// How often others may be faster before an operation fails.
-const MOST_ROUNDS: u32 = 100_000;
 
 /// A session in which records that have expired are absent.
 pub(crate) struct Expiring {
@@ -72,16 +69,11 @@ impl Expiring {
 
     /// Refuses a value that does not fit, with the size that the user has asked for.
     fn check(&self, operation: &Operation<'_>) -> Result<()> {
-        let len = operation.value().map_or(0, <[u8]>::len);
-        match operation.value() {
-            Some(_) if !self.value.admits(len) => {
-                let allowed = self.value;
-                let error = StoreError::from(IndexError::ValueLength { len, allowed });
-                self.stored.refused(&error);
-                Err(error)
-            }
-            _ => Ok(()),
-        }
+        let Some(value) = operation.value() else {
+            return Ok(());
+        };
+        let checked = self.value.check_value(value).map_err(StoreError::from);
+        checked.inspect_err(|error| self.stored.refused(error))
     }
 
     /// Runs operations in rounds, each a batch of the table as it is stored, for at most so long.
@@ -98,7 +90,7 @@ impl Expiring {
                 Err(error) => done(number, Err(error)),
             }
         }
-        for _ in 0..MOST_ROUNDS {
+        for _ in 0..MOST_ATTEMPTS {
             if pending.is_empty() {
                 return;
             }
@@ -268,13 +260,6 @@ fn bytes_at(buffer: &[u8], places: [Option<Place>; 2]) -> [Option<&[u8]>; 2] {
     places.map(|place| place.map(|place| &buffer[place]))
 }
 
-fn contended() -> StoreError {
-    StoreError::Index(IndexError::Contended {
-        slot: 0,
-        attempts: MOST_ROUNDS,
-    })
-}
-
 /// A value without its moment, unless it is past.
 fn living(stored: Value, now: u64) -> Option<Value> {
     Expiry::living(&stored, now)?;
@@ -304,7 +289,7 @@ impl Session for Expiring {
             seen: Seen::Unknown,
         };
         let mut buffer = Vec::new();
-        for _ in 0..MOST_ROUNDS {
+        for _ in 0..MOST_ATTEMPTS {
             buffer.clear();
             let places = one.write(&mut buffer);
             let outcome = self.stored.run(one.ask(bytes_at(&buffer, places)))?;

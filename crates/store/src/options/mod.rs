@@ -226,13 +226,7 @@ impl TableOptions {
     /// ```
     #[must_use]
     pub fn sealed(self) -> Self {
-        Self {
-            organisation: Organisation::Sealed {
-                is_perfect: false,
-                has_filter: false,
-            },
-            ..self
-        }
+        self.sealed_by(false, false)
     }
 
     /// Makes it a sealed table with one slot for each key, which a perfect hash function names: 99%
@@ -255,10 +249,14 @@ impl TableOptions {
     /// ```
     #[must_use]
     pub fn perfect(self) -> Self {
+        self.sealed_by(true, false)
+    }
+
+    fn sealed_by(self, is_perfect: bool, has_filter: bool) -> Self {
         Self {
             organisation: Organisation::Sealed {
-                is_perfect: true,
-                has_filter: false,
+                is_perfect,
+                has_filter,
             },
             ..self
         }
@@ -277,13 +275,7 @@ impl TableOptions {
     /// ```
     #[must_use]
     pub fn perfect_with_filter(self) -> Self {
-        Self {
-            organisation: Organisation::Sealed {
-                is_perfect: true,
-                has_filter: true,
-            },
-            ..self
-        }
+        self.sealed_by(true, true)
     }
 
     /// Another number of keys that it must have room for.

@@ -2,9 +2,8 @@
 
 use super::Table;
 use super::batches::OPERATIONS_A_TURN;
-use crate::session::Session;
+use crate::session::{MOST_ATTEMPTS, Session, contended};
 use crate::{Cursor, Expiry, Operation, Record, Result, StoreError};
-use farslot_index::IndexError;
 use std::time::Duration;
 
 /// What comes of sweeping a piece of a table.
@@ -107,7 +106,6 @@ impl Table {
     /// # Errors
     /// As [`Table::compare_and_set`]; [`StoreError::NotExpiring`] if records have no time to live.
     pub fn set_time_to_live(&self, key: &[u8], time_to_live: Option<Duration>) -> Result<bool> {
-        const MOST_ATTEMPTS: u32 = 100_000;
         self.check_expiring()?;
         for _ in 0..MOST_ATTEMPTS {
             let found = self.stored().get(key)?.map(|found| found.to_vec());
@@ -125,10 +123,7 @@ impl Table {
                 return Ok(true);
             }
         }
-        Err(StoreError::Index(IndexError::Contended {
-            slot: 0,
-            attempts: MOST_ATTEMPTS,
-        }))
+        Err(contended())
     }
 
     /// Removes all records that have expired, and returns how many these were. The memory's own
@@ -206,10 +201,8 @@ impl Table {
 
     /// Refuses a value that does not fit, with the size that the table was made for.
     fn check_value(&self, value: &[u8]) -> Result<()> {
-        let (len, (_, allowed)) = (value.len(), self.scheme().record_sizes());
-        match allowed.admits(len) {
-            true => Ok(()),
-            false => Err(IndexError::ValueLength { len, allowed }.into()),
-        }
+        let (_, allowed) = self.scheme().record_sizes();
+        let checked = allowed.check_value(value).map_err(StoreError::from);
+        checked.inspect_err(|error| self.stored().refused(error))
     }
 }

@@ -9,10 +9,9 @@ pub use entries::Entries;
 
 use crate::catalog::{Scheme, TableRecord};
 use crate::expiry::Clock;
-use crate::session::Session;
+use crate::session::{MOST_ATTEMPTS, Session, contended};
 use crate::{Operation, Result, StoreError};
 use farslot_fabric::Nanos;
-use farslot_index::IndexError;
 use std::fmt;
 
 /// How long a table that is dropped tries to tell what it has to tell.
@@ -276,7 +275,6 @@ impl Table {
     /// [`StoreError::NoNumber`]; [`Contended`](farslot_index::IndexError::Contended) if others were
     /// faster 100,000 times; as [`Table::compare_and_set`].
     pub fn increment(&self, key: &[u8], by: i64) -> Result<i64> {
-        const MOST_ATTEMPTS: u32 = 100_000;
         let mut there = self.session.get(key)?.map(|value| value.to_vec());
         for _ in 0..MOST_ATTEMPTS {
             let text = there.as_deref().unwrap_or(b"0");
@@ -302,10 +300,7 @@ impl Table {
                 }
             }
         }
-        Err(StoreError::Index(IndexError::Contended {
-            slot: 0,
-            attempts: MOST_ATTEMPTS,
-        }))
+        Err(contended())
     }
 
     /// Removes the key with all its records; false if it was absent.

@@ -16,7 +16,7 @@ fn secret(number: u8) -> Option<Secret> {
 }
 
 /// A request as any caller could make it.
-fn request(question: Question, table: u64, operations: &[Operation<'_>]) -> Vec<u8> {
+pub fn request(question: Question, table: u64, operations: &[Operation<'_>]) -> Vec<u8> {
     let bytes = operations
         .iter()
         .map(|operation| operation_bytes(operation).unwrap());

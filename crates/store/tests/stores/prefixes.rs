@@ -1,10 +1,11 @@
 //! Grants of keys with a prefix: what their clients can do, and that they reach nothing else.
 
-use crate::grants::{MIB, error_of, grant, is_denied, open, secret, server};
+use crate::callers::request;
+use crate::grants::{MIB, error_of, grant, is_denied, open, open_at, secret, server, two_nodes};
 use farslot::fabric::tcp::{ConnectOptions, TcpEndpoint};
 use farslot::fabric::{Endpoint, EndpointExt, Executor, FabricError, NodeId, RegionId, Rights};
 use farslot::index::IndexError;
-use farslot::index::calls::{Question, RequestWriter, operation_bytes};
+use farslot::index::calls::Question;
 use farslot::{
     Access, CuckooShape, DuoShape, ErrorKind, FieldSize, OpenOptions, Operation, Outcome,
     RaceShape, Server, ServerOptions, Store, StoreError, TableGrant, TableOptions,
@@ -260,25 +261,8 @@ fn what_nobody_could_hold_to_a_prefix_is_refused() {
 
 #[test]
 fn a_grant_of_a_prefix_of_a_table_over_several_nodes_opens_its_keys() {
-    let options = ServerOptions {
-        secrets: secret(1).into_iter().collect(),
-        ..ServerOptions::default()
-    };
-    let start = || Server::start_with(&["tcp://127.0.0.1:0"], 32 * MIB, &options).unwrap();
-    let servers = [start(), start()];
-    let authorities = servers.each_ref().map(|server| {
-        let address = server.addresses()[0].to_string();
-        address.trim_start_matches("tcp://").to_owned()
-    });
-    let address = format!("tcp://{}", authorities.join(","));
-    let open = |grant: &str, secret| {
-        let options = OpenOptions {
-            grant: grant.into(),
-            secret,
-            ..OpenOptions::default()
-        };
-        Store::open_with(&address, options).unwrap()
-    };
+    let (servers, address) = two_nodes();
+    let open = |grant, secret| open_at(&address, grant, secret).unwrap();
     let store = open("default", secret(1));
     let sizes = TableOptions::new(1_000)
         .keys(FieldSize::UpTo(20))
@@ -347,8 +331,6 @@ fn mutated_calls_under_a_prefix_reach_no_other_key() {
                     }
                 })
                 .collect();
-            let bytes = operations.iter().map(|one| operation_bytes(one).unwrap());
-            let mut request = vec![0; RequestWriter::bytes(bytes.sum())];
             let question = [
                 Question::Run,
                 Question::Run,
@@ -356,8 +338,7 @@ fn mutated_calls_under_a_prefix_reach_no_other_key() {
                 Question::Opened,
             ];
             let question = question[below(question.len())];
-            let mut writer = RequestWriter::new(&mut request, question, id, operations.len());
-            operations.iter().for_each(|one| writer.put(one));
+            let mut request = request(question, id, &operations);
             for _ in 0..below(3) {
                 let at = below(request.len());
                 match below(3) {
