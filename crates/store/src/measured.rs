@@ -8,7 +8,7 @@ use crate::{
 };
 use farslot_fabric::Nanos;
 use farslot_fabric::counters::Snapshot;
-use farslot_index::{ClientState, Record, Value};
+use farslot_index::{Answers, ClientState, Record, Value};
 use std::cell::Cell;
 use std::sync::Arc;
 
@@ -98,11 +98,11 @@ impl Session for Measured {
 
     fn get_many(&self, keys: &[&[u8]], done: AnswerEach<'_>) {
         self.batch(|session| {
-            session.get_many(keys, &mut |number, told| {
-                if let Err(error) = &told {
+            session.get_many(keys, &mut |answers| {
+                if let Answers::One(_, Err(error)) = &answers {
                     self.counted.failed(error.kind());
                 }
-                done(number, told);
+                done(answers);
             });
         });
     }
