@@ -303,7 +303,7 @@ impl Server {
     ///     rate: Rate::default(),
     /// })?;
     /// let options = OpenOptions {
-    ///     grant: Some("shop".into()),
+    ///     grant: "shop".into(),
     ///     ..OpenOptions::default()
     /// };
     /// let shop = Store::open_with(&server.addresses()[0].to_string(), options)?;

@@ -71,7 +71,11 @@ fn a_built_in_models_journal_is_its_own() {
             "{other}: {refused:?}"
         );
     }
-    assert_eq!(std::fs::read(&path).unwrap(), bytes, "nobody has changed it");
+    assert_eq!(
+        std::fs::read(&path).unwrap(),
+        bytes,
+        "nobody has changed it"
+    );
 }
 
 #[test]
