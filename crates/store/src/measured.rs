@@ -147,6 +147,10 @@ impl Session for Measured {
         self.other(|session| session.change_writer(change))
     }
 
+    fn moves(&self) -> Result<Vec<u64>> {
+        self.other(|session| session.moves())
+    }
+
     fn build(&self, records: &[Record<'_>]) -> Result<()> {
         self.other(|session| session.build(records))
     }

@@ -35,6 +35,8 @@ pub(crate) trait Session {
     fn survey(&self) -> Result<Survey>;
     fn writer(&self) -> Result<Option<u64>>;
     fn change_writer(&self, change: WriterChange) -> Result<()>;
+    /// What tells whether records have moved, of each partition ([`Index::moves`]).
+    fn moves(&self) -> Result<Vec<u64>>;
     fn build(&self, records: &[Record<'_>]) -> Result<()>;
     /// How many nodes the table is on.
     fn partition_count(&self) -> u16;
@@ -203,6 +205,10 @@ impl Session for OnOneNode {
     fn change_writer(&self, change: WriterChange) -> Result<()> {
         let changing = self.index.change_writer(change);
         Ok(self.executor.block_on(changing)?)
+    }
+
+    fn moves(&self) -> Result<Vec<u64>> {
+        Ok(vec![self.executor.block_on(self.index.moves())?])
     }
 
     fn build(&self, records: &[Record<'_>]) -> Result<()> {

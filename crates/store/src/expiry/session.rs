@@ -346,6 +346,10 @@ impl Session for Expiring {
         self.stored.change_writer(change)
     }
 
+    fn moves(&self) -> Result<Vec<u64>> {
+        self.stored.moves()
+    }
+
     fn build(&self, records: &[Record<'_>]) -> Result<()> {
         self.stored.build(records)
     }

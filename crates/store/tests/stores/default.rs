@@ -83,7 +83,9 @@ fn it_holds_200_000_keys_while_20_million_go_through_three_nodes() {
     let start = || Server::start("tcp://127.0.0.1:0", 64 * MIB).unwrap();
     let nodes = [(); 3].map(|()| start());
     let addresses = nodes.each_ref().map(|node| node.addresses()[0].to_string());
-    let ports = addresses.each_ref().map(|address| &address["tcp://".len()..]);
+    let ports = addresses
+        .each_ref()
+        .map(|address| &address["tcp://".len()..]);
     let store = Store::open(&format!("tcp://{}", ports.join(","))).unwrap();
     churn(&store, 200_000, 20_000_000);
 }
