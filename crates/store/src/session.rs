@@ -20,6 +20,13 @@ pub(crate) type AnswerEach<'f> = &'f mut dyn FnMut(usize, Told<'_>);
 /// Gets the outcome of each operation of a batch, with the operation's number.
 pub(crate) type OutcomeOfEach<'f> = &'f mut dyn FnMut(usize, Result<Outcome>);
 
+/// What was asked for.
+pub(crate) enum Asked<'o> {
+    One(Operation<'o>),
+    /// So many puts, side by side.
+    Puts(usize),
+}
+
 /// What a table does, whatever its scheme, its fabric and the number of its nodes.
 pub(crate) trait Session {
     fn get(&self, key: &[u8]) -> Result<Option<Value>>;
@@ -48,8 +55,11 @@ pub(crate) trait Session {
     fn state(&self) -> ClientState;
     fn counters(&self) -> Snapshot;
     fn now(&self) -> Nanos;
-    /// Is told of an operation that who stands above has refused.
-    fn refused(&self, _: &StoreError) {}
+    /// Is told what was asked for that who stands above has done with the session beneath, since
+    /// then.
+    fn did(&self, _: Asked<'_>, _since: Nanos) {}
+    /// Is told with what any of it has failed.
+    fn failed(&self, _: &StoreError) {}
     /// The session with the table as it is stored, if this one hides records that have expired.
     fn beneath(&self) -> Option<&dyn Session> {
         None
