@@ -250,7 +250,7 @@ fn numbers_are_written_as_people_write_them() {
     }
     // Whatever they count, and whichever command it is.
     let advise = "advise --entries 10M --key 8B --value 64:9,1KiB:1 --clients 1k --writers 1k \
-                  --grow-to 100M --memory 4GiB --client-memory 64MiB";
+                  --grow-to 100M --memory 100GiB --client-memory 64MiB";
     let advice = farslot(advise.split_whitespace()).output().unwrap();
     assert!(advice.status.success(), "{}", error_of(&advice));
     for wrong in [
