@@ -56,6 +56,22 @@ impl Table {
     ///
     /// # Errors
     /// [`StoreError::NotExpiring`], and nothing is done; what else goes wrong, `done` is told.
+    ///
+    /// ```
+    /// # use farslot::{Store, TableOptions};
+    /// # use std::time::Duration;
+    /// # fn main() -> Result<(), farslot::StoreError> {
+    /// # let store = Store::embedded()?;
+    /// # store.create("sessions", &TableOptions::default())?;
+    /// # let sessions = store.table("sessions")?;
+    /// let all: [(&[u8], &[u8]); 2] = [(b"ada", b"in"), (b"bob", b"in")];
+    /// sessions.put_many_for(&all, Duration::from_secs(1_800), |at, added| {
+    ///     assert!(added.unwrap(), "record {at} has a new key");
+    /// })?;
+    /// assert!(sessions.exists(b"bob")?);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn put_many_for(
         &self,
         records: &[Record<'_>],
@@ -138,6 +154,20 @@ impl Table {
     ///
     /// # Errors
     /// As [`Table::get`]. A table whose records have no time to live has values that do not expire.
+    ///
+    /// ```
+    /// # use farslot::{Store, TableOptions};
+    /// # use std::time::Duration;
+    /// # fn main() -> Result<(), farslot::StoreError> {
+    /// # let store = Store::embedded()?;
+    /// # store.create("sessions", &TableOptions::default())?;
+    /// # let sessions = store.table("sessions")?;
+    /// sessions.put(b"root", b"stays")?;
+    /// let (value, left) = sessions.get_with_time_to_live(b"root")?.unwrap();
+    /// assert_eq!((&value[..], left), (&b"stays"[..], None));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn get_with_time_to_live(&self, key: &[u8]) -> Result<Option<(Vec<u8>, Option<Duration>)>> {
         if !self.scheme().is_expiring() {
             return Ok(self.get(key)?.map(|value| (value, None)));
@@ -157,6 +187,20 @@ impl Table {
     ///
     /// # Errors
     /// As [`Table::compare_and_set`]; [`StoreError::NotExpiring`] if records have no time to live.
+    ///
+    /// ```
+    /// # use farslot::{Store, TableOptions};
+    /// # use std::time::Duration;
+    /// # fn main() -> Result<(), farslot::StoreError> {
+    /// # let store = Store::embedded()?;
+    /// # store.create("sessions", &TableOptions::default())?;
+    /// # let sessions = store.table("sessions")?;
+    /// sessions.put_for(b"ada", b"in", Duration::from_secs(60))?;
+    /// assert!(sessions.set_time_to_live(b"ada", None)?, "it stays now");
+    /// assert!(!sessions.set_time_to_live(b"bob", None)?, "there is none");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn set_time_to_live(&self, key: &[u8], time_to_live: Option<Duration>) -> Result<bool> {
         self.check_expiring()?;
         self.counted(Operation::Update(key, b""), |session| {
@@ -186,6 +230,20 @@ impl Table {
     ///
     /// # Errors
     /// As [`Table::compare_and_remove`].
+    ///
+    /// ```
+    /// # use farslot::{Store, TableOptions};
+    /// # use std::time::Duration;
+    /// # fn main() -> Result<(), farslot::StoreError> {
+    /// # let store = Store::embedded()?;
+    /// # store.create("sessions", &TableOptions::default())?;
+    /// # let sessions = store.table("sessions")?;
+    /// sessions.put_for(b"ada", b"in", Duration::ZERO)?;
+    /// sessions.put(b"root", b"stays")?;
+    /// assert_eq!(sessions.remove_expired()?, 1);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn remove_expired(&self) -> Result<u64> {
         let (mut removed, mut cursor) = (0, Some(Cursor::default()));
         if !self.scheme().is_expiring() {
