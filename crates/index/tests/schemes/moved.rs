@@ -128,7 +128,7 @@ async fn begin(layout: Layout, endpoint: Rc<SimEndpoint>, seed: u64) -> CutOff {
     }
     assert!(cursor.is_some(), "it has more pieces");
     // Else as one that was killed.
-    if seed % 2 == 0 {
+    if seed.is_multiple_of(2) {
         table.change_writer(WriterChange::Resign).await.unwrap();
     }
     CutOff { moves, met, cursor }
