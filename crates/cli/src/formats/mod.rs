@@ -10,7 +10,7 @@ mod round_trip_tests;
 
 pub use self::csv::{CsvReader, CsvWriter};
 pub use ndjson::{NdjsonReader, NdjsonWriter};
-pub use record::{BadLine, Columns, EXPIRES, Header, Record};
+pub use record::{BadLine, Columns, Header, Record};
 
 use crate::failure::{Failure, Result};
 use farslot::Expiry;

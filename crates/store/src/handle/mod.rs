@@ -234,19 +234,16 @@ impl Handle {
 
     /// Makes the key have this value for so long, from when a worker puts it, as [`Table::put_for`].
     ///
-    /// ```
-    /// # use farslot::{Handle, HandleOptions, Store, TableOptions};
+    /// # Errors
+    /// As [`Table::put_for`] and [`Handle::run`].
+    ///
+    /// ```no_run
     /// # use std::time::Duration;
-    /// # async fn of(sessions: Handle) -> Result<(), farslot::StoreError> {
+    /// # async fn of(sessions: farslot::Handle) -> Result<(), farslot::StoreError> {
     /// sessions.put_for(b"ada", b"logged in", Duration::from_secs(1_800)).await?;
-    /// let (value, left) = sessions.get_with_time_to_live(b"ada").await?.unwrap();
-    /// assert!(value == b"logged in" && left.unwrap() <= Duration::from_secs(1_800));
     /// # Ok(())
     /// # }
     /// ```
-    ///
-    /// # Errors
-    /// As [`Table::put_for`] and [`Handle::run`].
     pub async fn put_for(&self, key: &[u8], value: &[u8], time_to_live: Duration) -> Result<bool> {
         let put = self.ask(((key, value), time_to_live)).await?;
         Ok(put.is_changed())
@@ -257,6 +254,15 @@ impl Handle {
     ///
     /// # Errors
     /// As [`Table::get_with_time_to_live`] and [`Handle::run`].
+    ///
+    /// ```no_run
+    /// # async fn of(sessions: farslot::Handle) -> Result<(), farslot::StoreError> {
+    /// if let Some((_value, Some(left))) = sessions.get_with_time_to_live(b"ada").await? {
+    ///     println!("it expires in {left:?}");
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn get_with_time_to_live(
         &self,
         key: &[u8],
@@ -271,6 +277,13 @@ impl Handle {
     ///
     /// # Errors
     /// As [`Table::set_time_to_live`] and [`Handle::run`].
+    ///
+    /// ```no_run
+    /// # async fn of(sessions: farslot::Handle) -> Result<(), farslot::StoreError> {
+    /// let is_there = sessions.set_time_to_live(b"ada", None).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn set_time_to_live(
         &self,
         key: &[u8],

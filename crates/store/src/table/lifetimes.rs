@@ -93,6 +93,25 @@ impl Table {
     ///
     /// # Errors
     /// As [`Table::put_many_for`].
+    ///
+    /// ```
+    /// # use farslot::{Expiry, Record, Store, TableOptions};
+    /// # fn main() -> Result<(), farslot::StoreError> {
+    /// # let store = Store::embedded()?;
+    /// # store.create("sessions", &TableOptions::default())?;
+    /// # let sessions = store.table("sessions")?;
+    /// let all: [(Record<'_>, Expiry); 2] = [
+    ///     ((b"ada", b"in"), Expiry::NEVER),
+    ///     ((b"bob", b"in"), Expiry::at_millis(1)),
+    /// ];
+    /// sessions.put_many_until(&all, |at, added| {
+    ///     assert!(added.unwrap(), "record {at} has a new key");
+    /// })?;
+    /// assert!(sessions.exists(b"ada")?);
+    /// assert!(!sessions.exists(b"bob")?, "it expired in 1970");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn put_many_until(
         &self,
         records: &[(Record<'_>, Expiry)],
