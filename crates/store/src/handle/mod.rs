@@ -24,6 +24,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 /// How a [`Handle`] works, where the defaults do not fit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -229,6 +230,68 @@ impl Handle {
     /// ```
     pub async fn put(&self, key: &[u8], value: &[u8]) -> Result<bool> {
         Ok(self.ask(Operation::Put(key, value)).await?.is_changed())
+    }
+
+    /// Makes the key have this value for so long, from when a worker puts it, as [`Table::put_for`].
+    ///
+    /// # Errors
+    /// As [`Table::put_for`] and [`Handle::run`].
+    ///
+    /// ```no_run
+    /// # use std::time::Duration;
+    /// # async fn of(sessions: farslot::Handle) -> Result<(), farslot::StoreError> {
+    /// sessions.put_for(b"ada", b"logged in", Duration::from_secs(1_800)).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn put_for(&self, key: &[u8], value: &[u8], time_to_live: Duration) -> Result<bool> {
+        let put = self.ask(((key, value), time_to_live)).await?;
+        Ok(put.is_changed())
+    }
+
+    /// The key's value, and how long it still has, as [`Table::get_with_time_to_live`]. It takes a
+    /// worker by itself, as [`Handle::with`] does.
+    ///
+    /// # Errors
+    /// As [`Table::get_with_time_to_live`] and [`Handle::run`].
+    ///
+    /// ```no_run
+    /// # async fn of(sessions: farslot::Handle) -> Result<(), farslot::StoreError> {
+    /// if let Some((_value, Some(left))) = sessions.get_with_time_to_live(b"ada").await? {
+    ///     println!("it expires in {left:?}");
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn get_with_time_to_live(
+        &self,
+        key: &[u8],
+    ) -> Result<Option<(Vec<u8>, Option<Duration>)>> {
+        let key = key.to_vec();
+        self.with(move |table| table.get_with_time_to_live(&key))
+            .await?
+    }
+
+    /// Lets the key live so long from now on, or for ever, as [`Table::set_time_to_live`]. It takes
+    /// a worker by itself, as [`Handle::with`] does.
+    ///
+    /// # Errors
+    /// As [`Table::set_time_to_live`] and [`Handle::run`].
+    ///
+    /// ```no_run
+    /// # async fn of(sessions: farslot::Handle) -> Result<(), farslot::StoreError> {
+    /// let is_there = sessions.set_time_to_live(b"ada", None).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn set_time_to_live(
+        &self,
+        key: &[u8],
+        time_to_live: Option<Duration>,
+    ) -> Result<bool> {
+        let key = key.to_vec();
+        self.with(move |table| table.set_time_to_live(&key, time_to_live))
+            .await?
     }
 
     /// Puts the value if the key is absent, else answers with the value that is there.

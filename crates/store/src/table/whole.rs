@@ -306,6 +306,11 @@ impl Table {
         self.session.build(records)
     }
 
+    /// What tells whether records have moved past a scan, of each partition; of the writer.
+    pub(crate) fn moves(&self) -> Result<Vec<u64>> {
+        self.session.moves()
+    }
+
     /// Is the table's writer no longer, until the next write. A CuckooDuo table that other `Table`s
     /// of this store write as well keeps its writer until the last of them resigns.
     ///
