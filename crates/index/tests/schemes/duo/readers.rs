@@ -6,8 +6,8 @@ use crate::common::duo::{
     Dimensions, growing_node, memory_behind, shm_client, shm_node, shm_reader,
 };
 use crate::common::{HEAP, INLINE, Slot};
-use farslot_fabric::{Endpoint, Executor};
 use farslot_fabric::shm::ShmEndpoint;
+use farslot_fabric::{Endpoint, Executor};
 use farslot_index::duo::{DuoGrowth, DuoReader, ReaderPromise};
 use farslot_index::{
     Cursor, FieldSize, GET, Got, IndexError, IndexExt, PUT, REMOVE, UPDATE, UPKEEP,
