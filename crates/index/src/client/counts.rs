@@ -1,6 +1,6 @@
 //! How many slots are in use, and how many entries there are, as the clients count them together.
 
-use crate::heap::HeapPlace;
+use crate::heap::{HeapMark, HeapPlace};
 use crate::{IndexError, Occupancy, Result, UPKEEP};
 use farslot_fabric::{Endpoint, EndpointExt, RemoteAddr, both};
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
@@ -116,7 +116,7 @@ impl Counts {
             entries: count(1),
             used_slots: count(0).min(self.slots.load(Relaxed)),
             slots: self.slots.load(Relaxed),
-            heap_used: mark.words()[0].min(heap.bytes),
+            heap_used: HeapMark::of_word(mark.words()[0]).bytes.min(heap.bytes),
             heap_bytes: heap.bytes,
         })
     }

@@ -2,28 +2,40 @@
 //!
 //! A client takes an extent of the heap by one compare-and-swap of the mark and carves it up alone.
 //! Its first extent is the block it needs, or a few small ones; each later one is four times the
-//! one before, up to a usual size. What it frees it keeps, and gives on to all when it has too
-//! much: to a stack of free blocks for each class, whose head carries a tag that changes at every
-//! turn. A client that flushes keeps nothing. One that dies takes its extent's rest, which is at
-//! most some times what it has carved, and its free blocks with it, and nothing else.
+//! one before, up to a usual size, which is 1/64 of the heap at most. What it frees it keeps, and
+//! gives on to all when that is more than another 1/64 of the heap, or 1 MiB, and more than one
+//! block: to a stack of free blocks for each class, whose head carries a tag that changes at every turn. A client that flushes
+//! keeps nothing. What one that died had, a [sweep](super::sweep) finds.
+//!
+//! **What a client has is its own for a while only.** It has to have looked at the heap's epoch
+//! within [`LOOK_AFTER`] when it uses a block or an extent, when it has a slot name a block, and when it
+//! gives blocks on; whatever the epoch [revokes](Epoch::revokes) it forgets.
 
 use super::layout::{
     BlockRef, CLASSES, GRANULE, HeapPlace, LARGEST_RECORD, Record, block_bytes, class_for, seal,
     too_large,
 };
+use super::mark::{Epoch, HeapMark, bytes_of};
 use crate::{Result, UPKEEP};
 use farslot_fabric::VerbFuture;
 use farslot_fabric::{
-    Buffer, Endpoint, EndpointCore, EndpointExt, NodeState, Piece, RemoteAddr, window,
+    Buffer, Endpoint, EndpointCore, EndpointExt, Nanos, NodeState, Piece, RemoteAddr, window,
 };
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::future::poll_fn;
+use std::ops::Range;
 use std::rc::Rc;
 use std::task::{Poll, Waker};
 
 /// Freed blocks that a client keeps of each class before it gives half of them to all.
 const KEPT: usize = 256;
+/// What a client keeps of freed blocks and takes as an extent is at most this part of the heap.
+const SHARE: u64 = 64;
+/// The most bytes of freed blocks that a client keeps, and of an extent.
+const MOST_HELD: u64 = 1 << 20;
+/// How long a client may use what it has without another look at the epoch.
+pub(super) const LOOK_AFTER: Nanos = 10_000_000_000;
 /// Freed blocks that wait before the first is used again, so that a generation lasts longer.
 const RESTING: usize = 16;
 /// Bytes of a client's first extent, if its first block needs no more: few, for many a client puts
@@ -34,23 +46,50 @@ const HEAD_BITS: u32 = 34;
 
 /// One client's share of a heap.
 pub struct Heap<E> {
-    endpoint: Rc<E>,
-    place: HeapPlace,
+    pub(super) endpoint: Rc<E>,
+    pub(super) place: HeapPlace,
     /// The most bytes that have to be read of a block, a multiple of 8.
-    longest: usize,
+    pub(super) longest: usize,
     /// Extents are multiples of this many bytes.
     unit: u64,
     /// The part of the client's extent that is still to be carved: bytes from the heap's start.
     extent: Cell<(u64, u64)>,
+    /// The generation of the blocks that are carved from it.
+    extent_generation: Cell<u64>,
     /// How many bytes the next extent is to have.
     next_extent: Cell<u64>,
     /// The class of the block carved last: what the rest of an extent is likely to be wanted as.
     carved: Cell<usize>,
-    /// The mark up to which the heap is handed out, as this client saw it last.
-    mark: Cell<u64>,
+    /// The mark up to which the heap is handed out, and the epoch, as this client saw them last.
+    mark: Cell<HeapMark>,
+    /// When it began to look at them, if it has.
+    looked_at: Cell<Option<Nanos>>,
+    /// When it had seen the present epoch for the first time.
+    pub(super) epoch_since: Cell<Nanos>,
     /// Taken by the coroutine that gets the next extent, so that the others do not get one each.
     extending: Turn,
     freed: RefCell<Vec<VecDeque<BlockRef>>>,
+    /// Bytes of the blocks in `freed`.
+    kept_bytes: Cell<u64>,
+    pub(super) sweeping: SweepState,
+}
+
+/// A block that a client has allocated, and no slot names yet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Held {
+    pub(crate) block: BlockRef,
+    since: Epoch,
+}
+
+/// What a client remembers of its sweeps.
+#[derive(Default)]
+pub(super) struct SweepState {
+    /// Whether one of its coroutines is at it.
+    pub(super) at_it: Cell<bool>,
+    /// When it may begin the next.
+    pub(super) not_before: Cell<Nanos>,
+    /// How often in a row there was too little to be had.
+    pub(super) in_vain: Cell<u32>,
 }
 
 impl<E: Endpoint> Heap<E> {
@@ -63,11 +102,16 @@ impl<E: Endpoint> Heap<E> {
             longest: LARGEST_RECORD,
             unit: GRANULE,
             extent: Cell::new((0, 0)),
+            extent_generation: Cell::new(0),
             next_extent: Cell::new(FIRST_EXTENT),
             carved: Cell::new(0),
-            mark: Cell::new(0),
+            mark: Cell::default(),
+            looked_at: Cell::new(None),
+            epoch_since: Cell::new(0),
             extending: Turn::default(),
             freed: RefCell::new((0..CLASSES).map(|_| VecDeque::new()).collect()),
+            kept_bytes: Cell::new(0),
+            sweeping: SweepState::default(),
         }
     }
 
@@ -145,19 +189,143 @@ impl<E: Endpoint> Heap<E> {
         self.endpoint.write(self.at(block.granule), record)
     }
 
-    /// Gives back a block that no slot names any more. This cannot fail: the operation that has
-    /// replaced the block is done. Blocks that were to be given on to all and could not be are lost
-    /// until the table is rebuilt.
+    /// The epoch, as this client knows it.
+    pub(crate) fn epoch(&self) -> Epoch {
+        self.mark.get().epoch
+    }
+
+    /// A block that was allocated this moment: nothing was awaited since.
+    pub(crate) fn held(&self, block: BlockRef) -> Held {
+        let since = self.epoch();
+        Held { block, since }
+    }
+
+    /// Whether a slot may be made to name the block, by a verb that is posted at once.
+    ///
+    /// # Errors
+    /// What the fabric says.
+    pub(crate) async fn still_holds(&self, held: Held) -> Result<bool> {
+        self.look_if_due().await?;
+        Ok(!self.is_revoked(held.block, held.since))
+    }
+
+    /// Gives back a block that was allocated and that no slot has come to name.
+    pub(crate) async fn give_up(&self, held: Held) {
+        self.free_since(held.block, held.since).await;
+    }
+
+    /// Gives back a block that no slot names any more, where only one client allocates. This cannot
+    /// fail: the operation that has replaced the block is done. Blocks that were to be given on to
+    /// all and could not be are lost until a sweep finds them, or the table is rebuilt.
     pub async fn free(&self, block: BlockRef) {
-        let surplus: Vec<BlockRef> = {
-            let freed = &mut self.freed.borrow_mut()[block.class];
-            freed.push_back(block);
-            if freed.len() <= KEPT {
-                return;
-            }
-            freed.drain(..KEPT / 2).collect()
-        };
-        let _ = self.give_to_all(&surplus).await;
+        self.free_since(block, self.epoch()).await;
+    }
+
+    /// The same where others allocate too: `since` was the [epoch](Self::epoch) when the verb was
+    /// posted that took the slot's name away. A sweep that has begun since then may have the block.
+    pub(crate) async fn free_since(&self, block: BlockRef, since: Epoch) {
+        if self.is_revoked(block, since) {
+            return;
+        }
+        self.keep(block);
+        while let Some((surplus, since)) = self.surplus() {
+            let _ = self.give_to_all(surplus, since).await;
+        }
+    }
+
+    /// The older half of the blocks of a class, if this client keeps too many of them, or too many
+    /// bytes, most of which are in that class.
+    fn surplus(&self) -> Option<(Vec<BlockRef>, Epoch)> {
+        let mut freed = self.freed.borrow_mut();
+        let bytes_in = |class: usize, blocks: &VecDeque<BlockRef>| blocks.len() * block_bytes(class);
+        // One is kept whatever its size, for the next record.
+        let too_much = self.kept_bytes.get() > self.most_held()
+            && freed.iter().map(VecDeque::len).sum::<usize>() > 1;
+        let (class, blocks) = (freed.iter_mut().enumerate())
+            .filter(|(_, blocks)| too_much || blocks.len() > KEPT)
+            .max_by_key(|(class, blocks)| bytes_in(*class, blocks))?;
+        let half = blocks.len().div_ceil(2).min(KEPT / 2);
+        let surplus: Vec<BlockRef> = blocks.drain(..half).collect();
+        let left = (surplus.len() * block_bytes(class)) as u64;
+        self.kept_bytes.set(self.kept_bytes.get() - left);
+        Some((surplus, self.epoch()))
+    }
+
+    /// The most bytes of free blocks that this client keeps, and of its usual extent.
+    fn most_held(&self) -> u64 {
+        (self.place.bytes / SHARE).min(MOST_HELD)
+    }
+
+    fn keep(&self, block: BlockRef) {
+        let bytes = block_bytes(block.class) as u64;
+        self.kept_bytes.set(self.kept_bytes.get() + bytes);
+        self.freed.borrow_mut()[block.class].push_back(block);
+    }
+
+    fn is_revoked(&self, block: BlockRef, since: Epoch) -> bool {
+        self.revokes(&bytes_of(block), since)
+    }
+
+    fn revokes(&self, bytes: &Range<u64>, since: Epoch) -> bool {
+        self.epoch().revokes(since, bytes, self.place.bytes)
+    }
+
+    /// Looks at the mark and the epoch, if the last look was long ago.
+    pub(super) async fn look_if_due(&self) -> Result<()> {
+        let now = self.endpoint.now();
+        let is_due = (self.looked_at.get()).is_none_or(|at| now.saturating_sub(at) >= LOOK_AFTER);
+        if is_due {
+            self.look().await?;
+        }
+        Ok(())
+    }
+
+    /// Looks at the mark and the epoch.
+    pub(super) async fn look(&self) -> Result<HeapMark> {
+        let began = self.endpoint.now();
+        let word = self.endpoint.read(self.place.header, 8).await?.words()[0];
+        Ok(self.saw(word, began))
+    }
+
+    /// Swaps the mark and the epoch; returns what they were, which this client then knows.
+    pub(super) async fn swap_mark(&self, from: HeapMark, to: HeapMark) -> Result<HeapMark> {
+        let began = self.endpoint.now();
+        let swap = (self.endpoint).compare_swap(self.place.header, from.word(), to.word());
+        let seen = swap.await?;
+        let is_done = seen == from.word();
+        self.saw(if is_done { to.word() } else { seen }, began);
+        Ok(HeapMark::of_word(seen))
+    }
+
+    /// Notes what a look showed that began at that time, and forgets what is no longer this
+    /// client's.
+    fn saw(&self, word: u64, began: Nanos) -> HeapMark {
+        let seen = HeapMark::of_word(word);
+        // What an earlier look shows is older, if its answer came later.
+        if self.looked_at.get().is_some_and(|at| began < at) {
+            return self.mark.get();
+        }
+        let known = self.mark.replace(seen).epoch;
+        self.looked_at.set(Some(began));
+        if known != seen.epoch {
+            self.epoch_since.set(self.endpoint.now());
+            self.forget_revoked(known);
+        }
+        seen
+    }
+
+    /// Forgets all that the epoch revokes of what this client had at another one.
+    fn forget_revoked(&self, since: Epoch) {
+        let (next, end) = self.extent.get();
+        if next < end && self.revokes(&(next..end), since) {
+            self.extent.set((0, 0));
+        }
+        let mut kept = 0;
+        for (class, blocks) in self.freed.borrow_mut().iter_mut().enumerate() {
+            blocks.retain(|block| !self.is_revoked(*block, since));
+            kept += (blocks.len() * block_bytes(class)) as u64;
+        }
+        self.kept_bytes.set(kept);
     }
 
     /// Gives back all that this client holds and does not use: the rest of its extent, and the
@@ -175,18 +343,13 @@ impl<E: Endpoint> Heap<E> {
 
     async fn give_back(&self) -> Result<()> {
         let taken = self.turn().await;
+        self.look_if_due().await?;
         // The others carve nothing from now on, and wait for their turn.
         let (next, end) = self.extent.replace((0, 0));
         if next < end {
-            let (mark, before) = (end - GRANULE, next - GRANULE);
-            let seen = self
-                .endpoint
-                .compare_swap(self.place.header, mark, before)
-                .await?;
-            if seen == mark {
-                self.mark.set(before);
-            } else {
-                self.mark.set(seen);
+            let mark = self.mark.get().at(end - GRANULE);
+            let seen = self.swap_mark(mark, mark.at(next - GRANULE)).await?;
+            if seen != mark && !self.revokes(&(next..end), mark.epoch) {
                 self.extent.set((next, end));
                 self.shelve_rest();
             }
@@ -194,8 +357,11 @@ impl<E: Endpoint> Heap<E> {
         drop(taken);
         for class in 0..CLASSES {
             let blocks: Vec<_> = self.freed.borrow_mut()[class].drain(..).collect();
+            let left = (blocks.len() * block_bytes(class)) as u64;
+            self.kept_bytes.set(self.kept_bytes.get() - left);
+            let since = self.epoch();
             for blocks in blocks.chunks(KEPT / 2) {
-                self.give_to_all(blocks).await?;
+                self.give_to_all(blocks.to_vec(), since).await?;
             }
         }
         Ok(())
@@ -218,24 +384,42 @@ impl<E: Endpoint> Heap<E> {
         }
         let full = || too_large(bytes, self.place.bytes);
         let class = class_for(bytes).ok_or_else(full)?;
-        if let Some(block) = self.reuse(class, RESTING) {
-            return Ok(block);
+        loop {
+            let block = self.find_block(class).await?.ok_or_else(full)?;
+            // A sweep of its zone may have begun meanwhile, to which it is left then.
+            if !self.is_revoked(block, self.epoch()) {
+                return Ok(block);
+            }
+        }
+    }
+
+    async fn find_block(&self, class: usize) -> Result<Option<BlockRef>> {
+        let (next, end) = self.extent.get();
+        if self.kept_bytes.get() > 0 || next < end {
+            self.look_if_due().await?;
+        }
+        let resting = self.most_held() as usize / (2 * block_bytes(class));
+        if let Some(block) = self.reuse(class, resting.min(RESTING)) {
+            return Ok(Some(block));
         }
         if let Some(block) = self.carve_or_extend(class).await? {
-            return Ok(block);
+            return Ok(Some(block));
         }
         if let Some(block) = self.take_from_all(class).await? {
-            return Ok(block);
+            return Ok(Some(block));
         }
-        self.reuse(class, 0).ok_or_else(full)
+        if let Some(block) = self.reuse(class, 0) {
+            return Ok(Some(block));
+        }
+        self.split_larger(class).await
     }
 
     fn reuse(&self, class: usize, resting: usize) -> Option<BlockRef> {
         let freed = &mut self.freed.borrow_mut()[class];
-        (freed.len() > resting)
-            .then(|| freed.pop_front())
-            .flatten()
-            .map(BlockRef::next_use)
+        let block = (freed.len() > resting).then(|| freed.pop_front()).flatten()?;
+        let left = self.kept_bytes.get() - block_bytes(class) as u64;
+        self.kept_bytes.set(left);
+        Some(block.next_use())
     }
 
     fn carve(&self, class: usize) -> Option<BlockRef> {
@@ -248,7 +432,7 @@ impl<E: Endpoint> Heap<E> {
         self.carved.set(class);
         Some(BlockRef {
             granule: next / GRANULE,
-            generation: 0,
+            generation: self.extent_generation.get(),
             class,
         })
     }
@@ -264,7 +448,8 @@ impl<E: Endpoint> Heap<E> {
             return Ok(Some(block));
         }
         let bytes = block_bytes(class) as u64;
-        let usual = (self.place.bytes / 1024).clamp(4096, 1 << 20) / GRANULE * GRANULE;
+        let usual = (self.place.bytes / 1024).clamp(4096, MOST_HELD);
+        let usual = usual.min(self.most_held()).max(FIRST_EXTENT) / GRANULE * GRANULE;
         let wanted = self.next_extent.get().min(usual).max(bytes);
         let Some((start, end)) = self.take_bytes(wanted, bytes).await? else {
             return Ok(None);
@@ -272,11 +457,10 @@ impl<E: Endpoint> Heap<E> {
         if bytes < usual {
             self.next_extent.set(wanted * 4);
             let (next, old_end) = self.extent.get();
-            if old_end == start {
+            if old_end == start && self.extent_generation.get() == 0 {
                 self.extent.set((next, end));
             } else {
-                self.shelve_rest();
-                self.extent.set((start, end));
+                self.take_extent(start..end, 0);
             }
             return Ok(self.carve(class));
         }
@@ -296,33 +480,78 @@ impl<E: Endpoint> Heap<E> {
     /// is refused leaves the mark where it is.
     async fn take_bytes(&self, wanted: u64, least: u64) -> Result<Option<(u64, u64)>> {
         let last = self.place.bytes / GRANULE * GRANULE;
-        let fit = |mark: u64| {
-            let start = mark.saturating_add(GRANULE);
+        let fit = |mark: HeapMark| {
+            let start = mark.bytes.saturating_add(GRANULE);
             let room = last.saturating_sub(start).min(wanted);
             let room = room / self.unit * self.unit;
-            (least <= room).then_some((start, start + room))
+            let taken = start..start.saturating_add(room);
+            let swept = mark.epoch.revokes(mark.epoch, &taken, self.place.bytes);
+            (least <= room && !swept).then_some(taken)
         };
         let mut mark = self.mark.get();
         if fit(mark).is_none() {
             // Others may have handed something back.
-            mark = self.endpoint.read(self.place.header, 8).await?.words()[0];
+            mark = self.look().await?;
         }
         loop {
-            let Some((start, end)) = fit(mark) else {
-                self.mark.set(mark);
+            let Some(taken) = fit(mark) else {
                 return Ok(None);
             };
-            let new = end - GRANULE;
-            let seen = self
-                .endpoint
-                .compare_swap(self.place.header, mark, new)
-                .await?;
+            let seen = self.swap_mark(mark, mark.at(taken.end - GRANULE)).await?;
             if seen == mark {
-                self.mark.set(new);
-                return Ok(Some((start, end)));
+                return Ok(Some((taken.start, taken.end)));
             }
             mark = seen;
         }
+    }
+
+    /// Carves from these bytes of the heap from now on, blocks of that generation.
+    fn take_extent(&self, bytes: Range<u64>, generation: u64) {
+        self.shelve_rest();
+        self.extent.set((bytes.start, bytes.end));
+        self.extent_generation.set(generation);
+    }
+
+    /// A block of a class of which there is none, from a larger free block; nothing if there is no
+    /// larger one either. What is too much of it for an extent is given to all.
+    async fn split_larger(&self, class: usize) -> Result<Option<BlockRef>> {
+        if self.unit != GRANULE {
+            return Ok(None);
+        }
+        let _turn = self.turn().await;
+        if let Some(block) = self.carve(class) {
+            return Ok(Some(block));
+        }
+        let heads = self.endpoint.read(self.head_at(0), CLASSES * 8).await?;
+        let is_there = |class: &usize| heads.words()[*class] & ((1 << HEAD_BITS) - 1) != 0;
+        let larger: Vec<usize> = (class + 1..CLASSES).filter(is_there).collect();
+        for larger in larger {
+            let Some(block) = self.take_from_all(larger).await? else {
+                continue;
+            };
+            let (bytes, since) = (bytes_of(block), self.epoch());
+            let first = self.most_held().max(block_bytes(class) as u64) / GRANULE * GRANULE;
+            let first = bytes.start..bytes.end.min(bytes.start + first);
+            let rest = first.end..bytes.end;
+            self.take_extent(first, block.generation);
+            self.give_bytes_to_all(rest, block.generation, since).await?;
+            return Ok(self.carve(class));
+        }
+        Ok(None)
+    }
+
+    /// Gives bytes of the heap to all, which are this client's since that epoch, as the largest
+    /// blocks that fit; these have that generation already.
+    pub(super) async fn give_bytes_to_all(
+        &self,
+        bytes: Range<u64>,
+        generation: u64,
+        since: Epoch,
+    ) -> Result<()> {
+        for block in largest_blocks(bytes, LARGEST_RECORD, generation) {
+            self.give_to_all(vec![block], since).await?;
+        }
+        Ok(())
     }
 
     /// Keeps the rest of an extent as free blocks: of the class carved last, and of those that fit
@@ -331,39 +560,50 @@ impl<E: Endpoint> Heap<E> {
         let usual = self.carved.get();
         for class in std::iter::once(usual).chain((0..CLASSES).rev()) {
             while let Some(block) = self.carve(class) {
-                self.freed.borrow_mut()[class].push_back(block);
+                self.keep(block);
             }
         }
         self.carved.set(usual);
     }
 
-    /// Puts blocks of one class on the common stack, as a chain, by one compare-and-swap.
-    async fn give_to_all(&self, blocks: &[BlockRef]) -> Result<()> {
-        let (Some(first), Some(last)) = (blocks.first(), blocks.last()) else {
-            return Ok(());
-        };
-        let links = blocks
-            .windows(2)
-            .map(|pair| self.write_link(pair[0], pair[1].granule));
-        let mut failed = Ok(());
-        window(blocks.len(), links, |_, written: Result<()>| {
-            if let Err(error) = written {
-                failed = Err(error);
-            }
-        })
-        .await;
-        failed?;
-        let head_at = self.head_at(first.class);
-        let mut head = self.endpoint.read(head_at, 8).await?.words()[0];
+    /// Puts blocks of one class on the common stack, as a chain, by one compare-and-swap; but for
+    /// those that are not this client's any more, which had them at the epoch `since`.
+    pub(super) async fn give_to_all(&self, blocks: Vec<BlockRef>, since: Epoch) -> Result<()> {
+        let mut blocks = blocks;
         loop {
-            self.write_link(*last, head & ((1 << HEAD_BITS) - 1))
-                .await?;
-            let new = first.granule | next_tag(head);
-            let seen = self.endpoint.compare_swap(head_at, head, new).await?;
-            if seen == head {
+            self.look_if_due().await?;
+            let epoch = self.epoch();
+            blocks.retain(|block| !self.is_revoked(*block, since));
+            let (Some(first), Some(last)) = (blocks.first(), blocks.last()) else {
                 return Ok(());
+            };
+            let links = blocks
+                .windows(2)
+                .map(|pair| self.write_link(pair[0], pair[1].granule));
+            let mut failed = Ok(());
+            window(blocks.len(), links, |_, written: Result<()>| {
+                if let Err(error) = written {
+                    failed = Err(error);
+                }
+            })
+            .await;
+            failed?;
+            let head_at = self.head_at(first.class);
+            let mut head = self.endpoint.read(head_at, 8).await?.words()[0];
+            loop {
+                let below = head & ((1 << HEAD_BITS) - 1);
+                self.write_link(*last, below).await?;
+                self.look_if_due().await?;
+                if self.epoch() != epoch {
+                    break;
+                }
+                let new = first.granule | next_tag(head);
+                let seen = self.endpoint.compare_swap(head_at, head, new).await?;
+                if seen == head {
+                    return Ok(());
+                }
+                head = seen;
             }
-            head = seen;
         }
     }
 
@@ -371,6 +611,40 @@ impl<E: Endpoint> Heap<E> {
         let link = block.link(next).to_le_bytes();
         let link = self.endpoint.core().buffers.copy_of(&link)?;
         Ok(self.endpoint.write(self.at(block.granule), link).await?)
+    }
+
+    /// Takes all blocks of a class from the common stack. They are free, and as they stand there.
+    pub(super) async fn take_stack(&self, class: usize) -> Result<Vec<BlockRef>> {
+        let head_at = self.head_at(class);
+        let mut head = self.endpoint.read(head_at, 8).await?.words()[0];
+        let mut granule;
+        loop {
+            granule = head & ((1 << HEAD_BITS) - 1);
+            if granule == 0 {
+                return Ok(Vec::new());
+            }
+            let seen = (self.endpoint)
+                .compare_swap(head_at, head, next_tag(head))
+                .await?;
+            if seen == head {
+                break;
+            }
+            head = seen;
+        }
+        let mut taken = Vec::new();
+        // Memory that was damaged may have links that lead anywhere, or round in a circle.
+        let most = self.place.bytes / block_bytes(class) as u64;
+        while granule != 0 && (taken.len() as u64) < most && granule < self.place.bytes / GRANULE {
+            let word = self.endpoint.read(self.at(granule), 8).await?.words()[0];
+            let (next, generation) = BlockRef::unlink(word);
+            taken.push(BlockRef {
+                granule,
+                generation,
+                class,
+            });
+            granule = next;
+        }
+        Ok(taken)
     }
 
     async fn take_from_all(&self, class: usize) -> Result<Option<BlockRef>> {
@@ -393,11 +667,46 @@ impl<E: Endpoint> Heap<E> {
                     generation,
                     class,
                 };
-                return Ok(Some(block.next_use()));
+                self.look_if_due().await?;
+                if self.is_revoked(block, self.epoch()) {
+                    // Or the sweep is over, and it is one that was found.
+                    self.look().await?;
+                }
+                if !self.is_revoked(block, self.epoch()) {
+                    return Ok(Some(block.next_use()));
+                }
+                // It is left to the sweep.
+                head = new;
+                continue;
             }
             head = seen;
         }
     }
+}
+
+/// The largest blocks, each of at most so many bytes if that fills a block, that fit into these bytes
+/// of a heap, one behind the other.
+pub(super) fn largest_blocks(
+    bytes: Range<u64>,
+    most: usize,
+    generation: u64,
+) -> impl Iterator<Item = BlockRef> {
+    let mut next = bytes.start;
+    std::iter::from_fn(move || {
+        let room = bytes.end.saturating_sub(next);
+        let fits = |class: &usize| {
+            let of_class = block_bytes(*class);
+            of_class as u64 <= room && of_class <= most.max(block_bytes(0))
+        };
+        let class = (0..CLASSES).rev().find(fits)?;
+        let block = BlockRef {
+            granule: next / GRANULE,
+            generation,
+            class,
+        };
+        next += block_bytes(class) as u64;
+        Some(block)
+    })
 }
 
 /// Lets the coroutines of a thread do something one after the other.

@@ -1,0 +1,315 @@
+//! Finding what no slot names and nobody has: what clients that were killed have left behind.
+//!
+//! A heap that is full is swept, zone after zone, by a client whose record it refused and whose
+//! table names few of its bytes. Nobody waits: a sweep is begun by one operation, and ended by a
+//! later one of any client.
+//!
+//! 1. One compare-and-swap of the heap's first word makes its [epoch](super::mark) odd. From the moment
+//!    when a client sees that, it neither allocates nor gives on what overlaps the zone, and it
+//!    forgets what it has there.
+//! 2. Whoever has known the odd epoch for [`SWEEP_AFTER`] empties the stacks of free blocks, and
+//!    puts those outside the zone back.
+//! 3. It reads every slot. What is named in the zone is in use; all between is free.
+//! 4. A second compare-and-swap makes the epoch even. Of several clients that have read the slots
+//!    the one whose swap succeeds has what was found, and gives it to all.
+//!
+//! **Why it takes nothing that is in use.** Between two looks at the epoch a client works for
+//! [`LOOK_AFTER`](super::allocator::LOOK_AFTER) at most, and a verb that it posts takes effect within
+//! the rest of [`SWEEP_AFTER`], or never. So at step 2 all clients that are alive know the odd
+//! epoch, and no verb is under way of one that did not. From then on no block of the zone comes into a
+//! slot, an extent, a private list or a stack: blocks of the zone only leave slots. Step 3 thus sees
+//! every block that still is in a slot when it ends. A client that takes a block out of a slot
+//! has no claim to it if an epoch of its zone has passed since it posted the swap, so that either
+//! the sweep has the block or nobody does until the next.
+//!
+//! **What it rests on.** A client that is thought dead is one whose looks are too long ago, by its own
+//! clock as by all others': nobody decides on another's death. What could do harm is a verb that
+//! takes effect more than 20 s after its client has looked at a clock, as of a process that was
+//! stopped in between. Its record would then overwrite another's; the checksum and the generation
+//! show it, so that a lookup fails with an error and answers nothing wrong.
+//!
+//! **Generations.** What a zone's blocks were is not known. Those that are found get a generation drawn
+//! from the epoch and their place: a reader that has slept through the whole sweep takes another
+//! use of a block for its own with a probability of 2^-11, if that holds a record of the same key.
+
+use super::allocator::{Heap, LOOK_AFTER, largest_blocks};
+use super::layout::{BlockRef, CLASSES, GRANULE};
+use super::mark::{Epoch, HeapMark, bytes_of};
+use crate::{Result, UPKEEP};
+use farslot_fabric::{Endpoint, EndpointExt, Nanos};
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+/// How long a client has to have known of a sweep before it takes what it finds: clients work for
+/// [`LOOK_AFTER`] without a look, and their verbs take effect within the rest.
+pub(super) const SWEEP_AFTER: Nanos = 3 * LOOK_AFTER;
+/// A heap is not swept unless so large a part of it is named by no slot.
+const LEAST_UNNAMED: u64 = 32;
+/// A zone is carved into blocks of at most so many bytes, or the longest record: others need not
+/// split them so often.
+const USUAL_BLOCK: usize = 64 << 10;
+/// Slots that are read to learn how much of the heap is named, at most.
+const SAMPLE: u64 = 32 << 10;
+/// Slots of one READ of a sample.
+const SAMPLE_PIECE: u64 = 1 << 10;
+
+/// The blocks that a table's slots name.
+pub(crate) trait NamedBlocks {
+    /// How many slots there are by now. They only become more.
+    async fn slots(&self) -> Result<u64>;
+
+    /// Visits the blocks that these slots name. A block that goes from one slot to another goes to
+    /// one of a higher number.
+    async fn visit(&self, slots: Range<u64>, visit: impl FnMut(BlockRef)) -> Result<()>;
+}
+
+impl<E: Endpoint> Heap<E> {
+    /// Does what can be done at once about a heap that has refused a record; true if it may have
+    /// room now.
+    ///
+    /// # Errors
+    /// What the fabric says.
+    pub(crate) async fn sweep(&self, table: &impl NamedBlocks) -> Result<bool> {
+        if self.sweeping.at_it.replace(true) {
+            return Ok(false);
+        }
+        let _done = Done(&self.sweeping.at_it);
+        let step = self.next_step(table);
+        self.endpoint.operation(UPKEEP, step).await
+    }
+
+    async fn next_step(&self, table: &impl NamedBlocks) -> Result<bool> {
+        let mark = self.look().await?;
+        let now = self.endpoint.now();
+        if let Some(zone) = mark.epoch.swept_zone(self.place.bytes) {
+            // Clients with slower verbs than this one's have to allow for that themselves.
+            let wait = SWEEP_AFTER.max(LOOK_AFTER + 2 * self.endpoint.core().limits.verb_timeout);
+            return match now.saturating_sub(self.epoch_since.get()) >= wait {
+                true => self.sweep_zone(mark.epoch, zone, table).await,
+                false => Ok(false),
+            };
+        }
+        // Of a heap that is not handed out the zones would only be withheld.
+        let handed_out = mark.bytes + GRANULE + self.place.bytes / LEAST_UNNAMED;
+        if now < self.sweeping.not_before.get() || handed_out < self.place.bytes {
+            return Ok(false);
+        }
+        let named = self.named_bytes(table).await?;
+        if named >= self.place.bytes - self.place.bytes / LEAST_UNNAMED {
+            self.was_in_vain();
+            return Ok(false);
+        }
+        let begun = HeapMark {
+            epoch: mark.epoch.next(),
+            ..mark
+        };
+        self.swap_mark(mark, begun).await?;
+        Ok(false)
+    }
+
+    /// Notes that there is nothing to be had: the next time it waits longer.
+    fn was_in_vain(&self) {
+        let times = self.sweeping.in_vain.get();
+        self.sweeping.in_vain.set(times + 1);
+        let wait = SWEEP_AFTER << times.min(6);
+        self.sweeping.not_before.set(self.endpoint.now() + wait);
+    }
+
+    /// About how many bytes of the heap are named: by all slots, or as a sample of them has it.
+    async fn named_bytes(&self, table: &impl NamedBlocks) -> Result<u64> {
+        let slots = table.slots().await?;
+        let pieces = (SAMPLE / SAMPLE_PIECE).min(slots.div_ceil(SAMPLE_PIECE)).max(1);
+        let (mut named, mut seen) = (0, 0);
+        for piece in 0..pieces {
+            let first = (u128::from(slots) * u128::from(piece) / u128::from(pieces)) as u64;
+            let piece = first..slots.min(first + SAMPLE_PIECE);
+            seen += piece.end - piece.start;
+            let visit = |block| named += length(&bytes_of(block));
+            table.visit(piece, visit).await?;
+        }
+        let all = u128::from(named) * u128::from(slots) / u128::from(seen.max(1));
+        Ok(u64::try_from(all).unwrap_or(u64::MAX))
+    }
+
+    async fn sweep_zone(
+        &self,
+        epoch: Epoch,
+        zone: Range<u64>,
+        table: &impl NamedBlocks,
+    ) -> Result<bool> {
+        self.empty_stacks().await?;
+        let mut used = UsedGranules::of(zone.clone());
+        let mut first = 0;
+        loop {
+            let slots = table.slots().await?;
+            if first >= slots {
+                break;
+            }
+            table.visit(first..slots, |block| used.add(bytes_of(block))).await?;
+            first = slots;
+        }
+        let mark = loop {
+            let mark = self.look().await?;
+            if mark.epoch != epoch {
+                return Ok(true);
+            }
+            let ended = HeapMark {
+                epoch: epoch.next(),
+                ..mark
+            };
+            if self.swap_mark(mark, ended).await? == mark {
+                break ended;
+            }
+        };
+        // What is not handed out yet is no gap.
+        let end = zone.end.min(mark.bytes + GRANULE);
+        let mut found: BTreeMap<usize, Vec<BlockRef>> = BTreeMap::new();
+        let mut bytes = 0;
+        let most = self.longest.max(USUAL_BLOCK);
+        for gap in used.gaps(end) {
+            for block in largest_blocks(gap, most, 0) {
+                bytes += length(&bytes_of(block));
+                let generation = drawn_generation(epoch, block.granule);
+                let block = BlockRef {
+                    generation,
+                    ..block
+                };
+                found.entry(block.class).or_default().push(block);
+            }
+        }
+        for blocks in found.into_values() {
+            for blocks in blocks.chunks(CHAIN) {
+                self.give_to_all(blocks.to_vec(), mark.epoch).await?;
+            }
+        }
+        if bytes < length(&zone) / LEAST_UNNAMED {
+            self.was_in_vain();
+        } else {
+            self.sweeping.in_vain.set(0);
+        }
+        Ok(bytes > 0)
+    }
+
+    /// Takes all free blocks, and gives those back that are not in the zone that is being swept.
+    async fn empty_stacks(&self) -> Result<()> {
+        for class in 0..CLASSES {
+            let blocks = self.take_stack(class).await?;
+            let since = self.epoch();
+            for blocks in blocks.chunks(CHAIN) {
+                self.give_to_all(blocks.to_vec(), since).await?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Blocks that are put on a stack by one swap.
+const CHAIN: usize = 128;
+
+/// Says that nobody is at it any more, however that has ended.
+struct Done<'c>(&'c Cell<bool>);
+
+impl Drop for Done<'_> {
+    fn drop(&mut self) {
+        self.0.set(false);
+    }
+}
+
+/// Which granules of a zone are in use, a bit for each.
+struct UsedGranules {
+    zone: Range<u64>,
+    bits: Vec<u64>,
+}
+
+impl UsedGranules {
+    /// Of a zone in which nothing is used but the heap's first granule.
+    fn of(zone: Range<u64>) -> Self {
+        let words = (length(&zone) / GRANULE).div_ceil(64) as usize;
+        let mut used = Self {
+            zone,
+            bits: vec![0; words],
+        };
+        used.add(0..GRANULE);
+        used
+    }
+
+    fn add(&mut self, bytes: Range<u64>) {
+        let (start, end) = (self.zone.start, self.zone.end);
+        let within = bytes.start.clamp(start, end)..bytes.end.clamp(start, end);
+        for granule in (within.start - start) / GRANULE..(within.end - start) / GRANULE {
+            self.bits[granule as usize / 64] |= 1 << (granule % 64);
+        }
+    }
+
+    fn is_used(&self, at: u64) -> bool {
+        let granule = (at - self.zone.start) / GRANULE;
+        self.bits[granule as usize / 64] >> (granule % 64) & 1 == 1
+    }
+
+    /// The bytes between what is used, up to `end`.
+    fn gaps(&self, end: u64) -> impl Iterator<Item = Range<u64>> + '_ {
+        let end = end / GRANULE * GRANULE;
+        let mut at = self.zone.start;
+        std::iter::from_fn(move || {
+            while at < end && self.is_used(at) {
+                at += GRANULE;
+            }
+            let start = at;
+            while at < end && !self.is_used(at) {
+                at += GRANULE;
+            }
+            (start < at).then_some(start..at)
+        })
+    }
+}
+
+const fn length(bytes: &Range<u64>) -> u64 {
+    bytes.end - bytes.start
+}
+
+/// The generation of a block that a sweep has found.
+fn drawn_generation(epoch: Epoch, granule: u64) -> u64 {
+    let drawn = crate::hash::checksum(&granule.to_le_bytes(), epoch.number());
+    u64::from(drawn) & BlockRef::LAST_GENERATION
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gaps_lie_between_what_is_used() {
+        let mut used = UsedGranules::of(0..512);
+        used.add(48..96);
+        used.add(96..128);
+        used.add(496..560);
+        let gaps = |end| used.gaps(end).collect::<Vec<_>>();
+        assert_eq!(gaps(512), [16..48, 128..496]);
+        assert_eq!(gaps(200), [16..48, 128..192]);
+        assert_eq!(gaps(0), []);
+
+        let mut used = UsedGranules::of(512..1024);
+        used.add(500..528);
+        used.add(2_000..3_000);
+        assert_eq!(used.gaps(1024).collect::<Vec<_>>(), [528..1024]);
+    }
+
+    #[test]
+    fn gaps_become_the_largest_blocks_that_fit() {
+        let sizes = |bytes: Range<u64>, most| {
+            let mut end = bytes.start;
+            let blocks = largest_blocks(bytes, most, 0);
+            let sizes = blocks.map(|block| {
+                let bytes = bytes_of(block);
+                assert_eq!(bytes.start, end);
+                end = bytes.end;
+                length(&bytes)
+            });
+            sizes.collect::<Vec<u64>>()
+        };
+        assert_eq!(sizes(16..16 + 352, 1 << 10), [320, 32]);
+        assert_eq!(sizes(16..16 + 352, 100), [96, 96, 96, 64]);
+        assert_eq!(sizes(16..32, 100), []);
+    }
+}
