@@ -8,7 +8,7 @@
 //! keeps nothing. What one that died had, a [sweep](super::sweep) finds.
 //!
 //! **What a client has is its own for a while only.** It has to have looked at the heap's epoch
-//! within [`LOOK_AFTER`] when it uses a block or an extent, when it has a slot name a block, and when it
+//! within [`LOOK_AFTER`](super::hold::LOOK_AFTER) when it uses a block or an extent, when it has a slot name a block, and when it
 //! gives blocks on; whatever the epoch [revokes](Epoch::revokes) it forgets.
 
 use super::layout::{
@@ -16,17 +16,16 @@ use super::layout::{
     too_large,
 };
 use super::mark::{Epoch, HeapMark, bytes_of};
+use super::turn::{Taken, Turn};
 use crate::{Result, UPKEEP};
 use farslot_fabric::VerbFuture;
 use farslot_fabric::{
-    Buffer, Endpoint, EndpointCore, EndpointExt, Nanos, NodeState, Piece, RemoteAddr, window,
+    Buffer, Endpoint, EndpointExt, Nanos, NodeState, Piece, RemoteAddr,
 };
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
-use std::future::poll_fn;
 use std::ops::Range;
 use std::rc::Rc;
-use std::task::{Poll, Waker};
 
 /// Freed blocks that a client keeps of each class before it gives half of them to all.
 const KEPT: usize = 256;
@@ -34,15 +33,11 @@ const KEPT: usize = 256;
 const SHARE: u64 = 64;
 /// The most bytes of freed blocks that a client keeps, and of an extent.
 const MOST_HELD: u64 = 1 << 20;
-/// How long a client may use what it has without another look at the epoch.
-pub(super) const LOOK_AFTER: Nanos = 10_000_000_000;
 /// Freed blocks that wait before the first is used again, so that a generation lasts longer.
 const RESTING: usize = 16;
 /// Bytes of a client's first extent, if its first block needs no more: few, for many a client puts
 /// one record and is gone.
 const FIRST_EXTENT: u64 = 256;
-/// Bits of a stack head below its tag.
-const HEAD_BITS: u32 = 34;
 
 /// One client's share of a heap.
 pub struct Heap<E> {
@@ -53,32 +48,25 @@ pub struct Heap<E> {
     /// Extents are multiples of this many bytes.
     unit: u64,
     /// The part of the client's extent that is still to be carved: bytes from the heap's start.
-    extent: Cell<(u64, u64)>,
+    pub(super) extent: Cell<(u64, u64)>,
     /// The generation of the blocks that are carved from it.
-    extent_generation: Cell<u64>,
+    pub(super) extent_generation: Cell<u64>,
     /// How many bytes the next extent is to have.
     next_extent: Cell<u64>,
     /// The class of the block carved last: what the rest of an extent is likely to be wanted as.
     carved: Cell<usize>,
     /// The mark up to which the heap is handed out, and the epoch, as this client saw them last.
-    mark: Cell<HeapMark>,
+    pub(super) mark: Cell<HeapMark>,
     /// When it began to look at them, if it has.
-    looked_at: Cell<Option<Nanos>>,
+    pub(super) looked_at: Cell<Option<Nanos>>,
     /// When it had seen the present epoch for the first time.
     pub(super) epoch_since: Cell<Nanos>,
     /// Taken by the coroutine that gets the next extent, so that the others do not get one each.
     extending: Turn,
-    freed: RefCell<Vec<VecDeque<BlockRef>>>,
+    pub(super) freed: RefCell<Vec<VecDeque<BlockRef>>>,
     /// Bytes of the blocks in `freed`.
-    kept_bytes: Cell<u64>,
+    pub(super) kept_bytes: Cell<u64>,
     pub(super) sweeping: SweepState,
-}
-
-/// A block that a client has allocated, and no slot names yet.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Held {
-    pub(crate) block: BlockRef,
-    since: Epoch,
 }
 
 /// What a client remembers of its sweeps.
@@ -189,31 +177,6 @@ impl<E: Endpoint> Heap<E> {
         self.endpoint.write(self.at(block.granule), record)
     }
 
-    /// The epoch, as this client knows it.
-    pub(crate) fn epoch(&self) -> Epoch {
-        self.mark.get().epoch
-    }
-
-    /// A block that was allocated this moment: nothing was awaited since.
-    pub(crate) fn held(&self, block: BlockRef) -> Held {
-        let since = self.epoch();
-        Held { block, since }
-    }
-
-    /// Whether a slot may be made to name the block, by a verb that is posted at once.
-    ///
-    /// # Errors
-    /// What the fabric says.
-    pub(crate) async fn still_holds(&self, held: Held) -> Result<bool> {
-        self.look_if_due().await?;
-        Ok(!self.is_revoked(held.block, held.since))
-    }
-
-    /// Gives back a block that was allocated and that no slot has come to name.
-    pub(crate) async fn give_up(&self, held: Held) {
-        self.free_since(held.block, held.since).await;
-    }
-
     /// Gives back a block that no slot names any more, where only one client allocates. This cannot
     /// fail: the operation that has replaced the block is done. Blocks that were to be given on to
     /// all and could not be are lost until a sweep finds them, or the table is rebuilt.
@@ -237,7 +200,8 @@ impl<E: Endpoint> Heap<E> {
     /// bytes, most of which are in that class.
     fn surplus(&self) -> Option<(Vec<BlockRef>, Epoch)> {
         let mut freed = self.freed.borrow_mut();
-        let bytes_in = |class: usize, blocks: &VecDeque<BlockRef>| blocks.len() * block_bytes(class);
+        let bytes_in =
+            |class: usize, blocks: &VecDeque<BlockRef>| blocks.len() * block_bytes(class);
         // One is kept whatever its size, for the next record.
         let too_much = self.kept_bytes.get() > self.most_held()
             && freed.iter().map(VecDeque::len).sum::<usize>() > 1;
@@ -260,72 +224,6 @@ impl<E: Endpoint> Heap<E> {
         let bytes = block_bytes(block.class) as u64;
         self.kept_bytes.set(self.kept_bytes.get() + bytes);
         self.freed.borrow_mut()[block.class].push_back(block);
-    }
-
-    fn is_revoked(&self, block: BlockRef, since: Epoch) -> bool {
-        self.revokes(&bytes_of(block), since)
-    }
-
-    fn revokes(&self, bytes: &Range<u64>, since: Epoch) -> bool {
-        self.epoch().revokes(since, bytes, self.place.bytes)
-    }
-
-    /// Looks at the mark and the epoch, if the last look was long ago.
-    pub(super) async fn look_if_due(&self) -> Result<()> {
-        let now = self.endpoint.now();
-        let is_due = (self.looked_at.get()).is_none_or(|at| now.saturating_sub(at) >= LOOK_AFTER);
-        if is_due {
-            self.look().await?;
-        }
-        Ok(())
-    }
-
-    /// Looks at the mark and the epoch.
-    pub(super) async fn look(&self) -> Result<HeapMark> {
-        let began = self.endpoint.now();
-        let word = self.endpoint.read(self.place.header, 8).await?.words()[0];
-        Ok(self.saw(word, began))
-    }
-
-    /// Swaps the mark and the epoch; returns what they were, which this client then knows.
-    pub(super) async fn swap_mark(&self, from: HeapMark, to: HeapMark) -> Result<HeapMark> {
-        let began = self.endpoint.now();
-        let swap = (self.endpoint).compare_swap(self.place.header, from.word(), to.word());
-        let seen = swap.await?;
-        let is_done = seen == from.word();
-        self.saw(if is_done { to.word() } else { seen }, began);
-        Ok(HeapMark::of_word(seen))
-    }
-
-    /// Notes what a look showed that began at that time, and forgets what is no longer this
-    /// client's.
-    fn saw(&self, word: u64, began: Nanos) -> HeapMark {
-        let seen = HeapMark::of_word(word);
-        // What an earlier look shows is older, if its answer came later.
-        if self.looked_at.get().is_some_and(|at| began < at) {
-            return self.mark.get();
-        }
-        let known = self.mark.replace(seen).epoch;
-        self.looked_at.set(Some(began));
-        if known != seen.epoch {
-            self.epoch_since.set(self.endpoint.now());
-            self.forget_revoked(known);
-        }
-        seen
-    }
-
-    /// Forgets all that the epoch revokes of what this client had at another one.
-    fn forget_revoked(&self, since: Epoch) {
-        let (next, end) = self.extent.get();
-        if next < end && self.revokes(&(next..end), since) {
-            self.extent.set((0, 0));
-        }
-        let mut kept = 0;
-        for (class, blocks) in self.freed.borrow_mut().iter_mut().enumerate() {
-            blocks.retain(|block| !self.is_revoked(*block, since));
-            kept += (blocks.len() * block_bytes(class)) as u64;
-        }
-        self.kept_bytes.set(kept);
     }
 
     /// Gives back all that this client holds and does not use: the rest of its extent, and the
@@ -371,10 +269,6 @@ impl<E: Endpoint> Heap<E> {
         self.place.start.plus(granule * GRANULE)
     }
 
-    fn head_at(&self, class: usize) -> RemoteAddr {
-        self.place.header.plus(8 + class as u64 * 8)
-    }
-
     /// A block for so many bytes, which nobody else writes until it is freed.
     pub(crate) async fn allocate(&self, bytes: usize) -> Result<BlockRef> {
         // What is written to a node that is down fails, and a block that a failed WRITE was for is
@@ -416,7 +310,9 @@ impl<E: Endpoint> Heap<E> {
 
     fn reuse(&self, class: usize, resting: usize) -> Option<BlockRef> {
         let freed = &mut self.freed.borrow_mut()[class];
-        let block = (freed.len() > resting).then(|| freed.pop_front()).flatten()?;
+        let block = (freed.len() > resting)
+            .then(|| freed.pop_front())
+            .flatten()?;
         let left = self.kept_bytes.get() - block_bytes(class) as u64;
         self.kept_bytes.set(left);
         Some(block.next_use())
@@ -522,10 +418,7 @@ impl<E: Endpoint> Heap<E> {
         if let Some(block) = self.carve(class) {
             return Ok(Some(block));
         }
-        let heads = self.endpoint.read(self.head_at(0), CLASSES * 8).await?;
-        let is_there = |class: &usize| heads.words()[*class] & ((1 << HEAD_BITS) - 1) != 0;
-        let larger: Vec<usize> = (class + 1..CLASSES).filter(is_there).collect();
-        for larger in larger {
+        for larger in self.larger_on_stacks(class).await? {
             let Some(block) = self.take_from_all(larger).await? else {
                 continue;
             };
@@ -534,7 +427,8 @@ impl<E: Endpoint> Heap<E> {
             let first = bytes.start..bytes.end.min(bytes.start + first);
             let rest = first.end..bytes.end;
             self.take_extent(first, block.generation);
-            self.give_bytes_to_all(rest, block.generation, since).await?;
+            self.give_bytes_to_all(rest, block.generation, since)
+                .await?;
             return Ok(self.carve(class));
         }
         Ok(None)
@@ -565,123 +459,6 @@ impl<E: Endpoint> Heap<E> {
         }
         self.carved.set(usual);
     }
-
-    /// Puts blocks of one class on the common stack, as a chain, by one compare-and-swap; but for
-    /// those that are not this client's any more, which had them at the epoch `since`.
-    pub(super) async fn give_to_all(&self, blocks: Vec<BlockRef>, since: Epoch) -> Result<()> {
-        let mut blocks = blocks;
-        loop {
-            self.look_if_due().await?;
-            let epoch = self.epoch();
-            blocks.retain(|block| !self.is_revoked(*block, since));
-            let (Some(first), Some(last)) = (blocks.first(), blocks.last()) else {
-                return Ok(());
-            };
-            let links = blocks
-                .windows(2)
-                .map(|pair| self.write_link(pair[0], pair[1].granule));
-            let mut failed = Ok(());
-            window(blocks.len(), links, |_, written: Result<()>| {
-                if let Err(error) = written {
-                    failed = Err(error);
-                }
-            })
-            .await;
-            failed?;
-            let head_at = self.head_at(first.class);
-            let mut head = self.endpoint.read(head_at, 8).await?.words()[0];
-            loop {
-                let below = head & ((1 << HEAD_BITS) - 1);
-                self.write_link(*last, below).await?;
-                self.look_if_due().await?;
-                if self.epoch() != epoch {
-                    break;
-                }
-                let new = first.granule | next_tag(head);
-                let seen = self.endpoint.compare_swap(head_at, head, new).await?;
-                if seen == head {
-                    return Ok(());
-                }
-                head = seen;
-            }
-        }
-    }
-
-    async fn write_link(&self, block: BlockRef, next: u64) -> Result<()> {
-        let link = block.link(next).to_le_bytes();
-        let link = self.endpoint.core().buffers.copy_of(&link)?;
-        Ok(self.endpoint.write(self.at(block.granule), link).await?)
-    }
-
-    /// Takes all blocks of a class from the common stack. They are free, and as they stand there.
-    pub(super) async fn take_stack(&self, class: usize) -> Result<Vec<BlockRef>> {
-        let head_at = self.head_at(class);
-        let mut head = self.endpoint.read(head_at, 8).await?.words()[0];
-        let mut granule;
-        loop {
-            granule = head & ((1 << HEAD_BITS) - 1);
-            if granule == 0 {
-                return Ok(Vec::new());
-            }
-            let seen = (self.endpoint)
-                .compare_swap(head_at, head, next_tag(head))
-                .await?;
-            if seen == head {
-                break;
-            }
-            head = seen;
-        }
-        let mut taken = Vec::new();
-        // Memory that was damaged may have links that lead anywhere, or round in a circle.
-        let most = self.place.bytes / block_bytes(class) as u64;
-        while granule != 0 && (taken.len() as u64) < most && granule < self.place.bytes / GRANULE {
-            let word = self.endpoint.read(self.at(granule), 8).await?.words()[0];
-            let (next, generation) = BlockRef::unlink(word);
-            taken.push(BlockRef {
-                granule,
-                generation,
-                class,
-            });
-            granule = next;
-        }
-        Ok(taken)
-    }
-
-    async fn take_from_all(&self, class: usize) -> Result<Option<BlockRef>> {
-        let head_at = self.head_at(class);
-        let mut head = self.endpoint.read(head_at, 8).await?.words()[0];
-        loop {
-            let granule = head & ((1 << HEAD_BITS) - 1);
-            if granule == 0 {
-                return Ok(None);
-            }
-            // If another client takes the block first, this is no link; but then the tag has
-            // changed.
-            let word = self.endpoint.read(self.at(granule), 8).await?.words()[0];
-            let (next, generation) = BlockRef::unlink(word);
-            let new = next | next_tag(head);
-            let seen = self.endpoint.compare_swap(head_at, head, new).await?;
-            if seen == head {
-                let block = BlockRef {
-                    granule,
-                    generation,
-                    class,
-                };
-                self.look_if_due().await?;
-                if self.is_revoked(block, self.epoch()) {
-                    // Or the sweep is over, and it is one that was found.
-                    self.look().await?;
-                }
-                if !self.is_revoked(block, self.epoch()) {
-                    return Ok(Some(block.next_use()));
-                }
-                // It is left to the sweep.
-                head = new;
-                continue;
-            }
-            head = seen;
-        }
-    }
 }
 
 /// The largest blocks, each of at most so many bytes if that fills a block, that fit into these bytes
@@ -707,56 +484,4 @@ pub(super) fn largest_blocks(
         next += block_bytes(class) as u64;
         Some(block)
     })
-}
-
-/// Lets the coroutines of a thread do something one after the other.
-///
-/// Those that a callback of a batch runs do not wait for those of the batch, which goes on only
-/// behind the callback: they do it beside them.
-#[derive(Default)]
-struct Turn {
-    /// Within how many calls that block the turn was taken; 0 while it is free.
-    taken_within: Cell<u32>,
-    waiting: RefCell<Vec<Waker>>,
-}
-
-/// A turn; nothing of one whose owner goes on beside that of the turn.
-struct Taken<'t>(Option<&'t Turn>);
-
-impl Turn {
-    async fn take(&self, core: &EndpointCore) -> Taken<'_> {
-        poll_fn(|cx| {
-            // Whoever drives its futures by itself blocks nobody.
-            let (taken, nesting) = (self.taken_within.get(), core.nesting().max(1));
-            if taken == 0 {
-                self.taken_within.set(nesting);
-                return Poll::Ready(Taken(Some(self)));
-            }
-            if nesting <= taken {
-                let mut waiting = self.waiting.borrow_mut();
-                if !waiting
-                    .last()
-                    .is_some_and(|last| last.will_wake(cx.waker()))
-                {
-                    waiting.push(cx.waker().clone());
-                }
-                return Poll::Pending;
-            }
-            Poll::Ready(Taken(None))
-        })
-        .await
-    }
-}
-
-impl Drop for Taken<'_> {
-    fn drop(&mut self) {
-        if let Some(turn) = self.0 {
-            turn.taken_within.set(0);
-            turn.waiting.take().into_iter().for_each(Waker::wake);
-        }
-    }
-}
-
-const fn next_tag(head: u64) -> u64 {
-    ((head >> HEAD_BITS) + 1) << HEAD_BITS
 }

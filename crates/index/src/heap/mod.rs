@@ -18,16 +18,19 @@
 //! ```
 
 mod allocator;
+mod hold;
 mod layout;
 mod mark;
+mod stacks;
 mod sweep;
+mod turn;
 
 pub use allocator::Heap;
+pub(crate) use hold::Held;
 pub use layout::{
     BlockRef, GRANULE, HEADER_BYTES, HeapPlace, LARGEST_HEAP, LARGEST_RECORD, Record, block_bytes,
     class_for, encode, record_bytes,
 };
-pub(crate) use allocator::Held;
 pub(crate) use layout::{RecordView, seal};
 pub(crate) use mark::{Epoch, HeapMark};
 pub(crate) use sweep::NamedBlocks;

@@ -14,7 +14,7 @@
 //!    the one whose swap succeeds has what was found, and gives it to all.
 //!
 //! **Why it takes nothing that is in use.** Between two looks at the epoch a client works for
-//! [`LOOK_AFTER`](super::allocator::LOOK_AFTER) at most, and a verb that it posts takes effect within
+//! [`LOOK_AFTER`](super::hold::LOOK_AFTER) at most, and a verb that it posts takes effect within
 //! the rest of [`SWEEP_AFTER`], or never. So at step 2 all clients that are alive know the odd
 //! epoch, and no verb is under way of one that did not. From then on no block of the zone comes into a
 //! slot, an extent, a private list or a stack: blocks of the zone only leave slots. Step 3 thus sees
@@ -32,7 +32,8 @@
 //! from the epoch and their place: a reader that has slept through the whole sweep takes another
 //! use of a block for its own with a probability of 2^-11, if that holds a record of the same key.
 
-use super::allocator::{Heap, LOOK_AFTER, largest_blocks};
+use super::allocator::{Heap, largest_blocks};
+use super::hold::LOOK_AFTER;
 use super::layout::{BlockRef, CLASSES, GRANULE};
 use super::mark::{Epoch, HeapMark, bytes_of};
 use crate::{Result, UPKEEP};
@@ -119,7 +120,9 @@ impl<E: Endpoint> Heap<E> {
     /// About how many bytes of the heap are named: by all slots, or as a sample of them has it.
     async fn named_bytes(&self, table: &impl NamedBlocks) -> Result<u64> {
         let slots = table.slots().await?;
-        let pieces = (SAMPLE / SAMPLE_PIECE).min(slots.div_ceil(SAMPLE_PIECE)).max(1);
+        let pieces = (SAMPLE / SAMPLE_PIECE)
+            .min(slots.div_ceil(SAMPLE_PIECE))
+            .max(1);
         let (mut named, mut seen) = (0, 0);
         for piece in 0..pieces {
             let first = (u128::from(slots) * u128::from(piece) / u128::from(pieces)) as u64;
@@ -146,7 +149,9 @@ impl<E: Endpoint> Heap<E> {
             if first >= slots {
                 break;
             }
-            table.visit(first..slots, |block| used.add(bytes_of(block))).await?;
+            table
+                .visit(first..slots, |block| used.add(bytes_of(block)))
+                .await?;
             first = slots;
         }
         let mark = loop {
@@ -287,7 +292,7 @@ mod tests {
         let gaps = |end| used.gaps(end).collect::<Vec<_>>();
         assert_eq!(gaps(512), [16..48, 128..496]);
         assert_eq!(gaps(200), [16..48, 128..192]);
-        assert_eq!(gaps(0), []);
+        assert!(gaps(0).is_empty());
 
         let mut used = UsedGranules::of(512..1024);
         used.add(500..528);
@@ -310,6 +315,6 @@ mod tests {
         };
         assert_eq!(sizes(16..16 + 352, 1 << 10), [320, 32]);
         assert_eq!(sizes(16..16 + 352, 100), [96, 96, 96, 64]);
-        assert_eq!(sizes(16..32, 100), []);
+        assert_eq!(sizes(16..32, 100), [0_u64; 0]);
     }
 }

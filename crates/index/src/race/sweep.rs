@@ -23,7 +23,9 @@ impl<E: Endpoint> NamedBlocks for RaceTable<E> {
         for first in slots.clone().step_by(PIECE as usize) {
             let count = (slots.end - first).min(PIECE);
             // The subtables lie one behind the other.
-            let read = self.endpoint.read(self.slot_at(0, first), count as usize * 8);
+            let read = self
+                .endpoint
+                .read(self.slot_at(0, first), count as usize * 8);
             for word in read.await?.words() {
                 let word = Word(*word);
                 if word.state() != State::Empty {

@@ -159,6 +159,6 @@ fn costs_of(operation: &str, scheme: &Scheme, took: Took, spent: Option<Spent>) 
             Some(took.round_trips),
             spent.round_trips,
         ),
-        us_row(cell("us"), Some(took.us), scheme, &spent),
+        us_row(cell("us"), Some(took.us), &spent),
     ]
 }
