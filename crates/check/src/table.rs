@@ -17,8 +17,12 @@ pub enum TableOp<V> {
     FindOrPut(V),
     /// Sets the value if the key is present.
     Update(V),
+    /// Sets the second value if the key has the first.
+    Replace(V, V),
     /// Removes the key.
     Remove,
+    /// Removes the key if it has this value.
+    RemoveIf(V),
 }
 
 /// What a [`TableOp`] returned.
@@ -35,9 +39,11 @@ pub enum TableRet<V> {
     Found(V),
     /// [`TableOp::FindOrPut`]: the key was absent and has the new value now.
     Inserted,
-    /// [`TableOp::Update`]: whether the key was present.
+    /// [`TableOp::Update`]: whether the key was present. [`TableOp::Replace`]: whether it had the
+    /// value.
     Updated(bool),
-    /// [`TableOp::Remove`]: whether the key was present.
+    /// [`TableOp::Remove`]: whether the key was present. [`TableOp::RemoveIf`]: whether it had the
+    /// value.
     Removed(bool),
 }
 
@@ -104,7 +110,13 @@ where
             (TableOp::FindOrPut(_), Some(Found(value))) => state.as_ref() == Some(value),
             (TableOp::FindOrPut(_), Some(Inserted)) => !present,
             (TableOp::Update(_), Some(Updated(was))) => *was == present,
+            (TableOp::Replace(expected, _), Some(Updated(was))) => {
+                *was == (state.as_ref() == Some(expected))
+            }
             (TableOp::Remove, Some(Removed(was))) => *was == present,
+            (TableOp::RemoveIf(expected), Some(Removed(was))) => {
+                *was == (state.as_ref() == Some(expected))
+            }
             (_, Some(_)) => false,
         };
         fits.then(|| match op {
@@ -112,7 +124,12 @@ where
             TableOp::Put(value) => Some(value.clone()),
             TableOp::FindOrPut(value) => Some(state.as_ref().unwrap_or(value).clone()),
             TableOp::Update(value) => present.then(|| value.clone()),
-            TableOp::Remove => None,
+            TableOp::Replace(expected, value) if state.as_ref() == Some(expected) => {
+                Some(value.clone())
+            }
+            TableOp::RemoveIf(expected) if state.as_ref() != Some(expected) => state.clone(),
+            TableOp::Replace(..) => state.clone(),
+            TableOp::Remove | TableOp::RemoveIf(_) => None,
         })
     }
 
@@ -127,13 +144,14 @@ where
             TableOp::Put(value) => format!("put {value:?}"),
             TableOp::FindOrPut(value) => format!("find_or_put {value:?}"),
             TableOp::Update(value) => format!("update {value:?}"),
+            TableOp::Replace(expected, value) => format!("replace {expected:?} by {value:?}"),
             TableOp::Remove => "remove".to_owned(),
+            TableOp::RemoveIf(expected) => format!("remove if {expected:?}"),
         };
         let result = match ret {
             None => return call,
-            Some(TableRet::Got(None) | TableRet::Updated(false) | TableRet::Removed(false)) => {
-                "absent".to_owned()
-            }
+            Some(TableRet::Got(None)) => "absent".to_owned(),
+            Some(TableRet::Updated(false) | TableRet::Removed(false)) => "not done".to_owned(),
             Some(TableRet::Got(Some(value))) => format!("{value:?}"),
             Some(TableRet::Put { inserted: None }) => "ok".to_owned(),
             Some(
@@ -146,7 +164,7 @@ where
                 inserted: Some(false),
             }) => "replaced".to_owned(),
             Some(TableRet::Found(value)) => format!("found {value:?}"),
-            Some(TableRet::Updated(true) | TableRet::Removed(true)) => "was present".to_owned(),
+            Some(TableRet::Updated(true) | TableRet::Removed(true)) => "done".to_owned(),
         };
         format!("{call} -> {result}")
     }

@@ -15,8 +15,10 @@ fn op() -> impl Strategy<Value = Op> {
         3 => Just(TableOp::Get),
         2 => value.clone().prop_map(TableOp::Put),
         1 => value.clone().prop_map(TableOp::FindOrPut),
-        1 => value.prop_map(TableOp::Update),
+        1 => value.clone().prop_map(TableOp::Update),
+        1 => (value.clone(), value.clone()).prop_map(|(old, new)| TableOp::Replace(old, new)),
         1 => Just(TableOp::Remove),
+        1 => value.prop_map(TableOp::RemoveIf),
     ]
 }
 
@@ -42,9 +44,23 @@ fn execute(state: &mut Option<u8>, op: &Op) -> Ret {
             *state = before.and(Some(value));
             TableRet::Updated(before.is_some())
         }
+        TableOp::Replace(expected, value) => {
+            let fits = before == Some(expected);
+            if fits {
+                *state = Some(value);
+            }
+            TableRet::Updated(fits)
+        }
         TableOp::Remove => {
             *state = None;
             TableRet::Removed(before.is_some())
+        }
+        TableOp::RemoveIf(expected) => {
+            let fits = before == Some(expected);
+            if fits {
+                *state = None;
+            }
+            TableRet::Removed(fits)
         }
     }
 }

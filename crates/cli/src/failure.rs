@@ -224,7 +224,7 @@ fn fabric_hint(error: &FabricError, at: &str) -> Option<String> {
         FabricError::NoSuchRegion { name } => {
             format!("start it: farslot serve shm://{name} --memory 1GiB &")
         }
-        FabricError::NameTaken { name } => {
+        FabricError::NameTaken { name, .. } => {
             format!("use what is served there (farslot -a shm://{name} stat), or another name")
         }
         FabricError::ConnectionRefused { address } => {

@@ -54,6 +54,8 @@ enum Command {
     Rename(commands::tables::RenameArgs),
     /// Take all records out of a table; who uses it must open it again
     Empty(commands::tables::TableArgs),
+    /// Copy a table to a new one, while others use it
+    Copy(commands::tables::CopyArgs),
     /// Put a record
     Put(commands::put::Args),
     /// Look up a key
@@ -64,6 +66,8 @@ enum Command {
     Increment(commands::atomic::IncrementArgs),
     /// Replace a key's value if it is what is expected
     CompareAndSet(commands::atomic::CompareArgs),
+    /// Change or say how long a key lives, in a table whose records may expire
+    Expire(commands::atomic::ExpireArgs),
     /// Remove keys
     Del(commands::del::Args),
     /// Count the records of a table
@@ -119,11 +123,13 @@ fn run(command: Command, context: &Context) -> Result<()> {
         Command::Drop(args) => commands::tables::drop_table(&args, context),
         Command::Rename(args) => commands::tables::rename(&args, context),
         Command::Empty(args) => commands::tables::empty(&args, context),
+        Command::Copy(args) => commands::tables::copy(&args, context),
         Command::Put(args) => commands::put::run(args, context),
         Command::Get(args) => commands::get::run(args, context),
         Command::Exists(args) => commands::atomic::exists(args, context),
         Command::Increment(args) => commands::atomic::increment(args, context),
         Command::CompareAndSet(args) => commands::atomic::compare_and_set(args, context),
+        Command::Expire(args) => commands::atomic::expire(args, context),
         Command::Del(args) => commands::del::run(args, context),
         Command::Count(args) => commands::count::run(args, context),
         Command::Load(args) => commands::load::run(args, context),

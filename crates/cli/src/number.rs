@@ -59,7 +59,7 @@ pub fn field_bytes(text: &str) -> Result<u32, String> {
     u32::try_from(size.as_u64()).map_err(|_| format!("over the limit of {}", u32::MAX))
 }
 
-/// A time with its unit, from `us` to `h`.
+/// A time with its unit, from `us` to `d`.
 ///
 /// # Errors
 /// Says what is no such time.
@@ -74,7 +74,8 @@ pub fn time(text: &str) -> Result<Duration, String> {
         "s" => 1.0,
         "m" => 60.0,
         "h" => 3600.0,
-        _ => return Err("no time such as 500us, 10ms, 1s, 5m or 1h".into()),
+        "d" => 86_400.0,
+        _ => return Err("no time such as 500us, 10ms, 1s, 5m, 1h or 1d".into()),
     };
     let number: f64 = number.parse().map_err(|_| "no number".to_string())?;
     Duration::try_from_secs_f64(number * seconds).map_err(|error| error.to_string())
@@ -113,6 +114,7 @@ mod tests {
         assert_eq!(time("1.5s"), Ok(Duration::from_millis(1_500)));
         assert_eq!(time("5m"), Ok(Duration::from_secs(300)));
         assert_eq!(time("1h"), Ok(Duration::from_secs(3_600)));
+        assert_eq!(time("2d"), Ok(Duration::from_secs(172_800)));
         for wrong in [
             "",
             "s",
@@ -120,7 +122,7 @@ mod tests {
             "5 ms",
             "-1s",
             "1e3s",
-            "1d",
+            "1w",
             "1.2.3s",
             "99999999999999999999999s",
         ] {

@@ -66,6 +66,8 @@ pub struct Shape {
     pub value: FieldSize,
     /// Whether a key may have several records.
     pub multi_key: bool,
+    /// Whether records may have a time to live.
+    pub expiring: bool,
     /// Bytes for records that are not in slots.
     pub heap_bytes: u64,
     /// Bytes of remote memory in all.
@@ -137,6 +139,7 @@ impl Shape {
             key,
             value,
             multi_key: scheme.keys() == KeyRule::Multi,
+            expiring: scheme.is_expiring(),
             heap_bytes,
             table_bytes: u64::try_from(scheme.table_bytes()).unwrap_or(u64::MAX),
         }
@@ -215,12 +218,17 @@ impl Shape {
     #[must_use]
     pub fn summary(&self) -> String {
         format!(
-            "{} {} slots ({}), keys of {} bytes, values of {}; {}",
+            "{} {} slots ({}), keys of {} bytes, values of {}{}; {}",
             output::grouped(self.slots),
             self.slot_kind,
             self.organisation(),
             self.key,
             self.value,
+            if self.expiring {
+                ", which may expire"
+            } else {
+                ""
+            },
             output::sized(self.table_bytes),
         )
     }
@@ -238,6 +246,7 @@ pub fn described(name: &str, shape: &Shape) -> Value {
         "key_bytes": size(shape.key),
         "value_bytes": size(shape.value),
         "multi_key": shape.multi_key,
+        "expiring": shape.expiring,
         "heap_bytes": shape.heap_bytes,
         "table_bytes": shape.table_bytes,
     });

@@ -97,6 +97,12 @@ impl Formula {
         }
     }
 
+    /// The formula that holds where this one does not.
+    #[must_use]
+    pub fn negated(self) -> Self {
+        Self(Node::Not(Box::new(self.0)))
+    }
+
     /// Whether it holds in a marking, given as the tokens of each place.
     #[must_use]
     pub fn holds(&self, tokens: &impl Fn(usize) -> u64) -> bool {

@@ -27,6 +27,7 @@ mod error;
 mod exclusive;
 pub mod explicit;
 pub mod formula;
+mod mapped;
 pub mod model;
 pub mod models;
 pub mod net;

@@ -4,8 +4,8 @@
 //! reply. On a NIC both ways are a WRITE with immediate, and the receiver polls one completion
 //! queue whatever the number of its senders (paper 003, section 5.2); what the other fabrics make
 //! of it they say themselves. Over RDMA verbs calls are refused so far
-//! ([`CallsUnsupported`](crate::FabricError)); over shared memory only the owner's own process can
-//! call. A call that fails may have been executed; a layer above makes retries safe.
+//! ([`CallsUnsupported`](crate::FabricError)). A call that fails may have been executed; a layer
+//! above makes retries safe.
 
 use crate::{FabricError, Nanos, NodeId, RegionId, RemoteAddr, Result, Rights};
 use std::fmt;
@@ -23,7 +23,7 @@ pub trait Handler: Send + Sync {
     /// clients as well.
     fn handle(&self, call: Call<'_>) -> usize;
 
-    /// Whether the handler itself holds every caller to its rights, by [`Call::allowed`]. Else a
+    /// Whether the handler itself holds every caller to its rights, by [`Call::caller`]. Else a
     /// caller needs [`Rights::CALL`] for all of the region. Over the simulator, callers need that
     /// in any case.
     fn checks_callers(&self) -> bool {
@@ -44,12 +44,35 @@ pub struct Call<'c> {
     pub memory: &'c mut dyn OwnerMemory,
     /// Room for the reply: as much as the caller gave. What it holds is unspecified.
     pub reply: &'c mut [u8],
-    /// What the caller might do to bytes of the region by verbs.
-    pub allowed: Allowed<'c>,
+    /// What the caller may do.
+    pub caller: &'c dyn Caller,
 }
 
-/// Says of bytes of a region whether a caller has these rights to all of them; else why not.
-pub type Allowed<'c> = &'c dyn Fn(Range<u64>, Rights) -> Result<()>;
+/// What a caller may do in the region that it calls.
+pub trait Caller {
+    /// Whether it has these rights to all of these bytes by verbs.
+    ///
+    /// # Errors
+    /// Why it has not.
+    fn check(&self, bytes: Range<u64>, needed: Rights) -> Result<()>;
+
+    /// What the keys begin with that it may use in these bytes though it has no rights to the
+    /// bytes, and its rights to those keys. A handler that opens them must hold every request to
+    /// the prefix.
+    fn keys(&self, bytes: Range<u64>) -> Option<(&[u8], Rights)> {
+        let _ = bytes;
+        None
+    }
+
+    /// The handler has refused it a key: that counts as a refused verb does.
+    fn refused(&self) {}
+}
+
+impl<F: Fn(Range<u64>, Rights) -> Result<()>> Caller for F {
+    fn check(&self, bytes: Range<u64>, needed: Rights) -> Result<()> {
+        self(bytes, needed)
+    }
+}
 
 impl Call<'_> {
     /// The same call for somebody else to answer; afterwards this one's reply is there again.

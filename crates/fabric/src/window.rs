@@ -35,29 +35,53 @@ pub fn window<F: Future>(
 }
 
 /// Runs two futures side by side to their ends.
-pub async fn both<A: Future, B: Future>(a: A, b: B) -> (A::Output, B::Output) {
-    let (mut a, mut b) = (pin!(a), pin!(b));
-    let (mut of_a, mut of_b) = (None, None);
-    poll_fn(|cx| {
-        if of_a.is_none()
-            && let Poll::Ready(output) = a.as_mut().poll(cx)
+///
+/// An `async fn` would keep both twice, as its arguments and where they are pinned, and so twice
+/// as often with each such call inside another: batches copy their futures as they begin them.
+pub fn both<A: Future, B: Future>(a: A, b: B) -> impl Future<Output = (A::Output, B::Output)> {
+    Both {
+        a,
+        b,
+        of_a: None,
+        of_b: None,
+    }
+}
+
+pin_project_lite::pin_project! {
+    struct Both<A: Future, B: Future> {
+        #[pin]
+        a: A,
+        #[pin]
+        b: B,
+        of_a: Option<A::Output>,
+        of_b: Option<B::Output>,
+    }
+}
+
+impl<A: Future, B: Future> Future for Both<A, B> {
+    type Output = (A::Output, B::Output);
+
+    #[inline]
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.project();
+        if this.of_a.is_none()
+            && let Poll::Ready(output) = this.a.poll(cx)
         {
-            of_a = Some(output);
+            *this.of_a = Some(output);
         }
-        if of_b.is_none()
-            && let Poll::Ready(output) = b.as_mut().poll(cx)
+        if this.of_b.is_none()
+            && let Poll::Ready(output) = this.b.poll(cx)
         {
-            of_b = Some(output);
+            *this.of_b = Some(output);
         }
-        match (of_a.take(), of_b.take()) {
+        match (this.of_a.take(), this.of_b.take()) {
             (Some(a), Some(b)) => Poll::Ready((a, b)),
             unfinished => {
-                (of_a, of_b) = unfinished;
+                (*this.of_a, *this.of_b) = unfinished;
                 Poll::Pending
             }
         }
-    })
-    .await
+    }
 }
 
 /// Runs two futures side by side, where the second may do nothing once the first has failed: it is

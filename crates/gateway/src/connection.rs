@@ -293,7 +293,8 @@ impl<'r> Requests<'_, 'r> {
     }
 
     fn take(&mut self, arguments: &[&'r [u8]]) -> Result<Answer<'r>, Failure> {
-        let command = commands::find(arguments)?;
+        let (number, command) = commands::find(arguments)?;
+        self.shared.counts.by_command[number].fetch_add(1, Relaxed);
         if !self.choices.is_admitted && !command.is_open {
             return Err(Failure::NotAdmitted);
         }
@@ -322,8 +323,13 @@ impl<'r> Requests<'_, 'r> {
 }
 
 impl<'r> Gathered<'r> {
+    /// How many answers there are.
+    pub(crate) fn len(&self) -> usize {
+        self.answers.len()
+    }
+
     /// Appends the answers, all of whose steps were run, to the connection's output.
-    pub(crate) fn finish(self, turn: &mut Turn<'r>) {
+    pub(crate) fn finish(self, turn: &mut Turn<'r>, shared: &Shared) {
         let before = self.output.len();
         for (protocol, answer) in self.answers {
             let reply = match answer {
@@ -331,6 +337,9 @@ impl<'r> Gathered<'r> {
                 Answer::Step(step) => turn.reply(step),
                 Answer::Steps(steps, join) => joined(turn, steps, join),
             };
+            if let Reply::Error(failure) = &reply {
+                shared.counts.errors[failure.code()].fetch_add(1, Relaxed);
+            }
             let left = self.room.saturating_sub(self.output.len() - before);
             reply.put(self.output, left, protocol);
         }

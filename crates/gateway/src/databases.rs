@@ -31,8 +31,13 @@ impl Databases {
     pub(crate) fn existing(&mut self, number: u8) -> Result<Option<&Table>> {
         let place = &mut self.tables[usize::from(number)];
         if place.is_none() {
-            *place = match self.store.table(&table_name(number)) {
+            let name = table_name(number);
+            *place = match self.store.stored_table(&name) {
                 Err(StoreError::NoSuchTable { .. }) => None,
+                // Something else than a gateway has made it.
+                Ok(table) if !table.scheme().is_expiring() => {
+                    return Err(StoreError::NotExpiring { name });
+                }
                 opened => Some(opened?),
             };
         }

@@ -5,14 +5,13 @@
 //! turn have limits of their own. A client that does not take its replies is not read, and is
 //! disconnected when it has taken nothing for a minute.
 
-use crate::connection::{Connection, STEPS_A_TURN};
+use crate::connection::{Connection, Gathered, STEPS_A_TURN};
 use crate::databases::Databases;
 use crate::failure::Failure;
-use crate::record;
 use crate::session::Choices;
 use crate::shared::Shared;
 use crate::turn::Turn;
-use farslot::Store;
+use farslot::{Expiry, Store};
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use std::io::Write;
@@ -212,7 +211,8 @@ impl EventLoop {
         if taken.is_empty() {
             return;
         }
-        let mut turn = Turn::new(record::now());
+        let since = Instant::now();
+        let mut turn = Turn::new(Expiry::now());
         let mut gathered = Vec::with_capacity(taken.len());
         let mut done = Vec::with_capacity(taken.len());
         for (_, connection) in &mut taken {
@@ -228,10 +228,12 @@ impl EventLoop {
             done.push((bytes, has_more));
         }
         turn.run(&mut self.databases);
+        let commands = gathered.iter().map(Gathered::len).sum::<usize>() as u64;
         for of_it in gathered {
-            of_it.finish(&mut turn);
+            of_it.finish(&mut turn, &self.shared);
         }
         drop(turn);
+        self.shared.latencies.add(commands, since.elapsed());
         for ((place, mut connection), (bytes, has_more)) in taken.into_iter().zip(done) {
             connection.consume(bytes, has_more);
             self.settle(place, connection);

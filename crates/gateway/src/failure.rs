@@ -73,11 +73,52 @@ pub(crate) enum Failure {
     Store(String),
 }
 
+/// The codes that errors begin with.
+pub(crate) const CODES: [&str; 5] = ["ERR", "NOAUTH", "NOPROTO", "OOM", "WRONGPASS"];
+
+impl Failure {
+    /// The number of its code among [`CODES`].
+    pub(crate) const fn code(&self) -> usize {
+        match self {
+            Self::HelloWithoutSecret | Self::NotAdmitted => 1,
+            Self::ProtocolVersion => 2,
+            Self::OutOfMemory(_) => 3,
+            Self::WrongSecret => 4,
+            _ => 0,
+        }
+    }
+}
+
 impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Self {
         match error.kind() {
             ErrorKind::Full | ErrorKind::OutOfMemory => Self::OutOfMemory(error.to_string()),
             _ => Self::Store(error.to_string()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_begin_with_their_codes() {
+        for failure in [
+            Failure::Syntax,
+            Failure::HelloWithoutSecret,
+            Failure::NotAdmitted,
+            Failure::ProtocolVersion,
+            Failure::OutOfMemory(String::new()),
+            Failure::WrongSecret,
+            Failure::Store(String::new()),
+        ] {
+            let told = failure.to_string();
+            assert_eq!(
+                told.split(' ').next(),
+                Some(CODES[failure.code()]),
+                "{told}"
+            );
         }
     }
 }

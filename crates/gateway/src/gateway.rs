@@ -1,9 +1,9 @@
 //! A gateway, from its start to its end.
 
 use crate::event_loop::EventLoop;
-use crate::shared::{Counts, Shared};
-use crate::sweep;
-use farslot::{Secret, Store};
+use crate::metrics::GatewayMetrics;
+use crate::shared::{Counts, Latencies, Shared};
+use farslot::{Secret, Store, StoreError};
 use rustix::event::{EventfdFlags, eventfd};
 use std::fmt;
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
@@ -11,7 +11,6 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::mpsc;
 use std::thread::JoinHandle;
 use std::time::Instant;
 
@@ -76,6 +75,9 @@ pub enum GatewayError {
         /// Its value.
         value: usize,
     },
+    /// The thread that removes expired keys cannot be started.
+    #[error("cannot remove expired keys: {0}")]
+    Sweeper(StoreError),
     /// A thread cannot be started.
     #[error("cannot start a thread of the Redis gateway: {error}")]
     Thread {
@@ -89,8 +91,6 @@ pub enum GatewayError {
 pub struct Gateway {
     shared: Arc<Shared>,
     end: OwnedFd,
-    /// Dropped to end the sweep.
-    sweep_until: Option<mpsc::Sender<()>>,
     threads: Vec<JoinHandle<()>>,
 }
 
@@ -127,13 +127,13 @@ impl Gateway {
             started: Instant::now(),
             is_ending: AtomicBool::new(false),
             counts: Counts::default(),
+            latencies: Latencies::default(),
+            sweeper: store.sweeper().map_err(GatewayError::Sweeper)?,
         });
         let end = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
-        let (sweep_until, swept_until) = mpsc::channel();
         let mut gateway = Self {
             shared: Arc::clone(&shared),
             end: end.map_err(|error| thread(error.into()))?,
-            sweep_until: Some(sweep_until),
             threads: Vec::new(),
         };
         for number in 0..options.threads {
@@ -147,9 +147,6 @@ impl Gateway {
             };
             gateway.spawn(format!("farslot-redis-{number}"), serve)?;
         }
-        let store = store.clone();
-        let sweep = move || sweep::run(&shared, store, &swept_until);
-        gateway.spawn("farslot-redis-sweep".into(), sweep)?;
         Ok(gateway)
     }
 
@@ -157,6 +154,12 @@ impl Gateway {
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.shared.address
+    }
+
+    /// What it has counted, for a page of metrics.
+    #[must_use]
+    pub fn metrics(&self) -> GatewayMetrics {
+        GatewayMetrics(Arc::clone(&self.shared))
     }
 
     /// How many clients are connected.
@@ -198,7 +201,6 @@ fn listen(options: &GatewayOptions) -> Result<TcpListener, GatewayError> {
 impl Drop for Gateway {
     fn drop(&mut self) {
         self.shared.is_ending.store(true, Relaxed);
-        self.sweep_until = None;
         // It stays readable: every thread is told. At the latest they look after a second.
         let _ = rustix::io::write(&self.end, &1_u64.to_ne_bytes());
         for thread in self.threads.drain(..) {

@@ -44,13 +44,13 @@ pub(crate) fn info(
     if wants("stats") {
         let counts = &shared.counts;
         let lines = [
-            ("total_connections_received", &counts.accepted),
-            ("total_commands_processed", &counts.commands),
-            ("rejected_connections", &counts.turned_away),
-            ("acl_access_denied_auth", &counts.refused),
-            ("expired_keys", &counts.expired),
+            ("total_connections_received", counts.accepted.load(Relaxed)),
+            ("total_commands_processed", counts.commands.load(Relaxed)),
+            ("rejected_connections", counts.turned_away.load(Relaxed)),
+            ("acl_access_denied_auth", counts.refused.load(Relaxed)),
+            ("expired_keys", shared.sweeper.removed()),
         ];
-        let lines = lines.map(|(name, count)| (name, count.load(Relaxed).to_string()));
+        let lines = lines.map(|(name, count)| (name, count.to_string()));
         section(&mut text, "Stats", lines);
     }
     if wants("replication") {

@@ -2,7 +2,7 @@
 //!
 //! **What it is for.** Programs that speak RESP2 or RESP3 and use strings: values, counters,
 //! expiries. A database (SELECT) is a table of the store, `redis-0` to `redis-15`, which other
-//! programs may use at the same time by its [record format](#records).
+//! programs may use at the same time: see [records](#records).
 //!
 //! **Promises.**
 //!
@@ -25,13 +25,14 @@
 //! on them: it belongs where the memory is, in the process that serves it.
 //!
 //! **What it has not.** Types but strings, transactions, scripts, publish and subscribe, keys that
-//! are empty or longer than 64 KiB, values longer than 1 MiB less 8 bytes. Quotes on lines that a
+//! are empty or longer than 64 KiB, values longer than 1 MiB. Quotes on lines that a
 //! person types.
 //!
 //! # Records
 //!
-//! The value of a record in the store is the key's expiry, in milliseconds since 1970 as 8
-//! little-endian bytes (0 for never), and then the key's value.
+//! A database is a table whose records may have a time to live
+//! ([`TableOptions::expiring`](farslot::TableOptions::expiring)): what Redis clients see, any client of
+//! the store sees.
 //!
 //! ```
 //! use farslot::Store;
@@ -46,7 +47,7 @@
 //! let mut reply = [0; 5];
 //! client.read_exact(&mut reply)?;
 //! assert_eq!(&reply, b"+OK\r\n");
-//! assert_eq!(store.table("redis-0")?.get(b"sky")?.as_deref(), Some(&b"\0\0\0\0\0\0\0\0blue"[..]));
+//! assert_eq!(store.table("redis-0")?.get(b"sky")?.as_deref(), Some(&b"blue"[..]));
 //! # Ok(())
 //! # }
 //! ```
@@ -62,14 +63,15 @@ mod frame;
 mod gateway;
 mod glob;
 mod info;
+mod metrics;
 mod number;
 mod record;
 mod reply;
 mod session;
 mod shared;
 mod step;
-mod sweep;
 mod turn;
 mod whole;
 
 pub use gateway::{Gateway, GatewayError, GatewayOptions};
+pub use metrics::GatewayMetrics;

@@ -1,19 +1,13 @@
-//! What the gateway keeps of a key: when it expires, and its value.
-//!
-//! ```text
-//! byte 0    expiry: milliseconds since 1970, little-endian; 0 for never
-//!      8    the value
-//! ```
-//! The key's record in the store has these bytes as its value. A record that has expired counts as
-//! absent, whoever finds it; so does one that is too short, which something else has written.
+//! What the gateway keeps of a key: when it expires, and its value, as the store keeps them in a table
+//! whose records may have a time to live ([`Expiry`]).
 
+use farslot::Expiry;
 use std::rc::Rc;
 
 /// Bytes before the value.
-pub(crate) const HEAD: usize = 8;
-/// Bytes of the longest value: with its head it is as long as a value of a table that was made
-/// without sizes.
-pub(crate) const LONGEST_VALUE: usize = (1 << 20) - HEAD;
+const HEAD: usize = Expiry::BYTES;
+/// Bytes of the longest value: those of a table that was made without sizes.
+pub(crate) const LONGEST_VALUE: usize = 1 << 20;
 
 /// A string, of a request or of the store. Copies share it.
 #[derive(Clone, Debug)]
@@ -99,39 +93,26 @@ pub(crate) struct Entry<'r> {
 impl<'r> Entry<'r> {
     /// What a record means now; nothing of one that has expired.
     pub(crate) fn of(record: &Rc<Vec<u8>>, now: u64) -> Option<Self> {
-        (!is_dead(record, now)).then(|| Self {
+        let (expiry, _) = Expiry::living(record, now)?;
+        Some(Self {
             value: Bytes::Kept {
                 bytes: Rc::clone(record),
                 from: HEAD,
                 to: None,
             },
-            expiry: expiry_of(record).unwrap_or(0),
+            expiry: expiry.millis(),
         })
     }
 
     /// The record of it.
     pub(crate) fn record(&self) -> Vec<u8> {
-        let mut record = Vec::with_capacity(HEAD + self.value.len());
-        record.extend(self.expiry.to_le_bytes());
-        record.extend(&*self.value);
-        record
+        Expiry::at_millis(self.expiry).stored(&self.value)
     }
-}
-
-/// When a record expires, 0 for never; nothing of one that the gateway has not written.
-pub(crate) fn expiry_of(record: &[u8]) -> Option<u64> {
-    record.first_chunk().map(|head| u64::from_le_bytes(*head))
 }
 
 /// Whether a record counts as absent.
 pub(crate) fn is_dead(record: &[u8], now: u64) -> bool {
-    expiry_of(record).is_none_or(|expiry| expiry != 0 && expiry <= now)
-}
-
-/// Milliseconds since 1970.
-pub(crate) fn now() -> u64 {
-    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    since.map_or(0, |since| since.as_millis() as u64)
+    Expiry::living(record, now).is_none()
 }
 
 #[cfg(test)]

@@ -164,7 +164,8 @@ fn time() -> Reply<'static> {
 
 fn named(name: &[u8]) -> Option<&'static Command> {
     let name = name.to_ascii_lowercase();
-    COMMANDS.get(std::str::from_utf8(&name).ok()?).copied()
+    let known = COMMANDS.get(std::str::from_utf8(&name).ok()?);
+    known.map(|(_, command)| *command)
 }
 
 /// A command as COMMAND INFO tells it.

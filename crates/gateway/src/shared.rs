@@ -1,9 +1,13 @@
 //! What all threads of a gateway share.
 
-use farslot::Secret;
+use crate::commands::all;
+use crate::failure::CODES;
+use farslot::{LATENCY_BOUNDS, Secret, Sweeper};
 use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU64};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// What all threads of a gateway share.
 #[derive(Debug)]
@@ -17,10 +21,12 @@ pub(crate) struct Shared {
     pub(crate) started: Instant,
     pub(crate) is_ending: AtomicBool,
     pub(crate) counts: Counts,
+    pub(crate) latencies: Latencies,
+    pub(crate) sweeper: Arc<Sweeper>,
 }
 
 /// What a gateway has counted.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Counts {
     /// Connections now.
     pub(crate) connected: AtomicU64,
@@ -31,6 +37,41 @@ pub(crate) struct Counts {
     /// Secrets that were wrong.
     pub(crate) refused: AtomicU64,
     pub(crate) commands: AtomicU64,
-    /// Keys that the sweep has removed.
-    pub(crate) expired: AtomicU64,
+    /// Those that are known, by their numbers.
+    pub(crate) by_command: Vec<AtomicU64>,
+    /// Errors that clients were told, by the numbers of their codes.
+    pub(crate) errors: [AtomicU64; CODES.len()],
+}
+
+impl Default for Counts {
+    fn default() -> Self {
+        let zero = AtomicU64::default;
+        Self {
+            connected: zero(),
+            accepted: zero(),
+            turned_away: zero(),
+            refused: zero(),
+            commands: zero(),
+            by_command: all().map(|_| zero()).collect(),
+            errors: Default::default(),
+        }
+    }
+}
+
+/// How often commands have taken how long.
+#[derive(Debug, Default)]
+pub(crate) struct Latencies {
+    pub(crate) counts: [AtomicU64; LATENCY_BOUNDS.len() + 1],
+    /// Nanoseconds in all.
+    pub(crate) sum: AtomicU64,
+}
+
+impl Latencies {
+    /// Counts commands that were done together.
+    pub(crate) fn add(&self, commands: u64, took: Duration) {
+        let took = took.as_nanos() as u64;
+        let class = LATENCY_BOUNDS.partition_point(|bound| *bound < took);
+        self.counts[class].fetch_add(commands, Relaxed);
+        self.sum.fetch_add(took.saturating_mul(commands), Relaxed);
+    }
 }

@@ -148,6 +148,12 @@ pub enum IndexError {
         /// Its word.
         word: u64,
     },
+    /// A sealed table's perfect hash function that is not as its builder leaves it.
+    #[error("the table's perfect hash function is damaged: {what}")]
+    BadFunction {
+        /// What is wrong with it.
+        what: &'static str,
+    },
     /// Other writers changed the slot at every attempt.
     #[error("slot {slot} was changed by others at each of {attempts} attempts")]
     Contended {
@@ -155,6 +161,21 @@ pub enum IndexError {
         slot: u64,
         /// How often it was tried.
         attempts: u32,
+    },
+    /// An operation that names no key, or that no call carries, under a grant that opens single keys
+    /// to calls.
+    #[error(
+        "{operation} is not possible: the grant opens single keys of the table, to calls alone"
+    )]
+    SingleKeys {
+        /// The operation.
+        operation: &'static str,
+    },
+    /// The owner of the memory has not done an operation that only it can do.
+    #[error("the table's node did not do it: {reason}")]
+    AtOwner {
+        /// Why not.
+        reason: String,
     },
     /// The fabric failed.
     #[error(transparent)]
@@ -199,6 +220,21 @@ impl FieldSize {
             Self::Fixed(bytes) => len == bytes as usize,
             Self::UpTo(bytes) => len <= bytes as usize,
         }
+    }
+
+    /// Refuses a value that does not fit.
+    ///
+    /// # Errors
+    /// [`IndexError::ValueLength`].
+    #[inline]
+    pub const fn check_value(self, value: &[u8]) -> Result<()> {
+        if self.admits(value.len()) {
+            return Ok(());
+        }
+        Err(IndexError::ValueLength {
+            len: value.len(),
+            allowed: self,
+        })
     }
 }
 

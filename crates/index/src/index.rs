@@ -89,7 +89,7 @@ pub type Rest<'s> = Pin<Box<dyn Future<Output = Got> + 's>>;
 )]
 pub trait Index {
     /// Which of its operations may wait for others.
-    const WAITS: Waits;
+    fn waits(&self) -> Waits;
 
     /// The key's value; of a multi-key table, that of the first record found. As
     /// [`Operation::Get`], in a future that has no room for a write.

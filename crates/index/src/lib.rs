@@ -18,6 +18,7 @@
 
 #![forbid(unsafe_code)]
 
+mod any_index;
 pub mod cache;
 pub mod calls;
 mod client;
@@ -45,6 +46,7 @@ mod survey;
 mod table_map;
 mod value;
 
+pub use any_index::AnyIndex;
 pub use client::BucketCounts;
 pub use error::{FieldSize, IndexError, Result};
 pub use hash::Hasher;

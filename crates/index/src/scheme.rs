@@ -183,7 +183,9 @@ pub trait SchemeClient: Sized {
 }
 
 impl<S: SchemeClient> Index for S {
-    const WAITS: Waits = <S as SchemeClient>::WAITS;
+    fn waits(&self) -> Waits {
+        S::WAITS
+    }
 
     #[inline]
     async fn get(&self, key: &[u8]) -> Result<Option<Value>> {

@@ -62,6 +62,30 @@ impl Value {
         }
     }
 
+    /// The same without its first bytes, of which it has at least so many. Nothing is copied.
+    #[must_use]
+    pub fn without_first(self, bytes: usize) -> Self {
+        let after = |range: Range<u32>| (range.start + bytes as u32).min(range.end)..range.end;
+        Self(match self.0 {
+            Bytes::Small { word, len } => Bytes::Small {
+                word: word.checked_shr(8 * bytes as u32).unwrap_or(0),
+                len: usize::from(len).saturating_sub(bytes) as u8,
+            },
+            Bytes::Read { buffer, range } => Bytes::Read {
+                buffer,
+                range: after(range),
+            },
+            Bytes::Replied { reply, range } => Bytes::Replied {
+                reply,
+                range: after(range),
+            },
+            Bytes::Shared { bytes: all, from } => Bytes::Shared {
+                from: (from + bytes).min(all.len()),
+                bytes: all,
+            },
+        })
+    }
+
     /// A part of a reply.
     pub(crate) fn of_reply(reply: &Rc<Buffer>, range: Range<usize>) -> Self {
         if range.len() <= 8 {
@@ -128,5 +152,21 @@ impl Deref for Value {
 impl fmt::Debug for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.deref().fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_without_its_first_bytes_is_the_rest() {
+        for length in 0..40 {
+            let bytes: Vec<u8> = (0..length).collect();
+            for first in 0..=bytes.len() {
+                let rest = Value::from(&bytes[..]).without_first(first);
+                assert_eq!(&*rest, &bytes[first..], "{length} without {first}");
+            }
+        }
     }
 }

@@ -29,6 +29,7 @@ mod report;
 pub mod repro;
 mod scale;
 mod stats;
+mod tasks;
 mod threads;
 pub mod transactions;
 pub mod ycsb;

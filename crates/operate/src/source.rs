@@ -13,3 +13,14 @@ pub trait Source: Send + 'static {
     /// Why not.
     fn ready(&self) -> Result<(), String>;
 }
+
+/// All of several, which are ready when each of them is.
+impl Source for Vec<Box<dyn Source>> {
+    fn families(&self) -> Vec<Family> {
+        self.iter().flat_map(|source| source.families()).collect()
+    }
+
+    fn ready(&self) -> Result<(), String> {
+        self.iter().try_for_each(|source| source.ready())
+    }
+}

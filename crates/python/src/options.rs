@@ -68,6 +68,8 @@ struct Given {
     bucket_slots: Option<u32>,
     fingerprint_bits: Option<u32>,
     writer_alone: bool,
+    perfect: bool,
+    filter: bool,
     grow_to: Option<u64>,
     load_factor: Option<f64>,
     multi_key: bool,
@@ -129,6 +131,8 @@ pub(crate) fn table_options(
             "bucket_slots" => asked.bucket_slots = Some(value.extract()?),
             "fingerprint_bits" => asked.fingerprint_bits = Some(value.extract()?),
             "writer_alone" => asked.writer_alone = value.extract()?,
+            "perfect" => asked.perfect = value.extract()?,
+            "filter" => asked.filter = value.extract()?,
             "grow_to" => asked.grow_to = Some(value.extract()?),
             "load_factor" => asked.load_factor = Some(value.extract()?),
             "multi_key" => asked.multi_key = value.extract()?,
@@ -156,7 +160,7 @@ impl Given {
 
     /// Refuses what only tables of other schemes have.
     fn check(&self, py: Python<'_>) -> PyResult<()> {
-        use SchemeKind::{Cuckoo, Duo, Race};
+        use SchemeKind::{Cuckoo, Duo, Race, Sealed};
         let scheme = self.scheme();
         let has_capacity = self.capacity.is_some() || self.is_built;
         if !has_capacity && scheme != Race {
@@ -174,7 +178,10 @@ impl Given {
                 return Err(bad(py, option, "given", "it needs a capacity"));
             }
         }
-        let of_few: [(_, bool, &[SchemeKind]); 5] = [
+        if self.filter && !self.perfect {
+            return Err(bad(py, "filter", "given", "only with perfect=True"));
+        }
+        let of_few: [(_, bool, &[SchemeKind]); 6] = [
             ("ways", self.ways.is_some(), &[Cuckoo]),
             (
                 "bucket_slots",
@@ -183,6 +190,7 @@ impl Given {
             ),
             ("fingerprint_bits", self.fingerprint_bits.is_some(), &[Duo]),
             ("writer_alone", self.writer_alone, &[Duo]),
+            ("perfect", self.perfect, &[Sealed]),
             ("grow_to", self.grow_to.is_some(), &[Duo, Race]),
         ];
         for (option, is_given, schemes) in of_few {
@@ -208,6 +216,8 @@ impl Given {
             SchemeKind::Cuckoo => options.cuckoo(self.cuckoo()),
             SchemeKind::Duo => options.duo(self.duo()),
             SchemeKind::Race => options.race(self.race()),
+            SchemeKind::Sealed if self.filter => options.perfect_with_filter(),
+            SchemeKind::Sealed if self.perfect => options.perfect(),
             SchemeKind::Sealed => options.sealed(),
         };
         if let Some(most) = self.grow_to {

@@ -19,6 +19,8 @@
 //!
 //! an element's index: rank | unit within the rank's part
 //! ```
+//! A table may use fewer buckets than its memory has room for ([`Layout::using`]): it grows where it
+//! is.
 //! Memory starts as zeros, which is an empty table.
 
 use crate::error::check_range;
@@ -47,6 +49,8 @@ const INDEX_BITS: u32 = 31;
 pub struct Layout {
     ranks: u64,
     buckets_per_rank: u64,
+    /// Buckets that a rank's region has room for.
+    reserved_buckets: u64,
     element_words: u64,
 }
 
@@ -63,7 +67,21 @@ impl Layout {
         Ok(Self {
             ranks,
             buckets_per_rank,
+            reserved_buckets: buckets_per_rank,
             element_words,
+        })
+    }
+
+    /// The same memory, of which each rank uses only so many buckets.
+    ///
+    /// # Errors
+    /// [`SetError::OutOfRange`] beyond those that there is room for.
+    pub(crate) fn using(self, buckets_per_rank: u64) -> Result<Self, SetError> {
+        let most = self.reserved_buckets;
+        check_range("the buckets of a rank in use", buckets_per_rank, 1, most)?;
+        Ok(Self {
+            buckets_per_rank,
+            ..self
         })
     }
 
@@ -94,7 +112,7 @@ impl Layout {
     /// Bytes of each rank's region.
     #[must_use]
     pub const fn region_bytes(self) -> u64 {
-        (HEADER + self.buckets_per_rank + self.element_words) * 8
+        (HEADER + self.reserved_buckets + self.element_words) * 8
     }
 
     /// The rank that owns a bucket, and the bucket's word in its region.
@@ -113,6 +131,12 @@ impl Layout {
     /// The word of a rank's region at which its elements start.
     #[inline]
     pub(crate) const fn elements_at(self) -> u64 {
+        HEADER + self.reserved_buckets
+    }
+
+    /// The word of a rank's region behind its last bucket in use.
+    #[inline]
+    pub(crate) const fn buckets_end(self) -> u64 {
         HEADER + self.buckets_per_rank
     }
 

@@ -35,7 +35,7 @@ mod words;
 pub use data::{DataSet, Spare};
 pub use error::SetError;
 pub use layout::{Layout, MAX_ELEMENTS, MAX_RANKS};
-pub use pairs::PairSet;
+pub use pairs::{PairSet, Share};
 pub use segments::Segments;
 pub use shape::DataShape;
 pub use tree::{StateId, Tree, TreeSet, TreeShape};

@@ -5,6 +5,8 @@ use crate::layout::{self, COUNT, Layout, OCCUPIED, TAKEN};
 use crate::{Outcome, SetError};
 use farslot_fabric::shm::{MappedWords, Node, RegionSpec};
 use farslot_fabric::{RegionId, Rights, prefetch};
+use std::ops::Range;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Buckets that a walk examines before it gives up: those of 32 chunks of 32, as in paper 002,
@@ -12,10 +14,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 const MOST_PROBES: u64 = 1024;
 
 /// The memory of a table, all of it mapped in this process.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Segments {
     layout: Layout,
-    parts: Box<[MappedWords]>,
+    parts: Arc<[MappedWords]>,
     /// Which of the parts is this process's own.
     rank: usize,
     probes: u64,
@@ -100,8 +102,33 @@ impl Segments {
     #[inline]
     fn run_from(&self, at: u64) -> &[AtomicU64] {
         let (rank, word) = self.layout.locate(at);
-        let end = self.layout.elements_at();
+        let end = self.layout.buckets_end();
         &self.parts[rank][word as usize..end as usize]
+    }
+
+    /// Uses so many buckets of each rank from now on, as far as this value is concerned: all who
+    /// use the table agree on it, and move its elements, before any of them goes on.
+    pub(crate) fn use_buckets(&mut self, buckets_per_rank: u64) -> Result<(), SetError> {
+        self.layout = self.layout.using(buckets_per_rank)?;
+        self.probes = MOST_PROBES.min(self.layout.buckets());
+        Ok(())
+    }
+
+    /// The words of these buckets, in as many pieces as ranks have some of them.
+    pub(crate) fn buckets(&self, range: Range<u64>) -> impl Iterator<Item = &[AtomicU64]> {
+        let mut at = range.start;
+        std::iter::from_fn(move || {
+            let left = range.end.checked_sub(at).filter(|left| *left > 0)?;
+            let run = self.run_from(at);
+            let run = &run[..run.len().min(left as usize)];
+            at += run.len() as u64;
+            Some(run)
+        })
+    }
+
+    /// The count of a rank: elements of its inserters, approximately.
+    pub(crate) fn count(&self, rank: usize) -> &AtomicU64 {
+        &self.parts[rank][COUNT]
     }
 
     /// Asks the processor for the buckets at which the search for a hash begins.
@@ -165,7 +192,7 @@ impl Segments {
     /// All buckets in use of one rank's part, in the order of their homes: for who holds the table
     /// alone.
     pub(crate) fn occupied(&self, rank: usize) -> impl Iterator<Item = u64> + '_ {
-        let end = self.layout.elements_at() as usize;
+        let end = self.layout.buckets_end() as usize;
         let buckets = self.parts[rank][layout::HEADER as usize..end].iter();
         buckets
             .map(|bucket| bucket.load(Ordering::Acquire))

@@ -92,7 +92,7 @@ impl Cache {
 
     /// The same for the index crate, for tables of this scheme.
     pub(crate) fn options(self, scheme: &Scheme) -> CacheOptions {
-        let (key, value) = scheme.record_sizes();
+        let (key, value) = scheme.stored_sizes();
         let record_bytes = self.record_bytes.unwrap_or(usual(key) + usual(value));
         CacheOptions {
             bytes: self.bytes,

@@ -95,6 +95,14 @@ pub enum StoreError {
         "the change of the catalog took so long that another client ended it: look at what there is, and try again"
     )]
     ChangeCancelled,
+    /// The table was made without room for the moments at which records expire.
+    #[error(
+        "the records of table {name:?} have no time to live: make it expiring (TableOptions::expiring, --expiring)"
+    )]
+    NotExpiring {
+        /// The table.
+        name: String,
+    },
     /// The table is being dropped, or parts of it are gone.
     #[error("the table {name:?} is being dropped: no part of it is made anew")]
     TableGone {
@@ -143,6 +151,18 @@ pub enum StoreError {
         value: String,
         /// By how much.
         by: i64,
+    },
+    /// A key or a value whose bytes are none of the type that a [`Typed`](crate::Typed) table has.
+    #[error("a {what} of {bytes} bytes is no {name}: {reason}")]
+    OtherType {
+        /// Key or value.
+        what: &'static str,
+        /// How long it is.
+        bytes: usize,
+        /// The type.
+        name: &'static str,
+        /// What does not fit.
+        reason: String,
     },
     /// One of several nodes failed. What the others have is not touched by it.
     #[error("{address}: {error}")]
@@ -313,6 +333,7 @@ const fn kind_of_fabric(error: &FabricError) -> ErrorKind {
         FabricError::NodeRestarted { .. } => ErrorKind::NodeRestarted,
         FabricError::Reclaimed { .. } => ErrorKind::TableGone,
         FabricError::AccessDenied { .. }
+        | FabricError::KeyRefused { .. }
         | FabricError::WrongKey { .. }
         | FabricError::GrantRevoked { .. }
         | FabricError::WrongUser { .. }
@@ -350,8 +371,12 @@ const fn kind_of_index(error: &IndexError) -> ErrorKind {
         | IndexError::NotBuildable { .. }
         | IndexError::NotAtomic { .. } => ErrorKind::Unsupported,
         IndexError::BadOption { .. } | IndexError::DuplicateKey { .. } => ErrorKind::BadInput,
+        IndexError::SingleKeys { .. } => ErrorKind::AccessDenied,
+        IndexError::AtOwner { .. } => ErrorKind::Unsupported,
         IndexError::Contended { .. } => ErrorKind::Contended,
-        IndexError::Unreadable { .. } | IndexError::BadDirectory { .. } => ErrorKind::Damaged,
+        IndexError::Unreadable { .. }
+        | IndexError::BadDirectory { .. }
+        | IndexError::BadFunction { .. } => ErrorKind::Damaged,
         IndexError::Fabric(error) => kind_of_fabric(error),
         _ => ErrorKind::Other,
     }
@@ -361,7 +386,9 @@ const fn kind_of_snapshot(error: &SnapshotError) -> ErrorKind {
     match error {
         SnapshotError::File { .. } => ErrorKind::Other,
         SnapshotError::Damaged { .. } => ErrorKind::Damaged,
-        SnapshotError::Version { .. } | SnapshotError::NodeCount { .. } => ErrorKind::BadInput,
+        SnapshotError::Version { .. }
+        | SnapshotError::NodeCount { .. }
+        | SnapshotError::OnePart { .. } => ErrorKind::BadInput,
         SnapshotError::InUse { .. } => ErrorKind::Busy,
         SnapshotError::Stopped => ErrorKind::Closed,
         SnapshotError::Replaced { .. } => ErrorKind::TableGone,
@@ -417,8 +444,8 @@ impl StoreError {
             | Self::CatalogContended { .. }
             | Self::ChangeCancelled => ErrorKind::Contended,
             Self::TableGone { .. } => ErrorKind::TableGone,
-            Self::NotBuildable { .. } => ErrorKind::Unsupported,
-            Self::NoNumber { .. } => ErrorKind::DoesNotFit,
+            Self::NotBuildable { .. } | Self::NotExpiring { .. } => ErrorKind::Unsupported,
+            Self::NoNumber { .. } | Self::OtherType { .. } => ErrorKind::DoesNotFit,
             Self::HandleClosed => ErrorKind::Closed,
             Self::QueueFull => ErrorKind::Busy,
             Self::Snapshot(error) => kind_of_snapshot(error),

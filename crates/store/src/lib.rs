@@ -40,11 +40,13 @@ mod bare;
 mod cache;
 mod catalog;
 mod client_metrics;
+mod clients;
 mod coalesce;
 mod cursor;
 mod deduplicate;
 mod duo;
 mod error;
+mod expiry;
 mod fabrics;
 mod handle;
 mod lease;
@@ -63,6 +65,7 @@ mod snapshot;
 mod spread;
 mod store;
 mod table;
+mod typed;
 
 pub use address::{Address, SCHEMES};
 pub use cache::Cache;
@@ -73,6 +76,7 @@ pub use catalog::{
 pub use client_metrics::{ClientMetrics, LATENCY_BOUNDS, Latencies, TableMetrics};
 pub use cursor::Cursor;
 pub use error::{ErrorKind, Result, StoreError};
+pub use expiry::{Expiry, Sweeper};
 #[cfg(feature = "unstable")]
 pub use farslot_fabric as fabric;
 pub use farslot_fabric::counters::{OperationCounters, Snapshot};
@@ -105,10 +109,11 @@ pub use server::{READ_ONLY, Server, ServerOptions, TableGrant};
 pub use shapes::{CuckooShape, DuoShape, RaceShape};
 pub use slot_map::{HASH_SLOTS, MOST_NODES, SlotMap};
 pub use snapshot::{
-    OnProgress, RESTORING, SnapshotError, SnapshotInfo, SnapshotProgress, check_snapshot,
-    snapshot_path, snapshots,
+    COPYING, OnProgress, RESTORING, SnapshotError, SnapshotInfo, SnapshotProgress, check_snapshot,
+    is_unfinished, snapshot_path, snapshots,
 };
 pub use store::Store;
-pub use table::Table;
+pub use table::{Entries, Table};
+pub use typed::{Typed, TypedEntries};
 
 use farslot_index::WriterChange;

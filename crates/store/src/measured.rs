@@ -2,7 +2,10 @@
 
 use crate::client_metrics::Counted;
 use crate::session::{AnswerEach, OutcomeOfEach, Session};
-use crate::{Cursor, Occupancy, Operation, Outcome, PartitionReport, Result, Survey, WriterChange};
+use crate::{
+    Cursor, Occupancy, Operation, Outcome, PartitionReport, Result, StoreError, Survey,
+    WriterChange,
+};
 use farslot_fabric::Nanos;
 use farslot_fabric::counters::Snapshot;
 use farslot_index::{ClientState, Record, Value};
@@ -170,5 +173,9 @@ impl Session for Measured {
 
     fn now(&self) -> Nanos {
         self.session.now()
+    }
+
+    fn refused(&self, error: &StoreError) {
+        self.counted.failed(error.kind());
     }
 }

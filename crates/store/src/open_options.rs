@@ -21,10 +21,11 @@ pub enum Access {
     /// By one-sided verbs alone: the owner of the memory takes no part.
     Reads,
     /// By calls: the owner executes operations in its own memory, each in one round trip, many in
-    /// one call. Opening a table fails where the owner answers no calls: over shared memory and
-    /// over RDMA verbs. Cuckoo tables are written, and CuckooDuo tables used, by verbs all the
-    /// same, as is whatever the owner leaves to the client. A simulated owner's atomics are atomic
-    /// against those of clients, which no NIC promises.
+    /// one call. Opening a table fails where the owner answers no calls: over RDMA verbs, and in
+    /// embedded stores that nobody serves. A cuckoo table then has any number of writers, for which
+    /// its owner writes. CuckooDuo tables are used by verbs all the same, as is whatever the owner
+    /// leaves to the client. A simulated owner's atomics are atomic against those of clients, which
+    /// no NIC promises.
     Calls,
     /// By whichever is cheaper: by calls over TCP, where the other side is a processor anyway, and
     /// else by verbs.

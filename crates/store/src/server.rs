@@ -1,15 +1,16 @@
 //! A process that lends its memory, and does nothing else.
 
 use crate::catalog::{CATALOG_BYTES, TableRecord};
+use crate::clients::executes;
 use crate::fabrics::{check_size, region_of};
 use crate::service::Service;
-use crate::{Address, Occupancy, OpenOptions, Result, Secret, Store, StoreError};
+use crate::{Address, Occupancy, OpenOptions, Result, Secret, Store, StoreError, Sweeper};
 use farslot_fabric::tcp::{
-    Agent, AgentCounters, AgentOptions, Area, Audit, Clients, Grant, Network, Rate, ServeOptions,
-    TlsServer,
+    Agent, AgentCounters, AgentOptions, Area, Audit, Clients, Grant, Network, PrefixArea, Rate,
+    ServeOptions, TlsServer,
 };
 use farslot_fabric::verbs::{self, VerbsAgentOptions};
-use farslot_fabric::{Endpoint, NodeId, RegionId, Rights, shm};
+use farslot_fabric::{FabricError, RegionId, Rights, shm};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -78,6 +79,12 @@ pub struct TableGrant {
     pub tables: Vec<String>,
     /// What may be done to them: `Rights::READ` for lookups, `Rights::ALL` for everything.
     pub rights: Rights,
+    /// What the keys begin with that it opens; all keys and all of the tables' bytes if there is
+    /// none. Clients of a grant with a prefix get, put, update and remove single keys by calls, and
+    /// nothing else: they cannot scan, ask for a table's occupancy, or read its memory. It can be
+    /// given at `tcp://` and `tcps://` addresses, for tables of which the owner executes lookups,
+    /// and writes if it opens these: linear, RACE and cuckoo tables; to read, also sealed ones.
+    pub prefix: Option<Vec<u8>>,
     /// How much its clients may ask for, all together.
     pub rate: Rate,
 }
@@ -85,8 +92,11 @@ pub struct TableGrant {
 /// Memory that is served to other processes for as long as this is held. When the process ends,
 /// `kill -9` included, every operation of its clients fails, and the memory is gone with the last
 /// of them that lets go of it. Over shared memory the process takes no part in any operation; over
-/// TCP its agents do, who know nothing of tables either.
+/// TCP its agents do, who know nothing of tables either. A thread removes records that have expired
+/// ([`Store::sweeper`]).
 pub struct Server {
+    /// It ends first: it uses the memory.
+    sweeper: Arc<Sweeper>,
     // They stop before the memory goes.
     agents: Vec<Agent>,
     nic: Option<verbs::Agent>,
@@ -230,7 +240,9 @@ impl Server {
                 Store::open_with(&parsed[0].to_string(), options)?
             }
         };
+        let sweeper = store.sweeper()?;
         Ok(Self {
+            sweeper,
             agents,
             nic,
             clients: options.clients.clone(),
@@ -246,23 +258,39 @@ impl Server {
     /// memory has no grants.
     ///
     /// # Errors
-    /// [`StoreError::NoSuchTable`]: a table is granted once it is there. As
-    /// [`Agent::grant`](farslot_fabric::tcp::Agent::grant).
+    /// [`StoreError::NoSuchTable`]: a table is granted once it is there.
+    /// [`NotEnforceable`](FabricError::NotEnforceable) of a prefix, if nobody executes the calls that
+    /// it opens. As [`Agent::grant`](farslot_fabric::tcp::Agent::grant).
     pub fn grant(&self, grant: &TableGrant) -> Result<()> {
         let all = self.store.tables()?;
-        let catalog = Area {
+        let readable = |bytes| Area {
             region: REGION,
-            bytes: 0..CATALOG_BYTES,
+            bytes,
             rights: grant.rights.masked_by(Rights::READ),
         };
-        let mut areas = vec![catalog];
+        let mut areas = vec![readable(0..CATALOG_BYTES)];
+        let mut by_prefix = Vec::new();
         for name in &grant.tables {
             let table = all.iter().find(|table| table.name == *name);
             let table = table.ok_or_else(|| no_such_table(name, &all))?;
-            areas.push(Area {
+            let Some(prefix) = &grant.prefix else {
+                areas.push(Area {
+                    region: REGION,
+                    bytes: table.extent(),
+                    rights: grant.rights,
+                });
+                continue;
+            };
+            self.check_prefix(grant, table)?;
+            let bytes = table.scheme_bytes();
+            // Where the partitions of a table are is no secret of its keys.
+            let map = bytes.end..table.extent().end;
+            areas.extend((!map.is_empty()).then(|| readable(map)));
+            by_prefix.push(PrefixArea {
                 region: REGION,
-                bytes: table.extent(),
+                bytes,
                 rights: grant.rights,
+                prefix: prefix.clone(),
             });
         }
         let grant = Grant {
@@ -270,9 +298,29 @@ impl Server {
             secrets: grant.secrets.clone(),
             clients: grant.clients.clone(),
             areas: Some(areas),
+            by_prefix,
             rate: grant.rate,
         };
         self.put_in_force(&grant)
+    }
+
+    /// Refuses a prefix that nobody could hold the clients of a table to.
+    fn check_prefix(&self, grant: &TableGrant, table: &TableRecord) -> Result<()> {
+        let reason = match executes(&table.scheme) {
+            _ if self.agents.is_empty() && self.nic.is_none() => {
+                "shared memory has no grants: whoever has attached reads all of it"
+            }
+            (false, _) => {
+                "keys with a prefix are opened to calls, and CuckooDuo tables are used by READs"
+            }
+            (true, false) if grant.rights != Rights::READ => {
+                "keys with a prefix are opened to calls, and sealed tables are never written: open \
+                 them to be read"
+            }
+            (true, _) => return Ok(()),
+        };
+        let grant = grant.name.clone();
+        Err(FabricError::NotEnforceable { grant, reason }.into())
     }
 
     fn put_in_force(&self, grant: &Grant) -> Result<()> {
@@ -410,11 +458,13 @@ impl Server {
     /// [`NotBuilt`](farslot_index::IndexError::NotBuilt); that the table was changed since its
     /// record was read; what the fabric says.
     pub fn occupancy(&self, of: &TableRecord) -> Result<Occupancy> {
-        let executor = self.store.executor()?;
-        let since = executor.endpoint().now();
-        let sessions = &self.store.0.sessions;
-        let table = sessions.open_on_one(executor, NodeId(0), of.clone(), since)?;
-        table.occupancy()
+        self.store.own_part(of)?.occupancy()
+    }
+
+    /// How many records were removed because they had expired.
+    #[must_use]
+    pub fn expired(&self) -> u64 {
+        self.sweeper.removed()
     }
 
     /// Those who serve it over TCP.

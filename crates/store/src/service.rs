@@ -9,22 +9,27 @@
 //! A caller may do by calls what it may do by verbs: all of the table's bytes must be open to it,
 //! for reading, and for writing and atomics where the call has a write. What a caller may not do is
 //! not begun, nor what makes no sense.
+//!
+//! A grant may open none of the table's bytes and yet the keys with a prefix. Every operation of
+//! its clients is held to that here, and to the grant's rights. They cannot do by verbs what the
+//! owner leaves undone, so they are told why.
 
 use crate::catalog::{CATALOG_BYTES, Catalog, TableRecord, id_at};
+use crate::clients::{executes, has_one_writer};
+use crate::expiry::Clock;
 use crate::lease::Leased;
 use crate::nodes::Nodes;
 use crate::session::Session;
 use crate::sessions::Sessions;
-use crate::spread::executes;
-use crate::{Access, OnRestart, OpenOptions, Outcome, StoreError};
+use crate::{Access, OnRestart, OpenOptions, Outcome, StoreError, WriterChange};
 use farslot_fabric::shm::{ShmEndpoint, WeakNode};
 use farslot_fabric::sim::World;
 use farslot_fabric::{
-    AnyEndpoint, Call, Endpoint, Executor, Handler, Limits, Nanos, NodeId, OwnerEndpoint,
+    AnyEndpoint, Call, Caller, Endpoint, Executor, Handler, Limits, Nanos, NodeId, OwnerEndpoint,
     OwnerMemory, RegionId, Rights,
 };
 use farslot_index::Operation;
-use farslot_index::calls::{Answered, OWNER_PATIENCE, Question, ReplyWriter, Request, Status};
+use farslot_index::calls::{Answered, OWNER_PATIENCE, Question, ReplyWriter, Request, Status, Why};
 use farslot_index::linear::ReadPolicy;
 use farslot_model::NicModel;
 use std::cell::RefCell;
@@ -32,7 +37,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::ops::Range;
 use std::rc::Rc;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 /// Slots that a lookup in the owner's memory looks at first: the best number takes longer to find
 /// than it saves here.
@@ -47,6 +52,8 @@ const NODE: NodeId = NodeId(0);
 pub(crate) struct Service {
     memory: Memory,
     sessions: Sessions,
+    /// Held by the thread that writes to a table of one writer.
+    writing: Mutex<()>,
     /// Held by the service alone: threads know by it that it is there.
     alive: Arc<()>,
 }
@@ -76,7 +83,10 @@ struct Opened {
     /// Where the id stands in the catalog while the table is there.
     id_at: u64,
     extent: Range<u64>,
+    /// What of the extent is the scheme's.
+    own: Range<u64>,
     writes: bool,
+    has_one_writer: bool,
     /// What the session's memory is lent to.
     lent: Option<Rc<OwnerEndpoint>>,
 }
@@ -105,7 +115,8 @@ impl Service {
         let nic = NicModel::shared_memory();
         Self {
             memory,
-            sessions: Sessions::new(nodes, nic, options, false, None),
+            sessions: Sessions::new(nodes, nic, options, false, None, Clock::Wall),
+            writing: Mutex::default(),
             alive: Arc::new(()),
         }
     }
@@ -118,17 +129,19 @@ impl Service {
             request,
             memory,
             reply,
-            allowed,
+            caller,
         } = call;
         if region != REGION {
             return Err(Status::NoTable);
         }
         let request = Request::decode(request).map_err(|_| Status::Malformed)?;
         let operations = &request.operations[..];
-        let writer = ReplyWriter::new(reply, operations.len()).ok_or(Status::Malformed)?;
-        let is_lookup =
-            request.question == Question::Run && operations.iter().all(Operation::is_lookup);
-        let needed = if is_lookup { Rights::READ } else { WRITES };
+        let (needed, outcomes) = match request.question {
+            Question::Run => (needed_by(operations), operations.len()),
+            Question::Flush => (WRITES, 0),
+            Question::Opened => (Rights::READ, 1),
+        };
+        let mut writer = ReplyWriter::new(reply, outcomes).ok_or(Status::Malformed)?;
         OPEN.with_borrow_mut(|open| {
             let tables = self.tables_of(open);
             // One that was dropped meanwhile is none: another may lie where it did.
@@ -142,17 +155,34 @@ impl Service {
                 Entry::Occupied(open) => open.into_mut(),
                 Entry::Vacant(place) => {
                     let record = self.find(request.table, memory, now)?;
-                    allowed(record.extent(), needed).map_err(|_| Status::Denied)?;
+                    opened_to(caller, (record.extent(), record.scheme_bytes()), needed)?;
                     place.insert(self.open(&record, memory, now)?)
                 }
             };
-            allowed(table.extent.clone(), needed).map_err(|_| Status::Denied)?;
+            let bytes = (table.extent.clone(), table.own.clone());
+            let opened = opened_to(caller, bytes, needed)?;
+            let has_writes = operations.iter().any(|operation| {
+                !operation.is_lookup() && table.not_executed(operation, &opened).is_none()
+            });
             let run = || match request.question {
-                Question::Run => Ok(table.run(operations, writer)),
+                Question::Run if table.has_one_writer && has_writes => {
+                    let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+                    let bytes = table.run(operations, writer, &opened);
+                    // For the next thread, and for clients who write by verbs. If it is the writer on,
+                    // these are told so.
+                    let _ = table.session.change_writer(WriterChange::Resign);
+                    Ok(bytes)
+                }
+                Question::Run => Ok(table.run(operations, writer, &opened)),
                 Question::Flush => match table.session.flush() {
                     Ok(()) => Ok(writer.finish()),
                     Err(_) => Err(Status::NotServed),
                 },
+                Question::Opened => {
+                    let single_keys = matches!(opened, OpenedTo::Keys { .. });
+                    writer.put(0, &Answered::Done(Outcome::Changed(single_keys)));
+                    Ok(writer.finish())
+                }
             };
             match &table.lent {
                 None => run(),
@@ -236,7 +266,9 @@ impl Service {
             id: record.id,
             id_at: id_at(NODE, record).offset,
             extent,
+            own: record.scheme_bytes(),
             writes,
+            has_one_writer: has_one_writer(&record.scheme),
             lent,
         })
     }
@@ -263,29 +295,72 @@ impl Opened {
         memory.load(self.id_at) == Ok(self.id)
     }
 
-    /// Runs operations; returns the bytes of the reply that says what became of each.
-    fn run(&self, operations: &[Operation<'_>], mut writer: ReplyWriter<'_>) -> usize {
-        if !self.writes && !operations.iter().all(Operation::is_lookup) {
-            let (lookups, writes): (Vec<_>, Vec<_>) =
-                (0..operations.len()).partition(|number| operations[*number].is_lookup());
-            for number in writes {
-                writer.put(number, &Answered::Left);
+    /// Runs operations of a caller to whom so much is opened; returns the bytes of the reply that
+    /// says what became of each.
+    fn run(
+        &self,
+        operations: &[Operation<'_>],
+        mut writer: ReplyWriter<'_>,
+        opened: &OpenedTo<'_>,
+    ) -> usize {
+        if let OpenedTo::Keys { .. } = opened {
+            writer = writer.of_keys();
+        }
+        let undone = |operation| self.not_executed(operation, opened);
+        if operations
+            .iter()
+            .any(|operation| undone(operation).is_some())
+        {
+            let mut own = Vec::new();
+            for (number, operation) in operations.iter().enumerate() {
+                match undone(operation) {
+                    Some(answered) => writer.put(number, &answered),
+                    None => own.push(number),
+                }
             }
-            let own: Vec<_> = lookups.iter().map(|number| operations[*number]).collect();
-            self.run_all(&own, |at, answered| writer.put(lookups[at], answered));
+            let all: Vec<_> = own.iter().map(|number| operations[*number]).collect();
+            self.run_all(&all, opened, |at, answered| writer.put(own[at], answered));
         } else {
-            self.run_all(operations, |number, answered| writer.put(number, answered));
+            self.run_all(operations, opened, |number, answered| {
+                writer.put(number, answered);
+            });
         }
         writer.finish()
     }
 
-    fn run_all(&self, operations: &[Operation<'_>], mut tell: impl FnMut(usize, &Answered)) {
+    /// What to say of an operation that is not executed for a caller; nothing of one that is.
+    fn not_executed(&self, operation: &Operation<'_>, opened: &OpenedTo<'_>) -> Option<Answered> {
+        let is_executed = self.writes || operation.is_lookup();
+        match *opened {
+            OpenedTo::All => (!is_executed).then_some(Answered::Left),
+            OpenedTo::Keys {
+                caller,
+                prefix,
+                rights,
+            } => {
+                let needed = needed_by(std::slice::from_ref(operation));
+                if !operation.key().starts_with(prefix) || !rights.allow(needed) {
+                    caller.refused();
+                    return Some(Answered::Refused(Why::Key));
+                }
+                let why = "it executes no writes of such a table";
+                (!is_executed).then(|| Answered::Refused(Why::Said(why.into())))
+            }
+        }
+    }
+
+    fn run_all(
+        &self,
+        operations: &[Operation<'_>],
+        opened: &OpenedTo<'_>,
+        mut tell: impl FnMut(usize, &Answered),
+    ) {
         let mut is_told = vec![false; operations.len()];
         let mut done = |number: usize, outcome: crate::Result<Outcome>| {
             is_told[number] = true;
             match outcome {
                 Ok(outcome) => tell(number, &Answered::Done(outcome)),
-                Err(error) => tell(number, &answered_by(&error)),
+                Err(error) => tell(number, &answered_by(error, opened)),
             }
         };
         self.session
@@ -297,12 +372,54 @@ impl Opened {
     }
 }
 
-/// What to say of an operation that failed: the client does it itself, and so finds the same,
-/// unless something was done.
-fn answered_by(error: &StoreError) -> Answered {
-    match error.may_have_taken_effect() {
-        true => Answered::InDoubt,
-        false => Answered::Left,
+/// What of a table is opened to a caller.
+enum OpenedTo<'c> {
+    /// All of its bytes.
+    All,
+    /// Keys with a prefix.
+    Keys {
+        caller: &'c dyn Caller,
+        prefix: &'c [u8],
+        rights: Rights,
+    },
+}
+
+/// What is opened of a table of such an extent, of which `own` is the scheme's, to a caller who
+/// needs these rights; to one with a prefix, whatever its rights.
+fn opened_to<'c>(
+    caller: &'c dyn Caller,
+    (extent, own): (Range<u64>, Range<u64>),
+    needed: Rights,
+) -> Result<OpenedTo<'c>, Status> {
+    if caller.check(extent, needed).is_ok() {
+        return Ok(OpenedTo::All);
+    }
+    let (prefix, rights) = caller.keys(own).ok_or(Status::Denied)?;
+    Ok(OpenedTo::Keys {
+        caller,
+        prefix,
+        rights,
+    })
+}
+
+/// The rights that operations need.
+fn needed_by(operations: &[Operation<'_>]) -> Rights {
+    match operations.iter().all(Operation::is_lookup) {
+        true => Rights::READ,
+        false => WRITES,
+    }
+}
+
+/// What to say of an operation that failed, unless something was done: the client does it itself,
+/// and so finds the same, or it is told.
+fn answered_by(error: StoreError, opened: &OpenedTo<'_>) -> Answered {
+    if error.may_have_taken_effect() {
+        return Answered::InDoubt;
+    }
+    match (opened, error) {
+        (OpenedTo::All, _) => Answered::Left,
+        (OpenedTo::Keys { .. }, StoreError::Index(error)) => Answered::Refused(Why::Failed(error)),
+        (OpenedTo::Keys { .. }, error) => Answered::Refused(Why::Said(error.to_string())),
     }
 }
 

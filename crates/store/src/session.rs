@@ -7,7 +7,9 @@ use crate::{
 };
 use farslot_fabric::counters::Snapshot;
 use farslot_fabric::{Endpoint, EndpointExt, Executor, Nanos};
-use farslot_index::{ClientState, Index, Record, Result as Answer, Value, Waits};
+use farslot_index::{
+    AnyIndex, ClientState, Index, IndexError, Record, Result as Answer, Value, Waits,
+};
 
 /// The value of a key of a batch, which takes few registers: it is told by a virtual call a key.
 pub(crate) type Told<'v> = std::result::Result<Option<&'v [u8]>, Box<StoreError>>;
@@ -18,8 +20,7 @@ pub(crate) type AnswerEach<'f> = &'f mut dyn FnMut(usize, Told<'_>);
 /// Gets the outcome of each operation of a batch, with the operation's number.
 pub(crate) type OutcomeOfEach<'f> = &'f mut dyn FnMut(usize, Result<Outcome>);
 
-/// What a table does, whatever its scheme, its fabric and the number of its nodes: one virtual call
-/// for an operation or a whole batch, everything below it is compiled for the scheme.
+/// What a table does, whatever its scheme, its fabric and the number of its nodes.
 pub(crate) trait Session {
     fn get(&self, key: &[u8]) -> Result<Option<Value>>;
     fn run(&self, operation: Operation<'_>) -> Result<Outcome>;
@@ -45,6 +46,23 @@ pub(crate) trait Session {
     fn state(&self) -> ClientState;
     fn counters(&self) -> Snapshot;
     fn now(&self) -> Nanos;
+    /// Is told of an operation that who stands above has refused.
+    fn refused(&self, _: &StoreError) {}
+    /// The session with the table as it is stored, if this one hides records that have expired.
+    fn beneath(&self) -> Option<&dyn Session> {
+        None
+    }
+}
+
+/// How often others may be faster before an operation that expects what it has seen fails.
+pub(crate) const MOST_ATTEMPTS: u32 = 100_000;
+
+/// The failure of an operation that others were too often faster than.
+pub(crate) fn contended() -> StoreError {
+    StoreError::Index(IndexError::Contended {
+        slot: 0,
+        attempts: MOST_ATTEMPTS,
+    })
 }
 
 /// Lookups whose answers are kept until all of them have come, where one may wait for another.
@@ -97,13 +115,13 @@ pub(crate) fn run_batch(
 }
 
 /// A table on one node.
-pub(crate) struct OnOneNode<I> {
+pub(crate) struct OnOneNode {
     pub(crate) executor: Executor<Leased>,
     /// Opened on the executor's endpoint.
-    pub(crate) index: I,
+    pub(crate) index: AnyIndex,
 }
 
-impl<I: Index> OnOneNode<I> {
+impl OnOneNode {
     async fn end(&self) -> Answer<()> {
         let flushed = self.index.flush().await;
         self.index.change_writer(WriterChange::Resign).await?;
@@ -116,7 +134,7 @@ impl<I: Index> OnOneNode<I> {
         operations: &[Operation<'_>],
         done: OutcomeOfEach<'_>,
     ) {
-        run_batch(I::WAITS, done, |done| {
+        run_batch(self.index.waits(), done, |done| {
             let done = |number, outcome: Answer<Outcome>| {
                 done(number, outcome.map_err(StoreError::from));
             };
@@ -126,7 +144,7 @@ impl<I: Index> OnOneNode<I> {
     }
 }
 
-impl<I: Index> Session for OnOneNode<I> {
+impl Session for OnOneNode {
     #[inline]
     fn get(&self, key: &[u8]) -> Result<Option<Value>> {
         Ok(match self.index.get_at_once(key) {
@@ -141,7 +159,7 @@ impl<I: Index> Session for OnOneNode<I> {
     }
 
     fn get_many(&self, keys: &[&[u8]], done: AnswerEach<'_>) {
-        look_up(I::WAITS, keys, done, |keys, done| {
+        look_up(self.index.waits(), keys, done, |keys, done| {
             let done = |number, answer: Answer<Option<Value>>| match answer {
                 Ok(value) => done(number, Ok(value.as_deref())),
                 Err(error) => done(number, Err(Box::new(error.into()))),

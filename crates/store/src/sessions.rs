@@ -1,16 +1,16 @@
 //! From a table's record to a thread's session with it: what a store opens tables with.
 
 use crate::cache::Cache;
-use crate::catalog::{Scheme, TableRecord, table_at};
+use crate::catalog::{TableRecord, table_at};
+use crate::clients::{CallRule, Clients, KnownSizes};
 use crate::duo::DuoOwners;
+use crate::expiry::{Clock, Expiring};
 use crate::fabrics::Fabric;
 use crate::lease::Leased;
 use crate::measured::Measured;
 use crate::nodes::Nodes;
 use crate::session::{OnOneNode, Session};
-use crate::spread::{
-    self, ByCalls, Caching, CallRule, KnownSizes, Opener, OverNodes, Spread, SpreadTable,
-};
+use crate::spread::{OverNodes, Spread, SpreadTable};
 use crate::{Access, OpenOptions, Result, Table};
 use farslot_fabric::{Executor, Nanos, NodeId};
 use farslot_index::linear::ReadPolicy;
@@ -22,11 +22,20 @@ use std::sync::Arc;
 pub(crate) struct Sessions {
     pub(crate) nodes: Arc<Nodes>,
     pub(crate) options: OpenOptions,
-    policy: ReadPolicy,
     sizes: Arc<KnownSizes>,
     duo_owners: Arc<DuoOwners>,
     is_networked: bool,
     calls: Option<CallRule>,
+    clock: Clock,
+}
+
+/// What of a table whose records may have a time to live is shown.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum View {
+    /// The records that have not expired.
+    Living,
+    /// All that is stored, as it is stored.
+    Stored,
 }
 
 /// Whether tables on a fabric are used by calls.
@@ -55,16 +64,17 @@ impl Sessions {
         options: OpenOptions,
         is_networked: bool,
         calls: Option<CallRule>,
+        clock: Clock,
     ) -> Self {
         let policy = options.read_policy;
         let policy = policy.unwrap_or(ReadPolicy::throughput(nic));
         Self {
             nodes: Arc::new(nodes),
-            policy,
             sizes: Arc::new(KnownSizes::new(policy, options.look_ahead)),
             duo_owners: Arc::default(),
             is_networked,
             calls,
+            clock,
             options,
         }
     }
@@ -76,10 +86,11 @@ impl Sessions {
         node: NodeId,
         record: TableRecord,
         since: Nanos,
+        view: View,
     ) -> Result<Table> {
         executor.endpoint().lease(node, &record, since);
         let session = self.session(executor, node, &record)?;
-        Ok(self.table(record, session))
+        Ok(self.table(record, session, view))
     }
 
     /// A session with a table on one node.
@@ -89,25 +100,8 @@ impl Sessions {
         node: NodeId,
         record: &TableRecord,
     ) -> Result<Box<dyn Session>> {
-        let cache = self.options.cache;
-        let on = (executor, node, record, cache);
-        match &record.scheme {
-            Scheme::Linear(_) => self.on_one(on, self.linear(cache)),
-            Scheme::Cuckoo(_) => self.on_one(on, self.cuckoo()),
-            Scheme::Sealed(_) => self.on_one(on, spread::Sealed(self.policy)),
-            Scheme::Race(_) => self.on_one(on, spread::Race),
-            Scheme::Duo(_) => self.on_one(on, self.duo()),
-        }
-    }
-
-    fn on_one<O: Opener>(
-        &self,
-        (executor, node, record, cache): (Executor<Leased>, NodeId, &TableRecord, Option<Cache>),
-        opener: O,
-    ) -> Result<Box<dyn Session>> {
-        let opener = self.with_all(opener, cache);
-        let endpoint = Rc::clone(executor.endpoint());
-        let opening = opener.open(endpoint, table_at(node, record), record);
+        let clients = self.clients(self.options.cache);
+        let opening = clients.open(executor.endpoint(), table_at(node, record), record);
         let opened = executor.block_on(opening);
         let index = opened.map_err(|error| self.nodes.named(node, error))?;
         Ok(Box::new(OnOneNode { executor, index }))
@@ -117,71 +111,47 @@ impl Sessions {
         &self,
         executor: Executor<Leased>,
         table: SpreadTable,
+        view: View,
     ) -> Result<Table> {
         let record = table.sample.clone();
         let partitions = table.map.slots.partitions();
         let cache = self.options.cache;
-        let cache = cache.map(|cache| cache.per_partition(partitions));
-        let on = (executor, table, cache);
-        let session = match &record.scheme {
-            Scheme::Linear(_) => self.on_all(on, self.linear(cache)),
-            Scheme::Cuckoo(_) => self.on_all(on, self.cuckoo()),
-            Scheme::Sealed(_) => self.on_all(on, spread::Sealed(self.policy)),
-            Scheme::Race(_) => self.on_all(on, spread::Race),
-            Scheme::Duo(_) => self.on_all(on, self.duo()),
-        }?;
-        Ok(self.table(record, session))
-    }
-
-    fn on_all<O: Opener + 'static>(
-        &self,
-        (executor, table, cache): (Executor<Leased>, SpreadTable, Option<Cache>),
-        opener: O,
-    ) -> Result<Box<dyn Session>> {
-        let opener = self.with_all(opener, cache);
+        let clients = self.clients(cache.map(|cache| cache.per_partition(partitions)));
         let endpoint = Rc::clone(executor.endpoint());
         let nodes = Arc::clone(&self.nodes);
-        let opening = Spread::open(endpoint, nodes, opener, table);
-        let table = executor.block_on(opening)?;
-        Ok(Box::new(OverNodes { executor, table }))
+        let table = executor.block_on(Spread::open(endpoint, nodes, clients, table))?;
+        Ok(self.table(record, Box::new(OverNodes { executor, table }), view))
     }
 
     /// A table by that session, counted and timed if the store was opened so.
-    fn table(&self, record: TableRecord, session: Box<dyn Session>) -> Table {
+    fn table(&self, record: TableRecord, session: Box<dyn Session>, view: View) -> Table {
         let session = match &self.options.metrics {
             Some(metrics) => Box::new(Measured::new(session, metrics.of_table(&record.name))),
             None => session,
         };
-        Table::new(record, session)
+        let session = match (view, record.scheme.is_expiring()) {
+            (View::Living, true) => {
+                let (_, value) = record.scheme.record_sizes();
+                Box::new(Expiring::new(session, value, self.clock))
+            }
+            _ => session,
+        };
+        Table::new(record, session, self.clock)
     }
 
-    /// The opener with what stands over every scheme: answers that are kept, then calls.
-    fn with_all<O>(&self, opener: O, cache: Option<Cache>) -> Caching<ByCalls<O>> {
-        let rule = self.calls;
-        Caching {
-            opener: ByCalls { opener, rule },
-            cache,
-            client_memory: self.options.client_memory,
-        }
-    }
-
-    fn linear(&self, cache: Option<Cache>) -> spread::Linear {
+    /// How clients are opened, each with such a cache.
+    fn clients(&self, cache: Option<Cache>) -> Clients {
         let options = &self.options;
-        spread::Linear {
+        Clients {
             sizes: Arc::clone(&self.sizes),
-            hints: options.cluster_hints,
+            cluster_hints: options.cluster_hints,
             record_locations: options.record_locations_for(self.is_networked, cache),
-        }
-    }
-
-    fn duo(&self) -> spread::Duo {
-        spread::Duo(Arc::clone(&self.duo_owners))
-    }
-
-    fn cuckoo(&self) -> spread::Cuckoo {
-        spread::Cuckoo {
-            order: self.options.lookup_order,
-            predetermines: self.options.predetermination,
+            lookup_order: options.lookup_order,
+            predetermines: options.predetermination,
+            duo_owners: Arc::clone(&self.duo_owners),
+            calls: self.calls,
+            cache,
+            client_memory: options.client_memory,
         }
     }
 }

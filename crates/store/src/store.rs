@@ -1,12 +1,13 @@
 //! A store: where its memory is, and the tables in it.
 
 use crate::catalog::{Catalog, Scheme, TableRecord};
+use crate::expiry::{Clock, Sweeper};
 use crate::fabrics::Fabric;
 use crate::lease::Leased;
 use crate::nodes::Nodes;
 use crate::profile::read_cost;
 use crate::service::serve_simulated;
-use crate::sessions::{Sessions, calls_of};
+use crate::sessions::{Sessions, View, calls_of};
 use crate::slot_map::SlotMap;
 use crate::spread::{self, Found, NewTable};
 use crate::{Address, OpenOptions, Result, StoreError, Table, TableOptions};
@@ -15,7 +16,7 @@ use farslot_index::Record;
 use farslot_model::NicModel;
 use std::fmt;
 use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, Weak};
 
 /// A store. Cloning it shares it, among threads too; each thread opens its own [`Table`]s.
 #[derive(Clone)]
@@ -34,6 +35,8 @@ pub(crate) struct Inner {
     address: Address,
     pub(crate) fabric: Fabric,
     pub(crate) sessions: Sessions,
+    /// The thread that removes records that have expired, if there is one.
+    pub(crate) sweeper: Mutex<Weak<Sweeper>>,
 }
 
 impl Store {
@@ -144,11 +147,16 @@ impl Store {
             serve_simulated(world, nodes.addresses().len() as u16);
         }
         let calls = calls_of(&fabric, options.access);
-        let sessions = Sessions::new(nodes, nic, options, fabric.is_networked(), calls);
+        let clock = match &fabric {
+            Fabric::Sim(_) => Clock::Virtual,
+            Fabric::Shm(_) | Fabric::Tcp(_) | Fabric::Verbs(_) => Clock::Wall,
+        };
+        let sessions = Sessions::new(nodes, nic, options, fabric.is_networked(), calls, clock);
         Self(Arc::new(Inner {
             address,
             fabric,
             sessions,
+            sweeper: Mutex::default(),
         }))
     }
 
@@ -360,16 +368,54 @@ impl Store {
     /// # }
     /// ```
     pub fn table(&self, name: &str) -> Result<Table> {
+        self.open_table(name, View::Living)
+    }
+
+    /// Opens a table as it is stored. Where records may have a time to live
+    /// ([`TableOptions::expiring`]), every value begins with its [`Expiry`](crate::Expiry), and those
+    /// that have expired are shown as well: whoever writes such a table writes values of that form.
+    /// Any other table is what [`Store::table`] opens.
+    ///
+    /// # Errors
+    /// As [`Store::table`].
+    ///
+    /// ```
+    /// # use farslot::{Expiry, Store, TableOptions};
+    /// # fn main() -> Result<(), farslot::StoreError> {
+    /// let store = Store::embedded()?;
+    /// store.create("codes", &TableOptions::new(100).expiring(true))?;
+    /// let stored = store.stored_table("codes")?;
+    /// stored.put(b"ada", &Expiry::at_millis(1).stored(b"314159"))?;
+    /// assert!(stored.exists(b"ada")?);
+    /// assert!(!store.table("codes")?.exists(b"ada")?, "it expired in 1970");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn stored_table(&self, name: &str) -> Result<Table> {
+        self.open_table(name, View::Stored)
+    }
+
+    fn open_table(&self, name: &str, view: View) -> Result<Table> {
         let executor = self.executor()?;
         let since = executor.endpoint().now();
         let nodes = &self.0.sessions.nodes;
         let finding = spread::find(&**executor.endpoint(), nodes, name);
         match executor.block_on(finding)? {
-            Found::Spread(table) => self.0.sessions.open_on_all(executor, table),
-            Found::Whole(node, record) => {
-                self.0.sessions.open_on_one(executor, node, record, since)
-            }
+            Found::Spread(table) => self.0.sessions.open_on_all(executor, table, view),
+            Found::Whole(node, record) => self
+                .0
+                .sessions
+                .open_on_one(executor, node, record, since, view),
         }
+    }
+
+    /// Opens the table of that record on the only node of this store, as it is stored: of a table
+    /// over several nodes, the part that this node has.
+    pub(crate) fn own_part(&self, record: &TableRecord) -> Result<Table> {
+        let executor = self.executor()?;
+        let since = executor.endpoint().now();
+        let (sessions, record) = (&self.0.sessions, record.clone());
+        sessions.open_on_one(executor, NodeId(0), record, since, View::Stored)
     }
 
     /// Of an endpoint of its own.

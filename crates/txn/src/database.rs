@@ -3,8 +3,7 @@
 use crate::error::{ConflictCause, TxnError};
 use crate::identity::{MOST_NODES, TableId, home_of};
 use crate::kept::Structure;
-use crate::owner::{TRANSACTIONS, read_unfinished};
-use crate::wire::{Ask, Reader, Seen, Status};
+use crate::wire::{Ask, Reader, Seen, Status, TRANSACTIONS, read_unfinished};
 use farslot_fabric::{Endpoint, EndpointExt, Nanos, RemoteAddr};
 use farslot_remote::chained::{Cache, Observation, Observed};
 use farslot_remote::ordered::{Leaf, OrderedMap};
@@ -67,6 +66,8 @@ pub struct Database<E> {
     pub(crate) tables: Vec<Served<E>>,
     pub(crate) options: DatabaseOptions,
     pub(crate) pauses: RefCell<ChaCha8Rng>,
+    /// Times that a transaction was run again.
+    pub(crate) retries: Cell<u64>,
     #[cfg(test)]
     pub(crate) broken: Option<crate::broken::Broken<E>>,
 }
@@ -129,6 +130,8 @@ fn read_locked(mut from: Reader<'_>) -> Option<CommittedAt> {
 
 /// Most transactions that one request tells to be finished.
 const MOST_DONE: usize = 1024;
+/// Bytes of what tells who holds a key, without the key: table, lock, and whether its lease is over.
+const STOPPED_BYTES: usize = 11;
 /// Room for a part of a transaction, in bytes: what servers take in a request unless they are told
 /// otherwise.
 const PART_ROOM: usize = 64 << 10;
@@ -156,6 +159,7 @@ impl<E: Endpoint> Database<E> {
             tables: Vec::new(),
             options,
             pauses: RefCell::new(ChaCha8Rng::seed_from_u64(options.seed)),
+            retries: Cell::new(0),
             #[cfg(test)]
             broken: None,
         })
@@ -199,6 +203,12 @@ impl<E: Endpoint> Database<E> {
         Ok(id)
     }
 
+    /// How often [`Database::run`] and [`Database::execute`] have run a transaction again, because
+    /// another was in its way.
+    pub fn retries(&self) -> u64 {
+        self.retries.get()
+    }
+
     /// Finishes transactions which had their home at a node, and whose clients stopped before they
     /// had applied all their parts. Whoever meets a lock of theirs does the same for that lock;
     /// this is for those that nobody meets. Returns the parts that were finished.
@@ -217,6 +227,10 @@ impl<E: Endpoint> Database<E> {
 
     pub(crate) fn endpoint(&self) -> &E {
         self.nodes[0].client.endpoint()
+    }
+
+    pub(crate) fn shared_endpoint(&self) -> Rc<E> {
+        Rc::clone(self.nodes[0].client.endpoint())
     }
 
     /// A table, and its number.
@@ -373,6 +387,62 @@ impl<E: Endpoint> Database<E> {
         };
         let what = "it does not tell how a commit ended";
         end.ok_or(RpcError::Protocol { what })
+    }
+
+    /// Has a node run a procedure, once.
+    pub(crate) async fn execute_at(
+        &self,
+        node: u8,
+        (procedure, input): (u16, &[u8]),
+        room: usize,
+    ) -> Result<Reply, TxnError> {
+        let limit = self.nodes.len();
+        let nodes = usize::from(node) + 1;
+        if nodes > limit {
+            return Err(TxnError::BadNodes { nodes, limit });
+        }
+        let lock = self.name(node).await?;
+        let ask = Ask::Execute {
+            lock,
+            procedure,
+            input,
+        };
+        // Who holds a key is told with the key, which is no longer than what is asked with.
+        let room = room.max(STOPPED_BYTES + self.longest_key(node)) + 1;
+        let reply = match self.call(node, &ask, room).await {
+            Ok(reply) => reply,
+            Err(cause) if cause.may_have_taken_effect() => {
+                return Err(TxnError::InDoubt { lock, cause });
+            }
+            Err(error) => return Err(error.into()),
+        };
+        match read(&reply)? {
+            (Status::Done, _) => Ok(reply),
+            (Status::Locked, mut rest) => {
+                let object = rest.half().map(ObjectId).ok_or(RemoteError::BadReply)?;
+                let by = rest.lock().ok_or(RemoteError::BadReply)?;
+                let is_over = rest.byte().ok_or(RemoteError::BadReply)? != 0;
+                let mut tables = self.tables.iter();
+                let table = tables.position(|own| own.node == node && own.object == object);
+                let table = TableId(table.map_or(u16::MAX, |table| table as u16));
+                if is_over {
+                    self.resolve(by, node).await?;
+                }
+                Err(TxnError::Conflict {
+                    table,
+                    key: rest.0.to_vec(),
+                    cause: ConflictCause::Locked { by },
+                })
+            }
+            _ => Err(RemoteError::BadReply.into()),
+        }
+    }
+
+    /// Most bytes of a key of a node's tables.
+    fn longest_key(&self, node: u8) -> usize {
+        let own = self.tables.iter().filter(|table| table.node == node);
+        let keys = own.map(|table| usize::from(table.structure.key_bytes()));
+        keys.max().unwrap_or(0)
     }
 
     /// Has a node apply its part of a committed transaction.

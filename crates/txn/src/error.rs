@@ -66,6 +66,10 @@ pub enum TxnError {
         /// Most nodes.
         limit: usize,
     },
+    /// The thread of a [`Handle`](crate::Handle) has ended: whether the transaction is committed
+    /// cannot be told.
+    #[error("the thread that runs transactions has ended")]
+    Closed,
     /// A lookup, a lock or a call failed.
     #[error(transparent)]
     Remote(#[from] RemoteError),

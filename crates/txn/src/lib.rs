@@ -28,6 +28,10 @@
 //! read, locks what is to be changed, changes it, and unlocks, all in one turn in which it answers
 //! no other call. So it holds a lock for no longer than that turn, whatever becomes of its client.
 //!
+//! A transaction whose keys all lie at one node, and whose code its owner knows as one of
+//! [`Procedures`], is **one call** in all ([`Database::execute`]): the owner runs it in such a turn.
+//! [`Steps`] is what such code and a client's have in common.
+//!
 //! # Why it is strictly serializable
 //!
 //! Take the moment after a transaction's last lock and before its first validating READ. What it
@@ -72,20 +76,29 @@ mod broken;
 mod commit;
 mod database;
 mod error;
+mod handle;
 #[cfg(test)]
 mod histories;
 mod identity;
 mod kept;
 mod leaf_read;
 mod owner;
+mod procedure;
 mod run;
 mod scan;
+mod steps;
 mod transaction;
+mod turn;
 mod wire;
 
 pub use database::{Database, DatabaseOptions, Locking};
 pub use error::{ConflictCause, TxnError};
+pub use handle::Handle;
 pub use identity::TableId;
 pub use kept::Structure;
-pub use owner::{OwnerOptions, serve};
+pub use owner::{serve, serve_with};
+pub use procedure::{Local, Procedures};
+pub use run::Reply;
+pub use steps::Steps;
 pub use transaction::Transaction;
+pub use turn::OwnerOptions;

@@ -5,7 +5,10 @@
 //! write     | object, 16 bits | removes, 8 | key length, 16 | value length, 16 | key | value
 //! ```
 
-use farslot_remote::Lock;
+use farslot_remote::{Lock, ObjectId};
+
+/// The object whose changes are the requests of transactions: no table may have it.
+pub(crate) const TRANSACTIONS: ObjectId = ObjectId(0x7fff);
 
 /// One key's change.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -57,6 +60,12 @@ pub(crate) enum Ask<'b> {
         reads: Vec<Seen<'b>>,
         writes: &'b [u8],
     },
+    /// Run a procedure of this node's as a transaction, and commit it, if nobody holds a key of it.
+    Execute {
+        lock: Lock,
+        procedure: u16,
+        input: &'b [u8],
+    },
     /// Apply this node's part of a committed transaction, and unlock.
     Finish { lock: Lock, part: &'b [u8] },
     /// Unlock all keys of a transaction that is not committed.
@@ -83,8 +92,9 @@ pub(crate) enum Status {
     /// gone.
     Done = 0,
     /// Of [`Ask::Lock`]: another holds the key. Its lock follows, and whether its lease is over; of
-    /// [`Ask::Commit`] the key's place in the request before that; of [`Ask::Inquire`]: its lease
-    /// is over, and its home must be asked.
+    /// [`Ask::Commit`] the key's place in the request before that, of [`Ask::Execute`] the table's
+    /// number before and the key behind; of [`Ask::Inquire`]: its lease is over, and its home must be
+    /// asked.
     Locked = 1,
     /// The transaction's locks here were broken; of [`Ask::Resolve`]: it is aborted.
     Aborted = 2,
@@ -256,6 +266,11 @@ impl<'b> Ask<'b> {
             }
             Self::Forget { lock, node } => to.byte(7).word(lock.word()).byte(*node),
             Self::Unfinished => to.byte(8),
+            Self::Execute {
+                lock,
+                procedure,
+                input,
+            } => to.byte(10).word(lock.word()).half(*procedure).bytes(input),
         };
         to.0
     }
@@ -315,10 +330,27 @@ impl<'b> Ask<'b> {
                     writes: std::mem::take(&mut from.0),
                 }
             }
+            10 => Self::Execute {
+                lock: from.lock()?,
+                procedure: from.half()?,
+                input: std::mem::take(&mut from.0),
+            },
             _ => return None,
         };
         from.0.is_empty().then_some(ask)
     }
+}
+
+/// Bytes of an unfinished part's name: a lock's word, and a node.
+pub(crate) const UNFINISHED_BYTES: usize = 9;
+
+/// The parts that a reply of [`Ask::Unfinished`] names.
+pub(crate) fn read_unfinished(mut from: Reader<'_>) -> Option<Vec<(Lock, u8)>> {
+    let mut parts = Vec::new();
+    while !from.0.is_empty() {
+        parts.push((from.lock()?, from.byte()?));
+    }
+    Some(parts)
 }
 
 #[cfg(test)]
@@ -368,6 +400,11 @@ mod tests {
                 lock,
                 reads: vec![seen(Some(7)), seen(None)],
                 writes: &part,
+            },
+            Ask::Execute {
+                lock,
+                procedure: 7,
+                input: key,
             },
             Ask::Finish { lock, part: &part },
             Ask::Abort { lock },

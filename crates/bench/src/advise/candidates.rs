@@ -108,6 +108,9 @@ pub enum Writers {
 const LOADS: [f64; 8] = [0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95];
 /// The load factor where nothing is given: that of tables by default.
 const USUAL_LOAD: f64 = 0.75;
+/// That of sealed tables with a perfect hash function, and the highest that they have.
+const PERFECT_LOAD: f64 = 0.99;
+const MOST_PERFECT: f64 = 0.995;
 /// The longest READ of slots, as in all tables.
 const LONGEST_READ: usize = 16 << 10;
 
@@ -127,7 +130,8 @@ impl Candidate {
         }
         for form in [SealedForm::Inline, SealedForm::OutOfBand] {
             all.extend(
-                [SlotOrder::ByHash, SlotOrder::Arrival].map(|order| Self::Sealed(form, order)),
+                [SlotOrder::ByHash, SlotOrder::Arrival, SlotOrder::Perfect]
+                    .map(|order| Self::Sealed(form, order)),
             );
         }
         let mut orders = vec![CuckooReads::Parallel];
@@ -174,6 +178,7 @@ impl Candidate {
                 let order = match order {
                     SlotOrder::ByHash => "",
                     SlotOrder::Arrival => ", as they arrive",
+                    SlotOrder::Perfect => ", perfect hash",
                 };
                 format!("sealed, {form}{order}")
             }
@@ -205,6 +210,9 @@ impl Candidate {
                 "keys with several records only in sealed tables"
             }
             Self::Race | Self::Duo { .. } if !question.unique => "its keys have one record each",
+            Self::Sealed(_, SlotOrder::Perfect) if !question.unique => {
+                "its keys have one record each"
+            }
             Self::Sealed(..) if !question.sealed => "only for tables that never change (--sealed)",
             _ if question.grow_to.is_some() && !grows => "does not grow while it is used",
             _ if question.writers > 1 && one_writer => "one client at a time writes to it",
@@ -221,6 +229,7 @@ impl Candidate {
         match self {
             Self::Race => RaceShape::default().limit(),
             Self::Duo { .. } => DuoShape::default().limit(),
+            Self::Sealed(_, SlotOrder::Perfect) => MOST_PERFECT,
             _ => 1.0,
         }
     }
@@ -236,9 +245,11 @@ impl Candidate {
         }
         let given = question.load.map(|load| vec![load]);
         let is_limited = question.memory.is_some() || question.client_memory.is_some();
-        let loads = given.unwrap_or_else(|| match is_limited {
-            true => LOADS.to_vec(),
-            false => vec![USUAL_LOAD],
+        let loads = given.unwrap_or_else(|| match self {
+            // No lookup takes longer the fuller it is.
+            Self::Sealed(_, SlotOrder::Perfect) => vec![PERFECT_LOAD],
+            _ if is_limited => LOADS.to_vec(),
+            _ => vec![USUAL_LOAD],
         });
         let mut why = String::new();
         for load in loads {
@@ -430,6 +441,7 @@ fn sealed_read_slots(question: &Question, layout: &SealedLayout) -> Result<u64> 
     let table = TableLoad::new(layout.slots, question.entries)?;
     let workload = question.workload()?;
     let distances = match layout.order {
+        SlotOrder::Perfect => return Ok(1),
         SlotOrder::Arrival => ProbeDistribution::lookup(table, workload)?,
         SlotOrder::ByHash => ProbeDistribution::ordered(table, workload)?,
     };
@@ -484,7 +496,8 @@ impl Reads {
         match self {
             Self::Race { layout, .. } => layout.directory_bytes(),
             Self::Duo { layout, .. } => layout.index_bytes(),
-            Self::Linear { .. } | Self::Sealed { .. } | Self::Cuckoo { .. } => 0,
+            Self::Sealed { layout, .. } => layout.client_bytes(),
+            Self::Linear { .. } | Self::Cuckoo { .. } => 0,
         }
     }
 

@@ -14,7 +14,7 @@ use farslot::model::advise::{
     CalledOperation, CuckooPlaces, CuckooReads, CuckooSlots, CuckooWrite, DuoPages, DuoRecords,
     DuoSlots, Limit, LinearSlots, LinearWrite, OutOfBand, VerbCosts, Work, cuckoo_lookup,
     cuckoo_put, cuckoo_update, duo_lookup, duo_put, duo_update, linear_lookup, linear_put,
-    linear_update, race_lookup, race_put, race_update,
+    linear_update, perfect_lookup, race_lookup, race_put, race_update,
 };
 use farslot::model::{Objective, TableLoad, Workload};
 
@@ -197,6 +197,10 @@ fn lookup(question: &Question, costs: &VerbCosts, plan: &Plan, workload: Workloa
             let table = TableLoad::from_load(layout.slots, plan.load)?;
             let slots = linear_slots(layout, *read_slots);
             Ok(linear_lookup(costs, table, slots, workload, records)?)
+        }
+        Reads::Sealed { layout, .. } if layout.order == SlotOrder::Perfect => {
+            let (slot, hit_ratio) = (layout.slot_bytes() as f64, workload.hit_ratio());
+            Ok(perfect_lookup(costs, slot, hit_ratio, records))
         }
         Reads::Sealed { layout, read_slots } => {
             let table = TableLoad::new(layout.slots, question.entries)?;
@@ -442,6 +446,9 @@ fn why(
     match &plan.reads {
         Reads::Race { .. } if question.grow_to.is_some() => {
             why += "; puts that split a subtable cost more";
+        }
+        Reads::Sealed { layout, .. } if layout.order == SlotOrder::Perfect => {
+            why += "; clients keep a perfect hash function";
         }
         Reads::Duo { layout, .. } => {
             let bits = layout.fingerprint_bits;

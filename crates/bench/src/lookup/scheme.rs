@@ -11,6 +11,8 @@ pub enum LookupScheme {
     Linear,
     /// Linear probing, built whole.
     Sealed,
+    /// Built whole, with one slot for each key, which a perfect hash function names.
+    Perfect,
     /// Cuckoo hashing: three buckets of four slots, read side by side.
     Cuckoo,
     /// RACE hashing: its records are out of band.
@@ -23,9 +25,10 @@ pub enum LookupScheme {
 
 impl LookupScheme {
     /// All of them.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Linear,
         Self::Sealed,
+        Self::Perfect,
         Self::Cuckoo,
         Self::Race,
         Self::Duo,
@@ -38,6 +41,7 @@ impl LookupScheme {
         match self {
             Self::Linear => "linear",
             Self::Sealed => "sealed",
+            Self::Perfect => "perfect",
             Self::Cuckoo => "cuckoo",
             Self::Race => "race",
             Self::Duo => "duo",
@@ -50,9 +54,15 @@ impl LookupScheme {
     pub fn limit(self) -> f64 {
         match self {
             Self::Linear | Self::Sealed | Self::Cuckoo => 0.95,
+            Self::Perfect => 0.995,
             Self::Race => RaceShape::default().limit(),
             Self::Duo | Self::DuoAlone => DuoShape::default().limit(),
         }
+    }
+
+    /// Whether its tables are built whole.
+    pub(super) const fn is_built(self) -> bool {
+        matches!(self, Self::Sealed | Self::Perfect)
     }
 
     /// Whether any number of clients may write.
@@ -71,7 +81,7 @@ impl LookupScheme {
     pub(crate) fn table(self, slots: u64, load: f64) -> TableOptions {
         let full = match self {
             Self::Linear | Self::Cuckoo => 1.0,
-            Self::Sealed => load,
+            Self::Sealed | Self::Perfect => load,
             Self::Race | Self::Duo | Self::DuoAlone => self.limit(),
         };
         let capacity = (slots as f64 * full) as u64;
@@ -82,6 +92,7 @@ impl LookupScheme {
         match self {
             Self::Linear => options,
             Self::Sealed => options.sealed(),
+            Self::Perfect => options.perfect(),
             Self::Cuckoo => options.cuckoo(CuckooShape::default()),
             Self::Race => options.race(RaceShape::default()),
             Self::Duo => options.duo(DuoShape::default()),

@@ -14,7 +14,7 @@
 //! 16MiB --stale-for 1s`, beside the same without.
 
 use super::figures::{Figures, Place};
-use super::timed::{self, Fabric, Lines};
+use super::timed::{self, Fabric, Lines, Refused};
 use super::{LookupScheme, Options};
 use crate::median::median;
 use crate::{BenchError, BenchReport, BenchRow, Keys, Progress, Result, threads};
@@ -23,6 +23,8 @@ use farslot::{Access, Cache, OpenOptions, Store, Table};
 use hdrhistogram::Histogram;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
 
 /// How much is measured in real time, and with which clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,9 +101,9 @@ pub fn memory(options: &Options) -> Result<u64> {
 /// The load factors for which a scheme has a table of its own: one that is built whole for all,
 /// others for the first, which then fills on.
 fn tables_of(scheme: LookupScheme, loads: &[f64]) -> &[f64] {
-    match scheme {
-        LookupScheme::Sealed => loads,
-        _ => &loads[..1],
+    match scheme.is_built() {
+        true => loads,
+        false => &loads[..1],
     }
 }
 
@@ -143,6 +145,7 @@ pub fn served(
         keys: Keys::new(options.seed),
         records: 0,
         random: ChaCha8Rng::seed_from_u64(options.seed),
+        refused: BTreeMap::new(),
         rows: Vec::new(),
     };
     for load in &options.loads {
@@ -165,6 +168,8 @@ struct Bench<'o> {
     /// How many of the keys are in the tables that are filled.
     records: u64,
     random: ChaCha8Rng,
+    /// By scheme: keys that a table has not any more.
+    refused: BTreeMap<&'static str, Refused>,
     rows: Vec<BenchRow>,
 }
 
@@ -195,8 +200,10 @@ impl Bench<'_> {
             }
         }
         for filled in filled {
+            let refused = &self.refused[filled.place.scheme.name()];
+            let has_cache = self.measure.cache.is_some();
             self.rows
-                .extend(filled.rows(records, self.measure.cache.is_some()));
+                .extend(filled.rows(records, has_cache, refused.len()));
         }
         Ok(())
     }
@@ -206,13 +213,13 @@ impl Bench<'_> {
         let Place { load, scheme } = place;
         (self.progress)(&place.name(&format!("writing {} records", records - self.records)));
         let options = scheme.table(self.options.slots, load);
-        let (name, puts) = match scheme {
-            LookupScheme::Sealed => {
+        let (name, puts) = match scheme.is_built() {
+            true => {
                 let name = format!("lookup-{scheme}-{load}");
-                timed::build(self.store, &name, &options, self.keys, records)?;
-                (name, None)
+                let built = timed::build(self.store, &name, &options, self.keys, records)?;
+                (name, (built, 0))
             }
-            _ => {
+            false => {
                 let name = format!("lookup-{scheme}");
                 if self.records == 0 {
                     self.store.create(&name, &options)?;
@@ -223,10 +230,12 @@ impl Bench<'_> {
                 };
                 let numbers = self.records..records;
                 let puts = timed::fill(self.store, &name, self.keys, numbers, threads)?;
-                (name, Some((puts, threads)))
+                (name, (puts, threads))
             }
         };
+        let since = Instant::now();
         let table = self.store.table(&name)?;
+        let opening = since.elapsed();
         if table.scheme().writer_alone() {
             table.start_writing()?;
         }
@@ -236,6 +245,7 @@ impl Bench<'_> {
         Ok(Filled {
             place,
             puts,
+            opening,
             lines: Lines::of(table.record()),
             table,
             memory: Memory::default(),
@@ -254,6 +264,8 @@ impl Bench<'_> {
             .prefetched
             .extend(self.fabric.prefetched_loads(&lines)?);
         memory.reads.push(self.fabric.reads(&lines)?);
+        let scheme = filled.place.scheme.name();
+        let refused = self.refused.entry(scheme).or_default();
         let there = 0..self.records;
         let absent = self.records..u64::MAX;
         for (samples, numbers, are_there) in [
@@ -262,8 +274,9 @@ impl Bench<'_> {
         ] {
             let Some(samples) = samples else { continue };
             let mut draw = |count: usize| -> Vec<[u8; 8]> {
-                let key = |_| self.keys.long(self.random.random_range(numbers.clone()));
-                (0..count).map(key).collect()
+                let key = || self.keys.long(self.random.random_range(numbers.clone()));
+                let keys = std::iter::repeat_with(key).filter(|key| !refused.contains(key));
+                keys.take(count).collect()
             };
             let (many, single) = (
                 draw(self.measure.operations),
@@ -276,9 +289,10 @@ impl Bench<'_> {
             samples.counted.add(Counted::of(&filled.table), before);
         }
         if let Some(writes) = &mut filled.writes {
-            let key = |_| self.keys.long(self.random.random_range(0..self.records));
-            let keys: Vec<_> = (0..self.measure.operations).map(key).collect();
-            let rates = timed::writes(&filled.table, &keys)?;
+            let key = || self.keys.long(self.random.random_range(0..self.records));
+            let keys = std::iter::repeat_with(key).filter(|key| !refused.contains(key));
+            let keys: Vec<_> = keys.take(self.measure.operations).collect();
+            let rates = timed::writes(&filled.table, &keys, refused)?;
             for (samples, rate) in writes.iter_mut().zip(rates) {
                 samples.push(rate);
             }
@@ -290,8 +304,10 @@ impl Bench<'_> {
 /// A table at one load.
 struct Filled {
     place: Place,
-    /// Puts/s that brought it there, and by how many threads; nothing of one that was built.
-    puts: Option<(f64, usize)>,
+    /// Puts/s that brought it there, and by how many threads; by none it was built.
+    puts: (f64, usize),
+    /// How long a client took to open it.
+    opening: Duration,
     lines: Lines,
     table: Table,
     memory: Memory,
@@ -302,12 +318,18 @@ struct Filled {
 }
 
 impl Filled {
-    fn rows(&self, records: u64, has_cache: bool) -> Vec<BenchRow> {
+    fn rows(&self, records: u64, has_cache: bool, refused: usize) -> Vec<BenchRow> {
         let (place, mut rows) = (self.place, Vec::new());
-        if let Some((puts, threads)) = self.puts {
-            let what = format!("puts up to there, {threads} threads");
-            rows.push(BenchRow::new(place.name(&what), puts, "puts/s"));
-        }
+        let (puts, threads) = self.puts;
+        rows.push(match threads {
+            0 => BenchRow::new(place.name("built"), puts, "records/s"),
+            _ => {
+                let what = format!("puts up to there, {threads} threads");
+                BenchRow::new(place.name(&what), puts, "puts/s")
+            }
+        });
+        let opening = self.opening.as_nanos() as f64;
+        rows.push(BenchRow::new(place.name("opening"), opening, "ns"));
         let remote = self.table.scheme().table_bytes() as f64;
         rows.extend(place.memory(remote, self.table.client_bytes() as f64, records));
         rows.extend(self.memory.rows(place));
@@ -325,6 +347,10 @@ impl Filled {
             let rate = median(rates.iter().copied());
             let row = BenchRow::new(place.name(what), rate, "writes/s");
             rows.push(row.limited_by(self.memory.limit()));
+        }
+        if refused > 0 {
+            let name = place.name("keys that were removed and then refused");
+            rows.push(BenchRow::new(name, refused as f64, "keys"));
         }
         rows
     }

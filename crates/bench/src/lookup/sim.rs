@@ -22,7 +22,7 @@ use farslot::index::cuckoo::{CuckooOptions, LookupOrder};
 use farslot::index::duo::DuoOptions;
 use farslot::index::linear::{LinearOptions, ReadPolicy, ReadSizes};
 use farslot::index::race::RaceOptions;
-use farslot::index::sealed::{SealedForm, SealedOptions};
+use farslot::index::sealed::{SealedForm, SealedOptions, SlotOrder};
 use farslot::index::{FieldSize, SlotKind};
 use farslot::model::Objective;
 use farslot::read_cost;
@@ -85,14 +85,14 @@ pub fn simulated(
         reads: BTreeMap::new(),
         rows: Vec::new(),
     };
-    let whole = options.schemes.contains(&LookupScheme::Sealed);
+    let whole = options.schemes.iter().any(|scheme| scheme.is_built());
     for load in &options.loads {
         let written = bench.predicted(*load, false)?;
         // The advisor takes cuckoo tables too for sealed where all may be.
         let whole = whole.then(|| bench.predicted(*load, true)).transpose()?;
         for scheme in &options.schemes {
-            let predicted = match (scheme, &whole) {
-                (LookupScheme::Sealed, Some(whole)) => whole,
+            let predicted = match (scheme.is_built(), &whole) {
+                (true, Some(whole)) => whole,
                 _ => &written,
             };
             let place = Place {
@@ -182,15 +182,20 @@ impl Bench<'_> {
                 };
                 self.written(table, of)
             }
-            LookupScheme::Sealed => {
+            LookupScheme::Sealed | LookupScheme::Perfect => {
+                let (order, name) = match place.scheme {
+                    LookupScheme::Perfect => (SlotOrder::Perfect, "sealed, inline, perfect hash"),
+                    _ => (SlotOrder::ByHash, "sealed, inline"),
+                };
                 let options = SealedOptions {
                     form: Some(SealedForm::Inline),
+                    order,
                     ..SealedOptions::new(Sizing {
                         load_factor: Some(place.load),
                         ..Sizing::new(0, FIELD, FIELD, seed)
                     })
                 };
-                let mut of = looked(slots, (0, 0), 0, "sealed, inline");
+                let mut of = looked(slots, (0, 0), 0, name);
                 (self.progress)(&place.name("building"));
                 let built = BuiltSealed::new(&options, &of.records)?;
                 let read_size = built.read_size(self.throughput())?;

@@ -1,13 +1,11 @@
 //! A client's endpoint that tells READs of a table's slots from READs of its heap.
 
-use farslot::fabric::sim::SimEndpoint;
 use farslot::fabric::{
-    Buffer, Completion, Endpoint, EndpointCore, Nanos, NodeId, NodeInfo, NodeState, PostError,
-    RemoteAddr, Result, Verb,
+    AnyEndpoint, Buffer, Completion, Endpoint, EndpointCore, InPlace, Nanos, NodeId, NodeInfo,
+    NodeState, PostError, RemoteAddr, Result, Rights, Verb,
 };
 use std::cell::Cell;
 use std::ops::{AddAssign, Range, Sub};
-use std::rc::Rc;
 use std::task::{Context, Poll};
 
 /// Where a table's parts lie, in bytes from its start.
@@ -20,6 +18,12 @@ pub struct Areas {
 }
 
 impl Areas {
+    /// No parts: nothing is counted.
+    pub const NONE: Self = Self {
+        slots: 0..0,
+        heap: 0..0,
+    };
+
     /// Slots, and behind them a heap up to the end of the table.
     #[must_use]
     pub fn ending_with_heap(table_bytes: u128, slot_bytes: u128, heap_bytes: u64) -> Self {
@@ -64,10 +68,12 @@ impl Sub for Posted {
     }
 }
 
-/// A [`SimEndpoint`] that counts [`Posted`] READs. A gather is one READ, to where its first piece
-/// is.
+/// An endpoint that counts [`Posted`] READs. A gather is one READ, to where its first piece is. What
+/// is done in place is not counted.
+///
+/// Tables are made and measured over endpoints of this one type, so that schemes are compiled once.
 pub struct SortingEndpoint {
-    inner: Rc<SimEndpoint>,
+    inner: AnyEndpoint,
     areas: Areas,
     posted: Cell<Posted>,
 }
@@ -75,7 +81,7 @@ pub struct SortingEndpoint {
 impl SortingEndpoint {
     /// Counts what is posted through this endpoint from here on.
     #[must_use]
-    pub fn new(inner: Rc<SimEndpoint>, areas: Areas) -> Self {
+    pub fn new(inner: AnyEndpoint, areas: Areas) -> Self {
         Self {
             inner,
             areas,
@@ -105,7 +111,7 @@ impl SortingEndpoint {
 }
 
 impl Endpoint for SortingEndpoint {
-    type Posted = <SimEndpoint as Endpoint>::Posted;
+    type Posted = <AnyEndpoint as Endpoint>::Posted;
 
     fn core(&self) -> &EndpointCore {
         self.inner.core()
@@ -139,6 +145,10 @@ impl Endpoint for SortingEndpoint {
             self.count(first, bytes);
         }
         Ok(posted)
+    }
+
+    fn in_place(&self, at: RemoteAddr, needed: Rights) -> Option<InPlace<'_>> {
+        self.inner.in_place(at, needed)
     }
 
     fn poll_posted(

@@ -1,10 +1,10 @@
 //! Tables that are written in memory of this process.
 
+use super::endpoint::SortingEndpoint;
 use super::memory::{TABLE_AT, TableMemory};
 use super::records::Records;
 use crate::Result;
 use crate::answers::Answers;
-use farslot::fabric::shm::ShmEndpoint;
 use farslot::index::cuckoo::{CuckooLayout, CuckooTable, LookupOrder};
 use farslot::index::linear::{LinearLayout, LinearTable, ReadPolicy, ReadSizes};
 use farslot::index::sealed::{SealedLayout, SealedOptions, SealedTable};
@@ -18,7 +18,7 @@ const AT_A_TIME: u32 = 1 << 12;
 /// A linear table that is filled step by step.
 pub struct Filling {
     memory: TableMemory,
-    table: LinearTable<ShmEndpoint>,
+    table: LinearTable<SortingEndpoint>,
     records: u32,
 }
 
@@ -139,7 +139,7 @@ impl BuiltSealed {
         Ok(self.open(policy)?.read_size() as u32)
     }
 
-    fn open(&self, policy: ReadPolicy) -> Result<SealedTable<ShmEndpoint>> {
+    fn open(&self, policy: ReadPolicy) -> Result<SealedTable<SortingEndpoint>> {
         let executor = self.memory.executor();
         let endpoint = Rc::clone(executor.endpoint());
         let opening = SealedTable::open(endpoint, TABLE_AT, self.layout.clone(), policy);

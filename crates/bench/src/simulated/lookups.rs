@@ -8,7 +8,7 @@ use super::zipf::Zipf;
 use crate::answers::Answers;
 use crate::{BenchError, Result};
 use farslot::fabric::sim::SimEndpoint;
-use farslot::fabric::{Endpoint, Nanos, window};
+use farslot::fabric::{AnyEndpoint, Endpoint, Nanos, window};
 use rand::{Rng, RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::cell::RefCell;
@@ -116,7 +116,10 @@ struct Ended {
 impl<T: OpenTable> Lookups<T> {
     /// Looks up keys for ever, or until an answer is wrong.
     pub(super) async fn run(self, endpoint: Rc<SimEndpoint>) -> BenchError {
-        let endpoint = Rc::new(SortingEndpoint::new(endpoint, self.table.areas()));
+        let endpoint = Rc::new(SortingEndpoint::new(
+            AnyEndpoint::Sim(endpoint),
+            self.table.areas(),
+        ));
         let table = match self.table.clone().open(Rc::clone(&endpoint)).await {
             Ok(table) => table,
             Err(error) => return error.into(),

@@ -1,9 +1,12 @@
 //! A table's memory while it is written: of this process, at the speed of loads and stores.
 
+use super::endpoint::{Areas, SortingEndpoint};
 use crate::Result;
 use farslot::fabric::shm::{Node, RegionSpec, ShmEndpoint};
 use farslot::fabric::sim::{NicProfile, World};
-use farslot::fabric::{EndpointExt, Executor, Limits, NodeId, RegionId, RemoteAddr, Rights};
+use farslot::fabric::{
+    AnyEndpoint, EndpointExt, Executor, Limits, NodeId, RegionId, RemoteAddr, Rights,
+};
 use std::rc::Rc;
 
 /// Where the table lies, here and in the simulated node.
@@ -18,7 +21,7 @@ const PIECE: usize = 1 << 20;
 
 /// Memory of this process in which a table is made, to be loaded into simulated nodes.
 pub struct TableMemory {
-    executor: Executor<ShmEndpoint>,
+    executor: Executor<SortingEndpoint>,
     bytes: u64,
 }
 
@@ -34,14 +37,14 @@ impl TableMemory {
             rights: Rights::ALL,
         };
         let node = Node::embedded(&[region])?;
-        let endpoint = Rc::new(ShmEndpoint::new(vec![node], Limits::default()));
-        let executor = Executor::new(endpoint);
+        let endpoint = AnyEndpoint::Shm(ShmEndpoint::new(vec![node], Limits::default()));
+        let executor = Executor::new(Rc::new(SortingEndpoint::new(endpoint, Areas::NONE)));
         Ok(Self { executor, bytes })
     }
 
     /// What runs operations on the table.
     #[must_use]
-    pub fn executor(&self) -> &Executor<ShmEndpoint> {
+    pub fn executor(&self) -> &Executor<SortingEndpoint> {
         &self.executor
     }
 

@@ -2,7 +2,6 @@
 
 use super::endpoint::{Areas, SortingEndpoint};
 use super::memory::TABLE_AT;
-use farslot::fabric::Endpoint;
 use farslot::index::cuckoo::{CuckooLayout, CuckooTable, LookupOrder};
 use farslot::index::duo::{DuoLayout, DuoOwner, DuoReader, DuoTable};
 use farslot::index::linear::{LinearLayout, LinearTable, ReadPolicy, ReadSizes};
@@ -69,7 +68,7 @@ pub trait OpenTable: Clone + 'static {
 /// A table that is written.
 pub trait OpenWriter: OpenTable {
     /// The table as its writer sees it.
-    type Writer<E: Endpoint>: Index;
+    type Writer: Index;
 
     /// Bytes of the table.
     fn table_bytes(&self) -> u128;
@@ -79,14 +78,14 @@ pub trait OpenWriter: OpenTable {
         async_fn_in_trait,
         reason = "used by one thread, over one endpoint: never Send"
     )]
-    async fn open_writer<E: Endpoint>(self, endpoint: Rc<E>) -> Result<Self::Writer<E>>;
+    async fn open_writer(self, endpoint: Rc<SortingEndpoint>) -> Result<Self::Writer>;
 
     /// Reports what was counted, and lets others be the writer.
     #[allow(
         async_fn_in_trait,
         reason = "used by one thread, over one endpoint: never Send"
     )]
-    async fn close<E: Endpoint>(writer: &Self::Writer<E>) -> Result<()> {
+    async fn close(writer: &Self::Writer) -> Result<()> {
         writer.flush().await
     }
 }
@@ -118,13 +117,13 @@ impl OpenTable for OpenLinear {
 }
 
 impl OpenWriter for OpenLinear {
-    type Writer<E: Endpoint> = LinearTable<E>;
+    type Writer = LinearTable<SortingEndpoint>;
 
     fn table_bytes(&self) -> u128 {
         self.layout.table_bytes()
     }
 
-    async fn open_writer<E: Endpoint>(self, endpoint: Rc<E>) -> Result<LinearTable<E>> {
+    async fn open_writer(self, endpoint: Rc<SortingEndpoint>) -> Result<Self::Writer> {
         LinearTable::open(endpoint, TABLE_AT, self.layout, self.sizes).await
     }
 }
@@ -153,17 +152,17 @@ impl OpenTable for OpenCuckoo {
 }
 
 impl OpenWriter for OpenCuckoo {
-    type Writer<E: Endpoint> = CuckooTable<E>;
+    type Writer = CuckooTable<SortingEndpoint>;
 
     fn table_bytes(&self) -> u128 {
         self.layout.table_bytes()
     }
 
-    async fn open_writer<E: Endpoint>(self, endpoint: Rc<E>) -> Result<CuckooTable<E>> {
+    async fn open_writer(self, endpoint: Rc<SortingEndpoint>) -> Result<Self::Writer> {
         CuckooTable::open(endpoint, TABLE_AT, self.layout, self.order).await
     }
 
-    async fn close<E: Endpoint>(writer: &CuckooTable<E>) -> Result<()> {
+    async fn close(writer: &Self::Writer) -> Result<()> {
         writer.flush().await?;
         writer.resign().await
     }
@@ -189,7 +188,9 @@ impl OpenTable for OpenSealed {
     fn areas(&self) -> Areas {
         let layout = &self.layout;
         let slots = u128::from(layout.slots) * layout.slot_bytes() as u128;
-        Areas::ending_with_heap(layout.table_bytes(), slots, layout.heap_bytes)
+        // The perfect hash function, if there is one, lies behind the heap.
+        let with_heap = layout.table_bytes() - u128::from(layout.client_bytes());
+        Areas::ending_with_heap(with_heap, slots, layout.heap_bytes)
     }
 }
 
@@ -215,13 +216,13 @@ impl OpenTable for OpenRace {
 }
 
 impl OpenWriter for OpenRace {
-    type Writer<E: Endpoint> = RaceTable<E>;
+    type Writer = RaceTable<SortingEndpoint>;
 
     fn table_bytes(&self) -> u128 {
         self.layout.table_bytes()
     }
 
-    async fn open_writer<E: Endpoint>(self, endpoint: Rc<E>) -> Result<RaceTable<E>> {
+    async fn open_writer(self, endpoint: Rc<SortingEndpoint>) -> Result<Self::Writer> {
         RaceTable::open(endpoint, TABLE_AT, self.layout).await
     }
 }
@@ -267,17 +268,17 @@ impl OpenTable for OpenDuo {
 }
 
 impl OpenWriter for OpenDuo {
-    type Writer<E: Endpoint> = DuoTable<E>;
+    type Writer = DuoTable<SortingEndpoint>;
 
     fn table_bytes(&self) -> u128 {
         self.layout.table_bytes()
     }
 
-    async fn open_writer<E: Endpoint>(self, endpoint: Rc<E>) -> Result<DuoTable<E>> {
+    async fn open_writer(self, endpoint: Rc<SortingEndpoint>) -> Result<Self::Writer> {
         DuoTable::open(endpoint, TABLE_AT, self.layout)
     }
 
-    async fn close<E: Endpoint>(writer: &DuoTable<E>) -> Result<()> {
+    async fn close(writer: &Self::Writer) -> Result<()> {
         writer.resign().await
     }
 }

@@ -8,7 +8,7 @@ use super::records::Records;
 use crate::Result;
 use crate::answers::Answers;
 use farslot::fabric::sim::World;
-use farslot::fabric::{Endpoint, Executor, Limits, OperationClass};
+use farslot::fabric::{AnyEndpoint, Endpoint, Executor, Limits, OperationClass};
 use farslot::index::{Index, IndexExt, PUT, UPDATE, UPKEEP};
 use std::ops::Range;
 use std::rc::Rc;
@@ -86,7 +86,8 @@ impl Wrote {
         records: &Records,
         writes: &Writes,
     ) -> Result<Self> {
-        let endpoint = SortingEndpoint::new(world.endpoint(Limits::default()), table.areas());
+        let endpoint = AnyEndpoint::Sim(world.endpoint(Limits::default()));
+        let endpoint = SortingEndpoint::new(endpoint, table.areas());
         let executor = Executor::new(Rc::new(endpoint));
         let writer = open(&executor, table)?;
         // Makes it the writer.
@@ -111,7 +112,7 @@ impl Wrote {
     }
 }
 
-fn open<T: OpenWriter, E: Endpoint>(executor: &Executor<E>, table: &T) -> Result<T::Writer<E>> {
+fn open<T: OpenWriter>(executor: &Executor<SortingEndpoint>, table: &T) -> Result<T::Writer> {
     let endpoint = Rc::clone(executor.endpoint());
     Ok(executor.block_on(table.clone().open_writer(endpoint))?)
 }

@@ -329,3 +329,29 @@ fn workloads_that_there_are_not_are_named() {
         }
     }
 }
+
+/// Of data that never changes nothing is read but the slot of the key, and its record.
+#[test]
+fn a_perfect_hash_is_the_best_for_what_never_changes() {
+    for (key, value) in [(8, 8), (8, 24), (16, 300)] {
+        for hit_ratio in [1.0, 0.5] {
+            let question = Question {
+                sealed: true,
+                hit_ratio,
+                ..ask(key, value)
+            };
+            let advice = advise(&question).unwrap();
+            let first = &advice.ranked[0];
+            // Where half of the lookups miss, a large record is better not read with its slot.
+            let (form, reads) = match (value, hit_ratio) {
+                (300, 0.5) => ("out of band", 1.5 + 0.5 / 256.0),
+                _ => ("inline", 1.0),
+            };
+            assert_eq!(first.scheme, format!("sealed, {form}, perfect hash"));
+            assert!((first.reads - reads).abs() < 1e-9, "{first:?}");
+            assert_eq!(first.load, 0.99);
+            assert!(first.client_bytes_per_record < 0.3, "{first:?}");
+            assert!(first.why.contains("perfect hash function"), "{}", first.why);
+        }
+    }
+}

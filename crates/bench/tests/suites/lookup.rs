@@ -52,7 +52,7 @@ fn near(value: Option<f64>, expected: f64) {
 
 #[test]
 fn every_figure_is_there_and_gets_are_one_read_or_little_more() {
-    for (address, rows) in [(&*fresh_address("lookup"), 9), ("tcp://127.0.0.1:0", 7)] {
+    for (address, rows) in [(&*fresh_address("lookup"), 10), ("tcp://127.0.0.1:0", 8)] {
         let report = at(address, &linear(), &SMALL);
         assert_eq!(report.rows.len(), 2 * rows, "{report:?}");
         for row in &report.rows {
@@ -95,12 +95,13 @@ fn writes_are_measured_where_any_client_may_write() {
 #[test]
 fn schemes_are_measured_side_by_side() {
     let report = at(&fresh_address("schemes"), &all_schemes(), &SMALL);
-    // A sealed table has no row for puts.
-    assert_eq!(report.rows.len(), 2 * (6 * 12 - 1), "{report:?}");
+    assert_eq!(report.rows.len(), 2 * 7 * 13, "{report:?}");
     // READs, round trips and bytes of a hit.
     for (scheme, kind, reads, round_trips, bytes) in [
         ("cuckoo", "hits", 3.0, 1.0, 3.0 * 4.0 * 24.0),
         ("duo", "hits", 1.0, 1.0, 32.0),
+        ("perfect", "hits", 1.0, 1.0, 16.0),
+        ("perfect", "misses", 1.0, 1.0, 16.0),
     ] {
         let lookups = row(&report, &format!("load 0.9, {scheme}, {kind}"));
         near(lookups.reads_per_lookup, reads);
@@ -133,6 +134,8 @@ fn schemes_are_measured_side_by_side() {
     let index = (16.5 / 8.0 + 0.5) / 0.9;
     let duo = of_client("duo");
     assert!((index..1.3 * index).contains(&duo), "{duo}");
+    let perfect = of_client("perfect");
+    assert!((0.25..0.31).contains(&perfect), "{perfect}");
     assert!(of_client("cuckoo") == 0.0 && of_client("race") < 0.1);
 }
 
@@ -256,7 +259,7 @@ fn schemes_side_by_side_take_what_the_model_says() {
     let report = simulated(&options, &measure, &|_| {}).unwrap();
     let lookups = report.rows.iter().filter(|row| row.unit == "lookups/s");
     let lookups: Vec<_> = lookups.collect();
-    assert_eq!(lookups.len(), 2 * 6 * 2);
+    assert_eq!(lookups.len(), 2 * 7 * 2);
     for row in lookups {
         // One small table with linear probing that is nearly full differs from the mean of all.
         let is_probed = ["linear", "sealed"]

@@ -1,9 +1,11 @@
-//! `farslot increment`, `compare-and-set` and `exists`: what takes one step, whoever else writes.
+//! `farslot increment`, `compare-and-set`, `exists` and `expire`: what takes one step, whoever else
+//! writes.
 
 use crate::context::Context;
 use crate::failure::{Failure, Result};
-use crate::{bytes, output};
+use crate::{bytes, number, output};
 use std::ffi::OsString;
+use std::time::Duration;
 
 /// The options of `farslot increment`.
 #[derive(clap::Args, Debug)]
@@ -48,6 +50,34 @@ pub(crate) struct ExistsArgs {
     /// The key is hexadecimal digits
     #[arg(long)]
     hex: bool,
+}
+
+/// The options of `farslot expire`.
+#[derive(clap::Args, Debug)]
+pub(crate) struct ExpireArgs {
+    /// The table
+    table: String,
+    /// The key
+    #[arg(allow_negative_numbers = true)]
+    key: OsString,
+    /// How long it lives from now on (30s, 5m, 24h), or "never" to let it live for ever [default: say
+    /// how long it has]
+    #[arg(value_parser = time_to_live)]
+    time: Option<TimeToLive>,
+    /// The key is hexadecimal digits
+    #[arg(long)]
+    hex: bool,
+}
+
+/// How long a key lives; for ever without a time.
+#[derive(Clone, Copy, Debug)]
+struct TimeToLive(Option<Duration>);
+
+fn time_to_live(text: &str) -> std::result::Result<TimeToLive, String> {
+    match text {
+        "never" => Ok(TimeToLive(None)),
+        time => number::time(time).map(|time| TimeToLive(Some(time))),
+    }
 }
 
 /// Adds to a number, and writes the sum.
@@ -114,5 +144,47 @@ pub(crate) fn exists(args: ExistsArgs, context: &Context) -> Result<()> {
     match exists {
         true => Ok(()),
         false => Err(Failure::Told),
+    }
+}
+
+/// Changes how long a key lives, or says it.
+///
+/// # Errors
+/// [`Failure::Told`] if the key is absent; a table whose records do not expire, or what the fabric
+/// says.
+pub(crate) fn expire(args: ExpireArgs, context: &Context) -> Result<()> {
+    let key = bytes::of_argument(args.key, args.hex).map_err(Failure::Usage)?;
+    let left = match args.time {
+        Some(TimeToLive(time)) => {
+            let table = context.writable_table(&args.table)?;
+            let is_there = table.set_time_to_live(&key, time)?;
+            table.close()?;
+            is_there.then_some(time)
+        }
+        None => {
+            let table = context.readable_table(&args.table)?;
+            let found = table.get_with_time_to_live(&key)?;
+            found.map(|(_, left)| left)
+        }
+    };
+    if context.json {
+        output::json(&serde_json::json!({
+            "table": args.table,
+            "found": left.is_some(),
+            "expires_in_seconds": left.flatten().map(|left| left.as_secs_f64()),
+        }))?;
+    }
+    let Some(left) = left else {
+        let key = bytes::shown(&key);
+        output::note(format_args!(
+            "the table {:?} has no key {key:?}",
+            args.table
+        ));
+        return Err(Failure::Told);
+    };
+    match left {
+        _ if context.json => Ok(()),
+        Some(left) => output::line(format!("expires in {:.1} s", left.as_secs_f64())),
+        None => output::line("never expires"),
     }
 }

@@ -42,15 +42,22 @@ pub fn run(args: Args, context: &Context) -> Result<()> {
     context.shared_address()?;
     let key = bytes::of_argument(args.key.clone(), args.hex).map_err(Failure::Usage)?;
     let table = context.readable_table(&args.table)?;
+    let mut left = None;
     let values: Vec<Vec<u8>> = if args.all {
         table.get_all(&key)?
     } else {
-        let found = table.get(&key)?;
+        let found = table.get_with_time_to_live(&key)?;
+        left = found.as_ref().and_then(|(_, left)| *left);
         let or = args.or.as_ref().map(|or| or.as_bytes().to_vec());
+        let found = found.map(|(value, _)| value);
         found.or(or).into_iter().collect()
     };
     let told = if context.json {
-        output::json(&answer(&args, &key, &values))
+        let mut answer = answer(&args, &key, &values);
+        if let Some(left) = left {
+            answer.insert("expires_in_seconds".into(), left.as_secs_f64().into());
+        }
+        output::json(&answer)
     } else {
         write_values(&args, &values)
     };

@@ -3,9 +3,10 @@
 use crate::context::Context;
 use crate::failure::{Failure, Result};
 use crate::shape::Shape;
-use crate::{bytes, output};
+use crate::{bytes, number, output};
 use std::ffi::OsString;
 use std::io::Read;
+use std::time::Duration;
 
 /// The options of `farslot put`.
 #[derive(clap::Args, Debug)]
@@ -18,6 +19,9 @@ pub struct Args {
     /// The value; - reads it from standard input
     #[arg(allow_negative_numbers = true)]
     value: OsString,
+    /// The key is absent again after this time (30s, 5m, 24h); of a table whose records may expire
+    #[arg(long, value_name = "TIME", value_parser = number::time)]
+    ttl: Option<Duration>,
     /// Key and value are hexadecimal digits (a value from standard input is bytes all the same)
     #[arg(long)]
     hex: bool,
@@ -40,7 +44,10 @@ pub fn run(args: Args, context: &Context) -> Result<()> {
     };
     let table = context.writable_table(&args.table)?;
     let multi_key = Shape::of(table.scheme()).multi_key;
-    let new = table.put(&key, &value)?;
+    let new = match args.ttl {
+        Some(ttl) => table.put_for(&key, &value, ttl)?,
+        None => table.put(&key, &value)?,
+    };
     table.close()?;
     if context.json {
         return output::json(&serde_json::json!({ "table": args.table, "new": new }));

@@ -4,7 +4,7 @@ use crate::context::Context;
 use crate::failure::{Failure, Result};
 use crate::output;
 use crate::until_stopped::UntilStopped;
-use farslot::{RESTORING, SnapshotError, SnapshotInfo, StoreError};
+use farslot::{SnapshotError, SnapshotInfo, StoreError, is_unfinished};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 
@@ -36,7 +36,7 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<()> {
                 (table.unwrap_or_default(), damaged.to_string())
             }));
             let names = listing.tables.into_iter().map(|table| table.name);
-            names.filter(|name| !name.starts_with(RESTORING)).collect()
+            names.filter(|name| !is_unfinished(name)).collect()
         }
         tables => tables.to_vec(),
     };

@@ -467,7 +467,8 @@ fn add_survey(object: &mut Value, table: &Table, survey: &Survey, writer: Option
         object["occupancy"] = json!(survey.parts());
     }
     if table.scheme().one_writer() {
-        object["writer"] = writer.into();
+        // Programs that read JSON numbers as doubles would round it.
+        object["writer"] = writer.map(|mark| mark.to_string()).into();
     }
     match survey {
         Survey::Linear(survey) => {

@@ -29,6 +29,14 @@ pub struct TableArgs {
     /// A duo table for its writer alone, without readers beside it
     #[arg(long)]
     pub writer_alone: bool,
+    /// A sealed table with one slot for each key, which a perfect hash function names that clients
+    /// keep: one read of one record a lookup, 99% full
+    #[arg(long)]
+    pub perfect: bool,
+    /// Beside the perfect hash function also a filter, 9 bits a key: lookups of absent keys mostly
+    /// read nothing
+    #[arg(long, requires = "perfect")]
+    pub filter: bool,
     /// Keys that a race or duo table may grow to: their memory is set aside now, and used as it
     /// grows
     #[arg(long, value_name = "KEYS", value_parser = number::count)]
@@ -46,13 +54,17 @@ pub struct TableArgs {
     #[arg(long, value_name = "BYTES", value_parser = number::field_bytes, conflicts_with = "max_value")]
     pub value_size: Option<u32>,
     /// How full the table is, 0 to 1, when its capacity is reached [default: 0.75; of a sealed or
-    /// cuckoo table 0.9, of a race table 0.8, of a duo table 0.95, or less with few ways and small
+    /// cuckoo table 0.9, with --perfect 0.99, of a race table 0.8, of a duo table 0.95, or less with few ways and small
     /// buckets]
     #[arg(long, value_name = "FRACTION", value_parser = fraction)]
     pub load_factor: Option<f64>,
     /// Let a key have several records
     #[arg(long)]
     pub multi_key: bool,
+    /// Whether records may have a time to live (put --ttl, load --ttl), for 8 bytes more each: in
+    /// linear and race tables [default: true without a capacity, else false]
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub expiring: Option<bool>,
     /// What a slot holds [default: what suits the sizes]
     #[arg(long, value_name = "KIND")]
     pub slots: Option<SlotArg>,
@@ -169,6 +181,9 @@ impl TableArgs {
         };
         shape.refuse_options_of_others()?;
         let mut options = TableOptions::default().race(shape.race());
+        if let Some(expiring) = self.expiring {
+            options = options.expiring(expiring);
+        }
         if let Some(load_factor) = self.load_factor {
             options = options.load_factor(load_factor);
         }
@@ -208,6 +223,8 @@ impl TableArgs {
             SchemeKind::Cuckoo => options = options.cuckoo(self.cuckoo()),
             SchemeKind::Duo => options = options.duo(self.duo()),
             SchemeKind::Race => options = options.race(self.race()),
+            SchemeKind::Sealed if self.filter => options = options.perfect_with_filter(),
+            SchemeKind::Sealed if self.perfect => options = options.perfect(),
             SchemeKind::Sealed => options = options.sealed(),
         }
         if let Some(most) = self.grow_to {
@@ -233,6 +250,9 @@ impl TableArgs {
         }
         if self.multi_key {
             options = options.multi_key();
+        }
+        if let Some(expiring) = self.expiring {
+            options = options.expiring(expiring);
         }
         Ok(options)
     }
@@ -263,7 +283,7 @@ impl TableArgs {
 
     /// Refuses what only tables of other schemes have.
     fn refuse_options_of_others(&self) -> Result<()> {
-        use SchemeKind::{Cuckoo, Duo, Race};
+        use SchemeKind::{Cuckoo, Duo, Race, Sealed};
         let given =
             |option: &str, value: Option<u64>| value.map(|value| format!("{option} {value}"));
         let ways = given("--ways", self.ways.map(u64::from));
@@ -271,12 +291,14 @@ impl TableArgs {
         let bits = given("--fingerprint-bits", self.fingerprint_bits.map(u64::from));
         let alone = self.writer_alone.then(|| "--writer-alone".into());
         let growth = given("--grow-to", self.grow_to);
-        let of_few: [(_, &[SchemeKind], _); 5] = [
+        let perfect = self.perfect.then(|| "--perfect".into());
+        let of_few: [(_, &[SchemeKind], _); 6] = [
             (ways, &[Cuckoo], "tables in which a key has so many buckets"),
             (buckets, &[Cuckoo, Duo, Race], "tables with buckets"),
             (bits, &[Duo], "tables with fingerprints"),
             (alone, &[Duo], "tables whose writer can be alone"),
             (growth, &[Duo, Race], "tables that can grow"),
+            (perfect, &[Sealed], "tables that never change"),
         ];
         for (given, schemes, which) in of_few {
             if let Some(given) = given.filter(|_| !schemes.contains(&self.scheme())) {

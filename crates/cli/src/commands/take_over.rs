@@ -30,7 +30,8 @@ pub fn run(args: Args, context: &Context) -> Result<()> {
     }
     table.close()?;
     if context.json {
-        return output::json(&serde_json::json!({ "table": args.table, "deposed": writer }));
+        let deposed = writer.map(|mark| mark.to_string());
+        return output::json(&serde_json::json!({ "table": args.table, "deposed": deposed }));
     }
     output::note(match writer {
         Some(writer) => format!(

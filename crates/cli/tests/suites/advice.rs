@@ -203,7 +203,10 @@ fn what_cannot_be_is_named() {
     fails(
         &["bench", "lookup", "--scheme", "duo,hopscotch"],
         2,
-        &["hopscotch", "linear, sealed, cuckoo, race, duo, duo-alone"],
+        &[
+            "hopscotch",
+            "linear, sealed, perfect, cuckoo, race, duo, duo-alone",
+        ],
     );
     fails(
         &["bench", "lookup", "--load", "0.9,0.5"],

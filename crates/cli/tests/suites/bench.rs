@@ -82,7 +82,7 @@ fn lookups_that_cannot_be_measured_are_refused() {
     assert_fails(
         &run(&["--scheme", "chained"]),
         2,
-        &["chained", "linear, sealed, cuckoo"],
+        &["chained", "linear, sealed, perfect, cuckoo"],
     );
     let full = ["--scheme", "race", "--load", "0.95"];
     assert_fails(

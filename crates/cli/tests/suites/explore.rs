@@ -52,6 +52,31 @@ fn a_net_is_explored_both_ways() {
 }
 
 #[test]
+fn a_marking_that_is_looked_for_is_reached_by_a_shortest_way() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("ring.pnml");
+    std::fs::write(&path, ring(4)).unwrap();
+    let path = path.to_str().unwrap();
+    for processes in [&[][..], &["--processes", "2"]] {
+        for (formula, code, said) in [
+            (
+                "p3 = 1 and p1 = 3",
+                0,
+                "is reached after 6 steps:\n  initially",
+            ),
+            ("p0 + p1 > 4", 1, "no marking that can be reached meets"),
+            ("p9 = 1", 2, "no place \"p9\""),
+        ] {
+            let args = [&["explore", path, "--reach", formula], processes].concat();
+            let output = farslot(args).output().unwrap();
+            assert_eq!(output.status.code(), Some(code), "{}", error_of(&output));
+            let told = String::from_utf8_lossy(&output.stdout).into_owned() + &error_of(&output);
+            assert!(told.contains(said), "{told}");
+        }
+    }
+}
+
+#[test]
 fn models_by_name_and_errors_are_told() {
     let output = farslot(["explore", "2pc:3", "--json"]).output().unwrap();
     assert_eq!(one_object(&output)["states"], 288);
@@ -90,12 +115,12 @@ fn models_by_name_and_errors_are_told() {
     }
 }
 
-/// A net whose markings are all ways to spread four tokens over six places in a ring: C(9, 4) of
-/// them.
-fn ring() -> String {
+/// A net whose markings are all ways to spread tokens over six places in a ring: C(9, 4) for four
+/// of them.
+fn ring(all: u32) -> String {
     let places: String = (0..6)
         .map(|at| {
-            let tokens = if at == 0 { 4 } else { 0 };
+            let tokens = if at == 0 { all } else { 0 };
             format!(
                 "<place id=\"p{at}\"><initialMarking><text>{tokens}</text></initialMarking></place>\n"
             )
@@ -116,23 +141,31 @@ fn ring() -> String {
     )
 }
 
+/// What an exploration of a net finds, without what differs from way to way.
+fn numbers_of(net: &str, args: &[&str]) -> serde_json::Value {
+    let output = loop {
+        let output = farslot([&["explore", net, "--json"], args].concat()).output();
+        let output = output.unwrap();
+        // One that has lost the others may not have noticed yet.
+        if !error_of(&output).contains("another process writes it") {
+            break output;
+        }
+    };
+    assert!(output.status.success(), "{args:?}: {}", error_of(&output));
+    let mut found = one_object(&output);
+    for differs in ["seconds", "bytes_per_state"] {
+        found.as_object_mut().unwrap().remove(differs);
+    }
+    found
+}
+
 #[test]
 fn several_processes_find_what_one_finds() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("ring.pnml");
-    std::fs::write(&path, ring()).unwrap();
+    std::fs::write(&path, ring(4)).unwrap();
     let path = path.to_str().unwrap();
-    let numbers = |args: &[&str]| {
-        let output = farslot([&["explore", path, "--json"], args].concat())
-            .output()
-            .unwrap();
-        assert!(output.status.success(), "{args:?}: {}", error_of(&output));
-        let mut found = one_object(&output);
-        for differs in ["seconds", "bytes_per_state"] {
-            found.as_object_mut().unwrap().remove(differs);
-        }
-        found
-    };
+    let numbers = |args: &[&str]| numbers_of(path, args);
     let alone = numbers(&[]);
     assert_eq!([&alone["states"], &alone["transitions"]], [126, 336]);
     for args in [
@@ -142,6 +175,50 @@ fn several_processes_find_what_one_finds() {
         &["--processes", "3", "--over", "sim", "--seed", "5"],
     ] {
         assert_eq!(numbers(args), alone, "{args:?}");
+    }
+    let symbolic = numbers(&["--symbolic"]);
+    assert_eq!(symbolic["states"], alone["states"]);
+    for args in [
+        &["--symbolic", "--threads", "2"][..],
+        &["--symbolic", "--processes", "2"],
+        &["--symbolic", "--processes", "2", "--threads", "2"],
+    ] {
+        assert_eq!(numbers(args), symbolic, "{args:?}");
+    }
+    let args = ["--symbolic", "--processes", "2", "--over", "tcp"];
+    let refused = farslot([&["explore", path], &args[..]].concat())
+        .output()
+        .unwrap();
+    assert_eq!(refused.status.code(), Some(2), "{}", error_of(&refused));
+}
+
+/// Of two processes with journals both are killed, one by the test, and the other by itself when it
+/// has lost the first; they go on from where they were.
+#[test]
+fn killed_processes_go_on_from_their_journals() {
+    let directory = tempfile::tempdir().unwrap();
+    let [net, journal] = ["ring.pnml", "journal"].map(|name| directory.path().join(name));
+    std::fs::write(&net, ring(12)).unwrap();
+    let (net, journal) = (net.to_str().unwrap(), journal.to_str().unwrap());
+    let of_rank = |rank: u32| format!("{journal}.{rank}-of-2");
+    let length = |rank| std::fs::metadata(of_rank(rank)).map_or(0, |data| data.len());
+    let numbers = |args: &[&str]| numbers_of(net, args);
+    let alone = numbers(&[]);
+    assert_eq!(alone["states"], 6188);
+    let args = ["--processes", "2", "--journal", journal];
+    for kill_at in [1000, 12_000] {
+        let mut first = farslot([&["explore", net, "--json"], &args[..]].concat());
+        let mut first = first.stdout(std::process::Stdio::null()).spawn().unwrap();
+        while length(0) < kill_at && first.try_wait().unwrap().is_none() {
+            std::thread::yield_now();
+        }
+        first.kill().unwrap();
+        first.wait().unwrap();
+        assert_eq!(numbers(&args), alone, "killed at {kill_at} bytes");
+        for rank in 0..2 {
+            assert!(length(rank) > 1000, "rank {rank} has written levels");
+            std::fs::remove_file(of_rank(rank)).unwrap();
+        }
     }
 }
 
@@ -183,6 +260,8 @@ fn several_processes_find_a_violation_and_refuse_what_they_cannot_do() {
         &["--processes", "2", "--threads", "2"],
         &["--processes", "2", "--symbolic"],
         &["--rank", "1"],
+        &["--reach", "p = 1"],
+        &["--journal", "file"],
         &["--rendezvous", "127.0.0.1:1", "--over", "sim"],
     ] {
         let output = farslot([&["explore", "2pc:3"], args].concat())

@@ -123,6 +123,25 @@ fn a_grant_ends_with_its_tables_and_begins_again_with_new_ones() {
 }
 
 #[test]
+fn a_grant_of_a_prefix_opens_the_keys_that_begin_so_and_nothing_else() {
+    let tenant = grant("tenant", r#""users""#, "all", "loading") + "prefix = \"ke\"\n";
+    let bed = Bed::new(&tenant);
+    bed.wait_for(
+        1,
+        r#""tenant" is in force: keys "ke"... of users can be written"#,
+    );
+    let by = |arguments: &[&str]| bed.under("tenant", "loading", arguments);
+    assert_eq!(by(&["get", "users", "key"]).stdout, b"value\n");
+    assert!(by(&["put", "users", "kept", "1"]).status.success());
+    assert_eq!(by(&["get", "users", "kept"]).stdout, b"1\n");
+    let refused = ["the grant opens keys with a prefix"];
+    assert_fails(&by(&["get", "users", "other"]), 1, &refused);
+    assert_fails(&by(&["put", "users", "other", "1"]), 1, &refused);
+    assert_fails(&by(&["dump", "users"]), 1, &["single keys of the table"]);
+    assert_fails(&by(&["get", "prices", "key"]), 1, &["no right to read"]);
+}
+
+#[test]
 fn clients_under_a_grant_do_what_it_opens_and_nothing_else() {
     let bed = Bed::new(&(reporting() + &loading()));
     bed.wait_for(1, r#""reporting" is in force: users, prices can be read"#);

@@ -21,7 +21,7 @@ fn a_node_tells_of_itself_where_that_is_asked_for() {
     let mut command = farslot(["serve", &address, "--also", "tcp://127.0.0.1:0"]);
     command
         .args(["--metrics", "127.0.0.1:0", "--memory", "64MiB"])
-        .args(["--while-stdin", "--json"]);
+        .args(["--redis", "127.0.0.1:0", "--while-stdin", "--json"]);
     let (process, ready) = start_serving(command);
     let ready: serde_json::Value = serde_json::from_str(&ready).unwrap();
     let metrics = ready["metrics"].as_str().unwrap();
@@ -40,6 +40,7 @@ fn a_node_tells_of_itself_where_that_is_asked_for() {
         format!("farslot_verbs_total{{address=\"{over_tcp}\",verb=\"call\"}} "),
         "farslot_table_records{table=\"t\",scheme=\"linear\"} 1\n".into(),
         "farslot_ready 1\n".into(),
+        "farslot_redis_connections 0\n".into(),
     ] {
         assert!(text.contains(&part), "{part:?} is not in {text}");
     }

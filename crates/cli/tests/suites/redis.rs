@@ -33,10 +33,15 @@ fn redis_clients_and_tables_share_memory() {
     let found = farslot(["-a", &address, "get", "redis-0", "sky"])
         .output()
         .unwrap();
-    assert!(
-        found.stdout.starts_with(b"\0\0\0\0\0\0\0\0blue"),
-        "{found:?}"
-    );
+    assert_eq!(found.stdout, b"blue\n", "{found:?}");
+    let put = farslot([
+        "-a", &address, "put", "redis-0", "sea", "green", "--ttl", "1h",
+    ]);
+    assert!({ put }.status().unwrap().success());
+    let replies = ask(redis, "GET sea\r\nEXPIRE sea 0\r\nQUIT\r\n");
+    assert_eq!(replies, "$5\r\ngreen\r\n:1\r\n+OK\r\n");
+    let gone = farslot(["-a", &address, "get", "redis-0", "sea"]).output();
+    assert_fails(&gone.unwrap(), 1, &["no key"]);
     process.kill().unwrap();
     process.wait().unwrap();
 }

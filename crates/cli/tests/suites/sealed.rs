@@ -84,6 +84,24 @@ fn records_of_one_size_lie_in_the_slots() {
 }
 
 #[test]
+fn each_key_has_one_slot_with_a_perfect_hash() {
+    let node = Node::start();
+    for (table, more) in [("t", &["--perfect"][..]), ("f", &["--perfect", "--filter"])] {
+        let load = ["load", table, "--create", "--scheme", "sealed"];
+        let loaded = node.feed(load.iter().chain(more), lines(0..2_000).as_bytes());
+        assert!(loaded.status.success(), "{}", error_of(&loaded));
+        assert_eq!(node.count(table), 2_000);
+        assert_eq!(node.json(["stat", table])["slots"], 2_021);
+        assert_fails(&node.run(["get", table, "key-4000"]), 1, &["no key"]);
+    }
+    assert_eq!(node.sorted_dump("t"), node.sorted_dump("f"));
+    let linear = node.run(["create", "l", "-c", "9", "--perfect"]);
+    assert_fails(&linear, 2, &["--perfect", "--scheme sealed"]);
+    let alone = node.run(["create", "l", "-c", "9", "--scheme", "sealed", "--filter"]);
+    assert_fails(&alone, 2, &["--perfect"]);
+}
+
+#[test]
 fn a_table_that_is_not_built_yet_is_listed_and_can_be_loaded() {
     let node = Node::start();
     node.ok(["create", "t", "-c", "100", "--scheme", "sealed"]);

@@ -6,12 +6,14 @@
 //! ```
 //! All numbers are little-endian words of 8 bytes; a checksum is XXH3 of its record. A process that
 //! is killed leaves at worst an unfinished record at the end, which the next one cuts off. The
-//! file's first record appears with its name: it is written elsewhere and renamed.
+//! file's first record appears with its name: it is written elsewhere and renamed. Whoever writes a
+//! journal holds a lock on it. Of several ranks each has a journal, with its parts of the levels.
 
 use super::level::Blocks;
 use super::worker::{Search, Totals, Worker};
 use crate::error::ExploreError;
 use crate::model::{Model, Tokens};
+use rustix::fs::FlockOperation;
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -43,15 +45,16 @@ pub struct Journal {
     path: PathBuf,
     file: File,
     header: Header,
-    /// Where the levels begin and end.
-    levels: std::ops::Range<u64>,
+    /// Where the first level begins, and where each level ends.
+    start: u64,
+    ends: Vec<u64>,
 }
 
 impl Journal {
     /// A new journal without levels; what was at `path` is replaced.
     ///
     /// # Errors
-    /// [`ExploreError::Journal`].
+    /// [`ExploreError::Journal`]; [`ExploreError::WrongJournal`] if another process creates it too.
     pub fn create(path: &Path, header: Header) -> Result<Self, ExploreError> {
         let failed = |error| ExploreError::Journal {
             path: path.into(),
@@ -62,6 +65,7 @@ impl Journal {
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(true);
         let mut file = options.open(&temporary).map_err(failed)?;
+        lock(&file, path)?;
         let length = write_header(&mut file, &header).map_err(failed)?;
         file.sync_all().map_err(failed)?;
         std::fs::rename(&temporary, path).map_err(failed)?;
@@ -69,14 +73,16 @@ impl Journal {
             path: path.into(),
             file,
             header,
-            levels: length..length,
+            start: length,
+            ends: Vec::new(),
         })
     }
 
     /// The journal at `path`, with all of its levels that are whole.
     ///
     /// # Errors
-    /// [`ExploreError::Journal`], and [`ExploreError::WrongJournal`] if it is none.
+    /// [`ExploreError::Journal`], and [`ExploreError::WrongJournal`] if it is none, or if another
+    /// process writes it.
     pub fn open(path: &Path) -> Result<Self, ExploreError> {
         let failed = |error| ExploreError::Journal {
             path: path.into(),
@@ -88,17 +94,19 @@ impl Journal {
         };
         let file = OpenOptions::new().read(true).write(true).open(path);
         let file = file.map_err(failed)?;
+        lock(&file, path)?;
         let mut reader = Sums::new(BufReader::new(&file));
         let header = read_header(&mut reader).map_err(failed)?;
         let header =
             header.ok_or_else(|| wrong("not a journal of this version, or a damaged one"))?;
         let start = reader.at;
-        let end = last_whole(&mut reader, &header).map_err(failed)?;
+        let ends = whole_levels(&mut reader, &header).map_err(failed)?;
         Ok(Self {
             path: path.into(),
             file,
             header,
-            levels: start..end,
+            start,
+            ends,
         })
     }
 
@@ -108,11 +116,95 @@ impl Journal {
         &self.header
     }
 
+    /// Levels in it.
+    pub(super) fn levels(&self) -> u64 {
+        self.ends.len() as u64
+    }
+
+    /// Forgets all levels but the first ones.
+    pub(super) fn keep(&mut self, levels: u64) {
+        self.ends.truncate(levels as usize);
+    }
+
     fn failed(&self, error: io::Error) -> ExploreError {
         ExploreError::Journal {
             path: self.path.clone(),
             error,
         }
+    }
+
+    /// Where the last level ends.
+    fn end(&self) -> u64 {
+        self.ends.last().copied().unwrap_or(self.start)
+    }
+
+    /// Appends a level that is complete, with the totals of those before it. `state_of` writes a
+    /// code's state, of so many words.
+    pub(super) fn append(
+        &mut self,
+        level: &Blocks,
+        totals: &Totals,
+        words: usize,
+        mut state_of: impl FnMut(u64, &mut [u64]) -> Result<(), ExploreError>,
+    ) -> Result<(), ExploreError> {
+        let end = self.end();
+        let mut file = &self.file;
+        let positioned = file.seek(SeekFrom::Start(end));
+        positioned.map_err(|error| self.failed(error))?;
+        let mut writer = Sums::new(BufWriter::new(file));
+        let mut head = [totals.depth, level.len()]
+            .into_iter()
+            .chain(to_words(totals));
+        let mut wrote = head.try_for_each(|word| writer.put(word));
+        let mut state = vec![0; words];
+        for code in level.codes() {
+            state_of(code, &mut state)?;
+            wrote = wrote.and_then(|()| state.iter().try_for_each(|word| writer.put(*word)));
+        }
+        let wrote = wrote
+            .and_then(|()| writer.put_sum())
+            .and_then(|()| writer.inner.flush());
+        let length = writer.at;
+        drop(writer);
+        wrote.map_err(|error| self.failed(error))?;
+        self.ends.push(end + length);
+        Ok(())
+    }
+
+    /// Inserts all states, of so many words each, by `insert`, which returns those that were new.
+    /// Returns the totals of the last level, which is still to be expanded, and that level; those
+    /// before it go to `earlier`.
+    pub(super) fn replay(
+        &mut self,
+        words: usize,
+        mut insert: impl FnMut(&[u64]) -> Result<Blocks, ExploreError>,
+        mut earlier: impl FnMut(Blocks),
+    ) -> Result<Option<(Totals, Blocks)>, ExploreError> {
+        let (start, end) = (self.start, self.end());
+        let prepared = self.file.set_len(end);
+        let mut file = &self.file;
+        let prepared = prepared.and_then(|()| file.seek(SeekFrom::Start(start)));
+        prepared.map_err(|error| self.failed(error))?;
+        let mut reader = Sums::new(BufReader::new(file));
+        let mut last: Option<(Totals, Blocks)> = None;
+        while start + reader.at < end {
+            if let Some((_, level)) = last.take() {
+                earlier(level);
+            }
+            let head = read_record(&mut reader).map_err(|error| self.failed(error))?;
+            let mut level = Blocks::default();
+            let mut left = head[1];
+            while left > 0 {
+                let states = left.min(REPLAYED);
+                let read = (0..states as usize * words).map(|_| reader.take());
+                let read: io::Result<Vec<u64>> = read.collect();
+                level.append(insert(&read.map_err(|error| self.failed(error))?)?);
+                left -= states;
+            }
+            reader.take().map_err(|error| self.failed(error))?;
+            last = Some((from_words(&head), level));
+        }
+        Ok(last)
     }
 }
 
@@ -125,27 +217,10 @@ impl<M: Model> Search<'_, M> {
         level: &Blocks,
         totals: &Totals,
     ) -> Result<(), ExploreError> {
-        let end = journal.levels.end;
-        let positioned = journal.file.seek(SeekFrom::Start(end));
-        positioned.map_err(|error| journal.failed(error))?;
-        let mut writer = Sums::new(BufWriter::new(&journal.file));
-        let mut head = [totals.depth, level.len()]
-            .into_iter()
-            .chain(to_words(totals));
-        let mut wrote = head.try_for_each(|word| writer.put(word));
-        let mut state = vec![0; self.words()];
-        for code in level.codes() {
-            self.read_store().decode(worker.coder(), code, &mut state)?;
-            wrote = wrote.and_then(|()| state.iter().try_for_each(|word| writer.put(*word)));
-        }
-        let wrote = wrote
-            .and_then(|()| writer.put_sum())
-            .and_then(|()| writer.inner.flush());
-        let length = writer.at;
-        drop(writer);
-        wrote.map_err(|error| journal.failed(error))?;
-        journal.levels.end = end + length;
-        Ok(())
+        let store = self.read_store();
+        journal.append(level, totals, self.words(), |code, state| {
+            Ok(store.decode(worker.coder(), code, state)?)
+        })
     }
 
     /// Inserts all states of a journal. Returns its last level, which is still to be expanded; the
@@ -157,34 +232,33 @@ impl<M: Model> Search<'_, M> {
         totals: &mut Totals,
         levels: &mut Vec<Blocks>,
     ) -> Result<Blocks, ExploreError> {
-        let range = journal.levels.clone();
-        let prepared = journal.file.set_len(range.end);
-        let prepared = prepared.and_then(|()| journal.file.seek(SeekFrom::Start(range.start)));
-        prepared.map_err(|error| journal.failed(error))?;
-        let mut reader = Sums::new(BufReader::new(&journal.file));
-        let mut last = Blocks::default();
-        while range.start + reader.at < range.end {
-            if self.checks_invariant() && !last.is_empty() {
-                levels.push(std::mem::take(&mut last));
+        let keeps = self.checks_invariant();
+        let earlier = |level| {
+            if keeps {
+                levels.push(level);
             }
-            let failed = |error| ExploreError::Journal {
-                path: journal.path.clone(),
-                error,
-            };
-            let head = read_record(&mut reader).map_err(failed)?;
-            *totals = from_words(&head);
-            last = Blocks::default();
-            let mut left = head[1];
-            while left > 0 {
-                let states = left.min(REPLAYED);
-                let words = states as usize * self.words();
-                let words: io::Result<Vec<u64>> = (0..words).map(|_| reader.take()).collect();
-                last.append(worker.insert(&words.map_err(failed)?)?);
-                left -= states;
-            }
-            reader.take().map_err(failed)?;
-        }
+        };
+        let last = journal.replay(self.words(), |states| worker.insert(states), earlier)?;
+        let Some((before, last)) = last else {
+            return Ok(Blocks::default());
+        };
+        *totals = before;
         Ok(last)
+    }
+}
+
+/// Makes sure that no other process writes a journal, for as long as its file is open.
+fn lock(file: &File, path: &Path) -> Result<(), ExploreError> {
+    let locked = rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive);
+    match locked {
+        Err(rustix::io::Errno::WOULDBLOCK) => Err(ExploreError::WrongJournal {
+            path: path.into(),
+            reason: "another process writes it",
+        }),
+        locked => locked.map_err(|error| ExploreError::Journal {
+            path: path.into(),
+            error: error.into(),
+        }),
     }
 }
 
@@ -276,18 +350,18 @@ fn read_record(reader: &mut Sums<BufReader<&File>>) -> io::Result<[u64; RECORD_W
     Ok(head)
 }
 
-/// Where the last record ends that is whole and follows the one before.
-fn last_whole(reader: &mut Sums<BufReader<&File>>, header: &Header) -> io::Result<u64> {
-    let mut end = reader.at;
+/// Where each record ends, up to the last one that is whole and follows the one before.
+fn whole_levels(reader: &mut Sums<BufReader<&File>>, header: &Header) -> io::Result<Vec<u64>> {
+    let mut ends = Vec::new();
     for depth in 0.. {
         match next_whole(reader, header, depth) {
-            Ok(true) => end = reader.at,
+            Ok(true) => ends.push(reader.at),
             Ok(false) => break,
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => break,
             Err(error) => return Err(error),
         }
     }
-    Ok(end)
+    Ok(ends)
 }
 
 fn next_whole(

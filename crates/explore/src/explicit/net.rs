@@ -30,7 +30,7 @@ pub fn explore_net<'n>(
         check_invariant: invariant.is_some(),
         ..options.clone()
     };
-    let digest = digest_of(net, invariant);
+    let digest = digest_of(net, invariant, (0, 1));
     let (mut packed, mut journal_file) = match journal {
         Some(path) if path.exists() => {
             let (packed, journal) = resumed(net, invariant, digest, path)?;
@@ -66,15 +66,19 @@ pub(super) fn unbounded(net: &Net, no_room: NoRoom) -> ExploreError {
     }
 }
 
-/// The invariant belongs to it: levels that are in a journal are not checked again.
-fn digest_of(net: &Net, invariant: Option<&Formula>) -> u64 {
+/// The invariant belongs to it, as levels that are in a journal are not checked again; and which of
+/// how many ranks has it.
+pub(super) fn digest_of(net: &Net, invariant: Option<&Formula>, ranks: (usize, usize)) -> u64 {
     let mut digest = Xxh3::new();
     net.hash(&mut digest);
     invariant.hash(&mut digest);
+    if ranks.1 > 1 {
+        ranks.hash(&mut digest);
+    }
     digest.finish()
 }
 
-fn header_of(packed: &PackedNet<'_>, digest: u64) -> Header {
+pub(super) fn header_of(packed: &PackedNet<'_>, digest: u64) -> Header {
     Header {
         bits: packed.bits() as u64,
         digest,
@@ -82,7 +86,7 @@ fn header_of(packed: &PackedNet<'_>, digest: u64) -> Header {
     }
 }
 
-fn resumed<'n>(
+pub(super) fn resumed<'n>(
     net: &'n Net,
     invariant: Option<&'n Formula>,
     digest: u64,

@@ -149,7 +149,7 @@ async fn run_rank<E: Endpoint>(
     exchange: &mut Exchange<E>,
     progress: &Progress,
 ) -> Result<NamedExplored, ExploreError> {
-    let explored = explore_rank(model, options, exchange, progress).await?;
+    let explored = explore_rank(model, options, exchange, None, progress).await?;
     Ok(NamedExplored::of(model, explored))
 }
 

@@ -14,142 +14,64 @@
 //! Garbage, the nodes of what was in between, is collected between two firings of the outermost
 //! list, where only its own branches and their diagrams are in use: mark, sweep, rebuild, and
 //! forget what the cache says of dropped nodes.
+//!
+//! Several workers, threads of one or more processes, share the nodes and the cache, all of which
+//! lies in memory that all of them have mapped. Worker 0 saturates; the others do operations that
+//! it is about to need, or that they need for these themselves (`crew`). As equal diagrams are one
+//! node, whoever makes it, no result depends on who has done what.
 
 mod cache;
 mod count;
+mod crew;
+mod explored;
+mod memory;
 mod nodes;
 mod saturate;
+mod workers;
+
+pub use explored::{SymbolicOptions, SymbolicallyExplored};
+pub use memory::{SharedMemory, share_memory};
 
 use crate::error::ExploreError;
 use crate::explicit::Progress;
-use crate::model::Tokens;
 use crate::net::Net;
 use crate::order::orders;
-use nodes::{Halt, Limits, Nodes};
-use num_bigint::BigUint;
-use saturate::Saturation;
-use std::time::Instant;
 
-/// Stack of the exploring thread: this much, and so much more for each level that it may be deep
-/// in.
-const STACK: usize = 16 << 20;
-const STACK_PER_LEVEL: usize = 4 << 10;
-
-/// Limits within which each order of the places is tried first, and how many times as much next.
-const LEAST: Limits = Limits {
-    memory: 16 << 20,
-    operations: 100_000,
-    garbage: 1 << 18,
-};
-const MORE: u64 = 4;
-
-/// What a symbolic exploration found.
-#[derive(Debug, Clone, PartialEq)]
-pub struct SymbolicallyExplored {
-    /// Reachable markings.
-    pub states: BigUint,
-    /// Transitions between them, one for each that is enabled in each marking.
-    pub transitions: BigUint,
-    /// Markings in which no transition is enabled.
-    pub deadlocks: BigUint,
-    /// Most tokens.
-    pub tokens: Tokens,
-    /// Nodes of the diagram of all reachable markings.
-    pub nodes: u64,
-    /// Bytes of all nodes that were made, and of the operation cache.
-    pub bytes: u64,
-    /// Seconds that it took.
-    pub seconds: f64,
-}
-
-/// Explores a net symbolically, within `memory` bytes for nodes and the operation cache.
+/// Explores a net symbolically, by threads of this process.
 ///
 /// # Errors
 /// [`ExploreError::OutOfMemory`]; [`ExploreError::Unbounded`] where a place takes too many
 /// different numbers of tokens.
 pub fn explore_symbolically(
     net: &Net,
-    memory: u64,
+    options: &SymbolicOptions,
     progress: &Progress,
 ) -> Result<SymbolicallyExplored, ExploreError> {
-    let stack = STACK + STACK_PER_LEVEL * net.places().len();
-    std::thread::scope(|scope| {
-        let thread = std::thread::Builder::new().stack_size(stack);
-        let thread = thread.spawn_scoped(scope, || explore_here(net, memory, progress));
-        let thread = thread.map_err(ExploreError::Thread)?;
-        thread.join().unwrap_or(Err(ExploreError::Panicked))
-    })
+    let memory = SharedMemory::alone(options)?;
+    let explored = explore_symbolically_together(net, &memory, progress)?;
+    // Rank 0 is this process.
+    explored.ok_or(ExploreError::Panicked)
 }
 
-fn explore_here(
+/// [`explore_symbolically`] by the threads of several processes, which share their memory
+/// ([`share_memory`]): all call this with the same net. Rank 0 gets what was found.
+///
+/// # Errors
+/// As [`explore_symbolically`]; [`ExploreError::Rank`] where another process has ended or given up.
+pub fn explore_symbolically_together(
     net: &Net,
-    memory: u64,
+    memory: &SharedMemory,
     progress: &Progress,
-) -> Result<SymbolicallyExplored, ExploreError> {
-    let started = Instant::now();
+) -> Result<Option<SymbolicallyExplored>, ExploreError> {
+    // The same on every rank.
     let orders = orders(net);
-    let (mut saturation, reached) = reach(net, &orders, memory, progress)?;
-    let dead = saturation.disabled(reached).map_err(|halt| match halt {
-        Halt::Failed(error) => error,
-        Halt::Operations => {
-            unreachable!("operations are not limited once all markings are reached")
-        }
-    })?;
-    let counts = count::Counts::of(&saturation, reached);
-    Ok(SymbolicallyExplored {
-        transitions: counts.transitions(&saturation),
-        deadlocks: count::Counts::of(&saturation, dead).states(),
-        states: counts.states(),
-        tokens: counts.tokens(&saturation),
-        nodes: counts.nodes(&saturation),
-        bytes: saturation.bytes(),
-        seconds: started.elapsed().as_secs_f64(),
-    })
-}
-
-/// Reaches all markings by the first order that does it within small limits; if none does, within
-/// larger ones.
-fn reach<'n>(
-    net: &'n Net,
-    orders: &'n [Vec<usize>],
-    memory: u64,
-    progress: &'n Progress,
-) -> Result<(Saturation<'n>, u32), ExploreError> {
-    let mut limits = LEAST;
-    loop {
-        limits.memory = limits.memory.min(memory);
-        let mut too_small = None;
-        for order in orders {
-            let mut saturation = Saturation::new(net, order, Nodes::new(limits)?, progress);
-            match saturation.reachable() {
-                Ok(reached) => {
-                    let operations = u64::MAX;
-                    saturation.allow(Limits {
-                        memory,
-                        operations,
-                        ..limits
-                    });
-                    return Ok((saturation, reached));
-                }
-                Err(Halt::Operations) => {}
-                Err(Halt::Failed(error @ ExploreError::OutOfMemory { .. })) => {
-                    too_small = Some(error);
-                }
-                Err(Halt::Failed(error)) => return Err(error),
-            }
-        }
-        match too_small {
-            Some(error) if limits.memory >= memory => return Err(error),
-            _ => {
-                limits.memory = limits.memory.saturating_mul(MORE);
-                limits.operations = limits.operations.saturating_mul(MORE);
-            }
-        }
-    }
+    workers::run(net, &orders, memory, progress)
 }
 
 #[cfg(test)]
 mod tests {
+    use super::nodes::Limits;
+    use super::saturate::Saturation;
     use super::*;
     use crate::net::{Arc, Place, Transition};
 
@@ -183,13 +105,15 @@ mod tests {
             operations: u64::MAX,
             garbage: 100,
         };
-        let mut saturation = Saturation::new(&net, &order, Nodes::new(limits).unwrap(), &progress);
+        let memory = SharedMemory::alone(&SymbolicOptions::default()).unwrap();
+        let nodes = memory.nodes(0, limits).unwrap();
+        let mut saturation = Saturation::new(&net, &order, nodes, &progress);
         let reached = saturation.reachable().unwrap();
         assert!(saturation.nodes().collections() > 0);
         let counts = count::Counts::of(&saturation, reached);
         // Eight tokens over ten places: 17 choose 8.
         assert_eq!(counts.states(), 24_310_u32.into());
-        let plain = explore_symbolically(&net, 1 << 30, &progress).unwrap();
+        let plain = explore_symbolically(&net, &SymbolicOptions::default(), &progress).unwrap();
         assert_eq!(plain.states, counts.states());
         assert_eq!(plain.transitions, counts.transitions(&saturation));
         let dead = saturation.disabled(reached).unwrap();

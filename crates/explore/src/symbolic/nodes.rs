@@ -1,8 +1,9 @@
-//! The nodes of all diagrams, each once, and their union.
+//! The nodes of all diagrams, each once, and their union: one worker's way to them.
 
-use super::cache::{Cache, Operation};
+use super::cache::{Cache, Operation, UNION};
+use super::crew::{Arguments, Crew, Hint, Stop};
 use crate::error::ExploreError;
-use farslot_set::{Outcome, PairSet, Spare};
+use farslot_set::{Outcome, PairSet};
 
 /// The diagram of no marking.
 pub(super) const EMPTY: u32 = 0;
@@ -10,12 +11,15 @@ pub(super) const EMPTY: u32 = 0;
 pub(super) const END: u32 = 1;
 /// Numbers of nodes begin behind both.
 const FIRST: u32 = 2;
-/// Nodes to begin with.
-const FEW: u64 = 1 << 14;
+/// Nodes, and cache entries, of each rank to begin with.
+pub(super) const FEW: u64 = 1 << 14;
+pub(super) const FEW_ENTRIES: u64 = 1 << 16;
 /// Garbage is collected again once there are so many times as many nodes as were live.
 const AGAIN: u64 = 2;
-/// The kind of operation that is no transition's.
-const UNION: u32 = u32::MAX;
+/// The cache takes up to this part of the memory.
+pub(super) const PART_OF_CACHE: u64 = 3;
+/// A worker asks whether the others are still there once in so many operations.
+const ANYBODY_THERE: u64 = 1 << 14;
 
 /// A node: markings with `value` tokens in its place are in `down`, those with more in `right`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,7 +37,7 @@ pub(super) type Branch = (u32, u32);
 pub(super) struct Limits {
     /// Bytes for the nodes and the operation cache.
     pub(super) memory: u64,
-    /// Results of operations.
+    /// Results of operations, of worker 0.
     pub(super) operations: u64,
     /// Nodes below which garbage is not worth its collection.
     pub(super) garbage: u64,
@@ -44,6 +48,8 @@ pub(super) struct Limits {
 pub(super) enum Halt {
     /// After as many operations as were allowed.
     Operations,
+    /// All workers stop, and what this one was doing is not kept.
+    Stopped,
     Failed(ExploreError),
 }
 
@@ -53,12 +59,24 @@ impl From<ExploreError> for Halt {
     }
 }
 
+impl From<Halt> for ExploreError {
+    fn from(halt: Halt) -> Self {
+        match halt {
+            Halt::Failed(error) => error,
+            Halt::Operations => unreachable!("operations are limited while markings are reached"),
+            Halt::Stopped => unreachable!("worker 0 is stopped by nobody else but to grow"),
+        }
+    }
+}
+
 #[derive(Debug)]
 pub(super) struct Nodes {
     table: PairSet,
-    spare: Spare,
     pub(super) cache: Cache,
+    pub(super) crew: Crew,
     limits: Limits,
+    /// The order of the places, by its number.
+    order: u64,
     /// Branches of the lists that are being made, those of the innermost last.
     branches: Vec<Branch>,
     /// Garbage is collected where there are more nodes than this and it is safe.
@@ -67,16 +85,17 @@ pub(super) struct Nodes {
 }
 
 impl Nodes {
-    pub(super) fn new(limits: Limits) -> Result<Self, ExploreError> {
-        Ok(Self {
-            table: PairSet::new(FEW)?,
-            spare: Spare::default(),
-            cache: Cache::new(limits.memory / 3),
+    pub(super) fn new(table: PairSet, cache: Cache, crew: Crew, limits: Limits) -> Self {
+        Self {
+            table,
+            cache,
+            crew,
             limits,
+            order: 0,
             branches: Vec::new(),
             collect_above: limits.garbage,
             collections: 0,
-        })
+        }
     }
 
     #[inline]
@@ -95,36 +114,86 @@ impl Nodes {
         List { nodes: self, node }
     }
 
-    fn put(&mut self, node: Node) -> Result<u32, ExploreError> {
+    fn put(&mut self, node: Node) -> Result<u32, Halt> {
         let pair = [
             u64::from(node.down) | u64::from(node.right) << 32,
             u64::from(node.value),
         ];
         loop {
-            match self.table.find_or_put(&mut self.spare, pair) {
+            match self.table.find_or_put(pair) {
                 Outcome::Found(index) | Outcome::Inserted(index) => return Ok(index + FIRST),
-                Outcome::Full => self.grow()?,
+                Outcome::Full => self.grow_table()?,
             }
         }
     }
 
-    fn grow(&mut self) -> Result<(), ExploreError> {
-        // While it is copied, the old memory is there beside the new one.
-        let needed = 3 * self.table.bytes() + self.cache.bytes();
-        if needed > self.limits.memory {
-            return Err(ExploreError::OutOfMemory {
-                needed,
+    fn grow_table(&mut self) -> Result<(), Halt> {
+        let (room, entries) = (self.table.room(), self.cache.entries());
+        let wanted = (2 * room).min(self.table.most_room());
+        let needed = self.bytes_with(wanted, entries);
+        if wanted == room || needed > self.limits.memory {
+            // Unless it is growing already.
+            if self.crew.is_requested() {
+                return self.follow();
+            }
+            return Err(Halt::Failed(ExploreError::OutOfMemory {
+                needed: self.bytes_with(2 * room, entries),
                 limit: self.limits.memory,
                 states: self.table.len(),
-            });
+            }));
         }
-        self.table.grow()?;
+        self.grow(wanted, entries)
+    }
+
+    /// All workers use so much memory from now on, or what another has requested at the same time.
+    fn grow(&mut self, room: u64, entries: u64) -> Result<(), Halt> {
+        let arguments = Arguments {
+            room,
+            entries,
+            ..self.arguments()
+        };
+        self.crew.request(Stop::Grow, arguments);
+        self.follow()
+    }
+
+    fn arguments(&self) -> Arguments {
+        Arguments {
+            order: self.order,
+            memory: self.limits.memory,
+            room: self.table.room(),
+            entries: self.cache.entries(),
+        }
+    }
+
+    /// Takes part in what all workers are to stop for. Goes on afterwards only if that was growth.
+    #[cold]
+    fn follow(&mut self) -> Result<(), Halt> {
+        match self.crew.requested() {
+            None => return Ok(()),
+            Some(Stop::Grow) => {}
+            Some(_) => return Err(Halt::Stopped),
+        }
+        let (_, arguments) = self.crew.stop()?;
+        let share = self.crew.share();
+        if arguments.room != self.table.room() {
+            self.table.forget_live(share);
+            self.crew.barrier()?;
+            self.table.mark_all(share);
+            self.crew.barrier()?;
+            let emptied = self.table.empty(share, arguments.room);
+            emptied.map_err(ExploreError::from)?;
+            self.crew.barrier()?;
+            let refilled = self.table.refill(share, false);
+            refilled.map_err(ExploreError::from)?;
+        }
+        self.cache.grow(share, arguments.entries);
+        self.crew.barrier()?;
         Ok(())
     }
 
     /// The list with these branches, in ascending order of values. Branches to nothing are left
     /// out.
-    pub(super) fn make(&mut self, branches: &[Branch]) -> Result<u32, ExploreError> {
+    pub(super) fn make(&mut self, branches: &[Branch]) -> Result<u32, Halt> {
         let mut right = EMPTY;
         for &(value, down) in branches.iter().rev() {
             if down != EMPTY {
@@ -134,8 +203,9 @@ impl Nodes {
         Ok(right)
     }
 
-    /// The markings of both.
-    pub(super) fn union(&mut self, one: u32, two: u32) -> Result<u32, Halt> {
+    /// The markings of both. With `hints`, a number of levels, others are told of the unions in so
+    /// many levels below.
+    pub(super) fn union(&mut self, one: u32, two: u32, hints: usize) -> Result<u32, Halt> {
         if one == two || two == EMPTY {
             return Ok(one);
         }
@@ -149,6 +219,10 @@ impl Nodes {
         };
         if let Some(result) = self.cache.get(operation) {
             return Ok(result);
+        }
+        let listed = self.crew.listed();
+        if hints > 0 {
+            self.list_unions(one, two);
         }
         let start = self.branches.len();
         let (mut left, mut other) = (one, two);
@@ -165,10 +239,14 @@ impl Nodes {
                 }
                 std::cmp::Ordering::Equal => {
                     (left, other) = (mine.right, its.right);
-                    (mine.value, self.union(mine.down, its.down)?)
+                    let below = self.union(mine.down, its.down, hints.saturating_sub(1))?;
+                    (mine.value, below)
                 }
             };
             self.branches.push(branch);
+        }
+        if hints > 0 {
+            self.crew.unlist(listed);
         }
         // What is left of one of them stands behind all others as it is.
         let mut result = if left == EMPTY { other } else { left };
@@ -181,14 +259,62 @@ impl Nodes {
         self.remember(operation, result)
     }
 
-    /// Puts the result of an operation into the cache, and returns it.
+    /// Lists the unions that that of two lists needs, but for the first one.
+    fn list_unions(&self, mut one: u32, mut two: u32) {
+        let mut is_first = true;
+        while one != EMPTY && two != EMPTY {
+            let (mine, its) = (self.get(one), self.get(two));
+            if mine.value == its.value && mine.down != its.down {
+                if !is_first {
+                    self.crew.list(Hint::Union {
+                        one: mine.down,
+                        two: its.down,
+                    });
+                }
+                is_first = false;
+            }
+            if mine.value <= its.value {
+                one = mine.right;
+            }
+            if its.value <= mine.value {
+                two = its.right;
+            }
+        }
+    }
+
+    /// Puts the result of an operation into the cache, and returns it, unless this worker is to
+    /// stop.
     #[inline]
     pub(super) fn remember(&mut self, operation: Operation, result: u32) -> Result<u32, Halt> {
         self.cache.put(operation, result);
-        if self.cache.writes() > self.limits.operations {
+        let writes = self.cache.writes();
+        if writes > self.limits.operations {
             return Err(Halt::Operations);
         }
+        if self.crew.is_requested() {
+            self.follow()?;
+        } else if writes.is_multiple_of(ANYBODY_THERE) {
+            self.look_round()?;
+        }
         Ok(result)
+    }
+
+    /// What is to be done once in many operations.
+    #[cold]
+    fn look_round(&mut self) -> Result<(), Halt> {
+        self.crew.check_all()?;
+        let Some(entries) = self.cache.wanted() else {
+            return Ok(());
+        };
+        let room = self.table.room();
+        let of_cache = self.cache.bytes_with(entries);
+        if of_cache > self.limits.memory / PART_OF_CACHE
+            || self.bytes_with(room, entries) > self.limits.memory
+        {
+            self.cache.be_content();
+            return Ok(());
+        }
+        self.grow(room, entries)
     }
 
     /// Whether there are so many nodes that garbage should be collected.
@@ -198,33 +324,105 @@ impl Nodes {
     }
 
     /// Drops all nodes that the diagrams of `roots` do not have, and what the cache says of them.
-    /// No other diagram may be in use, in the making either.
-    pub(super) fn collect(&mut self, roots: &[u32]) -> Result<(), ExploreError> {
-        // While it is rebuilt, the old memory is there beside the new one.
-        if 2 * self.table.bytes() + self.cache.bytes() > self.limits.memory {
-            self.collect_above = u64::MAX;
-            return Ok(());
+    /// Worker 0 calls it, and has no other diagram in use, nor in the making.
+    pub(super) fn collect(&mut self, roots: &[u32]) -> Result<(), Halt> {
+        while !self.crew.request(Stop::Collect, self.arguments()) {
+            self.follow()?;
         }
-        let mut live = vec![0u64; self.table.capacity().div_ceil(64) as usize];
+        let (_, arguments) = self.crew.stop()?;
+        self.clean(arguments, roots)?;
+        self.collect_above = self.limits.garbage.max(AGAIN * self.table.len());
+        self.collections += 1;
+        Ok(())
+    }
+
+    /// Forgets all diagrams, to begin anew within these limits, with another order of the places.
+    /// Worker 0 calls it.
+    pub(super) fn restart(&mut self, order: u64, limits: Limits) -> Result<(), Halt> {
+        let arguments = Arguments {
+            order,
+            memory: limits.memory,
+            room: FEW.min(self.table.most_room()),
+            entries: FEW_ENTRIES,
+        };
+        while !self.crew.request(Stop::Restart, arguments) {
+            self.follow()?;
+        }
+        self.limits = limits;
+        self.cache.forget_writes();
+        self.collect_above = limits.garbage;
+        let (_, arguments) = self.crew.stop()?;
+        Ok(self.clean(arguments, &[])?)
+    }
+
+    /// Lets all other workers end. Worker 0 calls it, whatever has happened before.
+    pub(super) fn end(&mut self) {
+        while !self.crew.request(Stop::End, self.arguments()) {
+            if self.follow().is_err() {
+                // The others learn of it by the failure that this one has met.
+                self.crew.fail();
+                return;
+            }
+        }
+    }
+
+    /// Another worker than 0: forgets what it has left behind when it gave up a task half way.
+    pub(super) fn give_up(&mut self) {
+        self.branches.clear();
+        self.crew.unlist(0);
+    }
+
+    /// Another worker than 0: takes part in a stop, between two of its tasks. The number of the
+    /// order of the places from then on; none at the end.
+    pub(super) fn stop(&mut self) -> Result<Option<u64>, ExploreError> {
+        match self.crew.requested() {
+            Some(Stop::End) => return Ok(None),
+            Some(Stop::Grow) => match self.follow() {
+                Err(Halt::Failed(error)) => return Err(error),
+                _ => return Ok(Some(self.order)),
+            },
+            Some(Stop::Collect | Stop::Restart) => {}
+            None => return Ok(Some(self.order)),
+        }
+        let (_, arguments) = self.crew.stop()?;
+        self.clean(arguments, &[])?;
+        Ok(Some(self.order))
+    }
+
+    /// Drops all that is not in the diagrams of `roots`: all workers together.
+    fn clean(&mut self, arguments: Arguments, roots: &[u32]) -> Result<(), ExploreError> {
+        self.order = arguments.order;
+        self.limits.memory = arguments.memory;
+        self.branches.clear();
+        self.crew.unlist_all();
+        let share = self.crew.share();
+        self.table.forget_live(share);
+        self.crew.barrier()?;
+        self.mark(roots);
+        self.crew.barrier()?;
+        let table = &self.table;
+        self.cache.retain(share, arguments.entries, |node| {
+            node < FIRST || table.is_live(node - FIRST)
+        });
+        self.table.empty(share, arguments.room)?;
+        self.crew.barrier()?;
+        self.table.refill(share, true)?;
+        self.crew.barrier()?;
+        if share.worker == 0 {
+            self.table.free_dead();
+        }
+        self.crew.barrier()
+    }
+
+    /// Says of all nodes of these diagrams that they are live.
+    fn mark(&self, roots: &[u32]) {
         let mut next = roots.to_vec();
         while let Some(node) = next.pop() {
-            if node < FIRST {
-                continue;
-            }
-            let (word, bit) = ((node - FIRST) as usize / 64, 1 << ((node - FIRST) % 64));
-            if live[word] & bit == 0 {
-                live[word] |= bit;
+            if node >= FIRST && self.table.mark(node - FIRST) {
                 let Node { down, right, .. } = self.get(node);
                 next.extend([down, right]);
             }
         }
-        let is_live = |index: u32| (live[index as usize / 64] >> (index % 64)) & 1 != 0;
-        self.table.collect(is_live)?;
-        self.cache
-            .retain(|node| node < FIRST || is_live(node - FIRST));
-        self.collect_above = self.limits.garbage.max(AGAIN * self.table.len());
-        self.collections += 1;
-        Ok(())
     }
 
     /// How often garbage was collected.
@@ -233,13 +431,18 @@ impl Nodes {
         self.collections
     }
 
-    /// Sets the limits anew.
+    /// Sets the limits of worker 0 anew.
     pub(super) fn allow(&mut self, limits: Limits) {
         self.limits = limits;
     }
 
+    fn bytes_with(&self, room: u64, entries: u64) -> u64 {
+        self.table.bytes_with(room) + self.cache.bytes_with(entries)
+    }
+
+    /// Bytes of nodes and cache that are in use.
     pub(super) fn bytes(&self) -> u64 {
-        self.table.bytes() + self.cache.bytes()
+        self.bytes_with(self.table.room(), self.cache.entries())
     }
 }
 

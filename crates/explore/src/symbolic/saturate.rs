@@ -1,7 +1,8 @@
 //! Saturation: the diagram of all reachable markings; and of those without an enabled transition.
 
 use super::cache::Operation;
-use super::nodes::{Branch, EMPTY, END, Halt, Limits, Nodes};
+use super::crew::Hint;
+use super::nodes::{Branch, EMPTY, END, Halt, Nodes};
 use crate::error::ExploreError;
 use crate::explicit::Progress;
 use crate::net::Net;
@@ -10,6 +11,8 @@ use crate::net::Net;
 const MOST_VALUES: usize = 1 << 24;
 /// Operations of transition t: firing is kind 2 t, leaving out where it is enabled 2 t + 1.
 const KINDS: u32 = 2;
+/// Operations on diagrams of so many levels are done sooner than another worker is told of them.
+const SHALLOW: usize = 3;
 
 /// What a transition does at one level.
 #[derive(Debug, Clone, Copy)]
@@ -72,17 +75,62 @@ impl<'n> Saturation<'n> {
         }
     }
 
-    /// Sets what may be taken from now on.
-    pub(super) fn allow(&mut self, limits: Limits) {
-        self.nodes.allow(limits);
-    }
-
     pub(super) fn levels(&self) -> usize {
         self.order.len()
     }
 
     pub(super) fn nodes(&self) -> &Nodes {
         &self.nodes
+    }
+
+    pub(super) fn nodes_mut(&mut self) -> &mut Nodes {
+        &mut self.nodes
+    }
+
+    /// The nodes, for an exploration with another order of the places.
+    pub(super) fn into_nodes(self) -> Nodes {
+        self.nodes
+    }
+
+    /// Levels from this one on in whose operations other workers may help.
+    #[inline]
+    fn hints(&self, level: usize) -> usize {
+        if self.nodes.crew.is_alone() {
+            return 0;
+        }
+        (self.levels() - level).saturating_sub(SHALLOW)
+    }
+
+    /// Does an operation that another worker is going to need.
+    pub(super) fn help(&mut self, hint: Hint) -> Result<(), Halt> {
+        match hint {
+            Hint::Fire { transition, node } => {
+                let effects = self.effects.get(transition as usize);
+                let (Some(effects), Some(level)) = (effects, self.level_of(node)) else {
+                    return Ok(());
+                };
+                let next = effects.partition_point(|effect| effect.level < level);
+                self.fire(transition, next, node, level)?;
+            }
+            Hint::Union { one, two } => {
+                if let Some(level) = self.level_of(one) {
+                    self.nodes.union(one, two, self.hints(level))?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The level of a list; none for what is no list.
+    fn level_of(&self, mut node: u32) -> Option<usize> {
+        for level in (0..=self.levels()).rev() {
+            match node {
+                EMPTY => return None,
+                END => return Some(level),
+                _ => node = self.nodes.get(node).down,
+            }
+        }
+        None
     }
 
     pub(super) fn effects(&self) -> &[Vec<LevelEffect>] {
@@ -118,7 +166,7 @@ impl<'n> Saturation<'n> {
         let result = self.fire_all(&transitions, &mut branches, level);
         self.beginning[level] = transitions;
         result?;
-        Ok(self.nodes.make(&branches)?)
+        self.nodes.make(&branches)
     }
 
     /// Fires transitions until the branches have all that they lead to.
@@ -203,7 +251,7 @@ impl<'n> Saturation<'n> {
         match branches.binary_search_by_key(&value, |branch| branch.0) {
             Ok(at) => {
                 let before = branches[at].1;
-                branches[at].1 = self.nodes.union(before, below)?;
+                branches[at].1 = self.nodes.union(before, below, self.hints(level + 1))?;
                 Ok(branches[at].1 != before)
             }
             Err(at) => {
@@ -231,16 +279,28 @@ impl<'n> Saturation<'n> {
             return Ok(result);
         }
         let mut branches: Vec<Branch> = self.nodes.list(node).collect();
+        if level == effect.level {
+            branches.retain(|(value, _)| *value >= effect.needs);
+        }
+        let listed = self.nodes.crew.listed();
+        let hints = self.hints(level);
+        if hints > 0 {
+            for &(_, node) in branches.iter().skip(1).rev() {
+                self.nodes.crew.list(Hint::Fire { transition, node });
+            }
+        }
         if level < effect.level {
             for branch in &mut branches {
                 branch.1 = self.fire(transition, next, branch.1, level + 1)?;
             }
         } else {
-            branches.retain(|(value, _)| *value >= effect.needs);
             for branch in &mut branches {
                 branch.1 = self.fire(transition, next + 1, branch.1, level + 1)?;
                 branch.0 = self.changed(branch.0, effect, level)?;
             }
+        }
+        if hints > 0 {
+            self.nodes.crew.unlist(listed);
         }
         let result = self.saturated(branches, level)?;
         self.nodes.remember(operation, result)

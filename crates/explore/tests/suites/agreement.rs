@@ -8,7 +8,7 @@ use farslot_explore::formula::Formula;
 use farslot_explore::model::{Model, Successors};
 use farslot_explore::net::Net;
 use farslot_explore::packed::PackedNet;
-use farslot_explore::symbolic::{SymbolicallyExplored, explore_symbolically};
+use farslot_explore::symbolic::{SymbolicOptions, SymbolicallyExplored, explore_symbolically};
 use proptest::prelude::*;
 
 fn options(threads: usize) -> Options {
@@ -23,8 +23,16 @@ fn explicitly(net: &Net, threads: usize) -> Explored {
     explored.unwrap().0
 }
 
-fn symbolically(net: &Net) -> SymbolicallyExplored {
-    explore_symbolically(net, 1 << 30, &Progress::default()).unwrap()
+pub fn symbolic_options(threads: usize, memory: u64) -> SymbolicOptions {
+    SymbolicOptions {
+        threads: threads.try_into().unwrap(),
+        memory,
+    }
+}
+
+fn symbolically(net: &Net, threads: usize) -> SymbolicallyExplored {
+    let options = symbolic_options(threads, 1 << 30);
+    explore_symbolically(net, &options, &Progress::default()).unwrap()
 }
 
 fn numbers(explored: &Explored) -> Plain {
@@ -45,11 +53,13 @@ fn all_ways_agree(net: &Net, plain: &Plain) {
             "{threads} threads"
         );
     }
-    let symbolic = symbolically(net);
-    assert_eq!(symbolic.states, plain.states.into());
-    assert_eq!(symbolic.transitions, plain.transitions.into());
-    assert_eq!(symbolic.deadlocks, plain.deadlocks.into());
-    assert_eq!(symbolic.tokens, plain.tokens);
+    for threads in [1, 3] {
+        let symbolic = symbolically(net, threads);
+        assert_eq!(symbolic.states, plain.states.into());
+        assert_eq!(symbolic.transitions, plain.transitions.into());
+        assert_eq!(symbolic.deadlocks, plain.deadlocks.into());
+        assert_eq!(symbolic.tokens, plain.tokens);
+    }
 }
 
 #[test]
@@ -77,8 +87,11 @@ fn known_nets_have_the_known_numbers_of_markings() {
 /// Kanban with 10 cards has 1,005,927,208 markings (Ciardo, Luettgen and Siminiscu, TACAS 2001).
 #[test]
 fn numbers_beyond_what_can_be_visited_are_exact() {
-    assert_eq!(symbolically(&kanban(10)).states, 1_005_927_208_u64.into());
-    let hundred = symbolically(&philosophers(100));
+    assert_eq!(
+        symbolically(&kanban(10), 2).states,
+        1_005_927_208_u64.into()
+    );
+    let hundred = symbolically(&philosophers(100), 1);
     assert_eq!(hundred.states, num_bigint::BigUint::from(3_u8).pow(100));
     assert_eq!(hundred.deadlocks, 2_u8.into());
 }
@@ -130,12 +143,16 @@ fn unbounded_nets_end_with_an_error() {
         matches!(explored, Err(ExploreError::OutOfMemory { .. })),
         "{explored:?}"
     );
-    let explored = explore_symbolically(&net, 1 << 30, &Progress::default());
+    let explored = explore_symbolically(&net, &symbolic_options(2, 1 << 30), &Progress::default());
     assert!(
         matches!(explored, Err(ExploreError::Unbounded { .. })),
         "{explored:?}"
     );
-    let explored = explore_symbolically(&manufacturing(50), 4 << 20, &Progress::default());
+    let explored = explore_symbolically(
+        &manufacturing(50),
+        &symbolic_options(2, 4 << 20),
+        &Progress::default(),
+    );
     assert!(
         matches!(explored, Err(ExploreError::OutOfMemory { .. })),
         "{explored:?}"

@@ -7,3 +7,4 @@ mod models;
 mod nets;
 mod oracle;
 mod ranks;
+mod symbolic;

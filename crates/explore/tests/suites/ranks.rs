@@ -52,7 +52,8 @@ fn simulated_net(net: &Net, seed: u64, shape: RingShape) -> Explored {
         let net = net.clone();
         async move {
             let (options, progress) = (options(false), Progress::default());
-            let found = explore_net_rank(&net, None, &options, &mut exchange, &progress).await;
+            let found =
+                explore_net_rank(&net, None, &options, &mut exchange, None, &progress).await;
             numbers(&found.unwrap().0)
         }
     });
@@ -95,7 +96,7 @@ fn ranks_begin_anew_together_where_a_place_needs_more_bits() {
             let mut packed = PackedNet::with_widths(&net, None, vec![1; net.places().len()]);
             let (options, progress, mut widened) = (options(false), Progress::default(), 0);
             loop {
-                match explore_rank(&packed, &options, &mut exchange, &progress).await {
+                match explore_rank(&packed, &options, &mut exchange, None, &progress).await {
                     Ok(explored) => return (explored.states, widened),
                     Err(ExploreError::NoRoom(no_room)) => {
                         packed = packed.widened(no_room).unwrap();
@@ -123,7 +124,7 @@ fn markings_of_several_words_are_sent_whole() {
             let wide = PackedNet::with_widths(&net, None, vec![9; net.places().len()]);
             assert!(wide.bits() > 128);
             let (options, progress) = (options(false), Progress::default());
-            let found = explore_rank(&wide, &options, &mut exchange, &progress).await;
+            let found = explore_rank(&wide, &options, &mut exchange, None, &progress).await;
             numbers(&found.unwrap())
         }
     });
@@ -166,6 +167,66 @@ fn violations_are_as_near_as_for_one_process() {
     }
 }
 
+/// Ranks that were stopped at different moments go on together from the last level that all of them
+/// have.
+#[test]
+fn ranks_go_on_from_their_journals() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("journal");
+    let of_rank = |rank: usize| directory.path().join(format!("journal.{rank}-of-3"));
+    let net = kanban(2);
+    let shape = rings_for_net(&net, 3).unwrap();
+    let run = |seed: u64| -> Vec<Part<Explored>> {
+        let ends = simulate(seed, chaos(seed), shape, |mut exchange| {
+            let (net, path) = (net.clone(), path.clone());
+            async move {
+                let (options, progress, path) = (options(false), Progress::default(), Some(&*path));
+                let exchange = &mut exchange;
+                let found = explore_net_rank(&net, None, &options, exchange, path, &progress);
+                Ok(numbers(&found.await?.0))
+            }
+        });
+        ends.unwrap().into_iter().map(Option::unwrap).collect()
+    };
+    let whole = agreed(run(0).into_iter().map(Result::unwrap).collect());
+    assert_eq!(whole.states, 4600);
+    let files: Vec<_> = (0..3)
+        .map(|rank| std::fs::read(of_rank(rank)).unwrap())
+        .collect();
+    for seed in 1..25 {
+        println!("seed {seed}");
+        for (rank, bytes) in files.iter().enumerate() {
+            // Of none less than its header, which it has before any has a level.
+            let least = 8 * 7 + net.places().len();
+            let cut = least + (seed as usize * 7919 * (rank + 1)) % (bytes.len() - least);
+            std::fs::write(of_rank(rank), &bytes[..cut]).unwrap();
+        }
+        let again = agreed(run(seed).into_iter().map(Result::unwrap).collect());
+        assert_eq!(again, whole, "seed {seed}");
+    }
+    // They are whole again.
+    for (rank, bytes) in files.iter().enumerate() {
+        assert_eq!(std::fs::read(of_rank(rank)).unwrap().len(), bytes.len());
+    }
+    std::fs::remove_file(of_rank(1)).unwrap();
+    for end in run(1) {
+        assert!(
+            matches!(end, Err(ExploreError::WrongJournal { .. })),
+            "{end:?}"
+        );
+    }
+    assert!(!of_rank(1).exists(), "what is refused is left as it is");
+    // A rank's journal is no other rank's.
+    std::fs::copy(of_rank(0), of_rank(1)).unwrap();
+    for (rank, end) in run(1).into_iter().enumerate() {
+        match end {
+            Err(ExploreError::WrongJournal { .. }) if rank == 1 => {}
+            Err(ExploreError::Rank(RankError::GaveUp { rank: 1 })) if rank != 1 => {}
+            other => panic!("rank {rank}: {other:?}"),
+        }
+    }
+}
+
 /// A process that is killed: its memory and its thread end at one moment.
 #[test]
 fn a_rank_that_is_lost_is_named_to_all_others() {
@@ -192,7 +253,8 @@ fn a_rank_that_is_lost_is_named_to_all_others() {
             let net = net.clone();
             async move {
                 let (options, progress) = (options(false), Progress::default());
-                let found = explore_net_rank(&net, None, &options, &mut exchange, &progress).await;
+                let found =
+                    explore_net_rank(&net, None, &options, &mut exchange, None, &progress).await;
                 found.err()
             }
         });
@@ -226,7 +288,8 @@ fn a_rank_without_memory_ends_all() {
                 ..options(false)
             };
             let progress = Progress::default();
-            let found = explore_net_rank(&net, None, &options, &mut exchange, &progress).await;
+            let found =
+                explore_net_rank(&net, None, &options, &mut exchange, None, &progress).await;
             found.map(drop)
         }
     });
@@ -240,16 +303,11 @@ fn a_rank_without_memory_ends_all() {
     }
 }
 
-/// What threads, each a rank with memory of its own, find over a fabric of processes.
-fn in_threads<T: Send + PartialEq + std::fmt::Debug>(
-    ranks: u32,
-    over: &Over,
-    shape: RingShape,
-    part: impl AsyncFn(&mut farslot_explore::explicit::ranks::Exchange<AnyEndpoint>) -> Part<T> + Sync,
-) -> T {
+/// What ranks do that are threads of this process, each with its part of one job.
+pub fn in_jobs<T: Send>(ranks: u32, part: impl Fn(Job) -> T + Sync) -> Vec<T> {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
-    let ends = std::thread::scope(|scope| {
+    std::thread::scope(|scope| {
         let threads: Vec<_> = (0..ranks)
             .map(|rank| {
                 let listener = (rank == 0).then(|| listener.try_clone().unwrap());
@@ -260,17 +318,25 @@ fn in_threads<T: Send + PartialEq + std::fmt::Debug>(
                     timeout: Duration::from_secs(120),
                 };
                 let part = &part;
-                scope.spawn(move || {
-                    let job = Job::join_over(launch, listener).unwrap();
-                    let team = Team::meet(job, over, shape).unwrap();
-                    team.run(async |exchange| part(exchange).await).unwrap()
-                })
+                scope.spawn(move || part(Job::join_over(launch, listener).unwrap()))
             })
             .collect();
         let ends = threads.into_iter().map(|thread| thread.join().unwrap());
         ends.collect()
-    });
-    agreed(ends)
+    })
+}
+
+/// What threads, each a rank with memory of its own, find over a fabric of processes.
+fn in_threads<T: Send + PartialEq + std::fmt::Debug>(
+    ranks: u32,
+    over: &Over,
+    shape: RingShape,
+    part: impl AsyncFn(&mut farslot_explore::explicit::ranks::Exchange<AnyEndpoint>) -> Part<T> + Sync,
+) -> T {
+    agreed(in_jobs(ranks, |job| {
+        let team = Team::meet(job, over, shape).unwrap();
+        team.run(async |exchange| part(exchange).await).unwrap()
+    }))
 }
 
 #[test]
@@ -284,7 +350,7 @@ fn ranks_over_shared_memory_and_tcp_count_what_one_process_counts() {
         let shape = rings_for_net(&net, ranks).unwrap();
         let found = in_threads(ranks, &over, shape, async |exchange| {
             let (options, progress) = (options(false), Progress::default());
-            let found = explore_net_rank(&net, None, &options, exchange, &progress).await?;
+            let found = explore_net_rank(&net, None, &options, exchange, None, &progress).await?;
             Ok(numbers(&found.0))
         });
         assert_eq!(found, alone, "{ranks} ranks over {over:?}");
@@ -308,7 +374,7 @@ fn an_invariant_of_a_net_is_checked_by_all_ranks() {
     let path = in_threads(2, &Over::Shm, shape, async |exchange| {
         let (options, progress) = (options(true), Progress::default());
         let (found, packed) =
-            explore_net_rank(&net, Some(&formula), &options, exchange, &progress).await?;
+            explore_net_rank(&net, Some(&formula), &options, exchange, None, &progress).await?;
         let path = found.violation.expect("a card is there sooner or later");
         assert!(!packed.invariant(&path.last().unwrap().state));
         Ok(path)
@@ -364,7 +430,7 @@ fn a_model_of_one_state_ends_at_once() {
     let shape = RingShape::for_states(4, 2).unwrap();
     let ends = simulate(0, chaos(0), shape, |mut exchange| async move {
         let progress = Progress::default();
-        let found = explore_rank(&One, &options(false), &mut exchange, &progress).await;
+        let found = explore_rank(&One, &options(false), &mut exchange, None, &progress).await;
         numbers(&found.unwrap())
     });
     let ends = ends.unwrap().into_iter();

@@ -65,6 +65,13 @@ pub enum FabricError {
         /// What the region grants this endpoint.
         granted: Rights,
     },
+    /// The grant opens keys with a prefix, and a key begins otherwise; or it gives fewer rights to
+    /// these than the operation needs.
+    #[error("node {}: the grant opens keys with a prefix, and not this operation on this key", .node.0)]
+    KeyRefused {
+        /// The node.
+        node: NodeId,
+    },
     /// A verb needs a larger buffer than the endpoint allows.
     #[error("a buffer of {requested} bytes is over the limit of {limit}")]
     BufferTooLarge {
@@ -132,10 +139,15 @@ pub enum FabricError {
         name: String,
     },
     /// A running process already serves that name.
-    #[error("the region name {name:?} is taken by a running process")]
+    #[error(
+        "the region name {name:?} is taken by a running process{}",
+        .owner.map_or_else(String::new, |user| format!(" of user {user}"))
+    )]
     NameTaken {
         /// The name asked for.
         name: String,
+        /// The user that serves it, if that could be learnt.
+        owner: Option<u32>,
     },
     /// An invalid region name.
     #[error("the region name {name:?} is not usable: {reason}")]

@@ -65,7 +65,7 @@ impl VerbFailure {
             FabricError::UnknownRegion { .. } => Self::UnknownRegion,
             FabricError::OutOfBounds { .. } => Self::OutOfBounds,
             FabricError::Misaligned { .. } => Self::Misaligned,
-            FabricError::AccessDenied { .. } => Self::AccessDenied,
+            FabricError::AccessDenied { .. } | FabricError::KeyRefused { .. } => Self::AccessDenied,
             FabricError::WrongKey { .. } => Self::WrongKey,
             FabricError::GrantRevoked { .. } => Self::GrantRevoked,
             FabricError::BufferTooLarge { .. } => Self::TooLarge,

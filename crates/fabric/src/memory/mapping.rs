@@ -145,6 +145,12 @@ pub(crate) fn sealed_memfd(bytes: u64) -> Result<(OwnedFd, u64)> {
     Ok((memfd_with(bytes, MemfdFlags::empty())?, page_size()))
 }
 
+/// As [`sealed_memfd`], in pages of the usual size.
+pub(crate) fn sealed_file(bytes: u64) -> Result<OwnedFd> {
+    check_memory(bytes)?;
+    memfd_with(bytes, MemfdFlags::empty())
+}
+
 fn memfd_with(bytes: u64, flags: MemfdFlags) -> Result<OwnedFd> {
     let flags = flags | MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
     let file = rustix::fs::memfd_create("farslot", flags).map_err(os("memfd_create"))?;

@@ -12,6 +12,6 @@ mod owner;
 pub(crate) use header::Header;
 pub use header::{FORMAT_VERSION, MAGIC, MAX_REGIONS};
 pub use mapping::available_memory;
-pub(crate) use mapping::{Mapping, check_sealed, read_only, sealed_memfd};
+pub(crate) use mapping::{Mapping, check_sealed, read_only, sealed_file, sealed_memfd};
 pub(crate) use node::{AgentClaim, MapClaim, NicClaim, NicInbox, lay_out, raise_file_limit};
 pub use node::{Node, RegionSpec, WeakNode};

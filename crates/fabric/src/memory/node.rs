@@ -6,7 +6,7 @@ use super::mapping::Mapping;
 use super::owner::RegionWords;
 use crate::words::SharedWords;
 use crate::{
-    Allowed, Call, FabricError, Handler, Inbox, Message, Nanos, NodeId, NodeInfo, RegionId,
+    Call, Caller, FabricError, Handler, Inbox, Message, Nanos, NodeId, NodeInfo, RegionId,
     RegionInfo, Result, Rights,
 };
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -75,21 +75,25 @@ impl Drop for NicClaim {
     fn drop(&mut self) {
         let mut users = self.0.users();
         users.nic = None;
-        self.0.0.barred.store(false, Ordering::Release);
+        self.0.inner.barred.store(false, Ordering::Release);
     }
 }
 
-/// Something that is dropped with a node's memory.
-pub(crate) type Companion = Box<dyn Any + Send + Sync>;
+/// What goes with a node's memory: threads that serve its name, or one that watches its owner.
+pub(crate) type Companion = Arc<dyn Any + Send + Sync>;
 
 /// The memory of one node. Cloning shares it; the memory goes when the last holder does.
 #[derive(Clone)]
-pub struct Node(Arc<Inner>);
+pub struct Node {
+    inner: Arc<Inner>,
+    /// Beside the memory, and not within, so that its own threads can hold that.
+    companion: Option<Companion>,
+}
 
 impl fmt::Debug for Node {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Node")
-            .field("info", &self.0.info)
+            .field("info", &self.inner.info)
             .field("is_gone", &self.is_gone())
             .finish_non_exhaustive()
     }
@@ -97,7 +101,10 @@ impl fmt::Debug for Node {
 
 /// A node's memory, for who must not keep it.
 #[derive(Clone)]
-pub struct WeakNode(Weak<Inner>);
+pub struct WeakNode {
+    inner: Weak<Inner>,
+    companion: Option<Weak<dyn Any + Send + Sync>>,
+}
 
 impl fmt::Debug for WeakNode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -109,7 +116,12 @@ impl WeakNode {
     /// The memory, while somebody keeps it.
     #[must_use]
     pub fn upgrade(&self) -> Option<Node> {
-        self.0.upgrade().map(Node)
+        let companion = match &self.companion {
+            Some(companion) => Some(companion.upgrade()?),
+            None => None,
+        };
+        let inner = self.inner.upgrade()?;
+        Some(Node { inner, companion })
     }
 }
 
@@ -123,8 +135,6 @@ struct Inner {
     users: Mutex<Users>,
     /// What answers calls, on whichever thread they come to.
     handler: RwLock<Option<Arc<dyn Handler>>>,
-    /// What goes with the memory: a thread that serves its name, or one that watches its owner.
-    companion: Option<Companion>,
 }
 
 impl Node {
@@ -137,44 +147,59 @@ impl Node {
         let memory = Mapping::anonymous(header.bytes)?;
         header.info.page_bytes = memory.page_bytes;
         header.write(SharedWords::new(memory.words()));
-        Ok(Self::new(memory, header, Arc::default(), None))
+        Ok(Self::new(memory, header, Arc::default()))
     }
 
-    pub(crate) fn new(
-        memory: Mapping,
-        header: Header,
-        barred: Arc<AtomicBool>,
-        companion: Option<Companion>,
-    ) -> Self {
-        Self(Arc::new(Inner {
+    /// A node without a companion.
+    pub(crate) fn new(memory: Mapping, header: Header, barred: Arc<AtomicBool>) -> Self {
+        let inner = Inner {
             memory,
             info: header.info,
             starts: header.starts,
             barred,
             users: Mutex::default(),
             handler: RwLock::default(),
-            companion,
-        }))
+        };
+        Self {
+            inner: Arc::new(inner),
+            companion: None,
+        }
+    }
+
+    /// The same memory with what is dropped when the last holder of both is.
+    pub(crate) fn with_companion(self, companion: Companion) -> Self {
+        Self {
+            companion: Some(companion),
+            ..self
+        }
+    }
+
+    /// What goes with the memory, if it is one of these.
+    pub(crate) fn companion<C: Any>(&self) -> Option<&C> {
+        self.companion.as_ref()?.downcast_ref()
     }
 
     /// The same memory, without keeping it: what its own handler holds.
     #[must_use]
     pub fn downgrade(&self) -> WeakNode {
-        WeakNode(Arc::downgrade(&self.0))
+        WeakNode {
+            inner: Arc::downgrade(&self.inner),
+            companion: self.companion.as_ref().map(Arc::downgrade),
+        }
     }
 
     /// Has calls to the node answered by a handler, in place of the one before. It runs on the
     /// threads that calls come to: those of the agents that serve the memory, and those of clients
     /// in this process.
     pub fn serve_calls(&self, handler: Arc<dyn Handler>) {
-        let place = self.0.handler.write();
+        let place = self.inner.handler.write();
         *place.unwrap_or_else(PoisonError::into_inner) = Some(handler);
     }
 
     /// What answers calls to one of the regions.
     pub(crate) fn handler(&self, node: NodeId, region: RegionId) -> Result<Arc<dyn Handler>> {
         let handler = self
-            .0
+            .inner
             .handler
             .read()
             .unwrap_or_else(PoisonError::into_inner);
@@ -190,14 +215,14 @@ impl Node {
         region: RegionId,
         request: &[u8],
         reply: &mut [u8],
-        allowed: Allowed<'_>,
+        caller: &dyn Caller,
     ) -> usize {
         let index = usize::from(region.0);
         let mut memory = RegionWords {
             words: self.words(),
             region,
             start: self.start_of(index),
-            bytes: self.0.info.regions[index].len,
+            bytes: self.inner.info.regions[index].len,
         };
         let room = reply.len();
         let call = Call {
@@ -206,7 +231,7 @@ impl Node {
             request,
             memory: &mut memory,
             reply,
-            allowed,
+            caller,
         };
         handler.handle(call).min(room)
     }
@@ -214,7 +239,7 @@ impl Node {
     /// The node's incarnation and regions.
     #[must_use]
     pub fn info(&self) -> &NodeInfo {
-        &self.0.info
+        &self.inner.info
     }
 
     /// Whether the owner's process has ended.
@@ -226,7 +251,7 @@ impl Node {
     /// Whether no verbs may be executed by this process's processors.
     #[inline]
     pub(crate) fn is_barred(&self) -> bool {
-        self.0.barred.load(Ordering::Relaxed)
+        self.inner.barred.load(Ordering::Relaxed)
     }
 
     /// Why the node, which the endpoint knows as `node`, is [barred](Self::is_barred).
@@ -242,7 +267,10 @@ impl Node {
     }
 
     fn users(&self) -> MutexGuard<'_, Users> {
-        self.0.users.lock().unwrap_or_else(PoisonError::into_inner)
+        self.inner
+            .users
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Claims the memory for an agent whose threads execute verbs on it.
@@ -285,7 +313,7 @@ impl Node {
     /// this process's processors use its words, or a NIC serves it already.
     pub(crate) fn claim_for_nic(&self, inbox: Weak<dyn NicInbox>) -> Result<NicClaim> {
         let mut users = self.users();
-        let used = if self.0.companion.is_some() {
+        let used = if self.companion.is_some() {
             "served over shared memory"
         } else if users.agents > 0 {
             "served over TCP"
@@ -295,7 +323,7 @@ impl Node {
             "served over RDMA verbs already"
         } else {
             users.nic = Some(inbox);
-            self.0.barred.store(true, Ordering::Release);
+            self.inner.barred.store(true, Ordering::Release);
             return Ok(NicClaim(self.clone()));
         };
         Err(FabricError::NicAndProcessor {
@@ -312,9 +340,9 @@ impl Node {
 
     #[inline]
     fn slice_of(&self, region: usize) -> &[AtomicU64] {
-        let len = self.0.info.regions[region].len as usize;
+        let len = self.inner.info.regions[region].len as usize;
         let first = (self.start_of(region) / 8) as usize;
-        &self.0.memory.words()[first..first + len / 8]
+        &self.inner.memory.words()[first..first + len / 8]
     }
 
     /// The words of a region.
@@ -325,18 +353,18 @@ impl Node {
 
     #[inline]
     pub(crate) fn words(&self) -> SharedWords<'_> {
-        SharedWords::new(self.0.memory.words())
+        SharedWords::new(self.inner.memory.words())
     }
 
     /// The byte of the memory at which a region starts.
     #[inline]
     pub(crate) fn start_of(&self, region: usize) -> u64 {
-        self.0.starts[region]
+        self.inner.starts[region]
     }
 
     #[inline]
     pub(crate) fn region(&self, region: usize) -> Option<&RegionInfo> {
-        self.0.info.regions.get(region)
+        self.inner.info.regions.get(region)
     }
 }
 
@@ -349,7 +377,7 @@ impl Inbox for Node {
             }
         }
         // A client that may only read has no messages to take, and could not take one.
-        let writable = self.0.memory.writable;
+        let writable = self.inner.memory.writable;
         writable.then(|| mailbox::take(self.words())).flatten()
     }
 }

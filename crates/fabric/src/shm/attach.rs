@@ -9,6 +9,14 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+/// What goes with the memory of a node that another process owns.
+pub(super) struct Attached {
+    /// Under which it is served, and what was wanted of it.
+    pub(super) name: String,
+    pub(super) rights: Rights,
+    _watcher: fd_passing::Watcher,
+}
+
 /// Attaches to the node that is served under `name`, with at most the rights `wanted`. Without the
 /// rights to write or to use atomics the memory is mapped read-only.
 ///
@@ -39,5 +47,10 @@ pub fn attach(name: &str, wanted: Rights) -> Result<Node> {
     for region in &mut header.info.regions {
         region.rights = region.rights.masked_by(wanted);
     }
-    Ok(Node::new(memory, header, gone, Some(Box::new(watcher))))
+    let attached = Attached {
+        name: name.into(),
+        rights: wanted,
+        _watcher: watcher,
+    };
+    Ok(Node::new(memory, header, gone).with_companion(Arc::new(attached)))
 }

@@ -2,19 +2,22 @@
 //!
 //! Writes and atomics happen when they are posted. So do messages, unless the receiver's mailbox is
 //! full: then the endpoint keeps them and delivers them in order once there is room, even if their
-//! futures were dropped. Posting a READ prefetches its cache lines, at once or with the doorbell.
+//! futures were dropped. Calls to another process's node complete with the owner's reply
+//! (see [`calls`](super::calls)). Posting a READ prefetches its cache lines, at once or with the doorbell.
 //! Its bytes are copied one turn of the executor later, when the task takes the completion and the
 //! lines have arrived.
 
+use super::attach::Attached;
+use super::calls::{Asked, Asking};
+use super::parked::ParkedMessages;
+use super::settled::Settled;
 use crate::memory::{Node, mailbox};
 use crate::verb::{check_access, check_aligned, gathered_len};
 use crate::{
     Buffer, Completion, Endpoint, EndpointCore, FabricError, InPlace, Limits, Message, Nanos,
     NodeId, NodeInfo, NodeState, Pieces, PostError, RegionId, RemoteAddr, Result, Rights, Verb,
 };
-use smallvec::SmallVec;
 use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
 use std::fmt;
 use std::ops::Range;
 use std::rc::Rc;
@@ -38,10 +41,11 @@ pub struct ShmEndpoint {
     /// What was posted to be read and is not prefetched yet: node, first byte, bytes.
     wanted: [Cell<(u16, u64, usize)>; BURST],
     wanted_count: Cell<usize>,
-    /// Messages that the mailboxes had no room for yet, in the order of their posting.
-    parked: RefCell<VecDeque<Parked>>,
-    /// How many; they keep their places in the send queue.
-    parked_count: Cell<usize>,
+    parked: ParkedMessages,
+    asking: Asking,
+    /// Messages that wait for room and calls that wait for replies. They keep their places in the
+    /// send queue.
+    lasting: Cell<usize>,
 }
 
 impl fmt::Debug for ShmEndpoint {
@@ -85,26 +89,13 @@ enum Rest {
     },
     Gather(Box<(Pieces, Option<Buffer>)>),
     /// Wait until the parked message is delivered or given up.
-    Deliver(Rc<Delivery>),
+    Deliver(Rc<Settled<()>>),
+    /// Wait for the reply of another process.
+    Ask(Rc<Settled<Buffer>>),
     Word(u64),
     /// The reply to a call.
     Replied(Option<Buffer>),
     Nothing,
-}
-
-/// A message that its receiver had no room for.
-struct Parked {
-    node: u16,
-    message: Message,
-    deadline: Nanos,
-    delivery: Rc<Delivery>,
-}
-
-/// What became of a parked message; shared with the posted verb, if that still exists.
-#[derive(Default)]
-struct Delivery {
-    outcome: RefCell<Option<Result<()>>>,
-    waiting: RefCell<Option<Waker>>,
 }
 
 impl ShmEndpoint {
@@ -128,8 +119,9 @@ impl ShmEndpoint {
             waiting: RefCell::default(),
             wanted: Default::default(),
             wanted_count: Cell::new(0),
-            parked: RefCell::default(),
-            parked_count: Cell::new(0),
+            parked: ParkedMessages::default(),
+            asking: Asking::default(),
+            lasting: Cell::new(0),
         }
     }
 
@@ -210,7 +202,7 @@ impl ShmEndpoint {
                 region,
                 request,
                 reply,
-            } => Rest::Replied(Some(self.call((node, region), &request, reply)?)),
+            } => return self.call((node, region), request, reply),
             Verb::WriteImm { to, data, imm } => {
                 if data.len() > mailbox::LONGEST {
                     return Err(FabricError::BufferTooLarge {
@@ -224,24 +216,51 @@ impl ShmEndpoint {
                     imm,
                     len: data.len() as u32,
                 };
-                self.deliver_or_park(to.node.0, message)
+                let deadline = self.deadline();
+                let parked = self
+                    .parked
+                    .deliver_or_park((to.node.0, node), message, deadline);
+                self.note_lasting();
+                parked.map_or(Rest::Nothing, Rest::Deliver)
             }
         })
     }
 
-    /// Has this thread answer a call, as the owner's threads would: the memory is as near to it.
+    /// When what is posted now has taken too long.
+    fn deadline(&self) -> Nanos {
+        self.now().saturating_add(self.core.limits.verb_timeout)
+    }
+
+    fn note_lasting(&self) {
+        self.lasting.set(self.parked.len() + self.asking.open());
+    }
+
+    /// Posts a call to another process; one to a node of this process is answered by this thread, as
+    /// the owner's threads would: the memory is as near to it.
     fn call(
         &self,
         (node, region): (NodeId, RegionId),
-        request: &[u8],
+        request: Buffer,
         mut reply: Buffer,
-    ) -> Result<Buffer> {
+    ) -> Result<Rest> {
         let start = RemoteAddr {
             node,
             region,
             offset: 0,
         };
         let (owner, _) = self.locate(start, 0, Rights::NONE)?;
+        if let Some(attached) = owner.companion::<Attached>() {
+            let asked = Asked {
+                region,
+                request,
+                reply,
+                timeout: self.core.limits.verb_timeout,
+                deadline: self.deadline(),
+            };
+            let asked = self.asking.post(node, attached, asked)?;
+            self.note_lasting();
+            return Ok(Rest::Ask(asked));
+        }
         let handler = owner.handler(node, region)?;
         if !handler.checks_callers() {
             self.locate(start, 0, Rights::CALL)?;
@@ -252,61 +271,19 @@ impl ShmEndpoint {
             let len = bytes.end.saturating_sub(offset);
             self.locate(at, len, needed).map(drop)
         };
-        let bytes = owner.answer_call(&*handler, region, request, &mut reply, &allowed);
+        let bytes = owner.answer_call(&*handler, region, &request, &mut reply, &allowed);
         reply.truncate(bytes);
-        Ok(reply)
+        Ok(Rest::Replied(Some(reply)))
     }
 
-    /// Leaves a message with its receiver, now or, behind those that wait already, later.
-    fn deliver_or_park(&self, node: u16, message: Message) -> Rest {
-        let mut parked = self.parked.borrow_mut();
-        if !parked.iter().any(|before| before.node == node)
-            && mailbox::put(self.nodes[usize::from(node)].words(), message)
-        {
-            return Rest::Nothing;
-        }
-        let delivery = Rc::new(Delivery::default());
-        parked.push_back(Parked {
-            node,
-            message,
-            deadline: self.now().saturating_add(self.core.limits.verb_timeout),
-            delivery: Rc::clone(&delivery),
-        });
-        self.parked_count.set(parked.len());
-        Rest::Deliver(delivery)
-    }
-
-    /// Delivers what can be delivered by now, in order for each node, and gives up what has waited
-    /// too long; returns how many messages were either.
-    #[cold]
-    fn deliver_parked(&self) -> usize {
-        let mut parked = self.parked.borrow_mut();
-        let before = parked.len();
+    /// Sees to what lasts; returns how many verbs are done.
+    #[inline(never)]
+    fn settle_lasting(&self) -> usize {
         let now = self.now();
-        let mut full: SmallVec<[u16; 4]> = SmallVec::new();
-        parked.retain(|waiting| {
-            let node = &self.nodes[usize::from(waiting.node)];
-            let id = NodeId(waiting.node);
-            let outcome = if node.is_barred() {
-                Err(node.why_barred(id))
-            } else if !full.contains(&id.0) && mailbox::put(node.words(), waiting.message) {
-                Ok(())
-            } else if now > waiting.deadline {
-                Err(FabricError::ReceiverNotReady {
-                    node: id,
-                    capacity: mailbox::CAPACITY as usize,
-                })
-            } else {
-                if !full.contains(&id.0) {
-                    full.push(id.0);
-                }
-                return true;
-            };
-            waiting.delivery.settle(outcome);
-            false
-        });
-        self.parked_count.set(parked.len());
-        before - parked.len()
+        let delivered = self.parked.deliver(&self.nodes, now);
+        let answered = self.asking.collect(&self.nodes, now);
+        self.note_lasting();
+        delivered + answered
     }
 
     /// Prefetches a span of a node's memory in the next burst.
@@ -356,7 +333,7 @@ impl ShmEndpoint {
     #[inline]
     fn next_number(&self) -> Option<u64> {
         let number = self.posted.get() + 1;
-        let under_way = number - self.completed.get() + self.parked_count.get() as u64;
+        let under_way = number - self.completed.get() + self.lasting.get() as u64;
         (under_way <= self.core.limits.send_queue_depth as u64).then_some(number)
     }
 
@@ -377,15 +354,6 @@ impl ShmEndpoint {
         // Verbs that one task posts in one turn need one wake.
         if !waiting.last().is_some_and(|last| last.will_wake(waker)) {
             waiting.push(waker.clone());
-        }
-    }
-}
-
-impl Delivery {
-    fn settle(&self, outcome: Result<()>) {
-        self.outcome.replace(Some(outcome));
-        if let Some(waker) = self.waiting.take() {
-            waker.wake();
         }
     }
 }
@@ -505,12 +473,9 @@ impl Endpoint for ShmEndpoint {
                     .map(|()| Completion::Filled(into))
             }
             Rest::Deliver(delivery) => {
-                let Some(outcome) = delivery.outcome.take() else {
-                    delivery.waiting.replace(Some(cx.waker().clone()));
-                    return Poll::Pending;
-                };
-                outcome.map(|()| Completion::Placed)
+                return delivery.poll(cx).map_ok(|()| Completion::Placed);
             }
+            Rest::Ask(asked) => return asked.poll(cx).map_ok(Completion::Replied),
             Rest::Word(word) => Ok(Completion::Word(*word)),
             Rest::Replied(reply) => Ok(Completion::Replied(
                 reply.take().expect("a call completes once"),
@@ -525,6 +490,9 @@ impl Endpoint for ShmEndpoint {
             self.sent.set(self.posted.get());
             self.prefetch();
             self.core.counters.doorbell_rung();
+            if self.asking.open() > 0 {
+                self.asking.ring();
+            }
         }
     }
 
@@ -532,9 +500,9 @@ impl Endpoint for ShmEndpoint {
     fn poll_completions(&self) -> usize {
         let completed = self.sent.get() - self.completed.get();
         self.completed.set(self.sent.get());
-        let settled = match self.parked_count.get() {
+        let settled = match self.lasting.get() {
             0 => 0,
-            _ => self.deliver_parked(),
+            _ => self.settle_lasting(),
         };
         let mut waiting = self.waiting.borrow_mut();
         if completed > 0 || settled > 0 || !waiting.is_empty() {
@@ -559,10 +527,15 @@ impl Endpoint for ShmEndpoint {
         } else if idle_turns < YIELDS {
             std::thread::yield_now();
         } else {
-            let left = deadline.map_or(NAP, |deadline| {
+            let left = deadline.map_or(Duration::MAX, |deadline| {
                 Duration::from_nanos(deadline.saturating_sub(self.now()))
             });
-            std::thread::sleep(left.min(NAP));
+            // Nobody tells when a mailbox has room.
+            let nap = left.min(NAP);
+            let left = if self.parked.len() > 0 { nap } else { left };
+            if !self.asking.sleep(left) {
+                std::thread::sleep(nap);
+            }
         }
     }
 }

@@ -4,6 +4,8 @@
 //! client of the same user connects and sends one byte, [`READ_WRITE`] or [`READ_ONLY`]. The owner
 //! answers [`WELCOME`] with the file attached, or [`REFUSED`]. The connection then stays open and
 //! silent; its end tells each side that the other has died. The owner's thread sleeps otherwise.
+//! A client that sends [`CALLS`] and its rights wants a channel for [calls](super::calls) instead,
+//! whose thread gets the connection.
 //!
 //! Every connection takes one of the owner's open files, and any process of the machine can
 //! connect. So the owner closes connections of other users at once, those that send nothing within
@@ -11,7 +13,7 @@
 
 use crate::error::os;
 use crate::memory::read_only;
-use crate::{FabricError, Result};
+use crate::{FabricError, Result, Rights};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{
@@ -20,7 +22,7 @@ use rustix::net::{
 };
 use std::io::{IoSlice, IoSliceMut, Read, Write};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::sync::Arc;
@@ -30,6 +32,8 @@ use std::time::{Duration, Instant};
 
 const READ_WRITE: u8 = b'w';
 const READ_ONLY: u8 = b'r';
+/// A bit; the others are the bits of rights.
+const CALLS: u8 = 0x80;
 const WELCOME: u8 = b'F';
 const REFUSED: u8 = b'U';
 
@@ -93,11 +97,32 @@ impl Drop for Watcher {
     }
 }
 
+/// The user that listens at an address; nothing if that cannot be learnt at once, for whoever has
+/// taken the name may let others wait.
+fn owner_of(address: &SocketAddr) -> Option<u32> {
+    use rustix::net::{AddressFamily, SocketFlags, SocketType};
+    let name = address.as_abstract_name()?;
+    let address = rustix::net::SocketAddrUnix::new_abstract_name(name).ok()?;
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let (family, kind) = (AddressFamily::UNIX, SocketType::STREAM);
+    let socket = rustix::net::socket_with(family, kind, flags, None).ok()?;
+    rustix::net::connect(&socket, &address).ok()?;
+    let owner = rustix::net::sockopt::socket_peercred(&socket).ok()?;
+    Some(owner.uid.as_raw())
+}
+
+/// Takes the connection of a client that wants to call, with these rights.
+pub(super) type TakeCaller = Box<dyn Fn(UnixStream, Rights) + Send>;
+
 /// Serves `file` under `name` until the result is dropped.
-pub(super) fn serve(name: &str, file: OwnedFd) -> Result<Watcher> {
-    let listener = UnixListener::bind_addr(&address_of(name)?).map_err(|error| {
+pub(super) fn serve(name: &str, file: OwnedFd, take_caller: TakeCaller) -> Result<Watcher> {
+    let address = address_of(name)?;
+    let listener = UnixListener::bind_addr(&address).map_err(|error| {
         if error.kind() == std::io::ErrorKind::AddrInUse {
-            FabricError::NameTaken { name: name.into() }
+            FabricError::NameTaken {
+                name: name.into(),
+                owner: owner_of(&address),
+            }
         } else {
             os("bind")(error)
         }
@@ -106,6 +131,7 @@ pub(super) fn serve(name: &str, file: OwnedFd) -> Result<Watcher> {
     let files = Files {
         read_only: read_only(file.as_fd())?,
         writable: file,
+        take_caller,
     };
     Watcher::start("farslot-serve", move |stopped| {
         watch_clients(&listener, &files, &stopped);
@@ -116,6 +142,7 @@ pub(super) fn serve(name: &str, file: OwnedFd) -> Result<Watcher> {
 struct Files {
     writable: OwnedFd,
     read_only: OwnedFd,
+    take_caller: TakeCaller,
 }
 
 struct Client {
@@ -207,7 +234,7 @@ fn admit(stream: UnixStream) -> Option<Client> {
     })
 }
 
-/// Answers a client's request; false if the connection is over.
+/// Answers a client's request; false if the connection is over, or another thread's.
 fn answer(mut client: &UnixStream, files: &Files) -> bool {
     let mut request = [0];
     if !matches!(client.read(&mut request), Ok(1)) {
@@ -216,11 +243,27 @@ fn answer(mut client: &UnixStream, files: &Files) -> bool {
     let file = match request[0] {
         READ_WRITE => files.writable.as_fd(),
         READ_ONLY => files.read_only.as_fd(),
+        calls if calls & CALLS != 0 => {
+            if let Ok(client) = client.try_clone() {
+                (files.take_caller)(client, Rights::from_bits(calls));
+            }
+            return false;
+        }
         _ => {
-            let _ = client.write(&[REFUSED]);
+            refuse(client);
             return false;
         }
     };
+    hand_out(client, file)
+}
+
+/// Tells a client that it gets nothing.
+pub(super) fn refuse(mut client: &UnixStream) {
+    let _ = client.write(&[REFUSED]);
+}
+
+/// Hands a file to a client; false if it cannot be had.
+pub(super) fn hand_out(client: &UnixStream, file: BorrowedFd<'_>) -> bool {
     let attached = [file];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = SendAncillaryBuffer::new(&mut space);
@@ -240,6 +283,28 @@ pub(super) fn connect(
     writable: bool,
     gone: Arc<AtomicBool>,
 ) -> Result<(OwnedFd, Watcher)> {
+    let request = if writable { READ_WRITE } else { READ_ONLY };
+    let (file, stream) = ask(name, request)?;
+    let watcher = Watcher::start("farslot-link", move |stopped| {
+        let mut waited = [
+            PollFd::new(&stopped, PollFlags::IN),
+            PollFd::new(&stream, PollFlags::IN),
+        ];
+        while poll(&mut waited, None).is_err() {}
+        if !waited[1].revents().is_empty() {
+            gone.store(true, Ordering::Release);
+        }
+    })?;
+    Ok((file, watcher))
+}
+
+/// Asks the owner of `name` for a channel for calls with these rights; its file, and the
+/// connection.
+pub(super) fn connect_for_calls(name: &str, rights: Rights) -> Result<(OwnedFd, UnixStream)> {
+    ask(name, CALLS | rights.bits())
+}
+
+fn ask(name: &str, request: u8) -> Result<(OwnedFd, UnixStream)> {
     let no_such = || FabricError::NoSuchRegion { name: name.into() };
     let address = address_of(name)?;
     let connected = loop {
@@ -256,20 +321,9 @@ pub(super) fn connect(
         }
     })?;
     check_owner(&stream, name)?;
-    let request = if writable { READ_WRITE } else { READ_ONLY };
     stream.write_all(&[request]).map_err(|_| no_such())?;
     let file = receive_file(&stream, name)?;
-    let watcher = Watcher::start("farslot-link", move |stopped| {
-        let mut waited = [
-            PollFd::new(&stopped, PollFlags::IN),
-            PollFd::new(&stream, PollFlags::IN),
-        ];
-        while poll(&mut waited, None).is_err() {}
-        if !waited[1].revents().is_empty() {
-            gone.store(true, Ordering::Release);
-        }
-    })?;
-    Ok((file, watcher))
+    Ok((file, stream))
 }
 
 /// An abstract name can be taken by anybody: memory is accepted from the same user or root only.

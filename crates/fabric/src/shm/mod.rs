@@ -9,6 +9,9 @@
 //! even after `kill -9`, and the memory with the last client that maps it. Clients see the socket
 //! close and fail every later verb.
 //!
+//! Calls are the exception: a thread of the owner answers those of other processes, through memory
+//! that each client shares with the owner alone.
+//!
 //! ```text
 //! byte 0        8         16            24      32        40           48
 //!      +--------+---------+-------------+-------+---------+------------+----
@@ -25,11 +28,14 @@
 //! never changes afterwards. Every client may use the mailbox. Each region has its own rights.
 
 mod attach;
+mod calls;
 mod endpoint;
 mod fd_passing;
 mod limit;
 mod mapped;
+mod parked;
 mod serve;
+mod settled;
 
 pub use crate::memory::{
     FORMAT_VERSION, MAGIC, MAX_REGIONS, Node, RegionSpec, WeakNode, available_memory,

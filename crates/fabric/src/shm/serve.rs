@@ -1,5 +1,6 @@
 //! Serves a node to other processes by name.
 
+use super::calls::Answering;
 use super::fd_passing;
 use crate::Result;
 use crate::memory::{Mapping, Node, RegionSpec, lay_out, raise_file_limit, sealed_memfd};
@@ -7,10 +8,17 @@ use crate::words::SharedWords;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
+/// What goes with the memory: first no more clients come, then those that call are left.
+struct Served {
+    _watcher: fd_passing::Watcher,
+    _answering: Arc<Answering>,
+}
+
 impl Node {
     /// Serves a new node by name, for as long as it is held: processes of the same user can
-    /// [`attach`](crate::shm::attach()) to it. Each client takes an open file; the process's limit
-    /// on open files is raised to its maximum.
+    /// [`attach`](crate::shm::attach()) to it, and call it. Each client takes an open file; the
+    /// process's limit on open files is raised to its maximum. Calls are answered by a thread that
+    /// begins with the first client that makes one.
     ///
     /// # Errors
     /// [`NameTaken`](crate::FabricError::NameTaken), [`BadName`](crate::FabricError::BadName),
@@ -22,12 +30,19 @@ impl Node {
         header.info.page_bytes = page_bytes;
         header.write(SharedWords::new(memory.words()));
         raise_file_limit();
-        let watcher = fd_passing::serve(name, file)?;
-        Ok(Self::new(
-            memory,
-            header,
-            Arc::default(),
-            Some(Box::new(watcher)),
-        ))
+        let node = Self::new(memory, header, Arc::default());
+        let answering = Arc::new(Answering::new(node.clone()));
+        let callee = Arc::clone(&answering);
+        let take_caller = move |stream, rights| {
+            if let Err(error) = callee.admit(stream, rights) {
+                log::error!("a client that wants to call is refused: {error}");
+            }
+        };
+        let watcher = fd_passing::serve(name, file, Box::new(take_caller))?;
+        let served = Served {
+            _watcher: watcher,
+            _answering: answering,
+        };
+        Ok(node.with_companion(Arc::new(served)))
     }
 }

@@ -123,7 +123,7 @@ impl State {
             request: &bytemuck::cast_slice(&request)[..op.bytes as usize],
             memory: &mut memory,
             reply: &mut bytemuck::cast_slice_mut(&mut reply)[..capacity],
-            allowed: &allowed,
+            caller: &allowed,
         });
         let settlings = memory.next.unwrap_or(self.settlings);
         op.found = replied.min(capacity) as u64;

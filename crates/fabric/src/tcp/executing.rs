@@ -33,8 +33,9 @@ impl Service for Executing {
             grant,
             regions,
             receiver_wait,
+            asked,
             ..
         } = client;
-        Box::new(Serving::new(node, grant, regions, receiver_wait))
+        Box::new(Serving::new(node, grant, regions, receiver_wait, asked))
     }
 }

@@ -70,16 +70,18 @@
 
 mod agent;
 mod answers;
+mod calls;
 mod conversation;
 mod endpoint;
 mod executing;
 mod in_parts;
+mod offences;
 mod options;
 mod peer;
 mod serving;
 
 pub use crate::error::{Refusal, TlsFailure, VerbFailure};
-pub use crate::net::admission::{self, Area, Grant, Secret};
+pub use crate::net::admission::{self, Area, Grant, PrefixArea, Secret};
 pub use crate::net::tls::{Clients, Fingerprint, TlsClient, TlsServer, Trust};
 pub use crate::net::wire;
 pub use crate::net::{

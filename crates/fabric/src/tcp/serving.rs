@@ -2,11 +2,13 @@
 //! arrival.
 
 use super::answers::{answer, check_answer, check_at_once};
+use super::calls::Calls;
 use super::in_parts::{Begun, Gone, Surroundings, begin_copying};
-use crate::error::{Malformed, Refusal};
+use super::offences::Offences;
+use crate::error::Malformed;
 use crate::memory::{Node, mailbox};
 use crate::net::admission::Issued;
-use crate::net::agent::{Moved, Pause, Quota, Serve, Served, Tell, count};
+use crate::net::agent::{Moved, Pause, Quota, Serve, Served, Tell};
 use crate::net::room::LEAST;
 use crate::net::stream::{Inbound, LENT_BYTES, Outbound};
 use crate::net::wire::{
@@ -20,7 +22,7 @@ use crate::{
     VerbKind,
 };
 use smallvec::SmallVec;
-use std::ops::Range;
+use std::cell::Cell;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -32,8 +34,11 @@ pub(super) struct Serving {
     frame: (u16, u32),
     begun: Option<Begun>,
     receiver_wait: Duration,
-    /// Verbs that were refused, and not made up for by others.
-    offences: u32,
+    /// The most rights that the client asked for.
+    asked: Rights,
+    offences: Offences,
+    /// Whether the call that was executed last was refused a key.
+    refused: bool,
 }
 
 struct Granted {
@@ -43,12 +48,6 @@ struct Granted {
     key: u64,
 }
 
-/// A client with so many offences has a rest after every turn in which it goes on so.
-const SLOWED: u32 = 256;
-/// A client with so many is cut off.
-const CUT_OFF: u32 = 10_000;
-/// Verbs that make up for one that was refused.
-const MAKE_UP: u64 = 8;
 /// The most pieces of READs whose memory is asked for before the first of them is copied.
 const BURST: usize = 64;
 /// The most bytes of a READ that are asked for ahead: processors go on by themselves behind these.
@@ -60,6 +59,7 @@ impl Serving {
         grant: Arc<Issued>,
         regions: &[RegionInfo],
         receiver_wait: Duration,
+        asked: Rights,
     ) -> Self {
         let regions = regions.iter().zip(&grant.keys).enumerate();
         let regions = regions.map(|(index, (info, key))| Granted {
@@ -73,7 +73,9 @@ impl Serving {
             frame: (0, 0),
             begun: None,
             receiver_wait,
-            offences: 0,
+            asked,
+            offences: Offences::default(),
+            refused: false,
         }
     }
 
@@ -143,35 +145,18 @@ impl Serving {
             quota.spend(Quota::VERB + used * 8);
             if let Err(error) = executed {
                 self.fail(&error, out, served, quota, tell);
+            } else if std::mem::take(&mut self.refused) {
+                let error = FabricError::KeyRefused { node: NodeId(0) };
+                self.offended(&error, served, quota, tell);
             }
         };
         input.consume(at);
         served.tally.add(&moved);
-        Ok(self.judge(pause, moved.verbs(), offences, served))
-    }
-
-    /// What becomes of a client that asked for so many verbs, and whose offences were so many.
-    #[inline]
-    fn judge(&mut self, pause: Pause, verbs: u64, offences: u32, served: &Served) -> Pause {
-        if self.offences == offences {
-            let made_up = u32::try_from(verbs / MAKE_UP).unwrap_or(u32::MAX);
-            self.offences = offences.saturating_sub(made_up);
-            return pause;
-        }
-        if self.offences >= CUT_OFF {
-            count(&served.tally.cut_off, 1);
-            return match pause {
-                // A frame has begun, in which no refusal can be told.
-                Pause::Full | Pause::Spent if matches!(self.begun, Some(Begun::Copying { .. })) => {
-                    Pause::Cut
-                }
-                _ => Pause::Refused(Refusal::TooManyRefused { limit: CUT_OFF }),
-            };
-        }
-        match pause {
-            Pause::Spent | Pause::Hungry(_) if self.offences >= SLOWED => Pause::Resting,
-            pause => pause,
-        }
+        let is_amid_answer = matches!(self.begun, Some(Begun::Copying { .. }));
+        let verbs = moved.verbs();
+        Ok(self
+            .offences
+            .judge(pause, verbs, offences, is_amid_answer, served))
     }
 
     /// Goes on with what has begun; returns how many words of the input are done, and why it goes
@@ -294,9 +279,21 @@ impl Serving {
         tell: &mut Tell<'_>,
     ) {
         out.frame(FrameKind::Completions, &wire::encode_failure(error));
+        self.offended(error, served, quota, tell);
+    }
+
+    /// Counts and tells of what was refused.
+    #[cold]
+    fn offended(
+        &mut self,
+        error: &FabricError,
+        served: &Served,
+        quota: &mut Quota,
+        tell: &mut Tell<'_>,
+    ) {
         served.tally.verb_failed(error);
         quota.spend(Quota::REFUSED);
-        self.offences = self.offences.saturating_add(1);
+        self.offences.add_one();
         tell(&self.grant.name, error);
     }
 
@@ -524,11 +521,6 @@ impl Serving {
             Request::Call { to, request } => {
                 let region = RegionId(to.region);
                 let handler = self.handler_of(to, served)?;
-                let allowed = |bytes: Range<u64>, needed| {
-                    let offset = bytes.start;
-                    let len = bytes.end.saturating_sub(offset);
-                    self.locate(Span { offset, ..to }, len, needed).map(drop)
-                };
                 let room = usize::try_from(to.offset).unwrap_or(usize::MAX);
                 // Its length, then its bytes.
                 let words = room.div_ceil(8).saturating_add(1);
@@ -540,9 +532,17 @@ impl Serving {
                 let request = &bytemuck::cast_slice(request)[..to.len as usize];
                 let (len, bytes) = reply[start..].split_at_mut(1);
                 let bytes = &mut bytemuck::cast_slice_mut(bytes)[..room];
+                let caller = Calls {
+                    grant: &self.grant,
+                    asked: self.asked,
+                    to,
+                    locate: &|span, len, needed| self.locate(span, len, needed),
+                    refused: Cell::default(),
+                };
                 let replied = served
                     .node
-                    .answer_call(&*handler, region, request, bytes, &allowed);
+                    .answer_call(&*handler, region, request, bytes, &caller);
+                self.refused = caller.refused.get();
                 len[0] = replied as u64;
                 reply.truncate(start + 1 + replied.div_ceil(8));
                 quota.spend(words * 8);

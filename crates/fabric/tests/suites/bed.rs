@@ -1,7 +1,7 @@
 //! The fabrics that serve the memory of a node, for tests of what they do alike.
 
 use crate::authority::Authority;
-use farslot_fabric::shm::{Node, RegionSpec, ShmEndpoint};
+use farslot_fabric::shm::{self, Node, RegionSpec, ShmEndpoint};
 use farslot_fabric::tcp::{
     self, AgentOptions, ConnectOptions, Grant, Secret, ServeOptions, TcpEndpoint, TlsClient,
     TlsServer, Trust,
@@ -9,15 +9,21 @@ use farslot_fabric::tcp::{
 use farslot_fabric::verbs::{self, VerbsAgentOptions, VerbsEndpoint, VerbsOptions};
 use farslot_fabric::*;
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::rc::Rc;
-use std::sync::LazyLock;
+use std::sync::{LazyLock, Mutex};
 use std::time::{Duration, Instant};
 
 /// A way to reach nodes of this process.
 pub trait Fabric {
     /// Its endpoints.
     type Endpoint: Endpoint;
+
+    /// A node that it can reach.
+    fn node(len: u64, rights: Rights) -> Node {
+        node(len, rights)
+    }
 
     /// An executor whose endpoint is connected to the nodes, numbered in this order.
     fn executor(nodes: &[&Node], limits: Limits) -> Executor<Self::Endpoint>;
@@ -155,6 +161,31 @@ impl Fabric for Shm {
     fn executor(nodes: &[&Node], limits: Limits) -> Executor<ShmEndpoint> {
         let nodes = nodes.iter().map(|node| (*node).clone()).collect();
         Executor::new(Rc::new(ShmEndpoint::new(nodes, limits)))
+    }
+}
+
+/// Shared memory as another process has it: attached, by name.
+pub struct Attached;
+
+/// The names of nodes that are served, by their incarnations.
+static NAMES: Mutex<BTreeMap<u64, String>> = Mutex::new(BTreeMap::new());
+
+impl Fabric for Attached {
+    type Endpoint = ShmEndpoint;
+
+    fn node(len: u64, rights: Rights) -> Node {
+        let mut names = NAMES.lock().unwrap();
+        let name = format!("attached-{}-{}", std::process::id(), names.len());
+        let node = Node::serve(&name, &[RegionSpec { len, rights }]).unwrap();
+        names.insert(node.info().incarnation, name);
+        node
+    }
+
+    fn executor(nodes: &[&Node], limits: Limits) -> Executor<ShmEndpoint> {
+        let names = NAMES.lock().unwrap();
+        let names = nodes.iter().map(|node| &names[&node.info().incarnation]);
+        let nodes = names.map(|name| shm::attach(name, Rights::ALL).unwrap());
+        Executor::new(Rc::new(ShmEndpoint::new(nodes.collect(), limits)))
     }
 }
 

@@ -1,6 +1,6 @@
 //! Calls that processors answer, over every fabric that carries them so.
 
-use crate::bed::{Fabric, PATIENT, at, node};
+use crate::bed::{Fabric, PATIENT, at};
 use farslot_fabric::*;
 use std::sync::{Arc, Mutex};
 
@@ -36,9 +36,9 @@ impl Handler for Adder {
 }
 
 pub fn a_call_is_answered_with_what_its_handler_says<F: Fabric>() {
-    let owner = node(4096, Rights::READ.and(Rights::CALL));
-    let silent = node(4096, Rights::ALL);
-    let closed = node(4096, Rights::READ);
+    let owner = F::node(4096, Rights::READ.and(Rights::CALL));
+    let silent = F::node(4096, Rights::ALL);
+    let closed = F::node(4096, Rights::READ);
     owner.serve_calls(Arc::new(Adder));
     closed.serve_calls(Arc::new(Adder));
     let executor = F::executor(&[&owner, &silent, &closed], patient());
@@ -110,7 +110,7 @@ impl Handler for Notes {
 
 pub fn calls_of_several_clients_are_each_executed_once_in_the_order_of_each<F: Fabric>() {
     const EACH: u32 = 2000;
-    let owner = node(4096, Rights::CALL);
+    let owner = F::node(4096, Rights::CALL);
     let notes = Arc::new(Notes::default());
     owner.serve_calls(Arc::<Notes>::clone(&notes));
     std::thread::scope(|scope| {
@@ -143,7 +143,7 @@ pub fn calls_of_several_clients_are_each_executed_once_in_the_order_of_each<F: F
 }
 
 pub fn calls_and_other_verbs_complete_with_their_own_answers<F: Fabric>() {
-    let owner = node(1 << 16, Rights::ALL);
+    let owner = F::node(1 << 16, Rights::ALL);
     owner.serve_calls(Arc::new(Adder));
     let executor = F::executor(&[&owner], patient());
     let endpoint = executor.endpoint();

@@ -123,6 +123,7 @@ mod over_calls {
     farslot_testbed::suites! {
         {
             shm: crate::bed::Shm,
+            attached: crate::bed::Attached,
             tcp: crate::bed::Tcp,
             tls: crate::bed::Tls,
         }

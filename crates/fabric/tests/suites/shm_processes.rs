@@ -10,6 +10,7 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::process::{Child, Command, Stdio};
 use std::rc::Rc;
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -42,11 +43,58 @@ fn owner_process() {
         };
         setrlimit(Resource::Nofile, low).unwrap();
     }
-    let _node = Node::serve(&name, &[spec(Rights::ALL)]).unwrap();
+    let node = Node::serve(&name, &[spec(Rights::ALL)]).unwrap();
+    node.serve_calls(Arc::new(Mortal));
     let limit = getrlimit(Resource::Nofile);
     assert_eq!(limit.current, limit.maximum, "raised as far as it goes");
     println!("serving");
     std::thread::sleep(Duration::from_secs(60));
+}
+
+/// Replies what it is sent, and ends its process when it is told to.
+struct Mortal;
+
+impl Handler for Mortal {
+    fn handle(&self, call: Call<'_>) -> usize {
+        if call.request == b"die" {
+            std::process::abort();
+        }
+        let bytes = call.request.len().min(call.reply.len());
+        call.reply[..bytes].copy_from_slice(&call.request[..bytes]);
+        bytes
+    }
+}
+
+#[test]
+fn calls_of_an_owner_that_dies_fail_at_once_and_those_before_are_answered() {
+    let name = unique("mortal");
+    let mut owner = start_owner(&name);
+    let node = attach(&name, Rights::ALL).unwrap();
+    let limits = Limits {
+        verb_timeout: 60_000_000_000,
+        ..Limits::default()
+    };
+    let executor = Executor::new(Rc::new(ShmEndpoint::new(vec![node], limits)));
+    let endpoint = executor.endpoint();
+    let calls = (0..20).map(|number| {
+        let text: &[u8] = if number == 10 { b"die" } else { b"live" };
+        let request = endpoint.core().buffers.copy_of(text).unwrap();
+        endpoint.call((NodeId(0), RegionId(0)), request, 4)
+    });
+    let mut ends = Vec::new();
+    executor.block_on(window(20, calls, |_, end| {
+        ends.push(end.map(|reply| reply.to_vec()))
+    }));
+    let stopped = Err(FabricError::NodeStopped { node: NodeId(0) });
+    // Replies that were not published yet are lost with their process.
+    let answered = ends.iter().take_while(|end| **end == Ok(b"live".to_vec()));
+    let answered = answered.count();
+    assert!(answered <= 10, "{ends:?}");
+    assert!(
+        ends[answered..].iter().all(|end| *end == stopped),
+        "{ends:?}"
+    );
+    assert!(!owner.wait().unwrap().success());
 }
 
 fn start_owner(name: &str) -> Child {
@@ -93,7 +141,10 @@ fn clients_share_the_memory_and_a_killed_owner_is_noticed() {
 
     assert_eq!(
         Node::serve(&name, &[spec(Rights::ALL)]).map(|_| ()),
-        Err(FabricError::NameTaken { name: name.clone() })
+        Err(FabricError::NameTaken {
+            name: name.clone(),
+            owner: Some(rustix::process::geteuid().as_raw()),
+        })
     );
 
     owner.kill().unwrap();

@@ -448,7 +448,7 @@ struct Asks;
 
 impl Handler for Asks {
     fn handle(&self, call: Call<'_>) -> usize {
-        let may = (call.allowed)(0..8, Rights::READ).is_ok();
+        let may = call.caller.check(0..8, Rights::READ).is_ok();
         call.reply[0] = u8::from(may);
         1
     }

@@ -405,6 +405,41 @@ fn a_new_certificate_is_shown_to_those_who_come_and_the_others_stay() {
     assert!(add(&knowing).is_ok());
 }
 
+#[test]
+fn a_certificate_that_its_authority_has_revoked_opens_nothing_and_the_others_do() {
+    let (authority, clients) = (Authority::new(), Authority::new());
+    let own = authority.issue(&[HOST]);
+    let grants = vec![by_certificate("default", Clients::Any)];
+    let agent = start(server(&own, Some(&clients)), grants);
+    let trust = trusting(&authority);
+    let names = ["lost.example", "kept.example"];
+    let [lost, kept] = names.map(|name| clients.issue(&[name]));
+    let by = |certificate| asking(&trust, Some(certificate));
+    let client = connect(&agent, &by(&lost)).unwrap();
+    assert!(add(&client).is_ok());
+
+    let revoking = clients.pem_revoking(&[&lost]);
+    let tls = TlsServer::new(own.pem(), own.key(), Some(&revoking)).unwrap();
+    agent.change_tls(&tls).unwrap();
+    let node = NodeId(0);
+    assert_eq!(add(&client), Err(FabricError::GrantRevoked { node }));
+    let told = failure(connect(&agent, &by(&lost)));
+    assert!(matches!(told, TlsFailure::Refused { .. }), "{told:?}");
+    assert!(connect(&agent, &by(&kept)).is_ok());
+
+    // Another authority's list says nothing of these certificates, and no list is none.
+    let strange = Authority::new().pem_revoking(&[&kept]);
+    let both = [clients.pem(), b"\n", &strange].concat();
+    agent
+        .change_tls(&TlsServer::new(own.pem(), own.key(), Some(&both)).unwrap())
+        .unwrap();
+    assert!(connect(&agent, &by(&kept)).is_ok());
+    let list = b"-----BEGIN X509 CRL-----\nAAAA\n-----END X509 CRL-----\n";
+    let broken = [clients.pem(), b"\n", &list[..]].concat();
+    let made = TlsServer::new(own.pem(), own.key(), Some(&broken)).map(drop);
+    assert!(matches!(made, Err(FabricError::BadTls { .. })), "{made:?}");
+}
+
 /// The same without TLS: secrets are independent of it.
 #[test]
 fn two_secrets_are_valid_at_a_time_and_the_clients_of_one_that_goes_go_with_it() {

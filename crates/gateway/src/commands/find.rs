@@ -6,9 +6,14 @@ use crate::failure::Failure;
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
+/// A command, and its number among [`all`].
+type Numbered = (usize, &'static Command);
+
 /// All commands, by name.
-pub(crate) static COMMANDS: LazyLock<HashMap<&'static str, &'static Command>> =
-    LazyLock::new(|| all().map(|command| (command.name, command)).collect());
+pub(crate) static COMMANDS: LazyLock<HashMap<&'static str, Numbered>> = LazyLock::new(|| {
+    let numbered = all().enumerate();
+    numbered.map(|of| (of.1.name, of)).collect()
+});
 
 /// All commands, in the order of their lists.
 pub(crate) fn all() -> impl Iterator<Item = &'static Command> {
@@ -20,7 +25,7 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Command> {
 const LONGEST_NAME: usize = 16;
 
 /// The command that a request names, if its number of arguments can be.
-pub(crate) fn find(arguments: &[&[u8]]) -> Result<&'static Command, Failure> {
+pub(crate) fn find(arguments: &[&[u8]]) -> Result<Numbered, Failure> {
     let name = arguments[0];
     let mut small = [0; LONGEST_NAME];
     let known = small.get_mut(..name.len()).and_then(|small| {
@@ -28,10 +33,10 @@ pub(crate) fn find(arguments: &[&[u8]]) -> Result<&'static Command, Failure> {
         small.make_ascii_lowercase();
         COMMANDS.get(std::str::from_utf8(small).ok()?).copied()
     });
-    let command = known.ok_or_else(|| unknown(arguments))?;
+    let (number, command) = known.ok_or_else(|| unknown(arguments))?;
     let given = arguments.len() as i64;
     if given == command.arity || command.arity < 0 && given >= -command.arity {
-        return Ok(command);
+        return Ok((number, command));
     }
     Err(Failure::Arity(command.name.into()))
 }
@@ -62,14 +67,14 @@ mod tests {
 
     fn parse<'r>(words: &[&'r str]) -> Result<Request<'r>, Failure> {
         let arguments: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
-        (find(&arguments)?.parse)(&arguments, Moment { now: 1_000_000 })
+        (find(&arguments)?.1.parse)(&arguments, Moment { now: 1_000_000 })
     }
 
     #[test]
     fn every_command_is_found_by_its_name() {
         for command in all() {
             assert!(command.name.len() <= LONGEST_NAME, "{}", command.name);
-            let found = COMMANDS[command.name];
+            let (_, found) = COMMANDS[command.name];
             assert!(
                 std::ptr::eq(found, command),
                 "{} is there twice",
@@ -80,7 +85,7 @@ mod tests {
             let fewest = command.arity.unsigned_abs() as usize;
             let mut arguments = vec![&b"1"[..]; fewest];
             arguments[0] = command.name.as_bytes();
-            let _ = (find(&arguments).unwrap().parse)(&arguments, Moment { now: 0 });
+            let _ = (find(&arguments).unwrap().1.parse)(&arguments, Moment { now: 0 });
         }
     }
 

@@ -5,4 +5,5 @@ mod client;
 mod commands;
 mod hostile;
 mod limits;
+mod metrics;
 mod together;

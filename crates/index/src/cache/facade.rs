@@ -2,7 +2,6 @@
 
 use super::sets::Fetch;
 use super::{Cached, Writing};
-use crate::index::{Got, Rest};
 use crate::{
     ClientState, Cursor, Index, Occupancy, Operation, Outcome, Record, Result, Survey, Value,
     Waits, WriterChange,
@@ -17,7 +16,9 @@ enum Use<'c> {
 }
 
 impl<I: Index> Index for Cached<I> {
-    const WAITS: Waits = I::WAITS;
+    fn waits(&self) -> Waits {
+        self.index.waits()
+    }
 
     #[inline]
     async fn get(&self, key: &[u8]) -> Result<Option<Value>> {
@@ -29,11 +30,6 @@ impl<I: Index> Index for Cached<I> {
                 answer
             }
         }
-    }
-
-    #[inline]
-    fn get_at_once<'s>(&'s self, key: &'s [u8]) -> Option<std::result::Result<Got, Rest<'s>>> {
-        self.cache.is_none().then(|| self.index.get_at_once(key))?
     }
 
     async fn run(&self, operation: Operation<'_>) -> Result<Outcome> {
@@ -53,9 +49,6 @@ impl<I: Index> Index for Cached<I> {
         keys: impl IntoIterator<Item = &'k [u8]>,
         mut done: impl FnMut(usize, Result<Option<Value>>),
     ) {
-        if self.cache.is_none() {
-            return self.index.get_many(keys, done).await;
-        }
         let mut fetches = Vec::new();
         for (number, key) in keys.into_iter().enumerate() {
             match self.look(key) {
@@ -78,9 +71,6 @@ impl<I: Index> Index for Cached<I> {
         operations: &[Operation<'_>],
         mut done: impl FnMut(usize, Result<Outcome>),
     ) {
-        if self.cache.is_none() {
-            return self.index.run_many(operations, done).await;
-        }
         let (mut asked, mut uses) = (Vec::new(), Vec::new());
         for (number, operation) in operations.iter().enumerate() {
             let how = match operation {
@@ -91,7 +81,7 @@ impl<I: Index> Index for Cached<I> {
                     }
                     Err(fetch) => Use::Fetch(fetch),
                 },
-                _ => Use::Write(self.writing(operation.key())),
+                _ => Use::Write(Some(self.writing(operation.key()))),
             };
             asked.push(*operation);
             uses.push((number, how));

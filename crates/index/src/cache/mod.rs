@@ -100,7 +100,7 @@ impl CacheOptions {
 /// ```
 pub struct Cached<I> {
     index: I,
-    cache: Option<Box<Cache>>,
+    cache: Cache,
 }
 
 /// The answers of an index, and how they are kept.
@@ -150,10 +150,7 @@ impl<I: Index> Cached<I> {
             misses: Cell::new(0),
             budget: None,
         };
-        Ok(Self {
-            index,
-            cache: Some(Box::new(cache)),
-        })
+        Ok(Self { index, cache })
     }
 
     /// The index with a cache that takes what the index leaves of `options.bytes`: of what it keeps
@@ -169,19 +166,11 @@ impl<I: Index> Cached<I> {
             bad_option("memory budget", options.bytes, limit)
         })?;
         let mut cached = Self::new(index, CacheOptions { bytes, ..options })?;
-        if let Some(cache) = &mut cached.cache {
-            cache.budget = Some(Budget {
-                bytes: options.bytes,
-                of_index: Cell::new(of_index),
-            });
-        }
+        cached.cache.budget = Some(Budget {
+            bytes: options.bytes,
+            of_index: Cell::new(of_index),
+        });
         Ok(cached)
-    }
-
-    /// The index as it is, for who decides at run time whether there is a cache.
-    #[must_use]
-    pub const fn without(index: I) -> Self {
-        Self { index, cache: None }
     }
 
     /// The index itself, which answers with the last word.
@@ -193,32 +182,27 @@ impl<I: Index> Cached<I> {
     /// What the cache has done so far.
     #[must_use]
     pub fn counts(&self) -> CacheCounts {
-        let cache = self.cache.as_ref();
-        cache.map_or_else(CacheCounts::default, |cache| {
-            let sets = cache.sets.borrow();
-            CacheCounts {
-                hits: cache.hits.get(),
-                misses: cache.misses.get(),
-                entries: sets.entries(),
-                bytes: sets.bytes(),
-            }
-        })
+        let sets = self.cache.sets.borrow();
+        CacheCounts {
+            hits: self.cache.hits.get(),
+            misses: self.cache.misses.get(),
+            entries: sets.entries(),
+            bytes: sets.bytes(),
+        }
     }
 
     /// Drops all answers.
     pub fn clear(&self) {
-        if let Some(cache) = &self.cache {
-            cache.sets.borrow_mut().clear();
-        }
+        self.cache.sets.borrow_mut().clear();
     }
 
     /// The answer, if there is one that is not too old; else a fetch that begins now, unless
     /// nothing may be kept.
     #[inline]
     fn look(&self, key: &[u8]) -> std::result::Result<Option<Value>, Option<Fetch>> {
-        match &self.cache {
-            Some(cache) if self.index.is_up() => cache.look(&self.index, key),
-            _ => Err(None),
+        match self.index.is_up() {
+            true => self.cache.look(&self.index, key),
+            false => Err(None),
         }
     }
 
@@ -226,9 +210,10 @@ impl<I: Index> Cached<I> {
     /// one that was kept before, which is forgotten.
     #[inline]
     fn keep(&self, fetch: Option<Fetch>, key: &[u8], answer: &Result<Option<Value>>) {
-        let (Some(cache), Ok(answer)) = (&self.cache, answer) else {
+        let Ok(answer) = answer else {
             return;
         };
+        let cache = &self.cache;
         cache.make_room_for(&self.index);
         let mut sets = cache.sets.borrow_mut();
         match fetch {
@@ -238,16 +223,16 @@ impl<I: Index> Cached<I> {
     }
 
     /// Begins a write, which lasts until what this returns is dropped.
-    fn writing<'c>(&'c self, key: &'c [u8]) -> Option<Writing<'c>> {
-        let cache = self.cache.as_ref()?;
+    fn writing<'c>(&'c self, key: &'c [u8]) -> Writing<'c> {
+        let cache = &self.cache;
         cache.make_room_for(&self.index);
         let hash = cache.hasher.hash(key);
         cache.sets.borrow_mut().forget(hash, key);
-        Some(Writing {
+        Writing {
             sets: &cache.sets,
             hash,
             key,
-        })
+        }
     }
 }
 

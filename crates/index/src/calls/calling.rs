@@ -1,12 +1,12 @@
 //! The client that asks the owner, as an [`Index`].
 
 use super::OWNER_PATIENCE;
-use super::reply::{Answered, ReplyWriter, Status, outcomes, status_of};
+use super::reply::{Answered, ReplyWriter, Status, Why, outcomes, status_of};
 use super::request::{MOST_BYTES, MOST_OPERATIONS, Question, RequestWriter, operation_bytes};
-use crate::index::{Got, Rest};
+use super::single_keys::SingleKeys;
 use crate::{
     ClientState, Cursor, Index, IndexError, Occupancy, Operation, Outcome, Record, Result, Survey,
-    Value, Waits, WriterChange,
+    UPKEEP, Value, Waits, WriterChange,
 };
 use farslot_fabric::counters::Tally;
 use farslot_fabric::{
@@ -18,6 +18,8 @@ use std::rc::Rc;
 /// Calls of a batch that are under way at once: while the owner works on one, the client makes the
 /// next.
 const CALLS_AT_ONCE: usize = 4;
+/// Bytes of a reply in which an owner says why operations failed that only it can do.
+const ROOM_FOR_REASONS: usize = 512;
 
 /// Which operations the owner is asked for, and where.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -30,6 +32,9 @@ pub struct CallOptions {
     /// Whether it is asked for writes too, which needs atomics of its processors that are atomic
     /// against those of clients.
     pub writes: bool,
+    /// Whether one client writes at a time. The owner is the writer for as long as a call lasts; so
+    /// is the client, for as long as it does by itself what the owner has left to it.
+    pub one_writer: bool,
     /// Bytes of the longest value.
     pub longest_value: usize,
 }
@@ -37,7 +42,7 @@ pub struct CallOptions {
 /// An index whose operations the owner executes where it does; the others are the index's own.
 pub struct Calling<E, I> {
     index: I,
-    owner: Option<Owner<E>>,
+    owner: Owner<E>,
 }
 
 struct Owner<E> {
@@ -47,12 +52,40 @@ struct Owner<E> {
     is_silent: Cell<bool>,
     /// Whether it was asked to write since it last reported.
     has_written: Cell<bool>,
+    /// Whether only the owner can do anything, and says why it does not.
+    is_alone: bool,
+    /// Whether this client was told to be the one writer itself, until it resigns.
+    is_writer: Cell<bool>,
 }
 
 /// Is told the outcome of each operation of a batch: nobody else borrows it while it is called, for
 /// a callback that uses the table begins a batch of its own. Of one type, so that batches are
 /// compiled once.
 type Done<'d> = RefCell<&'d mut dyn FnMut(usize, Result<Outcome>)>;
+
+impl<E: Endpoint> Calling<E, SingleKeys<E>> {
+    /// A client that may use single keys of the table; nothing if that is not what its grant opens,
+    /// as the owner says.
+    ///
+    /// # Errors
+    /// What the fabric says.
+    pub async fn of_single_keys(endpoint: &Rc<E>, options: CallOptions) -> Result<Option<Self>> {
+        let index = SingleKeys {
+            endpoint: Rc::clone(endpoint),
+            node: options.table.node,
+        };
+        let mut calling = Calling::new(index, Rc::clone(endpoint), options);
+        calling.owner.is_alone = true;
+        let owner = &calling.owner;
+        let asking = owner.ask(Question::Opened, &[], &[], 0);
+        let reply = owner.endpoint.operation(UPKEEP, asking).await?;
+        let mut is_opened = false;
+        outcomes(reply, |_, answered, _| {
+            is_opened = answered == Answered::Done(Outcome::Changed(true));
+        });
+        Ok(is_opened.then_some(calling))
+    }
+}
 
 /// What a client learns of an operation that it has asked for.
 type Told = std::result::Result<Answered, FabricError>;
@@ -66,17 +99,10 @@ impl<E: Endpoint, I: Index> Calling<E, I> {
             options,
             is_silent: Cell::new(false),
             has_written: Cell::new(false),
+            is_alone: false,
+            is_writer: Cell::new(false),
         };
-        Self {
-            index,
-            owner: Some(owner),
-        }
-    }
-
-    /// The index as it is, for who decides at run time whether there are calls.
-    #[must_use]
-    pub const fn without(index: I) -> Self {
-        Self { index, owner: None }
+        Self { index, owner }
     }
 
     /// Asks whether the owner answers calls for the table.
@@ -85,9 +111,7 @@ impl<E: Endpoint, I: Index> Calling<E, I> {
     /// What the fabric says; [`FabricError::NoHandler`] where the owner executes nothing on the
     /// table.
     pub async fn check_owner(&self) -> Result<()> {
-        let Some(owner) = &self.owner else {
-            return Ok(());
-        };
+        let owner = &self.owner;
         let (node, region) = (owner.options.table.node, owner.options.table.region);
         let none = FabricError::NoHandler { node, region };
         let reply = owner.ask(Question::Run, &[], &[], 0).await?;
@@ -99,8 +123,9 @@ impl<E: Endpoint, I: Index> Calling<E, I> {
 
     /// The owner, if it is asked for such an operation.
     fn owner_for(&self, operation: &Operation<'_>) -> Option<&Owner<E>> {
-        let owner = self.owner.as_ref()?;
-        let asked = !owner.is_silent.get() && (owner.options.writes || operation.is_lookup());
+        let owner = &self.owner;
+        let writes = owner.options.writes && !owner.is_writer.get();
+        let asked = !owner.is_silent.get() && (writes || operation.is_lookup());
         let bytes = operation_bytes(operation)?;
         (asked && bytes <= MOST_BYTES).then_some(owner)
     }
@@ -108,31 +133,47 @@ impl<E: Endpoint, I: Index> Calling<E, I> {
     /// Runs one operation.
     async fn run_one(&self, operation: Operation<'_>) -> Result<Outcome> {
         let Some(owner) = self.owner_for(&operation) else {
-            return self.index.run(operation).await;
+            return self.run_one_alone(operation).await;
         };
         let asking = owner.ask_one(operation);
         match owner.endpoint.operation(operation.class(), asking).await {
-            Ok(Answered::Done(outcome)) => Ok(outcome),
-            Ok(Answered::InDoubt) => Err(owner.in_doubt()),
-            Ok(Answered::Left) => self.index.run(operation).await,
+            Ok(answered) => match owner.outcome_of(answered) {
+                Some(outcome) => outcome,
+                None => self.run_one_alone(operation).await,
+            },
             Err(error) => Err(error.into()),
         }
     }
 
+    /// Runs one operation without the owner.
+    async fn run_one_alone(&self, operation: Operation<'_>) -> Result<Outcome> {
+        let outcome = self.index.run(operation).await;
+        if !operation.is_lookup() {
+            self.let_others_write().await;
+        }
+        outcome
+    }
+
+    /// After writes by this client itself: the owner may be the writer again.
+    async fn let_others_write(&self) {
+        let owner = &self.owner;
+        let shares = owner.options.writes && owner.options.one_writer;
+        if shares && !owner.is_writer.get() && !owner.is_silent.get() {
+            // One that could not resign is the writer on, and resigns after its next write.
+            let _ = self.index.change_writer(WriterChange::Resign).await;
+        }
+    }
+
     /// Runs many operations: by calls, and what is left by itself.
-    async fn run_called(&self, owner: &Owner<E>, operations: &[Operation<'_>], done: &Done<'_>) {
-        let left = self.ask_many(owner, operations, done).await;
+    async fn run_called(&self, operations: &[Operation<'_>], done: &Done<'_>) {
+        let left = self.ask_many(operations, done).await;
         self.run_own(operations, &left, done).await;
     }
 
     /// Asks for many operations; returns the numbers of those that the owner has left to the
     /// client.
-    async fn ask_many(
-        &self,
-        owner: &Owner<E>,
-        operations: &[Operation<'_>],
-        done: &Done<'_>,
-    ) -> Vec<usize> {
+    async fn ask_many(&self, operations: &[Operation<'_>], done: &Done<'_>) -> Vec<usize> {
+        let owner = &self.owner;
         let (called, own): (Vec<_>, Vec<_>) = (0..operations.len())
             .partition(|number| self.owner_for(&operations[*number]).is_some());
         let calls = owner.calls_of(operations, &called);
@@ -140,12 +181,13 @@ impl<E: Endpoint, I: Index> Calling<E, I> {
         let asking = calls.iter().map(|numbers| {
             owner.ask_for(operations, numbers, |number, told| {
                 let outcome = match told {
-                    Ok(Answered::Done(outcome)) => Ok(outcome),
-                    Ok(Answered::InDoubt) => Err(owner.in_doubt()),
-                    Ok(Answered::Left) => return left.borrow_mut().push(number),
-                    Err(error) => Err(error.into()),
+                    Ok(answered) => owner.outcome_of(answered),
+                    Err(error) => Some(Err(error.into())),
                 };
-                (done.borrow_mut())(number, outcome);
+                match outcome {
+                    Some(outcome) => (done.borrow_mut())(number, outcome),
+                    None => left.borrow_mut().push(number),
+                }
             })
         });
         // Those that are not asked for begin at once.
@@ -167,10 +209,50 @@ impl<E: Endpoint, I: Index> Calling<E, I> {
         let own: Vec<_> = numbers.iter().map(|number| operations[*number]).collect();
         let tell = |at: usize, outcome| (done.borrow_mut())(numbers[at], outcome);
         self.index.run_many(&own, tell).await;
+        if own.iter().any(|operation| !operation.is_lookup()) {
+            self.let_others_write().await;
+        }
     }
 }
 
 impl<E: Endpoint> Owner<E> {
+    /// What became of an operation, as the owner says; nothing of one that it leaves to the client.
+    fn outcome_of(&self, answered: Answered) -> Option<Result<Outcome>> {
+        match answered {
+            Answered::Done(outcome) => Some(Ok(outcome)),
+            Answered::InDoubt => Some(Err(self.in_doubt())),
+            Answered::Left => None,
+            Answered::Refused(why) => Some(Err(self.refused(why))),
+        }
+    }
+
+    /// The error of an operation that the owner refused.
+    fn refused(&self, why: Why) -> IndexError {
+        let at_owner = |reason| IndexError::AtOwner { reason };
+        match why {
+            Why::Key => FabricError::KeyRefused {
+                node: self.options.table.node,
+            }
+            .into(),
+            Why::NoRoom => at_owner(format!("its values take more than {MOST_BYTES} bytes")),
+            Why::Failed(error) => error,
+            Why::Said(reason) => at_owner(reason),
+        }
+    }
+
+    /// What there is to say of operations that a call was not executed for.
+    fn unanswered(&self, status: Option<Status>) -> Answered {
+        let reason = match status {
+            _ if !self.is_alone => return Answered::Left,
+            Some(Status::Denied) => return Answered::Refused(Why::Key),
+            Some(Status::NoTable) => "the table is not there any more",
+            Some(Status::NotServed) => "it executes no operations of the table",
+            Some(Status::Malformed) => "it does not know such a request",
+            Some(Status::Done) | None => "its answer makes no sense",
+        };
+        Answered::Refused(Why::Said(reason.into()))
+    }
+
     /// The error of an operation that the owner gave up.
     fn in_doubt(&self) -> IndexError {
         FabricError::TimedOut {
@@ -184,6 +266,7 @@ impl<E: Endpoint> Owner<E> {
     fn room_for(&self, operation: &Operation<'_>) -> usize {
         match operation {
             Operation::Get(_) | Operation::FindOrPut(..) => self.options.longest_value,
+            Operation::GetAll(_) if self.is_alone => MOST_BYTES,
             // Of more records than that has room for the client reads the values itself.
             Operation::GetAll(_) => 4 * (self.options.longest_value + 8),
             Operation::Put(..)
@@ -238,6 +321,10 @@ impl<E: Endpoint> Owner<E> {
         if items().any(|operation| !operation.is_lookup()) {
             self.has_written.set(true);
         }
+        let room = match self.is_alone {
+            true => room + ROOM_FOR_REASONS,
+            false => room,
+        };
         let room = ReplyWriter::bytes(numbers.len(), room);
         let to = (table.node, table.region);
         let reply = self.endpoint.call(to, request, room).await;
@@ -252,12 +339,12 @@ impl<E: Endpoint> Owner<E> {
         let room = self.room_for(&operation);
         let reply = match self.ask(Question::Run, &[operation], &[0], room).await {
             Ok(reply) => reply,
-            Err(error) => return told_by(error),
+            Err(error) => return self.told_by(error),
         };
         let mut told = None;
-        let is_done = matches!(status_of(&reply), Some((Status::Done, _)));
+        let status = status_of(&reply).map(|(status, _)| status);
         outcomes(reply, |_, answered, _| told = Some(answered));
-        Ok(fitting(&operation, told, is_done))
+        Ok(self.fitting(&operation, told, status))
     }
 
     /// Asks for some of many operations, and books each.
@@ -272,13 +359,13 @@ impl<E: Endpoint> Owner<E> {
         let reply = match self.ask(Question::Run, operations, numbers, room).await {
             Ok(reply) => reply,
             Err(error) => {
-                let told = told_by(error);
+                let told = self.told_by(error);
                 return numbers
                     .iter()
                     .for_each(|number| tell(*number, told.clone()));
             }
         };
-        let is_done = matches!(status_of(&reply), Some((Status::Done, _)));
+        let status = status_of(&reply).map(|(status, _)| status);
         let mut is_told = vec![false; numbers.len()];
         let mut calls = 1;
         outcomes(reply, |at, answered, bytes| {
@@ -287,7 +374,7 @@ impl<E: Endpoint> Owner<E> {
             };
             *is_told = true;
             let operation = &operations[numbers[at]];
-            let answered = fitting(operation, Some(answered), is_done);
+            let answered = self.fitting(operation, Some(answered), status);
             if answered != Answered::Left {
                 let sent = operation_bytes(operation).unwrap_or(0);
                 let mut booking = Booking::default();
@@ -300,26 +387,43 @@ impl<E: Endpoint> Owner<E> {
         });
         let untold = numbers.iter().zip(is_told).filter(|(_, is_told)| !is_told);
         for (number, _) in untold {
-            tell(*number, Ok(fitting(&operations[*number], None, is_done)));
+            let answered = self.fitting(&operations[*number], None, status);
+            tell(*number, Ok(answered));
+        }
+    }
+
+    /// What a call's failure tells of its operations: those that were not carried are the client's
+    /// own, if it can do any.
+    fn told_by(&self, error: FabricError) -> Told {
+        match error.may_have_taken_effect() || self.is_alone {
+            true => Err(error),
+            false => Ok(Answered::Left),
+        }
+    }
+
+    /// What an owner has said of an operation, if it can be so; else the operation is in doubt, or,
+    /// where the owner has done nothing of the call or the operation changes nothing, the client's
+    /// own.
+    fn fitting(
+        &self,
+        operation: &Operation<'_>,
+        told: Option<Answered>,
+        status: Option<Status>,
+    ) -> Answered {
+        match told {
+            Some(Answered::InDoubt) if operation.is_lookup() && !self.is_alone => Answered::Left,
+            Some(answered) if fits(operation, &answered) => answered,
+            _ if status == Some(Status::Done) && !operation.is_lookup() => Answered::InDoubt,
+            _ => self.unanswered(status),
         }
     }
 }
 
-/// What a call's failure tells of its operations: those that were not carried are the client's own.
-fn told_by(error: FabricError) -> Told {
-    match error.may_have_taken_effect() {
-        true => Err(error),
-        false => Ok(Answered::Left),
-    }
-}
-
-/// What an owner has said of an operation, if it can be so; else the operation is in doubt, or,
-/// where the owner has done nothing of the call or the operation changes nothing, the client's own.
-fn fitting(operation: &Operation<'_>, told: Option<Answered>, is_done: bool) -> Answered {
-    let fits = match &told {
-        None => false,
-        Some(Answered::Left | Answered::InDoubt) => true,
-        Some(Answered::Done(outcome)) => matches!(
+/// Whether an answer can be one to an operation.
+fn fits(operation: &Operation<'_>, told: &Answered) -> bool {
+    match told {
+        Answered::Left | Answered::InDoubt | Answered::Refused(_) => true,
+        Answered::Done(outcome) => matches!(
             (operation, outcome),
             (
                 Operation::Get(_) | Operation::FindOrPut(..),
@@ -330,30 +434,18 @@ fn fitting(operation: &Operation<'_>, told: Option<Answered>, is_done: bool) -> 
                     Outcome::Changed(_)
                 )
         ),
-    };
-    match told {
-        Some(Answered::InDoubt) if operation.is_lookup() => Answered::Left,
-        Some(answered) if fits => answered,
-        _ if is_done && !operation.is_lookup() => Answered::InDoubt,
-        _ => Answered::Left,
     }
 }
 
 impl<E: Endpoint, I: Index> Index for Calling<E, I> {
-    const WAITS: Waits = I::WAITS;
-
-    #[inline]
-    async fn get(&self, key: &[u8]) -> Result<Option<Value>> {
-        if self.owner.is_none() {
-            return self.index.get(key).await;
-        }
-        let got = self.run_one(Operation::Get(key)).await;
-        got.map(Outcome::into_value)
+    fn waits(&self) -> Waits {
+        self.index.waits()
     }
 
     #[inline]
-    fn get_at_once<'s>(&'s self, key: &'s [u8]) -> Option<std::result::Result<Got, Rest<'s>>> {
-        self.owner.is_none().then(|| self.index.get_at_once(key))?
+    async fn get(&self, key: &[u8]) -> Result<Option<Value>> {
+        let got = self.run_one(Operation::Get(key)).await;
+        got.map(Outcome::into_value)
     }
 
     async fn run(&self, operation: Operation<'_>) -> Result<Outcome> {
@@ -365,15 +457,11 @@ impl<E: Endpoint, I: Index> Index for Calling<E, I> {
         keys: impl IntoIterator<Item = &'k [u8]>,
         mut done: impl FnMut(usize, Result<Option<Value>>),
     ) {
-        let Some(owner) = &self.owner else {
-            return self.index.get_many(keys, done).await;
-        };
         let gets: Vec<_> = keys.into_iter().map(Operation::Get).collect();
         let mut done = |number, outcome: Result<Outcome>| {
             done(number, outcome.map(Outcome::into_value));
         };
-        self.run_called(owner, &gets, &RefCell::new(&mut done))
-            .await;
+        self.run_called(&gets, &RefCell::new(&mut done)).await;
     }
 
     async fn run_many(
@@ -381,11 +469,7 @@ impl<E: Endpoint, I: Index> Index for Calling<E, I> {
         operations: &[Operation<'_>],
         mut done: impl FnMut(usize, Result<Outcome>),
     ) {
-        let Some(owner) = &self.owner else {
-            return self.index.run_many(operations, done).await;
-        };
-        self.run_called(owner, operations, &RefCell::new(&mut done))
-            .await;
+        self.run_called(operations, &RefCell::new(&mut done)).await;
     }
 
     async fn scan(
@@ -403,8 +487,8 @@ impl<E: Endpoint, I: Index> Index for Calling<E, I> {
     /// The owner reports what it has done for this client too. Where it may not any more, nobody
     /// can.
     async fn flush(&self) -> Result<()> {
-        if let Some(owner) = self.owner.as_ref().filter(|owner| owner.has_written.take()) {
-            match owner.ask(Question::Flush, &[], &[], 0).await {
+        if self.owner.has_written.take() {
+            match self.owner.ask(Question::Flush, &[], &[], 0).await {
                 Err(error) if error.may_have_taken_effect() => return Err(error.into()),
                 _ => {}
             }
@@ -421,7 +505,12 @@ impl<E: Endpoint, I: Index> Index for Calling<E, I> {
     }
 
     async fn change_writer(&self, change: WriterChange) -> Result<()> {
-        self.index.change_writer(change).await
+        let end = self.index.change_writer(change).await;
+        // A client that can do nothing itself leaves all writes to the owner.
+        if end.is_ok() && !self.owner.is_alone {
+            self.owner.is_writer.set(change != WriterChange::Resign);
+        }
+        end
     }
 
     async fn build(&self, records: &[Record<'_>]) -> Result<()> {

@@ -27,13 +27,15 @@ use farslot_fabric::Nanos;
 mod calling;
 mod reply;
 mod request;
+mod single_keys;
 
 pub use calling::{CallOptions, Calling};
-pub use reply::{Answered, ReplyWriter, Status, outcomes, status_of};
+pub use reply::{Answered, ReplyWriter, Status, Why, outcomes, status_of};
 pub use request::{
     MOST_BYTES, MOST_OPERATIONS, MalformedRequest, Question, Request, RequestWriter,
     operation_bytes,
 };
+pub use single_keys::SingleKeys;
 
 /// For how long an owner goes on with a call's operations: what waits for others longer than that,
 /// it gives up. Other callers wait meanwhile; a thread that the machine stops for a moment must not

@@ -1,6 +1,6 @@
 //! Replies: what the owner has done.
 
-use crate::{Outcome, Value};
+use crate::{FieldSize, IndexError, Outcome, Value};
 use farslot_fabric::Buffer;
 use std::rc::Rc;
 
@@ -34,6 +34,22 @@ pub enum Answered {
     Left,
     /// It may have taken effect or not, and does not any more.
     InDoubt,
+    /// The owner has not done it, and its client cannot do it by itself
+    /// ([`ReplyWriter::of_keys`]).
+    Refused(Why),
+}
+
+/// Why an owner refuses an operation to a client that cannot do it by itself.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Why {
+    /// The caller's grant does not open this key to this operation.
+    Key,
+    /// The reply has no room for the values.
+    NoRoom,
+    /// It failed.
+    Failed(IndexError),
+    /// It failed, as this text says.
+    Said(String),
 }
 
 const LEFT: u8 = 0;
@@ -43,6 +59,16 @@ const VALUE: u8 = 3;
 const VALUES: u8 = 4;
 const UNCHANGED: u8 = 5;
 const CHANGED: u8 = 6;
+const KEY_REFUSED: u8 = 7;
+const NO_ROOM: u8 = 8;
+const FAILED: u8 = 9;
+const FULL: u8 = 10;
+const HEAP_FULL: u8 = 11;
+const OUT_OF_MEMORY: u8 = 12;
+const KEY_LENGTH: u8 = 13;
+const VALUE_LENGTH: u8 = 14;
+/// The most bytes of a text that says why an operation failed.
+const LONGEST_TEXT: usize = 200;
 
 /// Fills a reply.
 #[derive(Debug)]
@@ -52,6 +78,8 @@ pub struct ReplyWriter<'b> {
     count: u32,
     /// Operations without an outcome so far, for each of which there is room to say so.
     left: usize,
+    /// What is said of an outcome that there is no room for.
+    too_long: u8,
 }
 
 impl<'b> ReplyWriter<'b> {
@@ -69,7 +97,17 @@ impl<'b> ReplyWriter<'b> {
             at: HEAD,
             count: 0,
             left: operations,
+            too_long: LEFT,
         })
+    }
+
+    /// The same for a client that may use single keys by calls alone: nothing is left to it.
+    #[must_use]
+    pub fn of_keys(self) -> Self {
+        Self {
+            too_long: NO_ROOM,
+            ..self
+        }
     }
 
     /// Adds what became of an operation, once of each. An outcome that there is no room for is one
@@ -84,17 +122,41 @@ impl<'b> ReplyWriter<'b> {
             Answered::Done(Outcome::Value(None)) => self.item(number, ABSENT, &[]),
             Answered::Done(Outcome::Value(Some(value))) => match self.has_room(value.len()) {
                 true => self.item(number, VALUE, value),
-                false => self.item(number, LEFT, &[]),
+                false => self.item(number, self.too_long, &[]),
             },
             Answered::Done(Outcome::Values(values)) => self.values(number, values),
+            Answered::Refused(Why::Key) => self.item(number, KEY_REFUSED, &[]),
+            Answered::Refused(Why::NoRoom) => self.item(number, NO_ROOM, &[]),
+            Answered::Refused(Why::Said(text)) => self.text(number, text),
+            Answered::Refused(Why::Failed(error)) => match numbers_of(error) {
+                Some((kind, numbers)) => {
+                    let bytes = numbers.map(u64::to_le_bytes).concat();
+                    // Without them, it has less to say.
+                    let bytes = if self.has_room(bytes.len()) {
+                        &*bytes
+                    } else {
+                        &[]
+                    };
+                    self.item(number, kind, bytes);
+                }
+                None => self.text(number, &error.to_string()),
+            },
         }
+    }
+
+    fn text(&mut self, number: usize, text: &str) {
+        let mut end = text.len().min(LONGEST_TEXT);
+        while !(text.is_char_boundary(end) && self.has_room(end)) && end > 0 {
+            end -= 1;
+        }
+        self.item(number, FAILED, &text.as_bytes()[..end]);
     }
 
     fn values(&mut self, number: usize, values: &[Value]) {
         let lengths = values.iter().map(|value| value.len());
         let bytes = 4 + 4 * values.len() + lengths.sum::<usize>();
         if !self.has_room(bytes) {
-            return self.item(number, LEFT, &[]);
+            return self.item(number, self.too_long, &[]);
         }
         self.head(number, VALUES, bytes);
         self.bytes_of(&(values.len() as u32).to_le_bytes());
@@ -136,6 +198,74 @@ impl<'b> ReplyWriter<'b> {
         self.room[..HEAD].copy_from_slice(&head.to_le_bytes());
         self.at
     }
+}
+
+/// Errors that are told by their numbers.
+const fn numbers_of(error: &IndexError) -> Option<(u8, [u64; 2])> {
+    Some(match *error {
+        IndexError::Full { probed, slots } => (FULL, [probed, slots]),
+        IndexError::HeapFull {
+            record_bytes,
+            heap_bytes,
+        } => (HEAP_FULL, [record_bytes as u64, heap_bytes]),
+        IndexError::OutOfMemory { requested, free } => (OUT_OF_MEMORY, [requested, free]),
+        IndexError::KeyLength { len, allowed } => (KEY_LENGTH, [len as u64, number_of(allowed)]),
+        IndexError::ValueLength { len, allowed } => {
+            (VALUE_LENGTH, [len as u64, number_of(allowed)])
+        }
+        _ => return None,
+    })
+}
+
+/// The bit that says that a size is fixed.
+const FIXED: u64 = 1 << 32;
+
+const fn number_of(size: FieldSize) -> u64 {
+    match size {
+        FieldSize::Fixed(bytes) => FIXED | bytes as u64,
+        FieldSize::UpTo(bytes) => bytes as u64,
+    }
+}
+
+const fn size_of(number: u64) -> FieldSize {
+    match number & FIXED {
+        0 => FieldSize::UpTo(number as u32),
+        _ => FieldSize::Fixed(number as u32),
+    }
+}
+
+/// Why an operation was refused; nothing for what is no such answer.
+fn why_of(kind: u8, bytes: &[u8]) -> Option<Why> {
+    let (numbers, _) = bytes.as_chunks::<8>();
+    let number = |at| numbers.get(at).map_or(0, |word| u64::from_le_bytes(*word));
+    let (a, b) = (number(0), number(1));
+    let len = usize::try_from(a).unwrap_or(usize::MAX);
+    let allowed = size_of(b);
+    Some(match kind {
+        KEY_REFUSED => Why::Key,
+        NO_ROOM => Why::NoRoom,
+        FULL => Why::Failed(IndexError::Full {
+            probed: a,
+            slots: b,
+        }),
+        HEAP_FULL => Why::Failed(IndexError::HeapFull {
+            record_bytes: len,
+            heap_bytes: b,
+        }),
+        KEY_LENGTH => Why::Failed(IndexError::KeyLength { len, allowed }),
+        VALUE_LENGTH => Why::Failed(IndexError::ValueLength { len, allowed }),
+        OUT_OF_MEMORY => Why::Failed(IndexError::OutOfMemory {
+            requested: a,
+            free: b,
+        }),
+        // Another's text may be anything, and is to be shown to people.
+        FAILED => {
+            let text = String::from_utf8_lossy(bytes);
+            let shown = text.chars().filter(|sign| !sign.is_control());
+            Why::Said(shown.take(LONGEST_TEXT).collect())
+        }
+        _ => return None,
+    })
 }
 
 impl Status {
@@ -201,7 +331,10 @@ pub fn outcomes(reply: Buffer, mut each: impl FnMut(usize, Answered, usize)) {
             },
             UNCHANGED => Answered::Done(Outcome::Changed(false)),
             CHANGED => Answered::Done(Outcome::Changed(true)),
-            _ => return,
+            kind => match why_of(kind, &reply[start..end]) {
+                Some(why) => Answered::Refused(why),
+                None => return,
+            },
         };
         each(
             (head >> 8 & 0xff_ffff) as usize,
@@ -245,6 +378,33 @@ mod tests {
             proptest::option::of(value()).prop_map(|value| Answered::Done(Outcome::Value(value))),
             proptest::collection::vec(value(), 0..4)
                 .prop_map(|values| Answered::Done(Outcome::Values(values))),
+            why().prop_map(Answered::Refused),
+        ]
+    }
+
+    fn why() -> impl Strategy<Value = Why> {
+        prop_oneof![
+            Just(Why::Key),
+            Just(Why::NoRoom),
+            "[ -~]{0,40}".prop_map(Why::Said),
+            any::<(u64, u64)>()
+                .prop_map(|(probed, slots)| { Why::Failed(IndexError::Full { probed, slots }) }),
+            any::<(usize, u64)>().prop_map(|(record_bytes, heap_bytes)| {
+                Why::Failed(IndexError::HeapFull {
+                    record_bytes,
+                    heap_bytes,
+                })
+            }),
+            any::<(u64, u64)>().prop_map(|(requested, free)| {
+                Why::Failed(IndexError::OutOfMemory { requested, free })
+            }),
+            any::<(usize, bool, u32)>().prop_map(|(len, is_fixed, bytes)| {
+                let allowed = match is_fixed {
+                    true => FieldSize::Fixed(bytes),
+                    false => FieldSize::UpTo(bytes),
+                };
+                Why::Failed(IndexError::ValueLength { len, allowed })
+            }),
         ]
     }
 
@@ -264,11 +424,15 @@ mod tests {
             room in 0..400_usize,
             noise in proptest::collection::vec((any::<usize>(), any::<u8>()), 0..4),
             cut: usize,
+            of_keys: bool,
         ) {
             let mut bytes = vec![0xee; room];
             let writer = ReplyWriter::new(&mut bytes, all.len());
             prop_assert_eq!(writer.is_some(), room >= ReplyWriter::bytes(all.len(), 0));
             let Some(mut writer) = writer else { return Ok(()) };
+            if of_keys {
+                writer = writer.of_keys();
+            }
             all.iter().enumerate().rev().for_each(|(number, answered)| writer.put(number, answered));
             let end = writer.finish();
             prop_assert_eq!(status_of(&bytes), Some((Status::Done, all.len() as u32)));
@@ -278,7 +442,16 @@ mod tests {
             for ((number, got), (expected, sent)) in got.iter().zip(all.iter().enumerate()) {
                 prop_assert_eq!(*number, expected);
                 let is_value = matches!(sent, Answered::Done(Outcome::Value(Some(_)) | Outcome::Values(_)));
-                prop_assert!(got == sent || is_value && *got == Answered::Left && room < 400);
+                let too_long = if of_keys { Answered::Refused(Why::NoRoom) } else { Answered::Left };
+                let said_less = matches!(
+                    (got, sent),
+                    (Answered::Refused(Why::Failed(_)), Answered::Refused(Why::Failed(_)))
+                        | (Answered::Refused(Why::Said(_)), Answered::Refused(Why::Said(_)))
+                );
+                prop_assert!(
+                    got == sent || room < 400 && (is_value && *got == too_long || said_less),
+                    "{got:?} {sent:?}"
+                );
             }
             for (at, byte) in noise {
                 bytes[at % end] = byte;

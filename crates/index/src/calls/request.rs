@@ -24,6 +24,9 @@ pub enum Question {
     Run = 0,
     /// Report what it has counted for its callers to the table.
     Flush = 1,
+    /// Say what is opened to the caller. The only outcome is whether single keys are
+    /// ([`Outcome::Changed`](crate::Outcome)), rather than all of the table's bytes.
+    Opened = 2,
 }
 
 /// A request that makes no sense.
@@ -190,6 +193,7 @@ impl<'r> Request<'r> {
         let question = match (first >> 8) as u8 {
             0 => Question::Run,
             1 => Question::Flush,
+            2 => Question::Opened,
             found => return Err(MalformedRequest::Question { found }),
         };
         let found = (first >> 32) as u32;
@@ -258,7 +262,7 @@ mod tests {
         #[test]
         fn requests_survive_and_no_bytes_panic(
             table: u64,
-            is_flush: bool,
+            question in 0..3,
             items in proptest::collection::vec(
                 (0..6u8, proptest::collection::vec(any::<u8>(), 0..20), proptest::collection::vec(any::<u8>(), 0..40)),
                 0..8,
@@ -270,7 +274,8 @@ mod tests {
                 let value: &[u8] = if (2..5).contains(number) { value } else { &[] };
                 operation_of(*number, key, value).unwrap()
             }).collect();
-            let question = if is_flush { Question::Flush } else { Question::Run };
+            let question =
+                [Question::Run, Question::Flush, Question::Opened][question as usize];
             let mut request = encoded(question, table, &operations);
             prop_assert_eq!(Request::decode(&request), Ok(Request { question, table, operations }));
             request.push(0);

@@ -67,6 +67,7 @@ impl LinearOptions {
             mask_seed: sizing.seed,
             longest_probe: slots.min(LONGEST_PROBE),
             heap_bytes: shape.heap_bytes(kind, sizing.capacity, sizing.heap_bytes)?,
+            expiring: false,
         })
     }
 }
@@ -104,6 +105,10 @@ pub struct LinearLayout {
     pub longest_probe: u64,
     /// Bytes of heap.
     pub heap_bytes: u64,
+    /// Whether each value begins with the moment at which its record expires: the layer above
+    /// writes and reads that. To the index these are bytes like others.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub expiring: bool,
 }
 
 impl LinearLayout {

@@ -191,7 +191,8 @@ impl<E: Endpoint> RaceTable<E> {
         rivals: &mut Rivals,
     ) -> Result<bool> {
         let Some(slot) = empty_slot(key, view) else {
-            self.make_room(key, view, rivals).await?;
+            // Boxed, for it is rare: every insertion would be as large.
+            Box::pin(self.make_room(key, view, rivals)).await?;
             self.lost_race(learnt, view.leaf, key.buckets.pairs[0].main)
                 .await?;
             return Ok(false);

@@ -113,6 +113,7 @@ impl RaceOptions {
             value: sizing.value,
             hasher: sizing.hasher,
             heap_bytes: shape.heap_bytes(SlotKind::Heap, most, sizing.heap_bytes)?,
+            expiring: false,
         };
         layout.check()?;
         Ok(layout)
@@ -138,6 +139,10 @@ pub struct RaceLayout {
     pub hasher: Hasher,
     /// Bytes of heap.
     pub heap_bytes: u64,
+    /// Whether each value begins with the moment at which its record expires: the layer above
+    /// writes and reads that. To the index these are bytes like others.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub expiring: bool,
 }
 
 impl RaceLayout {

@@ -7,6 +7,7 @@ use crate::{
     ClientState, Cursor, Occupancy, Result, SchemeClient, SchemeKind, Survey, UPKEEP, Value, Waits,
 };
 use farslot_fabric::{Endpoint, EndpointExt, NodeId};
+use std::pin::pin;
 
 impl<E: Endpoint> SchemeClient for RaceTable<E> {
     type Endpoint = E;
@@ -44,30 +45,33 @@ impl<E: Endpoint> SchemeClient for RaceTable<E> {
     }
 
     async fn put_record(&self, key: &[u8], value: &[u8]) -> Result<bool> {
-        self.beside_splits(self.put_record(key, value)).await
+        let putting = pin!(self.put_record(key, value));
+        self.beside_splits(putting).await
     }
 
     async fn find_or_put_record(&self, key: &[u8], value: &[u8]) -> Result<Option<Value>> {
-        let putting = self.find_or_put_record(key, value);
+        let putting = pin!(self.find_or_put_record(key, value));
         self.beside_splits(putting).await
     }
 
     async fn update_record(&self, key: &[u8], value: &[u8]) -> Result<bool> {
-        self.beside_splits(self.update_record(key, value)).await
+        let updating = pin!(self.update_record(key, value));
+        self.beside_splits(updating).await
     }
 
     async fn replace_value(&self, key: &[u8], expected: &[u8], value: &[u8]) -> Result<bool> {
-        let replacing = self.replace_value(key, expected, value);
+        let replacing = pin!(self.replace_value(key, expected, value));
         self.beside_splits(replacing).await
     }
 
     async fn remove_records(&self, key: &[u8]) -> Result<bool> {
-        self.beside_splits(self.remove_record(key, None)).await
+        let removing = pin!(self.remove_record(key, None));
+        self.beside_splits(removing).await
     }
 
     async fn remove_value(&self, key: &[u8], expected: &[u8]) -> Result<bool> {
-        self.beside_splits(self.remove_record(key, Some(expected)))
-            .await
+        let removing = pin!(self.remove_record(key, Some(expected)));
+        self.beside_splits(removing).await
     }
 
     async fn scan_piece(

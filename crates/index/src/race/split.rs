@@ -36,6 +36,7 @@ use super::word::{State, Word};
 use crate::client::side_by_side;
 use crate::{IndexError, Result};
 use farslot_fabric::{Endpoint, EndpointExt, all_in_order, both};
+use std::pin::Pin;
 
 /// Slots that are carried over at once.
 const SLOTS_CARRIED: u64 = 128;
@@ -97,11 +98,12 @@ impl<E: Endpoint> RaceTable<E> {
 
     /// Runs a write, and beside it carries over some more slots of a split that this client has
     /// begun. What becomes of these is no concern of the write's: others can carry them over too.
-    pub(super) async fn beside_splits<T>(&self, write: impl Future<Output = T>) -> T {
+    pub(super) async fn beside_splits<T>(&self, write: Pin<&mut impl Future<Output = T>>) -> T {
         if self.to_finish.borrow().is_empty() {
             return write.await;
         }
-        let (outcome, _) = both(write, self.go_on_splitting()).await;
+        // Boxed, for it is rare: every write would be as large.
+        let (outcome, _) = both(write, Box::pin(self.go_on_splitting())).await;
         outcome
     }
 

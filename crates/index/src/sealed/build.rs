@@ -5,11 +5,11 @@
 //! stops half way leaves a table that is not built, and that no other may build over its late
 //! writes.
 
-use super::client::SealedTable;
+use super::client::Client;
 use super::layout::{BUILT_AT, CLAIMED_AT, SUMMARY_AT, SealedForm};
 use super::plan::{Pair, Plan};
 use super::record;
-use super::slots::{Reference, place};
+use super::slots::{Reference, place, signature_of};
 use crate::{IndexError, PUT, Result};
 use farslot_fabric::{Buffer, Endpoint, EndpointExt, window};
 use std::ops::Range;
@@ -19,20 +19,9 @@ const PIECE: usize = 64 << 10;
 /// WRITEs under way at once.
 const WIDTH: usize = 16;
 
-impl<E: Endpoint> SealedTable<E> {
-    /// Fills the table with these records and seals it. A record's number, where an error names it,
-    /// is its place in the slice. Needs up to 28 bytes of local memory for each record and slot.
-    ///
-    /// A build that is refused has written nothing. If the fabric fails meanwhile, the table is not
-    /// built and never will be: it is to be made anew. Only if the very last word's fate is unknown
-    /// [`may_have_taken_effect`](IndexError::may_have_taken_effect) can mean a built table.
-    ///
-    /// # Errors
-    /// [`IndexError::Sealed`] if it has been built, [`IndexError::WriterBusy`] if somebody has
-    /// begun to. A record that does not fit, [`IndexError::DuplicateKey`], [`IndexError::Full`] or
-    /// [`IndexError::HeapFull`] where the layout is too small for them, [`IndexError::BadOption`]
-    /// for inline records with all keys that there can be; or what the fabric says.
-    pub async fn build(&self, records: &[(&[u8], &[u8])]) -> Result<()> {
+impl<E: Endpoint> Client<E> {
+    /// See [`SealedTable::build`](super::SealedTable::build).
+    pub(super) async fn build(&self, records: &[(&[u8], &[u8])]) -> Result<()> {
         self.endpoint.operation(PUT, self.build_all(records)).await
     }
 
@@ -49,7 +38,8 @@ impl<E: Endpoint> SealedTable<E> {
         self.claim().await?;
         self.write_heap(records, &plan, pieces).await?;
         self.write_slots(records, &plan).await?;
-        self.seal(records.len() as u64, &plan).await
+        self.write_function(&plan).await?;
+        self.seal(records.len() as u64, plan).await
     }
 
     async fn claim(&self) -> Result<()> {
@@ -60,7 +50,22 @@ impl<E: Endpoint> SealedTable<E> {
         }
     }
 
-    async fn seal(&self, records: u64, plan: &Plan) -> Result<()> {
+    /// Writes the function of a table with one slot for each key.
+    async fn write_function(&self, plan: &Plan) -> Result<()> {
+        let (Some(function), Some(shape)) = (&plan.function, &self.layout.perfect) else {
+            return Ok(());
+        };
+        let bytes = function.encode(shape);
+        let at = self.layout.function_at(self.table);
+        let writes = (0..).zip(bytes.chunks(PIECE)).map(async |(number, piece)| {
+            let copy = self.endpoint.core().buffers.copy_of(piece)?;
+            let to = at.plus(number * PIECE as u64);
+            Ok(self.endpoint.write(to, copy).await?)
+        });
+        all(writes).await
+    }
+
+    async fn seal(&self, records: u64, plan: Plan) -> Result<()> {
         let mut summary = self.endpoint.core().buffers.take(24)?;
         summary
             .words_mut()
@@ -70,7 +75,7 @@ impl<E: Endpoint> SealedTable<E> {
         // An atomic: whoever sees it sees all that was written before.
         let built_at = self.table.plus(BUILT_AT);
         self.endpoint.compare_swap(built_at, 0, 1).await?;
-        self.has_been_built(records, plan.mask, plan.heap_used)?;
+        self.has_been_built(records, plan.mask, plan.heap_used, plan.function)?;
         Ok(())
     }
 
@@ -165,10 +170,19 @@ impl<E: Endpoint> SealedTable<E> {
             let (key, value) = records[number];
             let bytes = &mut piece[slot * slot_bytes..][..slot_bytes];
             match self.layout.form {
+                SealedForm::Inline if self.layout.record_bytes().is_none() => {
+                    record::encode(bytes, key, value);
+                }
                 SealedForm::Inline => inline.encode(bytes, key, value),
                 SealedForm::OutOfBand => {
-                    let (home, signature) = place(plan.hash(number), self.layout.homes);
-                    let far = slots.start + slot as u64 - home;
+                    let hash = plan.hash(number);
+                    let (far, signature) = match plan.function {
+                        Some(_) => (0, signature_of(hash)),
+                        None => {
+                            let (home, signature) = place(hash, self.layout.homes);
+                            (slots.start + slot as u64 - home, signature)
+                        }
+                    };
                     let reference = Reference {
                         offset: plan.unit(number) + 1,
                         span: record::span(record::bytes(key.len(), value.len())),

@@ -1,21 +1,28 @@
 //! What a client keeps of a sealed table: once it has been built, all that it will ever need.
 
 use super::layout::{BUILT_AT, SUMMARY_AT, SealedForm, SealedLayout};
+use super::perfect::Function;
 use super::read_size::read_size;
 use super::slots::{InlineFormat, place};
 use crate::read_policy::ReadPolicy;
 use crate::{IndexError, Occupancy, Result, UPKEEP};
-use farslot_fabric::{Buffer, Endpoint, EndpointExt, RemoteAddr};
-use std::cell::Cell;
+use farslot_fabric::{Buffer, Endpoint, EndpointExt, RemoteAddr, window};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
 
-/// A sealed table as one thread's coroutines see it.
-pub struct SealedTable<E> {
+/// Bytes of a READ of a perfect hash function, and READs under way at once.
+const PIECE: u64 = 64 << 10;
+const WIDTH: usize = 16;
+
+/// What a client keeps.
+pub(super) struct Client<E> {
     pub(super) endpoint: Rc<E>,
     pub(super) layout: SealedLayout,
     pub(super) table: RemoteAddr,
     policy: ReadPolicy,
     built: Cell<Option<Built>>,
+    /// Of a table with one slot for each key, once it is known to be built.
+    function: OnceCell<Function>,
 }
 
 /// What a builder has left in the header, and what follows from it.
@@ -39,14 +46,9 @@ pub(crate) struct Key<'k> {
     pub(super) signature: u8,
 }
 
-impl<E: Endpoint> SealedTable<E> {
-    /// Opens the table that lies at `table`, be it built yet or not. If it is not, the operations
-    /// look again whether it is.
-    ///
-    /// # Errors
-    /// [`IndexError::BadOption`] for a layout that no options give, or a policy that the model
-    /// refuses; or what the fabric says.
-    pub async fn open(
+impl<E: Endpoint> Client<E> {
+    /// Opens the table that lies at `table`.
+    pub(super) async fn open(
         endpoint: Rc<E>,
         table: RemoteAddr,
         layout: SealedLayout,
@@ -61,32 +63,19 @@ impl<E: Endpoint> SealedTable<E> {
             table,
             policy,
             built: Cell::new(None),
+            function: OnceCell::new(),
         };
         opened.learn().await?;
         Ok(opened)
     }
 
-    /// The table's layout.
-    #[must_use]
-    pub fn layout(&self) -> &SealedLayout {
-        &self.layout
-    }
-
-    /// The endpoint that the table is reached by.
-    #[must_use]
-    pub fn endpoint(&self) -> &Rc<E> {
-        &self.endpoint
-    }
-
     /// Whether this client knows that the table has been built.
-    #[must_use]
-    pub fn is_built(&self) -> bool {
+    pub(super) fn is_built(&self) -> bool {
         self.built.get().is_some()
     }
 
     /// Slots that one READ fetches; 0 as long as the table is not known to be built.
-    #[must_use]
-    pub fn read_size(&self) -> u64 {
+    pub(super) fn read_size(&self) -> u64 {
         self.built.get().map_or(0, |built| built.read_size)
     }
 
@@ -105,6 +94,17 @@ impl<E: Endpoint> SealedTable<E> {
         self.built.get()
     }
 
+    /// The perfect hash function, once the table is known to be built.
+    #[inline(always)]
+    pub(super) fn function(&self) -> Option<&Function> {
+        self.function.get()
+    }
+
+    /// Bytes of memory that it takes.
+    pub(super) fn client_bytes(&self) -> u64 {
+        self.function().map_or(0, Function::client_bytes)
+    }
+
     /// Asks whether the table has been built, and what the builder has left.
     pub(super) async fn learn(&self) -> Result<Option<Built>> {
         self.endpoint.operation(UPKEEP, self.read_header()).await
@@ -118,11 +118,47 @@ impl<E: Endpoint> SealedTable<E> {
         // A READ of its own: in the one above, these words could be older than that one.
         let summary = self.endpoint.read(self.table.plus(SUMMARY_AT), 24).await?;
         let [records, mask, heap_used] = [0, 1, 2].map(|word| summary.words()[word]);
-        self.has_been_built(records, mask, heap_used).map(Some)
+        let function = self.read_function().await?;
+        let built = self.has_been_built(records, mask, heap_used, function)?;
+        Ok(Some(built))
+    }
+
+    /// Fetches the perfect hash function of a table with one slot for each key.
+    async fn read_function(&self) -> Result<Option<Function>> {
+        let Some(shape) = &self.layout.perfect else {
+            return Ok(None);
+        };
+        let (at, len) = (self.layout.function_at(self.table), shape.bytes());
+        // So no more is allocated than the node has.
+        self.endpoint.read(at.plus(len - 8), 8).await?;
+        let bytes = RefCell::new(vec![0; len as usize]);
+        let pieces = (0..len).step_by(PIECE as usize).map(async |from| {
+            let piece = PIECE.min(len - from) as usize;
+            let read = self.endpoint.read(at.plus(from), piece).await?;
+            bytes.borrow_mut()[from as usize..][..piece].copy_from_slice(&read);
+            Ok::<_, IndexError>(())
+        });
+        let mut failure = None;
+        window(WIDTH, pieces, |_, read| {
+            if let Err(error) = read {
+                failure.get_or_insert(error);
+            }
+        })
+        .await;
+        match failure {
+            Some(error) => Err(error),
+            None => Function::decode(shape, self.layout.slots, bytes.into_inner()).map(Some),
+        }
     }
 
     /// Notes what the table is from now on.
-    pub(super) fn has_been_built(&self, records: u64, mask: u64, heap_used: u64) -> Result<Built> {
+    pub(super) fn has_been_built(
+        &self,
+        records: u64,
+        mask: u64,
+        heap_used: u64,
+        function: Option<Function>,
+    ) -> Result<Built> {
         // What the header cannot say was not written by a builder of this table.
         let records = records.min(self.layout.slots);
         let built = Built {
@@ -131,6 +167,10 @@ impl<E: Endpoint> SealedTable<E> {
             heap_used: heap_used.min(self.layout.heap_bytes),
             read_size: read_size(&self.layout, records, self.policy)?,
         };
+        if let Some(function) = function {
+            // Another operation may have fetched it meanwhile: the same.
+            let _ = self.function.set(function);
+        }
         self.built.set(Some(built));
         Ok(built)
     }
@@ -148,6 +188,19 @@ impl<E: Endpoint> SealedTable<E> {
         })
     }
 
+    /// A key of a table with one slot for each, checked only.
+    #[inline]
+    pub(super) fn unhashed_key<'k>(&self, bytes: &'k [u8]) -> Result<Key<'k>> {
+        self.layout.shape().check_key(bytes)?;
+        Ok(Key {
+            bytes,
+            hash: 0,
+            home: 0,
+            signature: 0,
+        })
+    }
+
+    #[inline]
     pub(super) fn inline_format(&self, mask: u64) -> InlineFormat {
         InlineFormat {
             key: self.layout.key.most(),

@@ -1,5 +1,6 @@
 //! The bytes of a sealed table, and the options that decide them. The module's page draws them.
 
+use super::perfect::{self, PerfectShape};
 use super::record;
 use super::slots::OutFormat;
 use super::slots::last_overflow;
@@ -23,19 +24,21 @@ const MOST_SLOTS: u64 = u32::MAX as u64 - 1;
 const LARGEST_INLINE: usize = 16 << 10;
 /// The most bytes of a record out of band.
 const LARGEST_RECORD: usize = 1 << 20;
+/// The fewest bytes of a slot that holds a record of variable size: its lengths, and a byte of key.
+const LEAST_SIZED: u64 = 16;
 /// Widths of an offset.
 const OFFSET_BYTES: std::ops::RangeInclusive<u8> = 4..=7;
 
 /// Where the records lie.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub enum SealedForm {
-    /// In the slots: fixed sizes only.
+    /// In the slots: fixed sizes only, unless each key has one slot ([`SlotOrder::Perfect`]).
     Inline,
     /// In a heap behind them; a slot has a signature and an offset.
     OutOfBand,
 }
 
-/// In which order keys that are in each other's way stand.
+/// Where keys stand, and in which order those that are in each other's way.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, Serialize, Deserialize)]
 pub enum SlotOrder {
     /// That of the builder's records: plain linear probing (paper 000).
@@ -43,15 +46,22 @@ pub enum SlotOrder {
     /// That of their hashes: misses end as early as hits do.
     #[default]
     ByHash,
+    /// None is in another's way: each has one slot, which a perfect hash function names that every
+    /// client keeps. Unique keys only.
+    Perfect,
 }
 
-/// The load factor unless another is asked for.
+/// The load factor unless another is asked for, of tables that are probed.
 const LOAD_FACTOR: f64 = 0.9;
+/// Records of variable size of up to so many bytes are inline in a table with one slot a key, whose
+/// slots all have room for the longest, unless more is known of them.
+const LONGEST_UNKNOWN: usize = 64;
 
 /// What a sealed table shall be.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SealedOptions {
-    /// How much it shall hold; the load factor is records per home slot, 0.9 unless told otherwise.
+    /// How much it shall hold; the load factor is records per home slot, 0.9 unless told otherwise,
+    /// or 0.99, and at most 0.995, with a perfect hash function.
     /// The heap is for records of variable size out of band: each takes the bytes of its key and
     /// its value and 8 more, rounded up to a multiple of 8; it is not looked at otherwise.
     pub sizing: Sizing,
@@ -62,6 +72,18 @@ pub struct SealedOptions {
     pub offset_bytes: Option<u8>,
     /// In which order keys stand.
     pub order: SlotOrder,
+    /// Whether clients also keep a filter, 9 bits a key, so that all but one in 256 lookups of
+    /// absent keys read nothing: only with a perfect hash function.
+    pub filter: bool,
+}
+
+/// What is known of records of variable size when a table is made for them.
+#[derive(Clone, Copy)]
+struct Known {
+    /// Bytes of the longest, lengths included, and of all.
+    longest: u64,
+    all: u64,
+    count: u64,
 }
 
 impl SealedOptions {
@@ -73,6 +95,17 @@ impl SealedOptions {
             form: None,
             offset_bytes: None,
             order: SlotOrder::default(),
+            filter: false,
+        }
+    }
+
+    /// The same with one slot for each key, which a perfect hash function names that clients keep:
+    /// [`SlotOrder::Perfect`].
+    #[must_use]
+    pub fn perfect(self) -> Self {
+        Self {
+            order: SlotOrder::Perfect,
+            ..self
         }
     }
 
@@ -100,7 +133,16 @@ impl SealedOptions {
         let sizes = records
             .iter()
             .map(|(key, value)| record::bytes(key.len(), value.len()) as u64);
-        let mut layout = self.holding(records.len() as u64, sizes.sum()).layout()?;
+        let known = Known {
+            longest: sizes.clone().max().unwrap_or(0),
+            all: sizes.sum(),
+            count: records.len() as u64,
+        };
+        let options = self.holding(known.count, known.all);
+        if self.order == SlotOrder::Perfect {
+            return options.perfect_layout(Some(known));
+        }
+        let mut layout = options.layout()?;
         let hashes = records.iter().map(|(key, _)| self.sizing.hasher.hash(key));
         let slots = last_overflow(hashes, layout.homes).max(layout.homes);
         layout.slots = check_slots(slots)?;
@@ -119,6 +161,13 @@ impl SealedOptions {
     /// [`BadOption`](crate::IndexError::BadOption) names the option, its value and what is
     /// possible.
     pub fn layout(&self) -> Result<SealedLayout> {
+        if self.order == SlotOrder::Perfect {
+            return self.perfect_layout(None);
+        }
+        if self.filter {
+            let limit = "only with a perfect hash function";
+            return Err(bad_option("filter", self.filter, limit));
+        }
         let sizing = &self.sizing;
         let (records, shape) = (sizing.capacity, sizing.shape());
         sizing.hasher.check(sizing.key)?;
@@ -129,20 +178,84 @@ impl SealedOptions {
         let homes = sizing.slots_for(records.max(1), LOAD_FACTOR)?;
         let ample = 32.0 / (1.0 - sizing.load_factor.unwrap_or(LOAD_FACTOR)).max(f64::MIN_POSITIVE);
         let ample = 64.0 + ample.min(8.0 * (records as f64).sqrt());
-        let mut layout = SealedLayout {
+        let slots = check_slots(homes + records.min(ample as u64))?;
+        self.with_heap(SealedLayout {
+            slots,
+            ..self.without_heap(form, homes)
+        })
+    }
+
+    /// The layout of a table with one slot for each key.
+    fn perfect_layout(&self, known: Option<Known>) -> Result<SealedLayout> {
+        let sizing = &self.sizing;
+        sizing.unique_keys("sealed (with a perfect hash function)")?;
+        if !matches!(sizing.hasher, Hasher::Xxh3 { .. }) {
+            let limit = "only xxh3 with a perfect hash function";
+            return Err(bad_option("hash", format!("{:?}", sizing.hasher), limit));
+        }
+        let load_factor = sizing.load_factor.unwrap_or(perfect::LOAD_FACTOR);
+        if load_factor > perfect::MOST_LOAD {
+            let limit = format!(
+                "at most {} with a perfect hash function",
+                perfect::MOST_LOAD
+            );
+            return Err(bad_option("load factor", load_factor, limit));
+        }
+        let records = sizing.capacity;
+        let slots = check_slots(sizing.slots_for(records.max(1), perfect::LOAD_FACTOR)?)?;
+        let mut shape = PerfectShape::new(records, self.filter);
+        let longest = record::bytes(sizing.key.most(), sizing.value.most());
+        let form = match (sizing.key, sizing.value, known) {
+            (FieldSize::Fixed(key), FieldSize::Fixed(value), _) => {
+                let bytes = u64::from(key) + u64::from(value);
+                form_for(bytes <= LARGEST_INLINE as u64)
+            }
+            // Half of the slots' bytes at least are records.
+            (.., Some(known)) => {
+                let most = known.longest.saturating_mul(known.count);
+                let is_short = known.longest <= LARGEST_INLINE as u64;
+                form_for(is_short && most / 2 <= known.all)
+            }
+            (.., None) => form_for(longest <= LONGEST_UNKNOWN),
+        };
+        let form = self.form.unwrap_or(form);
+        let is_sized = !matches!(
+            (sizing.key, sizing.value),
+            (FieldSize::Fixed(_), FieldSize::Fixed(_))
+        );
+        if form == SealedForm::Inline && is_sized {
+            let longest = known.map_or(longest as u64, |known| known.longest);
+            shape.slot_bytes = u32::try_from(longest.max(LEAST_SIZED)).unwrap_or(u32::MAX);
+        }
+        self.with_heap(SealedLayout {
+            perfect: Some(shape),
+            ..self.without_heap(form, slots)
+        })
+    }
+
+    /// The layout of a table with so many homes, and no other slots and no heap yet.
+    fn without_heap(&self, form: SealedForm, homes: u64) -> SealedLayout {
+        let sizing = &self.sizing;
+        SealedLayout {
             form,
             offset_bytes: 0,
             order: self.order,
             homes,
-            slots: check_slots(homes + records.min(ample as u64))?,
+            slots: homes,
             key: sizing.key,
             value: sizing.value,
             keys: sizing.keys,
             hasher: sizing.hasher,
             mask_seed: sizing.seed,
             heap_bytes: 0,
-        };
-        if form == SealedForm::OutOfBand {
+            perfect: None,
+        }
+    }
+
+    /// The layout with its heap, checked.
+    fn with_heap(&self, mut layout: SealedLayout) -> Result<SealedLayout> {
+        let (sizing, records) = (&self.sizing, self.sizing.capacity);
+        if layout.form == SealedForm::OutOfBand {
             layout.heap_bytes = match layout.record_bytes() {
                 Some(bytes) => records.saturating_mul(bytes as u64),
                 None => match sizing.heap_bytes {
@@ -160,6 +273,13 @@ impl SealedOptions {
         }
         layout.check()?;
         Ok(layout)
+    }
+}
+
+fn form_for(is_inline: bool) -> SealedForm {
+    match is_inline {
+        true => SealedForm::Inline,
+        false => SealedForm::OutOfBand,
     }
 }
 
@@ -201,6 +321,9 @@ pub struct SealedLayout {
     pub mask_seed: u64,
     /// Bytes of heap.
     pub heap_bytes: u64,
+    /// The perfect hash function of a table with one slot for each key ([`SlotOrder::Perfect`]).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub perfect: Option<PerfectShape>,
 }
 
 impl SealedLayout {
@@ -215,7 +338,11 @@ impl SealedLayout {
         if key == 0 {
             return Err(bad_option("key size", 0, "at least 1 byte"));
         }
+        self.check_perfect()?;
         let (record, largest) = match (self.form, self.record_bytes()) {
+            (SealedForm::Inline, None) if self.perfect.is_some() => {
+                (self.slot_bytes(), LARGEST_INLINE)
+            }
             (SealedForm::Inline, None) => {
                 return Err(bad_option(
                     "form",
@@ -238,6 +365,29 @@ impl SealedLayout {
             return Err(bad_option("homes", self.homes, limit));
         }
         self.check_offsets()
+    }
+
+    fn check_perfect(&self) -> Result<()> {
+        let is_perfect = self.order == SlotOrder::Perfect;
+        let Some(shape) = &self.perfect else {
+            let refused = bad_option("order", "Perfect", "only with a perfect hash function");
+            return if is_perfect { Err(refused) } else { Ok(()) };
+        };
+        if !is_perfect || self.homes != self.slots || self.keys != KeyRule::Unique {
+            let limit = "only where each key has one slot";
+            return Err(bad_option("perfect hash function", "there is one", limit));
+        }
+        let bytes = shape.slot_bytes;
+        let is_sized = self.form == SealedForm::Inline && self.record_bytes().is_none();
+        let is_right = match is_sized {
+            true => u64::from(bytes) >= LEAST_SIZED && bytes.is_multiple_of(8),
+            false => bytes == 0,
+        };
+        if !is_right {
+            let limit = "a multiple of 8 for inline records of variable size, else 0";
+            return Err(bad_option("slot bytes", bytes, limit));
+        }
+        shape.check(self.slots)
     }
 
     fn check_offsets(&self) -> Result<()> {
@@ -267,7 +417,10 @@ impl SealedLayout {
     #[must_use]
     pub const fn slot_bytes(&self) -> usize {
         match self.form {
-            SealedForm::Inline => self.key.most().saturating_add(self.value.most()),
+            SealedForm::Inline => match (self.record_bytes(), &self.perfect) {
+                (None, Some(shape)) => shape.slot_bytes as usize,
+                _ => self.key.most().saturating_add(self.value.most()),
+            },
             SealedForm::OutOfBand => self.out_format().bytes(),
         }
     }
@@ -275,7 +428,21 @@ impl SealedLayout {
     /// Bytes of remote memory that the whole table takes. A fresh table is all zeros.
     #[must_use]
     pub fn table_bytes(&self) -> u128 {
-        self.map().bytes()
+        let Some(shape) = &self.perfect else {
+            return self.map().bytes();
+        };
+        self.map().bytes().next_multiple_of(8) + u128::from(shape.bytes())
+    }
+
+    /// Bytes of memory that a client of a table with a perfect hash function keeps of it; 0 without.
+    #[must_use]
+    pub fn client_bytes(&self) -> u64 {
+        self.perfect.map_or(0, |shape| shape.bytes())
+    }
+
+    /// The address of the perfect hash function.
+    pub(super) fn function_at(&self, table: RemoteAddr) -> RemoteAddr {
+        table.plus(self.map().bytes().next_multiple_of(8) as u64)
     }
 
     #[inline]

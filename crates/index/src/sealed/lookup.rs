@@ -1,10 +1,10 @@
 //! Finding a key's value, in steps. Nothing changes, so one look at each slot is enough.
 //!
-//! The slots of a probe come in READs of as many slots as [`SealedTable::read_size`] says. In a
+//! The slots of a probe come in READs of as many slots as [`Client::read_size`] says. In a
 //! table in the order of the hashes the probe ends with the READ that has a slot whose key comes
 //! after the one that is looked for; a READ that has an empty slot ends every probe.
 
-use super::client::{Key, SealedTable};
+use super::client::{Client, Key};
 use super::layout::{SealedForm, SlotOrder};
 use super::record::{FIRST_READ, UNIT};
 use super::slots::{InlineFormat, Look, Reference};
@@ -15,16 +15,16 @@ use farslot_fabric::{Endpoint, InPlace, Piece};
 /// How far a lookup has come.
 #[derive(Default)]
 pub(crate) struct Search {
-    stage: Stage,
+    pub(super) stage: Stage,
     /// From the key's home to the first slot that is to be read, or was.
     distance: u64,
     slots: u64,
     /// Whether the probe ends with what was read.
-    is_end: bool,
+    pub(super) is_end: bool,
     /// Records that may be the key's; the first of those that are read, and how many are.
-    candidates: Vec<Reference>,
-    first: usize,
-    count: usize,
+    pub(super) candidates: Vec<Reference>,
+    pub(super) first: usize,
+    pub(super) count: usize,
     /// The beginning of a record that is longer than its first READ, and all of its bytes.
     begun: Vec<u8>,
     bytes: usize,
@@ -32,7 +32,7 @@ pub(crate) struct Search {
 
 /// What is read.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
-enum Stage {
+pub(super) enum Stage {
     #[default]
     Slots,
     /// Records that slots name.
@@ -66,7 +66,7 @@ enum Seen {
 /// Keys whose hash is made without memory of their own.
 const SHORT_KEY: usize = 64;
 
-impl<E: Endpoint> Lookup for SealedTable<E> {
+impl<E: Endpoint> Lookup for Client<E> {
     type Endpoint = E;
     type Asked<'k> = &'k [u8];
     type Key<'k> = Key<'k>;
@@ -139,7 +139,7 @@ impl<E: Endpoint> Lookup for SealedTable<E> {
     }
 }
 
-impl<E: Endpoint> SealedTable<E> {
+impl<E: Endpoint> Client<E> {
     /// Has the next slots read.
     #[inline(always)]
     fn read_on(&self, key: &Key<'_>, search: &mut Search) -> Next<Unknown> {
@@ -255,7 +255,7 @@ impl<E: Endpoint> SealedTable<E> {
 
     /// Has the next candidates read: side by side, but not thousands for one record.
     #[inline]
-    fn read_records(&self, key: &Key<'_>, search: &mut Search) -> Next<Unknown> {
+    pub(super) fn read_records(&self, key: &Key<'_>, search: &mut Search) -> Next<Unknown> {
         search.first += search.count;
         search.count = (search.candidates.len() - search.first).min(BATCH_WIDTH);
         if search.count == 0 {
@@ -267,7 +267,7 @@ impl<E: Endpoint> SealedTable<E> {
 
     /// What the first READ of a record fetches.
     #[inline]
-    fn piece_of_record(&self, reference: Reference) -> Piece {
+    pub(super) fn piece_of_record(&self, reference: Reference) -> Piece {
         let len = match (self.layout.record_bytes(), reference.span) {
             (Some(bytes), _) => bytes,
             (None, 0) => FIRST_READ,
@@ -281,7 +281,7 @@ impl<E: Endpoint> SealedTable<E> {
 
     /// Looks at the records of candidates.
     #[inline]
-    fn look_at_records(
+    pub(super) fn look_at_records(
         &self,
         key: &Key<'_>,
         search: &mut Search,
@@ -315,7 +315,7 @@ impl<E: Endpoint> SealedTable<E> {
 
     /// Looks at a record that is longer than what was read of it first.
     #[cold]
-    fn look_at_rest(
+    pub(super) fn look_at_rest(
         &self,
         key: &Key<'_>,
         search: &mut Search,

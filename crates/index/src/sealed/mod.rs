@@ -19,10 +19,15 @@
 //! 4096  slot 0 | slot 1 | ... | slot H-1 |          H homes: a key's is scale(hash, H)
 //!       slot H | ... | slot S-1 |                   what overflows the last homes
 //!       heap: the records out of band, in the order in which the builder was given them
+//!       perfect hash function, of a table with one slot for each key
 //!
 //! Inline       | key ^ mask | value |                               fixed sizes, any number of bytes
 //!                The mask covers the key's first 8 bytes (all, if it has fewer). The builder, who
 //!                knows all keys, chooses one that turns none of them to 0: 0 is an empty slot.
+//!
+//!                In a table with one slot for each key also of variable sizes, all slots as large as
+//!                the longest record, and without a mask:
+//!              | key length, 4 | value length, 4 | key | value | zeros |   key length 0: empty
 //!
 //! OutOfBand    | signature, 1 | displacement, 1 | span, 1 | offset, 4 to 7 |
 //!                offset        0 is an empty slot. The first record has offset 1; it counts records
@@ -54,22 +59,31 @@
 //! slot out of band says its home and 8 more bits; that byte pays: without it, a miss at load 0.9
 //! reads 50 slots, of which one in 256 has the signature by chance and costs one more READ.
 //!
+//! **One slot for each key.** A table may have a perfect hash function instead of an order: no key is
+//! in another's way, so that it is 99% full and a lookup reads one slot, found or not. The module
+//! `perfect` has the function, which each client keeps, in 0.3 bytes a key. The slots behind the
+//! last home are none then, and a signature is the low byte of the function's hash.
+//!
 //! Sources: paper 000, sections 3 and 4.1 (probing, inline and out of band); the order is that of
 //! Amble and Knuth, Ordered hash tables, The Computer Journal 17 (1974), with the hash as the key.
 
 mod build;
 mod client;
+mod exact;
 mod layout;
 mod lookup;
 mod mask;
+mod perfect;
 mod plan;
 mod read_size;
 mod record;
 mod scan;
 mod scheme;
 mod slots;
+mod table;
 mod walk;
 
 pub use crate::read_policy::ReadPolicy;
-pub use client::SealedTable;
 pub use layout::{SealedForm, SealedLayout, SealedOptions, SlotOrder};
+pub use perfect::PerfectShape;
+pub use table::SealedTable;

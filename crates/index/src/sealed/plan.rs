@@ -7,9 +7,10 @@
 
 use super::layout::{SealedForm, SealedLayout, SlotOrder};
 use super::mask::unused_word;
+use super::perfect::{Function, FunctionBuilder, most_records};
 use super::record;
 use super::slots::place;
-use crate::slot::KeyRule;
+use crate::slot::{KeyRule, bad_option};
 use crate::{IndexError, Result};
 use std::ops::Range;
 
@@ -31,22 +32,36 @@ pub(super) struct Plan {
     starts: Vec<u64>,
     /// Bytes of the heap that the records take.
     pub(super) heap_used: u64,
+    /// Of a table with one slot for each key; the hashes are its.
+    pub(super) function: Option<Function>,
 }
 
 impl Plan {
     /// Plans the table; the first thing that is wrong with the records is the error.
     pub(super) fn new(layout: &SealedLayout, records: &[Pair<'_>]) -> Result<Self> {
         layout.shape().check_all(records)?;
-        if records.len() as u64 > layout.slots {
+        let most = match layout.order {
+            SlotOrder::Perfect => most_records(layout.slots),
+            _ => layout.slots,
+        };
+        if records.len() as u64 > most {
             return Err(full(layout));
         }
-        let hashes: Vec<u64> = records
+        // A perfect hash function has hashes of its own.
+        let hashed = match layout.order {
+            SlotOrder::Perfect => &[],
+            _ => records,
+        };
+        let mut hashes: Vec<u64> = hashed
             .iter()
             .map(|(key, _)| layout.hasher.hash(key))
             .collect();
+        let mut function = None;
         let (starts, heap_used) = heap_places(layout, records)?;
         let mask = match layout.form {
             SealedForm::OutOfBand => 0,
+            // Slots of variable size say the lengths.
+            SealedForm::Inline if layout.record_bytes().is_none() => 0,
             SealedForm::Inline => {
                 let keys = records.iter().map(|(key, _)| *key);
                 unused_word(keys, layout.key.most(), layout.mask_seed)?
@@ -63,6 +78,13 @@ impl Plan {
                 in_order_of_arrival(layout, &hashes)?
             }
             (SlotOrder::Arrival, KeyRule::Multi) => in_order_of_arrival(layout, &hashes)?,
+            (SlotOrder::Perfect, _) => {
+                let of_function = perfect(layout, records)?;
+                hashes = of_function.1;
+                let slots = at_their_slots(layout, &of_function.0, &hashes)?;
+                function = Some(of_function.0);
+                slots
+            }
         };
         Ok(Self {
             slots,
@@ -70,6 +92,7 @@ impl Plan {
             mask,
             starts,
             heap_used,
+            function,
         })
     }
 
@@ -106,7 +129,17 @@ fn heap_places(layout: &SealedLayout, records: &[Pair<'_>]) -> Result<(Vec<u64>,
     let (mut starts, mut used) = (Vec::new(), 0);
     let mut longest = 0;
     match (layout.form, layout.record_bytes()) {
-        (SealedForm::Inline, _) => {}
+        (SealedForm::Inline, Some(_)) => {}
+        (SealedForm::Inline, None) => {
+            let sizes = records
+                .iter()
+                .map(|(key, value)| record::bytes(key.len(), value.len()));
+            let (longest, room) = (sizes.max().unwrap_or(0), layout.slot_bytes());
+            if longest > room {
+                let limit = format!("at least {longest}, the longest record's");
+                return Err(bad_option("slot bytes", room, limit));
+            }
+        }
         (SealedForm::OutOfBand, Some(bytes)) => {
             used = (records.len() * bytes) as u64;
             longest = bytes;
@@ -206,6 +239,25 @@ fn in_hash_order(layout: &SealedLayout, groups: &Groups) -> Result<Vec<u32>> {
             .get_mut(first..next)
             .ok_or_else(|| full(layout))?
             .copy_from_slice(group);
+    }
+    Ok(slots)
+}
+
+/// The function of a table with one slot for each key, and the keys' hashes by it.
+fn perfect(layout: &SealedLayout, records: &[Pair<'_>]) -> Result<(Function, Vec<u64>)> {
+    let builder = FunctionBuilder {
+        shape: layout.perfect.ok_or_else(|| full(layout))?,
+        slots: layout.slots,
+        seed: layout.mask_seed,
+    };
+    builder.find(records.len(), |record| records[record].0)
+}
+
+fn at_their_slots(layout: &SealedLayout, function: &Function, hashes: &[u64]) -> Result<Vec<u32>> {
+    let mut slots = vec![EMPTY; layout.slots as usize];
+    for (record, hash) in (0u32..).zip(hashes) {
+        let slot = function.slot(*hash).ok_or_else(|| full(layout))?;
+        slots[slot as usize] = record;
     }
     Ok(slots)
 }

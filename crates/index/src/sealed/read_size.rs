@@ -7,6 +7,9 @@ use farslot_model::{ProbeDistribution, TableLoad};
 
 /// Slots that one READ fetches of a table with so many records.
 pub(super) fn read_size(layout: &SealedLayout, records: u64, policy: ReadPolicy) -> Result<u64> {
+    if layout.order == SlotOrder::Perfect {
+        return Ok(1);
+    }
     let slot_bytes = layout.slot_bytes();
     let size = policy.choose(
         slot_bytes,
@@ -18,7 +21,10 @@ pub(super) fn read_size(layout: &SealedLayout, records: u64, policy: ReadPolicy)
             let table = TableLoad::new(layout.slots, records.max(1))?;
             let distances = match layout.order {
                 SlotOrder::Arrival => ProbeDistribution::lookup(table, workload)?,
-                SlotOrder::ByHash => ProbeDistribution::ordered(table, workload)?,
+                // Slots with one key each are not probed.
+                SlotOrder::ByHash | SlotOrder::Perfect => {
+                    ProbeDistribution::ordered(table, workload)?
+                }
             };
             Ok(model.choose(&distances).read_size as u64)
         },

@@ -1,14 +1,14 @@
 //! Visiting every record once: inline ones slot by slot, those out of band from one end of the heap
 //! to the other, without a look at the slots.
 
-use super::client::{Built, SealedTable};
+use super::client::{Built, Client};
 use super::layout::SealedForm;
 use super::record::UNIT;
 use crate::client::scan;
 use crate::{Cursor, Result};
 use farslot_fabric::{Endpoint, EndpointExt};
 
-impl<E: Endpoint> SealedTable<E> {
+impl<E: Endpoint> Client<E> {
     pub(super) async fn scan_piece(
         &self,
         Cursor(first): Cursor,
@@ -16,7 +16,8 @@ impl<E: Endpoint> SealedTable<E> {
     ) -> Result<Option<Cursor>> {
         let built = self.built().await?;
         match (self.layout.form, self.layout.record_bytes()) {
-            (SealedForm::Inline, _) => self.scan_slots(&built, first, visit).await,
+            (SealedForm::Inline, Some(_)) => self.scan_slots(&built, first, visit).await,
+            (SealedForm::Inline, None) => self.scan_sized_slots(first, visit).await,
             (SealedForm::OutOfBand, Some(bytes)) => {
                 self.scan_records(&built, first, bytes, visit).await
             }
@@ -46,6 +47,27 @@ impl<E: Endpoint> SealedTable<E> {
                 let slot = &mut piece[at..at + format.slot];
                 format.mask_key(slot);
                 visit(&slot[..format.key], &slot[format.key..]);
+            }
+        }
+        Ok(scan::next(first + slots, self.layout.slots))
+    }
+
+    /// The cursor is a slot's number.
+    async fn scan_sized_slots(
+        &self,
+        first: u64,
+        mut visit: impl FnMut(&[u8], &[u8]),
+    ) -> Result<Option<Cursor>> {
+        let bytes = self.layout.slot_bytes();
+        let slots = scan::piece(first, self.layout.slots, bytes);
+        if slots == 0 {
+            return Ok(None);
+        }
+        let from = self.layout.slot_at(self.table, first);
+        let piece = self.endpoint.read(from, slots as usize * bytes).await?;
+        for (number, slot) in (first..).zip(piece.chunks_exact(bytes)) {
+            if let Some(parts) = self.parts_in_slot(slot, number)? {
+                visit(&slot[parts.key], &slot[parts.value]);
             }
         }
         Ok(scan::next(first + slots, self.layout.slots))

@@ -1,7 +1,7 @@
 //! What [`Index`](crate::Index) asks of a sealed table: what reads is answered, what writes is
 //! refused.
 
-use super::client::SealedTable;
+use super::table::SealedTable;
 use crate::index::{Got, Rest};
 use crate::step;
 use crate::{
@@ -21,21 +21,27 @@ impl<E: Endpoint> SchemeClient for SealedTable<E> {
 
     #[inline]
     fn endpoint(&self) -> &E {
-        &self.endpoint
+        &self.client().endpoint
     }
 
     fn node(&self) -> NodeId {
-        self.table.node
+        self.client().table.node
     }
 
     #[inline]
     async fn find(&self, key: &[u8]) -> Result<Option<Value>> {
-        step::run(self, key).await
+        match self.exact() {
+            Some(exact) => step::run(exact, key).await,
+            None => step::run(self.client(), key).await,
+        }
     }
 
     #[inline]
     fn find_at_once<'s>(&'s self, key: &'s [u8]) -> Option<std::result::Result<Got, Rest<'s>>> {
-        step::find_at_once(self, key)
+        match self.exact() {
+            Some(exact) => step::find_at_once(exact, key),
+            None => step::find_at_once(self.client(), key),
+        }
     }
 
     async fn find_many<'k>(
@@ -43,12 +49,21 @@ impl<E: Endpoint> SchemeClient for SealedTable<E> {
         keys: impl IntoIterator<Item = &'k [u8]>,
         done: impl FnMut(usize, Result<Option<Value>>),
     ) {
-        step::find_many(self, keys, done).await;
+        match self.exact() {
+            Some(exact) => step::find_many(exact, keys, done).await,
+            None => step::find_many(self.client(), keys, done).await,
+        }
     }
 
     async fn find_all(&self, key: &[u8]) -> Result<Vec<Value>> {
         let mut values = Vec::new();
-        Self::find_all(self, key, |value| values.push(value.into())).await?;
+        match self.exact() {
+            Some(exact) => values.extend(step::run(exact, key).await?),
+            None => {
+                let give = |value: &[u8]| values.push(value.into());
+                self.client().find_all(key, give).await?;
+            }
+        }
         Ok(values)
     }
 
@@ -73,11 +88,11 @@ impl<E: Endpoint> SchemeClient for SealedTable<E> {
         cursor: Cursor,
         visit: impl FnMut(&[u8], &[u8]),
     ) -> Result<Option<Cursor>> {
-        Self::scan_piece(self, cursor, visit).await
+        self.client().scan_piece(cursor, visit).await
     }
 
     async fn read_occupancy(&self) -> Result<Occupancy> {
-        Self::read_occupancy(self).await
+        self.client().read_occupancy().await
     }
 
     async fn report_all(&self) -> Result<()> {
@@ -99,6 +114,7 @@ impl<E: Endpoint> SchemeClient for SealedTable<E> {
         ClientState {
             sealed: true,
             read_size: self.read_size(),
+            client_bytes: self.client().client_bytes(),
             ..ClientState::default()
         }
     }

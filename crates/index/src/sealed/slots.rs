@@ -10,6 +10,12 @@ pub(super) const fn place(hash: u64, homes: u64) -> (u64, u8) {
     ((scaled >> 64) as u64, (scaled >> 56) as u8)
 }
 
+/// The signature of a hash by a perfect hash function.
+#[inline]
+pub(super) const fn signature_of(hash: u64) -> u8 {
+    hash as u8
+}
+
 /// The slot behind the last that is in use if these hashes are placed; 0 if there are none.
 pub(super) fn last_overflow(hashes: impl Iterator<Item = u64>, homes: u64) -> u64 {
     let mut at_home = vec![0u32; homes as usize];
@@ -60,6 +66,12 @@ impl InlineFormat {
     #[inline]
     pub(super) fn word_of_key(self, key: &[u8]) -> u64 {
         (word_at(key, 0) ^ self.mask) & self.key_bits()
+    }
+
+    /// The bits of a slot's first word that are the key's.
+    #[inline]
+    pub(super) const fn bits_of_key(self, word: u64) -> u64 {
+        word & self.key_bits()
     }
 
     /// The first bytes of the key of the slot that starts at a byte of the chunk; 0 if it is empty.

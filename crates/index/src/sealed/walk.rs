@@ -1,7 +1,7 @@
 //! Finding all records of a key: the steps of a lookup (`lookup.rs`), on to the end of the key's
 //! probe.
 
-use super::client::{Built, Key, SealedTable};
+use super::client::{Built, Client, Key};
 use super::layout::SealedForm;
 use super::lookup::InlineLook;
 use super::record::{FIRST_READ, Parts, UNIT};
@@ -23,7 +23,7 @@ struct Found {
     value: Range<usize>,
 }
 
-impl<E: Endpoint> SealedTable<E> {
+impl<E: Endpoint> Client<E> {
     pub(super) async fn find_all(&self, key: &[u8], mut found: impl FnMut(&[u8])) -> Result<usize> {
         let key = self.checked_key(key)?;
         let built = self.built().await?;
@@ -197,6 +197,18 @@ impl<E: Endpoint> SealedTable<E> {
                 slot: unit,
                 attempts: 1,
             })
+    }
+
+    /// The parts of the record of variable size in a slot; nothing if that is empty.
+    pub(super) fn parts_in_slot(&self, bytes: &[u8], slot: u64) -> Result<Option<Parts>> {
+        if Parts::decode(bytes).is_some_and(|parts| parts.key.is_empty()) {
+            return Ok(None);
+        }
+        let parts = self.parts(bytes, slot)?;
+        match parts.bytes() <= bytes.len() {
+            true => Ok(Some(parts)),
+            false => Err(IndexError::Unreadable { slot, attempts: 1 }),
+        }
     }
 
     /// A whole record, of which the beginning is here.

@@ -92,13 +92,7 @@ impl RecordShape {
 
     /// Refuses a value that the table does not hold.
     pub(crate) fn check_value(&self, value: &[u8]) -> Result<()> {
-        if self.value.admits(value.len()) {
-            return Ok(());
-        }
-        Err(IndexError::ValueLength {
-            len: value.len(),
-            allowed: self.value,
-        })
+        self.value.check_value(value)
     }
 
     /// Refuses records that the table does not hold.

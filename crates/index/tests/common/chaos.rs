@@ -11,7 +11,7 @@ use farslot_check::{CheckError, OpId, Recorder, Summary, TableOp, TableRet};
 use farslot_fabric::sim::{FaultPlan, HostId, NicProfile, SimEndpoint, Simulation, World};
 use farslot_fabric::{Endpoint, EndpointExt, Limits, Nanos, Rights, window};
 use farslot_index::linear::{LinearLayout, LinearTable};
-use farslot_index::{Index, IndexError, IndexExt};
+use farslot_index::{Index, IndexError, IndexExt, Operation};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::cell::Cell;
@@ -97,7 +97,17 @@ pub async fn perform(
             None => TableRet::Inserted,
         },
         TableOp::Update(value) => TableRet::Updated(table.update(&key, &slot.value(value)).await?),
+        TableOp::Replace(expected, value) => {
+            let (expected, value) = (slot.value(expected), slot.value(value));
+            let replace = Operation::Replace(&key, &expected, &value);
+            TableRet::Updated(table.run(replace).await?.is_changed())
+        }
         TableOp::Remove => TableRet::Removed(table.remove(&key).await?),
+        TableOp::RemoveIf(expected) => {
+            let expected = slot.value(expected);
+            let remove = Operation::RemoveIf(&key, &expected);
+            TableRet::Removed(table.run(remove).await?.is_changed())
+        }
     })
 }
 

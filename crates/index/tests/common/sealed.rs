@@ -19,6 +19,8 @@ pub struct Shape {
     pub keys: KeyRule,
     pub key: FieldSize,
     pub value: FieldSize,
+    /// Whether clients keep a filter.
+    pub filter: bool,
 }
 
 /// All combinations of forms, orders and key rules, with several sizes each.
@@ -48,8 +50,24 @@ pub fn shapes() -> Vec<Shape> {
                     keys,
                     key,
                     value,
+                    filter: false,
                 });
             }
+        }
+    }
+    // With one slot a key also records of variable size may be inline.
+    let sized = [(Inline, UpTo(40), UpTo(30)), (Inline, UpTo(9), Fixed(4))];
+    let words = [(Inline, Fixed(8), Fixed(8)), (Inline, Fixed(3), Fixed(5))];
+    for (form, key, value) in sizes.into_iter().chain(sized).chain(words) {
+        for filter in [false, true] {
+            shapes.push(Shape {
+                form,
+                order: SlotOrder::Perfect,
+                keys: KeyRule::Unique,
+                key,
+                value,
+                filter,
+            });
         }
     }
     shapes
@@ -57,11 +75,16 @@ pub fn shapes() -> Vec<Shape> {
 
 impl Shape {
     pub fn options(self, load_factor: f64) -> SealedOptions {
+        let most_load = match self.order {
+            SlotOrder::Perfect => 0.995,
+            _ => 1.0,
+        };
         SealedOptions {
             form: Some(self.form),
             order: self.order,
+            filter: self.filter,
             ..SealedOptions::new(Sizing {
-                load_factor: Some(load_factor),
+                load_factor: Some(load_factor.min(most_load)),
                 keys: self.keys,
                 ..Sizing::new(0, self.key, self.value, 11)
             })

@@ -74,6 +74,21 @@ pub struct ExploreReport {
     pub notes: Vec<&'static str>,
     /// By model and number of workers, and there by system.
     pub rows: Vec<ExploreRow>,
+    /// Systems that could not explore a model to its end, and have no row for it.
+    pub failures: Vec<ExploreFailure>,
+}
+
+/// A system that could not explore a model to its end, as for want of memory.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ExploreFailure {
+    /// The model.
+    pub model: String,
+    /// Threads or processes.
+    pub workers: usize,
+    /// The system.
+    pub system: &'static str,
+    /// How it ended.
+    pub reason: String,
 }
 
 /// One system on one model.
@@ -118,23 +133,28 @@ const NOTES: [&str; 5] = [
 ///
 /// # Errors
 /// [`BadOption`](farslot_bench::BenchError::BadOption); [`LabError::NotInstalled`]; [`LabError::Explorer`];
-/// [`LabError::OtherStates`] where a system has found another number of states.
+/// [`LabError::OtherStates`] where a system has found another number of states; and of the first
+/// system [`LabError::Explorer`], which of the others is a failure in the report.
 pub(crate) fn run(options: &Options, progress: Progress<'_>) -> Result<ExploreReport> {
     options.check()?;
     let spin = match options.systems.iter().any(|system| system.is_spin()) {
         true => Some(Spin::find()?),
         false => None,
     };
-    let mut rows = Vec::new();
+    let (mut rows, mut failures) = (Vec::new(), Vec::new());
     for model in &options.models {
         let mut states = None;
         for workers in &options.workers {
             let mut found: Vec<Vec<OneExplored>> = vec![Vec::new(); options.systems.len()];
+            let mut failed: Vec<Option<String>> = vec![None; options.systems.len()];
             for round in 0..options.rounds {
                 for turn in 0..options.systems.len() {
                     // Another one begins each round.
                     let at = (round + turn) % options.systems.len();
                     let system = options.systems[at];
+                    if failed[at].is_some() {
+                        continue;
+                    }
                     progress(&format!(
                         "{model}, {workers} workers, round {}, {system}",
                         round + 1
@@ -148,9 +168,16 @@ pub(crate) fn run(options: &Options, progress: Progress<'_>) -> Result<ExploreRe
                                     one::run(&options.program, System::Farslot, *model, 1)?.states
                                 }
                             };
-                            spin.explore(system, *model, *workers, states)?
+                            spin.explore(system, *model, *workers, states)
                         }
-                        _ => one::run(&options.program, system, *model, *workers)?,
+                        _ => one::run(&options.program, system, *model, *workers),
+                    };
+                    let explored = match explored {
+                        Err(LabError::Explorer { reason, .. }) if at > 0 => {
+                            failed[at] = Some(reason);
+                            continue;
+                        }
+                        explored => explored?,
                     };
                     let expected = *states.get_or_insert(explored.states);
                     if explored.states != expected {
@@ -164,7 +191,16 @@ pub(crate) fn run(options: &Options, progress: Progress<'_>) -> Result<ExploreRe
                     found[at].push(explored);
                 }
             }
-            for (system, own) in options.systems.iter().zip(&found) {
+            for ((system, own), failed) in options.systems.iter().zip(&found).zip(failed) {
+                if let Some(reason) = failed {
+                    failures.push(ExploreFailure {
+                        model: model.to_string(),
+                        workers: *workers,
+                        system: system.name(),
+                        reason,
+                    });
+                    continue;
+                }
                 rows.push(row(
                     *model,
                     *workers,
@@ -181,6 +217,7 @@ pub(crate) fn run(options: &Options, progress: Progress<'_>) -> Result<ExploreRe
         rounds: options.rounds,
         notes: NOTES.to_vec(),
         rows,
+        failures,
     })
 }
 
@@ -216,5 +253,52 @@ fn row(
         bytes_per_state: each(rounds.iter().map(|round| round.set_bytes).collect()),
         peak_bytes_per_state: each(rounds.iter().map(|round| round.peak_bytes).collect()),
         farslot_ratio: (!is_first).then_some(ratio),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    /// A program that answers as one does, but is killed where it is to be the system that fails.
+    const PROGRAM: &str = r#"#!/bin/sh
+case "$*" in
+*"--system stateright-dfs"*) kill -9 $$ ;;
+*) echo '{"states":288,"seconds":0.5,"set_bytes":null,"peak_bytes":null}' ;;
+esac
+"#;
+
+    #[test]
+    fn a_system_that_is_killed_is_named_and_the_others_go_on() {
+        let directory = tempfile::tempdir().unwrap();
+        let program = directory.path().join("program");
+        std::fs::write(&program, PROGRAM).unwrap();
+        std::fs::set_permissions(&program, PermissionsExt::from_mode(0o755)).unwrap();
+        let options = |systems: &[System]| Options {
+            models: vec!["2pc:3".parse().unwrap()],
+            workers: vec![1, 2],
+            systems: systems.to_vec(),
+            rounds: 2,
+            program: program.clone(),
+        };
+        let systems = [
+            System::Farslot,
+            System::StaterightDfs,
+            System::StaterightBfs,
+        ];
+        let report = run(&options(&systems), &|_| ()).unwrap();
+        let rows: Vec<_> = report.rows.iter().map(|row| row.system).collect();
+        assert_eq!(
+            rows,
+            ["farslot", "stateright-bfs", "farslot", "stateright-bfs"]
+        );
+        assert_eq!(report.failures.len(), 2);
+        for failure in &report.failures {
+            assert_eq!(failure.system, "stateright-dfs");
+            assert!(failure.reason.contains("signal: 9"), "{failure:?}");
+        }
+        let end = run(&options(&[System::StaterightDfs]), &|_| ());
+        assert!(matches!(end, Err(LabError::Explorer { .. })), "{end:?}");
     }
 }

@@ -7,6 +7,7 @@ use super::system::System;
 use crate::Result;
 use farslot_explore::explicit::{Options, Progress};
 use farslot_explore::models::Named;
+use rustix::process::{Resource, Rlimit, setrlimit};
 use std::num::NonZeroUsize;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -28,6 +29,7 @@ impl One {
     /// # Errors
     /// [`Explorer`](crate::LabError::Explorer).
     pub(crate) fn explore(self) -> Result<OneExplored> {
+        bound_memory();
         let before = memory_of("self", "VmRSS:");
         let explored = match self.system {
             System::Farslot => self.ours()?,
@@ -64,6 +66,18 @@ impl One {
             peak_bytes: None,
         })
     }
+}
+
+/// Lets this process fail where it needs more than three quarters of the machine's memory, rather
+/// than the machine's other processes.
+fn bound_memory() {
+    let most = farslot_explore::machine_memory() / 4 * 3;
+    let limit = Rlimit {
+        current: Some(most),
+        maximum: Some(most),
+    };
+    // A system that refuses leaves it unbounded.
+    let _ = setrlimit(Resource::Data, limit);
 }
 
 /// Explores in a process of the program `farslot-lab`.

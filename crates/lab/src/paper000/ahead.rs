@@ -15,7 +15,7 @@ use farslot::fabric::sim::NicProfile;
 use farslot::index::Sizing;
 use farslot::index::cuckoo::LookupOrder;
 use farslot::index::linear::KeyRule;
-use farslot::index::sealed::{SealedForm, SealedOptions};
+use farslot::index::sealed::{SealedForm, SealedOptions, SlotOrder};
 use farslot_bench::simulated::CLIENT_THREADS;
 use farslot_bench::simulated::{
     Answer, Ask, BuiltSealed, Experiment, Measured, OpenSealed, Records, Until, WARM_UP,
@@ -32,6 +32,7 @@ pub(crate) const SCALE: Scale = Scale {
 };
 
 const SEALED: &str = "Sealed, ordered by hash";
+const PERFECT: &str = "Sealed, perfect hash";
 const LINEAR: &str = "Linear, unique keys";
 const CUCKOO: &str = "Parallel Cuckoo";
 const SEQUENTIAL: &str = "Sequential Cuckoo, stops at the match";
@@ -61,7 +62,7 @@ pub(crate) fn run(scale: &Scale, progress: Progress<'_>) -> Result<ReproReport> 
                 rows.push(rate.row(cell("million lookups/s"), None));
                 rows.push(reads.row(cell("READs per lookup"), None));
             }
-            for (best, cuckoo) in [LINEAR, SEALED].into_iter().flat_map(|best| {
+            for (best, cuckoo) in [LINEAR, SEALED, PERFECT].into_iter().flat_map(|best| {
                 let cuckoos = [CUCKOO, SEQUENTIAL].into_iter();
                 cuckoos.map(move |cuckoo| (best, cuckoo))
             }) {
@@ -86,9 +87,10 @@ pub(crate) fn run(scale: &Scale, progress: Progress<'_>) -> Result<ReproReport> 
             "{} linear tables of {} slots of 8 bytes, cuckoo tables of at most 2^18; XXH3; 28 client threads with \
              {WIDTH} lookups under way each, {} lookups a cell and table. Variable Linear has the paper's read sizes \
              and returns all matches; our linear tables have read sizes for the rate of a saturated NIC, and stop at \
-             the match, or at the first empty slot; sealed ones stop also at the first key that comes after. Cuckoo \
-             tables are sealed; parallel lookups read all three buckets at once, sequential ones one after the other and stop at the \
-             match as ours do, so that these are what ours are to be held to for hits.",
+             the match, or at the first empty slot; sealed ones stop also at the first key that comes after, or \
+             read the one slot that a perfect hash function names, which clients keep in 0.3 bytes a key. Cuckoo \
+             tables are sealed: parallel lookups read both buckets at once; sequential ones read one after the \
+             other and stop at the match as ours do, so ours are to be compared with these for hits.",
             scale.tables, scale.slots, scale.lookups
         ),
         rows,
@@ -117,12 +119,15 @@ impl Curves {
             ])
         })?;
         let tables = scale.tables as usize;
-        let sealed = threads::in_order(tables * LOADS.len(), |cell| {
-            let load = LOADS[cell % LOADS.len()];
-            progress(&format!("sealed table, load {load:.2}"));
-            sealed(scale, (cell / LOADS.len()) as u32, load)
-        })?;
-        let sealed: Vec<_> = sealed.chunks(LOADS.len()).map(<[_]>::to_vec).collect();
+        let sealed = |order| {
+            let cells = threads::in_order(tables * LOADS.len(), |cell| {
+                let load = LOADS[cell % LOADS.len()];
+                progress(&format!("sealed table, load {load:.2}"));
+                sealed(scale, order, (cell / LOADS.len()) as u32, load)
+            })?;
+            Ok::<Vec<_>, LabError>(cells.chunks(LOADS.len()).map(<[_]>::to_vec).collect())
+        };
+        let [sealed, perfect] = [sealed(SlotOrder::ByHash)?, sealed(SlotOrder::Perfect)?];
         let cuckoo = threads::in_order(LOADS.len(), |row| {
             progress(&format!("cuckoo table, load {:.2}", LOADS[row]));
             cuckoo(scale, LOADS[row])
@@ -132,6 +137,7 @@ impl Curves {
             hits: vec![
                 curve(LINEAR, &unique, 0),
                 curve(SEALED, &sealed, 0),
+                curve(PERFECT, &perfect, 0),
                 curve(VARIABLE.name, &multi, 0),
                 curve(CUCKOO, &cuckoo, 0),
                 curve(SEQUENTIAL, &cuckoo, 1),
@@ -139,6 +145,7 @@ impl Curves {
             misses: vec![
                 curve(LINEAR, &unique, 1),
                 curve(SEALED, &sealed, 1),
+                curve(PERFECT, &perfect, 1),
                 curve(CUCKOO, &cuckoo, 2),
                 curve(SEQUENTIAL, &cuckoo, 3),
             ],
@@ -167,14 +174,15 @@ fn curve<const N: usize>(
     }
 }
 
-/// Hits and misses in a table in the order of its hashes.
-fn sealed(scale: &Scale, table: u32, load: f64) -> Result<[Measured; 2]> {
+/// Hits and misses in a sealed table of this order.
+fn sealed(scale: &Scale, order: SlotOrder, table: u32, load: f64) -> Result<[Measured; 2]> {
     let seed = scale.seed_of(table);
     let count = (scale.slots as f64 * load).round() as u32;
     let records = Records::distinct(seed, count, 4);
     let four_bytes = FieldSize::Fixed(4);
     let options = SealedOptions {
         form: Some(SealedForm::Inline),
+        order,
         ..SealedOptions::new(Sizing {
             load_factor: Some(load),
             ..Sizing::new(0, four_bytes, four_bytes, seed)

@@ -6,11 +6,10 @@ use super::cuckoo_tables::Shape;
 use super::published;
 use crate::scale::Scale;
 use crate::{Axis, LabError, Line, Plot, Progress, ReproReport, ReproRow, Result, threads};
-use farslot::fabric::shm::ShmEndpoint;
 use farslot::fabric::{Endpoint, Executor, OperationCounters};
 use farslot::index::cuckoo::{CuckooTable, LookupOrder};
 use farslot::index::{Index, IndexError, IndexExt, PUT};
-use farslot_bench::simulated::{Records, TABLE_AT, TableMemory};
+use farslot_bench::simulated::{Records, SortingEndpoint, TABLE_AT, TableMemory};
 use std::rc::Rc;
 
 pub(crate) const ID: &str = "000-insertion";
@@ -157,7 +156,7 @@ fn fill(scale: &Scale, shape: Shape) -> Result<Filled> {
 
 /// Puts records; returns where it ended, which is before the range's end only if the table is full.
 async fn put(
-    table: &CuckooTable<ShmEndpoint>,
+    table: &CuckooTable<SortingEndpoint>,
     records: &Records,
     range: std::ops::Range<u32>,
 ) -> Result<u32> {
@@ -179,8 +178,8 @@ async fn put(
 
 /// An error unless all records are there.
 fn check(
-    executor: &Executor<ShmEndpoint>,
-    table: &CuckooTable<ShmEndpoint>,
+    executor: &Executor<SortingEndpoint>,
+    table: &CuckooTable<SortingEndpoint>,
     records: &Records,
     held: u32,
 ) -> Result<()> {

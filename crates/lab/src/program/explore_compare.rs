@@ -135,6 +135,14 @@ fn description(report: &ExploreReport) -> String {
         "medians of {}",
         output::counted(report.rounds as u64, "interleaved round")
     );
+    for failure in &report.failures {
+        let (system, model, workers) = (failure.system, &failure.model, failure.workers);
+        text.push_str(&format!(
+            "\n- {system} did not come to the end of {model} with {}: {}",
+            output::counted(workers as u64, "worker"),
+            failure.reason
+        ));
+    }
     for note in &report.notes {
         text.push_str("\n- ");
         text.push_str(note);

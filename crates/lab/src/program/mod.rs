@@ -7,6 +7,7 @@ mod html;
 mod plot;
 mod reproduce;
 mod table;
+mod tasks;
 mod transactions;
 mod ycsb;
 
@@ -45,6 +46,8 @@ enum Command {
     ExploreOne(explore_compare::OneArgs),
     /// Measure find-or-puts of threads of one process, beside other concurrent sets
     FindOrPut(find_or_put::Args),
+    /// Measure lookups of many tasks through a handle, beside get_many of as many threads
+    Tasks(tasks::Args),
     /// Run a workload of YCSB in transactions of 1 to 8 keys, beside other stores
     YcsbTransactions(transactions::YcsbArgs),
     /// Serve a node of a database: what `tatp`, `smallbank` and `ycsb-transactions` start
@@ -73,6 +76,7 @@ fn run(command: Command, context: &Context) -> Result<()> {
         Command::YcsbTransactions(args) => transactions::ycsb(&args, context),
         Command::ExploreCompare(args) => explore_compare::run(&args, context),
         Command::ExploreOne(args) => explore_compare::one(&args),
+        Command::Tasks(args) => tasks::run(&args, context),
         Command::FindOrPut(args) => find_or_put::run(&args, context),
         Command::ServeTransactions(args) => transactions::serve(&args),
         Command::Serve(args) => serve::run(*args, context),

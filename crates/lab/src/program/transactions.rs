@@ -20,8 +20,10 @@ use std::time::Duration;
 enum Fabric {
     /// In the simulator, in its virtual time
     Sim,
-    /// In the memory of this process
+    /// In the memory of other processes of this host, which are started for it
     Shm,
+    /// In the memory of this process, whose client threads execute calls themselves
+    Embedded,
     /// In the memory of other processes of this host, which are started for it, over TCP
     Tcp,
 }
@@ -33,6 +35,15 @@ enum LockingArg {
     Execution,
     /// At the commit, as FaRM does
     Commit,
+}
+
+/// Where Farslot's transactions run whose rows one node has.
+#[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+enum RunsAt {
+    /// At the owner of the rows, by one call, as a script of Redis does (TATP and SmallBank)
+    Owner,
+    /// At the client, by READs and calls
+    Client,
 }
 
 /// What all workloads have in common.
@@ -48,7 +59,10 @@ struct Common {
     /// Nodes that share Farslot's rows
     #[arg(long, value_name = "N", default_value_t = 1)]
     nodes: u64,
-    /// When Farslot's transactions lock
+    /// Where Farslot's transactions run whose rows one node has
+    #[arg(long, value_enum, default_value_t = RunsAt::Owner)]
+    runs_at: RunsAt,
+    /// When those lock that run at the client
     #[arg(long, value_enum, default_value_t = LockingArg::Commit)]
     locking: LockingArg,
     /// Client threads of each system
@@ -131,6 +145,9 @@ pub(super) struct ServeArgs {
     /// Threads that serve
     #[arg(long)]
     threads: usize,
+    /// Over shared memory, and not TCP
+    #[arg(long)]
+    shm: bool,
 }
 
 /// Runs TATP.
@@ -170,6 +187,7 @@ fn run(bench: Bench, args: &Common, context: &Context) -> Result<()> {
             LockingArg::Execution => Locking::Execution,
             LockingArg::Commit => Locking::Commit,
         },
+        at_owner: args.runs_at == RunsAt::Owner,
         threads: args.threads,
         pipeline: args.pipeline,
         time,
@@ -182,8 +200,9 @@ fn run(bench: Bench, args: &Common, context: &Context) -> Result<()> {
     let serve = |options: &Options| -> Result<Served> {
         match args.fabric {
             Fabric::Sim => Ok(transactions::serve_here(options, true)?),
-            Fabric::Shm => Ok(transactions::serve_here(options, false)?),
-            Fabric::Tcp => started(options),
+            Fabric::Embedded => Ok(transactions::serve_here(options, false)?),
+            Fabric::Shm => started(options, true),
+            Fabric::Tcp => started(options, false),
         }
     };
     let report = on_spinner(|progress| transactions::run(&options, serve, progress))?;
@@ -203,7 +222,7 @@ struct NodeProcess {
 }
 
 impl NodeProcess {
-    fn start(options: &Options, node: u64) -> Result<Self> {
+    fn start(options: &Options, node: u64, over_shm: bool) -> Result<Self> {
         let failed = || Failure::io("a node of the database");
         let program = std::env::current_exe().map_err(failed())?;
         let (size, of, letter) = match options.bench {
@@ -223,6 +242,7 @@ impl NodeProcess {
             .arg("serve-transactions")
             .args(args)
             .args(letter)
+            .args(over_shm.then_some("--shm"))
             .env_remove("FARSLOT_ADDRESS")
             .env_remove("FARSLOT_SECRET")
             .stdin(Stdio::piped())
@@ -255,11 +275,15 @@ impl Drop for NodeProcess {
     }
 }
 
-fn started(options: &Options) -> Result<Served> {
-    let nodes = (0..options.nodes).map(|node| NodeProcess::start(options, node));
+fn started(options: &Options, over_shm: bool) -> Result<Served> {
+    let nodes = (0..options.nodes).map(|node| NodeProcess::start(options, node, over_shm));
     let nodes = nodes.collect::<Result<Vec<_>>>()?;
+    let addresses = nodes.iter().map(|node| node.address.clone());
     Ok(Served {
-        nodes: Nodes::Tcp(nodes.iter().map(|node| node.address.clone()).collect()),
+        nodes: match over_shm {
+            true => Nodes::Attached(addresses.collect()),
+            false => Nodes::Tcp(addresses.collect()),
+        },
         processes: nodes.iter().map(|node| node.process.id()).collect(),
         _guard: Box::new(nodes),
     })
@@ -281,8 +305,8 @@ pub(super) fn serve(args: &ServeArgs) -> Result<()> {
         }
     };
     let told = switch(true, false)?;
-    let agent = bench.serve(args.node, args.nodes, args.threads)?;
-    output::line(json!({ "address": agent.address().to_string() }).to_string())?;
+    let (address, _served) = bench.serve(args.node, args.nodes, args.threads, args.shm)?;
+    output::line(json!({ "address": address }).to_string())?;
     // Nothing but its end is ever told.
     let _ = told.recv();
     Ok(())
@@ -363,7 +387,7 @@ fn description(report: &TransactionsReport) -> String {
         _ => "record",
     };
     let mut text = format!(
-        "{} of {} on {}; {} with {} under way each, {} of each server; medians of {}; fabric: {}; locks: {}",
+        "{} of {} on {}; {} with {} under way each, {} of each server; medians of {}; fabric: {}; run at the {}; locks: {}",
         report.bench,
         output::counted(report.size, what),
         output::counted(report.nodes, "node"),
@@ -372,6 +396,7 @@ fn description(report: &TransactionsReport) -> String {
         of(report.server_threads, "thread"),
         of(report.rounds, "interleaved round"),
         report.fabric,
+        report.runs_at,
         report.locking,
     );
     for row in &report.rows {

@@ -5,8 +5,9 @@
 //! every figure is a median over rounds. What a transaction has read is checked, and of SmallBank
 //! the total in the end, to the cent.
 //!
-//! * Farslot: [`farslot_txn`], serializable; the transactions run in the client, by READs and
-//!   calls.
+//! * Farslot: [`farslot_txn`], serializable. A transaction of TATP or SmallBank runs at the owner, by
+//!   one call to a procedure, as a script of Redis does; or in the client, by READs and calls, which
+//!   those of several nodes and of YCSB always do.
 //! * Redis: one command or one Lua script a transaction, in pipelines.
 //! * PostgreSQL: one prepared statement or one function a transaction, in pipelines, serializable,
 //!   with `synchronous_commit` off.
@@ -63,12 +64,14 @@ pub(crate) fn run<E: From<LabError>>(
     let fabric = match &served.nodes {
         Nodes::Sim(_) => "sim, in virtual time",
         Nodes::Shm(_) => "shm, of this process: clients execute calls themselves",
+        Nodes::Attached(_) => "shm, of other processes of this machine",
         Nodes::Tcp(_) => "tcp, to other processes of this machine",
     };
     let mut systems: Vec<Box<dyn System>> = vec![Box::new(farslot::Farslot::new(
         served,
         options.nodes,
         options.locking,
+        options.at_owner,
     ))];
     for rival in &options.against {
         systems.push(match rival {

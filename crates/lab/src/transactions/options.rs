@@ -6,6 +6,7 @@ use crate::ycsb::Workload as Letter;
 use crate::{LabError, Result};
 use farslot_bench::BenchError;
 use farslot_txn::Locking;
+use std::any::Any;
 use std::net::SocketAddr;
 use std::str::FromStr;
 use std::time::Duration;
@@ -76,6 +77,9 @@ pub struct Options {
     pub nodes: u64,
     /// When Farslot's transactions lock.
     pub locking: Locking,
+    /// Whether a transaction of TATP or SmallBank runs at the owner, by one call, where one node has
+    /// all of its rows.
+    pub at_owner: bool,
     /// Client threads of each system.
     pub threads: usize,
     /// Transactions under way at once, of each thread.
@@ -94,7 +98,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// Those of a workload: one node, locks at the commit, one thread with 32 transactions under
+    /// Those of a workload: one node, run at the owner, or else with locks at the commit; one thread with 32 transactions under
     /// way, 5 s in 5 rounds.
     #[must_use]
     pub fn new(bench: Bench) -> Self {
@@ -102,6 +106,7 @@ impl Options {
             bench,
             nodes: 1,
             locking: Locking::Commit,
+            at_owner: true,
             threads: 1,
             pipeline: 32,
             time: Duration::from_secs(5),
@@ -176,13 +181,21 @@ impl Bench {
         }
     }
 
-    /// Serves a node over TCP for as long as what is returned is held.
+    /// Serves a node to other processes, over TCP or shared memory, for as long as what is returned
+    /// is held; and where.
     pub(crate) fn serve(
         self,
         number: u64,
         nodes: u64,
         threads: usize,
-    ) -> Result<::farslot::fabric::tcp::Agent> {
-        farslot::serve_tcp(&*self.workload(0), number, nodes, threads)
+        over_shm: bool,
+    ) -> Result<(String, Box<dyn Any>)> {
+        let workload = self.workload(0);
+        if over_shm {
+            let (name, node) = farslot::serve_shm(&*workload, number, nodes)?;
+            return Ok((name, Box::new(node)));
+        }
+        let agent = farslot::serve_tcp(&*workload, number, nodes, threads)?;
+        Ok((agent.address().to_string(), Box::new(agent)))
     }
 }

@@ -19,7 +19,9 @@ pub struct TransactionsReport {
     pub size: u64,
     /// Nodes that share them.
     pub nodes: u64,
-    /// When Farslot's transactions lock: `execution` or `commit`.
+    /// Where Farslot's transactions run whose rows one node has: `owner` or `client`.
+    pub runs_at: &'static str,
+    /// When those that run at the client lock: `execution` or `commit`.
     pub locking: &'static str,
     /// Client threads of each system.
     pub threads: usize,
@@ -119,6 +121,10 @@ pub(super) fn report(
             Bench::Ycsb { records, .. } => records,
         },
         nodes: options.nodes,
+        runs_at: match (options.at_owner, options.bench) {
+            (true, Bench::Tatp { .. } | Bench::SmallBank { .. }) => "owner",
+            _ => "client",
+        },
         locking: match options.locking {
             Locking::Execution => "execution",
             Locking::Commit => "commit",

@@ -253,6 +253,13 @@ impl Workload for SmallBank {
         }
     }
 
+    fn parts(&self, kind: usize) -> usize {
+        match kind {
+            AMALGAMATE | SEND_PAYMENT => 2,
+            _ => 1,
+        }
+    }
+
     fn is_right(&self, call: &Call, outcome: Outcome) -> bool {
         match (call.kind, outcome) {
             (WRITE_CHECK, Some(taken)) => {

@@ -145,6 +145,12 @@ pub(super) trait Workload: Sync {
     /// Draws a client's next transaction.
     fn draw(&self, client: &mut ClientState) -> Call;
 
+    /// How many of the first numbers of a kind of transaction are subscribers or accounts, on whose
+    /// rows it works.
+    fn parts(&self, _kind: usize) -> usize {
+        1
+    }
+
     /// The values that a transaction writes, one behind the other, where they are no numbers of its
     /// call.
     fn values(&self, _: &Call) -> Option<Vec<u8>> {

@@ -8,6 +8,7 @@ mod program;
 mod program_explore_compare;
 mod program_find_or_put;
 mod program_repro;
+mod program_tasks;
 mod program_transactions;
 mod program_ycsb;
 mod repro;

@@ -42,8 +42,9 @@ fn rules_dashboards_and_the_guide_name_metrics_that_there_are() {
         let mut named = 0;
         for word in words.filter(|word| word.starts_with("farslot_")) {
             let name = word.strip_suffix("_bucket").unwrap_or(word);
-            // The beginning of a name, or the crate.
+            // The beginning of a name, a gateway's (which its own tests have), or the crate.
             if name.ends_with('_')
+                || name.starts_with("farslot_redis_")
                 || ["farslot_operate", "farslot_fabric", "farslot_capi"].contains(&name)
             {
                 continue;

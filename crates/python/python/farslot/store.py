@@ -76,6 +76,10 @@ class TableOptions(TypedDict, total=False):
     bucket_slots: int
     fingerprint_bits: int
     writer_alone: bool
+    perfect: bool
+    """Of a `sealed` table: one slot for each key, which a perfect hash function names."""
+    filter: bool
+    """With `perfect`: lookups of absent keys mostly read nothing."""
 
 
 class Store(_native.RawStore):

@@ -1,7 +1,7 @@
 //! What the owner does for each operation.
 
 use super::layout::{Slot, fill_slot};
-use super::owner::{Owner, Spot};
+use super::owner::{Owner, Spot, Words};
 use super::request::{Answer, Ask, Operation, Outcome};
 use super::walk::Walk;
 use crate::error::Refusal;
@@ -32,7 +32,7 @@ impl Owner<'_> {
             slot.resize(ABSENCE, 0);
             self.memory.copy_out(at, &mut slot)?;
         } else if at != 0 {
-            slot = self.words(at)?;
+            slot = self.words(at)?.into_vec();
             if !matches!(ask.operation, Operation::Get | Operation::Lock) {
                 slot.truncate(BRIEF);
             }
@@ -134,7 +134,7 @@ impl Owner<'_> {
 
     /// Adds a slot for an absent key; returns where. One without a value is reserved, and locked.
     fn insert(&mut self, ask: &Ask<'_>, walk: &Walk, value: Option<&[u8]>) -> Result<u64, Fault> {
-        let mut words = vec![0; self.shape.slot_words()];
+        let mut words = Words::from_elem(0, self.shape.slot_words());
         words[1] = if value.is_some() { 0 } else { ask.lock };
         fill_slot(&mut words, self.shape, ask.key, value);
         let mut place = (walk.bucket, walk.vacant);
@@ -174,7 +174,7 @@ impl Owner<'_> {
         words: &[u64],
         ask: &Ask<'_>,
     ) -> Result<(), Fault> {
-        let mut words = words.to_vec();
+        let mut words = Words::from_slice(words);
         fill_slot(&mut words, self.shape, ask.key, Some(ask.value));
         words[2] = self.next_version()?;
         self.put_slot(spot.slot, &words)?;

@@ -39,6 +39,32 @@ impl Table {
         self.observe_answer(&answer).ok_or(Fault::Damaged)
     }
 
+    /// What a key has now, and who holds it: as [`Table::look`], without what a transaction
+    /// validates it by.
+    ///
+    /// # Errors
+    /// As [`Table::look`].
+    pub fn peek(
+        &self,
+        memory: &mut dyn OwnerMemory,
+        key: &[u8],
+    ) -> Result<(Option<Lock>, Option<Vec<u8>>), Fault> {
+        let shape = self.shape();
+        if key.len() > shape.key_bytes.into() {
+            return Err(Refusal::Malformed.into());
+        }
+        let walk = Owner { shape, memory }.walk(key)?;
+        let Some((_, words)) = walk.found else {
+            return Ok((None, None));
+        };
+        let slot = Slot(&words);
+        let value = match slot.is_reserved() {
+            true => None,
+            false => Some(slot.value(shape).ok_or(Fault::Damaged)?.to_vec()),
+        };
+        Ok((Lock::of_word(slot.lock()), value))
+    }
+
     /// The lock of a key.
     ///
     /// # Errors
@@ -48,6 +74,27 @@ impl Table {
         let walk = Owner { shape, memory }.walk(key)?;
         let word = walk.found.map_or(0, |(_, words)| Slot(&words).lock());
         Ok(Lock::of_word(word))
+    }
+
+    /// Sets a key's value, or removes the key. Returns `false`, and does nothing, if a lock is on
+    /// it.
+    ///
+    /// # Errors
+    /// [`Fault::Refused`] if an absent key has no room, or a key or value is none that the table
+    /// can have.
+    pub fn change_unlocked(
+        &self,
+        memory: &mut dyn OwnerMemory,
+        key: &[u8],
+        value: Option<&[u8]>,
+    ) -> Result<bool, Fault> {
+        const NONE: Lock = Lock { owner: 0, epoch: 0 };
+        let operation = match value {
+            Some(_) => Operation::Put,
+            None => Operation::Remove,
+        };
+        let answer = self.perform(memory, operation, key, NONE, value.unwrap_or(&[]))?;
+        Ok(answer.outcome != Outcome::Locked)
     }
 
     /// Sets a locked key's value, or removes the key, and unlocks it. Returns `false`, and does

@@ -2,6 +2,7 @@
 
 use crate::RemoteError;
 use crate::sum::{bytes_of, put_bytes, sum, words_of};
+use smallvec::{SmallVec, smallvec};
 
 /// The words of the header.
 pub(super) const EXTRA: u64 = 0;
@@ -229,7 +230,7 @@ impl Meta {
 
 /// The stamp of a bucket; 0 of one in which nothing is, or ever was.
 pub(super) fn stamp_of(at: u64, meta: u64, checks: impl Iterator<Item = u64>) -> u64 {
-    let mut words = vec![meta];
+    let mut words: SmallVec<[u64; 16]> = smallvec![meta];
     words.extend(checks);
     if words.iter().all(|word| *word == 0) {
         return 0;

@@ -4,12 +4,16 @@ use super::layout::{FREE, KEYS, LOCK, Meta, NEWEST, Shape, USED, check_of, stamp
 use crate::error::Refusal;
 use farslot_fabric::OwnerMemory;
 use farslot_rpc::Fault;
+use smallvec::SmallVec;
 
 /// A table as its owner has it.
 pub(super) struct Owner<'m> {
     pub(super) shape: &'m Shape,
     pub(super) memory: &'m mut dyn OwnerMemory,
 }
+
+/// A slot's words; those of short keys and values are not on the heap.
+pub(super) type Words = SmallVec<[u64; 16]>;
 
 /// Where a slot is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -44,8 +48,8 @@ impl Owner<'_> {
         Ok(Meta::of_word(self.memory.load(bucket + 8)?))
     }
 
-    pub(super) fn words(&self, slot: u64) -> Result<Vec<u64>, Fault> {
-        let mut words = vec![0; self.shape.slot_words()];
+    pub(super) fn words(&self, slot: u64) -> Result<Words, Fault> {
+        let mut words = Words::from_elem(0, self.shape.slot_words());
         self.memory.copy_out(slot, &mut words)?;
         Ok(words)
     }
@@ -84,7 +88,7 @@ impl Owner<'_> {
     /// Makes the bucket's stamp that of its content: what ends every change to it.
     pub(super) fn stamp(&mut self, bucket: u64) -> Result<(), Fault> {
         let meta = self.memory.load(bucket + 8)?;
-        let mut checks = Vec::with_capacity(self.shape.slots.into());
+        let mut checks = Words::new();
         for slot in 0..self.shape.slots {
             checks.push(self.memory.load(self.shape.slot_at(bucket, slot))?);
         }

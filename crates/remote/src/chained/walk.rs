@@ -1,7 +1,7 @@
 //! The owner's way to a key: its bucket, then its chain.
 
 use super::layout::{EXTRA, PRESSURE, Slot};
-use super::owner::{Owner, Spot};
+use super::owner::{Owner, Spot, Words};
 use crate::sum::hash;
 use farslot_rpc::Fault;
 
@@ -10,7 +10,7 @@ pub(super) struct Walk {
     /// The key's bucket.
     pub(super) bucket: u64,
     /// The key's slot and its words.
-    pub(super) found: Option<(Spot, Vec<u64>)>,
+    pub(super) found: Option<(Spot, Words)>,
     /// An inline slot without a key.
     pub(super) vacant: Option<u64>,
 }
@@ -53,7 +53,7 @@ impl Owner<'_> {
         Ok(walk)
     }
 
-    fn walk_chain(&self, bucket: u64, key: &[u8]) -> Result<Option<(Spot, Vec<u64>)>, Fault> {
+    fn walk_chain(&self, bucket: u64, key: &[u8]) -> Result<Option<(Spot, Words)>, Fault> {
         for spot in self.chained(bucket)? {
             let words = self.words(spot.slot)?;
             if Slot(&words).is_of(key) {

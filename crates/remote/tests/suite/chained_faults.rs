@@ -59,6 +59,7 @@ async fn perform(
         },
         TableOp::Update(new) => TableRet::Updated(table.update(&bytes, &value(new)).await?),
         TableOp::Remove => TableRet::Removed(table.remove(&bytes).await?),
+        TableOp::Replace(..) | TableOp::RemoveIf(_) => unreachable!("none is drawn"),
         TableOp::FindOrPut(_) => unreachable!("it is not drawn"),
     })
 }

@@ -203,6 +203,7 @@ async fn perform(
         },
         TableOp::Update(new) => TableRet::Updated(map.update(&bytes, &value(new)).await?),
         TableOp::Remove => TableRet::Removed(map.remove(&bytes).await?),
+        TableOp::Replace(..) | TableOp::RemoveIf(_) => unreachable!("none is drawn"),
         TableOp::FindOrPut(_) => unreachable!("it is not drawn"),
     })
 }

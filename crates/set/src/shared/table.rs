@@ -135,7 +135,7 @@ impl<E: Endpoint> Table<E> {
         let (mut at, mut left) = (start, size);
         while left > 0 {
             let (rank, word) = layout.locate(at);
-            let len = left.min(layout.elements_at() - word);
+            let len = left.min(layout.buckets_end() - word);
             pieces.push((self.reach.request(rank, word, len as usize)?, len as usize));
             at = (at + len) % layout.buckets();
             left -= len;
@@ -152,7 +152,7 @@ impl<E: Endpoint> Table<E> {
     pub(super) async fn own_occupied(&self) -> Result<Vec<u64>, SetError> {
         /// Buckets of a request: less than any endpoint's largest buffer.
         const AT_A_TIME: u64 = 4096;
-        let (mut used, end) = (Vec::new(), self.reach.layout().elements_at());
+        let (mut used, end) = (Vec::new(), self.reach.layout().buckets_end());
         let mut word = layout::HEADER;
         while word < end {
             let len = AT_A_TIME.min(end - word);

@@ -1,5 +1,7 @@
 //! What the catalog keeps of a table.
 
+use crate::error::bad_option;
+use crate::expiry::Expiry;
 use crate::slot_map::SlotMap;
 use farslot_index::cuckoo::CuckooLayout;
 use farslot_index::duo::DuoLayout;
@@ -39,7 +41,8 @@ impl Scheme {
             Self::Race(layout) => layout.check(),
             Self::Duo(layout) => layout.check(),
         }
-        .map_err(crate::StoreError::from)
+        .map_err(crate::StoreError::from)?;
+        check_expiry(self)
     }
 
     /// Bytes of remote memory that the table takes, those that it may grow into included.
@@ -83,9 +86,28 @@ impl Scheme {
         }
     }
 
+    /// Whether records may have a time to live: then 8 bytes of each say when it expires.
+    #[must_use]
+    pub const fn is_expiring(&self) -> bool {
+        match self {
+            Self::Linear(layout) => layout.expiring,
+            Self::Race(layout) => layout.expiring,
+            Self::Cuckoo(_) | Self::Sealed(_) | Self::Duo(_) => false,
+        }
+    }
+
     /// The sizes of keys and values.
     #[must_use]
     pub const fn record_sizes(&self) -> (FieldSize, FieldSize) {
+        let (key, value) = self.stored_sizes();
+        match self.is_expiring() {
+            true => (key, Expiry::without(value)),
+            false => (key, value),
+        }
+    }
+
+    /// The sizes of keys and values as they are stored: with the moment at which a record expires.
+    pub(crate) const fn stored_sizes(&self) -> (FieldSize, FieldSize) {
         match self {
             Self::Linear(layout) => (layout.key, layout.value),
             Self::Cuckoo(layout) => (layout.key, layout.value),
@@ -112,6 +134,20 @@ impl Scheme {
     pub const fn writer_alone(&self) -> bool {
         matches!(self, Self::Duo(layout) if !layout.published)
     }
+}
+
+/// Refuses records that expire where there is no room for the moment, or keys have several.
+fn check_expiry(scheme: &Scheme) -> crate::Result<()> {
+    let (_, value) = scheme.stored_sizes();
+    if scheme.is_expiring() && (value.most() < Expiry::BYTES || scheme.keys() == KeyRule::Multi) {
+        let limit = "of unique keys, with 8 bytes of each value for the moment";
+        return Err(bad_option(
+            "records that expire",
+            format!("{value:?}"),
+            limit,
+        ));
+    }
+    Ok(())
 }
 
 /// A table as the catalog of one node knows it.
@@ -143,13 +179,23 @@ impl TableRecord {
     /// its first byte to its last, in whole words.
     #[must_use]
     pub fn extent(&self) -> Range<u64> {
-        let table = u64::try_from(self.scheme.table_bytes()).unwrap_or(u64::MAX);
+        let table = self.scheme_bytes();
         let end_of_map = self.partition.as_ref().map_or(0, |partition| {
             partition.map.offset.saturating_add(partition.map.bytes)
         });
-        let end = self.offset.saturating_add(table).max(end_of_map);
-        self.offset..end.checked_next_multiple_of(8).unwrap_or(u64::MAX)
+        self.offset..table.end.max(whole_words(end_of_map))
     }
+
+    /// What of that is the scheme's: all but the slot map.
+    pub(crate) fn scheme_bytes(&self) -> Range<u64> {
+        let bytes = u64::try_from(self.scheme.table_bytes()).unwrap_or(u64::MAX);
+        self.offset..whole_words(self.offset.saturating_add(bytes))
+    }
+}
+
+/// The end of bytes that end here, in whole words.
+fn whole_words(end: u64) -> u64 {
+    end.checked_next_multiple_of(8).unwrap_or(u64::MAX)
 }
 
 /// What makes a table in one node's memory a partition of one that is spread over several.

@@ -1,17 +1,24 @@
 //! A table for programs with many tasks: cloned freely, used from any thread, by futures that need
 //! no runtime.
 
+mod asking;
+mod batch;
+#[cfg(test)]
+mod fault_tests;
 mod queue;
-mod request;
+mod shared;
 #[cfg(test)]
 mod tests;
 mod worker;
 
+pub use self::asking::Running;
+use self::asking::{Asking, Given, OwnedOperation};
+use self::batch::{Answer, Ask, Call};
 use self::queue::Queue;
-use self::request::{Answer, Ask, OwnedOperation, Request};
+use self::shared::Shared;
 use self::worker::Worker;
 use crate::error::bad_option;
-use crate::{Operation, Result, Store, StoreError, Table};
+use crate::{FieldSize, Operation, Result, Store, StoreError, Table};
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
@@ -39,7 +46,8 @@ impl Default for HandleOptions {
 /// A table as a program with many tasks uses it: clones share it, among threads too.
 ///
 /// Requests go to threads of its own. Those of many tasks that wait for a worker leave together, as
-/// one [`Table::run_many`]; so no task has to collect any. A [`Table`] of one's own thread
+/// one [`Table::get_many`] or [`Table::run_many`] of up to 256; so no task has to collect any. A
+/// worker that has nothing to do looks for requests for 50 µs more before it sleeps. A [`Table`] of one's own thread
 /// stays the fastest way to many keys at once. What [`Table`] says of operations goes for these,
 /// too; of several that are under way for one key, which takes effect first is unspecified.
 ///
@@ -76,17 +84,6 @@ impl Default for HandleOptions {
 #[derive(Clone)]
 pub struct Handle(Arc<Shared>);
 
-struct Shared {
-    queue: Arc<Queue>,
-    name: String,
-}
-
-impl Drop for Shared {
-    fn drop(&mut self) {
-        self.queue.close();
-    }
-}
-
 impl fmt::Debug for Handle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = &self.0.name;
@@ -110,11 +107,14 @@ impl Handle {
             }
         }
         // An error in opening is told now, not by every operation.
-        store.table(table)?.close()?;
+        let opened = store.table(table)?;
+        let record_sizes = opened.scheme().record_sizes();
+        opened.close()?;
         let queue = Arc::new(Queue::new(queue, workers));
         let handle = Self(Arc::new(Shared {
             queue: Arc::clone(&queue),
             name: table.into(),
+            record_sizes,
         }));
         let all =
             (0..workers).map(|_| Worker::new(Arc::clone(&queue), store.clone(), table.into()));
@@ -136,6 +136,10 @@ impl Handle {
         &self.0.name
     }
 
+    pub(crate) fn record_sizes(&self) -> (FieldSize, FieldSize) {
+        self.0.record_sizes
+    }
+
     /// Runs an operation, when there is room in the queue and a worker takes it. Its bytes are
     /// copied now.
     ///
@@ -143,15 +147,12 @@ impl Handle {
     /// As the operation of a [`Table`]; [`StoreError::HandleClosed`];
     /// [`StoreError::WorkerPanicked`].
     pub fn run(&self, operation: Operation<'_>) -> Running {
-        self.ask(Ask::Operation(OwnedOperation::of(operation)))
+        Running::new(Arc::clone(&self.0), OwnedOperation::of(operation))
     }
 
-    fn ask(&self, ask: Ask) -> Running {
-        Running {
-            handle: self.clone(),
-            request: Arc::new(Request::new(ask)),
-            phase: Phase::New(None),
-        }
+    /// The same of bytes that stay where they are until they are sent.
+    async fn ask(&self, given: impl Given) -> Result<Answer> {
+        Asking::new(&self.0.queue, given).await
     }
 
     /// As [`Handle::run`], sent now, even if the future is never polled.
@@ -159,10 +160,8 @@ impl Handle {
     /// # Errors
     /// [`StoreError::QueueFull`] and [`StoreError::HandleClosed`] at once.
     pub fn try_run(&self, operation: Operation<'_>) -> Result<Running> {
-        let mut running = self.run(operation);
-        self.0.queue.try_push(&running.request)?;
-        running.phase = Phase::Sent;
-        Ok(running)
+        let place = self.0.queue.try_push(Ask::Operation(operation))?;
+        Ok(Running::sent(Arc::clone(&self.0), place))
     }
 
     /// The key's value, if the key is present.
@@ -170,7 +169,7 @@ impl Handle {
     /// # Errors
     /// As [`Table::get`] and [`Handle::run`].
     pub async fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        Ok(self.run(Operation::Get(key)).await?.into_value())
+        Ok(self.ask(Operation::Get(key)).await?.into_value())
     }
 
     /// Makes the key have this value; true if the key is new.
@@ -178,7 +177,7 @@ impl Handle {
     /// # Errors
     /// As [`Table::put`] and [`Handle::run`].
     pub async fn put(&self, key: &[u8], value: &[u8]) -> Result<bool> {
-        Ok(self.run(Operation::Put(key, value)).await?.is_changed())
+        Ok(self.ask(Operation::Put(key, value)).await?.is_changed())
     }
 
     /// Puts the value if the key is absent, else answers with the value that is there.
@@ -187,7 +186,7 @@ impl Handle {
     /// As [`Table::find_or_put`] and [`Handle::run`].
     pub async fn find_or_put(&self, key: &[u8], value: &[u8]) -> Result<Option<Vec<u8>>> {
         Ok(self
-            .run(Operation::FindOrPut(key, value))
+            .ask(Operation::FindOrPut(key, value))
             .await?
             .into_value())
     }
@@ -206,7 +205,7 @@ impl Handle {
             return Ok(self.find_or_put(key, value).await?.is_none());
         };
         let operation = Operation::Replace(key, expected, value);
-        Ok(self.run(operation).await?.is_changed())
+        Ok(self.ask(operation).await?.is_changed())
     }
 
     /// Removes the key; false if it was absent.
@@ -214,7 +213,7 @@ impl Handle {
     /// # Errors
     /// As [`Table::remove`] and [`Handle::run`].
     pub async fn remove(&self, key: &[u8]) -> Result<bool> {
-        Ok(self.run(Operation::Remove(key)).await?.is_changed())
+        Ok(self.ask(Operation::Remove(key)).await?.is_changed())
     }
 
     /// Does something else with a worker's table: visits it, counts, adds to numbers. Meanwhile that
@@ -240,7 +239,8 @@ impl Handle {
             let done = call(table);
             *place.lock().unwrap_or_else(PoisonError::into_inner) = Some(done);
         };
-        self.ask(Ask::Call(Box::new(call))).await?;
+        let call: Option<Call> = Some(Box::new(call));
+        self.ask(call).await?;
         let mut place = result.lock().unwrap_or_else(PoisonError::into_inner);
         place.take().ok_or(StoreError::WorkerPanicked)
     }
@@ -251,67 +251,6 @@ impl Handle {
     pub fn close(&self) -> Closing {
         self.0.queue.close();
         Closing(Arc::clone(&self.0.queue))
-    }
-}
-
-/// How far a future has come.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Phase {
-    /// Once it has found no room, with its place among those that wait for some.
-    New(Option<u64>),
-    Sent,
-    Done,
-}
-
-/// An operation of a [`Handle`] under way.
-#[must_use = "it is not sent unless it is polled"]
-pub struct Running {
-    /// Workers stay for those that wait.
-    handle: Handle,
-    request: Arc<Request>,
-    phase: Phase,
-}
-
-impl fmt::Debug for Running {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Running")
-            .field("phase", &self.phase)
-            .finish_non_exhaustive()
-    }
-}
-
-impl Future for Running {
-    type Output = Result<Answer>;
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<Answer>> {
-        if let Phase::New(mut ticket) = self.phase {
-            let queue = &self.handle.0.queue;
-            let sent = queue.push(&self.request, &mut ticket, context);
-            self.phase = match &sent {
-                Poll::Pending => Phase::New(ticket),
-                Poll::Ready(Ok(())) => Phase::Sent,
-                Poll::Ready(Err(_)) => Phase::Done,
-            };
-            match sent {
-                Poll::Pending => return Poll::Pending,
-                Poll::Ready(sent) => sent?,
-            }
-        }
-        let answer = self.request.poll(context);
-        if answer.is_ready() {
-            self.phase = Phase::Done;
-        }
-        answer
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        match self.phase {
-            Phase::New(None) | Phase::Done => {}
-            Phase::New(Some(ticket)) => self.handle.0.queue.leave_line(ticket),
-            Phase::Sent => self.request.forget(),
-        }
     }
 }
 

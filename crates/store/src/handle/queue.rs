@@ -1,34 +1,102 @@
 //! The queue between the futures of a handle and its workers.
 
-use super::request::Request;
+use super::batch::{Answer, Ask, Batch, Desk, Progress};
 use crate::{Result, StoreError};
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::fmt;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
+
+/// How long a worker looks for requests before it sleeps: as long as it takes to wake one.
+const LOOKS_FOR: Duration = Duration::from_micros(50);
+
+/// Where a request is: its batch, and its number there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Place {
+    batch: usize,
+    number: usize,
+}
 
 /// The queue, which has room for so many requests.
-#[derive(Debug)]
 pub(super) struct Queue {
     room: usize,
     state: Mutex<State>,
     /// Wakes workers.
     filled: Condvar,
+    /// Whether there are requests: for the worker that looks for some. What counts is the state.
+    has_requests: AtomicBool,
+    /// Whether a worker looks for requests, which then need not wake one.
+    is_watched: AtomicBool,
 }
 
-#[derive(Debug, Default)]
+impl fmt::Debug for Queue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Queue")
+            .field("room", &self.room)
+            .finish_non_exhaustive()
+    }
+}
+
+#[derive(Default)]
 struct State {
-    requests: VecDeque<Arc<Request>>,
+    /// All batches, and those that are used by nobody.
+    batches: Vec<Batch>,
+    vacant: Vec<usize>,
+    /// Batches that no worker has, the oldest first; to the last one requests are added.
+    line: VecDeque<usize>,
+    /// Requests in them.
+    requests: usize,
     /// Futures that found no room, by their tickets: the first come first.
     waiting: BTreeMap<u64, Waker>,
     /// Tickets that were given out.
     tickets: u64,
-    /// Workers that sleep.
+    /// Workers that sleep, and those of them that were woken.
     sleeping: usize,
+    woken: usize,
     /// Workers that have not ended.
     workers: usize,
     is_closed: bool,
     /// Those who wait for the last worker to end.
     closing: Vec<Waker>,
+}
+
+impl State {
+    /// Adds a request, of a future that may have a waker already.
+    fn add(&mut self, ask: Ask<'_>, waker: Option<Waker>) -> Place {
+        let last = self.line.back().copied();
+        let last = last.filter(|batch| self.batches[*batch].asked.takes(&ask));
+        let batch = last.unwrap_or_else(|| {
+            let batch = self.vacant.pop().unwrap_or_else(|| {
+                self.batches.push(Batch::default());
+                self.batches.len() - 1
+            });
+            self.line.push_back(batch);
+            batch
+        });
+        let place = &mut self.batches[batch];
+        let number = place.asked.len();
+        place.asked.add(ask);
+        place.wakers.push(waker);
+        place.futures += 1;
+        self.requests += 1;
+        Place { batch, number }
+    }
+
+    /// A future of a batch goes away.
+    fn leave(&mut self, batch: usize) {
+        self.batches[batch].futures -= 1;
+        self.recycle_if_over(batch);
+    }
+
+    fn recycle_if_over(&mut self, batch: usize) {
+        if self.batches[batch].is_over() {
+            self.batches[batch].clear();
+            self.vacant.push(batch);
+        }
+    }
 }
 
 impl Queue {
@@ -41,6 +109,8 @@ impl Queue {
             room,
             state: Mutex::new(state),
             filled: Condvar::new(),
+            has_requests: AtomicBool::new(false),
+            is_watched: AtomicBool::new(false),
         }
     }
 
@@ -50,31 +120,32 @@ impl Queue {
     }
 
     /// Adds a request, if there is room.
-    pub(super) fn try_push(&self, request: &Arc<Request>) -> Result<()> {
+    pub(super) fn try_push(&self, ask: Ask<'_>) -> Result<Place> {
         let state = self.lock();
         if state.is_closed {
             return Err(StoreError::HandleClosed);
         }
-        if state.requests.len() >= self.room {
+        if state.requests >= self.room {
             return Err(StoreError::QueueFull);
         }
-        self.add(state, request);
-        Ok(())
+        Ok(self.add(state, ask, None))
     }
 
     /// Adds a request; if there is no room, the waker is told when there may be. A ticket is the
-    /// request's place among those that wait, and stays with it until it is added.
-    pub(super) fn push(
+    /// request's place among those that wait, and stays with it until it is added. The waker is
+    /// told of the answer, too.
+    pub(super) fn push<'r>(
         &self,
-        request: &Arc<Request>,
+        ask: impl FnOnce() -> Ask<'r>,
         ticket: &mut Option<u64>,
         context: &Context<'_>,
-    ) -> Poll<Result<()>> {
+    ) -> Poll<Result<Place>> {
+        let waker = context.waker().clone();
         let mut state = self.lock();
         if state.is_closed {
             return Poll::Ready(Err(StoreError::HandleClosed));
         }
-        if state.requests.len() >= self.room {
+        if state.requests >= self.room {
             let State {
                 waiting, tickets, ..
             } = &mut *state;
@@ -82,30 +153,67 @@ impl Queue {
                 *tickets += 1;
                 *tickets
             });
-            waiting.insert(ticket, context.waker().clone());
+            waiting.insert(ticket, waker);
             return Poll::Pending;
         }
         if let Some(ticket) = ticket.take() {
             state.waiting.remove(&ticket);
         }
-        self.add(state, request);
-        Poll::Ready(Ok(()))
+        Poll::Ready(Ok(self.add(state, ask(), Some(waker))))
     }
 
-    fn add(&self, mut state: MutexGuard<'_, State>, request: &Arc<Request>) {
-        state.requests.push_back(Arc::clone(request));
-        let is_slept = state.sleeping > 0;
+    fn add(&self, mut state: MutexGuard<'_, State>, ask: Ask<'_>, waker: Option<Waker>) -> Place {
+        let place = state.add(ask, waker);
+        if state.requests == 1 {
+            self.has_requests.store(true, SeqCst);
+        }
+        // A worker that stops looking for requests locks the state before it sleeps, and sees it.
+        let wakes = state.sleeping > state.woken && !self.is_watched.load(SeqCst);
+        state.woken += usize::from(wakes);
         drop(state);
-        if is_slept {
+        if wakes {
             self.filled.notify_one();
         }
+        place
+    }
+
+    /// The answer to a request; else the waker is told when there is one.
+    pub(super) fn poll(&self, place: Place, context: &Context<'_>) -> Poll<Result<Answer>> {
+        let mut state = self.lock();
+        let batch = &mut state.batches[place.batch];
+        if let Some(answer) = batch.answer(place.number) {
+            state.leave(place.batch);
+            return Poll::Ready(answer);
+        }
+        let waker = &mut batch.wakers[place.number];
+        match waker {
+            Some(waker) => waker.clone_from(context.waker()),
+            None => *waker = Some(context.waker().clone()),
+        }
+        Poll::Pending
+    }
+
+    /// Nobody waits for a request any more: it is not done, unless a worker has it.
+    pub(super) fn forget(&self, place: Place) {
+        let mut state = self.lock();
+        let batch = &mut state.batches[place.batch];
+        let call = match batch.progress {
+            Progress::Waiting => batch.asked.remove(place.number),
+            Progress::Taken | Progress::Done => None,
+        };
+        let waker = batch.wakers.get_mut(place.number).and_then(Option::take);
+        let answer = batch.answer(place.number);
+        state.leave(place.batch);
+        drop(state);
+        // What others have written is dropped when nothing is locked.
+        drop((call, waker, answer));
     }
 
     /// A future with a ticket goes away. If it was told of room, another may have it.
     pub(super) fn leave_line(&self, ticket: u64) {
         let mut state = self.lock();
         let next = match state.waiting.remove(&ticket) {
-            None if state.requests.len() < self.room => state.waiting.pop_first(),
+            None if state.requests < self.room => state.waiting.pop_first(),
             _ => None,
         };
         drop(state);
@@ -114,35 +222,117 @@ impl Queue {
         }
     }
 
-    /// All requests that there are, up to so many; sleeps while there are none. Nothing once the
-    /// queue is closed and empty.
-    pub(super) fn take(&self, most: usize) -> Option<Vec<Arc<Request>>> {
+    /// Looks for requests for a moment, unless another worker does.
+    fn watch(&self) {
+        if self.is_watched.swap(true, SeqCst) {
+            return;
+        }
+        let since = Instant::now();
+        while !self.has_requests.load(SeqCst) && since.elapsed() < LOOKS_FOR {
+            std::thread::yield_now();
+        }
+        self.is_watched.store(false, SeqCst);
+    }
+
+    /// The oldest batch, whose requests are on the desk then; sleeps while there is none. Nothing
+    /// once the queue is closed and empty.
+    pub(super) fn take(&self, desk: &mut Desk) -> Option<usize> {
+        if !self.has_requests.load(Relaxed) {
+            self.watch();
+        }
         let mut state = self.lock();
-        while state.requests.is_empty() {
-            // Those that were told of room may not take it: before the worker sleeps, all are told.
-            let waiting = std::mem::take(&mut state.waiting);
-            if !waiting.is_empty() {
-                drop(state);
-                waiting.into_values().for_each(Waker::wake);
-                state = self.lock();
+        loop {
+            let Some(batch) = state.line.pop_front() else {
+                state = self.wait(state)?;
                 continue;
+            };
+            let taken = &mut state.batches[batch];
+            taken.progress = Progress::Taken;
+            std::mem::swap(&mut taken.asked, &mut desk.asked);
+            let is_dropped = desk.asked.is_dropped();
+            if is_dropped {
+                taken.progress = Progress::Done;
+                state.recycle_if_over(batch);
             }
-            if state.is_closed {
-                return None;
+            state.requests -= desk.asked.len();
+            if state.requests == 0 {
+                self.has_requests.store(false, SeqCst);
             }
-            state.sleeping += 1;
+            let room = self.room - state.requests;
+            let first = std::iter::from_fn(|| state.waiting.pop_first());
+            let wakers: Vec<_> = first.take(room).collect();
+            // What is left is not this worker's for now.
+            let wakes = !state.line.is_empty() && state.sleeping > state.woken;
+            state.woken += usize::from(wakes);
+            drop(state);
+            if wakes {
+                self.filled.notify_one();
+            }
+            wakers.into_iter().for_each(|(_, waker)| waker.wake());
+            if !is_dropped {
+                return Some(batch);
+            }
+            desk.clear();
+            state = self.lock();
+        }
+    }
+
+    /// Sleeps until there may be requests; nothing once there will be none.
+    fn wait<'q>(&'q self, mut state: MutexGuard<'q, State>) -> Option<MutexGuard<'q, State>> {
+        // Those that were told of room may not take it: before the worker sleeps, all are told.
+        let waiting = std::mem::take(&mut state.waiting);
+        if !waiting.is_empty() {
+            drop(state);
+            waiting.into_values().for_each(Waker::wake);
+            return Some(self.lock());
+        }
+        if state.is_closed {
+            return None;
+        }
+        state.sleeping += 1;
+        while state.woken == 0 && state.line.is_empty() && !state.is_closed {
             let woken = self.filled.wait(state);
             state = woken.unwrap_or_else(PoisonError::into_inner);
-            state.sleeping -= 1;
         }
-        let taken = most.min(state.requests.len());
-        let requests: Vec<_> = state.requests.drain(..taken).collect();
-        let room = self.room - state.requests.len();
-        let first = std::iter::from_fn(|| state.waiting.pop_first());
-        let wakers: Vec<_> = first.take(room).collect();
+        state.sleeping -= 1;
+        state.woken = state.woken.saturating_sub(1).min(state.sleeping);
+        Some(state)
+    }
+
+    /// Tells the answer to one request of a batch that is under way.
+    pub(super) fn tell(&self, batch: usize, number: usize, answer: Result<Answer>) {
+        let mut state = self.lock();
+        let told = &mut state.batches[batch];
+        told.answers.keep(number, answer);
+        let waker = told.wakers[number].take();
         drop(state);
-        wakers.into_iter().for_each(|(_, waker)| waker.wake());
-        Some(requests)
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+
+    /// A batch is under way whose answers are [told](Queue::tell) one by one.
+    pub(super) fn begin_telling(&self, batch: usize) {
+        let mut state = self.lock();
+        let begun = &mut state.batches[batch];
+        let requests = begun.wakers.len();
+        begun.answers.begin(requests);
+    }
+
+    /// A batch is done: its answers are those on the desk, or were told before. The desk is empty
+    /// then.
+    pub(super) fn finish(&self, batch: usize, desk: &mut Desk) {
+        let mut state = self.lock();
+        let done = &mut state.batches[batch];
+        done.progress = Progress::Done;
+        if done.answers.is_empty() {
+            std::mem::swap(&mut done.answers, &mut desk.answers);
+        }
+        std::mem::swap(&mut done.wakers, &mut desk.wakers);
+        state.recycle_if_over(batch);
+        drop(state);
+        desk.wakers.drain(..).flatten().for_each(Waker::wake);
+        desk.clear();
     }
 
     /// Takes no more requests. Those that are there are done.
@@ -173,14 +363,23 @@ impl Queue {
             return;
         }
         state.is_closed = true;
-        let left = std::mem::take(&mut state.requests);
-        let wakers = std::mem::take(&mut state.waiting);
-        let closing = std::mem::take(&mut state.closing);
-        drop(state);
-        for request in left {
-            request.finish(Err(StoreError::HandleClosed));
+        let (mut wakers, mut calls) = (Vec::new(), Vec::new());
+        while let Some(batch) = state.line.pop_front() {
+            let left = &mut state.batches[batch];
+            left.progress = Progress::Done;
+            calls.extend(left.asked.take_call());
+            let requests = left.asked.len();
+            left.answers.begin(requests);
+            for number in 0..requests {
+                left.answers.keep(number, Err(StoreError::HandleClosed));
+            }
+            wakers.extend(left.wakers.drain(..).flatten());
+            state.recycle_if_over(batch);
         }
-        let wakers = wakers.into_values();
-        wakers.chain(closing).for_each(Waker::wake);
+        wakers.extend(std::mem::take(&mut state.waiting).into_values());
+        wakers.append(&mut state.closing);
+        drop(state);
+        drop(calls);
+        wakers.into_iter().for_each(Waker::wake);
     }
 }

@@ -18,7 +18,7 @@ impl Wake for Unpark {
 }
 
 /// A runtime of a few lines: it sleeps until it is woken, so that a wake that is lost hangs it.
-fn block_on<F: Future>(future: F) -> F::Output {
+pub(super) fn block_on<F: Future>(future: F) -> F::Output {
     let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
     let mut future = pin!(future);
     loop {
@@ -30,7 +30,7 @@ fn block_on<F: Future>(future: F) -> F::Output {
 }
 
 /// Polls once, for nobody.
-fn poll<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
+pub(super) fn poll<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
     Pin::new(future).poll(&mut Context::from_waker(Waker::noop()))
 }
 

@@ -1,13 +1,10 @@
-//! A worker: a thread with a table of its own, which does what is in the queue, all of it at once.
+//! A worker: a thread with a table of its own, which does what is in the queue, a batch at a time.
 
+use super::batch::{Asked, Desk};
 use super::queue::Queue;
-use super::request::{Ask, OwnedOperation, Request};
-use crate::{ErrorKind, Operation, Outcome, Result, Store, StoreError, Table};
+use crate::{Cursor, ErrorKind, Operation, Outcome, Result, Store, StoreError, Table};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-
-/// Requests that a worker takes at a time.
-const BATCH: usize = 256;
 
 /// A worker. Its table belongs to its thread.
 pub(super) struct Worker {
@@ -31,13 +28,16 @@ impl Worker {
     /// Works until the queue is closed and empty.
     pub(super) fn run(self) {
         let mut table = None;
-        while let Some(requests) = self.queue.take(BATCH) {
-            let batch = Batch(requests);
-            // A bug, or a caller's closure: this batch fails, and nothing else.
-            let served = catch_unwind(AssertUnwindSafe(|| self.serve(&mut table, &batch)));
+        let mut desk = Desk::default();
+        while let Some(batch) = self.queue.take(&mut desk) {
+            // A bug, or a caller's closure: what is left of this batch fails, and nothing else.
+            let served = catch_unwind(AssertUnwindSafe(|| {
+                self.serve(&mut table, batch, &mut desk);
+            }));
             if served.is_err() {
                 log::error!("a worker of the handle of {:?} has panicked", self.name);
             }
+            self.queue.finish(batch, &mut desk);
         }
         if let Some(table) = table
             && let Err(error) = table.close()
@@ -47,34 +47,52 @@ impl Worker {
     }
 
     /// Does a batch. The table stays unless it is to be opened again.
-    fn serve(&self, kept: &mut Option<Table>, batch: &Batch) {
+    fn serve(&self, kept: &mut Option<Table>, batch: usize, desk: &mut Desk) {
+        let Desk { asked, answers, .. } = desk;
+        answers.begin(asked.len());
         let table = match kept.take().map_or_else(|| self.open(), Ok) {
             Ok(table) => table,
-            Err(error) => return batch.fail(&error),
-        };
-        let (mut numbers, mut operations, mut calls) = (Vec::new(), Vec::new(), Vec::new());
-        for (number, request) in batch.0.iter().enumerate() {
-            match request.take() {
-                Some(Ask::Operation(operation)) => {
-                    numbers.push(number);
-                    operations.push(operation);
-                }
-                Some(Ask::Call(call)) => calls.push((request, call)),
-                None => {}
+            Err(error) => {
+                return (0..asked.len())
+                    .for_each(|number| answers.keep(number, Err(error.clone())));
             }
-        }
-        let borrowed: Vec<Operation<'_>> = operations.iter().map(OwnedOperation::get).collect();
+        };
         let mut is_gone = false;
-        table.run_many(&borrowed, |at, outcome| {
-            let outcome = outcome.map(|outcome| outcome.map(|value| value.to_vec()));
-            // Another client has dropped, emptied or renamed it.
-            is_gone |= matches!(&outcome, Err(error) if error.kind() == ErrorKind::TableGone);
-            batch.0[numbers[at]].finish(outcome);
-        });
-        // Behind the operations, which a closure that panics does not concern.
-        for (request, call) in calls {
+        // Another client has dropped, emptied or renamed it.
+        let mut look = |error: &StoreError| is_gone |= error.kind() == ErrorKind::TableGone;
+        if let Some(call) = asked.take_call() {
             call(&table);
-            request.finish(Ok(Outcome::Changed(true)));
+            answers.keep(0, Ok(Outcome::Changed(true)));
+        } else if table.next_partition(Cursor::default()).is_some() {
+            // What one node does not answer shall not keep the answers of others back.
+            answers.begin(0);
+            self.queue.begin_telling(batch);
+            run(&table, asked, |number, outcome| {
+                let _ = outcome.as_ref().inspect_err(|error| look(error));
+                let outcome = outcome.map(|outcome| outcome.map(|value| value.to_vec()));
+                self.queue.tell(batch, number, outcome);
+            });
+        } else if asked.are_gets() {
+            let (numbers, keys): (Vec<_>, Vec<_>) = asked
+                .operations()
+                .map(|(number, get)| (number, get.key()))
+                .unzip();
+            table.get_many(&keys, |at, found| match found {
+                Ok(value) => answers.keep_value(numbers[at], value),
+                Err(error) => {
+                    look(&error);
+                    answers.keep(numbers[at], Err(error));
+                }
+            });
+        } else {
+            run(&table, asked, |number, outcome| match outcome {
+                Ok(Outcome::Value(value)) => answers.keep_value(number, value.as_deref()),
+                outcome => {
+                    let _ = outcome.as_ref().inspect_err(|error| look(error));
+                    let outcome = outcome.map(|outcome| outcome.map(|value| value.to_vec()));
+                    answers.keep(number, outcome);
+                }
+            });
         }
         *kept = Some(table).filter(|_| !is_gone);
     }
@@ -84,20 +102,8 @@ impl Worker {
     }
 }
 
-/// Requests of a worker: none is left without an answer.
-struct Batch(Vec<Arc<Request>>);
-
-impl Batch {
-    fn fail(&self, error: &StoreError) {
-        self.0
-            .iter()
-            .for_each(|request| request.finish(Err(error.clone())));
-    }
-}
-
-impl Drop for Batch {
-    fn drop(&mut self) {
-        // Changes nothing of those that are done.
-        self.fail(&StoreError::WorkerPanicked);
-    }
+/// Runs all operations of a batch.
+fn run(table: &Table, asked: &Asked, mut done: impl FnMut(usize, Result<Outcome>)) {
+    let (numbers, operations): (Vec<usize>, Vec<Operation<'_>>) = asked.operations().unzip();
+    table.run_many(&operations, |at, outcome| done(numbers[at], outcome));
 }

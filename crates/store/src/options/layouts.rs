@@ -1,6 +1,6 @@
 //! From what is asked for to the layout of a scheme.
 
-use super::{HashKind, TableOptions};
+use super::{HashKind, Organisation, TableOptions};
 use crate::Result;
 use crate::error::bad_option;
 use crate::shapes::{CuckooShape, DuoShape, RaceShape};
@@ -8,7 +8,7 @@ use farslot_index::cuckoo::{CuckooLayout, CuckooOptions};
 use farslot_index::duo::{DuoLayout, DuoOptions};
 use farslot_index::linear::{LinearLayout, LinearOptions};
 use farslot_index::race::{RaceLayout, RaceOptions};
-use farslot_index::sealed::{SealedForm, SealedLayout, SealedOptions};
+use farslot_index::sealed::{SealedForm, SealedLayout, SealedOptions, SlotOrder};
 use farslot_index::{FieldSize, Hasher, Record, Sizing, SlotKind};
 use std::ops::RangeInclusive;
 
@@ -69,8 +69,17 @@ impl TableOptions {
                 return Err(bad_option("slot", format!("{other:?}"), limit));
             }
         };
+        let (order, filter) = match self.organisation {
+            Organisation::Sealed {
+                is_perfect: true,
+                has_filter,
+            } => (SlotOrder::Perfect, has_filter),
+            _ => (SlotOrder::ByHash, false),
+        };
         Ok(SealedOptions {
             form,
+            order,
+            filter,
             ..SealedOptions::new(self.of_a_new_table())
         })
     }

@@ -4,6 +4,7 @@ mod layouts;
 
 use crate::deduplicate::last_of_each_key;
 use crate::error::bad_option;
+use crate::expiry::Expiry;
 use crate::shapes::{CuckooShape, DuoShape, RaceShape};
 use crate::slot_map::partition_share;
 use crate::{Result, Scheme};
@@ -28,7 +29,11 @@ enum Organisation {
     Cuckoo(CuckooShape),
     Duo(DuoShape),
     Race(RaceShape),
-    Sealed,
+    /// With one slot for each key or not, and then with a filter or not.
+    Sealed {
+        is_perfect: bool,
+        has_filter: bool,
+    },
 }
 
 /// Bytes of the longest key of a table that is made without sizes.
@@ -51,7 +56,7 @@ const MOST_HEAP: u64 = 64 << 30;
 /// RACE table: of the schemes that any number of clients may write, linear tables do not use the
 /// slots of removed keys again. It may grow until it has half of the memory that was free on its
 /// node (each of its nodes) when it was made: that much belongs to it, is touched as it grows, and
-/// is free again when it is dropped.
+/// is free again when it is dropped. Its records may [have a time to live](TableOptions::expiring).
 #[derive(Clone, Debug, PartialEq)]
 pub struct TableOptions {
     /// Its seed and hash function are of no table yet.
@@ -63,12 +68,15 @@ pub struct TableOptions {
     organisation: Organisation,
     /// Whether the memory that there is decides how large it may become.
     by_memory: bool,
+    /// Whether records may have a time to live.
+    expiring: bool,
 }
 
 impl Default for TableOptions {
     fn default() -> Self {
         Self {
             by_memory: true,
+            expiring: true,
             ..Self::new(FIRST_KEYS)
                 .race(RaceShape::default())
                 .keys(FieldSize::UpTo(ANY_KEY))
@@ -97,6 +105,7 @@ impl TableOptions {
             hash: HashKind::Xxh3,
             organisation: Organisation::Linear,
             by_memory: false,
+            expiring: false,
         }
     }
 
@@ -217,10 +226,56 @@ impl TableOptions {
     /// ```
     #[must_use]
     pub fn sealed(self) -> Self {
+        self.sealed_by(false, false)
+    }
+
+    /// Makes it a sealed table with one slot for each key, which a perfect hash function names: 99%
+    /// full, one READ of one record a lookup, found or not. Each client keeps the function, 0.3
+    /// bytes a key, which lies beside the table and is fetched when it is opened. Records of fixed
+    /// sizes are in their slots, and so are those of variable sizes where the longest is no more
+    /// than twice the average; others take a READ more.
+    ///
+    /// ```
+    /// # use farslot::{FieldSize, Store, TableOptions};
+    /// # fn main() -> Result<(), farslot::StoreError> {
+    /// let store = Store::embedded()?;
+    /// let records = [(&b"pear"[..], &b"7"[..]), (b"figs", b"9")];
+    /// let sizes = TableOptions::new(2).keys(FieldSize::Fixed(4)).values(FieldSize::Fixed(1));
+    /// store.build("prices", &sizes.perfect(), &records)?;
+    /// let prices = store.table("prices")?;
+    /// assert_eq!(prices.get(b"figs")?.as_deref(), Some(&b"9"[..]));
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn perfect(self) -> Self {
+        self.sealed_by(true, false)
+    }
+
+    fn sealed_by(self, is_perfect: bool, has_filter: bool) -> Self {
         Self {
-            organisation: Organisation::Sealed,
+            organisation: Organisation::Sealed {
+                is_perfect,
+                has_filter,
+            },
             ..self
         }
+    }
+
+    /// As [`TableOptions::perfect`], and clients keep a filter too, 1.2 bytes a key, so that all but
+    /// one in 256 lookups of absent keys read nothing.
+    ///
+    /// ```
+    /// # use farslot::{TableOptions};
+    /// # fn main() -> Result<(), farslot::StoreError> {
+    /// let options = TableOptions::new(1_000).perfect_with_filter();
+    /// assert!(options.scheme()?.table_bytes() > TableOptions::new(1_000).perfect().scheme()?.table_bytes());
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn perfect_with_filter(self) -> Self {
+        self.sealed_by(true, true)
     }
 
     /// Another number of keys that it must have room for.
@@ -273,7 +328,8 @@ impl TableOptions {
     }
 
     /// Slots in use per slot when `capacity` keys are in the table: above 0, at most 1. By default
-    /// 0.75; of a cuckoo table 0.9, or less with few ways and small buckets; of a sealed table 0.9;
+    /// 0.75; of a cuckoo table 0.9, or less with few ways and small buckets; of a sealed table 0.9, and
+    /// with [one slot for each key](TableOptions::perfect) 0.99, at most 0.995;
     /// of a RACE table 0.8, or 0.65 with buckets of fewer than 8 slots; of a CuckooDuo table 0.95,
     /// or 0.85 with such buckets.
     ///
@@ -352,6 +408,29 @@ impl TableOptions {
         self
     }
 
+    /// Whether records may have a time to live ([`Table::put_for`](crate::Table::put_for)): in linear
+    /// and RACE tables of unique keys. Each record takes 8 bytes more, for the moment at which it
+    /// expires; removals, updates and replacements may take a round trip more, to look whether what
+    /// is there has expired.
+    ///
+    /// ```
+    /// # use farslot::{Store, TableOptions};
+    /// # use std::time::Duration;
+    /// # fn main() -> Result<(), farslot::StoreError> {
+    /// let store = Store::embedded()?;
+    /// store.create("codes", &TableOptions::new(100).expiring(true))?;
+    /// let codes = store.table("codes")?;
+    /// codes.put_for(b"ada", b"314159", Duration::from_secs(300))?;
+    /// assert_eq!(codes.get(b"ada")?.as_deref(), Some(&b"314159"[..]));
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub const fn expiring(mut self, expiring: bool) -> Self {
+        self.expiring = expiring;
+        self
+    }
+
     /// Bytes for records out of band, if not enough for `capacity` records of the largest size.
     ///
     /// ```
@@ -399,7 +478,7 @@ impl TableOptions {
     #[must_use]
     pub const fn buildable(&self) -> bool {
         match self.organisation {
-            Organisation::Cuckoo(_) | Organisation::Sealed => true,
+            Organisation::Cuckoo(_) | Organisation::Sealed { .. } => true,
             Organisation::Linear | Organisation::Duo(_) | Organisation::Race(_) => false,
         }
     }
@@ -418,13 +497,43 @@ impl TableOptions {
     /// # }
     /// ```
     pub fn scheme(&self) -> Result<Scheme> {
+        if self.expiring {
+            return self.expiring_scheme();
+        }
         Ok(match self.organisation {
             Organisation::Linear => Scheme::Linear(self.linear()?),
             Organisation::Cuckoo(shape) => Scheme::Cuckoo(self.cuckoo_layout(shape)?),
             Organisation::Duo(shape) => Scheme::Duo(self.duo_layout(shape)?),
             Organisation::Race(shape) => Scheme::Race(self.race_layout(shape)?),
-            Organisation::Sealed => Scheme::Sealed(self.sealed_options()?.layout()?),
+            Organisation::Sealed { .. } => Scheme::Sealed(self.sealed_options()?.layout()?),
         })
+    }
+
+    /// The scheme of a table whose records may have a time to live.
+    fn expiring_scheme(&self) -> Result<Scheme> {
+        let mut scheme = self.stored().scheme()?;
+        match &mut scheme {
+            Scheme::Linear(layout) => layout.expiring = true,
+            Scheme::Race(layout) => layout.expiring = true,
+            Scheme::Cuckoo(_) | Scheme::Sealed(_) | Scheme::Duo(_) => {
+                let limit = "in linear and RACE tables";
+                return Err(bad_option("records that expire", scheme.name(), limit));
+            }
+        }
+        scheme.check()?;
+        Ok(scheme)
+    }
+
+    /// The options of the table as it is stored: with the moments at which records expire.
+    fn stored(&self) -> Self {
+        let value = match self.expiring {
+            true => Expiry::with(self.sizing.value),
+            false => self.sizing.value,
+        };
+        Self {
+            expiring: false,
+            ..self.clone().values(value)
+        }
     }
 
     /// The same for each partition of a table over so many nodes: with capacity and heap for its
@@ -433,7 +542,7 @@ impl TableOptions {
     /// good part of them, more must be asked for.
     pub(crate) fn for_partitions(&self, partitions: u16) -> Self {
         // Blocks of a heap are rounded up, to less than twice the record.
-        let largest = self.largest_record().saturating_mul(2);
+        let largest = self.stored().largest_record().saturating_mul(2);
         let heap = |bytes| partition_share(bytes, largest, partitions).next_multiple_of(8);
         let keys = |keys| partition_share(keys, 1, partitions);
         Self {
@@ -456,8 +565,8 @@ impl TableOptions {
     pub(crate) fn scheme_for(&self, records: &[Record<'_>]) -> Result<Scheme> {
         let capacity = (records.len() as u64).max(1);
         match (self.organisation, self.sizing.heap_bytes) {
-            (Organisation::Sealed, None) => Ok(Scheme::Sealed(self.sealed_for(records)?)),
-            (Organisation::Sealed, Some(asked)) => {
+            (Organisation::Sealed { .. }, None) => Ok(Scheme::Sealed(self.sealed_for(records)?)),
+            (Organisation::Sealed { .. }, Some(asked)) => {
                 let limit = "for tables that are made before their records are known";
                 Err(bad_option("heap bytes", asked, limit))
             }
@@ -478,6 +587,7 @@ mod tests {
             options.clone().cuckoo(CuckooShape::default()),
             options.clone().duo(DuoShape::default()),
             options.clone().race(RaceShape::default()),
+            options.clone().perfect(),
             options.sealed(),
         ] {
             assert_eq!(options.buildable(), options.scheme().unwrap().buildable());

@@ -46,6 +46,16 @@ pub enum SnapshotError {
         /// Nodes of the store.
         nodes: usize,
     },
+    /// The file is of one node's part of a table, and the store has several nodes.
+    #[error(
+        "{path} is part {number} of a table over several nodes, as one of them has written it: restore it on that node alone (farslot serve --restore)"
+    )]
+    OnePart {
+        /// The file.
+        path: String,
+        /// The part's number.
+        number: u16,
+    },
     /// Another process takes or restores the same snapshot.
     #[error("another process is writing {path}")]
     InUse {

@@ -17,7 +17,7 @@
 
 use crate::catalog::check_name;
 use crate::slot_map::{MOST_NODES, SlotMap};
-use crate::{Result, Scheme};
+use crate::{Result, Scheme, SpreadMap};
 use farslot_index::Record;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
@@ -59,6 +59,22 @@ pub(super) struct Head {
     pub(super) slots: Option<SlotMap>,
     /// Whether the table was built whole and never changes.
     pub(super) built: bool,
+    /// Which part of a table over several nodes this is, as one of them has written its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) part: Option<PartOf>,
+}
+
+/// What makes a table on one node the part of one over several.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct PartOf {
+    /// That of the whole table: its parts have the same.
+    pub(super) creation: u64,
+    /// The part's number.
+    pub(super) number: u16,
+    /// Whether the table was made of records that were there before it.
+    pub(super) whole: bool,
+    /// How the table is spread.
+    pub(super) map: SpreadMap,
 }
 
 impl Head {
@@ -80,6 +96,14 @@ impl Head {
                 "{partitions} partitions, of which a map has {mapped}"
             ));
         }
+        if let Some(part) = &self.part
+            && (usize::from(part.number) >= part.map.nodes.len()
+                || usize::from(part.map.slots.partitions()) != part.map.nodes.len()
+                || partitions != 1)
+        {
+            let (number, nodes) = (part.number, part.map.nodes.len());
+            return Err(format!("part {number} of a table over {nodes} nodes"));
+        }
         let kind = self.schemes[0].kind();
         match self.schemes.iter().find(|scheme| scheme.kind() != kind) {
             Some(other) => Err(format!("a {kind} table with a {} partition", other.name())),
@@ -90,7 +114,7 @@ impl Head {
     /// The most bytes of a block.
     pub(super) fn most_block(&self) -> u64 {
         let records = self.schemes.iter().map(|scheme| {
-            let (key, value) = scheme.record_sizes();
+            let (key, value) = scheme.stored_sizes();
             key.most() as u64 + value.most() as u64
         });
         (BLOCK_BYTES + LENGTHS_BYTES) as u64 + records.max().unwrap_or(0)

@@ -23,8 +23,10 @@
 //! **Memory.** A block of 1 MiB for each partition that is worked on, some words for each block of
 //! the file, and to restore a table that is built whole, all of its records.
 
+mod copy;
 mod error;
 mod format;
+mod part;
 mod partial;
 mod restore;
 mod take;
@@ -48,6 +50,16 @@ use xxhash_rust::xxh3::xxh3_64;
 
 /// What the names of tables begin with whose restore has not ended.
 pub const RESTORING: &str = "restoring-";
+/// And of those whose copying has not.
+pub const COPYING: &str = "copying-";
+
+/// Whether a name is that of a table whose restore or copying has not ended.
+#[must_use]
+pub fn is_unfinished(table: &str) -> bool {
+    [RESTORING, COPYING]
+        .iter()
+        .any(|prefix| table.starts_with(prefix))
+}
 
 /// What the names of snapshots end with.
 const EXTENSION: &str = "snapshot";

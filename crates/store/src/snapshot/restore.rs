@@ -10,6 +10,7 @@ use super::partial::open_alone;
 use super::walk::{Block, Bytes, Walk, failed, walk};
 use super::workers::Meter;
 use super::{OnProgress, Parts, RESTORING, SnapshotError, SnapshotInfo, beside, snapshot_path};
+use crate::slot_map::SlotMap;
 use crate::spread::NewTable;
 use crate::{ErrorKind, KeyRule, Record, Result, Scheme, Store, StoreError, Table};
 use farslot_fabric::FabricError;
@@ -21,7 +22,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// What the name of the file ends with that says how far a restore has come.
 const MARKS: &str = "restoring";
 /// How often a table is made larger, by an eighth each time.
-const MOST_ENLARGEMENTS: u32 = 8;
+pub(super) const MOST_ENLARGEMENTS: u32 = 8;
 
 impl Store {
     /// Makes a table from its snapshot in a directory, of the same scheme and sizes. The store must
@@ -57,12 +58,15 @@ impl Store {
         directory: &Path,
         progress: OnProgress<'_>,
     ) -> Result<SnapshotInfo> {
+        let source = Source::open(&snapshot_path(directory, table), table)?;
+        let head = &source.walk.head;
+        if let Some(part) = &head.part {
+            return self.restore_part(&source, part, progress);
+        }
         if self.parts(table)?.is_some() {
             let name = table.into();
             return Err(StoreError::TableExists { name });
         }
-        let source = Source::open(&snapshot_path(directory, table), table)?;
-        let head = &source.walk.head;
         let (partitions, nodes) = (head.schemes.len(), usize::from(self.node_count()));
         if partitions != nodes {
             let path = source.path.display().to_string();
@@ -117,19 +121,31 @@ impl Store {
             }) => self.drop_table(name)?,
             Err(error) => return Err(error),
         }
-        match (&head.slots, schemes) {
-            (Some(slots), schemes) => self.create_on_all(NewTable {
+        self.create_alike(name, head.slots.as_ref(), schemes, head.built)?;
+        let parts = self.parts(name)?.ok_or_else(gone)?;
+        Ok((parts, false))
+    }
+
+    /// Makes a table of these schemes, seeds included, one for each node; built whole or not.
+    pub(super) fn create_alike(
+        &self,
+        name: &str,
+        slots: Option<&SlotMap>,
+        schemes: &[Scheme],
+        built: bool,
+    ) -> Result<()> {
+        match slots {
+            Some(slots) => self.create_on_all(NewTable {
                 name,
                 creation: rand::random(),
                 schemes: schemes.into(),
                 // Should a node come back empty, its partition is not made anew.
-                whole: head.built,
+                whole: built,
                 slots: slots.clone(),
-            })?,
-            (None, schemes) => self.create_on_one(name, schemes[0].clone())?,
-        };
-        let parts = self.parts(name)?.ok_or_else(gone)?;
-        Ok((parts, false))
+            }),
+            None => self.create_on_one(name, schemes[0].clone()),
+        }
+        .map(drop)
     }
 
     fn fill(
@@ -152,7 +168,7 @@ impl Store {
         let meter = Meter::new(done.sum(), source.records(), progress);
         let partitions = 0..source.walk.head.schemes.len() as u32;
         meter.all(partitions.collect(), |partition| {
-            let table = self.table(name)?;
+            let table = self.stored_table(name)?;
             let mut payload = Vec::new();
             let first = marks.done_of(partition);
             for (number, block) in (0..).zip(source.blocks_of(partition)).skip(first as usize) {
@@ -177,7 +193,7 @@ impl Store {
             .iter()
             .flat_map(|payload| Records(payload).flatten());
         let records: Vec<_> = records.collect();
-        let table = self.table(name)?;
+        let table = self.stored_table(name)?;
         table.build(&records)?;
         table.close()
     }
@@ -185,7 +201,7 @@ impl Store {
 
 /// Puts the records of a payload that has been checked.
 fn put_all(table: &Table, payload: &[u8]) -> Result<()> {
-    let records: Vec<Record<'_>> = Records(payload).flatten().collect();
+    let records = Source::records_in(payload);
     let mut failure = None;
     table.put_many(&records, |_, put| {
         if let Err(error) = put {
@@ -196,13 +212,13 @@ fn put_all(table: &Table, payload: &[u8]) -> Result<()> {
 }
 
 /// Whether a larger table would have had room.
-fn is_full(error: &StoreError) -> bool {
+pub(super) fn is_full(error: &StoreError) -> bool {
     use farslot_index::IndexError::HeapFull;
     error.kind() == ErrorKind::Full || matches!(error, StoreError::Index(HeapFull { .. }))
 }
 
 /// The scheme of a table with an eighth more room.
-fn enlarged(scheme: &Scheme) -> Result<Scheme> {
+pub(super) fn enlarged(scheme: &Scheme) -> Result<Scheme> {
     let more = |number: u64| number.saturating_add(number / 8).saturating_add(1);
     let heap = |bytes: u64| match bytes {
         0 => 0,
@@ -238,10 +254,10 @@ fn enlarged(scheme: &Scheme) -> Result<Scheme> {
 }
 
 /// A snapshot's file that was checked.
-struct Source {
-    path: PathBuf,
+pub(super) struct Source {
+    pub(super) path: PathBuf,
     file: File,
-    walk: Walk,
+    pub(super) walk: Walk,
 }
 
 impl Source {
@@ -262,7 +278,7 @@ impl Source {
         Ok(Self { path, file, walk })
     }
 
-    fn records(&self) -> u64 {
+    pub(super) fn records(&self) -> u64 {
         self.walk
             .blocks
             .iter()
@@ -270,18 +286,23 @@ impl Source {
             .sum()
     }
 
-    fn blocks_of(&self, partition: u32) -> impl Iterator<Item = &Block> {
+    pub(super) fn blocks_of(&self, partition: u32) -> impl Iterator<Item = &Block> {
         let blocks = self.walk.blocks.iter();
         blocks.filter(move |block| block.frame.partition == partition)
     }
 
+    /// The records of a payload that has been checked.
+    pub(super) fn records_in(payload: &[u8]) -> Vec<Record<'_>> {
+        Records(payload).flatten().collect()
+    }
+
     /// Reads a block, and checks it again: the file may have changed.
-    fn read(&self, block: &Block, payload: &mut Vec<u8>) -> Result<()> {
+    pub(super) fn read(&self, block: &Block, payload: &mut Vec<u8>) -> Result<()> {
         let bytes = Bytes::of(&self.file, &self.path)?;
         Ok(bytes.payload(block, payload)?)
     }
 
-    fn info(&self) -> SnapshotInfo {
+    pub(super) fn info(&self) -> SnapshotInfo {
         let bytes = self.walk.blocks.last().map_or(0, Block::end);
         let bytes = bytes + super::format::FRAME_BYTES as u64;
         SnapshotInfo::new(&self.walk.head, &self.path, self.records(), bytes)

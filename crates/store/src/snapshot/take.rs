@@ -1,10 +1,12 @@
 //! Taking a snapshot of a table.
 
-use super::format::{DONE, Head, MIDDLE, Payload};
+use super::format::{DONE, Head, MIDDLE, PartOf, Payload};
 use super::partial::Partial;
 use super::workers::Meter;
 use super::{OnProgress, Parts, SnapshotError, SnapshotInfo, snapshot_path};
-use crate::{Cursor, Result, Scheme, Store, StoreError, Table};
+use crate::catalog::Catalog;
+use crate::{Cursor, Result, Scheme, Store, StoreError, Table, TableRecord};
+use farslot_fabric::NodeId;
 use farslot_index::{Cursor as Place, IndexError};
 use std::path::Path;
 use std::time::SystemTime;
@@ -69,7 +71,66 @@ impl Store {
         if !head.sources.contains(&table.record().id) {
             return Err(replaced().into());
         }
-        let path = snapshot_path(directory, name);
+        self.write(table, head, directory, progress, || self.stored_table(name))
+    }
+
+    /// Writes a snapshot of the part that the only node of this store has of a table over several,
+    /// into a directory, in place of the last one there: what a node can do for itself, without
+    /// the others. Of any other table it is [`Store::snapshot`]. Restored on a node that takes the
+    /// place of this one, it has its part of the table again, and clients of the table use it.
+    ///
+    /// # Errors
+    /// As [`Store::snapshot`].
+    pub fn snapshot_own_part(
+        &self,
+        record: &TableRecord,
+        directory: &Path,
+        progress: OnProgress<'_>,
+    ) -> Result<SnapshotInfo> {
+        let Some(partition) = &record.partition else {
+            return self.snapshot(&record.name, directory, progress);
+        };
+        let executor = self.executor()?;
+        let map = executor.block_on(async {
+            let catalog = Catalog::new(&**executor.endpoint(), NodeId(0))?;
+            catalog.map(record, partition.map).await
+        })?;
+        let open = self.own_part(record)?;
+        let built = settle(&open)?;
+        let parts = Parts {
+            records: vec![record.clone()],
+            slots: None,
+        };
+        let part = PartOf {
+            creation: partition.creation,
+            number: partition.number,
+            whole: partition.whole,
+            map,
+        };
+        let head = Head {
+            part: Some(part),
+            ..head_of(&record.name, parts, built)
+        };
+        let taken = self.write(&open, head, directory, progress, || self.own_part(record));
+        let closed = open.close();
+        taken.and_then(|taken| closed.map(|()| taken))
+    }
+
+    /// Writes the file of that head, from tables that `reopen` opens, one for each thread.
+    fn write(
+        &self,
+        table: &Table,
+        head: Head,
+        directory: &Path,
+        progress: OnProgress<'_>,
+        reopen: impl Fn() -> Result<Table> + Sync,
+    ) -> Result<SnapshotInfo> {
+        let name = head.table.clone();
+        let replaced = || SnapshotError::Replaced {
+            table: name.clone(),
+        };
+        let path = snapshot_path(directory, &name);
+        let built = head.built;
         // Between two attempts another writer may have moved records past the scan.
         let continues = built || !table.scheme().one_writer();
         let partial = Partial::begin(&path, head, continues)?;
@@ -78,7 +139,7 @@ impl Store {
             .zip(&partial.places)
             .filter(|(_, place)| **place != DONE);
         meter.all(left.collect(), |(partition, place)| {
-            let table = self.table(name)?;
+            let table = reopen()?;
             if !partial.head.sources.contains(&table.record().id) {
                 return Err(replaced().into());
             }
@@ -97,7 +158,7 @@ impl Store {
 
 /// Sees to it that no record moves past a scan: becomes the writer of a table that admits one.
 /// Returns whether the table was built whole, and never changes.
-fn settle(table: &Table) -> Result<bool> {
+pub(super) fn settle(table: &Table) -> Result<bool> {
     if matches!(table.scheme(), Scheme::Sealed(_)) || table.is_sealed() {
         return Ok(true);
     }
@@ -122,6 +183,7 @@ fn head_of(table: &str, parts: Parts, built: bool) -> Head {
             .collect(),
         slots: parts.slots,
         built,
+        part: None,
     }
 }
 

@@ -42,6 +42,11 @@ impl<'f> Meter<'f> {
         }
     }
 
+    /// How many records are done.
+    pub(super) fn records(&self) -> u64 {
+        self.records.load(Ordering::Relaxed)
+    }
+
     /// Counts records that are done.
     ///
     /// # Errors

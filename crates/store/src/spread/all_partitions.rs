@@ -1,24 +1,22 @@
 //! What concerns all partitions: visiting, counting, writers, building.
 
-use super::opening::Opener;
 use super::{Spread, met_another};
 use crate::{Cursor, Occupancy, PartitionReport, Result, StoreError, Survey, WriterChange};
 use farslot_fabric::window;
-use farslot_index::CacheCounts;
-use farslot_index::{ClientState, Index, Record, Result as Answer};
+use farslot_index::{AnyIndex, CacheCounts, ClientState, Index, Record, Result as Answer, Waits};
 use std::cell::{Cell, RefCell};
 
-impl<O: Opener> Spread<O> {
+impl Spread {
     /// Runs an operation on all partitions at once; the outcomes, by number.
     async fn everywhere<T>(
         &self,
         empty: impl Fn(StoreError) -> Result<T>,
-        operation: impl AsyncFn(u16, &O::Client) -> Answer<T>,
+        operation: impl AsyncFn(u16, &AnyIndex) -> Answer<T>,
     ) -> Vec<Result<T>> {
         let (empty, operation) = (&empty, &operation);
         let mut outcomes: Vec<Option<Result<T>>> = self.numbers().map(|_| None).collect();
         let jobs = self.numbers().map(async |number| {
-            let operation = async |client: &O::Client| operation(number, client).await;
+            let operation = async |client: &AnyIndex| operation(number, client).await;
             self.on(number, empty, operation).await
         });
         window(outcomes.len(), jobs, |number, outcome| {
@@ -30,7 +28,7 @@ impl<O: Opener> Spread<O> {
 
     /// Runs an operation on the partitions that have a client; all are tried, and the first failure
     /// tells. What a node had that came back empty is neither to be reported nor to be left.
-    async fn on_open(&self, operation: impl AsyncFn(&O::Client) -> Answer<()>) -> Result<()> {
+    async fn on_open(&self, operation: impl AsyncFn(&AnyIndex) -> Answer<()>) -> Result<()> {
         let operation = &operation;
         let mut outcome = Ok(());
         let jobs = self.numbers().map(async |number| {
@@ -161,7 +159,7 @@ impl<O: Opener> Spread<O> {
     async fn start_writing(&self) -> Result<()> {
         let (mut started, mut unreachable) = (false, Ok(()));
         for number in self.numbers() {
-            let start = async |client: &O::Client| client.change_writer(WriterChange::Start).await;
+            let start = async |client: &AnyIndex| client.change_writer(WriterChange::Start).await;
             match self.on(number, Err, start).await {
                 Ok(()) => started = true,
                 Err(error @ StoreError::Node { .. }) if !is_refusal(&error) => {
@@ -186,6 +184,12 @@ impl<O: Opener> Spread<O> {
             client.build(&parts[usize::from(number)]).await
         });
         built.await.into_iter().collect()
+    }
+
+    /// Which operations may wait for others: the partitions are of one scheme.
+    pub(super) fn waits(&self) -> Waits {
+        let mut open = self.open_parts();
+        open.next().map_or(Waits::All, |held| held.client.waits())
     }
 
     /// What is known of the partitions that were reached: sealed if all of them are.

@@ -1,10 +1,8 @@
 //! Tables over several nodes while nodes and clients stop, in the simulator: many clients, many
 //! seeds.
 
-use super::{
-    ByCalls, Caching, Cuckoo, Duo, Found, KnownSizes, Linear, NewTable, Opener, Race, Spread,
-    create, find,
-};
+use super::{Found, NewTable, Spread, create, find};
+use crate::clients::{Clients, KnownSizes};
 use crate::lease::Leased;
 use crate::nodes::Nodes;
 use crate::service::serve_simulated;
@@ -73,13 +71,16 @@ fn options() -> TableOptions {
         .values(FieldSize::Fixed(16))
 }
 
-/// The layers that a store has over every scheme, so that the tests run its own code.
-type Layered<O> = Caching<ByCalls<O>>;
-
-/// Without a cache, and without calls.
-fn plain<O>(opener: O) -> Layered<O> {
-    Caching {
-        opener: ByCalls { opener, rule: None },
+/// Clients as a store opens them, without a cache, and without calls.
+fn plain() -> Clients {
+    Clients {
+        sizes: Arc::new(KnownSizes::new(ReadPolicy::Fixed(4), false)),
+        cluster_hints: 0,
+        record_locations: 8,
+        lookup_order: LookupOrder::default(),
+        predetermines: false,
+        duo_owners: Arc::default(),
+        calls: None,
         cache: None,
         client_memory: None,
     }
@@ -89,25 +90,23 @@ fn leased(endpoint: Rc<SimEndpoint>) -> Rc<Leased> {
     Rc::new(Leased::new(AnyEndpoint::Sim(endpoint)))
 }
 
-fn linear() -> (Scheme, Layered<Linear>) {
-    let sizes = KnownSizes::new(ReadPolicy::Fixed(4), false);
-    let opener = Linear {
-        sizes: Arc::new(sizes),
-        hints: 0,
-        record_locations: 8,
-    };
-    (options().scheme().unwrap(), plain(opener))
+/// With a writer that keeps the cuckoo graph.
+fn predetermining() -> Clients {
+    Clients {
+        predetermines: true,
+        ..plain()
+    }
 }
 
-fn cuckoo(predetermines: bool) -> (Scheme, Layered<Cuckoo>) {
+fn linear() -> Scheme {
+    options().scheme().unwrap()
+}
+
+fn cuckoo() -> Scheme {
     let options = options()
         .slots(SlotKind::Heap)
         .cuckoo(CuckooShape::default());
-    let opener = Cuckoo {
-        order: LookupOrder::default(),
-        predetermines,
-    };
-    (options.scheme().unwrap(), plain(opener))
+    options.scheme().unwrap()
 }
 
 fn key(number: u64) -> [u8; 8] {
@@ -128,28 +127,20 @@ fn number(value: &[u8]) -> u64 {
     word
 }
 
-async fn open<O: Opener>(
-    endpoint: &Rc<SimEndpoint>,
-    nodes: &Arc<Nodes>,
-    opener: O,
-) -> Result<Spread<O>> {
+async fn open(endpoint: &Rc<SimEndpoint>, nodes: &Arc<Nodes>, clients: Clients) -> Result<Spread> {
     match find(&**endpoint, nodes, "t").await? {
         Found::Spread(table) => {
             let endpoint = leased(Rc::clone(endpoint));
-            Spread::open(endpoint, Arc::clone(nodes), opener, table).await
+            Spread::open(endpoint, Arc::clone(nodes), clients, table).await
         }
         Found::Whole(..) => panic!("it is on one node"),
     }
 }
 
 /// Opens the table, however often that takes.
-async fn open_surely<O: Opener>(
-    endpoint: &Rc<SimEndpoint>,
-    nodes: &Arc<Nodes>,
-    opener: impl Fn() -> O,
-) -> Spread<O> {
+async fn open_surely(endpoint: &Rc<SimEndpoint>, nodes: &Arc<Nodes>, clients: &Clients) -> Spread {
     loop {
-        match open(endpoint, nodes, opener()).await {
+        match open(endpoint, nodes, clients.clone()).await {
             Ok(table) => return table,
             Err(error) => assert!(error.may_have_taken_effect(), "{error}"),
         }
@@ -174,7 +165,7 @@ fn make(world: &World, scheme: &Scheme, seed: u64) {
 
 /// Puts a record with each key and reads it back, as a client that has just come.
 async fn check_usable(endpoint: Rc<SimEndpoint>) {
-    let table = open(&endpoint, &nodes(), linear().1).await.unwrap();
+    let table = open(&endpoint, &nodes(), plain()).await.unwrap();
     for number in 0..24 {
         let put = Operation::Put(&key(number), &value(number));
         table.run(put).await.unwrap();
@@ -202,7 +193,7 @@ fn of_creators_that_race_one_wins_and_its_table_is_whole() {
             .map(|creator| {
                 let client = simulation.add_client(HostId(0), Limits::default());
                 let delay = rng.random_range(0..20_000);
-                let new = new_table(&linear().0, seed * 8 + creator);
+                let new = new_table(&linear(), seed * 8 + creator);
                 simulation.spawn(client, async move |endpoint| {
                     endpoint.sleep(delay).await;
                     create(&*endpoint, &nodes(), new).await
@@ -212,7 +203,7 @@ fn of_creators_that_race_one_wins_and_its_table_is_whole() {
         // One that opens it while it is made completes it, or does not find it.
         let opener = simulation.spawn_client(async move |endpoint| {
             endpoint.sleep(25_000).await;
-            open(&endpoint, &nodes(), linear().1).await.map(drop)
+            open(&endpoint, &nodes(), plain()).await.map(drop)
         });
         run(&mut simulation, seed);
         let made: Vec<_> = creators
@@ -251,7 +242,7 @@ fn what_a_dead_creator_has_begun_is_completed_by_who_opens_it() {
             }],
             ..FaultPlan::default()
         });
-        let new = new_table(&linear().0, verbs);
+        let new = new_table(&linear(), verbs);
         simulation.spawn(creator, async move |endpoint| {
             let _ = create(&*endpoint, &nodes(), new).await;
         });
@@ -260,7 +251,7 @@ fn what_a_dead_creator_has_begun_is_completed_by_who_opens_it() {
         let openers: Vec<_> = (0..2)
             .map(|_| {
                 simulation.spawn_client(async move |endpoint| {
-                    open(&endpoint, &nodes(), linear().1).await.map(drop)
+                    open(&endpoint, &nodes(), plain()).await.map(drop)
                 })
             })
             .collect();
@@ -270,7 +261,7 @@ fn what_a_dead_creator_has_begun_is_completed_by_who_opens_it() {
                 Ok(()) => completed += 1,
                 Err(StoreError::NoSuchTable { .. }) => {
                     begun_anew += 1;
-                    let again = new_table(&linear().0, verbs + 1_000);
+                    let again = new_table(&linear(), verbs + 1_000);
                     let made = simulation.spawn_client(async move |endpoint| {
                         create(&*endpoint, &nodes(), again).await
                     });
@@ -351,7 +342,7 @@ struct Loss {
 
 /// Since when what a lookup says that begins now may have been so. Nothing of before the loss, once
 /// the client knows.
-fn since<O: Opener>(table: &Spread<O>, Work { bound, loss, .. }: Work, key: &[u8]) -> Nanos {
+fn since(table: &Spread, Work { bound, loss, .. }: Work, key: &[u8]) -> Nanos {
     let oldest = table.endpoint.now().saturating_sub(bound);
     let knows = table.nodes.times_adopted(loss.node) > 0;
     match knows && table.partition_of(key) == loss.node.0 {
@@ -361,12 +352,7 @@ fn since<O: Opener>(table: &Spread<O>, Work { bound, loss, .. }: Work, key: &[u8
 }
 
 /// Runs random operations of one client and records what became of them; returns how many failed.
-async fn work<O: Opener>(
-    table: &Spread<O>,
-    work: Work,
-    record: &Record,
-    mut rng: ChaCha8Rng,
-) -> u64 {
+async fn work(table: &Spread, work: Work, record: &Record, mut rng: ChaCha8Rng) -> u64 {
     let Work { client, writes, .. } = work;
     let mut failed = 0;
     // By key, when the last write of it ended.
@@ -415,6 +401,7 @@ async fn work<O: Opener>(
                 TableOp::Remove => {
                     TableRet::Removed(table.run(Operation::Remove(&key)).await?.is_changed())
                 }
+                TableOp::Replace(..) | TableOp::RemoveIf(_) => unreachable!("none is drawn"),
             })
         };
         let outcome = outcome.await;
@@ -460,10 +447,10 @@ impl std::ops::AddAssign for Losses {
 
 /// One node stops and comes back empty under three clients, whose lookups may say what was so
 /// `bound` ago.
-fn lose_a_node<O: Opener + 'static>(
+fn lose_a_node(
     seed: u64,
     scheme: &Scheme,
-    opener: fn(u32) -> O,
+    clients_of: fn(u32) -> Clients,
     writers: u32,
     bound: Nanos,
 ) -> Losses {
@@ -496,7 +483,7 @@ fn lose_a_node<O: Opener + 'static>(
             let record = record.clone();
             let rng = ChaCha8Rng::seed_from_u64(rng.random());
             simulation.spawn(client, async move |endpoint| {
-                let table = open_surely(&endpoint, &nodes(), || opener(number)).await;
+                let table = open_surely(&endpoint, &nodes(), &clients_of(number)).await;
                 let does = Work {
                     client: number,
                     writes: number < writers,
@@ -522,7 +509,7 @@ fn lose_a_node<O: Opener + 'static>(
     // In the end, all can be read, and what cannot be there any more is not.
     let last = record.clone();
     simulation.spawn_client(async move |endpoint| {
-        let table = open(&endpoint, &nodes(), opener(9)).await.unwrap();
+        let table = open(&endpoint, &nodes(), clients_of(9)).await.unwrap();
         for number_of_key in 0..KEYS {
             let get = Op::Table(TableOp::Get);
             let id = last.invoke(9, number_of_key, get, endpoint.now());
@@ -553,25 +540,24 @@ fn all(runs: impl Iterator<Item = Losses>) -> Losses {
 
 #[test]
 fn a_node_that_comes_back_empty_never_answers_with_what_it_had() {
-    let (scheme, _) = linear();
-    let runs = (0..120).map(|seed| lose_a_node(seed, &scheme, |_| linear().1, 3, 0));
+    let scheme = linear();
+    let runs = (0..120).map(|seed| lose_a_node(seed, &scheme, |_| plain(), 3, 0));
     let losses = all(runs);
     assert!(losses.failed > 100 && losses.adopted > 200, "{losses:?}");
-    let (scheme, _) = cuckoo(false);
+    let scheme = cuckoo();
     let runs = (0..60).map(|seed| {
-        let opener: fn(u32) -> Layered<Cuckoo> = match seed % 2 {
-            0 => |_| cuckoo(false).1,
-            _ => |_| cuckoo(true).1,
+        let clients: fn(u32) -> Clients = match seed % 2 {
+            0 => |_| plain(),
+            _ => |_| predetermining(),
         };
-        lose_a_node(seed, &scheme, opener, 1, 0)
+        lose_a_node(seed, &scheme, clients, 1, 0)
     });
     let losses = all(runs);
     assert!(losses.failed > 50 && losses.adopted > 100, "{losses:?}");
     let scheme = options().race(RaceShape::default()).scheme().unwrap();
-    let losses = all((0..60).map(|seed| lose_a_node(seed, &scheme, |_| plain(Race), 3, 0)));
+    let losses = all((0..60).map(|seed| lose_a_node(seed, &scheme, |_| plain(), 3, 0)));
     assert!(losses.failed > 50 && losses.adopted > 100, "{losses:?}");
     let scheme = options().duo(DuoShape::default()).scheme().unwrap();
-    let losses =
-        all((0..60).map(|seed| lose_a_node(seed, &scheme, |_| plain(Duo(Arc::default())), 1, 0)));
+    let losses = all((0..60).map(|seed| lose_a_node(seed, &scheme, |_| plain(), 1, 0)));
     assert!(losses.failed > 50 && losses.adopted > 100, "{losses:?}");
 }

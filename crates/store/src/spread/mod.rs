@@ -24,33 +24,28 @@
 
 mod all_partitions;
 mod batch;
-mod caching;
-mod calling;
 mod change;
 mod create;
 mod find;
-mod opening;
 mod revive;
 mod session;
 
 #[cfg(test)]
 mod fault_tests;
 
-pub(crate) use caching::Caching;
-pub(crate) use calling::{ByCalls, CallRule, executes};
 pub(crate) use change::{drop_table, empty, rename};
 pub(crate) use create::{NewTable, create};
 use find::Place;
 pub(crate) use find::{Found, SpreadTable, ask_all, find, nodes_of};
-pub(crate) use opening::{Cuckoo, Duo, KnownSizes, Linear, Opener, Race, Sealed};
 pub(crate) use session::OverNodes;
 
 use crate::catalog::{Partition, SpreadMap};
+use crate::clients::Clients;
 use crate::lease::Leased;
 use crate::nodes::Nodes;
 use crate::{Result, StoreError};
 use farslot_fabric::{FabricError, NodeId, window};
-use farslot_index::Result as Answer;
+use farslot_index::{AnyIndex, Result as Answer};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -59,24 +54,24 @@ use std::sync::Arc;
 const MOST_ATTEMPTS: u32 = 3;
 
 /// A table over several nodes as one thread's coroutines see it.
-pub(crate) struct Spread<O: Opener> {
+pub(crate) struct Spread {
     endpoint: Rc<Leased>,
     nodes: Arc<Nodes>,
-    opener: O,
+    clients: Clients,
     name: String,
     /// What all partitions have in common.
     common: Partition,
     map: SpreadMap,
-    parts: Box<[Part<O::Client>]>,
+    parts: Box<[Part]>,
 }
 
 /// A partition, as far as it is known.
-struct Part<C> {
+struct Part {
     node: Cell<NodeId>,
     /// Whether it is known that it is there, or guessed.
     is_sure: Cell<bool>,
     /// Nothing before its node was reached, and after it came back empty.
-    client: RefCell<Option<Rc<C>>>,
+    client: RefCell<Option<AnyIndex>>,
     /// Operations that have begun with the client, or with one before it, and have not ended.
     users: Cell<usize>,
     reviving: Cell<bool>,
@@ -85,25 +80,25 @@ struct Part<C> {
 }
 
 /// An operation's hold on a partition's client.
-struct Held<'s, C> {
-    part: &'s Part<C>,
-    client: Rc<C>,
+struct Held<'s> {
+    part: &'s Part,
+    client: AnyIndex,
 }
 
-impl<C> Drop for Held<'_, C> {
+impl Drop for Held<'_> {
     fn drop(&mut self) {
         self.part.users.set(self.part.users.get() - 1);
     }
 }
 
-impl<C> Held<'_, C> {
+impl Held<'_> {
     /// Ends the hold on a client whose node came back empty: no operation begins with it any more.
     fn give_up(self) {
         self.part.give_up();
     }
 }
 
-impl<C> Part<C> {
+impl Part {
     fn at(place: &Place) -> Self {
         Self {
             node: Cell::new(place.node),
@@ -119,7 +114,7 @@ impl<C> Part<C> {
         self.client.take();
     }
 
-    fn hold(&self) -> Option<Held<'_, C>> {
+    fn hold(&self) -> Option<Held<'_>> {
         let client = self.client.borrow().clone()?;
         self.users.set(self.users.get() + 1);
         Some(Held { part: self, client })
@@ -127,8 +122,8 @@ impl<C> Part<C> {
 }
 
 /// A partition as an operation finds it.
-enum Entry<'s, C> {
-    Open(Held<'s, C>),
+enum Entry<'s> {
+    Open(Held<'s>),
     /// It came back empty, and this client may not make it anew: with what that failed. Its keys
     /// are absent.
     Empty(StoreError),
@@ -146,13 +141,13 @@ fn met_another(error: &StoreError) -> bool {
     )
 }
 
-impl<O: Opener> Spread<O> {
+impl Spread {
     /// Opens a table that was found. A partition that cannot be opened now is left for later,
     /// unless none can.
     pub(crate) async fn open(
         endpoint: Rc<Leased>,
         nodes: Arc<Nodes>,
-        opener: O,
+        clients: Clients,
         table: SpreadTable,
     ) -> Result<Self> {
         let SpreadTable {
@@ -166,7 +161,7 @@ impl<O: Opener> Spread<O> {
         let spread = Self {
             endpoint,
             nodes,
-            opener,
+            clients,
             name: sample.name.clone(),
             common,
             map,
@@ -197,7 +192,7 @@ impl<O: Opener> Spread<O> {
         self.map.slots.partition_of(key)
     }
 
-    fn part(&self, number: u16) -> &Part<O::Client> {
+    fn part(&self, number: u16) -> &Part {
         &self.parts[usize::from(number)]
     }
 
@@ -206,7 +201,7 @@ impl<O: Opener> Spread<O> {
     }
 
     /// The partitions that have a client.
-    fn open_parts(&self) -> impl Iterator<Item = Held<'_, O::Client>> {
+    fn open_parts(&self) -> impl Iterator<Item = Held<'_>> {
         self.parts.iter().filter_map(Part::hold)
     }
 
@@ -216,7 +211,7 @@ impl<O: Opener> Spread<O> {
     }
 
     /// Begins an operation on a partition.
-    async fn enter(&self, number: u16) -> Result<Entry<'_, O::Client>> {
+    async fn enter(&self, number: u16) -> Result<Entry<'_>> {
         match self.part(number).hold() {
             Some(held) => Ok(Entry::Open(held)),
             None => self.revive(number).await,
@@ -230,7 +225,7 @@ impl<O: Opener> Spread<O> {
         number: u16,
         again: impl Fn() -> bool,
         empty: impl FnOnce(StoreError) -> Result<T>,
-        operation: impl AsyncFn(&O::Client) -> Answer<T>,
+        operation: impl AsyncFn(&AnyIndex) -> Answer<T>,
     ) -> Result<T> {
         let mut attempts = 0;
         loop {
@@ -255,7 +250,7 @@ impl<O: Opener> Spread<O> {
         &self,
         number: u16,
         empty: impl FnOnce(StoreError) -> Result<T>,
-        operation: impl AsyncFn(&O::Client) -> Answer<T>,
+        operation: impl AsyncFn(&AnyIndex) -> Answer<T>,
     ) -> Result<T> {
         self.on_while(number, || true, empty, operation).await
     }

@@ -8,28 +8,26 @@
 
 use super::create::or_theirs;
 use super::find::{Found, Place, find, is_absence};
-use super::opening::Opener;
 use super::{Entry, MOST_ATTEMPTS, Part, Spread};
 use crate::catalog::{Catalog, NewPartition, table_at};
 use crate::{OnRestart, Result, Scheme, StoreError, TableRecord};
 use farslot_fabric::{Endpoint, FabricError, Nanos, NodeState};
 use farslot_index::{Index, IndexError};
-use std::rc::Rc;
 
 /// Whoever revives a partition is alone in that.
-struct Reviving<'s, C>(&'s Part<C>);
+struct Reviving<'s>(&'s Part);
 
-impl<C> Drop for Reviving<'_, C> {
+impl Drop for Reviving<'_> {
     fn drop(&mut self) {
         self.0.reviving.set(false);
     }
 }
 
-impl<C> Part<C> {
+impl Part {
     /// Begins to revive it, if nobody else does and no operation with the client before is under
     /// way. Neither is waited for: it may be one that has called back, and goes on only when this
     /// one has ended.
-    fn start_reviving(&self) -> Option<Reviving<'_, C>> {
+    fn start_reviving(&self) -> Option<Reviving<'_>> {
         if self.users.get() > 0 || self.reviving.replace(true) {
             return None;
         }
@@ -37,9 +35,9 @@ impl<C> Part<C> {
     }
 }
 
-impl<O: Opener> Spread<O> {
+impl Spread {
     /// Finds a partition, or makes it anew, and opens it.
-    pub(super) async fn revive(&self, number: u16) -> Result<Entry<'_, O::Client>> {
+    pub(super) async fn revive(&self, number: u16) -> Result<Entry<'_>> {
         let part = self.part(number);
         let reviving = part.start_reviving();
         let Some(_alone) = reviving else {
@@ -105,7 +103,7 @@ impl<O: Opener> Spread<O> {
         sample: &TableRecord,
         places: &[Place],
         since: Nanos,
-    ) -> Result<Entry<'_, O::Client>> {
+    ) -> Result<Entry<'_>> {
         let place = &places[usize::from(number)];
         let opening = async {
             if let Some(error) = &place.unreachable {
@@ -124,23 +122,34 @@ impl<O: Opener> Spread<O> {
                     }
                 }
             };
+            if record.scheme.name() != sample.scheme.name() {
+                return Err(self.of_two_schemes(&record, sample));
+            }
             self.endpoint.lease(place.node, &record, since);
             let at = table_at(place.node, &record);
             let bytes = u64::try_from(record.scheme.table_bytes()).unwrap_or(u64::MAX);
             self.part(number).table_bytes.set(bytes);
-            let endpoint = Rc::clone(&self.endpoint);
-            Ok(Ok(self.opener.open(endpoint, at, &record).await?))
+            Ok(Ok(self.clients.open(&self.endpoint, at, &record).await?))
         };
         let opened = opening.await.map_err(|error| self.named(number, error))?;
         Ok(match opened {
             Err(refused) => Entry::Empty(self.named(number, refused)),
             Ok(client) => {
                 let part = self.part(number);
-                part.client.replace(Some(Rc::new(client)));
+                part.client.replace(Some(client));
                 part.hold()
                     .map_or_else(|| Entry::Empty(self.restarted(number)), Entry::Open)
             }
         })
+    }
+
+    /// The error of partitions that can be none of one table.
+    fn of_two_schemes(&self, one: &TableRecord, other: &TableRecord) -> StoreError {
+        let (one, other) = (one.scheme.name(), other.scheme.name());
+        StoreError::DamagedMap {
+            name: self.name.clone(),
+            reason: format!("a partition is {one}, another {other}"),
+        }
     }
 
     /// Makes a partition that its node does not have, empty.
@@ -198,8 +207,7 @@ impl<O: Opener> Spread<O> {
                 continue;
             };
             let at = table_at(place.node, record);
-            let endpoint = Rc::clone(&self.endpoint);
-            match self.opener.open(endpoint, at, record).await {
+            match self.clients.open(&self.endpoint, at, record).await {
                 Ok(sibling) if sibling.state().sealed => return Ok(true),
                 Ok(_) => {}
                 // It has stopped since its catalog answered; the others tell as well.

@@ -1,7 +1,6 @@
 //! A table over several nodes, as a [`Table`](crate::Table) uses it.
 
 use super::Spread;
-use super::opening::Opener;
 use crate::lease::Leased;
 use crate::session::{
     AnswerEach, OutcomeOfEach, Session, block_on_for, block_on_within, look_up, run_batch,
@@ -9,29 +8,29 @@ use crate::session::{
 use crate::{Cursor, Occupancy, Operation, Outcome, PartitionReport, Result, Survey, WriterChange};
 use farslot_fabric::counters::Snapshot;
 use farslot_fabric::{Endpoint, Executor, Nanos};
-use farslot_index::{ClientState, Index, Record, Value};
+use farslot_index::{ClientState, Record, Value};
 
-pub(crate) struct OverNodes<O: Opener> {
+pub(crate) struct OverNodes {
     pub(crate) executor: Executor<Leased>,
     /// Opened on the executor's endpoint.
-    pub(crate) table: Spread<O>,
+    pub(crate) table: Spread,
 }
 
-impl<O: Opener> OverNodes<O> {
+impl OverNodes {
     fn run_within(
         &self,
         limit: Option<Nanos>,
         operations: &[Operation<'_>],
         done: OutcomeOfEach<'_>,
     ) {
-        run_batch(O::Client::WAITS, done, |done| {
+        run_batch(self.table.waits(), done, |done| {
             let running = self.table.run_many(operations, done);
             block_on_within(&self.executor, limit, running);
         });
     }
 }
 
-impl<O: Opener> Session for OverNodes<O> {
+impl Session for OverNodes {
     fn get(&self, key: &[u8]) -> Result<Option<Value>> {
         self.executor.block_on(self.table.get(key))
     }
@@ -41,7 +40,7 @@ impl<O: Opener> Session for OverNodes<O> {
     }
 
     fn get_many(&self, keys: &[&[u8]], done: AnswerEach<'_>) {
-        look_up(O::Client::WAITS, keys, done, |keys, done| {
+        look_up(self.table.waits(), keys, done, |keys, done| {
             let gets: Vec<_> = keys.iter().map(|key| Operation::Get(key)).collect();
             let done = |number, outcome: Result<Outcome>| match outcome {
                 Ok(outcome) => done(number, Ok(outcome.into_value().as_deref())),

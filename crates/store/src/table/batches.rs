@@ -5,7 +5,7 @@ use crate::coalesce::Coalesced;
 use crate::{KeyRule, Operation, Outcome, Record, Result};
 
 /// Operations of a batch that are made ready together.
-const OPERATIONS_A_TURN: usize = 4096;
+pub(super) const OPERATIONS_A_TURN: usize = 4096;
 
 impl Table {
     /// Looks up many keys side by side; `done` gets each answer with the key's number, in the order

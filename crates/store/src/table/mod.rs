@@ -1,13 +1,17 @@
 //! A table as one thread uses it: here one key at a time.
 
 mod batches;
+mod entries;
+mod lifetimes;
 mod whole;
 
+pub use entries::Entries;
+
 use crate::catalog::{Scheme, TableRecord};
-use crate::session::Session;
+use crate::expiry::Clock;
+use crate::session::{MOST_ATTEMPTS, Session, contended};
 use crate::{Operation, Result, StoreError};
 use farslot_fabric::Nanos;
-use farslot_index::IndexError;
 use std::fmt;
 
 /// How long a table that is dropped tries to tell what it has to tell.
@@ -36,14 +40,17 @@ const PATIENCE: Nanos = 100_000_000;
 pub struct Table {
     record: TableRecord,
     session: Box<dyn Session>,
+    /// What records expire by.
+    clock: Clock,
     closed: bool,
 }
 
 impl Table {
-    pub(crate) fn new(record: TableRecord, session: Box<dyn Session>) -> Self {
+    pub(crate) fn new(record: TableRecord, session: Box<dyn Session>, clock: Clock) -> Self {
         Self {
             record,
             session,
+            clock,
             closed: false,
         }
     }
@@ -268,7 +275,6 @@ impl Table {
     /// [`StoreError::NoNumber`]; [`Contended`](farslot_index::IndexError::Contended) if others were
     /// faster 100,000 times; as [`Table::compare_and_set`].
     pub fn increment(&self, key: &[u8], by: i64) -> Result<i64> {
-        const MOST_ATTEMPTS: u32 = 100_000;
         let mut there = self.session.get(key)?.map(|value| value.to_vec());
         for _ in 0..MOST_ATTEMPTS {
             let text = there.as_deref().unwrap_or(b"0");
@@ -294,10 +300,7 @@ impl Table {
                 }
             }
         }
-        Err(StoreError::Index(IndexError::Contended {
-            slot: 0,
-            attempts: MOST_ATTEMPTS,
-        }))
+        Err(contended())
     }
 
     /// Removes the key with all its records; false if it was absent.

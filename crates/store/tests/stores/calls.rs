@@ -1,26 +1,23 @@
-//! Tables that are used by calls of the owner of their memory: alone, beside clients who use verbs,
-//! without the right to, and by callers who say what makes no sense.
+//! Tables that are used by calls of the owner of their memory: alone, and beside clients who use
+//! verbs.
 
 use farslot::fabric::counters::Snapshot;
-use farslot::fabric::{
-    EndpointExt, Executor, FabricError, Limits, NodeId, RegionId, RemoteAddr, Rights, VerbKind,
-};
-use farslot::index::calls::{Question, RequestWriter, Status, operation_bytes, status_of};
+use farslot::fabric::{FabricError, Limits, VerbKind};
 use farslot::index::{FIND_OR_PUT, GET, GET_ALL, IndexError, PUT, REMOVE, UPDATE};
 use farslot::{
-    Access, CuckooShape, DuoShape, FieldSize, OpenOptions, Operation, Outcome, RaceShape, Rate,
-    Secret, Server, ServerOptions, SlotKind, Store, StoreError, Table, TableGrant, TableOptions,
+    Access, CuckooShape, DuoShape, FieldSize, OpenOptions, Operation, Outcome, RaceShape, Server,
+    ServerOptions, SlotKind, Store, StoreError, Table, TableOptions,
 };
 use farslot_check::{History, RegisterMap, TableOp, TableRet, check};
 use farslot_testbed::PATIENCE;
-use rand::{Rng, RngExt, SeedableRng};
+use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-const MIB: u64 = 1 << 20;
+pub const MIB: u64 = 1 << 20;
 
-fn by(access: Access) -> OpenOptions {
+pub fn by(access: Access) -> OpenOptions {
     OpenOptions {
         limits: Limits {
             verb_timeout: PATIENCE,
@@ -33,16 +30,16 @@ fn by(access: Access) -> OpenOptions {
 }
 
 /// The store of a server, used so.
-fn open(server: &Server, access: Access) -> Store {
+pub fn open(server: &Server, access: Access) -> Store {
     Store::open_with(&server.addresses()[0].to_string(), by(access)).unwrap()
 }
 
-fn serve(bytes: u64) -> Server {
+pub fn serve(bytes: u64) -> Server {
     Server::start("tcp://127.0.0.1:0", bytes).unwrap()
 }
 
 /// Tables that any number of clients write.
-fn written() -> [(&'static str, TableOptions); 5] {
+pub fn written() -> [(&'static str, TableOptions); 5] {
     let small = TableOptions::new(300)
         .keys(FieldSize::Fixed(8))
         .values(FieldSize::Fixed(16));
@@ -59,13 +56,13 @@ fn written() -> [(&'static str, TableOptions); 5] {
     ]
 }
 
-fn value_of(number: u64, inline: bool) -> Vec<u8> {
+pub fn value_of(number: u64, inline: bool) -> Vec<u8> {
     let words = if inline { 2 } else { 2 + number as usize % 80 };
     number.to_le_bytes().repeat(words)
 }
 
 /// Verbs that were not calls, and operations that took other than one round trip.
-fn besides_calls(counted: &Snapshot) -> (u64, u64) {
+pub fn besides_calls(counted: &Snapshot) -> (u64, u64) {
     let verbs: u64 = counted.verbs.iter().sum();
     let classes =
         [GET, GET_ALL, PUT, FIND_OR_PUT, UPDATE, REMOVE].map(|class| counted.operation(class));
@@ -76,7 +73,7 @@ fn besides_calls(counted: &Snapshot) -> (u64, u64) {
 }
 
 #[derive(Clone, Copy)]
-enum Do {
+pub enum Do {
     Get,
     GetAll,
     Put,
@@ -85,7 +82,7 @@ enum Do {
     Remove,
 }
 
-const ALL: [Do; 6] = [
+pub const ALL: [Do; 6] = [
     Do::Get,
     Do::GetAll,
     Do::Put,
@@ -94,7 +91,7 @@ const ALL: [Do; 6] = [
     Do::Remove,
 ];
 
-fn operation<'r>(what: Do, key: &'r [u8], value: &'r [u8]) -> Operation<'r> {
+pub fn operation<'r>(what: Do, key: &'r [u8], value: &'r [u8]) -> Operation<'r> {
     match what {
         Do::Get => Operation::Get(key),
         Do::GetAll => Operation::GetAll(key),
@@ -194,9 +191,12 @@ fn as_a_map(table: &Table, inline: bool, seed: u64) {
 fn what_calls_do_a_plain_map_does_and_each_takes_one_round_trip() {
     let server = serve(64 * MIB);
     let sim = format!("sim://tcp-loopback?seed=4&memory={}B", 64 * MIB);
+    let shared = format!("shm://calls-map-{}", std::process::id());
+    let shared = Server::start(&shared, 64 * MIB).unwrap();
     let stores = [
         open(&server, Access::Calls),
         open(&server, Access::Auto),
+        open(&shared, Access::Calls),
         Store::open_with(&sim, by(Access::Calls)).unwrap(),
     ];
     for (number, store) in stores.iter().enumerate() {
@@ -271,7 +271,7 @@ fn what_an_owner_cannot_do_its_clients_do_and_say_why_it_failed() {
 #[test]
 fn tables_of_one_writer_are_looked_up_by_call_and_written_by_verbs() {
     let server = serve(32 * MIB);
-    let store = open(&server, Access::Calls);
+    let store = open(&server, Access::Auto);
     let options = TableOptions::new(500)
         .keys(FieldSize::Fixed(8))
         .values(FieldSize::UpTo(90));
@@ -356,6 +356,7 @@ fn record(table: &Table, client: u32, seed: u64, since: Instant) -> Of {
             },
             TableOp::Update(_) => TableRet::Updated(table.update(&bytes, &value).unwrap()),
             TableOp::Remove => TableRet::Removed(table.remove(&bytes).unwrap()),
+            TableOp::Replace(..) | TableOp::RemoveIf(_) => unreachable!("none is drawn"),
         };
         history.complete(id, ret, now());
     }
@@ -390,273 +391,86 @@ fn clients_by_calls_and_by_verbs_at_once_are_linearizable() {
     }
 }
 
-fn secret(number: u8) -> Option<Secret> {
-    Some(Secret::new([number; 16]).unwrap())
-}
-
-/// A request as any caller could make it.
-fn request(question: Question, table: u64, operations: &[Operation<'_>]) -> Vec<u8> {
-    let bytes = operations
-        .iter()
-        .map(|operation| operation_bytes(operation).unwrap());
-    let mut request = vec![0; RequestWriter::bytes(bytes.sum())];
-    let mut writer = RequestWriter::new(&mut request, question, table, operations.len());
-    operations
-        .iter()
-        .for_each(|operation| writer.put(operation));
-    request
-}
-
-/// Calls the owner with these bytes, by verbs alone.
-fn call(store: &Store, request: &[u8], room: usize) -> Result<Vec<u8>, FabricError> {
-    let executor = Executor::new(store.tcp_endpoint().unwrap().unwrap());
-    let endpoint = executor.endpoint();
-    let request = endpoint.core_copy(request);
-    let called = endpoint.call((NodeId(0), RegionId(0)), request, room);
-    executor.block_on(called).map(|reply| reply.to_vec())
-}
-
-trait CoreCopy {
-    fn core_copy(&self, bytes: &[u8]) -> farslot::fabric::Buffer;
-}
-
-impl<E: farslot::fabric::Endpoint> CoreCopy for E {
-    fn core_copy(&self, bytes: &[u8]) -> farslot::fabric::Buffer {
-        self.core().buffers.copy_of(bytes).unwrap()
-    }
-}
-
-fn status(store: &Store, request: &[u8]) -> Status {
-    let reply = call(store, request, 4096).unwrap();
-    status_of(&reply).unwrap().0
+/// A table of one writer at a time.
+fn of_one_writer() -> TableOptions {
+    TableOptions::new(400)
+        .keys(FieldSize::Fixed(8))
+        .values(FieldSize::UpTo(700))
+        .cuckoo(CuckooShape::default())
 }
 
 #[test]
-fn a_caller_may_do_what_it_may_do_by_verbs() {
+fn an_owner_writes_to_a_cuckoo_table_for_all_who_ask_it() {
+    let server = serve(64 * MIB);
+    let sim = format!("sim://tcp-loopback?seed=9&memory={}B", 64 * MIB);
+    let stores = [
+        open(&server, Access::Calls),
+        Store::open_with(&sim, by(Access::Calls)).unwrap(),
+    ];
+    for (seed, store) in (0..).zip(&stores) {
+        store.create("t", &of_one_writer()).unwrap();
+        as_a_map(&store.table("t").unwrap(), false, seed);
+        assert_eq!(
+            store.table("t").unwrap().writer(),
+            Ok(None),
+            "it has resigned"
+        );
+    }
+
+    let busy = |end: Result<bool, StoreError>| {
+        matches!(end, Err(StoreError::Index(IndexError::WriterBusy { .. })))
+    };
+    let (one, other) = (stores[0].table("t").unwrap(), stores[0].table("t").unwrap());
+    assert!(one.put(b"of one..", b"value").is_ok() && other.put(b"of other", b"value").is_ok());
+    // One who writes by verbs stays the writer until it resigns.
+    let by_verbs = open(&server, Access::Reads).table("t").unwrap();
+    assert_eq!(by_verbs.put(b"by verbs", b"value"), Ok(true));
+    assert!(busy(one.put(b"of one..", b"2")));
+    by_verbs.close().unwrap();
+    assert_eq!(one.put(b"of one..", b"2"), Ok(false));
+    // So does one who is told to.
+    one.start_writing().unwrap();
+    assert_eq!(one.put(b"of one..", b"3"), Ok(false));
+    assert!(busy(other.put(b"of other", b"3")));
+    one.close().unwrap();
+    assert_eq!(other.put(b"of other", b"3"), Ok(false));
+    assert_eq!(other.get(b"of one.."), Ok(Some(b"3".to_vec())));
+}
+
+#[test]
+fn clients_whom_an_owner_writes_for_are_linearizable() {
     let options = ServerOptions {
-        secrets: secret(1).into_iter().collect(),
-        read_only_secrets: secret(2).into_iter().collect(),
+        threads: 2,
         ..ServerOptions::default()
     };
-    let server = Server::start_with(&["tcp://127.0.0.1:0"], 32 * MIB, &options).unwrap();
-    let options = TableOptions::new(100)
-        .keys(FieldSize::Fixed(8))
-        .values(FieldSize::UpTo(100));
-    let places = ["a", "b"].map(|name| {
-        let record = server.store().create(name, &options).unwrap();
-        let table = server.store().table(name).unwrap();
-        table.put(&[1; 8], b"first").unwrap();
-        record.id
-    });
-    let grant = |name: &str, number, tables: &[&str], rights| TableGrant {
-        name: name.into(),
-        secrets: secret(number).into_iter().collect(),
-        clients: None,
-        tables: tables.iter().map(ToString::to_string).collect(),
-        rights,
-        rate: Rate::UNLIMITED,
-    };
-    server
-        .grant(&grant("writer of a", 3, &["a"], Rights::ALL))
-        .unwrap();
-    server
-        .grant(&grant("reader of a", 4, &["a"], Rights::READ))
-        .unwrap();
-    let without_calls = Rights::READ.and(Rights::WRITE).and(Rights::ATOMIC);
-    server
-        .grant(&grant("both", 5, &["a", "b"], without_calls))
-        .unwrap();
-    let admitted = |grant: &str, number| {
-        let options = OpenOptions {
-            grant: grant.into(),
-            secret: secret(number),
-            ..by(Access::Auto)
-        };
-        Store::open_with(&server.addresses()[0].to_string(), options).unwrap()
-    };
-    let get = |place| request(Question::Run, place, &[Operation::Get(&[1; 8])]);
-    let put = |place| request(Question::Run, place, &[Operation::Put(&[1; 8], b"second")]);
-    let flush = |place| request(Question::Flush, place, &[]);
-    let denied = |store: &Store, table: &str| {
-        let put = store.table(table).unwrap().put(&[1; 8], b"third");
-        matches!(
-            put,
-            Err(StoreError::Fabric(FabricError::AccessDenied { .. })
-                | StoreError::Index(IndexError::Fabric(FabricError::AccessDenied { .. })))
-        )
-    };
-
-    for (name, number) in [("read-only", 2), ("reader of a", 4)] {
-        let reader = admitted(name, number);
-        assert_eq!(status(&reader, &get(places[0])), Status::Done, "{name}");
-        for request in [put(places[0]), flush(places[0])] {
-            assert_eq!(status(&reader, &request), Status::Denied, "{name}");
-        }
-        // What is refused by call is refused by verbs too, which say why.
-        assert!(denied(&reader, "a"), "{name}");
-        let table = reader.table("a").unwrap();
-        let before = table.counters();
-        assert_eq!(table.get(&[1; 8]), Ok(Some(b"first".to_vec())));
-        assert_eq!(besides_calls(&table.counters().since(&before)), (0, 0));
-    }
-    for (name, number) in [("writer of a", 3), ("reader of a", 4)] {
-        let other = admitted(name, number);
-        for request in [get(places[1]), put(places[1]), flush(places[1])] {
-            assert_eq!(status(&other, &request), Status::Denied, "{name}");
-        }
-    }
-    let writer = admitted("writer of a", 3);
-    assert_eq!(status(&writer, &put(places[0])), Status::Done);
-    // So long a request reaches the agent in pieces.
-    let values = vec![vec![7; 100]; 1_000];
-    let keys: Vec<_> = (0..1_000_u64).map(|key| (key % 50).to_le_bytes()).collect();
-    let updates: Vec<_> = keys
-        .iter()
-        .zip(&values)
-        .map(|(key, value)| Operation::Update(key, value))
-        .collect();
-    let long = request(Question::Run, places[0], &updates);
-    let reply = call(&writer, &long, 100_000).unwrap();
-    assert_eq!(status_of(&reply), Some((Status::Done, 1_000)));
-    let both = admitted("both", 5);
-    assert_eq!(status(&both, &put(places[1])), Status::Done);
-    let all = admitted("default", 1);
-    let table = all.table("a").unwrap();
-    assert_eq!(table.get(&[1; 8]), Ok(Some(b"second".to_vec())));
-    assert_eq!(
-        all.table("b").unwrap().get(&[1; 8]),
-        Ok(Some(b"second".to_vec()))
-    );
-
-    // A grant that is revoked ends calls too.
-    let table = both.table("b").unwrap();
-    assert_eq!(table.get(&[1; 8]), Ok(Some(b"second".to_vec())));
-    assert!(server.revoke("both"));
-    let revoked = table.put(&[1; 8], b"third");
-    assert!(revoked.is_err(), "{revoked:?}");
-}
-
-#[test]
-fn what_makes_no_sense_is_refused_and_harms_nobody() {
-    let server = serve(32 * MIB);
+    let server = Server::start_with(&["tcp://127.0.0.1:0"], 64 * MIB, &options).unwrap();
     let store = open(&server, Access::Calls);
-    let options = TableOptions::new(100)
-        .keys(FieldSize::Fixed(8))
-        .values(FieldSize::UpTo(100));
-    let place = store.create("t", &options).unwrap().id;
-    let duo = options.duo(DuoShape::default());
-    let of_duo = store.create("duo", &duo).unwrap().id;
-    let table = store.table("t").unwrap();
-    table.put(&[1; 8], b"value").unwrap();
-    let get = |place| request(Question::Run, place, &[Operation::Get(&[1; 8])]);
-    assert_eq!(status(&store, &get(place)), Status::Done);
-    for wrong in [0, place ^ 8, !place] {
-        assert_eq!(status(&store, &get(wrong)), Status::NoTable, "{wrong}");
-    }
-    assert_eq!(status(&store, &get(of_duo)), Status::NotServed);
-    assert_eq!(status(&store, &[]), Status::Malformed);
-    let other_region = {
-        let executor = Executor::new(store.tcp_endpoint().unwrap().unwrap());
-        let endpoint = executor.endpoint();
-        let called = endpoint.call(
-            (NodeId(0), RegionId(1)),
-            endpoint.core_copy(&get(place)),
-            64,
-        );
-        executor.block_on(called).map(drop)
-    };
-    assert!(matches!(
-        other_region,
-        Err(FabricError::UnknownRegion { .. })
-    ));
-    for room in 0..24 {
-        let reply = call(&store, &get(place), room).unwrap();
-        let known = status_of(&reply).map(|(status, _)| status);
-        // There is no room for its one outcome.
-        let expected = [None, Some(Status::Malformed), Some(Status::Done)];
-        assert_eq!(known, expected[room / 8], "{room}");
-    }
-    let valid = request(
-        Question::Run,
-        place,
-        &[
-            Operation::Get(&[1; 8]),
-            Operation::FindOrPut(&[1; 8], b"other"),
-            Operation::GetAll(&[2; 8]),
-        ],
+    store.create("t", &of_one_writer()).unwrap();
+    let since = Instant::now();
+    let histories: Vec<Of> = std::thread::scope(|scope| {
+        let clients = (0..4_u32).map(|client| {
+            let store = &store;
+            scope.spawn(move || record(&store.table("t").unwrap(), client, 1, since))
+        });
+        let clients: Vec<_> = clients.collect();
+        let ends = clients.into_iter().map(|client| client.join().unwrap());
+        ends.collect()
+    });
+    let judged = check(&History::merge(histories), &RegisterMap::new());
+    assert_eq!(
+        judged.unwrap_or_else(|error| panic!("{error}")).returned,
+        1_600
     );
-    for seed in 0..2_000 {
-        let mut rng = ChaCha8Rng::seed_from_u64(seed);
-        let mut bytes = match seed % 3 {
-            0 => vec![0; rng.random_range(0..200)],
-            _ => valid.clone(),
-        };
-        if seed % 3 == 0 {
-            rng.fill_bytes(&mut bytes);
-        }
-        for _ in 0..rng.random_range(0..4) {
-            if let Some(at) = (!bytes.is_empty()).then(|| rng.random_range(0..bytes.len())) {
-                bytes[at] = rng.random();
-            }
-        }
-        bytes.truncate(rng.random_range(0..=bytes.len()));
-        call(&store, &bytes, rng.random_range(0..300)).unwrap();
-    }
-    assert_eq!(table.get(&[1; 8]), Ok(Some(b"value".to_vec())));
-}
-
-#[test]
-fn a_table_of_noise_leads_the_owner_nowhere() {
-    for (seed, (name, options)) in (0_u64..).zip(written()) {
-        let server = serve(32 * MIB);
-        let store = open(&server, Access::Calls);
-        let record = store.create(name, &options).unwrap();
-        let other = store.create("other", &options).unwrap();
-        let kept = store.table("other").unwrap();
-        for number in 0..20_u64 {
-            kept.put(&number.to_le_bytes(), &value_of(7, true)).unwrap();
-        }
-        let mut rng = ChaCha8Rng::seed_from_u64(seed);
-        let executor = Executor::new(store.tcp_endpoint().unwrap().unwrap());
-        let endpoint = executor.endpoint();
-        for round in 0..6 {
-            // Words of any kind, or such as point somewhere near.
-            let noise: Vec<u8> = (0..(other.offset - record.offset).min(1 << 16) / 8)
-                .flat_map(|_| match round % 2 {
-                    0 => rng.random::<u64>().to_le_bytes(),
-                    _ => (rng.random::<u64>() >> rng.random_range(0..64)).to_le_bytes(),
-                })
-                .collect();
-            let at = RemoteAddr {
-                node: NodeId(0),
-                region: RegionId(0),
-                offset: record.offset,
-            };
-            executor
-                .block_on(endpoint.write(at, endpoint.core_copy(&noise)))
-                .unwrap();
-            let keys: Vec<_> = (0..20_u64).map(u64::to_le_bytes).collect();
-            for key in &keys {
-                let value = value_of(8, true);
-                let operations = ALL.map(|what| operation(what, key, &value));
-                let request = request(Question::Run, record.id, &operations);
-                call(&store, &request, 4096).unwrap();
-            }
-        }
-        for number in 0..20_u64 {
-            let got = kept.get(&number.to_le_bytes());
-            assert_eq!(got, Ok(Some(value_of(7, true))), "{name}");
-        }
-    }
 }
 
 #[test]
 fn where_nobody_answers_calls_they_can_be_asked_for_in_vain() {
-    let name = format!("shm://calls-test-{}", std::process::id());
-    let server = Server::start(&name, 8 * MIB).unwrap();
-    server.store().create("t", &TableOptions::new(10)).unwrap();
-    let table = |access| Store::open_with(&name, by(access)).unwrap().table("t");
-    let refused = table(Access::Calls).map(drop).unwrap_err();
+    let store = Store::open_with("embedded", by(Access::Calls)).unwrap();
+    let refused = store.create("t", &TableOptions::new(10));
+    let refused = refused
+        .and_then(|_| store.table("t"))
+        .map(drop)
+        .unwrap_err();
     assert!(
         matches!(
             refused,
@@ -665,6 +479,14 @@ fn where_nobody_answers_calls_they_can_be_asked_for_in_vain() {
         ),
         "{refused}"
     );
+}
+
+#[test]
+fn over_shared_memory_calls_are_for_those_who_ask_for_them() {
+    let name = format!("shm://calls-test-{}", std::process::id());
+    let server = Server::start(&name, 8 * MIB).unwrap();
+    server.store().create("t", &TableOptions::new(10)).unwrap();
+    let table = |access| Store::open_with(&name, by(access)).unwrap().table("t");
     let table = table(Access::Auto).unwrap();
     assert_eq!(table.put(b"key", b"value"), Ok(true));
     assert_eq!(table.counters().verbs_of(VerbKind::Call), 0);

@@ -9,13 +9,13 @@ use farslot::{
 };
 use farslot::{TableGrant, TableOptions};
 
-const MIB: u64 = 1 << 20;
+pub const MIB: u64 = 1 << 20;
 
-fn secret(number: u8) -> Option<Secret> {
+pub fn secret(number: u8) -> Option<Secret> {
     Some(Secret::new([number; 16]).unwrap())
 }
 
-fn server() -> Server {
+pub fn server() -> Server {
     let options = ServerOptions {
         secrets: secret(1).into_iter().collect(),
         ..ServerOptions::default()
@@ -38,34 +38,55 @@ fn server() -> Server {
     server
 }
 
-fn open(server: &Server, grant: &str, secret: Option<Secret>) -> farslot::Result<Store> {
+/// Two nodes, and the address of both.
+pub fn two_nodes() -> ([Server; 2], String) {
+    let options = ServerOptions {
+        secrets: secret(1).into_iter().collect(),
+        ..ServerOptions::default()
+    };
+    let start = || Server::start_with(&["tcp://127.0.0.1:0"], 32 * MIB, &options).unwrap();
+    let servers = [start(), start()];
+    let authorities = servers.each_ref().map(|server| {
+        let address = server.addresses()[0].to_string();
+        address.trim_start_matches("tcp://").to_owned()
+    });
+    let address = format!("tcp://{}", authorities.join(","));
+    (servers, address)
+}
+
+pub fn open(server: &Server, grant: &str, secret: Option<Secret>) -> farslot::Result<Store> {
+    open_at(&server.addresses()[0].to_string(), grant, secret)
+}
+
+pub fn open_at(address: &str, grant: &str, secret: Option<Secret>) -> farslot::Result<Store> {
     let options = OpenOptions {
         grant: grant.into(),
         secret,
         ..OpenOptions::default()
     };
-    Store::open_with(&server.addresses()[0].to_string(), options)
+    Store::open_with(address, options)
 }
 
-fn grant(name: &str, number: u8, tables: &[&str], rights: Rights) -> TableGrant {
+pub fn grant(name: &str, number: u8, tables: &[&str], rights: Rights) -> TableGrant {
     TableGrant {
         name: name.into(),
         secrets: secret(number).into_iter().collect(),
         clients: None,
         tables: tables.iter().map(ToString::to_string).collect(),
         rights,
+        prefix: None,
         rate: Rate::UNLIMITED,
     }
 }
 
-fn error_of<T>(result: farslot::Result<T>) -> FabricError {
+pub fn error_of<T>(result: farslot::Result<T>) -> FabricError {
     match result.map(drop) {
         Err(StoreError::Fabric(error) | StoreError::Index(IndexError::Fabric(error))) => error,
         other => panic!("{other:?}"),
     }
 }
 
-fn is_denied<T>(result: farslot::Result<T>) -> bool {
+pub fn is_denied<T>(result: farslot::Result<T>) -> bool {
     matches!(error_of(result), FabricError::AccessDenied { .. })
 }
 
@@ -148,26 +169,8 @@ fn grants_end_when_they_are_revoked_and_name_tables_that_there_are() {
 /// Behind a partition lies the map of its table, without which nobody knows whose a key is.
 #[test]
 fn a_grant_of_a_table_over_several_nodes_opens_its_map() {
-    let options = ServerOptions {
-        secrets: secret(1).into_iter().collect(),
-        ..ServerOptions::default()
-    };
-    let start = || Server::start_with(&["tcp://127.0.0.1:0"], 32 * MIB, &options).unwrap();
-    let servers = [start(), start()];
-    let authorities = servers.each_ref().map(|server| {
-        let address = server.addresses()[0].to_string();
-        address.trim_start_matches("tcp://").to_owned()
-    });
-    let address = format!("tcp://{}", authorities.join(","));
-    let open = |grant: &str, secret| {
-        let grant = grant.into();
-        let options = OpenOptions {
-            grant,
-            secret,
-            ..OpenOptions::default()
-        };
-        Store::open_with(&address, options).unwrap()
-    };
+    let (servers, address) = two_nodes();
+    let open = |grant, secret| open_at(&address, grant, secret).unwrap();
     let store = open("default", secret(1));
     let sizes = TableOptions::new(1_000)
         .keys(FieldSize::Fixed(9))

@@ -2,13 +2,18 @@
 //! link the whole store.
 
 mod caches;
+mod callers;
 mod calls;
 mod catalog;
 mod cuckoo;
 mod damage;
+#[path = "../common/damaged.rs"]
+mod damaged;
 mod default;
 mod duo_threads;
+mod expiry;
 mod grants;
+mod prefixes;
 mod several_nodes;
 mod several_nodes_model;
 mod snapshots;

@@ -44,6 +44,7 @@ mod protocols {
             }
             sealed {
                 what_was_built_is_found_by_everybody_and_nothing_else_is
+                each_key_has_one_slot_of_a_table_with_a_perfect_hash_function
                 a_table_that_is_not_built_says_so_until_it_is
             }
             tables {

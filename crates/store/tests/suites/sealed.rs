@@ -3,7 +3,8 @@
 use crate::common::TestStore;
 use farslot::index::IndexError;
 use farslot::{
-    CuckooShape, FieldSize, Scheme, SealedForm, SlotKind, StoreError, Survey, TableOptions,
+    CuckooShape, FieldSize, HashKind, Scheme, SealedForm, SlotKind, StoreError, Survey,
+    TableOptions,
 };
 
 fn records(numbers: std::ops::Range<u32>) -> Vec<(Vec<u8>, Vec<u8>)> {
@@ -64,6 +65,77 @@ pub fn what_was_built_is_found_by_everybody_and_nothing_else_is<S: TestStore>() 
     assert!(matches!(survey, Survey::Counted(_)));
     assert_eq!((survey.live(), survey.dead()), (3_000, 0));
     assert!(table.read_size() > 0);
+}
+
+/// Whatever the sizes of the records, with a filter or without, and for a client that had the table
+/// open before it was built.
+pub fn each_key_has_one_slot_of_a_table_with_a_perfect_hash_function<S: TestStore>() {
+    let node = S::start(64 << 20);
+    let store = node.open();
+    let fixed = TableOptions::new(3_000)
+        .keys(FieldSize::Fixed(8))
+        .values(FieldSize::Fixed(8));
+    let numbered: Vec<_> = (0..3_000u64)
+        .map(|number| {
+            (
+                number.to_le_bytes().to_vec(),
+                (!number).to_be_bytes().to_vec(),
+            )
+        })
+        .collect();
+    // One that is far longer than the others, and those of which none is twice the average.
+    let mut mixed = records(0..3_000);
+    mixed[5].1 = vec![7; 1_000];
+    let alike: Vec<_> = (0..3_000)
+        .map(|number| {
+            (
+                format!("{number:x}").into_bytes(),
+                b"value"[..3 + number % 3].to_vec(),
+            )
+        })
+        .collect();
+    let any = TableOptions::new(3_000);
+    for (name, options, records, form) in [
+        ("fixed", &fixed, &numbered, SealedForm::Inline),
+        ("mixed", &any, &mixed, SealedForm::OutOfBand),
+        ("alike", &any, &alike, SealedForm::Inline),
+    ] {
+        for options in [
+            options.clone().perfect(),
+            options.clone().perfect_with_filter(),
+        ] {
+            let borrowed = borrowed(records);
+            assert_eq!(store.build(name, &options, &borrowed), Ok(3_000));
+            let table = store.table(name).unwrap();
+            let Scheme::Sealed(layout) = &table.record().scheme else {
+                panic!("{:?}", table.record());
+            };
+            assert_eq!((layout.form, layout.slots), (form, 3_031), "0.99 full");
+            for (key, value) in records {
+                assert_eq!(table.get(key).unwrap().as_ref(), Some(value));
+            }
+            let absent: Vec<_> = (5_000..5_500u64).map(u64::to_be_bytes).collect();
+            let keys: Vec<&[u8]> = absent.iter().map(|key| &key[..]).collect();
+            table.get_many(&keys, |_, found| assert_eq!(found.unwrap(), None));
+            let mut seen = Vec::new();
+            table
+                .for_each(|key, value| seen.push((key.to_vec(), value.to_vec())))
+                .unwrap();
+            seen.sort();
+            let mut expected = records.clone();
+            expected.sort();
+            assert_eq!(seen, expected);
+            assert_eq!(refused(table.remove(&records[7].0)), "remove");
+            store.drop_table(name).unwrap();
+        }
+    }
+    store.create("early", &fixed.perfect()).unwrap();
+    let early = store.table("early").unwrap();
+    let (key, value) = &numbered[9];
+    assert_eq!(early.get(key), Err(StoreError::Index(IndexError::NotBuilt)));
+    let built = store.table("early").unwrap().build(&borrowed(&numbered));
+    assert_eq!(built, Ok(3_000));
+    assert_eq!(early.get(key).unwrap().as_ref(), Some(value));
 }
 
 pub fn every_write_says_that_the_table_is_sealed<S: TestStore>() {
@@ -144,6 +216,9 @@ pub fn options_that_are_not_for_sealed_tables_are_named<S: TestStore>() {
         ("slot", fixed.clone().sealed().slots(SlotKind::Pair)),
         ("heap bytes", fixed.clone().sealed().heap_bytes(1 << 20)),
         ("load factor", fixed.clone().sealed().load_factor(1.5)),
+        ("load factor", fixed.clone().perfect().load_factor(0.999)),
+        ("keys", fixed.clone().perfect().multi_key()),
+        ("hash", fixed.clone().perfect().hash(HashKind::Knuth)),
     ];
     for (named, options) in refused {
         match store.build("t", &options, &pair) {

@@ -1,10 +1,13 @@
 //! A client's process; and the last look at everything, by the process that has killed them.
 
-use crate::layout::{GENERATION, KEYS, LONGEST, MAP, TABLE, map, now, table};
+use crate::layout::{GENERATION, KEYS, LONGEST, MAP, SHARED, TABLE, map, now, table};
 use crate::log::{Key, Log, begin_line};
 use farslot_check::serial::ListOp;
+use farslot_fabric::shm::{ShmEndpoint, attach};
 use farslot_fabric::tcp::{ConnectOptions, TcpEndpoint};
-use farslot_fabric::{EndpointExt, Executor, Limits, NodeId, RegionId, window};
+use farslot_fabric::{
+    AnyEndpoint, EndpointExt, Executor, Limits, NodeId, RegionId, Rights, window,
+};
 use farslot_rpc::{Client, ClientOptions};
 use farslot_txn::{Database, DatabaseOptions, Locking, TableId, Transaction, TxnError};
 use rand::{RngExt, SeedableRng};
@@ -14,25 +17,39 @@ use std::io::Write;
 use std::rc::Rc;
 use std::time::Duration;
 
-type Open<'d> = Transaction<'d, TcpEndpoint>;
+type Open<'d> = Transaction<'d, AnyEndpoint>;
 
 /// Coroutines of a client.
 const COROUTINES: u64 = 4;
 
 /// Machines that run tests have other things to do.
-fn connect(addresses: &[String]) -> Rc<TcpEndpoint> {
+const LIMITS: Limits = Limits {
+    verb_timeout: 60_000_000_000,
+    send_queue_depth: 1024,
+    largest_buffer: 4 << 20,
+    buffer_budget: 1 << 30,
+};
+
+fn connect(addresses: &[String]) -> Rc<AnyEndpoint> {
+    let names: Vec<&str> = addresses
+        .iter()
+        .filter_map(|address| address.strip_prefix(SHARED))
+        .collect();
+    if !names.is_empty() {
+        let nodes = names.iter().map(|name| attach(name, Rights::ALL));
+        let nodes = nodes.collect::<Result<_, _>>().expect("the nodes");
+        return Rc::new(AnyEndpoint::Shm(ShmEndpoint::new(nodes, LIMITS)));
+    }
     let options = ConnectOptions {
         connect_timeout: Duration::from_secs(60),
-        limits: Limits {
-            verb_timeout: 60_000_000_000,
-            ..Limits::default()
-        },
+        limits: LIMITS,
         ..ConnectOptions::default()
     };
-    Rc::new(TcpEndpoint::connect(addresses, &options).expect("the nodes"))
+    let endpoint = TcpEndpoint::connect(addresses, &options).expect("the nodes");
+    Rc::new(AnyEndpoint::Tcp(endpoint))
 }
 
-fn database(endpoint: &Rc<TcpEndpoint>, nodes: usize, seed: u64) -> Database<TcpEndpoint> {
+fn database(endpoint: &Rc<AnyEndpoint>, nodes: usize, seed: u64) -> Database<AnyEndpoint> {
     let clients = (0..nodes as u16).map(|node| {
         let to = (NodeId(node), RegionId(0));
         Rc::new(Client::new(

@@ -5,6 +5,8 @@ use farslot_remote::chained::{Shape, Table};
 use farslot_remote::ordered::{Tree, TreeShape};
 use std::time::Duration;
 
+/// What addresses begin with that are names of shared memory.
+pub const SHARED: &str = "shm://";
 /// The lease of locks: longer than a transaction takes while others want the processors as well.
 pub const LEASE: Duration = Duration::from_millis(60);
 /// Keys of a generation, at each node's table, and at its map.

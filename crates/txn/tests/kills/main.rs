@@ -1,9 +1,9 @@
-//! Processes that are killed in the middle of their transactions, over TCP: no lock outlasts its
-//! lease, no transaction is half done, and the history is strictly serializable.
+//! Processes that are killed in the middle of their transactions, over TCP and over shared memory:
+//! no lock outlasts its lease, no transaction is half done, and the history is strictly
+//! serializable.
 //!
 //! This program is all of it: nodes, clients, and who kills them. `-- --ignored` runs the long
-//! form. (Over shared memory only the owner's own process can call, and so there is no other
-//! process that could be killed.)
+//! form.
 
 mod client;
 mod layout;
@@ -27,7 +27,9 @@ fn main() {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = args.iter().map(String::as_str).collect();
     match *words {
-        ["node", number] => return node::run(number.parse().expect("a node's number")),
+        ["node", number, fabric] => {
+            return node::run(number.parse().expect("a node's number"), fabric);
+        }
         ["client", number, ref addresses @ ..] => {
             let addresses: Vec<String> =
                 addresses.iter().map(|address| (*address).into()).collect();
@@ -52,13 +54,18 @@ fn main() {
         .ok()
         .and_then(|seed| seed.parse().ok())
         .unwrap_or(1);
-    for (nodes, kills) in if long {
-        [(1, 60), (3, 160)]
-    } else {
-        [(1, 8), (3, 12)]
-    } {
-        println!("test {NAME}: FARSLOT_SEED={seed}, {nodes} nodes, {kills} kills ...");
-        kill(seed, nodes, kills);
+    let runs = match long {
+        true => [
+            ("tcp", 1, 60),
+            ("tcp", 3, 160),
+            ("shm", 1, 120),
+            ("shm", 3, 120),
+        ],
+        false => [("tcp", 1, 6), ("tcp", 3, 10), ("shm", 1, 6), ("shm", 3, 6)],
+    };
+    for (fabric, nodes, kills) in runs {
+        println!("test {NAME}: FARSLOT_SEED={seed}, {nodes} {fabric} nodes, {kills} kills ...");
+        kill(seed, fabric, nodes, kills);
     }
     println!("test {NAME} ... ok");
 }
@@ -119,8 +126,9 @@ impl Client {
     }
 }
 
-fn kill(seed: u64, nodes: u8, kills: u64) {
-    let started = (0..nodes).map(|number| Process::start(&["node".into(), number.to_string()]));
+fn kill(seed: u64, fabric: &str, nodes: u8, kills: u64) {
+    let started = (0..nodes)
+        .map(|number| Process::start(&["node".into(), number.to_string(), fabric.into()]));
     let mut started: Vec<_> = started.collect();
     let addresses = started.iter_mut().map(|(_, output)| {
         let mut address = String::new();
@@ -148,7 +156,7 @@ fn kill(seed: u64, nodes: u8, kills: u64) {
     let (history, unknown) = log.history();
     let summary = match check_serial(&history) {
         Ok(summary) => summary,
-        Err(anomaly) => panic!("seed {seed}, {nodes} nodes: {anomaly}"),
+        Err(anomaly) => panic!("seed {seed}, {nodes} {fabric} nodes: {anomaly}"),
     };
     println!(
         "  {} transactions committed, {} ended unknown, {} dependencies",

@@ -1,6 +1,6 @@
 //! A node's process.
 
-use crate::layout::{LEASE, MAP, TABLE, bytes, map, table};
+use crate::layout::{LEASE, MAP, SHARED, TABLE, bytes, map, table};
 use farslot_fabric::Rights;
 use farslot_fabric::shm::{Node, RegionSpec};
 use farslot_fabric::tcp::{Agent, AgentOptions};
@@ -9,13 +9,19 @@ use farslot_txn::{OwnerOptions, serve};
 use std::io::Read;
 use std::sync::Arc;
 
-/// Serves until standard input is closed; tells its address first.
-pub fn run(number: u8) {
+/// Serves until standard input is closed; tells its address first, under which `client` connects.
+pub fn run(number: u8, fabric: &str) {
     let region = RegionSpec {
         len: bytes(),
         rights: Rights::READ.and(Rights::CALL),
     };
-    let node = Node::embedded(&[region]).expect("memory");
+    let name = format!("kills-{}-{number}", std::process::id());
+    let is_shared = fabric == "shm";
+    let node = match is_shared {
+        true => Node::serve(&name, &[region]),
+        false => Node::embedded(&[region]),
+    };
+    let node = node.expect("memory");
     let mut server = Server::new(ServerOptions::default());
     let options = OwnerOptions {
         node: number,
@@ -29,7 +35,10 @@ pub fn run(number: u8) {
     );
     node.serve_calls(Arc::new(server));
     let agent = Agent::start(node, &AgentOptions::default()).expect("an agent");
-    println!("{}", agent.address());
+    match is_shared {
+        true => println!("{SHARED}{name}"),
+        false => println!("{}", agent.address()),
+    }
     let mut ignored = Vec::new();
     let _ = std::io::stdin().read_to_end(&mut ignored);
 }

@@ -28,8 +28,8 @@ pub(super) struct Args {
     /// Where the tables are
     #[arg(long, value_enum, default_value_t = Fabric::Shm)]
     fabric: Fabric,
-    /// Schemes to measure side by side, with the same records: linear, sealed, cuckoo, race,
-    /// duo, duo-alone (whose client is its writer)
+    /// Schemes to measure side by side, with the same records: linear, sealed, perfect (sealed,
+    /// with a perfect hash function), cuckoo, race, duo, duo-alone (whose client is its writer)
     #[arg(
         long,
         value_name = "NAME,..",
@@ -37,6 +37,9 @@ pub(super) struct Args {
         default_value = "linear"
     )]
     scheme: Vec<LookupScheme>,
+    /// Measure sealed tables with a perfect hash function: --scheme sealed means perfect
+    #[arg(long)]
+    perfect: bool,
     /// Load factors to measure at, rising
     #[arg(long, value_name = "FRACTION,..", value_delimiter = ',', default_values_t = [0.5, 0.9])]
     load: Vec<f64>,
@@ -67,8 +70,12 @@ impl Args {
     fn options(&self) -> Options {
         let mut schemes: Vec<LookupScheme> = Vec::new();
         for scheme in &self.scheme {
-            if !schemes.contains(scheme) {
-                schemes.push(*scheme);
+            let scheme = match scheme {
+                LookupScheme::Sealed if self.perfect => LookupScheme::Perfect,
+                scheme => *scheme,
+            };
+            if !schemes.contains(&scheme) {
+                schemes.push(scheme);
             }
         }
         let alone = schemes == [LookupScheme::Linear];

@@ -12,7 +12,9 @@ use farslot_explore::formula::Formula;
 use farslot_explore::models::{Named, steps_as_text};
 use farslot_explore::net::Net;
 use farslot_explore::report::Report;
-use farslot_explore::symbolic::explore_symbolically;
+use farslot_explore::symbolic::{
+    SymbolicOptions, explore_symbolically, explore_symbolically_together, share_memory,
+};
 use farslot_explore::{ExploreError, pnml};
 use indicatif::{ProgressBar, ProgressStyle};
 use ranks::{Fabric, RankArgs, Told};
@@ -29,9 +31,9 @@ pub struct Args {
     #[arg(value_name = "MODEL")]
     model: String,
     /// Explore sets of markings as decision diagrams instead of one marking after the other
-    #[arg(long, conflicts_with_all = ["threads", "invariant", "journal"])]
+    #[arg(long, conflicts_with_all = ["invariant", "reach", "journal"])]
     symbolic: bool,
-    /// Threads [default: one a processor]
+    /// Threads, of each process with --symbolic [default: one a processor; one with --symbolic]
     #[arg(short, long, value_name = "N")]
     threads: Option<NonZeroUsize>,
     /// Memory for the states, of all processes of --processes together [default: three quarters of
@@ -43,7 +45,12 @@ pub struct Args {
     /// exit code 1
     #[arg(long, value_name = "FORMULA")]
     invariant: Option<String>,
-    /// Write every complete level to this file; a file that is there already is gone on from
+    /// A condition for which a shortest way to a marking of the net is looked for that meets it; if
+    /// there is none, the command ends with exit code 1
+    #[arg(long, value_name = "FORMULA", conflicts_with = "invariant")]
+    reach: Option<String>,
+    /// Write every complete level to this file; an exploration goes on from a file that is there
+    /// already. Of several processes each has a file of its own: FILE.0-of-2 and so on
     #[arg(long, value_name = "FILE")]
     journal: Option<PathBuf>,
     #[command(flatten)]
@@ -72,36 +79,49 @@ pub fn run(args: Args, context: &Context) -> Result<()> {
     } else {
         output::line(summary(&report))?;
     }
-    let Some(trace) = trace else { return Ok(()) };
+    let Some(trace) = trace else {
+        return match args.reach {
+            None => Ok(()),
+            Some(_) => tell(
+                context,
+                "no marking that can be reached meets the condition".into(),
+            )
+            .and(Err(Failure::Told)),
+        };
+    };
     // With --json, standard output has one object and nothing else.
     let steps = trace
         .iter()
         .map(|(action, state)| format!("  {action}: {state}"));
     let steps = steps.collect::<Vec<_>>().join("\n");
-    let violated = format!(
-        "the invariant is violated after {} steps:\n{steps}",
-        trace.len() - 1
-    );
-    if context.json {
-        output::note(violated);
-    } else {
-        output::line(violated)?;
+    let found = match args.reach {
+        None => "the invariant is violated",
+        Some(_) => "a marking that meets the condition is reached",
+    };
+    tell(
+        context,
+        format!("{found} after {} steps:\n{steps}", trace.len() - 1),
+    )?;
+    match args.reach {
+        None => Err(Failure::Told),
+        Some(_) => Ok(()),
     }
-    Err(Failure::Told)
+}
+
+/// Tells people something beside the report.
+fn tell(context: &Context, text: String) -> Result<()> {
+    if context.json {
+        output::note(text);
+        return Ok(());
+    }
+    output::line(text)
 }
 
 fn explore_file(args: &Args) -> Result<Option<Found>> {
     let failed = |error: pnml::ReadError| Failure::Failed(format!("{}: {error}", args.model));
     let net = pnml::read(Path::new(&args.model)).map_err(failed)?;
-    let memory = memory(args);
     if args.symbolic {
-        let explored = on_progress(true, |progress| {
-            explore_symbolically(&net, memory, progress)
-        })?;
-        return Ok(Some(Found {
-            report: Report::symbolic(net.name(), explored),
-            trace: None,
-        }));
+        return explore_diagrams(args, &net);
     }
     let invariant = invariant(args, &net)?;
     if args.ranks.are_given() {
@@ -130,6 +150,9 @@ fn explore_named(args: &Args) -> Result<Option<Found>> {
     if args.invariant.is_some() {
         return usage("--invariant");
     }
+    if args.reach.is_some() {
+        return usage("--reach");
+    }
     if args.journal.is_some() {
         return usage("--journal");
     }
@@ -147,10 +170,62 @@ fn explore_named(args: &Args) -> Result<Option<Found>> {
     }))
 }
 
+/// Explores a net symbolically, alone or with other processes.
+fn explore_diagrams(args: &Args, net: &Net) -> Result<Option<Found>> {
+    let options = SymbolicOptions {
+        threads: args.threads.unwrap_or(NonZeroUsize::MIN),
+        memory: memory(args) * args.ranks.sharing(),
+    };
+    let explored = if args.ranks.are_given() {
+        if args.ranks.over.is_some_and(|over| over != Fabric::Shm) {
+            let reason = "with --symbolic, processes share one machine's memory: --over shm";
+            return Err(Failure::Usage(reason.into()));
+        }
+        let (mut job, _children) = args.ranks.join(&told(args, options.memory))?;
+        let failed = |error: ExploreError| Failure::Failed(error.to_string());
+        let memory = share_memory(&mut job, &options).map_err(failed)?;
+        let explored = on_progress(job.rank() == 0, |progress| {
+            explore_symbolically_together(net, &memory, progress)
+        })?;
+        // Until then the others may use this process's memory.
+        let ended = job.barrier();
+        ended.map_err(|error| Failure::Failed(error.to_string()))?;
+        explored
+    } else {
+        Some(on_progress(true, |progress| {
+            explore_symbolically(net, &options, progress)
+        })?)
+    };
+    Ok(explored.map(|explored| Found {
+        report: Report::symbolic(net.name(), explored),
+        trace: None,
+    }))
+}
+
+/// What the processes are told that this one starts.
+fn told(args: &Args, memory: u64) -> Told<'_> {
+    Told {
+        model: &args.model,
+        invariant: args.invariant.as_deref(),
+        reach: args.reach.as_deref(),
+        memory,
+        journal: args.journal.as_deref(),
+        symbolic: args.symbolic,
+        threads: args.threads,
+    }
+}
+
 /// Explores with other processes. Nothing is to be told but by rank 0.
 fn explore_together(args: &Args, subject: Subject) -> Result<Option<Found>> {
+    if args.threads.is_some() {
+        let reason = "several processes have one thread each: without --threads";
+        return Err(Failure::Usage(reason.into()));
+    }
     let options = options(args);
     if args.ranks.over == Some(Fabric::Sim) {
+        if args.journal.is_some() {
+            return Err(Failure::Usage("the simulator writes no --journal".into()));
+        }
         let (Some(ranks), None) = (args.ranks.processes, &args.ranks.rendezvous) else {
             let reason = "the simulator has all ranks in one process: --processes N --over sim";
             return Err(Failure::Usage(reason.into()));
@@ -159,24 +234,24 @@ fn explore_together(args: &Args, subject: Subject) -> Result<Option<Found>> {
             .simulated(ranks, args.ranks.seed, &options)
             .map(Some);
     }
-    let told = Told {
-        model: &args.model,
-        invariant: args.invariant.as_deref(),
-        memory: options.memory,
-    };
-    let (job, _children) = args.ranks.join(&told)?;
+    let (job, _children) = args.ranks.join(&told(args, options.memory))?;
     let shape = subject.rings(job.ranks())?;
     let team = ranks::meet(job, &args.ranks.over(), shape)?;
-    let first = team.rank() == 0;
+    let (first, journal) = (team.rank() == 0, args.journal.as_deref());
     let found = on_progress(first, |progress| {
-        team.run(async |exchange| subject.part(&options, exchange, progress).await)
+        team.run(async |exchange| subject.part(&options, exchange, journal, progress).await)
     })?;
     Ok(first.then_some(found))
 }
 
+/// What every marking must meet: of `--reach` the contrary, so that a goal is found as a violation
+/// is.
 fn invariant(args: &Args, net: &Net) -> Result<Option<Formula>> {
     let parse = |text: &String| Formula::parse(text, net);
-    let formula = args.invariant.as_ref().map(parse).transpose();
+    let formula = args.invariant.as_ref().map(parse);
+    let goal = args.reach.as_ref().map(parse);
+    let goal = goal.map(|formula| formula.map(Formula::negated));
+    let formula = formula.or(goal).transpose();
     formula.map_err(|error| Failure::Usage(error.to_string()))
 }
 

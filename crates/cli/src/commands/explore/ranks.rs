@@ -5,6 +5,8 @@ use crate::job::{self, Children};
 use farslot_explore::explicit::ranks::{Over, Team};
 use farslot_set::job::{Job, Launch};
 use std::ffi::OsString;
+use std::num::NonZeroUsize;
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 /// How the processes reach each other's memory.
@@ -24,7 +26,7 @@ pub enum Fabric {
 pub struct RankArgs {
     /// Explore by this many processes of this machine; each owns a part of the states
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096),
-        conflicts_with_all = ["threads", "journal", "symbolic", "rendezvous"])]
+        conflicts_with = "rendezvous")]
     pub processes: Option<u32>,
     /// How they reach each other [default: shm; tcp with --rendezvous]
     #[arg(long, value_name = "FABRIC")]
@@ -35,8 +37,7 @@ pub struct RankArgs {
     /// Be one of several processes that meet at HOST:PORT, where rank 0 listens. The environment
     /// that mpirun or srun sets says which one, or --rank and --ranks do. All are given the same
     /// model
-    #[arg(long, value_name = "HOST:PORT",
-        conflicts_with_all = ["threads", "journal", "symbolic"])]
+    #[arg(long, value_name = "HOST:PORT")]
     pub rendezvous: Option<String>,
     /// This process's rank, from 0
     #[arg(long, value_name = "R", requires_all = ["ranks", "rendezvous"])]
@@ -55,8 +56,16 @@ pub struct Told<'a> {
     pub model: &'a str,
     /// The condition, if there is one.
     pub invariant: Option<&'a str>,
-    /// Bytes that each process may take.
+    /// The condition that is looked for, if there is one.
+    pub reach: Option<&'a str>,
+    /// Bytes that each process may take; with `symbolic`, all of them together.
     pub memory: u64,
+    /// Where they write their journals.
+    pub journal: Option<&'a Path>,
+    /// Whether they explore symbolically.
+    pub symbolic: bool,
+    /// Threads of each of them.
+    pub threads: Option<NonZeroUsize>,
 }
 
 impl RankArgs {
@@ -121,8 +130,20 @@ impl RankArgs {
         if let Some(formula) = told.invariant {
             options.push(("--invariant", formula.into()));
         }
+        if let Some(formula) = told.reach {
+            options.push(("--reach", formula.into()));
+        }
+        if let Some(path) = told.journal {
+            options.push(("--journal", path.into()));
+        }
+        if let Some(threads) = told.threads {
+            options.push(("--threads", threads.to_string().into()));
+        }
         let mut command = Command::new(program);
         command.arg("explore");
+        if told.symbolic {
+            command.arg("--symbolic");
+        }
         for (name, value) in options {
             // In one argument: a value may begin with a hyphen.
             let mut argument = OsString::from(name);

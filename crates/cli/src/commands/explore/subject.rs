@@ -12,6 +12,7 @@ use farslot_explore::formula::Formula;
 use farslot_explore::models::{Named, steps_as_text};
 use farslot_explore::net::Net;
 use farslot_explore::report::Report;
+use std::path::Path;
 
 /// What a command has to tell.
 pub(super) struct Found {
@@ -46,13 +47,14 @@ impl Subject {
         &self,
         options: &Options,
         exchange: &mut Exchange<E>,
+        journal: Option<&Path>,
         progress: &Progress,
     ) -> std::result::Result<Found, ExploreError> {
         match self {
             Self::Net(net, formula) => {
                 let formula = formula.as_ref();
-                let found = explore_net_rank(net, formula, options, exchange, progress).await;
-                let (explored, packed) = found?;
+                let found = explore_net_rank(net, formula, options, exchange, journal, progress);
+                let (explored, packed) = found.await?;
                 let violation = explored.violation.as_ref();
                 Ok(Found {
                     trace: violation.map(|steps| steps_as_text(&packed, steps)),
@@ -80,7 +82,7 @@ impl Subject {
             let (subject, options) = (self.clone(), options.clone());
             async move {
                 let progress = Progress::default();
-                subject.part(&options, &mut exchange, &progress).await
+                subject.part(&options, &mut exchange, None, &progress).await
             }
         });
         let failed = |error: ExploreError| Failure::Failed(error.to_string());

@@ -4,13 +4,18 @@ use crate::commands::table_args::TableArgs;
 use crate::failure::{Failure, Result};
 use crate::formats::Reader;
 use farslot::index::heap::{LARGEST_RECORD, block_bytes, class_for, record_bytes};
-use farslot::{FieldSize, TableOptions};
+use farslot::{Expiry, FieldSize, TableOptions};
 use std::io::BufRead;
 
 /// Keys that a table is made for, at the least.
 const LEAST_CAPACITY: u64 = 1_000;
 /// Heap beyond what the records need: what clients have taken and not used yet.
 const SPARE_HEAP: u64 = 16 << 20;
+
+/// Heap for records in so many bytes of blocks.
+const fn heap_bytes(blocks: u64) -> u64 {
+    blocks + blocks / 4 + SPARE_HEAP
+}
 
 /// What records there are to be loaded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -23,6 +28,8 @@ pub struct Measure {
     pub longest_value: usize,
     /// Bytes of the blocks that hold them out of band.
     pub block_bytes: u64,
+    /// The same where each has the moment at which it expires.
+    pub expiring_block_bytes: u64,
 }
 
 /// Looks through a file. Bad lines are passed over.
@@ -49,6 +56,8 @@ impl Measure {
         self.longest_key = self.longest_key.max(key);
         self.longest_value = self.longest_value.max(value);
         self.block_bytes += block_bytes(class) as u64;
+        let expiring = class_for(record_bytes(key, value + Expiry::BYTES));
+        self.expiring_block_bytes += block_bytes(expiring.unwrap_or(class)) as u64;
     }
 
     /// A table that holds these records and a quarter more, in all that `shape` does not say.
@@ -58,6 +67,10 @@ impl Measure {
     pub fn options(&self, shape: &TableArgs) -> Result<TableOptions> {
         let capacity = (self.records + self.records / 4).max(LEAST_CAPACITY);
         let mut options = shape.options(capacity)?;
+        let blocks = match shape.expiring {
+            Some(true) => self.expiring_block_bytes,
+            _ => self.block_bytes,
+        };
         if shape.key().is_none() {
             options = options.keys(self.up_to(self.longest_key));
         }
@@ -65,7 +78,7 @@ impl Measure {
             options = options.values(self.up_to(self.longest_value));
         }
         if shape.heap.is_none() && shape.slots.is_none() {
-            options = options.heap_bytes(self.heap_bytes());
+            options = options.heap_bytes(heap_bytes(blocks));
         }
         Ok(options)
     }
@@ -73,7 +86,7 @@ impl Measure {
     /// Heap for these records, a quarter more, and what clients keep for themselves.
     #[must_use]
     pub fn heap_bytes(&self) -> u64 {
-        self.block_bytes + self.block_bytes / 4 + SPARE_HEAP
+        heap_bytes(self.block_bytes)
     }
 
     /// Some room for longer fields, where a record of both may be as long.

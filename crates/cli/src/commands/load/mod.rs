@@ -74,7 +74,7 @@ fn put(
     bad: &BadLines,
 ) -> Result<Loaded> {
     let threads = threads(args.threads, table)?;
-    let mut loader = Loader::new(store, table, threads, bad);
+    let mut loader = Loader::new(store, table, threads, bad).with_time_to_live(args.ttl);
     if args.partial {
         loader = loader.of_nodes_that_answer();
     }
@@ -104,11 +104,15 @@ fn threads(asked: Option<u64>, table: &Table) -> Result<usize> {
 }
 
 fn create(args: &Args, source: &Source<'_>, store: &Store, capacity: Option<u64>) -> Result<()> {
+    let mut shape = args.shape.clone();
+    if args.ttl.is_some() {
+        shape.expiring = shape.expiring.or(Some(true));
+    }
     let options = match capacity {
-        Some(capacity) => args.shape.options(capacity)?,
+        Some(capacity) => shape.options(capacity)?,
         None => source
             .read_with("looking through", measure::measure)?
-            .options(&args.shape)?,
+            .options(&shape)?,
     };
     let record = store.create(&args.table, &options)?;
     output::note(format_args!(

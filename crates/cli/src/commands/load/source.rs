@@ -10,6 +10,7 @@ use std::cell::Cell;
 use std::fs::File;
 use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// The options of `farslot load`.
 #[derive(clap::Args, Debug)]
@@ -63,6 +64,10 @@ pub struct Args {
     /// be loaded
     #[arg(long, conflicts_with = "seal")]
     pub(super) partial: bool,
+    /// The keys are absent again after this time (30s, 5m, 24h); of a table whose records may
+    /// expire, as one is that this makes
+    #[arg(long, value_name = "TIME", value_parser = number::time, conflicts_with = "seal")]
+    pub(super) ttl: Option<Duration>,
     #[command(flatten)]
     pub(super) shape: TableArgs,
 }

@@ -13,6 +13,7 @@ use std::io::BufRead;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{self, ScopedJoinHandle};
+use std::time::Duration;
 
 /// Records that go to a thread at once.
 const BATCH: usize = 256;
@@ -39,6 +40,7 @@ pub struct Loader<'a> {
     threads: usize,
     bad: &'a BadLines,
     partial: bool,
+    ttl: Option<Duration>,
     stop: AtomicBool,
 }
 
@@ -56,6 +58,7 @@ impl<'a> Loader<'a> {
             threads,
             bad,
             partial: false,
+            ttl: None,
             stop: AtomicBool::new(false),
         }
     }
@@ -66,6 +69,11 @@ impl<'a> Loader<'a> {
             partial: true,
             ..self
         }
+    }
+
+    /// The same, whose records live for so long, if that is said.
+    pub fn with_time_to_live(self, ttl: Option<Duration>) -> Self {
+        Self { ttl, ..self }
     }
 
     /// Puts all records of a file.
@@ -80,6 +88,7 @@ impl<'a> Loader<'a> {
             bad: self.bad,
             ordered,
             partial: self.partial,
+            ttl: self.ttl,
         };
         let (store, stop) = (self.store, &self.stop);
         thread::scope(|scope| {
@@ -177,6 +186,8 @@ struct Putting<'a> {
     ordered: bool,
     /// Whether records of nodes that do not answer are counted and left out.
     partial: bool,
+    /// How long records live, if not for ever.
+    ttl: Option<Duration>,
 }
 
 impl Putting<'_> {
@@ -207,7 +218,7 @@ impl Putting<'_> {
             .map(|record| (&record.key[..], &record.value[..]))
             .collect();
         let mut failed = Ok(());
-        table.put_many(&pairs, |index, put| match put {
+        let done = |index: usize, put: farslot::Result<bool>| match put {
             Ok(new) => {
                 loaded.records += 1;
                 loaded.new += u64::from(new);
@@ -220,7 +231,11 @@ impl Putting<'_> {
                 *loaded.unreached.entry(address).or_default() += 1;
             }
             Err(error) => failed = Err(error.into()),
-        });
+        };
+        match self.ttl {
+            Some(ttl) => table.put_many_for(&pairs, ttl, done)?,
+            None => table.put_many(&pairs, done),
+        }
         failed
     }
 }

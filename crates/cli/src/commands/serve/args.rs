@@ -45,7 +45,8 @@ pub struct Args {
     #[command(flatten)]
     pub(super) metrics: metrics::MetricsArgs,
     /// Admit clients at tcps:// addresses that have a certificate of this authority, instead of a
-    /// secret, to everything; SIGHUP has it read again, as --tls-cert and --tls-key
+    /// secret, to everything; its lists of revoked certificates (X509 CRL) may stand in the same
+    /// file. SIGHUP has it read again, as --tls-cert and --tls-key
     #[arg(long, value_name = "FILE")]
     pub(super) tls_client_ca: Option<PathBuf>,
     /// Admit only those of --tls-client-ca to everything whose certificates have one of these DNS

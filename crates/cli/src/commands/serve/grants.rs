@@ -10,9 +10,16 @@
 //! clients = ["reporting.example"]      # or certificates with this name, under TLS
 //! operations_per_second = 10000        # more is slowed
 //! bytes_per_second = "10MB"
+//!
+//! [tenant]
+//! tables = ["users"]
+//! rights = "all"
+//! prefix = "tenant-17:"                # keys that begin so, to calls alone
+//! secret_file = "tenant.secret"
 //! ```
 //!
-//! A grant opens its tables, the catalog to be read, and nothing else. It comes into force when all
+//! A grant opens its tables, the catalog to be read, and nothing else. One with a prefix opens
+//! single keys of its tables in place of their memory. It comes into force when all
 //! of its tables are there: a node starts empty, and its tables are made by clients. SIGHUP has the
 //! file read again: grants that it lacks are revoked, those that have changed are put in force
 //! anew, and the clients of all others notice nothing. A file with a mistake changes nothing.
@@ -41,6 +48,7 @@ const LONGEST_NAME: usize = 64;
 struct Entry {
     tables: Vec<String>,
     rights: Opened,
+    prefix: Option<String>,
     secret_file: Option<PathBuf>,
     #[serde(default)]
     clients: Vec<String>,
@@ -157,7 +165,13 @@ impl Held {
                     "read"
                 };
                 let tables = self.grant.tables.join(", ");
-                format!("the grant {name:?} is in force: {tables} can be {may}")
+                let keys = match &self.grant.prefix {
+                    None => String::new(),
+                    Some(prefix) => {
+                        format!("keys {:?}... of ", String::from_utf8_lossy(prefix))
+                    }
+                };
+                format!("the grant {name:?} is in force: {keys}{tables} can be {may}")
             }
             Err(StoreError::NoSuchTable { name: table, .. }) => {
                 format!("the grant {name:?} waits for the table {table:?}")
@@ -305,6 +319,7 @@ fn grants_of(file: &Path, mightier: &Mightier) -> Result<Vec<TableGrant>> {
             clients: (!entry.clients.is_empty()).then_some(Clients::Named(entry.clients)),
             tables: entry.tables,
             rights: entry.rights.rights(),
+            prefix: entry.prefix.map(String::into_bytes),
             rate: Rate {
                 operations: entry.operations_per_second,
                 bytes: entry.bytes_per_second.map(|size| size.as_u64()),

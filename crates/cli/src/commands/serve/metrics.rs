@@ -2,7 +2,8 @@
 
 use crate::failure::{Failure, Result};
 use farslot::{Network, Server};
-use farslot_operate::{NodeMetrics, Page, PageError, PageOptions};
+use farslot_gateway::Gateway;
+use farslot_operate::{NodeMetrics, Page, PageError, PageOptions, Source};
 use std::sync::Arc;
 
 /// The options of the metrics.
@@ -15,13 +16,14 @@ pub struct MetricsArgs {
     metrics: Option<String>,
 }
 
-/// Serves metrics, if that is asked for.
+/// Serves metrics, those of the gateway to Redis clients too, if that is asked for.
 ///
 /// # Errors
 /// That the address cannot be listened at, or that nobody beyond loopback is trusted.
 pub fn start(
     args: &MetricsArgs,
     server: &Arc<Server>,
+    gateway: Option<&Gateway>,
     trusted: &[Network],
     insecure: bool,
 ) -> Result<Option<Page>> {
@@ -33,7 +35,11 @@ pub fn start(
         insecure,
         ..PageOptions::at(listen)
     };
-    let page = Page::start(NodeMetrics::of(Arc::clone(server)), &options);
+    let mut sources: Vec<Box<dyn Source>> = vec![Box::new(NodeMetrics::of(Arc::clone(server)))];
+    if let Some(gateway) = gateway {
+        sources.push(Box::new(gateway.metrics()));
+    }
+    let page = Page::start(sources, &options);
     Ok(Some(page.map_err(failure)?))
 }
 

@@ -83,7 +83,13 @@ pub fn run(args: Args, context: &Context) -> Result<()> {
     }
     let snapshots = snapshots::start(&args.snapshots, server.store())?;
     let gateway = redis::start(&args.redis, &server, args.insecure)?;
-    let page = metrics::start(&args.metrics, &server, &args.trust, args.insecure)?;
+    let page = metrics::start(
+        &args.metrics,
+        &server,
+        gateway.as_ref(),
+        &args.trust,
+        args.insecure,
+    )?;
     announce(
         server.addresses(),
         gateway.as_ref().map(Gateway::address),

@@ -2,7 +2,7 @@
 
 use crate::failure::{Failure, Result};
 use crate::{number, output};
-use farslot::{RESTORING, Store, StoreError, snapshot_path, snapshots};
+use farslot::{Store, StoreError, is_unfinished, snapshot_path, snapshots};
 use std::collections::HashSet;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -84,7 +84,6 @@ pub fn start(args: &SnapshotArgs, store: &Store) -> Result<Option<Snapshots>> {
             store,
             directory,
             known,
-            told: HashSet::new(),
         };
         loop {
             let is_last = ended.recv_timeout(every) != Err(RecvTimeoutError::Timeout);
@@ -103,8 +102,6 @@ struct Keeper {
     directory: PathBuf,
     /// Tables that this process has written or restored snapshots of.
     known: HashSet<String>,
-    /// Tables that it has said it cannot write.
-    told: HashSet<String>,
 }
 
 impl Keeper {
@@ -117,21 +114,12 @@ impl Keeper {
         };
         for table in &tables {
             let name = &table.name;
-            if name.starts_with(RESTORING) {
+            if is_unfinished(name) {
                 continue;
             }
-            if table.partition.is_some() {
-                if self.told.insert(name.clone()) {
-                    output::note(format_args!(
-                        "no snapshot of {name}, which is spread over several nodes: a client of all of them \
-                         can write it (farslot snapshot)"
-                    ));
-                }
-                continue;
-            }
-            let taken = self
-                .store
-                .snapshot(name, &self.directory, &|_| ControlFlow::Continue(()));
+            // Of a table over several nodes, the part that this node has.
+            let go_on = |_| ControlFlow::Continue(());
+            let taken = self.store.snapshot_own_part(table, &self.directory, &go_on);
             match taken {
                 Ok(_) => drop(self.known.insert(name.clone())),
                 Err(StoreError::NoSuchTable { .. }) => {}

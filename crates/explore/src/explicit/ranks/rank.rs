@@ -1,7 +1,9 @@
 //! One rank of an exploration: how levels are expanded together.
 
+use super::super::journal::Journal;
 use super::super::level::Blocks;
 use super::super::options::Options;
+use super::super::worker::Totals;
 use super::intake::Intake;
 use super::owner::{SentLately, hash_of, owner_of};
 use super::ring::{Exchange, Kind};
@@ -75,6 +77,71 @@ impl<'m, 'x, M: Model, E: Endpoint> Rank<'m, 'x, M, E> {
             }
         }
         self.intake.finish()
+    }
+
+    /// Appends its part of a level to a journal. What fails is told at the end of the next level.
+    pub(super) fn record(&mut self, journal: &mut Journal, level: &Blocks, depth: u64) {
+        let totals = Totals {
+            states: self.intake.states,
+            transitions: self.sums.transitions,
+            deadlocks: self.sums.deadlocks,
+            depth,
+            tokens: self.sums.tokens,
+            violation: None,
+        };
+        let (words, Intake { store, coder, .. }) = (self.words(), &mut self.intake);
+        let appended = journal.append(level, &totals, words, |code, state| {
+            Ok(store.decode(coder, code, state)?)
+        });
+        if let Err(error) = appended {
+            self.intake.failed.get_or_insert(error);
+        }
+    }
+
+    /// Inserts the states of a journal, of which each rank has as many levels as the others. Returns
+    /// this rank's part of the last level, and its depth; nothing where there is no level.
+    pub(super) async fn replay(
+        &mut self,
+        journal: &mut Journal,
+        levels: &mut Vec<Blocks>,
+    ) -> Result<Option<(Blocks, u64)>, ExploreError> {
+        let mut least = u64::MAX;
+        for (rank, part) in self.gather(&[journal.levels()]).await?.iter().enumerate() {
+            let [levels] = part[..] else {
+                return Err(RankError::malformed(rank, "no number of levels").into());
+            };
+            least = least.min(levels);
+        }
+        journal.keep(least);
+        if least == 0 {
+            return Ok(None);
+        }
+        let (words, intake) = (self.words(), &mut self.intake);
+        let keeps = self.options.check_invariant;
+        let insert = |states: &[u64]| {
+            intake.take(states);
+            let level = intake.finish();
+            intake.failed.take().map_or(Ok(level), Err)
+        };
+        let earlier = |level| {
+            if keeps {
+                levels.push(level);
+            }
+        };
+        match journal.replay(words, insert, earlier) {
+            Ok(Some((totals, last))) => {
+                self.sums.transitions = totals.transitions;
+                self.sums.deadlocks = totals.deadlocks;
+                self.sums.tokens = totals.tokens;
+                Ok(Some((last, least - 1)))
+            }
+            Ok(None) => Ok(None),
+            // Told at the end of the level, so that no other rank waits.
+            Err(error) => {
+                self.intake.failed.get_or_insert(error);
+                Ok(Some((Blocks::default(), least - 1)))
+            }
+        }
     }
 
     /// Expands this rank's part of a level, and takes in what the others find of the next one that

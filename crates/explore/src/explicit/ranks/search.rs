@@ -1,7 +1,7 @@
 //! The search that all ranks go through together, level by level.
 
-use super::super::Explored;
 use super::super::options::{Options, Progress};
+use super::super::{Explored, Journal};
 use super::rank::Rank;
 use super::ring::Exchange;
 use super::sums::Sums;
@@ -16,6 +16,9 @@ use std::time::Instant;
 /// ranks, all of which call this with the same model and options. All return the same numbers and
 /// the same path.
 ///
+/// With a journal, each rank of its own, every level is written to it when it is complete, and the
+/// exploration goes on from the last level that is in the journals of all ranks.
+///
 /// # Errors
 /// [`ExploreError`]. Where a state has no room all ranks return that, and may go on with a wider
 /// model over the same exchange; after any other error the exchange is of no more use.
@@ -23,12 +26,26 @@ pub async fn explore_rank<M: Model, E: Endpoint>(
     model: &M,
     options: &Options,
     exchange: &mut Exchange<E>,
+    mut journal: Option<&mut Journal>,
     progress: &Progress,
 ) -> Result<Explored, ExploreError> {
     let started = Instant::now();
     let mut rank = Rank::new(model, options, exchange)?;
-    let mut level = rank.begin();
-    let (mut levels, mut depth) = (Vec::new(), 0);
+    let mut levels = Vec::new();
+    let replayed = match &mut journal {
+        Some(journal) => rank.replay(journal, &mut levels).await?,
+        None => None,
+    };
+    let (mut level, mut depth) = match replayed {
+        Some(replayed) => replayed,
+        None => {
+            let level = rank.begin();
+            if let Some(journal) = &mut journal {
+                rank.record(journal, &level, 0);
+            }
+            (level, 0)
+        }
+    };
     let (sums, violation) = loop {
         rank.expand(&level).await?;
         let next = rank.intake.finish();
@@ -46,6 +63,9 @@ pub async fn explore_rank<M: Model, E: Endpoint>(
             break (sums, None);
         }
         depth += 1;
+        if let Some(journal) = &mut journal {
+            rank.record(journal, &next, depth);
+        }
         level = next;
     };
     Ok(Explored {

@@ -2,7 +2,8 @@
 
 use super::ring::{Exchange, OwnMemory, RingShape};
 use crate::error::{ExploreError, RankError};
-use farslot_fabric::shm::{self, MappedWords, Node, RegionSpec, ShmEndpoint};
+use crate::mapped;
+use farslot_fabric::shm::{MappedWords, Node, RegionSpec, ShmEndpoint};
 use farslot_fabric::tcp::{
     Agent, AgentOptions, ConnectOptions, Grant, Secret, ServeOptions, TcpEndpoint,
 };
@@ -100,19 +101,8 @@ fn limits() -> Limits {
 }
 
 fn over_shm(job: &mut Job, region: RegionSpec) -> Result<(AnyEndpoint, Node, Served), RankError> {
-    let rank = job.rank() as usize;
-    let name = format!("explore-{}-{rank}", std::process::id());
-    let own = Node::serve(&name, &[region]).map_err(|error| RankError::Fabric { rank, error })?;
-    let names = job.all_gather(name.as_bytes())?;
-    let mut nodes = Vec::new();
-    for (of, name) in names.iter().enumerate() {
-        if of == rank {
-            nodes.push(own.clone());
-            continue;
-        }
-        let attached = shm::attach(&text_of(of, name)?, Rights::ALL);
-        nodes.push(attached.map_err(|error| RankError::Fabric { rank: of, error })?);
-    }
+    let nodes = mapped::meet(job, &[region])?;
+    let own = nodes[job.rank() as usize].clone();
     let endpoint = AnyEndpoint::Shm(ShmEndpoint::new(nodes, limits()));
     Ok((endpoint, own.clone(), Served::Shm(own)))
 }
@@ -148,7 +138,7 @@ fn over_tcp(
     let addresses = job.all_gather(agent.address().to_string().as_bytes())?;
     let addresses = addresses.iter().enumerate();
     let addresses: Result<Vec<String>, _> = addresses
-        .map(|(of, address)| text_of(of, address))
+        .map(|(of, address)| mapped::text_of(of, address))
         .collect();
     let options = ConnectOptions {
         secret: Some(secret),
@@ -158,9 +148,4 @@ fn over_tcp(
     };
     let endpoint = TcpEndpoint::connect(&addresses?, &options).map_err(failed)?;
     Ok((AnyEndpoint::Tcp(endpoint), node, Served::Tcp(agent)))
-}
-
-fn text_of(rank: usize, bytes: &[u8]) -> Result<String, RankError> {
-    let text = String::from_utf8(bytes.to_vec());
-    text.map_err(|_| RankError::malformed(rank, "a name that is no text"))
 }

@@ -23,6 +23,9 @@ pub struct Grant {
     pub clients: Option<Clients>,
     /// The areas that it opens; `None` opens all regions with all rights of the node.
     pub areas: Option<Vec<Area>>,
+    /// Areas of which it opens single keys, to calls. They overlap none of `areas`. TCP alone can
+    /// hold clients to them.
+    pub by_prefix: Vec<PrefixArea>,
     /// How much its clients may ask for; TCP alone can hold them to it.
     pub rate: Rate,
 }
@@ -46,6 +49,21 @@ pub struct Area {
     pub bytes: Range<u64>,
     /// The most rights; limited to those of the node.
     pub rights: Rights,
+}
+
+/// A part of a region of which a grant opens single keys. No verb but a call reaches its bytes, and
+/// only through a handler that holds callers to the prefix ([`Caller::keys`](crate::Caller::keys)):
+/// the fabric does not know what a key is.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PrefixArea {
+    /// The region.
+    pub region: RegionId,
+    /// Its bytes.
+    pub bytes: Range<u64>,
+    /// The rights to the keys; limited to those of the node.
+    pub rights: Rights,
+    /// What the keys begin with. An empty prefix opens all keys.
+    pub prefix: Vec<u8>,
 }
 
 impl Area {
@@ -72,6 +90,7 @@ impl Grant {
             secrets: secret.into_iter().collect(),
             clients: None,
             areas: None,
+            by_prefix: Vec::new(),
             rate: Rate::UNLIMITED,
         }
     }
@@ -116,6 +135,7 @@ pub(crate) struct Issued {
     pub(crate) regions: Vec<RegionInfo>,
     /// Of each region, what is opened of it, in order, unless all of it is alike.
     areas: Vec<Option<Areas>>,
+    by_prefix: Arc<[PrefixArea]>,
     /// Random, one a region.
     pub(crate) keys: Vec<u64>,
     revoked: AtomicBool,
@@ -161,6 +181,7 @@ impl Issued {
             name: grant.name.clone(),
             credential: Credential::Nothing,
             keys: Vec::new(),
+            by_prefix: by_prefix(grant, &node.regions)?,
             regions,
             areas,
             revoked: AtomicBool::new(false),
@@ -180,6 +201,7 @@ impl Issued {
             keys: self.regions.iter().map(|_| rand::random()).collect(),
             regions: self.regions.clone(),
             areas: self.areas.clone(),
+            by_prefix: Arc::clone(&self.by_prefix),
             revoked: AtomicBool::new(false),
             number: self.number,
             room: Arc::clone(&self.room),
@@ -212,6 +234,16 @@ impl Issued {
             (_, Some(info)) if info.rights != Rights::NONE => vec![(0..info.len, info.rights)],
             _ => Vec::new(),
         }
+    }
+
+    /// What the keys begin with that calls may use in a part of a region, and the rights to them.
+    pub(crate) fn keys(&self, region: RegionId, bytes: &Range<u64>) -> Option<(&[u8], Rights)> {
+        let mut areas = self.by_prefix.iter();
+        let area = areas.find(|area| {
+            let Range { start, end } = area.bytes;
+            area.region == region && start <= bytes.start && bytes.end <= end
+        })?;
+        Some((&area.prefix, area.rights))
     }
 
     /// Checks an access that lies in its region, which has the needed rights somewhere.
@@ -287,6 +319,42 @@ fn areas_of<'a>(
     Ok((!is_alike).then(|| areas.into()))
 }
 
+/// The areas of which a grant opens single keys, with no more rights than the node gives.
+fn by_prefix(grant: &Grant, regions: &[RegionInfo]) -> Result<Arc<[PrefixArea]>> {
+    let bad = |what: &PrefixArea, limit| FabricError::BadOption {
+        option: "the start of a grant's area of single keys",
+        value: what.bytes.start,
+        limit,
+    };
+    let overlaps = |a: &Range<u64>, b: &Range<u64>| a.start < b.end && b.start < a.end;
+    let mut all: Vec<PrefixArea> = Vec::with_capacity(grant.by_prefix.len());
+    for area in &grant.by_prefix {
+        let region = regions.get(usize::from(area.region.0));
+        let region = region.ok_or(FabricError::UnknownRegion {
+            node: crate::NodeId(0),
+            region: area.region,
+            regions: regions.len(),
+        })?;
+        if area.bytes.is_empty() || area.bytes.end > region.len {
+            return Err(bad(area, "before its own end, which is in the region"));
+        }
+        let opened = grant.areas.iter().flatten();
+        let mut opened = opened.map(|opened| (opened.region, &opened.bytes));
+        let mut before = all.iter().map(|before| (before.region, &before.bytes));
+        let taken = |(of, bytes): (RegionId, &Range<u64>)| {
+            of == area.region && overlaps(bytes, &area.bytes)
+        };
+        if grant.areas.is_none() || opened.any(taken) || before.any(taken) {
+            return Err(bad(area, "outside of the grant's other areas"));
+        }
+        all.push(PrefixArea {
+            rights: area.rights.masked_by(region.rights),
+            ..area.clone()
+        });
+    }
+    Ok(all.into())
+}
+
 /// All grants of a node, by name: of each what was issued last, once for each credential.
 #[derive(Default)]
 pub(crate) struct Grants(RwLock<HashMap<String, Vec<Arc<Issued>>>>);
@@ -360,141 +428,5 @@ impl Grants {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_grant_opens_what_it_names_and_no_more_than_the_node_does() {
-        let node = NodeInfo {
-            incarnation: 1,
-            regions: [Rights::ALL, Rights::READ, Rights::ALL]
-                .map(|rights| RegionInfo { len: 8, rights })
-                .to_vec(),
-            page_bytes: 4096,
-        };
-        let grants = Grants::default();
-        let mut grant = Grant::limited("some", None, &node, Rights::ALL);
-        grant.areas.as_mut().unwrap().remove(0);
-        grants.issue(&grant, &node, 1 << 20).unwrap();
-        let first = grants.find("some").remove(0);
-        let rights: Vec<_> = first.regions.iter().map(|region| region.rights).collect();
-        assert_eq!(rights, [Rights::NONE, Rights::READ, Rights::ALL]);
-
-        // Granted anew: other keys, and the ones before are void.
-        grants.issue(&grant, &node, 1 << 20).unwrap();
-        let again = grants.find("some").remove(0);
-        assert!(first.is_revoked() && !again.is_revoked());
-        assert_ne!(first.keys, again.keys);
-
-        assert!(grants.revoke("some") && !grants.revoke("some") && !grants.revoke("none"));
-        assert!(grants.find("some")[0].is_revoked());
-        assert!(grants.find("none").is_empty() && !grants.need_secrets());
-        grant.areas = Some(vec![Area::whole(RegionId(3), Rights::READ)]);
-        assert!(matches!(
-            grants.issue(&grant, &node, 1 << 20),
-            Err(FabricError::UnknownRegion { regions: 3, .. })
-        ));
-    }
-
-    fn of_areas(areas: &[(Range<u64>, Rights)]) -> Result<Issued> {
-        let region = RegionInfo {
-            len: 1000,
-            rights: Rights::READ.and(Rights::WRITE),
-        };
-        let node = NodeInfo {
-            incarnation: 1,
-            regions: vec![region],
-            page_bytes: 4096,
-        };
-        let areas = areas.iter().map(|(bytes, rights)| Area {
-            region: RegionId(0),
-            bytes: bytes.clone(),
-            rights: *rights,
-        });
-        let grant = Grant {
-            areas: Some(areas.collect()),
-            ..Grant::everything(None)
-        };
-        Ok(Issued::all(&grant, &node, 1 << 20)?.remove(0))
-    }
-
-    #[test]
-    fn an_access_lies_in_one_area_as_a_whole() {
-        let issued = of_areas(&[
-            (600..2000, Rights::ALL),
-            (0..104, Rights::READ),
-            (104..200, Rights::ALL),
-        ])
-        .unwrap();
-        assert_eq!(issued.regions[0].rights, Rights::READ.and(Rights::WRITE));
-        let check = |offset, len, needed| {
-            let at = RemoteAddr {
-                node: crate::NodeId(0),
-                region: RegionId(0),
-                offset,
-            };
-            match issued.check_area(at, len, needed) {
-                Ok(()) => None,
-                Err(FabricError::AccessDenied { granted, .. }) => Some(granted),
-                Err(other) => panic!("{other}"),
-            }
-        };
-        for (offset, len) in [(0, 104), (103, 1), (104, 96), (600, 400), (999, 1)] {
-            assert_eq!(check(offset, len, Rights::READ), None, "{offset} {len}");
-        }
-        for (offset, len) in [(0, 105), (199, 2), (200, 1), (599, 2), (300, 8)] {
-            let none = Some(Rights::NONE);
-            assert_eq!(check(offset, len, Rights::READ), none, "{offset} {len}");
-        }
-        assert_eq!(check(0, 8, Rights::WRITE), Some(Rights::READ));
-        assert_eq!(check(104, 8, Rights::WRITE), None);
-        // The node itself gives no more.
-        let granted = Rights::READ.and(Rights::WRITE);
-        assert_eq!(check(104, 8, Rights::ATOMIC), Some(granted));
-    }
-
-    #[test]
-    fn areas_that_overlap_or_are_empty_are_refused() {
-        for areas in [
-            &[(0..104, Rights::READ), (96..200, Rights::ALL)][..],
-            &[(0..100, Rights::READ)],
-            &[(0..0, Rights::READ)],
-            &[(1000..2000, Rights::READ)],
-        ] {
-            let issued = of_areas(areas).map(drop);
-            assert!(
-                matches!(issued, Err(FabricError::BadOption { .. })),
-                "{issued:?}"
-            );
-        }
-        assert_eq!(of_areas(&[]).unwrap().regions[0].rights, Rights::NONE);
-        let whole = of_areas(&[(0..u64::MAX, Rights::READ)]).unwrap();
-        assert_eq!(whole.areas, [None]);
-    }
-
-    #[test]
-    fn what_stays_of_a_grant_is_not_revoked_with_what_goes() {
-        let secret = |byte| Secret::new([byte; 16]).unwrap();
-        let node = NodeInfo {
-            incarnation: 1,
-            regions: Vec::new(),
-            page_bytes: 4096,
-        };
-        let grants = Grants::default();
-        let both = Grant {
-            secrets: vec![secret(1), secret(2)],
-            clients: Some(Clients::Any),
-            ..Grant::everything(None)
-        };
-        grants.issue(&both, &node, 1 << 20).unwrap();
-        let [one, two, certificate] = &grants.find("default")[..] else {
-            panic!("one for each credential");
-        };
-        assert!(one.number == two.number && Arc::ptr_eq(&one.room, &certificate.room));
-        let three = Arc::new(one.by(Credential::Secret(secret(3))));
-        assert!(grants.put_in_force(vec![Arc::clone(two), Arc::clone(&three)]));
-        assert!(one.is_revoked() && !two.is_revoked() && certificate.is_revoked());
-        assert!(grants.need_secrets() && !grants.need_certificates());
-        assert!(grants.revoke("default") && two.is_revoked() && three.is_revoked());
-    }
-}
+#[path = "grant_tests.rs"]
+mod tests;

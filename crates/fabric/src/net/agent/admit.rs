@@ -241,6 +241,7 @@ impl Challenged {
             node: &shared.served.node,
             grant: Arc::clone(grant),
             regions: &node.regions,
+            asked: self.rights,
             receiver_wait: self.receiver_wait,
             session: session.number(),
             last_session,

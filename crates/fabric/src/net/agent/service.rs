@@ -6,7 +6,7 @@ use crate::memory::Node;
 use crate::net::admission::Issued;
 use crate::net::room::Room;
 use crate::net::stream::{Inbound, Outbound};
-use crate::{FabricError, RegionInfo};
+use crate::{FabricError, RegionInfo, Rights};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -25,6 +25,8 @@ pub(crate) struct Client<'a> {
     pub(crate) grant: Arc<Issued>,
     /// The node's regions, with the rights that this client has.
     pub(crate) regions: &'a [RegionInfo],
+    /// The most rights that it asked for.
+    pub(crate) asked: Rights,
     /// How long its messages may wait for room.
     pub(crate) receiver_wait: Duration,
     /// The number of its session.

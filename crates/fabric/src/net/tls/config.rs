@@ -6,7 +6,7 @@ use crate::{FabricError, Result};
 use rustls::client::{Resumption, WebPkiServerVerifier};
 use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer, ServerName};
 use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
 use rustls::version::TLS13;
 use rustls::{ClientConfig, ClientConnection, RootCertStore, ServerConfig, ServerConnection};
@@ -27,7 +27,7 @@ pub struct TlsClient {
 pub struct TlsServer {
     config: Arc<ServerConfig>,
     fingerprint: Fingerprint,
-    /// Of the client authority.
+    /// Of the client authority and of what it has revoked.
     client_authority: Option<[u8; 32]>,
     digest: [u8; 32],
 }
@@ -124,7 +124,9 @@ impl TlsClient {
 impl TlsServer {
     /// An agent that proves itself by the first of these certificates, behind which those between
     /// it and its authority may stand, and by the key to it. With a client authority, clients may
-    /// prove themselves by certificates of that. All of it is PEM.
+    /// prove themselves by certificates of that, but for those on the lists of revoked ones (X509
+    /// CRL) that stand beside the authority. A list counts also after the date by which the next
+    /// was to come. All of it is PEM.
     ///
     /// # Errors
     /// [`FabricError::BadTls`] of what cannot be used.
@@ -137,9 +139,15 @@ impl TlsServer {
             None => builder.with_no_client_auth(),
             Some(pem) => {
                 let roots = Arc::new(authorities(pem)?);
+                let revoked: std::result::Result<Vec<_>, _> =
+                    CertificateRevocationListDer::pem_slice_iter(pem).collect();
+                let revoked = revoked.map_err(bad("the list of revoked certificates"))?;
                 // What a client without one may do is for its grant to say.
                 let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider)
                     .allow_unauthenticated()
+                    .with_crls(revoked)
+                    // An authority need not have a list.
+                    .allow_unknown_revocation_status()
                     .build()
                     .map_err(bad("the client authority"))?;
                 builder.with_client_cert_verifier(verifier)

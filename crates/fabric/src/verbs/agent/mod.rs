@@ -182,11 +182,19 @@ impl Agent {
 }
 
 fn put_in_force(grant: &Grant, setup: &Server, owner: &Owner) -> Result<()> {
+    let not_enforceable = |reason| FabricError::NotEnforceable {
+        grant: grant.name.clone(),
+        reason,
+    };
     if grant.rate != Rate::UNLIMITED {
-        return Err(FabricError::NotEnforceable {
-            grant: grant.name.clone(),
-            reason: "the NIC executes verbs, so nobody can hold clients to a rate",
-        });
+        return Err(not_enforceable(
+            "the NIC executes verbs, so nobody can hold clients to a rate",
+        ));
+    }
+    if !grant.by_prefix.is_empty() {
+        return Err(not_enforceable(
+            "keys with a prefix are opened to calls, which RDMA verbs do not serve under a grant",
+        ));
     }
     setup.check_proof(grant)?;
     let issued = Issued::all(grant, owner.node.info(), setup.room_of_a_grant())?;

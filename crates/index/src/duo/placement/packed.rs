@@ -1,6 +1,6 @@
 //! Numbers of a few bits each, in a row: whole integers where the width is one's, else packed.
 
-use farslot_fabric::prefetch;
+use farslot_fabric::{prefetch, zeros_in_large_pages};
 
 /// So many numbers of the same width, all 0 at first.
 pub(super) enum Packed {
@@ -19,11 +19,11 @@ impl Packed {
     /// `len` numbers of `width` bits, 1 to 32.
     pub(super) fn new(len: usize, width: u32) -> Self {
         match width {
-            8 => Self::Bytes(vec![0; len]),
-            16 => Self::Halves(vec![0; len]),
-            32 => Self::Wholes(vec![0; len]),
+            8 => Self::Bytes(zeros_in_large_pages(len)),
+            16 => Self::Halves(zeros_in_large_pages(len)),
+            32 => Self::Wholes(zeros_in_large_pages(len)),
             _ => Self::Words {
-                words: vec![0; (len * width as usize).div_ceil(64) + 1],
+                words: zeros_in_large_pages((len * width as usize).div_ceil(64) + 1),
                 width,
             },
         }

@@ -124,6 +124,7 @@ fn distances(order: SlotOrder, load: f64, hits: bool) -> ProbeDistribution {
     match order {
         SlotOrder::Arrival => ProbeDistribution::lookup(table, workload).unwrap(),
         SlotOrder::ByHash => ProbeDistribution::ordered(table, workload).unwrap(),
+        SlotOrder::Perfect => unreachable!("it is not probed"),
     }
 }
 
@@ -205,6 +206,7 @@ fn all_matches_of_an_ordered_table_end_behind_the_key() {
         let model = match order {
             SlotOrder::Arrival => ProbeDistribution::lookup(table, workload),
             SlotOrder::ByHash => ProbeDistribution::ordered(table, workload),
+            SlotOrder::Perfect => unreachable!("its keys are unique"),
         };
         let (counted, model) = (built.get_all().verbs, model.unwrap().expected_reads(16));
         println!("{order:?}: {counted:.4} READs, model {model:.4}");
@@ -230,5 +232,37 @@ fn a_lookup_is_one_read_where_its_slots_fit() {
             SealedForm::OutOfBand => 2.0,
         };
         assert!((hit.round_trips - expected).abs() < 0.01, "{hit:?}");
+    }
+}
+
+/// With a perfect hash function every lookup reads one slot and nothing else, in a table of which
+/// one slot in a hundred is empty; and with a filter hardly any absent key is looked for.
+#[test]
+fn one_slot_is_read_where_each_key_has_one() {
+    let records = 200_000.0;
+    for (value, filter) in [(0, false), (92, false), (0, true)] {
+        let options = SealedOptions {
+            filter,
+            sizing: Sizing {
+                value: FieldSize::Fixed(value),
+                ..options(SealedForm::Inline, SlotOrder::Perfect, 0.99, 3).sizing
+            },
+            ..options(SealedForm::Inline, SlotOrder::Perfect, 0.99, 3)
+        };
+        let built = build(&options, (records / 0.99) as u64, modelled());
+        let layout = built.table.layout();
+        assert!(built.records as f64 >= 0.99 * layout.slots as f64 - 1.0);
+        let slot = f64::from(8 + value);
+        let [hit, miss] = [true, false].map(|hits| built.get(hits));
+        assert_eq!((hit.verbs, hit.round_trips, hit.bytes), (1.0, 1.0, slot));
+        match filter {
+            // One in 256 is 0.0039; the deviation of 100,000 lookups is 0.0002.
+            true => assert!(miss.verbs < 0.005, "{miss:?}"),
+            false => assert_eq!((miss.verbs, miss.bytes), (1.0, slot)),
+        }
+        let client = built.table.state().client_bytes as f64 / built.records as f64;
+        // A filter of so few keys takes 9.4 bits for each.
+        let most = if filter { 1.5 } else { 0.3 };
+        assert!(client < most, "{client} bytes a key");
     }
 }

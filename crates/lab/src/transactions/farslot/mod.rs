@@ -23,8 +23,9 @@ use farslot_txn::{
     Database, DatabaseOptions, Locking, OwnerOptions, Structure, TableId, Transaction, TxnError,
 };
 use layout::tables;
+use procedures::{RUN, has_procedures, tatp, ycsb};
 use std::any::Any;
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::{Arc, Barrier};
 use std::thread;
@@ -35,6 +36,8 @@ pub(crate) enum Nodes {
     Sim(World),
     /// In the memory of this process, whose client threads execute the calls themselves.
     Shm(Vec<shm::Node>),
+    /// In shared memory that other processes serve under these names.
+    Attached(Vec<String>),
     /// At these addresses.
     Tcp(Vec<String>),
 }
@@ -59,18 +62,34 @@ fn handler(workload: &dyn Workload, node: u64, nodes: u64) -> Result<Arc<dyn Han
         node: node as u8,
         ..OwnerOptions::default()
     };
-    farslot_txn::serve(&mut server, &tables, options);
+    let procedures = procedures::procedures(workload.name());
+    farslot_txn::serve_with(&mut server, &tables, procedures, options);
     Ok(Arc::new(server))
 }
 
-fn node(workload: &dyn Workload, number: u64, nodes: u64) -> Result<shm::Node> {
+/// A node, served under a name if it has one.
+fn node(workload: &dyn Workload, number: u64, nodes: u64, name: Option<&str>) -> Result<shm::Node> {
     let region = RegionSpec {
         len: tables(workload, nodes)?.1,
         rights: RIGHTS,
     };
-    let node = shm::Node::embedded(&[region])?;
+    let node = match name {
+        Some(name) => shm::Node::serve(name, &[region])?,
+        None => shm::Node::embedded(&[region])?,
+    };
     node.serve_calls(handler(workload, number, nodes)?);
     Ok(node)
+}
+
+/// Serves one of a workload's nodes over shared memory; returns its name.
+pub(crate) fn serve_shm(
+    workload: &dyn Workload,
+    number: u64,
+    nodes: u64,
+) -> Result<(String, shm::Node)> {
+    let name = format!("lab-transactions-{}-{number}", std::process::id());
+    let node = node(workload, number, nodes, Some(&name))?;
+    Ok((name, node))
 }
 
 /// Serves one of a workload's nodes over TCP, at any port of this host that is free.
@@ -84,12 +103,15 @@ pub(crate) fn serve_tcp(
         threads,
         ..AgentOptions::default()
     };
-    Ok(Agent::start(node(workload, number, nodes)?, &options)?)
+    Ok(Agent::start(
+        node(workload, number, nodes, None)?,
+        &options,
+    )?)
 }
 
 /// The nodes in this process' memory.
 pub(crate) fn in_memory(workload: &dyn Workload, nodes: u64) -> Result<Served> {
-    let nodes = (0..nodes).map(|number| node(workload, number, nodes));
+    let nodes = (0..nodes).map(|number| node(workload, number, nodes, None));
     Ok(Served {
         nodes: Nodes::Shm(nodes.collect::<Result<_>>()?),
         processes: Vec::new(),
@@ -125,6 +147,8 @@ pub(super) struct Farslot {
 struct Manner {
     nodes: u64,
     locking: Locking,
+    /// Whether owners run transactions all of whose rows they have.
+    at_owner: bool,
 }
 
 /// One client thread's database.
@@ -132,6 +156,7 @@ struct Session<'w> {
     database: Database<AnyEndpoint>,
     workload: &'w dyn Workload,
     nodes: u64,
+    at_owner: bool,
 }
 
 impl Session<'_> {
@@ -141,19 +166,31 @@ impl Session<'_> {
         TableId((table as u64 * self.nodes + node) as u16)
     }
 
-    /// Runs a transaction; returns what it came to, and how often it met another.
-    async fn run(&self, call: &Call) -> Result<(Outcome, u64)> {
-        let tries = Cell::new(0);
-        let body = async |open: &mut Transaction<'_, AnyEndpoint>| {
-            tries.set(tries.get() + 1);
-            match self.workload.name() {
-                "tatp" => self.tatp(open, call).await,
-                "smallbank" => self.smallbank(open, call).await,
-                _ => self.ycsb(open, call).await,
-            }
+    /// The node of all rows of a transaction, if one has them.
+    fn only_node(&self, call: &Call) -> Option<u64> {
+        let parts = call.numbers[..self.workload.parts(call.kind)].iter();
+        let mut nodes = parts.map(|part| part.unsigned_abs() % self.nodes);
+        let first = nodes.next()?;
+        nodes.all(|node| node == first).then_some(first)
+    }
+
+    /// Runs a transaction; returns what it came to.
+    async fn run(&self, call: &Call) -> Result<Outcome> {
+        if self.at_owner
+            && let Some(node) = self.only_node(call)
+        {
+            let numbers = self.workload.kinds()[call.kind].numbers;
+            let input = procedures::input(call, numbers);
+            let reply = self.database.execute(node as u8, RUN, &input, 8).await?;
+            return Ok(procedures::outcome(&reply));
+        }
+        let table = |table, part| self.table(table, part);
+        let body = async |open: &mut Transaction<'_, AnyEndpoint>| match self.workload.name() {
+            "tatp" => tatp(open, &table, call).await,
+            "smallbank" => procedures::smallbank(open, &table, call).await,
+            _ => ycsb(open, &table, (self.workload, call)).await,
         };
-        let outcome = self.database.run(body).await?;
-        Ok((outcome, tries.get() - 1))
+        Ok(self.database.run(body).await?)
     }
 
     /// Runs transactions until the time is over, so many at once.
@@ -172,9 +209,8 @@ impl Session<'_> {
             while endpoint.now() < until {
                 let call = self.workload.draw(&mut state.borrow_mut());
                 let before = endpoint.now();
-                let (outcome, conflicts) = self.run(&call).await?;
+                let outcome = self.run(&call).await?;
                 let mut share = share.borrow_mut();
-                share.conflicts += conflicts;
                 share.note(self.workload, &call, outcome, endpoint.now() - before);
             }
             Ok(())
@@ -187,6 +223,7 @@ impl Session<'_> {
         .await;
         first_error?;
         let mut share = share.into_inner();
+        share.conflicts = self.database.retries();
         share.time = endpoint.now() - since;
         share.cpu = thread_cpu().saturating_sub(cpu);
         Ok(share)
@@ -228,13 +265,18 @@ impl Manner {
             database,
             workload,
             nodes: self.nodes,
+            at_owner: self.at_owner && has_procedures(workload.name()),
         })
     }
 }
 
 impl Farslot {
-    pub(super) fn new(served: Served, nodes: u64, locking: Locking) -> Self {
-        let manner = Manner { nodes, locking };
+    pub(super) fn new(served: Served, nodes: u64, locking: Locking, at_owner: bool) -> Self {
+        let manner = Manner {
+            nodes,
+            locking,
+            at_owner,
+        };
         Self { served, manner }
     }
 
@@ -246,6 +288,11 @@ impl Farslot {
         Ok(Rc::new(match &self.served.nodes {
             Nodes::Sim(world) => AnyEndpoint::Sim(world.endpoint(limits)),
             Nodes::Shm(nodes) => AnyEndpoint::Shm(ShmEndpoint::new(nodes.clone(), limits)),
+            Nodes::Attached(names) => {
+                let nodes = names.iter().map(|name| shm::attach(name, RIGHTS));
+                let nodes = nodes.collect::<farslot::fabric::Result<_>>()?;
+                AnyEndpoint::Shm(ShmEndpoint::new(nodes, limits))
+            }
             Nodes::Tcp(addresses) => {
                 let options = ConnectOptions {
                     limits,

@@ -278,7 +278,7 @@ fn figure_11_has_the_heap_ahead_for_large_records() {
 #[ignore = "long: scripts/test --all"]
 fn ahead_is_ahead_at_every_load() {
     let report = small("000-ahead");
-    assert_eq!(report.rows.len(), 7 * (5 * 2 + 4) + 7 * (4 * 2 + 4));
+    assert_eq!(report.rows.len(), 7 * (6 * 2 + 6) + 7 * (5 * 2 + 6));
     let ratios = report.rows.iter().filter(|row| row.cell.contains(" / "));
     let (hits, misses): (Vec<_>, Vec<_>) = ratios.partition(|row| row.cell.contains(", hits,"));
     let parallel = |row: &&&farslot_lab::ReproRow| row.cell.contains("/ Parallel");

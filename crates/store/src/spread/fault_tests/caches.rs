@@ -8,11 +8,11 @@ use std::time::Duration;
 const BOUNDS: [Nanos; 2] = [200_000, 5_000_000];
 
 /// With a cache of answers that may be so old.
-fn cached<O>(opener: Layered<O>, bound: Nanos) -> Layered<O> {
+fn cached(bound: Nanos) -> Clients {
     let cache = Cache::new(1 << 14).stale_for(Duration::from_nanos(bound));
-    Caching {
+    Clients {
         cache: Some(cache),
-        ..opener
+        ..plain()
     }
 }
 
@@ -20,20 +20,20 @@ fn cached<O>(opener: Layered<O>, bound: Nanos) -> Layered<O> {
 /// nothing from before, once it is known.
 #[test]
 fn a_node_that_came_back_empty_is_not_answered_for_from_the_cache() {
-    let (scheme, _) = linear();
+    let scheme = linear();
     let runs = (0..120).map(|seed| {
-        let (opener, bound): (fn(u32) -> _, _) = match seed % 2 {
-            0 => (|_| cached(linear().1, BOUNDS[0]), BOUNDS[0]),
-            _ => (|_| cached(linear().1, BOUNDS[1]), BOUNDS[1]),
+        let (clients, bound): (fn(u32) -> _, _) = match seed % 2 {
+            0 => (|_| cached(BOUNDS[0]), BOUNDS[0]),
+            _ => (|_| cached(BOUNDS[1]), BOUNDS[1]),
         };
-        lose_a_node(seed, &scheme, opener, 3, bound)
+        lose_a_node(seed, &scheme, clients, 3, bound)
     });
     let losses = all(runs);
     assert!(losses.failed > 50 && losses.adopted > 150, "{losses:?}");
     assert!(losses.hits > 1_000, "{losses:?}");
-    let (scheme, _) = cuckoo(false);
-    let opener: fn(u32) -> _ = |_| cached(cuckoo(false).1, BOUNDS[1]);
-    let losses = all((0..60).map(|seed| lose_a_node(seed, &scheme, opener, 1, BOUNDS[1])));
+    let scheme = cuckoo();
+    let clients: fn(u32) -> _ = |_| cached(BOUNDS[1]);
+    let losses = all((0..60).map(|seed| lose_a_node(seed, &scheme, clients, 1, BOUNDS[1])));
     assert!(losses.adopted > 50 && losses.hits > 500, "{losses:?}");
 }
 
@@ -43,8 +43,8 @@ fn a_node_that_came_back_empty_is_not_answered_for_from_the_cache() {
 fn a_cache_goes_with_the_memory_that_it_is_of() {
     for asks_for_cached_first in [true, false] {
         let world = world(1, AMPLE);
-        make(&world, &linear().0, 1);
-        let slots = new_table(&linear().0, 1).slots;
+        make(&world, &linear(), 1);
+        let slots = new_table(&linear(), 1).slots;
         let lost = NodeId(slots.partition_of(&key(0)));
         let is_lost = |number: &u64| slots.partition_of(&key(*number)) == lost.0;
         let of_node: Vec<u64> = (0..100).filter(is_lost).take(2).collect();
@@ -62,8 +62,8 @@ fn a_cache_goes_with_the_memory_that_it_is_of() {
         let client = simulation.add_client(HostId(0), limits());
         simulation.spawn(client, async move |endpoint| {
             // Older than this test takes.
-            let opener = cached(linear().1, u64::MAX);
-            let table = open(&endpoint, &nodes(), opener).await.unwrap();
+            let clients = cached(u64::MAX);
+            let table = open(&endpoint, &nodes(), clients).await.unwrap();
             let get = async |number: u64| {
                 let found = table.get(&key(number)).await;
                 found.map(|found| found.map(|found| self::number(&found)))

@@ -40,15 +40,14 @@ fn may_be(error: &StoreError) -> bool {
 }
 
 /// Uses a table until it is gone: whatever it finds there was put into this very table.
-async fn use_table<O: Opener>(
+async fn use_table(
     endpoint: &Rc<Leased>,
-    opener: O,
     record: &TableRecord,
     rng: &mut ChaCha8Rng,
     met: &mut Met,
 ) -> Result<()> {
     let at = table_at(NodeId(0), record);
-    let table = opener.open(Rc::clone(endpoint), at, record).await?;
+    let table = plain().open(endpoint, at, record).await?;
     for _ in 0..40 {
         // Now and then longer than a lease, so that it looks first.
         let span = match rng.random_range(0..8) {
@@ -104,21 +103,8 @@ async fn user(endpoint: Rc<Leased>, seed: u64) -> Met {
         };
         endpoint.lease(NodeId(0), &record, since);
         let rng = &mut rng;
-        let used = match &record.scheme {
-            Scheme::Linear(_) => use_table(&endpoint, linear().1, &record, rng, &mut met).await,
-            Scheme::Race(_) => use_table(&endpoint, plain(Race), &record, rng, &mut met).await,
-            // Others may be its writer: a reader of it, then.
-            _ => {
-                use_table(
-                    &endpoint,
-                    plain(Duo(Arc::default())),
-                    &record,
-                    rng,
-                    &mut met,
-                )
-                .await
-            }
-        };
+        // Of a table that another may be the writer of: a reader, then.
+        let used = use_table(&endpoint, &record, rng, &mut met).await;
         if let Err(error) = used {
             let busy = error.kind() == ErrorKind::WriterBusy;
             assert!(may_be(&error) || busy, "seed {seed}: {error}");

@@ -80,7 +80,8 @@ fn a_table_does_over_several_nodes_what_it_does_on_one() {
 
 #[test]
 fn tables_are_built_whole_over_several_nodes() {
-    for options in [options(1).sealed(), cuckoo(1)] {
+    let perfect = options(1).perfect_with_filter();
+    for options in [options(1).sealed(), perfect, cuckoo(1)] {
         for count in [0, 1, 2, 5_000] {
             let store = Store::open(SIMULATED).unwrap();
             let records = records(0..count);
@@ -245,7 +246,8 @@ fn the_longest_name_and_many_nodes_fit_the_catalog() {
     let cuckoo = small().cuckoo(CuckooShape::default());
     let race = small().race(RaceShape::default()).grow_to(4_000);
     let growing = alone(400).heap_bytes(1 << 20).grow_to(1_000);
-    let tables = [small(), cuckoo, small().sealed(), race, growing];
+    let perfect = options(400).perfect_with_filter();
+    let tables = [small(), cuckoo, small().sealed(), perfect, race, growing];
     for (number, options) in tables.iter().enumerate() {
         let name = format!("{number}{}", &name[1..]);
         let made = store.create(&name, options).unwrap();

@@ -2,6 +2,7 @@
 //! off, files that are damaged, and writers beside them.
 
 mod beside;
+mod copies;
 mod damaged;
 mod resumed;
 
@@ -166,6 +167,8 @@ fn an_empty_table_and_one_that_is_built_come_back() {
         fixed(SlotKind::Inline, 12, 20).sealed(),
         any(SlotKind::Heap).sealed(),
         any(SlotKind::Heap).sealed().multi_key(),
+        any(SlotKind::Heap).perfect_with_filter(),
+        fixed(SlotKind::Inline, 12, 20).perfect(),
         fixed(SlotKind::Word, 4, 3).cuckoo(cuckoo).multi_key(),
     ] {
         for count in [0, 1, 1_000] {

@@ -1,0 +1,444 @@
+//! The owner's side: one thread that answers the calls of all channels.
+
+use super::MOST_CHANNELS;
+use super::channel::{BYTES, Channel, Damaged, LONGEST, Putting, REQUEST_HEAD, Side, Taking, Way};
+use crate::error::os;
+use crate::memory::{Mapping, Node, sealed_file};
+use crate::net::spin::Spin;
+use crate::net::wire::{encode_failure, words_of};
+use crate::shm::fd_passing;
+use crate::verb::check_access;
+use crate::{FabricError, Nanos, NodeId, RegionId, RegionInfo, RemoteAddr, Result, Rights};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::{RecvFlags, SendFlags, recv, send};
+use std::ops::Range;
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Instant;
+
+/// How long the thread looks for requests before it sleeps, at most.
+const SPIN: Nanos = 50_000;
+/// Requests of one channel that are answered in a round.
+const TURN: usize = 64;
+/// Replies that may be there before they are published.
+const TOGETHER: usize = 8;
+/// Rounds with something to do after which the sockets are looked at.
+const ROUNDS: u32 = 1024;
+/// Bytes that a channel keeps for its next request.
+const KEPT: usize = 64 << 10;
+
+/// What answers calls of other processes to a node, until it is dropped.
+pub(in crate::shm) struct Answering {
+    shared: Arc<Shared>,
+    thread: Mutex<Option<Thread>>,
+}
+
+struct Shared {
+    node: Node,
+    /// Channels that the thread has not taken up yet.
+    arrived: Mutex<Vec<Answerer>>,
+    has_arrived: AtomicBool,
+    is_over: AtomicBool,
+    open: AtomicUsize,
+}
+
+impl Answering {
+    /// Nobody calls yet. The node has no companion: its holders may drop it meanwhile.
+    pub(in crate::shm) fn new(node: Node) -> Self {
+        let shared = Shared {
+            node,
+            arrived: Mutex::default(),
+            has_arrived: AtomicBool::new(false),
+            is_over: AtomicBool::new(false),
+            open: AtomicUsize::new(0),
+        };
+        Self {
+            shared: Arc::new(shared),
+            thread: Mutex::default(),
+        }
+    }
+
+    /// Opens a channel for a client who asked for it by this socket.
+    ///
+    /// # Errors
+    /// What the system says; [`FabricError::Os`] where there are too many.
+    pub(in crate::shm) fn admit(&self, stream: UnixStream, rights: Rights) -> Result<()> {
+        let memory = self
+            .open(&stream)
+            .inspect_err(|_| fd_passing::refuse(&stream))?;
+        let Some(memory) = memory else {
+            return Ok(());
+        };
+        self.shared.open.fetch_add(1, Ordering::AcqRel);
+        let channel = Channel::new(memory, stream);
+        self.shared.arrived().push(Answerer::new(channel, rights));
+        self.shared.has_arrived.store(true, Ordering::Release);
+        if let Some((_, wake)) = &*self.thread() {
+            let _ = send(wake, &[0], SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
+        }
+        Ok(())
+    }
+
+    /// The memory of a new channel, which the client has; nothing if that has gone already.
+    fn open(&self, stream: &UnixStream) -> Result<Option<Mapping>> {
+        let open = self.shared.open.load(Ordering::Acquire);
+        if open >= MOST_CHANNELS {
+            return Err(FabricError::Os {
+                call: "opening a channel for calls",
+                error: format!("{open} are open, the limit"),
+            });
+        }
+        let file = sealed_file(BYTES)?;
+        let memory = Mapping::of_file(file.as_fd(), true, 4096)?;
+        let mut thread = self.thread();
+        if thread.is_none() {
+            *thread = Some(start(Arc::clone(&self.shared))?);
+        }
+        Ok(fd_passing::hand_out(stream, file.as_fd()).then_some(memory))
+    }
+
+    fn thread(&self) -> MutexGuard<'_, Option<Thread>> {
+        self.thread.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The thread, and what wakes it and, when it is dropped, ends it.
+type Thread = (JoinHandle<()>, UnixStream);
+
+impl Shared {
+    fn arrived(&self) -> MutexGuard<'_, Vec<Answerer>> {
+        self.arrived.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Answering {
+    fn drop(&mut self) {
+        self.shared.is_over.store(true, Ordering::Release);
+        let thread = self
+            .thread
+            .get_mut()
+            .unwrap_or_else(PoisonError::into_inner);
+        let Some((thread, wake)) = thread.take() else {
+            return;
+        };
+        drop(wake);
+        // A handler may have held the last of the node's holders: then this is the thread itself,
+        // which ends as soon as the handler has.
+        if thread.thread().id() != std::thread::current().id() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn start(shared: Arc<Shared>) -> Result<Thread> {
+    let (wake, woken) = UnixStream::pair().map_err(os("socketpair"))?;
+    let thread = std::thread::Builder::new()
+        .name("farslot-calls".into())
+        .spawn(move || serve(&shared, &woken))
+        .map_err(os("spawning a thread"))?;
+    Ok((thread, wake))
+}
+
+/// Answers calls until the node's holders are gone.
+fn serve(shared: &Shared, woken: &UnixStream) {
+    let mut channels: Vec<Answerer> = Vec::new();
+    let mut room = Vec::new();
+    let (mut spin, mut busy) = (Spin::new(SPIN), 0);
+    let started = Instant::now();
+    while !shared.is_over.load(Ordering::Acquire) {
+        if shared.has_arrived.swap(false, Ordering::AcqRel) {
+            channels.append(&mut shared.arrived());
+        }
+        let before = channels.len();
+        let mut moved = false;
+        channels.retain_mut(|channel| match channel.turn(&shared.node, &mut room) {
+            Ok(has_moved) => {
+                moved |= has_moved;
+                true
+            }
+            Err(end) => channel.ends(&end),
+        });
+        shared
+            .open
+            .fetch_sub(before - channels.len(), Ordering::AcqRel);
+        let now = started.elapsed().as_nanos() as Nanos;
+        if moved {
+            spin.has_come(now);
+            busy += 1;
+            if busy % ROUNDS > 0 {
+                continue;
+            }
+        } else if spin.goes_on(now) {
+            std::hint::spin_loop();
+            continue;
+        }
+        let closed = look_at_sockets(&channels, woken, moved);
+        let mut closed = closed.into_iter();
+        let before = channels.len();
+        channels.retain_mut(|channel| {
+            let is_closed = closed.next().unwrap_or(false);
+            if is_closed {
+                channel.finish(&shared.node, &mut room);
+            }
+            !is_closed
+        });
+        shared
+            .open
+            .fetch_sub(before - channels.len(), Ordering::AcqRel);
+    }
+}
+
+/// Which channels' clients have gone. Sleeps until there is something to do, unless there is.
+fn look_at_sockets(channels: &[Answerer], woken: &UnixStream, is_busy: bool) -> Vec<bool> {
+    let is_awake = is_busy || {
+        for one in channels {
+            one.channel.falls_asleep(Side::Owner);
+        }
+        channels.iter().any(Answerer::has_work)
+    };
+    let mut waited = Vec::with_capacity(channels.len() + 1);
+    waited.extend(
+        channels
+            .iter()
+            .map(|one| PollFd::new(one.channel.stream(), PollFlags::IN)),
+    );
+    waited.push(PollFd::new(woken, PollFlags::IN));
+    let at_once = Timespec::default();
+    let end = poll(&mut waited, is_awake.then_some(&at_once));
+    let spoke: Vec<bool> = waited
+        .iter()
+        .map(|one| end.is_ok() && !one.revents().is_empty())
+        .collect();
+    drop(waited);
+    if spoke.last() == Some(&true) {
+        // What it says is in `shared`.
+        let mut bytes = [0; 64];
+        let _ = recv(woken, &mut bytes, RecvFlags::DONTWAIT);
+    }
+    let ends = channels.iter().zip(spoke);
+    ends.map(|(one, spoke)| {
+        if !is_busy {
+            one.channel.wakes_up(Side::Owner);
+        }
+        spoke && one.channel.is_closed()
+    })
+    .collect()
+}
+
+/// Why a channel ends.
+enum End {
+    /// It makes no sense.
+    Damaged,
+    GivenUp,
+}
+
+impl From<Damaged> for End {
+    fn from(Damaged: Damaged) -> Self {
+        Self::Damaged
+    }
+}
+
+/// The owner's end of a channel.
+struct Answerer {
+    channel: Channel,
+    /// What the client said that it may do.
+    rights: Rights,
+    requests: Taking,
+    replies: Putting,
+    /// What has come of a request, its head included.
+    request: Vec<u64>,
+    /// Words of a reply that there was no room for yet, from `sent` on.
+    rest: Vec<u64>,
+    sent: usize,
+}
+
+impl Answerer {
+    const fn new(channel: Channel, rights: Rights) -> Self {
+        Self {
+            channel,
+            rights,
+            requests: Taking::new(Way::Requests),
+            replies: Putting::new(Way::Replies),
+            request: Vec::new(),
+            rest: Vec::new(),
+            sent: 0,
+        }
+    }
+
+    /// Answers what there is, up to a limit; returns whether anything has moved.
+    fn turn(&mut self, node: &Node, room: &mut Vec<u64>) -> std::result::Result<bool, End> {
+        let mut answered = 0;
+        let mut moved = false;
+        while answered < TURN && self.send_rest()? && self.fetch()? {
+            self.answer(node, room)?;
+            answered += 1;
+            if answered % TOGETHER == 0 {
+                moved |= self.replies.publish(self.channel.words());
+            }
+        }
+        moved |= self.requests.release(self.channel.words());
+        moved |= self.replies.publish(self.channel.words());
+        if moved {
+            self.channel.wake(Side::Client);
+        }
+        Ok(moved)
+    }
+
+    /// Whether a turn would move anything.
+    fn has_work(&self) -> bool {
+        // Positions that make no sense are work, too: the turn ends the channel.
+        let words = self.channel.words();
+        match self.rest.is_empty() {
+            true => !matches!(self.requests.is_empty(words), Ok(true)),
+            false => !matches!(self.replies.is_full(words), Ok(true)),
+        }
+    }
+
+    /// Says why it ends.
+    fn ends(&self, end: &End) -> bool {
+        if matches!(end, End::Damaged) {
+            log::error!("a client's channel for calls is damaged: it is closed");
+        }
+        false
+    }
+
+    /// Answers what a client has left that has gone: its requests were posted.
+    fn finish(&mut self, node: &Node, room: &mut Vec<u64>) {
+        // No sound client leaves more than a ring of requests.
+        for _ in 0..BYTES as usize / 8 / TURN {
+            (self.sent, self.rest) = (0, Vec::new());
+            if !matches!(self.turn(node, room), Ok(true)) {
+                return;
+            }
+        }
+    }
+
+    /// Puts what is left of a reply; returns whether all of it is put.
+    fn send_rest(&mut self) -> std::result::Result<bool, End> {
+        if self.rest.is_empty() {
+            return Ok(true);
+        }
+        let words = self.channel.words();
+        let left = &self.rest[self.sent..];
+        let now = self.replies.room(words, left.len())?;
+        self.replies.put(words, &left[..now]);
+        self.sent += now;
+        if self.sent < self.rest.len() {
+            return Ok(false);
+        }
+        self.rest.clear();
+        self.rest.shrink_to(KEPT / 8);
+        self.sent = 0;
+        Ok(true)
+    }
+
+    /// Takes what has come of a request; returns whether it is all there.
+    fn fetch(&mut self) -> std::result::Result<bool, End> {
+        let words = self.channel.words();
+        loop {
+            let has = self.request.len();
+            let whole = match self.request.first() {
+                Some(first) if has >= REQUEST_HEAD => REQUEST_HEAD + words_of(*first as u32),
+                _ => REQUEST_HEAD,
+            };
+            if has == whole {
+                return Ok(true);
+            }
+            let now = self.requests.there(words, whole - has)?;
+            if now == 0 {
+                return Ok(false);
+            }
+            self.requests.append(words, now, &mut self.request);
+            let is_long = |bytes: u64| bytes > LONGEST as u64;
+            if has < REQUEST_HEAD
+                && self.request.len() == REQUEST_HEAD
+                && (is_long(self.request[0] & 0xffff_ffff) || is_long(self.request[0] >> 32))
+            {
+                return Err(End::Damaged);
+            }
+        }
+    }
+
+    /// Answers the request that is there.
+    fn answer(&mut self, node: &Node, room: &mut Vec<u64>) -> std::result::Result<(), End> {
+        if self.channel.is_given_up() {
+            return Err(End::GivenUp);
+        }
+        let head = self.request[0];
+        let (bytes, reply) = (head as u32 as usize, (head >> 32) as usize);
+        let words = reply.div_ceil(8);
+        if room.len() < words {
+            room.resize(words, 0);
+        }
+        let request = &bytemuck::cast_slice(&self.request[REQUEST_HEAD..])[..bytes];
+        let into = &mut bytemuck::cast_slice_mut(&mut room[..words])[..reply];
+        let region = self.request[1];
+        match call(node, self.rights, (region, request), into) {
+            Ok(bytes) => {
+                // What is behind a reply's end is another's.
+                let past = bytes.next_multiple_of(8).min(words * 8);
+                let all: &mut [u8] = bytemuck::cast_slice_mut(&mut room[..words]);
+                all[bytes..past].fill(0);
+                self.put(&[bytes as u64])?;
+                self.put(&room[..bytes.div_ceil(8)])?;
+            }
+            Err(error) => {
+                let [_, what @ ..] = encode_failure(&error);
+                self.put(&[1 << 32])?;
+                self.put(&what)?;
+            }
+        }
+        self.request.clear();
+        self.request.shrink_to(KEPT / 8);
+        Ok(())
+    }
+
+    /// Puts words of a reply, or keeps what there is no room for.
+    fn put(&mut self, reply: &[u64]) -> std::result::Result<(), End> {
+        let words = self.channel.words();
+        let now = match self.rest.is_empty() {
+            true => self.replies.room(words, reply.len())?,
+            false => 0,
+        };
+        self.replies.put(words, &reply[..now]);
+        self.rest.extend_from_slice(&reply[now..]);
+        Ok(())
+    }
+}
+
+/// Has the node's handler answer a call; returns the bytes of the reply.
+fn call(
+    node: &Node,
+    rights: Rights,
+    (region, request): (u64, &[u8]),
+    reply: &mut [u8],
+) -> Result<usize> {
+    let region = RegionId(u16::try_from(region).unwrap_or(u16::MAX));
+    let unknown = FabricError::UnknownRegion {
+        node: NodeId(0),
+        region,
+        regions: node.info().regions.len(),
+    };
+    let info = node.region(region.0.into()).ok_or(unknown)?;
+    let granted = RegionInfo {
+        rights: info.rights.masked_by(rights),
+        ..*info
+    };
+    let at = |offset| RemoteAddr {
+        node: NodeId(0),
+        region,
+        offset,
+    };
+    let handler = node.handler(NodeId(0), region)?;
+    if !handler.checks_callers() {
+        check_access(at(0), 0, Rights::CALL, &granted)?;
+    }
+    let allowed = |bytes: Range<u64>, needed| {
+        let len = bytes.end.saturating_sub(bytes.start);
+        check_access(at(bytes.start), len, needed, &granted)
+    };
+    Ok(node.answer_call(&*handler, region, request, reply, &allowed))
+}

@@ -1,0 +1,332 @@
+//! The client's side: an endpoint's calls to nodes of other processes.
+
+use super::channel::{BYTES, Channel, Damaged, LONGEST, Putting, Side, Taking, Way};
+use crate::memory::{Mapping, Node, check_sealed};
+use crate::net::wire::{FAILURE_WORDS, decode_failure};
+use crate::shm::attach::Attached;
+use crate::shm::fd_passing;
+use crate::shm::settled::Settled;
+use crate::{Buffer, FabricError, Nanos, NodeId, RegionId, Result};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::os::fd::AsFd;
+use std::rc::Rc;
+use std::time::Duration;
+
+/// The longest sleep while a call is waited for: its deadline may pass meanwhile.
+const LONGEST_SLEEP: Duration = Duration::from_millis(20);
+
+/// An endpoint's channels, each opened by its first call.
+#[derive(Default)]
+pub(in crate::shm) struct Asking {
+    channels: RefCell<Vec<Asker>>,
+    /// Calls without a reply.
+    open: Cell<usize>,
+}
+
+/// A call to be posted.
+pub(in crate::shm) struct Asked {
+    pub(in crate::shm) region: RegionId,
+    pub(in crate::shm) request: Buffer,
+    pub(in crate::shm) reply: Buffer,
+    /// How long a reply is waited for, and until when.
+    pub(in crate::shm) timeout: Nanos,
+    pub(in crate::shm) deadline: Nanos,
+}
+
+impl Asking {
+    /// Calls without a reply; they keep their places in the send queue.
+    pub(in crate::shm) fn open(&self) -> usize {
+        self.open.get()
+    }
+
+    /// Puts a call into the channel to its node.
+    ///
+    /// # Errors
+    /// [`FabricError::BufferTooLarge`]; where there is no channel yet, those of attaching.
+    pub(in crate::shm) fn post(
+        &self,
+        node: NodeId,
+        attached: &Attached,
+        asked: Asked,
+    ) -> Result<Rc<Settled<Buffer>>> {
+        let requested = asked.request.len().max(asked.reply.len());
+        if requested > LONGEST {
+            return Err(FabricError::BufferTooLarge {
+                requested,
+                limit: LONGEST,
+            });
+        }
+        let mut channels = self.channels.borrow_mut();
+        let at = match channels.iter().position(|asker| asker.node == node) {
+            Some(at) => at,
+            None => {
+                channels.push(Asker::open(node, attached)?);
+                channels.len() - 1
+            }
+        };
+        let settled = channels[at].post(asked);
+        self.open.set(self.open.get() + 1);
+        Ok(settled)
+    }
+
+    /// Sends off what was posted.
+    pub(in crate::shm) fn ring(&self) {
+        for asker in &mut *self.channels.borrow_mut() {
+            asker.ring();
+        }
+    }
+
+    /// Takes the replies that have come, and gives up what has no hope of one; returns how many
+    /// calls were either.
+    pub(in crate::shm) fn collect(&self, nodes: &[Node], now: Nanos) -> usize {
+        let before = self.open.get();
+        let mut open = 0;
+        self.channels.borrow_mut().retain_mut(|asker| {
+            let is_gone = nodes[usize::from(asker.node.0)].is_barred();
+            let stays = match asker.collect(is_gone, now) {
+                Ok(()) => true,
+                Err(error) => {
+                    asker.fail(error);
+                    false
+                }
+            };
+            open += asker.pending.len();
+            stays
+        });
+        self.open.set(open);
+        before - open
+    }
+
+    /// Sleeps until a reply may have come, or for so long; false if none is waited for.
+    pub(in crate::shm) fn sleep(&self, longest: Duration) -> bool {
+        let mut channels = self.channels.borrow_mut();
+        let mut waiting: Vec<&mut Asker> = channels
+            .iter_mut()
+            .filter(|asker| !asker.pending.is_empty())
+            .collect();
+        if waiting.is_empty() {
+            return false;
+        }
+        for asker in &waiting {
+            asker.channel.falls_asleep(Side::Client);
+        }
+        let longest = longest.min(LONGEST_SLEEP);
+        let timeout = Timespec {
+            tv_sec: 0,
+            tv_nsec: longest.subsec_nanos().into(),
+        };
+        if !waiting.iter().any(|asker| asker.has_work()) {
+            let sockets = waiting.iter();
+            let mut sockets: Vec<_> = sockets
+                .map(|asker| PollFd::new(asker.channel.stream(), PollFlags::IN))
+                .collect();
+            // Interrupted, it looks again.
+            let _ = poll(&mut sockets, Some(&timeout));
+        }
+        for asker in &mut waiting {
+            asker.channel.wakes_up(Side::Client);
+            asker.is_over |= asker.channel.is_closed();
+        }
+        true
+    }
+}
+
+/// One channel.
+struct Asker {
+    node: NodeId,
+    channel: Channel,
+    requests: Putting,
+    replies: Taking,
+    /// Words of requests that there was no room for yet, with how many of each are put.
+    unsent: VecDeque<(Words, usize)>,
+    /// Calls without a reply, in the order of their posting.
+    pending: VecDeque<Pending>,
+    /// The head of the reply that is coming, and how many of its words are here.
+    coming: Option<(u64, usize)>,
+    failure: [u64; FAILURE_WORDS - 1],
+    /// The owner has closed the channel.
+    is_over: bool,
+}
+
+enum Words {
+    Head([u64; 2]),
+    Request(Buffer),
+}
+
+impl Words {
+    fn words(&self) -> &[u64] {
+        match self {
+            Self::Head(head) => head,
+            Self::Request(request) => request.words(),
+        }
+    }
+}
+
+struct Pending {
+    reply: Buffer,
+    timeout: Nanos,
+    deadline: Nanos,
+    settled: Rc<Settled<Buffer>>,
+}
+
+impl Asker {
+    fn open(node: NodeId, attached: &Attached) -> Result<Self> {
+        let name = &attached.name;
+        let (file, stream) = fd_passing::connect_for_calls(name, attached.rights)?;
+        check_sealed(file.as_fd(), name)?;
+        let memory = Mapping::of_file(file.as_fd(), true, 4096)?;
+        let bytes = memory.words().len() as u64 * 8;
+        if bytes != BYTES {
+            return Err(FabricError::DamagedHeader {
+                what: format!("a channel for calls to {name:?}"),
+                reason: format!("it has {bytes} bytes, not {BYTES}"),
+            });
+        }
+        Ok(Self {
+            node,
+            channel: Channel::new(memory, stream),
+            requests: Putting::new(Way::Requests),
+            replies: Taking::new(Way::Replies),
+            unsent: VecDeque::new(),
+            pending: VecDeque::new(),
+            coming: None,
+            failure: [0; FAILURE_WORDS - 1],
+            is_over: false,
+        })
+    }
+
+    fn post(&mut self, asked: Asked) -> Rc<Settled<Buffer>> {
+        let (bytes, room) = (asked.request.len() as u64, asked.reply.len() as u64);
+        let head = [bytes | room << 32, asked.region.0.into()];
+        let settled = Rc::new(Settled::new());
+        self.pending.push_back(Pending {
+            reply: asked.reply,
+            timeout: asked.timeout,
+            deadline: asked.deadline,
+            settled: Rc::clone(&settled),
+        });
+        self.unsent.push_back((Words::Head(head), 0));
+        if bytes > 0 {
+            self.unsent.push_back((Words::Request(asked.request), 0));
+        }
+        // What is damaged is told when replies are collected.
+        let _ = self.send();
+        settled
+    }
+
+    /// Puts what there is room for.
+    fn send(&mut self) -> std::result::Result<(), Damaged> {
+        let words = self.channel.words();
+        while let Some((from, put)) = self.unsent.front_mut() {
+            let left = &from.words()[*put..];
+            let now = self.requests.room(words, left.len())?;
+            self.requests.put(words, &left[..now]);
+            *put += now;
+            if *put < from.words().len() {
+                break;
+            }
+            self.unsent.pop_front();
+        }
+        Ok(())
+    }
+
+    fn ring(&mut self) {
+        if self.requests.publish(self.channel.words()) {
+            self.channel.wake(Side::Owner);
+        }
+    }
+
+    /// Whether a look at the channel would move anything.
+    fn has_work(&self) -> bool {
+        let words = self.channel.words();
+        let is_waiting = matches!(self.replies.is_empty(words), Ok(true));
+        let is_stuck = self.unsent.is_empty() || matches!(self.requests.is_full(words), Ok(true));
+        self.is_over || !(is_waiting && is_stuck)
+    }
+
+    /// Takes the replies that have come.
+    ///
+    /// # Errors
+    /// That of the call that was to be answered next, after which there is no channel.
+    fn collect(&mut self, is_gone: bool, now: Nanos) -> Result<()> {
+        let node = self.node;
+        let stopped = FabricError::NodeStopped { node };
+        let moved = (|| {
+            self.take_replies()?;
+            self.send()
+        })();
+        if let Err(Damaged) = moved {
+            log::error!("the channel for calls to node {} is damaged", node.0);
+            return Err(stopped);
+        }
+        let words = self.channel.words();
+        if self.replies.release(words) | self.requests.publish(words) {
+            self.channel.wake(Side::Owner);
+        }
+        if self.is_over || is_gone {
+            return Err(stopped);
+        }
+        match self.pending.front() {
+            Some(first) if now > first.deadline => {
+                let after = first.timeout;
+                Err(FabricError::TimedOut { node, after })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn take_replies(&mut self) -> std::result::Result<(), Damaged> {
+        let words = self.channel.words();
+        while let Some(first) = self.pending.front_mut() {
+            let (head, has) = match self.coming {
+                Some(coming) => coming,
+                None => {
+                    if self.replies.there(words, 1)? == 0 {
+                        return Ok(());
+                    }
+                    let mut head = [0];
+                    self.replies.take(words, &mut head);
+                    (head[0], 0)
+                }
+            };
+            let (bytes, is_failure) = (head as u32 as usize, head >> 32 == 1);
+            if bytes > first.reply.len() || head >> 33 != 0 {
+                return Err(Damaged);
+            }
+            let into = match is_failure {
+                true => &mut self.failure[..],
+                false => &mut first.reply.words_mut()[..bytes.div_ceil(8)],
+            };
+            let now = self.replies.there(words, into.len() - has)?;
+            self.replies.take(words, &mut into[has..has + now]);
+            if has + now < into.len() {
+                self.coming = Some((head, has + now));
+                return Ok(());
+            }
+            self.coming = None;
+            if let Some(mut done) = self.pending.pop_front() {
+                done.settled.settle(match is_failure {
+                    false => {
+                        done.reply.truncate(bytes);
+                        Ok(done.reply)
+                    }
+                    true => Err(decode_failure(self.failure, self.node).map_err(|_| Damaged)?),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// Fails all calls: the first with its own error, those behind it since they come too late.
+    fn fail(&mut self, error: FabricError) {
+        self.channel.give_up();
+        let node = self.node;
+        let mut errors = Some(error);
+        for pending in self.pending.drain(..) {
+            let error = errors.take().unwrap_or(FabricError::NodeStopped { node });
+            pending.settled.settle(Err(error));
+        }
+    }
+}

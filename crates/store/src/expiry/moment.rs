@@ -1,0 +1,150 @@
+//! The moment at which a record expires, and the clock that it is compared with.
+
+use farslot_fabric::Nanos;
+use farslot_index::FieldSize;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// The moment at which a record expires: the first 8 bytes of a value as it is stored, in a table
+/// whose records may have a time to live ([`Store::stored_table`](crate::Store::stored_table)).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Expiry(u64);
+
+impl Expiry {
+    /// Bytes that it takes.
+    pub const BYTES: usize = 8;
+    /// Of a record that does not expire.
+    pub const NEVER: Self = Self(0);
+
+    /// So many milliseconds after the beginning of 1970; 0 for never.
+    #[must_use]
+    pub const fn at_millis(millis: u64) -> Self {
+        Self(millis)
+    }
+
+    /// Milliseconds since 1970; 0 for never.
+    #[must_use]
+    pub const fn millis(self) -> u64 {
+        self.0
+    }
+
+    /// So long after now: at least as long, and never [`Expiry::NEVER`].
+    #[must_use]
+    pub fn after(time_to_live: Duration, now: u64) -> Self {
+        let millis = time_to_live.as_nanos().div_ceil(1_000_000);
+        let millis = u64::try_from(millis).unwrap_or(u64::MAX);
+        Self(now.saturating_add(millis).max(1))
+    }
+
+    /// Whether a record with it counts as absent at a moment, in milliseconds since 1970.
+    #[must_use]
+    pub const fn is_past(self, now: u64) -> bool {
+        self.0 != 0 && self.0 <= now
+    }
+
+    /// How long a record with it still lives; nothing if it does not expire.
+    #[must_use]
+    pub fn left(self, now: u64) -> Option<Duration> {
+        (self.0 != 0).then(|| Duration::from_millis(self.0.saturating_sub(now)))
+    }
+
+    /// Takes a value apart as it is stored; nothing of one that is too short, which no client has
+    /// written.
+    #[must_use]
+    pub fn split(stored: &[u8]) -> Option<(Self, &[u8])> {
+        let (head, value) = stored.split_first_chunk()?;
+        Some((Self(u64::from_le_bytes(*head)), value))
+    }
+
+    /// What a stored value means at a moment: nothing if its record has expired, or it is too
+    /// short.
+    #[must_use]
+    pub fn living(stored: &[u8], now: u64) -> Option<(Self, &[u8])> {
+        Self::split(stored).filter(|(expiry, _)| !expiry.is_past(now))
+    }
+
+    /// The value as it is stored.
+    #[must_use]
+    pub fn stored(self, value: &[u8]) -> Vec<u8> {
+        [&self.to_bytes()[..], value].concat()
+    }
+
+    /// Its bytes before a value.
+    #[must_use]
+    pub const fn to_bytes(self) -> [u8; Self::BYTES] {
+        self.0.to_le_bytes()
+    }
+
+    /// Milliseconds since 1970, by this machine's clock.
+    #[must_use]
+    pub fn now() -> u64 {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH);
+        since.map_or(0, |since| since.as_millis() as u64)
+    }
+
+    /// The size of a value as it is stored.
+    pub(crate) const fn with(value: FieldSize) -> FieldSize {
+        match value {
+            FieldSize::Fixed(bytes) => FieldSize::Fixed(bytes.saturating_add(Self::BYTES as u32)),
+            FieldSize::UpTo(bytes) => FieldSize::UpTo(bytes.saturating_add(Self::BYTES as u32)),
+        }
+    }
+
+    /// The size of a value that is stored with that size.
+    pub(crate) const fn without(stored: FieldSize) -> FieldSize {
+        match stored {
+            FieldSize::Fixed(bytes) => FieldSize::Fixed(bytes.saturating_sub(Self::BYTES as u32)),
+            FieldSize::UpTo(bytes) => FieldSize::UpTo(bytes.saturating_sub(Self::BYTES as u32)),
+        }
+    }
+}
+
+/// The clock that moments are compared with.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Clock {
+    /// This machine's.
+    Wall,
+    /// The endpoint's, in a simulation: so that what a seed gives does not depend on the time of day.
+    Virtual,
+}
+
+impl Clock {
+    /// Milliseconds since 1970, or since a simulation began.
+    pub(crate) fn now(self, of_endpoint: impl FnOnce() -> Nanos) -> u64 {
+        match self {
+            Self::Wall => Expiry::now(),
+            // 0 is no moment.
+            Self::Virtual => of_endpoint() / 1_000_000 + 1,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_taken_apart_as_they_were_put_together() {
+        let expiry = Expiry::after(Duration::from_micros(1_500), 1_000);
+        assert_eq!(expiry, Expiry::at_millis(1_002));
+        let stored = expiry.stored(b"value");
+        assert_eq!(Expiry::split(&stored), Some((expiry, &b"value"[..])));
+        assert_eq!(
+            Expiry::living(&stored, 1_001),
+            Some((expiry, &b"value"[..]))
+        );
+        assert_eq!(Expiry::living(&stored, 1_002), None);
+        assert_eq!(expiry.left(1_000), Some(Duration::from_millis(2)));
+        let for_ever = Expiry::NEVER.stored(b"");
+        assert_eq!(
+            Expiry::living(&for_ever, u64::MAX),
+            Some((Expiry::NEVER, &b""[..]))
+        );
+        assert_eq!(Expiry::NEVER.left(7), None);
+        assert_eq!(Expiry::split(&for_ever[1..]), None);
+        assert_eq!(Expiry::after(Duration::ZERO, 0), Expiry::at_millis(1));
+        assert_eq!(Expiry::after(Duration::MAX, 9).millis(), u64::MAX);
+        for size in [FieldSize::Fixed(5), FieldSize::UpTo(0)] {
+            assert_eq!(Expiry::without(Expiry::with(size)), size);
+        }
+    }
+}

@@ -1,0 +1,380 @@
+//! A session with a table whose records may have a time to live, over the session with the table as
+//! it is stored.
+//!
+//! An operation that needs to know whether a record has expired first looks at it, and then writes
+//! by an operation that expects all of its bytes: where another client was faster, it looks again.
+//! Most need not look. A put writes whatever there is; a replacement, and a removal of one value, are
+//! first tried as if the record does not expire.
+
+use super::{Clock, Expiry};
+use crate::session::{AnswerEach, MOST_ATTEMPTS, OutcomeOfEach, Session, contended};
+use crate::{
+    Cursor, FieldSize, Occupancy, Operation, Outcome, PartitionReport, Result, StoreError, Survey,
+    WriterChange,
+};
+use farslot_fabric::Nanos;
+use farslot_fabric::counters::Snapshot;
+use farslot_index::{ClientState, Record, Value};
+use std::ops::Range;
+
+/// A session in which records that have expired are absent.
+pub(crate) struct Expiring {
+    stored: Box<dyn Session>,
+    /// The size of values without the moment.
+    value: FieldSize,
+    clock: Clock,
+}
+
+/// What is known of a key's record.
+enum Seen {
+    /// Nothing yet.
+    Unknown,
+    /// It is to be looked at.
+    Look,
+    /// It was there, with these bytes, and had not expired.
+    Living(Vec<u8>),
+    /// It was there, with these bytes, and had expired.
+    Dead(Vec<u8>),
+}
+
+/// What follows an answer of the table as it is stored.
+enum Next {
+    Done(Outcome),
+    Again(Seen),
+}
+
+/// An operation that has not ended.
+struct Pending<'r> {
+    number: usize,
+    operation: Operation<'r>,
+    seen: Seen,
+}
+
+/// Bytes of a stored value in the buffer of a round: the moment, then the value.
+type Place = Range<usize>;
+
+impl Expiring {
+    /// Over the table as it is stored, whose values have that size without the moment.
+    pub(crate) fn new(stored: Box<dyn Session>, value: FieldSize, clock: Clock) -> Self {
+        Self {
+            stored,
+            value,
+            clock,
+        }
+    }
+
+    fn now_millis(&self) -> u64 {
+        self.clock.now(|| self.stored.now())
+    }
+
+    /// Refuses a value that does not fit, with the size that the user has asked for.
+    fn check(&self, operation: &Operation<'_>) -> Result<()> {
+        let Some(value) = operation.value() else {
+            return Ok(());
+        };
+        let checked = self.value.check_value(value).map_err(StoreError::from);
+        checked.inspect_err(|error| self.stored.refused(error))
+    }
+
+    /// Runs operations in rounds, each a batch of the table as it is stored, for at most so long.
+    fn rounds(&self, limit: Option<Nanos>, operations: &[Operation<'_>], done: OutcomeOfEach<'_>) {
+        let since = self.stored.now();
+        let mut pending = Vec::with_capacity(operations.len());
+        for (number, operation) in operations.iter().enumerate() {
+            match self.check(operation) {
+                Ok(()) => pending.push(Pending {
+                    number,
+                    operation: *operation,
+                    seen: Seen::Unknown,
+                }),
+                Err(error) => done(number, Err(error)),
+            }
+        }
+        for _ in 0..MOST_ATTEMPTS {
+            if pending.is_empty() {
+                return;
+            }
+            let left =
+                limit.map(|limit| limit.saturating_sub(self.stored.now().saturating_sub(since)));
+            pending = self.round(left, pending, done);
+        }
+        for one in pending {
+            done(one.number, Err(contended()));
+        }
+    }
+
+    /// Runs a round; returns the operations that need another.
+    fn round<'r>(
+        &self,
+        limit: Option<Nanos>,
+        pending: Vec<Pending<'r>>,
+        done: OutcomeOfEach<'_>,
+    ) -> Vec<Pending<'r>> {
+        let mut buffer = Vec::new();
+        let places: Vec<_> = pending.iter().map(|one| one.write(&mut buffer)).collect();
+        let asked: Vec<_> = pending
+            .iter()
+            .zip(places)
+            .map(|(one, places)| one.ask(bytes_at(&buffer, places)))
+            .collect();
+        let now = self.now_millis();
+        let mut again = Vec::new();
+        let mut answer = |at: usize, outcome: Result<Outcome>| {
+            let one = &pending[at];
+            match outcome.map(|outcome| one.next(outcome, now)) {
+                Ok(Next::Done(outcome)) => done(one.number, Ok(outcome)),
+                Ok(Next::Again(seen)) => again.push((at, seen)),
+                Err(error) => done(one.number, Err(error)),
+            }
+        };
+        match limit {
+            None => self.stored.run_many(&asked, &mut answer),
+            Some(limit) => self.stored.run_many_within(limit, &asked, &mut answer),
+        }
+        drop(asked);
+        again
+            .into_iter()
+            .map(|(at, seen)| Pending {
+                number: pending[at].number,
+                operation: pending[at].operation,
+                seen,
+            })
+            .collect()
+    }
+}
+
+impl<'r> Pending<'r> {
+    /// Writes the stored value that is put in this round, and the one that is expected, if the
+    /// operation has them; returns where each is.
+    fn write(&self, buffer: &mut Vec<u8>) -> [Option<Place>; 2] {
+        let mut append = |expiry: Expiry, value: &[u8]| {
+            let from = buffer.len();
+            buffer.extend_from_slice(&expiry.to_bytes());
+            buffer.extend_from_slice(value);
+            Some(from..buffer.len())
+        };
+        match (&self.operation, &self.seen) {
+            (_, Seen::Look) => [None, None],
+            (Operation::Put(_, value) | Operation::FindOrPut(_, value), _) => {
+                [append(Expiry::NEVER, value), None]
+            }
+            (Operation::Replace(_, expected, value), Seen::Unknown) => [
+                append(Expiry::NEVER, value),
+                append(Expiry::NEVER, expected),
+            ],
+            (Operation::RemoveIf(_, expected), Seen::Unknown) => {
+                [None, append(Expiry::NEVER, expected)]
+            }
+            // It keeps its expiry.
+            (
+                Operation::Update(_, value) | Operation::Replace(_, _, value),
+                Seen::Living(there),
+            ) => {
+                let expiry = Expiry::split(there).map_or(Expiry::NEVER, |(expiry, _)| expiry);
+                [append(expiry, value), None]
+            }
+            _ => [None, None],
+        }
+    }
+
+    /// What the table as it is stored is asked for in this round.
+    fn ask<'b>(&'b self, [value, expected]: [Option<&'b [u8]>; 2]) -> Operation<'b>
+    where
+        'r: 'b,
+    {
+        let key = self.operation.key();
+        let value = value.unwrap_or_default();
+        match (&self.operation, &self.seen) {
+            (Operation::GetAll(_), _) => Operation::GetAll(key),
+            (Operation::Put(..), _) => Operation::Put(key, value),
+            (Operation::FindOrPut(..), Seen::Dead(there)) => Operation::Replace(key, there, value),
+            (Operation::FindOrPut(..), _) => Operation::FindOrPut(key, value),
+            (Operation::Replace(..), Seen::Unknown) => {
+                Operation::Replace(key, expected.unwrap_or_default(), value)
+            }
+            (Operation::RemoveIf(..), Seen::Unknown) => {
+                Operation::RemoveIf(key, expected.unwrap_or_default())
+            }
+            (Operation::Update(..) | Operation::Replace(..), Seen::Living(there)) => {
+                Operation::Replace(key, there, value)
+            }
+            (Operation::Remove(_) | Operation::RemoveIf(..), Seen::Living(there)) => {
+                Operation::RemoveIf(key, there)
+            }
+            _ => Operation::Get(key),
+        }
+    }
+
+    /// What an answer to that means.
+    fn next(&self, outcome: Outcome, now: u64) -> Next {
+        use Operation::{FindOrPut, Get, GetAll, Put, Remove, RemoveIf, Replace, Update};
+        match (&self.operation, &self.seen, outcome) {
+            (Get(_), _, Outcome::Value(found)) => {
+                Next::Done(Outcome::Value(found.and_then(|found| living(found, now))))
+            }
+            (GetAll(_), _, Outcome::Values(found)) => {
+                let found = found.into_iter().filter_map(|found| living(found, now));
+                Next::Done(Outcome::Values(found.collect()))
+            }
+            (Put(..), _, outcome) => Next::Done(outcome),
+            (FindOrPut(..), _, Outcome::Value(None)) => Next::Done(Outcome::Value(None)),
+            (FindOrPut(..), _, Outcome::Value(Some(there))) => match Expiry::living(&there, now) {
+                Some(_) => Next::Done(Outcome::Value(living(there, now))),
+                None => Next::Again(Seen::Dead(there.to_vec())),
+            },
+            (FindOrPut(..), Seen::Dead(_), outcome) => match outcome.is_changed() {
+                true => Next::Done(Outcome::Value(None)),
+                false => Next::Again(Seen::Unknown),
+            },
+            // A look has found this.
+            (Update(..) | Remove(_) | Replace(..) | RemoveIf(..), _, Outcome::Value(found)) => {
+                let living = found.as_deref().and_then(|there| {
+                    let (_, value) = Expiry::living(there, now)?;
+                    self.may_change(value).then(|| there.to_vec())
+                });
+                match living {
+                    Some(there) => Next::Again(Seen::Living(there)),
+                    None => Next::Done(Outcome::Changed(false)),
+                }
+            }
+            (_, _, outcome) => match outcome.is_changed() {
+                true => Next::Done(Outcome::Changed(true)),
+                // It is another, or its moment is another.
+                false => Next::Again(Seen::Look),
+            },
+        }
+    }
+
+    /// Whether a value is one that the operation replaces or removes.
+    fn may_change(&self, value: &[u8]) -> bool {
+        match self.operation {
+            Operation::Replace(_, expected, _) | Operation::RemoveIf(_, expected) => {
+                expected == value
+            }
+            _ => true,
+        }
+    }
+}
+
+fn bytes_at(buffer: &[u8], places: [Option<Place>; 2]) -> [Option<&[u8]>; 2] {
+    places.map(|place| place.map(|place| &buffer[place]))
+}
+
+/// A value without its moment, unless it is past.
+fn living(stored: Value, now: u64) -> Option<Value> {
+    Expiry::living(&stored, now)?;
+    Some(stored.without_first(Expiry::BYTES))
+}
+
+impl Session for Expiring {
+    fn get(&self, key: &[u8]) -> Result<Option<Value>> {
+        let Some(found) = self.stored.get(key)? else {
+            return Ok(None);
+        };
+        match Expiry::split(&found) {
+            // Without a look at the clock.
+            Some((Expiry::NEVER, _)) => Ok(Some(found.without_first(Expiry::BYTES))),
+            _ => Ok(living(found, self.now_millis())),
+        }
+    }
+
+    fn run(&self, operation: Operation<'_>) -> Result<Outcome> {
+        if let Operation::Get(key) = operation {
+            return Ok(Outcome::Value(self.get(key)?));
+        }
+        self.check(&operation)?;
+        let mut one = Pending {
+            number: 0,
+            operation,
+            seen: Seen::Unknown,
+        };
+        let mut buffer = Vec::new();
+        for _ in 0..MOST_ATTEMPTS {
+            buffer.clear();
+            let places = one.write(&mut buffer);
+            let outcome = self.stored.run(one.ask(bytes_at(&buffer, places)))?;
+            match one.next(outcome, self.now_millis()) {
+                Next::Done(outcome) => return Ok(outcome),
+                Next::Again(seen) => one.seen = seen,
+            }
+        }
+        Err(contended())
+    }
+
+    fn get_many(&self, keys: &[&[u8]], done: AnswerEach<'_>) {
+        let now = self.now_millis();
+        self.stored.get_many(keys, &mut |number, told| {
+            let living = |stored| Expiry::living(stored, now).map(|(_, value)| value);
+            done(number, told.map(|found| found.and_then(living)));
+        });
+    }
+
+    fn run_many(&self, operations: &[Operation<'_>], done: OutcomeOfEach<'_>) {
+        self.rounds(None, operations, done);
+    }
+
+    fn run_many_within(&self, limit: Nanos, operations: &[Operation<'_>], done: OutcomeOfEach<'_>) {
+        self.rounds(Some(limit), operations, done);
+    }
+
+    fn scan(&self, cursor: Cursor, visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<Option<Cursor>> {
+        let now = self.now_millis();
+        self.stored.scan(cursor, &mut |key, stored| {
+            if let Some((_, value)) = Expiry::living(stored, now) {
+                visit(key, value);
+            }
+        })
+    }
+
+    fn occupancy(&self) -> Result<Occupancy> {
+        self.stored.occupancy()
+    }
+
+    fn flush(&self) -> Result<()> {
+        self.stored.flush()
+    }
+
+    fn survey(&self) -> Result<Survey> {
+        self.stored.survey()
+    }
+
+    fn writer(&self) -> Result<Option<u64>> {
+        self.stored.writer()
+    }
+
+    fn change_writer(&self, change: WriterChange) -> Result<()> {
+        self.stored.change_writer(change)
+    }
+
+    fn build(&self, records: &[Record<'_>]) -> Result<()> {
+        self.stored.build(records)
+    }
+
+    fn partition_count(&self) -> u16 {
+        self.stored.partition_count()
+    }
+
+    fn partitions(&self) -> Vec<PartitionReport> {
+        self.stored.partitions()
+    }
+
+    fn close(&self, within: Option<Nanos>) -> Result<()> {
+        self.stored.close(within)
+    }
+
+    fn state(&self) -> ClientState {
+        self.stored.state()
+    }
+
+    fn counters(&self) -> Snapshot {
+        self.stored.counters()
+    }
+
+    fn now(&self) -> Nanos {
+        self.stored.now()
+    }
+
+    fn beneath(&self) -> Option<&dyn Session> {
+        Some(&*self.stored)
+    }
+}

@@ -1,0 +1,145 @@
+//! What the sweeper does: it removes records that have expired and that nobody asks for.
+
+use super::thread::Sweeper;
+use crate::{Cursor, ErrorKind, Result, Store, StoreError, Table, TableRecord};
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::{Arc, PoisonError};
+use std::time::{Duration, Instant};
+
+/// How often it goes on.
+const TICK: Duration = Duration::from_millis(100);
+/// How long it works then, in all tables together.
+const WORK: Duration = Duration::from_millis(5);
+/// How long a table that was visited whole is left alone, and how often it looks which there are.
+const REST: Duration = Duration::from_millis(500);
+/// And a table in which nothing expires.
+const LONG_REST: Duration = Duration::from_secs(5);
+
+impl Store {
+    /// The thread that removes records that have expired from all tables of this store, for as long
+    /// as somebody holds it: there is one for the store and its clones. A [`Server`](crate::Server)
+    /// holds one for its memory, so that its clients need none; a store in this process's own memory
+    /// wants one if its records expire without being put anew.
+    ///
+    /// # Errors
+    /// [`StoreError::Thread`].
+    ///
+    /// ```
+    /// # use farslot::{Store, TableOptions};
+    /// # use std::time::Duration;
+    /// # fn main() -> Result<(), farslot::StoreError> {
+    /// let store = Store::embedded()?;
+    /// store.create("codes", &TableOptions::default())?;
+    /// let sweeper = store.sweeper()?;
+    /// store.table("codes")?.put_for(b"ada", b"314159", Duration::from_millis(1))?;
+    /// while sweeper.removed() == 0 {
+    ///     std::thread::yield_now();
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn sweeper(&self) -> Result<Arc<Sweeper>> {
+        let mut there = self
+            .0
+            .sweeper
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if let Some(sweeper) = there.upgrade() {
+            return Ok(sweeper);
+        }
+        let store = self.clone();
+        let sweeper = Sweeper::start(move |removed, ended| run(&store, removed, ended));
+        let sweeper = sweeper.map_err(|error| StoreError::Thread {
+            reason: error.to_string(),
+        })?;
+        let sweeper = Arc::new(sweeper);
+        *there = Arc::downgrade(&sweeper);
+        Ok(sweeper)
+    }
+}
+
+/// How far it has come in a table.
+struct Place {
+    table: Table,
+    cursor: Cursor,
+    /// Not before then.
+    from: Instant,
+    /// Whether this visit has met a record that expires.
+    some_expire: bool,
+}
+
+impl Place {
+    fn of(table: Table) -> Self {
+        Self {
+            table,
+            cursor: Cursor::default(),
+            from: Instant::now(),
+            some_expire: false,
+        }
+    }
+
+    /// Sweeps a piece of the table; returns how many records it has removed.
+    fn sweep(&mut self) -> Result<u64> {
+        let swept = self.table.sweep(self.cursor)?;
+        self.some_expire |= swept.some_expire;
+        self.cursor = swept.next.unwrap_or_default();
+        if swept.next.is_none() {
+            let rest = if self.some_expire { REST } else { LONG_REST };
+            self.from = Instant::now() + rest;
+            self.some_expire = false;
+        }
+        Ok(swept.removed)
+    }
+}
+
+fn run(store: &Store, removed: &AtomicU64, end: &Receiver<()>) {
+    let mut places: HashMap<u64, Place> = HashMap::new();
+    let mut look_at = Instant::now();
+    while end.recv_timeout(TICK) == Err(RecvTimeoutError::Timeout) {
+        let since = Instant::now();
+        if since >= look_at {
+            look_at = since + REST;
+            if let Err(error) = look(store, &mut places) {
+                log::debug!("which tables are to be swept is not known: {error}");
+            }
+        }
+        places.retain(|_, place| {
+            while since.elapsed() < WORK && place.from <= Instant::now() {
+                match place.sweep() {
+                    Ok(number) => drop(removed.fetch_add(number, Relaxed)),
+                    Err(error) => {
+                        log::debug!("table {:?} is not swept: {error}", place.table.name());
+                        place.cursor = Cursor::default();
+                        place.from = Instant::now() + LONG_REST;
+                        return error.kind() != ErrorKind::TableGone;
+                    }
+                }
+            }
+            true
+        });
+    }
+}
+
+/// Opens the tables that are new, and forgets those that are gone.
+fn look(store: &Store, places: &mut HashMap<u64, Place>) -> Result<()> {
+    let tables = store.tables()?;
+    let expiring = |table: &&TableRecord| table.scheme.is_expiring();
+    let expiring: Vec<_> = tables.iter().filter(expiring).collect();
+    places.retain(|id, _| expiring.iter().any(|table| table.id == *id));
+    for table in expiring {
+        if places.contains_key(&table.id) {
+            continue;
+        }
+        let opened = match store.node_count() {
+            1 => store.own_part(table),
+            _ => store.stored_table(&table.name),
+        };
+        match opened {
+            Ok(opened) => drop(places.insert(table.id, Place::of(opened))),
+            Err(error) => log::debug!("table {:?} is not swept: {error}", table.name),
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,211 @@
+//! Futures of requests: they are sent when they are polled first, and wait for their answers.
+
+use super::batch::{Answer, Ask, Call};
+use super::queue::{Place, Queue};
+use super::shared::Shared;
+use crate::{Operation, Result, StoreError};
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+/// What a future asks for, until it has sent it.
+pub(super) trait Given: Unpin {
+    /// What is sent; called once at the most.
+    fn give(&mut self) -> Ask<'_>;
+}
+
+impl Given for Operation<'_> {
+    fn give(&mut self) -> Ask<'_> {
+        Ask::Operation(*self)
+    }
+}
+
+impl Given for Option<Call> {
+    fn give(&mut self) -> Ask<'_> {
+        Ask::Call(self.take().unwrap_or_else(|| Box::new(|_| ())))
+    }
+}
+
+/// An operation that owns its bytes.
+pub(super) struct OwnedOperation {
+    /// Which it is, with nothing in the place of its bytes.
+    shape: Operation<'static>,
+    bytes: Box<[u8]>,
+    /// Where the key and the values end.
+    ends: [usize; 3],
+}
+
+impl OwnedOperation {
+    pub(super) fn of(operation: Operation<'_>) -> Self {
+        let mut bytes = Vec::new();
+        let (mut ends, mut parts) = ([0; 3], 0);
+        let shape = operation.map(|part| {
+            bytes.extend_from_slice(part);
+            ends[parts] = bytes.len();
+            parts += 1;
+            &[]
+        });
+        let bytes = bytes.into();
+        Self { shape, bytes, ends }
+    }
+
+    fn get(&self) -> Operation<'_> {
+        let mut from = 0;
+        let mut ends = self.ends.iter();
+        self.shape.map(|_| {
+            let end = ends.next().copied().unwrap_or(from);
+            let part = &self.bytes[from..end];
+            from = end;
+            part
+        })
+    }
+}
+
+impl Given for OwnedOperation {
+    fn give(&mut self) -> Ask<'_> {
+        Ask::Operation(self.get())
+    }
+}
+
+/// How far a future has come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Phase {
+    /// Once it has found no room, with its place among those that wait for some.
+    New(Option<u64>),
+    Sent(Place),
+    Done,
+}
+
+impl Phase {
+    fn poll(
+        &mut self,
+        queue: &Queue,
+        given: &mut impl Given,
+        context: &Context<'_>,
+    ) -> Poll<Result<Answer>> {
+        match self {
+            Self::New(ticket) => {
+                let sent = queue.push(|| given.give(), ticket, context);
+                match sent {
+                    Poll::Pending => {}
+                    Poll::Ready(Ok(place)) => *self = Self::Sent(place),
+                    Poll::Ready(Err(error)) => {
+                        *self = Self::Done;
+                        return Poll::Ready(Err(error));
+                    }
+                }
+                Poll::Pending
+            }
+            Self::Sent(place) => {
+                let answer = queue.poll(*place, context);
+                if answer.is_ready() {
+                    *self = Self::Done;
+                }
+                answer
+            }
+            Self::Done => Poll::Ready(Err(StoreError::HandleClosed)),
+        }
+    }
+
+    /// The future goes away.
+    fn leave(self, queue: &Queue) {
+        match self {
+            Self::New(None) | Self::Done => {}
+            Self::New(Some(ticket)) => queue.leave_line(ticket),
+            Self::Sent(place) => queue.forget(place),
+        }
+    }
+}
+
+/// A request under way, of whoever has the handle meanwhile.
+pub(super) struct Asking<'h, G> {
+    queue: &'h Queue,
+    given: G,
+    phase: Phase,
+}
+
+impl<'h, G> Asking<'h, G> {
+    pub(super) fn new(queue: &'h Queue, given: G) -> Self {
+        Self {
+            queue,
+            given,
+            phase: Phase::New(None),
+        }
+    }
+}
+
+impl<G: Given> Future for Asking<'_, G> {
+    type Output = Result<Answer>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<Answer>> {
+        let Self {
+            queue,
+            given,
+            phase,
+        } = &mut *self;
+        phase.poll(queue, given, context)
+    }
+}
+
+impl<G> Drop for Asking<'_, G> {
+    fn drop(&mut self) {
+        self.phase.leave(self.queue);
+    }
+}
+
+/// An operation of a [`Handle`](crate::Handle) under way.
+#[must_use = "it is not sent unless it is polled"]
+pub struct Running {
+    /// Workers stay for those that wait.
+    shared: Arc<Shared>,
+    operation: OwnedOperation,
+    phase: Phase,
+}
+
+impl fmt::Debug for Running {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Running")
+            .field("phase", &self.phase)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Running {
+    pub(super) fn new(shared: Arc<Shared>, operation: OwnedOperation) -> Self {
+        Self {
+            shared,
+            operation,
+            phase: Phase::New(None),
+        }
+    }
+
+    pub(super) fn sent(shared: Arc<Shared>, place: Place) -> Self {
+        Self {
+            shared,
+            // Nothing is to be given any more.
+            operation: OwnedOperation::of(Operation::Get(&[])),
+            phase: Phase::Sent(place),
+        }
+    }
+}
+
+impl Future for Running {
+    type Output = Result<Answer>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<Answer>> {
+        let Self {
+            shared,
+            operation,
+            phase,
+        } = &mut *self;
+        phase.poll(&shared.queue, operation, context)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.phase.leave(&self.shared.queue);
+    }
+}

@@ -1,0 +1,280 @@
+//! Requests that wait together, and what becomes of them. All of a batch are in one piece of
+//! memory, which is used again: a request costs no allocation of its own.
+
+use crate::{Operation, Outcome, Result, StoreError, Table};
+use std::task::Waker;
+
+/// Requests of a batch.
+const BATCH: usize = 256;
+/// Values of at most so many bytes are copied for the future that gets them; the worker makes a
+/// vector of any longer one.
+const SHORT: usize = 256;
+/// Bytes of keys and values for which a batch keeps its memory.
+const KEPT_BYTES: usize = 64 << 10;
+
+/// Something else that is done with the table. It keeps its result itself.
+pub(super) type Call = Box<dyn FnOnce(&Table) + Send>;
+
+/// What a worker is asked for.
+pub(super) enum Ask<'r> {
+    Operation(Operation<'r>),
+    Call(Call),
+}
+
+/// The outcome of an operation, which can go to another thread.
+pub(super) type Answer = Outcome<Vec<u8>>;
+
+/// Makes an operation of its key and its values.
+type Make = for<'r> fn([&'r [u8]; 3]) -> Operation<'r>;
+
+fn make_of(operation: &Operation<'_>) -> Make {
+    match operation {
+        Operation::Get(_) => |[key, ..]| Operation::Get(key),
+        Operation::GetAll(_) => |[key, ..]| Operation::GetAll(key),
+        Operation::Put(..) => |[key, value, _]| Operation::Put(key, value),
+        Operation::FindOrPut(..) => |[key, value, _]| Operation::FindOrPut(key, value),
+        Operation::Update(..) => |[key, value, _]| Operation::Update(key, value),
+        Operation::Replace(..) => |[key, expected, value]| Operation::Replace(key, expected, value),
+        Operation::Remove(_) => |[key, ..]| Operation::Remove(key),
+        Operation::RemoveIf(..) => |[key, expected, _]| Operation::RemoveIf(key, expected),
+    }
+}
+
+/// An operation whose bytes are somewhere else.
+struct Entry {
+    /// Nothing once nobody waits for it.
+    make: Option<Make>,
+    /// Where its key and its values end. The key begins where the entry before ends.
+    ends: [usize; 3],
+}
+
+/// What a batch asks for: operations, or one call alone.
+#[derive(Default)]
+pub(super) struct Asked {
+    entries: Vec<Entry>,
+    bytes: Vec<u8>,
+    call: Option<Call>,
+    /// Operations that are more than a get.
+    others: usize,
+    /// Requests that nobody waits for any more.
+    dropped: usize,
+}
+
+impl Asked {
+    pub(super) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether another request can be added.
+    pub(super) fn takes(&self, ask: &Ask<'_>) -> bool {
+        match ask {
+            Ask::Operation(_) => self.call.is_none() && self.len() < BATCH,
+            Ask::Call(_) => self.entries.is_empty(),
+        }
+    }
+
+    /// Adds a request, which the batch [takes](Asked::takes).
+    pub(super) fn add(&mut self, ask: Ask<'_>) {
+        let (make, ends) = match ask {
+            Ask::Operation(operation) => {
+                let (mut ends, mut parts) = ([self.bytes.len(); 3], 0);
+                let _ = operation.map(|part| -> &[u8] {
+                    self.bytes.extend_from_slice(part);
+                    // A part that the operation has not is empty, at the end.
+                    ends[parts..].fill(self.bytes.len());
+                    parts += 1;
+                    &[]
+                });
+                self.others += usize::from(!matches!(operation, Operation::Get(_)));
+                (Some(make_of(&operation)), ends)
+            }
+            Ask::Call(call) => {
+                self.call = Some(call);
+                (None, [0; 3])
+            }
+        };
+        self.entries.push(Entry { make, ends });
+    }
+
+    /// Takes a request away, which no worker has yet. Returns what is to be dropped when nothing
+    /// is locked.
+    pub(super) fn remove(&mut self, number: usize) -> Option<Call> {
+        self.dropped += 1;
+        self.entries[number].make = None;
+        self.call.take()
+    }
+
+    /// Whether nobody waits for any of it.
+    pub(super) fn is_dropped(&self) -> bool {
+        self.dropped == self.len()
+    }
+
+    pub(super) fn take_call(&mut self) -> Option<Call> {
+        self.call.take()
+    }
+
+    /// Whether all operations are gets.
+    pub(super) fn are_gets(&self) -> bool {
+        self.others == 0
+    }
+
+    /// The operations with their numbers.
+    pub(super) fn operations(&self) -> impl Iterator<Item = (usize, Operation<'_>)> {
+        let mut from = 0;
+        let of_entry = move |(number, entry): (usize, &Entry)| {
+            let [key, first, second] = entry.ends;
+            let parts = [from..key, key..first, first..second];
+            from = second;
+            let make = entry.make?;
+            Some((number, make(parts.map(|part| &self.bytes[part]))))
+        };
+        self.entries.iter().enumerate().filter_map(of_entry)
+    }
+
+    fn clear(&mut self) {
+        self.entries.clear();
+        clear_bytes(&mut self.bytes);
+        (self.call, self.others, self.dropped) = (None, 0, 0);
+    }
+}
+
+/// Empties a buffer. One very long value shall not take its memory for ever.
+fn clear_bytes(bytes: &mut Vec<u8>) {
+    bytes.clear();
+    bytes.shrink_to(KEPT_BYTES);
+}
+
+/// What has become of a request.
+enum Kept {
+    /// It is under way.
+    Nothing,
+    /// A get of an absent key.
+    Absent,
+    /// A get of a key whose value is in the batch's bytes, there.
+    Short {
+        from: usize,
+        to: usize,
+    },
+    Other(Box<Result<Answer>>),
+    /// It was handed over.
+    Gone,
+}
+
+/// What has become of the requests of a batch, by their numbers.
+#[derive(Default)]
+pub(super) struct Answers {
+    kept: Vec<Kept>,
+    bytes: Vec<u8>,
+}
+
+impl Answers {
+    /// Makes them ready for so many requests.
+    pub(super) fn begin(&mut self, requests: usize) {
+        self.kept.clear();
+        self.kept.resize_with(requests, || Kept::Nothing);
+        clear_bytes(&mut self.bytes);
+    }
+
+    /// Keeps what a get has found.
+    pub(super) fn keep_value(&mut self, number: usize, value: Option<&[u8]>) {
+        self.kept[number] = match value {
+            None => Kept::Absent,
+            Some(value) if value.len() <= SHORT => {
+                let from = self.bytes.len();
+                self.bytes.extend_from_slice(value);
+                let to = self.bytes.len();
+                Kept::Short { from, to }
+            }
+            Some(value) => Kept::Other(Box::new(Ok(Outcome::Value(Some(value.to_vec()))))),
+        };
+    }
+
+    pub(super) fn keep(&mut self, number: usize, answer: Result<Answer>) {
+        self.kept[number] = Kept::Other(Box::new(answer));
+    }
+
+    /// Whether there is nothing to answer, or nothing was told.
+    pub(super) fn is_empty(&self) -> bool {
+        self.kept.is_empty()
+    }
+
+    /// Hands an answer over, if there is one.
+    fn take(&mut self, number: usize) -> Option<Result<Answer>> {
+        let kept = self.kept.get_mut(number)?;
+        match std::mem::replace(kept, Kept::Gone) {
+            Kept::Nothing => {
+                *kept = Kept::Nothing;
+                None
+            }
+            Kept::Absent => Some(Ok(Outcome::Value(None))),
+            Kept::Short { from, to } => {
+                let value = self.bytes[from..to].to_vec();
+                Some(Ok(Outcome::Value(Some(value))))
+            }
+            Kept::Other(answer) => Some(*answer),
+            Kept::Gone => Some(Err(StoreError::HandleClosed)),
+        }
+    }
+}
+
+/// How far a batch has come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) enum Progress {
+    /// No worker has it yet.
+    #[default]
+    Waiting,
+    /// A worker has it: each of its requests is done once, whether or not somebody waits for it.
+    Taken,
+    Done,
+}
+
+/// A batch, as its futures and its worker share it.
+#[derive(Default)]
+pub(super) struct Batch {
+    /// Empty once a worker has it.
+    pub(super) asked: Asked,
+    pub(super) answers: Answers,
+    pub(super) wakers: Vec<Option<Waker>>,
+    pub(super) progress: Progress,
+    /// Futures that have not taken their answers.
+    pub(super) futures: usize,
+}
+
+impl Batch {
+    /// The answer to a request, if there is one; once a batch is done, one that is missing is of a
+    /// worker that has panicked.
+    pub(super) fn answer(&mut self, number: usize) -> Option<Result<Answer>> {
+        match self.answers.take(number) {
+            None if self.progress == Progress::Done => Some(Err(StoreError::WorkerPanicked)),
+            answer => answer,
+        }
+    }
+
+    /// Whether its memory can be that of another batch.
+    pub(super) fn is_over(&self) -> bool {
+        self.futures == 0 && self.progress == Progress::Done
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.asked.clear();
+        self.answers.begin(0);
+        self.wakers.clear();
+        self.progress = Progress::Waiting;
+    }
+}
+
+/// What a worker keeps from one batch to the next.
+#[derive(Default)]
+pub(super) struct Desk {
+    pub(super) asked: Asked,
+    pub(super) answers: Answers,
+    pub(super) wakers: Vec<Option<Waker>>,
+}
+
+impl Desk {
+    pub(super) fn clear(&mut self) {
+        self.asked.clear();
+        self.answers.begin(0);
+        self.wakers.clear();
+    }
+}

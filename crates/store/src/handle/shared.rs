@@ -1,0 +1,19 @@
+//! What all clones of a handle, and the futures that wait, share.
+
+use super::queue::Queue;
+use crate::FieldSize;
+use std::sync::Arc;
+
+/// Workers stay for as long as anybody has it.
+pub(super) struct Shared {
+    pub(super) queue: Arc<Queue>,
+    pub(super) name: String,
+    /// The sizes of the table's keys and values.
+    pub(super) record_sizes: (FieldSize, FieldSize),
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        self.queue.close();
+    }
+}

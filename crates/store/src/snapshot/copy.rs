@@ -1,0 +1,188 @@
+//! Copying a table to another of the same store, while others use it.
+//!
+//! As a snapshot that is restored, without a file: the records go into a table of another name, which
+//! gets its own when all are in it. A copy that was cut off leaves that table; the next one to the
+//! same name drops it and begins again.
+
+use super::restore::{MOST_ENLARGEMENTS, enlarged, is_full};
+use super::take::settle;
+use super::workers::Meter;
+use super::{COPYING, OnProgress, Parts, SnapshotError};
+use crate::catalog::check_name;
+use crate::{Cursor, Record, Result, Scheme, Store, StoreError, Table};
+use farslot_index::Cursor as Place;
+use xxhash_rust::xxh3::xxh3_64;
+
+/// Bytes of records that are put at a time.
+const BATCH_BYTES: usize = 1 << 20;
+
+/// Records that own their bytes.
+#[derive(Default)]
+struct Batch {
+    bytes: Vec<u8>,
+    /// Where the key and the value of each end.
+    ends: Vec<(usize, usize)>,
+}
+
+impl Batch {
+    fn push(&mut self, key: &[u8], value: &[u8]) {
+        self.bytes.extend_from_slice(key);
+        let key_end = self.bytes.len();
+        self.bytes.extend_from_slice(value);
+        self.ends.push((key_end, self.bytes.len()));
+    }
+
+    fn records(&self) -> Vec<Record<'_>> {
+        let mut from = 0;
+        let records = self.ends.iter().map(|(key_end, end)| {
+            let record = (&self.bytes[from..*key_end], &self.bytes[*key_end..*end]);
+            from = *end;
+            record
+        });
+        records.collect()
+    }
+
+    /// Puts them all, and forgets them.
+    fn put_into(&mut self, table: &Table) -> Result<()> {
+        let mut failure = None;
+        table.put_many(&self.records(), |_, put| {
+            if let Err(error) = put {
+                failure.get_or_insert(error);
+            }
+        });
+        self.bytes.clear();
+        self.ends.clear();
+        failure.map_or(Ok(()), Err)
+    }
+}
+
+impl Store {
+    /// Copies a table to a new one of another name, of the same scheme and sizes, and returns how
+    /// many records were copied. Others may use the table meanwhile; of a cuckoo or CuckooDuo table
+    /// they may read, for this is its writer then. A record that was acknowledged before this began
+    /// and is not changed is in the copy, and each record in it was its key's value at some moment.
+    /// Records keep the moments at which they expire. The new table is there when all records are
+    /// in it.
+    ///
+    /// # Errors
+    /// [`StoreError::NoSuchTable`], [`StoreError::TableExists`], [`StoreError::OutOfMemory`], that
+    /// another client is the table's writer; [`SnapshotError::Stopped`], [`SnapshotError::Replaced`];
+    /// what the fabric says.
+    ///
+    /// ```
+    /// # use farslot::{Store, TableOptions};
+    /// # use std::ops::ControlFlow;
+    /// # fn main() -> Result<(), farslot::StoreError> {
+    /// let store = Store::embedded_with(64 << 20, Default::default())?;
+    /// store.create("stock", &TableOptions::new(100))?;
+    /// store.table("stock")?.put(b"pears", b"7")?;
+    /// store.copy_table("stock", "yesterday", &|_| ControlFlow::Continue(()))?;
+    /// store.table("stock")?.put(b"pears", b"8")?;
+    /// assert_eq!(store.table("yesterday")?.get(b"pears")?.as_deref(), Some(&b"7"[..]));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn copy_table(&self, table: &str, to: &str, progress: OnProgress<'_>) -> Result<u64> {
+        check_name(to)?;
+        let is_there = |name: &str| StoreError::TableExists { name: name.into() };
+        if self.parts(to)?.is_some() {
+            return Err(is_there(to));
+        }
+        let open = self.stored_table(table)?;
+        let built = settle(&open)?;
+        let copied = self.copy_settled(&open, built, to, progress);
+        let closed = open.close();
+        copied.and_then(|copied| closed.map(|()| copied))
+    }
+
+    /// As [`Store::copy_table`], of a table in which nothing moves past a scan.
+    fn copy_settled(
+        &self,
+        from: &Table,
+        built: bool,
+        to: &str,
+        progress: OnProgress<'_>,
+    ) -> Result<u64> {
+        let replaced = || {
+            let table = from.name().into();
+            SnapshotError::Replaced { table }
+        };
+        let parts = self.parts(from.name())?.ok_or_else(replaced)?;
+        if !parts.ids().contains(&from.record().id) {
+            return Err(replaced().into());
+        }
+        let name = format!("{COPYING}{:016x}", xxh3_64(to.as_bytes()));
+        let schemes = parts.records.iter().map(|record| record.scheme.clone());
+        let mut schemes: Vec<Scheme> = schemes.collect();
+        for attempt in 0.. {
+            match self.drop_table(&name) {
+                Ok(()) | Err(StoreError::NoSuchTable { .. }) => {}
+                Err(error) => return Err(error),
+            }
+            self.create_alike(&name, parts.slots.as_ref(), &schemes, built)?;
+            let filled = self.copy_into(&name, from, &parts, built, progress);
+            let named = filled.and_then(|copied| {
+                let there = self.parts(from.name())?.ok_or_else(replaced)?;
+                if there.ids() != parts.ids() {
+                    return Err(replaced().into());
+                }
+                self.rename(&name, to).map(|()| copied)
+            });
+            match named {
+                Err(error) if is_full(&error) && attempt < MOST_ENLARGEMENTS => {
+                    schemes = schemes.iter().map(enlarged).collect::<Result<_>>()?;
+                }
+                Err(error) => {
+                    // What cannot be dropped now is dropped by the next copy to that name.
+                    let _ = self.drop_table(&name);
+                    return Err(error);
+                }
+                copied => return copied,
+            }
+        }
+        Err(replaced().into())
+    }
+
+    /// Copies all records; returns how many.
+    fn copy_into(
+        &self,
+        name: &str,
+        from: &Table,
+        parts: &Parts,
+        built: bool,
+        progress: OnProgress<'_>,
+    ) -> Result<u64> {
+        let meter = Meter::new(0, from.occupancy()?.entries, progress);
+        if built {
+            let mut all = Batch::default();
+            from.for_each(|key, value| all.push(key, value))?;
+            meter.add(all.ends.len() as u64)?;
+            let table = self.stored_table(name)?;
+            table.build(&all.records())?;
+            table.close()?;
+            return Ok(meter.records());
+        }
+        let of = from.name();
+        let partitions = 0..parts.records.len() as u16;
+        meter.all(partitions.collect(), |partition| {
+            let (source, table) = (self.stored_table(of)?, self.stored_table(name)?);
+            if !parts.ids().contains(&source.record().id) {
+                let table = of.into();
+                return Err(SnapshotError::Replaced { table }.into());
+            }
+            let mut batch = Batch::default();
+            let mut cursor = Some(Cursor::of(partition, Place::default()));
+            while let Some(at) = cursor {
+                let next = source.scan(at, |key, value| batch.push(key, value))?;
+                cursor = next.filter(|next| next.partition == partition);
+                if batch.bytes.len() >= BATCH_BYTES || cursor.is_none() {
+                    let records = batch.ends.len() as u64;
+                    batch.put_into(&table)?;
+                    meter.add(records)?;
+                }
+            }
+            table.close()
+        })?;
+        Ok(meter.records())
+    }
+}

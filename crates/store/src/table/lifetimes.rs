@@ -1,0 +1,208 @@
+//! Records that live for a while, in a table whose records may have a time to live.
+
+use super::Table;
+use super::batches::OPERATIONS_A_TURN;
+use crate::session::{MOST_ATTEMPTS, Session, contended};
+use crate::{Cursor, Expiry, Operation, Record, Result, StoreError};
+use std::time::Duration;
+
+/// What comes of sweeping a piece of a table.
+pub(crate) struct Swept {
+    /// Where the next piece starts.
+    pub(crate) next: Option<Cursor>,
+    /// Records that were removed.
+    pub(crate) removed: u64,
+    /// Whether any record has a time to live.
+    pub(crate) some_expire: bool,
+}
+
+impl Table {
+    /// Makes the key have this value for so long: from then on it is absent. True if there was no
+    /// record of the key; one that has expired and was not removed yet is one. A later
+    /// [`Table::put`] gives it a value that stays; [`Table::update`], [`Table::compare_and_set`] and
+    /// [`Table::increment`] leave it as long to live as it had.
+    ///
+    /// # Errors
+    /// As [`Table::put`]; [`StoreError::NotExpiring`] if records have no time to live.
+    ///
+    /// ```
+    /// # use farslot::{Store, TableOptions};
+    /// # use std::time::Duration;
+    /// # fn main() -> Result<(), farslot::StoreError> {
+    /// let store = Store::embedded()?;
+    /// store.create("sessions", &TableOptions::default())?;
+    /// let sessions = store.table("sessions")?;
+    /// sessions.put_for(b"ada", b"logged in", Duration::from_secs(1_800))?;
+    /// let (value, left) = sessions.get_with_time_to_live(b"ada")?.unwrap();
+    /// assert_eq!(value, b"logged in");
+    /// assert!(left.unwrap() <= Duration::from_secs(1_800));
+    ///
+    /// sessions.set_time_to_live(b"ada", Some(Duration::ZERO))?;
+    /// assert!(!sessions.exists(b"ada")?);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn put_for(&self, key: &[u8], value: &[u8], time_to_live: Duration) -> Result<bool> {
+        self.check_expiring()?;
+        self.check_value(value)?;
+        let stored = Expiry::after(time_to_live, self.now_millis()).stored(value);
+        let outcome = self.stored().run(Operation::Put(key, &stored))?;
+        Ok(outcome.is_changed())
+    }
+
+    /// Puts many records for so long, side by side. Of several with the same key, which one stays is
+    /// not said.
+    ///
+    /// # Errors
+    /// [`StoreError::NotExpiring`], and nothing is done; what else goes wrong, `done` is told.
+    pub fn put_many_for(
+        &self,
+        records: &[Record<'_>],
+        time_to_live: Duration,
+        mut done: impl FnMut(usize, Result<bool>),
+    ) -> Result<()> {
+        self.check_expiring()?;
+        for (turn, records) in records.chunks(OPERATIONS_A_TURN).enumerate() {
+            let expiry = Expiry::after(time_to_live, self.now_millis());
+            let first = turn * OPERATIONS_A_TURN;
+            let mut stored = Vec::with_capacity(records.len());
+            for (number, (key, value)) in records.iter().enumerate() {
+                match self.check_value(value) {
+                    Ok(()) => stored.push((number, *key, expiry.stored(value))),
+                    Err(error) => done(first + number, Err(error)),
+                }
+            }
+            let puts = stored.iter();
+            let puts: Vec<_> = puts
+                .map(|(_, key, stored)| Operation::Put(key, stored))
+                .collect();
+            self.stored().run_many(&puts, &mut |at, outcome| {
+                let number = first + stored[at].0;
+                done(number, outcome.map(|outcome| outcome.is_changed()));
+            });
+        }
+        Ok(())
+    }
+
+    /// The key's value, and how long it still has: nothing in place of a time if it does not expire.
+    ///
+    /// # Errors
+    /// As [`Table::get`]. A table whose records have no time to live has values that do not expire.
+    pub fn get_with_time_to_live(&self, key: &[u8]) -> Result<Option<(Vec<u8>, Option<Duration>)>> {
+        if !self.scheme().is_expiring() {
+            return Ok(self.get(key)?.map(|value| (value, None)));
+        }
+        let found = self.stored().get(key)?;
+        let now = self.now_millis();
+        let living = found
+            .as_deref()
+            .and_then(|found| Expiry::living(found, now));
+        Ok(living.map(|(expiry, value)| (value.to_vec(), expiry.left(now))))
+    }
+
+    /// Lets the key live so long from now on, or for ever, with the value that it has; false if it is
+    /// absent.
+    ///
+    /// # Errors
+    /// As [`Table::compare_and_set`]; [`StoreError::NotExpiring`] if records have no time to live.
+    pub fn set_time_to_live(&self, key: &[u8], time_to_live: Option<Duration>) -> Result<bool> {
+        self.check_expiring()?;
+        for _ in 0..MOST_ATTEMPTS {
+            let found = self.stored().get(key)?.map(|found| found.to_vec());
+            let now = self.now_millis();
+            let living = found
+                .as_deref()
+                .and_then(|found| Expiry::living(found, now));
+            let (Some(found), Some((_, value))) = (&found, living) else {
+                return Ok(false);
+            };
+            let expiry = time_to_live.map_or(Expiry::NEVER, |span| Expiry::after(span, now));
+            let stored = expiry.stored(value);
+            let replaced = self.stored().run(Operation::Replace(key, found, &stored))?;
+            if replaced.is_changed() {
+                return Ok(true);
+            }
+        }
+        Err(contended())
+    }
+
+    /// Removes all records that have expired, and returns how many these were. The memory's own
+    /// process does so by itself ([`Store::sweeper`](crate::Store::sweeper)); what has expired is
+    /// absent in any case.
+    ///
+    /// # Errors
+    /// As [`Table::compare_and_remove`].
+    pub fn remove_expired(&self) -> Result<u64> {
+        let (mut removed, mut cursor) = (0, Some(Cursor::default()));
+        if !self.scheme().is_expiring() {
+            return Ok(0);
+        }
+        while let Some(from) = cursor {
+            let swept = self.sweep(from)?;
+            (cursor, removed) = (swept.next, removed + swept.removed);
+        }
+        Ok(removed)
+    }
+
+    /// Removes the records of a piece that have expired.
+    pub(crate) fn sweep(&self, cursor: Cursor) -> Result<Swept> {
+        let (session, now) = (self.stored(), self.now_millis());
+        let (mut dead, mut some_expire) = (Vec::new(), false);
+        let next = session.scan(cursor, &mut |key, stored| {
+            let Some((expiry, _)) = Expiry::split(stored) else {
+                return;
+            };
+            some_expire |= expiry != Expiry::NEVER;
+            if expiry.is_past(now) {
+                dead.push((key.to_vec(), stored.to_vec()));
+            }
+        })?;
+        // A record that another has replaced meanwhile stays.
+        let removals = dead.iter();
+        let removals: Vec<_> = removals
+            .map(|(key, stored)| Operation::RemoveIf(key, stored))
+            .collect();
+        let (mut removed, mut failed) = (0, None);
+        session.run_many(&removals, &mut |_, outcome| match outcome {
+            Ok(outcome) => removed += u64::from(outcome.is_changed()),
+            Err(error) => failed = Some(error),
+        });
+        if let Some(error) = failed {
+            return Err(error);
+        }
+        if removed > 0 {
+            session.flush()?;
+        }
+        Ok(Swept {
+            next,
+            removed,
+            some_expire,
+        })
+    }
+
+    /// The session with the table as it is stored.
+    fn stored(&self) -> &dyn Session {
+        self.session.beneath().unwrap_or(&*self.session)
+    }
+
+    /// Milliseconds by the clock that records expire by.
+    fn now_millis(&self) -> u64 {
+        self.clock.now(|| self.session.now())
+    }
+
+    fn check_expiring(&self) -> Result<()> {
+        match self.scheme().is_expiring() {
+            true => Ok(()),
+            false => Err(StoreError::NotExpiring {
+                name: self.name().into(),
+            }),
+        }
+    }
+
+    /// Refuses a value that does not fit, with the size that the table was made for.
+    fn check_value(&self, value: &[u8]) -> Result<()> {
+        let (_, allowed) = self.scheme().record_sizes();
+        let checked = allowed.check_value(value).map_err(StoreError::from);
+        checked.inspect_err(|error| self.stored().refused(error))
+    }
+}

@@ -1,0 +1,105 @@
+//! Copies of tables.
+
+use super::{fill, go_on, kinds, record, sorted_in, store};
+use farslot::{ErrorKind, SnapshotError, Store, StoreError, TableOptions, is_unfinished};
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+#[test]
+fn a_table_of_every_scheme_and_slot_is_copied_whole_and_used_apart_from_its_copy() {
+    for options in kinds() {
+        let store = store();
+        store.create("t", &options).unwrap();
+        let records: Vec<_> = (0..1_500).map(|number| record(&options, number)).collect();
+        let table = store.table("t").unwrap();
+        fill(&table, &records);
+        table.close().unwrap();
+        assert_eq!(
+            store.copy_table("t", "copy", &go_on).unwrap(),
+            1_500,
+            "{options:?}"
+        );
+        let before = sorted_in(&store, "t");
+        assert_eq!(sorted_in(&store, "copy"), before);
+        store.drop_table("t").unwrap();
+        let table = store.table("copy").unwrap();
+        let (key, value) = record(&options, 1_500);
+        table.put(&key, &value).unwrap();
+        assert_eq!(table.get(&key).unwrap(), Some(value));
+        table.close().unwrap();
+        assert_eq!(sorted_in(&store, "copy").len(), before.len() + 1);
+        assert_eq!(store.tables().unwrap().len(), 1);
+    }
+}
+
+#[test]
+fn copies_are_refused_stopped_and_begun_again() {
+    let store = store();
+    store.create("t", &TableOptions::new(5_000)).unwrap();
+    let options = TableOptions::new(10).sealed();
+    store
+        .build("sealed", &options, &[(b"a", b"1"), (b"b", b"2")])
+        .unwrap();
+    let table = store.table("t").unwrap();
+    for key in 0..5_000_u32 {
+        table.put(&key.to_le_bytes(), &[1; 500]).unwrap();
+    }
+    let kind = |copied: farslot::Result<u64>| copied.unwrap_err().kind();
+    assert_eq!(
+        kind(store.copy_table("t", "sealed", &go_on)),
+        ErrorKind::TableExists
+    );
+    assert_eq!(
+        kind(store.copy_table("none", "new", &go_on)),
+        ErrorKind::NoSuchTable
+    );
+    assert_eq!(kind(store.copy_table("t", "", &go_on)), ErrorKind::BadInput);
+    let stopped = store.copy_table("t", "new", &|_| ControlFlow::Break(()));
+    assert!(
+        matches!(stopped, Err(StoreError::Snapshot(error)) if *error == SnapshotError::Stopped)
+    );
+    let names = |store: &Store| -> Vec<String> {
+        let tables = store.tables().unwrap();
+        tables.into_iter().map(|table| table.name).collect()
+    };
+    assert_eq!(names(&store), ["t", "sealed"], "nothing is left of it");
+    assert_eq!(store.copy_table("sealed", "whole", &go_on).unwrap(), 2);
+    let whole = store.table("whole").unwrap();
+    assert!(whole.is_sealed() && whole.get(b"b").unwrap().as_deref() == Some(b"2"));
+    assert_eq!(store.copy_table("t", "new", &go_on).unwrap(), 5_000);
+    assert!(!names(&store).iter().any(|name| is_unfinished(name)));
+}
+
+#[test]
+fn a_copy_over_several_nodes_beside_writers_has_every_key_that_stays() {
+    let store = Store::open("sim://cx5-edr?seed=1&nodes=3&memory=64MiB").unwrap();
+    store.create("t", &TableOptions::default()).unwrap();
+    let table = store.table("t").unwrap();
+    for key in 0..2_000_u32 {
+        let span = Duration::from_secs(1_000_000);
+        table.put_for(&key.to_le_bytes(), b"stays", span).unwrap();
+    }
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let table = store.table("t").unwrap();
+            for key in (10_000..).take_while(|_| !done.load(Ordering::Relaxed)) {
+                let key: u32 = key;
+                table.put(&key.to_le_bytes(), b"comes").unwrap();
+                table.remove(&(key - 20).to_le_bytes()).unwrap();
+            }
+        });
+        let copied = store.copy_table("t", "copy", &go_on);
+        done.store(true, Ordering::Relaxed);
+        assert!(copied.unwrap() >= 2_000);
+    });
+    let copy = store.table("copy").unwrap();
+    for key in 0..2_000_u32 {
+        let (value, left) = copy
+            .get_with_time_to_live(&key.to_le_bytes())
+            .unwrap()
+            .unwrap();
+        assert!(value == b"stays" && left.is_some());
+    }
+}

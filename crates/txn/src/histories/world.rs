@@ -1,0 +1,166 @@
+//! The world of a history: nodes, tables, faults.
+
+use super::procedures::procedures;
+use crate::broken::{Breach, Broken};
+use crate::owner::serve_owner;
+use crate::turn::Owner;
+use crate::{Database, DatabaseOptions, Locking, OwnerOptions};
+use farslot_fabric::sim::{
+    ClientId, ClientStop, FaultPlan, NicProfile, NodeStop, Partition, Side, SimEndpoint, When,
+    World,
+};
+use farslot_fabric::{Limits, Nanos, NodeId, RegionId, Rights};
+use farslot_remote::chained::{Chained, Shape, Table};
+use farslot_remote::ordered::{Tree, TreeShape};
+use farslot_remote::{ObjectId, PolicyOptions};
+use farslot_rpc::{Client, ClientOptions, Server, ServerOptions};
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// A table's number, and a key's.
+pub(super) type Key = (u16, u8);
+
+pub(super) const NODES: u16 = 3;
+pub(super) const KEYS: u8 = 3;
+pub(super) const COROUTINES: u8 = 8;
+pub(super) const LEASE: Nanos = 300_000;
+pub(super) const OBJECT: ObjectId = ObjectId(2);
+pub(super) const MAP: ObjectId = ObjectId(3);
+/// Keys of a map: those of a node fill a few leaves.
+pub(super) const MAP_KEYS: u8 = 8;
+pub(super) const SHAPE: Shape = Shape {
+    at: 64,
+    key_bytes: 8,
+    value_bytes: 640,
+    slots: 2,
+    buckets: 1,
+    most_buckets: 4,
+    overflow: 32,
+    split_after: 5,
+};
+
+pub(super) fn tree() -> TreeShape {
+    TreeShape {
+        at: SHAPE.at + SHAPE.bytes(),
+        key_bytes: 8,
+        value_bytes: 640,
+        leaf_pairs: 2,
+        children: 4,
+        nodes: 200,
+    }
+}
+
+/// How a run differs from the protocol as it is.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Wrong {
+    pub(super) breach: Option<Breach>,
+    /// Owners commit and release without a look at the locks.
+    pub(super) blind: bool,
+    /// Each coroutine appends to keys of its own, so that no list loses a value.
+    pub(super) own_keys: bool,
+    /// Some keys are in maps, and are scanned.
+    pub(super) scans: bool,
+}
+
+pub(super) fn world(seed: u64, wrong: Wrong) -> World {
+    let world = World::new(seed, NicProfile::connectx5_edr());
+    let table = Table::new(SHAPE).unwrap();
+    let map = Tree::new(tree()).unwrap();
+    for number in 0..NODES {
+        let bytes = map.shape().at + map.shape().bytes();
+        let node = world.add_node(&[(bytes, Rights::READ.and(Rights::CALL))]);
+        world.node_handle(node).serve_calls(move || {
+            let options = OwnerOptions {
+                node: number as u8,
+                lease: LEASE,
+                ..OwnerOptions::default()
+            };
+            let mut owner = Owner::new(&[(OBJECT, table.into()), (MAP, map.into())], options);
+            owner.blind = wrong.blind;
+            let mut server = Server::new(ServerOptions::default());
+            serve_owner(&mut server, owner, procedures());
+            Arc::new(server)
+        });
+    }
+    world
+}
+
+pub(super) fn limits() -> Limits {
+    Limits {
+        verb_timeout: 100_000,
+        ..Limits::default()
+    }
+}
+
+pub(super) fn database(
+    endpoint: &Rc<SimEndpoint>,
+    seed: u64,
+    locking: Locking,
+    wrong: Wrong,
+) -> Database<SimEndpoint> {
+    let options = ClientOptions {
+        patience: 1_000_000,
+        first_pause: 1000,
+    };
+    let nodes: Vec<_> = (0..NODES)
+        .map(|node| (NodeId(node), RegionId(0)))
+        .map(|to| Rc::new(Client::new(Rc::clone(endpoint), to, options)))
+        .collect();
+    let table = Table::new(SHAPE).unwrap();
+    let plain = nodes.iter().map(|client| {
+        let client = Rc::clone(client);
+        Chained::new(table, OBJECT, client, 4, PolicyOptions::default())
+    });
+    let broken = wrong.breach.map(|breach| Broken {
+        breach,
+        tables: plain.collect(),
+    });
+    let options = DatabaseOptions {
+        locking,
+        seed,
+        places: 4 * (seed % 2) as usize,
+        // Of procedures; the lock of a home that stopped is there to stay.
+        attempts: 4,
+        ..DatabaseOptions::default()
+    };
+    let mut database = Database::new(nodes, options).unwrap();
+    for node in 0..NODES {
+        database.add_table(node as u8, OBJECT, table).unwrap();
+    }
+    for node in 0..NODES {
+        let map = Tree::new(tree()).unwrap();
+        database.add_table(node as u8, MAP, map).unwrap();
+    }
+    database.broken = broken;
+    database
+}
+
+/// Torn and late words, lost verbs, clients and nodes that stop.
+pub(super) fn faults(seed: u64) -> FaultPlan {
+    let mut plan = FaultPlan::chaos(seed, 1.0);
+    for round in 0..3 {
+        let from = 10_000 + 150_000 * round;
+        plan.partitions.push(Partition {
+            side: Side::Client(ClientId((seed + round) as u32 % 4)),
+            node: NodeId(((seed / 4 + round) % 3) as u16),
+            from,
+            until: from + 30_000,
+        });
+    }
+    for (client, of) in [(1, 2), (2, 3)] {
+        if seed % of == 1 {
+            plan.client_stops.push(ClientStop {
+                client: ClientId(client),
+                when: When::AfterVerbs(5 + seed / of % 120),
+            });
+        }
+    }
+    if seed % 5 == 4 {
+        plan.node_stops.push(NodeStop {
+            node: NodeId((seed % 3) as u16),
+            when: When::AfterVerbs(50 + seed % 300),
+            back_after: None,
+        });
+    }
+    plan
+}
