@@ -4,24 +4,25 @@
 //! Its first extent is the block it needs, or a few small ones; each later one is four times the
 //! one before, up to a usual size, which is 1/64 of the heap at most. What it frees it keeps, and
 //! gives on to all when that is more than another 1/64 of the heap, or 1 MiB, and more than one
-//! block: to a stack of free blocks for each class, whose head carries a tag that changes at every turn. A client that flushes
-//! keeps nothing. What one that died had, a [sweep](super::sweep) finds.
+//! block: to a stack of free blocks for each class, whose head carries a tag that changes with every
+//! push and pop. A client that flushes keeps nothing. A [sweep](super::sweep) finds what dead clients
+//! held.
 //!
-//! **What a client has is its own for a while only.** It has to have looked at the heap's epoch
-//! within [`LOOK_AFTER`](super::hold::LOOK_AFTER) when it uses a block or an extent, when it has a slot name a block, and when it
-//! gives blocks on; whatever the epoch [revokes](Epoch::revokes) it forgets.
+//! **A client owns what it holds for a limited time only.** It must have looked at the heap's epoch
+//! within [`LOOK_AFTER`](super::hold::LOOK_AFTER) when it uses a block or an extent, when it makes a
+//! slot name a block, and when it gives blocks on; it forgets whatever the epoch
+//! [revokes](Epoch::revokes).
 
 use super::layout::{
     BlockRef, CLASSES, GRANULE, HeapPlace, LARGEST_RECORD, Record, block_bytes, class_for, seal,
     too_large,
 };
+use super::hold::Held;
 use super::mark::{Epoch, HeapMark, bytes_of};
 use super::turn::{Taken, Turn};
 use crate::{Result, UPKEEP};
 use farslot_fabric::VerbFuture;
-use farslot_fabric::{
-    Buffer, Endpoint, EndpointExt, Nanos, NodeState, Piece, RemoteAddr,
-};
+use farslot_fabric::{Buffer, Endpoint, EndpointExt, Nanos, NodeState, Piece, RemoteAddr};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -244,7 +245,11 @@ impl<E: Endpoint> Heap<E> {
         self.look_if_due().await?;
         // The others carve nothing from now on, and wait for their turn.
         let (next, end) = self.extent.replace((0, 0));
-        if next < end {
+        if next < end && self.extent_generation.get() > 0 {
+            // Part of a block that was used before: bytes above the mark count as never used.
+            self.extent.set((next, end));
+            self.shelve_rest();
+        } else if next < end {
             let mark = self.mark.get().at(end - GRANULE);
             let seen = self.swap_mark(mark, mark.at(next - GRANULE)).await?;
             if seen != mark && !self.revokes(&(next..end), mark.epoch) {
@@ -279,31 +284,31 @@ impl<E: Endpoint> Heap<E> {
         let full = || too_large(bytes, self.place.bytes);
         let class = class_for(bytes).ok_or_else(full)?;
         loop {
-            let block = self.find_block(class).await?.ok_or_else(full)?;
-            // A sweep of its zone may have begun meanwhile, to which it is left then.
-            if !self.is_revoked(block, self.epoch()) {
-                return Ok(block);
+            let held = self.find_block(class).await?.ok_or_else(full)?;
+            // If a sweep of its zone has begun meanwhile, the block is left to that sweep.
+            if self.still_holds(held).await? {
+                return Ok(held.block);
             }
         }
     }
 
-    async fn find_block(&self, class: usize) -> Result<Option<BlockRef>> {
+    async fn find_block(&self, class: usize) -> Result<Option<Held>> {
         let (next, end) = self.extent.get();
         if self.kept_bytes.get() > 0 || next < end {
             self.look_if_due().await?;
         }
         let resting = self.most_held() as usize / (2 * block_bytes(class));
         if let Some(block) = self.reuse(class, resting.min(RESTING)) {
-            return Ok(Some(block));
+            return Ok(Some(self.held(block)));
         }
-        if let Some(block) = self.carve_or_extend(class).await? {
-            return Ok(Some(block));
+        if let Some(held) = self.carve_or_extend(class).await? {
+            return Ok(Some(held));
         }
-        if let Some(block) = self.take_from_all(class).await? {
-            return Ok(Some(block));
+        if let Some(held) = self.take_from_all(class).await? {
+            return Ok(Some(held));
         }
         if let Some(block) = self.reuse(class, 0) {
-            return Ok(Some(block));
+            return Ok(Some(self.held(block)));
         }
         self.split_larger(class).await
     }
@@ -334,47 +339,53 @@ impl<E: Endpoint> Heap<E> {
     }
 
     /// Carves a block from the extent, or from a new one; nothing if the heap is handed out.
-    async fn carve_or_extend(&self, class: usize) -> Result<Option<BlockRef>> {
+    async fn carve_or_extend(&self, class: usize) -> Result<Option<Held>> {
         if let Some(block) = self.carve(class) {
-            return Ok(Some(block));
+            return Ok(Some(self.held(block)));
         }
         let _turn = self.turn().await;
-        // Whoever had the turn before may have got what is needed.
-        if let Some(block) = self.carve(class) {
-            return Ok(Some(block));
-        }
         let bytes = block_bytes(class) as u64;
         let usual = (self.place.bytes / 1024).clamp(4096, MOST_HELD);
         let usual = usual.min(self.most_held()).max(FIRST_EXTENT) / GRANULE * GRANULE;
-        let wanted = self.next_extent.get().min(usual).max(bytes);
-        let Some((start, end)) = self.take_bytes(wanted, bytes).await? else {
-            return Ok(None);
-        };
-        if bytes < usual {
-            self.next_extent.set(wanted * 4);
-            let (next, old_end) = self.extent.get();
-            if old_end == start && self.extent_generation.get() == 0 {
-                self.extent.set((next, end));
-            } else {
-                self.take_extent(start..end, 0);
+        loop {
+            // Whoever had the turn before may have got what is needed.
+            if let Some(block) = self.carve(class) {
+                return Ok(Some(self.held(block)));
             }
-            return Ok(self.carve(class));
+            let wanted = self.next_extent.get().min(usual).max(bytes);
+            let Some((taken, since)) = self.take_bytes(wanted, bytes).await? else {
+                return Ok(None);
+            };
+            // Another coroutine may have seen a sweep of these bytes begin before this one went on.
+            if self.revokes(&taken, since) {
+                continue;
+            }
+            if bytes < usual {
+                self.next_extent.set(wanted * 4);
+                let (next, old_end) = self.extent.get();
+                if old_end == taken.start && self.extent_generation.get() == 0 {
+                    self.extent.set((next, taken.end));
+                } else {
+                    self.take_extent(taken, 0);
+                }
+                return Ok(self.carve(class).map(|block| self.held(block)));
+            }
+            // A block as large as an extent is one: the extent in use stays as it is.
+            return Ok(Some(self.held(BlockRef {
+                granule: taken.start / GRANULE,
+                generation: 0,
+                class,
+            })));
         }
-        // A block as large as an extent is one: the extent in use stays as it is.
-        Ok(Some(BlockRef {
-            granule: start / GRANULE,
-            generation: 0,
-            class,
-        }))
     }
 
     async fn turn(&self) -> Taken<'_> {
         self.extending.take(self.endpoint.core()).await
     }
 
-    /// Takes `wanted` bytes of the heap, or as many as are left if that is at least `least`. What
-    /// is refused leaves the mark where it is.
-    async fn take_bytes(&self, wanted: u64, least: u64) -> Result<Option<(u64, u64)>> {
+    /// Takes `wanted` bytes of the heap, or as many as are left if that is at least `least`; with
+    /// the epoch of that moment. What is refused leaves the mark where it is.
+    async fn take_bytes(&self, wanted: u64, least: u64) -> Result<Option<(Range<u64>, Epoch)>> {
         let last = self.place.bytes / GRANULE * GRANULE;
         let fit = |mark: HeapMark| {
             let start = mark.bytes.saturating_add(GRANULE);
@@ -395,7 +406,7 @@ impl<E: Endpoint> Heap<E> {
             };
             let seen = self.swap_mark(mark, mark.at(taken.end - GRANULE)).await?;
             if seen == mark {
-                return Ok(Some((taken.start, taken.end)));
+                return Ok(Some((taken, mark.epoch)));
             }
             mark = seen;
         }
@@ -410,26 +421,27 @@ impl<E: Endpoint> Heap<E> {
 
     /// A block of a class of which there is none, from a larger free block; nothing if there is no
     /// larger one either. What is too much of it for an extent is given to all.
-    async fn split_larger(&self, class: usize) -> Result<Option<BlockRef>> {
+    async fn split_larger(&self, class: usize) -> Result<Option<Held>> {
         if self.unit != GRANULE {
             return Ok(None);
         }
         let _turn = self.turn().await;
         if let Some(block) = self.carve(class) {
-            return Ok(Some(block));
+            return Ok(Some(self.held(block)));
         }
         for larger in self.larger_on_stacks(class).await? {
-            let Some(block) = self.take_from_all(larger).await? else {
+            let Some(Held { block, since }) = self.take_from_all(larger).await? else {
                 continue;
             };
-            let (bytes, since) = (bytes_of(block), self.epoch());
+            let bytes = bytes_of(block);
             let first = self.most_held().max(block_bytes(class) as u64) / GRANULE * GRANULE;
             let first = bytes.start..bytes.end.min(bytes.start + first);
             let rest = first.end..bytes.end;
             self.take_extent(first, block.generation);
+            let first = self.carve(class).map(|block| self.held(block));
             self.give_bytes_to_all(rest, block.generation, since)
                 .await?;
-            return Ok(self.carve(class));
+            return Ok(first);
         }
         Ok(None)
     }

@@ -1,4 +1,4 @@
-//! For how long a client may use what it has: as long as it looks at the heap's epoch.
+//! How long a client may use what it holds: as long as it keeps looking at the heap's epoch.
 
 use super::allocator::Heap;
 use super::layout::{BlockRef, block_bytes};
@@ -14,7 +14,8 @@ pub(super) const LOOK_AFTER: Nanos = 10_000_000_000;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Held {
     pub(crate) block: BlockRef,
-    since: Epoch,
+    /// The last epoch that the client knew when it took the block.
+    pub(super) since: Epoch,
 }
 
 impl<E: Endpoint> Heap<E> {
@@ -82,7 +83,7 @@ impl<E: Endpoint> Heap<E> {
     /// client's.
     fn saw(&self, word: u64, began: Nanos) -> HeapMark {
         let seen = HeapMark::of_word(word);
-        // What an earlier look shows is older, if its answer came later.
+        // A look that began earlier shows an older state, although its answer came later.
         if self.looked_at.get().is_some_and(|at| began < at) {
             return self.mark.get();
         }

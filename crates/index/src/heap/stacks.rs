@@ -1,7 +1,8 @@
 //! The stacks of free blocks that all clients share, one for each class. The tag of a stack's head
-//! changes at every turn.
+//! changes with every push and pop.
 
 use super::allocator::Heap;
+use super::hold::Held;
 use super::layout::{BlockRef, CLASSES, GRANULE, block_bytes};
 use super::mark::Epoch;
 use crate::Result;
@@ -69,15 +70,20 @@ impl<E: Endpoint> Heap<E> {
         Ok(self.endpoint.write(self.at(block.granule), link).await?)
     }
 
-    /// Takes all blocks of a class from the common stack. They are free, and as they stand there.
-    pub(super) async fn take_stack(&self, class: usize) -> Result<Vec<BlockRef>> {
+    /// Takes all blocks of a class from the common stack, and the epoch in which they were there.
+    ///
+    /// The look at the epoch comes between the READ of the head and the swap. So the blocks were on
+    /// the stack at the moment of the look: those in a zone that was swept before are what that sweep
+    /// has found, for a sweep empties the stacks, which changes their heads.
+    pub(super) async fn take_stack(&self, class: usize) -> Result<(Vec<BlockRef>, Epoch)> {
         let head_at = self.head_at(class);
         let mut head = self.endpoint.read(head_at, 8).await?.words()[0];
-        let mut granule;
+        let (mut granule, mut epoch);
         loop {
             granule = head & ((1 << HEAD_BITS) - 1);
+            epoch = self.look().await?.epoch;
             if granule == 0 {
-                return Ok(Vec::new());
+                return Ok((Vec::new(), epoch));
             }
             let seen = (self.endpoint)
                 .compare_swap(head_at, head, next_tag(head))
@@ -100,10 +106,15 @@ impl<E: Endpoint> Heap<E> {
             });
             granule = next;
         }
-        Ok(taken)
+        Ok((taken, epoch))
     }
 
-    pub(super) async fn take_from_all(&self, class: usize) -> Result<Option<BlockRef>> {
+    /// Takes a block of a class from the common stack.
+    ///
+    /// A block in the zone that is being swept is taken and dropped: the sweep finds it, since the
+    /// swap succeeds only if the sweep has not emptied the stack yet (see
+    /// [`take_stack`](Self::take_stack)).
+    pub(super) async fn take_from_all(&self, class: usize) -> Result<Option<Held>> {
         let head_at = self.head_at(class);
         let mut head = self.endpoint.read(head_at, 8).await?.words()[0];
         loop {
@@ -115,27 +126,28 @@ impl<E: Endpoint> Heap<E> {
             // changed.
             let word = self.endpoint.read(self.at(granule), 8).await?.words()[0];
             let (next, generation) = BlockRef::unlink(word);
+            let block = BlockRef {
+                granule,
+                generation,
+                class,
+            };
+            self.look_if_due().await?;
+            if self.is_revoked(block, self.epoch()) {
+                // That sweep may be over, and the block may be one that it has found.
+                self.look().await?;
+            }
+            let since = self.epoch();
             let new = next | next_tag(head);
             let seen = self.endpoint.compare_swap(head_at, head, new).await?;
-            if seen == head {
-                let block = BlockRef {
-                    granule,
-                    generation,
-                    class,
-                };
-                self.look_if_due().await?;
-                if self.is_revoked(block, self.epoch()) {
-                    // Or the sweep is over, and it is one that was found.
-                    self.look().await?;
-                }
-                if !self.is_revoked(block, self.epoch()) {
-                    return Ok(Some(block.next_use()));
-                }
-                // It is left to the sweep.
-                head = new;
+            if seen != head {
+                head = seen;
                 continue;
             }
-            head = seen;
+            if !self.is_revoked(block, since) {
+                let block = block.next_use();
+                return Ok(Some(Held { block, since }));
+            }
+            head = new;
         }
     }
 }

@@ -1,36 +1,42 @@
-//! Finding what no slot names and nobody has: what clients that were killed have left behind.
+//! Finding blocks that no slot names and no live client holds: what killed clients have left behind.
 //!
-//! A heap that is full is swept, zone after zone, by a client whose record it refused and whose
-//! table names few of its bytes. Nobody waits: a sweep is begun by one operation, and ended by a
-//! later one of any client.
+//! When a heap refuses a record although the table names few of its bytes, the client that was
+//! refused begins a sweep of one zone of it. No operation waits for a sweep: one operation begins
+//! it, and a later one of any client ends it.
 //!
-//! 1. One compare-and-swap of the heap's first word makes its [epoch](super::mark) odd. From the moment
-//!    when a client sees that, it neither allocates nor gives on what overlaps the zone, and it
-//!    forgets what it has there.
-//! 2. Whoever has known the odd epoch for [`SWEEP_AFTER`] empties the stacks of free blocks, and
-//!    puts those outside the zone back.
-//! 3. It reads every slot. What is named in the zone is in use; all between is free.
-//! 4. A second compare-and-swap makes the epoch even. Of several clients that have read the slots
-//!    the one whose swap succeeds has what was found, and gives it to all.
+//! 1. One compare-and-swap of the heap's first word makes its [epoch](super::mark) odd. As soon as a
+//!    client sees that, it neither allocates nor gives on what overlaps the zone, and forgets what
+//!    it holds there.
+//! 2. A client that has known the odd epoch for [`SWEEP_AFTER`] empties the stacks of free blocks,
+//!    and puts blocks outside the zone back.
+//! 3. It reads every slot. What slots name in the zone is in use; everything between is free.
+//! 4. A second compare-and-swap makes the epoch even. If several clients have read the slots, the
+//!    one whose swap succeeds owns what was found, and gives it to all.
 //!
-//! **Why it takes nothing that is in use.** Between two looks at the epoch a client works for
-//! [`LOOK_AFTER`](super::hold::LOOK_AFTER) at most, and a verb that it posts takes effect within
-//! the rest of [`SWEEP_AFTER`], or never. So at step 2 all clients that are alive know the odd
-//! epoch, and no verb is under way of one that did not. From then on no block of the zone comes into a
-//! slot, an extent, a private list or a stack: blocks of the zone only leave slots. Step 3 thus sees
-//! every block that still is in a slot when it ends. A client that takes a block out of a slot
-//! has no claim to it if an epoch of its zone has passed since it posted the swap, so that either
-//! the sweep has the block or nobody does until the next.
+//! **Why a sweep takes nothing that is in use.** A client works for at most
+//! [`LOOK_AFTER`](super::hold::LOOK_AFTER) between two looks at the epoch, and a verb that it posts
+//! takes effect within the rest of [`SWEEP_AFTER`], or never. So at step 2 every live client knows
+//! the odd epoch, and no verb is in flight that was posted by one that did not. From then on no
+//! block of the zone enters a slot, an extent, a private list or a stack: blocks of the zone only
+//! leave slots. So step 3 sees every block that a slot still names when it ends. A client that
+//! removes a block's name from a slot has no claim to the block if an epoch of its zone has passed
+//! since it posted the swap. Then either the sweep has the block, or no client has until the next
+//! sweep.
 //!
-//! **What it rests on.** A client that is thought dead is one whose looks are too long ago, by its own
-//! clock as by all others': nobody decides on another's death. What could do harm is a verb that
-//! takes effect more than 20 s after its client has looked at a clock, as of a process that was
-//! stopped in between. Its record would then overwrite another's; the checksum and the generation
-//! show it, so that a lookup fails with an error and answers nothing wrong.
+//! **What it relies on.** No client decides that another one is dead: a client whose last look is too
+//! old by its own clock may no longer use what it holds. The clocks need not agree; they must run
+//! at about the same rate. A verb that takes effect more than 20 s after its client looked at its
+//! clock could do harm: one of a process that was stopped just then (by a signal, a debugger, a
+//! suspended machine), or one that waited in front of a node that was stopped. For the latter a sweep
+//! lets the node run for [`RUN_ON`] before it reads the slots. Such a late WRITE may overwrite the
+//! record of another key. The checksum and the generation reveal it, so lookups of that key fail
+//! with an error and return nothing wrong; but the record is lost. So a process must not be
+//! continued after a stop of 20 s or more if it was writing to a table whose heap is full.
 //!
-//! **Generations.** What a zone's blocks were is not known. Those that are found get a generation drawn
-//! from the epoch and their place: a reader that has slept through the whole sweep takes another
-//! use of a block for its own with a probability of 2^-11, if that holds a record of the same key.
+//! **Generations.** A sweep does not know what the blocks of a zone were. The blocks that it finds
+//! get a generation drawn from the epoch and their place: a reader that has slept through the whole
+//! sweep takes another use of a block for its own with a probability of 2^-11, if that use holds a
+//! record of the same key.
 
 use super::allocator::{Heap, largest_blocks};
 use super::hold::LOOK_AFTER;
@@ -45,7 +51,10 @@ use std::ops::Range;
 /// How long a client has to have known of a sweep before it takes what it finds: clients work for
 /// [`LOOK_AFTER`] without a look, and their verbs take effect within the rest.
 pub(super) const SWEEP_AFTER: Nanos = 3 * LOOK_AFTER;
-/// A heap is not swept unless so large a part of it is named by no slot.
+/// How long the node has to run before the slots are read: verbs that waited in front of one that
+/// was stopped have taken effect then.
+const RUN_ON: Nanos = 1_000_000_000;
+/// A heap is not swept unless slots leave at least this part of it unnamed.
 const LEAST_UNNAMED: u64 = 32;
 /// A zone is carved into blocks of at most so many bytes, or the longest record: others need not
 /// split them so often.
@@ -66,8 +75,8 @@ pub(crate) trait NamedBlocks {
 }
 
 impl<E: Endpoint> Heap<E> {
-    /// Does what can be done at once about a heap that has refused a record; true if it may have
-    /// room now.
+    /// Takes the next step of a sweep of a heap that has refused a record; true if the heap may have
+    /// room now. A step that ends a sweep waits [`RUN_ON`]; no other step waits.
     ///
     /// # Errors
     /// What the fabric says.
@@ -87,7 +96,10 @@ impl<E: Endpoint> Heap<E> {
             // Clients with slower verbs than this one's have to allow for that themselves.
             let wait = SWEEP_AFTER.max(LOOK_AFTER + 2 * self.endpoint.core().limits.verb_timeout);
             return match now.saturating_sub(self.epoch_since.get()) >= wait {
-                true => self.sweep_zone(mark.epoch, zone, table).await,
+                true => {
+                    self.endpoint.sleep(RUN_ON).await;
+                    self.sweep_zone(mark.epoch, zone, table).await
+                }
                 false => Ok(false),
             };
         }
@@ -109,7 +121,7 @@ impl<E: Endpoint> Heap<E> {
         Ok(false)
     }
 
-    /// Notes that there is nothing to be had: the next time it waits longer.
+    /// Notes that a sweep would find, or has found, too little: the next one begins later.
     fn was_in_vain(&self) {
         let times = self.sweeping.in_vain.get();
         self.sweeping.in_vain.set(times + 1);
@@ -141,7 +153,9 @@ impl<E: Endpoint> Heap<E> {
         zone: Range<u64>,
         table: &impl NamedBlocks,
     ) -> Result<bool> {
-        self.empty_stacks().await?;
+        if !self.empty_stacks(epoch).await? {
+            return Ok(true);
+        }
         let mut used = UsedGranules::of(zone.clone());
         let mut first = 0;
         loop {
@@ -196,23 +210,26 @@ impl<E: Endpoint> Heap<E> {
         Ok(bytes > 0)
     }
 
-    /// Takes all free blocks, and gives those back that are not in the zone that is being swept.
-    async fn empty_stacks(&self) -> Result<()> {
+    /// Takes all free blocks, and gives those back that are not in the zone that is being swept;
+    /// false if another client has ended that sweep meanwhile.
+    async fn empty_stacks(&self, epoch: Epoch) -> Result<bool> {
         for class in 0..CLASSES {
-            let blocks = self.take_stack(class).await?;
-            let since = self.epoch();
+            let (blocks, since) = self.take_stack(class).await?;
             for blocks in blocks.chunks(CHAIN) {
                 self.give_to_all(blocks.to_vec(), since).await?;
             }
+            if since != epoch {
+                return Ok(false);
+            }
         }
-        Ok(())
+        Ok(true)
     }
 }
 
 /// Blocks that are put on a stack by one swap.
 const CHAIN: usize = 128;
 
-/// Says that nobody is at it any more, however that has ended.
+/// Clears the flag when a step ends, in whatever way.
 struct Done<'c>(&'c Cell<bool>);
 
 impl Drop for Done<'_> {

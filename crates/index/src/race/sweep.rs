@@ -1,7 +1,7 @@
 //! What a sweep of the heap asks of the table, and when an operation begins one.
 //!
-//! Subtables come in the order in which they were made: a record that a split moves goes to one that
-//! is younger. The word of an insertion that has begun names its block as that of a record does.
+//! Subtables lie in the order in which they were made: a split moves a record to a younger one. The
+//! word of an insertion that has begun names its block as that of a record does.
 
 use super::client::RaceTable;
 use super::word::{State, Word};
@@ -20,8 +20,12 @@ impl<E: Endpoint> NamedBlocks for RaceTable<E> {
     }
 
     async fn visit(&self, slots: Range<u64>, mut visit: impl FnMut(BlockRef)) -> Result<()> {
-        for first in slots.clone().step_by(PIECE as usize) {
-            let count = (slots.end - first).min(PIECE);
+        let subtable_slots = self.layout.subtable_slots();
+        let mut first = slots.start;
+        while first < slots.end {
+            // A READ may see its words in any order, so one READ never covers two subtables.
+            let end = (first / subtable_slots + 1) * subtable_slots;
+            let count = PIECE.min(end.min(slots.end) - first);
             // The subtables lie one behind the other.
             let read = self
                 .endpoint
@@ -32,6 +36,7 @@ impl<E: Endpoint> NamedBlocks for RaceTable<E> {
                     visit(word.block());
                 }
             }
+            first += count;
         }
         Ok(())
     }
