@@ -107,6 +107,7 @@ mod settle;
 mod stash;
 mod state;
 mod survey;
+mod sweep;
 #[cfg(test)]
 mod tests;
 mod update;

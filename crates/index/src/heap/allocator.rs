@@ -47,7 +47,7 @@ pub struct Heap<E> {
     /// The most bytes that have to be read of a block, a multiple of 8.
     pub(super) longest: usize,
     /// Extents are multiples of this many bytes.
-    unit: u64,
+    pub(super) unit: u64,
     /// The part of the client's extent that is still to be carved: bytes from the heap's start.
     pub(super) extent: Cell<(u64, u64)>,
     /// The generation of the blocks that are carved from it.
@@ -67,6 +67,8 @@ pub struct Heap<E> {
     pub(super) freed: RefCell<Vec<VecDeque<BlockRef>>>,
     /// Bytes of the blocks in `freed`.
     pub(super) kept_bytes: Cell<u64>,
+    /// A bit for each class of which this client has given blocks to all, and may find some there.
+    gave: Cell<u64>,
     pub(super) sweeping: SweepState,
 }
 
@@ -100,6 +102,7 @@ impl<E: Endpoint> Heap<E> {
             extending: Turn::default(),
             freed: RefCell::new((0..CLASSES).map(|_| VecDeque::new()).collect()),
             kept_bytes: Cell::new(0),
+            gave: Cell::new(0),
             sweeping: SweepState::default(),
         }
     }
@@ -180,7 +183,7 @@ impl<E: Endpoint> Heap<E> {
 
     /// Gives back a block that no slot names any more, where only one client allocates. This cannot
     /// fail: the operation that has replaced the block is done. Blocks that were to be given on to
-    /// all and could not be are lost until a sweep finds them, or the table is rebuilt.
+    /// all and could not be are lost until they are looked for (see [`sweep`](super::sweep)).
     pub async fn free(&self, block: BlockRef) {
         self.free_since(block, self.epoch()).await;
     }
@@ -192,33 +195,43 @@ impl<E: Endpoint> Heap<E> {
             return;
         }
         self.keep(block);
-        while let Some((surplus, since)) = self.surplus() {
+        // Down to less than the limit, so that the next blocks do not each pass it again.
+        let mut most = self.most_held();
+        while let Some((surplus, since)) = self.surplus(most) {
+            most = self.most_held() / 4 * 3;
             let _ = self.give_to_all(surplus, since).await;
         }
     }
 
-    /// The older half of the blocks of a class, if this client keeps too many of them, or too many
-    /// bytes, most of which are in that class.
-    fn surplus(&self) -> Option<(Vec<BlockRef>, Epoch)> {
+    /// Most of the blocks of a class, the oldest, if this client keeps too many of them, or more
+    /// than `most` bytes, of which that class has the largest part.
+    fn surplus(&self, most: u64) -> Option<(Vec<BlockRef>, Epoch)> {
         let mut freed = self.freed.borrow_mut();
         let bytes_in =
             |class: usize, blocks: &VecDeque<BlockRef>| blocks.len() * block_bytes(class);
         // One is kept whatever its size, for the next record.
-        let too_much = self.kept_bytes.get() > self.most_held()
-            && freed.iter().map(VecDeque::len).sum::<usize>() > 1;
+        let too_much =
+            self.kept_bytes.get() > most && freed.iter().map(VecDeque::len).sum::<usize>() > 1;
         let (class, blocks) = (freed.iter_mut().enumerate())
             .filter(|(_, blocks)| too_much || blocks.len() > KEPT)
             .max_by_key(|(class, blocks)| bytes_in(*class, blocks))?;
-        let half = blocks.len().div_ceil(2).min(KEPT / 2);
-        let surplus: Vec<BlockRef> = blocks.drain(..half).collect();
+        let given = (blocks.len() - blocks.len() / 4).min(KEPT / 2);
+        let surplus: Vec<BlockRef> = blocks.drain(..given).collect();
         let left = (surplus.len() * block_bytes(class)) as u64;
         self.kept_bytes.set(self.kept_bytes.get() - left);
+        self.gave.set(self.gave.get() | 1 << class);
         Some((surplus, self.epoch()))
     }
 
     /// The most bytes of free blocks that this client keeps, and of its usual extent.
     fn most_held(&self) -> u64 {
         (self.place.bytes / SHARE).min(MOST_HELD)
+    }
+
+    /// Bytes of an extent, once a client has had some.
+    fn usual_extent(&self) -> u64 {
+        let usual = (self.place.bytes / 1024).clamp(4096, MOST_HELD);
+        usual.min(self.most_held()).max(FIRST_EXTENT) / GRANULE * GRANULE
     }
 
     fn keep(&self, block: BlockRef) {
@@ -231,7 +244,7 @@ impl<E: Endpoint> Heap<E> {
     /// blocks that it has freed. It may go on, or be dropped.
     ///
     /// # Errors
-    /// What the fabric says; what was being given back may then be lost until the table is rebuilt.
+    /// What the fabric says; what was being given back may then be lost until it is looked for.
     pub async fn flush(&self) -> Result<()> {
         let (next, end) = self.extent.get();
         if next == end && self.freed.borrow().iter().all(VecDeque::is_empty) {
@@ -270,6 +283,13 @@ impl<E: Endpoint> Heap<E> {
         Ok(())
     }
 
+    /// Forgets what this client holds: nothing of it was used since the client took it.
+    pub(crate) fn forget_all(&self) {
+        self.extent.set((0, 0));
+        self.freed.borrow_mut().iter_mut().for_each(VecDeque::clear);
+        self.kept_bytes.set(0);
+    }
+
     pub(crate) fn at(&self, granule: u64) -> RemoteAddr {
         self.place.start.plus(granule * GRANULE)
     }
@@ -297,9 +317,18 @@ impl<E: Endpoint> Heap<E> {
         if self.kept_bytes.get() > 0 || next < end {
             self.look_if_due().await?;
         }
-        let resting = self.most_held() as usize / (2 * block_bytes(class));
+        // As many classes as records usually have share what a client may keep.
+        let resting = self.most_held() as usize / (32 * block_bytes(class));
         if let Some(block) = self.reuse(class, resting.min(RESTING)) {
             return Ok(Some(self.held(block)));
+        }
+        // Every large block would move the mark, although this client has given some back.
+        let is_large = block_bytes(class) as u64 >= self.usual_extent();
+        if is_large && self.gave.get() >> class & 1 == 1 {
+            if let Some(held) = self.take_from_all(class).await? {
+                return Ok(Some(held));
+            }
+            self.gave.set(self.gave.get() & !(1 << class));
         }
         if let Some(held) = self.carve_or_extend(class).await? {
             return Ok(Some(held));
@@ -345,8 +374,7 @@ impl<E: Endpoint> Heap<E> {
         }
         let _turn = self.turn().await;
         let bytes = block_bytes(class) as u64;
-        let usual = (self.place.bytes / 1024).clamp(4096, MOST_HELD);
-        let usual = usual.min(self.most_held()).max(FIRST_EXTENT) / GRANULE * GRANULE;
+        let usual = self.usual_extent();
         loop {
             // Whoever had the turn before may have got what is needed.
             if let Some(block) = self.carve(class) {

@@ -3,9 +3,9 @@
 //! For records that are too long or too varied for a slot. An index slot names a block by a
 //! [`BlockRef`]; a block is written whole before any slot names it and never changes while one
 //! does. Many clients allocate and free; a block belongs to one client until an index publishes it.
-//! A client that flushes gives back what it holds unused. One that dies before leaves behind an extent
-//! and freed blocks, each at most 1/64 of the heap and 1 MiB, and the blocks of the operations it
-//! was at; where many clients allocate, others [sweep](sweep) that up when the heap is full.
+//! A client that flushes gives back what it holds unused. One that dies leaves behind an extent and
+//! free blocks, each at most 1/64 of the heap and 1 MiB, and the blocks of its last operations;
+//! others find that when the heap is full ([`sweep`]).
 //!
 //! A reader may come late: the block that its slot named has been freed and holds another record by
 //! then. Each use of a block therefore has a generation, in the slot and in the record, and the

@@ -76,23 +76,7 @@ impl<E: Endpoint> Heap<E> {
     /// the stack at the moment of the look: those in a zone that was swept before are what that sweep
     /// has found, for a sweep empties the stacks, which changes their heads.
     pub(super) async fn take_stack(&self, class: usize) -> Result<(Vec<BlockRef>, Epoch)> {
-        let head_at = self.head_at(class);
-        let mut head = self.endpoint.read(head_at, 8).await?.words()[0];
-        let (mut granule, mut epoch);
-        loop {
-            granule = head & ((1 << HEAD_BITS) - 1);
-            epoch = self.look().await?.epoch;
-            if granule == 0 {
-                return Ok((Vec::new(), epoch));
-            }
-            let seen = (self.endpoint)
-                .compare_swap(head_at, head, next_tag(head))
-                .await?;
-            if seen == head {
-                break;
-            }
-            head = seen;
-        }
+        let (mut granule, epoch) = self.detach_stack(class).await?;
         let mut taken = Vec::new();
         // Memory that was damaged may have links that lead anywhere, or round in a circle.
         let most = self.place.bytes / block_bytes(class) as u64;
@@ -107,6 +91,26 @@ impl<E: Endpoint> Heap<E> {
             granule = next;
         }
         Ok((taken, epoch))
+    }
+
+    /// Empties the common stack of a class. Returns the first granule of its first block, 0 if there
+    /// is none, and the epoch in which its blocks were there.
+    pub(super) async fn detach_stack(&self, class: usize) -> Result<(u64, Epoch)> {
+        let head_at = self.head_at(class);
+        let mut head = self.endpoint.read(head_at, 8).await?.words()[0];
+        loop {
+            let granule = head & ((1 << HEAD_BITS) - 1);
+            let epoch = self.look().await?.epoch;
+            if granule == 0 {
+                return Ok((0, epoch));
+            }
+            let emptying = self.endpoint.compare_swap(head_at, head, next_tag(head));
+            let seen = emptying.await?;
+            if seen == head {
+                return Ok((granule, epoch));
+            }
+            head = seen;
+        }
     }
 
     /// Takes a block of a class from the common stack.

@@ -33,6 +33,9 @@
 //! with an error and return nothing wrong; but the record is lost. So a process must not be
 //! continued after a stop of 20 s or more if it was writing to a table whose heap is full.
 //!
+//! **Tables that one client writes** need no epochs: their writer keeps its own operations away and
+//! [reclaims](Heap::reclaim) all that no slot names at once, when the heap refuses it a record.
+//!
 //! **Generations.** A sweep does not know what the blocks of a zone were. The blocks that it finds
 //! get a generation drawn from the epoch and their place: a reader that has slept through the whole
 //! sweep takes another use of a block for its own with a probability of 2^-11, if that use holds a
@@ -69,8 +72,8 @@ pub(crate) trait NamedBlocks {
     /// How many slots there are by now. They only become more.
     async fn slots(&self) -> Result<u64>;
 
-    /// Visits the blocks that these slots name. A block that goes from one slot to another goes to
-    /// one of a higher number.
+    /// Visits the blocks that these slots name, and perhaps some more. A block that moves to another
+    /// slot meanwhile moves to one of a higher number, which is read later.
     async fn visit(&self, slots: Range<u64>, visit: impl FnMut(BlockRef)) -> Result<()>;
 }
 
@@ -183,26 +186,92 @@ impl<E: Endpoint> Heap<E> {
         };
         // What is not handed out yet is no gap.
         let end = zone.end.min(mark.bytes + GRANULE);
+        let bytes = self.give_gaps(&used, end, mark.epoch).await?;
+        if bytes < length(&zone) / LEAST_UNNAMED {
+            self.was_in_vain();
+        } else {
+            self.sweeping.in_vain.set(0);
+        }
+        Ok(bytes > 0)
+    }
+
+    /// Gives the gaps up to `end` to all, as blocks; returns their bytes.
+    async fn give_gaps(&self, used: &UsedGranules, end: u64, epoch: Epoch) -> Result<u64> {
         let mut found: BTreeMap<usize, Vec<BlockRef>> = BTreeMap::new();
         let mut bytes = 0;
-        let most = self.longest.max(USUAL_BLOCK);
+        let (most, unit) = match self.unit {
+            GRANULE => (self.longest.max(USUAL_BLOCK), GRANULE),
+            // All blocks are of one class.
+            unit => (unit as usize, unit),
+        };
         for gap in used.gaps(end) {
             for block in largest_blocks(gap, most, 0) {
-                bytes += length(&bytes_of(block));
-                let generation = drawn_generation(epoch, block.granule);
-                let block = BlockRef {
-                    generation,
-                    ..block
-                };
-                found.entry(block.class).or_default().push(block);
+                let of_block = length(&bytes_of(block));
+                if of_block.is_multiple_of(unit) {
+                    bytes += of_block;
+                    let generation = drawn_generation(epoch, block.granule);
+                    let block = BlockRef {
+                        generation,
+                        ..block
+                    };
+                    found.entry(block.class).or_default().push(block);
+                }
             }
         }
         for blocks in found.into_values() {
             for blocks in blocks.chunks(CHAIN) {
-                self.give_to_all(blocks.to_vec(), mark.epoch).await?;
+                self.give_to_all(blocks.to_vec(), epoch).await?;
             }
         }
-        if bytes < length(&zone) / LEAST_UNNAMED {
+        Ok(bytes)
+    }
+
+    /// Whether [`reclaim`](Self::reclaim) may find something: the slots leave much of the heap
+    /// unnamed.
+    ///
+    /// # Errors
+    /// What the fabric says.
+    pub(crate) async fn may_reclaim(&self, table: &impl NamedBlocks) -> Result<bool> {
+        if self.endpoint.now() < self.sweeping.not_before.get() {
+            return Ok(false);
+        }
+        let unnamed = self.place.bytes.saturating_sub(self.named_bytes(table).await?);
+        if unnamed < self.place.bytes / LEAST_UNNAMED {
+            self.was_in_vain();
+        }
+        Ok(unnamed >= self.place.bytes / LEAST_UNNAMED)
+    }
+
+    /// Finds all free memory at once, in a table that one client allocates from; true if there is
+    /// some. No epoch and no time is needed, for the caller keeps its other operations away, those
+    /// of its other threads too: until this ends none of them holds a block, gives one back, or
+    /// moves a name from slot to slot, and what they hold for later they forget.
+    ///
+    /// # Errors
+    /// What the fabric says.
+    pub(crate) async fn reclaim(&self, table: &impl NamedBlocks) -> Result<bool> {
+        // A verb of an operation that failed or was dropped may still name a block, or write one.
+        self.endpoint
+            .sleep(self.endpoint.core().limits.verb_timeout)
+            .await;
+        self.forget_all();
+        let mark = self.look().await?;
+        for class in 0..CLASSES {
+            self.detach_stack(class).await?;
+        }
+        let end = (mark.bytes + GRANULE).min(self.place.bytes);
+        // As many bytes at a time as have 32 MiB of bits, and whole blocks of the one class.
+        let part = (4 << 30) / self.unit * self.unit;
+        let mut bytes = 0;
+        for start in (GRANULE..end).step_by(part as usize) {
+            let mut used = UsedGranules::of(start..(start + part).min(end));
+            let slots = table.slots().await?;
+            table
+                .visit(0..slots, |block| used.add(bytes_of(block)))
+                .await?;
+            bytes += self.give_gaps(&used, end, mark.epoch).await?;
+        }
+        if bytes < self.place.bytes / LEAST_UNNAMED {
             self.was_in_vain();
         } else {
             self.sweeping.in_vain.set(0);
@@ -271,7 +340,7 @@ impl UsedGranules {
 
     /// The bytes between what is used, up to `end`.
     fn gaps(&self, end: u64) -> impl Iterator<Item = Range<u64>> + '_ {
-        let end = end / GRANULE * GRANULE;
+        let end = end.min(self.zone.end) / GRANULE * GRANULE;
         let mut at = self.zone.start;
         std::iter::from_fn(move || {
             while at < end && self.is_used(at) {

@@ -15,6 +15,10 @@ use crate::slot::{Head, KeyRule, SlotKind};
 use crate::{IndexError, Result, Value};
 use farslot_fabric::{Endpoint, EndpointExt, both, in_order};
 
+/// How often a slot that a client has claimed is read before it is taken for one that a dead client
+/// has left.
+const CLAIM_READS: u32 = 8;
+
 /// A value on its way into a slot.
 pub(super) struct Draft<'v> {
     pub(super) value: &'v [u8],
@@ -64,7 +68,13 @@ impl<E: Endpoint> LinearTable<E> {
                     probe.skip();
                 }
                 Spot::Mine { word, value } => {
-                    if self.replace(key, &mut probe, word, draft).await? {
+                    let replaced = match self.replace(key, &mut probe, word, draft).await {
+                        Err(full @ IndexError::HeapFull { .. }) if value.is_none() => {
+                            self.retire(key, &mut probe, word, draft, full).await?
+                        }
+                        replaced => replaced?,
+                    };
+                    if replaced {
                         if value.is_none() {
                             self.entries_changed(1).await;
                         }
@@ -114,7 +124,12 @@ impl<E: Endpoint> LinearTable<E> {
                     {
                         return Ok(Some(value));
                     }
-                    let revived = self.replace(key, &mut probe, word, draft).await?;
+                    let revived = match self.replace(key, &mut probe, word, draft).await {
+                        Err(full @ IndexError::HeapFull { .. }) => {
+                            self.retire(key, &mut probe, word, draft, full).await?
+                        }
+                        revived => revived?,
+                    };
                     if revived {
                         self.entries_changed(1).await;
                     }
@@ -223,6 +238,38 @@ impl<E: Endpoint> LinearTable<E> {
             self.free_block_of(seen, since).await;
         }
         Ok(replaced)
+    }
+
+    /// Makes the key leave its own slot, which has no value, when the heap has no room for one: a
+    /// slot's bytes are written once, and a record that fits into a slot can go into another. The
+    /// slot is nobody's from then on. False, for the key is to be located again.
+    ///
+    /// # Errors
+    /// `full` if the record does not fit into a slot, or what the fabric says.
+    async fn retire<'t>(
+        &'t self,
+        key: &Key<'_>,
+        probe: &mut Probe<'t, E>,
+        seen: u64,
+        draft: &Draft<'_>,
+        full: IndexError,
+    ) -> Result<bool> {
+        if draft.out {
+            return Err(full);
+        }
+        let full = Err::<bool, _>(full);
+        if self.has_room_again(&full).await {
+            return Ok(false);
+        }
+        let is_claimed = matches!(Head::decode(seen), Head::Claimed { .. });
+        if is_claimed && probe.rereads < CLAIM_READS {
+            // Its client may be about to put the value there; if it is dead, the slot stays so.
+            self.wait_to_read_again(seen, probe).await?;
+        } else if self.swap(probe, seen, Head::retired()).await? {
+            self.forget(key);
+            probe.skip();
+        }
+        Ok(false)
     }
 
     /// Writes the draft's record out of band and swaps the slot's head for one that names it, both

@@ -89,7 +89,7 @@ pub(crate) fn run(scale: &Scale, progress: Progress<'_>) -> Result<ReproReport> 
              and returns all matches; our linear tables have read sizes for the rate of a saturated NIC, and stop at \
              the match, or at the first empty slot; sealed ones stop also at the first key that comes after, or \
              read the one slot that a perfect hash function names, which clients keep in 0.3 bytes a key. Cuckoo \
-             tables are sealed: parallel lookups read both buckets at once; sequential ones read one after the \
+             tables are sealed: parallel lookups read all three buckets at once; sequential ones one after the \
              other and stop at the match as ours do, so ours are to be compared with these for hits.",
             scale.tables, scale.slots, scale.lookups
         ),
