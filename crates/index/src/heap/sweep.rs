@@ -235,7 +235,10 @@ impl<E: Endpoint> Heap<E> {
         if self.endpoint.now() < self.sweeping.not_before.get() {
             return Ok(false);
         }
-        let unnamed = self.place.bytes.saturating_sub(self.named_bytes(table).await?);
+        let unnamed = self
+            .place
+            .bytes
+            .saturating_sub(self.named_bytes(table).await?);
         if unnamed < self.place.bytes / LEAST_UNNAMED {
             self.was_in_vain();
         }
