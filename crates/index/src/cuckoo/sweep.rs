@@ -55,6 +55,14 @@ impl<E: Endpoint> CuckooTable<E> {
         Box::pin(self.reclaim()).await.unwrap_or(false)
     }
 
+    /// Notes how an operation has ended that was tried again: what was found may be too small for it,
+    /// and is not worth another look soon.
+    pub(super) fn note_refusal<T>(&self, outcome: &Result<T>) {
+        if let (Err(IndexError::HeapFull { .. }), Some(heap)) = (outcome, &self.heap) {
+            heap.was_in_vain();
+        }
+    }
+
     async fn reclaim(&self) -> Result<bool> {
         let before = self.reclaims.get();
         // No other operation holds a block of its own then, or moves a record.

@@ -51,12 +51,13 @@ impl<E: Endpoint> SchemeClient for DuoTable<E> {
     }
 
     async fn update_record(&self, key: &[u8], value: &[u8]) -> Result<bool> {
-        loop {
-            let outcome = self.update_record(key, value).await;
-            if !self.has_room_again(&outcome).await {
-                return outcome;
-            }
+        let outcome = self.update_record(key, value).await;
+        if !self.has_room_again(&outcome).await {
+            return outcome;
         }
+        let outcome = self.update_record(key, value).await;
+        self.note_refusal(&outcome);
+        outcome
     }
 
     async fn remove_records(&self, key: &[u8]) -> Result<bool> {
