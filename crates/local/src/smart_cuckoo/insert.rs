@@ -155,7 +155,7 @@ impl<K: Eq + Hash, V, S: BuildHasher> SmartCuckooMap<K, V, S> {
             let candidates = self.buckets.candidates(hash);
             let holds = |bucket: &u32| {
                 let held = self.buckets.get(*bucket);
-                held.is_some_and(|tagged| self.hasher.hash_one(&tagged.record.0) == hash)
+                held.is_some_and(|record| self.hasher.hash_one(&record.0) == hash)
             };
             let buckets = [candidates.first, candidates.second];
             buckets.iter().filter(|bucket| holds(bucket)).count()

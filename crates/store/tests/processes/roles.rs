@@ -123,7 +123,9 @@ pub const CHURNED: std::ops::Range<u64> = 0..200;
 fn churn_for_ever(table: &Table) {
     let mut random = u64::from(std::process::id());
     for turn in 0u64.. {
-        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        random = random
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
         let key = ((random >> 33) % CHURNED.end).to_le_bytes();
         if random >> 63 == 0 {
             table.remove(&key).unwrap();
