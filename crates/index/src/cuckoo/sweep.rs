@@ -48,11 +48,11 @@ impl<E: Endpoint> CuckooTable<E> {
     /// Whether an operation that has ended so can be tried again: the heap was full, and has room
     /// now.
     pub(super) async fn has_room_again<T>(&self, outcome: &Result<T>) -> bool {
-        if !matches!(outcome, Err(IndexError::HeapFull { .. })) {
+        let Err(IndexError::HeapFull { record_bytes, .. }) = outcome else {
             return false;
-        }
+        };
         // What the operation says is that the heap is full, whatever has become of this.
-        Box::pin(self.reclaim()).await.unwrap_or(false)
+        Box::pin(self.reclaim(*record_bytes)).await.unwrap_or(false)
     }
 
     /// Notes how an operation has ended that was tried again: what was found may be too small for it,
@@ -63,7 +63,7 @@ impl<E: Endpoint> CuckooTable<E> {
         }
     }
 
-    async fn reclaim(&self) -> Result<bool> {
+    async fn reclaim(&self, refused: usize) -> Result<bool> {
         let before = self.reclaims.get();
         // No other operation holds a block of its own then, or moves a record.
         let _alone = self.locks.take_alone(&[]).await;
@@ -72,7 +72,7 @@ impl<E: Endpoint> CuckooTable<E> {
         }
         self.become_writer_of_any("writing").await?;
         let heap = self.heap();
-        let found = heap.may_reclaim(self).await? && heap.reclaim(self).await?;
+        let found = heap.may_reclaim(self, refused).await? && heap.reclaim(self).await?;
         self.reclaims.set(before + u64::from(found));
         Ok(found)
     }

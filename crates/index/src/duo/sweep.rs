@@ -71,11 +71,11 @@ impl<E: Endpoint> DuoTable<E> {
     /// Whether an operation that has ended so can be tried again: the heap was full, and has room
     /// now.
     pub(super) async fn has_room_again<T>(&self, outcome: &Result<T>) -> bool {
-        if !matches!(outcome, Err(IndexError::HeapFull { .. })) {
+        let Err(IndexError::HeapFull { record_bytes, .. }) = outcome else {
             return false;
-        }
+        };
         // What the operation says is that the heap is full, whatever has become of this.
-        Box::pin(self.reclaim()).await.unwrap_or(false)
+        Box::pin(self.reclaim(*record_bytes)).await.unwrap_or(false)
     }
 
     /// Notes how an operation has ended that was tried again: what was found may be too small for it,
@@ -86,7 +86,7 @@ impl<E: Endpoint> DuoTable<E> {
         }
     }
 
-    async fn reclaim(&self) -> Result<bool> {
+    async fn reclaim(&self, refused: usize) -> Result<bool> {
         let before = self.reclaims.load(Ordering::Acquire);
         let _alone = self.hold_alone().await?;
         if self.reclaims.load(Ordering::Acquire) != before {
@@ -95,7 +95,7 @@ impl<E: Endpoint> DuoTable<E> {
         let Some(heap) = self.current_heap() else {
             return Ok(false);
         };
-        if !heap.may_reclaim(self).await? {
+        if !heap.may_reclaim(self, refused).await? {
             return Ok(false);
         }
         // Before anything is found: this may be given up half way.

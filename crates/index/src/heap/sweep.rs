@@ -43,7 +43,7 @@
 
 use super::allocator::{Heap, largest_blocks};
 use super::hold::LOOK_AFTER;
-use super::layout::{BlockRef, CLASSES, GRANULE};
+use super::layout::{BlockRef, CLASSES, GRANULE, block_bytes, class_for};
 use super::mark::{Epoch, HeapMark, bytes_of};
 use crate::{Result, UPKEEP};
 use farslot_fabric::{Endpoint, EndpointExt, Nanos};
@@ -57,7 +57,8 @@ pub(super) const SWEEP_AFTER: Nanos = 3 * LOOK_AFTER;
 /// How long the node has to run before the slots are read: verbs that waited in front of one that
 /// was stopped have taken effect then.
 const RUN_ON: Nanos = 1_000_000_000;
-/// A heap is not swept unless slots leave at least this part of it unnamed.
+/// A heap is not swept unless slots leave at least this part of it unnamed, and room for two of the
+/// records that it has refused: a zone that is swept is withheld meanwhile.
 const LEAST_UNNAMED: u64 = 32;
 /// A zone is carved into blocks of at most so many bytes, or the longest record: others need not
 /// split them so often.
@@ -78,21 +79,21 @@ pub(crate) trait NamedBlocks {
 }
 
 impl<E: Endpoint> Heap<E> {
-    /// Takes the next step of a sweep of a heap that has refused a record; true if the heap may have
-    /// room now. A step that ends a sweep waits [`RUN_ON`]; no other step waits.
+    /// Takes the next step of a sweep of a heap that has refused a record of so many bytes; true if
+    /// the heap may have room now. A step that ends a sweep waits [`RUN_ON`]; no other step waits.
     ///
     /// # Errors
     /// What the fabric says.
-    pub(crate) async fn sweep(&self, table: &impl NamedBlocks) -> Result<bool> {
+    pub(crate) async fn sweep(&self, table: &impl NamedBlocks, refused: usize) -> Result<bool> {
         if self.sweeping.at_it.replace(true) {
             return Ok(false);
         }
         let _done = Done(&self.sweeping.at_it);
-        let step = self.next_step(table);
+        let step = self.next_step(table, refused);
         self.endpoint.operation(UPKEEP, step).await
     }
 
-    async fn next_step(&self, table: &impl NamedBlocks) -> Result<bool> {
+    async fn next_step(&self, table: &impl NamedBlocks, refused: usize) -> Result<bool> {
         let mark = self.look().await?;
         let now = self.endpoint.now();
         if let Some(zone) = mark.epoch.swept_zone(self.place.bytes) {
@@ -111,9 +112,7 @@ impl<E: Endpoint> Heap<E> {
         if now < self.sweeping.not_before.get() || handed_out < self.place.bytes {
             return Ok(false);
         }
-        let named = self.named_bytes(table).await?;
-        if named >= self.place.bytes - self.place.bytes / LEAST_UNNAMED {
-            self.was_in_vain();
+        if !self.leaves_much_unnamed(table, refused).await? {
             return Ok(false);
         }
         let begun = HeapMark {
@@ -227,23 +226,29 @@ impl<E: Endpoint> Heap<E> {
         Ok(bytes)
     }
 
-    /// Whether [`reclaim`](Self::reclaim) may find something: the slots leave much of the heap
-    /// unnamed.
+    /// Whether [`reclaim`](Self::reclaim) may find something for a record of so many bytes.
     ///
     /// # Errors
     /// What the fabric says.
-    pub(crate) async fn may_reclaim(&self, table: &impl NamedBlocks) -> Result<bool> {
-        if self.endpoint.now() < self.sweeping.not_before.get() {
-            return Ok(false);
-        }
-        let unnamed = self
-            .place
-            .bytes
-            .saturating_sub(self.named_bytes(table).await?);
-        if unnamed < self.place.bytes / LEAST_UNNAMED {
+    pub(crate) async fn may_reclaim(
+        &self,
+        table: &impl NamedBlocks,
+        refused: usize,
+    ) -> Result<bool> {
+        let is_early = self.endpoint.now() < self.sweeping.not_before.get();
+        Ok(!is_early && self.leaves_much_unnamed(table, refused).await?)
+    }
+
+    /// Whether the slots leave much of the heap unnamed: more than the remainders that no such
+    /// record fits into.
+    async fn leaves_much_unnamed(&self, table: &impl NamedBlocks, refused: usize) -> Result<bool> {
+        let unnamed = (self.place.bytes).saturating_sub(self.named_bytes(table).await?);
+        let block = class_for(refused).map_or(refused, block_bytes) as u64;
+        let is_much = unnamed >= (self.place.bytes / LEAST_UNNAMED).max(2 * block);
+        if !is_much {
             self.was_in_vain();
         }
-        Ok(unnamed >= self.place.bytes / LEAST_UNNAMED)
+        Ok(is_much)
     }
 
     /// Finds all free memory at once, in a table that one client allocates from; true if there is

@@ -36,10 +36,13 @@ impl<E: Endpoint> LinearTable<E> {
     /// Whether an operation that has ended so can be tried again: the heap was full, and a sweep
     /// has found free memory.
     pub(super) async fn has_room_again<T>(&self, outcome: &Result<T>) -> bool {
-        let (Err(IndexError::HeapFull { .. }), Some(heap)) = (outcome, &self.heap) else {
+        let (Err(IndexError::HeapFull { record_bytes, .. }), Some(heap)) = (outcome, &self.heap)
+        else {
             return false;
         };
         // What the operation says is that the heap is full, whatever has become of the sweep.
-        Box::pin(heap.sweep(self)).await.unwrap_or(false)
+        Box::pin(heap.sweep(self, *record_bytes))
+            .await
+            .unwrap_or(false)
     }
 }

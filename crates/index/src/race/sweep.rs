@@ -46,10 +46,12 @@ impl<E: Endpoint> RaceTable<E> {
     /// Whether an operation that has ended so can be tried again: the heap was full, and a sweep
     /// has found free memory.
     pub(super) async fn has_room_again<T>(&self, outcome: &Result<T>) -> bool {
-        if !matches!(outcome, Err(IndexError::HeapFull { .. })) {
+        let Err(IndexError::HeapFull { record_bytes, .. }) = outcome else {
             return false;
-        }
+        };
         // What the operation says is that the heap is full, whatever has become of the sweep.
-        Box::pin(self.heap.sweep(self)).await.unwrap_or(false)
+        Box::pin(self.heap.sweep(self, *record_bytes))
+            .await
+            .unwrap_or(false)
     }
 }

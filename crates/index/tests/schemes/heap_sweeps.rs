@@ -131,7 +131,7 @@ fn history(slot: Slot, seed: u64) -> Tally {
     const KEYS: u64 = 5;
     let mut rng = chaos::rng_of(slot, seed);
     // Of inline records only those lie there that replace others.
-    let part = if slot == INLINE { 8 } else { 1 };
+    let part = if slot == INLINE { 2 } else { 1 };
     let heap_bytes = [512, 1 << 10, 2 << 10][rng.random_range(0..3)] / part;
     let bed = match slot == race::VARIED {
         true => {
