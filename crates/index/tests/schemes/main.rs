@@ -7,5 +7,6 @@ mod cuckoo;
 mod duo;
 mod heap_sweeps;
 mod linear;
+mod moved;
 mod race;
 mod sealed;
