@@ -79,7 +79,7 @@ fn what_a_thousand_killed_clients_held_of_a_heap_comes_back() {
 fn filled(table: &Table, most_vain: u32) -> u64 {
     let (mut put, mut vain) = (0, 0);
     while vain < most_vain {
-        match table.put(&(1_000 + put).to_le_bytes(), &[7; 400]) {
+        match table.put(&(1_000_u64 + put).to_le_bytes(), &[7; 400]) {
             Ok(_) => (put, vain) = (put + 1, 0),
             Err(StoreError::Index(IndexError::HeapFull { .. })) => {
                 vain += 1;
