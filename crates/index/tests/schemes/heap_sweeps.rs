@@ -26,7 +26,10 @@ macro_rules! with {
         match $table {
             Table::Linear($name) => $body,
             Table::Race($name) => $body,
-            Table::Cuckoo($name) => $body,
+            Table::Cuckoo($name) => {
+                let $name = &**$name;
+                $body
+            }
             Table::Duo($name) => $body,
         }
     };
@@ -49,7 +52,7 @@ enum Bed {
 enum Table {
     Linear(LinearTable<SimEndpoint>),
     Race(RaceTable<SimEndpoint>),
-    Cuckoo(cuckoo::SimTable),
+    Cuckoo(Box<cuckoo::SimTable>),
     Duo(duo::SimTable),
 }
 
@@ -98,7 +101,7 @@ impl Bed {
             Self::Race(layout) => Table::Race(race::open(endpoint, layout).await),
             Self::Cuckoo(layout) => {
                 let order = LookupOrder::Parallel;
-                Table::Cuckoo(cuckoo::open(endpoint, layout, order).await)
+                Table::Cuckoo(Box::new(cuckoo::open(endpoint, layout, order).await))
             }
             Self::Duo(layout) => Table::Duo(duo::open(endpoint, layout)),
         }
