@@ -392,7 +392,7 @@ mod tests {
         let mut used = UsedGranules::of(512..1024);
         used.add(500..528);
         used.add(2_000..3_000);
-        assert_eq!(used.gaps(1024).collect::<Vec<_>>(), [528..1024]);
+        assert!(used.gaps(1024).eq(std::iter::once(528..1024)));
     }
 
     #[test]

@@ -336,7 +336,9 @@ fn kills(bed: &Bed, kills: u64) {
             assert!(corrected.used_slots >= live);
         });
         for number in 0..CHURNED {
-            with!(&table, table => drop(table.remove(&key(number)).await.unwrap()));
+            with!(&table, table => {
+                table.remove(&key(number)).await.unwrap();
+            });
         }
         left.set((fill(&table).await, sweeps(&endpoint).await));
     });
