@@ -59,8 +59,10 @@ mod memory;
 mod options;
 mod path;
 mod resource;
+mod rooms;
 #[cfg(test)]
 mod tests;
+mod work;
 
 pub use crate::net::{ConnectOptions, Posted, ServeOptions};
 pub use agent::Agent;
