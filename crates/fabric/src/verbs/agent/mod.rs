@@ -205,7 +205,8 @@ fn put_in_force(grant: &Grant, setup: &Server, owner: &Owner) -> Result<()> {
     }
     if !grant.by_prefix.is_empty() {
         return Err(not_enforceable(
-            "keys with a prefix are opened to calls, which RDMA verbs do not serve under a grant",
+            "keys with a prefix are opened to calls alone, by which an owner writes to no table \
+             that a NIC serves",
         ));
     }
     setup.check_proof(grant)?;

@@ -14,7 +14,7 @@ impl VerbsPeer {
     pub(super) fn send_calls(&mut self, common: &Common<'_>, now: impl Fn() -> Nanos) -> Done {
         if self.is_revoked() {
             let revoked = FabricError::GrantRevoked { node: self.node };
-            return self.calls.fail_unopened(&revoked, common);
+            return self.calls.fail_unsent(&revoked, common);
         }
         let (State::Open, Some(connection)) = (self.state, &self.connection) else {
             return Done::default();

@@ -266,15 +266,12 @@ impl Calls {
         Ok(Done::default())
     }
 
-    /// Has the calls fail that were not sent, unless they will be.
-    pub(super) fn fail_unopened(&mut self, error: &FabricError, common: &Common<'_>) -> Done {
-        match self.way {
-            Way::Open(_) => Done::default(),
-            Way::None | Way::Opening(_) => {
-                self.way = Way::None;
-                self.fail_waiting(error, common)
-            }
+    /// Has the calls fail that were not sent. Nothing that is asked for now is opened any more.
+    pub(super) fn fail_unsent(&mut self, error: &FabricError, common: &Common<'_>) -> Done {
+        if let Way::Opening(_) = self.way {
+            self.way = Way::None;
         }
+        self.fail_waiting(error, common)
     }
 
     fn fail_waiting(&mut self, error: &FabricError, common: &Common<'_>) -> Done {

@@ -386,8 +386,8 @@ impl VerbsPeer {
         }
         let mut done = Done::default();
         if self.is_revoked() {
-            // The agent opens nothing any more. What it has received it answers.
-            done += self.calls.fail_unopened(&self.later(), common);
+            // The agent answers what it has received, and nothing more.
+            done += self.calls.fail_unsent(&self.later(), common);
         }
         let is_idle = self.pending.is_empty() && !self.calls.is_waiting();
         let (error, later) = match news {
