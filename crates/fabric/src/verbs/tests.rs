@@ -258,20 +258,20 @@ fn a_client_that_writes_rubbish_into_its_room_hurts_its_own_calls_alone() {
         ),
         rubbish("a request without its head", head, 7, 0, request_imm(1, 0)),
         rubbish("no bytes", head, 0, 0, request_imm(1, 0)),
-        rubbish(
+        by_nic(rubbish(
             "past the room's memory",
             head,
             64,
             ROOM as u64 - 8,
             request_imm(1, last),
-        ),
-        rubbish(
+        )),
+        by_nic(rubbish(
             "before the room's memory",
             head,
             64,
             u64::MAX - 63,
             request_imm(1, 0),
-        ),
+        )),
         rubbish(
             "a reply past the end of its room",
             Head {
