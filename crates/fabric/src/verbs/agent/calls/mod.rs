@@ -168,11 +168,11 @@ impl Calls {
             });
         }
         let opened = Channel::open(&self.device, &shared.completions, client, patience);
-        let opened = opened.and_then(|(opened, own)| {
+        let opened = opened.map(|(opened, own)| {
             let channel = Arc::new(opened.of(Arc::clone(permitted), Arc::clone(tally)));
             let mut channels = shared.channels();
             channels.insert(channel.number, Arc::clone(&channel));
-            Ok((channel, own))
+            (channel, own)
         });
         if opened.is_err() {
             shared.has_ended();
