@@ -36,6 +36,8 @@ pub(super) const SLOTS: u16 = 64;
 pub(super) const ROOM: usize = 1 << 20;
 /// What requests and replies begin at a multiple of.
 pub(super) const GRANULE: usize = 64;
+/// An immediate has 16 bits for a granule.
+const _: () = assert!(ROOM / GRANULE <= 1 << 16);
 /// Bytes of a request before the caller's own.
 pub(super) const HEAD_BYTES: usize = 8;
 /// The longest request, and the longest reply.
@@ -237,7 +239,6 @@ mod tests {
         let ring = Ring::new(ROOM as u32);
         assert!(ring.can_hold(HEAD_BYTES + LONGEST) && !ring.can_hold(HEAD_BYTES + LONGEST + 1));
         assert!(ring.can_hold(reply_room(LONGEST)) && ring.can_hold(reply_room(0)));
-        assert!(ROOM / GRANULE <= 1 << 16, "granules have 16 bits");
     }
 
     proptest! {
