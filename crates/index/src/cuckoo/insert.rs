@@ -50,6 +50,16 @@ pub(super) enum Written {
 
 impl<E: Endpoint> CuckooTable<E> {
     pub(super) async fn write(&self, key: &[u8], value: &[u8], mode: Mode) -> Result<Written> {
+        let outcome = self.write_once(key, value, mode).await;
+        if !self.has_room_again(&outcome).await {
+            return outcome;
+        }
+        let outcome = self.write_once(key, value, mode).await;
+        self.note_refusal(&outcome);
+        outcome
+    }
+
+    async fn write_once(&self, key: &[u8], value: &[u8], mode: Mode) -> Result<Written> {
         let key = self.checked_key(key)?;
         self.check_value(value)?;
         if self.layout.kind == SlotKind::Word {
@@ -134,6 +144,9 @@ impl<E: Endpoint> CuckooTable<E> {
         let mut copies = self.records_in(key, buckets).await?.into_iter();
         let only = copies.next();
         for copy in copies {
+            // The writer that died may have counted no move: whoever has looked where the other
+            // copy is before it came there must not miss the key here.
+            self.count_move(copy.place.bucket).await?;
             // What both copies name stays in use.
             self.vacate(buckets, copy.place).await?;
         }

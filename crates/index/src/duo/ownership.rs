@@ -1,8 +1,8 @@
 //! Who has the table: one client, named by a word of it.
 
-use super::bytes::{OWNED_AT, OWNER_AT, TICKETS_AT};
+use super::bytes::{MOVES_AT, OWNED_AT, OWNER_AT, TICKETS_AT};
 use super::state::DuoTable;
-use crate::{Index, IndexError, Result, UPKEEP};
+use crate::{IndexError, Result, UPKEEP};
 use farslot_fabric::{Endpoint, EndpointExt};
 use std::sync::atomic::Ordering;
 
@@ -70,8 +70,11 @@ impl<E: Endpoint> DuoTable<E> {
             self.forget();
             self.doubts.clear();
             self.journal.reset(&self.layout);
+            self.moves.store(0, Ordering::Relaxed);
         } else {
             self.rebuild().await?;
+            let moves = self.endpoint.read(self.table.plus(MOVES_AT), 8).await?;
+            self.moves.store(moves.words()[0], Ordering::Relaxed);
             let live = self.index.borrow().live();
             self.counts.correct(&*self.endpoint, live).await?;
         }
@@ -132,7 +135,8 @@ impl<E: Endpoint> DuoTable<E> {
     /// that could not be handed over are lost, which does no other harm.
     pub async fn resign(&self) -> Result<()> {
         let alone = self.locks.take_alone(&[]).await;
-        let handed_over = self.flush().await;
+        let reported = self.report().await;
+        let handed_over = reported.and(self.flush_heap().await);
         let mark = self.mark.load(Ordering::Relaxed);
         if mark == 0 {
             return handed_over;

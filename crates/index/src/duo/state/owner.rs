@@ -54,6 +54,8 @@ pub struct DuoOwner {
     /// How often the vault or the index has changed. A lookup holds no bucket, and sees by this
     /// that what it went by is out of date.
     changes: AtomicU64,
+    /// How often a thread has looked for heap memory that no slot names.
+    pub(in super::super) reclaims: AtomicU64,
     pub(in super::super) locks: BucketLocks,
     pub(in super::super) journal: Journal,
     pub(in super::super) doubts: Doubts,
@@ -67,6 +69,8 @@ pub struct DuoOwner {
     pub(in super::super) owns: AtomicBool,
     /// Whether verbs of the owner that this client has taken over from may still be under way.
     pub(in super::super) unsettled: AtomicBool,
+    /// The count by which a scan sees that records have moved.
+    pub(in super::super) moves: AtomicU64,
     /// Threads that there were.
     pub(super) threads: AtomicU32,
     /// Whether there may be several.
@@ -93,6 +97,7 @@ impl DuoOwner {
         Ok(Arc::new(Self {
             index: SharedIndex::new(Placement::new(index_shape(&layout))),
             changes: AtomicU64::new(0),
+            reclaims: AtomicU64::new(0),
             locks: BucketLocks::default(),
             journal: Journal::new(&layout),
             doubts: Doubts::default(),
@@ -102,6 +107,7 @@ impl DuoOwner {
             mark: AtomicU64::new(0),
             owns: AtomicBool::new(false),
             unsettled: AtomicBool::new(false),
+            moves: AtomicU64::new(0),
             threads: AtomicU32::new(0),
             has_threads,
             layout,
