@@ -26,6 +26,9 @@ use std::task::Poll;
 /// gives up.
 pub(crate) const MOST_READS: u32 = 100;
 
+/// READs, one after the other, that are many for a lookup.
+pub(crate) const MANY_READS: u32 = 4;
+
 /// Waits before a slot is read again: not the first time, then ever longer.
 pub(crate) async fn pause<E: Endpoint>(endpoint: &E, attempt: u32) {
     if attempt > 0 {

@@ -2,13 +2,12 @@
 
 use super::layout::LinearLayout;
 use super::read_sizes::ReadSizes;
-use crate::client::Counts;
+use crate::client::{Counts, MANY_READS};
 use crate::cluster_hints::ClusterHints;
 use crate::hash::{scale, word_of};
 use crate::heap::{Heap, record_bytes};
 use crate::record_locations::RecordLocations;
 use crate::slot::{SlotKind, WordFormat};
-use crate::step::MANY_READS;
 use crate::{IndexError, Result};
 use farslot_fabric::{Endpoint, RemoteAddr};
 use std::cell::{Cell, RefCell};

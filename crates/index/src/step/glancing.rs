@@ -2,8 +2,9 @@
 //! and what the one before that has asked for is looked at.
 
 use super::glance::{Glance, Glanced};
-use super::lookup::{Lookup, MANY_READS};
+use super::lookup::Lookup;
 use crate::answers::End;
+use crate::client::MANY_READS;
 use farslot_fabric::{InPlace, Tally};
 
 /// Keys of a group.

@@ -8,9 +8,6 @@ use std::ops::Range;
 /// The most pieces that one step may want to have read.
 pub(crate) const MOST_PIECES: usize = 32;
 
-/// READs, one after the other, that are many for a lookup.
-pub(crate) const MANY_READS: u32 = 4;
-
 /// A scheme's lookup of one key, or its write of one, in steps.
 pub(crate) trait Lookup {
     /// Whether it may [swap](Next::Swap) words.
@@ -53,7 +50,7 @@ pub(crate) trait Lookup {
     }
 
     /// Is told how many operations a glance has decided, and how many of them have taken
-    /// [`MANY_READS`].
+    /// [`MANY_READS`](crate::client::MANY_READS).
     #[inline]
     fn glanced(&self, _operations: usize, _with_many_reads: usize) {}
 

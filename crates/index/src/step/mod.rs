@@ -32,7 +32,7 @@ use farslot_fabric::{EndpointExt, OperationClass, window};
 pub(crate) use glance::{Glance, Glanced};
 use lookup::{Answer, Rest};
 pub(crate) use lookup::{
-    Found, Lookup, MANY_READS, MOST_PIECES, Next, Read, Reads, Swap, failed, view, view_for,
+    Found, Lookup, MOST_PIECES, Next, Read, Reads, Swap, failed, view, view_for,
 };
 
 /// Looks a key up without a future, where the memory is mapped: its answer, or the rest of the
