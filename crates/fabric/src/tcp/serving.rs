@@ -50,6 +50,9 @@ struct Granted {
 
 /// The most pieces of READs whose memory is asked for before the first of them is copied.
 const BURST: usize = 64;
+/// Replies of so many bytes leave before the next call is answered: the client takes them apart
+/// meanwhile.
+const EARLY_REPLIES: usize = 8 << 10;
 /// The most bytes of a READ that are asked for ahead: processors go on by themselves behind these.
 const ASKED_AHEAD: u32 = 256;
 
@@ -89,11 +92,13 @@ impl Serving {
     ) -> std::result::Result<Pause, Malformed> {
         let words = input.words();
         let (mut at, mut moved, offences) = (0, Moved::default(), self.offences);
+        let mut has_replied = false;
         let pause = loop {
             if quota.work == 0 || quota.verbs == 0 {
                 break Pause::Spent;
             }
-            if out.unsent() >= quota.unsent {
+            let leaves_early = has_replied && out.unsent() >= EARLY_REPLIES && at < words.len();
+            if out.unsent() >= quota.unsent || leaves_early {
                 break Pause::Full;
             }
             let rest = &words[at..];
@@ -125,6 +130,7 @@ impl Serving {
                 Some((_, needed)) => *needed,
                 None => request_words(first)?,
             };
+            has_replied |= matches!(&whole, Some((Request::Call { .. }, _)));
             // Noticed before anything of the verb is done.
             if needed > left_words as usize || left == 1 && needed < left_words as usize {
                 return Err(count);

@@ -149,15 +149,36 @@ impl<E: Endpoint> Heap<E> {
     /// replaced the block is done. Blocks that were to be given on to all and could not be are lost
     /// until the table is rebuilt.
     pub async fn free(&self, block: BlockRef) {
+        if self.keep(block) {
+            self.give_surplus(block.class).await;
+        }
+    }
+
+    /// Keeps a block that no slot names any more; true if there are now so many of its class that
+    /// some are to be [given to all](Heap::give_surplus).
+    pub(crate) fn keep(&self, block: BlockRef) -> bool {
+        let freed = &mut self.freed.borrow_mut()[block.class];
+        freed.push_back(block);
+        freed.len() > KEPT
+    }
+
+    /// Gives to all what this client has kept too much of a class.
+    pub(crate) async fn give_surplus(&self, class: usize) {
         let surplus: Vec<BlockRef> = {
-            let freed = &mut self.freed.borrow_mut()[block.class];
-            freed.push_back(block);
+            let freed = &mut self.freed.borrow_mut()[class];
             if freed.len() <= KEPT {
                 return;
             }
             freed.drain(..KEPT / 2).collect()
         };
         let _ = self.give_to_all(&surplus).await;
+    }
+
+    /// A block for so many bytes, of those that this client has; nothing if it has to ask for one.
+    pub(crate) fn allocate_own(&self, bytes: usize) -> Option<BlockRef> {
+        let class = class_for(bytes)?;
+        let reused = self.reuse(class, RESTING);
+        reused.or_else(|| self.carve(class))
     }
 
     /// Gives back all that this client holds and does not use: the rest of its extent, and the

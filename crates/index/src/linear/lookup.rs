@@ -13,7 +13,7 @@ use super::probe::{MOST_RACES, Probe};
 use super::walk::Seen;
 use crate::client::{MOST_READS, pause};
 use crate::hash::checksum;
-use crate::heap::{BlockRef, RecordView};
+use crate::heap::{BlockRef, RecordView, bytes_by_lengths};
 use crate::record_locations::RecordLocation;
 use crate::slot::{Head, KeyRule, SlotKind};
 use crate::step::{Found, Lookup, Next, Read, Reads, drive_while, failed, view};
@@ -360,7 +360,7 @@ impl<E: Endpoint> LinearTable<E> {
     ) -> Next<Aside> {
         let head = search.head;
         let block = BlockRef::unpack(head);
-        let bytes = read.bytes(0, 0..self.heap().piece(block).len);
+        let bytes = self.record_bytes(block, read);
         match RecordView::decode(bytes, block) {
             None => self.read_again(key, search, head),
             Some(record) if record.key == key.bytes => {
@@ -382,6 +382,13 @@ impl<E: Endpoint> LinearTable<E> {
         }
     }
 
+    /// The bytes of the record in the block that was read as the first piece, as its lengths say.
+    #[inline]
+    fn record_bytes<'r>(&self, block: BlockRef, read: &'r mut impl Read) -> &'r [u8] {
+        let most = self.heap().piece(block).len;
+        read.bytes(0, 0..bytes_by_lengths(read.word(0, 1), most))
+    }
+
     /// Looks at the record and the slot that were remembered.
     #[inline]
     fn look_at_location(
@@ -393,7 +400,7 @@ impl<E: Endpoint> LinearTable<E> {
         let location = search.location();
         let head = read.word(1, 0);
         if head == Head::out(key.hash, location.block) {
-            let bytes = read.bytes(0, 0..self.heap().piece(location.block).len);
+            let bytes = self.record_bytes(location.block, read);
             if let Some(record) = RecordView::decode(bytes, location.block)
                 && record.key == key.bytes
             {

@@ -63,8 +63,9 @@ impl<E: Endpoint> SchemeClient for LinearTable<E> {
                 step::write_many(&table, class, all, done).await;
             }
             _ => {
-                let all = writes.iter().map(|write| self.run(*write));
-                window(BATCH_WIDTH, all, done).await;
+                let left = self.write_many_at_once(writes, &mut done).await;
+                let all = left.iter().map(|number| self.run(writes[*number]));
+                window(BATCH_WIDTH, all, |at, outcome| done(left[at], outcome)).await;
             }
         }
     }
@@ -75,14 +76,20 @@ impl<E: Endpoint> SchemeClient for LinearTable<E> {
                 let was = step::run(&table, Operation::Put(key, value)).await?;
                 Ok(was.is_none())
             }
-            None => Self::put_record(self, key, value).await,
+            None => match self.write_at_once(Operation::Put(key, value)).await {
+                Some(is_new) => Ok(is_new),
+                None => Self::put_record(self, key, value).await,
+            },
         }
     }
 
     async fn find_or_put_record(&self, key: &[u8], value: &[u8]) -> Result<Option<Value>> {
         match self.word_writes() {
             Some(table) => step::run(&table, Operation::FindOrPut(key, value)).await,
-            None => Self::find_or_put_record(self, key, value).await,
+            None => match self.write_at_once(Operation::FindOrPut(key, value)).await {
+                Some(_) => Ok(None),
+                None => Self::find_or_put_record(self, key, value).await,
+            },
         }
     }
 
@@ -92,7 +99,10 @@ impl<E: Endpoint> SchemeClient for LinearTable<E> {
                 let was = step::run(&table, Operation::Update(key, value)).await?;
                 Ok(was.is_some())
             }
-            None => Self::update_record(self, key, value).await,
+            None => match self.write_at_once(Operation::Update(key, value)).await {
+                Some(changed) => Ok(changed),
+                None => Self::update_record(self, key, value).await,
+            },
         }
     }
 
@@ -102,7 +112,10 @@ impl<E: Endpoint> SchemeClient for LinearTable<E> {
                 let was = step::run(&table, Operation::Replace(key, expected, value)).await?;
                 Ok(was.is_some())
             }
-            None => Self::replace_value(self, key, expected, value).await,
+            None => match self.write_at_once(Operation::Replace(key, expected, value)).await {
+                Some(changed) => Ok(changed),
+                None => Self::replace_value(self, key, expected, value).await,
+            },
         }
     }
 
@@ -112,7 +125,10 @@ impl<E: Endpoint> SchemeClient for LinearTable<E> {
                 let was = step::run(&table, Operation::Remove(key)).await?;
                 Ok(was.is_some())
             }
-            None => Self::remove_records(self, key).await,
+            None => match self.write_at_once(Operation::Remove(key)).await {
+                Some(changed) => Ok(changed),
+                None => Self::remove_records(self, key).await,
+            },
         }
     }
 
@@ -122,7 +138,10 @@ impl<E: Endpoint> SchemeClient for LinearTable<E> {
                 let was = step::run(&table, Operation::RemoveIf(key, expected)).await?;
                 Ok(was.is_some())
             }
-            None => Self::remove_value(self, key, expected).await,
+            None => match self.write_at_once(Operation::RemoveIf(key, expected)).await {
+                Some(changed) => Ok(changed),
+                None => Self::remove_value(self, key, expected).await,
+            },
         }
     }
 

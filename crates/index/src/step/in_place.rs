@@ -127,7 +127,7 @@ pub(super) fn do_one<'s, L: Lookup>(
         let rest = table.endpoint().operation(class, rest);
         return Some(Err(Box::pin(rest)));
     }
-    let (mut read, mut tally) = (Mapped::new(view), Tally::default());
+    let (mut read, mut tally) = (Mapped::new(view, &core.buffers), Tally::default());
     let mut booking = Booking::default();
     let ended = |mut tally: Tally, booking| {
         tally.operation_ended(booking);
@@ -153,7 +153,7 @@ pub(super) fn do_one<'s, L: Lookup>(
                 view.acquire();
                 next
             }
-            Next::Found(found) => break read.value(found, &core.buffers).map(Some),
+            Next::Found(found) => break read.value(found).map(Some),
             Next::Absent => break Ok(None),
             Next::Failed(error) => break Err(*error),
             next => {
@@ -200,7 +200,8 @@ impl<'k, L: Lookup> Rows<'k, L> {
         view: InPlace<'_>,
         asked: &mut impl Iterator<Item = (usize, L::Asked<'k>)>,
     ) -> (usize, bool) {
-        let (mut read, mut tally) = (Mapped::new(view), Tally::default());
+        let pool = &table.endpoint().core().buffers;
+        let (mut read, mut tally) = (Mapped::new(view, pool), Tally::default());
         let mut shared = Shared {
             table,
             read: &mut read,
@@ -345,10 +346,7 @@ impl<'k, L: Lookup> Rows<'k, L> {
     ) -> bool {
         let place = self.places[lane];
         let answer = match next {
-            Next::Found(found) => {
-                let pool = &shared.table.endpoint().core().buffers;
-                shared.read.value(found, pool).map(Some)
-            }
+            Next::Found(found) => shared.read.value(found).map(Some),
             Next::Failed(error) => Err(*error),
             next => {
                 self.ended.ends[place] = End::Other;

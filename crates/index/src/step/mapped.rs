@@ -2,11 +2,14 @@
 
 use super::lookup::{Answer, Found, Lookup, MOST_PIECES, Next, Read, Reads, Swap};
 use crate::{Result, Value};
-use farslot_fabric::{BufferPool, Endpoint, InPlace, Piece};
+use farslot_fabric::{Buffer, BufferPool, Endpoint, InPlace, Piece};
 use std::ops::Range;
 
 /// The largest values that an answer holds in itself.
 const SMALL: usize = 8;
+/// A value that takes less than this share of what was copied is copied out of it, so that who
+/// keeps it does not keep the rest.
+const SHARE: usize = 4;
 
 /// The pieces of a step in the mapping.
 pub(super) struct Mapped<'m> {
@@ -15,23 +18,77 @@ pub(super) struct Mapped<'m> {
     pub(super) starts: [u64; MOST_PIECES],
     /// The piece and the bytes that were copied last.
     copied: (usize, Range<usize>),
-    copy: Vec<u64>,
+    copy: Kept<'m>,
+}
+
+/// What was copied: into a buffer that the value may keep, or elsewhere if there is none.
+struct Kept<'m> {
+    pool: &'m BufferPool,
+    buffer: Option<Buffer>,
+    words: Vec<u64>,
+}
+
+impl Kept<'_> {
+    /// Room for so many bytes.
+    #[inline]
+    fn room(&mut self, bytes: usize) -> &mut [u64] {
+        let buffer = match self.buffer.take() {
+            Some(used) => self.pool.take_again(used, bytes),
+            None => self.pool.take(bytes),
+        };
+        match buffer {
+            Ok(buffer) => self.buffer.insert(buffer).words_mut(),
+            Err(_) => {
+                self.words.resize(bytes.div_ceil(8), 0);
+                &mut self.words
+            }
+        }
+    }
+
+    #[inline]
+    fn bytes(&self) -> &[u8] {
+        match &self.buffer {
+            Some(buffer) => buffer,
+            None => bytemuck::cast_slice(&self.words),
+        }
+    }
+
+    /// Some of the bytes as a value: in their buffer, where they fill a good part of it.
+    #[inline]
+    fn value(&mut self, bytes: Range<usize>) -> Result<Value> {
+        let value = &self.bytes()[bytes.clone()];
+        if value.len() <= SMALL {
+            return Ok(Value::of_word(crate::hash::word_of(value), value.len()));
+        }
+        if value.len() * SHARE >= self.bytes().len()
+            && let Some(buffer) = self.buffer.take()
+        {
+            return Ok(Value::of_buffer(buffer, bytes));
+        }
+        let buffer = self.pool.copy_of(value)?;
+        let all = 0..buffer.len();
+        Ok(Value::of_buffer(buffer, all))
+    }
 }
 
 impl<'m> Mapped<'m> {
     #[inline]
-    pub(super) fn new(view: InPlace<'m>) -> Self {
+    pub(super) fn new(view: InPlace<'m>, pool: &'m BufferPool) -> Self {
         Self {
             view,
             starts: [0; MOST_PIECES],
             copied: (0, 0..0),
-            copy: Vec::new(),
+            copy: Kept {
+                pool,
+                buffer: None,
+                words: Vec::new(),
+            },
         }
     }
 
     /// The value that was found.
     #[inline(always)]
-    pub(super) fn value(&self, found: Found, pool: &BufferPool) -> Result<Value> {
+    pub(super) fn value(&mut self, found: Found) -> Result<Value> {
         let (piece, bytes) = match found {
             Found::Word { word, len } => return Ok(Value::of_word(word, len)),
             Found::Value(value) => return Ok(*value),
@@ -39,14 +96,8 @@ impl<'m> Mapped<'m> {
         };
         let (copied, within) = &self.copied;
         debug_assert_eq!(*copied, piece, "a value is in what was copied last");
-        let copy: &[u8] = bytemuck::cast_slice(&self.copy);
-        let value = &copy[bytes.start - within.start..bytes.end - within.start];
-        if value.len() <= SMALL {
-            return Ok(Value::of_word(crate::hash::word_of(value), value.len()));
-        }
-        let buffer = pool.copy_of(value)?;
-        let all = 0..buffer.len();
-        Ok(Value::of_buffer(buffer, all))
+        let start = within.start;
+        self.copy.value(bytes.start - start..bytes.end - start)
     }
 }
 
@@ -58,11 +109,11 @@ impl Read for Mapped<'_> {
 
     #[inline]
     fn bytes(&mut self, piece: usize, bytes: Range<usize>) -> &[u8] {
-        self.copy.clear();
         let from = self.starts[piece] + bytes.start as u64;
-        self.view.append_to(from, bytes.len(), &mut self.copy);
+        let room = self.copy.room(bytes.len());
+        self.view.copy_out(from, bytes.len(), room);
         self.copied = (piece, bytes.clone());
-        &bytemuck::cast_slice(&self.copy)[..bytes.len()]
+        &self.copy.bytes()[..bytes.len()]
     }
 }
 
@@ -77,11 +128,11 @@ pub(super) fn step<L: Lookup>(
     is_new: bool,
 ) -> Option<std::result::Result<Next<L::Aside>, Answer>> {
     let view = table.in_place()?;
-    let mut read = Mapped::new(view);
+    let core = table.endpoint().core();
+    let mut read = Mapped::new(view, &core.buffers);
     if !locate(table, key, search, reads, &mut read) {
         return None;
     }
-    let core = table.endpoint().core();
     if is_new {
         let bytes = bytes_of(table, key, search, reads);
         core.counters
@@ -90,7 +141,7 @@ pub(super) fn step<L: Lookup>(
     let next = table.look(key, search, &mut read);
     view.acquire();
     Some(match next {
-        Next::Found(found) => Err(read.value(found, &core.buffers).map(Some)),
+        Next::Found(found) => Err(read.value(found).map(Some)),
         next => Ok(next),
     })
 }
