@@ -56,16 +56,16 @@ impl Kept<'_> {
     /// Some of the bytes as a value: in their buffer, where they fill a good part of it.
     #[inline]
     fn value(&mut self, bytes: Range<usize>) -> Result<Value> {
-        let value = &self.bytes()[bytes.clone()];
+        let all = self.bytes();
+        let value = &all[bytes.clone()];
         if value.len() <= SMALL {
             return Ok(Value::of_word(crate::hash::word_of(value), value.len()));
         }
-        if value.len() * SHARE >= self.bytes().len()
-            && let Some(buffer) = self.buffer.take()
-        {
+        let fills_it = value.len() * SHARE >= all.len();
+        if let Some(buffer) = self.buffer.take_if(|_| fills_it) {
             return Ok(Value::of_buffer(buffer, bytes));
         }
-        let buffer = self.pool.copy_of(value)?;
+        let buffer = self.pool.copy_of(&self.bytes()[bytes])?;
         let all = 0..buffer.len();
         Ok(Value::of_buffer(buffer, all))
     }
