@@ -360,8 +360,12 @@ impl<E: Endpoint> LinearTable<E> {
     ) -> Next<Aside> {
         let head = search.head;
         let block = BlockRef::unpack(head);
-        let bytes = self.record_bytes(block, read);
-        match RecordView::decode(bytes, block) {
+        let slot = self.slot_number(key.home, search.distance);
+        let bytes = 0..bytes_by_lengths(read.word(0, 1), self.heap().piece(block).len);
+        let slot_at = self.layout.slot_at(self.table, slot);
+        // A block does not change while a slot names it: what was had meanwhile is whole.
+        let (bytes, is_whole) = read.bytes_while(0, bytes, slot_at, head);
+        match RecordView::decode_known(bytes, block, is_whole) {
             None => self.read_again(key, search, head),
             Some(record) if record.key == key.bytes => {
                 self.remember(key, search.distance, head);
@@ -370,7 +374,6 @@ impl<E: Endpoint> LinearTable<E> {
                 Next::Found(Found::Bytes { piece: 0, bytes })
             }
             Some(record) => {
-                let slot = self.slot_number(key.home, search.distance);
                 if self.may_stand_at(record.key, head, slot) {
                     search.distance += 1;
                     self.read_on(key, search)
@@ -380,13 +383,6 @@ impl<E: Endpoint> LinearTable<E> {
                 }
             }
         }
-    }
-
-    /// The bytes of the record in the block that was read as the first piece, as its lengths say.
-    #[inline]
-    fn record_bytes<'r>(&self, block: BlockRef, read: &'r mut impl Read) -> &'r [u8] {
-        let most = self.heap().piece(block).len;
-        read.bytes(0, 0..bytes_by_lengths(read.word(0, 1), most))
     }
 
     /// Looks at the record and the slot that were remembered.
@@ -400,7 +396,8 @@ impl<E: Endpoint> LinearTable<E> {
         let location = search.location();
         let head = read.word(1, 0);
         if head == Head::out(key.hash, location.block) {
-            let bytes = self.record_bytes(location.block, read);
+            let most = self.heap().piece(location.block).len;
+            let bytes = read.bytes(0, 0..bytes_by_lengths(read.word(0, 1), most));
             if let Some(record) = RecordView::decode(bytes, location.block)
                 && record.key == key.bytes
             {
