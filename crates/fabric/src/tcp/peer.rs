@@ -20,7 +20,7 @@ use std::collections::VecDeque;
 use std::net::{Shutdown, TcpStream};
 use std::sync::Arc;
 
-/// Verbs that move so much, either way, or may do so, do not wait for their doorbell where nothing is under way.
+/// Verbs that move so much, either way, do not wait for their doorbell where nothing is under way.
 /// Less is not worth a frame of its own: over loopback one more took a batch of 32 READs of 1 KiB
 /// some five microseconds, of fifty. Such a batch leaves as two.
 const EARLY_BYTES: usize = 16 << 10;
@@ -315,7 +315,9 @@ impl TcpPeer {
         }
         self.pending.push_back(slot);
         if self.unsent {
-            self.awaited += answer.words() * 8;
+            // How long a reply is, nobody knows yet.
+            let is_reply = matches!(answer, Answer::Reply(_));
+            self.awaited += if is_reply { 8 } else { answer.words() * 8 };
             if self.out.unsent() + self.awaited >= EARLY_BYTES {
                 self.send(now);
             }

@@ -50,9 +50,6 @@ struct Granted {
 
 /// The most pieces of READs whose memory is asked for before the first of them is copied.
 const BURST: usize = 64;
-/// Replies of so many bytes leave before the next call is answered: the client takes them apart
-/// meanwhile.
-const EARLY_REPLIES: usize = 8 << 10;
 /// The most bytes of a READ that are asked for ahead: processors go on by themselves behind these.
 const ASKED_AHEAD: u32 = 256;
 
@@ -92,13 +89,11 @@ impl Serving {
     ) -> std::result::Result<Pause, Malformed> {
         let words = input.words();
         let (mut at, mut moved, offences) = (0, Moved::default(), self.offences);
-        let mut has_replied = false;
         let pause = loop {
             if quota.work == 0 || quota.verbs == 0 {
                 break Pause::Spent;
             }
-            let leaves_early = has_replied && out.unsent() >= EARLY_REPLIES && at < words.len();
-            if out.unsent() >= quota.unsent || leaves_early {
+            if out.unsent() >= quota.unsent {
                 break Pause::Full;
             }
             let rest = &words[at..];
@@ -130,7 +125,6 @@ impl Serving {
                 Some((_, needed)) => *needed,
                 None => request_words(first)?,
             };
-            has_replied |= matches!(&whole, Some((Request::Call { .. }, _)));
             // Noticed before anything of the verb is done.
             if needed > left_words as usize || left == 1 && needed < left_words as usize {
                 return Err(count);
@@ -532,12 +526,10 @@ impl Serving {
                 let words = room.div_ceil(8).saturating_add(1);
                 check_answer(words, served)?;
                 check_at_once(words, quota)?;
-                let reply = answer(words, out, served)?;
-                let start = reply.len();
-                reply.resize(start + words, 0);
+                answer(words, out, served)?;
                 let request = &bytemuck::cast_slice(request)[..to.len as usize];
-                let (len, bytes) = reply[start..].split_at_mut(1);
-                let bytes = &mut bytemuck::cast_slice_mut(bytes)[..room];
+                let (len, reply) = out.room(words).split_at_mut(1);
+                let bytes = &mut bytemuck::cast_slice_mut(reply)[..room];
                 let caller = Calls {
                     grant: &self.grant,
                     asked: self.asked,
@@ -550,7 +542,11 @@ impl Serving {
                     .answer_call(&*handler, region, request, bytes, &caller);
                 self.refused = caller.refused.get();
                 len[0] = replied as u64;
-                reply.truncate(start + 1 + replied.div_ceil(8));
+                if !replied.is_multiple_of(8) {
+                    // Of others' replies, which may have lain here, nothing goes along.
+                    reply[replied / 8] &= (1 << (replied % 8 * 8)) - 1;
+                }
+                out.shorten(words - 1 - replied.div_ceil(8));
                 quota.spend(words * 8);
                 moved.written(to.len);
                 moved.read(replied as u64);

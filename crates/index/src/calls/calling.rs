@@ -18,11 +18,6 @@ use std::rc::Rc;
 /// Calls of a batch that are under way at once: while the owner works on one, the client makes the
 /// next.
 const CALLS_AT_ONCE: usize = 4;
-/// The calls that a batch of many bytes becomes: each is worked on while the client makes the next,
-/// or takes the reply to the one before apart.
-const PARTS: usize = 2;
-/// The least bytes, of request and reply together, that are worth a call of their own.
-const PART_BYTES: usize = 8 << 10;
 /// Values after which the room for others is chosen anew.
 const VALUES_SEEN: u32 = 64;
 /// The room for a value is so many times what the largest of those took, and no less than this.
@@ -313,24 +308,20 @@ impl<E: Endpoint> Owner<E> {
         }
     }
 
-    /// Which operations go in which call: as many as fit, and of many bytes a part.
+    /// Which operations go in which call: as many as fit. Two calls where one would do, to overlap,
+    /// were slower over loopback: what they save is less than a frame more costs at both sides.
     fn calls_of(&self, operations: &[Operation<'_>], numbers: &[usize]) -> Vec<Vec<usize>> {
-        let bytes_of = |number: &usize| {
-            let operation = &operations[*number];
-            let room = self.room_for(operation).min(MOST_BYTES);
-            (operation_bytes(operation).unwrap_or(0), room)
-        };
-        let all = numbers.iter().map(bytes_of);
-        let all: usize = all.map(|(bytes, room)| bytes + room).sum();
-        let part = (all / PARTS).max(PART_BYTES);
         let mut calls = Vec::new();
         let (mut call, mut bytes, mut room) = (Vec::new(), 0, 0);
         for number in numbers {
-            let more = bytes_of(number);
+            let operation = &operations[*number];
+            let more = (
+                operation_bytes(operation).unwrap_or(0),
+                self.room_for(operation).min(MOST_BYTES),
+            );
             let is_full = call.len() == MOST_OPERATIONS
                 || bytes + more.0 > MOST_BYTES
-                || room + more.1 > MOST_BYTES
-                || bytes + room >= part;
+                || room + more.1 > MOST_BYTES;
             if is_full && !call.is_empty() {
                 calls.push(std::mem::take(&mut call));
                 (bytes, room) = (0, 0);
