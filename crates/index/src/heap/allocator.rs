@@ -34,7 +34,7 @@ const HEAD_BITS: u32 = 34;
 
 /// One client's share of a heap.
 pub struct Heap<E> {
-    endpoint: Rc<E>,
+    pub(super) endpoint: Rc<E>,
     place: HeapPlace,
     /// The most bytes that have to be read of a block, a multiple of 8.
     longest: usize,

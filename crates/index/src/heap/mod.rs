@@ -18,6 +18,7 @@
 //! ```
 
 mod allocator;
+mod in_place;
 mod layout;
 
 pub use allocator::Heap;
@@ -25,4 +26,5 @@ pub use layout::{
     BlockRef, GRANULE, HEADER_BYTES, HeapPlace, LARGEST_HEAP, LARGEST_RECORD, Record, block_bytes,
     class_for, encode, record_bytes,
 };
+pub(crate) use in_place::Stored;
 pub(crate) use layout::{RecordView, bytes_by_lengths, seal};

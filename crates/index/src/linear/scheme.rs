@@ -2,6 +2,7 @@
 
 use super::client::LinearTable;
 use super::words::WordWrites;
+use crate::client::at_once;
 use crate::index::{Got, Rest};
 use crate::step;
 use crate::{
@@ -63,7 +64,7 @@ impl<E: Endpoint> SchemeClient for LinearTable<E> {
                 step::write_many(&table, class, all, done).await;
             }
             _ => {
-                let left = self.write_many_at_once(writes, &mut done).await;
+                let left = at_once::write_many(self, writes, &mut done).await;
                 let all = left.iter().map(|number| self.run(writes[*number]));
                 window(BATCH_WIDTH, all, |at, outcome| done(left[at], outcome)).await;
             }
@@ -76,7 +77,7 @@ impl<E: Endpoint> SchemeClient for LinearTable<E> {
                 let was = step::run(&table, Operation::Put(key, value)).await?;
                 Ok(was.is_none())
             }
-            None => match self.write_at_once(Operation::Put(key, value)).await {
+            None => match at_once::write_one(self, Operation::Put(key, value)).await {
                 Some(is_new) => Ok(is_new),
                 None => Self::put_record(self, key, value).await,
             },
@@ -86,7 +87,7 @@ impl<E: Endpoint> SchemeClient for LinearTable<E> {
     async fn find_or_put_record(&self, key: &[u8], value: &[u8]) -> Result<Option<Value>> {
         match self.word_writes() {
             Some(table) => step::run(&table, Operation::FindOrPut(key, value)).await,
-            None => match self.write_at_once(Operation::FindOrPut(key, value)).await {
+            None => match at_once::write_one(self, Operation::FindOrPut(key, value)).await {
                 Some(_) => Ok(None),
                 None => Self::find_or_put_record(self, key, value).await,
             },
@@ -99,7 +100,7 @@ impl<E: Endpoint> SchemeClient for LinearTable<E> {
                 let was = step::run(&table, Operation::Update(key, value)).await?;
                 Ok(was.is_some())
             }
-            None => match self.write_at_once(Operation::Update(key, value)).await {
+            None => match at_once::write_one(self, Operation::Update(key, value)).await {
                 Some(changed) => Ok(changed),
                 None => Self::update_record(self, key, value).await,
             },
@@ -112,7 +113,7 @@ impl<E: Endpoint> SchemeClient for LinearTable<E> {
                 let was = step::run(&table, Operation::Replace(key, expected, value)).await?;
                 Ok(was.is_some())
             }
-            None => match self.write_at_once(Operation::Replace(key, expected, value)).await {
+            None => match at_once::write_one(self, Operation::Replace(key, expected, value)).await {
                 Some(changed) => Ok(changed),
                 None => Self::replace_value(self, key, expected, value).await,
             },
@@ -125,7 +126,7 @@ impl<E: Endpoint> SchemeClient for LinearTable<E> {
                 let was = step::run(&table, Operation::Remove(key)).await?;
                 Ok(was.is_some())
             }
-            None => match self.write_at_once(Operation::Remove(key)).await {
+            None => match at_once::write_one(self, Operation::Remove(key)).await {
                 Some(changed) => Ok(changed),
                 None => Self::remove_records(self, key).await,
             },
@@ -138,7 +139,7 @@ impl<E: Endpoint> SchemeClient for LinearTable<E> {
                 let was = step::run(&table, Operation::RemoveIf(key, expected)).await?;
                 Ok(was.is_some())
             }
-            None => match self.write_at_once(Operation::RemoveIf(key, expected)).await {
+            None => match at_once::write_one(self, Operation::RemoveIf(key, expected)).await {
                 Some(changed) => Ok(changed),
                 None => Self::remove_value(self, key, expected).await,
             },

@@ -338,7 +338,7 @@ impl<E: Endpoint> RaceTable<E> {
 
 /// The slot that a new key goes to: one of the less loaded of its pairs of buckets, of the main
 /// bucket before that for what it overflows.
-fn empty_slot(key: &Key<'_>, view: &View) -> Option<u64> {
+pub(super) fn empty_slot(key: &Key<'_>, view: &View) -> Option<u64> {
     let bucket = key.buckets.bucket;
     let empty_in = |first: u64| {
         let inside = move |(slot, word): Placed| {

@@ -15,7 +15,7 @@ use super::layout::Span;
 use super::search::Learnt;
 use super::view::View;
 use super::word::{State, Word};
-use crate::heap::{BlockRef, RecordView};
+use crate::heap::{BlockRef, RecordView, bytes_by_lengths};
 use crate::step::{Found, Lookup, MOST_PIECES, Next, Read, Reads, view};
 use crate::{IndexError, Result};
 use farslot_fabric::{Endpoint, InPlace, Piece};
@@ -206,8 +206,11 @@ impl<E: Endpoint> RaceTable<E> {
         for piece in 0..search.count {
             let (slot, word) = search.candidates[search.first + piece];
             let block = word.block();
-            let record = read.bytes(piece, 0..self.heap.piece(block).len);
-            match RecordView::decode(record, block) {
+            let bytes = 0..bytes_by_lengths(read.word(piece, 1), self.heap.piece(block).len);
+            let slot_at = self.slot_at(search.leaf.subtable, slot);
+            // A block does not change while a slot names it: what was had meanwhile is whole.
+            let (record, is_whole) = read.bytes_while(piece, bytes, slot_at, word.0);
+            match RecordView::decode_known(record, block, is_whole) {
                 Some(record) if record.key == key.bytes => {
                     let bytes = record.value_range();
                     return Next::Found(Found::Bytes { piece, bytes });
