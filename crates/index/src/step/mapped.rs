@@ -10,6 +10,9 @@ const SMALL: usize = 8;
 /// A value that takes less than this share of what was copied is copied out of it, so that who
 /// keeps it does not keep the rest.
 const SHARE: usize = 4;
+/// So is one of more bytes: buffers are powers of two, and with its key and its lengths it may take
+/// one of twice the size.
+const MOST_KEPT: usize = 16 << 10;
 
 /// The pieces of a step in the mapping.
 pub(super) struct Mapped<'m> {
@@ -61,7 +64,7 @@ impl Kept<'_> {
         if value.len() <= SMALL {
             return Ok(Value::of_word(crate::hash::word_of(value), value.len()));
         }
-        let fills_it = value.len() * SHARE >= all.len();
+        let fills_it = value.len() * SHARE >= all.len() && all.len() <= MOST_KEPT;
         if let Some(buffer) = self.buffer.take_if(|_| fills_it) {
             return Ok(Value::of_buffer(buffer, bytes));
         }
