@@ -412,11 +412,15 @@ impl Context {
     /// # Errors
     /// As [`Context::store`], or that there is no such table.
     pub fn table(&self, name: &str) -> Result<Table> {
+        Ok(self.store_for_lookups()?.table(name)?)
+    }
+
+    fn store_for_lookups(&self) -> Result<Store> {
         let options = OpenOptions {
             read_policy: Some(ReadPolicy::Fixed(READ_SIZE)),
             ..OpenOptions::default()
         };
-        Ok(self.store_with(options)?.table(name)?)
+        self.store_with(options)
     }
 
     /// Opens a table of the store that the user named, to look at its records. Where only its
@@ -425,7 +429,19 @@ impl Context {
     /// # Errors
     /// As [`Context::writable_table`].
     pub fn readable_table(&self, name: &str) -> Result<Table> {
-        let table = self.table(name)?;
+        Self::readable(self.table(name)?)
+    }
+
+    /// As [`Context::readable_table`], with the moments at which records expire
+    /// ([`Store::stored_table`]).
+    ///
+    /// # Errors
+    /// As [`Context::readable_table`].
+    pub fn readable_stored_table(&self, name: &str) -> Result<Table> {
+        Self::readable(self.store_for_lookups()?.stored_table(name)?)
+    }
+
+    fn readable(table: Table) -> Result<Table> {
         if table.scheme().writer_alone() {
             start_writing(&table)?;
         }

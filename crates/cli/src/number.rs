@@ -47,6 +47,15 @@ pub fn small_count(text: &str) -> Result<usize, String> {
     usize::try_from(number).map_err(|_| format!("over the limit of {}", usize::MAX))
 }
 
+/// A number of clients, which may be 0, written as for [`count`].
+///
+/// # Errors
+/// Says what is no such number.
+pub fn clients(text: &str) -> Result<u32, String> {
+    let number = any_count(text)?;
+    u32::try_from(number).map_err(|_| format!("over the limit of {}", u32::MAX))
+}
+
 /// A number of bytes, such as `64` or `4KiB`, of a field or of one READ.
 ///
 /// # Errors

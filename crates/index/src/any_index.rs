@@ -73,6 +73,7 @@ trait Erased {
     fn survey(&self) -> Running<'_, Result<Survey>>;
     fn writer(&self) -> Running<'_, Result<Option<u64>>>;
     fn change_writer(&self, change: WriterChange) -> Running<'_, Result<()>>;
+    fn moves(&self) -> Running<'_, Result<u64>>;
     fn build<'s>(&'s self, records: &'s [Record<'s>]) -> Running<'s, Result<()>>;
     fn state(&self) -> ClientState;
     fn now(&self) -> Nanos;
@@ -146,6 +147,10 @@ impl<I: Index> Erased for I {
 
     fn change_writer(&self, change: WriterChange) -> Running<'_, Result<()>> {
         Box::pin(Index::change_writer(self, change))
+    }
+
+    fn moves(&self) -> Running<'_, Result<u64>> {
+        Box::pin(Index::moves(self))
     }
 
     fn build<'s>(&'s self, records: &'s [Record<'s>]) -> Running<'s, Result<()>> {
@@ -233,6 +238,10 @@ impl Index for AnyIndex {
 
     async fn change_writer(&self, change: WriterChange) -> Result<()> {
         self.0.change_writer(change).await
+    }
+
+    async fn moves(&self) -> Result<u64> {
+        self.0.moves().await
     }
 
     async fn build(&self, records: &[Record<'_>]) -> Result<()> {

@@ -182,6 +182,11 @@ pub trait Index {
     /// Changes who that is. Where a table admits any number of writers, this does nothing.
     async fn change_writer(&self, change: WriterChange) -> Result<()>;
 
+    /// A number that is another once a record of the table has moved to where a scan may have been
+    /// already: while it is the same, a scan that was cut off can go on. Asked for by the table's
+    /// writer, where it admits one.
+    async fn moves(&self) -> Result<u64>;
+
     /// Fills the empty table with all its records and seals it.
     ///
     /// # Errors

@@ -173,6 +173,11 @@ pub trait SchemeClient: Sized {
         Ok(())
     }
 
+    /// Counts what [`Index::moves`] says.
+    async fn count_of_moves(&self) -> Result<u64> {
+        Ok(0)
+    }
+
     /// Fills the empty table and seals it, where the scheme can.
     async fn build_whole(&self, _: &[Record<'_>]) -> Result<()> {
         Err(IndexError::NotBuildable { scheme: Self::NAME })
@@ -264,6 +269,10 @@ impl<S: SchemeClient> Index for S {
 
     async fn change_writer(&self, change: WriterChange) -> Result<()> {
         self.become_or_resign(change).await
+    }
+
+    async fn moves(&self) -> Result<u64> {
+        self.count_of_moves().await
     }
 
     async fn build(&self, records: &[Record<'_>]) -> Result<()> {

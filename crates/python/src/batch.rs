@@ -9,6 +9,18 @@ use farslot::{Record, Table};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use std::sync::Arc;
+use std::time::Duration;
+
+/// What a batch does with its records.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Puts {
+    /// Puts them for ever.
+    Stay,
+    /// Puts them for so long.
+    For(Duration),
+    /// Replaces the values of keys that are there.
+    Replace,
+}
 
 /// A table, and what its keys and values are in Python.
 pub(crate) struct Batch<'t> {
@@ -257,7 +269,7 @@ impl Batch<'_> {
         py: Python<'py>,
         keys: &Bound<'py, PyAny>,
         values: &Bound<'py, PyAny>,
-        replaces: bool,
+        how: Puts,
     ) -> PyResult<Bound<'py, PyAny>> {
         let keys = Input::of(keys, self.key)?;
         let values = Input::of(values, self.value)?;
@@ -277,10 +289,10 @@ impl Batch<'_> {
             let put = |table: &Table| {
                 let records = key_piece.each().into_iter().zip(value_piece.each());
                 let records: Vec<Record<'_>> = records.collect();
-                if replaces {
-                    table.update_many(&records, &mut note);
-                } else {
-                    table.put_many(&records, &mut note);
+                match how {
+                    Puts::Stay => table.put_many(&records, &mut note),
+                    Puts::For(span) => table.put_many_for(&records, span, &mut note)?,
+                    Puts::Replace => table.update_many(&records, &mut note),
                 }
                 Ok(())
             };

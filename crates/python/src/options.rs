@@ -50,7 +50,11 @@ fn one_of<T: Copy>(
 }
 
 /// A span that is given in seconds.
-fn seconds(py: Python<'_>, option: &'static str, value: &Bound<'_, PyAny>) -> PyResult<Duration> {
+pub(crate) fn seconds(
+    py: Python<'_>,
+    option: &'static str,
+    value: &Bound<'_, PyAny>,
+) -> PyResult<Duration> {
     let given: f64 = value.extract()?;
     Duration::try_from_secs_f64(given).map_err(|_| bad(py, option, given, "seconds, 0 or more"))
 }
@@ -73,6 +77,7 @@ struct Given {
     grow_to: Option<u64>,
     load_factor: Option<f64>,
     multi_key: bool,
+    expiring: Option<bool>,
     slots: Option<SlotKind>,
     inline_bytes: Option<u32>,
     heap: Option<u64>,
@@ -136,6 +141,7 @@ pub(crate) fn table_options(
             "grow_to" => asked.grow_to = Some(value.extract()?),
             "load_factor" => asked.load_factor = Some(value.extract()?),
             "multi_key" => asked.multi_key = value.extract()?,
+            "expiring" => asked.expiring = Some(value.extract()?),
             "slots" => asked.slots = Some(one_of(py, "slots", &value, &SLOTS)?),
             "inline_bytes" => asked.inline_bytes = Some(value.extract()?),
             "heap" => asked.heap = Some(value.extract()?),
@@ -243,6 +249,9 @@ impl Given {
         }
         if self.multi_key {
             options = options.multi_key();
+        }
+        if let Some(expiring) = self.expiring {
+            options = options.expiring(expiring);
         }
         options
     }

@@ -1,16 +1,18 @@
 //! A table, one key at a time.
 
-use crate::batch::Batch;
+use crate::batch::{Batch, Puts};
 use crate::clients::TableClients;
 use crate::codec::{Encoded, Field, Form};
 use crate::failure::Failure;
 use crate::iterator::Records;
+use crate::options::seconds;
 use crate::store::RawStore;
 use farslot::{ErrorKind, FieldSize, Table};
 use pyo3::exceptions::{PyKeyError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{IntoPyDict, PyDict, PyType};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A table: `farslot.Table` has the manners of a mapping besides.
 #[pyclass(subclass, frozen)]
@@ -80,6 +82,11 @@ impl RawTable {
             }
         })
     }
+}
+
+/// How long a record shall live, if that is said.
+fn time_to_live(ttl: Option<&Bound<'_, PyAny>>) -> PyResult<Option<Duration>> {
+    ttl.map(|ttl| seconds(ttl.py(), "ttl", ttl)).transpose()
 }
 
 /// The fixed size, and the most bytes.
@@ -175,7 +182,7 @@ impl RawTable {
     }
 
     fn __setitem__(&self, key: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>) -> PyResult<()> {
-        self.put(key, value).map(drop)
+        self.put(key, value, None).map(drop)
     }
 
     fn __delitem__(&self, key: &Bound<'_, PyAny>) -> PyResult<()> {
@@ -215,9 +222,38 @@ impl RawTable {
         decoded.collect()
     }
 
-    fn put(&self, key: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>) -> PyResult<bool> {
+    #[pyo3(signature = (key, value, *, ttl=None))]
+    fn put(
+        &self,
+        key: &Bound<'_, PyAny>,
+        value: &Bound<'_, PyAny>,
+        ttl: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<bool> {
         let (bytes, value) = self.record(key, value)?;
-        self.run(key.py(), |table| table.put(&bytes, &value))
+        let ttl = time_to_live(ttl)?;
+        self.run(key.py(), |table| match ttl {
+            None => table.put(&bytes, &value),
+            Some(span) => table.put_for(&bytes, &value, span),
+        })
+    }
+
+    fn time_to_live(&self, key: &Bound<'_, PyAny>) -> PyResult<Option<f64>> {
+        let bytes = self.key.encode(key)?;
+        let found = self.run(key.py(), |table| table.get_with_time_to_live(&bytes))?;
+        match found {
+            Some((_, left)) => Ok(left.map(|left| left.as_secs_f64())),
+            None => Err(PyKeyError::new_err(key.clone().unbind())),
+        }
+    }
+
+    fn set_time_to_live(
+        &self,
+        key: &Bound<'_, PyAny>,
+        ttl: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<bool> {
+        let bytes = self.key.encode(key)?;
+        let ttl = time_to_live(ttl)?;
+        self.run(key.py(), |table| table.set_time_to_live(&bytes, ttl))
     }
 
     fn replace(&self, key: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>) -> PyResult<bool> {
@@ -314,12 +350,15 @@ impl RawTable {
         Ok((data, offsets, found))
     }
 
+    #[pyo3(signature = (keys, values, *, ttl=None))]
     fn put_many<'py>(
         &self,
         keys: &Bound<'py, PyAny>,
         values: &Bound<'py, PyAny>,
+        ttl: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        self.batch().put(keys.py(), keys, values, false)
+        let how = time_to_live(ttl)?.map_or(Puts::Stay, Puts::For);
+        self.batch().put(keys.py(), keys, values, how)
     }
 
     fn replace_many<'py>(
@@ -327,7 +366,7 @@ impl RawTable {
         keys: &Bound<'py, PyAny>,
         values: &Bound<'py, PyAny>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        self.batch().put(keys.py(), keys, values, true)
+        self.batch().put(keys.py(), keys, values, Puts::Replace)
     }
 
     #[pyo3(signature = (keys, values, *, dtype=None, out=None))]

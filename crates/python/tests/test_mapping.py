@@ -62,6 +62,45 @@ def test_a_table_does_what_a_dictionary_does(store: farslot.Store) -> None:
         table.popitem()
 
 
+def test_records_live_as_long_as_they_are_told_to(store: farslot.Store) -> None:
+    table = store.create("sessions", key=str, value=str)
+    assert table.put("ada", "in", ttl=3_600)
+    left = table.time_to_live("ada")
+    assert left is not None and 3_000 < left <= 3_600
+    table.put("gone", "out", ttl=0)
+    assert "gone" not in table and table.get("gone") is None
+    assert table.set_time_to_live("ada", None)
+    assert table.time_to_live("ada") is None and table["ada"] == "in"
+    assert table.set_time_to_live("ada", 0.0) and "ada" not in table
+    assert not table.set_time_to_live("ada", 5)
+    with pytest.raises(KeyError):
+        table.time_to_live("ada")
+    assert all(table.put_many(["a", "b"], ["1", "2"], ttl=1_000.5))
+    assert (table.time_to_live("b") or 0) > 900
+    # A value that is put anew stays.
+    table["b"] = "3"
+    assert table.time_to_live("b") is None and dict(table) == {"a": "1", "b": "3"}
+
+
+def test_tables_say_whether_records_may_expire(local: farslot.Store) -> None:
+    table = local.create("sessions")
+    plain = local.create("plain", capacity=100)
+    for refused in (
+        lambda: plain.put(b"k", b"v", ttl=1),
+        lambda: plain.put_many([b"k"], [b"v"], ttl=1),
+        lambda: plain.set_time_to_live(b"k", 1),
+    ):
+        with pytest.raises(farslot.UnsupportedError, match="time to live"):
+            refused()
+    with pytest.raises(ValueError, match="seconds"):
+        table.put(b"k", b"v", ttl=-1)
+    expiring = local.create("expiring", capacity=100, expiring=True)
+    assert expiring.put(b"k", b"v", ttl=60) and (expiring.time_to_live(b"k") or 0) > 30
+    never = local.create("never", expiring=False)
+    with pytest.raises(farslot.UnsupportedError):
+        never.put(b"k", b"v", ttl=60)
+
+
 def test_many_records_are_put_visited_and_cleared(local: farslot.Store) -> None:
     table = local.create("many", key=int, value=int, capacity=20_000)
     table.update((number, number + 1) for number in range(10_000))

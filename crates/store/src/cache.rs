@@ -41,6 +41,15 @@ pub struct Cache {
 
 impl Cache {
     /// A cache of so many bytes, of answers that cannot change.
+    ///
+    /// ```
+    /// # use farslot::{Cache, OpenOptions};
+    /// let options = OpenOptions {
+    ///     cache: Some(Cache::new(64 << 20)),
+    ///     ..OpenOptions::default()
+    /// };
+    /// # let _ = options;
+    /// ```
     #[must_use]
     pub const fn new(bytes: u64) -> Self {
         Self {
@@ -51,6 +60,13 @@ impl Cache {
     }
 
     /// The same with answers that may be so old.
+    ///
+    /// ```
+    /// # use farslot::Cache;
+    /// # use std::time::Duration;
+    /// let cache = Cache::new(64 << 20).stale_for(Duration::from_secs(1));
+    /// assert_eq!(cache.stale_for, Some(Duration::from_secs(1)));
+    /// ```
     #[must_use]
     pub const fn stale_for(self, at_most: Duration) -> Self {
         Self {
@@ -60,6 +76,12 @@ impl Cache {
     }
 
     /// The same for records of about so many bytes, key and value together.
+    ///
+    /// ```
+    /// # use farslot::Cache;
+    /// let cache = Cache::new(64 << 20).records_of(8 + 100);
+    /// assert_eq!(cache.record_bytes, Some(108));
+    /// ```
     #[must_use]
     pub const fn records_of(self, bytes: usize) -> Self {
         Self {

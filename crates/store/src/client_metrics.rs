@@ -2,8 +2,9 @@
 
 use crate::ErrorKind;
 use farslot_fabric::Nanos;
+use farslot_fabric::OperationClass;
 use farslot_fabric::counters::Snapshot;
-use farslot_index::{OPERATIONS, Operation};
+use farslot_index::{OPERATIONS, Operation, SCAN, UPKEEP};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -61,7 +62,8 @@ pub struct TableMetrics {
     /// How many are open now.
     pub open: u64,
     /// What their endpoints have counted, by class of operation in the order of
-    /// [`TableMetrics::OPERATIONS`].
+    /// [`TableMetrics::OPERATIONS`]; how many operations there were is as they were asked for. (One
+    /// that has to look first whether a record has expired looks by verbs of a get.)
     pub counters: Snapshot,
     /// Operations that failed, by kind of error.
     pub errors: [u64; ErrorKind::ALL.len()],
@@ -159,6 +161,8 @@ pub(crate) struct Counted {
     errors: [AtomicU64; ErrorKind::ALL.len()],
     latencies: [Histogram; CLASSES],
     batches: Histogram,
+    /// Operations of batches, by class.
+    batched: [AtomicU64; CLASSES],
 }
 
 impl ClientMetrics {
@@ -197,6 +201,20 @@ impl Counted {
         self.batches.add(took);
     }
 
+    /// Counts the operations of a batch, of these classes.
+    pub(crate) fn batched(&self, classes: impl Iterator<Item = OperationClass>) {
+        let mut counts = [0; CLASSES];
+        classes.for_each(|class| counts[usize::from(class.0)] += 1);
+        for (all, count) in self
+            .batched
+            .iter()
+            .zip(counts)
+            .filter(|(_, count)| *count > 0)
+        {
+            all.fetch_add(count, Relaxed);
+        }
+    }
+
     pub(crate) fn failed(&self, kind: ErrorKind) {
         self.errors[kind as usize].fetch_add(1, Relaxed);
     }
@@ -208,12 +226,22 @@ impl Counted {
     }
 
     fn get(&self, name: &str) -> TableMetrics {
+        let latencies: [Latencies; CLASSES] =
+            std::array::from_fn(|class| self.latencies[class].get());
+        let mut counters = *self.counters.lock().unwrap_or_else(PoisonError::into_inner);
+        for (class, (of, _)) in OPERATIONS.iter().enumerate() {
+            // These nobody has timed.
+            if ![SCAN, UPKEEP].contains(of) {
+                let batched = self.batched[class].load(Relaxed);
+                counters.operations[class].count = latencies[class].count() + batched;
+            }
+        }
         TableMetrics {
             table: name.to_owned(),
             open: self.open.load(Relaxed),
-            counters: *self.counters.lock().unwrap_or_else(PoisonError::into_inner),
+            counters,
             errors: std::array::from_fn(|kind| self.errors[kind].load(Relaxed)),
-            latencies: std::array::from_fn(|class| self.latencies[class].get()),
+            latencies,
             batches: self.batches.get(),
         }
     }

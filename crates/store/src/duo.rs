@@ -230,6 +230,10 @@ impl<E: Endpoint> SchemeClient for DuoClient<E> {
         }
     }
 
+    async fn count_of_moves(&self) -> Result<u64> {
+        self.as_owner().count_of_moves().await
+    }
+
     fn known(&self) -> ClientState {
         let owner = self.table.known();
         // Of the two a client uses one at a time.

@@ -391,6 +391,7 @@ const fn kind_of_snapshot(error: &SnapshotError) -> ErrorKind {
         | SnapshotError::OnePart { .. } => ErrorKind::BadInput,
         SnapshotError::InUse { .. } => ErrorKind::Busy,
         SnapshotError::Stopped => ErrorKind::Closed,
+        SnapshotError::Moved { .. } => ErrorKind::WriterBusy,
         SnapshotError::Replaced { .. } => ErrorKind::TableGone,
     }
 }

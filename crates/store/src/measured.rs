@@ -1,14 +1,14 @@
-//! A session whose operations are counted and timed.
+//! A session whose operations are counted and timed: each once, whatever it takes to do it.
 
 use crate::client_metrics::Counted;
-use crate::session::{AnswerEach, OutcomeOfEach, Session};
+use crate::session::{AnswerEach, Asked, OutcomeOfEach, Session};
 use crate::{
     Cursor, Occupancy, Operation, Outcome, PartitionReport, Result, StoreError, Survey,
     WriterChange,
 };
 use farslot_fabric::Nanos;
 use farslot_fabric::counters::Snapshot;
-use farslot_index::{ClientState, Record, Value};
+use farslot_index::{ClientState, GET, PUT, Record, Value};
 use std::cell::Cell;
 use std::sync::Arc;
 
@@ -46,12 +46,17 @@ impl Measured {
     fn timed<T>(&self, does: impl FnOnce(&dyn Session) -> T) -> (T, Nanos) {
         let since = self.session.now();
         let done = does(&*self.session);
+        (done, self.passed(since))
+    }
+
+    /// How long it is since then. Adds the counters now and then.
+    fn passed(&self, since: Nanos) -> Nanos {
         let now = self.session.now();
         if now.saturating_sub(self.added_at.get()) >= ADD_EVERY {
             self.added_at.set(now);
             self.add_counters();
         }
-        (done, now.saturating_sub(since))
+        now.saturating_sub(since)
     }
 
     fn checked<T>(&self, result: Result<T>) -> Result<T> {
@@ -68,9 +73,11 @@ impl Measured {
         self.checked(result)
     }
 
-    fn batch(&self, does: impl FnOnce(&dyn Session)) {
+    fn batch(&self, operations: &[Operation<'_>], does: impl FnOnce(&dyn Session)) {
         let ((), took) = self.timed(does);
         self.counted.ran_batch(took);
+        self.counted
+            .batched(operations.iter().map(Operation::class));
     }
 
     /// Something else, which is not timed.
@@ -97,7 +104,7 @@ impl Session for Measured {
     }
 
     fn get_many(&self, keys: &[&[u8]], done: AnswerEach<'_>) {
-        self.batch(|session| {
+        let ((), took) = self.timed(|session| {
             session.get_many(keys, &mut |number, told| {
                 if let Err(error) = &told {
                     self.counted.failed(error.kind());
@@ -105,10 +112,12 @@ impl Session for Measured {
                 done(number, told);
             });
         });
+        self.counted.ran_batch(took);
+        self.counted.batched(keys.iter().map(|_| GET));
     }
 
     fn run_many(&self, operations: &[Operation<'_>], done: OutcomeOfEach<'_>) {
-        self.batch(|session| {
+        self.batch(operations, |session| {
             session.run_many(operations, &mut |number, outcome| {
                 done(number, self.checked(outcome));
             });
@@ -116,7 +125,7 @@ impl Session for Measured {
     }
 
     fn run_many_within(&self, limit: Nanos, operations: &[Operation<'_>], done: OutcomeOfEach<'_>) {
-        self.batch(|session| {
+        self.batch(operations, |session| {
             session.run_many_within(limit, operations, &mut |number, outcome| {
                 done(number, self.checked(outcome));
             });
@@ -147,6 +156,10 @@ impl Session for Measured {
         self.other(|session| session.change_writer(change))
     }
 
+    fn moves(&self) -> Result<Vec<u64>> {
+        self.other(|session| session.moves())
+    }
+
     fn build(&self, records: &[Record<'_>]) -> Result<()> {
         self.other(|session| session.build(records))
     }
@@ -175,7 +188,21 @@ impl Session for Measured {
         self.session.now()
     }
 
-    fn refused(&self, error: &StoreError) {
+    fn did(&self, asked: Asked<'_>, since: Nanos) {
+        match asked {
+            Asked::One(operation) => self.counted.ran(&operation, self.passed(since)),
+            Asked::Puts(puts) => {
+                self.counted.ran_batch(self.passed(since));
+                self.counted.batched((0..puts).map(|_| PUT));
+            }
+        }
+    }
+
+    fn failed(&self, error: &StoreError) {
         self.counted.failed(error.kind());
+    }
+
+    fn beneath(&self) -> Option<&dyn Session> {
+        self.session.beneath()
     }
 }

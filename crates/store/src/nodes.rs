@@ -14,8 +14,10 @@ pub enum OnRestart {
     /// be a wrong answer.
     #[default]
     Recreate,
-    /// Its keys fail with [`NodeRestarted`](FabricError::NodeRestarted), until somebody else lets
-    /// the partition be made anew and the table is opened again.
+    /// Its keys fail with [`NodeRestarted`](FabricError::NodeRestarted), until the partition is
+    /// restored from a snapshot (`farslot serve --restore`,
+    /// [`Store::restore`](crate::Store::restore)), or somebody else lets it be made anew and the
+    /// table is opened again.
     Refuse,
 }
 

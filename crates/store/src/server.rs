@@ -122,6 +122,17 @@ impl Server {
     ///
     /// # Errors
     /// As [`Server::start_with`].
+    ///
+    /// ```
+    /// # use farslot::{Server, Store};
+    /// # fn main() -> Result<(), farslot::StoreError> {
+    /// let server = Server::start("tcp://127.0.0.1:0", 64 << 20)?;
+    /// // Another process would do the same.
+    /// let store = Store::open(&server.addresses()[0].to_string())?;
+    /// assert!(store.tables()?.is_empty());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn start(address: &str, bytes: u64) -> Result<Self> {
         Self::start_with(&[address], bytes, &ServerOptions::default())
     }
@@ -136,6 +147,21 @@ impl Server {
     /// [`AddressInUse`](farslot_fabric::FabricError::AddressInUse),
     /// [`Insecure`](farslot_fabric::FabricError::Insecure),
     /// [`Memory`](farslot_fabric::FabricError::Memory), [`StoreError::TooSmall`].
+    ///
+    /// ```
+    /// # use farslot::{Server, ServerOptions};
+    /// # fn main() -> Result<(), farslot::StoreError> {
+    /// // At two addresses at once: programs on this machine take the shorter way.
+    /// let options = ServerOptions {
+    ///     threads: 2,
+    ///     ..ServerOptions::default()
+    /// };
+    /// let addresses = ["shm://farslot-doc-start-with", "tcp://127.0.0.1:0"];
+    /// let server = Server::start_with(&addresses, 64 << 20, &options)?;
+    /// assert_eq!(server.addresses().len(), 2);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn start_with(addresses: &[&str], bytes: u64, options: &ServerOptions) -> Result<Self> {
         let mut parsed = Vec::with_capacity(addresses.len());
         let mut name = None;
@@ -261,6 +287,32 @@ impl Server {
     /// [`StoreError::NoSuchTable`]: a table is granted once it is there.
     /// [`NotEnforceable`](FabricError::NotEnforceable) of a prefix, if nobody executes the calls that
     /// it opens. As [`Agent::grant`](farslot_fabric::tcp::Agent::grant).
+    ///
+    /// ```
+    /// # use farslot::{OpenOptions, Rate, Rights, Server, Store, TableGrant, TableOptions};
+    /// # fn main() -> Result<(), farslot::StoreError> {
+    /// let server = Server::start("tcp://127.0.0.1:0", 64 << 20)?;
+    /// server.store().create("prices", &TableOptions::default())?;
+    /// server.grant(&TableGrant {
+    ///     name: "shop".into(),
+    ///     secrets: Vec::new(),
+    ///     clients: None,
+    ///     tables: vec!["prices".into()],
+    ///     rights: Rights::READ,
+    ///     prefix: None,
+    ///     rate: Rate::default(),
+    /// })?;
+    /// let options = OpenOptions {
+    ///     grant: "shop".into(),
+    ///     ..OpenOptions::default()
+    /// };
+    /// let shop = Store::open_with(&server.addresses()[0].to_string(), options)?;
+    /// assert!(shop.table("prices")?.put(b"pears", b"7").is_err());
+    ///
+    /// assert!(server.revoke("shop"));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn grant(&self, grant: &TableGrant) -> Result<()> {
         let all = self.store.tables()?;
         let readable = |bytes| Area {
@@ -416,6 +468,17 @@ impl Server {
 
     /// The served store, as this process uses it itself: without any connection, unless a NIC
     /// serves it.
+    ///
+    /// ```
+    /// # use farslot::{Server, TableOptions};
+    /// # fn main() -> Result<(), farslot::StoreError> {
+    /// let server = Server::start("shm://farslot-doc-store", 64 << 20)?;
+    /// server.store().create("stock", &TableOptions::default())?;
+    /// let table = &server.store().tables()?[0];
+    /// assert_eq!(server.occupancy(table)?.entries, 0);
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn store(&self) -> &Store {
         &self.store

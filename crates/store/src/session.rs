@@ -20,6 +20,13 @@ pub(crate) type AnswerEach<'f> = &'f mut dyn FnMut(usize, Told<'_>);
 /// Gets the outcome of each operation of a batch, with the operation's number.
 pub(crate) type OutcomeOfEach<'f> = &'f mut dyn FnMut(usize, Result<Outcome>);
 
+/// What was asked for.
+pub(crate) enum Asked<'o> {
+    One(Operation<'o>),
+    /// So many puts, side by side.
+    Puts(usize),
+}
+
 /// What a table does, whatever its scheme, its fabric and the number of its nodes.
 pub(crate) trait Session {
     fn get(&self, key: &[u8]) -> Result<Option<Value>>;
@@ -35,6 +42,8 @@ pub(crate) trait Session {
     fn survey(&self) -> Result<Survey>;
     fn writer(&self) -> Result<Option<u64>>;
     fn change_writer(&self, change: WriterChange) -> Result<()>;
+    /// What tells whether records have moved, of each partition ([`Index::moves`]).
+    fn moves(&self) -> Result<Vec<u64>>;
     fn build(&self, records: &[Record<'_>]) -> Result<()>;
     /// How many nodes the table is on.
     fn partition_count(&self) -> u16;
@@ -46,8 +55,11 @@ pub(crate) trait Session {
     fn state(&self) -> ClientState;
     fn counters(&self) -> Snapshot;
     fn now(&self) -> Nanos;
-    /// Is told of an operation that who stands above has refused.
-    fn refused(&self, _: &StoreError) {}
+    /// Is told what was asked for that who stands above has done with the session beneath, since
+    /// then.
+    fn did(&self, _: Asked<'_>, _since: Nanos) {}
+    /// Is told with what any of it has failed.
+    fn failed(&self, _: &StoreError) {}
     /// The session with the table as it is stored, if this one hides records that have expired.
     fn beneath(&self) -> Option<&dyn Session> {
         None
@@ -203,6 +215,10 @@ impl Session for OnOneNode {
     fn change_writer(&self, change: WriterChange) -> Result<()> {
         let changing = self.index.change_writer(change);
         Ok(self.executor.block_on(changing)?)
+    }
+
+    fn moves(&self) -> Result<Vec<u64>> {
+        Ok(vec![self.executor.block_on(self.index.moves())?])
     }
 
     fn build(&self, records: &[Record<'_>]) -> Result<()> {

@@ -125,16 +125,16 @@ impl Sessions {
 
     /// A table by that session, counted and timed if the store was opened so.
     fn table(&self, record: TableRecord, session: Box<dyn Session>, view: View) -> Table {
-        let session = match &self.options.metrics {
-            Some(metrics) => Box::new(Measured::new(session, metrics.of_table(&record.name))),
-            None => session,
-        };
         let session = match (view, record.scheme.is_expiring()) {
             (View::Living, true) => {
                 let (_, value) = record.scheme.record_sizes();
                 Box::new(Expiring::new(session, value, self.clock))
             }
             _ => session,
+        };
+        let session = match &self.options.metrics {
+            Some(metrics) => Box::new(Measured::new(session, metrics.of_table(&record.name))),
+            None => session,
         };
         Table::new(record, session, self.clock)
     }

@@ -326,6 +326,18 @@ impl Store {
     /// [`StoreError::NoSuchTable`], [`StoreError::TableExists`], [`StoreError::BadName`],
     /// [`StoreError::TooManyTables`] if no entry is free beside the table's, or what the fabric
     /// says.
+    ///
+    /// ```
+    /// # use farslot::{Store, TableOptions};
+    /// # fn main() -> Result<(), farslot::StoreError> {
+    /// let store = Store::embedded()?;
+    /// store.create("drafts", &TableOptions::default())?;
+    /// store.rename("drafts", "essays")?;
+    /// store.table("essays")?;
+    /// assert!(store.table("drafts").is_err());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn rename(&self, name: &str, to: &str) -> Result<()> {
         let executor = self.executor()?;
         let endpoint = &**executor.endpoint();
@@ -339,6 +351,18 @@ impl Store {
     ///
     /// # Errors
     /// As [`Store::drop_table`].
+    ///
+    /// ```
+    /// # use farslot::{Store, TableOptions};
+    /// # fn main() -> Result<(), farslot::StoreError> {
+    /// let store = Store::embedded()?;
+    /// store.create("drafts", &TableOptions::default())?;
+    /// store.table("drafts")?.put(b"one", b"a text")?;
+    /// store.empty("drafts")?;
+    /// assert!(!store.table("drafts")?.exists(b"one")?);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn empty(&self, name: &str) -> Result<()> {
         let executor = self.executor()?;
         let endpoint = &**executor.endpoint();

@@ -55,6 +55,13 @@ impl<T: fmt::Debug, K, V> fmt::Debug for Typed<T, K, V> {
 
 impl TableOptions {
     /// Keys and values of the sizes of these types.
+    ///
+    /// ```
+    /// # use farslot::{FieldSize, TableOptions};
+    /// let options = TableOptions::new(100).types::<u64, [f32; 2]>();
+    /// let sizes = TableOptions::new(100).keys(FieldSize::Fixed(8)).values(FieldSize::Fixed(8));
+    /// assert_eq!(options, sizes);
+    /// ```
     #[must_use]
     pub const fn types<K, V>(self) -> Self {
         let (key, value) = (size_of::<K>() as u32, size_of::<V>() as u32);
@@ -69,6 +76,18 @@ impl Table {
     /// # Errors
     /// [`BadOption`](crate::IndexError::BadOption) if the table cannot hold keys or values of their
     /// sizes.
+    ///
+    /// ```
+    /// # use farslot::{Store, TableOptions, Typed};
+    /// # fn main() -> Result<(), farslot::StoreError> {
+    /// # let store = Store::embedded()?;
+    /// # store.create("squares", &TableOptions::new(100).types::<u64, u64>())?;
+    /// # let squares: Typed<_, u64, u64> = store.table("squares")?.typed()?;
+    /// squares.put(&12, &144)?;
+    /// assert_eq!(squares.get(&12)?, Some(144));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn typed<K, V>(self) -> Result<Typed<Self, K, V>> {
         check::<K, V>(self.scheme().record_sizes())?;
         Ok(Typed::of(self))
@@ -80,6 +99,17 @@ impl Handle {
     ///
     /// # Errors
     /// As [`Table::typed`].
+    ///
+    /// ```
+    /// # use farslot::{Handle, HandleOptions, Store, TableOptions, Typed};
+    /// # fn main() -> Result<(), farslot::StoreError> {
+    /// # let store = Store::embedded()?;
+    /// # store.create("squares", &TableOptions::new(100).types::<u64, u64>())?;
+    /// let squares = Handle::open(&store, "squares", HandleOptions::default())?;
+    /// let squares: Typed<_, u64, u64> = squares.typed()?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn typed<K, V>(self) -> Result<Typed<Self, K, V>> {
         check::<K, V>(self.record_sizes())?;
         Ok(Typed::of(self))
@@ -124,6 +154,19 @@ impl<T, K, V> Typed<T, K, V> {
     }
 
     /// The table or handle of bytes below.
+    ///
+    /// ```
+    /// # use farslot::{Store, TableOptions, Typed};
+    /// # fn main() -> Result<(), farslot::StoreError> {
+    /// # let store = Store::embedded()?;
+    /// # store.create("squares", &TableOptions::new(100).types::<u64, u64>())?;
+    /// # let squares: Typed<_, u64, u64> = store.table("squares")?.typed()?;
+    /// squares.put(&12, &144)?;
+    /// // What the types have no function for.
+    /// assert_eq!(squares.untyped().name(), "squares");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub const fn untyped(&self) -> &T {
         &self.bytes
     }
@@ -140,6 +183,17 @@ where
     ///
     /// # Errors
     /// As [`Table::get`]; [`StoreError::OtherType`].
+    ///
+    /// ```
+    /// # use farslot::{Store, TableOptions, Typed};
+    /// # fn main() -> Result<(), farslot::StoreError> {
+    /// # let store = Store::embedded()?;
+    /// # store.create("squares", &TableOptions::new(100).types::<u64, u64>())?;
+    /// # let squares: Typed<_, u64, u64> = store.table("squares")?.typed()?;
+    /// assert_eq!(squares.get(&12)?, None);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn get(&self, key: &K) -> Result<Option<V>> {
         read_value(self.bytes.get(bytemuck::bytes_of(key))?)
     }
@@ -148,6 +202,17 @@ where
     ///
     /// # Errors
     /// As [`Table::put`].
+    ///
+    /// ```
+    /// # use farslot::{Store, TableOptions, Typed};
+    /// # fn main() -> Result<(), farslot::StoreError> {
+    /// # let store = Store::embedded()?;
+    /// # store.create("squares", &TableOptions::new(100).types::<u64, u64>())?;
+    /// # let squares: Typed<_, u64, u64> = store.table("squares")?.typed()?;
+    /// assert!(squares.put(&12, &144)?, "a new key");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn put(&self, key: &K, value: &V) -> Result<bool> {
         let (key, value) = (bytemuck::bytes_of(key), bytemuck::bytes_of(value));
         self.bytes.put(key, value)
@@ -157,6 +222,18 @@ where
     ///
     /// # Errors
     /// As [`Table::find_or_put`]; [`StoreError::OtherType`].
+    ///
+    /// ```
+    /// # use farslot::{Store, TableOptions, Typed};
+    /// # fn main() -> Result<(), farslot::StoreError> {
+    /// # let store = Store::embedded()?;
+    /// # store.create("squares", &TableOptions::new(100).types::<u64, u64>())?;
+    /// # let squares: Typed<_, u64, u64> = store.table("squares")?.typed()?;
+    /// assert_eq!(squares.find_or_put(&12, &144)?, None);
+    /// assert_eq!(squares.find_or_put(&12, &0)?, Some(144));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn find_or_put(&self, key: &K, value: &V) -> Result<Option<V>> {
         let (key, value) = (bytemuck::bytes_of(key), bytemuck::bytes_of(value));
         read_value(self.bytes.find_or_put(key, value)?)
@@ -166,6 +243,17 @@ where
     ///
     /// # Errors
     /// As [`Table::update`].
+    ///
+    /// ```
+    /// # use farslot::{Store, TableOptions, Typed};
+    /// # fn main() -> Result<(), farslot::StoreError> {
+    /// # let store = Store::embedded()?;
+    /// # store.create("squares", &TableOptions::new(100).types::<u64, u64>())?;
+    /// # let squares: Typed<_, u64, u64> = store.table("squares")?.typed()?;
+    /// assert!(!squares.update(&12, &144)?, "there is none");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn update(&self, key: &K, value: &V) -> Result<bool> {
         let (key, value) = (bytemuck::bytes_of(key), bytemuck::bytes_of(value));
         self.bytes.update(key, value)
@@ -176,6 +264,18 @@ where
     ///
     /// # Errors
     /// As [`Table::compare_and_set`].
+    ///
+    /// ```
+    /// # use farslot::{Store, TableOptions, Typed};
+    /// # fn main() -> Result<(), farslot::StoreError> {
+    /// # let store = Store::embedded()?;
+    /// # store.create("squares", &TableOptions::new(100).types::<u64, u64>())?;
+    /// # let squares: Typed<_, u64, u64> = store.table("squares")?.typed()?;
+    /// assert!(squares.compare_and_set(&12, None, &143)?);
+    /// assert!(squares.compare_and_set(&12, Some(&143), &144)?);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn compare_and_set(&self, key: &K, expected: Option<&V>, value: &V) -> Result<bool> {
         let expected = expected.map(bytemuck::bytes_of);
         let (key, value) = (bytemuck::bytes_of(key), bytemuck::bytes_of(value));
@@ -186,11 +286,37 @@ where
     ///
     /// # Errors
     /// As [`Table::remove`].
+    ///
+    /// ```
+    /// # use farslot::{Store, TableOptions, Typed};
+    /// # fn main() -> Result<(), farslot::StoreError> {
+    /// # let store = Store::embedded()?;
+    /// # store.create("squares", &TableOptions::new(100).types::<u64, u64>())?;
+    /// # let squares: Typed<_, u64, u64> = store.table("squares")?.typed()?;
+    /// squares.put(&12, &144)?;
+    /// assert!(squares.remove(&12)?);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn remove(&self, key: &K) -> Result<bool> {
         self.bytes.remove(bytemuck::bytes_of(key))
     }
 
     /// Looks up many keys side by side; `done` gets each answer with the key's number.
+    ///
+    /// ```
+    /// # use farslot::{Store, TableOptions, Typed};
+    /// # fn main() -> Result<(), farslot::StoreError> {
+    /// # let store = Store::embedded()?;
+    /// # store.create("squares", &TableOptions::new(100).types::<u64, u64>())?;
+    /// # let squares: Typed<_, u64, u64> = store.table("squares")?.typed()?;
+    /// squares.put_many(&[(1, 1), (2, 4)], |_at, added| assert!(added.unwrap()));
+    /// squares.get_many(&[2, 3], |at, value| {
+    ///     assert_eq!(value.unwrap(), [Some(4), None][at]);
+    /// });
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn get_many(&self, keys: &[K], mut done: impl FnMut(usize, Result<Option<V>>)) {
         let keys: Vec<_> = keys.iter().map(bytemuck::bytes_of).collect();
         self.bytes.get_many(&keys, |number, found| {
@@ -201,6 +327,18 @@ where
 
     /// Puts many records side by side; `done` gets with each record's number whether its key was
     /// absent.
+    ///
+    /// ```
+    /// # use farslot::{Store, TableOptions, Typed};
+    /// # fn main() -> Result<(), farslot::StoreError> {
+    /// # let store = Store::embedded()?;
+    /// # store.create("squares", &TableOptions::new(100).types::<u64, u64>())?;
+    /// # let squares: Typed<_, u64, u64> = store.table("squares")?.typed()?;
+    /// let records: Vec<(u64, u64)> = (0..50).map(|n| (n, n * n)).collect();
+    /// squares.put_many(&records, |_at, added| assert!(added.unwrap()));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn put_many(&self, records: &[(K, V)], done: impl FnMut(usize, Result<bool>)) {
         let records: Vec<_> = records
             .iter()
@@ -211,6 +349,23 @@ where
 
     /// All records, as [`Table::iter`]; of one that is none of these types, the error, and then the
     /// others.
+    ///
+    /// ```
+    /// # use farslot::{Store, TableOptions, Typed};
+    /// # fn main() -> Result<(), farslot::StoreError> {
+    /// # let store = Store::embedded()?;
+    /// # store.create("squares", &TableOptions::new(100).types::<u64, u64>())?;
+    /// # let squares: Typed<_, u64, u64> = store.table("squares")?.typed()?;
+    /// squares.put_many(&[(1, 1), (2, 4)], |_at, added| assert!(added.unwrap()));
+    /// let mut sum = 0;
+    /// for entry in squares.iter() {
+    ///     let (_number, square) = entry?;
+    ///     sum += square;
+    /// }
+    /// assert_eq!(sum, 5);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn iter(&self) -> TypedEntries<'_, K, V> {
         TypedEntries {
             entries: self.bytes.iter(),
@@ -230,6 +385,17 @@ where
     ///
     /// # Errors
     /// As [`Handle::get`]; [`StoreError::OtherType`].
+    ///
+    /// ```no_run
+    /// # async fn of(
+    /// #     squares: farslot::Typed<farslot::Handle, u64, u64>,
+    /// # ) -> Result<(), farslot::StoreError> {
+    /// if let Some(square) = squares.get(&12).await? {
+    ///     println!("{square}");
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn get(&self, key: &K) -> Result<Option<V>> {
         read_value(self.bytes.get(bytemuck::bytes_of(key)).await?)
     }
@@ -238,6 +404,16 @@ where
     ///
     /// # Errors
     /// As [`Handle::put`].
+    ///
+    /// ```no_run
+    /// # async fn of(
+    /// #     squares: farslot::Typed<farslot::Handle, u64, u64>,
+    /// # ) -> Result<(), farslot::StoreError> {
+    /// let is_new = squares.put(&12, &144).await?;
+    /// println!("{is_new}");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn put(&self, key: &K, value: &V) -> Result<bool> {
         let (key, value) = (bytemuck::bytes_of(key), bytemuck::bytes_of(value));
         self.bytes.put(key, value).await
@@ -247,6 +423,16 @@ where
     ///
     /// # Errors
     /// As [`Handle::find_or_put`]; [`StoreError::OtherType`].
+    ///
+    /// ```no_run
+    /// # async fn of(
+    /// #     squares: farslot::Typed<farslot::Handle, u64, u64>,
+    /// # ) -> Result<(), farslot::StoreError> {
+    /// let there = squares.find_or_put(&12, &144).await?;
+    /// println!("{}", there.unwrap_or(144));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn find_or_put(&self, key: &K, value: &V) -> Result<Option<V>> {
         let (key, value) = (bytemuck::bytes_of(key), bytemuck::bytes_of(value));
         read_value(self.bytes.find_or_put(key, value).await?)
@@ -257,6 +443,15 @@ where
     ///
     /// # Errors
     /// As [`Handle::compare_and_set`].
+    ///
+    /// ```no_run
+    /// # async fn of(
+    /// #     squares: farslot::Typed<farslot::Handle, u64, u64>,
+    /// # ) -> Result<(), farslot::StoreError> {
+    /// assert!(squares.compare_and_set(&12, Some(&143), &144).await?);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn compare_and_set(&self, key: &K, expected: Option<&V>, value: &V) -> Result<bool> {
         let expected = expected.map(bytemuck::bytes_of);
         let (key, value) = (bytemuck::bytes_of(key), bytemuck::bytes_of(value));
@@ -267,6 +462,16 @@ where
     ///
     /// # Errors
     /// As [`Handle::remove`].
+    ///
+    /// ```no_run
+    /// # async fn of(
+    /// #     squares: farslot::Typed<farslot::Handle, u64, u64>,
+    /// # ) -> Result<(), farslot::StoreError> {
+    /// let was_there = squares.remove(&12).await?;
+    /// println!("{was_there}");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn remove(&self, key: &K) -> Result<bool> {
         self.bytes.remove(bytemuck::bytes_of(key)).await
     }

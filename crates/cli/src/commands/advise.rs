@@ -40,10 +40,10 @@ pub struct Args {
     #[arg(long, value_name = "SIZE")]
     client_memory: Option<bytesize::ByteSize>,
     /// Programs that use the table at the same time
-    #[arg(long, value_name = "N", default_value_t = 2)]
+    #[arg(long, value_name = "N", default_value = "2", value_parser = number::clients)]
     clients: u32,
     /// How many of them write
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value = "1", value_parser = number::clients)]
     writers: u32,
     /// Records that it must be able to grow to while it is used: 100M
     #[arg(long, value_name = "N", value_parser = number::count)]

@@ -1,16 +1,17 @@
 //! Files with a delimiter between columns, quoted after RFC 4180. Fields hold any bytes.
 
 use super::lines::{LineStarts, NotingLines};
-use super::record::{BadLine, Columns, Header, Record};
+use super::record::{BadLine, Columns, EXPIRES, Header, Record, moment};
 use crate::failure::{Failure, Result};
 use csv::{ByteRecord, ReaderBuilder, WriterBuilder};
+use farslot::Expiry;
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
 use std::rc::Rc;
 
 /// What the columns of the files that [`CsvWriter`] writes are called.
-const NAMES: [&str; 2] = ["key", "value"];
+const NAMES: [&str; 3] = ["key", "value", EXPIRES];
 
 /// Reads records from delimited columns.
 pub struct CsvReader<R> {
@@ -26,6 +27,8 @@ pub struct CsvReader<R> {
     width: usize,
     key: usize,
     value: Option<usize>,
+    /// Whether the third column says when a record expires.
+    expires: bool,
 }
 
 impl<R: Read> CsvReader<R> {
@@ -63,8 +66,11 @@ impl<R: Read> CsvReader<R> {
         let named = header != Header::Record;
         let names = named.then_some(&first);
         let width = first.len();
+        let expires = named && columns.are_default() && is_ours(&first) && width == NAMES.len();
         let (key, value) = if is_empty {
             (0, None)
+        } else if expires {
+            (0, Some(1))
         } else {
             let value = columns.value.as_deref();
             (
@@ -85,6 +91,7 @@ impl<R: Read> CsvReader<R> {
             width,
             key,
             value,
+            expires,
         })
     }
 
@@ -124,6 +131,10 @@ impl<R: Read> CsvReader<R> {
                 Some(column) => self.row[column].to_vec(),
                 None => self.rest()?,
             },
+            expires: match self.expires {
+                true => moment(&String::from_utf8_lossy(&self.row[2]))?,
+                false => None,
+            },
         })
     }
 
@@ -158,7 +169,8 @@ fn needs_names(columns: &Columns) -> bool {
 }
 
 fn is_ours(first: &ByteRecord) -> bool {
-    first.iter().eq(NAMES.map(str::as_bytes))
+    let names = NAMES.map(str::as_bytes);
+    first.iter().eq(names) || first.iter().eq(names[..2].iter().copied())
 }
 
 /// Rows that the first one is compared with, to find out whether it names the columns.
@@ -228,28 +240,37 @@ fn system(error: csv::Error) -> io::Error {
     }
 }
 
-/// Writes records in two columns.
-pub struct CsvWriter<W: Write>(csv::Writer<W>);
+/// Writes records in two columns, or in a third when they expire.
+pub struct CsvWriter<W: Write> {
+    rows: csv::Writer<W>,
+    expires: bool,
+}
 
 impl<W: Write> CsvWriter<W> {
     /// A writer, which writes the names of the columns.
     ///
     /// # Errors
     /// If they cannot be written.
-    pub fn new(output: W, delimiter: u8) -> io::Result<Self> {
+    pub fn new(output: W, delimiter: u8, expires: bool) -> io::Result<Self> {
         let mut rows = WriterBuilder::new()
             .delimiter(delimiter)
             .from_writer(output);
-        rows.write_record(NAMES).map_err(system)?;
-        Ok(Self(rows))
+        let names = &NAMES[..if expires { 3 } else { 2 }];
+        rows.write_record(names).map_err(system)?;
+        Ok(Self { rows, expires })
     }
 
     /// Writes a record.
     ///
     /// # Errors
     /// If it cannot be written.
-    pub fn write(&mut self, key: &[u8], value: &[u8]) -> io::Result<()> {
-        self.0.write_record([key, value]).map_err(system)
+    pub fn write(&mut self, key: &[u8], value: &[u8], expires: Option<Expiry>) -> io::Result<()> {
+        if !self.expires {
+            return self.rows.write_record([key, value]).map_err(system);
+        }
+        let moment = expires.map_or_else(String::new, |expires| expires.millis().to_string());
+        let row = [key, value, moment.as_bytes()];
+        self.rows.write_record(row).map_err(system)
     }
 
     /// Writes what is still held back.
@@ -257,7 +278,7 @@ impl<W: Write> CsvWriter<W> {
     /// # Errors
     /// If it cannot be written.
     pub fn finish(&mut self) -> io::Result<()> {
-        self.0.flush()
+        self.rows.flush()
     }
 }
 
@@ -332,6 +353,30 @@ mod tests {
             let records = read(text, &Columns::default());
             assert_eq!(records.len(), text.lines().count(), "{text}");
         }
+    }
+
+    #[test]
+    fn moments_are_read_where_this_program_has_written_them() {
+        let read = |text: &str, columns: &Columns| {
+            let mut reader = CsvReader::new(text.as_bytes(), b',', columns).unwrap();
+            reader.next().unwrap().unwrap()
+        };
+        let text = |row: &str| format!("key,value,{EXPIRES}\n{row}\n");
+        let default = Columns::default();
+        let record = read(&text("a,b,1700000000000"), &default).unwrap();
+        let moment = Some(Expiry::at_millis(1_700_000_000_000));
+        assert_eq!((&*record.value, record.expires), (&b"b"[..], moment));
+        assert_eq!(read(&text("a,b,"), &default).unwrap().expires, None);
+        for wrong in ["soon", "0", "-1", "1.5"] {
+            let bad = read(&text(&format!("a,b,{wrong}")), &default).unwrap_err();
+            assert!(bad.reason.contains(EXPIRES), "{bad:?}");
+        }
+        // Else it is a column like any other.
+        let value = |record: Record| (String::from_utf8(record.value).unwrap(), record.expires);
+        let chosen = read(&text("a,b,7"), &columns(Some("value"), None, None));
+        assert_eq!(value(chosen.unwrap()), ("a,7".into(), None));
+        let other = read("key,value,then\na,b,7\n", &default);
+        assert_eq!(value(other.unwrap()), ("b,7".into(), None));
     }
 
     #[test]

@@ -13,6 +13,7 @@ pub use ndjson::{NdjsonReader, NdjsonWriter};
 pub use record::{BadLine, Columns, Header, Record};
 
 use crate::failure::{Failure, Result};
+use farslot::Expiry;
 use std::io::{self, BufRead, Write};
 use std::path::Path;
 
@@ -105,27 +106,29 @@ pub enum Writer<W: Write> {
 }
 
 impl<W: Write> Writer<W> {
-    /// A writer of a format. Files with columns begin with a line that names them.
+    /// A writer of a format, which says when records expire, if `expires`. Files with columns begin
+    /// with a line that names them.
     ///
     /// # Errors
     /// If that line cannot be written.
-    pub fn new(format: Format, output: W) -> io::Result<Self> {
+    pub fn new(format: Format, output: W, expires: bool) -> io::Result<Self> {
         Ok(match format {
             Format::Csv | Format::Tsv => {
-                Self::Delimited(Box::new(CsvWriter::new(output, format.delimiter())?))
+                let writer = CsvWriter::new(output, format.delimiter(), expires)?;
+                Self::Delimited(Box::new(writer))
             }
-            Format::Ndjson => Self::Ndjson(NdjsonWriter::new(output)),
+            Format::Ndjson => Self::Ndjson(NdjsonWriter::new(output, expires)),
         })
     }
 
-    /// Writes a record.
+    /// Writes a record, and when it expires, if it does and that is wanted.
     ///
     /// # Errors
     /// If it cannot be written.
-    pub fn write(&mut self, key: &[u8], value: &[u8]) -> io::Result<()> {
+    pub fn write(&mut self, key: &[u8], value: &[u8], expires: Option<Expiry>) -> io::Result<()> {
         match self {
-            Self::Delimited(writer) => writer.write(key, value),
-            Self::Ndjson(writer) => writer.write(key, value),
+            Self::Delimited(writer) => writer.write(key, value, expires),
+            Self::Ndjson(writer) => writer.write(key, value, expires),
         }
     }
 

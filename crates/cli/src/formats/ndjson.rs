@@ -1,8 +1,9 @@
 //! A JSON object on each line: `{"key":"...","value":"..."}`. What is not UTF-8 is in base64, in
 //! fields of another name: `{"key_base64":"...","value":"..."}`.
 
-use super::record::{BadLine, Columns, Record};
+use super::record::{BadLine, Columns, EXPIRES, Record, moment};
 use crate::bytes;
+use farslot::Expiry;
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
@@ -19,6 +20,8 @@ pub struct NdjsonReader<R> {
     number: u64,
     key: String,
     value: Option<String>,
+    /// Whether a field may say when a record expires.
+    expires: bool,
 }
 
 impl<R: BufRead> NdjsonReader<R> {
@@ -30,6 +33,7 @@ impl<R: BufRead> NdjsonReader<R> {
             number: 0,
             key: columns.key.clone().unwrap_or_else(|| KEY.into()),
             value: columns.value.clone(),
+            expires: columns.are_default(),
         }
     }
 
@@ -58,6 +62,10 @@ impl<R: BufRead> NdjsonReader<R> {
             serde_json::from_slice(&self.line).map_err(|error| error.to_string())?;
         let key = take(&mut fields, &self.key)?
             .ok_or_else(|| format!("it has no field {:?}", self.key))?;
+        let expires = match self.expires {
+            true => taken_moment(&mut fields)?,
+            false => None,
+        };
         let value = match &self.value {
             Some(name) => take(&mut fields, name)?,
             None => rest(fields)?,
@@ -72,6 +80,7 @@ impl<R: BufRead> NdjsonReader<R> {
             line: self.number,
             key,
             value: value.ok_or_else(missing)?,
+            expires,
         })
     }
 }
@@ -128,6 +137,18 @@ fn take(
     }
 }
 
+/// Takes out when the record expires, where there is a value beside that and nothing else.
+fn taken_moment(fields: &mut Vec<(Cow<'_, str>, &RawValue)>) -> Result<Option<Expiry>, String> {
+    let is_value = |name: &str| name == VALUE || name == bytes::base64_name(VALUE);
+    match &fields[..] {
+        [(one, _), (other, _)] if one == EXPIRES && is_value(other) => {}
+        [(one, _), (other, _)] if other == EXPIRES && is_value(one) => {}
+        _ => return Ok(None),
+    }
+    let found = take(fields, EXPIRES)?.unwrap_or_default();
+    moment(&String::from_utf8_lossy(&found))
+}
+
 /// All fields that are left: the content if there is one, an object if there are more.
 fn rest(mut fields: Vec<(Cow<'_, str>, &RawValue)>) -> Result<Option<Vec<u8>>, String> {
     match fields.len() {
@@ -159,24 +180,31 @@ fn content(value: &RawValue) -> Result<Vec<u8>, String> {
 }
 
 /// Writes records as objects.
-pub struct NdjsonWriter<W: Write>(io::BufWriter<W>);
+pub struct NdjsonWriter<W: Write> {
+    output: io::BufWriter<W>,
+    expires: bool,
+}
 
 impl<W: Write> NdjsonWriter<W> {
-    /// A writer.
-    pub fn new(output: W) -> Self {
-        Self(io::BufWriter::new(output))
+    /// A writer, which says when records expire, if `expires`.
+    pub fn new(output: W, expires: bool) -> Self {
+        let output = io::BufWriter::new(output);
+        Self { output, expires }
     }
 
     /// Writes a record.
     ///
     /// # Errors
     /// If it cannot be written.
-    pub fn write(&mut self, key: &[u8], value: &[u8]) -> io::Result<()> {
+    pub fn write(&mut self, key: &[u8], value: &[u8], expires: Option<Expiry>) -> io::Result<()> {
         let mut object = Map::new();
         bytes::insert(&mut object, KEY, key);
         bytes::insert(&mut object, VALUE, value);
-        serde_json::to_writer(&mut self.0, &Value::Object(object))?;
-        self.0.write_all(b"\n")
+        if let Some(expires) = expires.filter(|_| self.expires) {
+            object.insert(EXPIRES.into(), expires.millis().into());
+        }
+        serde_json::to_writer(&mut self.output, &Value::Object(object))?;
+        self.output.write_all(b"\n")
     }
 
     /// Writes what is still held back.
@@ -184,7 +212,7 @@ impl<W: Write> NdjsonWriter<W> {
     /// # Errors
     /// If it cannot be written.
     pub fn finish(&mut self) -> io::Result<()> {
-        self.0.flush()
+        self.output.flush()
     }
 }
 
@@ -245,6 +273,25 @@ mod tests {
             one(r#"{"id":"x","a":1,"b":2}"#, Some("b"), Some("a")),
             pair("2", "1")
         );
+    }
+
+    #[test]
+    fn moments_are_read_where_this_program_has_written_them() {
+        let read = |text: &str| {
+            let mut reader = NdjsonReader::new(text.as_bytes(), &Columns::default());
+            reader.next().unwrap().unwrap()
+        };
+        let record = read(r#"{"key":"a","value_base64":"Yg==","expires_unix_ms":7}"#).unwrap();
+        assert_eq!(
+            (&*record.value, record.expires),
+            (&b"b"[..], Some(Expiry::at_millis(7)))
+        );
+        let record = read(r#"{"key":"a","expires_unix_ms":7}"#).unwrap();
+        assert_eq!((&*record.value, record.expires), (&b"7"[..], None));
+        let record = read(r#"{"key":"a","value":1,"more":2,"expires_unix_ms":7}"#).unwrap();
+        assert!(record.expires.is_none() && record.value.starts_with(b"{"));
+        let bad = read(r#"{"key":"a","value":"b","expires_unix_ms":"soon"}"#).unwrap_err();
+        assert!(bad.reason.contains("soon"), "{bad:?}");
     }
 
     #[test]

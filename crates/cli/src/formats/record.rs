@@ -1,5 +1,7 @@
 //! Records as the formats read them.
 
+use farslot::Expiry;
+
 /// Which parts of a line are the key and the value.
 #[derive(Clone, Debug, Default)]
 pub struct Columns {
@@ -10,6 +12,13 @@ pub struct Columns {
     /// Whether the first line names the columns; by default it does if it must, or if it looks like
     /// it.
     pub header: Option<bool>,
+}
+
+impl Columns {
+    /// Whether none is chosen.
+    pub const fn are_default(&self) -> bool {
+        self.key.is_none() && self.value.is_none()
+    }
 }
 
 /// What the first line of a file was taken for.
@@ -32,6 +41,28 @@ pub struct Record {
     pub key: Vec<u8>,
     /// The value.
     pub value: Vec<u8>,
+    /// When it expires, where the file says so.
+    pub expires: Option<Expiry>,
+}
+
+/// What the column or field is called that says when a record expires: milliseconds of Unix time.
+/// It is read where the others are `key` and `value`, as this program writes them.
+pub const EXPIRES: &str = "expires_unix_ms";
+
+/// Reads such a moment: that of a record that stays is empty.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn moment(text: &str) -> Result<Option<Expiry>, String> {
+    match text.trim() {
+        "" => Ok(None),
+        number => match number.parse() {
+            Ok(millis @ 1..) => Ok(Some(Expiry::at_millis(millis))),
+            _ => Err(format!(
+                "{EXPIRES} is {text:?}, and no milliseconds of Unix time"
+            )),
+        },
+    }
 }
 
 /// A line that holds no record.

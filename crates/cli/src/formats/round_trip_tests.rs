@@ -1,15 +1,16 @@
 //! Whatever is written is read back, and whatever is read does not panic.
 
 use super::{Columns, Format, Reader, Writer};
+use farslot::Expiry;
 use proptest::prelude::*;
 
 const FORMATS: [Format; 3] = [Format::Csv, Format::Tsv, Format::Ndjson];
 
 fn round_trip(format: Format, records: &[(Vec<u8>, Vec<u8>)]) -> Vec<(Vec<u8>, Vec<u8>)> {
     let mut file = Vec::new();
-    let mut writer = Writer::new(format, &mut file).unwrap();
+    let mut writer = Writer::new(format, &mut file, false).unwrap();
     for (key, value) in records {
-        writer.write(key, value).unwrap();
+        writer.write(key, value, None).unwrap();
     }
     writer.finish().unwrap();
     drop(writer);
@@ -47,6 +48,31 @@ proptest! {
                 }
             }
         }
+    }
+}
+
+#[test]
+fn moments_are_read_as_they_were_written() {
+    let records = [
+        (&b"a"[..], &b"1"[..], Some(Expiry::at_millis(1))),
+        (b"b", b"", None),
+        (b"\xff", b"\xfe", Some(Expiry::at_millis(u64::MAX))),
+    ];
+    for format in FORMATS {
+        let mut file = Vec::new();
+        let mut writer = Writer::new(format, &mut file, true).unwrap();
+        for (key, value, expires) in records {
+            writer.write(key, value, expires).unwrap();
+        }
+        writer.finish().unwrap();
+        drop(writer);
+        let mut reader = Reader::new(format, &file[..], &Columns::default()).unwrap();
+        for (key, value, expires) in records {
+            let record = reader.next().unwrap().unwrap().unwrap();
+            assert_eq!((&*record.key, &*record.value), (key, value), "{format:?}");
+            assert_eq!(record.expires, expires, "{format:?}");
+        }
+        assert!(reader.next().unwrap().is_none());
     }
 }
 

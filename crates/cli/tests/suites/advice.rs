@@ -116,6 +116,14 @@ fn advice_has_reasons_and_is_checked() {
         "{shown}"
     );
     assert!(!shown.contains("\nexcluded:"), "{shown}");
+    let unchecked = &args[..args.len() - 1];
+    let all = farslot(unchecked).arg("--excluded").output().unwrap();
+    let all = String::from_utf8(all.stdout).unwrap();
+    let excluded = all.split_once("\nexcluded:").unwrap().1;
+    assert!(
+        excluded.contains("cuckoo") && excluded.lines().count() > 2,
+        "{all}"
+    );
     assert!(
         shown.contains("remote B/record") && shown.contains("writes of one client simulated"),
         "{shown}"

@@ -115,6 +115,64 @@ fn tables_are_asked_for_records_that_expire() {
 }
 
 #[test]
+fn a_dump_keeps_the_moments_if_asked_and_says_so_if_not() {
+    let node = Node::start();
+    node.ok(["create", "t"]);
+    node.ok(["put", "t", "short", "v", "--ttl", "1h"]);
+    node.ok(["put", "t", "stays", "w"]);
+    let plain = node.run(["dump", "t"]);
+    assert!(plain.status.success());
+    assert!(
+        error_of(&plain).contains("1 record that will expire")
+            && error_of(&plain).contains("--expires")
+    );
+    assert_eq!(node.sorted_dump("t"), ["key,value", "short,v", "stays,w"]);
+    let directory = tempfile::tempdir().unwrap();
+    for (number, format) in ["csv", "tsv", "ndjson"].into_iter().enumerate() {
+        let file = directory.path().join(format!("t.{format}"));
+        let file = file.to_str().unwrap();
+        let dumped = node.run(["dump", "t", file, "--expires"]);
+        assert!(!error_of(&dumped).contains("will expire"), "{dumped:?}");
+        // Into a table that is there, and into one that is made for them.
+        let made = format!("made-{number}");
+        node.ok(["load", &made, file, "--create"]);
+        let there = format!("there-{number}");
+        node.ok(["create", &there]);
+        node.ok(["load", &there, file, "--ttl", "2h"]);
+        for table in [&made, &there] {
+            let left = |key| node.json(["get", table, key])["expires_in_seconds"].as_f64();
+            let seconds = left("short").unwrap();
+            assert!(
+                seconds > 3_000.0 && seconds <= 3_600.0,
+                "{format}: {seconds}"
+            );
+            // Of those whose file does not say.
+            let stays = left("stays");
+            assert_eq!(stays.is_some(), table == &there, "{stays:?}");
+        }
+    }
+    // Records that have expired since are passed over, and no table takes one for ever instead.
+    let file = "key,value,expires_unix_ms\na,1,1\nb,2,\nc,3,99999999999999\n";
+    node.ok(["create", "late"]);
+    let loaded = node.feed(["load", "late", "--json"], file.as_bytes());
+    let loaded = one_object(&loaded);
+    assert_eq!(
+        (&loaded["records"], &loaded["expired"]),
+        (&2.into(), &1.into())
+    );
+    assert_eq!(node.sorted_dump("late"), ["b,2", "c,3", "key,value"]);
+    node.ok(["create", "plain", "-c", "100"]);
+    let refused = node.feed(["load", "plain"], file.as_bytes());
+    assert_fails(&refused, 1, &["line 2", "line 4", "--expiring"]);
+    assert_eq!(node.sorted_dump("plain"), ["b,2", "key,value"]);
+    let refused = node.feed(
+        ["load", "sealed", "--create", "--seal", "--scheme", "sealed"],
+        file.as_bytes(),
+    );
+    assert_fails(&refused, 1, &["line 2", "it expires"]);
+}
+
+#[test]
 fn a_table_is_copied() {
     let node = Node::start();
     node.ok(["create", "t"]);

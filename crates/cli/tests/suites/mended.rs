@@ -248,6 +248,25 @@ fn numbers_are_written_as_people_write_them() {
     for bad in ["10m", "-1", "1.5k", ""] {
         assert_fails(&node.run(["create", "b", "-c", bad]), 2, &[]);
     }
+    // Whatever they count, and whichever command it is.
+    let advise = "advise --entries 10M --key 8B --value 64:9,1KiB:1 --clients 1k --writers 1k \
+                  --grow-to 100M --memory 100GiB --client-memory 64MiB";
+    let advice = farslot(advise.split_whitespace()).output().unwrap();
+    assert!(advice.status.success(), "{}", error_of(&advice));
+    for wrong in [
+        "bench lookup --fabric shm --slots 1m",
+        "bench lookup --fabric shm --operations 1.5k",
+        "bench find-or-put --slots much",
+        "bench raw --fabric shm --operations 1K",
+        "demo --lookups 1m",
+        "load t --threads 1x",
+        "load t --create=10m",
+        "serve shm://m --redis 127.0.0.1:0 --redis-connections 1m",
+        "advise --entries 1m --key 8 --value 8",
+    ] {
+        let refused = farslot(wrong.split_whitespace()).output().unwrap();
+        assert_fails(&refused, 2, &["no number such as 10000000"]);
+    }
 }
 
 #[test]
@@ -442,6 +461,15 @@ fn an_output_that_cannot_be_written_is_told_before_the_work() {
     assert_fails(&output, 1, &["/nonexistent/mine.toml", "No such file"]);
     // It measures for minutes.
     assert!(since.elapsed() < DEADLINE);
+}
+
+#[test]
+fn a_dump_to_nowhere_names_what_the_user_has_named() {
+    let node = Node::start();
+    node.ok(["create", "t"]);
+    let output = node.run(["dump", "t", "/nonexistent/t.csv"]);
+    assert_fails(&output, 1, &["/nonexistent/t.csv: No such file"]);
+    assert!(!error_of(&output).contains(".tmp"), "{output:?}");
 }
 
 #[test]

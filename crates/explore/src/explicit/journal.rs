@@ -15,6 +15,7 @@ use crate::error::ExploreError;
 use crate::model::{Model, Tokens};
 use rustix::fs::FlockOperation;
 use std::fs::{File, OpenOptions};
+use std::hash::{Hash, Hasher};
 use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use xxhash_rust::xxh3::Xxh3;
@@ -37,6 +38,16 @@ pub struct Header {
     pub digest: u64,
     /// How the model packs its states, for the model to read.
     pub layout: Vec<u8>,
+}
+
+/// A digest of all that decides which states are reachable, and of which of how many ranks it is.
+pub(crate) fn digest_of(what: &impl Hash, ranks: (usize, usize)) -> u64 {
+    let mut digest = Xxh3::new();
+    what.hash(&mut digest);
+    if ranks.1 > 1 {
+        ranks.hash(&mut digest);
+    }
+    digest.finish()
 }
 
 /// A file of complete levels.
@@ -108,6 +119,25 @@ impl Journal {
             start,
             ends,
         })
+    }
+
+    /// The journal at `path`, if there is one; else a new one.
+    ///
+    /// # Errors
+    /// As [`Journal::open`] and [`Journal::create`]; [`ExploreError::WrongJournal`] if it belongs to
+    /// something else.
+    pub fn open_or_create(path: &Path, header: Header) -> Result<Self, ExploreError> {
+        if !path.exists() {
+            return Self::create(path, header);
+        }
+        let journal = Self::open(path)?;
+        if journal.header != header {
+            return Err(ExploreError::WrongJournal {
+                path: path.into(),
+                reason: "it is of another model",
+            });
+        }
+        Ok(journal)
     }
 
     /// What it belongs to.

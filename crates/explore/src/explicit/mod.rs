@@ -22,6 +22,7 @@ mod store;
 mod trace;
 mod worker;
 
+pub(crate) use journal::digest_of;
 pub use journal::{Header, Journal};
 pub use net::explore_net;
 pub use options::{Options, Progress};

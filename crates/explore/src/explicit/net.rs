@@ -1,14 +1,13 @@
 //! Exploring a net: with as many bits a place as turn out to be needed.
 
+use super::journal::digest_of;
 use super::{Explored, Header, Journal, Options, Progress, explore};
 use crate::error::ExploreError;
 use crate::formula::Formula;
 use crate::model::{Model, NoRoom};
 use crate::net::Net;
 use crate::packed::PackedNet;
-use std::hash::{Hash, Hasher};
 use std::path::Path;
-use xxhash_rust::xxh3::Xxh3;
 
 /// Explores a net, with its markings packed as [`PackedNet`] says. Where a place turns out to need
 /// more bits, the exploration begins anew. Where an invariant is given, the exploration ends at the
@@ -30,7 +29,8 @@ pub fn explore_net<'n>(
         check_invariant: invariant.is_some(),
         ..options.clone()
     };
-    let digest = digest_of(net, invariant, (0, 1));
+    // The invariant belongs to it: levels that are in a journal are not checked again.
+    let digest = digest_of(&(net, invariant), (0, 1));
     let (mut packed, mut journal_file) = match journal {
         Some(path) if path.exists() => {
             let (packed, journal) = resumed(net, invariant, digest, path)?;
@@ -64,18 +64,6 @@ pub(super) fn unbounded(net: &Net, no_room: NoRoom) -> ExploreError {
         place: net.places()[no_room.part].id.clone(),
         tokens: no_room.value,
     }
-}
-
-/// The invariant belongs to it, as levels that are in a journal are not checked again; and which of
-/// how many ranks has it.
-pub(super) fn digest_of(net: &Net, invariant: Option<&Formula>, ranks: (usize, usize)) -> u64 {
-    let mut digest = Xxh3::new();
-    net.hash(&mut digest);
-    invariant.hash(&mut digest);
-    if ranks.1 > 1 {
-        ranks.hash(&mut digest);
-    }
-    digest.finish()
 }
 
 pub(super) fn header_of(packed: &PackedNet<'_>, digest: u64) -> Header {

@@ -20,7 +20,7 @@ const CRITICAL: u64 = 3;
 /// it is, then that it was the last to come; it goes on once nobody else is as far, or another has
 /// come after it (Peterson, "Myths about the mutual exclusion problem", 1981). The invariant: no
 /// two are in their critical sections.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Hash)]
 pub struct Filter {
     processes: usize,
 }

@@ -16,13 +16,14 @@ pub use size::SizeError;
 pub use two_phase::TwoPhase;
 
 use crate::error::{ExploreError, RankError};
-use crate::explicit::ranks::{Exchange, RingShape, explore_rank};
-use crate::explicit::{Explored, Options, Progress, explore};
+use crate::explicit::ranks::{Exchange, RingShape, explore_rank, join_journals};
+use crate::explicit::{Explored, Header, Journal, Options, Progress, digest_of, explore};
 use crate::model::Model;
 use farslot_fabric::Endpoint;
+use std::path::Path;
 
 /// A model that has a name.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Hash)]
 pub enum Named {
     /// `puzzle:RxC`: the sliding puzzle.
     Puzzle(Puzzle),
@@ -90,40 +91,65 @@ pub struct NamedExplored {
 }
 
 impl Named {
-    /// Explores it and checks its invariant.
+    /// Explores it and checks its invariant. With a path for a journal, the exploration goes on from
+    /// the journal there, or begins one.
     ///
     /// # Errors
     /// [`ExploreError`].
     pub fn explore(
         &self,
         options: &Options,
+        journal: Option<&Path>,
         progress: &Progress,
     ) -> Result<NamedExplored, ExploreError> {
+        let header = self.header((0, 1));
+        let opened = journal.map(|path| Journal::open_or_create(path, header));
+        let mut journal = opened.transpose()?;
+        let journal = journal.as_mut();
         match self {
-            Self::Puzzle(model) => run(model, options, progress),
-            Self::MutualExclusion(model) => run(model, options, progress),
-            Self::Filter(model) => run(model, options, progress),
-            Self::Philosophers(model) => run(model, options, progress),
-            Self::TwoPhase(model) => run(model, options, progress),
+            Self::Puzzle(model) => run(model, options, journal, progress),
+            Self::MutualExclusion(model) => run(model, options, journal, progress),
+            Self::Filter(model) => run(model, options, journal, progress),
+            Self::Philosophers(model) => run(model, options, journal, progress),
+            Self::TwoPhase(model) => run(model, options, journal, progress),
         }
     }
 
-    /// [`Named::explore`] by several ranks, each of which calls this: see [`explore_rank`].
+    /// [`Named::explore`] by several ranks, each of which calls this: see [`explore_rank`]. With a
+    /// path for a journal, each writes one of its own there, as [`join_journals`] says.
     ///
     /// # Errors
-    /// As [`explore_rank`].
+    /// As [`explore_rank`] and [`join_journals`].
     pub async fn explore_rank<E: Endpoint>(
         &self,
         options: &Options,
         exchange: &mut Exchange<E>,
+        journal: Option<&Path>,
         progress: &Progress,
     ) -> Result<NamedExplored, ExploreError> {
+        let header = self.header((exchange.rank(), exchange.ranks()));
+        let part = Part {
+            options,
+            exchange,
+            journal: journal.map(|path| (path, header)),
+            progress,
+        };
         match self {
-            Self::Puzzle(model) => run_rank(model, options, exchange, progress).await,
-            Self::MutualExclusion(model) => run_rank(model, options, exchange, progress).await,
-            Self::Filter(model) => run_rank(model, options, exchange, progress).await,
-            Self::Philosophers(model) => run_rank(model, options, exchange, progress).await,
-            Self::TwoPhase(model) => run_rank(model, options, exchange, progress).await,
+            Self::Puzzle(model) => part.run(model).await,
+            Self::MutualExclusion(model) => part.run(model).await,
+            Self::Filter(model) => part.run(model).await,
+            Self::Philosophers(model) => part.run(model).await,
+            Self::TwoPhase(model) => part.run(model).await,
+        }
+    }
+
+    /// What a journal of it belongs to. Its states are what the code says, so the version of that
+    /// is part of it.
+    fn header(&self, ranks: (usize, usize)) -> Header {
+        Header {
+            bits: self.bits() as u64,
+            digest: digest_of(&(env!("CARGO_PKG_VERSION"), self), ranks),
+            layout: Vec::new(),
         }
     }
 
@@ -132,33 +158,50 @@ impl Named {
     /// # Errors
     /// As [`RingShape::for_states`].
     pub fn rings(&self, ranks: u32) -> Result<RingShape, RankError> {
-        let bits = match self {
+        RingShape::for_states(ranks, self.bits().div_ceil(64))
+    }
+
+    fn bits(&self) -> usize {
+        match self {
             Self::Puzzle(model) => model.bits(),
             Self::MutualExclusion(model) => model.bits(),
             Self::Filter(model) => model.bits(),
             Self::Philosophers(model) => model.bits(),
             Self::TwoPhase(model) => model.bits(),
-        };
-        RingShape::for_states(ranks, bits.div_ceil(64))
+        }
     }
 }
 
-async fn run_rank<E: Endpoint>(
-    model: &impl Model,
-    options: &Options,
-    exchange: &mut Exchange<E>,
-    progress: &Progress,
-) -> Result<NamedExplored, ExploreError> {
-    let explored = explore_rank(model, options, exchange, None, progress).await?;
-    Ok(NamedExplored::of(model, explored))
+/// What a rank explores a model with.
+struct Part<'a, E: Endpoint> {
+    options: &'a Options,
+    exchange: &'a mut Exchange<E>,
+    journal: Option<(&'a Path, Header)>,
+    progress: &'a Progress,
+}
+
+impl<E: Endpoint> Part<'_, E> {
+    async fn run(self, model: &impl Model) -> Result<NamedExplored, ExploreError> {
+        let (options, exchange) = (self.options, self.exchange);
+        let mut journal = match self.journal {
+            Some((path, header)) => {
+                Some(join_journals(model, options, exchange, path, header).await?)
+            }
+            None => None,
+        };
+        let journal = journal.as_mut();
+        let explored = explore_rank(model, options, exchange, journal, self.progress).await?;
+        Ok(NamedExplored::of(model, explored))
+    }
 }
 
 fn run(
     model: &impl Model,
     options: &Options,
+    journal: Option<&mut Journal>,
     progress: &Progress,
 ) -> Result<NamedExplored, ExploreError> {
-    let explored = explore(model, options, None, progress)?;
+    let explored = explore(model, options, journal, progress)?;
     Ok(NamedExplored::of(model, explored))
 }
 

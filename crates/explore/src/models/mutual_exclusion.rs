@@ -4,7 +4,7 @@ use super::bits::{get, set};
 use crate::model::{Model, NoRoom, Successors};
 
 /// How the processes exclude each other.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Algorithm {
     /// Peterson's: raise the own flag, give the turn away, wait until the other's flag is down or
     /// the turn is one's own.
@@ -20,7 +20,7 @@ pub enum Algorithm {
 
 /// Two processes, each of which enters its critical section again and again. The invariant: never
 /// both are in it.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Hash)]
 pub struct MutualExclusion {
     algorithm: Algorithm,
 }

@@ -12,7 +12,7 @@ const EATING: u64 = 2;
 /// Philosophers around a table, with a fork between neighbours. Each takes the fork at its left,
 /// then the one at its right, eats, and puts both back. All of them may hold a left fork: a
 /// deadlock.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Hash)]
 pub struct Philosophers {
     count: usize,
 }

@@ -11,7 +11,7 @@ const MOST_CELLS: usize = 16;
 
 /// The sliding puzzle of some rows and columns, from its solved position. Half of all permutations
 /// are reachable: 181,440 of the 3 x 3 puzzle, in at most 31 moves.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Hash)]
 pub struct Puzzle {
     rows: usize,
     columns: usize,

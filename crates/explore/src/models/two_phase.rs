@@ -23,7 +23,7 @@ const UNDECIDED: u64 = 0;
 /// Some resource managers and a transaction manager. Messages are never lost from the network, and
 /// may be received again and again. The invariant: no resource manager has aborted while another
 /// has committed.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Hash)]
 pub struct TwoPhase {
     managers: usize,
     /// Whether the transaction manager commits without waiting, which is wrong.

@@ -4,6 +4,7 @@ use crate::nets::{kanban, philosophers};
 use farslot_explore::ExploreError;
 use farslot_explore::explicit::{Explored, Options, Progress, explore_net};
 use farslot_explore::formula::Formula;
+use farslot_explore::models::Named;
 use farslot_explore::net::Net;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -43,6 +44,38 @@ fn a_journal_that_is_cut_off_anywhere_is_gone_on_from() {
             Err(error) => panic!("cut off at {end}: {error}"),
         }
     }
+}
+
+#[test]
+fn a_built_in_models_journal_is_its_own() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("journal");
+    let explored = |name: &str, journal| {
+        let model: Named = name.parse().unwrap();
+        let found = model.explore(&Options::default(), journal, &Progress::default());
+        found.map(|found| found.explored)
+    };
+    let whole = explored("2pc:4", None).unwrap();
+    assert!(same(&explored("2pc:4", Some(&path)).unwrap(), &whole));
+    let bytes = std::fs::read(&path).unwrap();
+    for end in (100..bytes.len()).step_by(bytes.len() / 10) {
+        std::fs::write(&path, &bytes[..end]).unwrap();
+        let again = explored("2pc:4", Some(&path)).unwrap();
+        assert!(same(&again, &whole), "cut off at {end}: {again:?}");
+        assert_eq!(std::fs::read(&path).unwrap(), bytes, "cut off at {end}");
+    }
+    for other in ["2pc:5", "2pc-broken:4", "peterson"] {
+        let refused = explored(other, Some(&path));
+        assert!(
+            matches!(refused, Err(ExploreError::WrongJournal { .. })),
+            "{other}: {refused:?}"
+        );
+    }
+    assert_eq!(
+        std::fs::read(&path).unwrap(),
+        bytes,
+        "nobody has changed it"
+    );
 }
 
 #[test]

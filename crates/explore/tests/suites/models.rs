@@ -13,7 +13,7 @@ fn explored(name: &str, threads: usize) -> NamedExplored {
         ..Options::default()
     };
     let model: Named = name.parse().unwrap();
-    model.explore(&options, &Progress::default()).unwrap()
+    model.explore(&options, None, &Progress::default()).unwrap()
 }
 
 #[test]

@@ -138,7 +138,9 @@ fn markings_of_several_words_are_sent_whole() {
 fn violations_are_as_near_as_for_one_process() {
     for name in ["peterson-broken", "dekker-broken", "2pc-broken:3", "2pc:3"] {
         let model: Named = name.parse().unwrap();
-        let alone = model.explore(&options(true), &Progress::default()).unwrap();
+        let alone = model
+            .explore(&options(true), None, &Progress::default())
+            .unwrap();
         for seed in 0..3 {
             println!("{name} seed {seed}");
             let shape = model.rings(3).unwrap();
@@ -147,7 +149,9 @@ fn violations_are_as_near_as_for_one_process() {
                 async move {
                     let options = options(true);
                     let progress = Progress::default();
-                    let found = model.explore_rank(&options, &mut exchange, &progress).await;
+                    let found = model
+                        .explore_rank(&options, &mut exchange, None, &progress)
+                        .await;
                     let NamedExplored { explored, trace } = found.unwrap();
                     (numbers(&explored), trace)
                 }
@@ -394,12 +398,14 @@ fn an_invariant_of_a_net_is_checked_by_all_ranks() {
     }
     // The same with a model's own invariant, which holds.
     let model: Named = "peterson".parse().unwrap();
-    let alone = model.explore(&options(true), &Progress::default()).unwrap();
+    let alone = model
+        .explore(&options(true), None, &Progress::default())
+        .unwrap();
     let shape = model.rings(2).unwrap();
     let found = in_threads(2, &Over::Shm, shape, async |exchange| {
         let progress = Progress::default();
         let found = model
-            .explore_rank(&options(true), exchange, &progress)
+            .explore_rank(&options(true), exchange, None, &progress)
             .await?;
         Ok((numbers(&found.explored), found.trace))
     });

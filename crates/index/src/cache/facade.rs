@@ -131,6 +131,10 @@ impl<I: Index> Index for Cached<I> {
         self.index.change_writer(change).await
     }
 
+    async fn moves(&self) -> Result<u64> {
+        self.index.moves().await
+    }
+
     /// A table that is built is no longer what was known of it.
     async fn build(&self, records: &[Record<'_>]) -> Result<()> {
         let built = self.index.build(records).await;

@@ -545,6 +545,10 @@ impl<E: Endpoint, I: Index> Index for Calling<E, I> {
         end
     }
 
+    async fn moves(&self) -> Result<u64> {
+        self.index.moves().await
+    }
+
     async fn build(&self, records: &[Record<'_>]) -> Result<()> {
         self.index.build(records).await
     }

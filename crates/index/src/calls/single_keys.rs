@@ -66,6 +66,10 @@ impl<E: Endpoint> Index for SingleKeys<E> {
         Ok(())
     }
 
+    async fn moves(&self) -> Result<u64> {
+        refused("to ask for its moves")
+    }
+
     async fn build(&self, _: &[Record<'_>]) -> Result<()> {
         refused("to build it")
     }

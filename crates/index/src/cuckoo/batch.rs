@@ -94,14 +94,17 @@ impl<E: Endpoint> CuckooTable<E> {
                 expected,
                 new,
             } => self.swap(place, expected, new).await,
-            Step::CountMove { from } => {
-                let stripe = MOVES_AT + stripe_of(from) as u64 * 8;
-                let count = self.endpoint.fetch_add(self.table.plus(stripe), 1);
-                count.await?;
-                Ok(())
-            }
+            Step::CountMove { from } => self.count_move(from).await,
             Step::CheckWriter { place } => self.check_writer(place).await,
         }
+    }
+
+    /// Counts a displacement from this bucket.
+    pub(super) async fn count_move(&self, from: u64) -> Result<()> {
+        let stripe = MOVES_AT + stripe_of(from) as u64 * 8;
+        let count = self.endpoint.fetch_add(self.table.plus(stripe), 1);
+        count.await?;
+        Ok(())
     }
 
     /// Changes the word that publishes a slot, which nobody else does.

@@ -134,6 +134,9 @@ impl<E: Endpoint> CuckooTable<E> {
         let mut copies = self.records_in(key, buckets).await?.into_iter();
         let only = copies.next();
         for copy in copies {
+            // The writer that died may have counted no move: whoever has looked where the other
+            // copy is before it came there must not miss the key here.
+            self.count_move(copy.place.bucket).await?;
             // What both copies name stays in use.
             self.vacate(buckets, copy.place).await?;
         }

@@ -108,6 +108,10 @@ impl<E: Endpoint> SchemeClient for CuckooTable<E> {
         }
     }
 
+    async fn count_of_moves(&self) -> Result<u64> {
+        self.displacements().await
+    }
+
     async fn build_whole(&self, records: &[Record<'_>]) -> Result<()> {
         self.build(records).await
     }

@@ -212,6 +212,9 @@ impl<E: Endpoint> DuoTable<E> {
         read: &Read,
     ) -> Result<()> {
         let Place { path, entry } = place;
+        if path.moves() > 0 {
+            self.before_moving().await?;
+        }
         let mut batch = self.batch();
         for pair in path.slots.windows(2).rev() {
             let moved = read.get(&pair[0]).filter(|bytes| head_in(bytes) != 0);

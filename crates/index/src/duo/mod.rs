@@ -38,7 +38,7 @@
 //!   scan survey
 //! holding growth/ stash                locks, growth, bringing keys back from the stash
 //! ownership rebuild settle publish     who owns the table; recovery; the published index
-//! batch records                        verbs that take effect in order; slots and their records
+//! batch records moves                  verbs that take effect in order; slots and their records
 //! state/                               what a client keeps
 //! placement/                           which slot a key goes to: local memory only
 //! bytes/                               what lies where
@@ -52,7 +52,8 @@
 //! **The table's bytes.** Only the owner writes them.
 //!
 //! ```text
-//! 0        used slots | entries | ... | owners there were | owner | whether there ever was one
+//! 0        used slots | entries | ... | owners there were | owner | whether there ever was one |
+//!          the count by which a scan sees that records have moved (moves.rs)
 //! 4096     first array: m buckets of d slots | second array | stash | journal
 //!          the heap, if there is one; the published index, if there is one (bytes/published.rs)
 //!          buckets added by growth are elsewhere (growth/mod.rs)
@@ -94,6 +95,7 @@ mod growth;
 mod holding;
 mod insert;
 mod lookup;
+mod moves;
 mod ownership;
 pub mod placement;
 mod publish;

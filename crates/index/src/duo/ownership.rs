@@ -1,6 +1,6 @@
 //! Who has the table: one client, named by a word of it.
 
-use super::bytes::{OWNED_AT, OWNER_AT, TICKETS_AT};
+use super::bytes::{MOVES_AT, OWNED_AT, OWNER_AT, TICKETS_AT};
 use super::state::DuoTable;
 use crate::{Index, IndexError, Result, UPKEEP};
 use farslot_fabric::{Endpoint, EndpointExt};
@@ -70,8 +70,11 @@ impl<E: Endpoint> DuoTable<E> {
             self.forget();
             self.doubts.clear();
             self.journal.reset(&self.layout);
+            self.moves.store(0, Ordering::Relaxed);
         } else {
             self.rebuild().await?;
+            let moves = self.endpoint.read(self.table.plus(MOVES_AT), 8).await?;
+            self.moves.store(moves.words()[0], Ordering::Relaxed);
             let live = self.index.borrow().live();
             self.counts.correct(&*self.endpoint, live).await?;
         }

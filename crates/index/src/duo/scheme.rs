@@ -100,6 +100,10 @@ impl<E: Endpoint> SchemeClient for DuoTable<E> {
         }
     }
 
+    async fn count_of_moves(&self) -> Result<u64> {
+        self.moves().await
+    }
+
     fn known(&self) -> ClientState {
         let stamps = self.stamps.as_ref().map_or(0, Stamps::bytes);
         ClientState {

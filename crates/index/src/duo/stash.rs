@@ -72,6 +72,7 @@ impl<E: Endpoint> DuoTable<E> {
         if head == 0 {
             return Err(self.lost(key.from));
         }
+        self.before_moving().await?;
         let entry = bucket_entry(key.of.primary, false, self.layout.fingerprint_bits);
         let mut batch = self.batch();
         self.publish(&mut batch, &[(to, entry)]);

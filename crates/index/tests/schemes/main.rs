@@ -6,5 +6,6 @@ mod common;
 mod cuckoo;
 mod duo;
 mod linear;
+mod moved;
 mod race;
 mod sealed;

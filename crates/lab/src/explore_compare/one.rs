@@ -54,7 +54,7 @@ impl One {
             check_invariant: true,
             ..Options::default()
         };
-        let found = model.explore(&options, &Progress::default());
+        let found = model.explore(&options, None, &Progress::default());
         let found = found.map_err(|error| failed(error.to_string()))?;
         if found.trace.is_some() {
             return Err(failed("the invariant is violated".into()));

@@ -5,6 +5,7 @@ use farslot::{ClientMetrics, ErrorKind, Handle, HandleOptions, OpenOptions, Stor
 use farslot_operate::{Collected, Page, PageOptions};
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
+use std::time::Duration;
 
 fn measured(address: &str) -> (ClientMetrics, Store) {
     let metrics = ClientMetrics::default();
@@ -62,6 +63,45 @@ fn operations_errors_latencies_and_round_trips_are_those_that_were() {
         1.0
     );
     assert_eq!(get(page.address(), "/readyz").status, 200);
+}
+
+/// Some take a look and a write, of a table whose records expire.
+#[test]
+fn an_operation_on_a_table_whose_records_expire_is_counted_once() {
+    let (metrics, store) = measured("embedded");
+    store.create("t", &TableOptions::default()).unwrap();
+    let table = store.table("t").unwrap();
+    let long = Duration::from_secs(1_000);
+    table.put_for(b"a", b"1", long).unwrap();
+    table
+        .put_many_for(&[(b"b", b"2"), (b"c", b"3")], long, |_, put| {
+            put.unwrap();
+        })
+        .unwrap();
+    assert!(table.update(b"a", b"4").unwrap());
+    assert!(table.compare_and_set(b"a", Some(b"4"), b"5").unwrap());
+    assert!(table.set_time_to_live(b"b", None).unwrap());
+    assert!(table.remove(b"a").unwrap());
+    table.get_with_time_to_live(b"b").unwrap();
+    let refused = table.put_for(b"a", &vec![0; 64 << 20], long).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::DoesNotFit);
+    table.update_many(&[(b"b", b"7"), (b"c", b"8")], |_, updated| {
+        assert!(updated.unwrap());
+    });
+    table.close().unwrap();
+    let of_table = &metrics.tables()[0];
+    let timed = |name: &str| of_table.latency(name).unwrap().count();
+    // A replacement is an update as well.
+    assert_eq!([timed("put"), timed("update"), timed("remove")], [2, 3, 1]);
+    assert_eq!((timed("get"), of_table.batches.count()), (1, 2));
+    assert_eq!(of_table.errors.iter().sum::<u64>(), 1);
+    let page = Page::start(metrics, &PageOptions::at("127.0.0.1:0")).unwrap();
+    let scraped = metrics_that(page.address(), |_| true);
+    for (operation, count) in [("put", 4.0), ("update", 5.0), ("remove", 1.0), ("get", 1.0)] {
+        let of = [("table", "t"), ("operation", operation)];
+        let counted = scraped.sum("farslot_client_operations_total", &of);
+        assert_eq!(counted, count, "{operation}");
+    }
 }
 
 #[test]

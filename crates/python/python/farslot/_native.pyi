@@ -99,8 +99,18 @@ class RawTable(Generic[_K, _V]):
     def get_all(self, key: _K) -> list[_V]:
         """The values of all records of the key, in a multi-key table."""
 
-    def put(self, key: _K, value: _V) -> bool:
-        """Makes the key have this value; True if the key is new."""
+    def put(self, key: _K, value: _V, *, ttl: float | None = None) -> bool:
+        """Makes the key have this value; True if the key is new.
+
+        With `ttl`, for so many seconds: then the key is absent again. In tables that are made
+        without numbers, or with `expiring=True`.
+        """
+
+    def time_to_live(self, key: _K) -> float | None:
+        """The seconds that the key still has; None if it does not expire."""
+
+    def set_time_to_live(self, key: _K, ttl: float | None) -> bool:
+        """Lets the key live so many seconds from now on, or for ever; False if it is absent."""
 
     def replace(self, key: _K, value: _V) -> bool:
         """Replaces the value of a key that is there; False if it is absent."""
@@ -143,10 +153,14 @@ class RawTable(Generic[_K, _V]):
         key starts (and the last ends), and a mask of the keys that are there."""
 
     def put_many(
-        self, keys: ArrayLike | Iterable[_K], values: ArrayLike | Iterable[_V]
+        self,
+        keys: ArrayLike | Iterable[_K],
+        values: ArrayLike | Iterable[_V],
+        *,
+        ttl: float | None = None,
     ) -> NDArray[numpy.bool]:
-        """Puts many records; a mask of the keys that are new. Of several records of a key, any may
-        stay."""
+        """Puts many records, with `ttl` for so many seconds; a mask of the keys that are new. Of
+        several records of a key, any may stay."""
 
     def replace_many(
         self, keys: ArrayLike | Iterable[_K], values: ArrayLike | Iterable[_V]

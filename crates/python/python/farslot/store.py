@@ -67,6 +67,8 @@ class TableOptions(TypedDict, total=False):
     max_value: int
     load_factor: float
     multi_key: bool
+    expiring: bool
+    """Whether records may have a time to live: so it is without a capacity, unless False."""
     slots: Literal["word", "pair", "inline", "heap", "hybrid", "signatures"]
     inline_bytes: int
     heap: int

@@ -9,8 +9,7 @@
 use super::{Clock, Expiry};
 use crate::session::{AnswerEach, MOST_ATTEMPTS, OutcomeOfEach, Session, contended};
 use crate::{
-    Cursor, FieldSize, Occupancy, Operation, Outcome, PartitionReport, Result, StoreError, Survey,
-    WriterChange,
+    Cursor, FieldSize, Occupancy, Operation, Outcome, PartitionReport, Result, Survey, WriterChange,
 };
 use farslot_fabric::Nanos;
 use farslot_fabric::counters::Snapshot;
@@ -72,8 +71,7 @@ impl Expiring {
         let Some(value) = operation.value() else {
             return Ok(());
         };
-        let checked = self.value.check_value(value).map_err(StoreError::from);
-        checked.inspect_err(|error| self.stored.refused(error))
+        Ok(self.value.check_value(value)?)
     }
 
     /// Runs operations in rounds, each a batch of the table as it is stored, for at most so long.
@@ -344,6 +342,10 @@ impl Session for Expiring {
 
     fn change_writer(&self, change: WriterChange) -> Result<()> {
         self.stored.change_writer(change)
+    }
+
+    fn moves(&self) -> Result<Vec<u64>> {
+        self.stored.moves()
     }
 
     fn build(&self, records: &[Record<'_>]) -> Result<()> {

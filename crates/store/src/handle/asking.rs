@@ -3,12 +3,13 @@
 use super::batch::{Answer, Ask, Call};
 use super::queue::{Place, Queue};
 use super::shared::Shared;
-use crate::{Operation, Result, StoreError};
+use crate::{Operation, Record, Result, StoreError};
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 /// What a future asks for, until it has sent it.
 pub(super) trait Given: Unpin {
@@ -19,6 +20,12 @@ pub(super) trait Given: Unpin {
 impl Given for Operation<'_> {
     fn give(&mut self) -> Ask<'_> {
         Ask::Operation(*self)
+    }
+}
+
+impl Given for (Record<'_>, Duration) {
+    fn give(&mut self) -> Ask<'_> {
+        Ask::PutFor(self.0, self.1)
     }
 }
 

@@ -1,8 +1,9 @@
 //! Requests that wait together, and what becomes of them. All of a batch are in one piece of
 //! memory, which is used again: a request costs no allocation of its own.
 
-use crate::{Operation, Outcome, Result, StoreError, Table};
+use crate::{Operation, Outcome, Record, Result, StoreError, Table};
 use std::task::Waker;
+use std::time::Duration;
 
 /// Requests of a batch.
 const BATCH: usize = 256;
@@ -23,6 +24,8 @@ pub(super) type Call = Box<dyn FnOnce(&Table) + Send>;
 /// What a worker is asked for.
 pub(super) enum Ask<'r> {
     Operation(Operation<'r>),
+    /// A put of a record that lives for so long.
+    PutFor(Record<'r>, Duration),
     Call(Call),
 }
 
@@ -49,6 +52,8 @@ fn make_of(operation: &Operation<'_>) -> Make {
 struct Entry {
     /// Nothing once nobody waits for it.
     make: Option<Make>,
+    /// How long the record of a put lives, where that is said.
+    time_to_live: Option<Duration>,
     /// Where its key and its values end. The key begins where the entry before ends.
     ends: [usize; 3],
 }
@@ -73,15 +78,23 @@ impl Asked {
     /// Whether another request can be added.
     pub(super) fn takes(&self, ask: &Ask<'_>) -> bool {
         match ask {
-            Ask::Operation(_) => self.call.is_none() && self.len() < BATCH,
+            Ask::Operation(_) | Ask::PutFor(..) => self.call.is_none() && self.len() < BATCH,
             Ask::Call(_) => self.entries.is_empty(),
         }
     }
 
     /// Adds a request, which the batch [takes](Asked::takes).
     pub(super) fn add(&mut self, ask: Ask<'_>) {
-        let (make, ends) = match ask {
-            Ask::Operation(operation) => {
+        let (operation, time_to_live) = match ask {
+            Ask::Operation(operation) => (Some(operation), None),
+            Ask::PutFor((key, value), span) => (Some(Operation::Put(key, value)), Some(span)),
+            Ask::Call(call) => {
+                self.call = Some(call);
+                (None, None)
+            }
+        };
+        let (make, ends) = match operation {
+            Some(operation) => {
                 let (mut ends, mut parts) = ([self.bytes.len(); 3], 0);
                 let _ = operation.map(|part| -> &[u8] {
                     self.bytes.extend_from_slice(part);
@@ -93,12 +106,13 @@ impl Asked {
                 self.others += usize::from(!matches!(operation, Operation::Get(_)));
                 (Some(make_of(&operation)), ends)
             }
-            Ask::Call(call) => {
-                self.call = Some(call);
-                (None, [0; 3])
-            }
+            None => (None, [0; 3]),
         };
-        self.entries.push(Entry { make, ends });
+        self.entries.push(Entry {
+            make,
+            time_to_live,
+            ends,
+        });
     }
 
     /// Takes a request away, which no worker has yet. Returns what is to be dropped when nothing
@@ -123,15 +137,29 @@ impl Asked {
         self.others == 0
     }
 
-    /// The operations with their numbers.
+    /// The operations with their numbers, but for puts of records that live for a while.
     pub(super) fn operations(&self) -> impl Iterator<Item = (usize, Operation<'_>)> {
+        let all = self.all();
+        all.filter_map(|(number, operation, span)| span.is_none().then_some((number, operation)))
+    }
+
+    /// The puts of records that live for a while, with their numbers.
+    pub(super) fn puts_for(&self) -> impl Iterator<Item = (usize, (Record<'_>, Duration))> {
+        self.all().filter_map(|(number, operation, span)| {
+            let record = (operation.key(), operation.value().unwrap_or_default());
+            Some((number, (record, span?)))
+        })
+    }
+
+    fn all(&self) -> impl Iterator<Item = (usize, Operation<'_>, Option<Duration>)> {
         let mut from = 0;
         let of_entry = move |(number, entry): (usize, &Entry)| {
             let [key, first, second] = entry.ends;
             let parts = [from..key, key..first, first..second];
             from = second;
             let make = entry.make?;
-            Some((number, make(parts.map(|part| &self.bytes[part]))))
+            let operation = make(parts.map(|part| &self.bytes[part]));
+            Some((number, operation, entry.time_to_live))
         };
         self.entries.iter().enumerate().filter_map(of_entry)
     }

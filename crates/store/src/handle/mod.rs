@@ -24,6 +24,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 /// How a [`Handle`] works, where the defaults do not fit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -99,6 +100,21 @@ impl Handle {
     /// # Errors
     /// As [`Store::table`]; [`BadOption`](crate::IndexError::BadOption) without workers or room;
     /// [`StoreError::Thread`] if a thread cannot be started.
+    ///
+    /// ```
+    /// # use farslot::{Handle, HandleOptions, Store, TableOptions};
+    /// # fn main() -> Result<(), farslot::StoreError> {
+    /// let store = Store::embedded()?;
+    /// store.create("stock", &TableOptions::default())?;
+    /// let options = HandleOptions {
+    ///     workers: 2,
+    ///     ..HandleOptions::default()
+    /// };
+    /// let stock = Handle::open(&store, "stock", options)?;
+    /// assert_eq!(stock.name(), "stock");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn open(store: &Store, table: &str, options: HandleOptions) -> Result<Self> {
         let HandleOptions { workers, queue } = options;
         for (option, value) in [("workers", workers), ("queue", queue)] {
@@ -146,6 +162,17 @@ impl Handle {
     /// # Errors
     /// As the operation of a [`Table`]; [`StoreError::HandleClosed`];
     /// [`StoreError::WorkerPanicked`].
+    ///
+    /// ```no_run
+    /// # async fn of(stock: farslot::Handle) -> Result<(), farslot::StoreError> {
+    /// use farslot::{Operation, Outcome};
+    /// let outcome = stock.run(Operation::Update(b"pears", b"8")).await?;
+    /// if !outcome.is_changed() {
+    ///     println!("no pears");
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn run(&self, operation: Operation<'_>) -> Running {
         Running::new(Arc::clone(&self.0), OwnedOperation::of(operation))
     }
@@ -159,6 +186,15 @@ impl Handle {
     ///
     /// # Errors
     /// [`StoreError::QueueFull`] and [`StoreError::HandleClosed`] at once.
+    ///
+    /// ```no_run
+    /// # async fn of(stock: farslot::Handle) -> Result<(), farslot::StoreError> {
+    /// use farslot::Operation;
+    /// // Sent even if nobody waits for it.
+    /// drop(stock.try_run(Operation::Put(b"pears", b"7"))?);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn try_run(&self, operation: Operation<'_>) -> Result<Running> {
         let place = self.0.queue.try_push(Ask::Operation(operation))?;
         Ok(Running::sent(Arc::clone(&self.0), place))
@@ -168,6 +204,14 @@ impl Handle {
     ///
     /// # Errors
     /// As [`Table::get`] and [`Handle::run`].
+    ///
+    /// ```no_run
+    /// # async fn of(stock: farslot::Handle) -> Result<(), farslot::StoreError> {
+    /// let pears = stock.get(b"pears").await?;
+    /// assert!(pears.is_none_or(|value| value.len() <= 8));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
         Ok(self.ask(Operation::Get(key)).await?.into_value())
     }
@@ -176,14 +220,94 @@ impl Handle {
     ///
     /// # Errors
     /// As [`Table::put`] and [`Handle::run`].
+    ///
+    /// ```no_run
+    /// # async fn of(stock: farslot::Handle) -> Result<(), farslot::StoreError> {
+    /// let is_new = stock.put(b"pears", b"7").await?;
+    /// println!("{}", if is_new { "added" } else { "replaced" });
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn put(&self, key: &[u8], value: &[u8]) -> Result<bool> {
         Ok(self.ask(Operation::Put(key, value)).await?.is_changed())
+    }
+
+    /// Makes the key have this value for so long, from when a worker puts it, as [`Table::put_for`].
+    ///
+    /// # Errors
+    /// As [`Table::put_for`] and [`Handle::run`].
+    ///
+    /// ```no_run
+    /// # use std::time::Duration;
+    /// # async fn of(sessions: farslot::Handle) -> Result<(), farslot::StoreError> {
+    /// sessions.put_for(b"ada", b"logged in", Duration::from_secs(1_800)).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn put_for(&self, key: &[u8], value: &[u8], time_to_live: Duration) -> Result<bool> {
+        let put = self.ask(((key, value), time_to_live)).await?;
+        Ok(put.is_changed())
+    }
+
+    /// The key's value, and how long it still has, as [`Table::get_with_time_to_live`]. It takes a
+    /// worker by itself, as [`Handle::with`] does.
+    ///
+    /// # Errors
+    /// As [`Table::get_with_time_to_live`] and [`Handle::run`].
+    ///
+    /// ```no_run
+    /// # async fn of(sessions: farslot::Handle) -> Result<(), farslot::StoreError> {
+    /// if let Some((_value, Some(left))) = sessions.get_with_time_to_live(b"ada").await? {
+    ///     println!("it expires in {left:?}");
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn get_with_time_to_live(
+        &self,
+        key: &[u8],
+    ) -> Result<Option<(Vec<u8>, Option<Duration>)>> {
+        let key = key.to_vec();
+        self.with(move |table| table.get_with_time_to_live(&key))
+            .await?
+    }
+
+    /// Lets the key live so long from now on, or for ever, as [`Table::set_time_to_live`]. It takes
+    /// a worker by itself, as [`Handle::with`] does.
+    ///
+    /// # Errors
+    /// As [`Table::set_time_to_live`] and [`Handle::run`].
+    ///
+    /// ```no_run
+    /// # async fn of(sessions: farslot::Handle) -> Result<(), farslot::StoreError> {
+    /// let is_there = sessions.set_time_to_live(b"ada", None).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn set_time_to_live(
+        &self,
+        key: &[u8],
+        time_to_live: Option<Duration>,
+    ) -> Result<bool> {
+        let key = key.to_vec();
+        self.with(move |table| table.set_time_to_live(&key, time_to_live))
+            .await?
     }
 
     /// Puts the value if the key is absent, else answers with the value that is there.
     ///
     /// # Errors
     /// As [`Table::find_or_put`] and [`Handle::run`].
+    ///
+    /// ```no_run
+    /// # async fn of(stock: farslot::Handle) -> Result<(), farslot::StoreError> {
+    /// match stock.find_or_put(b"pears", b"7").await? {
+    ///     Some(_there) => println!("somebody was first"),
+    ///     None => println!("put"),
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn find_or_put(&self, key: &[u8], value: &[u8]) -> Result<Option<Vec<u8>>> {
         Ok(self
             .ask(Operation::FindOrPut(key, value))
@@ -195,6 +319,15 @@ impl Handle {
     ///
     /// # Errors
     /// As [`Table::compare_and_set`] and [`Handle::run`].
+    ///
+    /// ```no_run
+    /// # async fn of(stock: farslot::Handle) -> Result<(), farslot::StoreError> {
+    /// if !stock.compare_and_set(b"pears", Some(b"7"), b"8").await? {
+    ///     println!("somebody else wrote");
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn compare_and_set(
         &self,
         key: &[u8],
@@ -212,6 +345,14 @@ impl Handle {
     ///
     /// # Errors
     /// As [`Table::remove`] and [`Handle::run`].
+    ///
+    /// ```no_run
+    /// # async fn of(stock: farslot::Handle) -> Result<(), farslot::StoreError> {
+    /// let was_there = stock.remove(b"pears").await?;
+    /// println!("{was_there}");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn remove(&self, key: &[u8]) -> Result<bool> {
         Ok(self.ask(Operation::Remove(key)).await?.is_changed())
     }
@@ -248,6 +389,14 @@ impl Handle {
     /// Takes no more operations, of no clone: they fail with [`StoreError::HandleClosed`]. The
     /// future ends when all that were sent before are done and the workers' tables are closed;
     /// that goes on without it, too.
+    ///
+    /// ```no_run
+    /// # async fn of(stock: farslot::Handle) -> Result<(), farslot::StoreError> {
+    /// stock.close().await;
+    /// assert!(stock.get(b"pears").await.is_err());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn close(&self) -> Closing {
         self.0.queue.close();
         Closing(Arc::clone(&self.0.queue))

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::mpsc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
+use std::time::Duration;
 
 struct Unpark(Thread);
 
@@ -98,6 +99,74 @@ fn operations_are_those_of_a_table() {
             .into_values();
         assert!(values.is_empty());
     }));
+}
+
+#[test]
+fn records_live_as_long_as_they_were_put_for() {
+    let store = Store::embedded_with(64 << 20, crate::OpenOptions::default()).unwrap();
+    store.create("t", &TableOptions::default()).unwrap();
+    store.create("stays", &TableOptions::new(100)).unwrap();
+    let handle = Handle::open(&store, "t", HandleOptions::default()).unwrap();
+    let stays = Handle::open(&store, "stays", HandleOptions::default()).unwrap();
+    let long = Duration::from_secs(3_600);
+    block_on(assert_sent(async {
+        assert!(handle.put_for(b"a", b"1", long).await.unwrap());
+        assert!(handle.put_for(b"gone", b"2", Duration::ZERO).await.unwrap());
+        assert_eq!(handle.get(b"a").await.unwrap().unwrap(), b"1");
+        assert_eq!(handle.get(b"gone").await.unwrap(), None);
+        let (value, left) = handle.get_with_time_to_live(b"a").await.unwrap().unwrap();
+        assert!(value == b"1" && left.unwrap() > long / 2 && left.unwrap() <= long);
+        assert!(handle.set_time_to_live(b"a", None).await.unwrap());
+        let found = handle.get_with_time_to_live(b"a").await.unwrap();
+        assert_eq!(found, Some((b"1".to_vec(), None)));
+        assert!(!handle.set_time_to_live(b"none", None).await.unwrap());
+        let refused = stays.put_for(b"a", b"1", long).await.unwrap_err();
+        assert!(
+            matches!(refused, StoreError::NotExpiring { .. }),
+            "{refused}"
+        );
+    }));
+}
+
+/// Those of many tasks leave together with other operations, each with its own time.
+#[test]
+fn puts_of_records_that_live_for_a_while_leave_together() {
+    let (store, _) = handle(HandleOptions::default());
+    store.create("many", &TableOptions::default()).unwrap();
+    let handle = Handle::open(&store, "many", HandleOptions::default()).unwrap();
+    let (until, held) = hold(&handle);
+    let keys: Vec<_> = (0..50_u64).map(u64::to_le_bytes).collect();
+    let span = |number: u64| Duration::from_secs(1_000 * (1 + number));
+    let puts = (0..).zip(&keys).map(|(number, key)| {
+        let handle = &handle;
+        Box::pin(async move {
+            match number % 3 {
+                0 => handle.put(key, key).await,
+                _ => handle.put_for(key, key, span(number)).await,
+            }
+        })
+    });
+    let mut puts: Vec<_> = puts.collect();
+    for put in &mut puts {
+        assert!(poll(put).is_pending());
+    }
+    // A future that is dropped before a worker has it is never sent.
+    drop(puts.pop());
+    drop(until);
+    block_on(held).unwrap();
+    for put in puts {
+        assert!(block_on(put).unwrap());
+    }
+    let table = store.table("many").unwrap();
+    for (number, key) in (0..).zip(&keys[..49]) {
+        let (value, left) = table.get_with_time_to_live(key).unwrap().unwrap();
+        assert_eq!(value, key);
+        match number % 3 {
+            0 => assert_eq!(left, None),
+            _ => assert!(left.unwrap() <= span(number) && left.unwrap() > span(number) / 2),
+        }
+    }
+    assert_eq!(table.get(&keys[49]).unwrap(), None);
 }
 
 /// All are woken, whether they had room at once or not; and they leave together.

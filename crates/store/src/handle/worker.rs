@@ -105,5 +105,13 @@ impl Worker {
 /// Runs all operations of a batch.
 fn run(table: &Table, asked: &Asked, mut done: impl FnMut(usize, Result<Outcome>)) {
     let (numbers, operations): (Vec<usize>, Vec<Operation<'_>>) = asked.operations().unzip();
-    table.run_many(&operations, |at, outcome| done(numbers[at], outcome));
+    if !operations.is_empty() {
+        table.run_many(&operations, |at, outcome| done(numbers[at], outcome));
+    }
+    let (numbers, puts): (Vec<usize>, Vec<_>) = asked.puts_for().unzip();
+    if !puts.is_empty() {
+        table.put_each_for(puts.into_iter(), |at, put| {
+            done(numbers[at], put.map(Outcome::Changed));
+        });
+    }
 }

@@ -111,6 +111,12 @@ impl TableOptions {
 
     /// Whether the memory that there is decides how large it may become, as by
     /// [default](TableOptions::default).
+    ///
+    /// ```
+    /// # use farslot::TableOptions;
+    /// assert!(TableOptions::default().is_by_memory());
+    /// assert!(!TableOptions::new(1_000).is_by_memory());
+    /// ```
     #[must_use]
     pub const fn is_by_memory(&self) -> bool {
         self.by_memory

@@ -5,7 +5,7 @@
 //! same name drops it and begins again.
 
 use super::restore::{MOST_ENLARGEMENTS, enlarged, is_full};
-use super::take::settle;
+use super::take::{moves_of, settle};
 use super::workers::Meter;
 use super::{COPYING, OnProgress, Parts, SnapshotError};
 use crate::catalog::check_name;
@@ -59,7 +59,8 @@ impl Batch {
 impl Store {
     /// Copies a table to a new one of another name, of the same scheme and sizes, and returns how
     /// many records were copied. Others may use the table meanwhile; of a cuckoo or CuckooDuo table
-    /// they may read, for this is its writer then. A record that was acknowledged before this began
+    /// they may read, for this is its writer then: should another thread of this store move its
+    /// records, there is no copy. A record that was acknowledged before this began
     /// and is not changed is in the copy, and each record in it was its key's value at some moment.
     /// Records keep the moments at which they expire. The new table is there when all records are
     /// in it.
@@ -111,6 +112,7 @@ impl Store {
         if !parts.ids().contains(&from.record().id) {
             return Err(replaced().into());
         }
+        let moves = moves_of(from, built)?;
         let name = format!("{COPYING}{:016x}", xxh3_64(to.as_bytes()));
         let schemes = parts.records.iter().map(|record| record.scheme.clone());
         let mut schemes: Vec<Scheme> = schemes.collect();
@@ -125,6 +127,10 @@ impl Store {
                 let there = self.parts(from.name())?.ok_or_else(replaced)?;
                 if there.ids() != parts.ids() {
                     return Err(replaced().into());
+                }
+                if moves_of(from, built)? != moves {
+                    let table = from.name().into();
+                    return Err(SnapshotError::Moved { table }.into());
                 }
                 self.rename(&name, to).map(|()| copied)
             });

@@ -65,6 +65,14 @@ pub enum SnapshotError {
     /// The caller stopped it. What was done is kept, and the next attempt continues there.
     #[error("stopped: the next attempt continues where this one ended")]
     Stopped,
+    /// Another thread of this store wrote the table, so that records may have moved past the scan.
+    #[error(
+        "the records of table {table:?} were moved meanwhile by another thread that writes it: begin again when none does"
+    )]
+    Moved {
+        /// The table.
+        table: String,
+    },
     /// The table was dropped, emptied or renamed meanwhile, or one of its nodes came back empty.
     #[error("the table {table:?} was replaced by another meanwhile: begin again")]
     Replaced {

@@ -59,6 +59,10 @@ pub(super) struct Head {
     pub(super) slots: Option<SlotMap>,
     /// Whether the table was built whole and never changes.
     pub(super) built: bool,
+    /// What told whether records have moved, when it was begun, by partition
+    /// ([`Index::moves`](farslot_index::Index::moves)): none, where they do not.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) moves: Vec<u64>,
     /// Which part of a table over several nodes this is, as one of them has written its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) part: Option<PartOf>,

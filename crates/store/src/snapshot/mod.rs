@@ -9,14 +9,18 @@
 //! That is what a scan of a linear, a RACE or a sealed table gives beside any writers. In a cuckoo
 //! or a CuckooDuo table an insertion may move a record past the scan. So the snapshot is such a
 //! table's writer until it ends, and others are told [`WriterBusy`](crate::IndexError::WriterBusy);
-//! if there is another writer, so is the snapshot.
+//! if there is another writer, so is the snapshot. Such a table has a number that is another once a
+//! record has moved ([`Index::moves`](farslot_index::Index::moves)). The file's head has it as it was
+//! when the snapshot was begun: if it is another at the end, a thread of the same store, as the same
+//! writer, has moved records, and there is no snapshot.
 //!
 //! **Files.** A file for each table, whose blocks have checksums, as has the whole (`format`). It is
 //! written under another name, and replaces the one before when it is complete and on disk
 //! (`partial`). A restore reads and checks all of it before it touches the store (`walk`).
 //!
 //! **What was cut off goes on.** A snapshot of the same table continues behind the last piece of
-//! the scan that is whole; one of a table with a single writer begins again. A restore puts the
+//! the scan that is whole; one of a table whose records have moved since begins again, and says so in
+//! the log. A restore puts the
 //! records into a table of another name, which is renamed when it is complete; how far it has come
 //! stands in a small file beside the snapshot (`restore`).
 //!

@@ -37,15 +37,12 @@ pub(super) struct End {
 }
 
 impl Partial {
-    /// Begins a file that will be at `path`, or continues one of the same table if `continues`.
-    pub(super) fn begin(path: &Path, head: Head, continues: bool) -> Result<Self, SnapshotError> {
+    /// Begins a file that will be at `path`, or continues one of the same table whose records have
+    /// not moved since.
+    pub(super) fn begin(path: &Path, head: Head) -> Result<Self, SnapshotError> {
         let unfinished = beside(path, UNFINISHED);
         let file = open_alone(&unfinished)?;
-        let left = match continues {
-            true => left(&file, &unfinished, &head),
-            false => None,
-        };
-        let (head, places, end) = match left {
+        let (head, places, end) = match left(&file, &unfinished, &head) {
             Some(left) => left,
             None => start(&file, &unfinished, head)?,
         };
@@ -174,9 +171,17 @@ fn left(file: &File, path: &Path, head: &Head) -> Option<(Head, Vec<u64>, End)> 
     let same = Head {
         id: head.id,
         begun: head.begun,
+        moves: head.moves.clone(),
         ..walk.head.clone()
     };
     if same != *head {
+        return None;
+    }
+    if walk.head.moves != head.moves {
+        let (table, path) = (&head.table, path.display());
+        log::warn!(
+            "records of table {table:?} have moved since {path} was left: its snapshot begins again"
+        );
         return None;
     }
     let kept = whole_pieces(&walk.blocks, head.schemes.len());

@@ -14,13 +14,14 @@ use std::time::SystemTime;
 impl Store {
     /// Writes a snapshot of a table into a directory, in place of the last one there. Others may
     /// read and write the table meanwhile; of a cuckoo or CuckooDuo table they may read, for this is
-    /// its writer then, and no other thread of this store should write it. The partitions of a
-    /// table over several nodes are read side by side; all of its nodes must be there.
+    /// its writer then: should another thread of this store move its records, the snapshot is given
+    /// up. The partitions of a table over several nodes are read side by side; all of its nodes must
+    /// be there.
     ///
     /// A record that was acknowledged before this began and is not changed is in the snapshot, and
     /// each record in it was its key's value at some moment. An attempt that was cut off goes on
-    /// where it ended, and began when the first one did; one of a table with a single writer begins
-    /// again.
+    /// where it ended, and began when the first one did; one of a cuckoo or CuckooDuo table begins
+    /// again, with a warning in the log, if records have moved since.
     ///
     /// # Errors
     /// That there is no such table, or that another client is its writer; [`SnapshotError`]; what
@@ -67,7 +68,8 @@ impl Store {
         let name = table.name();
         let replaced = || SnapshotError::Replaced { table: name.into() };
         let parts = self.parts(name)?.ok_or_else(replaced)?;
-        let head = head_of(name, parts, built);
+        let moves = moves_of(table, built)?;
+        let head = head_of(name, parts, built, moves);
         if !head.sources.contains(&table.record().id) {
             return Err(replaced().into());
         }
@@ -109,7 +111,7 @@ impl Store {
         };
         let head = Head {
             part: Some(part),
-            ..head_of(&record.name, parts, built)
+            ..head_of(&record.name, parts, built, moves_of(&open, built)?)
         };
         let taken = self.write(&open, head, directory, progress, || self.own_part(record));
         let closed = open.close();
@@ -130,10 +132,7 @@ impl Store {
             table: name.clone(),
         };
         let path = snapshot_path(directory, &name);
-        let built = head.built;
-        // Between two attempts another writer may have moved records past the scan.
-        let continues = built || !table.scheme().one_writer();
-        let partial = Partial::begin(&path, head, continues)?;
+        let partial = Partial::begin(&path, head)?;
         let meter = Meter::new(partial.records(), table.occupancy()?.entries, progress);
         let left = (0..)
             .zip(&partial.places)
@@ -151,8 +150,19 @@ impl Store {
             )
         })?;
         let (head, records) = (partial.head.clone(), partial.records());
+        if moves_of(table, head.built)? != head.moves {
+            return Err(SnapshotError::Moved { table: name }.into());
+        }
         let bytes = partial.finish()?;
         Ok(SnapshotInfo::new(&head, &path, records, bytes))
+    }
+}
+
+/// What tells whether records have moved past a scan: nothing, where none do.
+pub(super) fn moves_of(table: &Table, built: bool) -> Result<Vec<u64>> {
+    match built || !table.scheme().one_writer() {
+        true => Ok(Vec::new()),
+        false => table.moves(),
     }
 }
 
@@ -169,7 +179,7 @@ pub(super) fn settle(table: &Table) -> Result<bool> {
     }
 }
 
-fn head_of(table: &str, parts: Parts, built: bool) -> Head {
+fn head_of(table: &str, parts: Parts, built: bool, moves: Vec<u64>) -> Head {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     Head {
         id: rand::random(),
@@ -183,6 +193,7 @@ fn head_of(table: &str, parts: Parts, built: bool) -> Head {
             .collect(),
         slots: parts.slots,
         built,
+        moves,
         part: None,
     }
 }

@@ -284,6 +284,7 @@ mod tests {
             schemes: vec![TableOptions::new(10).scheme().unwrap()],
             slots: None,
             built: false,
+            moves: Vec::new(),
             part: None,
         }
     }

@@ -177,6 +177,12 @@ impl Spread {
         if started { Ok(()) } else { unreachable }
     }
 
+    /// What tells whether records have moved, of each partition.
+    pub(super) async fn moves(&self) -> Result<Vec<u64>> {
+        let moves = self.everywhere(Err, async |_, client| client.moves().await);
+        moves.await.into_iter().collect()
+    }
+
     /// Builds each partition of its records.
     pub(super) async fn build(&self, records: &[Record<'_>]) -> Result<()> {
         let parts = self.map.slots.split(records);

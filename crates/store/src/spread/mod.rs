@@ -44,7 +44,7 @@ use crate::clients::Clients;
 use crate::lease::Leased;
 use crate::nodes::Nodes;
 use crate::{Result, StoreError};
-use farslot_fabric::{FabricError, NodeId, window};
+use farslot_fabric::{FabricError, Nanos, NodeId, window};
 use farslot_index::{AnyIndex, Result as Answer};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -75,6 +75,8 @@ struct Part {
     /// Operations that have begun with the client, or with one before it, and have not ended.
     users: Cell<usize>,
     reviving: Cell<bool>,
+    /// When it was seen last that its node has come back without it, and that is refused.
+    refused_at: Cell<Option<Nanos>>,
     /// Bytes of its table; 0 before its node was reached.
     table_bytes: Cell<u64>,
 }
@@ -106,6 +108,7 @@ impl Part {
             client: RefCell::default(),
             users: Cell::new(0),
             reviving: Cell::new(false),
+            refused_at: Cell::new(None),
             table_bytes: Cell::new(0),
         }
     }

@@ -9,7 +9,7 @@
 use super::create::or_theirs;
 use super::find::{Found, Place, find, is_absence};
 use super::{Entry, MOST_ATTEMPTS, Part, Spread};
-use crate::catalog::{Catalog, NewPartition, table_at};
+use crate::catalog::{Catalog, LEASE, NewPartition, table_at};
 use crate::{OnRestart, Result, Scheme, StoreError, TableRecord};
 use farslot_fabric::{Endpoint, FabricError, Nanos, NodeState};
 use farslot_index::{Index, IndexError};
@@ -43,6 +43,11 @@ impl Spread {
         let Some(_alone) = reviving else {
             return Err(self.restarted(number));
         };
+        // To look whether somebody has brought it back takes a look at all nodes.
+        let since = part.refused_at.get();
+        if since.is_some_and(|since| self.endpoint.now().saturating_sub(since) < LEASE) {
+            return Err(self.restarted(number));
+        }
         for _ in 0..MOST_ATTEMPTS {
             self.come_up(number)?;
             // Of the partition that was there: what is there now has another id.
@@ -59,6 +64,11 @@ impl Spread {
             if let Some(FabricError::NodeRestarted { .. }) = place.unreachable {
                 continue;
             }
+            let of = place.record.as_ref();
+            let of = of.and_then(|record| record.partition.as_ref());
+            if self.refuses() && of.is_some_and(|of| of.remade) {
+                return Err(self.refused(number));
+            }
             part.node.set(place.node);
             part.is_sure.set(place.is_sure);
             return self.open_part(number, &sample, &places, since).await;
@@ -74,22 +84,32 @@ impl Spread {
         self.named(number, StoreError::Fabric(error))
     }
 
-    /// Refuses a node that is down; takes one that came back empty for what it is, if that is
-    /// wanted.
+    fn refuses(&self) -> bool {
+        self.nodes.on_restart == OnRestart::Refuse
+    }
+
+    /// The same of a partition that is not to be made anew, nor to be used as another client has.
+    fn refused(&self, number: u16) -> StoreError {
+        let now = self.endpoint.now();
+        self.part(number).refused_at.set(Some(now));
+        self.restarted(number)
+    }
+
+    /// Refuses a node that is down; takes one that came back for what it is. If it is empty, and that
+    /// is not wanted, it is refused later: somebody may have restored the partition meanwhile.
     fn come_up(&self, number: u16) -> Result<()> {
         let node = self.part(number).node.get();
         match self.endpoint.node_state(node)? {
             // Where it is only guessed to be there, the others are to be asked.
             NodeState::Down(_) if !self.part(number).is_sure.get() => Ok(()),
             NodeState::Down(error) => Err(self.named(number, StoreError::Fabric(error))),
-            NodeState::Restarted { .. } if self.nodes.on_restart == OnRestart::Refuse => {
-                Err(self.restarted(number))
-            }
             NodeState::Restarted { .. } => {
                 let adopted = self.endpoint.adopt(node);
                 let info =
                     adopted.map_err(|error| self.named(number, StoreError::Fabric(error)))?;
-                self.nodes.adopted(node, info.incarnation);
+                if !self.refuses() {
+                    self.nodes.adopted(node, info.incarnation);
+                }
                 Ok(())
             }
             _ => Ok(()),
@@ -167,9 +187,7 @@ impl Spread {
         match (may_be_empty, came_back) {
             (false, false) => return Err(IndexError::NotBuilt.into()),
             (false, true) => return Err(self.restarted(number)),
-            (true, true) if self.nodes.on_restart == OnRestart::Refuse => {
-                return Err(self.restarted(number));
-            }
+            (true, true) if self.refuses() => return Err(self.refused(number)),
             (true, _) => {}
         }
         let partition = NewPartition {

@@ -82,6 +82,10 @@ impl Session for OverNodes {
         self.executor.block_on(self.table.change_writer(change))
     }
 
+    fn moves(&self) -> Result<Vec<u64>> {
+        self.executor.block_on(self.table.moves())
+    }
+
     fn build(&self, records: &[Record<'_>]) -> Result<()> {
         self.executor.block_on(self.table.build(records))
     }

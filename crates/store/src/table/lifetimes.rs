@@ -2,7 +2,7 @@
 
 use super::Table;
 use super::batches::OPERATIONS_A_TURN;
-use crate::session::{MOST_ATTEMPTS, Session, contended};
+use crate::session::{Asked, MOST_ATTEMPTS, Session, contended};
 use crate::{Cursor, Expiry, Operation, Record, Result, StoreError};
 use std::time::Duration;
 
@@ -44,10 +44,11 @@ impl Table {
     /// ```
     pub fn put_for(&self, key: &[u8], value: &[u8], time_to_live: Duration) -> Result<bool> {
         self.check_expiring()?;
-        self.check_value(value)?;
-        let stored = Expiry::after(time_to_live, self.now_millis()).stored(value);
-        let outcome = self.stored().run(Operation::Put(key, &stored))?;
-        Ok(outcome.is_changed())
+        self.counted(Operation::Put(key, value), |session| {
+            self.check_value(value)?;
+            let stored = Expiry::after(time_to_live, self.now_millis()).stored(value);
+            Ok(session.run(Operation::Put(key, &stored))?.is_changed())
+        })
     }
 
     /// Puts many records for so long, side by side. Of several with the same key, which one stays is
@@ -55,6 +56,22 @@ impl Table {
     ///
     /// # Errors
     /// [`StoreError::NotExpiring`], and nothing is done; what else goes wrong, `done` is told.
+    ///
+    /// ```
+    /// # use farslot::{Store, TableOptions};
+    /// # use std::time::Duration;
+    /// # fn main() -> Result<(), farslot::StoreError> {
+    /// # let store = Store::embedded()?;
+    /// # store.create("sessions", &TableOptions::default())?;
+    /// # let sessions = store.table("sessions")?;
+    /// let all: [(&[u8], &[u8]); 2] = [(b"ada", b"in"), (b"bob", b"in")];
+    /// sessions.put_many_for(&all, Duration::from_secs(1_800), |at, added| {
+    ///     assert!(added.unwrap(), "record {at} has a new key");
+    /// })?;
+    /// assert!(sessions.exists(b"bob")?);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn put_many_for(
         &self,
         records: &[Record<'_>],
@@ -64,40 +81,124 @@ impl Table {
         self.check_expiring()?;
         for (turn, records) in records.chunks(OPERATIONS_A_TURN).enumerate() {
             let expiry = Expiry::after(time_to_live, self.now_millis());
+            let records = records.iter().map(|record| (*record, expiry));
             let first = turn * OPERATIONS_A_TURN;
-            let mut stored = Vec::with_capacity(records.len());
-            for (number, (key, value)) in records.iter().enumerate() {
-                match self.check_value(value) {
-                    Ok(()) => stored.push((number, *key, expiry.stored(value))),
-                    Err(error) => done(first + number, Err(error)),
-                }
-            }
-            let puts = stored.iter();
-            let puts: Vec<_> = puts
-                .map(|(_, key, stored)| Operation::Put(key, stored))
-                .collect();
-            self.stored().run_many(&puts, &mut |at, outcome| {
-                let number = first + stored[at].0;
-                done(number, outcome.map(|outcome| outcome.is_changed()));
+            self.put_stored(records, |number, put| done(first + number, put));
+        }
+        Ok(())
+    }
+
+    /// Puts many records side by side, each until it expires, or for ever ([`Expiry::NEVER`]). Of
+    /// several with the same key, which one stays is not said.
+    ///
+    /// # Errors
+    /// As [`Table::put_many_for`].
+    ///
+    /// ```
+    /// # use farslot::{Expiry, Record, Store, TableOptions};
+    /// # fn main() -> Result<(), farslot::StoreError> {
+    /// # let store = Store::embedded()?;
+    /// # store.create("sessions", &TableOptions::default())?;
+    /// # let sessions = store.table("sessions")?;
+    /// let all: [(Record<'_>, Expiry); 2] = [
+    ///     ((b"ada", b"in"), Expiry::NEVER),
+    ///     ((b"bob", b"in"), Expiry::at_millis(1)),
+    /// ];
+    /// sessions.put_many_until(&all, |at, added| {
+    ///     assert!(added.unwrap(), "record {at} has a new key");
+    /// })?;
+    /// assert!(sessions.exists(b"ada")?);
+    /// assert!(!sessions.exists(b"bob")?, "it expired in 1970");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn put_many_until(
+        &self,
+        records: &[(Record<'_>, Expiry)],
+        mut done: impl FnMut(usize, Result<bool>),
+    ) -> Result<()> {
+        self.check_expiring()?;
+        for (turn, records) in records.chunks(OPERATIONS_A_TURN).enumerate() {
+            let first = turn * OPERATIONS_A_TURN;
+            self.put_stored(records.iter().copied(), |number, put| {
+                done(first + number, put);
             });
         }
         Ok(())
+    }
+
+    /// Puts records for as long as each shall live, from now on, in a table where they may.
+    pub(crate) fn put_each_for<'r>(
+        &self,
+        records: impl Iterator<Item = (Record<'r>, Duration)>,
+        mut done: impl FnMut(usize, Result<bool>),
+    ) {
+        if let Err(error) = self.check_expiring() {
+            return (0..records.count()).for_each(|number| done(number, Err(error.clone())));
+        }
+        let now = self.now_millis();
+        let records = records.map(|(record, span)| (record, Expiry::after(span, now)));
+        self.put_stored(records, done);
+    }
+
+    /// Puts records with the moments at which they expire, all at once.
+    fn put_stored<'r>(
+        &self,
+        records: impl Iterator<Item = (Record<'r>, Expiry)>,
+        mut done: impl FnMut(usize, Result<bool>),
+    ) {
+        let (mut all, mut stored) = (0, Vec::new());
+        let since = self.session.now();
+        let mut done = |number: usize, put: Result<bool>| {
+            done(number, put.inspect_err(|error| self.session.failed(error)));
+        };
+        for (number, ((key, value), expiry)) in records.enumerate() {
+            all += 1;
+            match self.check_value(value) {
+                Ok(()) => stored.push((number, key, expiry.stored(value))),
+                Err(error) => done(number, Err(error)),
+            }
+        }
+        let puts = stored.iter();
+        let puts: Vec<_> = puts
+            .map(|(_, key, stored)| Operation::Put(key, stored))
+            .collect();
+        self.stored().run_many(&puts, &mut |at, outcome| {
+            done(stored[at].0, outcome.map(|outcome| outcome.is_changed()));
+        });
+        self.session.did(Asked::Puts(all), since);
     }
 
     /// The key's value, and how long it still has: nothing in place of a time if it does not expire.
     ///
     /// # Errors
     /// As [`Table::get`]. A table whose records have no time to live has values that do not expire.
+    ///
+    /// ```
+    /// # use farslot::{Store, TableOptions};
+    /// # use std::time::Duration;
+    /// # fn main() -> Result<(), farslot::StoreError> {
+    /// # let store = Store::embedded()?;
+    /// # store.create("sessions", &TableOptions::default())?;
+    /// # let sessions = store.table("sessions")?;
+    /// sessions.put(b"root", b"stays")?;
+    /// let (value, left) = sessions.get_with_time_to_live(b"root")?.unwrap();
+    /// assert_eq!((&value[..], left), (&b"stays"[..], None));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn get_with_time_to_live(&self, key: &[u8]) -> Result<Option<(Vec<u8>, Option<Duration>)>> {
         if !self.scheme().is_expiring() {
             return Ok(self.get(key)?.map(|value| (value, None)));
         }
-        let found = self.stored().get(key)?;
-        let now = self.now_millis();
-        let living = found
-            .as_deref()
-            .and_then(|found| Expiry::living(found, now));
-        Ok(living.map(|(expiry, value)| (value.to_vec(), expiry.left(now))))
+        self.counted(Operation::Get(key), |session| {
+            let found = session.get(key)?;
+            let now = self.now_millis();
+            let living = found
+                .as_deref()
+                .and_then(|found| Expiry::living(found, now));
+            Ok(living.map(|(expiry, value)| (value.to_vec(), expiry.left(now))))
+        })
     }
 
     /// Lets the key live so long from now on, or for ever, with the value that it has; false if it is
@@ -105,25 +206,41 @@ impl Table {
     ///
     /// # Errors
     /// As [`Table::compare_and_set`]; [`StoreError::NotExpiring`] if records have no time to live.
+    ///
+    /// ```
+    /// # use farslot::{Store, TableOptions};
+    /// # use std::time::Duration;
+    /// # fn main() -> Result<(), farslot::StoreError> {
+    /// # let store = Store::embedded()?;
+    /// # store.create("sessions", &TableOptions::default())?;
+    /// # let sessions = store.table("sessions")?;
+    /// sessions.put_for(b"ada", b"in", Duration::from_secs(60))?;
+    /// assert!(sessions.set_time_to_live(b"ada", None)?, "it stays now");
+    /// assert!(!sessions.set_time_to_live(b"bob", None)?, "there is none");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn set_time_to_live(&self, key: &[u8], time_to_live: Option<Duration>) -> Result<bool> {
         self.check_expiring()?;
-        for _ in 0..MOST_ATTEMPTS {
-            let found = self.stored().get(key)?.map(|found| found.to_vec());
-            let now = self.now_millis();
-            let living = found
-                .as_deref()
-                .and_then(|found| Expiry::living(found, now));
-            let (Some(found), Some((_, value))) = (&found, living) else {
-                return Ok(false);
-            };
-            let expiry = time_to_live.map_or(Expiry::NEVER, |span| Expiry::after(span, now));
-            let stored = expiry.stored(value);
-            let replaced = self.stored().run(Operation::Replace(key, found, &stored))?;
-            if replaced.is_changed() {
-                return Ok(true);
+        self.counted(Operation::Update(key, b""), |session| {
+            for _ in 0..MOST_ATTEMPTS {
+                let found = session.get(key)?.map(|found| found.to_vec());
+                let now = self.now_millis();
+                let living = found
+                    .as_deref()
+                    .and_then(|found| Expiry::living(found, now));
+                let (Some(found), Some((_, value))) = (&found, living) else {
+                    return Ok(false);
+                };
+                let expiry = time_to_live.map_or(Expiry::NEVER, |span| Expiry::after(span, now));
+                let stored = expiry.stored(value);
+                let replaced = session.run(Operation::Replace(key, found, &stored))?;
+                if replaced.is_changed() {
+                    return Ok(true);
+                }
             }
-        }
-        Err(contended())
+            Err(contended())
+        })
     }
 
     /// Removes all records that have expired, and returns how many these were. The memory's own
@@ -132,6 +249,20 @@ impl Table {
     ///
     /// # Errors
     /// As [`Table::compare_and_remove`].
+    ///
+    /// ```
+    /// # use farslot::{Store, TableOptions};
+    /// # use std::time::Duration;
+    /// # fn main() -> Result<(), farslot::StoreError> {
+    /// # let store = Store::embedded()?;
+    /// # store.create("sessions", &TableOptions::default())?;
+    /// # let sessions = store.table("sessions")?;
+    /// sessions.put_for(b"ada", b"in", Duration::ZERO)?;
+    /// sessions.put(b"root", b"stays")?;
+    /// assert_eq!(sessions.remove_expired()?, 1);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn remove_expired(&self) -> Result<u64> {
         let (mut removed, mut cursor) = (0, Some(Cursor::default()));
         if !self.scheme().is_expiring() {
@@ -180,6 +311,18 @@ impl Table {
         })
     }
 
+    /// Does what was asked for with the table as it is stored, so that it counts as this operation.
+    fn counted<T>(
+        &self,
+        operation: Operation<'_>,
+        does: impl FnOnce(&dyn Session) -> Result<T>,
+    ) -> Result<T> {
+        let since = self.session.now();
+        let done = does(self.stored());
+        self.session.did(Asked::One(operation), since);
+        done.inspect_err(|error| self.session.failed(error))
+    }
+
     /// The session with the table as it is stored.
     fn stored(&self) -> &dyn Session {
         self.session.beneath().unwrap_or(&*self.session)
@@ -202,7 +345,6 @@ impl Table {
     /// Refuses a value that does not fit, with the size that the table was made for.
     fn check_value(&self, value: &[u8]) -> Result<()> {
         let (_, allowed) = self.scheme().record_sizes();
-        let checked = allowed.check_value(value).map_err(StoreError::from);
-        checked.inspect_err(|error| self.stored().refused(error))
+        Ok(allowed.check_value(value)?)
     }
 }

@@ -221,6 +221,19 @@ impl Table {
     ///
     /// # Errors
     /// As [`Table::get`].
+    ///
+    /// ```
+    /// # use farslot::{FieldSize, Store, TableOptions};
+    /// # fn main() -> Result<(), farslot::StoreError> {
+    /// # let store = Store::embedded()?;
+    /// # store.create("stock", &TableOptions::new(100).values(FieldSize::UpTo(8)))?;
+    /// # let stock = store.table("stock")?;
+    /// stock.put(b"pears", b"7")?;
+    /// assert!(stock.exists(b"pears")?);
+    /// assert!(!stock.exists(b"figs")?);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn exists(&self, key: &[u8]) -> Result<bool> {
         Ok(self.session.get(key)?.is_some())
     }
@@ -229,6 +242,19 @@ impl Table {
     ///
     /// # Errors
     /// As [`Table::get`].
+    ///
+    /// ```
+    /// # use farslot::{FieldSize, Store, TableOptions};
+    /// # fn main() -> Result<(), farslot::StoreError> {
+    /// # let store = Store::embedded()?;
+    /// # store.create("stock", &TableOptions::new(100).values(FieldSize::UpTo(8)))?;
+    /// # let stock = store.table("stock")?;
+    /// assert_eq!(stock.get_or(b"pears", b"0")?, b"0");
+    /// stock.put(b"pears", b"7")?;
+    /// assert_eq!(stock.get_or(b"pears", b"0")?, b"7");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn get_or(&self, key: &[u8], default: &[u8]) -> Result<Vec<u8>> {
         let found = self.session.get(key)?;
         Ok(found.map_or_else(|| default.to_vec(), |value| value.to_vec()))
@@ -241,6 +267,19 @@ impl Table {
     /// # Errors
     /// As [`Table::update`]; [`NotAtomic`](farslot_index::IndexError::NotAtomic) for a table of
     /// another scheme.
+    ///
+    /// ```
+    /// # use farslot::{FieldSize, Store, TableOptions};
+    /// # fn main() -> Result<(), farslot::StoreError> {
+    /// # let store = Store::embedded()?;
+    /// # store.create("stock", &TableOptions::new(100).values(FieldSize::UpTo(8)))?;
+    /// # let stock = store.table("stock")?;
+    /// assert!(stock.compare_and_set(b"pears", None, b"7")?, "the key was absent");
+    /// assert!(stock.compare_and_set(b"pears", Some(b"7"), b"8")?);
+    /// assert!(!stock.compare_and_set(b"pears", Some(b"7"), b"9")?, "it is 8 now");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn compare_and_set(
         &self,
         key: &[u8],
@@ -329,6 +368,19 @@ impl Table {
     ///
     /// # Errors
     /// As [`Table::compare_and_set`].
+    ///
+    /// ```
+    /// # use farslot::{FieldSize, Store, TableOptions};
+    /// # fn main() -> Result<(), farslot::StoreError> {
+    /// # let store = Store::embedded()?;
+    /// # store.create("stock", &TableOptions::new(100).values(FieldSize::UpTo(8)))?;
+    /// # let stock = store.table("stock")?;
+    /// stock.put(b"pears", b"7")?;
+    /// assert!(!stock.compare_and_remove(b"pears", b"6")?, "it is 7");
+    /// assert!(stock.compare_and_remove(b"pears", b"7")?);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn compare_and_remove(&self, key: &[u8], expected: &[u8]) -> Result<bool> {
         let operation = Operation::RemoveIf(key, expected);
         Ok(self.session.run(operation)?.is_changed())

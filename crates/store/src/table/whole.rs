@@ -69,6 +69,35 @@ impl Table {
     /// Where the next partition of a table over several nodes starts, behind the one that a cursor
     /// is in: for who visits what can be reached, past a node that does not answer. Nothing behind
     /// the last, and in a table on one node.
+    ///
+    /// ```
+    /// # use farslot::{Cursor, ErrorKind, Table};
+    /// # fn main() -> Result<(), farslot::StoreError> {
+    /// /// Counts the records that can be reached, and the partitions that cannot.
+    /// fn count(table: &Table) -> Result<(u64, u64), farslot::StoreError> {
+    ///     let (mut records, mut gaps) = (0, 0);
+    ///     let mut next = Some(Cursor::default());
+    ///     while let Some(cursor) = next {
+    ///         next = match table.scan(cursor, |_key, _value| records += 1) {
+    ///             Ok(next) => next,
+    ///             Err(error) if error.kind() == ErrorKind::NodeDown => {
+    ///                 gaps += 1;
+    ///                 table.next_partition(cursor)
+    ///             }
+    ///             Err(error) => return Err(error),
+    ///         };
+    ///     }
+    ///     Ok((records, gaps))
+    /// }
+    /// # use farslot::{FieldSize, Store, TableOptions};
+    /// # let store = Store::embedded()?;
+    /// # store.create("stock", &TableOptions::new(100).values(FieldSize::UpTo(8)))?;
+    /// # let stock = store.table("stock")?;
+    /// # stock.put(b"pears", b"7")?;
+    /// # assert_eq!(count(&stock)?, (1, 0));
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn next_partition(&self, cursor: Cursor) -> Option<Cursor> {
         let next = cursor.partition + 1;
@@ -275,6 +304,11 @@ impl Table {
     /// As [`Table::build`], with no key twice where keys are unique.
     pub(crate) fn build_deduplicated(&self, records: &[Record<'_>]) -> Result<()> {
         self.session.build(records)
+    }
+
+    /// What tells whether records have moved past a scan, of each partition; of the writer.
+    pub(crate) fn moves(&self) -> Result<Vec<u64>> {
+        self.session.moves()
     }
 
     /// Is the table's writer no longer, until the next write. A CuckooDuo table that other `Table`s

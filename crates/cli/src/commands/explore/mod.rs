@@ -153,9 +153,6 @@ fn explore_named(args: &Args) -> Result<Option<Found>> {
     if args.reach.is_some() {
         return usage("--reach");
     }
-    if args.journal.is_some() {
-        return usage("--journal");
-    }
     if args.ranks.are_given() {
         return explore_together(args, Subject::Named(args.model.clone(), model));
     }
@@ -163,7 +160,9 @@ fn explore_named(args: &Args) -> Result<Option<Found>> {
         check_invariant: true,
         ..options(args)
     };
-    let found = on_progress(true, |progress| model.explore(&options, progress))?;
+    let found = on_progress(true, |progress| {
+        model.explore(&options, args.journal.as_deref(), progress)
+    })?;
     Ok(Some(Found {
         report: Report::explicit(&args.model, &found.explored),
         trace: found.trace,

@@ -66,7 +66,8 @@ impl Subject {
                     check_invariant: true,
                     ..options.clone()
                 };
-                let found = model.explore_rank(&options, exchange, progress).await?;
+                let found = model.explore_rank(&options, exchange, journal, progress);
+                let found = found.await?;
                 Ok(Found {
                     report: Report::explicit(name, &found.explored),
                     trace: found.trace,

@@ -30,6 +30,8 @@ pub struct Measure {
     pub block_bytes: u64,
     /// The same where each has the moment at which it expires.
     pub expiring_block_bytes: u64,
+    /// Whether the file says of any when it expires.
+    pub some_expire: bool,
 }
 
 /// Looks through a file. Bad lines are passed over.
@@ -41,6 +43,7 @@ pub fn measure<R: BufRead>(reader: &mut Reader<R>) -> Result<Measure> {
     while let Some(record) = reader.next().map_err(Failure::io("reading"))? {
         if let Ok(record) = record {
             measure.add(record.key.len(), record.value.len());
+            measure.some_expire |= record.expires.is_some();
         }
     }
     Ok(measure)

@@ -105,14 +105,16 @@ fn threads(asked: Option<u64>, table: &Table) -> Result<usize> {
 
 fn create(args: &Args, source: &Source<'_>, store: &Store, capacity: Option<u64>) -> Result<()> {
     let mut shape = args.shape.clone();
-    if args.ttl.is_some() {
+    let measure = match capacity {
+        Some(_) => None,
+        None => Some(source.read_with("looking through", measure::measure)?),
+    };
+    if args.ttl.is_some() || measure.is_some_and(|measure| measure.some_expire) {
         shape.expiring = shape.expiring.or(Some(true));
     }
-    let options = match capacity {
-        Some(capacity) => shape.options(capacity)?,
-        None => source
-            .read_with("looking through", measure::measure)?
-            .options(&shape)?,
+    let options = match measure {
+        Some(measure) => measure.options(&shape)?,
+        None => shape.options(capacity.unwrap_or_default())?,
     };
     let record = store.create(&args.table, &options)?;
     output::note(format_args!(
@@ -138,6 +140,12 @@ fn report(
             "{records} of {node} were not loaded: it does not answer"
         ));
     }
+    if loaded.expired > 0 {
+        output::note(format_args!(
+            "{} had expired, and was not loaded",
+            output::counted(loaded.expired, "record")
+        ));
+    }
     if context.json {
         let gaps = loaded.unreached.iter();
         let gaps =
@@ -148,6 +156,7 @@ fn report(
             "table": args.table,
             "records": loaded.records,
             "new": loaded.new,
+            "expired": loaded.expired,
             "sealed": loaded.sealed,
             "bad_lines": bad.count(),
             "first_bad_lines": bad.shown(),

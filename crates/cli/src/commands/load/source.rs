@@ -64,8 +64,8 @@ pub struct Args {
     /// be loaded
     #[arg(long, conflicts_with = "seal")]
     pub(super) partial: bool,
-    /// The keys are absent again after this time (30s, 5m, 24h); of a table whose records may
-    /// expire, as one is that this makes
+    /// The keys are absent again after this time (30s, 5m, 24h), if the file does not say when (dump
+    /// --expires); of a table whose records may expire, as one is that this makes
     #[arg(long, value_name = "TIME", value_parser = number::time, conflicts_with = "seal")]
     pub(super) ttl: Option<Duration>,
     #[command(flatten)]

@@ -3,7 +3,7 @@
 use super::bad_lines::BadLines;
 use super::measure::Measure;
 use super::source::{Args, Source};
-use super::workers::Loaded;
+use super::workers::{Loaded, no_moment};
 use crate::commands::table_args::TableArgs;
 use crate::context::start_writing;
 use crate::failure::{Failure, Result};
@@ -250,6 +250,8 @@ fn fitting(record: Record, limits: Limits) -> std::result::Result<Record, BadLin
             len: record.value.len(),
             allowed: limits.value,
         }
+    } else if record.expires.is_some() {
+        return Err(no_moment(record.line));
     } else {
         return Ok(record);
     };

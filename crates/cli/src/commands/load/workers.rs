@@ -7,7 +7,7 @@ use crate::failure::{Failure, Result};
 use crate::formats::{BadLine, Reader, Record};
 use crate::shape::Shape;
 use farslot::index::IndexError;
-use farslot::{Store, StoreError, Table};
+use farslot::{Expiry, Store, StoreError, Table};
 use std::collections::{BTreeMap, HashSet};
 use std::io::BufRead;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -29,6 +29,8 @@ pub struct Loaded {
     pub new: u64,
     /// Whether the table can never change again.
     pub sealed: bool,
+    /// Records that were not put because they have expired.
+    pub expired: u64,
     /// Records that were not put because their nodes do not answer, by the nodes' addresses.
     pub unreached: BTreeMap<String, u64>,
 }
@@ -164,6 +166,7 @@ fn collect(workers: Vec<Worker<'_>>, read: Result<()>) -> Result<Loaded> {
         };
         all.records += loaded.records;
         all.new += loaded.new;
+        all.expired += loaded.expired;
         for (node, records) in loaded.unreached {
             *all.unreached.entry(node).or_default() += records;
         }
@@ -209,10 +212,24 @@ impl Putting<'_> {
     }
 
     fn run(self, table: &Table, run: &[Record], loaded: &mut Loaded) -> Result<()> {
-        let run: Vec<&Record> = run
+        let (now, is_expiring) = (Expiry::now(), table.scheme().is_expiring());
+        let mut run: Vec<&Record> = run
             .iter()
             .filter(|record| self.bad.admits(record.line))
             .collect();
+        let mut some_expire = false;
+        run.retain(|record| match record.expires {
+            None => true,
+            Some(_) if !is_expiring => {
+                self.bad.add(no_moment(record.line));
+                false
+            }
+            Some(expiry) => {
+                some_expire = true;
+                loaded.expired += u64::from(expiry.is_past(now));
+                !expiry.is_past(now)
+            }
+        });
         let pairs: Vec<(&[u8], &[u8])> = run
             .iter()
             .map(|record| (&record.key[..], &record.value[..]))
@@ -232,7 +249,15 @@ impl Putting<'_> {
             }
             Err(error) => failed = Err(error.into()),
         };
+        let others = self
+            .ttl
+            .map_or(Expiry::NEVER, |ttl| Expiry::after(ttl, now));
         match self.ttl {
+            _ if some_expire => {
+                let expiries = run.iter().map(|record| record.expires.unwrap_or(others));
+                let records: Vec<_> = pairs.iter().copied().zip(expiries).collect();
+                table.put_many_until(&records, done)?;
+            }
             Some(ttl) => table.put_many_for(&pairs, ttl, done)?,
             None => table.put_many(&pairs, done),
         }
@@ -257,6 +282,14 @@ fn runs(batch: &[Record], ordered: bool) -> Vec<&[Record]> {
     runs
 }
 
+/// The line of a record that expires, and that is to be in a table whose records do not.
+pub(super) fn no_moment(line: u64) -> BadLine {
+    BadLine {
+        line,
+        reason: "it expires, and the records of this table cannot: make it with --expiring".into(),
+    }
+}
+
 /// Whether the record alone is to blame: the next may well fit.
 const fn is_of_the_record(error: &StoreError) -> bool {
     matches!(
@@ -279,9 +312,8 @@ mod tests {
     fn no_key_stands_twice_in_a_run() {
         let batch: Vec<Record> = [1, 2, 1, 1, 3, 2]
             .map(|key| Record {
-                line: 0,
                 key: vec![key],
-                value: vec![],
+                ..Record::default()
             })
             .into();
         let keys = |runs: Vec<&[Record]>| -> Vec<Vec<u8>> {

@@ -2,7 +2,7 @@
 
 use crate::context::secrets_in;
 use crate::failure::{Failure, Result};
-use crate::output;
+use crate::{number, output};
 use farslot::Server;
 use farslot_gateway::{Gateway, GatewayError, GatewayOptions};
 use std::path::PathBuf;
@@ -22,7 +22,7 @@ pub struct RedisArgs {
     #[arg(long, value_name = "N", default_value_t = 1, requires = "redis")]
     redis_threads: usize,
     /// The most connections of Redis clients
-    #[arg(long, value_name = "N", default_value_t = 1_000, requires = "redis")]
+    #[arg(long, value_name = "N", default_value = "1000", requires = "redis", value_parser = number::small_count)]
     redis_connections: usize,
 }
 

@@ -28,6 +28,7 @@
 //! void. In the simulator's terms: lost, late and torn verbs change no number.
 
 mod intake;
+mod journals;
 mod net;
 mod owner;
 mod rank;
@@ -38,6 +39,7 @@ mod sums;
 mod team;
 mod trace;
 
+pub use journals::join_journals;
 pub use net::{explore_net_rank, rings_for_net};
 pub use ring::{Exchange, OwnMemory, RingShape};
 pub use search::explore_rank;

@@ -1,7 +1,9 @@
 //! Exploring a net by several ranks.
 
-use super::super::net::{digest_of, header_of, resumed, unbounded};
+use super::super::journal::digest_of;
+use super::super::net::{header_of, resumed, unbounded};
 use super::super::{Explored, Journal, Options, Progress};
+use super::journals::{compare, path_of};
 use super::rank::Rank;
 use super::ring::{Exchange, RingShape};
 use super::search::explore_rank;
@@ -10,7 +12,7 @@ use crate::formula::Formula;
 use crate::net::Net;
 use crate::packed::PackedNet;
 use farslot_fabric::Endpoint;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// [`explore_net`](super::super::explore_net) by all ranks together: each calls this with the same
 /// net, invariant and options. Begins anew, with all ranks, where a place turns out to need more
@@ -39,7 +41,7 @@ pub async fn explore_net_rank<'n, E: Endpoint>(
     let mut file = None;
     let ranks = (exchange.rank(), exchange.ranks());
     let journal = journal.map(|path| path_of(path, ranks));
-    let digest = digest_of(net, invariant, ranks);
+    let digest = digest_of(&(net, invariant), ranks);
     if let Some(path) = &journal {
         let resumed = together(net, invariant, &options, exchange, digest, path).await?;
         (packed, file) = (resumed.0, Some(resumed.1));
@@ -60,18 +62,6 @@ pub async fn explore_net_rank<'n, E: Endpoint>(
     }
 }
 
-/// How a rank fares with its journal: it has none, it has one, it has one that it cannot use.
-const NONE: u64 = 0;
-const SOME: u64 = 1;
-const FAILED: u64 = 2;
-
-/// A rank's journal, beside those of the others.
-fn path_of(path: &Path, (rank, ranks): (usize, usize)) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(format!(".{rank}-of-{ranks}"));
-    name.into()
-}
-
 /// The journals from which all ranks go on, or new ones; and the net as they have it packed.
 async fn together<'n, E: Endpoint>(
     net: &'n Net,
@@ -81,55 +71,24 @@ async fn together<'n, E: Endpoint>(
     digest: u64,
     path: &Path,
 ) -> Result<(PackedNet<'n>, Journal), ExploreError> {
-    let (mut failed, mut journal) = (None, None);
     let mut packed = PackedNet::sampled(net, invariant);
+    let mut journal = Ok(None);
     if path.exists() {
         match resumed(net, invariant, digest, path) {
-            Ok(resumed) => (packed, journal) = (resumed.0, Some(resumed.1)),
-            Err(error) => failed = Some(error),
+            Ok(resumed) => (packed, journal) = (resumed.0, Ok(Some(resumed.1))),
+            Err(error) => journal = Err(error),
         }
     }
-    // How this rank fares, the levels in its journal, and the widths of its places.
-    let fares = match (&failed, &journal) {
-        (Some(_), _) => FAILED,
-        (None, None) => NONE,
-        (None, Some(_)) => SOME,
-    };
-    let levels = journal.as_ref().map_or(0, Journal::levels);
-    let mut own = vec![fares, levels];
-    own.extend(packed.widths().iter().map(|width| u64::from(*width)));
-    let parts = Rank::new(&packed, options, exchange)?.gather(&own).await?;
-    if let Some(error) = failed {
-        return Err(error);
-    }
-    let (mut some_have_levels, mut some_have_none, mut widest) = (false, false, Vec::new());
-    for (rank, part) in parts.iter().enumerate() {
-        if part.first() == Some(&FAILED) {
-            return Err(RankError::GaveUp { rank }.into());
-        }
-        let widths = part.get(2..).filter(|_| part.len() == own.len());
-        let widths = widths.ok_or_else(|| RankError::malformed(rank, "widths of another net"))?;
-        some_have_none |= part[0] == NONE;
-        some_have_levels |= part[1] > 0;
-        widest.resize(widths.len(), 0);
-        for (widest, width) in widest.iter_mut().zip(widths) {
-            *widest = (*width).max(*widest);
-        }
-    }
-    if some_have_levels && some_have_none {
-        return Err(ExploreError::WrongJournal {
-            path: path.into(),
-            reason: "some ranks have a journal and others have none",
-        });
-    }
-    match journal {
-        Some(journal) if widest == own[2..] && parts.iter().all(|part| part[2..] == own[2..]) => {
-            Ok((packed, journal))
-        }
+    let widths = packed.widths().iter().map(|width| u64::from(*width));
+    let mut rank = Rank::new(&packed, options, exchange)?;
+    let compared = compare(&mut rank, path, journal, widths.collect()).await?;
+    match compared.journal {
+        Some(journal) if compared.all_alike => Ok((packed, journal)),
         // New, or killed while all began anew with more bits.
         _ => {
-            let widths = widest.into_iter().map(|width| width.min(64) as u32);
-            let packed = PackedNet::with_widths(net, invariant, widths.collect());
+            let widths = compared.largest.into_iter();
+            let widths = widths.map(|width| width.min(64) as u32).collect();
+            let packed = PackedNet::with_widths(net, invariant, widths);
             let journal = Journal::create(path, header_of(&packed, digest))?;
             Ok((packed, journal))
         }

@@ -33,6 +33,8 @@ pub(crate) struct Connection {
     held: usize,
     /// Bytes of frames that have moved in this turn, either way.
     moved: usize,
+    /// Whether its client was told that no more will be said.
+    has_shut_down: bool,
 }
 
 /// How long a client rests that asks again and again for what it may not have.
@@ -75,8 +77,6 @@ pub(crate) struct Turn {
     pub(crate) wants: Wants,
     /// Whether anything was received or done.
     pub(crate) active: bool,
-    /// What it came to, as a [`Quota`] counts it.
-    pub(crate) work: usize,
     /// Set in the turn in which it happened.
     pub(crate) news: Option<News>,
 }
@@ -92,6 +92,7 @@ impl Connection {
             grant: None,
             held: 0,
             moved: 0,
+            has_shut_down: false,
         }
     }
 
@@ -143,9 +144,10 @@ impl Connection {
         self.count(0, shared);
     }
 
-    /// Does what can be done now.
+    /// Does what can be done now, up to so much work.
     pub(crate) fn turn(
         &mut self,
+        work: usize,
         scratch: &mut Scratch,
         shared: &Shared,
         reports: &mut Reports,
@@ -153,7 +155,6 @@ impl Connection {
         let mut turn = Turn {
             wants: Wants::Output,
             active: false,
-            work: 0,
             news: None,
         };
         // Answers of its own go first, and nothing is done before they have gone.
@@ -171,7 +172,7 @@ impl Connection {
             std::mem::swap(&mut self.input, &mut scratch.input);
         }
         std::mem::swap(&mut self.out, &mut scratch.out);
-        let advanced = self.advance(turn, shared, reports);
+        let advanced = self.advance(turn, work, shared, reports);
         if let Err(End::Malformed(_)) = advanced
             && !self.out.is_empty()
         {
@@ -208,13 +209,13 @@ impl Connection {
         meter.map_or(May::Do(usize::MAX, usize::MAX), |meter| meter.may())
     }
 
-    /// What it may come to in this turn, if its grant allows so many verbs and bytes.
-    fn quota(&self, shared: &Shared, verbs: usize, bytes: usize) -> Quota {
+    /// What it may come to in this turn, if it may do so many verbs and so much work.
+    fn quota(&self, shared: &Shared, verbs: usize, work: usize) -> Quota {
         let served = &shared.served;
         let of_grant = self.grant.as_deref().map(|grant| &*grant.room);
         let frame_bytes = served.frame_words as usize * 8;
         Quota {
-            work: Quota::TURN.min(bytes),
+            work,
             unsent: served.room.share(of_grant, served.unsent_bytes),
             at_once: served.room.share(of_grant, frame_bytes),
             verbs,
@@ -225,6 +226,7 @@ impl Connection {
     fn advance(
         &mut self,
         mut turn: Turn,
+        work: usize,
         shared: &Shared,
         reports: &mut Reports,
     ) -> Result<Turn, End> {
@@ -235,10 +237,9 @@ impl Connection {
                 return Ok(turn);
             }
         };
-        let mut quota = self.quota(shared, verbs, bytes);
+        let mut quota = self.quota(shared, verbs, work.min(bytes));
         let before = quota;
         let gone_on = self.go_on(&mut turn, bytes, shared, &mut quota, reports);
-        turn.work = before.work - quota.work;
         if let Some(meter) = self.grant.as_ref().and_then(|grant| grant.meter.as_ref()) {
             meter.done(before.verbs - quota.verbs, self.moved);
         }
@@ -282,7 +283,8 @@ impl Connection {
                         // It costs about as much as a turn.
                         quota.spend(Quota::TURN);
                     }
-                    match self.receive(wanted, bytes, shared) {
+                    let most = bytes.min(quota.work.max(LEAST));
+                    match self.receive(wanted, most, shared) {
                         Ok(Io::Moved(moved)) => {
                             turn.active = true;
                             self.moved += moved;
@@ -359,8 +361,9 @@ impl Connection {
                 Io::Closed => return Err(End::Closed),
             }
         }
-        if self.dialogue.is_leaving() {
+        if self.dialogue.is_leaving() && !self.has_shut_down {
             // The client reads to the end, and then closes its side.
+            self.has_shut_down = true;
             let _ = self.socket.tcp().shutdown(Shutdown::Write);
         }
         Ok(true)

@@ -1,15 +1,20 @@
 //! Whose turn it is, where there is more to do than one turn.
 //!
 //! Connections that have more to do wait in lines, one for each grant and one for those that are
-//! not admitted. In every round each line has turns of about the same work, one connection after
+//! not admitted. In every round each line has turns that take about as long, one connection after
 //! the other. So clients of one grant cannot keep those of another from being served, however many
 //! they are and whatever they ask for; nor can strangers.
 
-use super::service::Quota;
 use std::collections::VecDeque;
+use std::time::Duration;
 
 /// The line of those who are not admitted.
 pub(crate) const STRANGERS: u64 = 0;
+
+/// How long the turns of a line may take in a round.
+const SLICE: Duration = Duration::from_micros(25);
+/// What a turn counts as at least, even if nothing came of it.
+const SHORTEST: Duration = Duration::from_nanos(200);
 
 /// The lines in which connections wait, by their tokens.
 #[derive(Default)]
@@ -22,8 +27,8 @@ struct Line {
     /// The number of the grant, or [`STRANGERS`].
     of: u64,
     waiting: VecDeque<u64>,
-    /// Work of its round that is left.
-    left: usize,
+    /// Time of its round that is left.
+    left: Duration,
 }
 
 impl Turns {
@@ -50,32 +55,30 @@ impl Turns {
         self.lines.push(Line {
             of,
             waiting: VecDeque::from([token]),
-            left: 0,
+            left: Duration::ZERO,
         });
     }
 
-    /// Begins a round: every line has a turn's work.
+    /// Begins a round: every line has a slice of time.
     pub(crate) fn begin_round(&mut self) {
         for line in &mut self.lines {
-            line.left = Quota::TURN;
+            line.left = SLICE;
         }
     }
 
     /// The next whose turn it is in this round, and its line.
     pub(crate) fn next(&mut self) -> Option<(u64, u64)> {
         let mut lines = self.lines.iter_mut();
-        let line = lines.find(|line| line.left > 0 && !line.waiting.is_empty())?;
+        let line = lines.find(|line| !line.left.is_zero() && !line.waiting.is_empty())?;
         let token = line.waiting.pop_front()?;
         self.waiting -= 1;
         Some((line.of, token))
     }
 
-    /// Notes what the turn of one in that line came to.
-    pub(crate) fn spend(&mut self, of: u64, work: usize) {
-        // A turn costs something even if nothing came of it.
-        let work = work.max(Quota::TURN / 64);
+    /// Notes how long the turn of one in that line took.
+    pub(crate) fn spend(&mut self, of: u64, took: Duration) {
         if let Some(line) = self.lines.iter_mut().find(|line| line.of == of) {
-            line.left = line.left.saturating_sub(work);
+            line.left = line.left.saturating_sub(took.max(SHORTEST));
         }
     }
 }
@@ -85,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_have_the_same_work_however_many_wait_in_them() {
+    fn lines_have_the_same_time_however_many_wait_in_them() {
         let mut turns = Turns::default();
         (0..500).for_each(|token| turns.wait(7, token));
         turns.wait(8, 1000);
@@ -95,7 +98,7 @@ mod tests {
         for _ in 0..100 {
             turns.begin_round();
             while let Some((of, token)) = turns.next() {
-                turns.spend(of, Quota::TURN / 4);
+                turns.spend(of, SLICE / 4);
                 turns.wait(of, token);
                 served[[7, 8, 0].iter().position(|line| *line == of).unwrap()] += 1;
             }
@@ -111,7 +114,7 @@ mod tests {
         while order.len() < 20 {
             turns.begin_round();
             while let Some((of, token)) = turns.next() {
-                turns.spend(of, Quota::TURN);
+                turns.spend(of, SLICE);
                 turns.wait(of, token);
                 order.push(token);
             }

@@ -87,13 +87,6 @@ impl Held {
     }
 }
 
-/// What came of a turn.
-#[derive(Default)]
-struct Came {
-    active: bool,
-    work: usize,
-}
-
 fn token(place: u32, generation: u32) -> u64 {
     // Generations are below 2^31, so that no token is one of the two above.
     u64::from(place) | u64::from(generation) << 32
@@ -241,8 +234,9 @@ impl Worker {
         }
         self.turns.begin_round();
         while let Some((line, token)) = self.turns.next() {
-            let work = self.serve(token).work;
-            self.turns.spend(line, work);
+            let since = Instant::now();
+            self.serve(token);
+            self.turns.spend(line, since.elapsed());
         }
         true
     }
@@ -268,7 +262,7 @@ impl Worker {
             let tries = self
                 .held(token)
                 .is_some_and(|held| held.wants == Wants::Input);
-            active |= tries && self.serve(token).active;
+            active |= tries && self.serve(token);
         }
         active
     }
@@ -325,7 +319,7 @@ impl Worker {
         if mixed || self.turns.others_wait(held.line()) {
             return self.wait_for_turn(token);
         }
-        if self.serve(token).active && !many {
+        if self.serve(token) && !many {
             self.hot.retain(|hot| *hot != token);
             self.hot.insert(0, token);
             self.hot.truncate(HOT);
@@ -336,23 +330,22 @@ impl Worker {
         held_of(&mut self.places, token)
     }
 
-    /// Gives a connection a turn, if it is still there; returns what came of it.
-    fn serve(&mut self, token: u64) -> Came {
+    /// Gives a connection a turn, if it is still there; returns whether anything came of it.
+    fn serve(&mut self, token: u64) -> bool {
         let Some(held) = held_of(&mut self.places, token) else {
-            return Came::default();
+            return false;
         };
         let place = token as u32;
-        match held
-            .connection
-            .turn(&mut self.scratch, &self.shared, &mut self.reports)
-        {
+        let work = match self.turns.others_wait(held.line()) {
+            true => Quota::SHORT_TURN,
+            false => Quota::TURN,
+        };
+        let (scratch, reports) = (&mut self.scratch, &mut self.reports);
+        match held.connection.turn(work, scratch, &self.shared, reports) {
             Ok(turn) => {
-                let came = Came {
-                    active: turn.active,
-                    work: turn.work,
-                };
+                let active = turn.active;
                 self.after(token, turn);
-                came
+                active
             }
             Err(end) => {
                 match end {
@@ -376,10 +369,7 @@ impl Worker {
                     }
                 }
                 self.close(place);
-                Came {
-                    active: true,
-                    work: Quota::REFUSED,
-                }
+                true
             }
         }
     }

@@ -17,6 +17,8 @@ pub(in super::super) const TICKETS_AT: u64 = 3064;
 pub(in super::super) const OWNER_AT: u64 = 3072;
 /// Byte of the word that is not 0 once there was an owner: a vault without one is empty.
 pub(in super::super) const OWNED_AT: u64 = 3080;
+/// Byte of the count that is another once records have moved.
+pub(in super::super) const MOVES_AT: u64 = 3088;
 /// Byte of the count of extents, from the table's start, where the index is not published.
 pub(in super::super) const EXTENTS_AT: u64 = 3200;
 /// Byte of the first extent's entry; of the others one after the other.

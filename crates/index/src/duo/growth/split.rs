@@ -139,6 +139,7 @@ impl<E: Endpoint> DuoTable<E> {
 
     /// Splits buckets that were read.
     async fn split_runs(&self, origins: &[u64], read: &[(Run, Buffer)]) -> Result<()> {
+        self.before_moving().await?;
         let (mut new, mut old, mut keys) = (Vec::new(), Vec::new(), Vec::new());
         for (run, bytes) in read {
             let of_run = self.keys_in(*run, bytes);

@@ -67,6 +67,8 @@ pub struct DuoOwner {
     pub(in super::super) owns: AtomicBool,
     /// Whether verbs of the owner that this client has taken over from may still be under way.
     pub(in super::super) unsettled: AtomicBool,
+    /// The count by which a scan sees that records have moved.
+    pub(in super::super) moves: AtomicU64,
     /// Threads that there were.
     pub(super) threads: AtomicU32,
     /// Whether there may be several.
@@ -102,6 +104,7 @@ impl DuoOwner {
             mark: AtomicU64::new(0),
             owns: AtomicBool::new(false),
             unsettled: AtomicBool::new(false),
+            moves: AtomicU64::new(0),
             threads: AtomicU32::new(0),
             has_threads,
             layout,

@@ -158,6 +158,65 @@ fn a_client_that_does_not_want_empty_nodes_is_told_of_them() {
     assert_eq!(store.nodes().unwrap()[0].adopted, 0);
 }
 
+/// Restored on the node, what it had is there again, also to who does not want empty nodes.
+#[test]
+fn a_client_that_does_not_want_empty_nodes_uses_one_that_was_restored() {
+    let directory = tempfile::tempdir().unwrap();
+    let go_on = |_: farslot::SnapshotProgress| std::ops::ControlFlow::Continue(());
+    let (mut servers, all) = served();
+    let refusing = OpenOptions {
+        on_restart: OnRestart::Refuse,
+        ..OpenOptions::default()
+    };
+    let store = Store::open_with(&all, refusing).unwrap();
+    store.create("t", &options(600)).unwrap();
+    let table = store.table("t").unwrap();
+    let records = records(0..300);
+    table.put_many(&borrowed(&records), |_, put| assert!(put.unwrap()));
+    table.flush().unwrap();
+    let address = servers[1].addresses()[0].to_string();
+    let alone = Store::open(&address).unwrap();
+    let part = alone.tables().unwrap().remove(0);
+    let taken = alone.snapshot_own_part(&part, directory.path(), &go_on);
+    let taken = taken.unwrap().records;
+    assert!((50..150).contains(&taken), "{taken}");
+    let other = Server::start("tcp://127.0.0.1:0", 1 << 20).unwrap();
+    drop(std::mem::replace(&mut servers[1], other));
+    servers[1] = Server::start(&address, 32 << 20).unwrap();
+    let until = Instant::now() + Duration::from_secs(60);
+    let lost = |table: &farslot::Table, number: u64| match table.get(&key(number)) {
+        Ok(found) => {
+            assert_eq!(found, Some(value(number)));
+            false
+        }
+        Err(StoreError::Node { error, .. }) => {
+            assert!(matches!(error, FabricError::NodeRestarted { .. }) || error.is_outage());
+            true
+        }
+        Err(error) => panic!("{error}"),
+    };
+    for _ in 0..2 {
+        let lost = (0..300).filter(|number| lost(&table, *number)).count() as u64;
+        assert_eq!(lost, taken);
+    }
+    // Who opens the table now is told the same, and nobody makes the part anew.
+    let late = store.table("t").unwrap();
+    assert!((0..300).any(|number| lost(&late, number)));
+    let alone = Store::open(&address).unwrap();
+    assert_eq!(alone.tables().unwrap(), []);
+    let back = alone.restore("t", directory.path(), &go_on).unwrap();
+    assert_eq!(back.records, taken);
+    for table in [&table, &late, &store.table("t").unwrap()] {
+        for number in 0..300 {
+            while lost(table, number) {
+                assert!(Instant::now() < until, "key {number} is still refused");
+                std::thread::yield_now();
+            }
+        }
+        assert!(!table.put(&key(7), &value(7)).unwrap());
+    }
+}
+
 #[test]
 fn what_was_built_whole_is_never_taken_for_empty() {
     for options in [options(1).sealed(), cuckoo(1)] {

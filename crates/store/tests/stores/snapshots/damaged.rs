@@ -2,6 +2,10 @@
 
 use super::{any, fill, go_on, record, store};
 use farslot::{ErrorKind, SlotKind, SnapshotError, StoreError, TableOptions, check_snapshot};
+use rand::rngs::SmallRng;
+use rand::{RngExt, SeedableRng};
+use std::fs::OpenOptions;
+use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use tempfile::TempDir;
 
@@ -50,6 +54,48 @@ fn a_flipped_bit_is_found_wherever_it_is() {
     assert_eq!(target.tables().unwrap(), []);
     std::fs::write(&path, &bytes).unwrap();
     target.restore("t", directory.path(), &go_on).unwrap();
+}
+
+/// One of several blocks, so that most of what is flipped is in records.
+#[test]
+fn a_byte_flipped_at_1000_random_places_is_refused_with_the_place() {
+    let seed = match std::env::var("FARSLOT_SEED") {
+        Ok(seed) => seed.parse().unwrap(),
+        Err(_) => rand::random(),
+    };
+    println!("FARSLOT_SEED={seed}");
+    let mut rng = SmallRng::seed_from_u64(seed);
+    let directory = TempDir::new().unwrap();
+    let source = store();
+    let options = any(SlotKind::Heap).capacity(20_000);
+    source.create("t", &options).unwrap();
+    let records: Vec<_> = (0..18_000).map(|number| record(&options, number)).collect();
+    fill(&source.table("t").unwrap(), &records);
+    let taken = source.snapshot("t", directory.path(), &go_on).unwrap();
+    // A block, and a record beyond it at the most.
+    const BLOCK: u64 = (1 << 20) + 400;
+    assert!(taken.bytes > 2 * BLOCK, "{}", taken.bytes);
+    let file = OpenOptions::new().read(true).write(true).open(&taken.path);
+    let (file, target) = (file.unwrap(), store());
+    let mut byte = [0];
+    for turn in 0..1_000 {
+        let at = rng.random_range(0..taken.bytes);
+        file.read_exact_at(&mut byte, at).unwrap();
+        let flipped = byte[0] ^ rng.random_range(1..=u8::MAX);
+        file.write_all_at(&[flipped], at).unwrap();
+        let refused = match turn % 10 {
+            0 => target.restore("t", directory.path(), &go_on).map(drop),
+            _ => check_snapshot(&taken.path).map(drop),
+        };
+        let refused = refused.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Damaged);
+        let place = place_of(&refused);
+        assert!(place <= at && at - place < BLOCK, "{at}: {refused}");
+        file.write_all_at(&byte, at).unwrap();
+    }
+    assert_eq!(target.tables().unwrap(), []);
+    target.restore("t", directory.path(), &go_on).unwrap();
+    assert_eq!(target.table("t").unwrap().survey().unwrap().live(), 18_000);
 }
 
 #[test]

@@ -2,12 +2,13 @@
 
 use super::{any, fill, go_on, kinds, nodes, record, sorted, sorted_in, store};
 use farslot::{
-    ErrorKind, OnProgress, SlotKind, SnapshotProgress, Store, StoreError, TableOptions,
+    ErrorKind, OnProgress, Scheme, SlotKind, SnapshotProgress, Store, StoreError, TableOptions,
     snapshot_path,
 };
 use std::ops::ControlFlow;
+use std::path::Path;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use tempfile::TempDir;
 
 /// Has `work` done in attempts of a few steps each; how often it was stopped, and how many records
@@ -87,7 +88,6 @@ fn every_kind_of_table_survives_attempts_that_are_cut_off() {
         let directory = TempDir::new().unwrap();
         let (store, other) = (store(), super::store());
         let records = filled(&store, &options, 500);
-        // Those that begin again need an attempt that is long enough.
         let stopped = |steps| {
             let left = AtomicU32::new(steps);
             move |_: SnapshotProgress| match left.fetch_sub(1, Ordering::Relaxed) {
@@ -108,6 +108,158 @@ fn every_kind_of_table_survives_attempts_that_are_cut_off() {
         }
         assert!(sorted_in(&other, "t") == records, "{options:?}");
     }
+}
+
+/// Tables in which insertions move records, and how many they have so that they do, in more than
+/// one piece.
+fn moving() -> Vec<(TableOptions, u64)> {
+    let large = kinds().into_iter().filter_map(|options| {
+        let scheme = options.scheme().unwrap();
+        let grown = |options: TableOptions| options.capacity(3_000).grow_to(30_000);
+        scheme.one_writer().then(|| match &scheme {
+            Scheme::Duo(layout) if layout.reserve_bytes > 0 => (grown(options), MOVING),
+            // A word has the signatures of a bucket.
+            Scheme::Cuckoo(layout) if layout.kind == SlotKind::Signatures => {
+                (options.capacity(35_000), 34_000)
+            }
+            _ => (options.capacity(MOVING + 1_000), MOVING),
+        })
+    });
+    large.collect()
+}
+
+const MOVING: u64 = 12_000;
+
+/// What tells one snapshot from another, in the head of its file.
+fn id_in(path: &Path) -> u64 {
+    let bytes = std::fs::read(path).unwrap();
+    let length = u32::from_le_bytes(bytes[12..16].try_into().unwrap()) as usize;
+    let head: serde_json::Value = serde_json::from_slice(&bytes[24..24 + length]).unwrap();
+    head["id"].as_u64().unwrap()
+}
+
+/// Has a snapshot stopped after the first piece; what it is.
+fn cut_off(store: &Store, directory: &TempDir) -> u64 {
+    let stop = |_: SnapshotProgress| ControlFlow::Break(());
+    let stopped = store.snapshot("t", directory.path(), &stop).unwrap_err();
+    assert_eq!(stopped.kind(), ErrorKind::Closed, "{stopped}");
+    assert!(!snapshot_path(directory.path(), "t").exists());
+    id_in(&directory.path().join("t.snapshot.part"))
+}
+
+/// Takes the snapshot again; whether it is the one that was cut off, which had some records already.
+fn goes_on(store: &Store, directory: &TempDir, cut_off: u64) -> bool {
+    let first = Mutex::new(None);
+    let report = |progress: SnapshotProgress| {
+        first.lock().unwrap().get_or_insert(progress.records);
+        ControlFlow::Continue(())
+    };
+    let taken = store.snapshot("t", directory.path(), &report).unwrap();
+    let continues = id_in(&taken.path) == cut_off;
+    let first = first.into_inner().unwrap().unwrap();
+    assert!(
+        first < taken.records || continues,
+        "it has more than one piece"
+    );
+    continues
+}
+
+fn restored(directory: &TempDir) -> Vec<super::Pair> {
+    let other = super::store();
+    other.restore("t", directory.path(), &go_on).unwrap();
+    sorted_in(&other, "t")
+}
+
+#[test]
+fn a_table_whose_records_may_move_goes_on_where_none_has() {
+    for (options, count) in moving() {
+        let (store, directory) = (store(), TempDir::new().unwrap());
+        let records = filled(&store, &options, count);
+        let id = cut_off(&store, &directory);
+        let table = store.table("t").unwrap();
+        for (key, _) in records.iter().step_by(500) {
+            let (_, value) = record(&options, 77);
+            assert!(table.update(key, &value).unwrap());
+        }
+        table.close().unwrap();
+        assert!(goes_on(&store, &directory, id), "{options:?}");
+        let there = restored(&directory);
+        assert_eq!(there.len(), records.len(), "{options:?}");
+        for (number, (was, is)) in records.iter().zip(&there).enumerate() {
+            // What was changed is as it was before, or after.
+            let may_differ = number % 500 == 0;
+            assert!(was.0 == is.0 && (may_differ || was.1 == is.1));
+        }
+    }
+}
+
+#[test]
+fn a_table_whose_records_have_moved_begins_again() {
+    for (options, count) in moving() {
+        let (store, directory) = (store(), TempDir::new().unwrap());
+        filled(&store, &options, count);
+        let id = cut_off(&store, &directory);
+        let table = store.table("t").unwrap();
+        let more: Vec<_> = (count..count + 900)
+            .map(|number| record(&options, number))
+            .collect();
+        fill(&table, &more);
+        let expected = sorted(&table);
+        table.close().unwrap();
+        assert!(!goes_on(&store, &directory, id), "{options:?}");
+        assert!(restored(&directory) == expected, "{options:?}");
+    }
+}
+
+/// Of one node alone, too: its table over several nodes begins again.
+#[test]
+fn a_table_over_several_nodes_begins_again_when_the_records_of_one_have_moved() {
+    let options = any(SlotKind::Heap)
+        .capacity(40_000)
+        .cuckoo(farslot::CuckooShape::default());
+    for moves in [false, true] {
+        let directory = TempDir::new().unwrap();
+        let [(_first, one), (_second, other)] = [nodes(3), nodes(3)];
+        let (one, other) = (Store::open(&one).unwrap(), Store::open(&other).unwrap());
+        let count = 38_000;
+        let before = filled(&one, &options, count);
+        let id = cut_off(&one, &directory);
+        let table = one.table("t").unwrap();
+        if moves {
+            let new = (count..count + 1_000).map(|number| record(&options, number));
+            fill(&table, &new.collect::<Vec<_>>());
+        }
+        let expected = sorted(&table);
+        table.close().unwrap();
+        assert_ne!(moves, goes_on(&one, &directory, id));
+        assert!(moves || expected == before);
+        other.restore("t", directory.path(), &go_on).unwrap();
+        assert!(sorted_in(&other, "t") == expected);
+    }
+}
+
+#[test]
+fn a_thread_of_the_same_store_that_moves_records_meanwhile_ends_a_snapshot() {
+    let options = any(SlotKind::Heap).capacity(MOVING + 1_000);
+    let options = options.duo(farslot::DuoShape::default());
+    let (store, directory) = (store(), TempDir::new().unwrap());
+    filled(&store, &options, MOVING);
+    // It writes as the same writer.
+    let table = store.table("t").unwrap();
+    let more = AtomicU64::new(MOVING);
+    let refused = store.snapshot("t", directory.path(), &|_| {
+        let from = more.fetch_add(100, Ordering::Relaxed);
+        let new = (from..from + 100).map(|number| record(&options, number));
+        fill(&store.table("t").unwrap(), &new.collect::<Vec<_>>());
+        ControlFlow::Continue(())
+    });
+    let refused = refused.unwrap_err();
+    assert!(refused.to_string().contains("moved"), "{refused}");
+    assert_eq!(refused.kind(), ErrorKind::WriterBusy);
+    assert!(!snapshot_path(directory.path(), "t").exists());
+    let expected = sorted(&table);
+    store.snapshot("t", directory.path(), &go_on).unwrap();
+    assert!(restored(&directory) == expected);
 }
 
 #[test]
