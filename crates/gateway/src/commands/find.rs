@@ -11,10 +11,11 @@ use std::sync::LazyLock;
 type Numbered = (usize, &'static Command);
 
 /// All commands, by name.
-pub(crate) static COMMANDS: LazyLock<HashMap<&'static str, Numbered, RandomState>> = LazyLock::new(|| {
-    let numbered = all().enumerate();
-    numbered.map(|of| (of.1.name, of)).collect()
-});
+pub(crate) static COMMANDS: LazyLock<HashMap<&'static str, Numbered, RandomState>> =
+    LazyLock::new(|| {
+        let numbered = all().enumerate();
+        numbered.map(|of| (of.1.name, of)).collect()
+    });
 
 /// All commands, in the order of their lists.
 pub(crate) fn all() -> impl Iterator<Item = &'static Command> {

@@ -22,9 +22,9 @@ mod in_place;
 mod layout;
 
 pub use allocator::Heap;
+pub(crate) use in_place::Stored;
 pub use layout::{
     BlockRef, GRANULE, HEADER_BYTES, HeapPlace, LARGEST_HEAP, LARGEST_RECORD, Record, block_bytes,
     class_for, encode, record_bytes,
 };
-pub(crate) use in_place::Stored;
 pub(crate) use layout::{RecordView, bytes_by_lengths, seal};

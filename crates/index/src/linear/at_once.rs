@@ -113,12 +113,7 @@ impl<E: Endpoint> AtOnce for LinearTable<E> {
 
 impl<E: Endpoint> LinearTable<E> {
     /// Walks on from the write's place to the first slot that is empty or may be the key's.
-    fn find_head(
-        &self,
-        view: InPlace<'_>,
-        write: &mut Write<'_>,
-        cost: &mut Cost,
-    ) -> Option<u64> {
+    fn find_head(&self, view: InPlace<'_>, write: &mut Write<'_>, cost: &mut Cost) -> Option<u64> {
         let home = write.key.home;
         loop {
             let length = self.read_length(home, write.distance, Until::Match);
@@ -147,12 +142,7 @@ impl<E: Endpoint> LinearTable<E> {
 
     /// The record that the slot at a byte of the region has, or names by its head; nothing if that
     /// is not to be told at once.
-    fn stored(
-        &self,
-        view: InPlace<'_>,
-        (at, head): (u64, u64),
-        cost: &mut Cost,
-    ) -> Option<Stored> {
+    fn stored(&self, view: InPlace<'_>, (at, head): (u64, u64), cost: &mut Cost) -> Option<Stored> {
         let inline = |key_len: usize, value_len: usize| {
             let fits = 8 + key_len + value_len <= self.layout.slot_bytes();
             fits.then_some(Stored {

@@ -113,10 +113,12 @@ impl<E: Endpoint> SchemeClient for LinearTable<E> {
                 let was = step::run(&table, Operation::Replace(key, expected, value)).await?;
                 Ok(was.is_some())
             }
-            None => match at_once::write_one(self, Operation::Replace(key, expected, value)).await {
-                Some(changed) => Ok(changed),
-                None => Self::replace_value(self, key, expected, value).await,
-            },
+            None => {
+                match at_once::write_one(self, Operation::Replace(key, expected, value)).await {
+                    Some(changed) => Ok(changed),
+                    None => Self::replace_value(self, key, expected, value).await,
+                }
+            }
         }
     }
 

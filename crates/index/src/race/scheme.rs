@@ -81,7 +81,9 @@ impl<E: Endpoint> SchemeClient for RaceTable<E> {
     }
 
     async fn replace_value(&self, key: &[u8], expected: &[u8], value: &[u8]) -> Result<bool> {
-        if let Some(changed) = at_once::write_one(self, Operation::Replace(key, expected, value)).await {
+        if let Some(changed) =
+            at_once::write_one(self, Operation::Replace(key, expected, value)).await
+        {
             return Ok(changed);
         }
         let replacing = pin!(self.replace_value(key, expected, value));
