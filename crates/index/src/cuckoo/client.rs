@@ -38,6 +38,8 @@ pub struct CuckooTable<E> {
     /// What it knows of the slots, if it does.
     pub(super) graph: RefCell<Option<CuckooGraph>>,
     pub(super) counts: Counts,
+    /// How often it has found heap memory that no slot names.
+    pub(super) reclaims: Cell<u64>,
 }
 
 /// A key, checked and hashed.
@@ -87,6 +89,7 @@ impl<E: Endpoint> CuckooTable<E> {
             locks: BucketLocks::default(),
             predetermines: false,
             graph: RefCell::new(None),
+            reclaims: Cell::new(0),
         };
         let reading = opened.read_moves();
         opened.endpoint.operation(UPKEEP, reading).await?;

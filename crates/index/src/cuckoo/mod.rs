@@ -99,6 +99,7 @@ mod scan;
 mod scheme;
 mod signatures;
 mod survey;
+mod sweep;
 mod writer;
 
 pub use client::CuckooTable;

@@ -87,13 +87,18 @@ impl<E: Endpoint> SchemeClient for CuckooTable<E> {
     async fn report_all(&self) -> Result<()> {
         let reported = self.report().await;
         if let Some(heap) = &self.heap {
+            let _held = self.locks.take(&[]).await;
             heap.flush().await?;
         }
         reported
     }
 
     async fn look_at_slots(&self) -> Result<Survey> {
-        self.survey().await.map(Survey::Cuckoo)
+        let survey = self.survey().await?;
+        let live = survey.counts.live;
+        // What was seen holds whatever becomes of the counts.
+        let _ = self.counts.seen(&*self.endpoint, live, live).await;
+        Ok(Survey::Cuckoo(survey))
     }
 
     async fn current_writer(&self) -> Result<Option<u64>> {

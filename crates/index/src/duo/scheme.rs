@@ -51,7 +51,13 @@ impl<E: Endpoint> SchemeClient for DuoTable<E> {
     }
 
     async fn update_record(&self, key: &[u8], value: &[u8]) -> Result<bool> {
-        self.update_record(key, value).await
+        let outcome = self.update_record(key, value).await;
+        if !self.has_room_again(&outcome).await {
+            return outcome;
+        }
+        let outcome = self.update_record(key, value).await;
+        self.note_refusal(&outcome);
+        outcome
     }
 
     async fn remove_records(&self, key: &[u8]) -> Result<bool> {
@@ -78,14 +84,16 @@ impl<E: Endpoint> SchemeClient for DuoTable<E> {
 
     async fn report_all(&self) -> Result<()> {
         self.report().await?;
-        match &self.heap {
-            Some(heap) => heap.flush().await,
-            None => Ok(()),
-        }
+        let _held = self.locks.take(&[]).await;
+        self.flush_heap().await
     }
 
     async fn look_at_slots(&self) -> Result<Survey> {
-        self.survey().await.map(Survey::Duo)
+        let survey = self.survey().await?;
+        let live = survey.counts.live;
+        // What was seen holds whatever becomes of the counts.
+        let _ = self.counts.seen(&*self.endpoint, live, live).await;
+        Ok(Survey::Duo(survey))
     }
 
     async fn current_writer(&self) -> Result<Option<u64>> {

@@ -1,9 +1,10 @@
 //! Walking a key's probe as whoever writes it does: to its slot, and what is in it. Lookups take
 //! the same steps without a walk (`lookup.rs`), but for those of tables that look ahead.
 //!
-//! Invariant: a slot that is in use keeps its key for ever. A slot that was seen to be another
-//! key's therefore is so still, and a key whose probe was seen to meet an empty slot was absent at
-//! the moment when that slot was read: it can stand in no later one.
+//! Invariant: a slot that is in use keeps its key for ever, unless it is retired, and then it has no
+//! key for ever. A slot that was seen to be another key's or nobody's therefore is not the key's
+//! later, and a key whose probe was seen to meet an empty slot was absent at the moment when that
+//! slot was read: it can stand in no later one.
 
 use super::client::{Key, LinearTable};
 use super::cluster_hints::Until;
@@ -272,7 +273,7 @@ impl<E: Endpoint> LinearTable<E> {
                     Some(_) => Verdict::ReadAgain,
                 })
             }
-            Head::Empty | Head::Unknown => Ok(Verdict::OtherKey),
+            Head::Empty | Head::Retired | Head::Unknown => Ok(Verdict::OtherKey),
         }
     }
 

@@ -235,9 +235,9 @@ impl<E: Endpoint> RaceTable<E> {
         Some(true)
     }
 
-    /// Inserts a key that is in none of the slots that were seen; false if another was faster at the
-    /// slot. Nothing, and then the key was not inserted, if there is no room, or another insertion
-    /// of the key may be under way: see [`insert`](super::insert), whose steps these are.
+    /// Inserts a key that is in none of the slots that were seen; false if another was faster at
+    /// the slot. Nothing, and then the key was not inserted, if there is no room, or another
+    /// insertion of the key may be under way: see [`insert`](super::insert), whose steps these are.
     fn insert_at_once(
         &self,
         view: InPlace<'_>,

@@ -8,6 +8,7 @@
 //! dead      | 4, 3 bits | identity, 61 bits               |   the key was removed
 //! sized     | 5, 3 bits | tag, 9 bits | key length - 1, 10 bits | value length, 10 bits | checksum, 32 |
 //!                                                             Hybrid: key and value are in the slot
+//! retired   | 6, 3 bits | 0                               |   Inline, Hybrid: its key has left it for good
 //! ```
 //! An identity is 61 bits of the key's hash and stands for the key; a tag is a part of it that is
 //! only good for skipping other keys: the key itself is compared before a record is believed. The
@@ -57,6 +58,8 @@ pub(crate) enum Head {
         value_len: usize,
         sum: u32,
     },
+    /// The slot is no key's any more.
+    Retired,
     /// No head that this version writes.
     Unknown,
 }
@@ -88,8 +91,13 @@ impl Head {
                 value_len: (word >> 32 & LENGTH) as usize,
                 sum: word as u32,
             },
+            6 => Self::Retired,
             _ => Self::Unknown,
         }
+    }
+
+    pub(crate) const fn retired() -> u64 {
+        6 << KIND_SHIFT
     }
 
     pub(crate) const fn claimed(hash: u64) -> u64 {
@@ -122,7 +130,7 @@ impl Head {
     #[inline]
     pub(crate) const fn may_be(self, hash: u64) -> bool {
         match self {
-            Self::Empty | Self::Unknown => false,
+            Self::Empty | Self::Retired | Self::Unknown => false,
             Self::Claimed { identity: of } | Self::Dead { identity: of } => of == identity(hash),
             Self::Inline { tag, .. } => tag == inline_tag(hash),
             Self::Out { tag, .. } => tag == out_tag(hash),
