@@ -75,12 +75,6 @@ impl Booking {
         self.read(1, 8);
     }
 
-    /// Books a WRITE in place, and a compare-and-swap behind it that does not wait for it.
-    #[inline(always)]
-    pub fn write_and_swap(&mut self, bytes: u64) {
-        self.read(2, bytes + 8);
-    }
-
     /// Books a call that answers several operations to one of them: its part of the bytes, and the
     /// call itself where no other has it.
     #[inline]
@@ -91,15 +85,6 @@ impl Booking {
         self.depth += 1;
     }
 
-    /// Takes in verbs that followed its own.
-    fn behind(&mut self, other: Self) {
-        self.verbs += other.verbs;
-        self.doorbells += other.doorbells;
-        self.bytes += other.bytes;
-        self.depth += other.depth;
-        self.in_place += other.in_place;
-    }
-
     /// Takes in verbs that were under way side by side with its own last ones.
     pub(crate) fn beside(&mut self, other: Self) {
         self.verbs += other.verbs;
@@ -107,16 +92,14 @@ impl Booking {
     }
 }
 
-/// READs, WRITEs and compare-and-swaps that were done in place, and operations that have ended, not
-/// yet added to an endpoint's [`Counters`].
+/// READs and compare-and-swaps that were done in place, and operations that have ended, not yet
+/// added to an endpoint's [`Counters`].
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Tally {
     reads: u64,
     gathers: u64,
     swaps: u64,
-    writes: u64,
     bytes: u64,
-    written: u64,
     ended: OperationCounters,
 }
 
@@ -137,13 +120,6 @@ impl Tally {
     #[inline(always)]
     pub fn swap(&mut self) {
         self.swaps += 1;
-    }
-
-    /// Counts a WRITE of so many bytes.
-    #[inline(always)]
-    pub fn write(&mut self, bytes: u64) {
-        self.writes += 1;
-        self.written += bytes;
     }
 
     /// Counts an operation.
@@ -350,25 +326,16 @@ impl Counters {
         self.current.set(current);
     }
 
-    /// Books what was done in place, as `booking` has it, to the operation that runs.
-    pub fn done_in_place(&self, tally: &Tally, booking: Booking) {
-        self.add_verbs(tally);
-        let mut current = self.current.get();
-        current.behind(booking);
-        self.current.set(current);
-    }
-
     #[inline]
     fn add_verbs(&self, tally: &Tally) {
         add(&self.verbs[VerbKind::Read as usize], tally.reads);
         add(&self.verbs[VerbKind::ReadMany as usize], tally.gathers);
         add(&self.verbs[VerbKind::CompareSwap as usize], tally.swaps);
         add(&self.bytes_read, tally.bytes + 8 * tally.swaps);
-        add(&self.verbs[VerbKind::Write as usize], tally.writes);
-        add(&self.bytes_written, tally.written);
     }
 
-    /// Adds what was done in place, and operations of a class. No doorbell was rung for it.
+    /// Adds READs and compare-and-swaps that were done in place, and operations of a class. No
+    /// doorbell was rung for them.
     #[inline]
     pub fn add(&self, class: OperationClass, tally: &Tally) {
         self.add_verbs(tally);

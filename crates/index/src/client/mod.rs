@@ -1,7 +1,6 @@
 //! What the clients of every scheme do alike: counting together, waiting for what is not whole yet,
 //! running verbs side by side, and visiting a table piece by piece.
 
-pub(crate) mod at_once;
 mod buckets;
 mod counts;
 pub mod locks;

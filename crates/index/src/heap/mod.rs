@@ -18,11 +18,7 @@
 //! ```
 
 mod allocator;
-<<<<<<< HEAD
-mod in_place;
-=======
 mod hold;
->>>>>>> main
 mod layout;
 mod mark;
 mod stacks;
@@ -30,19 +26,11 @@ mod sweep;
 mod turn;
 
 pub use allocator::Heap;
-<<<<<<< HEAD
-pub(crate) use in_place::Stored;
-=======
 pub(crate) use hold::Held;
->>>>>>> main
 pub use layout::{
     BlockRef, GRANULE, HEADER_BYTES, HeapPlace, LARGEST_HEAP, LARGEST_RECORD, Record, block_bytes,
     class_for, encode, record_bytes,
 };
-<<<<<<< HEAD
 pub(crate) use layout::{RecordView, bytes_by_lengths, seal};
-=======
-pub(crate) use layout::{RecordView, seal};
 pub(crate) use mark::{Epoch, HeapMark};
 pub(crate) use sweep::NamedBlocks;
->>>>>>> main

@@ -70,7 +70,6 @@
 //! 002, section 3 (`find_or_put`, wrapped chunks, requesting a chunk ahead). Removal, replacement,
 //! values, and concurrent writers to long records are not in them.
 
-mod at_once;
 mod client;
 mod cluster_hints;
 mod hybrid;
@@ -84,7 +83,6 @@ mod remove;
 mod scan;
 mod scheme;
 mod survey;
-mod sweep;
 mod update;
 mod walk;
 mod words;

@@ -2,7 +2,6 @@
 
 use super::client::LinearTable;
 use super::words::WordWrites;
-use crate::client::at_once;
 use crate::index::{Got, Rest};
 use crate::step;
 use crate::{
@@ -64,9 +63,8 @@ impl<E: Endpoint> SchemeClient for LinearTable<E> {
                 step::write_many(&table, class, all, done).await;
             }
             _ => {
-                let left = at_once::write_many(self, writes, &mut done).await;
-                let all = left.iter().map(|number| self.run(writes[*number]));
-                window(BATCH_WIDTH, all, |at, outcome| done(left[at], outcome)).await;
+                let all = writes.iter().map(|write| self.run(*write));
+                window(BATCH_WIDTH, all, done).await;
             }
         }
     }
@@ -77,20 +75,14 @@ impl<E: Endpoint> SchemeClient for LinearTable<E> {
                 let was = step::run(&table, Operation::Put(key, value)).await?;
                 Ok(was.is_none())
             }
-            None => match at_once::write_one(self, Operation::Put(key, value)).await {
-                Some(is_new) => Ok(is_new),
-                None => Self::put_record(self, key, value).await,
-            },
+            None => Self::put_record(self, key, value).await,
         }
     }
 
     async fn find_or_put_record(&self, key: &[u8], value: &[u8]) -> Result<Option<Value>> {
         match self.word_writes() {
             Some(table) => step::run(&table, Operation::FindOrPut(key, value)).await,
-            None => match at_once::write_one(self, Operation::FindOrPut(key, value)).await {
-                Some(_) => Ok(None),
-                None => Self::find_or_put_record(self, key, value).await,
-            },
+            None => Self::find_or_put_record(self, key, value).await,
         }
     }
 
@@ -100,10 +92,7 @@ impl<E: Endpoint> SchemeClient for LinearTable<E> {
                 let was = step::run(&table, Operation::Update(key, value)).await?;
                 Ok(was.is_some())
             }
-            None => match at_once::write_one(self, Operation::Update(key, value)).await {
-                Some(changed) => Ok(changed),
-                None => Self::update_record(self, key, value).await,
-            },
+            None => Self::update_record(self, key, value).await,
         }
     }
 
@@ -113,12 +102,7 @@ impl<E: Endpoint> SchemeClient for LinearTable<E> {
                 let was = step::run(&table, Operation::Replace(key, expected, value)).await?;
                 Ok(was.is_some())
             }
-            None => {
-                match at_once::write_one(self, Operation::Replace(key, expected, value)).await {
-                    Some(changed) => Ok(changed),
-                    None => Self::replace_value(self, key, expected, value).await,
-                }
-            }
+            None => Self::replace_value(self, key, expected, value).await,
         }
     }
 
@@ -128,10 +112,7 @@ impl<E: Endpoint> SchemeClient for LinearTable<E> {
                 let was = step::run(&table, Operation::Remove(key)).await?;
                 Ok(was.is_some())
             }
-            None => match at_once::write_one(self, Operation::Remove(key)).await {
-                Some(changed) => Ok(changed),
-                None => Self::remove_records(self, key).await,
-            },
+            None => Self::remove_records(self, key).await,
         }
     }
 
@@ -141,10 +122,7 @@ impl<E: Endpoint> SchemeClient for LinearTable<E> {
                 let was = step::run(&table, Operation::RemoveIf(key, expected)).await?;
                 Ok(was.is_some())
             }
-            None => match at_once::write_one(self, Operation::RemoveIf(key, expected)).await {
-                Some(changed) => Ok(changed),
-                None => Self::remove_value(self, key, expected).await,
-            },
+            None => Self::remove_value(self, key, expected).await,
         }
     }
 
@@ -170,11 +148,7 @@ impl<E: Endpoint> SchemeClient for LinearTable<E> {
     }
 
     async fn look_at_slots(&self) -> Result<Survey> {
-        let survey = self.survey().await?;
-        let used = survey.live + survey.dead;
-        // What was seen holds whatever becomes of the counts.
-        let _ = self.counts.seen(&*self.endpoint, used, survey.live).await;
-        Ok(Survey::Linear(survey))
+        self.survey().await.map(Survey::Linear)
     }
 
     fn known(&self) -> ClientState {

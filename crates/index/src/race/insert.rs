@@ -23,16 +23,16 @@ use super::search::{Found, Learnt};
 use super::view::View;
 use super::word::{State, Word};
 use crate::client::{pause, side_by_side};
-use crate::heap::{BlockRef, Held, encode};
+use crate::heap::{BlockRef, encode, seal};
 use crate::{BATCH_WIDTH, Result, Value};
 use farslot_fabric::VerbFuture;
-use farslot_fabric::{Endpoint, both};
+use farslot_fabric::{Endpoint, EndpointExt, both};
 
 /// A value on its way into a slot.
 pub(super) struct Draft<'v> {
     value: &'v [u8],
     /// The record, from when it is written until a live slot names it.
-    block: Option<Held>,
+    block: Option<BlockRef>,
 }
 
 /// A slot and its word.
@@ -58,14 +58,9 @@ struct Stake {
 impl<E: Endpoint> RaceTable<E> {
     pub(super) async fn put_record(&self, key: &[u8], value: &[u8]) -> Result<bool> {
         let key = self.checked_key(key)?;
-        loop {
-            let mut draft = self.draft(value)?;
-            let outcome = self.put_draft(&key, &mut draft).await;
-            let outcome = self.settle(draft, outcome).await;
-            if !self.has_room_again(&outcome).await {
-                return outcome;
-            }
-        }
+        let mut draft = self.draft(value)?;
+        let outcome = self.put_draft(&key, &mut draft).await;
+        self.settle(draft, outcome).await
     }
 
     async fn put_draft(&self, key: &Key<'_>, draft: &mut Draft<'_>) -> Result<bool> {
@@ -74,7 +69,7 @@ impl<E: Endpoint> RaceTable<E> {
         loop {
             match self.search(key, &view, &learnt).await? {
                 Found::Present { slot, word, .. } => {
-                    if self.replace(key, view.leaf, (slot, word), draft).await? {
+                    if self.replace(view.leaf, slot, word, draft).await? {
                         return Ok(false);
                     }
                     self.lost_race(&learnt, view.leaf, slot).await?;
@@ -96,14 +91,9 @@ impl<E: Endpoint> RaceTable<E> {
         value: &[u8],
     ) -> Result<Option<Value>> {
         let key = self.checked_key(key)?;
-        loop {
-            let mut draft = self.draft(value)?;
-            let outcome = self.find_or_put_draft(&key, &mut draft).await;
-            let outcome = self.settle(draft, outcome).await;
-            if !self.has_room_again(&outcome).await {
-                return outcome;
-            }
-        }
+        let mut draft = self.draft(value)?;
+        let outcome = self.find_or_put_draft(&key, &mut draft).await;
+        self.settle(draft, outcome).await
     }
 
     async fn find_or_put_draft(
@@ -140,43 +130,33 @@ impl<E: Endpoint> RaceTable<E> {
         draft: &mut Draft<'_>,
         learnt: &Learnt,
     ) -> Result<View> {
-        let write = self.write_out(key, draft);
-        let (written, view) = both(write, self.current(key, &learnt.attempts)).await;
+        let write = async {
+            let record = encode(&self.endpoint.core().buffers, key.bytes, draft.value)?;
+            draft.block = Some(self.heap.write(record).await?);
+            Ok(())
+        };
+        let (written, view): (Result<()>, _) =
+            both(write, self.current(key, &learnt.attempts)).await;
         written?;
         view
-    }
-
-    /// Writes the draft's record out of band, unless it is there already in a block that is still
-    /// this client's.
-    async fn write_out(&self, key: &Key<'_>, draft: &mut Draft<'_>) -> Result<BlockRef> {
-        loop {
-            match self.record_to_write(key, draft).await? {
-                (block, None) => return Ok(block),
-                // If this fails, the write may come yet: the block is not used again.
-                (_, Some(write)) => {
-                    let held = draft.block.take();
-                    write.await?;
-                    draft.block = held;
-                }
-            }
-        }
     }
 
     /// Replaces the word of the key's own slot; false if another was faster.
     pub(super) async fn replace(
         &self,
-        key: &Key<'_>,
         leaf: Leaf,
-        (slot, seen): Placed,
+        slot: u64,
+        seen: Word,
         draft: &mut Draft<'_>,
     ) -> Result<bool> {
-        let block = self.write_out(key, draft).await?;
-        let since = self.heap.epoch();
+        let Some(block) = draft.block else {
+            unreachable!("who replaces has written the record")
+        };
         let new = Word::begun(seen.depth(), seen.tag(), block).in_state(State::Live);
         let replaced = self.swap(leaf.subtable, slot, seen, new).await? == seen;
         if replaced {
             draft.block = None;
-            self.heap.free_since(seen.block(), since).await;
+            self.heap.free(seen.block()).await;
         }
         Ok(replaced)
     }
@@ -255,16 +235,15 @@ impl<E: Endpoint> RaceTable<E> {
         key: &Key<'_>,
         draft: &mut Draft<'_>,
     ) -> Result<(BlockRef, Option<VerbFuture<'_, E, ()>>)> {
-        if let Some(held) = draft.block {
-            if self.heap.still_holds(held).await? {
-                return Ok((held.block, None));
-            }
-            draft.block = None;
+        if let Some(block) = draft.block {
+            return Ok((block, None));
         }
         let mut record = encode(&self.endpoint.core().buffers, key.bytes, draft.value)?;
-        let block = self.heap.assign(&mut record).await?;
-        draft.block = Some(self.heap.held(block));
-        Ok((block, Some(self.heap.write_at(block, record))))
+        let block = self.heap.allocate(record.len()).await?;
+        draft.block = Some(block);
+        seal(&mut record, block);
+        let write = self.endpoint.write(self.heap.at(block.granule), record);
+        Ok((block, Some(write)))
     }
 
     /// Whether an insertion that has begun may become live: nobody else has put the key, and nobody
@@ -347,11 +326,11 @@ impl<E: Endpoint> RaceTable<E> {
     }
 
     /// Ends an operation: gives back the draft's block if no slot has come to name it. If that is
-    /// in doubt, the block is left to a sweep.
+    /// in doubt, the block is lost until the table is rebuilt.
     pub(super) async fn settle<T>(&self, draft: Draft<'_>, outcome: Result<T>) -> Result<T> {
         let in_doubt = matches!(&outcome, Err(error) if error.may_have_taken_effect());
-        if let (Some(held), false) = (draft.block, in_doubt) {
-            self.heap.give_up(held).await;
+        if let (Some(block), false) = (draft.block, in_doubt) {
+            self.heap.free(block).await;
         }
         outcome
     }
@@ -359,7 +338,7 @@ impl<E: Endpoint> RaceTable<E> {
 
 /// The slot that a new key goes to: one of the less loaded of its pairs of buckets, of the main
 /// bucket before that for what it overflows.
-pub(super) fn empty_slot(key: &Key<'_>, view: &View) -> Option<u64> {
+fn empty_slot(key: &Key<'_>, view: &View) -> Option<u64> {
     let bucket = key.buckets.bucket;
     let empty_in = |first: u64| {
         let inside = move |(slot, word): Placed| {

@@ -93,7 +93,6 @@
 //! directory. Not in them: begun insertions, depths in slots, splits that everybody goes on with,
 //! the directory as a list of splits.
 
-mod at_once;
 mod client;
 mod directory;
 mod insert;
@@ -105,7 +104,6 @@ mod scheme;
 mod search;
 mod split;
 mod survey;
-mod sweep;
 mod update;
 mod view;
 mod word;

@@ -1,14 +1,12 @@
 //! What [`Index`](crate::Index) asks of a RACE table.
 
 use super::client::RaceTable;
-use crate::client::at_once;
 use crate::index::{Got, Rest};
 use crate::step;
 use crate::{
-    BATCH_WIDTH, ClientState, Cursor, Index, Occupancy, Operation, Outcome, Result, SchemeClient,
-    SchemeKind, Survey, UPKEEP, Value, Waits,
+    ClientState, Cursor, Occupancy, Result, SchemeClient, SchemeKind, Survey, UPKEEP, Value, Waits,
 };
-use farslot_fabric::{Endpoint, EndpointExt, NodeId, window};
+use farslot_fabric::{Endpoint, EndpointExt, NodeId};
 use std::pin::pin;
 
 impl<E: Endpoint> SchemeClient for RaceTable<E> {
@@ -46,62 +44,32 @@ impl<E: Endpoint> SchemeClient for RaceTable<E> {
         step::find_many(self, keys, done).await;
     }
 
-    async fn write_many(
-        &self,
-        writes: &[Operation<'_>],
-        mut done: impl FnMut(usize, Result<Outcome>),
-    ) {
-        let left = at_once::write_many(self, writes, &mut done).await;
-        let all = left.iter().map(|number| self.run(writes[*number]));
-        window(BATCH_WIDTH, all, |at, outcome| done(left[at], outcome)).await;
-    }
-
     async fn put_record(&self, key: &[u8], value: &[u8]) -> Result<bool> {
-        if let Some(is_new) = at_once::write_one(self, Operation::Put(key, value)).await {
-            return Ok(is_new);
-        }
         let putting = pin!(self.put_record(key, value));
         self.beside_splits(putting).await
     }
 
     async fn find_or_put_record(&self, key: &[u8], value: &[u8]) -> Result<Option<Value>> {
-        if let Some(_) = at_once::write_one(self, Operation::FindOrPut(key, value)).await {
-            return Ok(None);
-        }
         let putting = pin!(self.find_or_put_record(key, value));
         self.beside_splits(putting).await
     }
 
     async fn update_record(&self, key: &[u8], value: &[u8]) -> Result<bool> {
-        if let Some(changed) = at_once::write_one(self, Operation::Update(key, value)).await {
-            return Ok(changed);
-        }
         let updating = pin!(self.update_record(key, value));
         self.beside_splits(updating).await
     }
 
     async fn replace_value(&self, key: &[u8], expected: &[u8], value: &[u8]) -> Result<bool> {
-        if let Some(changed) =
-            at_once::write_one(self, Operation::Replace(key, expected, value)).await
-        {
-            return Ok(changed);
-        }
         let replacing = pin!(self.replace_value(key, expected, value));
         self.beside_splits(replacing).await
     }
 
     async fn remove_records(&self, key: &[u8]) -> Result<bool> {
-        if let Some(changed) = at_once::write_one(self, Operation::Remove(key)).await {
-            return Ok(changed);
-        }
         let removing = pin!(self.remove_record(key, None));
         self.beside_splits(removing).await
     }
 
     async fn remove_value(&self, key: &[u8], expected: &[u8]) -> Result<bool> {
-        if let Some(changed) = at_once::write_one(self, Operation::RemoveIf(key, expected)).await {
-            return Ok(changed);
-        }
         let removing = pin!(self.remove_record(key, Some(expected)));
         self.beside_splits(removing).await
     }
@@ -135,11 +103,7 @@ impl<E: Endpoint> SchemeClient for RaceTable<E> {
     }
 
     async fn look_at_slots(&self) -> Result<Survey> {
-        let survey = self.survey().await?;
-        let live = survey.live + survey.moving;
-        // What was seen holds whatever becomes of the counts.
-        let _ = self.counts.seen(&*self.endpoint, live, live).await;
-        Ok(Survey::Race(survey))
+        self.survey().await.map(Survey::Race)
     }
 
     fn known(&self) -> ClientState {
