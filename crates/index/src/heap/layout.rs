@@ -166,12 +166,6 @@ impl<'b> RecordView<'b> {
     /// whole.
     #[inline]
     pub(crate) fn decode(bytes: &'b [u8], block: BlockRef) -> Option<Self> {
-        Self::decode_known(bytes, block, false)
-    }
-
-    /// The same, without a checksum of what is known to be whole.
-    #[inline]
-    pub(crate) fn decode_known(bytes: &'b [u8], block: BlockRef, is_whole: bool) -> Option<Self> {
         let (header, _) = bytes.split_at_checked(RECORD_HEADER)?;
         let (word, lengths) = (word_of(&header[..8]), word_of(&header[8..]));
         let (key, value) = (lengths as u32 as usize, (lengths >> 32) as usize);
@@ -179,7 +173,7 @@ impl<'b> RecordView<'b> {
         let end = value_at.checked_add(value)?;
         let whole = end <= bytes.len()
             && word >> 32 == block.generation
-            && (is_whole || word as u32 == checksum(&bytes[8..end], block.generation));
+            && word as u32 == checksum(&bytes[8..end], block.generation);
         whole.then(|| Self {
             key: &bytes[RECORD_HEADER..value_at],
             value: &bytes[value_at..end],

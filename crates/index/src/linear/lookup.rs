@@ -360,12 +360,9 @@ impl<E: Endpoint> LinearTable<E> {
     ) -> Next<Aside> {
         let head = search.head;
         let block = BlockRef::unpack(head);
-        let slot = self.slot_number(key.home, search.distance);
-        let bytes = 0..bytes_by_lengths(read.word(0, 1), self.heap().piece(block).len);
-        let slot_at = self.layout.slot_at(self.table, slot);
-        // A block does not change while a slot names it: what was had meanwhile is whole.
-        let (bytes, is_whole) = read.bytes_while(0, bytes, slot_at, head);
-        match RecordView::decode_known(bytes, block, is_whole) {
+        let most = self.heap().piece(block).len;
+        let bytes = read.bytes(0, 0..bytes_by_lengths(read.word(0, 1), most));
+        match RecordView::decode(bytes, block) {
             None => self.read_again(key, search, head),
             Some(record) if record.key == key.bytes => {
                 self.remember(key, search.distance, head);
@@ -374,6 +371,7 @@ impl<E: Endpoint> LinearTable<E> {
                 Next::Found(Found::Bytes { piece: 0, bytes })
             }
             Some(record) => {
+                let slot = self.slot_number(key.home, search.distance);
                 if self.may_stand_at(record.key, head, slot) {
                     search.distance += 1;
                     self.read_on(key, search)

@@ -83,6 +83,7 @@ mod remove;
 mod scan;
 mod scheme;
 mod survey;
+mod sweep;
 mod update;
 mod walk;
 mod words;

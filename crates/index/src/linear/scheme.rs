@@ -148,7 +148,11 @@ impl<E: Endpoint> SchemeClient for LinearTable<E> {
     }
 
     async fn look_at_slots(&self) -> Result<Survey> {
-        self.survey().await.map(Survey::Linear)
+        let survey = self.survey().await?;
+        let used = survey.live + survey.dead;
+        // What was seen holds whatever becomes of the counts.
+        let _ = self.counts.seen(&*self.endpoint, used, survey.live).await;
+        Ok(Survey::Linear(survey))
     }
 
     fn known(&self) -> ClientState {

@@ -206,11 +206,9 @@ impl<E: Endpoint> RaceTable<E> {
         for piece in 0..search.count {
             let (slot, word) = search.candidates[search.first + piece];
             let block = word.block();
-            let bytes = 0..bytes_by_lengths(read.word(piece, 1), self.heap.piece(block).len);
-            let slot_at = self.slot_at(search.leaf.subtable, slot);
-            // A block does not change while a slot names it: what was had meanwhile is whole.
-            let (record, is_whole) = read.bytes_while(piece, bytes, slot_at, word.0);
-            match RecordView::decode_known(record, block, is_whole) {
+            let most = self.heap.piece(block).len;
+            let record = read.bytes(piece, 0..bytes_by_lengths(read.word(piece, 1), most));
+            match RecordView::decode(record, block) {
                 Some(record) if record.key == key.bytes => {
                     let bytes = record.value_range();
                     return Next::Found(Found::Bytes { piece, bytes });

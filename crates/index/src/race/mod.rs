@@ -104,6 +104,7 @@ mod scheme;
 mod search;
 mod split;
 mod survey;
+mod sweep;
 mod update;
 mod view;
 mod word;

@@ -103,7 +103,11 @@ impl<E: Endpoint> SchemeClient for RaceTable<E> {
     }
 
     async fn look_at_slots(&self) -> Result<Survey> {
-        self.survey().await.map(Survey::Race)
+        let survey = self.survey().await?;
+        let live = survey.live + survey.moving;
+        // What was seen holds whatever becomes of the counts.
+        let _ = self.counts.seen(&*self.endpoint, live, live).await;
+        Ok(Survey::Race(survey))
     }
 
     fn known(&self) -> ClientState {

@@ -192,19 +192,6 @@ pub(crate) trait Read {
     /// # Panics
     /// Outside of the piece.
     fn bytes(&mut self, piece: usize, bytes: Range<usize>) -> &[u8];
-
-    /// The same, and whether the word at a place was still this one after they were had: false
-    /// where that is not to be told without a verb.
-    #[inline(always)]
-    fn bytes_while(
-        &mut self,
-        piece: usize,
-        bytes: Range<usize>,
-        _at: RemoteAddr,
-        _word: u64,
-    ) -> (&[u8], bool) {
-        (self.bytes(piece, bytes), false)
-    }
 }
 
 /// The memory of the table at `place`, where that is mapped and may be read, and words are words.

@@ -2,7 +2,7 @@
 
 use super::lookup::{Answer, Found, Lookup, MOST_PIECES, Next, Read, Reads, Swap};
 use crate::{Result, Value};
-use farslot_fabric::{Buffer, BufferPool, Endpoint, InPlace, Piece, RemoteAddr};
+use farslot_fabric::{Buffer, BufferPool, Endpoint, InPlace, Piece};
 use std::ops::Range;
 
 /// The largest values that an answer holds in itself.
@@ -117,23 +117,6 @@ impl Read for Mapped<'_> {
         self.view.copy_out(from, bytes.len(), room);
         self.copied = (piece, bytes.clone());
         &self.copy.bytes()[..bytes.len()]
-    }
-
-    #[inline]
-    fn bytes_while(
-        &mut self,
-        piece: usize,
-        bytes: Range<usize>,
-        at: RemoteAddr,
-        word: u64,
-    ) -> (&[u8], bool) {
-        let len = bytes.len();
-        self.bytes(piece, bytes);
-        // What is loaded from here on is no older than what was copied.
-        self.view.acquire();
-        let place = self.view.offset_of(Piece { from: at, len: 8 });
-        let is_still = place.is_some_and(|place| self.view.words(place)(0) == word);
-        (&self.copy.bytes()[..len], is_still)
     }
 }
 
