@@ -1,97 +1,62 @@
 //! The pieces of a step in the mapping, and one step on them.
 
 use super::lookup::{Answer, Found, Lookup, MOST_PIECES, Next, Read, Reads, Swap};
+use crate::hash::word_of;
 use crate::{Result, Value};
-use farslot_fabric::{Buffer, BufferPool, Endpoint, InPlace, Piece};
+use farslot_fabric::{BufferPool, Endpoint, InPlace, Piece, Steps, Tally};
 use std::ops::Range;
 
 /// The largest values that an answer holds in itself.
 const SMALL: usize = 8;
-/// A value that takes less than this share of what was copied is copied out of it, so that who
-/// keeps it does not keep the rest.
-const SHARE: usize = 4;
-/// So is one of more bytes: buffers are powers of two, and with its key and its lengths it may take
-/// one of twice the size.
-const MOST_KEPT: usize = 16 << 10;
+
+/// Words that the copy has room for, if anything was copied.
+const COPIED: usize = 16;
 
 /// The pieces of a step in the mapping.
 pub(super) struct Mapped<'m> {
     pub(super) view: InPlace<'m>,
     /// The bytes of the region at which they start.
     pub(super) starts: [u64; MOST_PIECES],
-    /// The piece and the bytes that were copied last.
+    /// The piece and the bytes that were copied last, and these: at the start of the copy.
     copied: (usize, Range<usize>),
-    copy: Kept<'m>,
-}
-
-/// What was copied: into a buffer that the value may keep, or elsewhere if there is none.
-struct Kept<'m> {
-    pool: &'m BufferPool,
-    buffer: Option<Buffer>,
-    words: Vec<u64>,
-}
-
-impl Kept<'_> {
-    /// Room for so many bytes.
-    #[inline]
-    fn room(&mut self, bytes: usize) -> &mut [u64] {
-        let buffer = match self.buffer.take() {
-            Some(used) => self.pool.take_again(used, bytes),
-            None => self.pool.take(bytes),
-        };
-        match buffer {
-            Ok(buffer) => self.buffer.insert(buffer).words_mut(),
-            Err(_) => {
-                self.words.resize(bytes.div_ceil(8), 0);
-                &mut self.words
-            }
-        }
-    }
-
-    #[inline]
-    fn bytes(&self) -> &[u8] {
-        match &self.buffer {
-            Some(buffer) => buffer,
-            None => bytemuck::cast_slice(&self.words),
-        }
-    }
-
-    /// Some of the bytes as a value: in their buffer, where they fill a good part of it.
-    #[inline]
-    fn value(&mut self, bytes: Range<usize>) -> Result<Value> {
-        let all = self.bytes();
-        let value = &all[bytes.clone()];
-        if value.len() <= SMALL {
-            return Ok(Value::of_word(crate::hash::word_of(value), value.len()));
-        }
-        let fills_it = value.len() * SHARE >= all.len() && all.len() <= MOST_KEPT;
-        if let Some(buffer) = self.buffer.take_if(|_| fills_it) {
-            return Ok(Value::of_buffer(buffer, bytes));
-        }
-        let buffer = self.pool.copy_of(&self.bytes()[bytes])?;
-        let all = 0..buffer.len();
-        Ok(Value::of_buffer(buffer, all))
-    }
+    copy: Vec<u64>,
 }
 
 impl<'m> Mapped<'m> {
     #[inline]
-    pub(super) fn new(view: InPlace<'m>, pool: &'m BufferPool) -> Self {
+    pub(super) fn new(view: InPlace<'m>) -> Self {
         Self {
             view,
             starts: [0; MOST_PIECES],
             copied: (0, 0..0),
-            copy: Kept {
-                pool,
-                buffer: None,
-                words: Vec::new(),
-            },
+            copy: Vec::new(),
+        }
+    }
+
+    /// The value that was found as the first bytes of a word, if it has no more: the word, and how
+    /// many.
+    #[inline(always)]
+    pub(super) fn small(&self, found: &Found) -> Option<(u64, usize)> {
+        match found {
+            Found::Word { word, len } => Some((*word, *len)),
+            Found::Bytes { bytes, .. } if bytes.len() <= SMALL => {
+                let start = bytes.start - self.copied.1.start;
+                let copy: &[u8] = bytemuck::cast_slice(&self.copy);
+                // There is more behind it, as the copy has room for more than any small record.
+                match copy[start..].first_chunk() {
+                    Some(word) => Some((u64::from_le_bytes(*word), bytes.len())),
+                    None => Some((word_of(&copy[start..]), bytes.len())),
+                }
+            }
+            _ => None,
         }
     }
 
     /// The value that was found.
-    #[inline(always)]
-    pub(super) fn value(&mut self, found: Found) -> Result<Value> {
+    pub(super) fn value(&self, found: Found, pool: &BufferPool) -> Result<Value> {
+        if let Some((word, len)) = self.small(&found) {
+            return Ok(Value::of_word(word, len));
+        }
         let (piece, bytes) = match found {
             Found::Word { word, len } => return Ok(Value::of_word(word, len)),
             Found::Value(value) => return Ok(*value),
@@ -99,8 +64,11 @@ impl<'m> Mapped<'m> {
         };
         let (copied, within) = &self.copied;
         debug_assert_eq!(*copied, piece, "a value is in what was copied last");
-        let start = within.start;
-        self.copy.value(bytes.start - start..bytes.end - start)
+        let copy: &[u8] = bytemuck::cast_slice(&self.copy);
+        let value = &copy[bytes.start - within.start..bytes.end - within.start];
+        let buffer = pool.copy_of(value)?;
+        let all = 0..buffer.len();
+        Ok(Value::of_buffer(buffer, all))
     }
 }
 
@@ -110,13 +78,18 @@ impl Read for Mapped<'_> {
         self.view.words(self.starts[piece])
     }
 
-    #[inline]
+    #[inline(always)]
     fn bytes(&mut self, piece: usize, bytes: Range<usize>) -> &[u8] {
+        let words = bytes.len().div_ceil(8);
+        if words > self.copy.len() {
+            self.copy.resize(words.max(COPIED), 0);
+        }
         let from = self.starts[piece] + bytes.start as u64;
-        let room = self.copy.room(bytes.len());
-        self.view.copy_out(from, bytes.len(), room);
-        self.copied = (piece, bytes.clone());
-        &self.copy.bytes()[..bytes.len()]
+        let copy = &mut self.copy[..words];
+        self.view.copy_out(from, bytes.len(), copy);
+        let len = bytes.len();
+        self.copied = (piece, bytes);
+        &bytemuck::cast_slice(copy)[..len]
     }
 }
 
@@ -131,20 +104,25 @@ pub(super) fn step<L: Lookup>(
     is_new: bool,
 ) -> Option<std::result::Result<Next<L::Aside>, Answer>> {
     let view = table.in_place()?;
-    let core = table.endpoint().core();
-    let mut read = Mapped::new(view, &core.buffers);
+    let mut read = Mapped::new(view);
     if !locate(table, key, search, reads, &mut read) {
         return None;
     }
+    let core = table.endpoint().core();
     if is_new {
-        let bytes = bytes_of(table, key, search, reads);
-        core.counters
-            .read_in_place(reads.pieces as u32, reads.gathered, bytes);
+        let (mut tally, mut steps) = (Tally::default(), Steps::default());
+        book(
+            &mut tally,
+            &mut steps,
+            reads,
+            bytes_of(table, key, search, reads),
+        );
+        core.counters.done_in_place(tally, steps);
     }
     let next = table.look(key, search, &mut read);
     view.acquire();
     Some(match next {
-        Next::Found(found) => Err(read.value(found).map(Some)),
+        Next::Found(found) => Err(read.value(found, &core.buffers).map(Some)),
         next => Ok(next),
     })
 }
@@ -159,8 +137,20 @@ pub(super) fn swap<L: Lookup>(table: &L, swap: Swap) -> Option<u64> {
         len: 8,
     };
     let seen = view.compare_swap(view.offset_of(word)?, swap.expected, swap.new);
-    table.endpoint().core().counters.swap_in_place();
+    let (mut tally, mut steps) = (Tally::default(), Steps::default());
+    tally.swap();
+    steps.swap();
+    table.endpoint().core().counters.done_in_place(tally, steps);
     Some(seen)
+}
+
+/// Books the READs of a step, of so many bytes.
+#[inline(always)]
+pub(super) fn book(tally: &mut Tally, steps: &mut Steps, reads: Reads, bytes: u64) {
+    if reads.gathered {
+        tally.gather();
+    }
+    steps.read(reads.verbs(), bytes);
 }
 
 /// Bytes of the pieces of a step.
