@@ -7,7 +7,7 @@
 //! ```
 //! Sealed tables have another header.
 
-use crate::heap::{GRANULE, HeapPlace};
+use crate::heap::{GRANULE, HeapMark, HeapPlace};
 use farslot_fabric::RemoteAddr;
 use std::ops::Range;
 
@@ -35,10 +35,11 @@ impl TableMap {
         u128::from(SLOTS_AT) + self.slot_area() + u128::from(self.heap_bytes)
     }
 
-    /// Bytes from the table's start that may have been written, where the heap's mark is
+    /// Bytes from the table's start that may have been written, where the word of the heap's mark is
     /// `heap_mark`: none behind what was handed out of the heap.
     pub(crate) fn written(&self, heap_mark: u64) -> [Range<u64>; 2] {
         let heap = SLOTS_AT + self.slot_area() as u64;
+        let heap_mark = HeapMark::of_word(heap_mark).bytes;
         let handed_out = heap_mark.saturating_add(GRANULE).min(self.heap_bytes);
         [0..heap, heap..heap + handed_out]
     }

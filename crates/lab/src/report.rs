@@ -38,6 +38,9 @@ pub struct ReproRow {
     /// are emulated.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub basis: Option<Basis>,
+    /// Whether the paper's figure is a count by its published code, and no measurement of a NIC.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub paper_is_count: bool,
 }
 
 /// What a figure of an emulation rests on.
@@ -62,6 +65,16 @@ impl ReproRow {
             model: None,
             standard_error: None,
             basis: None,
+            paper_is_count: false,
+        }
+    }
+
+    /// The same, where the paper's figure is a count by its published code.
+    #[must_use]
+    pub fn counted_by_its_code(self) -> Self {
+        Self {
+            paper_is_count: self.paper.is_some(),
+            ..self
         }
     }
 

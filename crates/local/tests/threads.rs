@@ -4,7 +4,7 @@ use farslot_local::{ConcurrentSmartCuckoo, OptimisticCuckoo};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, DefaultHasher};
+use std::hash::{BuildHasherDefault, DefaultHasher, Hasher};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
@@ -53,6 +53,74 @@ impl Shared for OptimisticCuckoo<u64, Value, Hashing> {
     fn len(&self) -> usize {
         self.len()
     }
+}
+
+/// Spreads keys, but for those below 7, which have one hash.
+#[derive(Default)]
+struct SevenEqual(u64);
+
+impl Hasher for SevenEqual {
+    fn write(&mut self, _: &[u8]) {
+        unreachable!("keys are numbers")
+    }
+
+    fn write_u64(&mut self, key: u64) {
+        self.0 = match key {
+            0..7 => 42,
+            _ => key.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29) ^ key,
+        };
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
+#[test]
+fn keys_of_one_hash_are_kept_apart_and_the_map_does_not_grow_for_them() {
+    let hasher = BuildHasherDefault::<SevenEqual>::default;
+    let map = || ConcurrentSmartCuckoo::<u64, Value, _>::with_capacity_and_hasher(0, 4, hasher());
+    let (with, without) = (map(), map());
+    for key in 0..20_000 {
+        assert_eq!(with.insert(key, value(key, 0)).unwrap(), None);
+        if key >= 7 {
+            without.insert(key, value(key, 0)).unwrap();
+        }
+    }
+    assert_eq!((with.len(), with.slots()), (20_000, without.slots()));
+    // Values are replaced wherever their keys are; and readers see each while others come and go.
+    thread::scope(|threads| {
+        threads.spawn(|| {
+            for turn in 1..2_000 {
+                for key in 2..7 {
+                    let old = with.insert(key, value(key, turn)).unwrap();
+                    assert_eq!(old.is_none(), turn % 2 == 0);
+                    if turn % 2 == 1 {
+                        assert_eq!(with.remove(&key), Some(value(key, turn)));
+                    }
+                }
+            }
+        });
+        threads.spawn(|| {
+            for _ in 0..10_000 {
+                for key in 0..2 {
+                    assert_eq!(with.get(&key), Some(value(key, 0)));
+                }
+                if let Some(read) = with.get(&5) {
+                    version_of(5, read);
+                }
+            }
+        });
+    });
+    assert_eq!(with.len(), 19_995, "the last turn removed");
+    for key in 0..7 {
+        assert_eq!(with.get(&key).is_some(), key < 2, "{key}");
+    }
+    for key in 0..2 {
+        assert!(with.remove(&key).is_some() && with.get(&key).is_none());
+    }
+    assert_eq!(with.insert(3, value(3, 9)).unwrap(), None);
+    assert_eq!(with.get(&3), Some(value(3, 9)));
 }
 
 /// A value that tells its key and its version, and whether it is whole.

@@ -22,7 +22,7 @@ use rand_chacha::ChaCha8Rng;
 use serde::Serialize;
 
 /// Client threads and lookups under way of each that saturate a NIC.
-const THREADS: usize = 28;
+const THREADS: usize = super::question::THREADS as usize;
 const WIDTH: usize = 8;
 /// Rankings of the keys over which skewed lookups are averaged: in one table few keys have most of
 /// the lookups, and each of them one place.
@@ -60,8 +60,14 @@ impl CheckRow {
     pub fn worst_error(&self) -> f64 {
         let lookups = [self.throughput_ratio, self.reads_ratio, self.latency_ratio];
         let writes = [&self.update, &self.put].into_iter().flatten();
-        let writes =
-            writes.flat_map(|write| [write.verbs_ratio, write.bytes_ratio, write.latency_ratio]);
+        let writes = writes.flat_map(|write| {
+            [
+                write.verbs_ratio,
+                write.bytes_ratio,
+                write.round_trips_ratio,
+                write.latency_ratio,
+            ]
+        });
         let errors = lookups.into_iter().chain(writes);
         let error = |ratio: f64| match ratio.is_finite() {
             true => (ratio - 1.0).abs(),
@@ -83,6 +89,8 @@ pub struct WriteCheck {
     pub latency_ns: f64,
     /// Verbs, predicted divided by simulated.
     pub verbs_ratio: f64,
+    /// Round trips, predicted divided by simulated.
+    pub round_trips_ratio: f64,
     /// Bytes of payload, predicted divided by simulated.
     pub bytes_ratio: f64,
     /// Latency, predicted divided by simulated.
@@ -96,6 +104,7 @@ impl WriteCheck {
             round_trips: simulated.round_trips,
             latency_ns: simulated.latency_ns,
             verbs_ratio: predicted.verbs / simulated.verbs,
+            round_trips_ratio: predicted.round_trips / simulated.round_trips,
             bytes_ratio: predicted.bytes / simulated.bytes,
             latency_ratio: predicted.latency_ns / simulated.latency_ns,
         }
@@ -145,6 +154,9 @@ pub fn check(
         progress(&ranked.scheme);
         let slots = match ranked.by_calls {
             true => Err("the owner executes it: there are no READs to simulate".into()),
+            false if ranked.remembered > 0 => {
+                Err("clients of the simulation remember no record locations".into())
+            }
             false => slots_of_check(question, &ranked.plan, options),
         };
         let checked = match slots {

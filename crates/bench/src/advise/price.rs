@@ -26,6 +26,8 @@ pub(super) struct Prices {
     pub(super) update: Option<Work>,
     /// Of a new key, where there can be any.
     pub(super) put: Option<Work>,
+    /// What growing adds to each put of a new key, on average.
+    pub(super) growth: Option<Work>,
 }
 
 impl Prices {
@@ -33,10 +35,20 @@ impl Prices {
     pub(super) fn of(question: &Question, costs: &VerbCosts, plan: &Plan) -> Result<Self> {
         let changes = !question.sealed;
         let updates = changes && question.unique;
+        let at_the_client = Work {
+            client_ns: local_index_ns(plan),
+            ..Work::default()
+        };
+        let looked = lookup(question, costs, plan, question.workload()?)?;
+        let updated = updates.then(|| update(question, costs, plan)).transpose()?;
+        let put = changes.then(|| put(question, costs, plan)).transpose()?;
+        let grows = question.grow_to.is_some_and(|most| most > question.entries);
+        let growth = (changes && grows).then(|| growth(question, costs, plan));
         Ok(Self {
-            lookup: lookup(question, costs, plan, question.workload()?)?,
-            update: updates.then(|| update(question, costs, plan)).transpose()?,
-            put: changes.then(|| put(question, costs, plan)).transpose()?,
+            lookup: looked + at_the_client,
+            update: updated.map(|work| work + at_the_client),
+            put: put.map(|work| work + at_the_client),
+            growth: growth.transpose()?.flatten(),
         })
     }
 
@@ -46,7 +58,7 @@ impl Prices {
         // A question has no share of what cannot be.
         self.lookup * lookups
             + self.update.unwrap_or_default() * question.updates
-            + self.put.unwrap_or_default() * question.inserts
+            + (self.put.unwrap_or_default() + self.growth.unwrap_or_default()) * question.inserts
     }
 }
 
@@ -65,7 +77,7 @@ pub(super) fn price(
         &plan,
         &prices.lookup,
         &operation,
-        operation.capacity().limit,
+        operation.capacity_of(question.threads.into()).limit,
     );
     let ranked = ranked(question, scheme, plan, prices, why);
     Ok(ranked)
@@ -106,6 +118,7 @@ pub(super) fn price_calls(
         lookup: called(head + key, head + value * question.hit_ratio),
         update: by_call(by_verbs.update),
         put: by_call(by_verbs.put),
+        growth: by_verbs.growth,
     };
     let why = format!(
         "the owner executes {}: one round trip, {together} operations a call, {:.0} ns of its processor each",
@@ -127,12 +140,16 @@ fn ranked(question: &Question, scheme: String, plan: Plan, prices: Prices, why: 
         lookup,
         update,
         put,
+        growth,
     } = prices;
     let operation = prices.operation(question);
-    let capacity = operation.capacity();
+    let threads = f64::from(question.threads);
+    let capacity = operation.capacity_of(threads);
     let bytes = plan.reads.table_bytes() as u64;
     let most = question.grow_to.unwrap_or(question.entries) as f64;
-    let client_bytes = plan.reads.client_bytes();
+    let remembered = remembered(question, &plan);
+    // An entry is a hash of the key, and where its slot and record are.
+    let client_bytes = plan.reads.client_bytes() + remembered * 16;
     Ranked {
         scheme,
         by_calls: false,
@@ -141,12 +158,15 @@ fn ranked(question: &Question, scheme: String, plan: Plan, prices: Prices, why: 
         reads: lookup.verbs,
         bytes: lookup.bytes,
         round_trips: lookup.round_trips,
+        client_ns: lookup.client_ns,
+        remembered,
         messages: operation.verbs,
         latency_ns: lookup.latency_ns,
-        lookups_per_second: lookup.capacity().per_second,
+        lookups_per_second: lookup.capacity_of(threads).per_second,
         operations_per_second: capacity.per_second,
         update: update.map(WritePrice::from),
         put: put.map(WritePrice::from),
+        growth: growth.map(WritePrice::from),
         limit: capacity.limit,
         memory_bytes: bytes,
         bytes_per_record: bytes as f64 / most,
@@ -157,6 +177,58 @@ fn ranked(question: &Question, scheme: String, plan: Plan, prices: Prices, why: 
         why,
         plan,
     }
+}
+
+/// Keys of which a client remembers where their records are; 0 where it can remember none.
+fn remembered(question: &Question, plan: &Plan) -> u64 {
+    match (&plan.reads, plan.kind) {
+        (_, SlotKind::Word | SlotKind::Pair | SlotKind::Signatures) => 0,
+        (_, SlotKind::Inline) if question.updates == 0.0 => 0,
+        (Reads::Linear { layout, .. }, _) if question.unique => question.remembered(layout.slots),
+        _ => 0,
+    }
+}
+
+/// The client's processor for a look into its index of the table, in ns. Measured on shared memory
+/// for absent keys of CuckooDuo tables, which cost nothing else (docs/results.md): 115 ns at an
+/// index of 2 MB, 1,124 at 200 MB; in between and beyond by the logarithm, assumed. A perfect hash
+/// function reads one line of its own where that index reads two: half of it, assumed.
+fn local_index_ns(plan: &Plan) -> f64 {
+    let (bytes, lines) = match &plan.reads {
+        Reads::Duo { layout, .. } => (layout.index_bytes(), 2.0),
+        Reads::Sealed { layout, .. } if layout.order == SlotOrder::Perfect => {
+            (layout.client_bytes(), 1.0)
+        }
+        _ => return 0.0,
+    };
+    const SMALL: (f64, f64) = (2.1e6, 115.0);
+    const LARGE: (f64, f64) = (2.1e8, 1_124.0);
+    let decades = (bytes as f64 / SMALL.0).log10().max(0.0);
+    let slope = (LARGE.1 - SMALL.1) / (LARGE.0 / SMALL.0).log10();
+    (SMALL.1 + decades * slope) * lines / 2.0
+}
+
+/// What growing adds to each new key of a table that grows: what the splits of its slots move, by
+/// the keys that fill the slots that they made. Nothing where the table does not grow.
+fn growth(question: &Question, costs: &VerbCosts, plan: &Plan) -> Result<Option<Work>> {
+    let load = plan.load;
+    Ok(match &plan.reads {
+        Reads::Race { .. } => {
+            // Every slot of the parent and of the child is swapped once, that of a record which goes
+            // once more, and each record is read to know whether it goes.
+            let (swap, record) = (costs.atomic(), costs.transfer(question.block_bytes()?));
+            let slot = swap * (2.0 + load / 2.0) + record * load;
+            Some(slot * (1.0 / load))
+        }
+        Reads::Duo { layout, .. } => {
+            // Of a bucket: its READ; the new bucket, the word that says so, and the old bucket.
+            let bucket =
+                costs.transfer((layout.slot_bytes() * layout.bucket_slots as usize) as f64);
+            let split = bucket * 3.0 + costs.atomic();
+            Some(split * (1.0 / (f64::from(layout.bucket_slots) * load)))
+        }
+        Reads::Linear { .. } | Reads::Sealed { .. } | Reads::Cuckoo { .. } => None,
+    })
 }
 
 /// The records that are out of band, if any are, of schemes whose slots have a part of the hash.
@@ -196,7 +268,17 @@ fn lookup(question: &Question, costs: &VerbCosts, plan: &Plan, workload: Workloa
         Reads::Linear { layout, read_slots } => {
             let table = TableLoad::from_load(layout.slots, plan.load)?;
             let slots = linear_slots(layout, *read_slots);
-            Ok(linear_lookup(costs, table, slots, workload, records)?)
+            let looked = linear_lookup(costs, table, slots, workload, records)?;
+            let known = question.known_share(remembered(question, plan));
+            let Some(records) = records.filter(|_| known > 0.0) else {
+                return Ok(looked);
+            };
+            // Of keys that are remembered slot and record are read at once.
+            let hits = Workload::new(1.0, workload.hit_policy())?;
+            let unknown = linear_lookup(costs, table, slots, hits, Some(records))?;
+            let at_once = costs.together(&[costs.transfer(records.bytes), costs.transfer(8.0)]);
+            let share = workload.hit_ratio() * known * records.share;
+            Ok(looked + at_once * share + unknown * -share)
         }
         Reads::Sealed { layout, .. } if layout.order == SlotOrder::Perfect => {
             let (slot, hit_ratio) = (layout.slot_bytes() as f64, workload.hit_ratio());
@@ -326,7 +408,11 @@ fn update(question: &Question, costs: &VerbCosts, plan: &Plan) -> Result<Work> {
                 SlotKind::Word | SlotKind::Pair => None,
                 _ => Some(question.written_bytes()),
             };
-            Ok(linear_update(costs, table, slots, records, written)?)
+            let unknown = linear_update(costs, table, slots, records, written)?;
+            let known = question.known_share(remembered(question, plan));
+            // Of a key that is remembered the record is written and the slot swapped at once.
+            let verbs = [costs.transfer(question.written_bytes()), costs.atomic()];
+            Ok(unknown * (1.0 - known) + costs.together(&verbs) * known)
         }
         Reads::Sealed { .. } => Err(unwritten()),
         Reads::Cuckoo {
@@ -486,6 +572,10 @@ fn throughput_reason(work: &Work, limit: Limit) -> String {
         Limit::Link => format!(
             "bandwidth: {bytes:.0} bytes take {:.1} ns on the link",
             work.link_ns
+        ),
+        Limit::Clients => format!(
+            "client processors: {:.0} ns of a client thread",
+            work.client_ns
         ),
     }
 }

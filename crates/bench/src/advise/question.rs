@@ -6,6 +6,9 @@ use farslot::fabric::sim::NicProfile;
 use farslot::index::heap::{block_bytes, class_for, record_bytes};
 use farslot::model::{HitPolicy, Objective, RecordSize, Workload};
 
+/// Client threads where nothing is said: as many as saturate a NIC in the check.
+pub(super) const THREADS: u32 = 28;
+
 /// The records, what is asked of them, and what a table for them may take.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Question {
@@ -24,6 +27,10 @@ pub struct Question {
     pub client_memory: Option<u64>,
     /// Programs that use the table at the same time.
     pub clients: u32,
+    /// Threads of all of them together that use the table.
+    pub threads: u32,
+    /// Keys of which each client of a linear table remembers where their records lie out of band.
+    pub record_locations: u64,
     /// Those of them that write.
     pub writers: u32,
     /// Records that the table must be able to grow to while it is used, if it must.
@@ -62,6 +69,8 @@ impl Question {
             memory: None,
             client_memory: None,
             clients: 2,
+            threads: THREADS,
+            record_locations: 0,
             writers: 1,
             grow_to: None,
             hit_ratio: 0.9,
@@ -81,6 +90,25 @@ impl Question {
     #[must_use]
     pub fn has_calls(profile: &NicProfile) -> bool {
         profile.name.starts_with("tcp")
+    }
+
+    /// Entries of each client's memory of where records are, in a linear table of so many slots.
+    pub(super) fn remembered(&self, slots: u64) -> u64 {
+        match self.record_locations.min(slots) {
+            0 => 0,
+            most => most.next_power_of_two(),
+        }
+    }
+
+    /// The part of the lookups of keys that are there whose keys a client remembers in that many
+    /// entries, each of the key of its part that was met last: keys without skew, of which all are
+    /// looked up alike.
+    pub(super) fn known_share(&self, remembered: u64) -> f64 {
+        let keys_a_part = self.entries as f64 / remembered as f64;
+        match remembered {
+            0 => 0.0,
+            _ => -(-keys_a_part).exp_m1() / keys_a_part,
+        }
     }
 
     /// The mean length of a value, in bytes.
@@ -143,6 +171,13 @@ impl Question {
         }
         if self.clients == 0 {
             return bad("clients", "0".into(), "at least 1");
+        }
+        if self.threads == 0 {
+            return bad("client threads", "0".into(), "at least 1");
+        }
+        if self.record_locations > 1 << 40 {
+            let limit = "at most 2^40";
+            return bad("record locations", self.record_locations.to_string(), limit);
         }
         if self.writers > self.clients {
             let limit = format!("at most that of the clients, {}", self.clients);
@@ -314,6 +349,20 @@ fn block(bytes: usize) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn who_remembers_as_many_keys_as_there_are_knows_most() {
+        let question = Question {
+            record_locations: 1_000_000,
+            ..Question::new(1 << 20, 8, 64, NicProfile::connectx5_edr())
+        };
+        assert_eq!(question.remembered(1 << 30), 1 << 20);
+        assert_eq!(question.remembered(1_000), 1_024);
+        let share = question.known_share(1 << 20);
+        assert!((share - (1.0 - (-1f64).exp())).abs() < 1e-12, "{share}");
+        assert!(question.known_share(1 << 40) > 0.999);
+        assert_eq!(question.known_share(0), 0.0);
+    }
 
     #[test]
     fn records_that_no_heap_holds_have_no_reads_out_of_band() {

@@ -21,6 +21,10 @@ pub struct Ranked {
     pub bytes: f64,
     /// Round trips of a lookup.
     pub round_trips: f64,
+    /// The client thread's processor for a lookup, in ns: for its verbs and in its local index.
+    pub client_ns: f64,
+    /// Keys of which each client remembers where their records are.
+    pub remembered: u64,
     /// Messages of an operation, lookup or update.
     pub messages: f64,
     /// An unloaded lookup, in ns.
@@ -33,6 +37,10 @@ pub struct Ranked {
     pub update: Option<WritePrice>,
     /// The put of a new key, where the table can be written.
     pub put: Option<WritePrice>,
+    /// What growing costs for each new key, on average, where the table has to grow. It is an
+    /// estimate: what a split moves, by the keys that fill what it made. No latency of a put has it,
+    /// but the operations per second do.
+    pub growth: Option<WritePrice>,
     /// What bounds the operations per second.
     #[serde(serialize_with = "limit_name")]
     pub limit: Limit,
@@ -66,6 +74,8 @@ pub struct WritePrice {
     pub round_trips: f64,
     /// Unloaded, in ns.
     pub latency_ns: f64,
+    /// The client thread's processor, in ns.
+    pub client_ns: f64,
     /// Such writes per second of all clients together, if there is nothing else, and as many write
     /// as it takes.
     pub per_second: f64,
@@ -74,6 +84,7 @@ pub struct WritePrice {
 impl From<Work> for WritePrice {
     fn from(work: Work) -> Self {
         Self {
+            client_ns: work.client_ns,
             verbs: work.verbs,
             bytes: work.bytes,
             round_trips: work.round_trips,
@@ -89,5 +100,6 @@ fn limit_name<S: serde::Serializer>(limit: &Limit, to: S) -> std::result::Result
         Limit::NodePayload => "node payload",
         Limit::Requester => "client messages",
         Limit::Link => "link",
+        Limit::Clients => "client processors",
     })
 }

@@ -58,6 +58,91 @@ fn who_may_write_and_look_up_decides() {
 }
 
 #[test]
+fn what_costs_no_verb_costs_the_client_s_processor() {
+    let absent = Question {
+        clients: 1,
+        hit_ratio: 0.0,
+        ..ask(8, 24)
+    };
+    let alone = |question: &Question| {
+        let advice = advise(question).unwrap();
+        advice.ranked[place(&advice, "duo, inline, writer alone")].clone()
+    };
+    let (many, few) = (
+        alone(&absent),
+        alone(&Question {
+            threads: 2,
+            ..absent
+        }),
+    );
+    // Next to no READ: hundreds of ns in an index of 28 MB.
+    assert!((200.0..1_000.0).contains(&many.client_ns), "{many:?}");
+    assert!((many.lookups_per_second / 14.0 / few.lookups_per_second - 1.0).abs() < 1e-9);
+    assert!(many.lookups_per_second < 28e9 / 200.0);
+    assert!(few.why.starts_with("client processors"), "{}", few.why);
+    // Where there is no index, only verbs are posted.
+    let advice = advise(&ask(8, 24)).unwrap();
+    let linear = &advice.ranked[place(&advice, "linear, heap")];
+    let posted = linear.reads * NicProfile::connectx5_edr().post_ns;
+    assert!((linear.client_ns - posted).abs() < 1e-9);
+}
+
+#[test]
+fn clients_that_remember_where_records_are_take_one_round_trip() {
+    let question = Question {
+        updates: 0.5,
+        ..ask(8, 200)
+    };
+    let remembering = Question {
+        record_locations: 1 << 30,
+        ..question.clone()
+    };
+    let of = |question: &Question| {
+        let advice = advise(question).unwrap();
+        advice.ranked[place(&advice, "linear, heap")].clone()
+    };
+    let (none, all) = (of(&question), of(&remembering));
+    assert!(none.round_trips > 1.8 && all.round_trips < 1.45, "{all:?}");
+    assert!(all.reads < none.reads + 1e-9 && all.latency_ns < none.latency_ns * 0.8);
+    let trips = |ranked: &Ranked| ranked.update.unwrap().round_trips;
+    assert!(trips(&none) > 2.5 && trips(&all) < 1.6, "{none:?} {all:?}");
+    assert_eq!((none.remembered, all.remembered), (0, 1 << 24));
+    assert_eq!(all.client_bytes - none.client_bytes, 16 << 24);
+    // Whose records are in their slots remembers nothing.
+    let inline = advise(&Question {
+        updates: 0.0,
+        ..remembering
+    });
+    let inline = inline.unwrap();
+    assert_eq!(
+        inline.ranked[place(&inline, "linear, inline")].remembered,
+        0
+    );
+}
+
+#[test]
+fn growing_costs_new_keys_more() {
+    let stays = Question {
+        inserts: 0.5,
+        ..ask(8, 24)
+    };
+    let grows = Question {
+        grow_to: Some(100_000_000),
+        ..stays.clone()
+    };
+    let (stays, grows) = (advise(&stays).unwrap(), advise(&grows).unwrap());
+    for scheme in ["race", "duo, inline"] {
+        let of = |advice: &Advice| advice.ranked[place(advice, scheme)].clone();
+        let (stays, grows) = (of(&stays), of(&grows));
+        let growth = grows.growth.unwrap();
+        assert!(stays.growth.is_none() && growth.verbs > 0.2, "{growth:?}");
+        assert!(grows.operations_per_second < stays.operations_per_second);
+        assert_eq!(grows.put.unwrap().verbs, stays.put.unwrap().verbs);
+    }
+    assert!(grows.notes.iter().any(|note| note.contains("estimate")));
+}
+
+#[test]
 fn the_memory_of_clients_is_told_and_may_be_limited() {
     let advice = advise(&ask(8, 24)).unwrap();
     let of = |advice: &Advice, scheme: &str| advice.ranked[place(advice, scheme)].clone();

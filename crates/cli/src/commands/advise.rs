@@ -42,6 +42,12 @@ pub struct Args {
     /// Programs that use the table at the same time
     #[arg(long, value_name = "N", default_value = "2", value_parser = number::clients)]
     clients: u32,
+    /// Threads of all of them together: what bounds operations that cost a client's processor alone
+    #[arg(long, value_name = "N", default_value_t = 28)]
+    client_threads: u32,
+    /// Keys of which each client of a linear table remembers where their records lie
+    #[arg(long, value_name = "N", value_parser = number::count, default_value = "0")]
+    record_locations: u64,
     /// How many of them write
     #[arg(long, value_name = "N", default_value = "1", value_parser = number::clients)]
     writers: u32,
@@ -138,6 +144,8 @@ pub fn run(args: Args, context: &Context) -> Result<()> {
         memory: args.memory.map(|memory| memory.as_u64()),
         client_memory: args.client_memory.map(|memory| memory.as_u64()),
         clients: args.clients,
+        threads: args.client_threads,
+        record_locations: args.record_locations,
         writers: args.writers,
         grow_to: args.grow_to,
         hit_ratio: args.hit_ratio,
@@ -254,6 +262,8 @@ fn properties(ranked: &[Ranked]) -> Table {
         "trips",
         "put, new key",
         "trips",
+        "growth",
+        "client ns",
         "remote B/record",
         "client B/record",
         "writers",
@@ -278,6 +288,10 @@ fn properties(ranked: &[Ranked]) -> Table {
             trips(ranked.update),
             latency(ranked.put),
             trips(ranked.put),
+            ranked
+                .growth
+                .map_or_else(String::new, |growth| format!("{:.1} verbs", growth.verbs)),
+            format!("{:.0}", ranked.client_ns),
             format!("{:.1}", ranked.bytes_per_record),
             format!("{:.2}", ranked.client_bytes_per_record),
             writers.into(),
@@ -297,6 +311,7 @@ fn compared_writes(rows: &[Checked]) -> Table {
         "ratio",
         "bytes ratio",
         "trips",
+        "ratio",
         "latency",
         "ratio",
     ]);
@@ -317,6 +332,7 @@ fn compared_writes(rows: &[Checked]) -> Table {
                 format!("{:.3}", write.verbs_ratio),
                 format!("{:.3}", write.bytes_ratio),
                 format!("{:.3}", write.round_trips),
+                format!("{:.3}", write.round_trips_ratio),
                 format!("{:.0} ns", write.latency_ns),
                 format!("{:.3}", write.latency_ratio),
             ]);

@@ -1,8 +1,8 @@
 //! How many slots are in use, and how many entries there are, as the clients count them together.
 
-use crate::heap::HeapPlace;
+use crate::heap::{HeapMark, HeapPlace};
 use crate::{IndexError, Occupancy, Result, UPKEEP};
-use farslot_fabric::{Endpoint, EndpointExt, RemoteAddr, both};
+use farslot_fabric::{Endpoint, EndpointExt, RemoteAddr, Rights, both};
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 
 /// Byte of the count of slots in use, from the table's start.
@@ -101,6 +101,37 @@ impl Counts {
         Ok(())
     }
 
+    /// Sets the counts right by a look at every slot. What a client that was killed had counted and
+    /// not reported is lost otherwise. A difference smaller than what one live client may not have
+    /// reported yet is left, and so are all where this client may not write.
+    pub(crate) async fn seen<E: Endpoint>(
+        &self,
+        endpoint: &E,
+        used: u64,
+        entries: u64,
+    ) -> Result<()> {
+        let info = endpoint.node(self.table.node)?;
+        let region = info.regions.get(usize::from(self.table.region.0));
+        if !region.is_some_and(|region| region.rights.allow(Rights::ATOMIC)) {
+            return Ok(());
+        }
+        self.report(endpoint).await?;
+        let correcting = async {
+            let counts = endpoint.read(self.table.plus(USED_AT), 16).await?;
+            for (word, seen, at) in [(0, used, USED_AT), (1, entries, ENTRIES_AT)] {
+                let counted = counts.words()[word];
+                let missing = seen.wrapping_sub(counted).cast_signed().unsigned_abs();
+                if missing >= self.report_after {
+                    // If a report or another look comes between, the next look does it.
+                    let correcting = endpoint.compare_swap(self.table.plus(at), counted, seen);
+                    correcting.await?;
+                }
+            }
+            Ok(())
+        };
+        endpoint.operation(UPKEEP, correcting).await
+    }
+
     /// Asks for all that the clients count, and for the mark of the heap.
     pub(crate) async fn occupancy<E: Endpoint>(
         &self,
@@ -116,7 +147,7 @@ impl Counts {
             entries: count(1),
             used_slots: count(0).min(self.slots.load(Relaxed)),
             slots: self.slots.load(Relaxed),
-            heap_used: mark.words()[0].min(heap.bytes),
+            heap_used: HeapMark::of_word(mark.words()[0]).bytes.min(heap.bytes),
             heap_bytes: heap.bytes,
         })
     }

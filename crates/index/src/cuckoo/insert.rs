@@ -50,6 +50,16 @@ pub(super) enum Written {
 
 impl<E: Endpoint> CuckooTable<E> {
     pub(super) async fn write(&self, key: &[u8], value: &[u8], mode: Mode) -> Result<Written> {
+        let outcome = self.write_once(key, value, mode).await;
+        if !self.has_room_again(&outcome).await {
+            return outcome;
+        }
+        let outcome = self.write_once(key, value, mode).await;
+        self.note_refusal(&outcome);
+        outcome
+    }
+
+    async fn write_once(&self, key: &[u8], value: &[u8], mode: Mode) -> Result<Written> {
         let key = self.checked_key(key)?;
         self.check_value(value)?;
         if self.layout.kind == SlotKind::Word {

@@ -85,6 +85,7 @@ mod batch;
 mod buckets;
 mod build;
 mod client;
+mod glance;
 mod graph;
 mod heap_bucket;
 mod insert;
@@ -99,6 +100,7 @@ mod scan;
 mod scheme;
 mod signatures;
 mod survey;
+mod sweep;
 mod writer;
 
 pub use client::CuckooTable;

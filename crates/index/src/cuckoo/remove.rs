@@ -16,8 +16,9 @@ impl<E: Endpoint> CuckooTable<E> {
         };
         let word = self.word_in(&buckets, found.place);
         self.vacate(&mut buckets, found.place).await?;
-        drop(held);
+        // While its buckets are held: nobody looks for blocks without a name meanwhile.
         self.free_block_of(word).await;
+        drop(held);
         self.entries_changed(-1).await;
         Ok(true)
     }

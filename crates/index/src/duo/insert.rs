@@ -44,6 +44,16 @@ type Read = HashMap<SlotNumber, SlotRead>;
 
 impl<E: Endpoint> DuoTable<E> {
     pub(super) async fn write(&self, key: &[u8], value: &[u8], mode: Mode) -> Result<Written> {
+        let outcome = self.write_once(key, value, mode).await;
+        if !self.has_room_again(&outcome).await {
+            return outcome;
+        }
+        let outcome = self.write_once(key, value, mode).await;
+        self.note_refusal(&outcome);
+        outcome
+    }
+
+    async fn write_once(&self, key: &[u8], value: &[u8], mode: Mode) -> Result<Written> {
         let key = self.key(key)?;
         self.layout.shape().check_value(value)?;
         let held = self.hold_split(&key).await?;

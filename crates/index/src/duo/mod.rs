@@ -109,6 +109,7 @@ mod settle;
 mod stash;
 mod state;
 mod survey;
+mod sweep;
 #[cfg(test)]
 mod tests;
 mod update;

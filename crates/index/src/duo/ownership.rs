@@ -2,7 +2,7 @@
 
 use super::bytes::{MOVES_AT, OWNED_AT, OWNER_AT, TICKETS_AT};
 use super::state::DuoTable;
-use crate::{Index, IndexError, Result, UPKEEP};
+use crate::{IndexError, Result, UPKEEP};
 use farslot_fabric::{Endpoint, EndpointExt};
 use std::sync::atomic::Ordering;
 
@@ -135,7 +135,8 @@ impl<E: Endpoint> DuoTable<E> {
     /// that could not be handed over are lost, which does no other harm.
     pub async fn resign(&self) -> Result<()> {
         let alone = self.locks.take_alone(&[]).await;
-        let handed_over = self.flush().await;
+        let reported = self.report().await;
+        let handed_over = reported.and(self.flush_heap().await);
         let mark = self.mark.load(Ordering::Relaxed);
         if mark == 0 {
             return handed_over;

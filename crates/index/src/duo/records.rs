@@ -230,7 +230,7 @@ impl<E: Endpoint> DuoTable<E> {
         self.resolved(slot).await
     }
 
-    /// A block of the heap for a record.
+    /// A block of the heap for a record. Called by who holds buckets.
     pub(super) async fn new_record(
         &self,
         heap: &Heap<E>,
@@ -238,6 +238,7 @@ impl<E: Endpoint> DuoTable<E> {
         value: &[u8],
     ) -> Result<NewRecord> {
         let mut record = encode(&self.endpoint.core().buffers, key, value)?;
+        let heap = self.current_heap().unwrap_or(heap);
         let block = heap.allocate(record.len()).await?;
         seal(&mut record, block);
         Ok(NewRecord {
@@ -247,9 +248,9 @@ impl<E: Endpoint> DuoTable<E> {
         })
     }
 
-    /// Gives a block back that no slot names any more.
+    /// Gives a block back that no slot names any more. Called by who holds the slot's bucket.
     pub(super) async fn free(&self, block: Option<BlockRef>) {
-        if let (Some(heap), Some(block)) = (&self.heap, block) {
+        if let (Some(heap), Some(block)) = (self.current_heap(), block) {
             heap.free(block).await;
         }
     }

@@ -28,8 +28,8 @@ impl<E: Endpoint> DuoTable<E> {
                 }
                 self.change_index(|index| index.vacate(slot));
                 let enough = self.note_entry(-1);
-                drop(held);
                 self.free(block).await;
+                drop(held);
                 self.tell_counts(enough).await;
                 for bucket in key.buckets.get() {
                     self.bring_back(bucket).await;

@@ -3,8 +3,8 @@
 use super::insert::{Mode, Written};
 use super::state::{DuoTable, Stamps};
 use crate::{
-    ClientState, Cursor, Occupancy, Result, SchemeClient, SchemeKind, Survey, UPKEEP, Value, Waits,
-    WriterChange, step,
+    Answers, ClientState, Cursor, Occupancy, Result, SchemeClient, SchemeKind, Survey, UPKEEP,
+    Value, Waits, WriterChange, step,
 };
 use farslot_fabric::{Endpoint, EndpointExt, NodeId};
 
@@ -30,11 +30,7 @@ impl<E: Endpoint> SchemeClient for DuoTable<E> {
         step::run(self, key).await
     }
 
-    async fn find_many<'k>(
-        &self,
-        keys: impl IntoIterator<Item = &'k [u8]>,
-        done: impl FnMut(usize, Result<Option<Value>>),
-    ) {
+    async fn find_many(&self, keys: &[&[u8]], done: impl FnMut(Answers<'_>)) {
         step::find_many(self, keys, done).await;
     }
 
@@ -51,7 +47,13 @@ impl<E: Endpoint> SchemeClient for DuoTable<E> {
     }
 
     async fn update_record(&self, key: &[u8], value: &[u8]) -> Result<bool> {
-        self.update_record(key, value).await
+        let outcome = self.update_record(key, value).await;
+        if !self.has_room_again(&outcome).await {
+            return outcome;
+        }
+        let outcome = self.update_record(key, value).await;
+        self.note_refusal(&outcome);
+        outcome
     }
 
     async fn remove_records(&self, key: &[u8]) -> Result<bool> {
@@ -78,14 +80,16 @@ impl<E: Endpoint> SchemeClient for DuoTable<E> {
 
     async fn report_all(&self) -> Result<()> {
         self.report().await?;
-        match &self.heap {
-            Some(heap) => heap.flush().await,
-            None => Ok(()),
-        }
+        let _held = self.locks.take(&[]).await;
+        self.flush_heap().await
     }
 
     async fn look_at_slots(&self) -> Result<Survey> {
-        self.survey().await.map(Survey::Duo)
+        let survey = self.survey().await?;
+        let live = survey.counts.live;
+        // What was seen holds whatever becomes of the counts.
+        let _ = self.counts.seen(&*self.endpoint, live, live).await;
+        Ok(Survey::Duo(survey))
     }
 
     async fn current_writer(&self) -> Result<Option<u64>> {

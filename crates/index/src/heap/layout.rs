@@ -48,6 +48,8 @@ pub struct BlockRef {
 }
 
 impl BlockRef {
+    /// The generation before the first.
+    pub(super) const LAST_GENERATION: u64 = (1 << GENERATION_BITS) - 1;
     /// Bits that [`BlockRef::pack`] uses.
     pub const BITS: u32 = OFFSET_BITS + GENERATION_BITS + CLASS_BITS;
 

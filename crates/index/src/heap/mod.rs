@@ -3,9 +3,9 @@
 //! For records that are too long or too varied for a slot. An index slot names a block by a
 //! [`BlockRef`]; a block is written whole before any slot names it and never changes while one
 //! does. Many clients allocate and free; a block belongs to one client until an index publishes it.
-//! A client that flushes gives back what it holds unused; one that dies before loses that, some
-//! times what it has written and at most an extent (1/1024 of the heap, 4 KiB at least), and the
-//! blocks it freed.
+//! A client that flushes gives back what it holds unused. One that dies leaves behind an extent and
+//! free blocks, each at most 1/64 of the heap and 1 MiB, and the blocks of its last operations;
+//! others find that when the heap is full ([`sweep`]).
 //!
 //! A reader may come late: the block that its slot named has been freed and holds another record by
 //! then. Each use of a block therefore has a generation, in the slot and in the record, and the
@@ -18,11 +18,19 @@
 //! ```
 
 mod allocator;
+mod hold;
 mod layout;
+mod mark;
+mod stacks;
+mod sweep;
+mod turn;
 
 pub use allocator::Heap;
+pub(crate) use hold::Held;
 pub use layout::{
     BlockRef, GRANULE, HEADER_BYTES, HeapPlace, LARGEST_HEAP, LARGEST_RECORD, Record, block_bytes,
     class_for, encode, record_bytes,
 };
 pub(crate) use layout::{RecordView, seal};
+pub(crate) use mark::{Epoch, HeapMark};
+pub(crate) use sweep::NamedBlocks;

@@ -10,10 +10,14 @@ use super::client::{Key, LinearTable};
 use super::cluster_hints::Until;
 use super::probe::{MOST_RACES, Probe};
 use super::walk::Spot;
-use crate::heap::{BlockRef, Heap, encode};
+use crate::heap::{BlockRef, Epoch, Heap, Held, encode};
 use crate::slot::{Head, KeyRule, SlotKind};
 use crate::{IndexError, Result, Value};
 use farslot_fabric::{Endpoint, EndpointExt, both, in_order};
+
+/// How often a slot that a client has claimed is read before it is taken for one that a dead client
+/// has left.
+const CLAIM_READS: u32 = 8;
 
 /// A value on its way into a slot.
 pub(super) struct Draft<'v> {
@@ -21,15 +25,20 @@ pub(super) struct Draft<'v> {
     /// Whether the record goes out of band even if no slot is the key's yet.
     out: bool,
     /// The record out of band, from when it is written until a slot names it.
-    pub(super) block: Option<BlockRef>,
+    pub(super) block: Option<Held>,
 }
 
 impl<E: Endpoint> LinearTable<E> {
     pub(super) async fn put_record(&self, key: &[u8], value: &[u8]) -> Result<bool> {
         let key = self.checked_key(key)?;
-        let mut draft = self.draft(&key, value)?;
-        let outcome = self.put_draft(&key, &mut draft).await;
-        self.settle(draft, outcome).await
+        loop {
+            let mut draft = self.draft(&key, value)?;
+            let outcome = self.put_draft(&key, &mut draft).await;
+            let outcome = self.settle(draft, outcome).await;
+            if !self.has_room_again(&outcome).await {
+                return outcome;
+            }
+        }
     }
 
     async fn put_draft(&self, key: &Key<'_>, draft: &mut Draft<'_>) -> Result<bool> {
@@ -59,7 +68,13 @@ impl<E: Endpoint> LinearTable<E> {
                     probe.skip();
                 }
                 Spot::Mine { word, value } => {
-                    if self.replace(key, &mut probe, word, draft).await? {
+                    let replaced = match self.replace(key, &mut probe, word, draft).await {
+                        Err(full @ IndexError::HeapFull { .. }) if value.is_none() => {
+                            self.retire(key, &mut probe, word, draft, full).await?
+                        }
+                        replaced => replaced?,
+                    };
+                    if replaced {
                         if value.is_none() {
                             self.entries_changed(1).await;
                         }
@@ -77,9 +92,14 @@ impl<E: Endpoint> LinearTable<E> {
         value: &[u8],
     ) -> Result<Option<Value>> {
         let key = self.checked_key(key)?;
-        let mut draft = self.draft(&key, value)?;
-        let outcome = self.find_or_put_draft(&key, &mut draft).await;
-        self.settle(draft, outcome).await
+        loop {
+            let mut draft = self.draft(&key, value)?;
+            let outcome = self.find_or_put_draft(&key, &mut draft).await;
+            let outcome = self.settle(draft, outcome).await;
+            if !self.has_room_again(&outcome).await {
+                return outcome;
+            }
+        }
     }
 
     async fn find_or_put_draft(
@@ -104,7 +124,12 @@ impl<E: Endpoint> LinearTable<E> {
                     {
                         return Ok(Some(value));
                     }
-                    let revived = self.replace(key, &mut probe, word, draft).await?;
+                    let revived = match self.replace(key, &mut probe, word, draft).await {
+                        Err(full @ IndexError::HeapFull { .. }) => {
+                            self.retire(key, &mut probe, word, draft, full).await?
+                        }
+                        revived => revived?,
+                    };
                     if revived {
                         self.entries_changed(1).await;
                     }
@@ -194,9 +219,15 @@ impl<E: Endpoint> LinearTable<E> {
         seen: u64,
         draft: &mut Draft<'_>,
     ) -> Result<bool> {
+        if let Some(held) = draft.block
+            && !self.heap().still_holds(held).await?
+        {
+            draft.block = None;
+        }
+        let since = self.heap().epoch();
         let (new, replaced) = match draft.block {
-            Some(block) => {
-                let new = Head::out(key.hash, block);
+            Some(held) => {
+                let new = Head::out(key.hash, held.block);
                 (new, self.swap(probe, seen, new).await?)
             }
             None => self.write_and_swap(key, probe, seen, draft).await?,
@@ -204,9 +235,41 @@ impl<E: Endpoint> LinearTable<E> {
         if replaced {
             draft.block = None;
             self.remember(key, probe.distance, new);
-            self.free_block_of(seen).await;
+            self.free_block_of(seen, since).await;
         }
         Ok(replaced)
+    }
+
+    /// Makes the key leave its own slot, which has no value, when the heap has no room for one: a
+    /// slot's bytes are written once, and a record that fits into a slot can go into another. The
+    /// slot is nobody's from then on. False, for the key is to be located again.
+    ///
+    /// # Errors
+    /// `full` if the record does not fit into a slot, or what the fabric says.
+    async fn retire<'t>(
+        &'t self,
+        key: &Key<'_>,
+        probe: &mut Probe<'t, E>,
+        seen: u64,
+        draft: &Draft<'_>,
+        full: IndexError,
+    ) -> Result<bool> {
+        if draft.out {
+            return Err(full);
+        }
+        let full = Err::<bool, _>(full);
+        if self.has_room_again(&full).await {
+            return Ok(false);
+        }
+        let is_claimed = matches!(Head::decode(seen), Head::Claimed { .. });
+        if is_claimed && probe.rereads < CLAIM_READS {
+            // Its client may be about to put the value there; if it is dead, the slot stays so.
+            self.wait_to_read_again(seen, probe).await?;
+        } else if self.swap(probe, seen, Head::retired()).await? {
+            self.forget(key);
+            probe.skip();
+        }
+        Ok(false)
     }
 
     /// Writes the draft's record out of band and swaps the slot's head for one that names it, both
@@ -221,11 +284,12 @@ impl<E: Endpoint> LinearTable<E> {
     ) -> Result<(u64, bool)> {
         let mut record = encode(&self.endpoint.core().buffers, key.bytes, draft.value)?;
         let block = self.heap().assign(&mut record).await?;
+        let held = self.heap().held(block);
         let new = Head::out(key.hash, block);
         let write = self.heap().write_at(block, record);
         // If this fails, the write may come yet: the block is not used again.
         let swapped = in_order(write, self.swap(probe, seen, new)).await?;
-        draft.block = Some(block);
+        draft.block = Some(held);
         Ok((new, swapped?))
     }
 
@@ -258,28 +322,36 @@ impl<E: Endpoint> LinearTable<E> {
 
     /// Writes the draft's record out of band, unless it is there already.
     async fn write_out(&self, key: &Key<'_>, draft: &mut Draft<'_>) -> Result<BlockRef> {
-        if let Some(block) = draft.block {
-            return Ok(block);
+        loop {
+            if let Some(held) = draft.block {
+                if self.heap().still_holds(held).await? {
+                    return Ok(held.block);
+                }
+                draft.block = None;
+            }
+            let mut record = encode(&self.endpoint.core().buffers, key.bytes, draft.value)?;
+            let block = self.heap().assign(&mut record).await?;
+            let held = self.heap().held(block);
+            // If this fails, the write may come yet: the block is not used again.
+            self.heap().write_at(block, record).await?;
+            draft.block = Some(held);
         }
-        let record = encode(&self.endpoint.core().buffers, key.bytes, draft.value)?;
-        let block = self.heap().write(record).await?;
-        draft.block = Some(block);
-        Ok(block)
     }
 
-    /// Gives back the block that a replaced head named.
-    pub(super) async fn free_block_of(&self, head: u64) {
+    /// Gives back the block that a replaced head named; the swap that replaced it was posted at that
+    /// epoch.
+    pub(super) async fn free_block_of(&self, head: u64, since: Epoch) {
         if let (Some(heap), Head::Out { block, .. }) = (&self.heap, Head::decode(head)) {
-            heap.free(block).await;
+            heap.free_since(block, since).await;
         }
     }
 
     /// Ends an operation: gives back the draft's block if no slot has come to name it. If that is
-    /// in doubt, the block is lost until the table is rebuilt.
+    /// in doubt, the block is left to a sweep.
     pub(super) async fn settle<T>(&self, draft: Draft<'_>, outcome: Result<T>) -> Result<T> {
         let in_doubt = matches!(&outcome, Err(error) if error.may_have_taken_effect());
-        if let (Some(heap), Some(block), false) = (&self.heap, draft.block, in_doubt) {
-            heap.free(block).await;
+        if let (Some(heap), Some(held), false) = (&self.heap, draft.block, in_doubt) {
+            heap.give_up(held).await;
         }
         outcome
     }

@@ -72,6 +72,7 @@
 
 mod client;
 mod cluster_hints;
+mod glance;
 mod hybrid;
 mod insert;
 mod layout;
@@ -83,6 +84,7 @@ mod remove;
 mod scan;
 mod scheme;
 mod survey;
+mod sweep;
 mod update;
 mod walk;
 mod words;

@@ -66,10 +66,11 @@ impl<E: Endpoint> LinearTable<E> {
         probe: &mut Probe<'t, E>,
         seen: u64,
     ) -> Result<bool> {
+        let since = self.heap().epoch();
         let buried = self.swap(probe, seen, Head::dead(key.hash)).await?;
         if buried {
             self.forget(key);
-            self.free_block_of(seen).await;
+            self.free_block_of(seen, since).await;
         }
         Ok(buried)
     }

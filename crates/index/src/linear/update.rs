@@ -17,9 +17,14 @@ impl<E: Endpoint> LinearTable<E> {
             });
         }
         let key = self.checked_key(key)?;
-        let mut draft = self.draft(&key, value)?;
-        let outcome = self.update_draft(&key, &mut draft).await;
-        self.settle(draft, outcome).await
+        loop {
+            let mut draft = self.draft(&key, value)?;
+            let outcome = self.update_draft(&key, &mut draft).await;
+            let outcome = self.settle(draft, outcome).await;
+            if !self.has_room_again(&outcome).await {
+                return outcome;
+            }
+        }
     }
 
     /// Replaces the key's value if it is `expected`. The slot's word is replaced that was read with
@@ -36,9 +41,14 @@ impl<E: Endpoint> LinearTable<E> {
             });
         }
         let key = self.checked_key(key)?;
-        let mut draft = self.draft(&key, value)?;
-        let outcome = self.replace_expected(&key, expected, &mut draft).await;
-        self.settle(draft, outcome).await
+        loop {
+            let mut draft = self.draft(&key, value)?;
+            let outcome = self.replace_expected(&key, expected, &mut draft).await;
+            let outcome = self.settle(draft, outcome).await;
+            if !self.has_room_again(&outcome).await {
+                return outcome;
+            }
+        }
     }
 
     async fn replace_expected(

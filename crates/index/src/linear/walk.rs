@@ -1,9 +1,10 @@
 //! Walking a key's probe as whoever writes it does: to its slot, and what is in it. Lookups take
 //! the same steps without a walk (`lookup.rs`), but for those of tables that look ahead.
 //!
-//! Invariant: a slot that is in use keeps its key for ever. A slot that was seen to be another
-//! key's therefore is so still, and a key whose probe was seen to meet an empty slot was absent at
-//! the moment when that slot was read: it can stand in no later one.
+//! Invariant: a slot that is in use keeps its key for ever, unless it is retired, and then it has no
+//! key for ever. A slot that was seen to be another key's or nobody's therefore is not the key's
+//! later, and a key whose probe was seen to meet an empty slot was absent at the moment when that
+//! slot was read: it can stand in no later one.
 
 use super::client::{Key, LinearTable};
 use super::cluster_hints::Until;
@@ -41,6 +42,27 @@ enum Verdict {
     OtherKey,
     /// The slot has changed meanwhile, or is not yet visible whole.
     ReadAgain,
+}
+
+/// Looks through consecutive Pair slots, of which `word` knows the words, for that of a key with this
+/// word; returns the slot at which it came to something, or the end.
+#[inline(always)]
+pub(super) fn scan_pairs(
+    wanted: u64,
+    slots: Range<usize>,
+    word: impl Fn(usize) -> u64,
+) -> (usize, Seen) {
+    let end = slots.end;
+    for slot in slots {
+        let head = word(2 * slot);
+        if head == wanted {
+            return (slot, Seen::Word(word(2 * slot + 1)));
+        }
+        if head == 0 {
+            return (slot, Seen::Empty);
+        }
+    }
+    (end, Seen::Nothing)
 }
 
 impl<E: Endpoint> LinearTable<E> {
@@ -171,32 +193,24 @@ impl<E: Endpoint> LinearTable<E> {
         let slot_words = self.layout.slot_bytes() / 8;
         let words = probe.words(slot_words);
         let slots = words.len() / slot_words;
-        let (slot, seen) = self.scan(key, 0..slots, |word| words[word]);
+        let kind = self.layout.kind;
+        let (slot, seen) = self.scan(kind, key, 0..slots, |word| words[word]);
         (slot as u64, seen)
     }
 
-    /// Looks through consecutive slots, of which `word` knows the words; returns the slot at which
-    /// it came to something, or the end.
+    /// Looks through consecutive slots of the table's kind, of which `word` knows the words; returns
+    /// the slot at which it came to something, or the end.
     #[inline(always)]
     pub(super) fn scan(
         &self,
+        kind: SlotKind,
         key: &Key<'_>,
         slots: Range<usize>,
         word: impl Fn(usize) -> u64,
     ) -> (usize, Seen) {
         let end = slots.end;
-        match self.layout.kind {
-            SlotKind::Pair => {
-                for slot in slots {
-                    let head = word(2 * slot);
-                    if head == key.word {
-                        return (slot, Seen::Word(word(2 * slot + 1)));
-                    }
-                    if head == 0 {
-                        return (slot, Seen::Empty);
-                    }
-                }
-            }
+        match kind {
+            SlotKind::Pair => return scan_pairs(key.word, slots, word),
             SlotKind::Word => {
                 for slot in slots {
                     let head = word(slot);
@@ -225,9 +239,9 @@ impl<E: Endpoint> LinearTable<E> {
     }
 
     /// Whether a Word or Pair slot's word stands for a value.
-    #[inline]
-    pub(super) fn has_value(&self, word: u64) -> bool {
-        match self.layout.kind {
+    #[inline(always)]
+    pub(super) fn has_value(&self, kind: SlotKind, word: u64) -> bool {
+        match kind {
             SlotKind::Pair => word != 0,
             _ => WordFormat::is_live(word),
         }
@@ -241,7 +255,8 @@ impl<E: Endpoint> LinearTable<E> {
             SlotKind::Pair => self.words.value_of_pair(word),
             _ => self.words.value_of_word(word),
         };
-        self.has_value(word).then(|| Value::of_word(value, len))
+        self.has_value(self.layout.kind, word)
+            .then(|| Value::of_word(value, len))
     }
 
     /// Compares the key itself, in the slot or out of band.
@@ -272,7 +287,7 @@ impl<E: Endpoint> LinearTable<E> {
                     Some(_) => Verdict::ReadAgain,
                 })
             }
-            Head::Empty | Head::Unknown => Ok(Verdict::OtherKey),
+            Head::Empty | Head::Retired | Head::Unknown => Ok(Verdict::OtherKey),
         }
     }
 

@@ -23,16 +23,16 @@ use super::search::{Found, Learnt};
 use super::view::View;
 use super::word::{State, Word};
 use crate::client::{pause, side_by_side};
-use crate::heap::{BlockRef, encode, seal};
+use crate::heap::{BlockRef, Held, encode};
 use crate::{BATCH_WIDTH, Result, Value};
 use farslot_fabric::VerbFuture;
-use farslot_fabric::{Endpoint, EndpointExt, both};
+use farslot_fabric::{Endpoint, both};
 
 /// A value on its way into a slot.
 pub(super) struct Draft<'v> {
     value: &'v [u8],
     /// The record, from when it is written until a live slot names it.
-    block: Option<BlockRef>,
+    block: Option<Held>,
 }
 
 /// A slot and its word.
@@ -58,9 +58,14 @@ struct Stake {
 impl<E: Endpoint> RaceTable<E> {
     pub(super) async fn put_record(&self, key: &[u8], value: &[u8]) -> Result<bool> {
         let key = self.checked_key(key)?;
-        let mut draft = self.draft(value)?;
-        let outcome = self.put_draft(&key, &mut draft).await;
-        self.settle(draft, outcome).await
+        loop {
+            let mut draft = self.draft(value)?;
+            let outcome = self.put_draft(&key, &mut draft).await;
+            let outcome = self.settle(draft, outcome).await;
+            if !self.has_room_again(&outcome).await {
+                return outcome;
+            }
+        }
     }
 
     async fn put_draft(&self, key: &Key<'_>, draft: &mut Draft<'_>) -> Result<bool> {
@@ -69,7 +74,7 @@ impl<E: Endpoint> RaceTable<E> {
         loop {
             match self.search(key, &view, &learnt).await? {
                 Found::Present { slot, word, .. } => {
-                    if self.replace(view.leaf, slot, word, draft).await? {
+                    if self.replace(key, view.leaf, (slot, word), draft).await? {
                         return Ok(false);
                     }
                     self.lost_race(&learnt, view.leaf, slot).await?;
@@ -91,9 +96,14 @@ impl<E: Endpoint> RaceTable<E> {
         value: &[u8],
     ) -> Result<Option<Value>> {
         let key = self.checked_key(key)?;
-        let mut draft = self.draft(value)?;
-        let outcome = self.find_or_put_draft(&key, &mut draft).await;
-        self.settle(draft, outcome).await
+        loop {
+            let mut draft = self.draft(value)?;
+            let outcome = self.find_or_put_draft(&key, &mut draft).await;
+            let outcome = self.settle(draft, outcome).await;
+            if !self.has_room_again(&outcome).await {
+                return outcome;
+            }
+        }
     }
 
     async fn find_or_put_draft(
@@ -130,33 +140,43 @@ impl<E: Endpoint> RaceTable<E> {
         draft: &mut Draft<'_>,
         learnt: &Learnt,
     ) -> Result<View> {
-        let write = async {
-            let record = encode(&self.endpoint.core().buffers, key.bytes, draft.value)?;
-            draft.block = Some(self.heap.write(record).await?);
-            Ok(())
-        };
-        let (written, view): (Result<()>, _) =
-            both(write, self.current(key, &learnt.attempts)).await;
+        let write = self.write_out(key, draft);
+        let (written, view) = both(write, self.current(key, &learnt.attempts)).await;
         written?;
         view
+    }
+
+    /// Writes the draft's record out of band, unless it is there already in a block that is still
+    /// this client's.
+    async fn write_out(&self, key: &Key<'_>, draft: &mut Draft<'_>) -> Result<BlockRef> {
+        loop {
+            match self.record_to_write(key, draft).await? {
+                (block, None) => return Ok(block),
+                // If this fails, the write may come yet: the block is not used again.
+                (_, Some(write)) => {
+                    let held = draft.block.take();
+                    write.await?;
+                    draft.block = held;
+                }
+            }
+        }
     }
 
     /// Replaces the word of the key's own slot; false if another was faster.
     pub(super) async fn replace(
         &self,
+        key: &Key<'_>,
         leaf: Leaf,
-        slot: u64,
-        seen: Word,
+        (slot, seen): Placed,
         draft: &mut Draft<'_>,
     ) -> Result<bool> {
-        let Some(block) = draft.block else {
-            unreachable!("who replaces has written the record")
-        };
+        let block = self.write_out(key, draft).await?;
+        let since = self.heap.epoch();
         let new = Word::begun(seen.depth(), seen.tag(), block).in_state(State::Live);
         let replaced = self.swap(leaf.subtable, slot, seen, new).await? == seen;
         if replaced {
             draft.block = None;
-            self.heap.free(seen.block()).await;
+            self.heap.free_since(seen.block(), since).await;
         }
         Ok(replaced)
     }
@@ -235,15 +255,16 @@ impl<E: Endpoint> RaceTable<E> {
         key: &Key<'_>,
         draft: &mut Draft<'_>,
     ) -> Result<(BlockRef, Option<VerbFuture<'_, E, ()>>)> {
-        if let Some(block) = draft.block {
-            return Ok((block, None));
+        if let Some(held) = draft.block {
+            if self.heap.still_holds(held).await? {
+                return Ok((held.block, None));
+            }
+            draft.block = None;
         }
         let mut record = encode(&self.endpoint.core().buffers, key.bytes, draft.value)?;
-        let block = self.heap.allocate(record.len()).await?;
-        draft.block = Some(block);
-        seal(&mut record, block);
-        let write = self.endpoint.write(self.heap.at(block.granule), record);
-        Ok((block, Some(write)))
+        let block = self.heap.assign(&mut record).await?;
+        draft.block = Some(self.heap.held(block));
+        Ok((block, Some(self.heap.write_at(block, record))))
     }
 
     /// Whether an insertion that has begun may become live: nobody else has put the key, and nobody
@@ -326,11 +347,11 @@ impl<E: Endpoint> RaceTable<E> {
     }
 
     /// Ends an operation: gives back the draft's block if no slot has come to name it. If that is
-    /// in doubt, the block is lost until the table is rebuilt.
+    /// in doubt, the block is left to a sweep.
     pub(super) async fn settle<T>(&self, draft: Draft<'_>, outcome: Result<T>) -> Result<T> {
         let in_doubt = matches!(&outcome, Err(error) if error.may_have_taken_effect());
-        if let (Some(block), false) = (draft.block, in_doubt) {
-            self.heap.free(block).await;
+        if let (Some(held), false) = (draft.block, in_doubt) {
+            self.heap.give_up(held).await;
         }
         outcome
     }

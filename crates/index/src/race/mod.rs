@@ -95,6 +95,7 @@
 
 mod client;
 mod directory;
+mod glance;
 mod insert;
 mod layout;
 mod lookup;
@@ -104,6 +105,7 @@ mod scheme;
 mod search;
 mod split;
 mod survey;
+mod sweep;
 mod update;
 mod view;
 mod word;

@@ -21,9 +21,10 @@ impl<E: Endpoint> RaceTable<E> {
                     }
                     drop(value);
                     let empty = Word::empty(word.depth());
+                    let since = self.heap.epoch();
                     let found = self.swap(view.leaf.subtable, slot, word, empty).await?;
                     if found == word {
-                        self.heap.free(word.block()).await;
+                        self.heap.free_since(word.block(), since).await;
                         self.entries_changed(-1).await;
                         return Ok(true);
                     }

@@ -9,9 +9,14 @@ use farslot_fabric::Endpoint;
 impl<E: Endpoint> RaceTable<E> {
     pub(super) async fn update_record(&self, key: &[u8], value: &[u8]) -> Result<bool> {
         let key = self.checked_key(key)?;
-        let mut draft = self.draft(value)?;
-        let outcome = self.update_draft(&key, None, &mut draft).await;
-        self.settle(draft, outcome).await
+        loop {
+            let mut draft = self.draft(value)?;
+            let outcome = self.update_draft(&key, None, &mut draft).await;
+            let outcome = self.settle(draft, outcome).await;
+            if !self.has_room_again(&outcome).await {
+                return outcome;
+            }
+        }
     }
 
     /// Replaces the key's value if it is `expected`. The slot's word is replaced that named the
@@ -23,9 +28,14 @@ impl<E: Endpoint> RaceTable<E> {
         value: &[u8],
     ) -> Result<bool> {
         let key = self.checked_key(key)?;
-        let mut draft = self.draft(value)?;
-        let outcome = self.update_draft(&key, Some(expected), &mut draft).await;
-        self.settle(draft, outcome).await
+        loop {
+            let mut draft = self.draft(value)?;
+            let outcome = self.update_draft(&key, Some(expected), &mut draft).await;
+            let outcome = self.settle(draft, outcome).await;
+            if !self.has_room_again(&outcome).await {
+                return outcome;
+            }
+        }
     }
 
     async fn update_draft(
@@ -43,7 +53,7 @@ impl<E: Endpoint> RaceTable<E> {
                         return Ok(false);
                     }
                     drop(value);
-                    if self.replace(view.leaf, slot, word, draft).await? {
+                    if self.replace(key, view.leaf, (slot, word), draft).await? {
                         return Ok(true);
                     }
                     self.lost_race(&learnt, view.leaf, slot).await?;

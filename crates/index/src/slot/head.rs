@@ -8,6 +8,7 @@
 //! dead      | 4, 3 bits | identity, 61 bits               |   the key was removed
 //! sized     | 5, 3 bits | tag, 9 bits | key length - 1, 10 bits | value length, 10 bits | checksum, 32 |
 //!                                                             Hybrid: key and value are in the slot
+//! retired   | 6, 3 bits | 0                               |   Inline, Hybrid: its key has left it for good
 //! ```
 //! An identity is 61 bits of the key's hash and stands for the key; a tag is a part of it that is
 //! only good for skipping other keys: the key itself is compared before a record is believed. The
@@ -57,6 +58,8 @@ pub(crate) enum Head {
         value_len: usize,
         sum: u32,
     },
+    /// The slot is no key's any more.
+    Retired,
     /// No head that this version writes.
     Unknown,
 }
@@ -88,8 +91,13 @@ impl Head {
                 value_len: (word >> 32 & LENGTH) as usize,
                 sum: word as u32,
             },
+            6 => Self::Retired,
             _ => Self::Unknown,
         }
+    }
+
+    pub(crate) const fn retired() -> u64 {
+        6 << KIND_SHIFT
     }
 
     pub(crate) const fn claimed(hash: u64) -> u64 {
@@ -118,11 +126,20 @@ impl Head {
         4 << KIND_SHIFT | identity(hash)
     }
 
+    /// Whether a word is the head of a slot that holds, or names, a record which can be the key's:
+    /// what [`Head::decode`] and [`Head::may_be`] say, for those that look through many.
+    #[inline(always)]
+    pub(crate) const fn has_record_of(word: u64, hash: u64) -> bool {
+        word >> 32 == 2 << (KIND_SHIFT - 32) | inline_tag(hash)
+            || word >> BlockRef::BITS == 3 << (KIND_SHIFT - BlockRef::BITS) | out_tag(hash)
+            || word >> SIZED_TAG_SHIFT == 5 << (KIND_SHIFT - SIZED_TAG_SHIFT) | sized_tag(hash)
+    }
+
     /// Whether the slot can be the key's.
     #[inline]
     pub(crate) const fn may_be(self, hash: u64) -> bool {
         match self {
-            Self::Empty | Self::Unknown => false,
+            Self::Empty | Self::Retired | Self::Unknown => false,
             Self::Claimed { identity: of } | Self::Dead { identity: of } => of == identity(hash),
             Self::Inline { tag, .. } => tag == inline_tag(hash),
             Self::Out { tag, .. } => tag == out_tag(hash),
@@ -184,6 +201,11 @@ mod tests {
                 let head = Head::decode(word);
                 prop_assert!(head.may_be(hash) && head != Head::Unknown);
                 prop_assert!(!head.may_be(other) || hash & SIZED_TAG == other & SIZED_TAG);
+                for of in [hash, other, hash ^ 1 << 40, hash ^ 1 << 20] {
+                    let has_record = head.is_live() && head.may_be(of);
+                    prop_assert_eq!(Head::has_record_of(word, of), has_record);
+                }
+                prop_assert!(!Head::has_record_of(0, hash));
             }
             let Head::Out { block: seen, .. } = Head::decode(Head::out(hash, block)) else {
                 panic!("a reference to a block stays one");

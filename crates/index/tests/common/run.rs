@@ -53,7 +53,12 @@ impl Run {
 
     /// Runs the simulation to its end, and counts what became of these clients.
     pub fn finish(&self, simulation: &mut Simulation, clients: &[ClientId]) {
-        let end = simulation.run_until(LONGEST_RUN);
+        self.finish_within(LONGEST_RUN, simulation, clients);
+    }
+
+    /// The same where clients may need that long, in virtual time.
+    pub fn finish_within(&self, span: Nanos, simulation: &mut Simulation, clients: &[ClientId]) {
+        let end = simulation.run_until(span);
         let Self { slot, seed, .. } = self;
         assert_eq!(end, RunEnd::Done, "{} {seed}: a client waits", slot.name);
         for client in clients {

@@ -5,6 +5,7 @@
 mod common;
 mod cuckoo;
 mod duo;
+mod heap_sweeps;
 mod linear;
 mod moved;
 mod race;

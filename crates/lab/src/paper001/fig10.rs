@@ -163,7 +163,7 @@ fn latencies(outcomes: &[&Outcome]) -> Vec<ReproRow> {
                     _ => Some(published.remove.us),
                 };
                 let cell = format!("us, {operation}, {}, load {load:.2}", scheme.name);
-                let mut row = us_row(cell, paper, scheme, &spent_here);
+                let mut row = us_row(cell, paper, &spent_here);
                 if let ("TEA", "insertion", Some(alone)) =
                     (scheme.name, operation, outcome.spent(0, task))
                 {

@@ -267,6 +267,7 @@ fn moves(papers: &Filled, walk: &Filled, ours: &Filled) -> Vec<ReproRow> {
             paper,
             moved,
         )
+        .counted_by_its_code()
     };
     tables.map(row).to_vec()
 }

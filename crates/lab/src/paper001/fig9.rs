@@ -123,10 +123,8 @@ pub(crate) fn run(scale: &Scale, progress: Progress<'_>) -> Result<ReproReport> 
                     ("TEA", "accesses") => Some(one_record_after_the_other(&spent, &spent).0),
                     _ => None,
                 };
-                rows.push(ReproRow {
-                    model,
-                    ..ReproRow::new(cell, paper, of(&spent))
-                });
+                let row = ReproRow::new(cell, paper, of(&spent)).counted_by_its_code();
+                rows.push(ReproRow { model, ..row });
             }
         }
     }

@@ -153,12 +153,13 @@ fn costs_of(operation: &str, scheme: &Scheme, took: Took, spent: Option<Spent>) 
     };
     let cell = |what: &str| format!("{what}, {operation}, {}", scheme.name);
     vec![
-        ReproRow::new(cell("slots accessed"), Some(took.items), spent.items),
+        ReproRow::new(cell("slots accessed"), Some(took.items), spent.items).counted_by_its_code(),
         ReproRow::new(
             cell("round trips"),
             Some(took.round_trips),
             spent.round_trips,
-        ),
-        us_row(cell("us"), Some(took.us), scheme, &spent),
+        )
+        .counted_by_its_code(),
+        us_row(cell("us"), Some(took.us), &spent),
     ]
 }

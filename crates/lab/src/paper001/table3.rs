@@ -91,7 +91,7 @@ pub(crate) fn run(scale: &Scale, progress: Progress<'_>) -> Result<ReproReport> 
                     "{column}, YCSB-{}, {}, {}",
                     published.mode, published.distribution, of.name
                 );
-                rows.push(us_row(cell, Some(paper[of.published]), of, &spent));
+                rows.push(us_row(cell, Some(paper[of.published]), &spent));
             }
         }
     }

@@ -40,8 +40,12 @@ pub(super) fn cells(row: &ReproRow) -> [String; 6] {
         Some(Basis::Predicted) => " [predicted]",
         None => "",
     };
+    let count = match row.paper_is_count {
+        true => " [paper: counted by its code]",
+        false => "",
+    };
     [
-        format!("{}{basis}", row.cell),
+        format!("{}{basis}{count}", row.cell),
         optional(row.paper),
         number(row, row.ours),
         decimals(row.ratio, 3),

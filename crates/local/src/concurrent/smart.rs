@@ -10,7 +10,11 @@
 //!   moved from the second to the first: so a *miss* counts only if the first bucket's header is
 //!   still the same. It then was absent from both at the moment of the second look.
 //! - The writer decides under its lock, by the forest, and moves nothing in vain.
-//! - *Growth* builds a larger table aside, publishes it, and never changes the old one again. A
+//! - *Equal hashes*: two records of one hash fill both of its buckets, and no larger table would part
+//!   them from a third. A third goes *aside*, into a list of its shard behind a lock, and stays
+//!   there. A reader looks there after a miss, if there is anything; a key is either in the table or
+//!   aside, and never goes from one to the other unless it is removed in between.
+//! - *Growth* builds a larger table elsewhere, publishes it, and never changes the old one again. A
 //!   reader that ends with another table than the published one looks again. Old tables are kept
 //!   for readers that may be in them, until [`ConcurrentSmartCuckoo::reclaim`] or the map's end:
 //!   together they are smaller than the last one.
@@ -32,6 +36,8 @@ const MOST_TABLES: usize = 30;
 const SHARDS: usize = 16;
 /// The seed that chooses a key's shard, which no table's is.
 const SHARD_SEED: u64 = u64::MAX;
+/// Records that a shard keeps aside at most, since lookups of absent keys go through all of them.
+const MOST_ASIDE: usize = 1 << 10;
 /// Buckets of each of the two tables of a new shard, at least.
 const LEAST_SIDE: u32 = 4;
 /// Buckets of each of the two tables of a shard, at most.
@@ -62,6 +68,17 @@ struct Shard<K, V> {
     published: AtomicUsize,
     records: AtomicUsize,
     writer: Mutex<Writer>,
+    /// Records whose hash two records of the table have.
+    aside: Mutex<Vec<Aside<K, V>>>,
+    /// How many these are: where there are none, readers take no lock.
+    aside_count: AtomicUsize,
+}
+
+/// A record that has no place in any table.
+struct Aside<K, V> {
+    hash: u64,
+    key: K,
+    value: V,
 }
 
 /// What the writer alone knows of the published table.
@@ -149,7 +166,8 @@ impl<K: Words + Eq + Hash, V: Words, S: BuildHasher> ConcurrentSmartCuckoo<K, V,
     ///
     /// # Errors
     /// [`Full`] if growing would not help: the shard is of its largest size, or nearly empty, as it
-    /// can only be if keys have equal hashes.
+    /// can only be if many keys have the same buckets by hashes that differ; or if more than
+    /// 1,024 keys of a shard have a hash that two others have.
     pub fn insert(&self, key: K, value: V) -> Result<Option<V>, Full<K, V>> {
         self.put(key, value, true)
     }
@@ -169,7 +187,11 @@ impl<K: Words + Eq + Hash, V: Words, S: BuildHasher> ConcurrentSmartCuckoo<K, V,
         let writer = &mut *lock(&shard.writer);
         let table = shard.table();
         let candidates = table.candidates(hash);
-        let (bucket, value) = table.find(candidates, key)?;
+        let Some((bucket, value)) = table.find(candidates, key) else {
+            let removed = shard.remove_aside(hash, key)?;
+            shard.records.fetch_sub(1, Ordering::Relaxed);
+            return Some(removed);
+        };
         let backup = candidates.backup_of(bucket);
         let hasher = &self.hasher;
         let hashed = Hashed { table, hasher };
@@ -237,6 +259,9 @@ impl<K: Words + Eq + Hash, V: Words, S: BuildHasher> ConcurrentSmartCuckoo<K, V,
                 .write(bucket, candidates.tag.get(), &key, &value);
             return Ok(Some(old));
         }
+        if let Some(old) = shard.replace_aside(hash, &key, &value) {
+            return Ok(Some(old));
+        }
         let records = shard.records.load(Ordering::Relaxed);
         if may_grow && records >= load_limit(table.slots.slots()) {
             // If it cannot grow, what room there is is filled.
@@ -244,6 +269,10 @@ impl<K: Words + Eq + Hash, V: Words, S: BuildHasher> ConcurrentSmartCuckoo<K, V,
             table = shard.table();
         }
         while !writer.place(table, &self.hasher, hash, &key, &value) {
+            if may_grow && table.has_twice(&self.hasher, hash) && shard.put_aside(hash, key, value)
+            {
+                break;
+            }
             if !may_grow || !shard.grow(writer, &self.hasher) {
                 return Err(Full {
                     key,
@@ -279,7 +308,50 @@ impl<K: Words + Eq + Hash, V: Words> Shard<K, V> {
             published: AtomicUsize::new(0),
             records: AtomicUsize::new(0),
             writer: Mutex::new(Writer::of(side)),
+            aside: Mutex::new(Vec::new()),
+            aside_count: AtomicUsize::new(0),
         }
+    }
+
+    /// The value of a key that is aside.
+    #[cold]
+    fn get_aside(&self, hash: u64, key: &K) -> Option<V> {
+        let aside = lock(&self.aside);
+        let found = aside.iter().find(|one| one.is(hash, key));
+        found.map(|one| one.value)
+    }
+
+    /// Replaces the value of a key that is aside. For the writer.
+    fn replace_aside(&self, hash: u64, key: &K, value: &V) -> Option<V> {
+        if self.aside_count.load(Ordering::Relaxed) == 0 {
+            return None;
+        }
+        let mut aside = lock(&self.aside);
+        let found = aside.iter_mut().find(|one| one.is(hash, key));
+        found.map(|one| std::mem::replace(&mut one.value, *value))
+    }
+
+    /// Puts a record aside, unless there are too many. For the writer.
+    fn put_aside(&self, hash: u64, key: K, value: V) -> bool {
+        let mut aside = lock(&self.aside);
+        if aside.len() >= MOST_ASIDE {
+            return false;
+        }
+        aside.push(Aside { hash, key, value });
+        self.aside_count.store(aside.len(), Ordering::Release);
+        true
+    }
+
+    /// Removes a key that is aside. For the writer.
+    fn remove_aside(&self, hash: u64, key: &K) -> Option<V> {
+        if self.aside_count.load(Ordering::Relaxed) == 0 {
+            return None;
+        }
+        let mut aside = lock(&self.aside);
+        let place = aside.iter().position(|one| one.is(hash, key))?;
+        let removed = aside.swap_remove(place);
+        self.aside_count.store(aside.len(), Ordering::Release);
+        Some(removed.value)
     }
 
     /// The published table.
@@ -304,7 +376,12 @@ impl<K: Words + Eq + Hash, V: Words> Shard<K, V> {
             // What was written after a newer one was published is not in this one.
             let now = self.published.load(Ordering::Acquire);
             if now == number {
-                return found;
+                let is_aside = found.is_none() && self.aside_count.load(Ordering::Acquire) > 0;
+                return if is_aside {
+                    self.get_aside(hash, key)
+                } else {
+                    found
+                };
             }
             number = now;
         }
@@ -336,6 +413,12 @@ impl<K: Words + Eq + Hash, V: Words> Shard<K, V> {
             self.published.store(number + 1, Ordering::Release);
             return true;
         }
+    }
+}
+
+impl<K: Eq, V> Aside<K, V> {
+    fn is(&self, hash: u64, key: &K) -> bool {
+        self.hash == hash && self.key == *key
     }
 }
 
@@ -429,6 +512,14 @@ impl<K: Words + Eq + Hash, V: Words> Table<K, V> {
                 return None;
             }
         }
+    }
+
+    /// Whether two records have this hash, so that no larger table has a place for a third.
+    fn has_twice<S: BuildHasher>(&self, hasher: &S, hash: u64) -> bool {
+        let Candidates { first, second, .. } = self.candidates(hash);
+        [first, second].into_iter().all(|bucket| {
+            self.slots.tag(bucket) != 0 && hasher.hash_one(self.slots.key(bucket)) == hash
+        })
     }
 
     /// Where a key is, and its value, for the writer.

@@ -5,15 +5,11 @@ use super::entry::{Entry, OccupiedEntry, VacantEntry};
 use super::forest::Forest;
 use super::map::{Location, SmartCuckooMap};
 use super::plan::Plan;
+use super::rehash::beyond_help;
+use super::sizes::is_hopeless;
 use super::stash::{self, Stashed};
 use crate::Full;
 use std::hash::{BuildHasher, Hash};
-
-/// A map with that many slots for each record does not change for a record without a place: no size
-/// and no other functions of the hashes help against equal hashes.
-const MOST_SLOTS_PER_RECORD: usize = 32;
-/// Below that many slots a map may be emptier: chance alone leaves a record without a place.
-const FEW_SLOTS: usize = 256;
 
 impl<K: Eq + Hash, V, S: BuildHasher> SmartCuckooMap<K, V, S> {
     /// Inserts a record, or replaces the value of a key that is there and returns the old value.
@@ -138,11 +134,34 @@ impl<K: Eq + Hash, V, S: BuildHasher> SmartCuckooMap<K, V, S> {
                 Ok(location) => return location,
                 Err(record) => record,
             };
-            if self.stash.len() < self.stash_limit || !self.make_room(may_reseed) {
+            if !self.needs_room(hash) || !self.make_room(may_reseed) {
                 return self.put_in_stash(hash, record);
             }
             may_reseed = false;
         }
+    }
+
+    /// Whether a record that finds no place is one too many for the stash. Of equal hashes only two
+    /// can ever be placed: what is beyond that has no part in the stash's limit, and no size and no
+    /// other functions would help it.
+    fn needs_room(&self, hash: u64) -> bool {
+        if self.stash.len() < self.stash_limit {
+            return false;
+        }
+        let mut unplaced: Vec<u64> = self.stash.iter().map(|stashed| stashed.hash).collect();
+        unplaced.push(hash);
+        let all = unplaced.len();
+        let placed = |hash| {
+            let candidates = self.buckets.candidates(hash);
+            let holds = |bucket: &u32| {
+                let held = self.buckets.get(*bucket);
+                held.is_some_and(|record| self.hasher.hash_one(&record.0) == hash)
+            };
+            let buckets = [candidates.first, candidates.second];
+            buckets.iter().filter(|bucket| holds(bucket)).count()
+        };
+        let to_place = all - beyond_help(unplaced, placed);
+        to_place > self.stash_limit
     }
 
     /// Gives the records other hash functions, if they may, or more buckets. Returns whether
@@ -254,9 +273,4 @@ impl<K: Eq + Hash, V, S: BuildHasher> SmartCuckooMap<K, V, S> {
         let held = self.at_mut(location)?;
         Some(std::mem::replace(&mut held.1, value))
     }
-}
-
-/// Whether a map of that many slots should not grow for want of a place.
-pub(crate) fn is_hopeless(records: usize, slots: usize) -> bool {
-    slots >= FEW_SLOTS && slots / MOST_SLOTS_PER_RECORD >= records
 }

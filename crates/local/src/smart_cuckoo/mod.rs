@@ -59,8 +59,7 @@ mod sizes;
 mod stash;
 mod traits;
 
-pub(crate) use insert::is_hopeless;
-pub(crate) use sizes::load_limit;
+pub(crate) use sizes::{is_hopeless, load_limit};
 
 pub use entry::{Entry, OccupiedEntry, VacantEntry};
 pub use forest::{Scenario, Standing};

@@ -5,10 +5,9 @@
 
 use super::buckets::{Bucket, Buckets};
 use super::forest::Forest;
-use super::insert::is_hopeless;
 use super::map::SmartCuckooMap;
 use super::plan::{Backups, Plan, Planner};
-use super::sizes::{LEAST_SIDE, TooManyRecords, side_for};
+use super::sizes::{LEAST_SIDE, TooManyRecords, is_hopeless, side_for};
 use super::stash::Stashed;
 use crate::hash::Candidates;
 use std::hash::{BuildHasher, Hash};
@@ -86,6 +85,35 @@ impl Layout {
         }
         layout
     }
+
+    /// Records without a place that no size would give one: of each hash that more than two records
+    /// have, all but two.
+    fn beyond_help(&self, hashes: &[u64]) -> usize {
+        let unplaced = self.unplaced.iter().map(|place| hashes[*place as usize]);
+        beyond_help(unplaced.collect(), |hash| {
+            let candidates = Candidates::of(hash, self.seed, self.side);
+            let holds = |bucket: &u32| {
+                let place = self.sources[*bucket as usize].checked_sub(1);
+                place.is_some_and(|place| hashes[place as usize] == hash)
+            };
+            let buckets = [candidates.first, candidates.second];
+            buckets.iter().filter(|bucket| holds(bucket)).count()
+        })
+    }
+}
+
+/// Of records without a place, by their hashes, those that are more than two with those of equal
+/// hash that are `placed`.
+pub(super) fn beyond_help(mut unplaced: Vec<u64>, placed: impl Fn(u64) -> usize) -> usize {
+    unplaced.sort_unstable();
+    let equal = unplaced.chunk_by(|one, other| one == other);
+    equal
+        .map(|equal| {
+            (equal.len() + placed(equal[0]))
+                .saturating_sub(2)
+                .min(equal.len())
+        })
+        .sum()
 }
 
 impl<K: Eq + Hash, V, S: BuildHasher> SmartCuckooMap<K, V, S> {
@@ -155,7 +183,8 @@ impl<K: Eq + Hash, V, S: BuildHasher> SmartCuckooMap<K, V, S> {
             let slots = 2 * side as usize;
             let is_largest = side == Buckets::<K, V>::MOST_SIDE || is_hopeless(self.len(), slots);
             left -= 1;
-            if layout.unplaced.len() <= self.stash_limit || (is_largest && left == 0) {
+            let to_place = layout.unplaced.len() - layout.beyond_help(&hashes);
+            if to_place <= self.stash_limit || (is_largest && left == 0) {
                 break layout;
             }
             seed += 1;

@@ -36,3 +36,14 @@ pub(super) fn side_for<K, V>(records: usize) -> Result<u32, TooManyRecords> {
         records => Ok(((records * 10).div_ceil(9) as u32).max(LEAST_SIDE)),
     }
 }
+
+/// A map with that many slots for each record does not change for a record without a place: no size
+/// and no other functions of the hashes help against equal hashes.
+const MOST_SLOTS_PER_RECORD: usize = 32;
+/// Below that many slots a map may be emptier: chance alone leaves a record without a place.
+const FEW_SLOTS: usize = 256;
+
+/// Whether a map of that many slots should not grow for want of a place.
+pub(crate) fn is_hopeless(records: usize, slots: usize) -> bool {
+    slots >= FEW_SLOTS && slots / MOST_SLOTS_PER_RECORD >= records
+}

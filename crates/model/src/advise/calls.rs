@@ -39,6 +39,7 @@ impl VerbCosts {
             messages_ns: message.messages_ns * share + owner_ns,
             link_ns: link - header * (1.0 - share),
             requester_ns: message.requester_ns * share,
+            client_ns: message.client_ns * share,
             latency_ns: message.latency_ns + owner_ns,
             ..message
         }

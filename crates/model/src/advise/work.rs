@@ -50,6 +50,7 @@ impl VerbCosts {
             payload_ns: self.nic.occupancy_ns_per_byte * bytes,
             link_ns: self.on_link(bytes),
             requester_ns: self.per_message(),
+            client_ns: self.post_ns,
             round_trips: 1.0,
             latency_ns: self.nic.read_latency_ns + self.nic.latency_ns_per_byte * bytes,
         }
@@ -153,6 +154,8 @@ pub struct Work {
     pub link_ns: f64,
     /// How long the clients' NIC is occupied, in ns.
     pub requester_ns: f64,
+    /// How long the processor of the client thread is, in ns.
+    pub client_ns: f64,
     /// Verbs that wait for each other.
     pub round_trips: f64,
     /// Time when nothing else is under way, in ns.
@@ -170,6 +173,8 @@ pub enum Limit {
     Requester,
     /// The link of the node.
     Link,
+    /// The processors of the client threads.
+    Clients,
 }
 
 /// The highest rate, and what bounds it.
@@ -198,9 +203,16 @@ impl Work {
         self.messages_ns + self.payload_ns
     }
 
-    /// The rate at which the station that is occupied longest is never idle.
+    /// The rate at which the station that is occupied longest is never idle, of as many client
+    /// threads as it takes.
     #[must_use]
     pub fn capacity(&self) -> Capacity {
+        self.capacity_of(f64::INFINITY)
+    }
+
+    /// The same of so many client threads.
+    #[must_use]
+    pub fn capacity_of(&self, threads: f64) -> Capacity {
         let node = if self.messages_ns >= self.payload_ns {
             Limit::NodeMessages
         } else {
@@ -210,6 +222,7 @@ impl Work {
             (self.node_ns(), node),
             (self.link_ns, Limit::Link),
             (self.requester_ns, Limit::Requester),
+            (self.client_ns / threads, Limit::Clients),
         ];
         let (busiest, limit) =
             stations.into_iter().fold(
@@ -235,6 +248,7 @@ impl Add for Work {
             payload_ns: self.payload_ns + then.payload_ns,
             link_ns: self.link_ns + then.link_ns,
             requester_ns: self.requester_ns + then.requester_ns,
+            client_ns: self.client_ns + then.client_ns,
             round_trips: self.round_trips + then.round_trips,
             latency_ns: self.latency_ns + then.latency_ns,
         }
@@ -253,6 +267,7 @@ impl Mul<f64> for Work {
             payload_ns: self.payload_ns * times,
             link_ns: self.link_ns * times,
             requester_ns: self.requester_ns * times,
+            client_ns: self.client_ns * times,
             round_trips: self.round_trips * times,
             latency_ns: self.latency_ns * times,
         }
@@ -291,6 +306,19 @@ pub(super) mod tests {
             ..COSTS
         };
         assert_eq!(slow_sender.transfer(8.0).capacity().limit, Limit::Requester);
+    }
+
+    #[test]
+    fn client_threads_bound_what_no_nic_does() {
+        let at_the_client = Work {
+            client_ns: 200.0,
+            ..Work::default()
+        };
+        let of_four = at_the_client.capacity_of(4.0);
+        assert_eq!((of_four.per_second, of_four.limit), (2e7, Limit::Clients));
+        let read = COSTS.transfer(8.0) + at_the_client;
+        assert_eq!(read.capacity_of(100.0), COSTS.transfer(8.0).capacity());
+        assert_eq!(read.client_ns, 200.0 + COSTS.post_ns);
     }
 
     #[test]

@@ -1,13 +1,15 @@
 //! Clients and owners that are killed at any moment.
 
 use crate::common::Served;
-use crate::roles::{BUILT, LASTING, Other, is_whole, value_of};
+use crate::common::TestStore;
+use crate::roles::{BUILT, CHURNED, LASTING, Other, is_whole, value_of};
 use farslot::fabric::FabricError;
 use farslot::index::IndexError;
 use farslot::{
     CuckooShape, DuoShape, FieldSize, RaceShape, SlotKind, Store, StoreError, Survey, Table,
     TableOptions,
 };
+use std::time::Duration;
 
 const MEMORY: u64 = 64 << 20;
 
@@ -39,6 +41,55 @@ pub fn a_client_leaves_whole_records_and_a_table_that_serves<S: Served>() {
             check_records(&store.table("t").unwrap(), 2_000);
         }
     }
+}
+
+/// Clients of a small heap are killed at any moment, and at least 95 % of it can be used after that.
+#[test]
+#[ignore = "four minutes: each of the sweeps waits for half a minute"]
+fn what_a_thousand_killed_clients_held_of_a_heap_comes_back() {
+    let node = crate::common::Shm::start(MEMORY);
+    // Without the tests' patience: a sweep waits for twice a client's own timeout at least.
+    let store = Store::open(&node.address()).unwrap();
+    for name in ["new", "t"] {
+        let options = TableOptions::new(4_000)
+            .keys(FieldSize::Fixed(8))
+            .values(FieldSize::UpTo(1_000))
+            .slots(SlotKind::Heap)
+            .heap_bytes(1 << 20);
+        store.create(name, &options).unwrap();
+    }
+    let of_new = filled(&store.table("new").unwrap(), 1);
+    for _ in 0..1_000 {
+        let mut churner = Other::start("churner", &node.address(), "t");
+        churner.wait_for("under way");
+        churner.kill();
+    }
+    let table = store.table("t").unwrap();
+    for number in CHURNED {
+        table.remove(&number.to_le_bytes()).unwrap();
+    }
+    let again = filled(&table, 4);
+    println!("{again} of {of_new} records");
+    assert!(again * 100 >= of_new * 95, "{again} of {of_new}");
+    assert_eq!(table.survey().unwrap().live(), again);
+    assert_eq!(table.occupancy().unwrap().entries, again);
+}
+
+/// How many records of 400 bytes a table takes, if so many sweeps in a row may find nothing.
+fn filled(table: &Table, most_vain: u32) -> u64 {
+    let (mut put, mut vain) = (0, 0);
+    while vain < most_vain {
+        match table.put(&(1_000_u64 + put).to_le_bytes(), &[7; 400]) {
+            Ok(_) => (put, vain) = (put + 1, 0),
+            Err(StoreError::Index(IndexError::HeapFull { .. })) => {
+                vain += 1;
+                // A sweep ends half a minute after it began: nothing shows that but the clock.
+                std::thread::sleep(Duration::from_secs(if vain < most_vain { 31 } else { 0 }));
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+    put
 }
 
 /// Checks what a killed writer has left, and that all can be written: so many records are there

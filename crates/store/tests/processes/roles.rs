@@ -1,7 +1,8 @@
 //! What the other processes of these tests do: a test that needs one starts this binary again with
 //! a role.
 
-use farslot::{Access, FieldSize, OpenOptions, Server, Store, Table, TableOptions};
+use farslot::index::IndexError;
+use farslot::{Access, FieldSize, OpenOptions, Server, Store, StoreError, Table, TableOptions};
 use std::io::{BufRead, BufReader, Lines, Write};
 use std::process::{Child, ChildStdout, Command, Stdio};
 
@@ -92,6 +93,7 @@ pub fn play() {
         "writer of batches" => crate::nodes::put_for_ever(&table()),
         "reader" => read_the_lasting(&table()),
         "builder" => build_numbers(&store(), &name),
+        "churner" => churn_for_ever(&table()),
         "clean writer" => {
             table().put(&[7; 8], &value_of(7)).unwrap();
             // Dropped, not closed.
@@ -112,6 +114,32 @@ pub fn play() {
 /// Until standard input closes.
 fn wait_for_the_end() {
     let _ = std::io::stdin().read_line(&mut String::new());
+}
+
+/// Keys that churners put and remove.
+pub const CHURNED: std::ops::Range<u64> = 0..200;
+
+/// Puts and removes records of up to 1,000 bytes.
+fn churn_for_ever(table: &Table) {
+    let mut random = u64::from(std::process::id());
+    for turn in 0u64.. {
+        random = random
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        let key = ((random >> 33) % CHURNED.end).to_le_bytes();
+        if random >> 63 == 0 {
+            table.remove(&key).unwrap();
+        } else {
+            let value = vec![turn as u8; (random >> 40) as usize % 1_001];
+            match table.put(&key, &value) {
+                Ok(_) | Err(StoreError::Index(IndexError::HeapFull { .. })) => {}
+                Err(error) => panic!("{error}"),
+            }
+        }
+        if turn == 50 {
+            println!("under way");
+        }
+    }
 }
 
 /// Keys that are never removed while others come and go.

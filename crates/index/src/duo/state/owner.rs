@@ -54,6 +54,8 @@ pub struct DuoOwner {
     /// How often the vault or the index has changed. A lookup holds no bucket, and sees by this
     /// that what it went by is out of date.
     changes: AtomicU64,
+    /// How often a thread has looked for heap memory that no slot names.
+    pub(in super::super) reclaims: AtomicU64,
     pub(in super::super) locks: BucketLocks,
     pub(in super::super) journal: Journal,
     pub(in super::super) doubts: Doubts,
@@ -95,6 +97,7 @@ impl DuoOwner {
         Ok(Arc::new(Self {
             index: SharedIndex::new(Placement::new(index_shape(&layout))),
             changes: AtomicU64::new(0),
+            reclaims: AtomicU64::new(0),
             locks: BucketLocks::default(),
             journal: Journal::new(&layout),
             doubts: Doubts::default(),

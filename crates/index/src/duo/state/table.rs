@@ -21,6 +21,8 @@ pub struct DuoTable<E> {
     pub(in super::super) thread: u32,
     /// If the records are there.
     pub(in super::super) heap: Option<Heap<E>>,
+    /// As many of the owner's as this thread's heap knows of.
+    pub(in super::super) reclaims_seen: Cell<u64>,
     pub(in super::super) growth: Option<Growth>,
     work: Cell<Work>,
 }
@@ -96,6 +98,7 @@ impl<E: Endpoint> DuoTable<E> {
             growth: (owner.layout.reserve_bytes > 0).then_some(Growth::IN_RESERVE),
             heap: heap.then(|| Heap::new(Rc::clone(&endpoint), place)),
             endpoint,
+            reclaims_seen: Cell::new(owner.reclaims.load(Ordering::Acquire)),
             owner,
             thread,
             work: Cell::default(),

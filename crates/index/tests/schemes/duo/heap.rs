@@ -67,7 +67,8 @@ fn fill(executor: &Executor<ShmEndpoint>, table: &ShmTable, keys: u64) {
 
 #[test]
 fn a_lookup_takes_two_reads_and_a_record_is_replaced_by_a_word() {
-    let layout = layout(1 << 10, 8 << 20, false);
+    // A client keeps up to 1/64 of it: all that is freed here, so that it gives none to others.
+    let layout = layout(1 << 10, 64 << 20, false);
     assert_eq!(layout.slot_bytes(), 16);
     let node = shm_node(&layout);
     let (executor, table) = shm_client(&node, &layout);

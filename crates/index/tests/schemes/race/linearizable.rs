@@ -68,7 +68,7 @@ impl Shape {
             roots,
             most_subtables: roots + more,
         };
-        let tight = [None, None, None, Some(1 << 14)];
+        let tight = [None, None, Some(1 << 12), Some(1 << 13)];
         let clients = rng.random_range(3..=5);
         Self {
             keys: if grows {

@@ -1,0 +1,54 @@
+//! Doing something one after the other, among the coroutines of a thread.
+
+use farslot_fabric::EndpointCore;
+use std::cell::{Cell, RefCell};
+use std::future::poll_fn;
+use std::task::{Poll, Waker};
+
+/// Lets the coroutines of a thread do something one after the other.
+///
+/// Those that a callback of a batch runs do not wait for those of the batch, which goes on only
+/// behind the callback: they do it beside them.
+#[derive(Default)]
+pub(super) struct Turn {
+    /// Within how many calls that block the turn was taken; 0 while it is free.
+    taken_within: Cell<u32>,
+    waiting: RefCell<Vec<Waker>>,
+}
+
+/// A turn; nothing of one whose owner goes on beside that of the turn.
+pub(super) struct Taken<'t>(Option<&'t Turn>);
+
+impl Turn {
+    pub(super) async fn take(&self, core: &EndpointCore) -> Taken<'_> {
+        poll_fn(|cx| {
+            // Whoever drives its futures by itself blocks nobody.
+            let (taken, nesting) = (self.taken_within.get(), core.nesting().max(1));
+            if taken == 0 {
+                self.taken_within.set(nesting);
+                return Poll::Ready(Taken(Some(self)));
+            }
+            if nesting <= taken {
+                let mut waiting = self.waiting.borrow_mut();
+                if !waiting
+                    .last()
+                    .is_some_and(|last| last.will_wake(cx.waker()))
+                {
+                    waiting.push(cx.waker().clone());
+                }
+                return Poll::Pending;
+            }
+            Poll::Ready(Taken(None))
+        })
+        .await
+    }
+}
+
+impl Drop for Taken<'_> {
+    fn drop(&mut self) {
+        if let Some(turn) = self.0 {
+            turn.taken_within.set(0);
+            turn.waiting.take().into_iter().for_each(Waker::wake);
+        }
+    }
+}
