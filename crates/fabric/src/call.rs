@@ -2,10 +2,9 @@
 //!
 //! A call goes to a region, of which the caller needs [`Rights::CALL`], and completes with the
 //! reply. On a NIC both ways are a WRITE with immediate, and the receiver polls one completion
-//! queue whatever the number of its senders (paper 003, section 5.2); what the other fabrics make
-//! of it they say themselves. Over RDMA verbs calls are refused so far
-//! ([`CallsUnsupported`](crate::FabricError)). A call that fails may have been executed; a layer
-//! above makes retries safe.
+//! queue whatever the number of its senders (paper 003, section 5.2): so [`verbs`](crate::verbs)
+//! does it, and the other fabrics say themselves what they make of it. A call that fails may have
+//! been executed; a layer above makes retries safe.
 
 use crate::{FabricError, Nanos, NodeId, RegionId, RemoteAddr, Result, Rights};
 use std::fmt;

@@ -59,22 +59,6 @@ impl Booking {
 }
 
 impl Booking {
-    /// Books READs in place that wait for no other of them, as if they had left with one doorbell.
-    #[inline(always)]
-    pub fn read(&mut self, verbs: u32, bytes: u64) {
-        self.verbs += verbs;
-        self.in_place += verbs;
-        self.bytes += bytes;
-        self.doorbells += 1;
-        self.depth += 1;
-    }
-
-    /// Books a compare-and-swap in place, as if it had left with a doorbell of its own.
-    #[inline(always)]
-    pub fn swap(&mut self) {
-        self.read(1, 8);
-    }
-
     /// Books a call that answers several operations to one of them: its part of the bytes, and the
     /// call itself where no other has it.
     #[inline]
@@ -92,40 +76,120 @@ impl Booking {
     }
 }
 
-/// READs and compare-and-swaps that were done in place, and operations that have ended, not yet
-/// added to an endpoint's [`Counters`].
+/// The verbs of an operation under way whose every step was done in place: a step is one READ, READs
+/// that wait for no other of them, or a compare-and-swap. Begins empty.
 #[derive(Clone, Copy, Default, Debug)]
-pub struct Tally {
-    reads: u64,
-    gathers: u64,
-    swaps: u64,
+pub struct Steps {
+    steps: u32,
+    verbs: u32,
     bytes: u64,
-    ended: OperationCounters,
 }
 
-impl Tally {
-    /// Counts READs of so many bytes in all, or one that gathers them. They are an operation's,
-    /// whose [`Booking::read`] they are.
+impl Steps {
+    /// Those of an operation whose first step is READs of so many bytes in all.
     #[inline(always)]
-    pub fn read(&mut self, verbs: u32, gathers: bool, bytes: u64) {
-        if gathers {
-            self.gathers += 1;
-        } else {
-            self.reads += u64::from(verbs);
+    #[must_use]
+    pub const fn begun(verbs: u32, bytes: u64) -> Self {
+        Self {
+            steps: 1,
+            verbs,
+            bytes,
         }
+    }
+
+    /// Books READs of so many bytes in all.
+    #[inline(always)]
+    pub const fn read(&mut self, verbs: u32, bytes: u64) {
+        self.steps += 1;
+        self.verbs += verbs;
         self.bytes += bytes;
     }
 
-    /// Counts a compare-and-swap: an operation's, whose [`Booking::swap`] it is.
+    /// Books a compare-and-swap.
     #[inline(always)]
-    pub fn swap(&mut self) {
+    pub const fn swap(&mut self) {
+        self.read(1, 8);
+    }
+}
+
+/// Each step is as if it had left with a doorbell of its own.
+impl From<Steps> for Booking {
+    #[inline]
+    fn from(of: Steps) -> Self {
+        Self {
+            verbs: of.verbs,
+            doorbells: of.steps,
+            bytes: of.bytes,
+            depth: of.steps,
+            in_place: of.verbs,
+        }
+    }
+}
+
+/// Operations that were done in place, not yet added to an endpoint's [`Counters`]: added up once
+/// for many.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Tally {
+    gathers: u64,
+    swaps: u64,
+    /// Operations that have ended. Their steps stand for their doorbells and round trips.
+    ended: OperationCounters,
+    /// Verbs and bytes of those that go on elsewhere, where they are counted with their operation.
+    left: (u64, u64),
+}
+
+impl Tally {
+    /// Counts READs of which one request gathers all: an operation's, in whose [`Steps`] they are
+    /// one verb.
+    #[inline(always)]
+    pub const fn gather(&mut self) {
+        self.gathers += 1;
+    }
+
+    /// Counts a compare-and-swap: an operation's, in whose [`Steps`] it is.
+    #[inline(always)]
+    pub const fn swap(&mut self) {
         self.swaps += 1;
     }
 
     /// Counts an operation.
     #[inline(always)]
-    pub fn operation_ended(&mut self, booking: Booking) {
-        self.ended.count_one(booking);
+    pub fn operation_ended(&mut self, of: Steps) {
+        self.ended.count += 1;
+        self.ended.verbs += u64::from(of.verbs);
+        self.ended.bytes += of.bytes;
+        self.ended.round_trips += u64::from(of.steps);
+        self.ended.most_round_trips = self.ended.most_round_trips.max(of.steps);
+    }
+
+    /// Counts operations which have all taken the same steps.
+    #[inline]
+    pub fn usual_ended(&mut self, operations: u64, usual: Steps) {
+        self.ended.count += operations;
+        self.ended.verbs += operations * u64::from(usual.verbs);
+        self.ended.bytes += operations * usual.bytes;
+        self.ended.round_trips += operations * u64::from(usual.steps);
+        if operations > 0 {
+            self.ended.most_round_trips = self.ended.most_round_trips.max(usual.steps);
+        }
+    }
+
+    /// Counts READs of so many bytes each that some of those have taken besides, one after the other,
+    /// `most` of them one operation. To be called right behind [`Tally::usual_ended`].
+    #[inline]
+    pub fn took_more(&mut self, reads: u64, bytes: u64, most: u32) {
+        self.ended.verbs += reads;
+        self.ended.bytes += reads * bytes;
+        self.ended.round_trips += reads;
+        self.ended.most_round_trips += most;
+    }
+
+    /// Counts the verbs of an operation that goes on elsewhere: with the [`Booking`] that these
+    /// steps come to.
+    #[inline]
+    pub fn goes_on(&mut self, of: Steps) {
+        self.left.0 += u64::from(of.verbs);
+        self.left.1 += of.bytes;
     }
 }
 
@@ -299,49 +363,51 @@ impl Counters {
         add(&self.queue_full, 1);
     }
 
+    /// Counts an operation of a class whose verbs were booked so.
     #[inline]
-    pub(crate) fn operation_ended(&self, class: OperationClass, booking: Booking) {
+    pub fn operation_ended(&self, class: OperationClass, booking: Booking) {
         let mut operations = self.operations.borrow_mut();
         operations[usize::from(class.0) % OPERATION_CLASSES].count_one(booking);
     }
 
-    /// Books READs in place that wait for no other of them to the operation that runs: at once,
-    /// where there is no [`Tally`] of many.
-    pub fn read_in_place(&self, verbs: u32, gathers: bool, bytes: u64) {
-        let mut tally = Tally::default();
-        tally.read(verbs, gathers, bytes);
+    /// Books steps in place, one after the other, to the operation that runs: at once, where there is
+    /// no [`Tally`] of many.
+    pub fn done_in_place(&self, mut tally: Tally, of: Steps) {
+        tally.goes_on(of);
         self.add_verbs(&tally);
         let mut current = self.current.get();
-        current.read(if gathers { 1 } else { verbs }, bytes);
-        self.current.set(current);
-    }
-
-    /// Books a compare-and-swap in place to the operation that runs.
-    pub fn swap_in_place(&self) {
-        let mut tally = Tally::default();
-        tally.swap();
-        self.add_verbs(&tally);
-        let mut current = self.current.get();
-        current.swap();
+        current.verbs += of.verbs;
+        current.in_place += of.verbs;
+        current.bytes += of.bytes;
+        current.doorbells += of.steps;
+        current.depth += of.steps;
         self.current.set(current);
     }
 
     #[inline]
     fn add_verbs(&self, tally: &Tally) {
-        add(&self.verbs[VerbKind::Read as usize], tally.reads);
+        let (verbs, bytes) = tally.left;
+        let all = tally.ended.verbs + verbs;
+        add(
+            &self.verbs[VerbKind::Read as usize],
+            all - tally.gathers - tally.swaps,
+        );
         add(&self.verbs[VerbKind::ReadMany as usize], tally.gathers);
         add(&self.verbs[VerbKind::CompareSwap as usize], tally.swaps);
-        add(&self.bytes_read, tally.bytes + 8 * tally.swaps);
+        add(&self.bytes_read, tally.ended.bytes + bytes);
     }
 
-    /// Adds READs and compare-and-swaps that were done in place, and operations of a class. No
-    /// doorbell was rung for them.
+    /// Adds operations of a class, and their verbs. No doorbell was rung for them.
     #[inline]
     pub fn add(&self, class: OperationClass, tally: &Tally) {
         self.add_verbs(tally);
+        let ended = OperationCounters {
+            doorbells: tally.ended.round_trips,
+            ..tally.ended
+        };
         let mut operations = self.operations.borrow_mut();
         let totals = &mut operations[usize::from(class.0) % OPERATION_CLASSES];
-        *totals = totals.combined(&tally.ended, u64::wrapping_add, u32::max);
+        *totals = totals.combined(&ended, u64::wrapping_add, u32::max);
     }
 }
 

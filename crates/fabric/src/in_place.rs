@@ -68,10 +68,13 @@ impl<'m> InPlace<'m> {
         self.words.prefetch(offset, len);
     }
 
-    /// Copies `len` bytes from `offset` on behind what `to` has; its last word may receive more.
+    /// Copies `len` bytes from `offset` on to where `to` begins; the last word may receive more.
+    ///
+    /// # Panics
+    /// Behind the region's end, or where `to` is shorter.
     #[inline]
-    pub fn append_to(&self, offset: u64, len: usize, to: &mut Vec<u64>) {
-        self.words.append_to(offset, len, to);
+    pub fn copy_out(&self, offset: u64, len: usize, to: &mut [u64]) {
+        self.words.copy_out(offset, len, to);
     }
 
     /// What was published before a word that has been loaded is seen by later loads.

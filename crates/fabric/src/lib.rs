@@ -59,7 +59,7 @@ pub use addr::{NodeId, NodeInfo, RegionId, RegionInfo, RemoteAddr, Rights};
 pub use any::{AnyEndpoint, AnyPosted};
 pub use buffer::{Buffer, BufferPool};
 pub use call::{Call, Caller, Handler, OwnerMemory};
-pub use counters::{Booking, Counters, OperationClass, OperationCounters, Tally};
+pub use counters::{Booking, Counters, OperationClass, OperationCounters, Steps, Tally};
 pub use endpoint::{Endpoint, EndpointCore, Inbox, Limits, PostError};
 pub use endpoint_ext::EndpointExt;
 pub use error::{FabricError, Result};

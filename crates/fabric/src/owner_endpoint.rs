@@ -59,15 +59,13 @@ impl Drop for Loan<'_> {
 }
 
 impl OwnerEndpoint {
-    /// An endpoint of node 0 with one region of `len` bytes, of which it reaches those of `area`.
+    /// An endpoint of node 0 with one region, of which it reaches the bytes of `area`, with the
+    /// region's rights.
     #[must_use]
-    pub fn new(len: u64, area: Range<u64>, limits: Limits) -> Self {
+    pub fn new(region: RegionInfo, area: Range<u64>, limits: Limits) -> Self {
         Self {
             core: EndpointCore::new(limits),
-            region: RegionInfo {
-                len,
-                rights: Rights::ALL,
-            },
+            region,
             area,
             lent: Cell::new(None),
             now: Cell::new(0),
@@ -371,7 +369,11 @@ mod tests {
 
     #[test]
     fn verbs_do_to_lent_memory_what_they_do_anywhere_and_nothing_without() {
-        let endpoint = Rc::new(OwnerEndpoint::new(1024, 64..960, Limits::default()));
+        let region = RegionInfo {
+            len: 1024,
+            rights: Rights::ALL,
+        };
+        let endpoint = Rc::new(OwnerEndpoint::new(region, 64..960, Limits::default()));
         let executor = Executor::new(Rc::clone(&endpoint));
         let mut words = Words(vec![0; 128]);
         let mut expected = vec![0u8; 1024];

@@ -1,9 +1,10 @@
 //! A client of any scheme, behind one type: what is written over it is compiled once.
 
-use crate::index::{Got, Rest};
+use crate::answers::Got;
+use crate::index::Rest;
 use crate::{
-    ClientState, Cursor, Index, Occupancy, Operation, Outcome, Record, Result, Survey, Waits,
-    WriterChange,
+    Answers, ClientState, Cursor, Index, Occupancy, Operation, Outcome, Record, Result, Survey,
+    Waits, WriterChange,
 };
 use farslot_fabric::Nanos;
 use std::pin::Pin;
@@ -48,10 +49,10 @@ trait Erased {
     fn get<'s>(&'s self, key: &'s [u8]) -> Rest<'s>;
     fn get_at_once<'s>(&'s self, key: &'s [u8]) -> Option<std::result::Result<Got, Rest<'s>>>;
     fn run<'s>(&'s self, operation: Operation<'s>) -> Running<'s, Result<Outcome>>;
-    fn get_many<'s, 'k: 's>(
+    fn look_up<'s>(
         &'s self,
-        keys: &'s mut dyn Iterator<Item = &'k [u8]>,
-        done: &'s mut dyn FnMut(usize, Got),
+        keys: &'s [&'s [u8]],
+        done: &'s mut dyn FnMut(Answers<'_>),
     ) -> Running<'s, ()>;
     fn run_many<'s>(
         &'s self,
@@ -97,12 +98,12 @@ impl<I: Index> Erased for I {
         Box::pin(Index::run(self, operation))
     }
 
-    fn get_many<'s, 'k: 's>(
+    fn look_up<'s>(
         &'s self,
-        keys: &'s mut dyn Iterator<Item = &'k [u8]>,
-        done: &'s mut dyn FnMut(usize, Got),
+        keys: &'s [&'s [u8]],
+        done: &'s mut dyn FnMut(Answers<'_>),
     ) -> Running<'s, ()> {
-        Box::pin(Index::get_many(self, keys, done))
+        Box::pin(Index::look_up(self, keys, done))
     }
 
     fn run_many<'s>(
@@ -188,12 +189,8 @@ impl Index for AnyIndex {
         self.0.run(operation).await
     }
 
-    async fn get_many<'k>(
-        &self,
-        keys: impl IntoIterator<Item = &'k [u8]>,
-        mut done: impl FnMut(usize, Got),
-    ) {
-        self.0.get_many(&mut keys.into_iter(), &mut done).await;
+    async fn look_up(&self, keys: &[&[u8]], mut done: impl FnMut(Answers<'_>)) {
+        self.0.look_up(keys, &mut done).await;
     }
 
     async fn run_many(

@@ -38,10 +38,24 @@ impl Hasher {
     #[must_use]
     pub fn hash(self, key: &[u8]) -> u64 {
         match self {
-            Self::Xxh3 { seed } => xxh3_64_with_seed(key, seed),
+            Self::Xxh3 { seed } => xxh3(key, seed),
             Self::Knuth => word_of(&key[..key.len().min(8)]).wrapping_mul(GOLDEN),
         }
     }
+}
+
+/// XXH3 of a key: of one of 8 bytes where it is called, without a look at how long it is.
+#[inline(always)]
+pub(crate) fn xxh3(key: &[u8], seed: u64) -> u64 {
+    match <&[u8; 8]>::try_from(key) {
+        Ok(word) => xxh3_64_with_seed(word, seed),
+        Err(_) => xxh3_of_any(key, seed),
+    }
+}
+
+#[inline(never)]
+fn xxh3_of_any(key: &[u8], seed: u64) -> u64 {
+    xxh3_64_with_seed(key, seed)
 }
 
 /// Scales a hash to `0..range`, using its high bits.
@@ -71,6 +85,7 @@ pub fn checksum(bytes: &[u8], seed: u64) -> u32 {
 }
 
 /// A number that depends on the seed and the purpose only.
+#[inline]
 #[must_use]
 pub fn derive(seed: u64, purpose: u64) -> u64 {
     xxh3_64_with_seed(&purpose.to_le_bytes(), seed)

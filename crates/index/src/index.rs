@@ -1,5 +1,6 @@
 //! A remote hash table as one thread's coroutines see it, whatever its scheme.
 
+use crate::answers::{Answers, Got};
 use crate::{BATCH_WIDTH, Cursor, Occupancy, Operation, Outcome, Result, Survey, Value};
 use farslot_fabric::{Nanos, both, window};
 use std::cell::RefCell;
@@ -70,9 +71,6 @@ pub struct ClientState {
     pub cache: CacheCounts,
 }
 
-/// What a get answers.
-pub type Got = Result<Option<Value>>;
-
 /// The rest of a get that has to wait for something.
 pub type Rest<'s> = Pin<Box<dyn Future<Output = Got> + 's>>;
 
@@ -105,13 +103,9 @@ pub trait Index {
     /// Runs an operation. It answers with the outcome that its [`Operation`] has.
     async fn run(&self, operation: Operation<'_>) -> Result<Outcome>;
 
-    /// Looks up many keys, [`BATCH_WIDTH`] at a time; `done` gets each answer with the key's
-    /// number, in the order in which they come.
-    async fn get_many<'k>(
-        &self,
-        keys: impl IntoIterator<Item = &'k [u8]>,
-        done: impl FnMut(usize, Result<Option<Value>>),
-    );
+    /// Looks up many keys, [`BATCH_WIDTH`] at a time; `done` gets the answers with the keys'
+    /// numbers, in the order in which they come, several at once where they have come together.
+    async fn look_up(&self, keys: &[&[u8]], done: impl FnMut(Answers<'_>));
 
     /// Runs many operations; `done` gets each outcome with the operation's number, in the order in
     /// which they come. All gets are under way together with all others, [`BATCH_WIDTH`] of each at
@@ -132,7 +126,10 @@ pub trait Index {
         // of its own.
         let done = RefCell::new(done);
         let writes: Vec<_> = others.iter().map(|number| operations[*number]).collect();
-        let keys = gets.iter().map(|number| operations[*number].key());
+        let keys: Vec<_> = gets
+            .iter()
+            .map(|number| operations[*number].key())
+            .collect();
         // Writes take as many round trips as gets or more, so theirs begin first.
         both(
             async {
@@ -142,10 +139,10 @@ pub trait Index {
                 }
             },
             async {
-                let done = |at: usize, value: Result<Option<Value>>| {
+                let mut done = |at: usize, value: Got| {
                     (done.borrow_mut())(gets[at], value.map(Outcome::Value));
                 };
-                self.get_many(keys, done).await;
+                self.look_up(&keys, |answers| answers.each(&mut done)).await;
             },
         )
         .await;
@@ -210,6 +207,16 @@ pub trait Index {
     reason = "used by one thread, over one endpoint: never Send"
 )]
 pub trait IndexExt: Index {
+    /// [`Index::look_up`]; `done` gets each answer with the key's number.
+    async fn get_many<'k>(
+        &self,
+        keys: impl IntoIterator<Item = &'k [u8]>,
+        mut done: impl FnMut(usize, Got),
+    ) {
+        let keys: Vec<_> = keys.into_iter().collect();
+        self.look_up(&keys, |answers| answers.each(&mut done)).await;
+    }
+
     /// [`Operation::GetAll`]: the values of all records of the key.
     async fn get_all(&self, key: &[u8]) -> Result<Vec<Value>> {
         let outcome = self.run(Operation::GetAll(key)).await;

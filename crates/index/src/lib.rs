@@ -18,6 +18,7 @@
 
 #![forbid(unsafe_code)]
 
+mod answers;
 mod any_index;
 pub mod cache;
 pub mod calls;
@@ -46,13 +47,12 @@ mod survey;
 mod table_map;
 mod value;
 
+pub use answers::{Answers, Got, KeptAnswers, SmallAnswers};
 pub use any_index::AnyIndex;
 pub use client::BucketCounts;
 pub use error::{FieldSize, IndexError, Result};
 pub use hash::Hasher;
-pub use index::{
-    CacheCounts, ClientState, Got, Index, IndexExt, Record, Rest, Waits, WriterChange,
-};
+pub use index::{CacheCounts, ClientState, Index, IndexExt, Record, Rest, Waits, WriterChange};
 pub use operation::{
     BATCH_WIDTH, Cursor, FIND_OR_PUT, GET, GET_ALL, OPERATIONS, Occupancy, Operation, Outcome, PUT,
     REMOVE, SCAN, UPDATE, UPKEEP,

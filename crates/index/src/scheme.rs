@@ -1,9 +1,10 @@
 //! The one front of all schemes: what a scheme's client does for a key, and the [`Index`] over it.
 
-use crate::index::{Got, Rest};
+use crate::answers::Got;
+use crate::index::Rest;
 use crate::{
-    BATCH_WIDTH, ClientState, Cursor, GET, Index, IndexError, Occupancy, Operation, Outcome,
-    Record, Result, SCAN, Survey, Value, Waits, WriterChange,
+    Answers, BATCH_WIDTH, ClientState, Cursor, GET, Index, IndexError, Occupancy, Operation,
+    Outcome, Record, Result, SCAN, Survey, Value, Waits, WriterChange,
 };
 use farslot_fabric::{Endpoint, EndpointExt, Nanos, NodeId, window};
 
@@ -106,12 +107,12 @@ pub trait SchemeClient: Sized {
 
     /// Looks up many keys, and books each to [`GET`]: side by side, where the scheme has nothing
     /// better.
-    async fn find_many<'k>(
-        &self,
-        keys: impl IntoIterator<Item = &'k [u8]>,
-        done: impl FnMut(usize, Result<Option<Value>>),
-    ) {
-        window(BATCH_WIDTH, keys.into_iter().map(|key| self.get(key)), done).await;
+    async fn find_many(&self, keys: &[&[u8]], mut done: impl FnMut(Answers<'_>)) {
+        let gets = keys.iter().map(|key| self.get(key));
+        window(BATCH_WIDTH, gets, |number, answer| {
+            done(Answers::One(number, answer));
+        })
+        .await;
     }
 
     /// Does many operations that are no gets, and books each to its class: side by side, where the
@@ -226,15 +227,9 @@ impl<S: SchemeClient> Index for S {
         self.endpoint().operation(operation.class(), doing).await
     }
 
-    async fn get_many<'k>(
-        &self,
-        keys: impl IntoIterator<Item = &'k [u8]>,
-        mut done: impl FnMut(usize, Result<Option<Value>>),
-    ) {
-        // So the drivers are compiled once for a scheme, whatever the keys come from.
-        let mut keys = keys.into_iter();
-        let keys: &mut dyn Iterator<Item = &'k [u8]> = &mut keys;
-        let done: &mut dyn FnMut(usize, Result<Option<Value>>) = &mut done;
+    async fn look_up(&self, keys: &[&[u8]], mut done: impl FnMut(Answers<'_>)) {
+        // So the drivers are compiled once for a scheme, whoever asks.
+        let done: &mut dyn FnMut(Answers<'_>) = &mut done;
         self.find_many(keys, done).await;
     }
 

@@ -8,8 +8,8 @@
 use farslot_fabric::{Endpoint, NodeId, RemoteAddr};
 use farslot_index::duo::{DuoLayout, DuoOwner, DuoReader, DuoTable};
 use farslot_index::{
-    ClientState, Cursor, Occupancy, Result, SchemeClient, SchemeKind, Survey, Value, Waits,
-    WriterChange,
+    Answers, ClientState, Cursor, Occupancy, Result, SchemeClient, SchemeKind, Survey, Value,
+    Waits, WriterChange,
 };
 use std::cell::Cell;
 use std::rc::Rc;
@@ -158,13 +158,9 @@ impl<E: Endpoint> SchemeClient for DuoClient<E> {
         }
     }
 
-    async fn find_many<'k>(
-        &self,
-        keys: impl IntoIterator<Item = &'k [u8]>,
-        done: impl FnMut(usize, Result<Option<Value>>),
-    ) {
+    async fn find_many(&self, keys: &[&[u8]], done: impl FnMut(Answers<'_>)) {
         match self.as_reader() {
-            Some(reader) => reader.get_many(keys, done).await,
+            Some(reader) => reader.look_up(keys, done).await,
             None => SchemeClient::find_many(self.as_owner(), keys, done).await,
         }
     }

@@ -8,7 +8,7 @@ use crate::{
 };
 use farslot_fabric::Nanos;
 use farslot_fabric::counters::Snapshot;
-use farslot_index::{ClientState, GET, PUT, Record, Value};
+use farslot_index::{Answers, ClientState, GET, PUT, Record, Value};
 use std::cell::Cell;
 use std::sync::Arc;
 
@@ -105,11 +105,11 @@ impl Session for Measured {
 
     fn get_many(&self, keys: &[&[u8]], done: AnswerEach<'_>) {
         let ((), took) = self.timed(|session| {
-            session.get_many(keys, &mut |number, told| {
-                if let Err(error) = &told {
+            session.get_many(keys, &mut |answers| {
+                if let Answers::One(_, Err(error)) = &answers {
                     self.counted.failed(error.kind());
                 }
-                done(number, told);
+                done(answers);
             });
         });
         self.counted.ran_batch(took);

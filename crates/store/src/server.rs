@@ -205,7 +205,11 @@ impl Server {
             Some(name) => shm::Node::serve(name, &regions)?,
             None => shm::Node::embedded(&regions)?,
         };
-        node.serve_calls(Arc::new(Service::of_node(node.downgrade())));
+        let by_nic = matches!(parsed[0], Address::Verbs { .. });
+        node.serve_calls(Arc::new(match by_nic {
+            true => Service::beside_nic(),
+            false => Service::of_node(node.downgrade()),
+        }));
         let grants = grants_to_all(
             &node,
             &options.secrets,

@@ -26,7 +26,7 @@ use farslot_fabric::shm::{ShmEndpoint, WeakNode};
 use farslot_fabric::sim::World;
 use farslot_fabric::{
     AnyEndpoint, Call, Caller, Endpoint, Executor, Handler, Limits, Nanos, NodeId, OwnerEndpoint,
-    OwnerMemory, RegionId, Rights,
+    OwnerMemory, RegionId, RegionInfo, Rights,
 };
 use farslot_index::Operation;
 use farslot_index::calls::{Answered, OWNER_PATIENCE, Question, ReplyWriter, Request, Status, Why};
@@ -51,6 +51,9 @@ const NODE: NodeId = NodeId(0);
 /// Answers the calls for the tables of one node.
 pub(crate) struct Service {
     memory: Memory,
+    /// The most that it does to tables. Where a NIC executes the atomics of clients it only reads:
+    /// its own would not be atomic against those.
+    rights: Rights,
     sessions: Sessions,
     /// Held by the thread that writes to a table of one writer.
     writing: Mutex<()>,
@@ -95,17 +98,23 @@ struct Opened {
 pub(crate) fn serve_simulated(world: &World, nodes: u16) {
     for node in (0..nodes).map(NodeId) {
         let node = world.node_handle(node);
-        node.serve_calls(|| Arc::new(Service::new(Memory::Lent)));
+        node.serve_calls(|| Arc::new(Service::new(Memory::Lent, Rights::ALL)));
     }
 }
 
 impl Service {
     /// Answers calls for the tables in a node's mapped memory.
     pub(crate) fn of_node(node: WeakNode) -> Self {
-        Self::new(Memory::Mapped(node))
+        Self::new(Memory::Mapped(node), Rights::ALL)
     }
 
-    fn new(memory: Memory) -> Self {
+    /// Answers the lookups of calls in a node's memory that a NIC serves. What its clients write
+    /// meanwhile is seen as their own READs see it.
+    pub(crate) fn beside_nic() -> Self {
+        Self::new(Memory::Lent, Rights::READ)
+    }
+
+    fn new(memory: Memory, rights: Rights) -> Self {
         let nodes = Nodes::new(vec!["the owner's memory".into()], OnRestart::default());
         let options = OpenOptions {
             access: Access::Reads,
@@ -115,6 +124,7 @@ impl Service {
         let nic = NicModel::shared_memory();
         Self {
             memory,
+            rights,
             sessions: Sessions::new(nodes, nic, options, false, None, Clock::Wall),
             writing: Mutex::default(),
             alive: Arc::new(()),
@@ -221,8 +231,7 @@ impl Service {
                 tables_in(AnyEndpoint::Shm(endpoint))
             }
             Memory::Lent => {
-                let endpoint = OwnerEndpoint::new(memory.bytes(), 0..CATALOG_BYTES, limits);
-                let endpoint = Rc::new(endpoint);
+                let endpoint = self.lent_endpoint(memory, 0..CATALOG_BYTES);
                 let any = AnyEndpoint::Owner(Rc::clone(&endpoint));
                 endpoint.lend(memory, now, || tables_in(any))
             }
@@ -230,6 +239,15 @@ impl Service {
         let tables = tables.map_err(|_| Status::NotServed)?;
         let found = tables.into_iter().find(|record| record.id == id);
         found.ok_or(Status::NoTable)
+    }
+
+    /// An endpoint for memory that is lent, which reaches these bytes.
+    fn lent_endpoint(&self, memory: &dyn OwnerMemory, area: Range<u64>) -> Rc<OwnerEndpoint> {
+        let region = RegionInfo {
+            len: memory.bytes(),
+            rights: self.rights,
+        };
+        Rc::new(OwnerEndpoint::new(region, area, Limits::default()))
     }
 
     fn open(
@@ -253,8 +271,7 @@ impl Service {
                 (self.sessions.session(executor, NODE, record), None)
             }
             Memory::Lent => {
-                let endpoint = OwnerEndpoint::new(memory.bytes(), extent.clone(), limits);
-                let endpoint = Rc::new(endpoint);
+                let endpoint = self.lent_endpoint(memory, extent.clone());
                 let any = AnyEndpoint::Owner(Rc::clone(&endpoint));
                 let executor = Executor::new(Rc::new(Leased::new(any)));
                 let open = || self.sessions.session(executor, NODE, record);
@@ -267,7 +284,7 @@ impl Service {
             id_at: id_at(NODE, record).offset,
             extent,
             own: record.scheme_bytes(),
-            writes,
+            writes: writes && self.rights.allow(WRITES),
             has_one_writer: has_one_writer(&record.scheme),
             lent,
         })

@@ -8,14 +8,16 @@ use crate::{
 use farslot_fabric::counters::Snapshot;
 use farslot_fabric::{Endpoint, EndpointExt, Executor, Nanos};
 use farslot_index::{
-    AnyIndex, ClientState, Index, IndexError, Record, Result as Answer, Value, Waits,
+    Answers, AnyIndex, ClientState, Index, IndexError, KeptAnswers, Record, Result as Answer,
+    Value, Waits,
 };
 
-/// The value of a key of a batch, which takes few registers: it is told by a virtual call a key.
+/// The value of a key of a batch, which takes few registers.
 pub(crate) type Told<'v> = std::result::Result<Option<&'v [u8]>, Box<StoreError>>;
 
-/// Gets the answer to each key of a batch, with the key's number.
-pub(crate) type AnswerEach<'f> = &'f mut dyn FnMut(usize, Told<'_>);
+/// Gets the answers to the keys of a batch, with the keys' numbers: several by one virtual call,
+/// where they have come together.
+pub(crate) type AnswerEach<'f> = &'f mut dyn FnMut(Answers<'_, Told<'_>>);
 
 /// Gets the outcome of each operation of a batch, with the operation's number.
 pub(crate) type OutcomeOfEach<'f> = &'f mut dyn FnMut(usize, Result<Outcome>);
@@ -92,16 +94,21 @@ pub(crate) fn look_up(
         return batch(keys, done);
     }
     for (turn, keys) in keys.chunks(LOOKUPS_A_TURN).enumerate() {
-        let mut answers = Vec::with_capacity(keys.len());
-        batch(keys, &mut |number, answer: Told<'_>| {
-            answers.push((number, answer.map(|value| value.map(Value::from))));
+        let first = turn * LOOKUPS_A_TURN;
+        let (mut kept, mut others) = (KeptAnswers::default(), Vec::new());
+        batch(keys, &mut |answers| match answers {
+            Answers::Small(small) => kept.keep(small),
+            Answers::One(number, told) => {
+                others.push((number, told.map(|value| value.map(Value::from))));
+            }
         });
-        for (number, answer) in answers {
-            let told = match &answer {
+        done(Answers::Small(kept.behind(first)));
+        for (number, told) in &others {
+            let told = match told {
                 Ok(value) => Ok(value.as_deref()),
                 Err(error) => Err(error.clone()),
             };
-            done(turn * LOOKUPS_A_TURN + number, told);
+            done(Answers::One(first + number, told));
         }
     }
 }
@@ -172,12 +179,14 @@ impl Session for OnOneNode {
 
     fn get_many(&self, keys: &[&[u8]], done: AnswerEach<'_>) {
         look_up(self.index.waits(), keys, done, |keys, done| {
-            let done = |number, answer: Answer<Option<Value>>| match answer {
-                Ok(value) => done(number, Ok(value.as_deref())),
-                Err(error) => done(number, Err(Box::new(error.into()))),
+            let done = |answers: Answers<'_>| match answers {
+                Answers::Small(small) => done(Answers::Small(small)),
+                Answers::One(number, Ok(value)) => done(Answers::One(number, Ok(value.as_deref()))),
+                Answers::One(number, Err(error)) => {
+                    done(Answers::One(number, Err(Box::new(error.into()))));
+                }
             };
-            let looking = self.index.get_many(keys.iter().copied(), done);
-            self.executor.block_on(looking);
+            self.executor.block_on(self.index.look_up(keys, done));
         });
     }
 

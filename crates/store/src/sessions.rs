@@ -48,6 +48,11 @@ pub(crate) fn calls_of(fabric: &Fabric, access: Access) -> Option<CallRule> {
     };
     match (access, fabric) {
         (Access::Reads, _) => None,
+        // The owner only reads what the NIC's atomics change: clients write by verbs.
+        (Access::Calls, Fabric::Verbs(_)) => Some(CallRule {
+            writes: false,
+            is_forced: true,
+        }),
         (Access::Calls, _) => rule(true),
         // Processors on both sides: a call costs what a READ costs, and answers any operation.
         (Access::Auto, Fabric::Tcp(_)) => rule(false),

@@ -267,6 +267,16 @@ impl Arrivals<'_> {
         self.settle(number, State::Done);
     }
 
+    /// Leaves a reply of so many bytes, which `copy` puts into the slot's buffer.
+    pub(crate) fn replied(&mut self, number: u32, bytes: usize, copy: impl FnOnce(&mut [u64])) {
+        let slot = &mut self.table.slots[number as usize];
+        slot.word = bytes as u64;
+        if let Some(buffer) = &mut slot.buffer {
+            copy(&mut buffer.words_mut()[..bytes.div_ceil(8)]);
+        }
+        self.settle(number, State::Done);
+    }
+
     /// Leaves an error.
     pub(crate) fn fail(&mut self, number: u32, error: FabricError) {
         self.settle(number, State::Failed(Box::new(error)));

@@ -113,7 +113,8 @@ structures! {
         _compat_destroy_qp: Unused,
         post_send:
             unsafe extern "C" fn(*mut ibv_qp, *mut ibv_send_wr, *mut *mut ibv_send_wr) -> c_int,
-        post_recv: Unused,
+        post_recv:
+            unsafe extern "C" fn(*mut ibv_qp, *mut ibv_recv_wr, *mut *mut ibv_recv_wr) -> c_int,
         _compat_create_ah: Unused,
         _compat_destroy_ah: Unused,
         _compat_attach_mcast: Unused,

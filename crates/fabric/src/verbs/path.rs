@@ -12,6 +12,7 @@
 //!    |  ASK     why was this verb refused?              |
 //!    |------------------------------------------------->|
 //!    |  FAILURE                                         |  (or REFUSED, once the grant is revoked)
+//!    |  CALLS, CALLED: another pair, for calls: see `rooms.rs`
 //!    |<-------------------------------------------------|
 //!
 //! PAIR, PAIRED  0 header | 1..5 end | PAIRED: 5.. rows
@@ -38,7 +39,7 @@ use crate::net::wire::{FrameKind, Header};
 use crate::{Nanos, RegionId, Result, Rights};
 
 /// Words of an end.
-const END_WORDS: usize = 4;
+pub(super) const END_WORDS: usize = 4;
 /// Words of a PAIR.
 pub(super) const PAIR_WORDS: usize = 1 + END_WORDS;
 /// Words of a row of a PAIRED.
@@ -81,7 +82,7 @@ impl End {
         }
     }
 
-    fn encode(&self) -> [u64; END_WORDS] {
+    pub(super) fn encode(&self) -> [u64; END_WORDS] {
         let [low, high]: [u64; 2] = bytemuck::cast(self.gid);
         [
             u64::from(self.number) | u64::from(self.first_packet) << 32,
@@ -94,7 +95,7 @@ impl End {
         ]
     }
 
-    fn decode(words: [u64; END_WORDS]) -> std::result::Result<Self, Malformed> {
+    pub(super) fn decode(words: [u64; END_WORDS]) -> std::result::Result<Self, Malformed> {
         let [numbers, low, high, rest] = words;
         let end = Self {
             number: numbers as u32,
@@ -229,7 +230,7 @@ pub(super) fn decode_ask([_, about, offset]: [u64; ASK_WORDS]) -> RefusedVerb {
     }
 }
 
-fn header(kind: FrameKind, count: u16, words: usize) -> u64 {
+pub(super) fn header(kind: FrameKind, count: u16, words: usize) -> u64 {
     let words = words as u32;
     Header { kind, count, words }.encode()
 }

@@ -282,6 +282,16 @@ impl Drop for CompletionQueue {
     }
 }
 
+/// Room for a message that brings its number and no bytes of its own.
+fn nothing_but_a_number(id: u64) -> ibv_recv_wr {
+    ibv_recv_wr {
+        wr_id: id,
+        next: null_mut(),
+        sg_list: null_mut(),
+        num_sge: 0,
+    }
+}
+
 /// The room for messages that all queue pairs of a node share.
 pub(super) struct SharedReceiveQueue {
     raw: NonNull<ibv_srq>,
@@ -309,12 +319,7 @@ impl SharedReceiveQueue {
     /// Makes room for one message more. It brings its number and nothing else: its bytes are
     /// written to where its sender says.
     pub(super) fn post(&self) -> Result<()> {
-        let mut room = ibv_recv_wr {
-            wr_id: 0,
-            next: null_mut(),
-            sg_list: null_mut(),
-            num_sge: 0,
-        };
+        let mut room = nothing_but_a_number(0);
         let mut bad = null_mut();
         let queue = self.raw.as_ptr();
         // SAFETY: the queue and its context are live; the request has no memory of its own, and is
@@ -331,6 +336,19 @@ impl Drop for SharedReceiveQueue {
         // SAFETY: queue pairs hold their receive queue, so that none uses it any more.
         unsafe { (self.domain.device.library.destroy_srq)(self.raw.as_ptr()) };
     }
+}
+
+/// What a queue pair holds.
+#[derive(Clone, Copy)]
+pub(super) struct Capacity {
+    /// Requests on their way.
+    pub(super) sends: u32,
+    /// Pieces of local memory that one request writes from.
+    pub(super) pieces: u32,
+    /// Messages of its own, where it has no shared receive queue.
+    pub(super) receives: u32,
+    /// Payloads up to so many bytes go inline, where the device can do that.
+    pub(super) inline_bytes: u32,
 }
 
 /// One end of a reliable connection.
@@ -353,8 +371,7 @@ impl QueuePair {
         domain: &Arc<ProtectionDomain>,
         completions: &Arc<CompletionQueue>,
         receives: Option<Arc<SharedReceiveQueue>>,
-        sends: u32,
-        inline_bytes: u32,
+        capacity: Capacity,
     ) -> Result<Self> {
         let device = &domain.device;
         let make = |inline_bytes| {
@@ -366,10 +383,10 @@ impl QueuePair {
                     .as_ref()
                     .map_or(null_mut(), |queue| queue.raw.as_ptr()),
                 cap: ibv_qp_cap {
-                    max_send_wr: sends,
-                    max_recv_wr: 0,
-                    max_send_sge: 1,
-                    max_recv_sge: 0,
+                    max_send_wr: capacity.sends,
+                    max_recv_wr: capacity.receives,
+                    max_send_sge: capacity.pieces,
+                    max_recv_sge: capacity.receives.min(1),
                     max_inline_data: inline_bytes,
                 },
                 qp_type: IBV_QPT_RC,
@@ -382,7 +399,7 @@ impl QueuePair {
             NonNull::new(raw).map(|raw| (raw, wanted.cap.max_inline_data))
         };
         // A device that cannot send so much inline may do without.
-        let made = make(inline_bytes).or_else(|| make(0));
+        let made = make(capacity.inline_bytes).or_else(|| make(0));
         let (raw, inline_bytes) = made.ok_or_else(|| FabricError::NoQueuePair {
             device: device.name.clone(),
             limit: u32::try_from(device.attributes.max_qp).unwrap_or(0),
@@ -420,12 +437,27 @@ impl QueuePair {
         }
     }
 
+    /// Makes room for one message more of its own, whose completion says `id`. It brings its number
+    /// and nothing else.
+    pub(super) fn post_receive(&self, id: u64) -> Result<()> {
+        let mut room = nothing_but_a_number(id);
+        let mut bad = null_mut();
+        let queue = self.raw.as_ptr();
+        // SAFETY: the queue pair and its context are live; the request has no memory of its own, and
+        // is copied before the call returns.
+        match unsafe { ((*(*queue).context).ops.post_recv)(queue, &mut room, &mut bad) } {
+            0 => Ok(()),
+            errno => Err(refused("ibv_post_recv", os_error(errno))),
+        }
+    }
+
     /// Hands a list of verbs to the NIC: one doorbell.
     ///
     /// # Safety
     /// `first` begins a list of requests that is live for the call; the memory that they name is
     /// registered, and stays so and is used by nobody else until each has completed or this
-    /// queue pair is dropped.
+    /// queue pair is dropped. What a request only reads may be written to meanwhile, if nobody minds
+    /// which bytes are sent.
     ///
     /// # Errors
     /// What the system says; requests before the one that was refused are on their way.

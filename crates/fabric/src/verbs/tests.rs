@@ -1,11 +1,16 @@
 //! What the NIC refuses of a client that does not check itself. These need an RDMA device:
 //! `scripts/test-verbs` runs them.
 
+use super::rooms::{Head, ROOM, request_imm};
 use super::{Agent, ConnectOptions, ServeOptions, VerbsAgentOptions, VerbsEndpoint, VerbsOptions};
 use crate::memory::{Node, RegionSpec};
 use crate::net::admission::Grant;
-use crate::{EndpointExt, Executor, FabricError, Limits, NodeId, RegionId, RemoteAddr, Rights};
+use crate::{
+    Buffer, Call, Endpoint, EndpointExt, Executor, FabricError, Handler, Limits, NodeId, RegionId,
+    RemoteAddr, Rights,
+};
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 const NODE: NodeId = NodeId(0);
@@ -55,13 +60,18 @@ fn client(agent: &Agent, grant: &str) -> Executor<VerbsEndpoint> {
     ))
 }
 
-/// Waits until the connection was made anew, as it is after every refusal.
-fn wait_until_up(executor: &Executor<VerbsEndpoint>) {
+/// Waits until it is so.
+fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     let until = Instant::now() + Duration::from_secs(30);
-    while !executor.endpoint().is_up(NODE) {
-        assert!(Instant::now() < until, "never up again");
+    while !is_so() {
+        assert!(Instant::now() < until, "never: {what}");
         std::thread::sleep(Duration::from_millis(1));
     }
+}
+
+/// Waits until the connection was made anew, as it is after every refusal.
+fn wait_until_up(executor: &Executor<VerbsEndpoint>) {
+    wait_until("up again", || executor.endpoint().is_up(NODE));
 }
 
 #[test]
@@ -119,7 +129,7 @@ fn the_nic_itself_checks_bounds_and_rights() {
             new: 8,
         },
     ];
-    use crate::{Endpoint, Inbox};
+    use crate::Inbox;
     for attempt in attempts {
         let mut peer = reader.endpoint().peers.get(NODE).unwrap().borrow_mut();
         peer.info.regions[0].rights = Rights::ALL;
@@ -160,4 +170,193 @@ fn the_nic_itself_checks_bounds_and_rights() {
         wait_until_up(&writer);
     }
     assert_eq!(writer.block_on(endpoint.fetch_add(at(0), 0)), Ok(7));
+}
+
+/// Replies with the request.
+struct Echo;
+
+impl Handler for Echo {
+    fn handle(&self, call: Call<'_>) -> usize {
+        call.reply[..call.request.len()].copy_from_slice(call.request);
+        call.request.len()
+    }
+}
+
+fn call(executor: &Executor<VerbsEndpoint>, bytes: &[u8]) -> crate::Result<Buffer> {
+    let endpoint = executor.endpoint();
+    let request = endpoint.core().buffers.copy_of(bytes).unwrap();
+    executor.block_on(endpoint.call((NODE, RegionId(0)), request, bytes.len()))
+}
+
+/// Who it is that ends a connection.
+#[derive(PartialEq)]
+enum Side {
+    Owner,
+    Nic,
+    /// The client itself, by a reply that it has not asked for.
+    Client,
+}
+
+/// What a client that keeps to nothing writes into its own room of requests: first bytes, where,
+/// and the immediate. It has made one call before.
+struct Rubbish {
+    what: &'static str,
+    head: Head,
+    bytes: usize,
+    at: u64,
+    imm: u32,
+    /// Who notices.
+    noticed_by: Side,
+}
+
+#[test]
+#[ignore = "needs an RDMA device: scripts/test-verbs runs it"]
+fn a_client_that_writes_rubbish_into_its_room_hurts_its_own_calls_alone() {
+    let agent = served();
+    agent.node().serve_calls(Arc::new(Echo));
+    let other = client(&agent, "other");
+    let head = Head {
+        region: RegionId(0),
+        reply_at: 0,
+        reply_bytes: 64,
+    };
+    let rubbish = |what, head, bytes, at, imm| Rubbish {
+        what,
+        head,
+        bytes,
+        at,
+        imm,
+        noticed_by: Side::Owner,
+    };
+    let by_nic = |rubbish| Rubbish {
+        noticed_by: Side::Nic,
+        ..rubbish
+    };
+    let last = (ROOM / 64 - 1) as u16;
+    let mut all = [
+        rubbish(
+            "a number that is not the next",
+            head,
+            16,
+            0,
+            request_imm(7, 0),
+        ),
+        rubbish("a number that was", head, 16, 0, request_imm(0, 0)),
+        rubbish(
+            "no granule of the room",
+            head,
+            16,
+            0,
+            request_imm(1, last + 1),
+        ),
+        rubbish(
+            "past the end of the room",
+            head,
+            80,
+            0,
+            request_imm(1, last),
+        ),
+        rubbish("a request without its head", head, 7, 0, request_imm(1, 0)),
+        rubbish("no bytes", head, 0, 0, request_imm(1, 0)),
+        by_nic(rubbish(
+            "past the room's memory",
+            head,
+            64,
+            ROOM as u64 - 8,
+            request_imm(1, last),
+        )),
+        by_nic(rubbish(
+            "before the room's memory",
+            head,
+            64,
+            u64::MAX - 63,
+            request_imm(1, 0),
+        )),
+        rubbish(
+            "a reply past the end of its room",
+            Head {
+                reply_at: last,
+                reply_bytes: 65,
+                ..head
+            },
+            16,
+            0,
+            request_imm(1, 0),
+        ),
+        rubbish(
+            "a reply longer than any",
+            Head {
+                reply_bytes: u32::MAX,
+                ..head
+            },
+            16,
+            0,
+            request_imm(1, 0),
+        ),
+        Rubbish {
+            noticed_by: Side::Client,
+            ..rubbish(
+                "bytes of which it says nothing",
+                head,
+                64,
+                4096,
+                request_imm(1, 64),
+            )
+        },
+    ];
+    // A late count of the others' would be taken for one of these.
+    all.sort_by_key(|rubbish| rubbish.noticed_by != Side::Owner);
+    let mut malformed = 0;
+    for Rubbish {
+        what,
+        head,
+        bytes,
+        at: to,
+        imm,
+        noticed_by,
+    } in all
+    {
+        let bad = client(&agent, "default");
+        assert_eq!(&*call(&bad, b"zero").unwrap(), b"zero");
+        let endpoint = bad.endpoint();
+        let mut buffer = endpoint.core().buffers.take(bytes).unwrap();
+        buffer.words_mut().fill(0x0123_4567_89ab_cdef);
+        if let Some(first) = buffer.words_mut().first_mut() {
+            *first = head.encode();
+        }
+        let mut peer = endpoint.peers.get(NODE).unwrap().borrow_mut();
+        assert!(peer.calls.write_raw(to, &buffer, imm), "{what}");
+        drop(peer);
+        // Its own next call fails, unless a new connection was there before.
+        match call(&bad, b"next") {
+            Ok(reply) => assert_eq!(&*reply, b"next"),
+            Err(FabricError::NodeStopped { .. }) => {}
+            Err(FabricError::Protocol { .. }) if noticed_by == Side::Client => {}
+            Err(other) => panic!("{what}: {other}"),
+        }
+        if noticed_by == Side::Owner {
+            malformed += 1;
+            wait_until(what, || agent.counters().malformed == malformed);
+        }
+        // Others do not notice, nor does it when it begins anew.
+        assert_eq!(&*call(&other, what.as_bytes()).unwrap(), what.as_bytes());
+        wait_until_up(&bad);
+        assert_eq!(&*call(&bad, b"again").unwrap(), b"again");
+        assert_eq!(bad.block_on(endpoint.fetch_add(at(0), 0)), Ok(0), "{what}");
+        assert!(agent.is_serving(), "{what}");
+    }
+}
+
+#[test]
+#[ignore = "needs an RDMA device: scripts/test-verbs runs it"]
+fn channels_that_have_ended_make_room_for_others() {
+    let agent = served();
+    agent.node().serve_calls(Arc::new(Echo));
+    for round in 0..40u32 {
+        let executor = client(&agent, "default");
+        let name = round.to_le_bytes();
+        assert_eq!(&*call(&executor, &name).unwrap(), name);
+        drop(executor);
+    }
+    wait_until("given back", || agent.open_calls() == 0);
 }

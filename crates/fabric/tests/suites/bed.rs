@@ -12,7 +12,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::rc::Rc;
-use std::sync::{LazyLock, Mutex};
+use std::sync::{Arc, LazyLock, Mutex};
 use std::time::{Duration, Instant};
 
 /// A way to reach nodes of this process.
@@ -277,11 +277,36 @@ impl<const TLS: bool> Network for OverTcp<TLS> {
 
 pub struct Verbs;
 
+/// The agents of nodes that were served last, by the nodes' incarnations: a NIC serves a node by one
+/// agent, whichever threads of a test connect to it.
+static BY_NIC: Mutex<BTreeMap<u64, Arc<verbs::Agent>>> = Mutex::new(BTreeMap::new());
+
+thread_local! {
+    /// The agents that this thread's test uses.
+    static USED: RefCell<Vec<Arc<verbs::Agent>>> = const { RefCell::new(Vec::new()) };
+}
+
 impl Fabric for Verbs {
     type Endpoint = VerbsEndpoint;
 
     fn executor(nodes: &[&Node], limits: Limits) -> Executor<VerbsEndpoint> {
-        executor_of::<Self>(nodes, limits)
+        let serve = |node: &&Node| {
+            let mut agents = BY_NIC.lock().unwrap();
+            // Those of tests that are over.
+            agents.retain(|_, agent| Arc::strong_count(agent) > 1);
+            let agent = agents.entry(node.info().incarnation).or_insert_with(|| {
+                let grants = vec![Grant::everything(None)];
+                Arc::new(Self::serve(node, "127.0.0.1:0", grants))
+            });
+            USED.with_borrow_mut(|used| used.push(Arc::clone(agent)));
+            Self::address(agent).to_string()
+        };
+        let addresses: Vec<_> = nodes.iter().map(serve).collect();
+        let asking = Asking {
+            limits,
+            ..Asking::default()
+        };
+        Executor::new(Rc::new(Self::connect(&addresses, &asking, false).unwrap()))
     }
 }
 

@@ -126,6 +126,8 @@ mod over_calls {
             attached: crate::bed::Attached,
             tcp: crate::bed::Tcp,
             tls: crate::bed::Tls,
+            #[ignore = "needs an RDMA device: scripts/test-verbs runs it"]
+            verbs: crate::bed::Verbs,
         }
         {
             calls {

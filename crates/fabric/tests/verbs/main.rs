@@ -2,6 +2,7 @@
 //! `cargo test` does not. What they do as other fabrics is in `tests/suites`.
 
 mod admission;
+mod calls;
 mod lab;
 mod limits;
 mod one_process;

@@ -3,8 +3,8 @@
 use super::sets::Fetch;
 use super::{Cached, Writing};
 use crate::{
-    ClientState, Cursor, Index, Occupancy, Operation, Outcome, Record, Result, Survey, Value,
-    Waits, WriterChange,
+    Answers, ClientState, Cursor, Index, Occupancy, Operation, Outcome, Record, Result, Survey,
+    Value, Waits, WriterChange,
 };
 use farslot_fabric::Nanos;
 
@@ -44,25 +44,22 @@ impl<I: Index> Index for Cached<I> {
     }
 
     /// Those that are not in the cache are one batch of the index.
-    async fn get_many<'k>(
-        &self,
-        keys: impl IntoIterator<Item = &'k [u8]>,
-        mut done: impl FnMut(usize, Result<Option<Value>>),
-    ) {
+    async fn look_up(&self, keys: &[&[u8]], mut done: impl FnMut(Answers<'_>)) {
         let mut fetches = Vec::new();
-        for (number, key) in keys.into_iter().enumerate() {
+        for (number, key) in keys.iter().copied().enumerate() {
             match self.look(key) {
-                Ok(answer) => done(number, Ok(answer)),
+                Ok(answer) => done(Answers::One(number, Ok(answer))),
                 Err(fetch) => fetches.push((number, key, fetch)),
             }
         }
         let keys: Vec<&[u8]> = fetches.iter().map(|(_, key, _)| *key).collect();
-        let fetched = |missed: usize, answer| {
+        let mut fetched = |missed: usize, answer| {
             let (number, key, fetch) = &mut fetches[missed];
             self.keep(fetch.take(), key, &answer);
-            done(*number, answer);
+            done(Answers::One(*number, answer));
         };
-        self.index.get_many(keys, fetched).await;
+        let fetching = (self.index).look_up(&keys, |answers| answers.each(&mut fetched));
+        fetching.await;
     }
 
     /// Those that are not in the cache are one batch of the index.

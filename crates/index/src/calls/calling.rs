@@ -5,10 +5,9 @@ use super::reply::{Answered, ReplyWriter, Status, Why, outcomes, status_of};
 use super::request::{MOST_BYTES, MOST_OPERATIONS, Question, RequestWriter, operation_bytes};
 use super::single_keys::SingleKeys;
 use crate::{
-    ClientState, Cursor, Index, IndexError, Occupancy, Operation, Outcome, Record, Result, Survey,
-    UPKEEP, Value, Waits, WriterChange,
+    Answers, ClientState, Cursor, Index, IndexError, Occupancy, Operation, Outcome, Record, Result,
+    Survey, UPKEEP, Value, Waits, WriterChange,
 };
-use farslot_fabric::counters::Tally;
 use farslot_fabric::{
     Booking, Buffer, Endpoint, EndpointExt, FabricError, Nanos, RemoteAddr, both, window,
 };
@@ -379,9 +378,8 @@ impl<E: Endpoint> Owner<E> {
                 let sent = operation_bytes(operation).unwrap_or(0);
                 let mut booking = Booking::default();
                 booking.called(std::mem::take(&mut calls), (sent + bytes) as u64);
-                let mut tally = Tally::default();
-                tally.operation_ended(booking);
-                self.endpoint.core().counters.add(operation.class(), &tally);
+                let counters = &self.endpoint.core().counters;
+                counters.operation_ended(operation.class(), booking);
             }
             tell(numbers[at], Ok(answered));
         });
@@ -452,14 +450,10 @@ impl<E: Endpoint, I: Index> Index for Calling<E, I> {
         self.run_one(operation).await
     }
 
-    async fn get_many<'k>(
-        &self,
-        keys: impl IntoIterator<Item = &'k [u8]>,
-        mut done: impl FnMut(usize, Result<Option<Value>>),
-    ) {
-        let gets: Vec<_> = keys.into_iter().map(Operation::Get).collect();
+    async fn look_up(&self, keys: &[&[u8]], mut done: impl FnMut(Answers<'_>)) {
+        let gets: Vec<_> = keys.iter().copied().map(Operation::Get).collect();
         let mut done = |number, outcome: Result<Outcome>| {
-            done(number, outcome.map(Outcome::into_value));
+            done(Answers::One(number, outcome.map(Outcome::into_value)));
         };
         self.run_called(&gets, &RefCell::new(&mut done)).await;
     }

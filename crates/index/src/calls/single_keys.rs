@@ -1,8 +1,8 @@
 //! What stands under calls where a client may do nothing by itself: its grant opens single keys.
 
 use crate::{
-    CacheCounts, ClientState, Cursor, Index, IndexError, Occupancy, Operation, Outcome, Record,
-    Result, Survey, Value, Waits, WriterChange,
+    Answers, CacheCounts, ClientState, Cursor, Index, IndexError, Occupancy, Operation, Outcome,
+    Record, Result, Survey, Value, Waits, WriterChange,
 };
 use farslot_fabric::{Endpoint, EndpointExt, Nanos, NodeId};
 use std::rc::Rc;
@@ -30,13 +30,9 @@ impl<E: Endpoint> Index for SingleKeys<E> {
         refused(operation.name())
     }
 
-    async fn get_many<'k>(
-        &self,
-        keys: impl IntoIterator<Item = &'k [u8]>,
-        mut done: impl FnMut(usize, Result<Option<Value>>),
-    ) {
-        for (number, key) in keys.into_iter().enumerate() {
-            done(number, self.get(key).await);
+    async fn look_up(&self, keys: &[&[u8]], mut done: impl FnMut(Answers<'_>)) {
+        for (number, key) in keys.iter().enumerate() {
+            done(Answers::One(number, self.get(key).await));
         }
     }
 

@@ -18,6 +18,11 @@ pub struct CuckooTable<E> {
     pub(super) endpoint: Rc<E>,
     pub(super) layout: CuckooLayout,
     pub(super) table: RemoteAddr,
+    /// What follows from the layout, for lookups: where the first bucket is, bytes of each, and words
+    /// of a slot.
+    pub(super) first_bucket: RemoteAddr,
+    pub(super) bucket_bytes: usize,
+    pub(super) slot_words: usize,
     pub(super) words: WordFormat,
     /// Only of tables with records out of band.
     pub(super) heap: Option<Heap<E>>,
@@ -73,6 +78,9 @@ impl<E: Endpoint> CuckooTable<E> {
             _ => Some(Heap::new(Rc::clone(&endpoint), place).of_records_up_to(longest)),
         };
         let opened = Self {
+            first_bucket: layout.bucket_at(table, 0),
+            bucket_bytes: layout.bucket_bytes(),
+            slot_words: layout.slot_words(),
             words: layout.shape().words(layout.kind, layout.mask_seed),
             counts: Counts::new(table, layout.slots()),
             endpoint,

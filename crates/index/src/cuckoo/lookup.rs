@@ -5,6 +5,7 @@
 //! between; then the counts of displacements are not what they were before the reader began.
 
 use super::client::{CuckooTable, Key};
+use super::glance::InlineGlance;
 use super::layout::{Candidates, LookupOrder, MOST_WAYS, signature_of};
 use super::moves_seen::Before;
 use super::signatures::SignatureWord;
@@ -12,7 +13,7 @@ use crate::client::{MOST_READS, pause};
 use crate::hash::checksum;
 use crate::heap::{BlockRef, RecordView};
 use crate::slot::{Head, SlotKind, WordFormat};
-use crate::step::{Found, Lookup, Next, Read, Reads, failed, view};
+use crate::step::{Found, Glance, Lookup, Next, Read, Reads, failed, view};
 use crate::{IndexError, Result};
 use farslot_fabric::{Endpoint, InPlace, Piece};
 use std::ops::ControlFlow;
@@ -81,6 +82,15 @@ impl<E: Endpoint> Lookup for CuckooTable<E> {
         view(&*self.endpoint, self.table)
     }
 
+    #[inline]
+    fn glance<'k>(
+        &self,
+        view: &InPlace<'_>,
+        _: &[Self::Asked<'k>],
+    ) -> Option<impl Glance<Self::Asked<'k>>> {
+        InlineGlance::of(self, view)
+    }
+
     #[inline(always)]
     fn key<'k>(&self, bytes: Self::Asked<'k>) -> Result<Key<'k>> {
         self.checked_key(bytes)
@@ -95,12 +105,14 @@ impl<E: Endpoint> Lookup for CuckooTable<E> {
     #[inline]
     fn piece(&self, _: &Self::Key<'_>, search: &Search, number: usize) -> Piece {
         match search.stage {
-            Stage::Buckets => Piece {
-                from: self
-                    .layout
-                    .bucket_at(self.table, search.set.as_slice()[search.bucket(number)]),
-                len: self.layout.bucket_bytes(),
-            },
+            Stage::Buckets => {
+                let bucket = search.set.as_slice()[search.bucket(number)];
+                let len = self.bucket_bytes;
+                Piece {
+                    from: self.first_bucket.plus(bucket * len as u64),
+                    len,
+                }
+            }
             Stage::Records => self.piece_of_record(search.records[search.next + number]),
             Stage::Counts => self.piece_of_moves(),
         }
@@ -130,6 +142,10 @@ impl Search {
     /// The place in the set of the bucket that is read as this piece.
     #[inline]
     fn bucket(&self, piece: usize) -> usize {
+        if self.reading & (self.reading + 1) == 0 {
+            // All up to some.
+            return piece;
+        }
         let mut left = self.reading;
         for _ in 0..piece {
             left &= left - 1;
@@ -144,6 +160,9 @@ impl<E: Endpoint> CuckooTable<E> {
     fn begin_round(&self, key: &Key<'_>, search: &mut Search) -> Next<Pause> {
         search.before = self.moves_seen.of(&key.candidates);
         search.sealed = self.sealed.get();
+        if !self.predetermines {
+            return self.read_candidates(key, search);
+        }
         // Where the writer has it, if it is the writer. That it has it not, another may have
         // changed meanwhile.
         let known = self.buckets_of_key(key);
@@ -211,9 +230,21 @@ impl<E: Endpoint> CuckooTable<E> {
                 }));
                 continue;
             }
+            let slot_words = self.slot_words;
             for slot in 0..self.layout.bucket_slots as usize {
-                if let ControlFlow::Break(found) =
-                    self.look_at_slot(key, search, (bucket, piece, slot), read)
+                let first = slot * slot_words;
+                let word = read.word(piece, first);
+                let at = (bucket, piece, slot);
+                if self.layout.kind == SlotKind::Word {
+                    if WordFormat::is_live(word) && self.words.same_key(word, key.word) {
+                        return Next::Found(Found::Word {
+                            word: self.words.value_of_word(word),
+                            len: self.layout.value.most(),
+                        });
+                    }
+                } else if Head::has_record_of(word, key.hash)
+                    && let ControlFlow::Break(found) =
+                        self.look_at_slot(key, search, at, (word, first), read)
                 {
                     return Next::Found(found);
                 }
@@ -222,31 +253,18 @@ impl<E: Endpoint> CuckooTable<E> {
         self.read_records(key, search)
     }
 
-    /// Looks at a slot; notes what has to be looked at closer.
+    /// Looks at a slot whose head, its first word, may be that of the key's record; notes what has to
+    /// be looked at closer.
     #[inline]
     fn look_at_slot(
         &self,
         key: &Key<'_>,
         search: &mut Search,
         (bucket, piece, slot): (usize, usize, usize),
+        (word, first): (u64, usize),
         read: &mut impl Read,
     ) -> ControlFlow<Found> {
-        let first = slot * self.layout.slot_words();
-        let word = read.word(piece, first);
-        if self.layout.kind == SlotKind::Word {
-            if WordFormat::is_live(word) && self.words.same_key(word, key.word) {
-                return ControlFlow::Break(Found::Word {
-                    word: self.words.value_of_word(word),
-                    len: self.layout.value.most(),
-                });
-            }
-            return ControlFlow::Continue(());
-        }
-        let head = self.head(word);
-        if !head.may_be(key.hash) {
-            return ControlFlow::Continue(());
-        }
-        match head {
+        match self.head(word) {
             Head::Inline { sum, .. } => {
                 let of_key = self.layout.key.most();
                 let body = first * 8 + 8;

@@ -85,6 +85,7 @@ mod batch;
 mod buckets;
 mod build;
 mod client;
+mod glance;
 mod graph;
 mod heap_bucket;
 mod insert;

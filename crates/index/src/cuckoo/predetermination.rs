@@ -114,7 +114,15 @@ impl<E: Endpoint> CuckooTable<E> {
 
     /// Those of the key's buckets, which are held, that it may be in: all, as long as nothing is
     /// known.
+    #[inline]
     pub(super) fn buckets_of_key(&self, key: &Key<'_>) -> Candidates {
+        match self.predetermines {
+            true => self.known_buckets_of(key),
+            false => key.candidates,
+        }
+    }
+
+    fn known_buckets_of(&self, key: &Key<'_>) -> Candidates {
         match &*self.graph.borrow() {
             Some(graph) => key
                 .candidates

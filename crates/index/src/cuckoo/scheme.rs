@@ -2,11 +2,12 @@
 
 use super::client::CuckooTable;
 use super::insert::{Mode, Written};
-use crate::index::{Got, Rest};
+use crate::answers::Got;
+use crate::index::Rest;
 use crate::step;
 use crate::{
-    ClientState, Cursor, Occupancy, Record, Result, SchemeClient, SchemeKind, Survey, Value, Waits,
-    WriterChange,
+    Answers, ClientState, Cursor, Occupancy, Record, Result, SchemeClient, SchemeKind, Survey,
+    Value, Waits, WriterChange,
 };
 use farslot_fabric::{Endpoint, NodeId};
 
@@ -36,11 +37,7 @@ impl<E: Endpoint> SchemeClient for CuckooTable<E> {
         step::find_at_once(self, key)
     }
 
-    async fn find_many<'k>(
-        &self,
-        keys: impl IntoIterator<Item = &'k [u8]>,
-        done: impl FnMut(usize, Result<Option<Value>>),
-    ) {
+    async fn find_many(&self, keys: &[&[u8]], done: impl FnMut(Answers<'_>)) {
         step::find_many(self, keys, done).await;
     }
 

@@ -3,8 +3,8 @@
 use super::insert::{Mode, Written};
 use super::state::{DuoTable, Stamps};
 use crate::{
-    ClientState, Cursor, Occupancy, Result, SchemeClient, SchemeKind, Survey, UPKEEP, Value, Waits,
-    WriterChange, step,
+    Answers, ClientState, Cursor, Occupancy, Result, SchemeClient, SchemeKind, Survey, UPKEEP,
+    Value, Waits, WriterChange, step,
 };
 use farslot_fabric::{Endpoint, EndpointExt, NodeId};
 
@@ -30,11 +30,7 @@ impl<E: Endpoint> SchemeClient for DuoTable<E> {
         step::run(self, key).await
     }
 
-    async fn find_many<'k>(
-        &self,
-        keys: impl IntoIterator<Item = &'k [u8]>,
-        done: impl FnMut(usize, Result<Option<Value>>),
-    ) {
+    async fn find_many(&self, keys: &[&[u8]], done: impl FnMut(Answers<'_>)) {
         step::find_many(self, keys, done).await;
     }
 

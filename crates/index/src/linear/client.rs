@@ -8,6 +8,7 @@ use crate::hash::{scale, word_of};
 use crate::heap::{Heap, record_bytes};
 use crate::record_locations::RecordLocations;
 use crate::slot::{SlotKind, WordFormat};
+use crate::step::MANY_READS;
 use crate::{IndexError, Result};
 use farslot_fabric::{Endpoint, RemoteAddr};
 use std::cell::{Cell, RefCell};
@@ -35,8 +36,6 @@ pub struct LinearTable<E> {
 
 /// Lookups after which a client asks for the load factor again.
 const REFRESH_AFTER: u32 = 8192;
-/// A lookup that needed this many READs suggests that the load factor has changed.
-const MANY_READS: u32 = 4;
 
 /// A key, checked and hashed.
 pub(crate) struct Key<'k> {
@@ -179,10 +178,23 @@ impl<E: Endpoint> LinearTable<E> {
     #[inline]
     pub(super) fn refresh_is_due(&self) -> bool {
         let lookups = self.lookups.get() + 1;
-        let is_due = lookups > REFRESH_AFTER;
-        let counted = if is_due { REFRESH_AFTER + 1 } else { 0 };
-        self.lookups.set(lookups - counted);
-        is_due
+        if lookups > REFRESH_AFTER {
+            self.lookups.set(lookups - (REFRESH_AFTER + 1));
+            return true;
+        }
+        self.lookups.set(lookups);
+        false
+    }
+
+    /// How many lookups may come before the load factor is asked for again.
+    pub(super) fn lookups_to_refresh(&self) -> usize {
+        REFRESH_AFTER.saturating_sub(self.lookups.get()) as usize
+    }
+
+    /// Counts lookups, of which so many have taken many READs.
+    pub(super) fn looked_up(&self, lookups: u32, with_many_reads: u32) {
+        let many = with_many_reads * (REFRESH_AFTER / 16);
+        self.lookups.set(self.lookups.get() + lookups + many);
     }
 
     /// Asks for the load factor.
@@ -195,6 +207,7 @@ impl<E: Endpoint> LinearTable<E> {
     /// Lets a lookup that took surprisingly many READs bring the next refresh nearer.
     #[inline]
     pub(super) fn lookup_took(&self, reads: u32) {
+        // It suggests that the load factor has changed.
         if reads >= MANY_READS {
             let lookups = self.lookups.get();
             self.lookups.set(lookups + REFRESH_AFTER / 16);

@@ -182,6 +182,26 @@ impl LinearLayout {
         self.map().slot_at(table, slot)
     }
 
+    /// [`LinearLayout::slot_bytes`] of the table's kind, for a compiler that knows the kind.
+    #[inline(always)]
+    pub(super) const fn slot_bytes_of(&self, kind: SlotKind) -> usize {
+        match kind {
+            SlotKind::Pair => 16,
+            _ => self.slot_bytes(),
+        }
+    }
+
+    /// [`LinearLayout::slot_at`] likewise.
+    #[inline(always)]
+    pub(super) fn slot_at_of(&self, kind: SlotKind, table: RemoteAddr, slot: u64) -> RemoteAddr {
+        let map = TableMap {
+            slots: self.slots,
+            slot_bytes: self.slot_bytes_of(kind),
+            heap_bytes: self.heap_bytes,
+        };
+        map.slot_at(table, slot)
+    }
+
     /// The sizes of the records.
     pub(super) fn shape(&self) -> RecordShape {
         RecordShape::new(self.key, self.value)

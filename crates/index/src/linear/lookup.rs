@@ -9,6 +9,7 @@
 
 use super::client::{Key, LinearTable};
 use super::cluster_hints::Until;
+use super::glance::PairGlance;
 use super::probe::{MOST_RACES, Probe};
 use super::walk::Seen;
 use crate::client::{MOST_READS, pause};
@@ -16,7 +17,7 @@ use crate::hash::checksum;
 use crate::heap::{BlockRef, RecordView};
 use crate::record_locations::RecordLocation;
 use crate::slot::{Head, KeyRule, SlotKind};
-use crate::step::{Found, Lookup, Next, Read, Reads, drive_while, failed, view};
+use crate::step::{Found, Glance, Lookup, Next, Read, Reads, drive_while, failed, view};
 use crate::{IndexError, Result, Value};
 use farslot_fabric::{Endpoint, InPlace, Piece};
 use std::ops::{ControlFlow, Range};
@@ -81,6 +82,26 @@ impl<E: Endpoint> Lookup for LinearTable<E> {
         (!self.sizes.look_ahead).then(|| view(&*self.endpoint, self.table))?
     }
 
+    #[inline]
+    fn glance<'k>(
+        &self,
+        view: &InPlace<'_>,
+        keys: &[Self::Asked<'k>],
+    ) -> Option<impl Glance<Self::Asked<'k>>> {
+        let is_fresh = keys.len() <= self.lookups_to_refresh();
+        PairGlance::of(self, view).filter(|_| is_fresh)
+    }
+
+    #[inline]
+    fn most_at_once(&self) -> usize {
+        self.lookups_to_refresh()
+    }
+
+    #[inline]
+    fn glanced(&self, keys: usize, with_many_reads: usize) {
+        self.looked_up(keys as u32, with_many_reads as u32);
+    }
+
     #[inline(always)]
     fn key<'k>(&self, bytes: Self::Asked<'k>) -> Result<Key<'k>> {
         self.checked_key(bytes)
@@ -101,13 +122,15 @@ impl<E: Endpoint> Lookup for LinearTable<E> {
 
     #[inline(always)]
     fn piece(&self, key: &Self::Key<'_>, search: &Search, number: usize) -> Piece {
-        match search.stage {
-            Stage::Slots => {
-                let (from, slots) = (search.distance, (search.slots, search.before_end));
-                self.piece_of_slots((key.home, from), slots, number)
-            }
-            Stage::Record => self.heap().piece(BlockRef::unpack(search.head)),
-            Stage::Located => self.piece_at_location(key, search.location(), number),
+        let of_slots = |kind| {
+            let (from, slots) = (search.distance, (search.slots, search.before_end));
+            self.piece_of_slots(kind, (key.home, from), slots, number)
+        };
+        match (self.layout.kind, search.stage) {
+            (SlotKind::Pair, _) => of_slots(SlotKind::Pair),
+            (kind, Stage::Slots) => of_slots(kind),
+            (_, Stage::Record) => self.heap().piece(BlockRef::unpack(search.head)),
+            (_, Stage::Located) => self.piece_at_location(key, search.location(), number),
         }
     }
 
@@ -122,10 +145,12 @@ impl<E: Endpoint> Lookup for LinearTable<E> {
 
     #[inline(always)]
     fn look(&self, key: &Self::Key<'_>, search: &mut Search, read: &mut impl Read) -> Next<Aside> {
-        match search.stage {
-            Stage::Slots => self.look_at_slots(key, search, read),
-            Stage::Record => self.look_at_record(key, search, read),
-            Stage::Located => self.look_at_location(key, search, read),
+        // Pair slots apart, for which the compiler leaves out what other kinds need.
+        match (self.layout.kind, search.stage) {
+            (SlotKind::Pair, _) => self.look_at_slots(SlotKind::Pair, key, search, read),
+            (kind, Stage::Slots) => self.look_at_slots(kind, key, search, read),
+            (_, Stage::Record) => self.look_at_record(key, search, read),
+            (_, Stage::Located) => self.look_at_location(key, search, read),
         }
     }
 
@@ -223,6 +248,7 @@ impl<E: Endpoint> LinearTable<E> {
     #[inline(always)]
     pub(super) fn piece_of_slots(
         &self,
+        kind: SlotKind,
         (home, distance): (u64, u64),
         (slots, before_end): (u64, u64),
         number: usize,
@@ -231,22 +257,24 @@ impl<E: Endpoint> LinearTable<E> {
             0 => (self.slot_number(home, distance), before_end),
             _ => (0, slots - before_end),
         };
+        let slot_bytes = self.layout.slot_bytes_of(kind);
         Piece {
-            from: self.layout.slot_at(self.table, slot),
-            len: slots as usize * self.layout.slot_bytes(),
+            from: self.layout.slot_at_of(kind, self.table, slot),
+            len: slots as usize * slot_bytes,
         }
     }
 
     #[inline(always)]
     fn look_at_slots(
         &self,
+        kind: SlotKind,
         key: &Key<'_>,
         search: &mut Search,
         read: &mut impl Read,
     ) -> Next<Aside> {
         let wrapped = search.slots - search.before_end;
         for (piece, slots) in [(0, search.before_end), (1, wrapped)] {
-            match self.look_at_piece(key, search, (piece, 0..slots as usize), read) {
+            match self.look_at_piece(kind, key, search, (piece, 0..slots as usize), read) {
                 ControlFlow::Break(next) => return next,
                 ControlFlow::Continue(()) => search.distance += slots,
             }
@@ -261,13 +289,14 @@ impl<E: Endpoint> LinearTable<E> {
     #[inline(always)]
     fn look_at_piece(
         &self,
+        kind: SlotKind,
         key: &Key<'_>,
         search: &mut Search,
         (piece, mut slots): (usize, Range<usize>),
         read: &mut impl Read,
     ) -> ControlFlow<Next<Aside>> {
         loop {
-            let (slot, seen) = self.scan(key, slots.clone(), read.words(piece));
+            let (slot, seen) = self.scan(kind, key, slots.clone(), read.words(piece));
             let distance = search.distance + slot as u64;
             let next = match seen {
                 Seen::Nothing => return ControlFlow::Continue(()),
@@ -275,9 +304,9 @@ impl<E: Endpoint> LinearTable<E> {
                     self.met_empty(key.home, distance);
                     Next::Absent
                 }
-                Seen::Word(word) if self.has_value(word) => {
+                Seen::Word(word) if self.has_value(kind, word) => {
                     self.met_in_use_of(key, distance, (piece, slot..slots.end), read);
-                    Next::Found(self.found_in(word))
+                    Next::Found(self.found_in(kind, word))
                 }
                 Seen::Head(head) if Head::decode(head).is_live() => {
                     let at = (piece, slot..slots.end);
@@ -451,8 +480,8 @@ impl<E: Endpoint> LinearTable<E> {
 
     /// The value that a Word or Pair slot's word stands for.
     #[inline(always)]
-    pub(super) fn found_in(&self, word: u64) -> Found {
-        let word = match self.layout.kind {
+    pub(super) fn found_in(&self, kind: SlotKind, word: u64) -> Found {
+        let word = match kind {
             SlotKind::Pair => self.words.value_of_pair(word),
             _ => self.words.value_of_word(word),
         };

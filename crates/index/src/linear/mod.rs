@@ -72,6 +72,7 @@
 
 mod client;
 mod cluster_hints;
+mod glance;
 mod hybrid;
 mod insert;
 mod layout;

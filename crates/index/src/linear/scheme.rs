@@ -2,11 +2,12 @@
 
 use super::client::LinearTable;
 use super::words::WordWrites;
-use crate::index::{Got, Rest};
+use crate::answers::Got;
+use crate::index::Rest;
 use crate::step;
 use crate::{
-    BATCH_WIDTH, ClientState, Cursor, Index, Occupancy, Operation, Outcome, Result, SchemeClient,
-    SchemeKind, Survey, Value,
+    Answers, BATCH_WIDTH, ClientState, Cursor, Index, Occupancy, Operation, Outcome, Result,
+    SchemeClient, SchemeKind, Survey, Value,
 };
 use farslot_fabric::{Endpoint, NodeId, window};
 
@@ -40,11 +41,7 @@ impl<E: Endpoint> SchemeClient for LinearTable<E> {
         Ok(values)
     }
 
-    async fn find_many<'k>(
-        &self,
-        keys: impl IntoIterator<Item = &'k [u8]>,
-        done: impl FnMut(usize, Result<Option<Value>>),
-    ) {
+    async fn find_many(&self, keys: &[&[u8]], done: impl FnMut(Answers<'_>)) {
         step::find_many(self, keys, done).await;
     }
 
@@ -56,11 +53,10 @@ impl<E: Endpoint> SchemeClient for LinearTable<E> {
         let first = writes.first().filter(|write| !write.is_lookup());
         match (self.word_writes(), first.map(Operation::class)) {
             (Some(table), Some(class)) if writes.iter().all(|write| write.class() == class) => {
-                let all = writes.iter().copied();
-                let done = |number: usize, was: Result<Option<Value>>| {
+                let mut done = |number: usize, was: Got| {
                     done(number, was.map(|was| writes[number].outcome(was)));
                 };
-                step::write_many(&table, class, all, done).await;
+                step::write_many(&table, class, writes, |was| was.each(&mut done)).await;
             }
             _ => {
                 let all = writes.iter().map(|write| self.run(*write));

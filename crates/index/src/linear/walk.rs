@@ -44,6 +44,27 @@ enum Verdict {
     ReadAgain,
 }
 
+/// Looks through consecutive Pair slots, of which `word` knows the words, for that of a key with this
+/// word; returns the slot at which it came to something, or the end.
+#[inline(always)]
+pub(super) fn scan_pairs(
+    wanted: u64,
+    slots: Range<usize>,
+    word: impl Fn(usize) -> u64,
+) -> (usize, Seen) {
+    let end = slots.end;
+    for slot in slots {
+        let head = word(2 * slot);
+        if head == wanted {
+            return (slot, Seen::Word(word(2 * slot + 1)));
+        }
+        if head == 0 {
+            return (slot, Seen::Empty);
+        }
+    }
+    (end, Seen::Nothing)
+}
+
 impl<E: Endpoint> LinearTable<E> {
     /// Finds the key from the probe's place on, for what a lookup in steps cannot do.
     pub(super) async fn find_from<'t>(
@@ -172,32 +193,24 @@ impl<E: Endpoint> LinearTable<E> {
         let slot_words = self.layout.slot_bytes() / 8;
         let words = probe.words(slot_words);
         let slots = words.len() / slot_words;
-        let (slot, seen) = self.scan(key, 0..slots, |word| words[word]);
+        let kind = self.layout.kind;
+        let (slot, seen) = self.scan(kind, key, 0..slots, |word| words[word]);
         (slot as u64, seen)
     }
 
-    /// Looks through consecutive slots, of which `word` knows the words; returns the slot at which
-    /// it came to something, or the end.
+    /// Looks through consecutive slots of the table's kind, of which `word` knows the words; returns
+    /// the slot at which it came to something, or the end.
     #[inline(always)]
     pub(super) fn scan(
         &self,
+        kind: SlotKind,
         key: &Key<'_>,
         slots: Range<usize>,
         word: impl Fn(usize) -> u64,
     ) -> (usize, Seen) {
         let end = slots.end;
-        match self.layout.kind {
-            SlotKind::Pair => {
-                for slot in slots {
-                    let head = word(2 * slot);
-                    if head == key.word {
-                        return (slot, Seen::Word(word(2 * slot + 1)));
-                    }
-                    if head == 0 {
-                        return (slot, Seen::Empty);
-                    }
-                }
-            }
+        match kind {
+            SlotKind::Pair => return scan_pairs(key.word, slots, word),
             SlotKind::Word => {
                 for slot in slots {
                     let head = word(slot);
@@ -226,9 +239,9 @@ impl<E: Endpoint> LinearTable<E> {
     }
 
     /// Whether a Word or Pair slot's word stands for a value.
-    #[inline]
-    pub(super) fn has_value(&self, word: u64) -> bool {
-        match self.layout.kind {
+    #[inline(always)]
+    pub(super) fn has_value(&self, kind: SlotKind, word: u64) -> bool {
+        match kind {
             SlotKind::Pair => word != 0,
             _ => WordFormat::is_live(word),
         }
@@ -242,7 +255,8 @@ impl<E: Endpoint> LinearTable<E> {
             SlotKind::Pair => self.words.value_of_pair(word),
             _ => self.words.value_of_word(word),
         };
-        self.has_value(word).then(|| Value::of_word(value, len))
+        self.has_value(self.layout.kind, word)
+            .then(|| Value::of_word(value, len))
     }
 
     /// Compares the key itself, in the slot or out of band.

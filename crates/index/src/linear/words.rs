@@ -11,10 +11,11 @@
 
 use super::client::{Key, LinearTable};
 use super::cluster_hints::Until;
+use super::glance::{FindOrPutGlance, PairGlance};
 use super::probe::{MOST_RACES, Probe};
 use super::walk::{Seen, Spot};
 use crate::slot::{KeyRule, SlotKind};
-use crate::step::{Found, Lookup, Next, Read, Reads, Swap, failed, view_for};
+use crate::step::{Found, Glance, Lookup, Next, Read, Reads, Swap, failed, view_for};
 use crate::{IndexError, Operation, Result};
 use farslot_fabric::{Endpoint, EndpointExt, InPlace, Piece, Rights};
 
@@ -91,6 +92,16 @@ impl<E: Endpoint> Lookup for WordWrites<'_, E> {
         (!table.sizes.look_ahead).then(|| view_for(&*table.endpoint, table.table, needed))?
     }
 
+    #[inline]
+    fn glance<'k>(
+        &self,
+        view: &InPlace<'_>,
+        writes: &[Self::Asked<'k>],
+    ) -> Option<impl Glance<Self::Asked<'k>>> {
+        let may_find = matches!(writes.first(), Some(Operation::FindOrPut(..)));
+        may_find.then(|| PairGlance::of(self.0, view).map(FindOrPutGlance))?
+    }
+
     #[inline(always)]
     fn key<'k>(&self, operation: Self::Asked<'k>) -> Result<Write<'k>> {
         let table = self.0;
@@ -121,8 +132,12 @@ impl<E: Endpoint> Lookup for WordWrites<'_, E> {
     #[inline(always)]
     fn piece(&self, write: &Self::Key<'_>, walk: &Walk, number: usize) -> Piece {
         let slots = (walk.slots, walk.before_end);
-        self.0
-            .piece_of_slots((write.key.home, walk.first), slots, number)
+        let of_slots =
+            |kind| (self.0).piece_of_slots(kind, (write.key.home, walk.first), slots, number);
+        match self.0.layout.kind {
+            SlotKind::Pair => of_slots(SlotKind::Pair),
+            kind => of_slots(kind),
+        }
     }
 
     #[inline(always)]
@@ -133,29 +148,10 @@ impl<E: Endpoint> Lookup for WordWrites<'_, E> {
 
     #[inline(always)]
     fn look(&self, write: &Self::Key<'_>, walk: &mut Walk, read: &mut impl Read) -> Next<Aside> {
-        let table = self.0;
-        for (piece, slots) in [(0, 0..walk.before_end), (1, walk.before_end..walk.slots)] {
-            while walk.distance - walk.first < slots.end {
-                let from = (walk.distance - walk.first - slots.start) as usize;
-                let end = (slots.end - slots.start) as usize;
-                let (slot, seen) = table.scan(&write.key, from..end, read.words(piece));
-                walk.distance = walk.first + slots.start + slot as u64;
-                let next = match seen {
-                    Seen::Nothing => break,
-                    Seen::Empty => {
-                        self.note_run(write, walk, (piece, slot..end), read);
-                        Some(self.at_empty(write, walk))
-                    }
-                    Seen::Word(word) => self.at_own(write, walk, word),
-                    Seen::Head(_) => None,
-                };
-                match next {
-                    Some(next) => return next,
-                    None => walk.distance += 1,
-                }
-            }
+        match self.0.layout.kind {
+            SlotKind::Pair => self.look_at(SlotKind::Pair, write, walk, read),
+            kind => self.look_at(kind, write, walk, read),
         }
-        self.read_on(write, walk)
     }
 
     #[inline(always)]
@@ -214,7 +210,10 @@ impl<E: Endpoint> Lookup for WordWrites<'_, E> {
                 return wants(walk, 1, 0, write.word);
             }
         }
-        let (was_there, is_there) = (table.has_value(expected), table.has_value(new));
+        let (was_there, is_there) = (
+            table.has_value(table.layout.kind, expected),
+            table.has_value(table.layout.kind, new),
+        );
         if was_there != is_there {
             let change = i64::from(is_there) - i64::from(was_there);
             walk.is_report_due |= table.counts.change(0, change);
@@ -299,6 +298,40 @@ fn answer(was_there: bool) -> Next<Aside> {
 }
 
 impl<E: Endpoint> WordWrites<'_, E> {
+    /// Looks at slots of the table's kind.
+    #[inline(always)]
+    fn look_at(
+        &self,
+        kind: SlotKind,
+        write: &Write<'_>,
+        walk: &mut Walk,
+        read: &mut impl Read,
+    ) -> Next<Aside> {
+        let table = self.0;
+        for (piece, slots) in [(0, 0..walk.before_end), (1, walk.before_end..walk.slots)] {
+            while walk.distance - walk.first < slots.end {
+                let from = (walk.distance - walk.first - slots.start) as usize;
+                let end = (slots.end - slots.start) as usize;
+                let (slot, seen) = table.scan(kind, &write.key, from..end, read.words(piece));
+                walk.distance = walk.first + slots.start + slot as u64;
+                let next = match seen {
+                    Seen::Nothing => break,
+                    Seen::Empty => {
+                        self.note_run(write, walk, (piece, slot..end), read);
+                        Some(self.at_empty(write, walk))
+                    }
+                    Seen::Word(word) => self.at_own(kind, write, walk, word),
+                    Seen::Head(_) => None,
+                };
+                match next {
+                    Some(next) => return next,
+                    None => walk.distance += 1,
+                }
+            }
+        }
+        self.read_on(write, walk)
+    }
+
     /// What a Word or Pair slot's word becomes.
     #[inline(always)]
     fn word_of_value(&self, key: &Key<'_>, value: &[u8]) -> Result<u64> {
@@ -342,15 +375,21 @@ impl<E: Endpoint> WordWrites<'_, E> {
     /// At a slot of the key, whose value this word holds or does not: nothing where the write goes
     /// on to the next slot.
     #[inline(always)]
-    fn at_own(&self, write: &Write<'_>, walk: &mut Walk, word: u64) -> Option<Next<Aside>> {
+    fn at_own(
+        &self,
+        kind: SlotKind,
+        write: &Write<'_>,
+        walk: &mut Walk,
+        word: u64,
+    ) -> Option<Next<Aside>> {
         let table = self.0;
         let is_multi = table.layout.keys == KeyRule::Multi;
-        Some(match (write.operation, table.has_value(word)) {
+        Some(match (write.operation, table.has_value(kind, word)) {
             (Operation::Put(..), true) if is_multi => return None,
             (Operation::Put(..), _) | (Operation::Update(..), true) => {
                 self.wants_value(walk, word, write.word)
             }
-            (Operation::FindOrPut(..), true) => Next::Found(table.found_in(word)),
+            (Operation::FindOrPut(..), true) => Next::Found(table.found_in(kind, word)),
             (Operation::FindOrPut(..), false) if is_multi => Next::Aside(Aside::BehindDead(word)),
             (Operation::FindOrPut(..), false) => self.wants_value(walk, word, write.word),
             (Operation::Replace(_, expected, _), true) => {
@@ -405,13 +444,13 @@ impl<E: Endpoint> WordWrites<'_, E> {
             0 => {
                 // Of a slot that was empty when it was read, a value was not seen yet.
                 let words = |number| if number == 0 { word } else { 0 };
-                table.scan(&write.key, 0..1, words).1
+                table.scan(table.layout.kind, &write.key, 0..1, words).1
             }
             _ => Seen::Word(word),
         };
         let next = match seen {
             Seen::Empty => Some(self.at_empty(write, walk)),
-            Seen::Word(word) => self.at_own(write, walk, word),
+            Seen::Word(word) => self.at_own(table.layout.kind, write, walk, word),
             Seen::Nothing | Seen::Head(_) => None,
         };
         next.unwrap_or_else(|| {
@@ -435,10 +474,12 @@ impl<E: Endpoint> WordWrites<'_, E> {
                     table.probe_met_in_use(&probe);
                     self.at_empty(write, walk)
                 }
-                Spot::Mine { word, .. } => self.at_own(write, walk, word).unwrap_or_else(|| {
-                    walk.distance += 1;
-                    Next::LookOn
-                }),
+                Spot::Mine { word, .. } => self
+                    .at_own(table.layout.kind, write, walk, word)
+                    .unwrap_or_else(|| {
+                        walk.distance += 1;
+                        Next::LookOn
+                    }),
             };
             while let Next::Swap = next {
                 let Swap { at, expected, new } = self.swap(write, walk);

@@ -11,12 +11,13 @@
 
 use super::client::{Key, RaceTable};
 use super::directory::Leaf;
+use super::glance::RecordGlance;
 use super::layout::Span;
 use super::search::Learnt;
 use super::view::View;
-use super::word::{State, Word};
+use super::word::Word;
 use crate::heap::{BlockRef, RecordView};
-use crate::step::{Found, Lookup, MOST_PIECES, Next, Read, Reads, view};
+use crate::step::{Found, Glance, Lookup, MOST_PIECES, Next, Read, Reads, view};
 use crate::{IndexError, Result};
 use farslot_fabric::{Endpoint, InPlace, Piece};
 
@@ -64,6 +65,15 @@ impl<E: Endpoint> Lookup for RaceTable<E> {
     #[inline]
     fn in_place(&self) -> Option<InPlace<'_>> {
         view(&*self.endpoint, self.table)
+    }
+
+    #[inline]
+    fn glance<'k>(
+        &self,
+        _: &InPlace<'_>,
+        _: &[Self::Asked<'k>],
+    ) -> Option<impl Glance<Self::Asked<'k>>> {
+        RecordGlance::of(self)
     }
 
     #[inline(always)]
@@ -154,20 +164,21 @@ impl<E: Endpoint> RaceTable<E> {
     ) -> Next<Aside> {
         let (_, second) = key.buckets.spans();
         let pieces = 1 + usize::from(second.is_some());
-        let mut is_settled = true;
+        let depth = search.leaf.depth;
+        let mut unsettled = 0;
         for piece in 0..pieces {
             let Span { first, slots } = span_of(key, piece);
             let words = read.words(piece);
             for (slot, number) in (first..first + slots).zip(0..) {
                 let word = Word(words(number));
-                is_settled &= word.depth() == search.leaf.depth && word.state() != State::Moving;
-                if word.tag() == key.tag && word.state() == State::Live {
+                unsettled |= word.unsettled_at(depth);
+                if word.is_live_at(depth, key.tag) {
                     search.candidates.push((slot, word));
                 }
             }
         }
         let is_known = || self.directory.borrow().leaf(search.leaf.subtable) == search.leaf;
-        if is_settled && is_known() {
+        if unsettled == 0 && is_known() {
             return self.read_records(search);
         }
         let mut parts = [const { None }; 2];

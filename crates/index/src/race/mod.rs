@@ -95,6 +95,7 @@
 
 mod client;
 mod directory;
+mod glance;
 mod insert;
 mod layout;
 mod lookup;

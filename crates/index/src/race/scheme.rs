@@ -1,10 +1,12 @@
 //! What [`Index`](crate::Index) asks of a RACE table.
 
 use super::client::RaceTable;
-use crate::index::{Got, Rest};
+use crate::answers::Got;
+use crate::index::Rest;
 use crate::step;
 use crate::{
-    ClientState, Cursor, Occupancy, Result, SchemeClient, SchemeKind, Survey, UPKEEP, Value, Waits,
+    Answers, ClientState, Cursor, Occupancy, Result, SchemeClient, SchemeKind, Survey, UPKEEP,
+    Value, Waits,
 };
 use farslot_fabric::{Endpoint, EndpointExt, NodeId};
 use std::pin::pin;
@@ -36,11 +38,7 @@ impl<E: Endpoint> SchemeClient for RaceTable<E> {
         step::find_at_once(self, key)
     }
 
-    async fn find_many<'k>(
-        &self,
-        keys: impl IntoIterator<Item = &'k [u8]>,
-        done: impl FnMut(usize, Result<Option<Value>>),
-    ) {
+    async fn find_many(&self, keys: &[&[u8]], done: impl FnMut(Answers<'_>)) {
         step::find_many(self, keys, done).await;
     }
 

@@ -98,6 +98,21 @@ impl Word {
         (self.0 >> TAG_SHIFT) as u8
     }
 
+    /// Whether it is that of a record of a key with this tag, live in a subtable of this depth.
+    #[inline(always)]
+    pub(super) const fn is_live_at(self, depth: u32, tag: u8) -> bool {
+        let wanted = (State::Live as u64) << STATE_SHIFT | Self::empty(depth).0;
+        self.0 >> TAG_SHIFT == wanted >> TAG_SHIFT | tag as u64
+    }
+
+    /// 0 if it is of this depth, and no record that is on its way to another subtable: for those who
+    /// look through many words, and take them together by an or.
+    #[inline(always)]
+    pub(super) const fn unsettled_at(self, depth: u32) -> u64 {
+        let moving = self.0 & self.0 << 1 & 1 << (STATE_SHIFT + 1);
+        (self.0 ^ Self::empty(depth).0) & DEPTH | moving
+    }
+
     /// Where the record is.
     #[inline]
     pub(super) const fn block(self) -> BlockRef {
@@ -143,6 +158,17 @@ mod tests {
                 prop_assert_eq!((word.tag(), word.block()), (tag, block));
                 prop_assert_eq!(word.in_state(State::Begun).at_depth(depth), begun);
             }
+            for state in [State::Begun, State::Live, State::Moving] {
+                let word = begun.in_state(state);
+                let is_live = state == State::Live;
+                prop_assert_eq!(word.is_live_at(depth, tag), is_live);
+                prop_assert!(!word.is_live_at(depth, tag ^ 1));
+                prop_assert_eq!(word.is_live_at(later, tag), is_live && later == depth);
+                let is_settled = state != State::Moving;
+                prop_assert_eq!(word.unsettled_at(depth) == 0, is_settled);
+                prop_assert_eq!(word.unsettled_at(later) == 0, is_settled && later == depth);
+            }
+            prop_assert_eq!(Word::empty(depth).unsettled_at(later) == 0, later == depth);
             let empty = Word::empty(depth);
             prop_assert_eq!((empty.state(), empty.depth()), (State::Empty, depth));
             prop_assert_eq!(empty.0 == 0, depth == 0);

@@ -2,11 +2,13 @@
 //! function names is read, and its key compared.
 
 use super::client::{Client, Key};
+use super::glance::ExactGlance;
 use super::layout::SealedForm;
 use super::lookup::{Search, Stage, Unknown};
+use super::perfect::Hashed;
 use super::slots::{InlineFormat, Look, signature_of};
 use crate::Result;
-use crate::step::{Found, Lookup, Next, Read, Reads, failed, view};
+use crate::step::{Found, Glance, Lookup, Next, Read, Reads, failed, view};
 use farslot_fabric::{Endpoint, InPlace, Piece};
 
 /// A client, for lookups of this kind.
@@ -15,7 +17,7 @@ pub(super) struct Exact<E>(pub(super) Client<E>);
 /// How far a lookup has come.
 #[derive(Default)]
 pub(crate) struct OneSlot {
-    hash: u64,
+    hashed: Hashed,
     slot: u64,
     /// The record out of band, as of any other sealed table.
     record: Search,
@@ -41,6 +43,15 @@ impl<E: Endpoint> Lookup for Exact<E> {
         view(&*self.0.endpoint, self.0.table)
     }
 
+    #[inline]
+    fn glance<'k>(
+        &self,
+        view: &InPlace<'_>,
+        _: &[Self::Asked<'k>],
+    ) -> Option<impl Glance<Self::Asked<'k>>> {
+        ExactGlance::of(&self.0, view)
+    }
+
     #[inline(always)]
     fn key<'k>(&self, bytes: Self::Asked<'k>) -> Result<Key<'k>> {
         self.0.unhashed_key(bytes)
@@ -49,8 +60,8 @@ impl<E: Endpoint> Lookup for Exact<E> {
     #[inline(always)]
     fn prepare(&self, key: &Key<'_>, search: &mut OneSlot) {
         if let Some(function) = self.0.function() {
-            search.hash = function.hash(key.bytes);
-            function.prefetch(search.hash);
+            search.hashed = function.hashed(key.bytes);
+            function.prefetch(search.hashed);
         }
     }
 
@@ -59,7 +70,7 @@ impl<E: Endpoint> Lookup for Exact<E> {
         let Some(function) = self.0.function() else {
             return Next::Aside(Unknown);
         };
-        let Some(slot) = function.slot(search.hash) else {
+        let Some(slot) = function.slot(search.hashed) else {
             return Next::Absent;
         };
         search.slot = slot;
@@ -184,7 +195,8 @@ impl<E: Endpoint> Exact<E> {
     ) -> Next<Unknown> {
         let format = self.0.layout.out_format();
         let slot = read.bytes(0, 0..format.bytes());
-        let Look::Candidate(reference) = format.look(slot, 0, 0, signature_of(search.hash)) else {
+        let Look::Candidate(reference) = format.look(slot, 0, 0, signature_of(search.hashed.hash))
+        else {
             return Next::Absent;
         };
         let record = &mut search.record;

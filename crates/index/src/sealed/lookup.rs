@@ -5,10 +5,11 @@
 //! after the one that is looked for; a READ that has an empty slot ends every probe.
 
 use super::client::{Client, Key};
+use super::glance::PairGlance;
 use super::layout::{SealedForm, SlotOrder};
 use super::record::{FIRST_READ, UNIT};
 use super::slots::{InlineFormat, Look, Reference};
-use crate::step::{Found, Lookup, Next, Read, Reads, failed, view};
+use crate::step::{Found, Glance, Lookup, Next, Read, Reads, failed, view};
 use crate::{BATCH_WIDTH, Result, Value};
 use farslot_fabric::{Endpoint, InPlace, Piece};
 
@@ -81,6 +82,15 @@ impl<E: Endpoint> Lookup for Client<E> {
     #[inline]
     fn in_place(&self) -> Option<InPlace<'_>> {
         view(&*self.endpoint, self.table)
+    }
+
+    #[inline]
+    fn glance<'k>(
+        &self,
+        view: &InPlace<'_>,
+        _: &[Self::Asked<'k>],
+    ) -> Option<impl Glance<Self::Asked<'k>>> {
+        PairGlance::of(self, view)
     }
 
     #[inline(always)]
@@ -167,6 +177,12 @@ impl<E: Endpoint> Client<E> {
             return Next::Aside(Unknown);
         };
         let format = self.inline_format(built.mask);
+        if let InlineFormat {
+            key: 8, slot: 16, ..
+        } = format
+        {
+            return self.look_at_pairs(key, search, format, read);
+        }
         let chunk = read.bytes(0, 0..search.slots as usize * format.slot);
         match self.scan_inline(key, format, chunk, 0) {
             InlineLook::Match(at) => {
@@ -176,6 +192,42 @@ impl<E: Endpoint> Client<E> {
             InlineLook::End => return Next::Absent,
             InlineLook::GoOn => search.distance += search.slots,
         }
+        self.read_on(key, search)
+    }
+
+    /// The same where keys and values are words, which need no copy.
+    #[inline(always)]
+    fn look_at_pairs(
+        &self,
+        key: &Key<'_>,
+        search: &mut Search,
+        format: InlineFormat,
+        read: &mut impl Read,
+    ) -> Next<Unknown> {
+        let (wanted, words) = (format.word_of_key(key.bytes), read.words(0));
+        let mut last = 0;
+        for slot in 0..search.slots as usize {
+            last = words(2 * slot);
+            if last == wanted {
+                return match last {
+                    0 => Next::Absent,
+                    _ => Next::Found(Found::Word {
+                        word: words(2 * slot + 1),
+                        len: 8,
+                    }),
+                };
+            }
+            if last == 0 {
+                return Next::Absent;
+            }
+        }
+        if self.layout.order == SlotOrder::ByHash {
+            let last = (last ^ format.mask).to_le_bytes();
+            if self.layout.hasher.hash(&last) > key.hash {
+                return Next::Absent;
+            }
+        }
+        search.distance += search.slots;
         self.read_on(key, search)
     }
 

@@ -70,6 +70,7 @@
 mod build;
 mod client;
 mod exact;
+mod glance;
 mod layout;
 mod lookup;
 mod mask;

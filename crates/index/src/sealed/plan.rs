@@ -256,7 +256,9 @@ fn perfect(layout: &SealedLayout, records: &[Pair<'_>]) -> Result<(Function, Vec
 fn at_their_slots(layout: &SealedLayout, function: &Function, hashes: &[u64]) -> Result<Vec<u32>> {
     let mut slots = vec![EMPTY; layout.slots as usize];
     for (record, hash) in (0u32..).zip(hashes) {
-        let slot = function.slot(*hash).ok_or_else(|| full(layout))?;
+        let slot = function
+            .slot(function.of_hash(*hash))
+            .ok_or_else(|| full(layout))?;
         slots[slot as usize] = record;
     }
     Ok(slots)

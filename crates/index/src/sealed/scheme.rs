@@ -2,11 +2,12 @@
 //! refused.
 
 use super::table::SealedTable;
-use crate::index::{Got, Rest};
+use crate::answers::Got;
+use crate::index::Rest;
 use crate::step;
 use crate::{
-    ClientState, Cursor, IndexError, Occupancy, Record, Result, SchemeClient, SchemeKind, Value,
-    WriterChange,
+    Answers, ClientState, Cursor, IndexError, Occupancy, Record, Result, SchemeClient, SchemeKind,
+    Value, WriterChange,
 };
 use farslot_fabric::{Endpoint, NodeId};
 
@@ -44,11 +45,7 @@ impl<E: Endpoint> SchemeClient for SealedTable<E> {
         }
     }
 
-    async fn find_many<'k>(
-        &self,
-        keys: impl IntoIterator<Item = &'k [u8]>,
-        done: impl FnMut(usize, Result<Option<Value>>),
-    ) {
+    async fn find_many(&self, keys: &[&[u8]], done: impl FnMut(Answers<'_>)) {
         match self.exact() {
             Some(exact) => step::find_many(exact, keys, done).await,
             None => step::find_many(self.client(), keys, done).await,

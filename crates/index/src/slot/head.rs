@@ -126,6 +126,15 @@ impl Head {
         4 << KIND_SHIFT | identity(hash)
     }
 
+    /// Whether a word is the head of a slot that holds, or names, a record which can be the key's:
+    /// what [`Head::decode`] and [`Head::may_be`] say, for those that look through many.
+    #[inline(always)]
+    pub(crate) const fn has_record_of(word: u64, hash: u64) -> bool {
+        word >> 32 == 2 << (KIND_SHIFT - 32) | inline_tag(hash)
+            || word >> BlockRef::BITS == 3 << (KIND_SHIFT - BlockRef::BITS) | out_tag(hash)
+            || word >> SIZED_TAG_SHIFT == 5 << (KIND_SHIFT - SIZED_TAG_SHIFT) | sized_tag(hash)
+    }
+
     /// Whether the slot can be the key's.
     #[inline]
     pub(crate) const fn may_be(self, hash: u64) -> bool {
@@ -192,6 +201,11 @@ mod tests {
                 let head = Head::decode(word);
                 prop_assert!(head.may_be(hash) && head != Head::Unknown);
                 prop_assert!(!head.may_be(other) || hash & SIZED_TAG == other & SIZED_TAG);
+                for of in [hash, other, hash ^ 1 << 40, hash ^ 1 << 20] {
+                    let has_record = head.is_live() && head.may_be(of);
+                    prop_assert_eq!(Head::has_record_of(word, of), has_record);
+                }
+                prop_assert!(!Head::has_record_of(0, hash));
             }
             let Head::Out { block: seen, .. } = Head::decode(Head::out(hash, block)) else {
                 panic!("a reference to a block stays one");

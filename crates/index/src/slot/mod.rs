@@ -77,17 +77,23 @@ impl RecordShape {
     }
 
     /// Refuses a key that the table does not hold.
+    #[inline]
     pub(crate) fn check_key(&self, key: &[u8]) -> Result<()> {
-        if key.is_empty() {
-            return Err(IndexError::EmptyKey);
-        }
-        if self.key.admits(key.len()) {
+        if !key.is_empty() && self.key.admits(key.len()) {
             return Ok(());
         }
-        Err(IndexError::KeyLength {
-            len: key.len(),
-            allowed: self.key,
-        })
+        Err(self.why_no_key(key))
+    }
+
+    #[cold]
+    fn why_no_key(&self, key: &[u8]) -> IndexError {
+        match key.len() {
+            0 => IndexError::EmptyKey,
+            len => IndexError::KeyLength {
+                len,
+                allowed: self.key,
+            },
+        }
     }
 
     /// Refuses a value that the table does not hold.

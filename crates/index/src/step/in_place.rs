@@ -1,24 +1,25 @@
 //! Operations on the memory itself, where that is mapped.
 //!
-//! A batch goes through two rows of lanes, in turns. Each lane of a row looks at what it has asked
-//! for and, if its operation has ended, takes the next key, hashes it and says what it wants. What
-//! all of the row want is then prefetched in one burst, and is fetched while the other row has its
-//! turn. (A processor walks the page table for several addresses at a time, but only for those that
-//! stand close together in its instructions: prefetches among the instructions of lookups wait for
-//! each other's walks, which takes half of the time.) Words are loaded from the mapping where they
-//! are looked at, and swapped there; only what has to be had in one piece (a record whose checksum
-//! is to be made) is copied first.
+//! A batch goes through two rows of lanes, in turns. In its turn a row first looks at what its lanes
+//! have asked for; lanes whose operations have ended take the next keys, hash them and say what they
+//! want. What all of the row want is then prefetched in one burst, and is fetched while the other row
+//! has its turn. (A processor walks the page table for several addresses at a time, but only for
+//! those that stand close together in its instructions: prefetches among the instructions of lookups
+//! wait for each other's walks, which takes half of the time.) Words are loaded from the mapping
+//! where they are looked at, and swapped there; only what has to be had in one piece (a record whose
+//! checksum is to be made) is copied first.
 //!
-//! Answers are given after a run of the rows: a callback may take its time, and the memory is known
-//! to be the table's only for a short while after a view of it was made.
+//! Answers are given after a run of the rows, together: a callback may take its time, and the memory
+//! is known to be the table's only for a short while after a view of it was made. What is counted is
+//! added up once a run.
 
 use super::drive::{drive, run};
-use super::lookup::{Answer, Found, Lookup, Next, Reads, Rest};
-use super::mapped::{Mapped, bytes_of, locate};
-use crate::Value;
+use super::glancing::glance_at;
+use super::lookup::{Answer, Lookup, Next, Reads, Rest};
+use super::mapped::{Mapped, book, bytes_of, locate};
+use crate::answers::{Answers, End, SmallAnswers};
 use crate::client::let_others_run;
-use farslot_fabric::counters::Tally;
-use farslot_fabric::{Booking, Endpoint, EndpointExt, InPlace, OperationClass, Piece};
+use farslot_fabric::{Endpoint, EndpointExt, InPlace, OperationClass, Piece, Steps, Tally};
 
 /// Lanes of a row. Their pieces are fetched while the other row has its turn; of larger rows the
 /// prefetches wait for each other, while nothing else is done.
@@ -27,23 +28,18 @@ const ROW: usize = 8;
 /// Lanes of both rows.
 const LANES: usize = 2 * ROW;
 
+/// Pieces of a step whose places a lane keeps. Those of a longer one are asked for again.
+const STARTS: usize = 4;
+
 /// Pieces that are prefetched in one burst at most.
-const BURST: usize = 2 * ROW;
+const BURST: usize = 2 * LANES;
 
 /// The most operations of a run.
 const RUN: usize = 128;
 
-/// The lanes, field by field: a step touches few of them.
+/// The lanes, and what comes of a run of them.
 struct Rows<'k, L: Lookup> {
-    keys: [Option<L::Key<'k>>; LANES],
-    searches: [L::Search; LANES],
-    /// What those that are under way are about to look at, and where its first piece starts: a byte
-    /// of the region.
-    reads: [Reads; LANES],
-    starts: [u64; LANES],
-    bookings: [Booking; LANES],
-    /// The operations' places in the run.
-    places: [usize; LANES],
+    lanes: [Lane<'k, L>; LANES],
     /// Lanes, a bit each, that wait for what they have asked for.
     reading: u32,
     /// Those that have a key, for which this client's memory is being fetched.
@@ -51,62 +47,89 @@ struct Rows<'k, L: Lookup> {
     /// What is to be prefetched: the byte at which it starts, and how many.
     wanted: [(u64, usize); BURST],
     wanted_count: usize,
-    /// What those do next that cannot go on here.
+    /// What lanes do next that cannot go on here.
     stuck: Vec<(usize, Next<L::Aside>)>,
-    ended: Ended,
-}
-
-/// How the operations of a run have ended.
-struct Ended {
-    /// Their numbers in the batch.
-    numbers: [usize; RUN],
+    /// The places in the run of operations that are not decided at a glance, how many these are, and
+    /// how many of them are taken.
+    left: [u8; RUN],
+    lefts: usize,
+    taken: usize,
+    /// How the operations of the run have ended, and the words of those that have ended by one.
     ends: [End; RUN],
-    /// The words of those that have ended by one.
     words: [u64; RUN],
-    /// The places and answers of those that have ended otherwise.
+    /// The places in the run, and the answers, of those that have ended otherwise.
     others: Vec<(usize, Answer)>,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum End {
-    Absent,
-    /// The value is so many bytes of a word.
-    Word(u8),
-    /// Otherwise, or not yet.
-    Other,
+/// One operation under way. Never moved: a small struct that is written field by field and moved at
+/// once stalls the processor.
+struct Lane<'k, L: Lookup> {
+    key: Option<L::Key<'k>>,
+    search: L::Search,
+    /// What it is about to look at, and where the first pieces start: bytes of the region.
+    reads: Reads,
+    starts: [u64; STARTS],
+    steps: Steps,
+    /// Its place in the run.
+    place: usize,
 }
 
-/// Does operations of a class for as long as the memory is there. Those that are not taken are left
-/// in `asked`.
+/// What the lanes share in a run.
+struct Shared<'t, L> {
+    table: &'t L,
+    read: Mapped<'t>,
+    tally: Tally,
+}
+
+/// Does operations of a class for as long as the memory is there; returns how many of them.
 pub(super) async fn do_many<'k, L: Lookup>(
     table: &L,
     class: OperationClass,
-    asked: &mut impl Iterator<Item = (usize, L::Asked<'k>)>,
-    done: &mut impl FnMut(usize, Answer),
-) {
+    asked: &[L::Asked<'k>],
+    done: &mut impl FnMut(Answers<'_>),
+) -> usize {
     let endpoint = table.endpoint();
+    let mut taken = 0;
     if table.in_place().is_none() {
-        return;
+        return taken;
     }
     let mut rows = Box::new(Rows::new());
-    while let Some(view) = table.in_place() {
-        let (taken, are_all) = rows.run(table, class, view, asked);
-        rows.ended.tell(taken, done);
-        while let Some((lane, next)) = rows.stuck.pop() {
-            let (key, search) = (key_of(&rows.keys[lane]), &mut rows.searches[lane]);
-            let rest = drive(table, key, search, next);
-            let answer = endpoint.operation_begun(class, rows.bookings[lane], rest);
-            done(rows.ended.numbers[rows.places[lane]], answer.await);
+    while taken < asked.len()
+        && let Some(view) = table.in_place()
+    {
+        let first = taken;
+        let most = RUN.min(table.most_at_once()).max(1);
+        let asked_now = &asked[first..][..most.min(asked.len() - first)];
+        let count = asked_now.len();
+        rows.glance(table, class, view, asked_now);
+        while let Some(place) = rows.next_left() {
+            let Some(view) = table.in_place() else {
+                rows.taken += 1;
+                let answer = endpoint.operation(class, run(table, asked_now[place]));
+                done(Answers::One(first + place, answer.await));
+                continue;
+            };
+            rows.run(table, class, view, asked_now);
+            while let Some((number, next)) = rows.stuck.pop() {
+                let lane = &mut rows.lanes[number];
+                let rest = drive(table, key_of(&lane.key), &mut lane.search, next);
+                let answer = endpoint.operation_begun(class, lane.steps.into(), rest);
+                done(Answers::One(first + lane.place, answer.await));
+            }
         }
-        if are_all {
-            return;
+        let (ends, words) = (&rows.ends[..count], &rows.words[..count]);
+        done(Answers::Small(SmallAnswers::new(first, ends, words)));
+        for (place, answer) in rows.others.drain(..) {
+            done(Answers::One(first + place, answer));
         }
+        taken += count;
         // A turn has as many rows as it has single operations.
-        let mut windows = 0..taken.div_ceil(ROW);
-        if windows.any(|_| endpoint.core().is_turn_over()) {
+        let mut windows = 0..count.div_ceil(ROW);
+        if taken < asked.len() && windows.any(|_| endpoint.core().is_turn_over()) {
             let_others_run().await;
         }
     }
+    taken
 }
 
 /// Does one operation: its answer, or the rest of it, if that has to wait for something. Nothing
@@ -128,15 +151,15 @@ pub(super) fn do_one<'s, L: Lookup>(
         return Some(Err(Box::pin(rest)));
     }
     let (mut read, mut tally) = (Mapped::new(view), Tally::default());
-    let mut booking = Booking::default();
-    let ended = |mut tally: Tally, booking| {
-        tally.operation_ended(booking);
+    let mut steps = Steps::default();
+    let ended = |mut tally: Tally, steps| {
+        tally.operation_ended(steps);
         core.counters.add(class, &tally);
     };
     let key = match table.key(asked) {
         Ok(key) => key,
         Err(error) => {
-            ended(tally, booking);
+            ended(tally, steps);
             return Some(Ok(Err(error)));
         }
     };
@@ -147,8 +170,7 @@ pub(super) fn do_one<'s, L: Lookup>(
         next = match next {
             Next::Read(reads) if locate(table, &key, &search, reads, &mut read) => {
                 let bytes = bytes_of(table, &key, &search, reads);
-                tally.read(reads.pieces as u32, reads.gathered, bytes);
-                booking.read(reads.verbs(), bytes);
+                book(&mut tally, &mut steps, reads, bytes);
                 let next = table.look(&key, &mut search, &mut read);
                 view.acquire();
                 next
@@ -157,180 +179,189 @@ pub(super) fn do_one<'s, L: Lookup>(
             Next::Absent => break Ok(None),
             Next::Failed(error) => break Err(*error),
             next => {
+                tally.goes_on(steps);
                 core.counters.add(class, &tally);
                 let rest = async move { drive(table, &key, &mut search, next).await };
-                let rest = table.endpoint().operation_begun(class, booking, rest);
+                let rest = table.endpoint().operation_begun(class, steps.into(), rest);
                 return Some(Err(Box::pin(rest)));
             }
         };
     };
-    ended(tally, booking);
+    ended(tally, steps);
     Some(Ok(answer))
 }
 
 impl<'k, L: Lookup> Rows<'k, L> {
     fn new() -> Self {
+        let lane = || Lane {
+            key: None,
+            search: L::Search::default(),
+            reads: Reads::ONE,
+            starts: [0; STARTS],
+            steps: Steps::default(),
+            place: 0,
+        };
         Self {
-            keys: [const { None }; LANES],
-            searches: std::array::from_fn(|_| L::Search::default()),
-            reads: [Reads::ONE; LANES],
-            starts: [0; LANES],
-            bookings: [Booking::default(); LANES],
-            places: [0; LANES],
+            lanes: std::array::from_fn(|_| lane()),
             reading: 0,
             prepared: 0,
             wanted: [(0, 0); BURST],
             wanted_count: 0,
             stuck: Vec::new(),
-            ended: Ended {
-                numbers: [0; RUN],
-                ends: [End::Other; RUN],
-                words: [0; RUN],
-                others: Vec::new(),
-            },
+            left: [0; RUN],
+            lefts: 0,
+            taken: 0,
+            ends: [End::ELSEWHERE; RUN],
+            words: [0; RUN],
+            others: Vec::new(),
         }
     }
 
-    /// Takes operations and does them; returns how many it took, and whether there are no more.
-    #[inline(never)]
-    fn run(
+    /// Does what a glance decides of a run of operations. The others are left.
+    fn glance(
         &mut self,
         table: &L,
         class: OperationClass,
         view: InPlace<'_>,
-        asked: &mut impl Iterator<Item = (usize, L::Asked<'k>)>,
-    ) -> (usize, bool) {
-        let (mut read, mut tally) = (Mapped::new(view), Tally::default());
+        asked: &[L::Asked<'k>],
+    ) {
+        let mut tally = Tally::default();
+        let results = (&mut self.ends[..], &mut self.words[..]);
+        self.lefts = glance_at(table, view, asked, results, (&mut self.left, &mut tally));
+        self.taken = 0;
+        table.endpoint().core().counters.add(class, &tally);
+    }
+
+    /// The place in the run of the next operation that is left.
+    fn next_left(&self) -> Option<usize> {
+        let left = &self.left[..self.lefts];
+        left.get(self.taken).map(|place| usize::from(*place))
+    }
+
+    /// Does the operations of a run that are left, or those up to one that is stuck.
+    #[inline(never)]
+    fn run(&mut self, table: &L, class: OperationClass, view: InPlace<'_>, asked: &[L::Asked<'k>]) {
         let mut shared = Shared {
             table,
-            read: &mut read,
-            tally: &mut tally,
+            read: Mapped::new(view),
+            tally: Tally::default(),
         };
-        let (mut taken, mut are_all) = (0, false);
-        for lane in (0..LANES).cycle() {
-            if lane % ROW == 0 {
-                self.prefetch(&mut shared);
-                let goes_on = taken < RUN && !are_all && self.stuck.is_empty();
-                if !goes_on && self.reading | self.prepared == 0 {
-                    break;
-                }
-            }
-            let bit = 1 << lane;
-            if self.reading & bit != 0 && self.look(lane, &mut shared) {
-                continue;
-            }
-            if L::PREPARES && self.prepared & bit != 0 {
-                self.prepared &= !bit;
-                self.begin(lane, &mut shared);
-                continue;
-            }
-            // One that is stuck has its lane still, and is looked after when the others have ended.
-            while taken < RUN && !are_all && self.stuck.is_empty() {
-                let Some((number, asked)) = asked.next() else {
-                    are_all = true;
-                    break;
-                };
-                let place = taken;
-                taken += 1;
-                self.ended.numbers[place] = number;
-                if self.take(lane, place, asked, &mut shared) {
-                    break;
-                }
+        for row in [0, ROW].into_iter().cycle() {
+            self.look_at_all(row, &mut shared);
+            self.take_more(row, asked, &mut shared);
+            self.prefetch(&mut shared);
+            let takes_more = self.taken < self.lefts && self.stuck.is_empty();
+            if !takes_more && self.reading | self.prepared == 0 {
+                break;
             }
         }
-        table.endpoint().core().counters.add(class, &tally);
-        (taken, are_all)
+        table.endpoint().core().counters.add(class, &shared.tally);
     }
 
-    /// Takes an operation; false if that has ended it.
+    /// Has a row look at what it has asked for.
     #[inline(always)]
-    fn take(
-        &mut self,
-        lane: usize,
-        place: usize,
-        asked: L::Asked<'k>,
-        shared: &mut Shared<'_, '_, L>,
-    ) -> bool {
-        self.places[lane] = place;
-        self.bookings[lane] = Booking::default();
-        match shared.table.key(asked) {
-            Ok(key) => self.keys[lane] = Some(key),
-            Err(error) => {
-                shared.tally.operation_ended(Booking::default());
-                self.ended.otherwise(place, Err(error));
-                return false;
-            }
+    fn look_at_all(&mut self, row: usize, shared: &mut Shared<'_, L>) {
+        let mut left = self.reading & lanes_of(row);
+        while left != 0 {
+            let number = first_of(left);
+            left &= left - 1;
+            self.look(number, shared);
         }
+    }
+
+    /// Has a row's lanes that are free take the next operations.
+    #[inline(always)]
+    fn take_more(&mut self, row: usize, asked: &[L::Asked<'k>], shared: &mut Shared<'_, L>) {
+        let mut free = lanes_of(row) & !self.reading;
         if L::PREPARES {
-            let (key, search) = (key_of(&self.keys[lane]), &mut self.searches[lane]);
-            shared.table.prepare(key, search);
-            self.prepared |= 1 << lane;
-            return true;
+            let mut prepared = self.prepared & lanes_of(row);
+            self.prepared &= !prepared;
+            while prepared != 0 {
+                let number = first_of(prepared);
+                prepared &= prepared - 1;
+                self.begin(number, shared);
+            }
+            free &= !self.reading;
         }
-        self.begin(lane, shared)
-    }
-
-    /// Begins an operation; false if that has ended it.
-    #[inline(always)]
-    fn begin(&mut self, lane: usize, shared: &mut Shared<'_, '_, L>) -> bool {
-        let (key, search) = (key_of(&self.keys[lane]), &mut self.searches[lane]);
-        let mut next = shared.table.begin(key, search);
-        let is_reading = self.follow(lane, &mut next, shared);
-        self.reading |= u32::from(is_reading) << lane;
-        is_reading
-    }
-
-    /// Lets an operation look at what it has asked for; false if it waits for nothing any more.
-    #[inline(always)]
-    fn look(&mut self, lane: usize, shared: &mut Shared<'_, '_, L>) -> bool {
-        let mut next = self.look_on(lane, shared);
-        let is_reading = self.follow(lane, &mut next, shared);
-        self.reading &= !(u32::from(!is_reading) << lane);
-        is_reading
-    }
-
-    #[inline(always)]
-    fn look_on(&mut self, lane: usize, shared: &mut Shared<'_, '_, L>) -> Next<L::Aside> {
-        let (key, search) = (key_of(&self.keys[lane]), &mut self.searches[lane]);
-        let reads = self.reads[lane];
-        if reads.pieces == 1 {
-            shared.read.starts[0] = self.starts[lane];
-        } else {
-            locate(shared.table, key, search, reads, shared.read);
+        // One that is stuck has its lane still, and is looked after when the others have ended.
+        while free != 0 && self.stuck.is_empty() {
+            let number = first_of(free);
+            free &= free - 1;
+            let Some(place) = self.next_left() else { break };
+            self.taken += 1;
+            let lane = &mut self.lanes[number];
+            lane.place = place;
+            match shared.table.key(asked[place]) {
+                Ok(key) => lane.key = Some(key),
+                Err(error) => {
+                    shared.tally.operation_ended(Steps::default());
+                    self.ended_otherwise(place, Err(error));
+                    continue;
+                }
+            }
+            if L::PREPARES {
+                let lane = &mut self.lanes[number];
+                shared.table.prepare(key_of(&lane.key), &mut lane.search);
+                self.prepared |= 1 << number;
+            } else {
+                self.begin(number, shared);
+            }
         }
-        let next = shared.table.look(key, search, shared.read);
-        shared.read.view.acquire();
-        next
     }
 
-    /// Does what an operation has to do next; true if it has asked for something. By reference: a
-    /// small enum that is written field by field and moved at once stalls the processor.
+    /// Has an operation look at what it has asked for. A function of its own, as that which begins one:
+    /// in one with both the processor's registers would not do.
+    #[inline(never)]
+    fn look(&mut self, number: usize, shared: &mut Shared<'_, L>) {
+        let next = self.lanes[number].look(shared);
+        if !self.follow(number, next, shared) {
+            self.reading &= !(1 << number);
+        }
+    }
+
+    /// Begins an operation.
+    #[inline(never)]
+    fn begin(&mut self, number: usize, shared: &mut Shared<'_, L>) {
+        let lane = &mut self.lanes[number];
+        lane.steps = Steps::default();
+        let next = shared.table.begin(key_of(&lane.key), &mut lane.search);
+        if self.follow(number, next, shared) {
+            self.reading |= 1 << number;
+        }
+    }
+
+    /// Does what an operation has to do next; true if it has asked for something.
     #[inline(always)]
     fn follow(
         &mut self,
-        lane: usize,
-        next: &mut Next<L::Aside>,
-        shared: &mut Shared<'_, '_, L>,
+        number: usize,
+        mut next: Next<L::Aside>,
+        shared: &mut Shared<'_, L>,
     ) -> bool {
+        let lane = &mut self.lanes[number];
         if L::WRITES {
-            self.write_on(lane, next, shared);
+            next = lane.write_on(next, shared);
         }
-        let place = self.places[lane];
+        let place = lane.place % RUN;
         match next {
-            Next::Read(reads) if self.ask(lane, *reads, shared) => return true,
-            Next::Absent => self.ended.ends[place] = End::Absent,
-            Next::Found(Found::Word { word, len }) => {
-                self.ended.words[place] = *word;
-                self.ended.ends[place] = End::Word(*len as u8);
-            }
-            _ => {
-                let next = std::mem::replace(next, Next::Absent);
-                if !self.end_otherwise(lane, next, shared) {
+            Next::Read(reads) if self.ask(number, reads, shared) => return true,
+            Next::Absent => self.ends[place] = End::ABSENT,
+            Next::Found(found) => match shared.read.small(&found) {
+                Some((word, len)) => {
+                    self.words[place] = word;
+                    self.ends[place] = End::word(len);
+                }
+                None => {
+                    self.end_otherwise(number, Next::Found(found), shared);
+                }
+            },
+            next => {
+                if !self.end_otherwise(number, next, shared) {
                     return false;
                 }
             }
         }
-        shared.tally.operation_ended(self.bookings[lane]);
+        shared.tally.operation_ended(self.lanes[number].steps);
         false
     }
 
@@ -339,11 +370,11 @@ impl<'k, L: Lookup> Rows<'k, L> {
     #[inline(never)]
     fn end_otherwise(
         &mut self,
-        lane: usize,
+        number: usize,
         next: Next<L::Aside>,
-        shared: &mut Shared<'_, '_, L>,
+        shared: &mut Shared<'_, L>,
     ) -> bool {
-        let place = self.places[lane];
+        let lane = &self.lanes[number];
         let answer = match next {
             Next::Found(found) => {
                 let pool = &shared.table.endpoint().core().buffers;
@@ -351,44 +382,36 @@ impl<'k, L: Lookup> Rows<'k, L> {
             }
             Next::Failed(error) => Err(*error),
             next => {
-                self.ended.ends[place] = End::Other;
-                self.stuck.push((lane, next));
+                shared.tally.goes_on(lane.steps);
+                self.ends[lane.place] = End::ELSEWHERE;
+                self.stuck.push((number, next));
                 return false;
             }
         };
-        self.ended.otherwise(place, answer);
+        self.ended_otherwise(lane.place, answer);
         true
     }
 
-    /// Swaps what an operation wants swapped, for as long as it does.
-    #[inline(always)]
-    fn write_on(&mut self, lane: usize, next: &mut Next<L::Aside>, shared: &mut Shared<'_, '_, L>) {
-        loop {
-            *next = match next {
-                Next::Swap => match self.swap(lane, shared) {
-                    Some(next) => next,
-                    None => return,
-                },
-                Next::LookOn => self.look_on(lane, shared),
-                _ => return,
-            };
-        }
+    fn ended_otherwise(&mut self, place: usize, answer: Answer) {
+        self.ends[place] = End::ELSEWHERE;
+        self.others.push((place, answer));
     }
 
     /// Asks for the pieces of a step; false if one is not in the mapping.
     #[inline(always)]
-    fn ask(&mut self, lane: usize, reads: Reads, shared: &mut Shared<'_, '_, L>) -> bool {
-        let (key, search) = (key_of(&self.keys[lane]), &self.searches[lane]);
+    fn ask(&mut self, number: usize, reads: Reads, shared: &mut Shared<'_, L>) -> bool {
+        let lane = &mut self.lanes[number];
+        let key = key_of(&lane.key);
         let mut bytes = 0;
-        for number in reads.numbers() {
-            let piece = shared.table.piece(key, search, number);
-            let Some(start) = shared.read.view.offset_of(piece) else {
+        for piece in reads.numbers() {
+            let of = shared.table.piece(key, &lane.search, piece);
+            let Some(start) = shared.read.view.offset_of(of) else {
                 return false;
             };
-            if number == 0 {
-                self.starts[lane] = start;
+            if let Some(kept) = lane.starts.get_mut(piece) {
+                *kept = start;
             }
-            let likely = shared.table.likely_bytes(search, piece.len);
+            let likely = shared.table.likely_bytes(&lane.search, of.len);
             match self.wanted.get_mut(self.wanted_count) {
                 Some(wanted) => {
                     *wanted = (start, likely);
@@ -396,30 +419,66 @@ impl<'k, L: Lookup> Rows<'k, L> {
                 }
                 None => shared.read.view.prefetch(start, likely),
             }
-            bytes += piece.len as u64;
+            bytes += of.len as u64;
         }
-        shared
-            .tally
-            .read(reads.pieces as u32, reads.gathered, bytes);
-        self.bookings[lane].read(reads.verbs(), bytes);
-        self.reads[lane] = reads;
+        book(&mut shared.tally, &mut lane.steps, reads, bytes);
+        lane.reads = reads;
         true
     }
 
     /// Prefetches what is wanted.
     #[inline(always)]
-    fn prefetch(&mut self, shared: &mut Shared<'_, '_, L>) {
+    fn prefetch(&mut self, shared: &mut Shared<'_, L>) {
         for (start, len) in &self.wanted[..self.wanted_count] {
             shared.read.view.prefetch(*start, *len);
         }
         self.wanted_count = 0;
     }
+}
 
-    /// Swaps the word that an operation wants swapped; nothing if that is not in the mapping.
+impl<L: Lookup> Lane<'_, L> {
+    /// Looks at what it has asked for.
     #[inline(always)]
-    fn swap(&mut self, lane: usize, shared: &mut Shared<'_, '_, L>) -> Option<Next<L::Aside>> {
-        let (key, search) = (key_of(&self.keys[lane]), &mut self.searches[lane]);
-        let swap = shared.table.swap(key, search);
+    fn look(&mut self, shared: &mut Shared<'_, L>) -> Next<L::Aside> {
+        let key = key_of(&self.key);
+        if self.reads.pieces == 1 {
+            shared.read.starts[0] = self.starts[0];
+        } else if self.reads.pieces <= STARTS {
+            shared.read.starts[..STARTS].copy_from_slice(&self.starts);
+        } else {
+            locate(
+                shared.table,
+                key,
+                &self.search,
+                self.reads,
+                &mut shared.read,
+            );
+        }
+        let next = shared.table.look(key, &mut self.search, &mut shared.read);
+        shared.read.view.acquire();
+        next
+    }
+
+    /// Swaps what the operation wants swapped, for as long as it does.
+    #[inline(always)]
+    fn write_on(&mut self, mut next: Next<L::Aside>, shared: &mut Shared<'_, L>) -> Next<L::Aside> {
+        loop {
+            next = match next {
+                Next::Swap => match self.swap(shared) {
+                    Some(next) => next,
+                    None => return Next::Swap,
+                },
+                Next::LookOn => self.look(shared),
+                next => return next,
+            };
+        }
+    }
+
+    /// Swaps the word that the operation wants swapped; nothing if that is not in the mapping.
+    #[inline(always)]
+    fn swap(&mut self, shared: &mut Shared<'_, L>) -> Option<Next<L::Aside>> {
+        let key = key_of(&self.key);
+        let swap = shared.table.swap(key, &self.search);
         let word = Piece {
             from: swap.at,
             len: 8,
@@ -427,42 +486,20 @@ impl<'k, L: Lookup> Rows<'k, L> {
         let view = &shared.read.view;
         let seen = view.compare_swap(view.offset_of(word)?, swap.expected, swap.new);
         shared.tally.swap();
-        self.bookings[lane].swap();
-        Some(shared.table.swapped(key, search, seen))
+        self.steps.swap();
+        Some(shared.table.swapped(key, &mut self.search, seen))
     }
 }
 
-impl Ended {
-    fn otherwise(&mut self, place: usize, answer: Answer) {
-        self.ends[place] = End::Other;
-        self.others.push((place, answer));
-    }
-
-    /// Gives the answers of a run.
-    #[inline(always)]
-    fn tell(&mut self, taken: usize, done: &mut impl FnMut(usize, Answer)) {
-        for place in 0..taken {
-            let number = self.numbers[place];
-            match self.ends[place] {
-                End::Absent => done(number, Ok(None)),
-                End::Word(len) => {
-                    let value = Value::of_word(self.words[place], len.into());
-                    done(number, Ok(Some(value)));
-                }
-                End::Other => {}
-            }
-        }
-        for (place, answer) in self.others.drain(..) {
-            done(self.numbers[place], answer);
-        }
-    }
+/// The lanes of the row that begins with one.
+const fn lanes_of(row: usize) -> u32 {
+    ((1 << ROW) - 1) << row
 }
 
-/// What the lanes share.
-struct Shared<'b, 't, L> {
-    table: &'t L,
-    read: &'b mut Mapped<'t>,
-    tally: &'b mut Tally,
+/// The number of the first of some lanes.
+#[inline(always)]
+const fn first_of(lanes: u32) -> usize {
+    lanes.trailing_zeros() as usize % LANES
 }
 
 #[inline(always)]

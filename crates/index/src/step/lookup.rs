@@ -1,11 +1,15 @@
 //! An operation in steps, as a scheme says it.
 
+use super::glance::{Glance, NoGlance};
 use crate::{IndexError, Result, Value};
 use farslot_fabric::{Endpoint, InPlace, Piece, RemoteAddr, Rights};
 use std::ops::Range;
 
 /// The most pieces that one step may want to have read.
 pub(crate) const MOST_PIECES: usize = 32;
+
+/// READs, one after the other, that are many for a lookup.
+pub(crate) const MANY_READS: u32 = 4;
 
 /// A scheme's lookup of one key, or its write of one, in steps.
 pub(crate) trait Lookup {
@@ -17,7 +21,7 @@ pub(crate) trait Lookup {
     /// What its asides use.
     type Endpoint: Endpoint;
     /// What it is asked for: a key, or an operation on one.
-    type Asked<'k>;
+    type Asked<'k>: Copy;
     /// That, checked, with the key hashed.
     type Key<'k>;
     /// How far a lookup has come.
@@ -30,6 +34,28 @@ pub(crate) trait Lookup {
     /// The memory that the table is in, where that is mapped ([`view`]). Slots and records are
     /// elsewhere only where a table has grown out of it.
     fn in_place(&self) -> Option<InPlace<'_>>;
+
+    /// The first step of these operations, made ready for all of them; nothing where they go in steps
+    /// only, or have to now. The view is that of [`Lookup::in_place`].
+    #[inline]
+    fn glance<'k>(
+        &self,
+        _view: &InPlace<'_>,
+        _asked: &[Self::Asked<'k>],
+    ) -> Option<impl Glance<Self::Asked<'k>>> {
+        None::<NoGlance>
+    }
+
+    /// The most operations that may be begun together now.
+    #[inline]
+    fn most_at_once(&self) -> usize {
+        usize::MAX
+    }
+
+    /// Is told how many operations a glance has decided, and how many of them have taken
+    /// [`MANY_READS`].
+    #[inline]
+    fn glanced(&self, _operations: usize, _with_many_reads: usize) {}
 
     /// Checks what is asked for, and hashes the key.
     fn key<'k>(&self, asked: Self::Asked<'k>) -> Result<Self::Key<'k>>;
@@ -217,4 +243,5 @@ pub(crate) fn failed<A>(error: impl Into<IndexError>) -> Next<A> {
     Next::Failed(Box::new(error.into()))
 }
 
-pub(super) use crate::index::{Got as Answer, Rest};
+pub(super) use crate::answers::Got as Answer;
+pub(super) use crate::index::Rest;

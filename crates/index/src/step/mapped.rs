@@ -1,19 +1,23 @@
 //! The pieces of a step in the mapping, and one step on them.
 
 use super::lookup::{Answer, Found, Lookup, MOST_PIECES, Next, Read, Reads, Swap};
+use crate::hash::word_of;
 use crate::{Result, Value};
-use farslot_fabric::{BufferPool, Endpoint, InPlace, Piece};
+use farslot_fabric::{BufferPool, Endpoint, InPlace, Piece, Steps, Tally};
 use std::ops::Range;
 
 /// The largest values that an answer holds in itself.
 const SMALL: usize = 8;
+
+/// Words that the copy has room for, if anything was copied.
+const COPIED: usize = 16;
 
 /// The pieces of a step in the mapping.
 pub(super) struct Mapped<'m> {
     pub(super) view: InPlace<'m>,
     /// The bytes of the region at which they start.
     pub(super) starts: [u64; MOST_PIECES],
-    /// The piece and the bytes that were copied last.
+    /// The piece and the bytes that were copied last, and these: at the start of the copy.
     copied: (usize, Range<usize>),
     copy: Vec<u64>,
 }
@@ -29,9 +33,30 @@ impl<'m> Mapped<'m> {
         }
     }
 
-    /// The value that was found.
+    /// The value that was found as the first bytes of a word, if it has no more: the word, and how
+    /// many.
     #[inline(always)]
+    pub(super) fn small(&self, found: &Found) -> Option<(u64, usize)> {
+        match found {
+            Found::Word { word, len } => Some((*word, *len)),
+            Found::Bytes { bytes, .. } if bytes.len() <= SMALL => {
+                let start = bytes.start - self.copied.1.start;
+                let copy: &[u8] = bytemuck::cast_slice(&self.copy);
+                // There is more behind it, as the copy has room for more than any small record.
+                match copy[start..].first_chunk() {
+                    Some(word) => Some((u64::from_le_bytes(*word), bytes.len())),
+                    None => Some((word_of(&copy[start..]), bytes.len())),
+                }
+            }
+            _ => None,
+        }
+    }
+
+    /// The value that was found.
     pub(super) fn value(&self, found: Found, pool: &BufferPool) -> Result<Value> {
+        if let Some((word, len)) = self.small(&found) {
+            return Ok(Value::of_word(word, len));
+        }
         let (piece, bytes) = match found {
             Found::Word { word, len } => return Ok(Value::of_word(word, len)),
             Found::Value(value) => return Ok(*value),
@@ -41,9 +66,6 @@ impl<'m> Mapped<'m> {
         debug_assert_eq!(*copied, piece, "a value is in what was copied last");
         let copy: &[u8] = bytemuck::cast_slice(&self.copy);
         let value = &copy[bytes.start - within.start..bytes.end - within.start];
-        if value.len() <= SMALL {
-            return Ok(Value::of_word(crate::hash::word_of(value), value.len()));
-        }
         let buffer = pool.copy_of(value)?;
         let all = 0..buffer.len();
         Ok(Value::of_buffer(buffer, all))
@@ -56,13 +78,18 @@ impl Read for Mapped<'_> {
         self.view.words(self.starts[piece])
     }
 
-    #[inline]
+    #[inline(always)]
     fn bytes(&mut self, piece: usize, bytes: Range<usize>) -> &[u8] {
-        self.copy.clear();
+        let words = bytes.len().div_ceil(8);
+        if words > self.copy.len() {
+            self.copy.resize(words.max(COPIED), 0);
+        }
         let from = self.starts[piece] + bytes.start as u64;
-        self.view.append_to(from, bytes.len(), &mut self.copy);
-        self.copied = (piece, bytes.clone());
-        &bytemuck::cast_slice(&self.copy)[..bytes.len()]
+        let copy = &mut self.copy[..words];
+        self.view.copy_out(from, bytes.len(), copy);
+        let len = bytes.len();
+        self.copied = (piece, bytes);
+        &bytemuck::cast_slice(copy)[..len]
     }
 }
 
@@ -83,9 +110,14 @@ pub(super) fn step<L: Lookup>(
     }
     let core = table.endpoint().core();
     if is_new {
-        let bytes = bytes_of(table, key, search, reads);
-        core.counters
-            .read_in_place(reads.pieces as u32, reads.gathered, bytes);
+        let (mut tally, mut steps) = (Tally::default(), Steps::default());
+        book(
+            &mut tally,
+            &mut steps,
+            reads,
+            bytes_of(table, key, search, reads),
+        );
+        core.counters.done_in_place(tally, steps);
     }
     let next = table.look(key, search, &mut read);
     view.acquire();
@@ -105,8 +137,20 @@ pub(super) fn swap<L: Lookup>(table: &L, swap: Swap) -> Option<u64> {
         len: 8,
     };
     let seen = view.compare_swap(view.offset_of(word)?, swap.expected, swap.new);
-    table.endpoint().core().counters.swap_in_place();
+    let (mut tally, mut steps) = (Tally::default(), Steps::default());
+    tally.swap();
+    steps.swap();
+    table.endpoint().core().counters.done_in_place(tally, steps);
     Some(seen)
+}
+
+/// Books the READs of a step, of so many bytes.
+#[inline(always)]
+pub(super) fn book(tally: &mut Tally, steps: &mut Steps, reads: Reads, bytes: u64) {
+    if reads.gathered {
+        tally.gather();
+    }
+    steps.read(reads.verbs(), bytes);
 }
 
 /// Bytes of the pieces of a step.

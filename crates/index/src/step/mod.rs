@@ -10,25 +10,29 @@
 //!
 //! * [`drive`]: one operation as a future over verbs. Whatever else cannot go on, goes on so.
 //! * [`lanes`]: many lookups side by side over verbs, each in a lane, without a future.
-//! * [`in_place`]: where the memory is mapped, the steps run on the memory itself.
+//! * [`in_place`]: where the memory is mapped, the steps run on the memory itself; of tables of words
+//!   the usual steps are made [at a glance](glance).
 //!
 //! They differ in who does the verbs, never in which, and book the same: an operation with its
 //! verbs, bytes and round trips ([`Storm`](https://arxiv.org/abs/1902.02411) splits its lookups so,
 //! `lookup_start` and `lookup_end`, to run them at the client and at the owner).
 
 mod drive;
+mod glance;
+mod glancing;
 mod in_place;
 mod lanes;
 mod lookup;
 mod mapped;
 mod received;
 
-use crate::{BATCH_WIDTH, GET};
+use crate::{Answers, BATCH_WIDTH, GET};
 pub(crate) use drive::{drive_while, run};
 use farslot_fabric::{EndpointExt, OperationClass, window};
+pub(crate) use glance::{Glance, Glanced};
 use lookup::{Answer, Rest};
 pub(crate) use lookup::{
-    Found, Lookup, MOST_PIECES, Next, Read, Reads, Swap, failed, view, view_for,
+    Found, Lookup, MANY_READS, MOST_PIECES, Next, Read, Reads, Swap, failed, view, view_for,
 };
 
 /// Looks a key up without a future, where the memory is mapped: its answer, or the rest of the
@@ -41,34 +45,38 @@ pub(crate) fn find_at_once<'s, L: Lookup>(
     in_place::do_one(table, GET, asked)
 }
 
-/// Looks up many keys; `done` gets each answer with the key's number, in the order in which they
+/// Looks up many keys; `done` gets the answers with the keys' numbers, in the order in which they
 /// come.
 pub(crate) async fn find_many<'k, L: Lookup>(
     table: &L,
-    keys: impl IntoIterator<Item = L::Asked<'k>>,
-    mut done: impl FnMut(usize, Answer),
+    keys: &[L::Asked<'k>],
+    mut done: impl FnMut(Answers<'_>),
 ) {
-    let mut keys = keys.into_iter().enumerate();
-    in_place::do_many(table, GET, &mut keys, &mut done).await;
-    lanes::do_many(table, GET, keys, done).await;
+    let taken = in_place::do_many(table, GET, keys, &mut done).await;
+    if taken < keys.len() {
+        let rest = (taken..).zip(keys[taken..].iter().copied());
+        let done = |number, answer| done(Answers::One(number, answer));
+        lanes::do_many(table, GET, rest, done).await;
+    }
 }
 
-/// Does many writes of a class; `done` gets each answer with the write's number, in the order in
+/// Does many writes of a class; `done` gets the answers with the writes' numbers, in the order in
 /// which they come.
 pub(crate) async fn write_many<'k, L: Lookup>(
     table: &L,
     class: OperationClass,
-    writes: impl IntoIterator<Item = L::Asked<'k>>,
-    mut done: impl FnMut(usize, Answer),
+    writes: &[L::Asked<'k>],
+    mut done: impl FnMut(Answers<'_>),
 ) {
-    let mut writes = writes.into_iter().enumerate();
-    in_place::do_many(table, class, &mut writes, &mut done).await;
+    let taken = in_place::do_many(table, class, writes, &mut done).await;
+    if taken == writes.len() {
+        return;
+    }
     let endpoint = table.endpoint();
-    let rest = writes.map(|(number, write)| async move {
-        (number, endpoint.operation(class, run(table, write)).await)
-    });
-    window(BATCH_WIDTH, rest, |_, (number, answer)| {
-        done(number, answer)
+    let rest = writes[taken..].iter().map(|write| run(table, *write));
+    let rest = rest.map(|write| endpoint.operation(class, write));
+    window(BATCH_WIDTH, rest, |number, answer| {
+        done(Answers::One(taken + number, answer));
     })
     .await;
 }

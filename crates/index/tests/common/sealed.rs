@@ -29,6 +29,7 @@ pub fn shapes() -> Vec<Shape> {
     use SealedForm::{Inline, OutOfBand};
     let sizes = [
         (Inline, Fixed(8), Fixed(0)),
+        (Inline, Fixed(8), Fixed(8)),
         (Inline, Fixed(8), Fixed(24)),
         (Inline, Fixed(2), Fixed(1)),
         (Inline, Fixed(13), Fixed(6)),
@@ -57,8 +58,8 @@ pub fn shapes() -> Vec<Shape> {
     }
     // With one slot a key also records of variable size may be inline.
     let sized = [(Inline, UpTo(40), UpTo(30)), (Inline, UpTo(9), Fixed(4))];
-    let words = [(Inline, Fixed(8), Fixed(8)), (Inline, Fixed(3), Fixed(5))];
-    for (form, key, value) in sizes.into_iter().chain(sized).chain(words) {
+    let word = (Inline, Fixed(3), Fixed(5));
+    for (form, key, value) in sizes.into_iter().chain(sized).chain([word]) {
         for filter in [false, true] {
             shapes.push(Shape {
                 form,

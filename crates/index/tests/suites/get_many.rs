@@ -1,12 +1,16 @@
 //! `get_many` is many `get`s: the same answers, the same READs, booked alike.
 
-use crate::common::{Client, HEAP, INLINE, PAIR, Reads, SLOTS, Slot, TABLE, new_client, new_node};
+use crate::common::{
+    Client, HEAP, INLINE, PAIR, Reads, SLOTS, Slot, TABLE, cuckoo, new_client, new_node, race,
+};
 use farslot_fabric::counters::Snapshot;
 use farslot_fabric::{Endpoint, Executor, FabricError, Limits, window};
+use farslot_index::cuckoo::{CuckooOptions, LookupOrder};
 use farslot_index::linear::{
-    KeyRule, LinearLayout, LinearOptions, LinearTable, ReadPolicy, ReadSizes,
+    KeyRule, LinearLayout, LinearOptions, LinearTable, ReadPolicy, ReadSizes, SlotKind,
 };
-use farslot_index::{BATCH_WIDTH, GET, Index, IndexError, IndexExt, UPKEEP};
+use farslot_index::race::RaceOptions;
+use farslot_index::{BATCH_WIDTH, GET, Got, Index, IndexError, IndexExt, Sizing, UPKEEP};
 use farslot_testbed::{AnyEndpoint, Fabric, TestNode};
 use std::rc::Rc;
 
@@ -202,4 +206,78 @@ pub fn a_batch_may_be_dropped_at_any_turn(fabric: Fabric) {
     }
     let value = executor.block_on(table.get(&HEAP.key(2))).unwrap();
     assert_eq!(value.as_deref(), Some(&HEAP.value(2)[..]));
+}
+
+/// Keys and values that are words, each beside the key in its slot.
+const WORDS: Slot = Slot {
+    kind: SlotKind::Inline,
+    ..PAIR
+};
+
+/// Some keys, of which a part is put by this, some of it replaced, and some removed.
+async fn fill(table: &impl Index) -> Vec<Vec<u8>> {
+    for number in 0..200 {
+        let (key, value) = (WORDS.key(number), WORDS.value(number));
+        table.put(&key, &value).await.unwrap();
+    }
+    for number in (0..200).step_by(5) {
+        let (key, value) = (WORDS.key(number), WORDS.value(number + 1));
+        assert!(table.update(&key, &value).await.unwrap());
+    }
+    for number in (0..200).step_by(7) {
+        assert!(table.remove(&WORDS.key(number)).await.unwrap());
+    }
+    (0..260).map(|number| WORDS.key(number)).collect()
+}
+
+/// Looks keys up by a client, one by one or as a batch: the answers, and what was counted of the gets.
+fn looked_up_by(
+    (executor, table): (Executor<AnyEndpoint>, impl Index),
+    keys: &[Vec<u8>],
+    batched: bool,
+) -> (Answers, [u64; 4]) {
+    let mut answers: Vec<_> = keys.iter().map(|_| None).collect();
+    let note = |number: usize, answer: Got| {
+        let answer = answer.map(|value| value.map(|value| value.to_vec()));
+        assert!(answers[number].replace(answer).is_none());
+    };
+    let slices = keys.iter().map(|key| &key[..]);
+    let before = executor.endpoint().core().counters.snapshot();
+    if batched {
+        executor.block_on(table.get_many(slices, note));
+    } else {
+        executor.block_on(window(1, slices.map(|key| table.get(key)), note));
+    }
+    let after = executor.endpoint().core().counters.snapshot();
+    let gets = after.since(&before).operation(GET);
+    let counted = [gets.count, gets.verbs, gets.bytes, gets.round_trips];
+    let answers = answers
+        .into_iter()
+        .map(|answer| answer.expect("one answer a key"));
+    (answers.collect(), counted)
+}
+
+pub fn other_schemes_read_in_batches_as_by_single_gets(fabric: Fabric) {
+    let sizing = Sizing::new(400, WORDS.key, WORDS.value, 5);
+    for order in [
+        LookupOrder::Parallel,
+        LookupOrder::Sequential,
+        LookupOrder::Gathered,
+    ] {
+        let layout = CuckooOptions::new(sizing).layout().unwrap();
+        let node = cuckoo::new_node(fabric, &layout);
+        let (executor, table) = cuckoo::new_client(&node, &layout, order);
+        let keys = executor.block_on(fill(&table));
+        let look = |batched| {
+            let client = cuckoo::new_client(&node, &layout, order);
+            looked_up_by(client, &keys, batched)
+        };
+        assert_eq!(look(true), look(false), "cuckoo, {order:?}");
+    }
+    let layout = RaceOptions::new(sizing).layout().unwrap();
+    let node = race::new_node(fabric, &layout);
+    let (executor, table) = race::new_client(&node, &layout);
+    let keys = executor.block_on(fill(&table));
+    let look = |batched| looked_up_by(race::new_client(&node, &layout), &keys, batched);
+    assert_eq!(look(true), look(false), "RACE");
 }

@@ -143,6 +143,7 @@ mod properties {
             }
             get_many {
                 the_load_factor_is_asked_for_as_often_as_by_single_gets
+                other_schemes_read_in_batches_as_by_single_gets
             }
             heap {
                 a_client_for_each_put_fills_a_table

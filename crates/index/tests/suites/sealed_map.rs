@@ -6,7 +6,7 @@ use crate::common::sealed::{Shape, new_client, new_node, new_table, shapes};
 use farslot_fabric::{Endpoint, VerbKind};
 use farslot_index::Sizing;
 use farslot_index::sealed::{ReadPolicy, SealedForm, SealedOptions, SlotOrder};
-use farslot_index::{FieldSize, Hasher, Index, IndexError, IndexExt, KeyRule, Value};
+use farslot_index::{FieldSize, GET, Hasher, Index, IndexError, IndexExt, KeyRule, Value};
 use farslot_model::NicModel;
 use farslot_testbed::Fabric;
 use proptest::collection::vec;
@@ -120,7 +120,18 @@ fn is_the_map(
                 occupancy.heap_bytes,
                 "no byte too many"
             );
-            get_many(&table, &map, &shape).await
+            let counted = || executor.endpoint().core().counters.snapshot();
+            let before = counted();
+            get_many(&table, &map, &shape).await?;
+            let batched = counted().since(&before).operation(GET);
+            let before = counted();
+            for number in 0..60 {
+                let _ = table.get(&shape.key(number)).await.unwrap();
+            }
+            let single = counted().since(&before).operation(GET);
+            let [batched, single] = [batched, single].map(|of| (of.count, of.verbs, of.bytes));
+            prop_assert_eq!(batched, single, "a batch reads what single gets do");
+            Ok(())
         })?;
     }
     Ok(())

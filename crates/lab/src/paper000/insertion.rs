@@ -8,7 +8,7 @@ use crate::scale::Scale;
 use crate::{Axis, LabError, Line, Plot, Progress, ReproReport, ReproRow, Result, threads};
 use farslot::fabric::{Endpoint, Executor, OperationCounters};
 use farslot::index::cuckoo::{CuckooTable, LookupOrder};
-use farslot::index::{Index, IndexError, IndexExt, PUT};
+use farslot::index::{IndexError, IndexExt, PUT};
 use farslot_bench::simulated::{Records, SortingEndpoint, TABLE_AT, TableMemory};
 use std::rc::Rc;
 

@@ -8,7 +8,7 @@ use crate::{Axis, LabError, Line, Plot, Progress, ReproReport, ReproRow, Result,
 use farslot::fabric::sim::{NicProfile, SimEndpoint, World};
 use farslot::fabric::{Endpoint, Executor, Limits, Nanos, OperationCounters, Rights};
 use farslot::index::cuckoo::{CuckooTable, LookupOrder};
-use farslot::index::{Index, IndexError, IndexExt, PUT, UPKEEP};
+use farslot::index::{IndexError, IndexExt, PUT, UPKEEP};
 use farslot_bench::simulated::{Records, TABLE_AT};
 use std::rc::Rc;
 

@@ -19,6 +19,8 @@ mod over_fabrics {
             sim = farslot_testbed::Fabric::Sim,
             shm = farslot_testbed::Fabric::Shm,
             tcp = farslot_testbed::Fabric::Tcp,
+            #[ignore = "needs a verbs device: scripts/test-verbs"]
+            verbs = farslot_testbed::Fabric::Verbs,
         }
         {
             fabrics {

@@ -13,7 +13,7 @@ use crate::{
 };
 use farslot_fabric::Nanos;
 use farslot_fabric::counters::Snapshot;
-use farslot_index::{ClientState, Record, Value};
+use farslot_index::{Answers, ClientState, Record, Value};
 use std::ops::Range;
 
 /// A session in which records that have expired are absent.
@@ -301,9 +301,16 @@ impl Session for Expiring {
 
     fn get_many(&self, keys: &[&[u8]], done: AnswerEach<'_>) {
         let now = self.now_millis();
-        self.stored.get_many(keys, &mut |number, told| {
-            let living = |stored| Expiry::living(stored, now).map(|(_, value)| value);
-            done(number, told.map(|found| found.and_then(living)));
+        fn living(stored: Option<&[u8]>, now: u64) -> Option<&[u8]> {
+            Expiry::living(stored?, now).map(|(_, value)| value)
+        }
+        self.stored.get_many(keys, &mut |answers| match answers {
+            Answers::Small(small) => small.each(|number, found| {
+                done(Answers::One(number, Ok(living(found, now))));
+            }),
+            Answers::One(number, told) => {
+                done(Answers::One(number, told.map(|found| living(found, now))));
+            }
         });
     }
 

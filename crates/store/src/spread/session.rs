@@ -8,7 +8,7 @@ use crate::session::{
 use crate::{Cursor, Occupancy, Operation, Outcome, PartitionReport, Result, Survey, WriterChange};
 use farslot_fabric::counters::Snapshot;
 use farslot_fabric::{Endpoint, Executor, Nanos};
-use farslot_index::{ClientState, Record, Value};
+use farslot_index::{Answers, ClientState, Record, Value};
 
 pub(crate) struct OverNodes {
     pub(crate) executor: Executor<Leased>,
@@ -43,8 +43,10 @@ impl Session for OverNodes {
         look_up(self.table.waits(), keys, done, |keys, done| {
             let gets: Vec<_> = keys.iter().map(|key| Operation::Get(key)).collect();
             let done = |number, outcome: Result<Outcome>| match outcome {
-                Ok(outcome) => done(number, Ok(outcome.into_value().as_deref())),
-                Err(error) => done(number, Err(Box::new(error))),
+                Ok(outcome) => {
+                    done(Answers::One(number, Ok(outcome.into_value().as_deref())));
+                }
+                Err(error) => done(Answers::One(number, Err(Box::new(error)))),
             };
             self.executor.block_on(self.table.run_many(&gets, done));
         });

@@ -3,6 +3,7 @@
 use super::Table;
 use crate::coalesce::Coalesced;
 use crate::{KeyRule, Operation, Outcome, Record, Result};
+use farslot_index::Answers;
 
 /// Operations of a batch that are made ready together.
 pub(super) const OPERATIONS_A_TURN: usize = 4096;
@@ -29,8 +30,9 @@ impl Table {
     /// # }
     /// ```
     pub fn get_many(&self, keys: &[&[u8]], mut done: impl FnMut(usize, Result<Option<&[u8]>>)) {
-        self.session.get_many(keys, &mut |number, told| {
-            done(number, told.map_err(|error| *error));
+        self.session.get_many(keys, &mut |answers| match answers {
+            Answers::Small(small) => small.each(|number, value| done(number, Ok(value))),
+            Answers::One(number, told) => done(number, told.map_err(|error| *error)),
         });
     }
 

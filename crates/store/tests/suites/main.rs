@@ -2,6 +2,7 @@
 //! them, `cargo test -p farslot --test suites tcp::` for instance. What needs threads or other
 //! processes is in the tests `processes`.
 
+mod calls;
 mod catalog;
 #[path = "../common/mod.rs"]
 mod common;
@@ -112,6 +113,26 @@ mod properties {
             }
             writers {
                 a_linear_table_needs_no_writer
+            }
+        }
+    }
+}
+
+/// What calls do for tables where they look up and others write.
+mod looked_up_by_calls {
+    use crate::calls;
+
+    farslot_testbed::suites! {
+        {
+            shm: crate::common::Shm,
+            tcp: crate::common::Tcp,
+            #[ignore = "needs a verbs device: scripts/test-verbs"]
+            verbs: crate::common::Verbs,
+        }
+        {
+            calls {
+                whole_and_newest_records_are_found_while_others_write
+                sealed_tables_are_looked_up_and_say_that_they_are_sealed
             }
         }
     }

@@ -22,7 +22,7 @@ mod turns;
 mod worker;
 
 pub use counters::AgentCounters;
-pub(crate) use counters::{Moved, count};
+pub(crate) use counters::{Moved, Tally, count};
 pub(crate) use dialogue::{Dialogue, End, Warn};
 pub(crate) use server::Server;
 pub(crate) use service::{Client, Pause, Quota, Serve, Served, Service, Tell};

@@ -256,9 +256,16 @@ impl Server {
 
     /// Has every client served that is admitted, whether or not anything has come from it.
     pub(crate) fn serve_everybody(&self) {
-        for door in &self.shared.doors {
-            door.serve_everybody.store(true, Ordering::Release);
-            door.wake();
+        self.shared.serve_everybody();
+    }
+
+    /// [Serves everybody](Self::serve_everybody) when it is called, as long as the server is there.
+    pub(crate) fn bell(&self) -> impl Fn() + Send + Sync + 'static {
+        let shared = Arc::downgrade(&self.shared);
+        move || {
+            if let Some(shared) = shared.upgrade() {
+                shared.serve_everybody();
+            }
         }
     }
 

@@ -65,7 +65,7 @@ pub(crate) struct Served {
     pub(crate) unsent_bytes: usize,
     /// What all connections hold.
     pub(crate) room: Room,
-    pub(crate) tally: Tally,
+    pub(crate) tally: Arc<Tally>,
 }
 
 /// What a turn of a client may come to.

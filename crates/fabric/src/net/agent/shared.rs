@@ -1,6 +1,5 @@
 //! The state that the threads of an agent share.
 
-use super::counters::Tally;
 use super::service::{Served, Service};
 use super::session::Sessions;
 use crate::error::{Refusal, os};
@@ -16,7 +15,7 @@ use crate::{FabricError, Result};
 use rustix::event::EventfdFlags;
 use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::os::fd::OwnedFd;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -99,7 +98,7 @@ impl Shared {
                 frame_words: workers.check()?,
                 unsent_bytes: workers.unsent_bytes,
                 room: Room::new(options.held_bytes),
-                tally: Tally::default(),
+                tally: Arc::default(),
             },
             audit: options.audit.clone(),
             grants: Grants::default(),
@@ -124,6 +123,14 @@ impl Shared {
     /// Whether any network beyond loopback is trusted.
     pub(crate) fn trusts_others(&self) -> bool {
         self.insecure || !self.trusted.is_empty()
+    }
+
+    /// Has every client served that is admitted, whether or not anything has come from it.
+    pub(crate) fn serve_everybody(&self) {
+        for door in &self.doors {
+            door.serve_everybody.store(true, Ordering::Release);
+            door.wake();
+        }
     }
 
     /// Whether clients at an address may use grants that need no proof.

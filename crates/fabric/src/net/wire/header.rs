@@ -34,6 +34,10 @@ pub enum FrameKind {
     Paired = 33,
     /// A client asks why a verb was refused.
     Ask = 34,
+    /// A client's end of a queue pair for calls: see `verbs/rooms.rs`, for this one and the next.
+    Calls = 35,
+    /// The agent's end of it.
+    Called = 36,
 }
 
 impl FrameKind {
@@ -50,6 +54,8 @@ impl FrameKind {
             32 => Self::Pair,
             33 => Self::Paired,
             34 => Self::Ask,
+            35 => Self::Calls,
+            36 => Self::Called,
             _ => return None,
         })
     }

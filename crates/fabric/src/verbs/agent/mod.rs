@@ -1,14 +1,17 @@
 //! The owner's side: memory registered with a NIC, and the queue pairs of its clients.
 //!
-//! Once a client is set up the agent takes no part in its verbs. Its one thread waits for the
+//! Once a client is set up the agent takes no part in its verbs. One thread waits for the
 //! set-up connections, whose end says that a client has gone; the client's queue pair is then
-//! destroyed at once.
+//! destroyed at once. A second one answers [calls], once a client asks for that.
 
+mod calls;
 mod messages;
 mod owner;
 mod pairing;
+mod permitted;
 mod registration;
 
+use self::calls::Calls;
 use self::messages::Messages;
 use self::owner::Owner;
 use self::pairing::Pairing;
@@ -82,6 +85,7 @@ impl Agent {
         messages.make_room()?;
         let owner = Arc::new(Owner {
             node: node.clone(),
+            calls: Calls::new(&node, &device),
             device,
             messages,
             registrations: Mutex::default(),
@@ -92,6 +96,7 @@ impl Agent {
             let mut grants = options.serve.grants.iter();
             grants.try_for_each(|grant| put_in_force(grant, setup, &owner))
         })?;
+        owner.calls.tell_by(setup.bell());
         log::info!(
             "{} port {} serves {} regions by RDMA verbs, in pages of {} bytes, set up at {}",
             owner.device.name,
@@ -168,13 +173,20 @@ impl Agent {
         revoked
     }
 
+    /// Queue pairs for calls that are open.
+    #[cfg(test)]
+    pub(super) fn open_calls(&self) -> usize {
+        self.owner.calls.open_channels()
+    }
+
     /// Whether all of its threads are at work.
     #[must_use]
     pub fn is_serving(&self) -> bool {
-        self.setup.is_serving()
+        self.setup.is_serving() && self.owner.calls.is_serving()
     }
 
-    /// Counters of the set-up connections. Verbs are executed by the NIC and not counted.
+    /// Counters of the set-up connections and of calls. Other verbs are executed by the NIC and not
+    /// counted.
     #[must_use]
     pub fn counters(&self) -> AgentCounters {
         self.setup.counters()
@@ -193,7 +205,8 @@ fn put_in_force(grant: &Grant, setup: &Server, owner: &Owner) -> Result<()> {
     }
     if !grant.by_prefix.is_empty() {
         return Err(not_enforceable(
-            "keys with a prefix are opened to calls, which RDMA verbs do not serve under a grant",
+            "keys with a prefix are opened to calls alone, by which an owner writes to no table \
+             that a NIC serves",
         ));
     }
     setup.check_proof(grant)?;

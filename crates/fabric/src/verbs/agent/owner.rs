@@ -1,5 +1,6 @@
 //! The state that the clients of an agent share: device, registered memory, queue pairs.
 
+use super::calls::{Calls, Channel};
 use super::messages::Messages;
 use super::registration::Registration;
 use crate::memory::Node;
@@ -9,14 +10,23 @@ use crate::verbs::resource::QueuePair;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// A client's queue pair, once it has one and for as long as its session goes on.
-pub(super) type Slot = Arc<Mutex<Option<QueuePair>>>;
+/// A client's queue pairs, once it has them and for as long as its session goes on.
+pub(super) type Slot = Arc<Mutex<Pairs>>;
+
+/// The queue pairs of a client.
+#[derive(Default)]
+pub(super) struct Pairs {
+    /// Of all verbs but calls.
+    pub(super) verbs: Option<QueuePair>,
+    pub(super) calls: Option<Arc<Channel>>,
+}
 
 /// What the clients of an agent have in common.
 pub(super) struct Owner {
     pub(super) node: Node,
     pub(super) device: Arc<Device>,
     pub(super) messages: Arc<Messages>,
+    pub(super) calls: Calls,
     /// Of the grants in force.
     pub(super) registrations: Mutex<Vec<(Arc<Issued>, Arc<Registration>)>>,
     /// Of the clients, by their sessions.

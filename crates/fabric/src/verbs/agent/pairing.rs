@@ -1,17 +1,18 @@
 //! A client's set-up connection at the agent: it creates the client's queue pair, and says why a
 //! verb was refused.
 
-use super::owner::{Owner, Slot};
+use super::owner::{Owner, Pairs, Slot};
+use super::permitted::Permitted;
 use super::registration::Registration;
 use crate::error::{Carrier, Malformed, Refusal};
 use crate::net::admission::Issued;
 use crate::net::agent::{Client, Pause, Quota, Serve, Served, Service, Tell};
 use crate::net::stream::{Inbound, Outbound};
 use crate::net::wire::{FrameKind, Header, encode_failure};
-use crate::verb::check_access;
 use crate::verbs::path::{self, ASK_WORDS, End, PAIR_WORDS, RefusedVerb};
-use crate::verbs::resource::QueuePair;
-use crate::{FabricError, NodeId, RegionInfo, RemoteAddr, Rights};
+use crate::verbs::resource::{Capacity, QueuePair};
+use crate::verbs::rooms::{self, CALLS_WORDS, Half};
+use crate::{FabricError, NodeId, RemoteAddr, Rights};
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -29,28 +30,43 @@ impl Service for Pairing {
         if let Some(last) = last {
             end(&last, &self.0);
         }
-        let queue_pair = Slot::default();
-        let slot = Arc::clone(&queue_pair);
+        let pairs = Slot::default();
+        let slot = Arc::clone(&pairs);
         self.0.queue_pairs().insert(client.session, slot);
         Box::new(Paired {
             session: client.session,
             owner: Arc::clone(&self.0),
             registration: self.0.registration(&client.grant),
-            grant: client.grant,
-            regions: client.regions.to_vec(),
+            permitted: Arc::new(Permitted {
+                grant: client.grant,
+                regions: client.regions.to_vec(),
+            }),
             receiver_wait: client.receiver_wait,
-            queue_pair,
+            pairs,
         })
     }
 }
 
-fn look_into(slot: &Slot) -> MutexGuard<'_, Option<QueuePair>> {
+/// The end that only receives.
+const NOTHING_SENT: Capacity = Capacity {
+    sends: 1,
+    pieces: 1,
+    receives: 0,
+    inline_bytes: 0,
+};
+
+fn look_into(slot: &Slot) -> MutexGuard<'_, Pairs> {
     slot.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Ends a client's queue pair, and keeps the messages that came by it.
+/// Ends a client's queue pairs, and keeps the messages that came. A call that a handler is at ends
+/// before.
 fn end(slot: &Slot, owner: &Owner) {
-    if let Some(queue_pair) = look_into(slot).take() {
+    let Pairs { verbs, calls } = std::mem::take(&mut *look_into(slot));
+    if let Some(channel) = calls {
+        owner.calls.end(&channel);
+    }
+    if let Some(queue_pair) = verbs {
         // Some NICs forget what came by a queue pair that goes: nothing may come any more, and what
         // has come is taken. A queue pair that cannot be stopped is about to go all the same.
         let _ = path::stop(&queue_pair);
@@ -60,13 +76,11 @@ fn end(slot: &Slot, owner: &Owner) {
 
 struct Paired {
     session: u64,
-    queue_pair: Slot,
+    pairs: Slot,
     owner: Arc<Owner>,
-    grant: Arc<Issued>,
+    permitted: Arc<Permitted>,
     /// Nothing if the grant was revoked meanwhile.
     registration: Option<Arc<Registration>>,
-    /// With the rights that the client has.
-    regions: Vec<RegionInfo>,
     receiver_wait: Duration,
 }
 
@@ -75,12 +89,17 @@ impl Serve for Paired {
         &mut self,
         input: &mut Inbound,
         out: &mut Outbound,
-        _: &Served,
+        served: &Served,
         quota: &mut Quota,
         tell: &mut Tell<'_>,
     ) -> Result<Pause, Malformed> {
-        if self.grant.is_revoked() {
+        if self.permitted.grant.is_revoked() {
             return Ok(Pause::Refused(Refusal::GrantRevoked));
+        }
+        if self.has_lost_calls() {
+            return Err(Malformed::Handshake {
+                what: "its calls have ended",
+            });
         }
         loop {
             let words = input.words();
@@ -94,6 +113,7 @@ impl Serve for Paired {
             let length = match header.kind {
                 FrameKind::Pair if !self.has_queue_pair() => PAIR_WORDS,
                 FrameKind::Ask if self.has_queue_pair() => ASK_WORDS,
+                FrameKind::Calls if self.has_queue_pair() && !self.has_calls() => CALLS_WORDS,
                 kind => return Err(Malformed::Kind { found: kind as u8 }),
             };
             if header.words as usize != length {
@@ -105,7 +125,12 @@ impl Serve for Paired {
             let Some(frame) = words.get(..length) else {
                 return Ok(Pause::Hungry(length));
             };
-            if let Some(pair) = frame.first_chunk::<PAIR_WORDS>() {
+            if header.kind == FrameKind::Calls {
+                // As long as its kind has to be.
+                let frame = frame.first_chunk().copied().unwrap_or_default();
+                let called = self.open_calls(frame, served)?;
+                out.frame(FrameKind::Completions, &called);
+            } else if let Some(pair) = frame.first_chunk::<PAIR_WORDS>() {
                 let client = path::decode_pair(*pair)?;
                 match self.pair(&client) {
                     Ok(paired) => out.frame(FrameKind::Completions, &paired),
@@ -113,7 +138,7 @@ impl Serve for Paired {
                 }
             } else if let Some(ask) = frame.first_chunk::<ASK_WORDS>() {
                 let error = self.why_refused(&path::decode_ask(*ask));
-                tell(&self.grant.name, &error);
+                tell(&self.permitted.grant.name, &error);
                 out.frame(FrameKind::Completions, &encode_failure(&error));
             }
             input.consume(length);
@@ -122,13 +147,53 @@ impl Serve for Paired {
     }
 
     fn grant(&self) -> &Arc<Issued> {
-        &self.grant
+        &self.permitted.grant
     }
 }
 
 impl Paired {
     fn has_queue_pair(&self) -> bool {
-        look_into(&self.queue_pair).is_some()
+        look_into(&self.pairs).verbs.is_some()
+    }
+
+    fn has_calls(&self) -> bool {
+        look_into(&self.pairs).calls.is_some()
+    }
+
+    /// Whether its calls have ended while it is served: it makes no sense, or its NIC does not
+    /// answer.
+    fn has_lost_calls(&self) -> bool {
+        let pairs = look_into(&self.pairs);
+        pairs
+            .calls
+            .as_ref()
+            .is_some_and(|channel| channel.has_ended())
+    }
+
+    /// Makes the queue pair for calls; returns the CALLED.
+    fn open_calls(
+        &self,
+        calls: [u64; CALLS_WORDS],
+        served: &Served,
+    ) -> Result<[u64; CALLS_WORDS], Malformed> {
+        let no_slots = Malformed::Handshake {
+            what: "a client asks for calls without slots",
+        };
+        let client = Half::decode(calls)?.ok_or(no_slots)?;
+        let opened =
+            self.owner
+                .calls
+                .open(&client, &self.permitted, self.receiver_wait, &served.tally);
+        Ok(match opened {
+            Ok((channel, own)) => {
+                look_into(&self.pairs).calls = Some(channel);
+                own.encode(FrameKind::Called)
+            }
+            Err(error) => {
+                log::warn!("a client gets no queue pair for calls: {error}");
+                rooms::no_calls()
+            }
+        })
     }
 
     /// Makes the queue pair that receives what the client's sends; returns the PAIRED.
@@ -141,12 +206,12 @@ impl Paired {
         let reads_at_once = most.min(client.reads_at_once.into());
         let messages = &self.owner.messages;
         let room_timer = path::room_timer(self.receiver_wait.as_nanos() as u64);
-        let all = self.regions.iter();
+        let all = self.permitted.regions.iter();
         let rights = all.fold(Rights::NONE, |all, region| all.and(region.rights));
         let made = || {
             let receives = Some(Arc::clone(&messages.receives));
             let domain = &registration.domain;
-            let queue_pair = QueuePair::new(domain, &messages.completions, receives, 1, 0)?;
+            let queue_pair = QueuePair::new(domain, &messages.completions, receives, NOTHING_SENT)?;
             let end = End::of(&queue_pair, device, reads_at_once);
             path::initialise(&queue_pair, device, rights)?;
             path::receive(&queue_pair, device, client, end.reads_at_once, room_timer)?;
@@ -159,29 +224,20 @@ impl Paired {
                 _ => Refusal::NoPath,
             }
         })?;
-        *look_into(&self.queue_pair) = Some(queue_pair);
+        look_into(&self.pairs).verbs = Some(queue_pair);
         Ok(path::paired(&end, &registration.opened))
     }
 
     /// Why the NIC refused a verb while the grant is in force. An endpoint checks its verbs itself,
     /// so that mostly only the key is left.
     fn why_refused(&self, verb: &RefusedVerb) -> FabricError {
-        let node = NodeId(0);
-        let region = verb.region;
         let at = RemoteAddr {
-            node,
-            region,
+            node: NodeId(0),
+            region: verb.region,
             offset: verb.offset,
         };
-        let Some(info) = self.regions.get(usize::from(region.0)) else {
-            return FabricError::UnknownRegion {
-                node,
-                region,
-                regions: self.regions.len(),
-            };
-        };
-        check_access(at, verb.bytes.into(), verb.needed, info)
-            .and_then(|()| self.grant.check_area(at, verb.bytes.into(), verb.needed))
+        self.permitted
+            .check(at, verb.bytes.into(), verb.needed)
             .err()
             .unwrap_or(FabricError::WrongKey { at })
     }
@@ -190,6 +246,6 @@ impl Paired {
 impl Drop for Paired {
     fn drop(&mut self) {
         self.owner.queue_pairs().remove(&self.session);
-        end(&self.queue_pair, &self.owner);
+        end(&self.pairs, &self.owner);
     }
 }

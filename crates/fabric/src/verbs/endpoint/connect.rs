@@ -8,7 +8,9 @@ use crate::net::wire::FrameKind;
 use crate::verbs::device::Device;
 use crate::verbs::options::VerbsOptions;
 use crate::verbs::path::{self, End, Opened};
-use crate::verbs::resource::{CompletionChannel, CompletionQueue, ProtectionDomain, QueuePair};
+use crate::verbs::resource::{
+    Capacity, CompletionChannel, CompletionQueue, ProtectionDomain, QueuePair,
+};
 use crate::{Backoff, FabricError, NodeInfo, Result, Rights};
 use smallvec::SmallVec;
 use std::net::TcpStream;
@@ -155,8 +157,12 @@ fn pair(
         &nic.domain,
         &nic.completions,
         None,
-        nic.requests,
-        options.inline_bytes,
+        Capacity {
+            sends: nic.requests,
+            pieces: 1,
+            receives: 0,
+            inline_bytes: options.inline_bytes,
+        },
     )?;
     let own = End::of(&queue_pair, device, device.attributes.max_qp_init_rd_atom);
     path::initialise(&queue_pair, device, Rights::NONE)?;

@@ -1,13 +1,16 @@
 //! An endpoint over RDMA verbs: one queue pair to each node, one completion queue for all.
 
+mod calling;
+mod calls;
+mod common;
 mod connect;
 mod peer;
 mod posting;
 mod setup;
-mod work;
 
+use self::common::{Common, Done};
 use self::connect::{Chosen, Nic, Paired};
-use self::peer::{Common, Done, VerbsPeer, node_of, requests_of};
+use self::peer::{VerbsPeer, node_of, requests_of};
 use super::abi::ibv_wc;
 use super::memory::{FoundWords, Slabs};
 use super::options::VerbsOptions;
@@ -157,6 +160,8 @@ impl VerbsEndpoint {
         Common {
             slots: &self.slots,
             found: &self.found,
+            nic: &self.nic,
+            inline_bytes: self.options.inline_bytes,
             verb_timeout: self.core.limits.verb_timeout,
         }
     }
@@ -211,9 +216,13 @@ impl VerbsEndpoint {
                 }
             }
             if count < AT_ONCE {
-                return done;
+                break;
             }
         }
+        for peer in &self.peers {
+            done += peer.borrow_mut().take_replies(&self.common(), now);
+        }
+        done
     }
 
     /// The completion queue is of no use any more.
@@ -236,6 +245,39 @@ impl VerbsEndpoint {
             done += peer.borrow_mut().look(&self.common(), at);
         }
         done
+    }
+
+    /// Sleeps until something may have come or the deadline has passed; returns whether the channel
+    /// of completions tells of any.
+    fn sleep(&self, since: Nanos, deadline: Option<Nanos>) -> bool {
+        let peers: SmallVec<[_; 4]> = self.peers.iter().map(RefCell::borrow).collect();
+        let waiting = || peers.iter().filter(|peer| peer.is_waiting());
+        let verb_timeout = self.core.limits.verb_timeout;
+        let longest = match waiting().next() {
+            Some(_) => LONGEST_SLEEP,
+            None => IDLE_SLEEP,
+        };
+        let until = waiting()
+            .map(|peer| peer.give_up_at(verb_timeout).saturating_add(1))
+            .chain(deadline)
+            .fold(since + longest, Nanos::min);
+        let mut files: SmallVec<[_; 4]> = SmallVec::new();
+        files.push(PollFd::new(&*self.nic.channel, PollFlags::IN));
+        let setups = waiting().filter_map(|peer| peer.stream());
+        files.extend(setups.map(|stream| PollFd::new(stream, PollFlags::IN)));
+        let left = until.saturating_sub(since);
+        let left = Timespec {
+            tv_sec: (left / 1_000_000_000) as i64,
+            tv_nsec: (left % 1_000_000_000) as i64,
+        };
+        // Interrupted or not, the next turn looks for itself.
+        let _ = poll(&mut files, Some(&left));
+        let told = |file: &PollFd<'_>| !file.revents().is_empty();
+        if files[1..].iter().any(told) {
+            // A set-up connection has news.
+            self.next_look.set(0);
+        }
+        told(&files[0])
     }
 }
 
@@ -392,36 +434,16 @@ impl Endpoint for VerbsEndpoint {
             self.armed.set(self.nic.completions.arm().is_ok());
             return;
         }
-        let peers: SmallVec<[_; 4]> = self.peers.iter().map(RefCell::borrow).collect();
-        let waiting = || peers.iter().filter(|peer| peer.is_waiting());
-        let verb_timeout = self.core.limits.verb_timeout;
-        let longest = match waiting().next() {
-            Some(_) => LONGEST_SLEEP,
-            None => IDLE_SLEEP,
-        };
-        let until = waiting()
-            .map(|peer| peer.give_up_at(verb_timeout).saturating_add(1))
-            .chain(deadline)
-            .fold(since + longest, Nanos::min);
-        let mut files: SmallVec<[_; 4]> = SmallVec::new();
-        files.push(PollFd::new(&*self.nic.channel, PollFlags::IN));
-        let setups = waiting().filter_map(|peer| peer.stream());
-        files.extend(setups.map(|stream| PollFd::new(stream, PollFlags::IN)));
-        let left = until.saturating_sub(since);
-        let left = Timespec {
-            tv_sec: (left / 1_000_000_000) as i64,
-            tv_nsec: (left % 1_000_000_000) as i64,
-        };
-        // Interrupted or not, the next turn looks for itself.
-        let _ = poll(&mut files, Some(&left));
-        let told = |file: &PollFd<'_>| !file.revents().is_empty();
-        if told(&files[0]) {
+        let arm_calls = |peer: &RefCell<VerbsPeer>| peer.borrow_mut().arm_calls();
+        if self.peers.iter().filter(|peer| arm_calls(peer)).count() > 0 {
+            return;
+        }
+        if self.sleep(since, deadline) {
             self.nic.channel.clear();
             self.armed.set(false);
-        }
-        if files[1..].iter().any(told) {
-            // A set-up connection has news.
-            self.next_look.set(0);
+            for peer in &self.peers {
+                peer.borrow_mut().calls.told();
+            }
         }
     }
 }

@@ -1,20 +1,20 @@
 //! One node with the queue pair to it and the set-up connection beside it.
 
+use super::calls::Calls;
+use super::common::{Common, Done};
 use super::connect::{Areas, Paired};
 use super::setup::News;
-use super::work::WorkList;
 use crate::error::Refusal;
 use crate::memory::mailbox;
-use crate::net::Slots;
 use crate::net::dialer::{Connected, Dialer, Next};
 use crate::net::peers::Peer;
 use crate::verbs::abi::{
     IBV_WC_REM_ACCESS_ERR, IBV_WC_REM_INV_REQ_ERR, IBV_WC_RETRY_EXC_ERR, IBV_WC_RNR_RETRY_EXC_ERR,
     IBV_WC_SUCCESS, ibv_wc,
 };
-use crate::verbs::memory::FoundWords;
 use crate::verbs::path::RefusedVerb;
 use crate::verbs::resource::QueuePair;
+use crate::verbs::work::WorkList;
 use crate::{FabricError, Nanos, NodeId, NodeInfo, RemoteAddr, Rights, Verb};
 use std::collections::VecDeque;
 use std::net::TcpStream;
@@ -25,13 +25,15 @@ pub(in crate::verbs) struct VerbsPeer {
     dialer: Arc<Dialer<Paired>>,
     pub(super) node: NodeId,
     /// The connection, or what is left of one; nothing before the first.
-    connection: Option<Connected<Paired>>,
+    pub(super) connection: Option<Connected<Paired>>,
     pub(in crate::verbs) info: NodeInfo,
     /// Where they are, and the keys to them.
     pub(in crate::verbs) regions: Vec<Areas>,
     /// The most bytes of one request.
     pub(super) largest: usize,
     pub(super) work: WorkList,
+    /// Calls have a queue pair of their own, which ends with the connection.
+    pub(in crate::verbs) calls: Calls,
     /// Verbs that have not completed, in the order of their posting.
     pub(super) pending: VecDeque<Pending>,
     /// Of them those that a doorbell has sent off.
@@ -46,7 +48,7 @@ pub(in crate::verbs) struct VerbsPeer {
     /// Verbs that failed with their connection. No other is made use of before their tasks know it:
     /// nothing that they would not post then may take effect behind what was lost.
     lost: Vec<u32>,
-    state: State,
+    pub(super) state: State,
     /// What verbs fail with where nothing is known that is worse.
     down: FabricError,
 }
@@ -71,32 +73,11 @@ pub(super) struct Access {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum State {
+pub(super) enum State {
     Open,
     /// The NIC of the node refused the oldest verb, and the agent is asked why.
     Asking,
     Broken,
-}
-
-/// How many verbs and requests have completed, or failed.
-#[derive(Clone, Copy, Default)]
-pub(super) struct Done {
-    pub(super) verbs: usize,
-    pub(super) requests: usize,
-}
-
-impl std::ops::AddAssign for Done {
-    fn add_assign(&mut self, more: Self) {
-        self.verbs += more.verbs;
-        self.requests += more.requests;
-    }
-}
-
-/// What all peers of an endpoint share.
-pub(super) struct Common<'e> {
-    pub(super) slots: &'e Slots,
-    pub(super) found: &'e FoundWords,
-    pub(super) verb_timeout: Nanos,
 }
 
 /// Bits of a request's number; the rest of its identity says which node it goes to.
@@ -112,6 +93,8 @@ pub(super) fn node_of(completion: &ibv_wc) -> NodeId {
 pub(super) fn requests_of(verb: &Verb) -> usize {
     match verb {
         Verb::ReadMany { pieces, .. } => pieces.len(),
+        // Of a queue of its own.
+        Verb::Call { .. } => 0,
         _ => 1,
     }
 }
@@ -128,6 +111,7 @@ impl Peer for VerbsPeer {
             regions: Vec::new(),
             largest: 0,
             work: WorkList::default(),
+            calls: Calls::default(),
             pending: VecDeque::new(),
             sent: 0,
             next_request: 0,
@@ -183,7 +167,7 @@ impl VerbsPeer {
     pub(super) fn let_go(&mut self, common: &Common<'_>, now: Nanos) -> Done {
         // It may have been said why.
         let mut done = self.look(common, now);
-        if self.state == State::Open && self.sent == 0 {
+        if self.state == State::Open && !self.is_waiting() {
             // What was posted since the last doorbell is not sent any more.
             let stopped = FabricError::NodeStopped { node: self.node };
             done += self.break_with(&stopped, self.later(), common);
@@ -219,32 +203,49 @@ impl VerbsPeer {
         self.work.clear();
     }
 
-    fn is_revoked(&self) -> bool {
+    pub(super) fn is_revoked(&self) -> bool {
         let connection = self.connection.as_ref();
         connection.is_some_and(|connection| connection.made.setup.is_revoked())
     }
 
-    fn hear(&mut self) -> News {
+    pub(super) fn hear(&mut self) -> News {
         match &mut self.connection {
             Some(connection) => connection.made.setup.hear(self.node),
             None => News::Closed,
         }
     }
 
-    /// Whether completions are on their way.
+    /// Whether completions are on their way, or replies.
     #[inline]
     pub(super) fn is_waiting(&self) -> bool {
-        self.sent > 0
+        self.sent > 0 || self.calls.is_waiting()
     }
 
     /// When the verbs on their way are given up.
     pub(super) fn give_up_at(&self, verb_timeout: Nanos) -> Nanos {
-        self.waiting_since.saturating_add(verb_timeout)
+        let of_verbs = match self.sent {
+            0 => Nanos::MAX,
+            _ => self.waiting_since.saturating_add(verb_timeout),
+        };
+        match self.calls.is_waiting() {
+            true => of_verbs.min(self.calls.give_up_at(verb_timeout)),
+            false => of_verbs,
+        }
+    }
+
+    /// Hands what was posted to the NIC; returns what failed at once.
+    #[inline]
+    pub(super) fn send(&mut self, common: &Common<'_>, now: impl Fn() -> Nanos) -> Done {
+        let mut done = self.send_verbs(common, &now);
+        if self.calls.is_waiting() {
+            done += self.send_calls(common, now);
+        }
+        done
     }
 
     /// Hands what was posted to the NIC, with one doorbell; returns what failed at once.
     #[inline]
-    pub(super) fn send(&mut self, common: &Common<'_>, now: impl FnOnce() -> Nanos) -> Done {
+    fn send_verbs(&mut self, common: &Common<'_>, now: impl FnOnce() -> Nanos) -> Done {
         if self.work.is_empty() {
             return Done::default();
         }
@@ -361,7 +362,7 @@ impl VerbsPeer {
     }
 
     /// What verbs fail with from now on that the connection is broken.
-    fn later(&self) -> FabricError {
+    pub(super) fn later(&self) -> FabricError {
         let node = self.node;
         if self.is_revoked() {
             FabricError::GrantRevoked { node }
@@ -379,11 +380,22 @@ impl VerbsPeer {
         let node = self.node;
         let stopped = FabricError::NodeStopped { node };
         let asking = self.state == State::Asking;
-        let (error, later) = match self.hear() {
+        let news = self.hear();
+        if let News::Called(half) = news {
+            return self.take_called(half, common, now);
+        }
+        let mut done = Done::default();
+        if self.is_revoked() {
+            // The agent answers what it has received, and nothing more.
+            done += self.calls.fail_unsent(&self.later(), common);
+        }
+        let is_idle = self.pending.is_empty() && !self.calls.is_waiting();
+        let (error, later) = match news {
             News::Explained(error) if asking => (error, self.later()),
-            News::Refused(Refusal::GrantRevoked) if asking || self.pending.is_empty() => {
+            News::Refused(Refusal::GrantRevoked) if asking || is_idle => {
                 (self.later(), self.later())
             }
+            News::Nothing if self.is_revoked() && is_idle => (self.later(), self.later()),
             News::Malformed(reason) => {
                 let peer = self.address().to_owned();
                 let error = FabricError::Protocol { peer, reason };
@@ -401,13 +413,15 @@ impl VerbsPeer {
                 };
                 (if asking { stopped } else { error }, self.later())
             }
-            _ => return Done::default(),
+            _ => return done,
         };
-        self.break_with(&error, later, common)
+        done += self.break_with(&error, later, common);
+        done
     }
 
     /// Ends the connection. The oldest verb fails with `error`, those behind it with that or with
-    /// the news that the connection is no more, and those that are posted later with `later`.
+    /// the news that the connection is no more, as calls do, and those that are posted later with
+    /// `later`.
     #[cold]
     pub(super) fn break_with(
         &mut self,
@@ -417,6 +431,7 @@ impl VerbsPeer {
     ) -> Done {
         // The NIC lets go of all buffers before anybody else can have them.
         self.drop_queue_pair();
+        let calls = self.calls.end();
         if let Some(connection) = &self.connection {
             connection.made.setup.close();
         }
@@ -441,6 +456,16 @@ impl VerbsPeer {
             self.lost.push(verb.slot);
             done.verbs += 1;
             done.requests += verb.requests as usize;
+        }
+        let of_calls = match of_all {
+            // That no verb was executed behind another says nothing of calls.
+            FabricError::GrantRevoked { .. } => &stopped,
+            other => other,
+        };
+        for slot in calls {
+            arrivals.fail(slot, of_calls.clone());
+            self.lost.push(slot);
+            done.verbs += 1;
         }
         drop(arrivals);
         self.state = State::Broken;

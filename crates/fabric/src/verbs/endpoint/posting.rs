@@ -1,10 +1,12 @@
 //! Verbs become work requests: checked, and added to the list of the next doorbell.
 
-use super::peer::{Access, Common, NUMBER_BITS, Pending, VerbsPeer};
-use super::work::{Local, Remote};
+use super::calls::{Asked, check_lengths};
+use super::common::{Common, local};
+use super::peer::{Access, NUMBER_BITS, Pending, VerbsPeer};
 use crate::memory::mailbox;
 use crate::net::{Answer, Slots};
 use crate::verb::{check_access, check_aligned, gathered_len};
+use crate::verbs::work::{Local, Remote};
 use crate::{Buffer, FabricError, RemoteAddr, Result, Rights, Verb};
 
 impl VerbsPeer {
@@ -139,7 +141,31 @@ impl VerbsPeer {
                 self.note(slot, 1, None, what);
                 Ok(slot)
             }
-            Verb::Call { .. } => Err(FabricError::CallsUnsupported { fabric: "verbs" }),
+            Verb::Call {
+                node,
+                region,
+                request,
+                reply,
+            } => {
+                let regions = self.info.regions.len();
+                if usize::from(region.0) >= regions {
+                    return Err(FabricError::UnknownRegion {
+                        node,
+                        region,
+                        regions,
+                    });
+                }
+                check_lengths(request.len(), reply.len())?;
+                let reply_bytes = reply.len();
+                let slot = slots.take(Answer::Reply(reply_bytes as u32), Some(reply));
+                self.calls.put(Asked {
+                    slot,
+                    region,
+                    request,
+                    reply_bytes,
+                });
+                Ok(slot)
+            }
             Verb::WriteImm { to, data, imm } => {
                 if data.len() > mailbox::LONGEST {
                     return Err(FabricError::BufferTooLarge {
@@ -150,7 +176,7 @@ impl VerbsPeer {
                 let remote = self.remote(to, data.len(), needed)?;
                 let (id, inline) = (self.next_id(), self.inline_bytes());
                 let bytes = local(&data, 0, data.len());
-                self.work.write_imm(id, remote, bytes, inline, imm);
+                self.work.write_imm(id, remote, &[bytes], inline, imm);
                 let what = Access {
                     at: to,
                     bytes: data.len(),
@@ -204,16 +230,5 @@ impl VerbsPeer {
         };
         self.note(slot, 1, Some(found), what);
         slot
-    }
-}
-
-/// The bytes of a buffer from `start` on, for the NIC.
-#[inline]
-fn local(buffer: &Buffer, start: usize, bytes: usize) -> Local {
-    let (address, key) = buffer.place();
-    Local {
-        address: address + start as u64,
-        bytes: bytes as u32,
-        key,
     }
 }

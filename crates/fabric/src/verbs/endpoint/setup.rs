@@ -7,6 +7,7 @@ use crate::net::admission::handshake::{REFUSED_WORDS, decode_refused};
 use crate::net::socket::{self, Io};
 use crate::net::wire::{FAILURE_WORDS, FrameKind, Header, decode_failure};
 use crate::verbs::path::{self, RefusedVerb};
+use crate::verbs::rooms::{CALLS_WORDS, Half};
 use crate::{FabricError, NodeId};
 use std::net::{Shutdown, TcpStream};
 
@@ -24,6 +25,8 @@ pub(super) enum News {
     Refused(Refusal),
     /// The answer to the question why a verb was refused.
     Explained(FabricError),
+    /// The agent's end of a queue pair for calls; nothing if it has no more of them.
+    Called(Option<Half>),
     /// It is over.
     Closed,
     Malformed(Malformed),
@@ -50,8 +53,13 @@ impl Setup {
 
     /// Asks why a verb was refused.
     pub(super) fn ask(&self, verb: &RefusedVerb) {
+        self.tell(&path::ask(verb));
+    }
+
+    /// Sends a frame.
+    pub(super) fn tell(&self, frame: &[u64]) {
         // A connection that takes no word has ended, which is heard next.
-        let _ = socket::send(&self.stream, bytemuck::cast_slice(&path::ask(verb)));
+        let _ = socket::send(&self.stream, bytemuck::cast_slice(frame));
     }
 
     /// Listens, without waiting; returns the next thing that was said by `node`.
@@ -78,6 +86,7 @@ impl Setup {
         let words = match header.kind {
             FrameKind::Refused => REFUSED_WORDS,
             FrameKind::Failure => FAILURE_WORDS,
+            FrameKind::Called => CALLS_WORDS,
             kind => return Some(News::Malformed(Malformed::Kind { found: kind as u8 })),
         };
         if header.words as usize != words {
@@ -94,6 +103,14 @@ impl Setup {
             .chunks_exact(8)
             .map(bytemuck::pod_read_unaligned)
             .collect();
+        if header.kind == FrameKind::Called {
+            // As long as its kind has to be.
+            let frame = words.first_chunk().copied().unwrap_or_default();
+            return Some(match Half::decode(frame) {
+                Ok(half) => News::Called(half),
+                Err(malformed) => News::Malformed(malformed),
+            });
+        }
         if let [_, a, b, c, d] = *words {
             return Some(match decode_failure([a, b, c, d], node) {
                 Ok(error) => News::Explained(error),

@@ -4,7 +4,7 @@ use crate::Result;
 use crate::duo::bytes::{
     DuoLayout, Entry, PerPage, SEGMENTS, STASH_SEGMENT, SlotNumber, Vault, entry_parts, stash_entry,
 };
-use crate::duo::placement::{Placement, Shape};
+use crate::duo::placement::{Candidates, Placement, Shape};
 use crate::duo::state::index_shape;
 use farslot_fabric::{Nanos, RemoteAddr};
 use std::ops::Range;
@@ -21,8 +21,9 @@ pub(super) struct IndexCopy {
     pub(super) vault: Rc<Vault>,
     /// Without a stash. Buckets are split in it that are known to be.
     index: Placement,
-    /// The entries of the stash.
+    /// The entries of the stash, and how many of them are some key's.
     stash: Vec<u64>,
+    stashed: usize,
     /// The sums of the stamps of all pages.
     sums: PerPage,
     /// The count of each segment as it was before its pages were read.
@@ -84,6 +85,7 @@ impl IndexCopy {
         Self {
             index: Placement::new(shape),
             stash: vec![0; layout.stash as usize],
+            stashed: 0,
             sums: PerPage::new(layout.buckets, layout.stash),
             counts: vec![UNKNOWN; segments],
             unchanged: vec![false; segments],
@@ -111,20 +113,36 @@ impl IndexCopy {
         self.changes
     }
 
-    /// Has what is said of keys with this hash fetched, for a look soon.
+    /// Has what is said of keys with this hash fetched, for a look soon: where they may be.
     #[inline]
-    pub(super) fn prefetch(&self, hash: u64) {
-        self.index.prefetch(&self.index.candidates(hash));
+    pub(super) fn prefetch(&self, hash: u64) -> Candidates {
+        let of = self.index.candidates(hash);
+        self.index.prefetch(&of);
+        of
     }
 
     /// The slots that may be that of the key with this hash.
     #[inline]
     pub(super) fn matches(&self, hash: u64) -> impl Iterator<Item = SlotNumber> {
+        self.matches_of(hash, &self.index.candidates(hash))
+    }
+
+    /// The same, of a key that may be there.
+    #[inline]
+    pub(super) fn matches_of(
+        &self,
+        hash: u64,
+        of: &Candidates,
+    ) -> impl Iterator<Item = SlotNumber> + use<'_> {
         let stashed = self.layout.stash_pages().map(SlotNumber);
-        let stashed = stashed.zip(&self.stash);
+        let entries = match self.stashed {
+            0 => &[],
+            _ => &self.stash[..],
+        };
+        let stashed = stashed.zip(entries);
         let stashed = stashed.filter(move |(_, entry)| **entry == stash_entry(hash));
         let in_stash = stashed.map(|(slot, _)| slot);
-        in_stash.chain(self.index.matches(hash))
+        in_stash.chain(self.index.matches_of(hash, of))
     }
 
     /// All that it says of the key with this hash.
@@ -174,7 +192,11 @@ impl IndexCopy {
 
     fn set(&mut self, slot: SlotNumber, entry: u64) {
         match slot.in_stash() {
-            Some(stashed) => self.stash[stashed as usize] = entry,
+            Some(stashed) => {
+                let before = std::mem::replace(&mut self.stash[stashed as usize], entry);
+                self.stashed += usize::from(entry != 0);
+                self.stashed -= usize::from(before != 0);
+            }
             None => {
                 let (fingerprint, backup) = entry_parts(entry, self.layout.fingerprint_bits);
                 self.index.copy_fingerprint(slot, fingerprint, backup);

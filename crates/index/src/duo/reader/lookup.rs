@@ -2,11 +2,13 @@
 
 use super::client::{DuoReader, ReaderPromise};
 use super::copy::{State, View};
+use super::glance::SlotGlance;
 use crate::client::{MOST_READS, pause, side_by_side};
 use crate::duo::bytes::{SlotNumber, hash_in, head_in, live_head};
+use crate::duo::placement::Candidates;
 use crate::duo::records::{Met, SlotToMeet, with_record};
-use crate::step::{self, Found, Lookup, Next, Read, Reads, view};
-use crate::{GET, IndexError, Result, Value};
+use crate::step::{self, Found, Glance, Lookup, Next, Read, Reads, view};
+use crate::{Answers, GET, IndexError, Result, Value};
 use farslot_fabric::{Endpoint, EndpointExt, InPlace, Piece, Pieces};
 
 /// Reads of a torn slot before the journal is looked into.
@@ -27,6 +29,8 @@ impl Wanted<'_> {
 /// How far a lookup by the copy alone has come.
 #[derive(Default)]
 pub(crate) struct Search {
+    /// Where the key may be, and how often the copy had changed, when its part of it was fetched.
+    fetched: Option<(Candidates, u64)>,
     /// The slots that may be the key's, as the copy had it.
     matches: Vec<SlotNumber>,
     /// How many of them have been looked at.
@@ -78,6 +82,15 @@ impl<E: Endpoint> Lookup for DuoReader<E> {
     }
 
     #[inline]
+    fn glance<'k>(
+        &self,
+        _: &InPlace<'_>,
+        _: &[Self::Asked<'k>],
+    ) -> Option<impl Glance<Self::Asked<'k>>> {
+        SlotGlance::of(self)
+    }
+
+    #[inline]
     fn key<'k>(&self, bytes: Self::Asked<'k>) -> Result<Wanted<'k>> {
         self.layout.shape().check_key(bytes)?;
         let head = live_head(self.layout.hash_of(bytes));
@@ -85,15 +98,22 @@ impl<E: Endpoint> Lookup for DuoReader<E> {
     }
 
     #[inline]
-    fn prepare(&self, key: &Self::Key<'_>, _search: &mut Search) {
-        self.copy.borrow().prefetch(key.hash());
+    fn prepare(&self, key: &Self::Key<'_>, search: &mut Search) {
+        let copy = self.copy.borrow();
+        search.fetched = Some((copy.prefetch(key.hash()), copy.changes()));
     }
 
     #[inline]
     fn begin(&self, key: &Self::Key<'_>, search: &mut Search) -> Next<Ask> {
         let copy = self.copy.borrow();
         search.matches.clear();
-        search.matches.extend(copy.matches(key.hash()));
+        let hash = key.hash();
+        match search.fetched.take() {
+            Some((of, changes)) if changes == copy.changes() => {
+                search.matches.extend(copy.matches_of(hash, &of));
+            }
+            _ => search.matches.extend(copy.matches(hash)),
+        }
         search.passed = 0;
         search.looked = Looked::default();
         search.changes = copy.changes();
@@ -145,13 +165,8 @@ impl<E: Endpoint> DuoReader<E> {
         self.endpoint.operation(GET, self.find(key)).await
     }
 
-    /// Looks up many keys side by side; `done` gets each answer with the key's number, in the order
-    /// in which they come.
-    pub async fn get_many<'k>(
-        &self,
-        keys: impl IntoIterator<Item = &'k [u8]>,
-        done: impl FnMut(usize, Result<Option<Value>>),
-    ) {
+    /// Looks up many keys side by side, as [`Index::look_up`](crate::Index::look_up).
+    pub async fn look_up(&self, keys: &[&[u8]], done: impl FnMut(Answers<'_>)) {
         step::find_many(self, keys, done).await;
     }
 

@@ -41,6 +41,7 @@
 
 mod client;
 mod copy;
+mod glance;
 mod lookup;
 mod refresh;
 mod scan;

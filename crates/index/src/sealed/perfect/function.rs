@@ -3,7 +3,7 @@
 use super::filter::{Filter, MOST_KEYS};
 use super::places::{Placement, Unplaced, bucket_of, slot_of};
 use super::shape::{HEAD, PART, PerfectShape};
-use crate::hash::derive;
+use crate::hash::{derive, xxh3};
 use crate::{IndexError, Result};
 use farslot_fabric::{prefetch, zeros_in_large_pages};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
@@ -29,36 +29,45 @@ struct Part {
     seed: u8,
 }
 
+/// A key's hash, its part, and the number of its pilot.
+#[derive(Clone, Copy, Default)]
+pub(in super::super) struct Hashed {
+    pub(in super::super) hash: u64,
+    part: usize,
+    pilot: usize,
+}
+
 impl Function {
-    /// The key's hash.
+    /// The key's hash, and what follows from it.
     #[inline(always)]
-    pub(in super::super) fn hash(&self, key: &[u8]) -> u64 {
-        xxh3_64_with_seed(key, self.seed)
+    pub(in super::super) fn hashed(&self, key: &[u8]) -> Hashed {
+        self.of_hash(xxh3(key, self.seed))
     }
 
-    /// The part of a hash and the number of its pilot.
+    /// What follows from a key's hash.
     #[inline(always)]
-    fn pilot_of(&self, hash: u64) -> (usize, usize) {
+    pub(in super::super) fn of_hash(&self, hash: u64) -> Hashed {
         let product = u128::from(hash) * self.parts.len() as u128;
         let (part, within) = ((product >> 64) as usize, product as u64);
         let bucket = bucket_of(within, self.buckets) as usize;
-        (part, part * self.buckets as usize + bucket)
+        let pilot = part * self.buckets as usize + bucket;
+        Hashed { hash, part, pilot }
     }
 
     /// Has fetched what [`Function::slot`] will look at.
     #[inline(always)]
-    pub(in super::super) fn prefetch(&self, hash: u64) {
-        if let Some(pilot) = self.pilots.get(self.pilot_of(hash).1) {
+    pub(in super::super) fn prefetch(&self, of: Hashed) {
+        if let Some(pilot) = self.pilots.get(of.pilot) {
             prefetch(pilot);
         }
     }
 
     /// The slot that a key with this hash has; nothing if there is none.
     #[inline(always)]
-    pub(in super::super) fn slot(&self, hash: u64) -> Option<u64> {
-        let (part, pilot) = self.pilot_of(hash);
-        let part = self.parts.get(part)?;
-        let pilot = *self.pilots.get(pilot)?;
+    pub(in super::super) fn slot(&self, of: Hashed) -> Option<u64> {
+        let hash = of.hash;
+        let part = self.parts.get(of.part)?;
+        let pilot = *self.pilots.get(of.pilot)?;
         let is_known = match &self.filter {
             Some(filter) => filter.may_have(hash),
             None => true,

@@ -40,12 +40,12 @@ fn every_key_has_a_slot_of_its_own() {
             let function = Function::decode(&builder.shape, slots, bytes).unwrap();
             let mut taken = vec![false; slots as usize];
             for (number, hash) in hashes.iter().enumerate() {
-                assert_eq!(function.hash(&key(number)), *hash);
-                let slot = function.slot(*hash).unwrap() as usize;
+                assert_eq!(function.hashed(&key(number)).hash, *hash);
+                let slot = function.slot(function.of_hash(*hash)).unwrap() as usize;
                 assert!(!std::mem::replace(&mut taken[slot], true), "{count} keys");
             }
             let absent = (0..20_000).filter(|number| {
-                let hash = function.hash(&key(count + 1 + number));
+                let hash = function.hashed(&key(count + 1 + number));
                 function.slot(hash).is_some_and(|slot| {
                     assert!(slot < slots);
                     true
@@ -132,8 +132,8 @@ proptest! {
         bytes[8..16].copy_from_slice(&sum.to_le_bytes());
         if let Ok(function) = Function::decode(&shape, slots, bytes) {
             for hash in hashes.into_iter().chain([0, u64::MAX]) {
-                function.prefetch(hash);
-                prop_assert!(function.slot(hash).is_none_or(|slot| slot < slots));
+                function.prefetch(function.of_hash(hash));
+                prop_assert!(function.slot(function.of_hash(hash)).is_none_or(|slot| slot < slots));
             }
         }
     }

@@ -6,10 +6,13 @@ use crate::common::duo::{
     Dimensions, growing_node, memory_behind, shm_client, shm_node, shm_reader,
 };
 use crate::common::{HEAP, INLINE, Slot};
-use farslot_fabric::Executor;
 use farslot_fabric::shm::ShmEndpoint;
+use farslot_fabric::{Endpoint, Executor};
 use farslot_index::duo::{DuoGrowth, DuoReader, ReaderPromise};
-use farslot_index::{Cursor, FieldSize, GET, IndexError, IndexExt, PUT, REMOVE, UPDATE, UPKEEP};
+use farslot_index::{
+    Cursor, FieldSize, GET, Got, IndexError, IndexExt, PUT, REMOVE, UPDATE, UPKEEP,
+};
+use std::cell::Cell;
 use std::collections::BTreeMap;
 
 const SLOTS: u64 = 1 << 12;
@@ -110,7 +113,22 @@ fn a_reader_finds_a_key_with_one_read_and_learns_what_it_has_to() {
 
 #[test]
 fn many_keys_are_looked_up_side_by_side() {
-    let layout = dimensions().layout(RECORD, 2);
+    look_up_many(RECORD, 24);
+}
+
+#[test]
+fn many_words_are_looked_up_side_by_side() {
+    let words = Slot {
+        value: FieldSize::Fixed(8),
+        ..RECORD
+    };
+    look_up_many(words, 8);
+}
+
+/// In a table of values of so many bytes.
+fn look_up_many(record: Slot, len: usize) {
+    let value = |number: u64| value(number)[..len].to_vec();
+    let layout = dimensions().layout(record, 2);
     let node = shm_node(&layout);
     let (owner, table) = shm_client(&node, &layout);
     let keys: Vec<[u8; 8]> = (0..500).map(key).collect();
@@ -120,17 +138,36 @@ fn many_keys_are_looked_up_side_by_side() {
         }
     });
     let (executor, reader) = shm_reader(&node, &layout);
-    let mut answered = 0;
-    let looking = reader.get_many(keys.iter().map(|key| &key[..]), |number, found| {
+    let answered = Cell::new(0);
+    let keys: Vec<_> = keys.iter().map(|key| &key[..]).collect();
+    let told = |number: usize, found: Got| {
         let expected = (number < 250).then(|| value(number as u64));
         assert_eq!(
             found.unwrap().as_deref(),
             expected.as_ref().map(|value| &value[..])
         );
-        answered += 1;
+        answered.set(answered.get() + 1);
+    };
+    executor.block_on(reader.look_up(&keys, |answers| answers.each(told)));
+    assert_eq!(answered.get(), 500);
+    // As many READs as by single gets, once the copy is up to date.
+    let gets = || {
+        let all = executor.endpoint().core().counters.snapshot();
+        all.operation(GET)
+    };
+    let before = gets();
+    executor.block_on(reader.look_up(&keys, |answers| answers.each(told)));
+    let between = gets();
+    for key in &keys {
+        let _ = executor.block_on(reader.get(key)).unwrap();
+    }
+    let after = gets();
+    let counted = [(between, before), (after, between)].map(|(now, before)| {
+        let verbs = now.verbs - before.verbs;
+        (now.count - before.count, verbs, now.bytes - before.bytes)
     });
-    executor.block_on(looking);
-    assert_eq!(answered, 500);
+    assert_eq!(counted[0], counted[1]);
+    assert_eq!(answered.get(), 1000);
 }
 
 #[test]

@@ -1,12 +1,13 @@
 //! Work requests that were posted but not yet passed to the NIC: the list of the next doorbell.
 
-use crate::Result;
-use crate::verbs::abi::{
+use super::abi::{
     Atomic, IBV_SEND_INLINE, IBV_SEND_SIGNALED, IBV_WR_ATOMIC_CMP_AND_SWP,
     IBV_WR_ATOMIC_FETCH_AND_ADD, IBV_WR_RDMA_READ, IBV_WR_RDMA_WRITE, IBV_WR_RDMA_WRITE_WITH_IMM,
     Rdma, Target, ibv_send_wr, ibv_sge,
 };
-use crate::verbs::resource::QueuePair;
+use super::resource::QueuePair;
+use crate::Result;
+use std::ffi::c_int;
 use std::ptr::null_mut;
 
 /// Bytes of this machine's memory that a NIC uses.
@@ -28,7 +29,7 @@ pub(super) struct Remote {
 #[derive(Default)]
 pub(super) struct WorkList {
     requests: Vec<ibv_send_wr>,
-    /// Of each request its local bytes.
+    /// The local bytes of all requests, one after the other.
     locals: Vec<ibv_sge>,
 }
 
@@ -54,22 +55,19 @@ impl WorkList {
     }
 
     #[inline]
-    fn push(&mut self, id: u64, local: Local, opcode: u32, flags: u32, imm: u32, wr: Target) {
-        let Local {
-            address,
-            bytes,
-            key,
-        } = local;
-        self.locals.push(ibv_sge {
-            addr: address,
-            length: bytes,
-            lkey: key,
-        });
+    fn push(&mut self, id: u64, locals: &[Local], opcode: u32, flags: u32, imm: u32, wr: Target) {
+        let before = self.locals.len();
+        let locals = locals.iter().filter(|local| local.bytes > 0);
+        self.locals.extend(locals.map(|local| ibv_sge {
+            addr: local.address,
+            length: local.bytes,
+            lkey: local.key,
+        }));
         self.requests.push(ibv_send_wr {
             wr_id: id,
             next: null_mut(),
             sg_list: null_mut(),
-            num_sge: (bytes > 0).into(),
+            num_sge: (self.locals.len() - before) as c_int,
             opcode,
             send_flags: flags,
             imm_data: imm,
@@ -81,22 +79,23 @@ impl WorkList {
 
     #[inline]
     pub(super) fn read(&mut self, id: u64, from: Remote, into: Local) {
-        self.push(id, into, IBV_WR_RDMA_READ, 0, 0, from.rdma());
+        self.push(id, &[into], IBV_WR_RDMA_READ, 0, 0, from.rdma());
     }
 
     /// A write, of bytes within the request itself where there are no more than `inline_bytes`.
     #[inline]
     pub(super) fn write(&mut self, id: u64, to: Remote, data: Local, inline_bytes: u32) {
-        let flags = inline(data, inline_bytes);
-        self.push(id, data, IBV_WR_RDMA_WRITE, flags, 0, to.rdma());
+        let flags = inline(&[data], inline_bytes);
+        self.push(id, &[data], IBV_WR_RDMA_WRITE, flags, 0, to.rdma());
     }
 
-    /// As a [write](Self::write), with a number for the receiver.
+    /// As a [write](Self::write) of several pieces one after the other, with a number for the
+    /// receiver. No more pieces than the queue pair was made for.
     pub(super) fn write_imm(
         &mut self,
         id: u64,
         to: Remote,
-        data: Local,
+        data: &[Local],
         inline_bytes: u32,
         imm: u32,
     ) {
@@ -115,13 +114,13 @@ impl WorkList {
         new: u64,
     ) {
         let target = at.atomic(expected, new);
-        self.push(id, found, IBV_WR_ATOMIC_CMP_AND_SWP, 0, 0, target);
+        self.push(id, &[found], IBV_WR_ATOMIC_CMP_AND_SWP, 0, 0, target);
     }
 
     #[inline]
     pub(super) fn fetch_add(&mut self, id: u64, at: Remote, found: Local, add: u64) {
         let target = at.atomic(add, 0);
-        self.push(id, found, IBV_WR_ATOMIC_FETCH_AND_ADD, 0, 0, target);
+        self.push(id, &[found], IBV_WR_ATOMIC_FETCH_AND_ADD, 0, 0, target);
     }
 
     /// Hands the list to the NIC by one doorbell, its last request signaled, and is empty then.
@@ -133,19 +132,23 @@ impl WorkList {
         let last = self.requests.len() - 1;
         let first = self.requests.as_mut_ptr();
         let locals = self.locals.as_mut_ptr();
-        let mut bytes = 0;
+        let (mut bytes, mut used) = (0, 0);
         for index in 0..=last {
-            // SAFETY: both lists have an element of that index, and the next where it is not the
-            // last.
+            // SAFETY: the list of requests has an element of that index, and the next where it is
+            // not the last. That of local bytes has as many behind `used` as the request says, since
+            // each `push` adds just those, in this order.
             unsafe {
                 let request = &mut *first.add(index);
-                request.sg_list = locals.add(index);
+                let pieces = request.num_sge as usize;
+                request.sg_list = locals.add(used);
                 request.next = if index == last {
                     null_mut()
                 } else {
                     first.add(index + 1)
                 };
-                bytes += u64::from((*locals.add(index)).length);
+                let own = std::slice::from_raw_parts(locals.add(used), pieces);
+                bytes += own.iter().map(|piece| u64::from(piece.length)).sum::<u64>();
+                used += pieces;
                 let due = (index + 1).is_multiple_of(SIGNAL_AFTER) || bytes >= SIGNAL_AFTER_BYTES;
                 if due || index == last {
                     request.send_flags |= IBV_SEND_SIGNALED;
@@ -185,8 +188,9 @@ impl Remote {
 }
 
 #[inline]
-fn inline(data: Local, most: u32) -> u32 {
-    if data.bytes <= most {
+fn inline(data: &[Local], most: u32) -> u32 {
+    let bytes = data.iter().map(|piece| u64::from(piece.bytes)).sum::<u64>();
+    if bytes <= u64::from(most) {
         IBV_SEND_INLINE
     } else {
         0

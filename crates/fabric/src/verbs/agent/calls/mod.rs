@@ -1,0 +1,347 @@
+//! The calls of all clients: one thread, one completion queue, a queue pair for each client.
+//!
+//! A client's first call has it ask for a [`Channel`] over its set-up connection: a second queue
+//! pair, in a protection domain of its own, and [rooms](crate::verbs::rooms) for requests and
+//! replies. The completions of all channels come to one queue, whatever their number, which the
+//! thread polls for a while and then sleeps on.
+//!
+//! **Why not a shared receive queue.** Its receives would be everybody's: a client that sends more
+//! than its credit would take those of others, whose requests the NIC would then refuse. Here each
+//! queue pair has as many receives of its own as its client has credit, and none of them costs
+//! memory, as a request's bytes go to its room.
+//!
+//! **Turns.** What has come waits at its channel, and channels have turns of a few calls each: a
+//! client that sends as much as it can delays another by a turn.
+//!
+//! **Malice.** A client writes into its own room of requests and nowhere else. A request is copied
+//! out before it is looked at; its immediate, its place and that of its reply are checked. A
+//! client that makes no sense loses its channel and its connection.
+
+mod channel;
+
+pub(in crate::verbs::agent) use self::channel::Channel;
+use super::permitted::Permitted;
+use crate::error::os;
+use crate::memory::Node;
+use crate::net::agent::Tally;
+use crate::net::spin::Spin;
+use crate::verbs::abi::ibv_wc;
+use crate::verbs::device::Device;
+use crate::verbs::resource::{CompletionChannel, CompletionQueue};
+use crate::verbs::rooms::{Half, SLOTS};
+use crate::{FabricError, Nanos, Result};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
+use std::collections::{HashMap, VecDeque};
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// How long the thread looks for requests before it sleeps, at most.
+const SPIN: Nanos = 50_000;
+/// Channels that are open at most.
+const MOST_CHANNELS: usize = 256;
+/// Completions that a channel may have in the queue: of its receives, and of its replies.
+const OF_A_CHANNEL: usize = 2 * SLOTS as usize;
+/// Completions that are taken at once.
+const AT_ONCE: usize = 32;
+
+/// The calls to a node.
+pub(in crate::verbs::agent) struct Calls {
+    node: Node,
+    device: Arc<Device>,
+    /// Has the clients' set-up connections look whether their channels have ended.
+    bell: OnceLock<Bell>,
+    /// Nothing before a client asks.
+    answering: Mutex<Option<Answering>>,
+}
+
+type Bell = Arc<dyn Fn() + Send + Sync>;
+
+/// The thread that answers, and what it shares.
+struct Answering {
+    shared: Arc<Shared>,
+    thread: JoinHandle<()>,
+}
+
+/// What the thread shares with those who open and end channels.
+struct Shared {
+    node: Node,
+    bell: Option<Bell>,
+    events: Arc<CompletionChannel>,
+    completions: Arc<CompletionQueue>,
+    /// By their numbers, which are never used again: what is left in the queue of a channel that has
+    /// ended is nobody's.
+    channels: Mutex<HashMap<u64, Arc<Channel>>>,
+    /// Channels for which the queue has room, and how many of them are taken.
+    most: usize,
+    open: AtomicUsize,
+    /// Of these, those that have ended, of whose completions some may be in the queue.
+    ended: AtomicUsize,
+    wake: OwnedFd,
+    is_over: AtomicBool,
+}
+
+impl Calls {
+    pub(super) fn new(node: &Node, device: &Arc<Device>) -> Self {
+        Self {
+            node: node.clone(),
+            device: Arc::clone(device),
+            bell: OnceLock::new(),
+            answering: Mutex::default(),
+        }
+    }
+
+    /// Has clients whose channels end for their own fault told so by what this calls.
+    pub(super) fn tell_by(&self, bell: impl Fn() + Send + Sync + 'static) {
+        // It is told once, before there are clients or soon after.
+        let _ = self.bell.set(Arc::new(bell));
+    }
+
+    fn answering(&self) -> MutexGuard<'_, Option<Answering>> {
+        self.answering
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The state of the thread, which is started if there is none.
+    fn shared(&self) -> Result<Arc<Shared>> {
+        let mut answering = self.answering();
+        if let Some(answering) = &*answering {
+            return Ok(Arc::clone(&answering.shared));
+        }
+        let shared = Arc::new(Shared::new(
+            &self.node,
+            &self.device,
+            self.bell.get().cloned(),
+        )?);
+        let of_thread = Arc::clone(&shared);
+        let thread = std::thread::Builder::new()
+            .name("farslot-calls".into())
+            .spawn(move || serve(&of_thread))
+            .map_err(os("spawning a thread"))?;
+        *answering = Some(Answering {
+            shared: Arc::clone(&shared),
+            thread,
+        });
+        Ok(shared)
+    }
+
+    /// Whether what has been started is at work.
+    pub(super) fn is_serving(&self) -> bool {
+        let answering = self.answering();
+        answering
+            .as_ref()
+            .is_none_or(|answering| !answering.thread.is_finished())
+    }
+
+    /// Channels for which room is taken.
+    #[cfg(test)]
+    pub(super) fn open_channels(&self) -> usize {
+        let answering = self.answering();
+        let open = answering.as_ref().map(|answering| &answering.shared.open);
+        open.map_or(0, |open| open.load(Ordering::Acquire))
+    }
+
+    /// Opens a channel for a client; returns what to tell it.
+    ///
+    /// # Errors
+    /// [`FabricError::NoQueuePair`], [`FabricError::LockedMemory`], [`FabricError::Os`] where there
+    /// are too many; what the system says.
+    pub(super) fn open(
+        &self,
+        client: &Half,
+        permitted: &Arc<Permitted>,
+        patience: Duration,
+        tally: &Arc<Tally>,
+    ) -> Result<(Arc<Channel>, Half)> {
+        let shared = self.shared()?;
+        let one_more = |open| (open < shared.most).then_some(open + 1);
+        let reserved = shared
+            .open
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, one_more);
+        if let Err(open) = reserved {
+            return Err(FabricError::Os {
+                call: "opening a queue pair for calls",
+                error: format!("{open} are open, the limit"),
+            });
+        }
+        let opened = Channel::open(&self.device, &shared.completions, client, patience);
+        let opened = opened.map(|(opened, own)| {
+            let channel = Arc::new(opened.of(Arc::clone(permitted), Arc::clone(tally)));
+            let mut channels = shared.channels();
+            channels.insert(channel.number, Arc::clone(&channel));
+            (channel, own)
+        });
+        if opened.is_err() {
+            shared.has_ended();
+        }
+        opened
+    }
+
+    /// Ends a channel: none of its calls is executed any more when this returns.
+    pub(super) fn end(&self, channel: &Channel) {
+        let shared = match &*self.answering() {
+            Some(answering) => Arc::clone(&answering.shared),
+            None => return,
+        };
+        shared.end(channel);
+    }
+}
+
+impl Drop for Calls {
+    fn drop(&mut self) {
+        let answering = self.answering.get_mut();
+        let Some(Answering { shared, thread }) =
+            answering.unwrap_or_else(PoisonError::into_inner).take()
+        else {
+            return;
+        };
+        shared.is_over.store(true, Ordering::Release);
+        shared.wake();
+        // A handler may have held the agent: then this is the thread itself, which ends as soon as
+        // the handler has.
+        if thread.thread().id() != std::thread::current().id() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Shared {
+    fn new(node: &Node, device: &Arc<Device>, bell: Option<Bell>) -> Result<Self> {
+        let events = CompletionChannel::new(device)?;
+        let of_device = usize::try_from(device.attributes.max_cqe).unwrap_or(0);
+        let most = MOST_CHANNELS.min(of_device / OF_A_CHANNEL);
+        let capacity = (most * OF_A_CHANNEL).max(1) as u32;
+        let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
+        Ok(Self {
+            node: node.clone(),
+            bell,
+            completions: CompletionQueue::new(device, capacity, Some(Arc::clone(&events)))?,
+            events,
+            channels: Mutex::default(),
+            most,
+            open: AtomicUsize::new(0),
+            ended: AtomicUsize::new(0),
+            wake: eventfd(0, flags).map_err(os("eventfd"))?,
+            is_over: AtomicBool::new(false),
+        })
+    }
+
+    fn channels(&self) -> MutexGuard<'_, HashMap<u64, Arc<Channel>>> {
+        self.channels.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wake(&self) {
+        // It can only fail where the counter is full, and then the thread is woken anyway.
+        let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
+    }
+
+    fn end(&self, channel: &Channel) {
+        channel.end();
+        if self.channels().remove(&channel.number).is_some() {
+            self.has_ended();
+        }
+    }
+
+    /// One channel less is open, once the queue has been emptied.
+    fn has_ended(&self) {
+        self.ended.fetch_add(1, Ordering::AcqRel);
+        self.wake();
+    }
+
+    /// Leaves what has come with its channels; returns how much that was. Channels that have
+    /// something to do and had not are added to `ready`.
+    fn collect(&self, ready: &mut VecDeque<Arc<Channel>>) -> Result<usize> {
+        let ended = self.ended.swap(0, Ordering::AcqRel);
+        // SAFETY: zeros are a value of this plain structure of integers.
+        let mut completions: [ibv_wc; AT_ONCE] = unsafe { std::mem::zeroed() };
+        let mut all = 0;
+        loop {
+            let count = self.completions.poll(&mut completions)?;
+            for completion in &completions[..count] {
+                let channel = {
+                    let channels = self.channels();
+                    channels.get(&Channel::number_of(completion)).cloned()
+                };
+                let Some(channel) = channel else {
+                    continue;
+                };
+                match channel.came(completion) {
+                    Ok(true) => ready.push_back(channel),
+                    Ok(false) => {}
+                    Err(end) => self.give_up(&channel, &end),
+                }
+            }
+            all += count;
+            if count < AT_ONCE {
+                // Nothing of those that had ended before is left.
+                self.open.fetch_sub(ended, Ordering::AcqRel);
+                return Ok(all);
+            }
+        }
+    }
+
+    #[cold]
+    fn give_up(&self, channel: &Channel, end: &channel::End) {
+        log::warn!("the calls of a client end: {end}");
+        self.end(channel);
+        if let Some(bell) = &self.bell {
+            bell();
+        }
+    }
+}
+
+/// Answers calls until the agent is gone.
+fn serve(shared: &Shared) {
+    let mut ready = VecDeque::new();
+    let mut room = Vec::new();
+    let (mut spin, mut is_armed) = (Spin::new(SPIN), false);
+    let started = Instant::now();
+    while !shared.is_over.load(Ordering::Acquire) {
+        let came = match shared.collect(&mut ready) {
+            Ok(came) => came,
+            Err(error) => {
+                log::error!("calls of RDMA clients cannot be received any more: {error}");
+                return;
+            }
+        };
+        let now = started.elapsed().as_nanos() as Nanos;
+        if let Some(channel) = ready.pop_front() {
+            spin.has_come(now);
+            match channel.turn(&shared.node, &mut room) {
+                Ok(true) => ready.push_back(channel),
+                Ok(false) => {}
+                Err(end) => shared.give_up(&channel, &end),
+            }
+            continue;
+        }
+        if came > 0 || spin.goes_on(now) {
+            std::hint::spin_loop();
+            continue;
+        }
+        if !is_armed {
+            if let Err(error) = shared.completions.arm() {
+                log::error!("calls of RDMA clients cannot be waited for any more: {error}");
+                return;
+            }
+            // What came before is not told of: it is looked for once more.
+            is_armed = true;
+            continue;
+        }
+        let mut files = [
+            PollFd::new(&*shared.events, PollFlags::IN),
+            PollFd::new(&shared.wake, PollFlags::IN),
+        ];
+        // Interrupted or not, the next round looks for itself.
+        let _ = poll(&mut files, None);
+        if !files[0].revents().is_empty() {
+            shared.events.clear();
+            is_armed = false;
+        }
+        if !files[1].revents().is_empty() {
+            let _ = rustix::io::read(&shared.wake, &mut [0u8; 8]);
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! The first step of lookups, made ready for many keys, where keys and values are words.
+//!
+//! Of tables that are probed it looks on in the READs that follow, as the steps would, up to the table's
+//! end; what has no answer by then is looked up in steps. Where each key has one slot, that decides.
+
+use super::client::Client;
+use super::layout::{SealedForm, SlotOrder};
+use super::perfect::{Function, Hashed};
+use super::slots::{InlineFormat, place};
+use crate::hash::{Hasher, xxh3};
+use crate::step::{Glance, Glanced};
+use farslot_fabric::{Endpoint, InPlace, Piece, Steps};
+
+/// Bytes of a slot, and of a key that is a word.
+const SLOT: u64 = 16;
+const KEY: usize = 8;
+/// READs after which a lookup goes in steps.
+const MOST_READS: u32 = 3;
+
+/// The slots of a table whose keys and values are words.
+#[derive(Clone, Copy)]
+struct Pairs {
+    /// The byte of the region at which they begin, and how many they are.
+    first: u64,
+    slots: u64,
+    mask: u64,
+}
+
+impl Pairs {
+    /// Those of a table that is known to be built.
+    fn of<E: Endpoint>(client: &Client<E>, view: &InPlace<'_>) -> Option<Self> {
+        let layout = &client.layout;
+        let mask = client.known_build()?.mask;
+        let format = client.inline_format(mask);
+        let are_words = layout.form == SealedForm::Inline
+            && layout.record_bytes().is_some()
+            && matches!(format, InlineFormat { key: KEY, slot, .. } if slot as u64 == SLOT);
+        let all = Piece {
+            from: layout.slot_at(client.table, 0),
+            len: (layout.slots * SLOT) as usize,
+        };
+        Some(Self {
+            first: view.offset_of(all).filter(|_| are_words)?,
+            slots: layout.slots,
+            mask,
+        })
+    }
+
+    /// What a key's slot begins with; nothing of the key that looks like an empty slot, which is
+    /// absent.
+    #[inline(always)]
+    fn wanted(&self, key: &[u8; KEY]) -> Option<u64> {
+        let wanted = u64::from_le_bytes(*key) ^ self.mask;
+        (wanted != 0).then_some(wanted)
+    }
+}
+
+/// Lookups in a table that is probed.
+pub(super) struct PairGlance {
+    pairs: Pairs,
+    seed: u64,
+    homes: u64,
+    /// Slots of a READ.
+    read: u64,
+    is_ordered: bool,
+}
+
+impl PairGlance {
+    /// That of a table whose lookups can do with it.
+    pub(super) fn of<E: Endpoint>(client: &Client<E>, view: &InPlace<'_>) -> Option<Self> {
+        let Hasher::Xxh3 { seed } = client.layout.hasher else {
+            return None;
+        };
+        Some(Self {
+            pairs: Pairs::of(client, view)?,
+            seed,
+            homes: client.layout.homes,
+            read: client.read_size(),
+            is_ordered: client.layout.order == SlotOrder::ByHash,
+        })
+    }
+}
+
+/// What is known of a key.
+#[derive(Clone, Copy, Default)]
+pub(super) struct PairPlace {
+    /// What its slot begins with.
+    wanted: u64,
+    hash: u64,
+    /// The byte of the region at which its first READ begins.
+    start: u64,
+}
+
+impl Glance<&[u8]> for PairGlance {
+    type Prepared = ();
+    type Place = PairPlace;
+
+    #[inline(always)]
+    fn prepare(&self, _: &[u8], _: &InPlace<'_>) {}
+
+    #[inline(always)]
+    fn place(&self, key: &[u8], (): (), view: &InPlace<'_>) -> Option<PairPlace> {
+        let key: &[u8; KEY] = key.try_into().ok()?;
+        let wanted = self.pairs.wanted(key)?;
+        let hash = xxh3(key, self.seed);
+        let (home, _) = place(hash, self.homes);
+        if home + u64::from(MOST_READS) * self.read > self.pairs.slots {
+            return None;
+        }
+        let start = self.pairs.first + home * SLOT;
+        view.prefetch(start, (self.read * SLOT) as usize);
+        Some(PairPlace {
+            wanted,
+            hash,
+            start,
+        })
+    }
+
+    #[inline(always)]
+    fn look(&self, place: &PairPlace, view: &InPlace<'_>) -> Glanced {
+        let (read, words) = (self.read as usize, view.words(place.start));
+        for took_more in 0..MOST_READS {
+            let mut last = 0;
+            for slot in took_more as usize * read..(took_more as usize + 1) * read {
+                last = words(2 * slot);
+                if last == place.wanted {
+                    return Glanced::Found(words(2 * slot + 1), took_more);
+                }
+                if last == 0 {
+                    return Glanced::Absent(took_more);
+                }
+            }
+            let last = (last ^ self.pairs.mask).to_le_bytes();
+            if self.is_ordered && xxh3(&last, self.seed) > place.hash {
+                return Glanced::Absent(took_more);
+            }
+        }
+        Glanced::Undecided
+    }
+
+    #[inline]
+    fn usual(&self) -> Steps {
+        Steps::begun(1, self.read * SLOT)
+    }
+
+    #[inline]
+    fn more_bytes(&self) -> u64 {
+        self.read * SLOT
+    }
+
+    #[inline]
+    fn value_len(&self) -> usize {
+        8
+    }
+}
+
+/// Lookups in a table with one slot for each key.
+pub(super) struct ExactGlance<'t> {
+    pairs: Pairs,
+    function: &'t Function,
+}
+
+impl<'t> ExactGlance<'t> {
+    /// That of a table whose lookups can do with it. Where there is a filter, absent keys mostly have
+    /// no slot.
+    pub(super) fn of<E: Endpoint>(client: &'t Client<E>, view: &InPlace<'_>) -> Option<Self> {
+        Some(Self {
+            pairs: Pairs::of(client, view)?,
+            function: client.function()?,
+        })
+    }
+}
+
+impl Glance<&[u8]> for ExactGlance<'_> {
+    type Prepared = Hashed;
+    type Place = PairPlace;
+
+    #[inline(always)]
+    fn prepare(&self, key: &[u8], _: &InPlace<'_>) -> Hashed {
+        let hashed = self.function.hashed(key);
+        self.function.prefetch(hashed);
+        hashed
+    }
+
+    #[inline(always)]
+    fn place(&self, key: &[u8], hashed: Hashed, view: &InPlace<'_>) -> Option<PairPlace> {
+        let wanted = self.pairs.wanted(key.try_into().ok()?)?;
+        let slot = self.function.slot(hashed)?;
+        if slot >= self.pairs.slots {
+            return None;
+        }
+        let start = self.pairs.first + slot * SLOT;
+        view.prefetch(start, SLOT as usize);
+        Some(PairPlace {
+            wanted,
+            hash: 0,
+            start,
+        })
+    }
+
+    #[inline(always)]
+    fn look(&self, place: &PairPlace, view: &InPlace<'_>) -> Glanced {
+        let words = view.words(place.start);
+        match words(0) == place.wanted {
+            true => Glanced::Found(words(1), 0),
+            false => Glanced::Absent(0),
+        }
+    }
+
+    #[inline]
+    fn usual(&self) -> Steps {
+        Steps::begun(1, SLOT)
+    }
+
+    #[inline]
+    fn value_len(&self) -> usize {
+        8
+    }
+}

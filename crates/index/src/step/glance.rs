@@ -1,0 +1,81 @@
+//! Lookups of keys and values that are words, where the memory is mapped: a look at it, without any
+//! state between two steps.
+//!
+//! Nearly all lookups of such tables take the same steps. A [`Glance`] is these steps, made ready once
+//! for many keys: what cannot change between two of them was looked at before. Whatever a glance does
+//! not decide is looked up in steps, from the beginning. It asks for the same READs as the steps do,
+//! and they are counted alike.
+
+use farslot_fabric::{InPlace, Steps};
+
+/// A table's usual steps.
+pub(crate) trait Glance<Asked> {
+    /// What is known of a key before it has a place.
+    type Prepared: Copy + Default;
+
+    /// What is known of it while that is fetched which its last READ begins with.
+    type Place: Copy + Default;
+
+    /// Hashes a key, and has fetched what [`Glance::place`] will look at.
+    fn prepare(&self, asked: Asked, view: &InPlace<'_>) -> Self::Prepared;
+
+    /// Finds where the key's last READ begins, and has it fetched; nothing of keys that are to be looked
+    /// up in steps.
+    fn place(
+        &self,
+        asked: Asked,
+        prepared: Self::Prepared,
+        view: &InPlace<'_>,
+    ) -> Option<Self::Place>;
+
+    /// Looks at what is there.
+    fn look(&self, place: &Self::Place, view: &InPlace<'_>) -> Glanced;
+
+    /// The READs of a lookup that takes the usual steps.
+    fn usual(&self) -> Steps;
+
+    /// Bytes of each READ that follows, where some may.
+    #[inline]
+    fn more_bytes(&self) -> u64 {
+        0
+    }
+
+    /// Bytes of a value, at most 8.
+    fn value_len(&self) -> usize;
+}
+
+/// What a glance has come to.
+pub(crate) enum Glanced {
+    /// The key is absent: after the usual steps, and so many READs more, one after the other.
+    Absent(u32),
+    /// Its value, after so many.
+    Found(u64, u32),
+    /// The key is to be looked up in steps.
+    Undecided,
+}
+
+/// The glance of a table that has none.
+pub(crate) struct NoGlance;
+
+impl<Asked> Glance<Asked> for NoGlance {
+    type Prepared = ();
+    type Place = ();
+
+    fn prepare(&self, _asked: Asked, _view: &InPlace<'_>) {}
+
+    fn place(&self, _asked: Asked, (): (), _view: &InPlace<'_>) -> Option<()> {
+        None
+    }
+
+    fn look(&self, (): &(), _view: &InPlace<'_>) -> Glanced {
+        Glanced::Undecided
+    }
+
+    fn usual(&self) -> Steps {
+        Steps::default()
+    }
+
+    fn value_len(&self) -> usize {
+        0
+    }
+}
