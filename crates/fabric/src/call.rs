@@ -18,6 +18,8 @@ pub trait Handler: Send + Sync {
     /// Answers a call; returns how many bytes of `call.reply` are the reply, of which the fabric
     /// takes no more than there are.
     ///
+    /// It must have written all of these: what was there before may be of another client's reply.
+    ///
     /// It must not wait for other calls, nor for verbs: it runs on a thread that serves other
     /// clients as well.
     fn handle(&self, call: Call<'_>) -> usize;

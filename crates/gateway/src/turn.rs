@@ -19,6 +19,7 @@ use crate::record::{Entry, is_dead};
 use crate::reply::Reply;
 use crate::step::{Slot, Step};
 use farslot::{Operation, Outcome, StoreError};
+use foldhash::fast::RandomState;
 use std::collections::HashMap;
 use std::rc::Rc;
 
@@ -74,7 +75,7 @@ pub(crate) struct Turn<'r> {
     pending: Vec<Pending<'r>>,
     /// Those that have not been run.
     chains: Vec<Chain<'r>>,
-    by_key: HashMap<(u8, &'r [u8]), usize>,
+    by_key: HashMap<(u8, &'r [u8]), usize, RandomState>,
     /// Bytes of records that each connection may still have read or copied.
     rooms: Vec<usize>,
 }
@@ -85,7 +86,7 @@ impl<'r> Turn<'r> {
             now,
             pending: Vec::new(),
             chains: Vec::new(),
-            by_key: HashMap::new(),
+            by_key: HashMap::default(),
             rooms: Vec::new(),
         }
     }

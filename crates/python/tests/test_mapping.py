@@ -90,14 +90,14 @@ def test_tables_say_whether_records_may_expire(local: farslot.Store) -> None:
         lambda: plain.put_many([b"k"], [b"v"], ttl=1),
         lambda: plain.set_time_to_live(b"k", 1),
     ):
-        with pytest.raises(farslot.UnsupportedError, match="time to live"):
+        with pytest.raises(farslot.errors.UnsupportedError, match="time to live"):
             refused()
     with pytest.raises(ValueError, match="seconds"):
         table.put(b"k", b"v", ttl=-1)
     expiring = local.create("expiring", capacity=100, expiring=True)
     assert expiring.put(b"k", b"v", ttl=60) and (expiring.time_to_live(b"k") or 0) > 30
     never = local.create("never", expiring=False)
-    with pytest.raises(farslot.UnsupportedError):
+    with pytest.raises(farslot.errors.UnsupportedError):
         never.put(b"k", b"v", ttl=60)
 
 

@@ -8,6 +8,7 @@
 
 use crate::{Operation, Outcome, Result};
 use farslot_index::Value;
+use foldhash::fast::RandomState;
 use std::cell::RefCell;
 use std::collections::HashMap;
 
@@ -56,9 +57,17 @@ impl<'o, 'r> Coalesced<'o, 'r> {
         if all.len() < 2 || !all.iter().any(leads) {
             return None;
         }
-        let mut keys: HashMap<&[u8], Uses> = HashMap::with_capacity(all.len());
+        let mut places: HashMap<&[u8], usize, RandomState> =
+            HashMap::with_capacity_and_hasher(all.len(), RandomState::default());
+        let mut keys: Vec<Uses> = Vec::with_capacity(all.len());
+        let mut key_of = Vec::with_capacity(all.len());
         for (number, operation) in all.iter().enumerate() {
-            let uses = keys.entry(operation.key()).or_default();
+            let place = *places.entry(operation.key()).or_insert(keys.len());
+            key_of.push(place);
+            if place == keys.len() {
+                keys.push(Uses::default());
+            }
+            let uses = &mut keys[place];
             match operation {
                 Operation::Get(_) => {}
                 Operation::Put(..) => uses.last_put = Some(number),
@@ -72,9 +81,12 @@ impl<'o, 'r> Coalesced<'o, 'r> {
                 }
             }
         }
+        if keys.len() == all.len() {
+            return None;
+        }
         let (mut run, mut led) = (Vec::with_capacity(all.len()), Vec::new());
         for (number, operation) in all.iter().enumerate() {
-            match keys[operation.key()].leader() {
+            match keys[key_of[number]].leader() {
                 Some(leader) if leader != number && is_led(operation, &all[leader]) => {
                     led.push((leader, number));
                 }

@@ -61,6 +61,7 @@ fn who_may_write_and_look_up_decides() {
 fn what_costs_no_verb_costs_the_client_s_processor() {
     let absent = Question {
         clients: 1,
+        threads: 28,
         hit_ratio: 0.0,
         ..ask(8, 24)
     };

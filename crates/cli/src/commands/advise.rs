@@ -43,7 +43,7 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value = "2", value_parser = number::clients)]
     clients: u32,
     /// Threads of all of them together: what bounds operations that cost a client's processor alone
-    #[arg(long, value_name = "N", default_value_t = 28)]
+    #[arg(long, value_name = "N", default_value_t = 64)]
     client_threads: u32,
     /// Keys of which each client of a linear table remembers where their records lie
     #[arg(long, value_name = "N", value_parser = number::count, default_value = "0")]

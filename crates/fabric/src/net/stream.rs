@@ -161,6 +161,8 @@ pub(crate) struct Outbound {
     sent: usize,
     /// Where the open frame begins, and its entries.
     open: Option<(usize, u16)>,
+    /// Of the memory that has this capacity, so many words were written once, from its start on.
+    written: (usize, usize),
 }
 
 impl Outbound {
@@ -236,6 +238,34 @@ impl Outbound {
         &mut self.words
     }
 
+    /// Appends so many words to the open frame's last entry, to be filled; what they hold is
+    /// unspecified. Without this a reply whose length nobody knows would be cleared first, at the
+    /// length that it may have.
+    pub(crate) fn room(&mut self, words: usize) -> &mut [u64] {
+        let start = self.words.len();
+        let end = start + words;
+        self.words.reserve(words);
+        let capacity = self.words.capacity();
+        let written = match self.written {
+            (of, written) if of == capacity => written,
+            _ => 0,
+        };
+        let known = written.clamp(start, end);
+        // SAFETY: there is room for `end` words. Those before `start` are the vector's; those from
+        // there to `known` were written when the vector was longer, into the same memory: it has
+        // moved only if its capacity has grown, and whoever replaces it forgets what was written.
+        unsafe { self.words.set_len(known) };
+        self.words.resize(end, 0);
+        self.written = (capacity, written.max(end));
+        &mut self.words[start..]
+    }
+
+    /// Takes so many words of the last entry back.
+    pub(crate) fn shorten(&mut self, words: usize) {
+        let end = self.words.len().saturating_sub(words);
+        self.words.truncate(end);
+    }
+
     /// Ends the open frame, of `kind`, and sends once; all is gone if nothing is left then.
     #[inline]
     pub(crate) fn send(&mut self, socket: &mut Socket, kind: FrameKind) -> Io {
@@ -263,6 +293,7 @@ impl Outbound {
         (self.sent, self.open) = (0, None);
         if self.words.capacity() * 8 > KEPT_BYTES {
             self.words = Vec::new();
+            self.written = (0, 0);
         } else {
             self.words.clear();
         }
@@ -276,7 +307,7 @@ impl Outbound {
         let rest = Self {
             words: self.words[first..].to_vec(),
             sent: self.sent % 8,
-            open: None,
+            ..Self::default()
         };
         self.clear();
         rest
@@ -336,6 +367,26 @@ mod tests {
                 .iter()
                 .all(|word| *word == 0x0303_0303_0303_0303)
         );
+    }
+
+    #[test]
+    fn room_is_for_what_is_written_there_whatever_was_before() {
+        let kind = FrameKind::Completions;
+        let mut outbound = Outbound::default();
+        for round in 1..200_u64 {
+            for entry in 0..round % 5 {
+                let words = (round * 37 + entry) as usize % 3000;
+                outbound.entry(kind, words, usize::MAX).push(round);
+                let room = outbound.room(words);
+                assert_eq!(room.len(), words);
+                room.fill(round);
+                outbound.shorten(words / 2);
+            }
+            let mut bytes = Vec::new();
+            outbound.take_bytes(kind, &mut bytes);
+            let words = bytes.chunks_exact(8).map(bytemuck::pod_read_unaligned);
+            assert!(words.skip(1).all(|word: u64| word == round));
+        }
     }
 
     #[test]

@@ -526,12 +526,10 @@ impl Serving {
                 let words = room.div_ceil(8).saturating_add(1);
                 check_answer(words, served)?;
                 check_at_once(words, quota)?;
-                let reply = answer(words, out, served)?;
-                let start = reply.len();
-                reply.resize(start + words, 0);
+                answer(words, out, served)?;
                 let request = &bytemuck::cast_slice(request)[..to.len as usize];
-                let (len, bytes) = reply[start..].split_at_mut(1);
-                let bytes = &mut bytemuck::cast_slice_mut(bytes)[..room];
+                let (len, reply) = out.room(words).split_at_mut(1);
+                let bytes = &mut bytemuck::cast_slice_mut(reply)[..room];
                 let caller = Calls {
                     grant: &self.grant,
                     asked: self.asked,
@@ -544,7 +542,11 @@ impl Serving {
                     .answer_call(&*handler, region, request, bytes, &caller);
                 self.refused = caller.refused.get();
                 len[0] = replied as u64;
-                reply.truncate(start + 1 + replied.div_ceil(8));
+                if !replied.is_multiple_of(8) {
+                    // Of others' replies, which may have lain here, nothing goes along.
+                    reply[replied / 8] &= (1 << (replied % 8 * 8)) - 1;
+                }
+                out.shorten(words - 1 - replied.div_ceil(8));
                 quota.spend(words * 8);
                 moved.written(to.len);
                 moved.read(replied as u64);

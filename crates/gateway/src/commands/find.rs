@@ -3,6 +3,7 @@
 use super::request::Command;
 use super::{expiry, server, strings};
 use crate::failure::Failure;
+use foldhash::fast::RandomState;
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
@@ -10,10 +11,11 @@ use std::sync::LazyLock;
 type Numbered = (usize, &'static Command);
 
 /// All commands, by name.
-pub(crate) static COMMANDS: LazyLock<HashMap<&'static str, Numbered>> = LazyLock::new(|| {
-    let numbered = all().enumerate();
-    numbered.map(|of| (of.1.name, of)).collect()
-});
+pub(crate) static COMMANDS: LazyLock<HashMap<&'static str, Numbered, RandomState>> =
+    LazyLock::new(|| {
+        let numbered = all().enumerate();
+        numbered.map(|of| (of.1.name, of)).collect()
+    });
 
 /// All commands, in the order of their lists.
 pub(crate) fn all() -> impl Iterator<Item = &'static Command> {

@@ -17,6 +17,11 @@ use std::rc::Rc;
 /// Calls of a batch that are under way at once: while the owner works on one, the client makes the
 /// next.
 const CALLS_AT_ONCE: usize = 4;
+/// Values after which the room for others is chosen anew.
+const VALUES_SEEN: u32 = 64;
+/// The room for a value is so many times what the largest of those took, and no less than this.
+const SLACK: usize = 4;
+const LEAST_ROOM: usize = 1 << 10;
 /// Bytes of a reply in which an owner says why operations failed that only it can do.
 const ROOM_FOR_REASONS: usize = 512;
 
@@ -55,6 +60,10 @@ struct Owner<E> {
     is_alone: bool,
     /// Whether this client was told to be the one writer itself, until it resigns.
     is_writer: Cell<bool>,
+    /// Bytes that a reply has room for, of each value that it may have.
+    value_room: Cell<usize>,
+    /// The largest of the values that have come since that was chosen, and how many came.
+    largest: Cell<(usize, u32)>,
 }
 
 /// Is told the outcome of each operation of a batch: nobody else borrows it while it is called, for
@@ -100,6 +109,8 @@ impl<E: Endpoint, I: Index> Calling<E, I> {
             has_written: Cell::new(false),
             is_alone: false,
             is_writer: Cell::new(false),
+            value_room: Cell::new(options.longest_value),
+            largest: Cell::new((0, 0)),
         };
         Self { index, owner }
     }
@@ -217,12 +228,31 @@ impl<E: Endpoint, I: Index> Calling<E, I> {
 impl<E: Endpoint> Owner<E> {
     /// What became of an operation, as the owner says; nothing of one that it leaves to the client.
     fn outcome_of(&self, answered: Answered) -> Option<Result<Outcome>> {
+        match &answered {
+            Answered::Done(Outcome::Value(Some(value))) => self.note_value(value.len()),
+            // There may have been no room for its value.
+            Answered::Left => self.value_room.set(self.options.longest_value),
+            _ => {}
+        }
         match answered {
             Answered::Done(outcome) => Some(Ok(outcome)),
             Answered::InDoubt => Some(Err(self.in_doubt())),
             Answered::Left => None,
             Answered::Refused(why) => Some(Err(self.refused(why))),
         }
+    }
+
+    /// Chooses the room for values by what they take: a table may admit very long ones and have
+    /// none, and the room is memory at both sides.
+    fn note_value(&self, bytes: usize) {
+        let (largest, seen) = self.largest.get();
+        let (largest, seen) = (largest.max(bytes), seen + 1);
+        if seen < VALUES_SEEN {
+            return self.largest.set((largest, seen));
+        }
+        let room = (largest * SLACK).max(LEAST_ROOM);
+        self.value_room.set(room.min(self.options.longest_value));
+        self.largest.set((0, 0));
     }
 
     /// The error of an operation that the owner refused.
@@ -264,6 +294,7 @@ impl<E: Endpoint> Owner<E> {
     /// Bytes that the outcome's values may take.
     fn room_for(&self, operation: &Operation<'_>) -> usize {
         match operation {
+            Operation::Get(_) | Operation::FindOrPut(..) if !self.is_alone => self.value_room.get(),
             Operation::Get(_) | Operation::FindOrPut(..) => self.options.longest_value,
             Operation::GetAll(_) if self.is_alone => MOST_BYTES,
             // Of more records than that has room for the client reads the values itself.
@@ -276,7 +307,8 @@ impl<E: Endpoint> Owner<E> {
         }
     }
 
-    /// Which operations go in which call: as many as fit.
+    /// Which operations go in which call: as many as fit. Two calls where one would do, to overlap,
+    /// were slower over loopback: what they save is less than a frame more costs at both sides.
     fn calls_of(&self, operations: &[Operation<'_>], numbers: &[usize]) -> Vec<Vec<usize>> {
         let mut calls = Vec::new();
         let (mut call, mut bytes, mut room) = (Vec::new(), 0, 0);

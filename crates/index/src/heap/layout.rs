@@ -107,13 +107,30 @@ pub const fn block_bytes(class: usize) -> usize {
 /// The smallest class whose blocks hold `bytes`.
 #[must_use]
 pub fn class_for(bytes: usize) -> Option<usize> {
-    (0..CLASSES).find(|class| block_bytes(*class) >= bytes)
+    if bytes > LARGEST_RECORD {
+        return None;
+    }
+    if bytes <= block_bytes(6) {
+        return Some(bytes.saturating_sub(32).div_ceil(16));
+    }
+    // The doubling that it is in, and the quarter of that.
+    let doubling = ((bytes - 1) / 128).ilog2() as usize;
+    let step = (bytes - (128 << doubling)).div_ceil(32 << doubling) - 1;
+    Some(7 + doubling * 4 + step)
 }
 
 /// Bytes of a record with a key and a value of these lengths.
 #[must_use]
 pub const fn record_bytes(key: usize, value: usize) -> usize {
     RECORD_HEADER + key + value
+}
+
+/// Bytes of the record whose lengths are this word, the second one of its block: as it says, and
+/// at most `most`.
+#[inline]
+pub(crate) const fn bytes_by_lengths(lengths: u64, most: usize) -> usize {
+    let bytes = record_bytes(lengths as u32 as usize, (lengths >> 32) as usize);
+    if bytes < most { bytes } else { most }
 }
 
 /// Writes a record into a buffer; its generation and checksum are set when it is
@@ -232,7 +249,15 @@ mod tests {
             assert!(block_bytes(class).is_multiple_of(GRANULE as usize));
             assert!(block_bytes(class - 1) * 2 > block_bytes(class));
         }
-        assert_eq!(class_for(1), Some(0));
+        for bytes in 0..=40_000 {
+            let smallest = (0..CLASSES).find(|class| block_bytes(*class) >= bytes);
+            assert_eq!(class_for(bytes), smallest, "{bytes}");
+        }
+        for class in 0..CLASSES {
+            let bytes = block_bytes(class);
+            assert_eq!(class_for(bytes), Some(class));
+            assert_eq!(class_for(bytes - 1), Some(class));
+        }
         assert_eq!(class_for(LARGEST_RECORD + 1), None);
     }
 

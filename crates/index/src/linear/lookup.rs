@@ -14,7 +14,7 @@ use super::probe::{MOST_RACES, Probe};
 use super::walk::Seen;
 use crate::client::{MOST_READS, pause};
 use crate::hash::checksum;
-use crate::heap::{BlockRef, RecordView};
+use crate::heap::{BlockRef, RecordView, bytes_by_lengths};
 use crate::record_locations::RecordLocation;
 use crate::slot::{Head, KeyRule, SlotKind};
 use crate::step::{Found, Glance, Lookup, Next, Read, Reads, drive_while, failed, view};
@@ -389,7 +389,8 @@ impl<E: Endpoint> LinearTable<E> {
     ) -> Next<Aside> {
         let head = search.head;
         let block = BlockRef::unpack(head);
-        let bytes = read.bytes(0, 0..self.heap().piece(block).len);
+        let most = self.heap().piece(block).len;
+        let bytes = read.bytes(0, 0..bytes_by_lengths(read.word(0, 1), most));
         match RecordView::decode(bytes, block) {
             None => self.read_again(key, search, head),
             Some(record) if record.key == key.bytes => {
@@ -422,7 +423,8 @@ impl<E: Endpoint> LinearTable<E> {
         let location = search.location();
         let head = read.word(1, 0);
         if head == Head::out(key.hash, location.block) {
-            let bytes = read.bytes(0, 0..self.heap().piece(location.block).len);
+            let most = self.heap().piece(location.block).len;
+            let bytes = read.bytes(0, 0..bytes_by_lengths(read.word(0, 1), most));
             if let Some(record) = RecordView::decode(bytes, location.block)
                 && record.key == key.bytes
             {

@@ -7,6 +7,11 @@ use std::time::Duration;
 
 /// Requests of a batch.
 const BATCH: usize = 256;
+/// Futures of a large batch of which one wakes the others.
+const GROUP: usize = 32;
+/// Futures of a batch that are all woken by the worker: fewer are not worth the detour.
+const ALL_AT_ONCE: usize = 8;
+const _: () = assert!(BATCH <= GROUP * u64::BITS as usize);
 /// Values of at most so many bytes are copied for the future that gets them; the worker makes a
 /// vector of any longer one.
 const SHORT: usize = 256;
@@ -263,6 +268,8 @@ pub(super) struct Batch {
     pub(super) asked: Asked,
     pub(super) answers: Answers,
     pub(super) wakers: Vec<Option<Waker>>,
+    /// Groups of [`GROUP`] futures, a bit each, of which one was woken, who wakes the others.
+    led: u64,
     pub(super) progress: Progress,
     /// Futures that have not taken their answers.
     pub(super) futures: usize,
@@ -278,6 +285,38 @@ impl Batch {
         }
     }
 
+    /// Of a batch that is done: takes the wakers of those who are to be woken now. Of a large batch
+    /// these are one of each group; the others are woken by that one, when it takes its answer. So a
+    /// thread that runs many tasks mostly wakes its own, which costs it little, and the worker has
+    /// few to wake on threads that are not its own.
+    pub(super) fn leaders(&mut self, woken: &mut Vec<Waker>) {
+        if self.wakers.len() <= ALL_AT_ONCE {
+            woken.extend(self.wakers.drain(..).flatten());
+            return;
+        }
+        for (group, wakers) in self.wakers.chunks_mut(GROUP).enumerate() {
+            woken.extend(wakers.iter_mut().find_map(Option::take));
+            self.led |= 1 << group;
+        }
+    }
+
+    /// Takes the wakers of the group that a future is in, if they were left to it.
+    pub(super) fn group_of(&mut self, number: usize, woken: &mut Vec<Waker>) {
+        let group = number / GROUP;
+        if self.led & 1 << group != 0 {
+            self.led &= !(1 << group);
+            let of_group = self.wakers.iter_mut().skip(group * GROUP).take(GROUP);
+            woken.extend(of_group.filter_map(Option::take));
+        }
+    }
+
+    /// Takes the wakers of all groups that nobody has woken yet.
+    pub(super) fn all_groups(&mut self, woken: &mut Vec<Waker>) {
+        if std::mem::take(&mut self.led) != 0 {
+            woken.extend(self.wakers.iter_mut().filter_map(Option::take));
+        }
+    }
+
     /// Whether its memory can be that of another batch.
     pub(super) fn is_over(&self) -> bool {
         self.futures == 0 && self.progress == Progress::Done
@@ -287,6 +326,7 @@ impl Batch {
         self.asked.clear();
         self.answers.begin(0);
         self.wakers.clear();
+        self.led = 0;
         self.progress = Progress::Waiting;
     }
 }
@@ -296,7 +336,9 @@ impl Batch {
 pub(super) struct Desk {
     pub(super) asked: Asked,
     pub(super) answers: Answers,
-    pub(super) wakers: Vec<Option<Waker>>,
+    pub(super) wakers: Vec<Waker>,
+    /// The batch that was done last: some of its futures may have been left to others to wake.
+    pub(super) last: Option<usize>,
 }
 
 impl Desk {

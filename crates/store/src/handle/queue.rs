@@ -182,7 +182,11 @@ impl Queue {
         let mut state = self.lock();
         let batch = &mut state.batches[place.batch];
         if let Some(answer) = batch.answer(place.number) {
+            let mut wakers = Vec::new();
+            batch.group_of(place.number, &mut wakers);
             state.leave(place.batch);
+            drop(state);
+            wakers.into_iter().for_each(Waker::wake);
             return Poll::Ready(answer);
         }
         let waker = &mut batch.wakers[place.number];
@@ -203,10 +207,13 @@ impl Queue {
         };
         let waker = batch.wakers.get_mut(place.number).and_then(Option::take);
         let answer = batch.answer(place.number);
+        let mut wakers = Vec::new();
+        batch.group_of(place.number, &mut wakers);
         state.leave(place.batch);
         drop(state);
-        // What others have written is dropped when nothing is locked.
+        // What others have written is dropped, and called, when nothing is locked.
         drop((call, waker, answer));
+        wakers.into_iter().for_each(Waker::wake);
     }
 
     /// A future with a ticket goes away. If it was told of room, another may have it.
@@ -234,6 +241,14 @@ impl Queue {
         self.is_watched.store(false, SeqCst);
     }
 
+    /// Wakes those of the batch that was done last whom nobody else has woken.
+    fn wake_rest(&self, desk: &mut Desk) {
+        let Some(last) = desk.last.take() else { return };
+        // If it is another batch by now, its futures look once in vain at the most.
+        self.lock().batches[last].all_groups(&mut desk.wakers);
+        desk.wakers.drain(..).for_each(Waker::wake);
+    }
+
     /// The oldest batch, whose requests are on the desk then; sleeps while there is none. Nothing
     /// once the queue is closed and empty.
     pub(super) fn take(&self, desk: &mut Desk) -> Option<usize> {
@@ -243,7 +258,15 @@ impl Queue {
         let mut state = self.lock();
         loop {
             let Some(batch) = state.line.pop_front() else {
-                state = self.wait(state)?;
+                if desk.last.is_some() {
+                    // Those who were to wake them have not: a task may be awake and not look at
+                    // its future.
+                    drop(state);
+                    self.wake_rest(desk);
+                    state = self.lock();
+                } else {
+                    state = self.wait(state)?;
+                }
                 continue;
             };
             let taken = &mut state.batches[batch];
@@ -322,16 +345,18 @@ impl Queue {
     /// A batch is done: its answers are those on the desk, or were told before. The desk is empty
     /// then.
     pub(super) fn finish(&self, batch: usize, desk: &mut Desk) {
+        self.wake_rest(desk);
         let mut state = self.lock();
         let done = &mut state.batches[batch];
         done.progress = Progress::Done;
         if done.answers.is_empty() {
             std::mem::swap(&mut done.answers, &mut desk.answers);
         }
-        std::mem::swap(&mut done.wakers, &mut desk.wakers);
+        done.leaders(&mut desk.wakers);
         state.recycle_if_over(batch);
         drop(state);
-        desk.wakers.drain(..).flatten().for_each(Waker::wake);
+        desk.wakers.drain(..).for_each(Waker::wake);
+        desk.last = Some(batch);
         desk.clear();
     }
 
@@ -359,11 +384,15 @@ impl Queue {
     pub(super) fn leave(&self) {
         let mut state = self.lock();
         state.workers -= 1;
+        let (mut wakers, mut calls) = (Vec::new(), Vec::new());
+        // One that has panicked has woken nobody behind its last batch.
+        let batches = state.batches.iter_mut();
+        batches.for_each(|batch| batch.all_groups(&mut wakers));
         if state.workers > 0 {
-            return;
+            drop(state);
+            return wakers.into_iter().for_each(Waker::wake);
         }
         state.is_closed = true;
-        let (mut wakers, mut calls) = (Vec::new(), Vec::new());
         while let Some(batch) = state.line.pop_front() {
             let left = &mut state.batches[batch];
             left.progress = Progress::Done;
