@@ -13,12 +13,11 @@
 //! slot name a block, and when it gives blocks on; it forgets whatever the epoch
 //! [revokes](Epoch::revokes).
 
-use super::hold::Held;
 use super::layout::{
     BlockRef, CLASSES, GRANULE, HeapPlace, LARGEST_RECORD, Record, block_bytes, class_for, seal,
     too_large,
 };
-use super::mark::{Epoch, HeapMark, bytes_of};
+use super::mark::{Epoch, HeapMark, Held, bytes_of};
 use super::turn::{Taken, Turn};
 use crate::{Result, UPKEEP};
 use farslot_fabric::VerbFuture;

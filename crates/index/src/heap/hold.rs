@@ -2,21 +2,13 @@
 
 use super::allocator::Heap;
 use super::layout::{BlockRef, block_bytes};
-use super::mark::{Epoch, HeapMark, bytes_of};
+use super::mark::{Epoch, Held, HeapMark, bytes_of};
 use crate::Result;
 use farslot_fabric::{Endpoint, EndpointExt, Nanos};
 use std::ops::Range;
 
 /// How long a client may use what it has without another look at the epoch.
 pub(super) const LOOK_AFTER: Nanos = 10_000_000_000;
-
-/// A block that a client has allocated, and no slot names yet.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Held {
-    pub(crate) block: BlockRef,
-    /// The last epoch that the client knew when it took the block.
-    pub(super) since: Epoch,
-}
 
 impl<E: Endpoint> Heap<E> {
     /// The epoch, as this client knows it.

@@ -79,6 +79,14 @@ impl Epoch {
     }
 }
 
+/// A block that a client has allocated, and no slot names yet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Held {
+    pub(crate) block: BlockRef,
+    /// The last epoch that the client knew when it took the block.
+    pub(super) since: Epoch,
+}
+
 /// Zones of a heap: so many that a sweep withholds no more than a quarter of it, and that the bits
 /// of a zone's granules take no more than 32 MiB.
 const fn zones(heap_bytes: u64) -> u64 {

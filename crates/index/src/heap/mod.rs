@@ -26,7 +26,7 @@ mod sweep;
 mod turn;
 
 pub use allocator::Heap;
-pub(crate) use hold::Held;
+pub(crate) use mark::Held;
 pub use layout::{
     BlockRef, GRANULE, HEADER_BYTES, HeapPlace, LARGEST_HEAP, LARGEST_RECORD, Record, block_bytes,
     class_for, encode, record_bytes,

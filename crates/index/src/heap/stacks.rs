@@ -2,9 +2,8 @@
 //! changes with every push and pop.
 
 use super::allocator::Heap;
-use super::hold::Held;
 use super::layout::{BlockRef, CLASSES, GRANULE, block_bytes};
-use super::mark::Epoch;
+use super::mark::{Epoch, Held};
 use crate::Result;
 use farslot_fabric::{Endpoint, EndpointExt, RemoteAddr, window};
 
