@@ -2,7 +2,7 @@
 
 use super::allocator::Heap;
 use super::layout::{BlockRef, block_bytes};
-use super::mark::{Epoch, Held, HeapMark, bytes_of};
+use super::mark::{Epoch, HeapMark, Held, bytes_of};
 use crate::Result;
 use farslot_fabric::{Endpoint, EndpointExt, Nanos};
 use std::ops::Range;

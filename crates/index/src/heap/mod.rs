@@ -26,11 +26,11 @@ mod sweep;
 mod turn;
 
 pub use allocator::Heap;
-pub(crate) use mark::Held;
 pub use layout::{
     BlockRef, GRANULE, HEADER_BYTES, HeapPlace, LARGEST_HEAP, LARGEST_RECORD, Record, block_bytes,
     class_for, encode, record_bytes,
 };
 pub(crate) use layout::{RecordView, bytes_by_lengths, seal};
+pub(crate) use mark::Held;
 pub(crate) use mark::{Epoch, HeapMark};
 pub(crate) use sweep::NamedBlocks;
