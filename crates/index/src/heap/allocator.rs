@@ -182,7 +182,7 @@ impl<E: Endpoint> Heap<E> {
 
     /// Gives back a block that no slot names any more, where only one client allocates. This cannot
     /// fail: the operation that has replaced the block is done. Blocks that were to be given on to
-    /// all and could not be are lost until they are looked for (see [`sweep`](super::sweep)).
+    /// all and could not be are lost until they are looked for (see `heap::sweep`).
     pub async fn free(&self, block: BlockRef) {
         self.free_since(block, self.epoch()).await;
     }

@@ -5,7 +5,7 @@
 //! does. Many clients allocate and free; a block belongs to one client until an index publishes it.
 //! A client that flushes gives back what it holds unused. One that dies leaves behind an extent and
 //! free blocks, each at most 1/64 of the heap and 1 MiB, and the blocks of its last operations;
-//! others find that when the heap is full ([`sweep`]).
+//! others find that when the heap is full (`sweep`).
 //!
 //! A reader may come late: the block that its slot named has been freed and holds another record by
 //! then. Each use of a block therefore has a generation, in the slot and in the record, and the
