@@ -46,8 +46,8 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value_t = 64)]
     client_threads: u32,
     /// Keys of which each client of a linear table remembers where their records lie
-    #[arg(long, value_name = "N", value_parser = number::count, default_value = "0")]
-    record_locations: u64,
+    #[arg(long, value_name = "N", value_parser = number::count)]
+    record_locations: Option<u64>,
     /// How many of them write
     #[arg(long, value_name = "N", default_value = "1", value_parser = number::clients)]
     writers: u32,
@@ -145,7 +145,7 @@ pub fn run(args: Args, context: &Context) -> Result<()> {
         client_memory: args.client_memory.map(|memory| memory.as_u64()),
         clients: args.clients,
         threads: args.client_threads,
-        record_locations: args.record_locations,
+        record_locations: args.record_locations.unwrap_or(0),
         writers: args.writers,
         grow_to: args.grow_to,
         hit_ratio: args.hit_ratio,
