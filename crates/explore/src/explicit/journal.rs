@@ -18,6 +18,7 @@ use std::fs::{File, OpenOptions};
 use std::hash::{Hash, Hasher};
 use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 use xxhash_rust::xxh3::Xxh3;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"FSEXPLOR");
@@ -277,19 +278,29 @@ impl<M: Model> Search<'_, M> {
     }
 }
 
+/// How often a lock is tried, and how long between.
+const TRIES: u32 = 50;
+const BETWEEN: Duration = Duration::from_millis(10);
+
 /// Makes sure that no other process writes a journal, for as long as its file is open.
 fn lock(file: &File, path: &Path) -> Result<(), ExploreError> {
-    let locked = rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive);
-    match locked {
-        Err(rustix::io::Errno::WOULDBLOCK) => Err(ExploreError::WrongJournal {
-            path: path.into(),
-            reason: "another process writes it",
-        }),
-        locked => locked.map_err(|error| ExploreError::Journal {
-            path: path.into(),
-            error: error.into(),
-        }),
+    for _ in 0..TRIES {
+        match rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive) {
+            // A child process that this one is starting has its open files, and so its locks, until
+            // it becomes another program: such a lock goes by itself.
+            Err(rustix::io::Errno::WOULDBLOCK) => std::thread::sleep(BETWEEN),
+            locked => {
+                return locked.map_err(|error| ExploreError::Journal {
+                    path: path.into(),
+                    error: error.into(),
+                });
+            }
+        }
     }
+    Err(ExploreError::WrongJournal {
+        path: path.into(),
+        reason: "another process writes it",
+    })
 }
 
 fn to_words(totals: &Totals) -> [u64; RECORD_WORDS - 2] {
