@@ -12,7 +12,7 @@ use super::layout::Place;
 use super::path::{Hole, Move, Search};
 use super::signatures::SignatureWord;
 use crate::client::locks::Held;
-use crate::heap::{BlockRef, encode};
+use crate::heap::{BlockRef, Heap, encode};
 use crate::slot::{Head, SlotKind};
 use crate::{IndexError, Result};
 use farslot_fabric::Endpoint;
@@ -50,13 +50,8 @@ pub(super) enum Written {
 
 impl<E: Endpoint> CuckooTable<E> {
     pub(super) async fn write(&self, key: &[u8], value: &[u8], mode: Mode) -> Result<Written> {
-        let outcome = self.write_once(key, value, mode).await;
-        if !self.has_room_again(&outcome).await {
-            return outcome;
-        }
-        let outcome = self.write_once(key, value, mode).await;
-        self.note_refusal(&outcome);
-        outcome
+        let write = async || self.write_once(key, value, mode).await;
+        Heap::with_room(self.heap.as_ref(), self, write).await
     }
 
     async fn write_once(&self, key: &[u8], value: &[u8], mode: Mode) -> Result<Written> {

@@ -2,9 +2,9 @@
 
 use super::client::CuckooTable;
 use super::signatures::SignatureWord;
+use crate::Result;
 use crate::heap::{BlockRef, NamedBlocks};
 use crate::slot::{Head, SlotKind};
-use crate::{IndexError, Result};
 use farslot_fabric::{Endpoint, EndpointExt};
 use std::ops::Range;
 
@@ -42,28 +42,8 @@ impl<E: Endpoint> NamedBlocks for CuckooTable<E> {
         }
         Ok(())
     }
-}
 
-impl<E: Endpoint> CuckooTable<E> {
-    /// Whether an operation that has ended so can be tried again: the heap was full, and has room
-    /// now.
-    pub(super) async fn has_room_again<T>(&self, outcome: &Result<T>) -> bool {
-        let Err(IndexError::HeapFull { record_bytes, .. }) = outcome else {
-            return false;
-        };
-        // What the operation says is that the heap is full, whatever has become of this.
-        Box::pin(self.reclaim(*record_bytes)).await.unwrap_or(false)
-    }
-
-    /// Notes how an operation has ended that was tried again: what was found may be too small for it,
-    /// and is not worth another look soon.
-    pub(super) fn note_refusal<T>(&self, outcome: &Result<T>) {
-        if let (Err(IndexError::HeapFull { .. }), Some(heap)) = (outcome, &self.heap) {
-            heap.was_in_vain();
-        }
-    }
-
-    async fn reclaim(&self, refused: usize) -> Result<bool> {
+    async fn make_room(&self, refused: usize) -> Result<bool> {
         let before = self.reclaims.get();
         // No other operation holds a block of its own then, or moves a record.
         let _alone = self.locks.take_alone(&[]).await;

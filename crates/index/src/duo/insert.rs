@@ -12,6 +12,7 @@ use super::records::SlotRead;
 use super::state::{DuoTable, Key};
 use crate::client::locks::Held;
 use crate::client::side_by_side;
+use crate::heap::Heap;
 use crate::{IndexError, Result, Value};
 use farslot_fabric::Endpoint;
 use std::collections::HashMap;
@@ -44,13 +45,8 @@ type Read = HashMap<SlotNumber, SlotRead>;
 
 impl<E: Endpoint> DuoTable<E> {
     pub(super) async fn write(&self, key: &[u8], value: &[u8], mode: Mode) -> Result<Written> {
-        let outcome = self.write_once(key, value, mode).await;
-        if !self.has_room_again(&outcome).await {
-            return outcome;
-        }
-        let outcome = self.write_once(key, value, mode).await;
-        self.note_refusal(&outcome);
-        outcome
+        let write = async || self.write_once(key, value, mode).await;
+        Heap::with_room(self.heap.as_ref(), self, write).await
     }
 
     async fn write_once(&self, key: &[u8], value: &[u8], mode: Mode) -> Result<Written> {

@@ -2,6 +2,7 @@
 
 use super::insert::{Mode, Written};
 use super::state::{DuoTable, Stamps};
+use crate::heap::Heap;
 use crate::{
     Answers, ClientState, Cursor, Occupancy, Result, SchemeClient, SchemeKind, Survey, UPKEEP,
     Value, Waits, WriterChange, step,
@@ -47,13 +48,8 @@ impl<E: Endpoint> SchemeClient for DuoTable<E> {
     }
 
     async fn update_record(&self, key: &[u8], value: &[u8]) -> Result<bool> {
-        let outcome = self.update_record(key, value).await;
-        if !self.has_room_again(&outcome).await {
-            return outcome;
-        }
-        let outcome = self.update_record(key, value).await;
-        self.note_refusal(&outcome);
-        outcome
+        let update = async || self.update_record(key, value).await;
+        Heap::with_room(self.heap.as_ref(), self, update).await
     }
 
     async fn remove_records(&self, key: &[u8]) -> Result<bool> {

@@ -6,9 +6,9 @@
 
 use super::bytes::head_in;
 use super::state::DuoTable;
+use crate::Result;
 use crate::client::scan;
 use crate::heap::{BlockRef, Heap, NamedBlocks};
-use crate::{IndexError, Result};
 use farslot_fabric::{Endpoint, EndpointExt};
 use std::ops::Range;
 use std::sync::atomic::Ordering;
@@ -55,38 +55,8 @@ impl<E: Endpoint> NamedBlocks for DuoTable<E> {
         }
         Ok(())
     }
-}
 
-impl<E: Endpoint> DuoTable<E> {
-    /// The heap, for who holds buckets: without what another thread of the owner has reclaimed.
-    pub(super) fn current_heap(&self) -> Option<&Heap<E>> {
-        let heap = self.heap.as_ref()?;
-        let now = self.reclaims.load(Ordering::Acquire);
-        if self.reclaims_seen.replace(now) != now {
-            heap.forget_all();
-        }
-        Some(heap)
-    }
-
-    /// Whether an operation that has ended so can be tried again: the heap was full, and has room
-    /// now.
-    pub(super) async fn has_room_again<T>(&self, outcome: &Result<T>) -> bool {
-        let Err(IndexError::HeapFull { record_bytes, .. }) = outcome else {
-            return false;
-        };
-        // What the operation says is that the heap is full, whatever has become of this.
-        Box::pin(self.reclaim(*record_bytes)).await.unwrap_or(false)
-    }
-
-    /// Notes how an operation has ended that was tried again: what was found may be too small for it,
-    /// and is not worth another look soon.
-    pub(super) fn note_refusal<T>(&self, outcome: &Result<T>) {
-        if let (Err(IndexError::HeapFull { .. }), Some(heap)) = (outcome, &self.heap) {
-            heap.was_in_vain();
-        }
-    }
-
-    async fn reclaim(&self, refused: usize) -> Result<bool> {
+    async fn make_room(&self, refused: usize) -> Result<bool> {
         let before = self.reclaims.load(Ordering::Acquire);
         let _alone = self.hold_alone().await?;
         if self.reclaims.load(Ordering::Acquire) != before {
@@ -102,6 +72,18 @@ impl<E: Endpoint> DuoTable<E> {
         self.reclaims.store(before + 1, Ordering::Release);
         self.reclaims_seen.set(before + 1);
         heap.reclaim(self).await
+    }
+}
+
+impl<E: Endpoint> DuoTable<E> {
+    /// The heap, for who holds buckets: without what another thread of the owner has reclaimed.
+    pub(super) fn current_heap(&self) -> Option<&Heap<E>> {
+        let heap = self.heap.as_ref()?;
+        let now = self.reclaims.load(Ordering::Acquire);
+        if self.reclaims_seen.replace(now) != now {
+            heap.forget_all();
+        }
+        Some(heap)
     }
 
     /// Gives back what this thread holds of the heap. Called by who holds something, or is alone.

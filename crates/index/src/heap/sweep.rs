@@ -45,7 +45,7 @@ use super::allocator::{Heap, largest_blocks};
 use super::hold::LOOK_AFTER;
 use super::layout::{BlockRef, CLASSES, GRANULE, block_bytes, class_for};
 use super::mark::{Epoch, HeapMark, bytes_of};
-use crate::{Result, UPKEEP};
+use crate::{IndexError, Result, UPKEEP};
 use farslot_fabric::{Endpoint, EndpointExt, Nanos};
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -76,6 +76,21 @@ pub(crate) trait NamedBlocks {
     /// Visits the blocks that these slots name, and perhaps some more. A block that moves to another
     /// slot meanwhile moves to one of a higher number, which is read later.
     async fn visit(&self, slots: Range<u64>, visit: impl FnMut(BlockRef)) -> Result<()>;
+
+    /// Looks for blocks that no slot names, for the heap has refused a record of so many bytes; true
+    /// if it may have room now.
+    async fn make_room(&self, refused: usize) -> Result<bool>;
+
+    /// Whether an operation that has ended so can be tried again: the heap was full, and may have
+    /// room now.
+    async fn has_room_again<T>(&self, outcome: &Result<T>) -> bool {
+        let Err(IndexError::HeapFull { record_bytes, .. }) = outcome else {
+            return false;
+        };
+        // What the operation says is that the heap is full, whatever has become of this.
+        let made = Box::pin(self.make_room(*record_bytes)).await;
+        made.unwrap_or(false)
+    }
 }
 
 impl<E: Endpoint> Heap<E> {
@@ -125,7 +140,7 @@ impl<E: Endpoint> Heap<E> {
 
     /// Notes that a look for free memory would find, or has found, too little: the next one begins
     /// later.
-    pub(crate) fn was_in_vain(&self) {
+    fn was_in_vain(&self) {
         let times = self.sweeping.in_vain.get();
         self.sweeping.in_vain.set(times + 1);
         let wait = SWEEP_AFTER << times.min(6);
@@ -249,6 +264,28 @@ impl<E: Endpoint> Heap<E> {
             self.was_in_vain();
         }
         Ok(is_much)
+    }
+
+    /// Does an operation of the one client that allocates, and once more if the heap was full and has
+    /// [room again](NamedBlocks::has_room_again). What was found may be too small for it even so, and
+    /// is not worth another look soon.
+    ///
+    /// # Errors
+    /// As the operation.
+    pub(crate) async fn with_room<T>(
+        heap: Option<&Self>,
+        table: &impl NamedBlocks,
+        operation: impl AsyncFn() -> Result<T>,
+    ) -> Result<T> {
+        let outcome = operation().await;
+        if !table.has_room_again(&outcome).await {
+            return outcome;
+        }
+        let outcome = operation().await;
+        if let (Err(IndexError::HeapFull { .. }), Some(heap)) = (&outcome, heap) {
+            heap.was_in_vain();
+        }
+        outcome
     }
 
     /// Finds all free memory at once, in a table that one client allocates from; true if there is

@@ -10,7 +10,7 @@ use super::client::{Key, LinearTable};
 use super::cluster_hints::Until;
 use super::probe::{MOST_RACES, Probe};
 use super::walk::Spot;
-use crate::heap::{BlockRef, Epoch, Heap, Held, encode};
+use crate::heap::{BlockRef, Epoch, Heap, Held, NamedBlocks, encode};
 use crate::slot::{Head, KeyRule, SlotKind};
 use crate::{IndexError, Result, Value};
 use farslot_fabric::{Endpoint, EndpointExt, both, in_order};

@@ -1,9 +1,9 @@
-//! What a sweep of the heap asks of the table, and when an operation begins one.
+//! What a sweep of the heap asks of the table.
 
 use super::client::LinearTable;
+use crate::Result;
 use crate::heap::{BlockRef, NamedBlocks};
 use crate::slot::Head;
-use crate::{IndexError, Result};
 use farslot_fabric::{Endpoint, EndpointExt};
 use std::ops::Range;
 
@@ -30,19 +30,11 @@ impl<E: Endpoint> NamedBlocks for LinearTable<E> {
         }
         Ok(())
     }
-}
 
-impl<E: Endpoint> LinearTable<E> {
-    /// Whether an operation that has ended so can be tried again: the heap was full, and a sweep
-    /// has found free memory.
-    pub(super) async fn has_room_again<T>(&self, outcome: &Result<T>) -> bool {
-        let (Err(IndexError::HeapFull { record_bytes, .. }), Some(heap)) = (outcome, &self.heap)
-        else {
-            return false;
-        };
-        // What the operation says is that the heap is full, whatever has become of the sweep.
-        Box::pin(heap.sweep(self, *record_bytes))
-            .await
-            .unwrap_or(false)
+    async fn make_room(&self, refused: usize) -> Result<bool> {
+        match &self.heap {
+            Some(heap) => heap.sweep(self, refused).await,
+            None => Ok(false),
+        }
     }
 }

@@ -5,6 +5,7 @@ use super::cluster_hints::Until;
 use super::insert::Draft;
 use super::probe::Probe;
 use super::walk::Spot;
+use crate::heap::NamedBlocks;
 use crate::slot::KeyRule;
 use crate::{IndexError, Result};
 use farslot_fabric::Endpoint;

@@ -23,7 +23,7 @@ use super::search::{Found, Learnt};
 use super::view::View;
 use super::word::{State, Word};
 use crate::client::{pause, side_by_side};
-use crate::heap::{BlockRef, Held, encode};
+use crate::heap::{BlockRef, Held, NamedBlocks, encode};
 use crate::{BATCH_WIDTH, Result, Value};
 use farslot_fabric::VerbFuture;
 use farslot_fabric::{Endpoint, both};

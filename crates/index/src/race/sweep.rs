@@ -1,12 +1,12 @@
-//! What a sweep of the heap asks of the table, and when an operation begins one.
+//! What a sweep of the heap asks of the table.
 //!
 //! Subtables lie in the order in which they were made: a split moves a record to a younger one. The
 //! word of an insertion that has begun names its block as that of a record does.
 
 use super::client::RaceTable;
 use super::word::{State, Word};
+use crate::Result;
 use crate::heap::{BlockRef, NamedBlocks};
-use crate::{IndexError, Result};
 use farslot_fabric::{Endpoint, EndpointExt};
 use std::ops::Range;
 
@@ -40,18 +40,8 @@ impl<E: Endpoint> NamedBlocks for RaceTable<E> {
         }
         Ok(())
     }
-}
 
-impl<E: Endpoint> RaceTable<E> {
-    /// Whether an operation that has ended so can be tried again: the heap was full, and a sweep
-    /// has found free memory.
-    pub(super) async fn has_room_again<T>(&self, outcome: &Result<T>) -> bool {
-        let Err(IndexError::HeapFull { record_bytes, .. }) = outcome else {
-            return false;
-        };
-        // What the operation says is that the heap is full, whatever has become of the sweep.
-        Box::pin(self.heap.sweep(self, *record_bytes))
-            .await
-            .unwrap_or(false)
+    async fn make_room(&self, refused: usize) -> Result<bool> {
+        self.heap.sweep(self, refused).await
     }
 }

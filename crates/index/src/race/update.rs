@@ -4,6 +4,7 @@ use super::client::{Key, RaceTable};
 use super::insert::Draft;
 use super::search::{Found, Learnt};
 use crate::Result;
+use crate::heap::NamedBlocks;
 use farslot_fabric::Endpoint;
 
 impl<E: Endpoint> RaceTable<E> {
