@@ -1,5 +1,8 @@
 //! The map behaves as `std`'s does, whatever is done to it.
 
+mod common;
+
+use common::SevenEqual;
 use farslot_local::SmartCuckooMap;
 use farslot_local::smart_cuckoo::{Entry, MAX_LOAD};
 use proptest::prelude::*;
@@ -250,4 +253,33 @@ fn serde_gives_the_same_map_back() {
     let back: SmartCuckooMap<String, u32> = serde_json::from_str(&text).unwrap();
     assert_eq!(back, map);
     assert!(serde_json::from_str::<SmartCuckooMap<String, u32>>("[1]").is_err());
+}
+
+#[test]
+fn equal_hashes_are_kept_apart_and_do_not_make_the_map_grow() {
+    let hasher = BuildHasherDefault::<SevenEqual>::default;
+    let with_equal = |keys: std::ops::Range<u64>| {
+        let mut map = SmartCuckooMap::with_hasher(hasher());
+        for key in keys.clone() {
+            assert_eq!(map.insert(key, !key), None);
+        }
+        for key in keys {
+            assert_eq!(map.get(&key), Some(&!key));
+        }
+        map
+    };
+    let (mut all, without) = (with_equal(0..100_000), with_equal(7..100_000));
+    assert_eq!(all.slots(), without.slots());
+    assert!(all.stashed() >= 5, "{} in the stash", all.stashed());
+    // Equal hashes that come last, to a map that is nearly full.
+    let mut late = without;
+    for key in 0..7 {
+        late.insert(key, !key);
+    }
+    assert!(late.slots() <= all.slots());
+    for key in 0..7 {
+        assert_eq!(all.remove(&key), Some(!key));
+        assert_eq!(late.remove(&key), Some(!key));
+    }
+    assert!(all.stashed() <= 4 && late.stashed() <= 4);
 }

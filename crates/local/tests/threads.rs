@@ -1,10 +1,13 @@
 //! The tables that threads share, under stress.
 
+mod common;
+
+use common::SevenEqual;
 use farslot_local::{ConcurrentSmartCuckoo, OptimisticCuckoo};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, DefaultHasher, Hasher};
+use std::hash::{BuildHasherDefault, DefaultHasher};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
@@ -52,27 +55,6 @@ impl Shared for OptimisticCuckoo<u64, Value, Hashing> {
 
     fn len(&self) -> usize {
         self.len()
-    }
-}
-
-/// Spreads keys, but for those below 7, which have one hash.
-#[derive(Default)]
-struct SevenEqual(u64);
-
-impl Hasher for SevenEqual {
-    fn write(&mut self, _: &[u8]) {
-        unreachable!("keys are numbers")
-    }
-
-    fn write_u64(&mut self, key: u64) {
-        self.0 = match key {
-            0..7 => 42,
-            _ => key.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29) ^ key,
-        };
-    }
-
-    fn finish(&self) -> u64 {
-        self.0
     }
 }
 
