@@ -46,6 +46,9 @@ pub struct EndpointCore {
     pub(crate) timers: Timers,
     queue_waiters: RefCell<Vec<Waker>>,
     nesting: Cell<u32>,
+    /// How long the executor has waited with nothing to do, and how many futures want that counted.
+    waited: Cell<Nanos>,
+    waits_counted: Cell<u32>,
     /// Calls of [`EndpointCore::is_turn_over`] since it was last so.
     calls: Cell<u32>,
 }
@@ -62,10 +65,11 @@ impl fmt::Debug for EndpointCore {
     }
 }
 
-/// A call of [`Executor::block_on`](crate::Executor::block_on), for as long as it runs.
-pub(crate) struct Blocking<'c>(&'c Cell<u32>);
+/// One of those that are counted, such as the calls of
+/// [`Executor::block_on`](crate::Executor::block_on), for as long as it runs.
+pub(crate) struct Counted<'c>(&'c Cell<u32>);
 
-impl Drop for Blocking<'_> {
+impl Drop for Counted<'_> {
     fn drop(&mut self) {
         self.0.set(self.0.get() - 1);
     }
@@ -88,6 +92,8 @@ impl EndpointCore {
             timers: Timers::default(),
             queue_waiters: RefCell::default(),
             nesting: Cell::new(0),
+            waited: Cell::new(0),
+            waits_counted: Cell::new(0),
             calls: Cell::new(0),
         }
     }
@@ -109,9 +115,38 @@ impl EndpointCore {
         self.nesting.get()
     }
 
-    pub(crate) fn block(&self) -> Blocking<'_> {
+    pub(crate) fn block(&self) -> Counted<'_> {
         self.nesting.set(self.nesting.get() + 1);
-        Blocking(&self.nesting)
+        Counted(&self.nesting)
+    }
+
+    /// Has waiting counted for as long as what it returns is kept.
+    pub(crate) fn count_waiting(&self) -> Counted<'_> {
+        self.waits_counted.set(self.waits_counted.get() + 1);
+        Counted(&self.waits_counted)
+    }
+
+    /// Time waited in all while it was counted.
+    pub(crate) fn waited(&self) -> Nanos {
+        self.waited.get()
+    }
+
+    /// Does what waits, at most until a deadline, and counts how long that was. What it took beyond
+    /// the deadline, because the machine ran something else, is not counted.
+    pub(crate) fn waiting(
+        &self,
+        now: impl Fn() -> Nanos,
+        deadline: Option<Nanos>,
+        wait: impl FnOnce(),
+    ) {
+        if self.waits_counted.get() == 0 {
+            return wait();
+        }
+        let since = now();
+        wait();
+        let until = deadline.map_or(now(), |deadline| now().min(deadline));
+        let waited = until.saturating_sub(since);
+        self.waited.set(self.waited.get().saturating_add(waited));
     }
 
     #[cold]

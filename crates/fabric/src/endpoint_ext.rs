@@ -7,6 +7,7 @@ use crate::{
     Booking, Buffer, Endpoint, Nanos, NodeId, NodeState, OperationClass, Pieces, Reader, RegionId,
     RemoteAddr, TimedOut, Verb, VerbFuture,
 };
+use std::cell::Cell;
 use std::future::Future;
 
 /// The verbs as futures. A future posts its verb when it is first polled.
@@ -113,6 +114,35 @@ pub trait EndpointExt: Endpoint + Sized {
         future: F,
     ) -> impl Future<Output = std::result::Result<F::Output, TimedOut>> {
         timeout(self.sleep(span), span, future)
+    }
+
+    /// Runs `future` until it has waited for what is `left`, and takes from that what it waited; past
+    /// that it is dropped, as by [`timeout`](Self::timeout). Time in which the thread has something to
+    /// do does not count, nor does time in which the machine runs something else.
+    ///
+    /// # Errors
+    /// [`TimedOut`](crate::TimedOut) if it has waited for so long.
+    fn timeout_of_waiting<F: Future>(
+        &self,
+        left: &Cell<Nanos>,
+        future: F,
+    ) -> impl Future<Output = std::result::Result<F::Output, TimedOut>> {
+        async move {
+            let core = self.core();
+            let _counted = core.count_waiting();
+            let span = left.get();
+            let until = core.waited().saturating_add(span);
+            let waits = async {
+                while core.waited() < until {
+                    // A sleep that is over before the thread begins to wait would count as nothing.
+                    let rest = until - core.waited();
+                    self.sleep(rest.max(span / 16)).await;
+                }
+            };
+            let output = timeout(waits, span, future).await;
+            left.set(until.saturating_sub(core.waited()));
+            output
+        }
     }
 }
 

@@ -236,7 +236,9 @@ impl<E: Endpoint> Executor<E> {
             if self.turn() || root_ready || self.root.0.load(Ordering::Acquire) {
                 idle_turns = 0;
             } else {
-                self.endpoint.wait(self.next_deadline(), idle_turns);
+                let (endpoint, deadline) = (&self.endpoint, self.next_deadline());
+                let wait = || endpoint.wait(deadline, idle_turns);
+                endpoint.core().waiting(|| endpoint.now(), deadline, wait);
                 idle_turns = idle_turns.saturating_add(1);
             }
         }

@@ -154,7 +154,7 @@ impl Drop for Sleep<'_> {
 
 /// Runs `future` until `sleep` ends.
 pub(crate) async fn timeout<F: Future>(
-    sleep: Sleep<'_>,
+    sleep: impl Future<Output = ()>,
     span: Nanos,
     future: F,
 ) -> Result<F::Output, TimedOut> {

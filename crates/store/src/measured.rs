@@ -124,9 +124,14 @@ impl Session for Measured {
         });
     }
 
-    fn run_many_within(&self, limit: Nanos, operations: &[Operation<'_>], done: OutcomeOfEach<'_>) {
+    fn run_many_within(
+        &self,
+        left: &Cell<Nanos>,
+        operations: &[Operation<'_>],
+        done: OutcomeOfEach<'_>,
+    ) {
         self.batch(operations, |session| {
-            session.run_many_within(limit, operations, &mut |number, outcome| {
+            session.run_many_within(left, operations, &mut |number, outcome| {
                 done(number, self.checked(outcome));
             });
         });

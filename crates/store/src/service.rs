@@ -32,7 +32,7 @@ use farslot_index::Operation;
 use farslot_index::calls::{Answered, OWNER_PATIENCE, Question, ReplyWriter, Request, Status, Why};
 use farslot_index::linear::ReadPolicy;
 use farslot_model::NicModel;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::ops::Range;
@@ -380,8 +380,8 @@ impl Opened {
                 Err(error) => tell(number, &answered_by(error, opened)),
             }
         };
-        self.session
-            .run_many_within(OWNER_PATIENCE, operations, &mut done);
+        let left = Cell::new(OWNER_PATIENCE);
+        self.session.run_many_within(&left, operations, &mut done);
         // What was given up may have been on its way.
         for (number, _) in is_told.iter().enumerate().filter(|(_, is_told)| !**is_told) {
             tell(number, &Answered::InDoubt);

@@ -11,6 +11,7 @@ use farslot_index::{
     Answers, AnyIndex, ClientState, Index, IndexError, KeptAnswers, Record, Result as Answer,
     Value, Waits,
 };
+use std::cell::Cell;
 
 /// The value of a key of a batch, which takes few registers.
 pub(crate) type Told<'v> = std::result::Result<Option<&'v [u8]>, Box<StoreError>>;
@@ -35,9 +36,14 @@ pub(crate) trait Session {
     fn run(&self, operation: Operation<'_>) -> Result<Outcome>;
     fn get_many(&self, keys: &[&[u8]], done: AnswerEach<'_>);
     fn run_many(&self, operations: &[Operation<'_>], done: OutcomeOfEach<'_>);
-    /// As [`Session::run_many`], for at most so long: operations without an outcome then were given
-    /// up.
-    fn run_many_within(&self, limit: Nanos, operations: &[Operation<'_>], done: OutcomeOfEach<'_>);
+    /// As [`Session::run_many`], until it has waited for what is left: operations without an outcome
+    /// then were given up.
+    fn run_many_within(
+        &self,
+        left: &Cell<Nanos>,
+        operations: &[Operation<'_>],
+        done: OutcomeOfEach<'_>,
+    );
     fn scan(&self, cursor: Cursor, visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<Option<Cursor>>;
     fn occupancy(&self) -> Result<Occupancy>;
     fn flush(&self) -> Result<()>;
@@ -149,7 +155,7 @@ impl OnOneNode {
 
     fn run_within(
         &self,
-        limit: Option<Nanos>,
+        left: Option<&Cell<Nanos>>,
         operations: &[Operation<'_>],
         done: OutcomeOfEach<'_>,
     ) {
@@ -158,7 +164,7 @@ impl OnOneNode {
                 done(number, outcome.map_err(StoreError::from));
             };
             let running = self.index.run_many(operations, done);
-            block_on_within(&self.executor, limit, running);
+            block_on_within(&self.executor, left, running);
         });
     }
 }
@@ -194,8 +200,13 @@ impl Session for OnOneNode {
         self.run_within(None, operations, done);
     }
 
-    fn run_many_within(&self, limit: Nanos, operations: &[Operation<'_>], done: OutcomeOfEach<'_>) {
-        self.run_within(Some(limit), operations, done);
+    fn run_many_within(
+        &self,
+        left: &Cell<Nanos>,
+        operations: &[Operation<'_>],
+        done: OutcomeOfEach<'_>,
+    ) {
+        self.run_within(Some(left), operations, done);
     }
 
     fn scan(&self, cursor: Cursor, visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<Option<Cursor>> {
@@ -259,17 +270,17 @@ impl Session for OnOneNode {
     }
 }
 
-/// Runs a batch, for at most so long if there is a limit. Whoever asked knows which operations have
-/// no outcome.
+/// Runs a batch, until it has waited for what is left if there is a limit. Whoever asked knows which
+/// operations have no outcome.
 pub(crate) fn block_on_within<E: Endpoint>(
     executor: &Executor<E>,
-    limit: Option<Nanos>,
+    left: Option<&Cell<Nanos>>,
     running: impl Future<Output = ()>,
 ) {
-    match limit {
+    match left {
         None => executor.block_on(running),
-        Some(limit) => {
-            let _ = executor.block_on(executor.endpoint().timeout(limit, running));
+        Some(left) => {
+            let _ = executor.block_on(executor.endpoint().timeout_of_waiting(left, running));
         }
     }
 }

@@ -58,6 +58,7 @@ mod over_memory {
                 a_full_send_queue_waits_and_one_doorbell_carries_many_verbs
                 round_trips_are_the_longest_chain_of_completions
                 dropped_verbs_and_timeouts_leave_everything_usable
+                only_time_that_is_waited_counts_as_waiting
                 a_mailbox_that_nobody_empties_refuses_in_time
                 a_gather_into_too_small_a_buffer_is_refused
                 a_gather_goes_to_one_node

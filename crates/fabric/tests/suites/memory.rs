@@ -5,7 +5,9 @@ use farslot_fabric::endpoint::Inbox;
 use farslot_fabric::*;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
+use std::cell::Cell;
 use std::rc::Rc;
+use std::time::Duration;
 
 pub fn every_verb_does_what_it_says<F: Fabric>() {
     let node = node(1 << 16, Rights::ALL);
@@ -154,6 +156,26 @@ pub fn dropped_verbs_and_timeouts_leave_everything_usable<F: Fabric>() {
         assert_eq!(endpoint.fetch_add(at(8), 0).await.unwrap(), 100);
         assert_eq!(endpoint.timeout(1 << 40, async { 5 }).await, Ok(5));
     });
+}
+
+pub fn only_time_that_is_waited_counts_as_waiting<F: Fabric>() {
+    let node = node(4096, Rights::ALL);
+    let executor = F::executor(&[&node], Limits::default());
+    let endpoint = Rc::clone(executor.endpoint());
+    let left = Cell::new(1_000_000);
+    let waits = endpoint.timeout_of_waiting(&left, std::future::pending::<()>());
+    let lost = Err(TimedOut { after: 1_000_000 });
+    assert_eq!((executor.block_on(waits), left.get()), (lost, 0));
+
+    left.set(2_000_000);
+    let has_waited = endpoint.timeout_of_waiting(&left, async {
+        // As if the machine had something else to run.
+        std::thread::sleep(Duration::from_millis(10));
+        endpoint.sleep(1_000_000).await;
+        std::thread::sleep(Duration::from_millis(10));
+    });
+    assert_eq!(executor.block_on(has_waited), Ok(()));
+    assert!(left.get() >= 1_000_000, "{left:?} are left");
 }
 
 pub fn a_mailbox_that_nobody_empties_refuses_in_time<F: Fabric>() {

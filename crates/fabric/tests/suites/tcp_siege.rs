@@ -2,19 +2,21 @@
 //! how long a good client waits. It takes a minute and most of a machine, so `scripts/test` does not
 //! run it.
 //!
-//! Attackers that are cut off come again at once, so that there are always as many. They have the
-//! lowest priority: elsewhere they would be on machines of their own, and would not take turns with
-//! the agent and the good client on two processors.
+//! Attackers that are cut off come again at once, so that there are always as many. They run when
+//! nothing else wants to (Linux's `SCHED_IDLE`): elsewhere they would be on machines of their own,
+//! and would not take turns with the agent and the good client on two processors.
 
 use crate::attacked::{LEN, asking, serve};
 use crate::raw::{RawClient, bytes_of, frame};
 use crate::served::Served;
 use farslot_fabric::tcp::{ServeOptions, TcpEndpoint, wire};
 use farslot_fabric::*;
-use rustix::process::{Resource, Rlimit, getrlimit, nice, setrlimit};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::thread::gettid;
 use std::collections::VecDeque;
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
+use std::process::Command;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -165,14 +167,19 @@ fn admitted(address: &str, which: usize) -> Option<Attacker> {
     Some(Attacker::new(which, RawClient(admitted)))
 }
 
-/// Has this thread run when no other wants to: on Linux `nice` is of the thread that calls it.
-fn lower_priority() {
-    nice(19).unwrap();
+/// Has this thread run when no other wants to. The least nice would not do: it waits its turn on a
+/// processor, but then keeps it for milliseconds.
+fn run_when_idle() {
+    let thread = gettid().as_raw_nonzero().to_string();
+    let told = Command::new("chrt")
+        .args(["--idle", "--pid", "0", &thread])
+        .status();
+    assert!(told.expect("chrt, of util-linux").success());
 }
 
 /// Has all of them attack until it is over; one that was cut off comes again. Returns how many did.
 fn besiege(address: &str, mut all: Vec<Attacker>, done: &AtomicBool) -> usize {
-    lower_priority();
+    run_when_idle();
     let mut sink = vec![0; 1 << 20];
     let mut again = 0;
     while !done.load(Ordering::Acquire) {
@@ -194,7 +201,7 @@ fn besiege(address: &str, mut all: Vec<Attacker>, done: &AtomicBool) -> usize {
 /// Has strangers come, so many at a time, until it is over: the agent lets the oldest of them go,
 /// and another comes for each. Returns how many came.
 fn flock(address: &str, done: &AtomicBool) -> usize {
-    lower_priority();
+    run_when_idle();
     let mut strangers = VecDeque::new();
     let mut came = 0;
     while !done.load(Ordering::Acquire) {

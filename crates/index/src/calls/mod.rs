@@ -37,7 +37,7 @@ pub use request::{
 };
 pub use single_keys::SingleKeys;
 
-/// For how long an owner goes on with a call's operations: what waits for others longer than that,
-/// it gives up. Other callers wait meanwhile; a thread that the machine stops for a moment must not
-/// count as one that waits.
+/// How long an owner waits within a call: what waits for other clients longer than that, it gives
+/// up. Callers of other tables wait meanwhile. Only waiting counts: an owner that is busy, or that
+/// the machine has stopped for a while, gives up nothing.
 pub const OWNER_PATIENCE: Nanos = 200_000_000;

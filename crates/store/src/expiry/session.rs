@@ -14,6 +14,7 @@ use crate::{
 use farslot_fabric::Nanos;
 use farslot_fabric::counters::Snapshot;
 use farslot_index::{Answers, ClientState, Record, Value};
+use std::cell::Cell;
 use std::ops::Range;
 
 /// A session in which records that have expired are absent.
@@ -74,9 +75,14 @@ impl Expiring {
         Ok(self.value.check_value(value)?)
     }
 
-    /// Runs operations in rounds, each a batch of the table as it is stored, for at most so long.
-    fn rounds(&self, limit: Option<Nanos>, operations: &[Operation<'_>], done: OutcomeOfEach<'_>) {
-        let since = self.stored.now();
+    /// Runs operations in rounds, each a batch of the table as it is stored, until they have waited
+    /// for what is left.
+    fn rounds(
+        &self,
+        left: Option<&Cell<Nanos>>,
+        operations: &[Operation<'_>],
+        done: OutcomeOfEach<'_>,
+    ) {
         let mut pending = Vec::with_capacity(operations.len());
         for (number, operation) in operations.iter().enumerate() {
             match self.check(operation) {
@@ -92,8 +98,6 @@ impl Expiring {
             if pending.is_empty() {
                 return;
             }
-            let left =
-                limit.map(|limit| limit.saturating_sub(self.stored.now().saturating_sub(since)));
             pending = self.round(left, pending, done);
         }
         for one in pending {
@@ -104,7 +108,7 @@ impl Expiring {
     /// Runs a round; returns the operations that need another.
     fn round<'r>(
         &self,
-        limit: Option<Nanos>,
+        left: Option<&Cell<Nanos>>,
         pending: Vec<Pending<'r>>,
         done: OutcomeOfEach<'_>,
     ) -> Vec<Pending<'r>> {
@@ -125,9 +129,9 @@ impl Expiring {
                 Err(error) => done(one.number, Err(error)),
             }
         };
-        match limit {
+        match left {
             None => self.stored.run_many(&asked, &mut answer),
-            Some(limit) => self.stored.run_many_within(limit, &asked, &mut answer),
+            Some(left) => self.stored.run_many_within(left, &asked, &mut answer),
         }
         drop(asked);
         again
@@ -318,8 +322,13 @@ impl Session for Expiring {
         self.rounds(None, operations, done);
     }
 
-    fn run_many_within(&self, limit: Nanos, operations: &[Operation<'_>], done: OutcomeOfEach<'_>) {
-        self.rounds(Some(limit), operations, done);
+    fn run_many_within(
+        &self,
+        left: &Cell<Nanos>,
+        operations: &[Operation<'_>],
+        done: OutcomeOfEach<'_>,
+    ) {
+        self.rounds(Some(left), operations, done);
     }
 
     fn scan(&self, cursor: Cursor, visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<Option<Cursor>> {

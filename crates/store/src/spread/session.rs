@@ -9,6 +9,7 @@ use crate::{Cursor, Occupancy, Operation, Outcome, PartitionReport, Result, Surv
 use farslot_fabric::counters::Snapshot;
 use farslot_fabric::{Endpoint, Executor, Nanos};
 use farslot_index::{Answers, ClientState, Record, Value};
+use std::cell::Cell;
 
 pub(crate) struct OverNodes {
     pub(crate) executor: Executor<Leased>,
@@ -19,13 +20,13 @@ pub(crate) struct OverNodes {
 impl OverNodes {
     fn run_within(
         &self,
-        limit: Option<Nanos>,
+        left: Option<&Cell<Nanos>>,
         operations: &[Operation<'_>],
         done: OutcomeOfEach<'_>,
     ) {
         run_batch(self.table.waits(), done, |done| {
             let running = self.table.run_many(operations, done);
-            block_on_within(&self.executor, limit, running);
+            block_on_within(&self.executor, left, running);
         });
     }
 }
@@ -56,8 +57,13 @@ impl Session for OverNodes {
         self.run_within(None, operations, done);
     }
 
-    fn run_many_within(&self, limit: Nanos, operations: &[Operation<'_>], done: OutcomeOfEach<'_>) {
-        self.run_within(Some(limit), operations, done);
+    fn run_many_within(
+        &self,
+        left: &Cell<Nanos>,
+        operations: &[Operation<'_>],
+        done: OutcomeOfEach<'_>,
+    ) {
+        self.run_within(Some(left), operations, done);
     }
 
     fn scan(&self, cursor: Cursor, visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<Option<Cursor>> {
