@@ -86,7 +86,7 @@ impl Quota {
     /// The work of one turn: some 50 microseconds.
     pub(crate) const TURN: usize = 256 << 10;
     /// The same where clients of other grants wait meanwhile.
-    pub(crate) const SHORT_TURN: usize = 32 << 10;
+    pub(crate) const SHORT_TURN: usize = 16 << 10;
     /// The work of a verb, whatever it moves.
     pub(crate) const VERB: usize = 64;
     /// The work of a verb that is refused, and of a step of a handshake.
