@@ -1,6 +1,7 @@
 //! A table whose memory is damaged under a reader and a writer.
 #![no_main]
 
+#[allow(dead_code, reason = "the tests name the tables that they damage")]
 #[path = "../../crates/store/tests/common/damaged.rs"]
 mod damaged;
 
