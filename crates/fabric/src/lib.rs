@@ -36,6 +36,7 @@ pub mod counters;
 pub mod endpoint;
 mod endpoint_ext;
 pub mod error;
+pub mod event_loop;
 pub mod executor;
 pub mod in_place;
 mod large_pages;
@@ -63,6 +64,7 @@ pub use counters::{Booking, Counters, OperationClass, OperationCounters, Steps, 
 pub use endpoint::{Endpoint, EndpointCore, Inbox, Limits, PostError};
 pub use endpoint_ext::EndpointExt;
 pub use error::{FabricError, Result};
+pub use event_loop::EventLoop;
 pub use executor::{Executor, Join};
 pub use in_place::InPlace;
 pub use large_pages::zeros_in_large_pages;

@@ -5,8 +5,11 @@
 //! server, of some *slots*, each of which carries one request at a time. The slots are the client's
 //! credit, so that no server holds more than it was made for; who finds none free waits.
 //!
-//! The fabric decides which threads run the methods: its own at the owner, so that progress never
-//! depends on the application's polling.
+//! Which threads run the methods is the application's choice. By default they are the fabric's own
+//! at the owner, so that progress never depends on the application's polling. While the application
+//! holds an [`EventLoop`](farslot_fabric::EventLoop) of the owner's agent, they are those that give
+//! it its turns. Calls within a process are answered by the thread that makes them, simulated ones
+//! by the one that drives the clock.
 //!
 //! # Executed at most once
 //!

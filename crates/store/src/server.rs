@@ -10,7 +10,7 @@ use farslot_fabric::tcp::{
     ServeOptions, TlsServer,
 };
 use farslot_fabric::verbs::{self, VerbsAgentOptions};
-use farslot_fabric::{FabricError, RegionId, Rights, shm};
+use farslot_fabric::{EventLoop, FabricError, RegionId, Rights, shm};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -104,6 +104,7 @@ pub struct Server {
     clients: Option<Clients>,
     addresses: Vec<Address>,
     store: Store,
+    node: shm::Node,
 }
 
 impl fmt::Debug for Server {
@@ -260,7 +261,7 @@ impl Server {
             }
         }
         let store = match &nic {
-            None => Store::of_node(parsed[0].clone(), node),
+            None => Store::of_node(parsed[0].clone(), node.clone()),
             // No processor may touch what the NIC's atomics do.
             Some(_) => {
                 let options = OpenOptions {
@@ -278,6 +279,7 @@ impl Server {
             clients: options.clients.clone(),
             store,
             addresses: parsed,
+            node,
         })
     }
 
@@ -516,6 +518,22 @@ impl Server {
     pub fn is_serving(&self) -> bool {
         let mut nic = self.nic.iter();
         self.agents.iter().all(Agent::is_serving) && nic.all(verbs::Agent::is_serving)
+    }
+
+    /// The event loop of one of the server's threads, for a thread of the program: while it is held,
+    /// its turns serve the clients of that thread. At `verbs://` and `shm://` addresses these are
+    /// their calls. Nothing if the program has all of them already.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn event_loop(&self) -> Result<Option<EventLoop<'_>>> {
+        if let Some(taken) = self.agents.iter().find_map(Agent::event_loop) {
+            return Ok(Some(taken));
+        }
+        Ok(match &self.nic {
+            Some(nic) => nic.event_loop()?,
+            None => self.node.event_loop()?,
+        })
     }
 
     /// What a table of the catalog holds, or the part of one that lies here, as its clients have

@@ -5,7 +5,7 @@ use farslot_fabric::shm::{self, RegionSpec, ShmEndpoint};
 use farslot_fabric::sim::{HostId, NicProfile, RunEnd, Simulation, World};
 use farslot_fabric::tcp::{self, AgentOptions, ConnectOptions, TcpEndpoint};
 use farslot_fabric::verbs::{self, VerbsAgentOptions, VerbsEndpoint, VerbsOptions};
-use farslot_fabric::{Executor, Handler, Limits, Rights};
+use farslot_fabric::{EventLoop, Executor, Handler, Limits, Rights};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -71,6 +71,23 @@ impl TestNode {
             Served::Tcp(agent) => agent.node().serve_calls(make()),
             Served::Verbs(agent) => agent.node().serve_calls(make()),
         }
+    }
+
+    /// The owner's event loop, for a thread of the test: in its hands no other answers calls. Nothing
+    /// where no thread of the fabric does so in any case: calls within a process are answered by who
+    /// makes them, those of the simulator by who drives its clock.
+    ///
+    /// # Panics
+    /// If the test has it already.
+    #[must_use]
+    pub fn event_loop(&self) -> Option<EventLoop<'_>> {
+        let taken = match &self.0 {
+            Served::Sim(_) | Served::Shm(_) => return None,
+            Served::Tcp(agent) => agent.event_loop(),
+            Served::Verbs(agent) => agent.event_loop().expect("a thread for calls"),
+        };
+        assert!(taken.is_some(), "the test has the event loop already");
+        taken
     }
 
     /// A new endpoint, connected to the node. It may be made, and then used, on any thread.

@@ -3,6 +3,7 @@
 use super::calls::Answering;
 use super::fd_passing;
 use crate::Result;
+use crate::event_loop::EventLoop;
 use crate::memory::{Mapping, Node, RegionSpec, lay_out, raise_file_limit, sealed_memfd};
 use crate::words::SharedWords;
 use std::os::fd::AsFd;
@@ -11,7 +12,7 @@ use std::sync::Arc;
 /// What goes with the memory: first no more clients come, then those that call are left.
 struct Served {
     _watcher: fd_passing::Watcher,
-    _answering: Arc<Answering>,
+    answering: Arc<Answering>,
 }
 
 impl Node {
@@ -31,7 +32,7 @@ impl Node {
         header.write(SharedWords::new(memory.words()));
         raise_file_limit();
         let node = Self::new(memory, header, Arc::default());
-        let answering = Arc::new(Answering::new(node.clone()));
+        let answering = Arc::new(Answering::new(node.clone())?);
         let callee = Arc::clone(&answering);
         let take_caller = move |stream, rights| {
             if let Err(error) = callee.admit(stream, rights) {
@@ -41,8 +42,22 @@ impl Node {
         let watcher = fd_passing::serve(name, file, Box::new(take_caller))?;
         let served = Served {
             _watcher: watcher,
-            _answering: answering,
+            answering,
         };
         Ok(node.with_companion(Arc::new(served)))
+    }
+
+    /// What answers the calls of other processes, for a thread of the application: while it is held,
+    /// its turns answer them, and no thread of the node. Nothing if the application has it already,
+    /// and of a node that is not served by name: callers of this process answer their calls
+    /// themselves.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn event_loop(&self) -> Result<Option<EventLoop<'_>>> {
+        match self.companion::<Served>() {
+            Some(served) => served.answering.event_loop(),
+            None => Ok(None),
+        }
     }
 }

@@ -3,6 +3,7 @@
 use super::executing::Executing;
 use super::options::AgentOptions;
 use crate::Result;
+use crate::event_loop::EventLoop;
 use crate::memory::Node;
 use crate::net::AgentCounters;
 use crate::net::admission::{Grant, Issued, Secret};
@@ -117,6 +118,14 @@ impl Agent {
     #[must_use]
     pub fn is_serving(&self) -> bool {
         self.server.is_serving()
+    }
+
+    /// The event loop of one of its threads, for a thread of the application: the clients of that
+    /// thread are served by its turns while it is held. Nothing if the application has those of all
+    /// threads already.
+    #[must_use]
+    pub fn event_loop(&self) -> Option<EventLoop<'_>> {
+        self.server.event_loop()
     }
 
     /// What it has counted so far.

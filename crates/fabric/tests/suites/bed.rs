@@ -3,8 +3,8 @@
 use crate::authority::Authority;
 use farslot_fabric::shm::{self, Node, RegionSpec, ShmEndpoint};
 use farslot_fabric::tcp::{
-    self, AgentOptions, ConnectOptions, Grant, Secret, ServeOptions, TcpEndpoint, TlsClient,
-    TlsServer, Trust,
+    self, AgentCounters, AgentOptions, ConnectOptions, Grant, Secret, ServeOptions, TcpEndpoint,
+    TlsClient, TlsServer, Trust,
 };
 use farslot_fabric::verbs::{self, VerbsAgentOptions, VerbsEndpoint, VerbsOptions};
 use farslot_fabric::*;
@@ -43,13 +43,27 @@ pub trait Network: Fabric {
     /// A verb takes about this many times as long as over the loopback's TCP.
     const SLOWNESS: u64;
 
+    /// Serves a node; under TLS where the network has that.
+    fn serve_with(node: &Node, serve: ServeOptions) -> Self::Agent;
+
     /// Serves a node at an address of this machine.
-    fn serve(node: &Node, listen: &str, grants: Vec<Grant>) -> Self::Agent;
+    fn serve(node: &Node, listen: &str, grants: Vec<Grant>) -> Self::Agent {
+        let serve = ServeOptions {
+            listen: listen.into(),
+            grants,
+            ..ServeOptions::default()
+        };
+        Self::serve_with(node, serve)
+    }
 
     fn address(agent: &Self::Agent) -> SocketAddr;
 
+    fn counters(agent: &Self::Agent) -> AgentCounters;
+
     /// How many clients the agent has refused.
-    fn refused(agent: &Self::Agent) -> u64;
+    fn refused(agent: &Self::Agent) -> u64 {
+        Self::counters(agent).refused
+    }
 
     fn grant(agent: &Self::Agent, grant: &Grant);
 
@@ -216,16 +230,14 @@ impl<const TLS: bool> Network for OverTcp<TLS> {
     const NAME: &'static str = if TLS { "tls" } else { "tcp" };
     const SLOWNESS: u64 = if TLS { 2 } else { 1 };
 
-    fn serve(node: &Node, listen: &str, grants: Vec<Grant>) -> tcp::Agent {
+    fn serve_with(node: &Node, serve: ServeOptions) -> tcp::Agent {
         let certified = || {
             let own = authority().issue(&["127.0.0.1"]);
             TlsServer::new(own.pem(), own.key(), None).unwrap()
         };
         let serve = ServeOptions {
-            listen: listen.into(),
-            grants,
             tls: TLS.then(certified),
-            ..ServeOptions::default()
+            ..serve
         };
         let options = AgentOptions {
             serve,
@@ -239,8 +251,8 @@ impl<const TLS: bool> Network for OverTcp<TLS> {
         agent.address()
     }
 
-    fn refused(agent: &tcp::Agent) -> u64 {
-        agent.counters().refused
+    fn counters(agent: &tcp::Agent) -> AgentCounters {
+        agent.counters()
     }
 
     fn grant(agent: &tcp::Agent, grant: &Grant) {
@@ -318,21 +330,16 @@ impl Network for Verbs {
     /// By the emulated device of an emulated machine, as where `scripts/test-verbs` runs.
     const SLOWNESS: u64 = 5;
 
-    fn serve(node: &Node, listen: &str, grants: Vec<Grant>) -> verbs::Agent {
-        let options = VerbsAgentOptions::from(ServeOptions {
-            listen: listen.into(),
-            grants,
-            ..ServeOptions::default()
-        });
-        verbs::Agent::start(node.clone(), &options).unwrap()
+    fn serve_with(node: &Node, serve: ServeOptions) -> verbs::Agent {
+        verbs::Agent::start(node.clone(), &VerbsAgentOptions::from(serve)).unwrap()
     }
 
     fn address(agent: &verbs::Agent) -> SocketAddr {
         agent.address()
     }
 
-    fn refused(agent: &verbs::Agent) -> u64 {
-        agent.counters().refused
+    fn counters(agent: &verbs::Agent) -> AgentCounters {
+        agent.counters()
     }
 
     fn grant(agent: &verbs::Agent, grant: &Grant) {

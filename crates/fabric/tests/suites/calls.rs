@@ -1,6 +1,7 @@
 //! Calls that processors answer, over every fabric that carries them so.
 
-use crate::bed::{Fabric, PATIENT, at};
+use crate::bed::{Asking, Fabric, Network, PATIENT, at, client_as};
+use farslot_fabric::tcp::{Audit, Grant, ServeOptions, VerbFailure};
 use farslot_fabric::*;
 use std::sync::{Arc, Mutex};
 
@@ -177,4 +178,93 @@ pub fn calls_and_other_verbs_complete_with_their_own_answers<F: Fabric>() {
         window(40, verbs, |_, ()| ()).await;
         assert_eq!(endpoint.read(at(0), 8).await.unwrap().words(), [150]);
     });
+}
+
+/// What was written.
+#[derive(Clone, Default)]
+struct Kept(Arc<Mutex<Vec<u8>>>);
+
+impl std::io::Write for Kept {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Refuses every caller a key.
+struct Refusing;
+
+impl Handler for Refusing {
+    fn handle(&self, call: Call<'_>) -> usize {
+        call.caller.refused();
+        0
+    }
+
+    fn checks_callers(&self) -> bool {
+        true
+    }
+}
+
+pub fn calls_that_are_refused_are_counted_and_told<N: Network>() {
+    let node = N::node(4096, Rights::ALL);
+    let kept = Kept::default();
+    let serve = ServeOptions {
+        grants: vec![
+            Grant::everything(None),
+            Grant::limited("reading", None, node.info(), Rights::READ),
+        ],
+        audit: Some(Audit::to(kept.clone())),
+        ..ServeOptions::default()
+    };
+    let agent = N::serve_with(&node, serve);
+    let asking = Asking {
+        grant: "reading".into(),
+        ..Asking::default()
+    };
+    let executor = client_as::<N>(&agent, &asking);
+    let endpoint = executor.endpoint();
+    let call = || {
+        let request = endpoint.core().buffers.take(5).unwrap();
+        executor.block_on(endpoint.call(REGION, request, 8))
+    };
+    let told = || -> Vec<String> {
+        let text = String::from_utf8(kept.0.lock().unwrap().clone()).unwrap();
+        let refused = |line: &&str| line.contains(r#""event":"verb_refused""#);
+        text.lines().filter(refused).map(str::to_owned).collect()
+    };
+    let is_told = |told: &[String], of: usize, what: &str| {
+        assert_eq!(told.len(), of, "{told:?}");
+        let last = told.last().unwrap();
+        let by = [r#""grant":"reading""#, r#""address":"127.0.0.1:"#, what];
+        assert!(by.iter().all(|part| last.contains(part)), "{last}");
+    };
+    let count = |failure| N::counters(&agent).failed_by[failure as usize];
+
+    let error = call().unwrap_err();
+    assert!(matches!(error, FabricError::NoHandler { .. }), "{error}");
+    is_told(&told(), 1, &error.to_string());
+    node.serve_calls(Arc::new(Adder));
+    let error = call().unwrap_err();
+    assert!(matches!(error, FabricError::AccessDenied { .. }), "{error}");
+    is_told(&told(), 2, &error.to_string());
+    assert_eq!(count(VerbFailure::AccessDenied), 1);
+    node.serve_calls(Arc::new(Refusing));
+    assert!(call().unwrap().is_empty());
+    let refused = FabricError::KeyRefused { node: NodeId(0) };
+    is_told(&told(), 3, &refused.to_string());
+    assert_eq!(count(VerbFailure::AccessDenied), 2);
+    assert_eq!(count(VerbFailure::NoHandler), 1);
+    assert_eq!(N::counters(&agent).failed_verbs, 3);
+    // What is not refused is no line.
+    node.serve_calls(Arc::new(Adder));
+    let executor = client_as::<N>(&agent, &Asking::default());
+    let endpoint = executor.endpoint();
+    let request = endpoint.core().buffers.take(5).unwrap();
+    let reply = executor.block_on(endpoint.call(REGION, request, 8));
+    assert_eq!(reply.unwrap().len(), 8);
+    assert_eq!(told().len(), 3);
 }

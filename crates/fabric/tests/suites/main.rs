@@ -89,7 +89,7 @@ mod over_network {
 
 /// What an agent and its clients of this process do, by whichever network.
 mod over_network_in_one_process {
-    use crate::{exchange, memory};
+    use crate::{calls, exchange, memory};
 
     farslot_testbed::suites! {
         {
@@ -101,6 +101,9 @@ mod over_network_in_one_process {
         {
             memory {
                 random_verbs_do_what_a_model_does
+            }
+            calls {
+                calls_that_are_refused_are_counted_and_told
             }
             exchange {
                 a_batch_of_large_verbs_arrives_whole

@@ -13,14 +13,14 @@ use crate::net::admission::handshake::{
 use crate::net::admission::{Credential, Issued, Secret};
 use crate::net::stream::{Inbound, Outbound};
 use crate::net::wire::{FrameKind, Header, VERSION};
-use std::net::IpAddr;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 /// What is known of a client without its saying so.
 #[derive(Clone, Copy)]
 pub(crate) struct Visitor<'v> {
-    pub(crate) address: IpAddr,
+    pub(crate) peer: SocketAddr,
     /// The certificate (DER) by which it has proved itself.
     pub(crate) certificate: Option<&'v [u8]>,
 }
@@ -110,7 +110,7 @@ impl Handshake {
                         None
                     })
                 }
-                Self::Proof(challenged) => challenged.prove(frame, out, shared).map(Some),
+                Self::Proof(challenged) => challenged.prove(frame, out, shared, visitor).map(Some),
             };
             input.consume(length);
             match end {
@@ -176,7 +176,7 @@ fn open_to(
     let mut issued = shared.grants.find(name);
     let is_open = |one: &Arc<Issued>| match (&one.credential, visitor.certificate) {
         (Credential::Certificate(clients), Some(certificate)) => clients.include(certificate),
-        (Credential::Nothing, _) => shared.trusts(visitor.address),
+        (Credential::Nothing, _) => shared.trusts(visitor.peer.ip()),
         _ => false,
     };
     if let Some(place) = issued.iter().position(is_open) {
@@ -208,6 +208,7 @@ impl Challenged {
         frame: &[u64],
         out: &mut Outbound,
         shared: &Shared,
+        visitor: Visitor<'_>,
     ) -> Result<(Session, Box<dyn Serve>), Refusal> {
         let &[_, a, b, c, d, last_session] = frame else {
             return Err(Refusal::WrongSecret);
@@ -239,6 +240,7 @@ impl Challenged {
         let session = shared.sessions.begin();
         let serving = shared.service.admit(Client {
             node: &shared.served.node,
+            peer: visitor.peer,
             grant: Arc::clone(grant),
             regions: &node.regions,
             asked: self.rights,
@@ -321,7 +323,7 @@ mod tests {
     /// Whether a client at that address must know a secret for a grant.
     fn asks(shared: &Shared, address: &str, grant: &str) -> Result<bool, Refusal> {
         let visitor = Visitor {
-            address: address.parse().unwrap(),
+            peer: SocketAddr::new(address.parse().unwrap(), 0),
             certificate: None,
         };
         open_to(visitor, grant, shared).map(|(_, secret_needed)| secret_needed)

@@ -159,7 +159,7 @@ impl Dialogue {
                 }
                 Phase::Handshake(handshake) => {
                     let visitor = Visitor {
-                        address: warn.peer.ip(),
+                        peer: warn.peer,
                         certificate: warn.certificate,
                     };
                     let step = handshake.step(input, out, shared, visitor);

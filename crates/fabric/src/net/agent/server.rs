@@ -6,6 +6,7 @@ use super::service::Service;
 use super::shared::{Door, Shared, Workers};
 use super::worker::Worker;
 use crate::error::os;
+use crate::event_loop::{EventLoop, Shift};
 use crate::memory::{Node, raise_file_limit};
 use crate::net::admission::{Credential, Grant, Issued, Secret, credentials};
 use crate::net::audit::{AuditEvent, AuditKind};
@@ -23,7 +24,7 @@ use std::thread::JoinHandle;
 pub(crate) struct Server {
     shared: Arc<Shared>,
     address: SocketAddr,
-    threads: Vec<JoinHandle<()>>,
+    threads: Vec<(Arc<Shift>, JoinHandle<()>)>,
 }
 
 impl Server {
@@ -58,11 +59,14 @@ impl Server {
         for number in 0..workers.threads {
             let shared = Arc::clone(&agent.shared);
             let worker = Worker::new(shared, number, acceptor.take()).map_err(os("epoll_ctl"))?;
+            let to_wake = Arc::clone(&agent.shared);
+            let shift = Shift::new(worker, move || to_wake.doors[number].wake());
+            let of_thread = Arc::clone(&shift);
             let thread = std::thread::Builder::new()
                 .name(format!("farslot-tcp-{number}"))
-                .spawn(move || worker.run())
+                .spawn(move || of_thread.run())
                 .map_err(os("spawning a thread"))?;
-            agent.threads.push(thread);
+            agent.threads.push((shift, thread));
         }
         Ok(agent)
     }
@@ -271,7 +275,12 @@ impl Server {
 
     /// Whether all of its threads are at work: one that has panicked serves its clients no more.
     pub(crate) fn is_serving(&self) -> bool {
-        !self.threads.iter().any(JoinHandle::is_finished)
+        !self.threads.iter().any(|(_, thread)| thread.is_finished())
+    }
+
+    /// What one of its threads does, for the application to do; nothing if it does all of that.
+    pub(crate) fn event_loop(&self) -> Option<EventLoop<'_>> {
+        self.threads.iter().find_map(|(shift, _)| shift.lend())
     }
 
     /// What it has seen so far.
@@ -286,7 +295,9 @@ impl Drop for Server {
     fn drop(&mut self) {
         self.shared.stop.store(true, Ordering::Release);
         self.shared.doors.iter().for_each(Door::wake);
-        for thread in self.threads.drain(..) {
+        for (shift, thread) in self.threads.drain(..) {
+            // An event loop that was forgotten is not waited for.
+            shift.end();
             // A panic of a thread has been printed already.
             let _ = thread.join();
         }

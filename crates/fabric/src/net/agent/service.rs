@@ -7,6 +7,7 @@ use crate::net::admission::Issued;
 use crate::net::room::Room;
 use crate::net::stream::{Inbound, Outbound};
 use crate::{FabricError, RegionInfo, Rights};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,6 +23,8 @@ pub(crate) trait Service: Send + Sync {
 /// A client that was just admitted.
 pub(crate) struct Client<'a> {
     pub(crate) node: &'a Node,
+    /// Where it connects from.
+    pub(crate) peer: SocketAddr,
     pub(crate) grant: Arc<Issued>,
     /// The node's regions, with the rights that this client has.
     pub(crate) regions: &'a [RegionInfo],

@@ -12,7 +12,9 @@ use super::service::Quota;
 use super::shared::{Newcomer, Shared};
 use super::strangers::Strangers;
 use super::turns::{STRANGERS, Turns};
+use crate::Result;
 use crate::error::Refusal;
+use crate::event_loop::Rounds;
 use crate::net::admission::Issued;
 use crate::net::audit::{AuditEvent, AuditKind, Reports};
 use crate::net::socket::{nanos, now};
@@ -22,6 +24,7 @@ use rustix::event::epoll::{self, Event, EventData, EventFlags};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::fmt;
+use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
@@ -61,6 +64,8 @@ pub(crate) struct Worker {
     next_retry: Instant,
     scratch: Scratch,
     reports: Reports,
+    spin: Spin,
+    rounds: u32,
 }
 
 /// A place for a connection. Its number and its generation are the connection's token.
@@ -107,6 +112,7 @@ impl Worker {
         let now = Instant::now();
         let strangers = Strangers::new(shared.strangers);
         let reports = Reports::new(shared.audit.clone());
+        let spin = Spin::new(nanos(shared.spin));
         Ok(Self {
             shared,
             number,
@@ -123,37 +129,37 @@ impl Worker {
             next_retry: now,
             scratch: Scratch::new(),
             reports,
+            spin,
+            rounds: 0,
         })
     }
 
-    /// Serves until the agent is dropped.
-    pub(crate) fn run(mut self) {
-        let mut spin = Spin::new(nanos(self.shared.spin));
-        let mut rounds = 0u32;
-        let mut events = Vec::with_capacity(EVENTS);
-        while !self.shared.stop.load(Ordering::Acquire) {
-            let mut active = self.give_turns();
-            if self.turns.is_empty() {
-                active |= self.try_hot();
-            }
-            rounds = rounds.wrapping_add(1);
-            if active {
-                spin.has_come(now());
-            }
-            let spinning = active || spin.goes_on(now());
-            self.look_at_clock(Instant::now());
-            let waits = !self.turns.is_empty();
-            if !spinning || waits || self.hot.is_empty() || rounds.is_multiple_of(ROUNDS) {
-                let sleep = if spinning || waits {
-                    Some(Duration::ZERO)
-                } else {
-                    self.longest_sleep(Instant::now())
-                };
-                if self.ask_kernel(&mut events, sleep) {
-                    spin.has_come(now());
-                }
+    /// Serves what has come; returns whether anything had. Else it may sleep for `most`.
+    fn serve_round(&mut self, most: Option<Duration>) -> bool {
+        let mut active = self.give_turns();
+        if self.turns.is_empty() {
+            active |= self.try_hot();
+        }
+        self.rounds = self.rounds.wrapping_add(1);
+        if active {
+            self.spin.has_come(now());
+        }
+        let spinning = active || self.spin.goes_on(now());
+        self.look_at_clock(Instant::now());
+        let waits = !self.turns.is_empty();
+        if !spinning || waits || self.hot.is_empty() || self.rounds.is_multiple_of(ROUNDS) {
+            let sleep = if spinning || waits {
+                Some(Duration::ZERO)
+            } else {
+                let longest = self.longest_sleep(Instant::now());
+                longest.into_iter().chain(most).min()
+            };
+            if self.ask_kernel(sleep) {
+                self.spin.has_come(now());
+                active = true;
             }
         }
+        active
     }
 
     /// Until the next thing that only the clock tells; nothing if there is none.
@@ -268,15 +274,15 @@ impl Worker {
     }
 
     /// Takes what the kernel has; returns whether it had anything.
-    fn ask_kernel(&mut self, events: &mut Vec<Event>, sleep: Option<Duration>) -> bool {
-        events.clear();
+    fn ask_kernel(&mut self, sleep: Option<Duration>) -> bool {
+        let mut room = [const { MaybeUninit::<Event>::uninit() }; EVENTS];
         let timeout = sleep.map(|sleep| Timespec {
             tv_sec: sleep.as_secs() as i64,
             tv_nsec: sleep.subsec_nanos().into(),
         });
         // Interrupted or not, what there is will be told again.
-        let space = rustix::buffer::spare_capacity(events);
-        let _ = epoll::wait(&self.epoll, space, timeout.as_ref());
+        let told = epoll::wait(&self.epoll, &mut room, timeout.as_ref());
+        let (events, _) = told.unwrap_or_default();
         let many = events.len() > HOT;
         if many {
             self.hot.clear();
@@ -555,6 +561,16 @@ impl Worker {
             log::warn!("cannot wait for {peer}: {error}");
             self.close(place);
         }
+    }
+}
+
+impl Rounds for Worker {
+    fn round(&mut self, most: Option<Duration>) -> Result<bool> {
+        Ok(self.serve_round(most))
+    }
+
+    fn is_over(&self) -> bool {
+        self.shared.stop.load(Ordering::Acquire)
     }
 }
 

@@ -1,23 +1,24 @@
-//! The owner's side: one thread that answers the calls of all channels.
+//! The owner's side: one thread that answers the calls of all channels, the application's if it
+//! wants to.
 
 use super::MOST_CHANNELS;
 use super::channel::{BYTES, Channel, Damaged, LONGEST, Putting, REQUEST_HEAD, Side, Taking, Way};
 use crate::error::os;
+use crate::event_loop::{EventLoop, Rounds, Shift};
 use crate::memory::{Mapping, Node, sealed_file};
 use crate::net::spin::Spin;
 use crate::net::wire::{encode_failure, words_of};
 use crate::shm::fd_passing;
 use crate::verb::check_access;
 use crate::{FabricError, Nanos, NodeId, RegionId, RegionInfo, RemoteAddr, Result, Rights};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::net::{RecvFlags, SendFlags, recv, send};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use std::ops::Range;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// How long the thread looks for requests before it sleeps, at most.
 const SPIN: Nanos = 50_000;
@@ -43,22 +44,29 @@ struct Shared {
     has_arrived: AtomicBool,
     is_over: AtomicBool,
     open: AtomicUsize,
+    /// Wakes who runs a round.
+    wake: OwnedFd,
 }
 
 impl Answering {
     /// Nobody calls yet. The node has no companion: its holders may drop it meanwhile.
-    pub(in crate::shm) fn new(node: Node) -> Self {
+    ///
+    /// # Errors
+    /// What the system says.
+    pub(in crate::shm) fn new(node: Node) -> Result<Self> {
+        let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
         let shared = Shared {
             node,
             arrived: Mutex::default(),
             has_arrived: AtomicBool::new(false),
             is_over: AtomicBool::new(false),
             open: AtomicUsize::new(0),
+            wake: eventfd(0, flags).map_err(os("eventfd"))?,
         };
-        Self {
+        Ok(Self {
             shared: Arc::new(shared),
             thread: Mutex::default(),
-        }
+        })
     }
 
     /// Opens a channel for a client who asked for it by this socket.
@@ -76,10 +84,13 @@ impl Answering {
         let channel = Channel::new(memory, stream);
         self.shared.arrived().push(Answerer::new(channel, rights));
         self.shared.has_arrived.store(true, Ordering::Release);
-        if let Some((_, wake)) = &*self.thread() {
-            let _ = send(wake, &[0], SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
-        }
+        self.shared.wake();
         Ok(())
+    }
+
+    /// What answers the calls, for the application to do; nothing if it does so already.
+    pub(in crate::shm) fn event_loop(&self) -> Result<Option<EventLoop<'_>>> {
+        Ok(self.started()?.lend())
     }
 
     /// The memory of a new channel, which the client has; nothing if that has gone already.
@@ -93,24 +104,44 @@ impl Answering {
         }
         let file = sealed_file(BYTES)?;
         let memory = Mapping::of_file(file.as_fd(), true, 4096)?;
-        let mut thread = self.thread();
-        if thread.is_none() {
-            *thread = Some(start(Arc::clone(&self.shared))?);
-        }
+        self.started()?;
         Ok(fd_passing::hand_out(stream, file.as_fd()).then_some(memory))
     }
 
-    fn thread(&self) -> MutexGuard<'_, Option<Thread>> {
-        self.thread.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The thread's shift; it is started if there is none.
+    fn started(&self) -> Result<Arc<Shift>> {
+        let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(thread) = &*thread {
+            return Ok(Arc::clone(&thread.shift));
+        }
+        let to_wake = Arc::clone(&self.shared);
+        let rounds = Round::new(Arc::clone(&self.shared));
+        let shift = Shift::new(rounds, move || to_wake.wake());
+        let of_thread = Arc::clone(&shift);
+        let handle = std::thread::Builder::new()
+            .name("farslot-calls".into())
+            .spawn(move || of_thread.run())
+            .map_err(os("spawning a thread"))?;
+        let of_application = Arc::clone(&shift);
+        *thread = Some(Thread { shift, handle });
+        Ok(of_application)
     }
 }
 
-/// The thread, and what wakes it and, when it is dropped, ends it.
-type Thread = (JoinHandle<()>, UnixStream);
+/// The thread that answers, unless the application does.
+struct Thread {
+    shift: Arc<Shift>,
+    handle: JoinHandle<()>,
+}
 
 impl Shared {
     fn arrived(&self) -> MutexGuard<'_, Vec<Answerer>> {
         self.arrived.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wake(&self) {
+        // It can only fail where the counter is full, and then the thread is woken anyway.
+        let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
     }
 }
 
@@ -121,79 +152,99 @@ impl Drop for Answering {
             .thread
             .get_mut()
             .unwrap_or_else(PoisonError::into_inner);
-        let Some((thread, wake)) = thread.take() else {
+        let Some(Thread { shift, handle }) = thread.take() else {
             return;
         };
-        drop(wake);
+        // Wakes it too.
+        shift.end();
         // A handler may have held the last of the node's holders: then this is the thread itself,
         // which ends as soon as the handler has.
-        if thread.thread().id() != std::thread::current().id() {
-            let _ = thread.join();
+        if handle.thread().id() != std::thread::current().id() {
+            let _ = handle.join();
         }
     }
 }
 
-fn start(shared: Arc<Shared>) -> Result<Thread> {
-    let (wake, woken) = UnixStream::pair().map_err(os("socketpair"))?;
-    let thread = std::thread::Builder::new()
-        .name("farslot-calls".into())
-        .spawn(move || serve(&shared, &woken))
-        .map_err(os("spawning a thread"))?;
-    Ok((thread, wake))
+/// All channels, and what goes from round to round.
+struct Round {
+    shared: Arc<Shared>,
+    channels: Vec<Answerer>,
+    room: Vec<u64>,
+    spin: Spin,
+    /// Rounds with something to do.
+    busy: u32,
+    started: Instant,
 }
 
-/// Answers calls until the node's holders are gone.
-fn serve(shared: &Shared, woken: &UnixStream) {
-    let mut channels: Vec<Answerer> = Vec::new();
-    let mut room = Vec::new();
-    let (mut spin, mut busy) = (Spin::new(SPIN), 0);
-    let started = Instant::now();
-    while !shared.is_over.load(Ordering::Acquire) {
-        if shared.has_arrived.swap(false, Ordering::AcqRel) {
-            channels.append(&mut shared.arrived());
+impl Round {
+    fn new(shared: Arc<Shared>) -> Self {
+        Self {
+            shared,
+            channels: Vec::new(),
+            room: Vec::new(),
+            spin: Spin::new(SPIN),
+            busy: 0,
+            started: Instant::now(),
         }
-        let before = channels.len();
+    }
+
+    /// Lets go of the channels that `stays` says no of.
+    fn retain(&mut self, mut stays: impl FnMut(&mut Answerer, &Node, &mut Vec<u64>) -> bool) {
+        let before = self.channels.len();
+        let (node, room) = (&self.shared.node, &mut self.room);
+        self.channels.retain_mut(|one| stays(one, node, room));
+        let gone = before - self.channels.len();
+        self.shared.open.fetch_sub(gone, Ordering::AcqRel);
+    }
+}
+
+impl Rounds for Round {
+    fn round(&mut self, most: Option<Duration>) -> Result<bool> {
+        if self.shared.has_arrived.swap(false, Ordering::AcqRel) {
+            self.channels.append(&mut self.shared.arrived());
+        }
         let mut moved = false;
-        channels.retain_mut(|channel| match channel.turn(&shared.node, &mut room) {
+        self.retain(|channel, node, room| match channel.turn(node, room) {
             Ok(has_moved) => {
                 moved |= has_moved;
                 true
             }
             Err(end) => channel.ends(&end),
         });
-        shared
-            .open
-            .fetch_sub(before - channels.len(), Ordering::AcqRel);
-        let now = started.elapsed().as_nanos() as Nanos;
+        let now = self.started.elapsed().as_nanos() as Nanos;
         if moved {
-            spin.has_come(now);
-            busy += 1;
-            if busy % ROUNDS > 0 {
-                continue;
+            self.spin.has_come(now);
+            self.busy = self.busy.wrapping_add(1);
+            if !self.busy.is_multiple_of(ROUNDS) {
+                return Ok(true);
             }
-        } else if spin.goes_on(now) {
+        } else if self.spin.goes_on(now) {
             std::hint::spin_loop();
-            continue;
+            return Ok(false);
         }
-        let closed = look_at_sockets(&channels, woken, moved);
+        let most = if moved { Some(Duration::ZERO) } else { most };
+        let closed = look_at_sockets(&self.channels, &self.shared.wake, most);
         let mut closed = closed.into_iter();
-        let before = channels.len();
-        channels.retain_mut(|channel| {
+        self.retain(|channel, node, room| {
             let is_closed = closed.next().unwrap_or(false);
             if is_closed {
-                channel.finish(&shared.node, &mut room);
+                channel.finish(node, room);
             }
             !is_closed
         });
-        shared
-            .open
-            .fetch_sub(before - channels.len(), Ordering::AcqRel);
+        Ok(moved)
+    }
+
+    fn is_over(&self) -> bool {
+        self.shared.is_over.load(Ordering::Acquire)
     }
 }
 
-/// Which channels' clients have gone. Sleeps until there is something to do, unless there is.
-fn look_at_sockets(channels: &[Answerer], woken: &UnixStream, is_busy: bool) -> Vec<bool> {
-    let is_awake = is_busy || {
+/// Which channels' clients have gone. Sleeps for `most` at the longest until there is something to
+/// do, unless there is.
+fn look_at_sockets(channels: &[Answerer], wake: &OwnedFd, most: Option<Duration>) -> Vec<bool> {
+    let sleeps = most.is_none_or(|most| !most.is_zero());
+    let is_awake = !sleeps || {
         for one in channels {
             one.channel.falls_asleep(Side::Owner);
         }
@@ -205,9 +256,12 @@ fn look_at_sockets(channels: &[Answerer], woken: &UnixStream, is_busy: bool) -> 
             .iter()
             .map(|one| PollFd::new(one.channel.stream(), PollFlags::IN)),
     );
-    waited.push(PollFd::new(woken, PollFlags::IN));
-    let at_once = Timespec::default();
-    let end = poll(&mut waited, is_awake.then_some(&at_once));
+    waited.push(PollFd::new(wake, PollFlags::IN));
+    let at_once = Duration::ZERO;
+    let most = if is_awake { Some(at_once) } else { most };
+    // What is longer than the kernel knows is for ever.
+    let most = most.and_then(|most| Timespec::try_from(most).ok());
+    let end = poll(&mut waited, most.as_ref());
     let spoke: Vec<bool> = waited
         .iter()
         .map(|one| end.is_ok() && !one.revents().is_empty())
@@ -215,12 +269,11 @@ fn look_at_sockets(channels: &[Answerer], woken: &UnixStream, is_busy: bool) -> 
     drop(waited);
     if spoke.last() == Some(&true) {
         // What it says is in `shared`.
-        let mut bytes = [0; 64];
-        let _ = recv(woken, &mut bytes, RecvFlags::DONTWAIT);
+        let _ = rustix::io::read(wake, &mut [0u8; 8]);
     }
     let ends = channels.iter().zip(spoke);
     ends.map(|(one, spoke)| {
-        if !is_busy {
+        if sleeps {
             one.channel.wakes_up(Side::Owner);
         }
         spoke && one.channel.is_closed()

@@ -188,6 +188,35 @@ fn an_owner_sleeps_when_nobody_calls_and_wakes_when_somebody_does() {
 }
 
 #[test]
+fn the_application_may_answer_in_the_owners_place() {
+    let (node, name, echo) = serve("lent", Rights::ALL);
+    // Before there is a thread, and beside it.
+    for round in 1..=10 {
+        let mut event_loop = node.event_loop().unwrap().unwrap();
+        assert!(node.event_loop().unwrap().is_none());
+        let client = client(&name, PATIENT);
+        let endpoint = Rc::clone(client.endpoint());
+        let request = endpoint.core().buffers.copy_of(b"x").unwrap();
+        let answered = client.spawn(async move { endpoint.call(REGION, request, 3).await });
+        // It is posted, and nobody answers but this thread.
+        client.turn();
+        let reply = loop {
+            event_loop.turn(Duration::from_millis(1)).unwrap();
+            client.turn();
+            if let Some(reply) = answered.try_take() {
+                break reply.unwrap();
+            }
+        };
+        assert_eq!(&*reply, b"xxx");
+        drop(event_loop);
+        assert_eq!(call(&client, b"y", 3).unwrap(), b"yyy");
+        assert_eq!(echo.calls.load(SeqCst), 2 * round);
+    }
+    let (embedded, _) = (Node::embedded(&[]).unwrap(), node);
+    assert!(embedded.event_loop().unwrap().is_none());
+}
+
+#[test]
 fn channels_of_clients_that_are_gone_are_given_up() {
     let (_node, name, _) = serve("many", Rights::ALL);
     // More than there may be at a time.

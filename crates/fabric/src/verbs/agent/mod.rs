@@ -2,7 +2,8 @@
 //!
 //! Once a client is set up the agent takes no part in its verbs. One thread waits for the
 //! set-up connections, whose end says that a client has gone; the client's queue pair is then
-//! destroyed at once. A second one answers [calls], once a client asks for that.
+//! destroyed at once. A second one answers [calls], once a client asks for that, unless the
+//! application does.
 
 mod calls;
 mod messages;
@@ -18,6 +19,7 @@ use self::pairing::Pairing;
 use self::registration::Registration;
 use super::device::Device;
 use super::options::VerbsAgentOptions;
+use crate::event_loop::EventLoop;
 use crate::memory::{NicClaim, Node};
 use crate::net::admission::{Grant, Issued, Secret};
 use crate::net::agent::{Server, Workers};
@@ -85,7 +87,7 @@ impl Agent {
         messages.make_room()?;
         let owner = Arc::new(Owner {
             node: node.clone(),
-            calls: Calls::new(&node, &device),
+            calls: Calls::new(&node, &device, options.serve.audit.clone()),
             device,
             messages,
             registrations: Mutex::default(),
@@ -177,6 +179,16 @@ impl Agent {
     #[cfg(test)]
     pub(super) fn open_calls(&self) -> usize {
         self.owner.calls.open_channels()
+    }
+
+    /// The event loop that answers calls, for a thread of the application: they are answered by its
+    /// turns while it is held. Set-up connections are the agent's own all the same. Nothing if the
+    /// application has it already.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn event_loop(&self) -> Result<Option<EventLoop<'_>>> {
+        self.owner.calls.event_loop()
     }
 
     /// Whether all of its threads are at work.

@@ -39,6 +39,7 @@ impl Service for Pairing {
             registration: self.0.registration(&client.grant),
             permitted: Arc::new(Permitted {
                 grant: client.grant,
+                peer: client.peer,
                 regions: client.regions.to_vec(),
             }),
             receiver_wait: client.receiver_wait,

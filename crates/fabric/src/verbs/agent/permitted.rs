@@ -3,11 +3,14 @@
 use crate::net::admission::Issued;
 use crate::verb::check_access;
 use crate::{FabricError, RegionInfo, RemoteAddr, Result, Rights};
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 /// A client's grant, and what it has asked for of that.
 pub(super) struct Permitted {
     pub(super) grant: Arc<Issued>,
+    /// Where it connects from.
+    pub(super) peer: SocketAddr,
     /// With the rights that the client has.
     pub(super) regions: Vec<RegionInfo>,
 }

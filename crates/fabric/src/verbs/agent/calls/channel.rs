@@ -4,6 +4,7 @@ use crate::error::Malformed;
 use crate::memory::Node;
 use crate::net::agent::{Moved, Tally};
 use crate::net::wire::encode_failure;
+use crate::net::{AuditEvent, AuditKind, Reports};
 use crate::verbs::abi::{IBV_WC_RECV_RDMA_WITH_IMM, IBV_WC_SUCCESS, ibv_wc};
 use crate::verbs::agent::permitted::Permitted;
 use crate::verbs::device::Device;
@@ -15,6 +16,7 @@ use crate::verbs::rooms::{
 };
 use crate::verbs::work::{Local, Remote, WorkList};
 use crate::{Caller, FabricError, NodeId, RegionId, RemoteAddr, Result, Rights, VerbKind};
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::fmt;
 use std::ops::Range;
@@ -39,6 +41,22 @@ pub(in crate::verbs::agent) struct Channel {
     state: Mutex<Option<State>>,
     /// Whoever ends it waits for that: no other call begins before.
     is_ending: AtomicBool,
+}
+
+/// What whoever answers has for one channel after the other.
+pub(super) struct Scratch {
+    /// Of a request.
+    room: Vec<u64>,
+    reports: Reports,
+}
+
+impl Scratch {
+    pub(super) const fn new(reports: Reports) -> Self {
+        Self {
+            room: Vec::new(),
+            reports,
+        }
+    }
 }
 
 /// A channel that is nobody's yet.
@@ -202,7 +220,11 @@ impl Channel {
     }
 
     /// Answers some of what has come; returns whether there is more to do.
-    pub(super) fn turn(&self, node: &Node, room: &mut Vec<u64>) -> std::result::Result<bool, End> {
+    pub(super) fn turn(
+        &self,
+        node: &Node,
+        scratch: &mut Scratch,
+    ) -> std::result::Result<bool, End> {
         for _ in 0..TURN {
             // Whoever ends the channel waits for this call at most.
             if self.has_ended() {
@@ -216,19 +238,20 @@ impl Channel {
                 state.is_in_line = false;
                 return Ok(false);
             }
-            state.answer(self, node, room)?;
+            state.answer(self, node, scratch)?;
         }
         Ok(true)
     }
 
-    /// Has the node's handler answer a call; returns the bytes of the reply.
+    /// Has the node's handler answer a call; returns the bytes of the reply, and whether the caller
+    /// was refused a key in it.
     fn call(
         &self,
         node: &Node,
         region: RegionId,
         request: &[u8],
         reply: &mut [u8],
-    ) -> Result<usize> {
+    ) -> Result<(usize, bool)> {
         let start = RemoteAddr {
             node: NodeId(0),
             region,
@@ -246,8 +269,22 @@ impl Channel {
         let caller = Calling {
             permitted: &self.permitted,
             region,
+            refused: Cell::default(),
         };
-        Ok(node.answer_call(&*handler, region, request, reply, &caller))
+        let bytes = node.answer_call(&*handler, region, request, reply, &caller);
+        Ok((bytes, caller.refused.get()))
+    }
+
+    /// Counts and tells of what was refused.
+    #[cold]
+    fn refused(&self, error: &FabricError, reports: &mut Reports) {
+        self.tally.verb_failed(error);
+        reports.tell(&AuditEvent {
+            kind: AuditKind::VerbRefused,
+            peer: Some(self.permitted.peer),
+            grant: Some(&self.permitted.grant.name),
+            detail: Some(format_args!("{error}")),
+        });
     }
 }
 
@@ -289,8 +326,9 @@ impl State {
         &mut self,
         channel: &Channel,
         node: &Node,
-        room: &mut Vec<u64>,
+        scratch: &mut Scratch,
     ) -> std::result::Result<(), End> {
+        let Scratch { room, reports } = scratch;
         let number = self.next.wrapping_sub(self.waiting.len() as u16);
         let Some((at, bytes)) = self.waiting.pop_front() else {
             return Ok(());
@@ -316,12 +354,16 @@ impl State {
         moved.written(request.len() as u32);
         let answered = channel.call(node, head.region, request, reply);
         let (replied, is_failure) = match &answered {
-            Ok(bytes) => {
+            Ok((bytes, refused)) => {
                 moved.read(*bytes as u64);
+                if *refused {
+                    let error = FabricError::KeyRefused { node: NodeId(0) };
+                    channel.refused(&error, reports);
+                }
                 (*bytes, false)
             }
             Err(error) => {
-                channel.tally.verb_failed(error);
+                channel.refused(error, reports);
                 let [_, what @ ..] = encode_failure(error);
                 into[..FAILURE_REPLY_WORDS].copy_from_slice(&what);
                 (FAILURE_REPLY_WORDS * 8, true)
@@ -357,6 +399,8 @@ impl State {
 struct Calling<'p> {
     permitted: &'p Permitted,
     region: RegionId,
+    /// Whether it was refused a key.
+    refused: Cell<bool>,
 }
 
 impl Caller for Calling<'_> {
@@ -368,6 +412,10 @@ impl Caller for Calling<'_> {
         };
         let len = bytes.end.saturating_sub(bytes.start);
         self.permitted.check(at, len, needed)
+    }
+
+    fn refused(&self) {
+        self.refused.set(true);
     }
 }
 

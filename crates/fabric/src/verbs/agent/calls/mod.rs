@@ -3,7 +3,8 @@
 //! A client's first call has it ask for a [`Channel`] over its set-up connection: a second queue
 //! pair, in a protection domain of its own, and [rooms](crate::verbs::rooms) for requests and
 //! replies. The completions of all channels come to one queue, whatever their number, which the
-//! thread polls for a while and then sleeps on.
+//! thread polls for a while and then sleeps on. The application may do so in its place
+//! ([`EventLoop`]).
 //!
 //! **Why not a shared receive queue.** Its receives would be everybody's: a client that sends more
 //! than its credit would take those of others, whose requests the NIC would then refuse. Here each
@@ -20,17 +21,20 @@
 mod channel;
 
 pub(in crate::verbs::agent) use self::channel::Channel;
+use self::channel::Scratch;
 use super::permitted::Permitted;
 use crate::error::os;
+use crate::event_loop::{EventLoop, Rounds, Shift};
 use crate::memory::Node;
 use crate::net::agent::Tally;
 use crate::net::spin::Spin;
+use crate::net::{Audit, Reports};
 use crate::verbs::abi::ibv_wc;
 use crate::verbs::device::Device;
 use crate::verbs::resource::{CompletionChannel, CompletionQueue};
 use crate::verbs::rooms::{Half, SLOTS};
 use crate::{FabricError, Nanos, Result};
-use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use std::collections::{HashMap, VecDeque};
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -51,6 +55,7 @@ const AT_ONCE: usize = 32;
 pub(in crate::verbs::agent) struct Calls {
     node: Node,
     device: Arc<Device>,
+    audit: Option<Arc<Audit>>,
     /// Has the clients' set-up connections look whether their channels have ended.
     bell: OnceLock<Bell>,
     /// Nothing before a client asks.
@@ -62,6 +67,7 @@ type Bell = Arc<dyn Fn() + Send + Sync>;
 /// The thread that answers, and what it shares.
 struct Answering {
     shared: Arc<Shared>,
+    shift: Arc<Shift>,
     thread: JoinHandle<()>,
 }
 
@@ -84,10 +90,11 @@ struct Shared {
 }
 
 impl Calls {
-    pub(super) fn new(node: &Node, device: &Arc<Device>) -> Self {
+    pub(super) fn new(node: &Node, device: &Arc<Device>, audit: Option<Arc<Audit>>) -> Self {
         Self {
             node: node.clone(),
             device: Arc::clone(device),
+            audit,
             bell: OnceLock::new(),
             answering: Mutex::default(),
         }
@@ -105,27 +112,38 @@ impl Calls {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The state of the thread, which is started if there is none.
-    fn shared(&self) -> Result<Arc<Shared>> {
+    /// The state of the thread, which is started if there is none, and what it does.
+    fn started(&self) -> Result<(Arc<Shared>, Arc<Shift>)> {
         let mut answering = self.answering();
         if let Some(answering) = &*answering {
-            return Ok(Arc::clone(&answering.shared));
+            let Answering { shared, shift, .. } = answering;
+            return Ok((Arc::clone(shared), Arc::clone(shift)));
         }
         let shared = Arc::new(Shared::new(
             &self.node,
             &self.device,
             self.bell.get().cloned(),
         )?);
-        let of_thread = Arc::clone(&shared);
+        let to_wake = Arc::clone(&shared);
+        let rounds = Round::new(Arc::clone(&shared), self.audit.clone());
+        let shift = Shift::new(rounds, move || to_wake.wake());
+        let of_thread = Arc::clone(&shift);
         let thread = std::thread::Builder::new()
             .name("farslot-calls".into())
-            .spawn(move || serve(&of_thread))
+            .spawn(move || of_thread.run())
             .map_err(os("spawning a thread"))?;
         *answering = Some(Answering {
             shared: Arc::clone(&shared),
+            shift: Arc::clone(&shift),
             thread,
         });
-        Ok(shared)
+        Ok((shared, shift))
+    }
+
+    /// What the thread does, for the application to do; nothing if it does so already.
+    pub(super) fn event_loop(&self) -> Result<Option<EventLoop<'_>>> {
+        let (_, shift) = self.started()?;
+        Ok(shift.lend())
     }
 
     /// Whether what has been started is at work.
@@ -156,7 +174,7 @@ impl Calls {
         patience: Duration,
         tally: &Arc<Tally>,
     ) -> Result<(Arc<Channel>, Half)> {
-        let shared = self.shared()?;
+        let (shared, _) = self.started()?;
         let one_more = |open| (open < shared.most).then_some(open + 1);
         let reserved = shared
             .open
@@ -193,13 +211,17 @@ impl Calls {
 impl Drop for Calls {
     fn drop(&mut self) {
         let answering = self.answering.get_mut();
-        let Some(Answering { shared, thread }) =
-            answering.unwrap_or_else(PoisonError::into_inner).take()
+        let Some(Answering {
+            shared,
+            shift,
+            thread,
+        }) = answering.unwrap_or_else(PoisonError::into_inner).take()
         else {
             return;
         };
         shared.is_over.store(true, Ordering::Release);
-        shared.wake();
+        // Wakes it too.
+        shift.end();
         // A handler may have held the agent: then this is the thread itself, which ends as soon as
         // the handler has.
         if thread.thread().id() != std::thread::current().id() {
@@ -293,55 +315,76 @@ impl Shared {
     }
 }
 
-/// Answers calls until the agent is gone.
-fn serve(shared: &Shared) {
-    let mut ready = VecDeque::new();
-    let mut room = Vec::new();
-    let (mut spin, mut is_armed) = (Spin::new(SPIN), false);
-    let started = Instant::now();
-    while !shared.is_over.load(Ordering::Acquire) {
-        let came = match shared.collect(&mut ready) {
-            Ok(came) => came,
-            Err(error) => {
-                log::error!("calls of RDMA clients cannot be received any more: {error}");
-                return;
-            }
-        };
-        let now = started.elapsed().as_nanos() as Nanos;
-        if let Some(channel) = ready.pop_front() {
-            spin.has_come(now);
-            match channel.turn(&shared.node, &mut room) {
-                Ok(true) => ready.push_back(channel),
+/// What goes from round to round.
+struct Round {
+    shared: Arc<Shared>,
+    /// Channels that have something to do.
+    ready: VecDeque<Arc<Channel>>,
+    scratch: Scratch,
+    spin: Spin,
+    is_armed: bool,
+    started: Instant,
+}
+
+impl Round {
+    fn new(shared: Arc<Shared>, audit: Option<Arc<Audit>>) -> Self {
+        Self {
+            shared,
+            ready: VecDeque::new(),
+            scratch: Scratch::new(Reports::new(audit)),
+            spin: Spin::new(SPIN),
+            is_armed: false,
+            started: Instant::now(),
+        }
+    }
+}
+
+impl Rounds for Round {
+    fn round(&mut self, most: Option<Duration>) -> Result<bool> {
+        let shared = &*self.shared;
+        let came = shared.collect(&mut self.ready)?;
+        let now = self.started.elapsed().as_nanos() as Nanos;
+        if let Some(channel) = self.ready.pop_front() {
+            self.spin.has_come(now);
+            match channel.turn(&shared.node, &mut self.scratch) {
+                Ok(true) => self.ready.push_back(channel),
                 Ok(false) => {}
                 Err(end) => shared.give_up(&channel, &end),
             }
-            continue;
+            return Ok(true);
         }
-        if came > 0 || spin.goes_on(now) {
+        if came > 0 || self.spin.goes_on(now) {
             std::hint::spin_loop();
-            continue;
+            return Ok(false);
         }
-        if !is_armed {
-            if let Err(error) = shared.completions.arm() {
-                log::error!("calls of RDMA clients cannot be waited for any more: {error}");
-                return;
-            }
+        if most.is_some_and(|most| most.is_zero()) {
+            return Ok(false);
+        }
+        if !self.is_armed {
+            shared.completions.arm()?;
             // What came before is not told of: it is looked for once more.
-            is_armed = true;
-            continue;
+            self.is_armed = true;
+            return Ok(false);
         }
         let mut files = [
             PollFd::new(&*shared.events, PollFlags::IN),
             PollFd::new(&shared.wake, PollFlags::IN),
         ];
+        // What is longer than the kernel knows is for ever.
+        let most = most.and_then(|most| Timespec::try_from(most).ok());
         // Interrupted or not, the next round looks for itself.
-        let _ = poll(&mut files, None);
+        let _ = poll(&mut files, most.as_ref());
         if !files[0].revents().is_empty() {
             shared.events.clear();
-            is_armed = false;
+            self.is_armed = false;
         }
         if !files[1].revents().is_empty() {
             let _ = rustix::io::read(&shared.wake, &mut [0u8; 8]);
         }
+        Ok(false)
+    }
+
+    fn is_over(&self) -> bool {
+        self.shared.is_over.load(Ordering::Acquire)
     }
 }
