@@ -228,9 +228,9 @@ pub fn records_out_of_band_are_written_at_once_and_booked_as_single_writes(fabri
         });
         // Until both hold blocks of their own.
         for batch in [of(Kind::Put, 0..90, 0), of(Kind::Update, 0..90, 1)] {
-            clients
-                .each_ref()
-                .map(|client| write(client, slot, &batch, true));
+            for client in &clients {
+                write(client, slot, &batch, true);
+            }
         }
         let batches = [
             // Those behind are absent.
