@@ -77,7 +77,7 @@ impl Booking {
 }
 
 /// The verbs of an operation under way whose every step was done in place: a step is one READ, READs
-/// that wait for no other of them, or a compare-and-swap. Begins empty.
+/// that wait for no other of them, or a compare-and-swap, and a WRITE before it. Begins empty.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Steps {
     steps: u32,
@@ -110,6 +110,12 @@ impl Steps {
     pub const fn swap(&mut self) {
         self.read(1, 8);
     }
+
+    /// Books a WRITE of so many bytes, and a compare-and-swap behind it that does not wait for it.
+    #[inline(always)]
+    pub const fn write_and_swap(&mut self, bytes: u64) {
+        self.read(2, bytes + 8);
+    }
 }
 
 /// Each step is as if it had left with a doorbell of its own.
@@ -132,6 +138,8 @@ impl From<Steps> for Booking {
 pub struct Tally {
     gathers: u64,
     swaps: u64,
+    writes: u64,
+    written: u64,
     /// Operations that have ended. Their steps stand for their doorbells and round trips.
     ended: OperationCounters,
     /// Verbs and bytes of those that go on elsewhere, where they are counted with their operation.
@@ -150,6 +158,13 @@ impl Tally {
     #[inline(always)]
     pub const fn swap(&mut self) {
         self.swaps += 1;
+    }
+
+    /// Counts a WRITE of so many bytes: an operation's, in whose [`Steps`] it is.
+    #[inline(always)]
+    pub const fn write(&mut self, bytes: u64) {
+        self.writes += 1;
+        self.written += bytes;
     }
 
     /// Counts an operation.
@@ -390,11 +405,13 @@ impl Counters {
         let all = tally.ended.verbs + verbs;
         add(
             &self.verbs[VerbKind::Read as usize],
-            all - tally.gathers - tally.swaps,
+            all - tally.gathers - tally.swaps - tally.writes,
         );
         add(&self.verbs[VerbKind::ReadMany as usize], tally.gathers);
         add(&self.verbs[VerbKind::CompareSwap as usize], tally.swaps);
-        add(&self.bytes_read, tally.ended.bytes + bytes);
+        add(&self.verbs[VerbKind::Write as usize], tally.writes);
+        add(&self.bytes_read, tally.ended.bytes + bytes - tally.written);
+        add(&self.bytes_written, tally.written);
     }
 
     /// Adds operations of a class, and their verbs. No doorbell was rung for them.

@@ -77,6 +77,21 @@ impl<'m> InPlace<'m> {
         self.words.copy_out(offset, len, to);
     }
 
+    /// The verb WRITE, of `len` bytes, into a piece that was checked. Whoever sees a later
+    /// [`InPlace::compare_swap`] of this thread sees these bytes.
+    ///
+    /// # Panics
+    /// Behind the region's end, and if the view was asked for without [`Rights::WRITE`].
+    #[inline]
+    pub fn write(&self, offset: u64, len: usize, from: &[u64]) {
+        assert!(
+            self.rights.allow(Rights::WRITE),
+            "a view for {} writes nothing",
+            self.rights
+        );
+        self.words.copy_in(offset, len, from);
+    }
+
     /// What was published before a word that has been loaded is seen by later loads.
     #[inline(always)]
     pub fn acquire(&self) {
@@ -152,6 +167,25 @@ mod tests {
         assert_eq!(view.compare_swap(8, 0, 7), 0);
         assert_eq!(view.compare_swap(8, 0, 8), 7);
         assert_eq!([0, 1, 2].map(view.words(0)), [0, 7, 0]);
+    }
+
+    #[test]
+    fn bytes_are_written_as_by_verbs() {
+        let endpoint = endpoint();
+        let needed = Rights::READ.and(Rights::WRITE);
+        let view = endpoint.in_place(at(0, 0, 0), needed).unwrap();
+        view.write(8, 12, &[u64::MAX, u64::MAX]);
+        let mut copy = [0; 3];
+        view.copy_out(8, 20, &mut copy);
+        assert_eq!(copy, [u64::MAX, 0xffff_ffff, 0]);
+    }
+
+    #[test]
+    #[should_panic(expected = "a view for read writes nothing")]
+    fn what_was_asked_for_to_be_read_is_not_written() {
+        let endpoint = endpoint();
+        let view = endpoint.in_place(at(0, 0, 0), Rights::READ).unwrap();
+        view.write(8, 8, &[1]);
     }
 
     #[test]

@@ -190,10 +190,24 @@ impl<E: Endpoint> Heap<E> {
     /// The same where others allocate too: `since` was the [epoch](Self::epoch) when the verb was
     /// posted that took the slot's name away. A sweep that has begun since then may have the block.
     pub(crate) async fn free_since(&self, block: BlockRef, since: Epoch) {
+        if self.keep_since(block, since) {
+            self.give_surplus().await;
+        }
+    }
+
+    /// Keeps a block that is freed, as [`free_since`](Self::free_since) does; returns whether this
+    /// client has too much now, and is to [give](Self::give_surplus) some of it to all before it
+    /// keeps more.
+    pub(crate) fn keep_since(&self, block: BlockRef, since: Epoch) -> bool {
         if self.is_revoked(block, since) {
-            return;
+            return false;
         }
         self.keep(block);
+        self.kept_bytes.get() > self.most_held() || self.freed.borrow()[block.class].len() > KEPT
+    }
+
+    /// Gives to all what this client keeps too much of.
+    pub(crate) async fn give_surplus(&self) {
         // Down to less than the limit, so that the next blocks do not each pass it again.
         let mut most = self.most_held();
         while let Some((surplus, since)) = self.surplus(most) {
@@ -311,19 +325,44 @@ impl<E: Endpoint> Heap<E> {
         }
     }
 
+    /// A block for so many bytes, of those that this client has and may use without asking anybody:
+    /// for a slot that is made to name it before anything is awaited. Nothing if there is none.
+    pub(crate) fn allocate_own(&self, bytes: usize) -> Option<Held> {
+        let class = class_for(bytes)?;
+        if self.is_look_due() {
+            return None;
+        }
+        let block = match self.reuse_rested(class) {
+            Some(block) => block,
+            None if self.goes_by_stacks(class) => return None,
+            None => self.carve(class)?,
+        };
+        // If a sweep of its zone has begun, the block is left to that sweep.
+        (!self.is_revoked(block, self.epoch())).then(|| self.held(block))
+    }
+
+    /// Whether the next block of a class is looked for where all give theirs: every large one would
+    /// move the mark, although this client has given some back.
+    fn goes_by_stacks(&self, class: usize) -> bool {
+        block_bytes(class) as u64 >= self.usual_extent() && self.gave.get() >> class & 1 == 1
+    }
+
+    /// A block that this client has freed, long enough ago for its generation to last.
+    fn reuse_rested(&self, class: usize) -> Option<BlockRef> {
+        // As many classes as records usually have share what a client may keep.
+        let resting = self.most_held() as usize / (32 * block_bytes(class));
+        self.reuse(class, resting.min(RESTING))
+    }
+
     async fn find_block(&self, class: usize) -> Result<Option<Held>> {
         let (next, end) = self.extent.get();
         if self.kept_bytes.get() > 0 || next < end {
             self.look_if_due().await?;
         }
-        // As many classes as records usually have share what a client may keep.
-        let resting = self.most_held() as usize / (32 * block_bytes(class));
-        if let Some(block) = self.reuse(class, resting.min(RESTING)) {
+        if let Some(block) = self.reuse_rested(class) {
             return Ok(Some(self.held(block)));
         }
-        // Every large block would move the mark, although this client has given some back.
-        let is_large = block_bytes(class) as u64 >= self.usual_extent();
-        if is_large && self.gave.get() >> class & 1 == 1 {
+        if self.goes_by_stacks(class) {
             if let Some(held) = self.take_from_all(class).await? {
                 return Ok(Some(held));
             }

@@ -46,12 +46,16 @@ impl<E: Endpoint> Heap<E> {
 
     /// Looks at the mark and the epoch, if the last look was long ago.
     pub(super) async fn look_if_due(&self) -> Result<()> {
-        let now = self.endpoint.now();
-        let is_due = (self.looked_at.get()).is_none_or(|at| now.saturating_sub(at) >= LOOK_AFTER);
-        if is_due {
+        if self.is_look_due() {
             self.look().await?;
         }
         Ok(())
+    }
+
+    /// Whether the last look at the mark and the epoch was long ago.
+    pub(super) fn is_look_due(&self) -> bool {
+        let now = self.endpoint.now();
+        (self.looked_at.get()).is_none_or(|at| now.saturating_sub(at) >= LOOK_AFTER)
     }
 
     /// Looks at the mark and the epoch.

@@ -140,17 +140,36 @@ pub(crate) const fn bytes_by_lengths(lengths: u64, most: usize) -> usize {
 /// Where the endpoint has no buffer of that size.
 pub fn encode(pool: &BufferPool, key: &[u8], value: &[u8]) -> Result<Buffer> {
     let mut record = pool.take(record_bytes(key.len(), value.len()))?;
+    fill(&mut record, key, value);
+    Ok(record)
+}
+
+/// The same into words, used again and again; returns the bytes of the record.
+pub(crate) fn encode_in(words: &mut Vec<u64>, key: &[u8], value: &[u8]) -> usize {
+    let len = record_bytes(key.len(), value.len());
+    words.resize(len.div_ceil(8), 0);
+    fill(&mut bytemuck::cast_slice_mut(words)[..len], key, value);
+    len
+}
+
+fn fill(record: &mut [u8], key: &[u8], value: &[u8]) {
     record[8..12].copy_from_slice(&(key.len() as u32).to_le_bytes());
     record[12..16].copy_from_slice(&(value.len() as u32).to_le_bytes());
     record[16..16 + key.len()].copy_from_slice(key);
     record[16 + key.len()..].copy_from_slice(value);
-    Ok(record)
 }
 
 /// Gives an encoded record the generation of the block that it goes to, and its checksum.
 pub(crate) fn seal(record: &mut Buffer, block: BlockRef) {
-    let sum = checksum(&record[8..], block.generation);
-    record.words_mut()[0] = u64::from(sum) | block.generation << 32;
+    let len = record.len();
+    seal_words(record.words_mut(), len, block);
+}
+
+/// The same of a record of so many bytes.
+pub(crate) fn seal_words(words: &mut [u64], len: usize, block: BlockRef) {
+    let bytes: &[u8] = bytemuck::cast_slice(words);
+    let sum = checksum(&bytes[8..len], block.generation);
+    words[0] = u64::from(sum) | block.generation << 32;
 }
 
 /// A record found whole in bytes that were read from its block.

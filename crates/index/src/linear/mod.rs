@@ -70,6 +70,7 @@
 //! 002, section 3 (`find_or_put`, wrapped chunks, requesting a chunk ahead). Removal, replacement,
 //! values, and concurrent writers to long records are not in them.
 
+mod at_once;
 mod client;
 mod cluster_hints;
 mod glance;

@@ -59,8 +59,9 @@ impl<E: Endpoint> SchemeClient for LinearTable<E> {
                 step::write_many(&table, class, writes, |was| was.each(&mut done)).await;
             }
             _ => {
-                let all = writes.iter().map(|write| self.run(*write));
-                window(BATCH_WIDTH, all, done).await;
+                let left = self.write_many_at_once(writes, &mut done).await;
+                let all = left.iter().map(|number| self.run(writes[*number]));
+                window(BATCH_WIDTH, all, |at, outcome| done(left[at], outcome)).await;
             }
         }
     }

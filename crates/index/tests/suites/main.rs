@@ -102,6 +102,7 @@ mod protocols {
             write_many {
                 outcomes_and_records_are_those_of_a_map
                 what_is_done_in_place_is_booked_as_single_writes
+                records_out_of_band_are_written_at_once_and_booked_as_single_writes
             }
         }
     }
