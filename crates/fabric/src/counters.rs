@@ -199,6 +199,14 @@ impl Tally {
         self.ended.most_round_trips += most;
     }
 
+    /// Counts READs of so many bytes each that some of those have taken besides, side by side with
+    /// others. To be called right behind [`Tally::usual_ended`].
+    #[inline]
+    pub fn took_beside(&mut self, reads: u64, bytes: u64) {
+        self.ended.verbs += reads;
+        self.ended.bytes += reads * bytes;
+    }
+
     /// Counts the verbs of an operation that goes on elsewhere: with the [`Booking`] that these
     /// steps come to.
     #[inline]

@@ -62,6 +62,31 @@ impl<'m> InPlace<'m> {
         move |number| words.load(number)
     }
 
+    /// Loads words of consecutive slots of so many words each, in a piece that was checked: `count`
+    /// slots, the first of which starts at byte `offset`, a multiple of 8. Each word of a slot by its
+    /// number, when it is asked for: whoever looks through many checks the region's end once.
+    ///
+    /// # Panics
+    /// Where any of the slots lies behind the region's end.
+    #[inline(always)]
+    pub fn slots<const WORDS: usize>(
+        &self,
+        offset: u64,
+        count: usize,
+    ) -> impl Iterator<Item = impl Fn(usize) -> u64 + use<'m, WORDS>> + use<'m, WORDS> {
+        self.words.slots::<WORDS>(offset, count)
+    }
+
+    /// The same of one slot.
+    ///
+    /// # Panics
+    /// Behind the region's end.
+    #[inline(always)]
+    pub fn slot<const WORDS: usize>(&self, offset: u64) -> impl Fn(usize) -> u64 + use<'m, WORDS> {
+        let slot = self.slots::<WORDS>(offset, 1).next();
+        slot.expect("there is one, or it has panicked")
+    }
+
     /// Asks for the cache lines of a span within a piece that was checked.
     #[inline(always)]
     pub fn prefetch(&self, offset: u64, len: usize) {

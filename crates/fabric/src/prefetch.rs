@@ -4,7 +4,12 @@
 /// changes nothing. On processors other than x86-64 and aarch64 it does nothing.
 #[inline]
 pub fn prefetch<T>(value: &T) {
-    let line = std::ptr::from_ref(value);
+    prefetch_at(std::ptr::from_ref(value));
+}
+
+/// The same of the line at an address, whatever is there.
+#[inline(always)]
+pub(crate) fn prefetch_at<T>(line: *const T) {
     #[cfg(target_arch = "x86_64")]
     {
         use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};

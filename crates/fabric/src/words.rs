@@ -1,7 +1,7 @@
 //! Memory that other threads and processes write while it is read: accessed only as relaxed atomic
 //! 8-byte words. A plain copy of such memory would be undefined behaviour.
 
-use crate::prefetch;
+use crate::prefetch::prefetch_at;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 #[cfg(target_endian = "big")]
@@ -60,14 +60,36 @@ impl<'m> SharedWords<'m> {
         seen
     }
 
+    /// Consecutive slots of so many words each, from byte `offset`, a multiple of 8, on: the words of
+    /// a slot by their numbers, each loaded when it is asked for. To be followed by
+    /// [`SharedWords::acquire`].
+    #[inline(always)]
+    pub(crate) fn slots<const WORDS: usize>(
+        self,
+        offset: u64,
+        count: usize,
+    ) -> impl Iterator<Item = impl Fn(usize) -> u64> {
+        let (slots, _) = self.from(offset).0[..count * WORDS].as_chunks::<WORDS>();
+        let slots = slots.iter();
+        slots.map(|slot| move |number: usize| slot[number].load(Ordering::Relaxed))
+    }
+
     /// Asks for the cache lines of a span that will be read soon.
     #[inline]
     pub(crate) fn prefetch(self, offset: u64, len: usize) {
-        const LINE: u64 = 64;
-        let end = offset + len as u64;
-        let mut line = offset & !(LINE - 1);
+        const LINE: usize = 64;
+        let start = self.0.as_ptr().cast::<u8>();
+        let at = |byte: usize| prefetch_at(start.wrapping_add(byte));
+        let (first, end) = (offset as usize, offset as usize + len);
+        if len <= LINE {
+            // On one line or on two.
+            at(first);
+            at(end - 1);
+            return;
+        }
+        let mut line = first & !(LINE - 1);
         while line < end {
-            prefetch(&self.0[(line / 8) as usize]);
+            at(line);
             line += LINE;
         }
     }
@@ -188,6 +210,14 @@ fn before_later_reads() {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn slots_have_the_words_behind_an_offset() {
+        let memory: Vec<AtomicU64> = (0..8).map(AtomicU64::new).collect();
+        let shared = SharedWords::new(&memory);
+        let slots = shared.slots::<3>(8, 2).map(|slot| [0, 1, 2].map(slot));
+        assert_eq!(slots.collect::<Vec<_>>(), [[1, 2, 3], [4, 5, 6]]);
+    }
 
     fn bytes_of(words: &[AtomicU64]) -> Vec<u8> {
         words

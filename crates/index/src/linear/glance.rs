@@ -16,7 +16,7 @@ use farslot_fabric::{Endpoint, InPlace, Piece, Steps};
 const SLOT: u64 = 16;
 const KEY: usize = 8;
 /// READs that it looks at.
-const MOST_READS: u64 = 16;
+const MOST_READS: u64 = 64;
 
 /// Lookups in the Pair slots of a table.
 pub(super) struct PairGlance {
@@ -67,7 +67,7 @@ impl PairGlance {
 }
 
 /// What is known of a key.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy)]
 pub(super) struct PairPlace {
     /// Its word.
     wanted: u64,
@@ -98,15 +98,17 @@ impl Glance<&[u8]> for PairGlance {
 
     #[inline(always)]
     fn look(&self, place: &PairPlace, view: &InPlace<'_>) -> Glanced {
-        let (slot, seen) = scan_pairs(place.wanted, 0..self.reach, view.words(place.start));
-        let took_more = match slot as u64 >= self.read {
-            true => slot as u32 / self.read as u32,
+        let slots = view.slots::<2>(place.start, self.reach);
+        let took_more = |passed: usize| match passed as u64 >= self.read {
+            true => passed as u32 / self.read as u32,
             false => 0,
         };
-        match seen {
-            Seen::Nothing | Seen::Head(_) => Glanced::Undecided,
-            Seen::Empty | Seen::Word(0) => Glanced::Absent(took_more),
-            Seen::Word(word) => Glanced::Found(self.words.value_of_pair(word), took_more),
+        match scan_pairs(place.wanted, slots) {
+            (_, Seen::Nothing | Seen::Head(_)) => Glanced::Undecided,
+            (passed, Seen::Empty | Seen::Word(0)) => Glanced::Absent(took_more(passed)),
+            (passed, Seen::Word(word)) => {
+                Glanced::Found(self.words.value_of_pair(word), took_more(passed))
+            }
         }
     }
 

@@ -44,25 +44,25 @@ enum Verdict {
     ReadAgain,
 }
 
-/// Looks through consecutive Pair slots, of which `word` knows the words, for that of a key with this
-/// word; returns the slot at which it came to something, or the end.
+/// Looks through consecutive Pair slots, each of which knows its words, for that of a key with this
+/// word; returns how many it passed before it came to something, or to the end.
 #[inline(always)]
 pub(super) fn scan_pairs(
     wanted: u64,
-    slots: Range<usize>,
-    word: impl Fn(usize) -> u64,
+    slots: impl Iterator<Item = impl Fn(usize) -> u64>,
 ) -> (usize, Seen) {
-    let end = slots.end;
+    let mut passed = 0;
     for slot in slots {
-        let head = word(2 * slot);
+        let head = slot(0);
         if head == wanted {
-            return (slot, Seen::Word(word(2 * slot + 1)));
+            return (passed, Seen::Word(slot(1)));
         }
         if head == 0 {
-            return (slot, Seen::Empty);
+            return (passed, Seen::Empty);
         }
+        passed += 1;
     }
-    (end, Seen::Nothing)
+    (passed, Seen::Nothing)
 }
 
 impl<E: Endpoint> LinearTable<E> {
@@ -210,7 +210,12 @@ impl<E: Endpoint> LinearTable<E> {
     ) -> (usize, Seen) {
         let end = slots.end;
         match kind {
-            SlotKind::Pair => return scan_pairs(key.word, slots, word),
+            SlotKind::Pair => {
+                let (first, word) = (slots.start, &word);
+                let pairs = slots.map(|slot| move |number: usize| word(2 * slot + number));
+                let (passed, seen) = scan_pairs(key.word, pairs);
+                return (first + passed, seen);
+            }
             SlotKind::Word => {
                 for slot in slots {
                     let head = word(slot);

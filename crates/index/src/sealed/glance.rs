@@ -82,7 +82,7 @@ impl PairGlance {
 }
 
 /// What is known of a key.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy)]
 pub(super) struct PairPlace {
     /// What its slot begins with.
     wanted: u64,
@@ -118,13 +118,13 @@ impl Glance<&[u8]> for PairGlance {
 
     #[inline(always)]
     fn look(&self, place: &PairPlace, view: &InPlace<'_>) -> Glanced {
-        let (read, words) = (self.read as usize, view.words(place.start));
         for took_more in 0..MOST_READS {
+            let start = place.start + u64::from(took_more) * self.read * SLOT;
             let mut last = 0;
-            for slot in took_more as usize * read..(took_more as usize + 1) * read {
-                last = words(2 * slot);
+            for slot in view.slots::<2>(start, self.read as usize) {
+                last = slot(0);
                 if last == place.wanted {
-                    return Glanced::Found(words(2 * slot + 1), took_more);
+                    return Glanced::Found(slot(1), took_more);
                 }
                 if last == 0 {
                     return Glanced::Absent(took_more);
@@ -200,9 +200,9 @@ impl Glance<&[u8]> for ExactGlance<'_> {
 
     #[inline(always)]
     fn look(&self, place: &PairPlace, view: &InPlace<'_>) -> Glanced {
-        let words = view.words(place.start);
-        match words(0) == place.wanted {
-            true => Glanced::Found(words(1), 0),
+        let slot = view.slot::<2>(place.start);
+        match slot(0) == place.wanted {
+            true => Glanced::Found(slot(1), 0),
             false => Glanced::Absent(0),
         }
     }

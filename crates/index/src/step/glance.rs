@@ -10,11 +10,15 @@ use farslot_fabric::{InPlace, Steps};
 
 /// A table's usual steps.
 pub(crate) trait Glance<Asked> {
+    /// Whether the READs that some lookups take besides the usual ones are side by side with the last
+    /// of these, not one after the other behind them.
+    const MORE_BESIDE: bool = false;
+
     /// What is known of a key before it has a place.
     type Prepared: Copy + Default;
 
     /// What is known of it while that is fetched which its last READ begins with.
-    type Place: Copy + Default;
+    type Place: Copy;
 
     /// Hashes a key, and has fetched what [`Glance::place`] will look at.
     fn prepare(&self, asked: Asked, view: &InPlace<'_>) -> Self::Prepared;
@@ -34,7 +38,7 @@ pub(crate) trait Glance<Asked> {
     /// The READs of a lookup that takes the usual steps.
     fn usual(&self) -> Steps;
 
-    /// Bytes of each READ that follows, where some may.
+    /// Bytes of each READ besides the usual ones, where some may take such.
     #[inline]
     fn more_bytes(&self) -> u64 {
         0
@@ -46,7 +50,7 @@ pub(crate) trait Glance<Asked> {
 
 /// What a glance has come to.
 pub(crate) enum Glanced {
-    /// The key is absent: after the usual steps, and so many READs more, one after the other.
+    /// The key is absent: after the usual steps, and so many READs more.
     Absent(u32),
     /// Its value, after so many.
     Found(u64, u32),

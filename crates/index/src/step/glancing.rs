@@ -13,9 +13,8 @@ const GROUP: usize = 16;
 /// The keys of a group, as far as they have come.
 struct Group<Prepared, Place> {
     prepared: [Prepared; GROUP],
-    places: [Place; GROUP],
-    /// Those that have a place, a bit each.
-    placed: u32,
+    /// Of those that have one.
+    places: [Option<Place>; GROUP],
 }
 
 /// Glances at keys, at most 256. The numbers of those that are left undecided come into `left`, and
@@ -63,12 +62,20 @@ pub(super) fn glance_at<'k, L: Lookup>(
     view.acquire();
     let decided = asked.len() - lefts;
     tally.usual_ended(decided as u64, glance.usual());
-    tally.took_more(more.reads, glance.more_bytes(), more.most);
+    match takes_more_beside(&glance) {
+        true => tally.took_beside(more.reads, glance.more_bytes()),
+        false => tally.took_more(more.reads, glance.more_bytes(), more.most),
+    }
     table.glanced(decided, more.many);
     lefts
 }
 
-/// READs behind the usual steps.
+/// Whether READs besides the usual ones are side by side with those.
+const fn takes_more_beside<Asked, G: Glance<Asked>>(_: &G) -> bool {
+    G::MORE_BESIDE
+}
+
+/// READs besides the usual ones.
 #[derive(Default)]
 struct MoreReads {
     reads: u64,
@@ -78,12 +85,11 @@ struct MoreReads {
     many: usize,
 }
 
-impl<Prepared: Copy + Default, Place: Copy + Default> Default for Group<Prepared, Place> {
+impl<Prepared: Copy + Default, Place: Copy> Default for Group<Prepared, Place> {
     fn default() -> Self {
         Self {
             prepared: [Prepared::default(); GROUP],
-            places: [Place::default(); GROUP],
-            placed: 0,
+            places: [None; GROUP],
         }
     }
 }
@@ -111,12 +117,9 @@ impl<Prepared: Copy, Place: Copy> Group<Prepared, Place> {
         view: &InPlace<'_>,
         asked: &[Asked],
     ) {
-        self.placed = 0;
-        for (number, asked) in asked.iter().take(GROUP).enumerate() {
-            if let Some(place) = glance.place(*asked, self.prepared[number], view) {
-                self.places[number] = place;
-                self.placed |= 1 << number;
-            }
+        let keys = asked.iter().zip(&self.prepared).zip(&mut self.places);
+        for ((asked, prepared), place) in keys {
+            *place = glance.place(*asked, *prepared, view);
         }
     }
 
@@ -132,23 +135,26 @@ impl<Prepared: Copy, Place: Copy> Group<Prepared, Place> {
     ) -> u32 {
         let mut undecided = 0;
         let found = End::word(glance.value_len());
-        for number in 0..keys.min(GROUP) {
-            let glanced = match self.placed >> number & 1 {
-                0 => Glanced::Undecided,
-                _ => glance.look(&self.places[number], view),
+        let keys = keys.min(GROUP);
+        let ends = &mut ends[..keys];
+        let results = self.places[..keys].iter().zip(ends).zip(&mut words[..keys]);
+        for (number, ((place, end), word)) in results.enumerate() {
+            let glanced = match place {
+                Some(place) => glance.look(place, view),
+                None => Glanced::Undecided,
             };
             let took_more = match glanced {
                 Glanced::Found(value, took_more) => {
-                    words[number] = value;
-                    ends[number] = found;
+                    *word = value;
+                    *end = found;
                     took_more
                 }
                 Glanced::Absent(took_more) => {
-                    ends[number] = End::ABSENT;
+                    *end = End::ABSENT;
                     took_more
                 }
                 Glanced::Undecided => {
-                    ends[number] = End::ELSEWHERE;
+                    *end = End::ELSEWHERE;
                     undecided |= 1 << number;
                     continue;
                 }
