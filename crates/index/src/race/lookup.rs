@@ -70,10 +70,10 @@ impl<E: Endpoint> Lookup for RaceTable<E> {
     #[inline]
     fn glance<'k>(
         &self,
-        _: &InPlace<'_>,
+        view: &InPlace<'_>,
         _: &[Self::Asked<'k>],
     ) -> Option<impl Glance<Self::Asked<'k>>> {
-        RecordGlance::of(self)
+        RecordGlance::of(self, view)
     }
 
     #[inline(always)]

@@ -98,11 +98,18 @@ impl Word {
         (self.0 >> TAG_SHIFT) as u8
     }
 
+    /// The word of a record of a key with this tag, live in a subtable of this depth, but for its
+    /// block.
+    #[inline(always)]
+    pub(super) const fn live(depth: u32, tag: u8) -> Self {
+        let state = (State::Live as u64) << STATE_SHIFT;
+        Self(state | Self::empty(depth).0 | (tag as u64) << TAG_SHIFT)
+    }
+
     /// Whether it is that of a record of a key with this tag, live in a subtable of this depth.
     #[inline(always)]
     pub(super) const fn is_live_at(self, depth: u32, tag: u8) -> bool {
-        let wanted = (State::Live as u64) << STATE_SHIFT | Self::empty(depth).0;
-        self.0 >> TAG_SHIFT == wanted >> TAG_SHIFT | tag as u64
+        self.0 >> TAG_SHIFT == Self::live(depth, tag).0 >> TAG_SHIFT
     }
 
     /// 0 if it is of this depth, and no record that is on its way to another subtable: for those who
@@ -135,12 +142,92 @@ impl Word {
     }
 }
 
+/// What has been met in slots that were looked through for live records of one tag: with a few
+/// instructions for each, and no branch.
+#[derive(Clone, Copy)]
+pub(super) struct Met {
+    /// The word of such a record, but for its block.
+    wanted: u64,
+    /// All bits in which words differ from that.
+    differing: u64,
+    /// Which words are wanted, a bit each, the last word's the lowest; and the block of the last of
+    /// them.
+    found: u64,
+    block: u64,
+}
+
+impl Met {
+    /// Nothing, while words like this one are wanted.
+    #[inline(always)]
+    pub(super) const fn nothing(Word(wanted): Word) -> Self {
+        Self {
+            wanted,
+            differing: 0,
+            found: 0,
+            block: 0,
+        }
+    }
+
+    /// Looks at one more, of 64 at most.
+    #[inline(always)]
+    pub(super) const fn word(&mut self, word: u64) {
+        let differs = word ^ self.wanted;
+        let is_wanted = differs <= BLOCK;
+        self.differing |= differs;
+        self.found = (self.found << 1) + is_wanted as u64;
+        self.block = if is_wanted { differs } else { self.block };
+    }
+
+    /// Whether all words are of the depth that is wanted, and of nothing that is under way: neither
+    /// a record on its way nor an insertion that is not decided.
+    #[inline(always)]
+    pub(super) const fn is_quiet(&self) -> bool {
+        const UNDER_WAY: u64 = 1 << STATE_SHIFT;
+        self.differing & (DEPTH | UNDER_WAY) == 0
+    }
+
+    /// The word that is wanted, if there is one; nothing if there are several.
+    #[inline(always)]
+    pub(super) fn found(&self) -> Option<Option<Word>> {
+        let one = (self.found != 0).then_some(Word(self.wanted | self.block));
+        let are_several = self.found & self.found.wrapping_sub(1) != 0;
+        (!are_several).then_some(one)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    /// Words like those of one subtable: of few depths and tags.
+    fn word() -> impl Strategy<Value = Word> {
+        let parts = (0u64..4, 3u64..5, 6u64..8, 0u64..=BLOCK);
+        parts.prop_map(|(state, depth, tag, block)| {
+            Word(state << STATE_SHIFT | depth << DEPTH_SHIFT | tag << TAG_SHIFT | block)
+        })
+    }
+
     proptest! {
+        #[test]
+        fn what_is_met_in_many_is_what_each_says(
+            words in proptest::collection::vec(prop_oneof![4 => word(), 1 => any::<u64>().prop_map(Word)], 0..20),
+        ) {
+            let (depth, tag) = (3, 6);
+            let mut met = Met::nothing(Word::live(depth, tag));
+            words.iter().for_each(|word| met.word(word.0));
+            let is_quiet = |word: &Word| {
+                word.unsettled_at(depth) == 0 && word.state() != State::Begun
+            };
+            prop_assert_eq!(met.is_quiet(), words.iter().all(is_quiet));
+            let mut live = words.iter().filter(|word| word.is_live_at(depth, tag));
+            let found = match (live.next(), live.next()) {
+                (one, None) => Some(one.copied()),
+                (_, Some(_)) => None,
+            };
+            prop_assert_eq!(met.found(), found);
+        }
+
         #[test]
         fn words_say_what_they_were_made_of(
             depth in 0..=MOST_DEPTH,
