@@ -1,7 +1,7 @@
 //! From a key's hash to its two buckets and two fingerprints.
 
 /// Where a key may be, and by what it is known there.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Candidates {
     /// Its bucket in the first array: the hash modulo the buckets of an array, so that a table can
     /// grow by any whole ratio.
@@ -22,7 +22,7 @@ pub(super) struct Hashes {
 }
 
 impl Hashes {
-    #[inline]
+    #[inline(always)]
     pub(super) fn of(self, hash: u64) -> Candidates {
         let first = hash % self.buckets;
         let primary = self.fingerprint(mix(hash ^ 0x9e37_79b9_7f4a_7c15));

@@ -85,7 +85,7 @@ impl Placement {
     }
 
     /// Has what is said of keys with these candidates fetched, for a look soon.
-    #[inline]
+    #[inline(always)]
     pub fn prefetch(&self, of: &Candidates) {
         for bucket in self.buckets_of(of) {
             self.parts.prefetch(bucket);
@@ -121,20 +121,47 @@ impl Placement {
     #[must_use]
     pub fn matches_of(&self, hash: u64, of: &Candidates) -> Matches<'_> {
         let [first, second] = self.buckets_of(of);
-        let backups = self.backups_in(first);
-        let by_backup = match backups {
-            0 => 0,
-            _ => self.equal(first, of.backup) & backups,
-        };
         Matches {
             index: self,
             stashed: self.stash.of_hash(hash),
             buckets: [first, first, second],
-            masks: [
-                by_backup,
-                self.equal(first, of.primary) & !backups,
-                self.equal(second, of.primary),
-            ],
+            masks: self.masks_of(of),
+        }
+    }
+
+    /// The slots of both arrays among those matches, a bit each: by backup fingerprints, by primary
+    /// ones in the bucket of the first array, and in that of the second.
+    #[inline(always)]
+    fn masks_of(&self, of: &Candidates) -> [u32; 3] {
+        let [first, second] = self.buckets_of(of).map(|of| self.parts.bucket(of));
+        let backups = first.backups();
+        let by_backup = match backups {
+            0 => 0,
+            _ => first.equal(of.backup) & backups,
+        };
+        [
+            by_backup,
+            first.equal(of.primary) & !backups,
+            second.equal(of.primary),
+        ]
+    }
+
+    /// The first of these matches that is in the arrays: its bucket, and its number there.
+    #[inline(always)]
+    #[must_use]
+    pub fn first_in_arrays(&self, of: &Candidates) -> Option<(u64, u32)> {
+        let [first, second] = self.buckets_of(of);
+        let [by_backup, in_first, in_second] = self.masks_of(of);
+        let in_first = match by_backup {
+            0 => in_first,
+            _ => by_backup,
+        };
+        let both = u64::from(in_first) | u64::from(in_second) << u32::BITS;
+        let place = both.trailing_zeros();
+        match place / u32::BITS {
+            0 => Some((first, place)),
+            1 => Some((second, place % u32::BITS)),
+            _ => None,
         }
     }
 
@@ -303,7 +330,7 @@ impl Placement {
         SlotNumber(bucket * u64::from(self.shape.bucket_slots) + u64::from(slot))
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn equal(&self, bucket: u64, fingerprint: u32) -> u32 {
         self.parts.equal(bucket, fingerprint)
     }
@@ -313,7 +340,7 @@ impl Placement {
         self.equal(bucket, 0)
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn backups_in(&self, bucket: u64) -> u32 {
         self.parts.backups_in(bucket)
     }

@@ -23,6 +23,29 @@ pub(super) struct Parts {
     fingerprint_bits: u32,
 }
 
+/// The numbers of a bucket.
+pub(super) struct Bucket<'p> {
+    part: &'p Part,
+    /// Its number in the part.
+    number: usize,
+    slots: usize,
+}
+
+impl Bucket<'_> {
+    /// Which slots hold this fingerprint, of either kind.
+    #[inline(always)]
+    pub(super) fn equal(&self, fingerprint: u32) -> u32 {
+        let fingerprints = &self.part.fingerprints;
+        fingerprints.equal(self.number * self.slots, self.slots, fingerprint)
+    }
+
+    /// Which slots of a bucket of the first array hold backup fingerprints.
+    #[inline(always)]
+    pub(super) fn backups(&self) -> u32 {
+        self.part.backups.get(self.number / 2)
+    }
+}
+
 impl Parts {
     pub(super) fn new(bucket_slots: u32, fingerprint_bits: u32) -> Self {
         Self {
@@ -53,7 +76,7 @@ impl Parts {
     }
 
     /// The part of a bucket, and the bucket's number in it.
-    #[inline]
+    #[inline(always)]
     fn part(&self, bucket: u64) -> (&Part, usize) {
         // The later a part, the more of the table it is.
         let at = match self.parts.len() {
@@ -78,7 +101,7 @@ impl Parts {
     }
 
     /// Has the numbers of a bucket fetched for a look soon.
-    #[inline]
+    #[inline(always)]
     pub(super) fn prefetch(&self, bucket: u64) {
         let (part, bucket) = self.part(bucket);
         let first = bucket * self.bucket_slots as usize;
@@ -89,21 +112,30 @@ impl Parts {
     }
 
     /// Which slots of a bucket hold this fingerprint, of either kind.
-    #[inline]
+    #[inline(always)]
     pub(super) fn equal(&self, bucket: u64, fingerprint: u32) -> u32 {
-        let (part, bucket) = self.part(bucket);
-        let slots = self.bucket_slots as usize;
-        part.fingerprints.equal(bucket * slots, slots, fingerprint)
+        self.bucket(bucket).equal(fingerprint)
     }
 
     /// Which slots of a bucket hold backup fingerprints: none of the second array.
-    #[inline]
+    #[inline(always)]
     pub(super) fn backups_in(&self, bucket: u64) -> u32 {
-        if bucket & 1 != 0 {
-            return 0;
+        match bucket & 1 {
+            0 => self.bucket(bucket).backups(),
+            _ => 0,
         }
-        let (part, bucket) = self.part(bucket);
-        part.backups.get(bucket / 2)
+    }
+
+    /// The numbers of a bucket.
+    #[inline(always)]
+    pub(super) fn bucket(&self, bucket: u64) -> Bucket<'_> {
+        let (part, number) = self.part(bucket);
+        let slots = self.bucket_slots as usize;
+        Bucket {
+            part,
+            number,
+            slots,
+        }
     }
 
     pub(super) fn set(&mut self, SlotNumber(slot): SlotNumber, fingerprint: u32, backup: bool) {

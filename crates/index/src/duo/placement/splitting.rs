@@ -140,14 +140,20 @@ impl Placement {
     }
 
     /// Where a key with this hash may be, whichever buckets are split.
-    #[inline]
+    #[inline(always)]
     pub(super) fn candidates_now(&self, hash: u64) -> Candidates {
-        let mut of = self.hashes.of(hash);
-        if self.unsplit() > 0 {
-            let [first, second] = self.buckets_of(&of);
-            of.first = self.now(first) / 2;
-            of.second = self.now(second) / 2;
+        let of = self.hashes.of(hash);
+        match self.growing {
+            None => of,
+            Some(_) => self.before_splits(of),
         }
+    }
+
+    /// The same, of those where a key will be when all buckets are split.
+    fn before_splits(&self, mut of: Candidates) -> Candidates {
+        let [first, second] = self.buckets_of(&of);
+        of.first = self.now(first) / 2;
+        of.second = self.now(second) / 2;
         of
     }
 

@@ -21,9 +21,10 @@ pub(super) struct IndexCopy {
     pub(super) vault: Rc<Vault>,
     /// Without a stash. Buckets are split in it that are known to be.
     index: Placement,
-    /// The entries of the stash, and how many of them are some key's.
+    /// The entries of the stash, and the lowest bits of those that are some key's: a bit for each
+    /// number that these may be.
     stash: Vec<u64>,
-    stashed: usize,
+    stashed: u64,
     /// The sums of the stamps of all pages.
     sums: PerPage,
     /// The count of each segment as it was before its pages were read.
@@ -114,7 +115,7 @@ impl IndexCopy {
     }
 
     /// Has what is said of keys with this hash fetched, for a look soon: where they may be.
-    #[inline]
+    #[inline(always)]
     pub(super) fn prefetch(&self, hash: u64) -> Candidates {
         let of = self.index.candidates(hash);
         self.index.prefetch(&of);
@@ -135,14 +136,30 @@ impl IndexCopy {
         of: &Candidates,
     ) -> impl Iterator<Item = SlotNumber> + use<'_> {
         let stashed = self.layout.stash_pages().map(SlotNumber);
-        let entries = match self.stashed {
-            0 => &[],
-            _ => &self.stash[..],
+        let entries = match self.may_be_stashed(hash) {
+            false => &[],
+            true => &self.stash[..],
         };
         let stashed = stashed.zip(entries);
         let stashed = stashed.filter(move |(_, entry)| **entry == stash_entry(hash));
         let in_stash = stashed.map(|(slot, _)| slot);
         in_stash.chain(self.index.matches_of(hash, of))
+    }
+
+    /// Whether the stash may have a key with this hash, by the lowest bits of its entry.
+    #[inline(always)]
+    fn may_be_stashed(&self, hash: u64) -> bool {
+        self.stashed >> (hash % 64) & 1 != 0
+    }
+
+    /// The first of the slots that may be that of the key with this hash, which may be there: its
+    /// bucket, and its number there. Nothing also where it may be in the stash.
+    #[inline(always)]
+    pub(super) fn first_in_arrays(&self, hash: u64, of: &Candidates) -> Option<(u64, u32)> {
+        match self.may_be_stashed(hash) {
+            false => self.index.first_in_arrays(of),
+            true => None,
+        }
     }
 
     /// All that it says of the key with this hash.
@@ -193,9 +210,9 @@ impl IndexCopy {
     fn set(&mut self, slot: SlotNumber, entry: u64) {
         match slot.in_stash() {
             Some(stashed) => {
-                let before = std::mem::replace(&mut self.stash[stashed as usize], entry);
-                self.stashed += usize::from(entry != 0);
-                self.stashed -= usize::from(before != 0);
+                self.stash[stashed as usize] = entry;
+                let entries = self.stash.iter().filter(|entry| **entry != 0);
+                self.stashed = entries.fold(0, |stashed, entry| stashed | 1 << (entry % 64));
             }
             None => {
                 let (fingerprint, backup) = entry_parts(entry, self.layout.fingerprint_bits);

@@ -84,10 +84,10 @@ impl<E: Endpoint> Lookup for DuoReader<E> {
     #[inline]
     fn glance<'k>(
         &self,
-        _: &InPlace<'_>,
+        view: &InPlace<'_>,
         _: &[Self::Asked<'k>],
     ) -> Option<impl Glance<Self::Asked<'k>>> {
-        SlotGlance::of(self)
+        SlotGlance::of(self, view)
     }
 
     #[inline]

@@ -62,9 +62,18 @@ fn check(vault: &Vault, keys: &HashSet<u64>) -> Result<(), TestCaseError> {
         prop_assert!(vault.index.is_live(slot));
         prop_assert!(read >= 1 && read <= 1 + 2 * u64::from(shape.bucket_slots));
         prop_assert!(taken.insert(slot), "{:?} is two keys'", slot);
-        let buckets = vault.index.buckets_of(&vault.index.candidates(*key));
+        let of = vault.index.candidates(*key);
+        let buckets = vault.index.buckets_of(&of);
         let bucket = vault.index.bucket_of(slot);
         prop_assert!(bucket.is_none_or(|bucket| buckets.contains(&bucket)));
+        let mut matches = vault.index.matches(*key);
+        let first = matches.find(|slot| slot.in_stash().is_none());
+        let first_in_arrays = vault.index.first_in_arrays(&of);
+        let slot_of = |(bucket, slot)| bucket * u64::from(shape.bucket_slots) + u64::from(slot);
+        prop_assert_eq!(
+            first_in_arrays.map(slot_of),
+            first.map(|SlotNumber(slot)| slot)
+        );
     }
     // And no other slot is in use.
     let stash = SlotNumber::STASH.0;
