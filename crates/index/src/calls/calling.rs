@@ -532,8 +532,9 @@ impl<E: Endpoint, I: Index> Index for Calling<E, I> {
 
     async fn change_writer(&self, change: WriterChange) -> Result<()> {
         let end = self.index.change_writer(change).await;
-        // A client that can do nothing itself leaves all writes to the owner.
-        if end.is_ok() && !self.owner.is_alone {
+        // Where any number of clients write, it is nothing to be one of them. A client that can do
+        // nothing itself leaves all writes to the owner.
+        if end.is_ok() && self.owner.options.one_writer && !self.owner.is_alone {
             self.owner.is_writer.set(change != WriterChange::Resign);
         }
         end

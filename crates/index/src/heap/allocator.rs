@@ -363,7 +363,7 @@ impl<E: Endpoint> Heap<E> {
             return Ok(Some(self.held(block)));
         }
         if self.goes_by_stacks(class) {
-            if let Some(held) = self.take_from_all(class).await? {
+            if let Some(held) = self.take_in_turn(class).await? {
                 return Ok(Some(held));
             }
             self.gave.set(self.gave.get() & !(1 << class));
@@ -371,13 +371,20 @@ impl<E: Endpoint> Heap<E> {
         if let Some(held) = self.carve_or_extend(class).await? {
             return Ok(Some(held));
         }
-        if let Some(held) = self.take_from_all(class).await? {
+        if let Some(held) = self.take_in_turn(class).await? {
             return Ok(Some(held));
         }
         if let Some(block) = self.reuse(class, 0) {
             return Ok(Some(self.held(block)));
         }
         self.split_larger(class).await
+    }
+
+    /// A block of the common stack, for one coroutine after the other: of several that tried for its
+    /// top at once, one would have it, and the others would have read in vain.
+    async fn take_in_turn(&self, class: usize) -> Result<Option<Held>> {
+        let _turn = self.turn().await;
+        self.take_from_all(class).await
     }
 
     fn reuse(&self, class: usize, resting: usize) -> Option<BlockRef> {
