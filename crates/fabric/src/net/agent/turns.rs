@@ -5,6 +5,7 @@
 //! the other. So clients of one grant cannot keep those of another from being served, however many
 //! they are and whatever they ask for; nor can strangers.
 
+use std::cmp::Reverse;
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -55,12 +56,14 @@ impl Turns {
         self.lines.push(Line {
             of,
             waiting: VecDeque::from([token]),
-            left: Duration::ZERO,
+            left: SLICE,
         });
     }
 
-    /// Begins a round: every line has a slice of time.
+    /// Begins a round: every line has a slice of time. Those that have used the least of their last
+    /// go first, so that who asks for little does not wait for who always has more to do.
     pub(crate) fn begin_round(&mut self) {
+        self.lines.sort_by_key(|line| Reverse(line.left));
         for line in &mut self.lines {
             line.left = SLICE;
         }
@@ -104,6 +107,29 @@ mod tests {
             }
         }
         assert_eq!(served, [400; 3]);
+    }
+
+    #[test]
+    fn who_has_used_little_goes_first() {
+        let mut turns = Turns::default();
+        turns.wait(7, 1);
+        turns.wait(8, 2);
+        for _ in 0..10 {
+            turns.begin_round();
+            let mut order = Vec::new();
+            while let Some((of, token)) = turns.next() {
+                turns.spend(of, SLICE / if of == 8 { 10 } else { 1 });
+                order.push(of);
+                if of == 7 {
+                    turns.wait(of, token);
+                }
+            }
+            // It has asked again only now.
+            turns.wait(8, 2);
+            assert!(order == [7, 8] || order == [8, 7], "{order:?}");
+        }
+        turns.begin_round();
+        assert_eq!(turns.next(), Some((8, 2)));
     }
 
     #[test]
