@@ -6,10 +6,12 @@
 //! to do its own work between them, and gives them back whenever it likes.
 
 use crate::Result;
+use crate::error::os;
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// What is done again and again for a node's clients, by one thread at a time.
@@ -20,25 +22,19 @@ pub(crate) trait Rounds: Send {
     /// # Errors
     /// What the system says: nothing can be served any more then.
     fn round(&mut self, most: Option<Duration>) -> Result<bool>;
-
-    /// Whether there is nothing to serve any more.
-    fn is_over(&self) -> bool;
 }
 
 /// Rounds, and whose they are.
 pub(crate) struct Shift {
-    state: Mutex<State>,
+    /// Nothing while somebody runs them.
+    rounds: Mutex<Option<Box<dyn Rounds>>>,
     changed: Condvar,
     /// Whether the application wants or has them: a look that takes no lock.
     is_lent: AtomicBool,
+    /// Whether there is nothing to serve any more. It is set under the lock, for those who wait.
+    is_over: AtomicBool,
     /// Ends the sleep of whoever runs a round.
     wake: Box<dyn Fn() + Send + Sync>,
-}
-
-struct State {
-    /// Nothing while somebody runs them.
-    rounds: Option<Box<dyn Rounds>>,
-    is_over: bool,
 }
 
 impl Shift {
@@ -48,18 +44,20 @@ impl Shift {
         wake: impl Fn() + Send + Sync + 'static,
     ) -> Arc<Self> {
         Arc::new(Self {
-            state: Mutex::new(State {
-                rounds: Some(Box::new(rounds)),
-                is_over: false,
-            }),
+            rounds: Mutex::new(Some(Box::new(rounds))),
             changed: Condvar::new(),
             is_lent: AtomicBool::new(false),
+            is_over: AtomicBool::new(false),
             wake: Box::new(wake),
         })
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn rounds(&self) -> MutexGuard<'_, Option<Box<dyn Rounds>>> {
+        self.rounds.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is_over(&self) -> bool {
+        self.is_over.load(Ordering::Acquire)
     }
 
     /// Runs the rounds until they are over, but for those that the application runs. A panic of
@@ -68,7 +66,7 @@ impl Shift {
         let _over = Over(self);
         while let Some(mut rounds) = self.take_unless_lent() {
             while !self.is_lent.load(Ordering::Acquire) {
-                if rounds.is_over() {
+                if self.is_over() {
                     return;
                 }
                 if let Err(error) = rounds.round(None) {
@@ -82,47 +80,31 @@ impl Shift {
 
     /// The rounds, once the application does not have them; nothing if they are over.
     fn take_unless_lent(&self) -> Option<Box<dyn Rounds>> {
-        let mut state = self.state();
-        loop {
-            if state.is_over {
-                return None;
-            }
-            if !self.is_lent.load(Ordering::Acquire)
-                && let Some(rounds) = state.rounds.take()
-            {
-                return Some(rounds);
-            }
-            state = self.wait(state);
-        }
+        self.take_when(|| !self.is_lent.load(Ordering::Acquire))
     }
 
-    fn wait<'s>(&'s self, state: MutexGuard<'s, State>) -> MutexGuard<'s, State> {
-        let waited = self.changed.wait(state);
-        waited.unwrap_or_else(PoisonError::into_inner)
+    /// The rounds, once they are there and it may; nothing if they are over.
+    fn take_when(&self, may: impl Fn() -> bool) -> Option<Box<dyn Rounds>> {
+        let taken = self.changed.wait_while(self.rounds(), |rounds| {
+            !self.is_over() && (rounds.is_none() || !may())
+        });
+        let mut rounds = taken.unwrap_or_else(PoisonError::into_inner);
+        rounds.take_if(|_| !self.is_over())
     }
 
     fn put(&self, rounds: Box<dyn Rounds>) {
-        self.state().rounds = Some(rounds);
+        *self.rounds() = Some(rounds);
         self.changed.notify_all();
     }
 
     /// Hands the rounds to the application once the round that is under way has ended; nothing if
     /// it has them already, or they are over.
     pub(crate) fn lend<'a>(self: &Arc<Self>) -> Option<EventLoop<'a>> {
-        let mut state = self.state();
-        if state.is_over || self.is_lent.swap(true, Ordering::AcqRel) {
+        if self.is_over() || self.is_lent.swap(true, Ordering::AcqRel) {
             return None;
         }
         (self.wake)();
-        let rounds = loop {
-            if let Some(rounds) = state.rounds.take() {
-                break rounds;
-            }
-            if state.is_over {
-                return None;
-            }
-            state = self.wait(state);
-        };
+        let rounds = self.take_when(|| true)?;
         Some(EventLoop {
             shift: Arc::clone(self),
             rounds: Some(rounds),
@@ -132,7 +114,9 @@ impl Shift {
 
     /// Has nobody wait for the rounds any more.
     pub(crate) fn end(&self) {
-        self.state().is_over = true;
+        let rounds = self.rounds();
+        self.is_over.store(true, Ordering::Release);
+        drop(rounds);
         self.changed.notify_all();
         (self.wake)();
     }
@@ -144,6 +128,54 @@ struct Over<'s>(&'s Shift);
 impl Drop for Over<'_> {
     fn drop(&mut self) {
         self.0.end();
+    }
+}
+
+/// A thread of the fabric that runs rounds, unless the application does. Dropping it ends them.
+pub(crate) struct OwnThread {
+    pub(crate) shift: Arc<Shift>,
+    /// Nothing once it is joined.
+    handle: Option<JoinHandle<()>>,
+}
+
+impl OwnThread {
+    /// Starts it. `wake` is to end the sleep of whoever runs a round.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub(crate) fn start(
+        name: impl Into<String>,
+        rounds: impl Rounds + 'static,
+        wake: impl Fn() + Send + Sync + 'static,
+    ) -> Result<Self> {
+        let shift = Shift::new(rounds, wake);
+        let of_thread = Arc::clone(&shift);
+        let handle = std::thread::Builder::new()
+            .name(name.into())
+            .spawn(move || of_thread.run())
+            .map_err(os("spawning a thread"))?;
+        Ok(Self {
+            shift,
+            handle: Some(handle),
+        })
+    }
+
+    /// Whether it serves nobody any more: its rounds have failed or panicked.
+    pub(crate) fn is_finished(&self) -> bool {
+        self.handle.as_ref().is_none_or(JoinHandle::is_finished)
+    }
+}
+
+impl Drop for OwnThread {
+    fn drop(&mut self) {
+        // It wakes the thread too. An event loop that was forgotten is not waited for.
+        self.shift.end();
+        // A handler may have held the last of what holds this: then this is the thread itself,
+        // which ends as soon as the handler has. A panic of a thread has been printed already.
+        let own = std::thread::current().id();
+        if let Some(handle) = self.handle.take_if(|handle| handle.thread().id() != own) {
+            let _ = handle.join();
+        }
     }
 }
 
@@ -238,7 +270,6 @@ mod tests {
     struct Taking {
         things: Receiver<u64>,
         taken: Sender<(u64, ThreadId)>,
-        is_over: Arc<AtomicBool>,
     }
 
     impl Rounds for Taking {
@@ -258,17 +289,12 @@ mod tests {
                 _ => Ok(true),
             }
         }
-
-        fn is_over(&self) -> bool {
-            self.is_over.load(Ordering::Acquire)
-        }
     }
 
     struct Bench {
         shift: Arc<Shift>,
         things: Sender<u64>,
         taken: Receiver<(u64, ThreadId)>,
-        is_over: Arc<AtomicBool>,
         wakes: Arc<AtomicU64>,
         thread: std::thread::JoinHandle<()>,
     }
@@ -276,11 +302,10 @@ mod tests {
     fn bench() -> Bench {
         let (things, of_rounds) = channel();
         let (of_taken, taken) = channel();
-        let (is_over, wakes) = (Arc::<AtomicBool>::default(), Arc::<AtomicU64>::default());
+        let wakes = Arc::<AtomicU64>::default();
         let rounds = Taking {
             things: of_rounds,
             taken: of_taken,
-            is_over: Arc::clone(&is_over),
         };
         let counted = Arc::clone(&wakes);
         let shift = Shift::new(rounds, move || {
@@ -291,7 +316,6 @@ mod tests {
             shift,
             things,
             taken,
-            is_over,
             wakes,
             thread: std::thread::spawn(move || of_thread.run()),
         }
@@ -316,7 +340,7 @@ mod tests {
             assert_eq!(bench.taken.recv(), Ok((thing + 100, fabrics)));
         }
         assert_eq!(bench.wakes.load(Ordering::Acquire), 50);
-        bench.is_over.store(true, Ordering::Release);
+        bench.shift.end();
         bench.thread.join().unwrap();
         assert!(bench.shift.lend().is_none());
     }

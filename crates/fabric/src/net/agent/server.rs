@@ -6,7 +6,7 @@ use super::service::Service;
 use super::shared::{Door, Shared, Workers};
 use super::worker::Worker;
 use crate::error::os;
-use crate::event_loop::{EventLoop, Shift};
+use crate::event_loop::{EventLoop, OwnThread};
 use crate::memory::{Node, raise_file_limit};
 use crate::net::admission::{Credential, Grant, Issued, Secret, credentials};
 use crate::net::audit::{AuditEvent, AuditKind};
@@ -17,14 +17,13 @@ use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
-use std::thread::JoinHandle;
 
 /// Listens at an address and serves a node's memory for as long as it is held. Dropping it closes
 /// every connection.
 pub(crate) struct Server {
     shared: Arc<Shared>,
     address: SocketAddr,
-    threads: Vec<(Arc<Shift>, JoinHandle<()>)>,
+    threads: Vec<OwnThread>,
 }
 
 impl Server {
@@ -60,13 +59,9 @@ impl Server {
             let shared = Arc::clone(&agent.shared);
             let worker = Worker::new(shared, number, acceptor.take()).map_err(os("epoll_ctl"))?;
             let to_wake = Arc::clone(&agent.shared);
-            let shift = Shift::new(worker, move || to_wake.doors[number].wake());
-            let of_thread = Arc::clone(&shift);
-            let thread = std::thread::Builder::new()
-                .name(format!("farslot-tcp-{number}"))
-                .spawn(move || of_thread.run())
-                .map_err(os("spawning a thread"))?;
-            agent.threads.push((shift, thread));
+            let wake = move || to_wake.doors[number].wake();
+            let thread = OwnThread::start(format!("farslot-tcp-{number}"), worker, wake)?;
+            agent.threads.push(thread);
         }
         Ok(agent)
     }
@@ -275,12 +270,12 @@ impl Server {
 
     /// Whether all of its threads are at work: one that has panicked serves its clients no more.
     pub(crate) fn is_serving(&self) -> bool {
-        !self.threads.iter().any(|(_, thread)| thread.is_finished())
+        !self.threads.iter().any(OwnThread::is_finished)
     }
 
     /// What one of its threads does, for the application to do; nothing if it does all of that.
     pub(crate) fn event_loop(&self) -> Option<EventLoop<'_>> {
-        self.threads.iter().find_map(|(shift, _)| shift.lend())
+        self.threads.iter().find_map(|thread| thread.shift.lend())
     }
 
     /// What it has seen so far.
@@ -288,19 +283,6 @@ impl Server {
         let served = &self.shared.served;
         let grants = self.shared.grants.in_force();
         served.tally.snapshot(grants, served.room.held())
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        self.shared.stop.store(true, Ordering::Release);
-        self.shared.doors.iter().for_each(Door::wake);
-        for (shift, thread) in self.threads.drain(..) {
-            // An event loop that was forgotten is not waited for.
-            shift.end();
-            // A panic of a thread has been printed already.
-            let _ = thread.join();
-        }
     }
 }
 

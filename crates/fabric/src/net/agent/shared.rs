@@ -75,7 +75,6 @@ pub(crate) struct Shared {
     trusted: Vec<Network>,
     insecure: bool,
     pub(crate) spin: Duration,
-    pub(crate) stop: AtomicBool,
     /// One a thread.
     pub(crate) doors: Vec<Door>,
 }
@@ -115,7 +114,6 @@ impl Shared {
             trusted: options.trusted.clone(),
             insecure: options.insecure,
             spin: workers.spin,
-            stop: AtomicBool::new(false),
             doors,
         })
     }

@@ -568,10 +568,6 @@ impl Rounds for Worker {
     fn round(&mut self, most: Option<Duration>) -> Result<bool> {
         Ok(self.serve_round(most))
     }
-
-    fn is_over(&self) -> bool {
-        self.shared.stop.load(Ordering::Acquire)
-    }
 }
 
 /// The connection with that token, if it is still there.

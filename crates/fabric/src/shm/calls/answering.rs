@@ -4,7 +4,7 @@
 use super::MOST_CHANNELS;
 use super::channel::{BYTES, Channel, Damaged, LONGEST, Putting, REQUEST_HEAD, Side, Taking, Way};
 use crate::error::os;
-use crate::event_loop::{EventLoop, Rounds, Shift};
+use crate::event_loop::{EventLoop, OwnThread, Rounds, Shift};
 use crate::memory::{Mapping, Node, sealed_file};
 use crate::net::spin::Spin;
 use crate::net::wire::{encode_failure, words_of};
@@ -17,7 +17,6 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// How long the thread looks for requests before it sleeps, at most.
@@ -34,7 +33,7 @@ const KEPT: usize = 64 << 10;
 /// What answers calls of other processes to a node, until it is dropped.
 pub(in crate::shm) struct Answering {
     shared: Arc<Shared>,
-    thread: Mutex<Option<Thread>>,
+    thread: Mutex<Option<OwnThread>>,
 }
 
 struct Shared {
@@ -42,7 +41,6 @@ struct Shared {
     /// Channels that the thread has not taken up yet.
     arrived: Mutex<Vec<Answerer>>,
     has_arrived: AtomicBool,
-    is_over: AtomicBool,
     open: AtomicUsize,
     /// Wakes who runs a round.
     wake: OwnedFd,
@@ -59,7 +57,6 @@ impl Answering {
             node,
             arrived: Mutex::default(),
             has_arrived: AtomicBool::new(false),
-            is_over: AtomicBool::new(false),
             open: AtomicUsize::new(0),
             wake: eventfd(0, flags).map_err(os("eventfd"))?,
         };
@@ -116,22 +113,11 @@ impl Answering {
         }
         let to_wake = Arc::clone(&self.shared);
         let rounds = Round::new(Arc::clone(&self.shared));
-        let shift = Shift::new(rounds, move || to_wake.wake());
-        let of_thread = Arc::clone(&shift);
-        let handle = std::thread::Builder::new()
-            .name("farslot-calls".into())
-            .spawn(move || of_thread.run())
-            .map_err(os("spawning a thread"))?;
-        let of_application = Arc::clone(&shift);
-        *thread = Some(Thread { shift, handle });
-        Ok(of_application)
+        let started = OwnThread::start("farslot-calls", rounds, move || to_wake.wake())?;
+        let shift = Arc::clone(&started.shift);
+        *thread = Some(started);
+        Ok(shift)
     }
-}
-
-/// The thread that answers, unless the application does.
-struct Thread {
-    shift: Arc<Shift>,
-    handle: JoinHandle<()>,
 }
 
 impl Shared {
@@ -142,26 +128,6 @@ impl Shared {
     fn wake(&self) {
         // It can only fail where the counter is full, and then the thread is woken anyway.
         let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
-    }
-}
-
-impl Drop for Answering {
-    fn drop(&mut self) {
-        self.shared.is_over.store(true, Ordering::Release);
-        let thread = self
-            .thread
-            .get_mut()
-            .unwrap_or_else(PoisonError::into_inner);
-        let Some(Thread { shift, handle }) = thread.take() else {
-            return;
-        };
-        // Wakes it too.
-        shift.end();
-        // A handler may have held the last of the node's holders: then this is the thread itself,
-        // which ends as soon as the handler has.
-        if handle.thread().id() != std::thread::current().id() {
-            let _ = handle.join();
-        }
     }
 }
 
@@ -233,10 +199,6 @@ impl Rounds for Round {
             !is_closed
         });
         Ok(moved)
-    }
-
-    fn is_over(&self) -> bool {
-        self.shared.is_over.load(Ordering::Acquire)
     }
 }
 

@@ -24,7 +24,7 @@ pub(in crate::verbs::agent) use self::channel::Channel;
 use self::channel::Scratch;
 use super::permitted::Permitted;
 use crate::error::os;
-use crate::event_loop::{EventLoop, Rounds, Shift};
+use crate::event_loop::{EventLoop, OwnThread, Rounds, Shift};
 use crate::memory::Node;
 use crate::net::agent::Tally;
 use crate::net::spin::Spin;
@@ -37,9 +37,8 @@ use crate::{FabricError, Nanos, Result};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use std::collections::{HashMap, VecDeque};
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// How long the thread looks for requests before it sleeps, at most.
@@ -67,8 +66,7 @@ type Bell = Arc<dyn Fn() + Send + Sync>;
 /// The thread that answers, and what it shares.
 struct Answering {
     shared: Arc<Shared>,
-    shift: Arc<Shift>,
-    thread: JoinHandle<()>,
+    thread: OwnThread,
 }
 
 /// What the thread shares with those who open and end channels.
@@ -86,7 +84,6 @@ struct Shared {
     /// Of these, those that have ended, of whose completions some may be in the queue.
     ended: AtomicUsize,
     wake: OwnedFd,
-    is_over: AtomicBool,
 }
 
 impl Calls {
@@ -116,8 +113,8 @@ impl Calls {
     fn started(&self) -> Result<(Arc<Shared>, Arc<Shift>)> {
         let mut answering = self.answering();
         if let Some(answering) = &*answering {
-            let Answering { shared, shift, .. } = answering;
-            return Ok((Arc::clone(shared), Arc::clone(shift)));
+            let Answering { shared, thread } = answering;
+            return Ok((Arc::clone(shared), Arc::clone(&thread.shift)));
         }
         let shared = Arc::new(Shared::new(
             &self.node,
@@ -126,15 +123,10 @@ impl Calls {
         )?);
         let to_wake = Arc::clone(&shared);
         let rounds = Round::new(Arc::clone(&shared), self.audit.clone());
-        let shift = Shift::new(rounds, move || to_wake.wake());
-        let of_thread = Arc::clone(&shift);
-        let thread = std::thread::Builder::new()
-            .name("farslot-calls".into())
-            .spawn(move || of_thread.run())
-            .map_err(os("spawning a thread"))?;
+        let thread = OwnThread::start("farslot-calls", rounds, move || to_wake.wake())?;
+        let shift = Arc::clone(&thread.shift);
         *answering = Some(Answering {
             shared: Arc::clone(&shared),
-            shift: Arc::clone(&shift),
             thread,
         });
         Ok((shared, shift))
@@ -208,28 +200,6 @@ impl Calls {
     }
 }
 
-impl Drop for Calls {
-    fn drop(&mut self) {
-        let answering = self.answering.get_mut();
-        let Some(Answering {
-            shared,
-            shift,
-            thread,
-        }) = answering.unwrap_or_else(PoisonError::into_inner).take()
-        else {
-            return;
-        };
-        shared.is_over.store(true, Ordering::Release);
-        // Wakes it too.
-        shift.end();
-        // A handler may have held the agent: then this is the thread itself, which ends as soon as
-        // the handler has.
-        if thread.thread().id() != std::thread::current().id() {
-            let _ = thread.join();
-        }
-    }
-}
-
 impl Shared {
     fn new(node: &Node, device: &Arc<Device>, bell: Option<Bell>) -> Result<Self> {
         let events = CompletionChannel::new(device)?;
@@ -247,7 +217,6 @@ impl Shared {
             open: AtomicUsize::new(0),
             ended: AtomicUsize::new(0),
             wake: eventfd(0, flags).map_err(os("eventfd"))?,
-            is_over: AtomicBool::new(false),
         })
     }
 
@@ -382,9 +351,5 @@ impl Rounds for Round {
             let _ = rustix::io::read(&shared.wake, &mut [0u8; 8]);
         }
         Ok(false)
-    }
-
-    fn is_over(&self) -> bool {
-        self.shared.is_over.load(Ordering::Acquire)
     }
 }
