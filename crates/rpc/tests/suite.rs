@@ -11,13 +11,7 @@ use std::thread::ThreadId;
 use std::time::Duration;
 
 farslot_testbed::suites! {
-    {
-        sim = farslot_testbed::Fabric::Sim,
-        shm = farslot_testbed::Fabric::Shm,
-        tcp = farslot_testbed::Fabric::Tcp,
-        #[ignore = "needs a verbs device: scripts/test-verbs"]
-        verbs = farslot_testbed::Fabric::Verbs,
-    }
+    every fabric
     {
         event_loops {
             run_where_the_application_says

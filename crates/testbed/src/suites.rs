@@ -23,6 +23,13 @@
 ///     }
 /// }
 ///
+/// // Over each of `Fabric`'s, where verbs need a device.
+/// mod over_all {
+///     use super::counters;
+///
+///     farslot_testbed::suites! { every fabric { counters { start_at_zero } } }
+/// }
+///
 /// mod over_types {
 ///     mod values {
 ///         pub fn have_defaults<T: Default>() {
@@ -39,6 +46,18 @@
 /// ```
 #[macro_export]
 macro_rules! suites {
+    (every fabric $tests:tt) => {
+        $crate::suites! {
+            {
+                sim = $crate::Fabric::Sim,
+                shm = $crate::Fabric::Shm,
+                tcp = $crate::Fabric::Tcp,
+                #[ignore = "needs a verbs device: scripts/test-verbs"]
+                verbs = $crate::Fabric::Verbs,
+            }
+            $tests
+        }
+    };
     (
         { $($(#[$($attribute:tt)*])* $fabric:ident = $value:expr),* $(,)? }
         $tests:tt

@@ -29,13 +29,7 @@ const SHAPE: Shape = Shape {
 };
 
 farslot_testbed::suites! {
-    {
-        sim = farslot_testbed::Fabric::Sim,
-        shm = farslot_testbed::Fabric::Shm,
-        tcp = farslot_testbed::Fabric::Tcp,
-        #[ignore = "needs a verbs device: scripts/test-verbs"]
-        verbs = farslot_testbed::Fabric::Verbs,
-    }
+    every fabric
     {
         transfers {
             keep_the_sum_whoever_looks

@@ -29,13 +29,7 @@ mod protocols {
     };
 
     farslot_testbed::suites! {
-        {
-            sim = farslot_testbed::Fabric::Sim,
-            shm = farslot_testbed::Fabric::Shm,
-            tcp = farslot_testbed::Fabric::Tcp,
-            #[ignore = "needs a verbs device: scripts/test-verbs"]
-            verbs = farslot_testbed::Fabric::Verbs,
-        }
+        every fabric
         {
             bad_input {
                 the_longest_and_the_shortest_that_fit
@@ -117,13 +111,7 @@ mod properties {
     };
 
     farslot_testbed::suites! {
-        {
-            sim = farslot_testbed::Fabric::Sim,
-            shm = farslot_testbed::Fabric::Shm,
-            tcp = farslot_testbed::Fabric::Tcp,
-            #[ignore = "needs a verbs device: scripts/test-verbs"]
-            verbs = farslot_testbed::Fabric::Verbs,
-        }
+        every fabric
         {
             bad_input {
                 empty_keys

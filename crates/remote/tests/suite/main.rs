@@ -15,13 +15,7 @@ mod over_fabrics {
     use crate::fabrics;
 
     farslot_testbed::suites! {
-        {
-            sim = farslot_testbed::Fabric::Sim,
-            shm = farslot_testbed::Fabric::Shm,
-            tcp = farslot_testbed::Fabric::Tcp,
-            #[ignore = "needs a verbs device: scripts/test-verbs"]
-            verbs = farslot_testbed::Fabric::Verbs,
-        }
+        every fabric
         {
             fabrics {
                 keys_of_a_table_and_a_map
