@@ -116,22 +116,14 @@ impl Session for Measured {
         self.counted.batched(keys.iter().map(|_| GET));
     }
 
-    fn run_many(&self, operations: &[Operation<'_>], done: OutcomeOfEach<'_>) {
-        self.batch(operations, |session| {
-            session.run_many(operations, &mut |number, outcome| {
-                done(number, self.checked(outcome));
-            });
-        });
-    }
-
-    fn run_many_within(
+    fn run_many(
         &self,
-        left: &Cell<Nanos>,
+        left: Option<&Cell<Nanos>>,
         operations: &[Operation<'_>],
         done: OutcomeOfEach<'_>,
     ) {
         self.batch(operations, |session| {
-            session.run_many_within(left, operations, &mut |number, outcome| {
+            session.run_many(left, operations, &mut |number, outcome| {
                 done(number, self.checked(outcome));
             });
         });

@@ -35,12 +35,11 @@ pub(crate) trait Session {
     fn get(&self, key: &[u8]) -> Result<Option<Value>>;
     fn run(&self, operation: Operation<'_>) -> Result<Outcome>;
     fn get_many(&self, keys: &[&[u8]], done: AnswerEach<'_>);
-    fn run_many(&self, operations: &[Operation<'_>], done: OutcomeOfEach<'_>);
-    /// As [`Session::run_many`], until it has waited for what is left: operations without an outcome
-    /// then were given up.
-    fn run_many_within(
+    /// Runs a batch; where something is left of a wait, until it has waited for that: operations
+    /// without an outcome then were given up.
+    fn run_many(
         &self,
-        left: &Cell<Nanos>,
+        left: Option<&Cell<Nanos>>,
         operations: &[Operation<'_>],
         done: OutcomeOfEach<'_>,
     );
@@ -152,21 +151,6 @@ impl OnOneNode {
         self.index.change_writer(WriterChange::Resign).await?;
         flushed
     }
-
-    fn run_within(
-        &self,
-        left: Option<&Cell<Nanos>>,
-        operations: &[Operation<'_>],
-        done: OutcomeOfEach<'_>,
-    ) {
-        run_batch(self.index.waits(), done, |done| {
-            let done = |number, outcome: Answer<Outcome>| {
-                done(number, outcome.map_err(StoreError::from));
-            };
-            let running = self.index.run_many(operations, done);
-            block_on_within(&self.executor, left, running);
-        });
-    }
 }
 
 impl Session for OnOneNode {
@@ -196,17 +180,19 @@ impl Session for OnOneNode {
         });
     }
 
-    fn run_many(&self, operations: &[Operation<'_>], done: OutcomeOfEach<'_>) {
-        self.run_within(None, operations, done);
-    }
-
-    fn run_many_within(
+    fn run_many(
         &self,
-        left: &Cell<Nanos>,
+        left: Option<&Cell<Nanos>>,
         operations: &[Operation<'_>],
         done: OutcomeOfEach<'_>,
     ) {
-        self.run_within(Some(left), operations, done);
+        run_batch(self.index.waits(), done, |done| {
+            let done = |number, outcome: Answer<Outcome>| {
+                done(number, outcome.map_err(StoreError::from));
+            };
+            let running = self.index.run_many(operations, done);
+            block_on_within(&self.executor, left, running);
+        });
     }
 
     fn scan(&self, cursor: Cursor, visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<Option<Cursor>> {

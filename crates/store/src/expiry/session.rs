@@ -129,10 +129,7 @@ impl Expiring {
                 Err(error) => done(one.number, Err(error)),
             }
         };
-        match left {
-            None => self.stored.run_many(&asked, &mut answer),
-            Some(left) => self.stored.run_many_within(left, &asked, &mut answer),
-        }
+        self.stored.run_many(left, &asked, &mut answer);
         drop(asked);
         again
             .into_iter()
@@ -318,17 +315,13 @@ impl Session for Expiring {
         });
     }
 
-    fn run_many(&self, operations: &[Operation<'_>], done: OutcomeOfEach<'_>) {
-        self.rounds(None, operations, done);
-    }
-
-    fn run_many_within(
+    fn run_many(
         &self,
-        left: &Cell<Nanos>,
+        left: Option<&Cell<Nanos>>,
         operations: &[Operation<'_>],
         done: OutcomeOfEach<'_>,
     ) {
-        self.rounds(Some(left), operations, done);
+        self.rounds(left, operations, done);
     }
 
     fn scan(&self, cursor: Cursor, visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<Option<Cursor>> {

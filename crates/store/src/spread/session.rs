@@ -17,20 +17,6 @@ pub(crate) struct OverNodes {
     pub(crate) table: Spread,
 }
 
-impl OverNodes {
-    fn run_within(
-        &self,
-        left: Option<&Cell<Nanos>>,
-        operations: &[Operation<'_>],
-        done: OutcomeOfEach<'_>,
-    ) {
-        run_batch(self.table.waits(), done, |done| {
-            let running = self.table.run_many(operations, done);
-            block_on_within(&self.executor, left, running);
-        });
-    }
-}
-
 impl Session for OverNodes {
     fn get(&self, key: &[u8]) -> Result<Option<Value>> {
         self.executor.block_on(self.table.get(key))
@@ -53,17 +39,16 @@ impl Session for OverNodes {
         });
     }
 
-    fn run_many(&self, operations: &[Operation<'_>], done: OutcomeOfEach<'_>) {
-        self.run_within(None, operations, done);
-    }
-
-    fn run_many_within(
+    fn run_many(
         &self,
-        left: &Cell<Nanos>,
+        left: Option<&Cell<Nanos>>,
         operations: &[Operation<'_>],
         done: OutcomeOfEach<'_>,
     ) {
-        self.run_within(Some(left), operations, done);
+        run_batch(self.table.waits(), done, |done| {
+            let running = self.table.run_many(operations, done);
+            block_on_within(&self.executor, left, running);
+        });
     }
 
     fn scan(&self, cursor: Cursor, visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<Option<Cursor>> {

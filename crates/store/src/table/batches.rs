@@ -169,9 +169,10 @@ impl Table {
         // Of a long batch, operations that the processor's cache has still when they are done.
         for (turn, items) in items.chunks(OPERATIONS_A_TURN).enumerate() {
             let operations: Vec<_> = items.iter().map(|item| operation(*item)).collect();
-            self.session.run_many(&operations, &mut |number, outcome| {
-                done(turn * OPERATIONS_A_TURN + number, outcome);
-            });
+            self.session
+                .run_many(None, &operations, &mut |number, outcome| {
+                    done(turn * OPERATIONS_A_TURN + number, outcome);
+                });
         }
     }
 
@@ -213,10 +214,10 @@ impl Table {
         };
         match coalesced {
             Some(coalesced) => coalesced.run(
-                |operations, done| self.session.run_many(operations, done),
+                |operations, done| self.session.run_many(None, operations, done),
                 &mut done,
             ),
-            None => self.session.run_many(operations, &mut done),
+            None => self.session.run_many(None, operations, &mut done),
         }
     }
 }
