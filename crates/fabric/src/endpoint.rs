@@ -144,7 +144,7 @@ impl EndpointCore {
         }
         let since = now();
         wait();
-        let until = deadline.map_or(now(), |deadline| now().min(deadline));
+        let until = now().min(deadline.unwrap_or(Nanos::MAX));
         let waited = until.saturating_sub(since);
         self.waited.set(self.waited.get().saturating_add(waited));
     }

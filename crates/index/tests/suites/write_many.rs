@@ -213,67 +213,65 @@ pub fn records_out_of_band_are_written_at_once_and_booked_as_single_writes(fabri
         keys.map(|key| (kind, key, key + value)).collect()
     };
     // Of one size, so that blocks of it are at hand soon.
-    let of_one_size = Slot {
+    let slot = Slot {
         key: FieldSize::Fixed(16),
         value: FieldSize::Fixed(300),
         ..HEAP
     };
-    for slot in [of_one_size] {
-        let mut options = slot.options(256, 5);
-        options.sizing.heap_bytes = Some(1 << 20);
-        let layout = options.layout().unwrap();
-        let clients = [0, 1].map(|_| {
-            let node = new_node(fabric, &layout);
-            new_client(&node, &layout, Reads::fixed(5))
-        });
-        // Until both hold blocks of their own.
-        for batch in [of(Kind::Put, 0..90, 0), of(Kind::Update, 0..90, 1)] {
-            for client in &clients {
-                write(client, slot, &batch, true);
-            }
+    let mut options = slot.options(256, 5);
+    options.sizing.heap_bytes = Some(1 << 20);
+    let layout = options.layout().unwrap();
+    let clients = [0, 1].map(|_| {
+        let node = new_node(fabric, &layout);
+        new_client(&node, &layout, Reads::fixed(5))
+    });
+    // Until both hold blocks of their own.
+    for batch in [of(Kind::Put, 0..90, 0), of(Kind::Update, 0..90, 1)] {
+        for client in &clients {
+            write(client, slot, &batch, true);
         }
-        let batches = [
-            // Those behind are absent.
-            of(Kind::Update, 0..KEYS, 2),
-            of(Kind::Put, 0..90, 3),
-            of(Kind::Remove, 80..KEYS, 0),
-            // One of each class in turn.
-            (0..80)
-                .map(|key| match key % 3 {
-                    0 => (Kind::Update, key, key + 4),
-                    1 => (Kind::Put, key, key + 5),
-                    _ => (Kind::Remove, key, 0),
-                })
-                .collect(),
-        ];
-        let written = |(executor, _): &Client| {
-            let all = executor.endpoint().core().counters.snapshot();
-            (all.verbs_of(VerbKind::Write), all.bytes_written)
-        };
-        for batch in batches {
-            let rung = |client: &Client| client.0.endpoint().core().counters.snapshot().doorbells;
-            let before = rung(&clients[0]);
-            let told = [0, 1].map(|alone| write(&clients[alone], slot, &batch, alone == 1));
-            assert_eq!(told[0], told[1], "{slot:?}: {batch:?}");
-            // But for the few that go round the table's end, or meet another key's tag.
-            let left = rung(&clients[0]) - before;
-            assert!(
-                left < batch.len() as u64 / 8,
-                "{slot:?}: {left} of {batch:?}"
-            );
-            let [many, single] = clients.each_ref().map(counted);
-            assert_eq!(many, single, "{slot:?}: {batch:?}");
-            let [many, single] = clients.each_ref().map(written);
-            assert_eq!(many, single, "{slot:?}: {batch:?}");
-        }
-        let (executor, table) = &clients[0];
-        for key in 0..KEYS {
-            let [many, single] = clients.each_ref().map(|(executor, table)| {
-                let got = executor.block_on(table.get(&slot.key(key))).unwrap();
-                got.map(|value| value.to_vec())
-            });
-            assert_eq!(many, single, "{slot:?}: {key}");
-        }
-        executor.block_on(table.flush()).unwrap();
     }
+    let batches = [
+        // Those behind are absent.
+        of(Kind::Update, 0..KEYS, 2),
+        of(Kind::Put, 0..90, 3),
+        of(Kind::Remove, 80..KEYS, 0),
+        // One of each class in turn.
+        (0..80)
+            .map(|key| match key % 3 {
+                0 => (Kind::Update, key, key + 4),
+                1 => (Kind::Put, key, key + 5),
+                _ => (Kind::Remove, key, 0),
+            })
+            .collect(),
+    ];
+    let written = |(executor, _): &Client| {
+        let all = executor.endpoint().core().counters.snapshot();
+        (all.verbs_of(VerbKind::Write), all.bytes_written)
+    };
+    for batch in batches {
+        let rung = |client: &Client| client.0.endpoint().core().counters.snapshot().doorbells;
+        let before = rung(&clients[0]);
+        let told = [0, 1].map(|alone| write(&clients[alone], slot, &batch, alone == 1));
+        assert_eq!(told[0], told[1], "{slot:?}: {batch:?}");
+        // But for the few that go round the table's end, or meet another key's tag.
+        let left = rung(&clients[0]) - before;
+        assert!(
+            left < batch.len() as u64 / 8,
+            "{slot:?}: {left} of {batch:?}"
+        );
+        let [many, single] = clients.each_ref().map(counted);
+        assert_eq!(many, single, "{slot:?}: {batch:?}");
+        let [many, single] = clients.each_ref().map(written);
+        assert_eq!(many, single, "{slot:?}: {batch:?}");
+    }
+    let (executor, table) = &clients[0];
+    for key in 0..KEYS {
+        let [many, single] = clients.each_ref().map(|(executor, table)| {
+            let got = executor.block_on(table.get(&slot.key(key))).unwrap();
+            got.map(|value| value.to_vec())
+        });
+        assert_eq!(many, single, "{slot:?}: {key}");
+    }
+    executor.block_on(table.flush()).unwrap();
 }

@@ -192,6 +192,7 @@ impl IndexCopy {
     pub(super) fn take(&mut self, first: u64, words: &[u64]) {
         let shape = self.layout.page_shape(first);
         let pages = words.chunks_exact(shape.words() as usize);
+        let mut in_stash = false;
         for (page, words) in (first..).zip(pages) {
             let sum = shape.sum(words);
             if std::mem::replace(self.sums.of(page), sum) == sum {
@@ -204,16 +205,17 @@ impl IndexCopy {
             for (slot, entry) in slots.zip(shape.entries(words)) {
                 self.set(slot, entry);
             }
+            in_stash |= self.layout.first_of_page(page).in_stash().is_some();
+        }
+        if in_stash {
+            let entries = self.stash.iter().filter(|entry| **entry != 0);
+            self.stashed = entries.fold(0, |stashed, entry| stashed | 1 << (entry % 64));
         }
     }
 
     fn set(&mut self, slot: SlotNumber, entry: u64) {
         match slot.in_stash() {
-            Some(stashed) => {
-                self.stash[stashed as usize] = entry;
-                let entries = self.stash.iter().filter(|entry| **entry != 0);
-                self.stashed = entries.fold(0, |stashed, entry| stashed | 1 << (entry % 64));
-            }
+            Some(stashed) => self.stash[stashed as usize] = entry,
             None => {
                 let (fingerprint, backup) = entry_parts(entry, self.layout.fingerprint_bits);
                 self.index.copy_fingerprint(slot, fingerprint, backup);
