@@ -1,13 +1,15 @@
 //! Readers beside the owners of a CuckooDuo table, whose lookups are part of the history.
 
 use super::TABLE;
+use super::from_sim;
 use super::owners::Owners;
 use super::run::Run;
 use farslot_check::{TableOp, TableRet};
-use farslot_fabric::sim::{HostId, SimEndpoint, Simulation};
+use farslot_fabric::sim::{HostId, Simulation};
 use farslot_fabric::{Endpoint, EndpointExt, Limits, Nanos};
 use farslot_index::IndexError;
 use farslot_index::duo::{DuoLayout, DuoReader};
+use farslot_testbed::AnyEndpoint;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
@@ -36,14 +38,15 @@ impl Beside {
             let client = simulation.add_client(HostId(number % 2), limits);
             let (beside, rng) = (self.clone(), ChaCha8Rng::seed_from_u64(rng.random()));
             simulation.spawn(client, async move |endpoint| {
-                let reader = DuoReader::open(endpoint, TABLE, beside.layout.clone()).unwrap();
+                let reader =
+                    DuoReader::open(from_sim(endpoint), TABLE, beside.layout.clone()).unwrap();
                 beside.look_up(&reader, 500 + number, rng).await;
             });
         }
     }
 
     /// Looks keys up, and refreshes the copy of the index now and then.
-    async fn look_up(&self, reader: &DuoReader<SimEndpoint>, client: u32, mut rng: ChaCha8Rng) {
+    async fn look_up(&self, reader: &DuoReader<AnyEndpoint>, client: u32, mut rng: ChaCha8Rng) {
         while !self.owners.are_gone() {
             let pause = rng.random_range(0..=self.pause);
             reader.endpoint().sleep(pause).await;
@@ -58,7 +61,7 @@ impl Beside {
         }
     }
 
-    async fn look(&self, reader: &DuoReader<SimEndpoint>, client: u32, key: u64) {
+    async fn look(&self, reader: &DuoReader<AnyEndpoint>, client: u32, key: u64) {
         let Run { slot, record, .. } = &self.run;
         let now = || reader.endpoint().now();
         let started = record.invoke(client, key, TableOp::Get, now());

@@ -5,6 +5,7 @@
 //! two verbs. What each operation returned, and what a fresh client finds in the end, is the
 //! history.
 
+use super::from_sim;
 use super::run::{Run, look_around};
 use super::{Reads, Slot, TABLE, faults, region_bytes};
 use farslot_check::{CheckError, OpId, Recorder, Summary, TableOp, TableRet};
@@ -12,6 +13,7 @@ use farslot_fabric::sim::{FaultPlan, HostId, NicProfile, SimEndpoint, Simulation
 use farslot_fabric::{Endpoint, EndpointExt, Limits, Nanos, Rights, window};
 use farslot_index::linear::{LinearLayout, LinearTable};
 use farslot_index::{Index, IndexError, IndexExt, Operation};
+use farslot_testbed::AnyEndpoint;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::cell::Cell;
@@ -112,7 +114,7 @@ pub async fn perform(
 }
 
 /// One coroutine's operations on a table, recorded.
-pub struct Caller<'t, T = LinearTable<SimEndpoint>> {
+pub struct Caller<'t, T = LinearTable<AnyEndpoint>> {
     pub table: &'t T,
     pub slot: Slot,
     pub record: &'t Record,
@@ -344,7 +346,7 @@ pub fn run(slot: Slot, seed: u64) -> Result<(Tally, Summary), Box<Failure>> {
 
 /// Runs a seed with clients of this kind, and judges it.
 pub fn run_as(slot: Slot, seed: u64, kind: ClientKind) -> Result<(Tally, Summary), Box<Failure>> {
-    run_over(slot, seed, kind, |endpoint, _| endpoint)
+    run_over(slot, seed, kind, |endpoint, _| from_sim(endpoint))
 }
 
 /// Runs a seed with clients of this kind, whose endpoints to a table of that layout `wrap` gives,

@@ -1,8 +1,9 @@
 //! What the tests of the cuckoo table share: its shapes, and tables on nodes of any fabric.
 
+use super::from_sim;
 use super::{HEAP, INLINE, INLINE_SHORT, Slot, TABLE, WORD, WORD_SET};
 use farslot_fabric::sim::{NicProfile, SimEndpoint, World};
-use farslot_fabric::{Endpoint, Executor, Limits, Rights};
+use farslot_fabric::{Executor, Limits, Rights};
 use farslot_index::Sizing;
 use farslot_index::SlotKind;
 use farslot_index::cuckoo::{CuckooLayout, CuckooOptions, CuckooTable, LookupOrder};
@@ -105,14 +106,15 @@ pub fn world(seed: u64, layout: &CuckooLayout) -> World {
     world
 }
 
-pub type SimTable = CuckooTable<SimEndpoint>;
+pub type SimTable = CuckooTable<AnyEndpoint>;
 
 /// Opens the table, however often that takes.
-pub async fn open<E: Endpoint>(
-    endpoint: Rc<E>,
+pub async fn open(
+    endpoint: Rc<SimEndpoint>,
     layout: &CuckooLayout,
     order: LookupOrder,
-) -> CuckooTable<E> {
+) -> SimTable {
+    let endpoint = from_sim(endpoint);
     loop {
         match CuckooTable::open(Rc::clone(&endpoint), TABLE, layout.clone(), order).await {
             Ok(table) => return table,

@@ -1,6 +1,7 @@
 //! What the tests of the CuckooDuo table share: its shapes, and tables on simulated and shared
 //! memory.
 
+use super::from_sim;
 use super::{HEAP, INLINE, INLINE_SHORT, Slot, TABLE};
 use farslot_fabric::shm::{Node, RegionSpec, ShmEndpoint};
 use farslot_fabric::sim::{NicProfile, SimEndpoint, World};
@@ -8,6 +9,7 @@ use farslot_fabric::{Executor, Limits, RemoteAddr, Rights};
 use farslot_index::FieldSize;
 use farslot_index::Sizing;
 use farslot_index::duo::{DuoGrowth, DuoLayout, DuoOptions, DuoReader, DuoTable, GrowthMemory};
+use farslot_testbed::AnyEndpoint;
 use std::rc::Rc;
 
 /// Keys and values of any length up to a most.
@@ -91,15 +93,18 @@ pub fn shm_node(layout: &DuoLayout) -> Node {
     Node::embedded(&[region]).unwrap()
 }
 
-pub type ShmTable = DuoTable<ShmEndpoint>;
+pub type ShmTable = DuoTable<AnyEndpoint>;
 
 /// An endpoint for one thread.
-pub fn shm_endpoint(node: &Node) -> Rc<ShmEndpoint> {
-    Rc::new(ShmEndpoint::new(vec![node.clone()], Limits::default()))
+pub fn shm_endpoint(node: &Node) -> Rc<AnyEndpoint> {
+    Rc::new(AnyEndpoint::Shm(ShmEndpoint::new(
+        vec![node.clone()],
+        Limits::default(),
+    )))
 }
 
 /// A client thread of its own, and the table that lies on the node.
-pub fn shm_client(node: &Node, layout: &DuoLayout) -> (Executor<ShmEndpoint>, ShmTable) {
+pub fn shm_client(node: &Node, layout: &DuoLayout) -> (Executor<AnyEndpoint>, ShmTable) {
     shm_client_with(node, layout, Limits::default())
 }
 
@@ -108,8 +113,11 @@ pub fn shm_client_with(
     node: &Node,
     layout: &DuoLayout,
     limits: Limits,
-) -> (Executor<ShmEndpoint>, ShmTable) {
-    let endpoint = Rc::new(ShmEndpoint::new(vec![node.clone()], limits));
+) -> (Executor<AnyEndpoint>, ShmTable) {
+    let endpoint = Rc::new(AnyEndpoint::Shm(ShmEndpoint::new(
+        vec![node.clone()],
+        limits,
+    )));
     let executor = Executor::new(Rc::clone(&endpoint));
     let table = DuoTable::open(endpoint, TABLE, layout.clone()).unwrap();
     (executor, table)
@@ -119,7 +127,7 @@ pub fn shm_client_with(
 pub fn shm_reader(
     node: &Node,
     layout: &DuoLayout,
-) -> (Executor<ShmEndpoint>, DuoReader<ShmEndpoint>) {
+) -> (Executor<AnyEndpoint>, DuoReader<AnyEndpoint>) {
     let endpoint = shm_endpoint(node);
     let executor = Executor::new(Rc::clone(&endpoint));
     let reader = DuoReader::open(endpoint, TABLE, layout.clone()).unwrap();
@@ -127,7 +135,7 @@ pub fn shm_reader(
 }
 
 /// A table on a new node, and its only client.
-pub fn shm_table(layout: &DuoLayout) -> (Executor<ShmEndpoint>, ShmTable) {
+pub fn shm_table(layout: &DuoLayout) -> (Executor<AnyEndpoint>, ShmTable) {
     shm_client(&shm_node(layout), layout)
 }
 
@@ -138,10 +146,10 @@ pub fn world(seed: u64, layout: &DuoLayout) -> World {
     world
 }
 
-pub type SimTable = DuoTable<SimEndpoint>;
+pub type SimTable = DuoTable<AnyEndpoint>;
 
 pub fn open(endpoint: Rc<SimEndpoint>, layout: &DuoLayout) -> SimTable {
-    DuoTable::open(endpoint, TABLE, layout.clone()).unwrap()
+    DuoTable::open(from_sim(endpoint), TABLE, layout.clone()).unwrap()
 }
 
 /// Memory behind a table, for it to grow in: the region's first word counts what is taken.

@@ -20,6 +20,7 @@ pub mod sealed;
 pub mod seeds;
 pub mod stopped;
 
+use farslot_fabric::sim::SimEndpoint;
 use farslot_fabric::{Executor, NodeId, RegionId, RemoteAddr, Rights};
 use farslot_index::Sizing;
 use farslot_index::linear::{
@@ -221,6 +222,11 @@ pub fn all_reads() -> impl Strategy<Value = Reads> {
 /// A node with room for the table.
 pub fn new_node(fabric: Fabric, layout: &LinearLayout) -> TestNode {
     fabric.start(&[(region_bytes(layout), Rights::ALL)])
+}
+
+/// The simulator's endpoint as one of any fabric: each scheme is compiled once for all tests.
+pub fn from_sim(endpoint: Rc<SimEndpoint>) -> Rc<AnyEndpoint> {
+    Rc::new(AnyEndpoint::Sim(endpoint))
 }
 
 /// A client of a fabric with its table.

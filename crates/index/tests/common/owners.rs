@@ -6,6 +6,7 @@ use farslot_fabric::sim::{ClientId, HostId, SimEndpoint, Simulation};
 use farslot_fabric::{EndpointExt, Limits};
 use farslot_index::duo::DuoTable;
 use farslot_index::{Index, IndexError, Result};
+use farslot_testbed::AnyEndpoint;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::cell::Cell;
@@ -19,7 +20,7 @@ pub trait Owned: Index + 'static {
     async fn resign(&self) -> Result<()>;
 }
 
-impl Owned for DuoTable<SimEndpoint> {
+impl Owned for DuoTable<AnyEndpoint> {
     async fn take_over(&self) -> Result<()> {
         Self::take_over(self).await
     }

@@ -1,5 +1,6 @@
 //! What the tests of the RACE table share: its shapes, and tables on simulated and shared memory.
 
+use super::from_sim;
 use super::{HEAP, Slot, TABLE};
 use farslot_fabric::shm::{Node, RegionSpec, ShmEndpoint};
 use farslot_fabric::sim::{NicProfile, SimEndpoint, World};
@@ -94,11 +95,14 @@ pub fn shm_node(layout: &RaceLayout) -> Node {
     Node::embedded(&[region]).unwrap()
 }
 
-pub type ShmTable = RaceTable<ShmEndpoint>;
+pub type ShmTable = RaceTable<AnyEndpoint>;
 
 /// A client thread of its own, and the table that lies on the node.
-pub fn shm_client(node: &Node, layout: &RaceLayout) -> (Executor<ShmEndpoint>, ShmTable) {
-    let endpoint = Rc::new(ShmEndpoint::new(vec![node.clone()], Limits::default()));
+pub fn shm_client(node: &Node, layout: &RaceLayout) -> (Executor<AnyEndpoint>, ShmTable) {
+    let endpoint = Rc::new(AnyEndpoint::Shm(ShmEndpoint::new(
+        vec![node.clone()],
+        Limits::default(),
+    )));
     let executor = Executor::new(Rc::clone(&endpoint));
     let opening = RaceTable::open(endpoint, TABLE, layout.clone());
     let table = executor.block_on(opening).unwrap();
@@ -106,7 +110,7 @@ pub fn shm_client(node: &Node, layout: &RaceLayout) -> (Executor<ShmEndpoint>, S
 }
 
 /// A table on a new node, and its only client.
-pub fn shm_table(layout: &RaceLayout) -> (Executor<ShmEndpoint>, ShmTable) {
+pub fn shm_table(layout: &RaceLayout) -> (Executor<AnyEndpoint>, ShmTable) {
     shm_client(&shm_node(layout), layout)
 }
 
@@ -117,10 +121,11 @@ pub fn world(seed: u64, layout: &RaceLayout) -> World {
     world
 }
 
-pub type SimTable = RaceTable<SimEndpoint>;
+pub type SimTable = RaceTable<AnyEndpoint>;
 
 /// Opens the table, however often that takes.
 pub async fn open(endpoint: Rc<SimEndpoint>, layout: &RaceLayout) -> SimTable {
+    let endpoint = from_sim(endpoint);
     loop {
         match RaceTable::open(Rc::clone(&endpoint), TABLE, layout.clone()).await {
             Ok(table) => return table,

@@ -116,7 +116,7 @@ pub fn look_around_after(span: Nanos, world: &World, look: impl AsyncFnOnce(Rc<S
 /// dropped stays in the history without an end: its coroutine is to stop, for the next operation
 /// would be another client's.
 pub async fn within(
-    endpoint: &SimEndpoint,
+    endpoint: &Rc<impl Endpoint>,
     span: Option<Nanos>,
     operation: impl Future<Output = ()>,
 ) -> bool {
@@ -144,7 +144,7 @@ impl Turns {
     pub async fn take<T: Index>(
         &self,
         caller: &Caller<'_, T>,
-        endpoint: &SimEndpoint,
+        endpoint: &Rc<impl Endpoint>,
         rng: &mut ChaCha8Rng,
         mut operation: impl AsyncFnMut(u64, &mut ChaCha8Rng),
     ) {

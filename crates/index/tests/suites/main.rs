@@ -16,6 +16,7 @@ mod hybrid;
 mod linear_map;
 mod multi_key;
 mod round_trips;
+mod schemes;
 mod sealed_map;
 mod several_clients;
 mod signatures;

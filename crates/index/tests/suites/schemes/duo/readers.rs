@@ -6,12 +6,12 @@ use crate::common::duo::{
     Dimensions, growing_node, memory_behind, shm_client, shm_node, shm_reader,
 };
 use crate::common::{HEAP, INLINE, Slot};
-use farslot_fabric::shm::ShmEndpoint;
 use farslot_fabric::{Endpoint, Executor};
 use farslot_index::duo::{DuoGrowth, DuoReader, ReaderPromise};
 use farslot_index::{
     Cursor, FieldSize, GET, Got, IndexError, IndexExt, PUT, REMOVE, UPDATE, UPKEEP,
 };
+use farslot_testbed::AnyEndpoint;
 use std::cell::Cell;
 use std::collections::BTreeMap;
 
@@ -39,7 +39,7 @@ fn value(number: u64) -> [u8; 24] {
 type Cost = (u64, u64, u64);
 
 fn cost<R>(
-    executor: &Executor<ShmEndpoint>,
+    executor: &Executor<AnyEndpoint>,
     class: farslot_fabric::OperationClass,
     run: impl Future<Output = R>,
 ) -> (Cost, R) {
@@ -49,8 +49,8 @@ fn cost<R>(
 
 /// A reader's lookup of a key: what it cost, and whether the key was found.
 fn look(
-    executor: &Executor<ShmEndpoint>,
-    reader: &DuoReader<ShmEndpoint>,
+    executor: &Executor<AnyEndpoint>,
+    reader: &DuoReader<AnyEndpoint>,
     number: u64,
 ) -> (u64, bool) {
     let ((round_trips, ..), found) = cost(executor, GET, reader.get(&key(number)));

@@ -33,7 +33,7 @@ fn build(records: u64, order: SlotOrder) {
     });
 }
 
-/// `cargo test --release -p farslot-index --test schemes sealed::build_time -- --ignored
+/// `cargo test --release -p farslot-index --test suites schemes::sealed::build_time -- --ignored
 /// --nocapture`
 #[test]
 #[ignore = "takes 8 GB of memory, and a release build to say anything"]

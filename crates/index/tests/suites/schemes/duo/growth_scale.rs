@@ -6,11 +6,13 @@
 //! 10 million.
 
 use crate::common::duo::{Dimensions, SimTable, growing, growing_world, memory_behind};
+use crate::common::from_sim;
 use crate::common::{INLINE, Slot, TABLE};
-use farslot_fabric::sim::{FaultPlan, HostId, Partition, RunEnd, Side, SimEndpoint, Simulation};
+use farslot_fabric::sim::{FaultPlan, HostId, Partition, RunEnd, Side, Simulation};
 use farslot_fabric::{Endpoint, EndpointExt, Limits, Nanos, NodeId, window};
 use farslot_index::duo::{DuoGrowth, DuoLayout, DuoReader};
 use farslot_index::{FieldSize, GET, Index, IndexError, IndexExt};
+use farslot_testbed::AnyEndpoint;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::cell::{Cell, RefCell};
@@ -120,7 +122,7 @@ async fn get_keys(table: &SimTable, keys: u64, seen: &Seen, seed: u64) {
 
 /// Looks keys up from another machine: those that are there, and now and then one that is not.
 /// Nobody tells the reader that the table grows.
-async fn get_beside(reader: &DuoReader<SimEndpoint>, keys: u64, seen: &Seen, seed: u64) {
+async fn get_beside(reader: &DuoReader<AnyEndpoint>, keys: u64, seen: &Seen, seed: u64) {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     while (seen.there.borrow().len() as u64) < keys {
         let Some(number) = seen.any(&mut rng) else {
@@ -187,7 +189,7 @@ fn grow_to(dimensions: Dimensions, keys: u64, faults: FaultPlan) -> Rc<Seen> {
         let client = simulation.add_client(HostId(1), limits);
         let (seen, layout) = (Rc::clone(&seen), layout.clone());
         simulation.spawn(client, async move |endpoint| {
-            let reader = DuoReader::open(endpoint, TABLE, layout).unwrap();
+            let reader = DuoReader::open(from_sim(endpoint), TABLE, layout).unwrap();
             get_beside(&reader, keys, &seen, 100 + number).await;
         });
     }

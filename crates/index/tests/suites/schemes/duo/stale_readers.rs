@@ -6,12 +6,14 @@ use crate::common::chaos::{Tally, limits, rng_of};
 use crate::common::duo::{
     Dimensions, SimTable, VARIED, growing, growing_world, memory_behind, open,
 };
+use crate::common::from_sim;
 use crate::common::seeds::Runs;
 use crate::common::{INLINE, Slot, TABLE};
-use farslot_fabric::sim::{FaultPlan, HostId, RunEnd, SimEndpoint, Simulation};
+use farslot_fabric::sim::{FaultPlan, HostId, RunEnd, Simulation};
 use farslot_fabric::{Endpoint, EndpointExt, Nanos, window};
 use farslot_index::duo::{DuoGrowth, DuoLayout, DuoReader, ReaderPromise};
 use farslot_index::{Index, IndexError, IndexExt};
+use farslot_testbed::AnyEndpoint;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::cell::{Cell, RefCell};
@@ -101,7 +103,7 @@ fn run(slot: Slot, seed: u64) -> Tally {
         let client = simulation.add_client(HostId(1), limits());
         let (run, rng) = (run.clone(), ChaCha8Rng::seed_from_u64(rng.random()));
         simulation.spawn(client, async move |endpoint| {
-            let reader = DuoReader::open(endpoint, TABLE, run.layout.clone()).unwrap();
+            let reader = DuoReader::open(from_sim(endpoint), TABLE, run.layout.clone()).unwrap();
             let most = run.most;
             let reader = reader.promising(ReaderPromise::BoundedStaleness { most });
             read(&run, &reader, rng).await;
@@ -139,7 +141,7 @@ async fn own(run: &Run, table: &SimTable, number: u64, mut rng: ChaCha8Rng) {
 }
 
 /// Looks keys up until the owner is done, and refreshes the copy of the index now and then.
-async fn read(run: &Run, reader: &DuoReader<SimEndpoint>, mut rng: ChaCha8Rng) {
+async fn read(run: &Run, reader: &DuoReader<AnyEndpoint>, mut rng: ChaCha8Rng) {
     let refresh_every = rng.random_range(1..=20);
     while !run.owner_done.get() {
         let endpoint = reader.endpoint();

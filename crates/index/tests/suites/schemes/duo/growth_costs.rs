@@ -6,10 +6,10 @@ use crate::common::duo::{
     Dimensions, ShmTable, growing, growing_node, growing_world, memory_behind, shm_client,
 };
 use crate::common::{INLINE, Slot};
-use farslot_fabric::shm::ShmEndpoint;
 use farslot_fabric::{Endpoint, Executor, Limits};
 use farslot_index::duo::{DuoGrowth, DuoLayout, GrowthMemory};
 use farslot_index::{FieldSize, GET, Index, IndexError, IndexExt, PUT, REMOVE, UPDATE, UPKEEP};
+use farslot_testbed::AnyEndpoint;
 use std::rc::Rc;
 
 /// The paper's keys and values in its simulations.
@@ -24,7 +24,7 @@ fn key(number: u64) -> [u8; 8] {
     number.to_le_bytes()
 }
 
-fn table_of(slots: u64, seed: u64) -> (Executor<ShmEndpoint>, ShmTable, GrowthMemory, DuoLayout) {
+fn table_of(slots: u64, seed: u64) -> (Executor<AnyEndpoint>, ShmTable, GrowthMemory, DuoLayout) {
     let layout = Dimensions::of_paper(slots).layout(RECORD, seed);
     let memory = memory_behind(&layout, 64 << 20);
     let (executor, table) = shm_client(&growing_node(&memory), &layout);

@@ -1,8 +1,6 @@
 //! Each scheme under the simulator's faults, at sizes that take a while, and by its round trips.
-//! What no fabric may change about them is in the tests `suites`.
+//! What no fabric may change about them is beside this room.
 
-#[path = "../common/mod.rs"]
-mod common;
 mod cuckoo;
 mod duo;
 mod heap_sweeps;

@@ -2,12 +2,14 @@
 //! the operation done or not done, and is not held up by it.
 
 use crate::common::chaos::{Caller, open, world};
+use crate::common::from_sim;
 use crate::common::stopped::{Bed, Before, KEY, cases, stops_of};
 use crate::common::{
     HEAP, HYBRID, HYBRID_SHORT, INLINE, PAIR, PAIR_SET, Reads, Slot, WORD, WORD_SET,
 };
 use farslot_fabric::sim::{SimEndpoint, World};
 use farslot_index::linear::{LinearLayout, LinearTable};
+use farslot_testbed::AnyEndpoint;
 use std::ops::Range;
 use std::rc::Rc;
 
@@ -28,7 +30,7 @@ const SLOTS: [Slot; 8] = [
 struct Linear(LinearLayout);
 
 impl Bed for Linear {
-    type Table = LinearTable<SimEndpoint>;
+    type Table = LinearTable<AnyEndpoint>;
 
     const KEYS: u64 = 8;
     const MOST_ROUND_TRIPS: u32 = 6;
@@ -38,7 +40,7 @@ impl Bed for Linear {
     }
 
     async fn open(&self, endpoint: Rc<SimEndpoint>) -> Self::Table {
-        open(endpoint, &self.0, Reads::fixed(4)).await
+        open(from_sim(endpoint), &self.0, Reads::fixed(4)).await
     }
 
     fn others(&self, _: Before) -> Range<u64> {

@@ -4,11 +4,11 @@
 use crate::common::Slot;
 use crate::common::costs::{most_round_trips, spent};
 use crate::common::duo::{Dimensions, ShmTable, shm_client, shm_node, shm_table};
-use farslot_fabric::shm::ShmEndpoint;
 use farslot_fabric::{Executor, OperationCounters};
 use farslot_index::{
     FIND_OR_PUT, FieldSize, GET, Index, IndexError, IndexExt, PUT, REMOVE, Result, UPDATE, Value,
 };
+use farslot_testbed::AnyEndpoint;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
@@ -29,7 +29,7 @@ fn key(number: u64) -> [u8; 64] {
 
 /// Puts keys until the table is that full; returns the puts' cost.
 fn fill(
-    executor: &Executor<ShmEndpoint>,
+    executor: &Executor<AnyEndpoint>,
     table: &ShmTable,
     keys: std::ops::Range<u64>,
 ) -> OperationCounters {

@@ -7,6 +7,7 @@
 use crate::common::beside::Beside;
 use crate::common::chaos::{Caller, Tally, limits, rng_of};
 use crate::common::duo::{Dimensions, SLOTS, SimTable, VARIED, open, world};
+use crate::common::from_sim;
 use crate::common::owners::Owners;
 use crate::common::run::{AtEnd, Run, Turns, look_around};
 use crate::common::seeds::Runs;
@@ -117,7 +118,7 @@ fn run(slot: Slot, seed: u64) -> Tally {
         shape.limits,
         &mut rng,
         || DuoOwner::new(TABLE, layout.clone()).unwrap(),
-        |owner, endpoint| owner.table(endpoint),
+        |owner, endpoint| owner.table(from_sim(endpoint)),
         async move |table: &SimTable, number, thread, rng| {
             own(&owned, &of_owner, table, number * 100 + thread * 10, rng).await;
         },

@@ -2,6 +2,7 @@
 //! a builder that stops after any of its verbs. A lookup answers right, or with an error.
 
 use crate::common::chaos::limits;
+use crate::common::from_sim;
 use crate::common::sealed::{Shape, region_bytes, shapes};
 use crate::common::{TABLE, scan_all};
 use farslot_fabric::sim::{
@@ -11,6 +12,7 @@ use farslot_fabric::sim::{
 use farslot_fabric::{Endpoint, EndpointExt, Executor, FabricError, Limits, Nanos, NodeId, Rights};
 use farslot_index::sealed::{ReadPolicy, SealedLayout, SealedTable};
 use farslot_index::{Index, IndexError, IndexExt, KeyRule, Result};
+use farslot_testbed::AnyEndpoint;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::cell::Cell;
@@ -59,8 +61,8 @@ impl Case {
         world
     }
 
-    async fn open(&self, endpoint: Rc<SimEndpoint>) -> Result<SealedTable<SimEndpoint>> {
-        SealedTable::open(endpoint, TABLE, self.layout.clone(), self.policy).await
+    async fn open(&self, endpoint: Rc<SimEndpoint>) -> Result<SealedTable<AnyEndpoint>> {
+        SealedTable::open(from_sim(endpoint), TABLE, self.layout.clone(), self.policy).await
     }
 
     async fn build(&self, endpoint: Rc<SimEndpoint>) -> Result<()> {
@@ -74,7 +76,7 @@ impl Case {
     }
 
     /// Looks up a key both ways; whether it had an answer.
-    async fn look_up(&self, table: &SealedTable<SimEndpoint>, number: u16) -> Result<()> {
+    async fn look_up(&self, table: &SealedTable<AnyEndpoint>, number: u16) -> Result<()> {
         let key = self.shape.key(number);
         let there = self.values(&key);
         let got = table.get(&key).await?;
@@ -92,7 +94,7 @@ impl Case {
     }
 
     /// Finds all of it.
-    async fn look_around(&self, table: &SealedTable<SimEndpoint>) {
+    async fn look_around(&self, table: &SealedTable<AnyEndpoint>) {
         for number in 0..self.records.len() as u16 + 4 {
             self.look_up(table, number).await.unwrap();
         }

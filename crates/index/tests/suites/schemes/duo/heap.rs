@@ -4,13 +4,13 @@
 use crate::common::costs::spent;
 use crate::common::duo::{Dimensions, ShmTable, shm_client, shm_node, shm_reader};
 use crate::common::{INLINE, Slot};
-use farslot_fabric::shm::ShmEndpoint;
 use farslot_fabric::{Executor, OperationClass};
 use farslot_index::Sizing;
 use farslot_index::duo::{DuoLayout, DuoOptions};
 use farslot_index::{
     FieldSize, GET, Index, IndexError, IndexExt, PUT, REMOVE, SCAN, SlotKind, UPDATE, UPKEEP,
 };
+use farslot_testbed::AnyEndpoint;
 
 const ANY: Slot = Slot {
     name: "any",
@@ -49,7 +49,7 @@ fn value(number: u64) -> Vec<u8> {
 
 /// Round trips and verbs of an operation, and of what the heap does for itself.
 fn cost<R>(
-    executor: &Executor<ShmEndpoint>,
+    executor: &Executor<AnyEndpoint>,
     class: OperationClass,
     run: impl Future<Output = R>,
 ) -> ((u64, u64), R) {
@@ -57,7 +57,7 @@ fn cost<R>(
     ((spent.round_trips, spent.verbs), result)
 }
 
-fn fill(executor: &Executor<ShmEndpoint>, table: &ShmTable, keys: u64) {
+fn fill(executor: &Executor<AnyEndpoint>, table: &ShmTable, keys: u64) {
     executor.block_on(async {
         for number in 0..keys {
             assert!(table.put(&key(number), &value(number)).await.unwrap());

@@ -1,14 +1,14 @@
 //! Clients that remember clusters, under faults: the same answers, however old what they remember.
 
 use crate::common::chaos::{ClientKind, Tally, limits, open, run_as, world};
+use crate::common::from_sim;
 use crate::common::{PAIR, Reads, SLOTS};
-use farslot_fabric::sim::{
-    ClientId, FaultPlan, HostId, Partition, RunEnd, Side, SimEndpoint, Simulation,
-};
+use farslot_fabric::sim::{ClientId, FaultPlan, HostId, Partition, RunEnd, Side, Simulation};
 use farslot_fabric::{Nanos, NodeId};
 use farslot_index::Sizing;
 use farslot_index::linear::{KeyRule, LinearOptions, LinearTable};
 use farslot_index::{Index, IndexExt, Value};
+use farslot_testbed::AnyEndpoint;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::cell::RefCell;
@@ -65,7 +65,7 @@ impl Life {
 type Lives = RefCell<BTreeMap<(u64, u64), Life>>;
 
 /// Puts records under few keys, and now and then removes all of one.
-async fn write(table: &LinearTable<SimEndpoint>, lives: &Lives, mut rng: ChaCha8Rng) {
+async fn write(table: &LinearTable<AnyEndpoint>, lives: &Lives, mut rng: ChaCha8Rng) {
     for number in 1..=50 {
         let key: u64 = rng.random_range(0..3);
         let bytes = key.to_le_bytes();
@@ -106,7 +106,7 @@ async fn write(table: &LinearTable<SimEndpoint>, lives: &Lives, mut rng: ChaCha8
 }
 
 /// Looks up all records of a key, and judges what was found; returns how many there were.
-async fn look(table: &LinearTable<SimEndpoint>, lives: &Lives, key: u64) -> Option<usize> {
+async fn look(table: &LinearTable<AnyEndpoint>, lives: &Lives, key: u64) -> Option<usize> {
     let from = table.now();
     let number = |value: &Value| u64::from_le_bytes(value[..].try_into().expect("8 bytes"));
     let found = table.get_all(&key.to_le_bytes()).await.ok()?;
@@ -162,7 +162,7 @@ fn records_that_stay_are_found_under_faults() {
             let (layout, lives, tally) = (layout.clone(), Rc::clone(&lives), Rc::clone(&tally));
             let number = simulation.add_client(HostId(0), limits());
             simulation.spawn(number, async move |endpoint| {
-                let table = open(endpoint, &layout, reads)
+                let table = open(from_sim(endpoint), &layout, reads)
                     .await
                     .with_cluster_hints(most);
                 if client == 0 {

@@ -4,6 +4,7 @@
 use crate::common::chaos::{Record, limits, perform};
 use crate::common::cuckoo::{open as open_cuckoo, options as cuckoo_options, ways, world};
 use crate::common::duo::{Dimensions, growing_node, memory_behind, shm_client_with};
+use crate::common::from_sim;
 use crate::common::{HEAP, INLINE, Slot, TABLE, WORD};
 use farslot_check::{OpId, RegisterMap, TableOp, TableRet, check};
 use farslot_fabric::sim::{FaultPlan, HostId, NicProfile, RunEnd, SimEndpoint, Simulation, World};
@@ -15,6 +16,7 @@ use farslot_index::cuckoo::{CuckooTable, LookupOrder};
 use farslot_index::linear::{LinearTable, ReadPolicy};
 use farslot_index::sealed::SealedOptions;
 use farslot_index::{FieldSize, GET, Index, IndexError, IndexExt};
+use farslot_testbed::AnyEndpoint;
 use farslot_testbed::Fabric;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -128,7 +130,7 @@ trait Opening: Clone + 'static {
 struct Linear(Slot);
 
 impl Opening for Linear {
-    type Table = LinearTable<SimEndpoint>;
+    type Table = LinearTable<AnyEndpoint>;
 
     fn world(&self, seed: u64) -> World {
         crate::common::chaos::world(seed, &self.0.options(32, 7).layout().unwrap())
@@ -138,7 +140,7 @@ impl Opening for Linear {
         let layout = self.0.options(32, 7).layout().unwrap();
         let reads = crate::common::Reads::fixed(4);
         (
-            crate::common::chaos::open(endpoint, &layout, reads).await,
+            crate::common::chaos::open(from_sim(endpoint), &layout, reads).await,
             true,
         )
     }
@@ -148,7 +150,7 @@ impl Opening for Linear {
 struct Cuckoo(Slot);
 
 impl Opening for Cuckoo {
-    type Table = CuckooTable<SimEndpoint>;
+    type Table = CuckooTable<AnyEndpoint>;
 
     fn world(&self, seed: u64) -> World {
         let options = cuckoo_options(self.0, 32, ways(2, 2), 7);
@@ -366,7 +368,8 @@ fn answers_of_a_sealed_table_are_kept_for_ever() {
     executor.block_on(async {
         let endpoint = Rc::clone(executor.endpoint());
         let policy = ReadPolicy::Fixed(4);
-        let opening = farslot_index::sealed::SealedTable::open(endpoint, TABLE, layout, policy);
+        let opening =
+            farslot_index::sealed::SealedTable::open(from_sim(endpoint), TABLE, layout, policy);
         let table = opening.await.unwrap();
         table.build(&records).await.unwrap();
         let cached = Cached::new(table, CacheOptions::new(100_000, 350)).unwrap();

@@ -3,6 +3,7 @@
 //! that they are in. Readers see the same, those too that knew the table before it grew.
 
 use crate::common::duo::{Dimensions, SimTable, growing_world, memory_behind, open};
+use crate::common::from_sim;
 use crate::common::{INLINE, Slot, TABLE, scan_all};
 use farslot_fabric::sim::{
     ClientId, ClientStop, FaultPlan, HostId, RunEnd, SimEndpoint, Simulation, When, World,
@@ -10,6 +11,7 @@ use farslot_fabric::sim::{
 use farslot_fabric::{Executor, Limits, RegionId};
 use farslot_index::duo::{DuoLayout, DuoReader, GrowthMemory, ReaderPromise};
 use farslot_index::{FieldSize, Index, IndexExt, Result};
+use farslot_testbed::AnyEndpoint;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -82,7 +84,7 @@ impl Told {
     }
 
     /// A reader sees what the table should have. Nobody writes meanwhile.
-    async fn judge_reader(&self, reader: &DuoReader<SimEndpoint>) -> Result<()> {
+    async fn judge_reader(&self, reader: &DuoReader<AnyEndpoint>) -> Result<()> {
         for key in 0..2 * KEYS {
             let found = reader.get(&key.to_le_bytes()).await?;
             let found = found.map(|value| u64::from_le_bytes((*value).try_into().unwrap()));
@@ -102,9 +104,9 @@ impl Told {
 struct Readers {
     executor: Executor<SimEndpoint>,
     /// Looks at nothing but what it is asked for.
-    linearizable: DuoReader<SimEndpoint>,
+    linearizable: DuoReader<AnyEndpoint>,
     /// Answers for absent keys by its copy of the index alone.
-    refreshed: DuoReader<SimEndpoint>,
+    refreshed: DuoReader<AnyEndpoint>,
 }
 
 impl Readers {
@@ -112,7 +114,8 @@ impl Readers {
     fn new(world: &World, layout: &DuoLayout) -> Self {
         let endpoint = world.endpoint(Limits::default());
         let executor = Executor::new(Rc::clone(&endpoint));
-        let reader = || DuoReader::open(Rc::clone(&endpoint), TABLE, layout.clone()).unwrap();
+        let reader =
+            || DuoReader::open(from_sim(Rc::clone(&endpoint)), TABLE, layout.clone()).unwrap();
         let most = u64::MAX;
         let readers = Self {
             linearizable: reader(),
@@ -352,7 +355,7 @@ fn refuses_headers(dimensions: Dimensions, places: &[(u64, u64)]) {
         if dimensions.readers {
             let endpoint = world.endpoint(Limits::default());
             let executor = Executor::new(Rc::clone(&endpoint));
-            let reader = DuoReader::open(endpoint, TABLE, layout.clone()).unwrap();
+            let reader = DuoReader::open(from_sim(endpoint), TABLE, layout.clone()).unwrap();
             let refused = executor.block_on(reader.get(&[1; 8])).map(drop);
             assert!(refused.is_err_and(is_right), "{offset} = {bad}");
         }

@@ -9,6 +9,7 @@ use crate::common::chaos::{Caller, Tally, limits, rng_of};
 use crate::common::duo::{
     Dimensions, GROWING, SimTable, VARIED, growing, growing_world, memory_behind,
 };
+use crate::common::from_sim;
 use crate::common::owners::Owners;
 use crate::common::run::{AtEnd, Run, Turns, look_around};
 use crate::common::seeds::Runs;
@@ -110,7 +111,12 @@ fn run(slot: Slot, seed: u64) -> Tally {
         shape.limits,
         &mut rng,
         || DuoOwner::new(TABLE, layout.clone()).unwrap(),
-        move |owner, endpoint| owner.table(endpoint).with_growth(opened.growth).unwrap(),
+        move |owner, endpoint| {
+            owner
+                .table(from_sim(endpoint))
+                .with_growth(opened.growth)
+                .unwrap()
+        },
         async move |table: &SimTable, number, thread, rng| {
             own(&owned, &of_owner, table, number * 100 + thread * 10, rng).await;
         },

@@ -1,5 +1,6 @@
 //! A remover of several records of a key that stops half way.
 
+use crate::common::from_sim;
 use crate::common::{HEAP, HYBRID, HYBRID_SHORT, INLINE, PAIR, Reads, TABLE, WORD, region_bytes};
 use farslot_fabric::sim::{ClientStop, FaultPlan, HostId, NicProfile, Simulation, When, World};
 use farslot_fabric::{Executor, Limits, Rights};
@@ -32,7 +33,7 @@ fn a_record_behind_a_dead_slot_is_found() {
             world.add_node(&[(region_bytes(&layout), Rights::ALL)]);
             let open = async |endpoint: Rc<_>| {
                 let sizes = Reads::fixed(4).sizes(&layout);
-                LinearTable::open(endpoint, TABLE, layout.clone(), sizes)
+                LinearTable::open(from_sim(endpoint), TABLE, layout.clone(), sizes)
                     .await
                     .unwrap()
             };
@@ -58,7 +59,7 @@ fn a_record_behind_a_dead_slot_is_found() {
             let (of_layout, of_key) = (layout.clone(), key.clone());
             simulation.spawn(remover, async move |endpoint| {
                 let sizes = Reads::fixed(4).sizes(&of_layout);
-                let opening = LinearTable::open(endpoint, TABLE, of_layout, sizes);
+                let opening = LinearTable::open(from_sim(endpoint), TABLE, of_layout, sizes);
                 opening.await.unwrap().remove(&of_key).await.unwrap()
             });
             simulation.run();

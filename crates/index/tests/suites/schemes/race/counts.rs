@@ -4,14 +4,14 @@
 use crate::common::TABLE;
 use crate::common::costs::{cost_of_one, spent};
 use crate::common::race::{Dimensions, SHORT, ShmTable, shm_table};
-use farslot_fabric::shm::ShmEndpoint;
 use farslot_fabric::{Endpoint, EndpointExt, Executor, OperationClass, OperationCounters};
 use farslot_index::race::RaceTable;
 use farslot_index::{FIND_OR_PUT, GET, Index, IndexError, IndexExt, PUT, REMOVE, UPDATE};
+use farslot_testbed::AnyEndpoint;
 use std::rc::Rc;
 
 struct Client {
-    executor: Executor<ShmEndpoint>,
+    executor: Executor<AnyEndpoint>,
     table: ShmTable,
 }
 

@@ -212,7 +212,7 @@ fn stops_of(case: &Case) -> u64 {
         std::panic::catch_unwind(run).unwrap_or_else(|panic| {
             eprintln!(
                 "{case:?}, stopped after verb {last}; this replays it:\n\
-                 cargo test -p farslot-index --test schemes cuckoo::stopped_writer -- --nocapture"
+                 cargo test -p farslot-index --test suites schemes::cuckoo::stopped_writer -- --nocapture"
             );
             std::panic::resume_unwind(panic)
         })

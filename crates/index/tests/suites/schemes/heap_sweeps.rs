@@ -2,6 +2,7 @@
 //! verbs and stops coincide.
 
 use crate::common::chaos::{Caller, ClientKind, Tally, limits};
+use crate::common::from_sim;
 use crate::common::run::{Run, look_around_after};
 use crate::common::seeds::Runs;
 use crate::common::{HEAP, HYBRID, INLINE, Reads, Slot, TABLE, chaos, cuckoo, duo, faults, race};
@@ -15,6 +16,7 @@ use farslot_index::race::{RaceLayout, RaceTable};
 use farslot_index::{
     FieldSize, HEAP_MARK_AT, Index, IndexError, IndexExt, SchemeClient, SlotKind, WriterChange,
 };
+use farslot_testbed::AnyEndpoint;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::cell::Cell;
@@ -50,8 +52,8 @@ enum Bed {
 
 /// One of them, as a client has it open.
 enum Table {
-    Linear(LinearTable<SimEndpoint>),
-    Race(RaceTable<SimEndpoint>),
+    Linear(LinearTable<AnyEndpoint>),
+    Race(RaceTable<AnyEndpoint>),
     Cuckoo(Box<cuckoo::SimTable>),
     Duo(duo::SimTable),
 }
@@ -95,7 +97,7 @@ impl Bed {
     async fn open(&self, endpoint: Rc<SimEndpoint>, locations: usize) -> Table {
         match self {
             Self::Linear(layout) => {
-                let table = chaos::open(endpoint, layout, Reads::fixed(4)).await;
+                let table = chaos::open(from_sim(endpoint), layout, Reads::fixed(4)).await;
                 Table::Linear(table.with_record_locations(locations))
             }
             Self::Race(layout) => Table::Race(race::open(endpoint, layout).await),
@@ -196,7 +198,7 @@ fn history(slot: Slot, seed: u64) -> Tally {
 /// Random operations on random keys, with pauses as long as sweeps take.
 async fn churn<T>(caller: Caller<'_, T>, keys: u64, mut rng: ChaCha8Rng)
 where
-    T: Index + SchemeClient<Endpoint = SimEndpoint>,
+    T: Index + SchemeClient<Endpoint = AnyEndpoint>,
 {
     for turn in 0..24 {
         let pause = [0, SECOND, 9 * SECOND, SWEPT_AFTER][rng.random_range(0..4)];
