@@ -105,7 +105,7 @@ impl Default for ConnectOptions {
             tls: None,
             rights: Rights::ALL,
             connect_timeout: Duration::from_secs(5),
-            spin: Duration::from_micros(50),
+            spin: Duration::from_micros(100),
             peer_timeout: Duration::from_secs(5),
             reconnect: Backoff::default(),
             limits: Limits::default(),

@@ -29,7 +29,7 @@ impl Default for AgentOptions {
         Self {
             serve: ServeOptions::default(),
             threads: 1,
-            spin: Duration::from_micros(50),
+            spin: Duration::from_micros(100),
             frame_bytes: (4 << 20) + 4096,
             unsent_bytes: 256 << 10,
         }

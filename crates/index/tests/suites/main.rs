@@ -1,7 +1,6 @@
 //! What no fabric may change about the indexes: each function of these suites is a test over each
 //! of them, `cargo test -p farslot-index --test suites tcp::` for instance. What needs the
-//! simulator's faults or its clock, and what needs tables of millions of slots, is in the other
-//! test files.
+//! simulator's faults or its clock, and what needs tables of millions of slots, is in [`schemes`].
 
 mod bad_input;
 #[path = "../common/mod.rs"]
