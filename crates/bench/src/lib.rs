@@ -25,6 +25,7 @@ mod keys;
 pub mod lookup;
 mod median;
 pub mod memory_limit;
+mod polled_stream;
 pub mod process;
 pub mod raw;
 mod report;
@@ -35,6 +36,7 @@ pub use answers::Answers;
 pub use error::{BenchError, Result};
 pub use keys::Keys;
 pub use median::median;
+pub use polled_stream::PolledStream;
 pub use report::{BenchReport, BenchRow};
 
 /// Is told, in words, what a measurement is at.

@@ -1,11 +1,11 @@
 //! An echo: so many bytes there, so many back, and nothing else.
 
 use super::options::{Ceiling, Options};
-use crate::{BenchError, Result};
+use crate::{BenchError, PolledStream, Result};
 use farslot::fabric::FabricError;
 use hdrhistogram::Histogram;
 use rand_chacha::ChaCha8Rng;
-use std::io::{ErrorKind, Read, Write};
+use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::thread;
 use std::time::Instant;
@@ -88,24 +88,20 @@ impl Echo {
     ) -> Result<T> {
         let measure = || {
             let listener = TcpListener::bind("127.0.0.1:0")?;
-            let mut to_server = TcpStream::connect(listener.local_addr()?)?;
-            let (mut to_client, _) = listener.accept()?;
-            for stream in [&to_server, &to_client] {
-                stream.set_nodelay(true)?;
-                stream.set_nonblocking(true)?;
-            }
+            let mut to_server = PolledStream::new(TcpStream::connect(listener.local_addr()?)?)?;
+            let mut to_client = PolledStream::new(listener.accept()?.0)?;
             thread::scope(|scope| {
                 scope.spawn(move || {
                     let (mut request, answer) = (vec![0; self.request], vec![1; self.answer]);
                     // It ends when the client closes.
-                    while receive(&mut to_client, &mut request).is_ok()
-                        && send(&mut to_client, &answer).is_ok()
+                    while to_client.read_exact(&mut request).is_ok()
+                        && to_client.write_all(&answer).is_ok()
                     {}
                 });
                 let (request, mut answer) = (vec![2; self.request], vec![0; self.answer]);
                 let result = client(&mut || {
-                    send(&mut to_server, &request)?;
-                    receive(&mut to_server, &mut answer)
+                    to_server.write_all(&request)?;
+                    to_server.read_exact(&mut answer)
                 });
                 drop(to_server);
                 result
@@ -118,45 +114,4 @@ impl Echo {
             })
         })
     }
-}
-
-/// Looks so often in vain before others may have the processor: far longer than an exchange takes,
-/// so that it happens only where the other side has none.
-const LOOKS: u32 = 1 << 10;
-
-/// What is done after a look in vain.
-fn look_again(looks: &mut u32) {
-    *looks += 1;
-    if looks.is_multiple_of(LOOKS) {
-        thread::yield_now();
-    } else {
-        std::hint::spin_loop();
-    }
-}
-
-/// Fills `bytes`, without ever sleeping.
-fn receive(stream: &mut TcpStream, mut bytes: &mut [u8]) -> std::io::Result<()> {
-    let mut looks = 0;
-    while !bytes.is_empty() {
-        match stream.read(bytes) {
-            Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
-            Ok(count) => bytes = &mut bytes[count..],
-            Err(error) if error.kind() == ErrorKind::WouldBlock => look_again(&mut looks),
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(())
-}
-
-/// Sends all of `bytes`, without ever sleeping.
-fn send(stream: &mut TcpStream, mut bytes: &[u8]) -> std::io::Result<()> {
-    let mut looks = 0;
-    while !bytes.is_empty() {
-        match stream.write(bytes) {
-            Ok(count) => bytes = &bytes[count..],
-            Err(error) if error.kind() == ErrorKind::WouldBlock => look_again(&mut looks),
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(())
 }

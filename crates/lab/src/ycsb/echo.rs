@@ -1,6 +1,6 @@
 //! An echo of the same bytes: a server that takes as many bytes as a batch takes and answers with
-//! as many as its answer has, and does nothing else. No store can be faster that exchanges a
-//! request and a reply for each batch.
+//! as many as its answer has, and does nothing else. Both sides look for a millisecond before they
+//! sleep. No store can be faster that exchanges a request and a reply for each batch.
 //!
 //! ```text
 //! request | bytes that follow, 32 | bytes of the reply, 32 | bytes |
@@ -12,6 +12,7 @@ use crate::{LabError, Result};
 use farslot::Operation;
 use farslot::fabric::FabricError;
 use farslot::index::calls::{ReplyWriter, RequestWriter, operation_bytes};
+use farslot_bench::PolledStream;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
@@ -46,17 +47,28 @@ pub(crate) fn serve() -> io::Result<()> {
 }
 
 /// Answers one client until it hangs up.
-fn echo(mut connection: TcpStream) -> io::Result<()> {
-    connection.set_nodelay(true)?;
-    let mut bytes = vec![0; MOST_BYTES];
+fn echo(connection: TcpStream) -> io::Result<()> {
+    let mut connection = PolledStream::new(connection)?;
+    let mut bytes = vec![0; HEAD + MOST_BYTES];
     loop {
-        let mut head = [0; HEAD];
-        connection.read_exact(&mut head)?;
-        let (request, reply) = of_head(head);
-        let (Some(_), Some(_)) = (bytes.get(..request), bytes.get(..reply)) else {
-            return Ok(());
-        };
-        connection.read_exact(&mut bytes[..request])?;
+        // With as few calls as the bytes come in.
+        let mut has = 0;
+        let mut needed = HEAD;
+        let mut reply = 0;
+        while has < needed {
+            match connection.read(&mut bytes[has..])? {
+                0 => return Ok(()),
+                more => has += more,
+            }
+            if let Some(head) = bytes[..has].first_chunk() {
+                let request;
+                (request, reply) = of_head(*head);
+                needed = HEAD + request;
+            }
+            if needed.max(reply) > bytes.len() {
+                return Ok(());
+            }
+        }
         connection.write_all(&bytes[..reply])?;
     }
 }
@@ -136,9 +148,8 @@ impl System for Echo {
 
     fn connect(&self) -> Result<Box<dyn Client>> {
         let connection = TcpStream::connect(self.address).map_err(failed)?;
-        connection.set_nodelay(true).map_err(failed)?;
         Ok(Box::new(Connection {
-            connection,
+            connection: PolledStream::new(connection).map_err(failed)?,
             value_bytes: self.value_bytes,
             bytes: Vec::new(),
         }))
@@ -146,7 +157,7 @@ impl System for Echo {
 }
 
 struct Connection {
-    connection: TcpStream,
+    connection: PolledStream,
     value_bytes: usize,
     /// What is sent, then what comes back.
     bytes: Vec<u8>,
