@@ -20,6 +20,7 @@
 
 mod answers;
 mod any_index;
+mod at_once;
 pub mod cache;
 pub mod calls;
 mod client;

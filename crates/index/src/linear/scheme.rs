@@ -3,6 +3,7 @@
 use super::client::LinearTable;
 use super::words::WordWrites;
 use crate::answers::Got;
+use crate::at_once;
 use crate::index::Rest;
 use crate::step;
 use crate::{
@@ -59,7 +60,7 @@ impl<E: Endpoint> SchemeClient for LinearTable<E> {
                 step::write_many(&table, class, writes, |was| was.each(&mut done)).await;
             }
             _ => {
-                let left = self.write_many_at_once(writes, &mut done).await;
+                let left = at_once::write_many(self, writes, &mut done).await;
                 let all = left.iter().map(|number| self.run(writes[*number]));
                 window(BATCH_WIDTH, all, |at, outcome| done(left[at], outcome)).await;
             }

@@ -93,6 +93,7 @@
 //! directory. Not in them: begun insertions, depths in slots, splits that everybody goes on with,
 //! the directory as a list of splits.
 
+mod at_once;
 mod client;
 mod directory;
 mod glance;

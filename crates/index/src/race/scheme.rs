@@ -2,13 +2,14 @@
 
 use super::client::RaceTable;
 use crate::answers::Got;
+use crate::at_once;
 use crate::index::Rest;
 use crate::step;
 use crate::{
-    Answers, ClientState, Cursor, Occupancy, Result, SchemeClient, SchemeKind, Survey, UPKEEP,
-    Value, Waits,
+    Answers, BATCH_WIDTH, ClientState, Cursor, Index, Occupancy, Operation, Outcome, Result,
+    SchemeClient, SchemeKind, Survey, UPKEEP, Value, Waits,
 };
-use farslot_fabric::{Endpoint, EndpointExt, NodeId};
+use farslot_fabric::{Endpoint, EndpointExt, NodeId, window};
 use std::pin::pin;
 
 impl<E: Endpoint> SchemeClient for RaceTable<E> {
@@ -40,6 +41,16 @@ impl<E: Endpoint> SchemeClient for RaceTable<E> {
 
     async fn find_many(&self, keys: &[&[u8]], done: impl FnMut(Answers<'_>)) {
         step::find_many(self, keys, done).await;
+    }
+
+    async fn write_many(
+        &self,
+        writes: &[Operation<'_>],
+        mut done: impl FnMut(usize, Result<Outcome>),
+    ) {
+        let left = at_once::write_many(self, writes, &mut done).await;
+        let all = left.iter().map(|number| self.run(writes[*number]));
+        window(BATCH_WIDTH, all, |at, outcome| done(left[at], outcome)).await;
     }
 
     async fn put_record(&self, key: &[u8], value: &[u8]) -> Result<bool> {

@@ -1,14 +1,15 @@
 //! Batches of writes are many writes: the same outcomes, the same records in the end, and, where
 //! they are done in place, the same verbs, booked alike.
 
-use crate::common::{Client, HEAP, Reads, SLOTS, Slot, new_client, new_node};
+use crate::common::{HEAP, Reads, SLOTS, Slot, TABLE, new_client, new_node, race};
 use farslot_fabric::counters::OperationCounters;
-use farslot_fabric::{Endpoint, VerbKind};
-use farslot_index::linear::{KeyRule, SlotKind};
+use farslot_fabric::{Endpoint, Executor, VerbKind};
+use farslot_index::linear::{KeyRule, LinearTable, SlotKind};
+use farslot_index::race::RaceTable;
 use farslot_index::{
     FIND_OR_PUT, FieldSize, Index, IndexError, IndexExt, Operation, Outcome, PUT, REMOVE, UPDATE,
 };
-use farslot_testbed::Fabric;
+use farslot_testbed::{AnyEndpoint, Fabric};
 use std::collections::BTreeMap;
 
 const KEYS: u64 = 120;
@@ -94,7 +95,12 @@ fn fits(
 }
 
 /// Writes a batch, side by side or one after the other, with one write in it whose key is empty.
-fn write((executor, table): &Client, slot: Slot, batch: &Batch, alone: bool) -> Vec<Outcome> {
+fn write<T: Index>(
+    (executor, table): &(Executor<AnyEndpoint>, T),
+    slot: Slot,
+    batch: &Batch,
+    alone: bool,
+) -> Vec<Outcome> {
     let records = batch.iter();
     let records = records.map(|(kind, key, value)| (*kind, slot.key(*key), slot.value(*value)));
     let records: Vec<_> = records.collect();
@@ -127,7 +133,7 @@ fn write((executor, table): &Client, slot: Slot, batch: &Batch, alone: bool) -> 
 }
 
 /// The operations of each class, and the verbs of each kind, that writes take.
-fn counted((executor, _): &Client) -> (Vec<OperationCounters>, Vec<u64>) {
+fn counted<T>((executor, _): &(Executor<AnyEndpoint>, T)) -> (Vec<OperationCounters>, Vec<u64>) {
     let all = executor.endpoint().core().counters.snapshot();
     let classes = [PUT, FIND_OR_PUT, UPDATE, REMOVE].map(|class| all.operation(class));
     let kinds = [VerbKind::Read, VerbKind::ReadMany, VerbKind::CompareSwap];
@@ -245,25 +251,8 @@ pub fn records_out_of_band_are_written_at_once_and_booked_as_single_writes(fabri
             })
             .collect(),
     ];
-    let written = |(executor, _): &Client| {
-        let all = executor.endpoint().core().counters.snapshot();
-        (all.verbs_of(VerbKind::Write), all.bytes_written)
-    };
     for batch in batches {
-        let rung = |client: &Client| client.0.endpoint().core().counters.snapshot().doorbells;
-        let before = rung(&clients[0]);
-        let told = [0, 1].map(|alone| write(&clients[alone], slot, &batch, alone == 1));
-        assert_eq!(told[0], told[1], "{slot:?}: {batch:?}");
-        // But for the few that go round the table's end, or meet another key's tag.
-        let left = rung(&clients[0]) - before;
-        assert!(
-            left < batch.len() as u64 / 8,
-            "{slot:?}: {left} of {batch:?}"
-        );
-        let [many, single] = clients.each_ref().map(counted);
-        assert_eq!(many, single, "{slot:?}: {batch:?}");
-        let [many, single] = clients.each_ref().map(written);
-        assert_eq!(many, single, "{slot:?}: {batch:?}");
+        are_done_at_once_and_booked_alike(&clients, slot, &batch);
     }
     let (executor, table) = &clients[0];
     for key in 0..KEYS {
@@ -274,4 +263,152 @@ pub fn records_out_of_band_are_written_at_once_and_booked_as_single_writes(fabri
         assert_eq!(many, single, "{slot:?}: {key}");
     }
     executor.block_on(table.flush()).unwrap();
+}
+
+/// Does a batch in one client's table together, and in the other's one after the other.
+fn are_done_at_once_and_booked_alike<T: Index>(
+    clients: &[(Executor<AnyEndpoint>, T); 2],
+    slot: Slot,
+    batch: &Batch,
+) {
+    let written = |(executor, _): &(Executor<AnyEndpoint>, T)| {
+        let all = executor.endpoint().core().counters.snapshot();
+        (all.verbs_of(VerbKind::Write), all.bytes_written)
+    };
+    let rung = || clients[0].0.endpoint().core().counters.snapshot().doorbells;
+    let before = rung();
+    let told = [0, 1].map(|alone| write(&clients[alone], slot, batch, alone == 1));
+    assert_eq!(told[0], told[1], "{slot:?}: {batch:?}");
+    // But for the few that go round the table's end, or meet another key's tag.
+    let left = rung() - before;
+    assert!(
+        left < batch.len() as u64 / 8,
+        "{slot:?}: {left} of {batch:?}"
+    );
+    let [many, single] = clients.each_ref().map(counted);
+    assert_eq!(many, single, "{slot:?}: {batch:?}");
+    let [many, single] = clients.each_ref().map(written);
+    assert_eq!(many, single, "{slot:?}: {batch:?}");
+}
+
+pub fn values_of_a_race_table_are_replaced_at_once_and_booked_as_single_writes(fabric: Fabric) {
+    if !fabric.is_in_place() {
+        return;
+    }
+    let slot = Slot {
+        key: FieldSize::Fixed(16),
+        value: FieldSize::Fixed(300),
+        ..race::VARIED
+    };
+    let layout = race::Dimensions::fixed(384, 8).layout(slot, 5, Some(1 << 20));
+    let clients = [0, 1].map(|_| race::new_client(&race::new_node(fabric, &layout), &layout));
+    let all = |kind, value| -> Batch { (0..90).map(|key| (kind, key, key + value)).collect() };
+    // Until both hold blocks of their own.
+    for batch in [all(Kind::Put, 0), all(Kind::Update, 1)] {
+        for client in &clients {
+            write(client, slot, &batch, true);
+        }
+    }
+    let mixed = (0..90).map(|key| match key % 2 {
+        0 => (Kind::Update, key, key + 4),
+        _ => (Kind::Put, key, key + 5),
+    });
+    for batch in [all(Kind::Update, 2), all(Kind::Put, 3), mixed.collect()] {
+        are_done_at_once_and_booked_alike(&clients, slot, &batch);
+    }
+    let (executor, table) = &clients[0];
+    for key in 0..90 {
+        let got = executor.block_on(table.get(&slot.key(key))).unwrap();
+        let expected = slot.value(key + 4 + key % 2);
+        assert_eq!(got.as_deref(), Some(&expected[..]), "{key}");
+    }
+    executor.block_on(table.flush()).unwrap();
+}
+
+/// Clients that count up the same numbers by batches of [`Operation::Replace`], each only from what
+/// it has read, while records that they put beside that grow the table.
+async fn count_up<T: Index>(table: &T, client: u32, counters: u64, rounds: u64) -> u64 {
+    let key = |number: u64| number.to_le_bytes();
+    let value = |number: u64| number.to_le_bytes();
+    let mut counted = 0;
+    for round in 0..rounds {
+        let mut seen = Vec::new();
+        for counter in 0..counters {
+            let got = table.get(&key(counter)).await.unwrap().unwrap();
+            let number = u64::from_le_bytes((*got).try_into().unwrap());
+            seen.push((key(counter), value(number), value(number + 1)));
+        }
+        let new = 1_000_000 * u64::from(client + 1) + round;
+        let (new_key, new_value) = (key(new), value(new));
+        let replaces = seen
+            .iter()
+            .map(|(key, was, new)| Operation::Replace(key, was, new));
+        let put = [Operation::Put(&new_key, &new_value)];
+        let operations: Vec<_> = replaces.chain(put).collect();
+        let last = operations.len() - 1;
+        let note = |at, outcome: farslot_index::Result<Outcome>| {
+            counted += u64::from(at < last && outcome.unwrap().is_changed());
+        };
+        table.run_many(&operations, note).await;
+    }
+    table.flush().await.unwrap();
+    counted
+}
+
+pub fn replaces_of_several_clients_count_every_success(fabric: Fabric) {
+    const CLIENTS: u32 = 3;
+    const COUNTERS: u64 = 20;
+    let rounds = u64::from(fabric.cases(300));
+    let slot = Slot {
+        key: FieldSize::Fixed(8),
+        value: FieldSize::Fixed(8),
+        ..race::VARIED
+    };
+    let growing = race::Dimensions {
+        bucket_slots: 8,
+        groups: 4,
+        roots: 1,
+        most_subtables: 64,
+    };
+    let of_race = growing.layout(slot, 7, None);
+    let of_linear = slot.options(4096, 7).layout().unwrap();
+    let numbers = |number: u64| number.to_le_bytes();
+    // Over RACE, then over linear.
+    let node = race::new_node(fabric, &of_race);
+    let (executor, table) = race::new_client(&node, &of_race);
+    let linear_node = new_node(fabric, &of_linear);
+    let (linear_executor, linear) = new_client(&linear_node, &of_linear, Reads::fixed(4));
+    for counter in 0..COUNTERS {
+        let (key, zero) = (numbers(counter), numbers(0));
+        assert!(executor.block_on(table.put(&key, &zero)).unwrap());
+        assert!(linear_executor.block_on(linear.put(&key, &zero)).unwrap());
+    }
+    let counted = node.run_clients(CLIENTS, Fabric::limits(), async move |client, endpoint| {
+        let table = RaceTable::open(endpoint, TABLE, of_race.clone())
+            .await
+            .unwrap();
+        count_up(&table, client, COUNTERS, rounds).await
+    });
+    let sum = |of: &dyn Fn(u64) -> u64| (0..COUNTERS).map(of).sum::<u64>();
+    let number =
+        |got: Option<farslot_index::Value>| u64::from_le_bytes((*got.unwrap()).try_into().unwrap());
+    let there = sum(&|key| number(executor.block_on(table.get(&numbers(key))).unwrap()));
+    assert_eq!(counted.into_iter().sum::<u64>(), there);
+    assert!(
+        there >= COUNTERS * rounds,
+        "somebody is always first: {there}"
+    );
+    let counted =
+        linear_node.run_clients(CLIENTS, Fabric::limits(), async move |client, endpoint| {
+            let sizes = Reads::fixed(4).sizes(&of_linear);
+            let table = LinearTable::open(endpoint, TABLE, of_linear.clone(), sizes);
+            count_up(&table.await.unwrap(), client, COUNTERS, rounds).await
+        });
+    let get = |key| linear_executor.block_on(linear.get(&numbers(key))).unwrap();
+    let there = sum(&|key| number(get(key)));
+    assert_eq!(counted.into_iter().sum::<u64>(), there);
+    assert!(
+        there >= COUNTERS * rounds,
+        "somebody is always first: {there}"
+    );
 }

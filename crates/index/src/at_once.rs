@@ -1,0 +1,266 @@
+//! Writing records out of band where the memory is mapped: what is common, without waiting.
+//!
+//! The words that are read, written and swapped are those of a scheme's protocol over verbs, in the
+//! same order, and so is what is booked. A record that is there is believed by its checksum, as
+//! there. Blocks come of what this client holds, and go back to it, by the heap's rules of epochs.
+//!
+//! Whatever is rare is left to that protocol, with nothing changed; a client without a block at
+//! hand, or with a look at the heap's epoch due, for instance.
+
+use crate::client::let_others_run;
+use crate::heap::{BlockRef, Heap, Held, RecordView, bytes_by_lengths, encode_in, seal_words};
+use crate::{Operation, Outcome, Result};
+use farslot_fabric::{Endpoint, InPlace, OperationClass, Piece, Steps, Tally};
+
+/// Writes that are done in turns: the slots of all are prefetched, then the records that they name.
+const RUN: usize = 32;
+/// How often a write begins again because another was faster.
+pub(crate) const MOST_TRIES: u32 = 8;
+/// Bytes of a record that are prefetched: processors go on by themselves behind these.
+const LIKELY: usize = 256;
+
+/// A client of a scheme whose writes can be done at once.
+pub(crate) trait WriteAtOnce {
+    type Endpoint: Endpoint;
+    /// A write's key, and what has come to be known of its slot.
+    type Place<'k>;
+
+    fn of_endpoint(&self) -> &Self::Endpoint;
+
+    /// The heap of a table whose records lie out of band.
+    fn of_heap(&self) -> Option<&Heap<Self::Endpoint>>;
+
+    /// The table's memory, where it is mapped and this client may write records there.
+    fn view_to_write(&self) -> Option<InPlace<'_>>;
+
+    /// Begins a write: asks for its slot. Nothing of one that is left, or refused.
+    fn begin<'k>(&self, view: InPlace<'_>, operation: &Operation<'k>) -> Option<Self::Place<'k>>;
+
+    /// Looks for the write's slot; returns the block of the record that it names, if it names one.
+    fn find(&self, view: InPlace<'_>, write: &mut Write<'_, Self::Place<'_>>) -> Option<BlockRef>;
+
+    /// Does a write whose slot was looked for; returns its answer. Nothing if it is left, and then
+    /// nothing has changed.
+    fn finish(
+        &self,
+        view: InPlace<'_>,
+        write: &mut Write<'_, Self::Place<'_>>,
+        work: &mut Work,
+    ) -> Option<bool>;
+
+    /// Adds this client's share to the counts that all see.
+    async fn report_counts(&self) -> Result<()>;
+}
+
+/// A write that is under way.
+pub(crate) struct Write<'k, P> {
+    number: usize,
+    pub(crate) operation: Operation<'k>,
+    pub(crate) place: P,
+    /// What it has read and written. Of one that is left nothing is counted: the protocol counts all.
+    pub(crate) steps: Steps,
+    /// How often it has swapped, each time behind a WRITE of so many bytes, if it puts any.
+    swaps: u32,
+    written: u64,
+}
+
+/// What the writes of a batch share.
+#[derive(Default)]
+pub(crate) struct Work {
+    /// What has ended and is not counted yet: of one class.
+    tally: Tally,
+    class: Option<OperationClass>,
+    /// Whether there is enough to report, and to give to all.
+    pub(crate) reports: bool,
+    surplus: bool,
+    /// The record that is there, and the one that is to be.
+    there: Vec<u64>,
+    draft: Vec<u64>,
+}
+
+/// Does those of many writes that can be done at once, each booked to its class; returns the
+/// numbers of the others.
+pub(crate) async fn write_many<T: WriteAtOnce>(
+    table: &T,
+    writes: &[Operation<'_>],
+    done: &mut impl FnMut(usize, Result<Outcome>),
+) -> Vec<usize> {
+    let mut left = Vec::new();
+    if table.view_to_write().is_none() {
+        left.extend(0..writes.len());
+        return left;
+    }
+    let core = table.of_endpoint().core();
+    let (mut work, mut ended) = (Work::default(), Vec::with_capacity(RUN));
+    for (run, some) in writes.chunks(RUN).enumerate() {
+        let first = run * RUN;
+        let (Some(view), Some(heap)) = (table.view_to_write(), table.of_heap()) else {
+            left.extend(first..writes.len());
+            break;
+        };
+        let mut begun = Vec::with_capacity(some.len());
+        for (at, operation) in some.iter().enumerate() {
+            match table.begin(view, operation) {
+                Some(place) => begun.push(Write::begun(first + at, *operation, place)),
+                None => left.push(first + at),
+            }
+        }
+        for write in &mut begun {
+            if let Some(block) = table.find(view, write)
+                && let piece = heap.piece(block)
+                && let Some(at) = view.offset_of(piece)
+            {
+                view.prefetch(at, LIKELY.min(piece.len));
+            }
+        }
+        for mut write in begun {
+            match table.finish(view, &mut write, &mut work) {
+                Some(changed) => {
+                    work.book(&write, core);
+                    ended.push((write.number, Outcome::Changed(changed)));
+                }
+                None => left.push(write.number),
+            }
+            if work.surplus {
+                // Before others, so that no client ever holds more than it may.
+                work.surplus = false;
+                heap.give_surplus().await;
+            }
+        }
+        work.count(core);
+        if std::mem::take(&mut work.reports) {
+            // This cannot fail: the writes that are counted are done, and counts may lag.
+            let _ = table.report_counts().await;
+        }
+        for (number, outcome) in ended.drain(..) {
+            done(number, Ok(outcome));
+        }
+        let mut turns = 0..some.len().div_ceil(8);
+        if turns.any(|_| core.is_turn_over()) {
+            let_others_run().await;
+        }
+    }
+    left
+}
+
+impl<'k, P> Write<'k, P> {
+    fn begun(number: usize, operation: Operation<'k>, place: P) -> Self {
+        Self {
+            number,
+            operation,
+            place,
+            steps: Steps::default(),
+            swaps: 0,
+            written: 0,
+        }
+    }
+
+    /// Swaps a slot's word, behind the record that it names then; false if another was faster. The
+    /// block that nobody needs any more is kept: that of `was`, or the new one.
+    pub(crate) fn swap<E: Endpoint>(
+        &mut self,
+        (view, at): (InPlace<'_>, u64),
+        heap: &Heap<E>,
+        (was, freed): (u64, Option<BlockRef>),
+        (new, held): (u64, Option<Held>),
+        work: &mut Work,
+    ) -> bool {
+        // The block was allocated at this epoch, and nothing was awaited since.
+        let since = heap.epoch();
+        let is_swapped = view.compare_swap(at, was, new) == was;
+        self.swaps += 1;
+        match held {
+            Some(_) => self.steps.write_and_swap(self.written),
+            None => self.steps.swap(),
+        }
+        let freed = match is_swapped {
+            true => freed,
+            false => held.map(|held| held.block),
+        };
+        if let Some(block) = freed {
+            work.surplus |= heap.keep_since(block, since);
+        }
+        is_swapped
+    }
+
+    /// Writes the record of the write into a block that this client has.
+    pub(crate) fn write_record<E: Endpoint>(
+        &mut self,
+        view: InPlace<'_>,
+        heap: &Heap<E>,
+        (key, value): (&[u8], &[u8]),
+        work: &mut Work,
+    ) -> Option<Held> {
+        let len = encode_in(&mut work.draft, key, value);
+        let held = heap.allocate_own(len)?;
+        let from = heap.at(held.block.granule);
+        // A block that is not in the memory is lost: nobody can use it.
+        let at = view.offset_of(Piece { from, len })?;
+        seal_words(&mut work.draft, len, held.block);
+        view.write(at, len, &work.draft);
+        self.written = len as u64;
+        Some(held)
+    }
+
+    /// Reads the record in a block; nothing if it is not whole.
+    pub(crate) fn read_record<'w, E: Endpoint>(
+        &mut self,
+        view: InPlace<'_>,
+        heap: &Heap<E>,
+        block: BlockRef,
+        work: &'w mut Work,
+    ) -> Option<RecordView<'w>> {
+        let piece = heap.piece(block);
+        let at = view.offset_of(piece)?;
+        self.steps.read(1, piece.len as u64);
+        let bytes = bytes_by_lengths(view.words(at)(1), piece.len);
+        let there = room(&mut work.there, bytes);
+        view.copy_out(at, bytes, there);
+        RecordView::decode(&bytemuck::cast_slice(there)[..bytes], block)
+    }
+
+    /// Whether a record that is there is not the one that the write expects.
+    pub(crate) fn is_refused_by(&self, record: &RecordView<'_>) -> bool {
+        match self.operation {
+            Operation::Replace(_, expected, _) | Operation::RemoveIf(_, expected) => {
+                record.value != expected
+            }
+            _ => false,
+        }
+    }
+}
+
+impl Work {
+    /// Counts a write that has ended.
+    fn book<P>(&mut self, write: &Write<'_, P>, core: &farslot_fabric::EndpointCore) {
+        let class = write.operation.class();
+        if self.class.is_some_and(|of| of != class) {
+            self.count(core);
+        }
+        self.class = Some(class);
+        for _ in 0..write.swaps {
+            self.tally.swap();
+            if write.operation.value().is_some() {
+                self.tally.write(write.written);
+            }
+        }
+        self.tally.operation_ended(write.steps);
+    }
+
+    /// Adds what was counted to the endpoint's counters.
+    fn count(&mut self, core: &farslot_fabric::EndpointCore) {
+        let tally = std::mem::take(&mut self.tally);
+        if let Some(class) = self.class.take() {
+            core.counters.add(class, &tally);
+        }
+    }
+}
+
+/// The first words of these that so many bytes need.
+fn room(words: &mut Vec<u64>, bytes: usize) -> &mut [u64] {
+    let needed = bytes.div_ceil(8);
+    if words.len() < needed {
+        words.resize(needed, 0);
+    }
+    &mut words[..needed]
+}
