@@ -3,11 +3,15 @@
 use rustix::event::{PollFd, PollFlags, poll};
 use std::io::{ErrorKind, Read, Result, Write};
 use std::net::TcpStream;
+use std::thread;
 use std::time::{Duration, Instant};
 
 /// How long it is looked at: many times what an exchange takes, so that a thread sleeps only where
 /// nothing is exchanged.
-const LOOKS: Duration = Duration::from_millis(1);
+const LONGEST: Duration = Duration::from_millis(1);
+/// Looks so often in vain before others may have the processor: far longer than an exchange takes,
+/// so that it happens only where the other side has none.
+const LOOKS: u32 = 1 << 10;
 
 /// A connection whose reads and writes wait without sleeping for up to a millisecond: what a
 /// system call and a wake-up cost does not hide what is measured beside it.
@@ -33,14 +37,18 @@ impl PolledStream {
         news: PollFlags,
         mut attempt: impl FnMut(&mut TcpStream) -> Result<T>,
     ) -> Result<T> {
-        let mut began = None;
+        let (mut began, mut looks) = (None, 0_u32);
         loop {
             match attempt(&mut self.stream) {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {}
                 done => return done,
             }
-            if began.get_or_insert_with(Instant::now).elapsed() < LOOKS {
-                std::hint::spin_loop();
+            looks = looks.wrapping_add(1);
+            if began.get_or_insert_with(Instant::now).elapsed() < LONGEST {
+                match looks.is_multiple_of(LOOKS) {
+                    true => thread::yield_now(),
+                    false => std::hint::spin_loop(),
+                }
                 continue;
             }
             match poll(&mut [PollFd::new(&self.stream, news)], None) {

@@ -4,6 +4,7 @@ use super::admission::{Grant, Secret};
 use super::audit::Audit;
 use super::backoff::Backoff;
 use super::network::Network;
+use super::spin;
 use super::tls::{TlsClient, TlsServer};
 use crate::{Limits, Rights};
 use std::sync::Arc;
@@ -105,7 +106,7 @@ impl Default for ConnectOptions {
             tls: None,
             rights: Rights::ALL,
             connect_timeout: Duration::from_secs(5),
-            spin: Duration::from_micros(100),
+            spin: spin::DEFAULT,
             peer_timeout: Duration::from_secs(5),
             reconnect: Backoff::default(),
             limits: Limits::default(),

@@ -6,6 +6,12 @@
 //! with sleep, in growing number, and each that was polled with success resets that.
 
 use crate::Nanos;
+use std::time::Duration;
+
+/// How long agents and clients look unless they are told otherwise: longer than a batch of 32
+/// records of 1,000 bytes takes there and back over loopback, 60 to 70 us, which would be slept for
+/// else, and take longer for it every time.
+pub(crate) const DEFAULT: Duration = Duration::from_micros(100);
 
 /// Decides, from how the last waits went.
 #[derive(Debug)]

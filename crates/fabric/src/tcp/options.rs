@@ -2,6 +2,7 @@
 
 use crate::net::ServeOptions;
 use crate::net::agent::Workers;
+use crate::net::spin;
 use std::time::Duration;
 
 /// How an [`Agent`](super::Agent) serves.
@@ -29,7 +30,7 @@ impl Default for AgentOptions {
         Self {
             serve: ServeOptions::default(),
             threads: 1,
-            spin: Duration::from_micros(100),
+            spin: spin::DEFAULT,
             frame_bytes: (4 << 20) + 4096,
             unsent_bytes: 256 << 10,
         }

@@ -1,9 +1,9 @@
 //! What the tests of the CuckooDuo table share: its shapes, and tables on simulated and shared
 //! memory.
 
-use super::from_sim;
 use super::{HEAP, INLINE, INLINE_SHORT, Slot, TABLE};
-use farslot_fabric::shm::{Node, RegionSpec, ShmEndpoint};
+use super::{from_shm, from_sim};
+use farslot_fabric::shm::{Node, RegionSpec};
 use farslot_fabric::sim::{NicProfile, SimEndpoint, World};
 use farslot_fabric::{Executor, Limits, RemoteAddr, Rights};
 use farslot_index::FieldSize;
@@ -97,10 +97,7 @@ pub type ShmTable = DuoTable<AnyEndpoint>;
 
 /// An endpoint for one thread.
 pub fn shm_endpoint(node: &Node) -> Rc<AnyEndpoint> {
-    Rc::new(AnyEndpoint::Shm(ShmEndpoint::new(
-        vec![node.clone()],
-        Limits::default(),
-    )))
+    from_shm(node, Limits::default())
 }
 
 /// A client thread of its own, and the table that lies on the node.
@@ -114,10 +111,7 @@ pub fn shm_client_with(
     layout: &DuoLayout,
     limits: Limits,
 ) -> (Executor<AnyEndpoint>, ShmTable) {
-    let endpoint = Rc::new(AnyEndpoint::Shm(ShmEndpoint::new(
-        vec![node.clone()],
-        limits,
-    )));
+    let endpoint = from_shm(node, limits);
     let executor = Executor::new(Rc::clone(&endpoint));
     let table = DuoTable::open(endpoint, TABLE, layout.clone()).unwrap();
     (executor, table)

@@ -20,8 +20,9 @@ pub mod sealed;
 pub mod seeds;
 pub mod stopped;
 
+use farslot_fabric::shm::{Node, ShmEndpoint};
 use farslot_fabric::sim::SimEndpoint;
-use farslot_fabric::{Executor, NodeId, RegionId, RemoteAddr, Rights};
+use farslot_fabric::{Executor, Limits, NodeId, RegionId, RemoteAddr, Rights};
 use farslot_index::Sizing;
 use farslot_index::linear::{
     LinearLayout, LinearOptions, LinearTable, ReadPolicy, ReadSizes, SlotKind,
@@ -227,6 +228,12 @@ pub fn new_node(fabric: Fabric, layout: &LinearLayout) -> TestNode {
 /// The simulator's endpoint as one of any fabric: each scheme is compiled once for all tests.
 pub fn from_sim(endpoint: Rc<SimEndpoint>) -> Rc<AnyEndpoint> {
     Rc::new(AnyEndpoint::Sim(endpoint))
+}
+
+/// The endpoint of one thread to shared memory, likewise.
+pub fn from_shm(node: &Node, limits: Limits) -> Rc<AnyEndpoint> {
+    let endpoint = ShmEndpoint::new(vec![node.clone()], limits);
+    Rc::new(AnyEndpoint::Shm(endpoint))
 }
 
 /// A client of a fabric with its table.

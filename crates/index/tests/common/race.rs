@@ -1,8 +1,8 @@
 //! What the tests of the RACE table share: its shapes, and tables on simulated and shared memory.
 
-use super::from_sim;
 use super::{HEAP, Slot, TABLE};
-use farslot_fabric::shm::{Node, RegionSpec, ShmEndpoint};
+use super::{from_shm, from_sim};
+use farslot_fabric::shm::{Node, RegionSpec};
 use farslot_fabric::sim::{NicProfile, SimEndpoint, World};
 use farslot_fabric::{Executor, Limits, Rights};
 use farslot_index::FieldSize;
@@ -99,10 +99,7 @@ pub type ShmTable = RaceTable<AnyEndpoint>;
 
 /// A client thread of its own, and the table that lies on the node.
 pub fn shm_client(node: &Node, layout: &RaceLayout) -> (Executor<AnyEndpoint>, ShmTable) {
-    let endpoint = Rc::new(AnyEndpoint::Shm(ShmEndpoint::new(
-        vec![node.clone()],
-        Limits::default(),
-    )));
+    let endpoint = from_shm(node, Limits::default());
     let executor = Executor::new(Rc::clone(&endpoint));
     let opening = RaceTable::open(endpoint, TABLE, layout.clone());
     let table = executor.block_on(opening).unwrap();

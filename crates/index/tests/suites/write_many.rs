@@ -390,14 +390,17 @@ pub fn replaces_of_several_clients_count_every_success(fabric: Fabric) {
         count_up(&table, client, COUNTERS, rounds).await
     });
     let sum = |of: &dyn Fn(u64) -> u64| (0..COUNTERS).map(of).sum::<u64>();
+    let are_all_counted = |counted: Vec<u64>, there: u64| {
+        assert_eq!(counted.into_iter().sum::<u64>(), there);
+        assert!(
+            there >= COUNTERS * rounds,
+            "somebody is always first: {there}"
+        );
+    };
     let number =
         |got: Option<farslot_index::Value>| u64::from_le_bytes((*got.unwrap()).try_into().unwrap());
     let there = sum(&|key| number(executor.block_on(table.get(&numbers(key))).unwrap()));
-    assert_eq!(counted.into_iter().sum::<u64>(), there);
-    assert!(
-        there >= COUNTERS * rounds,
-        "somebody is always first: {there}"
-    );
+    are_all_counted(counted, there);
     let counted =
         linear_node.run_clients(CLIENTS, Fabric::limits(), async move |client, endpoint| {
             let sizes = Reads::fixed(4).sizes(&of_linear);
@@ -406,9 +409,5 @@ pub fn replaces_of_several_clients_count_every_success(fabric: Fabric) {
         });
     let get = |key| linear_executor.block_on(linear.get(&numbers(key))).unwrap();
     let there = sum(&|key| number(get(key)));
-    assert_eq!(counted.into_iter().sum::<u64>(), there);
-    assert!(
-        there >= COUNTERS * rounds,
-        "somebody is always first: {there}"
-    );
+    are_all_counted(counted, there);
 }
