@@ -28,7 +28,8 @@ impl Owner<'_> {
             return Ok(false);
         }
         let old = buckets - (first << (buckets / first).ilog2());
-        let depth = self.meta(self.shape.bucket_at(old))?.depth + 1;
+        let depth = self.meta(self.shape.bucket_at(old))?.depth;
+        let depth = depth.checked_add(1).ok_or(Fault::Damaged)?;
         self.part(old, buckets, depth)?;
         self.set_header(EXTRA, extra + 1)?;
         Ok(true)
