@@ -7,7 +7,7 @@ use crate::frame::{Parser, ProtocolError, RequestLimits};
 use crate::reply::{OK, Protocol, Reply};
 use crate::session::Choices;
 use crate::shared::Shared;
-use crate::turn::Turn;
+use crate::turn::{STEPS_A_TURN, Turn};
 use crate::whole;
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -30,8 +30,6 @@ const STRANGERS_LIMITS: RequestLimits = RequestLimits {
 /// Requests of a connection that one turn does: with the longest values, half of what a connection
 /// may have read.
 const REQUESTS_A_TURN: usize = 32;
-/// Steps of a turn, beyond which no more requests are taken into it.
-pub(crate) const STEPS_A_TURN: usize = 1 << 14;
 /// Bytes of replies that are sent even if there are more requests.
 const SEND_FROM: usize = 256 << 10;
 
@@ -113,7 +111,7 @@ impl Connection {
 
     /// What the kernel shall watch: whether there is input, whether there is room for output.
     pub(crate) fn wants(&self) -> (bool, bool) {
-        let takes_input = !self.is_blocked && !self.is_ready && !self.is_ending && !self.is_last;
+        let takes_input = !self.is_blocked && !self.is_ending && !self.is_last;
         (takes_input, self.is_blocked)
     }
 

@@ -5,12 +5,12 @@
 //! turn have limits of their own. A client that does not take its replies is not read, and is
 //! disconnected when it has taken nothing for a minute.
 
-use crate::connection::{Connection, Gathered, STEPS_A_TURN};
+use crate::connection::{Connection, Gathered};
 use crate::databases::Databases;
 use crate::failure::Failure;
 use crate::session::Choices;
 use crate::shared::Shared;
-use crate::turn::Turn;
+use crate::turn::{ByKey, STEPS_A_TURN, Turn};
 use farslot::{Expiry, Store};
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, EventData, EventFlags};
@@ -55,6 +55,8 @@ pub(crate) struct EventLoop {
     held: usize,
     looked: Instant,
     buffer: Vec<u8>,
+    /// What turns are made of.
+    by_key: ByKey,
 }
 
 impl EventLoop {
@@ -84,6 +86,7 @@ impl EventLoop {
             held: 0,
             looked: Instant::now(),
             buffer: vec![0; READ],
+            by_key: ByKey::default(),
         })
     }
 
@@ -176,7 +179,9 @@ impl EventLoop {
             alive = connection.send().is_ok();
         }
         let has_input = EventFlags::IN | EventFlags::HUP | EventFlags::ERR;
-        if alive && told.intersects(has_input) && connection.watched.0 {
+        // One with requests that were not done is told of again.
+        let takes_input = connection.watched.0 && !connection.is_ready;
+        if alive && told.intersects(has_input) && takes_input {
             alive = connection.receive(&mut self.buffer).is_ok();
         } else if told.intersects(EventFlags::HUP | EventFlags::ERR) {
             // Nobody is there to take the replies that wait.
@@ -212,7 +217,7 @@ impl EventLoop {
             return;
         }
         let since = Instant::now();
-        let mut turn = Turn::new(Expiry::now());
+        let mut turn = Turn::new(Expiry::now(), std::mem::take(&mut self.by_key));
         let mut gathered = Vec::with_capacity(taken.len());
         let mut done = Vec::with_capacity(taken.len());
         for (_, connection) in &mut taken {
@@ -228,13 +233,17 @@ impl EventLoop {
             done.push((bytes, has_more));
         }
         turn.run(&mut self.databases);
+        let served = gathered.len();
         let commands = gathered.iter().map(Gathered::len).sum::<usize>() as u64;
         for of_it in gathered {
             of_it.finish(&mut turn, &self.shared);
         }
-        drop(turn);
+        self.by_key = turn.end();
         self.shared.latencies.add(commands, since.elapsed());
-        for ((place, mut connection), (bytes, has_more)) in taken.into_iter().zip(done) {
+        let mut served_and_not: Vec<_> = taken.into_iter().zip(done).collect();
+        // Those that had no turn are first in the next.
+        served_and_not.rotate_left(served);
+        for ((place, mut connection), (bytes, has_more)) in served_and_not {
             connection.consume(bytes, has_more);
             self.settle(place, connection);
         }

@@ -2,12 +2,16 @@
 //! whose records may have a time to live ([`Expiry`]).
 
 use farslot::Expiry;
+use smallvec::SmallVec;
 use std::rc::Rc;
 
 /// Bytes before the value.
 const HEAD: usize = Expiry::BYTES;
 /// Bytes of the longest value: those of a table that was made without sizes.
 pub(crate) const LONGEST_VALUE: usize = 1 << 20;
+
+/// The bytes of a string that is kept, or of a record. Those of short ones lie where this lies.
+pub(crate) type Kept = SmallVec<[u8; 32]>;
 
 /// A string, of a request or of the store. Copies share it.
 #[derive(Clone, Debug)]
@@ -16,7 +20,7 @@ pub(crate) enum Bytes<'r> {
     Given(&'r [u8]),
     /// From one byte on, and up to another if that is not the end.
     Kept {
-        bytes: Rc<Vec<u8>>,
+        bytes: Rc<Kept>,
         from: usize,
         to: Option<usize>,
     },
@@ -41,9 +45,14 @@ impl<'r> Bytes<'r> {
 }
 
 impl Bytes<'_> {
+    /// A copy of these.
+    pub(crate) fn copied(bytes: &[u8]) -> Self {
+        Self::from(Kept::from_slice(bytes))
+    }
+
     /// The string, to be changed in place unless a reply has it as well; and how many bytes were
     /// copied for that.
-    pub(crate) fn make_mut(&mut self) -> (&mut Vec<u8>, usize) {
+    pub(crate) fn make_mut(&mut self) -> (&mut Kept, usize) {
         let shared = match self {
             Self::Given(_) => true,
             Self::Kept { bytes, from, to } => {
@@ -52,7 +61,7 @@ impl Bytes<'_> {
         };
         let copied = if shared { self.len() } else { 0 };
         if shared {
-            *self = Self::from(self.to_vec());
+            *self = Self::copied(self);
         }
         match self {
             Self::Kept { bytes, .. } => (Rc::make_mut(bytes), copied),
@@ -61,8 +70,8 @@ impl Bytes<'_> {
     }
 }
 
-impl From<Vec<u8>> for Bytes<'_> {
-    fn from(bytes: Vec<u8>) -> Self {
+impl From<Kept> for Bytes<'_> {
+    fn from(bytes: Kept) -> Self {
         Self::Kept {
             bytes: Rc::new(bytes),
             from: 0,
@@ -92,7 +101,7 @@ pub(crate) struct Entry<'r> {
 
 impl<'r> Entry<'r> {
     /// What a record means now; nothing of one that has expired.
-    pub(crate) fn of(record: &Rc<Vec<u8>>, now: u64) -> Option<Self> {
+    pub(crate) fn of(record: &Rc<Kept>, now: u64) -> Option<Self> {
         let (expiry, _) = Expiry::living(record, now)?;
         Some(Self {
             value: Bytes::Kept {
@@ -105,8 +114,11 @@ impl<'r> Entry<'r> {
     }
 
     /// The record of it.
-    pub(crate) fn record(&self) -> Vec<u8> {
-        Expiry::at_millis(self.expiry).stored(&self.value)
+    pub(crate) fn record(&self) -> Kept {
+        let mut record = Kept::with_capacity(HEAD + self.value.len());
+        record.extend_from_slice(&Expiry::at_millis(self.expiry).to_bytes());
+        record.extend_from_slice(&self.value);
+        record
     }
 }
 
@@ -130,12 +142,12 @@ mod tests {
                 assert_eq!((&*read.value, read.expiry), (&b"value"[..], expiry));
             }
         }
-        assert!(Entry::of(&Rc::new(vec![0; 7]), 0).is_none());
+        assert!(Entry::of(&Rc::new(Kept::from_slice(&[0; 7])), 0).is_none());
     }
 
     #[test]
     fn what_a_reply_has_is_not_changed() {
-        let mut value = Bytes::from(b"abc".to_vec());
+        let mut value = Bytes::copied(b"abc");
         let reply = value.clone();
         let (bytes, copied) = value.make_mut();
         bytes.push(b'd');

@@ -2,7 +2,6 @@
 
 use crate::failure::Failure;
 use crate::record::Bytes;
-use std::io::Write;
 
 /// Which form replies have: the version that a client asks for by HELLO.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -38,8 +37,8 @@ pub(crate) enum Reply<'r> {
 pub(crate) const OK: Reply<'static> = Reply::Status("OK");
 
 impl<'r> Reply<'r> {
-    pub(crate) fn text(text: impl Into<String>) -> Self {
-        Self::Bulk(Bytes::from(text.into().into_bytes()))
+    pub(crate) fn text(text: impl AsRef<str>) -> Self {
+        Self::Bulk(Bytes::copied(text.as_ref().as_bytes()))
     }
 
     pub(crate) fn flag(is_so: bool) -> Self {
@@ -133,7 +132,7 @@ impl Writer<'_> {
             0..=9 => self
                 .output
                 .extend_from_slice(&[kind, b'0' + number as u8, b'\r', b'\n']),
-            _ => write!(self.output, "{}{number}\r\n", char::from(kind)).expect("room in memory"),
+            _ => self.line(kind, itoa::Buffer::new().format(number).as_bytes()),
         }
     }
 

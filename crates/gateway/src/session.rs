@@ -101,7 +101,7 @@ impl Choices {
             Session::CommandDocs(names) => docs(names.into_iter().filter_map(named)),
             Session::ClientId => Reply::Integer(self.id as i64),
             Session::ClientName if self.name.is_empty() => Reply::Null,
-            Session::ClientName => Reply::Bulk(Bytes::from(self.name.clone())),
+            Session::ClientName => Reply::Bulk(Bytes::copied(&self.name)),
             Session::ClientSetName(name) => {
                 self.set_name(name)?;
                 OK

@@ -3,7 +3,7 @@
 
 use crate::failure::Failure;
 use crate::number;
-use crate::record::{Bytes, Entry, LONGEST_VALUE};
+use crate::record::{Bytes, Entry, Kept, LONGEST_VALUE};
 use crate::reply::{OK, Reply};
 
 /// What is done to a key.
@@ -196,7 +196,7 @@ impl<'r> Slot<'r> {
     }
 
     /// The value to be changed in place; that of an absent key is empty.
-    fn value_mut(&mut self) -> Result<&mut Vec<u8>, Failure> {
+    fn value_mut(&mut self) -> Result<&mut Kept, Failure> {
         let limit = self.room;
         let shared = self.entry.as_ref().map_or(0, |entry| entry.value.len());
         if shared > limit {
@@ -286,7 +286,7 @@ fn add<'r>(slot: &mut Slot<'r>, by: i64) -> Result<Reply<'r>, Failure> {
         Some(entry) => number::integer(&entry.value).ok_or(Failure::NoInteger)?,
     };
     let sum = there.checked_add(by).ok_or(Failure::Overflow)?;
-    slot.set_value(Bytes::from(sum.to_string().into_bytes()));
+    slot.set_value(Bytes::copied(itoa::Buffer::new().format(sum).as_bytes()));
     Ok(Reply::Integer(sum))
 }
 
@@ -294,7 +294,7 @@ fn add_float<'r>(slot: &mut Slot<'r>, by: number::Number) -> Result<Reply<'r>, F
     let there = slot.entry.as_ref().map_or(&b"0"[..], |entry| &entry.value);
     let there = number::float(there).ok_or(Failure::NoFloat)?;
     let sum = number::add(there, by).ok_or(Failure::NoFiniteSum)?;
-    let sum = Bytes::from(sum.into_bytes());
+    let sum = Bytes::copied(sum.as_bytes());
     slot.set_value(sum.clone());
     Ok(Reply::Bulk(sum))
 }

@@ -15,17 +15,20 @@
 
 use crate::databases::Databases;
 use crate::failure::Failure;
-use crate::record::{Entry, is_dead};
+use crate::record::{Entry, Kept, is_dead};
 use crate::reply::Reply;
 use crate::step::{Slot, Step};
 use farslot::{Operation, Outcome, StoreError};
 use foldhash::fast::RandomState;
-use std::collections::HashMap;
+use hashbrown::hash_table::{self, HashTable};
+use std::hash::BuildHasher;
 use std::rc::Rc;
 
 /// How often a chain is read again because others were faster.
 const MOST_ATTEMPTS: u32 = 10_000;
 
+/// Steps of a turn, beyond which no more requests are taken into it: few enough for a processor's cache.
+pub(crate) const STEPS_A_TURN: usize = 1 << 10;
 /// Stands for no further step.
 const END: usize = usize::MAX;
 
@@ -54,18 +57,25 @@ enum Stored {
     /// It was not asked.
     Unknown,
     Absent,
-    Record(Rc<Vec<u8>>),
+    Record(Rc<Kept>),
 }
 
 /// How a chain is written.
 enum Write {
-    Put(Vec<u8>),
+    Put(Kept),
     Remove,
-    PutIfAbsent(Vec<u8>),
-    Replace(Rc<Vec<u8>>, Vec<u8>),
+    PutIfAbsent(Kept),
+    Replace(Rc<Kept>, Kept),
     /// A record that was dead when it was read. If it is another now, that is as good.
-    Bury(Rc<Vec<u8>>),
-    RemoveIf(Rc<Vec<u8>>),
+    Bury(Rc<Kept>),
+    RemoveIf(Rc<Kept>),
+}
+
+/// The places of chains, by their databases and keys: memory that one turn after the other uses.
+#[derive(Default)]
+pub(crate) struct ByKey {
+    places: HashTable<usize>,
+    hasher: RandomState,
 }
 
 /// The steps of a turn.
@@ -73,20 +83,21 @@ pub(crate) struct Turn<'r> {
     /// Milliseconds since 1970: one moment for all of it.
     pub(crate) now: u64,
     pending: Vec<Pending<'r>>,
-    /// Those that have not been run.
+    /// Those that have not been run, and the place of each among them by its database and key.
     chains: Vec<Chain<'r>>,
-    by_key: HashMap<(u8, &'r [u8]), usize, RandomState>,
+    by_key: ByKey,
     /// Bytes of records that each connection may still have read or copied.
     rooms: Vec<usize>,
 }
 
 impl<'r> Turn<'r> {
-    pub(crate) fn new(now: u64) -> Self {
+    /// An empty one at a moment, in milliseconds since 1970.
+    pub(crate) fn new(now: u64, by_key: ByKey) -> Self {
         Self {
             now,
             pending: Vec::new(),
             chains: Vec::new(),
-            by_key: HashMap::default(),
+            by_key,
             rooms: Vec::new(),
         }
     }
@@ -110,18 +121,29 @@ impl<'r> Turn<'r> {
             next: END,
             reply: None,
         });
+        let ByKey { places, hasher } = &mut self.by_key;
+        let hash = hasher.hash_one((database, key));
         let chains = &mut self.chains;
-        let chain = *self.by_key.entry((database, key)).or_insert_with(|| {
-            chains.push(Chain {
-                database,
-                key,
-                first: number,
-                last: number,
-                by,
-                stored: Stored::Unknown,
-            });
-            chains.len() - 1
-        });
+        let is_it =
+            |place: &usize| (chains[*place].database, chains[*place].key) == (database, key);
+        let hash_of =
+            |place: &usize| hasher.hash_one((chains[*place].database, chains[*place].key));
+        let entry = places.entry(hash, is_it, hash_of);
+        let chain = match entry {
+            hash_table::Entry::Occupied(place) => *place.get(),
+            hash_table::Entry::Vacant(place) => {
+                place.insert(chains.len());
+                chains.push(Chain {
+                    database,
+                    key,
+                    first: number,
+                    last: number,
+                    by,
+                    stored: Stored::Unknown,
+                });
+                chains.len() - 1
+            }
+        };
         let chain = &mut self.chains[chain];
         if chain.last != number {
             self.pending[chain.last].next = number;
@@ -158,7 +180,16 @@ impl<'r> Turn<'r> {
             }
         }
         self.chains.clear();
-        self.by_key.clear();
+        self.by_key.places.clear();
+    }
+
+    /// Ends it; gives back what the next one is made of.
+    pub(crate) fn end(self) -> ByKey {
+        match self.by_key.places.capacity() {
+            // One request with many keys shall not slow all turns that follow.
+            capacity if capacity > 4 * STEPS_A_TURN => ByKey::default(),
+            _ => self.by_key,
+        }
     }
 
     /// Reads, applies and writes chains of a database; returns those that others were faster at.
@@ -220,7 +251,7 @@ impl<'r> Turn<'r> {
                 Ok(None) => Stored::Absent,
                 Ok(Some(record)) if record.len() <= *room => {
                     *room -= record.len();
-                    Stored::Record(Rc::new(record.to_vec()))
+                    Stored::Record(Rc::new(Kept::from_slice(record)))
                 }
                 Ok(Some(_)) => {
                     let failure = Failure::LongReply { limit: *room };

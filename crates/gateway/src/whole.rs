@@ -135,7 +135,7 @@ impl Reading {
                 match self.room.checked_sub(bytes) {
                     Some(left) => {
                         self.room = left;
-                        keys.push(Reply::Bulk(Bytes::from(key.to_vec())));
+                        keys.push(Reply::Bulk(Bytes::copied(key)));
                     }
                     None => is_full = true,
                 }
@@ -155,11 +155,11 @@ impl Reading {
             if !is_dead(record, self.now) {
                 met += 1;
                 if random.random_range(0..met) == 0 {
-                    chosen = Some(key.to_vec());
+                    chosen = Some(Bytes::copied(key));
                 }
             }
         })?;
-        Ok(chosen.map_or(Reply::Null, |key| Reply::Bulk(Bytes::from(key))))
+        Ok(chosen.map_or(Reply::Null, Reply::Bulk))
     }
 }
 

@@ -202,23 +202,6 @@ impl<'k, P> Write<'k, P> {
         Some(held)
     }
 
-    /// Reads the record in a block; nothing if it is not whole.
-    pub(crate) fn read_record<'w, E: Endpoint>(
-        &mut self,
-        view: InPlace<'_>,
-        heap: &Heap<E>,
-        block: BlockRef,
-        work: &'w mut Work,
-    ) -> Option<RecordView<'w>> {
-        let piece = heap.piece(block);
-        let at = view.offset_of(piece)?;
-        self.steps.read(1, piece.len as u64);
-        let bytes = bytes_by_lengths(view.words(at)(1), piece.len);
-        let there = room(&mut work.there, bytes);
-        view.copy_out(at, bytes, there);
-        RecordView::decode(&bytemuck::cast_slice(there)[..bytes], block)
-    }
-
     /// Whether a record that is there is not the one that the write expects.
     pub(crate) fn is_refused_by(&self, record: &RecordView<'_>) -> bool {
         match self.operation {
@@ -231,6 +214,21 @@ impl<'k, P> Write<'k, P> {
 }
 
 impl Work {
+    /// The record in a block; nothing if it is not whole. Its READ is for the caller to book.
+    pub(crate) fn record<E: Endpoint>(
+        &mut self,
+        view: InPlace<'_>,
+        heap: &Heap<E>,
+        block: BlockRef,
+    ) -> Option<RecordView<'_>> {
+        let piece = heap.piece(block);
+        let at = view.offset_of(piece)?;
+        let bytes = bytes_by_lengths(view.words(at)(1), piece.len);
+        let there = room(&mut self.there, bytes);
+        view.copy_out(at, bytes, there);
+        RecordView::decode(&bytemuck::cast_slice(there)[..bytes], block)
+    }
+
     /// Counts a write that has ended.
     fn book<P>(&mut self, write: &Write<'_, P>, core: &farslot_fabric::EndpointCore) {
         let class = write.operation.class();

@@ -93,7 +93,8 @@ impl<E: Endpoint> WriteAtOnce for LinearTable<E> {
                 Head::Empty => false,
                 Head::Out { block, .. } => {
                     let key = write.place.key.bytes;
-                    let record = write.read_record(view, self.heap(), block, work)?;
+                    write.steps.read(1, self.heap().piece(block).len as u64);
+                    let record = work.record(view, self.heap(), block)?;
                     if record.key != key {
                         return None;
                     }

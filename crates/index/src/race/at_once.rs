@@ -1,8 +1,8 @@
 //! Values of keys that are present, replaced [at once](crate::at_once): as `update.rs`, and
 //! `insert.rs` of such keys, replace them over verbs.
 //!
-//! Left to those: a key that is absent, slots that a split or an insertion is under way in, several
-//! records with the key's tag, a client with a split to finish, a race that was lost often.
+//! Left to those: a key that is absent, slots that a split or an insertion is under way in, more than
+//! a few records with the key's tag, a client with a split to finish, a race that was lost often.
 
 use super::client::{Key, RaceTable};
 use super::word::{State, Word};
@@ -12,11 +12,20 @@ use crate::step::view_for;
 use crate::{Operation, Result};
 use farslot_fabric::{Endpoint, InPlace, Piece, Rights, Steps};
 
+/// Slots with a key's tag, at most. (With 32 slots and 8 bits one write in ten meets a second.)
+const MOST_CANDIDATES: usize = 4;
+
 /// How far a write has come.
 pub(crate) struct Place<'k> {
     key: Key<'k>,
-    /// Where its slot begins, and the slot's word; nothing if that is not to be told here.
-    slot: Option<(u64, Word)>,
+    candidates: Candidates,
+}
+
+/// The live slots with a key's tag: where each begins, and its word. None if that is not to be told
+/// here.
+struct Candidates {
+    slots: [(u64, Word); MOST_CANDIDATES],
+    count: usize,
 }
 
 impl<E: Endpoint> WriteAtOnce for RaceTable<E> {
@@ -51,12 +60,17 @@ impl<E: Endpoint> WriteAtOnce for RaceTable<E> {
             let at = view.offset_of(piece)?;
             view.prefetch(at, piece.len);
         }
-        Some(Place { key, slot: None })
+        Some(Place {
+            key,
+            candidates: Candidates::NONE,
+        })
     }
 
     fn find(&self, view: InPlace<'_>, write: &mut Write<'_, Place<'_>>) -> Option<BlockRef> {
-        write.place.slot = self.find_slot(view, &write.place.key, &mut write.steps);
-        write.place.slot.map(|(_, word)| word.block())
+        let found = self.candidates(view, &write.place.key, &mut write.steps);
+        write.place.candidates = found.unwrap_or(Candidates::NONE);
+        let first = write.place.candidates.all().first();
+        first.map(|(_, word)| word.block())
     }
 
     fn finish(
@@ -67,15 +81,25 @@ impl<E: Endpoint> WriteAtOnce for RaceTable<E> {
     ) -> Option<bool> {
         let value = write.operation.value()?;
         for _ in 0..MOST_TRIES {
-            let (at, seen) = write.place.slot?;
             let key = write.place.key.bytes;
-            let record = write.read_record(view, &self.heap, seen.block(), work)?;
-            if record.key != key {
-                return None;
+            let candidates = write.place.candidates.all();
+            let lengths = candidates
+                .iter()
+                .map(|(_, word)| self.heap.piece(word.block()).len);
+            let bytes = lengths.sum::<usize>() as u64;
+            write.steps.read(candidates.len() as u32, bytes);
+            let mut slot = None;
+            for &(at, word) in candidates {
+                let record = work.record(view, &self.heap, word.block())?;
+                if record.key == key {
+                    if write.is_refused_by(&record) {
+                        return Some(false);
+                    }
+                    slot = Some((at, word));
+                    break;
+                }
             }
-            if write.is_refused_by(&record) {
-                return Some(false);
-            }
+            let (at, seen) = slot?;
             let held = write.write_record(view, &self.heap, (key, value), work)?;
             let new = Word::begun(seen.depth(), seen.tag(), held.block).in_state(State::Live);
             let was = (seen.0, Some(seen.block()));
@@ -107,15 +131,16 @@ impl<E: Endpoint> RaceTable<E> {
             })
     }
 
-    /// The one live slot with the key's tag, where nothing is under way in the key's slots.
-    fn find_slot(
+    /// The live slots with the key's tag, where nothing is under way in the key's slots.
+    fn candidates(
         &self,
         view: InPlace<'_>,
         key: &Key<'_>,
         steps: &mut Steps,
-    ) -> Option<(u64, Word)> {
+    ) -> Option<Candidates> {
         let depth = self.leaf_of(key).depth;
-        let (mut found, mut reads, mut bytes) = (None, 0, 0);
+        let mut found = Candidates::NONE;
+        let (mut reads, mut bytes) = (0, 0);
         for piece in self.pieces(key) {
             let at = view.offset_of(piece)?;
             let slots = view.words(at);
@@ -124,10 +149,9 @@ impl<E: Endpoint> RaceTable<E> {
                 if word.unsettled_at(depth) != 0 || word.state() == State::Begun {
                     return None;
                 }
-                if word.is_live_at(depth, key.tag)
-                    && found.replace((at + slot as u64 * 8, word)).is_some()
-                {
-                    return None;
+                if word.is_live_at(depth, key.tag) {
+                    *found.slots.get_mut(found.count)? = (at + slot as u64 * 8, word);
+                    found.count += 1;
                 }
             }
             reads += 1;
@@ -135,6 +159,17 @@ impl<E: Endpoint> RaceTable<E> {
         }
         view.acquire();
         steps.read(reads, bytes);
-        found
+        Some(found)
+    }
+}
+
+impl Candidates {
+    const NONE: Self = Self {
+        slots: [(0, Word(0)); MOST_CANDIDATES],
+        count: 0,
+    };
+
+    fn all(&self) -> &[(u64, Word)] {
+        &self.slots[..self.count]
     }
 }

@@ -252,7 +252,9 @@ pub fn records_out_of_band_are_written_at_once_and_booked_as_single_writes(fabri
             .collect(),
     ];
     for batch in batches {
-        are_done_at_once_and_booked_alike(&clients, slot, &batch);
+        let left = doorbells_of_what_is_booked_alike(&clients, slot, &batch);
+        // The few that go round the table's end, or meet another key's tag.
+        assert!(left < batch.len() as u64 / 8, "{left} of {batch:?}");
     }
     let (executor, table) = &clients[0];
     for key in 0..KEYS {
@@ -265,12 +267,13 @@ pub fn records_out_of_band_are_written_at_once_and_booked_as_single_writes(fabri
     executor.block_on(table.flush()).unwrap();
 }
 
-/// Does a batch in one client's table together, and in the other's one after the other.
-fn are_done_at_once_and_booked_alike<T: Index>(
+/// Does a batch in one client's table together, and in the other's one after the other. Returns how
+/// often the first has rung a doorbell, as for each write that is left to the protocol over verbs.
+fn doorbells_of_what_is_booked_alike<T: Index>(
     clients: &[(Executor<AnyEndpoint>, T); 2],
     slot: Slot,
     batch: &Batch,
-) {
+) -> u64 {
     let written = |(executor, _): &(Executor<AnyEndpoint>, T)| {
         let all = executor.endpoint().core().counters.snapshot();
         (all.verbs_of(VerbKind::Write), all.bytes_written)
@@ -279,19 +282,17 @@ fn are_done_at_once_and_booked_alike<T: Index>(
     let before = rung();
     let told = [0, 1].map(|alone| write(&clients[alone], slot, batch, alone == 1));
     assert_eq!(told[0], told[1], "{slot:?}: {batch:?}");
-    // But for the few that go round the table's end, or meet another key's tag.
-    let left = rung() - before;
-    assert!(
-        left < batch.len() as u64 / 8,
-        "{slot:?}: {left} of {batch:?}"
-    );
+    let doorbells = rung() - before;
     let [many, single] = clients.each_ref().map(counted);
     assert_eq!(many, single, "{slot:?}: {batch:?}");
     let [many, single] = clients.each_ref().map(written);
     assert_eq!(many, single, "{slot:?}: {batch:?}");
+    doorbells
 }
 
 pub fn values_of_a_race_table_are_replaced_at_once_and_booked_as_single_writes(fabric: Fabric) {
+    /// So many of the slots that one in ten shares its tag with another in the key's places.
+    const RECORDS: u64 = 250;
     if !fabric.is_in_place() {
         return;
     }
@@ -302,22 +303,23 @@ pub fn values_of_a_race_table_are_replaced_at_once_and_booked_as_single_writes(f
     };
     let layout = race::Dimensions::fixed(384, 8).layout(slot, 5, Some(1 << 20));
     let clients = [0, 1].map(|_| race::new_client(&race::new_node(fabric, &layout), &layout));
-    let all = |kind, value| -> Batch { (0..90).map(|key| (kind, key, key + value)).collect() };
+    let all = |kind, value| -> Batch { (0..RECORDS).map(|key| (kind, key, key + value)).collect() };
     // Until both hold blocks of their own.
     for batch in [all(Kind::Put, 0), all(Kind::Update, 1)] {
         for client in &clients {
             write(client, slot, &batch, true);
         }
     }
-    let mixed = (0..90).map(|key| match key % 2 {
+    let mixed = (0..RECORDS).map(|key| match key % 2 {
         0 => (Kind::Update, key, key + 4),
         _ => (Kind::Put, key, key + 5),
     });
     for batch in [all(Kind::Update, 2), all(Kind::Put, 3), mixed.collect()] {
-        are_done_at_once_and_booked_alike(&clients, slot, &batch);
+        let left = doorbells_of_what_is_booked_alike(&clients, slot, &batch);
+        assert!(left < RECORDS / 50, "{left} of {batch:?}");
     }
     let (executor, table) = &clients[0];
-    for key in 0..90 {
+    for key in 0..RECORDS {
         let got = executor.block_on(table.get(&slot.key(key))).unwrap();
         let expected = slot.value(key + 4 + key % 2);
         assert_eq!(got.as_deref(), Some(&expected[..]), "{key}");

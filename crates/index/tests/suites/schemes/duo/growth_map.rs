@@ -142,7 +142,7 @@ fn a_table_that_grows_is_a_map_to_one_owner_after_the_other() {
             let layout = dimensions.layout(slot, seed);
             let (ratio, at_load) = growth;
             let growth = DuoGrowth {
-                memory: memory_behind(&layout, 16 << 20),
+                memory: memory_behind(&layout, 64 << 20),
                 ratio,
                 at_load,
             };
