@@ -55,6 +55,7 @@ mod nodes;
 mod open_options;
 mod options;
 mod profile;
+mod seeds;
 mod server;
 mod service;
 mod session;

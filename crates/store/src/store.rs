@@ -6,6 +6,7 @@ use crate::fabrics::Fabric;
 use crate::lease::Leased;
 use crate::nodes::Nodes;
 use crate::profile::read_cost;
+use crate::seeds::Seeds;
 use crate::service::serve_simulated;
 use crate::sessions::{Sessions, View, calls_of};
 use crate::slot_map::SlotMap;
@@ -35,6 +36,7 @@ pub(crate) struct Inner {
     address: Address,
     pub(crate) fabric: Fabric,
     pub(crate) sessions: Sessions,
+    seeds: Seeds,
     /// The thread that removes records that have expired, if there is one.
     pub(crate) sweeper: Mutex<Weak<Sweeper>>,
 }
@@ -153,6 +155,7 @@ impl Store {
         };
         let sessions = Sessions::new(nodes, nic, options, fabric.is_networked(), calls, clock);
         Self(Arc::new(Inner {
+            seeds: Seeds::of(&address),
             address,
             fabric,
             sessions,
@@ -178,6 +181,10 @@ impl Store {
     /// gets a part, laid out for its share of the keys and five standard deviations more; all of
     /// them must be there.
     ///
+    /// Its keys are hashed by a seed of its own, which is drawn by chance. In a simulation it is derived
+    /// from the address's seed; elsewhere from `FARSLOT_TABLE_SEED` of the environment, if that is set, so
+    /// that a run can be had again: whoever knows it can choose keys that collide.
+    ///
     /// # Errors
     /// [`StoreError::TableExists`], [`StoreError::BadName`], [`StoreError::OutOfMemory`],
     /// [`StoreError::TooManyTables`], an option that no table can have, or what the fabric says.
@@ -193,9 +200,10 @@ impl Store {
     /// ```
     pub fn create(&self, name: &str, options: &TableOptions) -> Result<TableRecord> {
         let nodes = self.node_count();
+        let options = options.clone().seeded(self.0.seeds.next());
         let scheme = if options.is_by_memory() {
             let free = self.largest_free()?;
-            options.clone().for_memory(free).scheme()?
+            options.for_memory(free).scheme()?
         } else if nodes == 1 {
             options.scheme()?
         } else {
@@ -209,7 +217,7 @@ impl Store {
             creation: rand::random(),
             schemes: vec![scheme; usize::from(nodes)],
             whole: false,
-            slots: SlotMap::even(nodes, rand::random()),
+            slots: SlotMap::even(nodes, self.0.seeds.next()),
         })
     }
 
@@ -243,8 +251,9 @@ impl Store {
     ) -> Result<u64> {
         let records = options.deduplicated(records);
         let nodes = self.node_count();
-        let slots = SlotMap::even(nodes, rand::random());
-        let schemes = schemes_for(options, &slots, &records)?;
+        let slots = SlotMap::even(nodes, self.0.seeds.next());
+        let options = options.clone().seeded(self.0.seeds.next());
+        let schemes = schemes_for(&options, &slots, &records)?;
         if let Some(scheme) = schemes.iter().find(|scheme| !scheme.buildable()) {
             let scheme = scheme.name();
             return Err(StoreError::NotBuildable { scheme });

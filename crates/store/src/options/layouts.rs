@@ -178,7 +178,7 @@ impl TableOptions {
 
     /// The sizing with the seed and the hash function of a table that is made now.
     fn of_a_new_table(&self) -> Sizing {
-        let seed = rand::random();
+        let seed = self.seed.unwrap_or_else(rand::random);
         Sizing {
             hasher: match self.hash {
                 HashKind::Xxh3 => Hasher::Xxh3 { seed },

@@ -70,6 +70,8 @@ pub struct TableOptions {
     by_memory: bool,
     /// Whether records may have a time to live.
     expiring: bool,
+    /// What its keys are hashed by; by chance, if nothing says it.
+    seed: Option<u64>,
 }
 
 impl Default for TableOptions {
@@ -106,6 +108,15 @@ impl TableOptions {
             organisation: Organisation::Linear,
             by_memory: false,
             expiring: false,
+            seed: None,
+        }
+    }
+
+    /// The same with this seed.
+    pub(crate) fn seeded(self, seed: u64) -> Self {
+        Self {
+            seed: Some(seed),
+            ..self
         }
     }
 
