@@ -53,6 +53,8 @@ fn served(len: u64) -> (Node, Agent) {
 fn patient() -> VerbsOptions {
     VerbsOptions::from(ConnectOptions {
         limits: PATIENT,
+        // The virtual machine has its processors beside other tests.
+        connect_timeout: std::time::Duration::from_secs(60),
         ..ConnectOptions::default()
     })
 }
