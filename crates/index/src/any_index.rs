@@ -47,6 +47,7 @@ type Running<'s, T> = Pin<Box<dyn Future<Output = T> + 's>>;
 trait Erased {
     fn waits(&self) -> Waits;
     fn get<'s>(&'s self, key: &'s [u8]) -> Rest<'s>;
+    fn prefetch(&self, key: &[u8]) -> bool;
     fn get_at_once<'s>(&'s self, key: &'s [u8]) -> Option<std::result::Result<Got, Rest<'s>>>;
     fn run<'s>(&'s self, operation: Operation<'s>) -> Running<'s, Result<Outcome>>;
     fn look_up<'s>(
@@ -88,6 +89,10 @@ impl<I: Index> Erased for I {
 
     fn get<'s>(&'s self, key: &'s [u8]) -> Rest<'s> {
         Box::pin(Index::get(self, key))
+    }
+
+    fn prefetch(&self, key: &[u8]) -> bool {
+        Index::prefetch(self, key)
     }
 
     fn get_at_once<'s>(&'s self, key: &'s [u8]) -> Option<std::result::Result<Got, Rest<'s>>> {
@@ -178,6 +183,11 @@ impl Index for AnyIndex {
 
     async fn get(&self, key: &[u8]) -> Got {
         self.0.get(key).await
+    }
+
+    #[inline]
+    fn prefetch(&self, key: &[u8]) -> bool {
+        self.0.prefetch(key)
     }
 
     #[inline]

@@ -93,6 +93,13 @@ pub trait Index {
     /// [`Operation::Get`], in a future that has no room for a write.
     async fn get(&self, key: &[u8]) -> Result<Option<Value>>;
 
+    /// Has the processor fetch what a get of the key looks at first; false where the memory is not
+    /// mapped, or that is not known.
+    #[inline]
+    fn prefetch(&self, _key: &[u8]) -> bool {
+        false
+    }
+
     /// Answers a get without a future, where nothing has to be waited for: mostly so where the memory
     /// is mapped. Else the rest of the get, if it has begun, or nothing.
     #[inline]

@@ -94,6 +94,12 @@ pub trait SchemeClient: Sized {
     /// Looks up a key.
     async fn find(&self, key: &[u8]) -> Result<Option<Value>>;
 
+    /// Has the processor fetch what a lookup looks at first, as [`Index::prefetch`] says.
+    #[inline]
+    fn prefetch_slots(&self, _key: &[u8]) -> bool {
+        false
+    }
+
     /// Looks up a key without a future and books it to [`GET`], as [`Index::get_at_once`] says.
     #[inline]
     fn find_at_once<'s>(&'s self, _key: &'s [u8]) -> Option<std::result::Result<Got, Rest<'s>>> {
@@ -196,6 +202,11 @@ impl<S: SchemeClient> Index for S {
     #[inline]
     async fn get(&self, key: &[u8]) -> Result<Option<Value>> {
         self.endpoint().operation(GET, self.find(key)).await
+    }
+
+    #[inline]
+    fn prefetch(&self, key: &[u8]) -> bool {
+        self.prefetch_slots(key)
     }
 
     #[inline]

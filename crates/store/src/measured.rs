@@ -99,6 +99,10 @@ impl Session for Measured {
         self.one(&Operation::Get(key), |session| session.get(key))
     }
 
+    fn prefetch(&self, key: &[u8]) -> bool {
+        self.session.prefetch(key)
+    }
+
     fn run(&self, operation: Operation<'_>) -> Result<Outcome> {
         self.one(&operation, |session| session.run(operation))
     }

@@ -33,6 +33,10 @@ pub(crate) enum Asked<'o> {
 /// What a table does, whatever its scheme, its fabric and the number of its nodes.
 pub(crate) trait Session {
     fn get(&self, key: &[u8]) -> Result<Option<Value>>;
+    /// Has the processor fetch what a get of the key looks at first; false where it cannot.
+    fn prefetch(&self, _key: &[u8]) -> bool {
+        false
+    }
     fn run(&self, operation: Operation<'_>) -> Result<Outcome>;
     fn get_many(&self, keys: &[&[u8]], done: AnswerEach<'_>);
     /// Runs a batch; where something is left of a wait, until it has waited for that: operations
@@ -161,6 +165,11 @@ impl Session for OnOneNode {
             Some(Err(rest)) => self.executor.block_on(rest),
             None => self.executor.block_on(self.index.get(key)),
         }?)
+    }
+
+    #[inline]
+    fn prefetch(&self, key: &[u8]) -> bool {
+        self.index.prefetch(key)
     }
 
     fn run(&self, operation: Operation<'_>) -> Result<Outcome> {

@@ -451,6 +451,16 @@ impl Store {
         sessions.open_on_one(executor, NodeId(0), record, since, View::Stored)
     }
 
+    /// Whether all of its memory is mapped into this process.
+    pub(crate) fn is_mapped(&self) -> bool {
+        matches!(self.0.fabric, Fabric::Shm(_))
+    }
+
+    /// Whether its tables keep answers.
+    pub(crate) fn caches_answers(&self) -> bool {
+        self.0.sessions.options.cache.is_some()
+    }
+
     /// Of an endpoint of its own.
     pub(crate) fn executor(&self) -> Result<Executor<Leased>> {
         let endpoint = self.0.fabric.endpoint(self.0.sessions.options.limits)?;

@@ -32,6 +32,11 @@ impl<E: Endpoint> SchemeClient for LinearTable<E> {
     }
 
     #[inline]
+    fn prefetch_slots(&self, key: &[u8]) -> bool {
+        step::prefetch(self, key)
+    }
+
+    #[inline]
     fn find_at_once<'s>(&'s self, key: &'s [u8]) -> Option<std::result::Result<Got, Rest<'s>>> {
         step::find_at_once(self, key)
     }

@@ -38,6 +38,14 @@ impl<E: Endpoint> SchemeClient for SealedTable<E> {
     }
 
     #[inline]
+    fn prefetch_slots(&self, key: &[u8]) -> bool {
+        match self.exact() {
+            Some(exact) => step::prefetch(exact, key),
+            None => step::prefetch(self.client(), key),
+        }
+    }
+
+    #[inline]
     fn find_at_once<'s>(&'s self, key: &'s [u8]) -> Option<std::result::Result<Got, Rest<'s>>> {
         match self.exact() {
             Some(exact) => step::find_at_once(exact, key),

@@ -132,6 +132,25 @@ pub(super) async fn do_many<'k, L: Lookup>(
     taken
 }
 
+/// Prefetches what an operation looks at first, if it begins with READs. (An aside that is due is left to
+/// one that comes later.) Nothing where the memory is elsewhere, or the operation is refused.
+#[inline]
+pub(super) fn prefetch<'s, L: Lookup>(table: &'s L, asked: L::Asked<'s>) -> Option<()> {
+    let view = table.in_place()?;
+    let key = table.key(asked).ok()?;
+    let mut search = L::Search::default();
+    table.prepare(&key, &mut search);
+    if let Next::Read(reads) = table.begin(&key, &mut search) {
+        for number in reads.numbers() {
+            let piece = table.piece(&key, &search, number);
+            if let Some(start) = view.offset_of(piece) {
+                view.prefetch(start, table.likely_bytes(&search, piece.len));
+            }
+        }
+    }
+    Some(())
+}
+
 /// Does one operation: its answer, or the rest of it, if that has to wait for something. Nothing
 /// where the memory is elsewhere.
 #[inline]

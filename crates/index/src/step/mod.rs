@@ -35,6 +35,12 @@ pub(crate) use lookup::{
     Found, Lookup, MOST_PIECES, Next, Read, Reads, Swap, failed, view, view_for,
 };
 
+/// Has the processor fetch what a lookup looks at first, where the memory is mapped; else false.
+#[inline]
+pub(crate) fn prefetch<'s, L: Lookup>(table: &'s L, asked: L::Asked<'s>) -> bool {
+    in_place::prefetch(table, asked).is_some()
+}
+
 /// Looks a key up without a future, where the memory is mapped: its answer, or the rest of the
 /// lookup, if that has to wait, be it for other tasks' turn. Nothing where the memory is elsewhere.
 #[inline]

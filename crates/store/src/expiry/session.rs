@@ -63,6 +63,16 @@ impl Expiring {
         }
     }
 
+    /// What a value that is stored means now.
+    fn living(&self, found: Option<Value>) -> Option<Value> {
+        let found = found?;
+        match Expiry::split(&found) {
+            // Without a look at the clock.
+            Some((Expiry::NEVER, _)) => Some(found.without_first(Expiry::BYTES)),
+            _ => living(found, self.now_millis()),
+        }
+    }
+
     fn now_millis(&self) -> u64 {
         self.clock.now(|| self.stored.now())
     }
@@ -267,14 +277,11 @@ fn living(stored: Value, now: u64) -> Option<Value> {
 
 impl Session for Expiring {
     fn get(&self, key: &[u8]) -> Result<Option<Value>> {
-        let Some(found) = self.stored.get(key)? else {
-            return Ok(None);
-        };
-        match Expiry::split(&found) {
-            // Without a look at the clock.
-            Some((Expiry::NEVER, _)) => Ok(Some(found.without_first(Expiry::BYTES))),
-            _ => Ok(living(found, self.now_millis())),
-        }
+        Ok(self.living(self.stored.get(key)?))
+    }
+
+    fn prefetch(&self, key: &[u8]) -> bool {
+        self.stored.prefetch(key)
     }
 
     fn run(&self, operation: Operation<'_>) -> Result<Outcome> {

@@ -5,6 +5,7 @@ mod asking;
 mod batch;
 #[cfg(test)]
 mod fault_tests;
+mod in_place;
 mod queue;
 mod shared;
 #[cfg(test)]
@@ -14,13 +15,14 @@ mod worker;
 pub use self::asking::Running;
 use self::asking::{Asking, Given, OwnedOperation};
 use self::batch::{Answer, Ask, Call};
+use self::in_place::ThreadTables;
 use self::queue::Queue;
 use self::shared::Shared;
 use self::worker::Worker;
 use crate::error::bad_option;
 use crate::{FieldSize, Operation, Result, Store, StoreError, Table};
 use std::fmt;
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
@@ -48,9 +50,11 @@ impl Default for HandleOptions {
 ///
 /// Requests go to threads of its own. Those of many tasks that wait for a worker leave together, as
 /// one [`Table::get_many`] or [`Table::run_many`] of up to 256; so no task has to collect any. A
-/// worker that has nothing to do looks for requests for 50 µs more before it sleeps. A [`Table`] of one's own thread
-/// stays the fastest way to many keys at once. What [`Table`] says of operations goes for these,
-/// too; of several that are under way for one key, which takes effect first is unspecified.
+/// worker that has nothing to do looks for requests for 50 µs more before it sleeps. Where the memory
+/// is mapped (`embedded`, `shm://`) and clients of the table take little of their own, the thread that
+/// asks looks keys up itself, in a table that it keeps until it ends or the handle does. A [`Table`] of one's own thread stays the fastest way to many keys at once. What
+/// [`Table`] says of operations goes for these, too; of several that are under way for one key, which
+/// takes effect first is unspecified.
 ///
 /// A future does nothing before it is polled. If it is dropped before a worker has taken its
 /// operation, the operation is never sent; if later, it is done once all the same. When the last
@@ -125,12 +129,14 @@ impl Handle {
         // An error in opening is told now, not by every operation.
         let opened = store.table(table)?;
         let record_sizes = opened.scheme().record_sizes();
+        let thread_tables = ThreadTables::of(store, &opened);
         opened.close()?;
         let queue = Arc::new(Queue::new(queue, workers));
         let handle = Self(Arc::new(Shared {
             queue: Arc::clone(&queue),
             name: table.into(),
             record_sizes,
+            thread_tables,
         }));
         let all =
             (0..workers).map(|_| Worker::new(Arc::clone(&queue), store.clone(), table.into()));
@@ -213,6 +219,16 @@ impl Handle {
     /// # }
     /// ```
     pub async fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        if let Some(tables) = &self.0.thread_tables
+            && tables.prefetch(key)
+        {
+            // Other tasks have their turn while the memory is fetched.
+            let_others_run().await;
+            // Of the thread that the task is on now.
+            if let Some(got) = tables.get(key) {
+                return got;
+            }
+        }
         Ok(self.ask(Operation::Get(key)).await?.into_value())
     }
 
@@ -398,9 +414,22 @@ impl Handle {
     /// # }
     /// ```
     pub fn close(&self) -> Closing {
-        self.0.queue.close();
+        self.0.close();
         Closing(Arc::clone(&self.0.queue))
     }
+}
+
+/// Lets the tasks run that are ready.
+async fn let_others_run() {
+    let mut has_waited = false;
+    poll_fn(|context| {
+        if std::mem::replace(&mut has_waited, true) {
+            return Poll::Ready(());
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
 }
 
 /// The end of a [`Handle`].

@@ -1,5 +1,6 @@
 //! What all clones of a handle, and the futures that wait, share.
 
+use super::in_place::ThreadTables;
 use super::queue::Queue;
 use crate::FieldSize;
 use std::sync::Arc;
@@ -10,10 +11,22 @@ pub(super) struct Shared {
     pub(super) name: String,
     /// The sizes of the table's keys and values.
     pub(super) record_sizes: (FieldSize, FieldSize),
+    /// Where threads look keys up themselves.
+    pub(super) thread_tables: Option<Arc<ThreadTables>>,
+}
+
+impl Shared {
+    /// Takes no more requests.
+    pub(super) fn close(&self) {
+        if let Some(tables) = &self.thread_tables {
+            tables.close();
+        }
+        self.queue.close();
+    }
 }
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        self.queue.close();
+        self.close();
     }
 }

@@ -331,6 +331,7 @@ fn a_table_that_was_emptied_is_opened_again() {
     let (store, handle) = handle(HandleOptions::default());
     block_on(async {
         handle.put(b"k", b"v").await.unwrap();
+        assert_eq!(handle.get(b"k").await.unwrap().unwrap(), b"v");
         store.empty("t").unwrap();
         let refused = handle.get(b"k").await.unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::TableGone);
@@ -341,6 +342,58 @@ fn a_table_that_was_emptied_is_opened_again() {
         let refused = handle.get(b"k").await.unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::NoSuchTable);
     });
+}
+
+#[test]
+fn mapped_memory_is_looked_up_without_a_worker() {
+    let store = Store::embedded_with(64 << 20, crate::OpenOptions::default()).unwrap();
+    let of_words = TableOptions::new(2_000).keys(FieldSize::Fixed(8));
+    let of_words = of_words.values(FieldSize::Fixed(8));
+    store.create("words", &of_words).unwrap();
+    store.create("any", &TableOptions::default()).unwrap();
+    for name in ["words", "any"] {
+        let handle = Handle::open(&store, name, HandleOptions::default()).unwrap();
+        for number in 0..1_000_u64 {
+            let number = number.to_le_bytes();
+            block_on(handle.put(&number, &number)).unwrap();
+        }
+        let (until, call) = hold(&handle);
+        for number in 0..2_000_u64 {
+            let key = number.to_le_bytes();
+            let mut get = Box::pin(handle.get(&key));
+            // Others have a turn meanwhile, once.
+            assert!(poll(&mut get).is_pending(), "{name}: {number}");
+            let Poll::Ready(found) = poll(&mut get) else {
+                panic!("{name}: {number} needs a worker");
+            };
+            let expected = (number < 1_000).then(|| key.to_vec());
+            assert_eq!(found.unwrap(), expected, "{name}");
+        }
+        drop(until);
+        block_on(call).unwrap();
+    }
+}
+
+/// What one thread has looked up is another's after it was written by any; and no thread keeps a closed
+/// handle's answers.
+#[test]
+fn every_thread_looks_up_what_was_written_last() {
+    let (_store, handle) = handle(HandleOptions::default());
+    for round in 0..20_u64 {
+        let new = round.to_le_bytes();
+        block_on(handle.put(b"k", &new)).unwrap();
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    assert_eq!(block_on(handle.get(b"k")).unwrap().unwrap(), new);
+                });
+            }
+        });
+        assert_eq!(block_on(handle.get(b"k")).unwrap().unwrap(), new);
+    }
+    block_on(handle.close());
+    let refused = block_on(handle.get(b"k")).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Closed);
 }
 
 #[test]

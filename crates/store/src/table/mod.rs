@@ -128,6 +128,11 @@ impl Table {
         Ok(self.session.get(key)?.map(|value| value.to_vec()))
     }
 
+    /// Has the processor fetch what a get of the key looks at first; false where it cannot.
+    pub(crate) fn prefetch(&self, key: &[u8]) -> bool {
+        self.session.prefetch(key)
+    }
+
     /// The values of all records of the key.
     ///
     /// # Errors
