@@ -50,7 +50,7 @@ mod value;
 
 pub use answers::{Answers, Got, KeptAnswers, SmallAnswers};
 pub use any_index::AnyIndex;
-pub use client::BucketCounts;
+pub use client::{BucketCounts, let_others_run};
 pub use error::{FieldSize, IndexError, Result};
 pub use hash::Hasher;
 pub use index::{CacheCounts, ClientState, Index, IndexExt, Record, Rest, Waits, WriterChange};

@@ -52,8 +52,8 @@ pub(crate) async fn side_by_side<T, F: Future<Output = Result<T>>>(
     outcome
 }
 
-/// Lets the executor's other tasks run.
-pub(crate) async fn let_others_run() {
+/// Lets the other tasks run that are ready, of whatever executor runs this one.
+pub async fn let_others_run() {
     let mut has_waited = false;
     poll_fn(|cx| {
         if std::mem::replace(&mut has_waited, true) {

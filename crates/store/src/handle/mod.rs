@@ -21,8 +21,9 @@ use self::shared::Shared;
 use self::worker::Worker;
 use crate::error::bad_option;
 use crate::{FieldSize, Operation, Result, Store, StoreError, Table};
+use farslot_index::let_others_run;
 use std::fmt;
-use std::future::{Future, poll_fn};
+use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
@@ -417,19 +418,6 @@ impl Handle {
         self.0.close();
         Closing(Arc::clone(&self.0.queue))
     }
-}
-
-/// Lets the tasks run that are ready.
-async fn let_others_run() {
-    let mut has_waited = false;
-    poll_fn(|context| {
-        if std::mem::replace(&mut has_waited, true) {
-            return Poll::Ready(());
-        }
-        context.waker().wake_by_ref();
-        Poll::Pending
-    })
-    .await;
 }
 
 /// The end of a [`Handle`].
