@@ -9,8 +9,8 @@
 
 use crate::client::let_others_run;
 use crate::heap::{BlockRef, Heap, Held, RecordView, bytes_by_lengths, encode_in, seal_words};
-use crate::{Operation, Outcome, Result};
-use farslot_fabric::{Endpoint, InPlace, OperationClass, Piece, Steps, Tally};
+use crate::{BATCH_WIDTH, Index, Operation, Outcome, Result, SchemeClient};
+use farslot_fabric::{Endpoint, InPlace, OperationClass, Piece, Steps, Tally, window};
 
 /// Writes that are done in turns: the slots of all are prefetched, then the records that they name.
 const RUN: usize = 32;
@@ -20,12 +20,9 @@ pub(crate) const MOST_TRIES: u32 = 8;
 const LIKELY: usize = 256;
 
 /// A client of a scheme whose writes can be done at once.
-pub(crate) trait WriteAtOnce {
-    type Endpoint: Endpoint;
+pub(crate) trait WriteAtOnce: SchemeClient {
     /// A write's key, and what has come to be known of its slot.
     type Place<'k>;
-
-    fn of_endpoint(&self) -> &Self::Endpoint;
 
     /// The heap of a table whose records lie out of band.
     fn of_heap(&self) -> Option<&Heap<Self::Endpoint>>;
@@ -37,7 +34,11 @@ pub(crate) trait WriteAtOnce {
     fn begin<'k>(&self, view: InPlace<'_>, operation: &Operation<'k>) -> Option<Self::Place<'k>>;
 
     /// Looks for the write's slot; returns the block of the record that it names, if it names one.
-    fn find(&self, view: InPlace<'_>, write: &mut Write<'_, Self::Place<'_>>) -> Option<BlockRef>;
+    fn find_slot(
+        &self,
+        view: InPlace<'_>,
+        write: &mut Write<'_, Self::Place<'_>>,
+    ) -> Option<BlockRef>;
 
     /// Does a write whose slot was looked for; returns its answer. Nothing if it is left, and then
     /// nothing has changed.
@@ -78,9 +79,20 @@ pub(crate) struct Work {
     draft: Vec<u64>,
 }
 
-/// Does those of many writes that can be done at once, each booked to its class; returns the
-/// numbers of the others.
+/// Does many writes, each booked to its class: at once where that can be, the others side by side by
+/// the protocol over verbs.
 pub(crate) async fn write_many<T: WriteAtOnce>(
+    table: &T,
+    writes: &[Operation<'_>],
+    mut done: impl FnMut(usize, Result<Outcome>),
+) {
+    let left = write_at_once(table, writes, &mut done).await;
+    let all = left.iter().map(|number| table.run(writes[*number]));
+    window(BATCH_WIDTH, all, |at, outcome| done(left[at], outcome)).await;
+}
+
+/// Does those of many writes that can be done at once; returns the numbers of the others.
+async fn write_at_once<T: WriteAtOnce>(
     table: &T,
     writes: &[Operation<'_>],
     done: &mut impl FnMut(usize, Result<Outcome>),
@@ -90,7 +102,7 @@ pub(crate) async fn write_many<T: WriteAtOnce>(
         left.extend(0..writes.len());
         return left;
     }
-    let core = table.of_endpoint().core();
+    let core = SchemeClient::endpoint(table).core();
     let (mut work, mut ended) = (Work::default(), Vec::with_capacity(RUN));
     for (run, some) in writes.chunks(RUN).enumerate() {
         let first = run * RUN;
@@ -106,7 +118,7 @@ pub(crate) async fn write_many<T: WriteAtOnce>(
             }
         }
         for write in &mut begun {
-            if let Some(block) = table.find(view, write)
+            if let Some(block) = table.find_slot(view, write)
                 && let piece = heap.piece(block)
                 && let Some(at) = view.offset_of(piece)
             {

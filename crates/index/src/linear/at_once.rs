@@ -24,12 +24,7 @@ pub(crate) struct Place<'k> {
 }
 
 impl<E: Endpoint> WriteAtOnce for LinearTable<E> {
-    type Endpoint = E;
     type Place<'k> = Place<'k>;
-
-    fn of_endpoint(&self) -> &E {
-        &self.endpoint
-    }
 
     fn of_heap(&self) -> Option<&Heap<E>> {
         self.heap.as_ref()
@@ -73,7 +68,7 @@ impl<E: Endpoint> WriteAtOnce for LinearTable<E> {
     }
 
     /// Walks on from the write's place to the first slot that is empty or may be the key's.
-    fn find(&self, view: InPlace<'_>, write: &mut Write<'_, Place<'_>>) -> Option<BlockRef> {
+    fn find_slot(&self, view: InPlace<'_>, write: &mut Write<'_, Place<'_>>) -> Option<BlockRef> {
         write.place.head = self.find_head(view, &mut write.place, &mut write.steps);
         match Head::decode(write.place.head?) {
             Head::Out { block, .. } => Some(block),
@@ -113,7 +108,7 @@ impl<E: Endpoint> WriteAtOnce for LinearTable<E> {
                 // Of a put: whether the key is new.
                 return Some(is_there != is_put);
             }
-            self.find(view, write);
+            self.find_slot(view, write);
         }
         None
     }

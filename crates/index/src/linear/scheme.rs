@@ -7,10 +7,10 @@ use crate::at_once;
 use crate::index::Rest;
 use crate::step;
 use crate::{
-    Answers, BATCH_WIDTH, ClientState, Cursor, Index, Occupancy, Operation, Outcome, Result,
-    SchemeClient, SchemeKind, Survey, Value,
+    Answers, ClientState, Cursor, Occupancy, Operation, Outcome, Result, SchemeClient, SchemeKind,
+    Survey, Value,
 };
-use farslot_fabric::{Endpoint, NodeId, window};
+use farslot_fabric::{Endpoint, NodeId};
 
 impl<E: Endpoint> SchemeClient for LinearTable<E> {
     type Endpoint = E;
@@ -65,9 +65,7 @@ impl<E: Endpoint> SchemeClient for LinearTable<E> {
                 step::write_many(&table, class, writes, |was| was.each(&mut done)).await;
             }
             _ => {
-                let left = at_once::write_many(self, writes, &mut done).await;
-                let all = left.iter().map(|number| self.run(writes[*number]));
-                window(BATCH_WIDTH, all, |at, outcome| done(left[at], outcome)).await;
+                at_once::write_many(self, writes, done).await;
             }
         }
     }

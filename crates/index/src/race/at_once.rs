@@ -29,12 +29,7 @@ struct Candidates {
 }
 
 impl<E: Endpoint> WriteAtOnce for RaceTable<E> {
-    type Endpoint = E;
     type Place<'k> = Place<'k>;
-
-    fn of_endpoint(&self) -> &E {
-        &self.endpoint
-    }
 
     fn of_heap(&self) -> Option<&Heap<E>> {
         Some(&self.heap)
@@ -66,7 +61,7 @@ impl<E: Endpoint> WriteAtOnce for RaceTable<E> {
         })
     }
 
-    fn find(&self, view: InPlace<'_>, write: &mut Write<'_, Place<'_>>) -> Option<BlockRef> {
+    fn find_slot(&self, view: InPlace<'_>, write: &mut Write<'_, Place<'_>>) -> Option<BlockRef> {
         let found = self.candidates(view, &write.place.key, &mut write.steps);
         write.place.candidates = found.unwrap_or(Candidates::NONE);
         let first = write.place.candidates.all().first();
@@ -107,7 +102,7 @@ impl<E: Endpoint> WriteAtOnce for RaceTable<E> {
                 // Of a put: whether the key is new.
                 return Some(!matches!(write.operation, Operation::Put(..)));
             }
-            self.find(view, write);
+            self.find_slot(view, write);
         }
         None
     }

@@ -6,10 +6,10 @@ use crate::at_once;
 use crate::index::Rest;
 use crate::step;
 use crate::{
-    Answers, BATCH_WIDTH, ClientState, Cursor, Index, Occupancy, Operation, Outcome, Result,
-    SchemeClient, SchemeKind, Survey, UPKEEP, Value, Waits,
+    Answers, ClientState, Cursor, Occupancy, Operation, Outcome, Result, SchemeClient, SchemeKind,
+    Survey, UPKEEP, Value, Waits,
 };
-use farslot_fabric::{Endpoint, EndpointExt, NodeId, window};
+use farslot_fabric::{Endpoint, EndpointExt, NodeId};
 use std::pin::pin;
 
 impl<E: Endpoint> SchemeClient for RaceTable<E> {
@@ -48,14 +48,8 @@ impl<E: Endpoint> SchemeClient for RaceTable<E> {
         step::find_many(self, keys, done).await;
     }
 
-    async fn write_many(
-        &self,
-        writes: &[Operation<'_>],
-        mut done: impl FnMut(usize, Result<Outcome>),
-    ) {
-        let left = at_once::write_many(self, writes, &mut done).await;
-        let all = left.iter().map(|number| self.run(writes[*number]));
-        window(BATCH_WIDTH, all, |at, outcome| done(left[at], outcome)).await;
+    async fn write_many(&self, writes: &[Operation<'_>], done: impl FnMut(usize, Result<Outcome>)) {
+        at_once::write_many(self, writes, done).await;
     }
 
     async fn put_record(&self, key: &[u8], value: &[u8]) -> Result<bool> {
