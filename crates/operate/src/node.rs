@@ -2,7 +2,9 @@
 
 use crate::family::Family;
 use crate::source::Source;
+use crate::surveys::Surveys;
 use farslot::{Address, AgentCounters, Listing, Refusal, Server, VerbFailure, VerbKind};
+use serde_json::Value;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -13,6 +15,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 #[derive(Debug)]
 pub struct NodeMetrics {
     server: Arc<Server>,
+    surveys: Surveys,
     started: SystemTime,
 }
 
@@ -22,6 +25,7 @@ impl NodeMetrics {
     pub fn of(server: Arc<Server>) -> Self {
         Self {
             server,
+            surveys: Surveys::default(),
             started: SystemTime::now(),
         }
     }
@@ -77,6 +81,11 @@ impl Source for NodeMetrics {
             },
             Err(error) => Err(format!("the catalog cannot be read: {error}")),
         }
+    }
+
+    fn survey(&self, table: &str) -> Option<Value> {
+        let listing = self.server.store().listing().ok()?;
+        self.surveys.ask(&self.server, &listing, table)
     }
 }
 

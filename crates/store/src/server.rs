@@ -4,7 +4,7 @@ use crate::catalog::{CATALOG_BYTES, TableRecord};
 use crate::clients::executes;
 use crate::fabrics::{check_size, region_of};
 use crate::service::Service;
-use crate::{Address, Occupancy, OpenOptions, Result, Secret, Store, StoreError, Sweeper};
+use crate::{Address, Occupancy, OpenOptions, Result, Secret, Store, StoreError, Survey, Sweeper};
 use farslot_fabric::tcp::{
     Agent, AgentCounters, AgentOptions, Area, Audit, Clients, Grant, Network, PrefixArea, Rate,
     ServeOptions, TlsServer,
@@ -544,6 +544,16 @@ impl Server {
     /// record was read; what the fabric says.
     pub fn occupancy(&self, of: &TableRecord) -> Result<Occupancy> {
         self.store.own_part(of)?.occupancy()
+    }
+
+    /// A look at every slot of a table of the catalog, or of the part of one that lies here, for any
+    /// thread to take: it outlives the server. It fails as [`Server::occupancy`] does.
+    pub fn surveyor(
+        &self,
+        of: &TableRecord,
+    ) -> impl FnOnce() -> Result<Survey> + Send + 'static + use<> {
+        let (store, of) = (self.store.clone(), of.clone());
+        move || store.own_part(&of)?.survey()
     }
 
     /// How many records were removed because they had expired.

@@ -11,6 +11,7 @@ use farslot::{
     Listing, MemoryUse, NodeReport, Occupancy, PartitionReport, Scheme, Store, StoreError, Survey,
     Table,
 };
+use farslot_operate::survey_fields;
 use serde_json::{Value, json};
 
 /// The options of `farslot stat`.
@@ -458,38 +459,15 @@ fn read_size(table: &Table) -> String {
 
 /// Adds what a look at every slot has shown.
 fn add_survey(object: &mut Value, table: &Table, survey: &Survey, writer: Option<u64>) {
-    object["records"] = survey.live().into();
-    object["dead_slots"] = survey.dead().into();
-    object["used_slots"] = (survey.live() + survey.dead()).into();
-    object["load_factor"] = survey.load_factor().into();
-    object["read_slots"] = table.read_size().into();
-    if !survey.parts().is_empty() {
-        object["occupancy"] = json!(survey.parts());
+    if let Value::Object(object) = object {
+        object.extend(survey_fields(survey));
     }
+    object["read_slots"] = table.read_size().into();
     if table.scheme().one_writer() {
         // Programs that read JSON numbers as doubles would round it.
         object["writer"] = writer.map(|mark| mark.to_string()).into();
     }
-    match survey {
-        Survey::Linear(survey) => {
-            object["clusters_by_log2_length"] = json!(survey.clusters);
-            object["longest_cluster"] = survey.longest_cluster.into();
-        }
-        Survey::Cuckoo(survey) => {
-            object["buckets_by_used_slots"] = json!(survey.counts.by_used);
-            object["displacements"] = survey.displacements.into();
-            object["sealed"] = table.is_sealed().into();
-        }
-        Survey::Duo(survey) => {
-            object["buckets_by_used_slots"] = json!(survey.counts.by_used);
-            object["stashed"] = survey.stashed.into();
-            object["unsplit_buckets"] = survey.unsplit.into();
-        }
-        Survey::Race(survey) => {
-            object["subtables_by_splits"] = json!(survey.depths);
-            object["begun_slots"] = survey.begun.into();
-            object["slots_behind"] = survey.behind.into();
-        }
-        _ => {}
+    if matches!(survey, Survey::Cuckoo(_)) {
+        object["sealed"] = table.is_sealed().into();
     }
 }

@@ -3,6 +3,7 @@
 use super::request::{Arrived, Request};
 use crate::family::text;
 use crate::source::Source;
+use percent_encoding::percent_decode_str;
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
@@ -66,10 +67,21 @@ impl Answers {
                 Ok(()) => plain("200 OK", "ready\n"),
                 Err(reason) => plain("503 Service Unavailable", &format!("{reason}\n")),
             },
-            _ => plain(
-                "404 Not Found",
-                "there is /, /metrics, /healthz and /readyz\n",
-            ),
+            path => match path.strip_prefix("/tables/") {
+                Some(table) => self.survey(table),
+                None => plain(
+                    "404 Not Found",
+                    "there is /, /metrics, /healthz, /readyz and /tables/NAME\n",
+                ),
+            },
+        }
+    }
+
+    fn survey(&self, table: &str) -> Vec<u8> {
+        let name = percent_decode_str(table).decode_utf8();
+        match name.ok().and_then(|name| self.source.survey(&name)) {
+            Some(survey) => response("200 OK", "application/json", &survey.to_string()),
+            None => plain("404 Not Found", "there is no such table\n"),
         }
     }
 

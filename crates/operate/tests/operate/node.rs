@@ -10,6 +10,7 @@ use farslot_operate::{NodeMetrics, Page, PageOptions};
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 const MEMORY: u64 = 64 << 20;
 
@@ -211,4 +212,69 @@ fn a_node_is_unready_while_a_table_cannot_be_opened() {
     metrics_that(page.address(), |metrics| {
         metrics.sum("farslot_ready", &[]) == 1.0 && metrics.sum("farslot_tables", &[]) == 1.0
     });
+}
+
+#[test]
+fn how_the_keys_of_a_table_lie_is_told_to_who_asks() {
+    let name = format!("operate-survey-{}", std::process::id());
+    let (server, page) = served(&[&format!("shm://{name}")]);
+    let store = server.store();
+    let sizes = TableOptions::new(1_000).keys(FieldSize::Fixed(8));
+    let tables = [
+        ("linear", sizes.clone(), "clusters_by_log2_length"),
+        // A name that has to be encoded in a path.
+        (
+            "a cuckoo 50%",
+            sizes.clone().cuckoo(Default::default()),
+            "buckets_by_used_slots",
+        ),
+        (
+            "duo",
+            sizes.duo(Default::default()),
+            "buckets_by_used_slots",
+        ),
+        ("race", TableOptions::default(), "subtables_by_splits"),
+    ];
+    for (name, options, form) in tables {
+        store.create(name, &options).unwrap();
+        let table = store.table(name).unwrap();
+        for number in 0..500u64 {
+            table.put(&number.to_le_bytes(), b"").unwrap();
+        }
+        table.close().unwrap();
+        let survey = survey_of(page.address(), name);
+        assert_eq!(survey["records"], 500, "{survey}");
+        assert_eq!(
+            survey[form].as_array().map(Vec::is_empty),
+            Some(false),
+            "{survey}"
+        );
+        let parts = survey["occupancy"].as_array().unwrap();
+        assert!((1..=64).contains(&parts.len()), "{survey}");
+    }
+    assert_eq!(get(page.address(), "/tables/absent").status, 404);
+    assert_eq!(get(page.address(), "/tables/%ff").status, 404);
+
+    // What was told of a table is not told of the next of its name.
+    store.drop_table("linear").unwrap();
+    assert_eq!(get(page.address(), "/tables/linear").status, 404);
+    store.create("linear", &TableOptions::new(1_000)).unwrap();
+    assert_eq!(survey_of(page.address(), "linear")["records"], 0);
+}
+
+/// What is told of a table, once it is.
+fn survey_of(page: SocketAddr, table: &str) -> serde_json::Value {
+    let path = format!("/tables/{}", table.replace('%', "%25").replace(' ', "%20"));
+    let until = Instant::now() + Duration::from_secs(30);
+    loop {
+        let answer = get(page, &path);
+        assert_eq!(answer.status, 200, "{answer:?}");
+        let survey: serde_json::Value = serde_json::from_str(&answer.body).unwrap();
+        assert!(survey["error"].is_null(), "{survey}");
+        if !survey["records"].is_null() {
+            return survey;
+        }
+        assert!(Instant::now() < until, "{survey}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
 }
