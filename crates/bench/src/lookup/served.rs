@@ -3,7 +3,8 @@
 //! Keys and values have 8 bytes. A client that learns where keys are has met each of them once
 //! before it is measured. Every figure is the median over repetitions, and within each repetition
 //! every table is measured once, one after the other, so that what else the machine does meets all
-//! alike. Keys are drawn before the clock starts; every answer is checked.
+//! alike. Keys are drawn before the clock starts; every answer is checked. As many threads as there are
+//! processors, each with a client of its own, are measured beside as many times what one does.
 //!
 //! Over shared memory the limit is loads of cache lines at random places of the table, through the
 //! same mapping, the next ones prefetched. Between them and the lookups stand READs of a line
@@ -236,7 +237,8 @@ impl Bench<'_> {
         let since = Instant::now();
         let table = self.store.table(&name)?;
         let opening = since.elapsed();
-        if table.scheme().writer_alone() {
+        let writer_alone = table.scheme().writer_alone();
+        if writer_alone {
             table.start_writing()?;
         }
         if scheme.learns() {
@@ -249,7 +251,12 @@ impl Bench<'_> {
             lines: Lines::of(table.record()),
             table,
             memory: Memory::default(),
+            // Clients that have to meet the keys first, or of which there is one, are measured alone.
+            threads: (!scheme.learns() && !writer_alone)
+                .then(threads::available)
+                .filter(|threads| *threads > 1),
             hits: Samples::new(),
+            hits_of_threads: Vec::new(),
             misses: self.options.misses.then(Samples::new),
             writes: (self.measure.writes && scheme.has_many_writers()).then(Default::default),
         })
@@ -287,6 +294,10 @@ impl Bench<'_> {
             samples.per_second.push(rate);
             timed::gets(&filled.table, &single, are_there, &mut samples.latency)?;
             samples.counted.add(Counted::of(&filled.table), before);
+            if are_there && let Some(threads) = filled.threads {
+                let rate = timed::get_many_on(threads, self.store, filled.table.name(), &many)?;
+                filled.hits_of_threads.push(rate);
+            }
         }
         if let Some(writes) = &mut filled.writes {
             let key = || self.keys.long(self.random.random_range(0..self.records));
@@ -311,7 +322,11 @@ struct Filled {
     lines: Lines,
     table: Table,
     memory: Memory,
+    /// Threads that are measured together too.
+    threads: Option<usize>,
     hits: Samples,
+    /// Of all threads together.
+    hits_of_threads: Vec<f64>,
     misses: Option<Samples>,
     /// Writes/s of each of [`timed::WRITES`].
     writes: Option<[Vec<f64>; timed::WRITES.len()]>,
@@ -342,6 +357,17 @@ impl Filled {
                 let share = 100.0 * samples.counted.per_lookup(samples.counted.cache_hits);
                 rows.push(BenchRow::new(name, share, "%"));
             }
+        }
+        if let Some(threads) = self.threads {
+            let one = median(self.hits.per_second.iter().copied());
+            let rate = median(self.hits_of_threads.iter().copied());
+            let row = BenchRow::new(
+                place.name(&format!("hits, {threads} threads")),
+                rate,
+                "lookups/s",
+            );
+            // At best as many times as much as of one.
+            rows.push(row.limited_by(one * threads as f64));
         }
         for (what, rates) in timed::WRITES.iter().zip(self.writes.iter().flatten()) {
             let rate = median(rates.iter().copied());

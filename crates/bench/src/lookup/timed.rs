@@ -17,6 +17,7 @@ use std::hint::black_box;
 use std::ops::Range;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Barrier, Mutex, PoisonError};
 use std::task::Poll;
 use std::time::Instant;
 
@@ -171,6 +172,26 @@ pub(super) fn get_many(table: &Table, keys: &[[u8; 8]], are_there: bool) -> Resu
     let rate = rate(keys.len(), since);
     answers.check()?;
     Ok(rate)
+}
+
+/// Looks up keys which are all there, each of several threads all of them as one batch, in a table
+/// that it opens; returns lookups/s of all together.
+pub(super) fn get_many_on(
+    threads: usize,
+    store: &Store,
+    name: &str,
+    keys: &[[u8; 8]],
+) -> Result<f64> {
+    let all_are_open = Barrier::new(threads);
+    let rates = Mutex::new(0.0);
+    threads::on_each(threads, || {
+        let table = store.table(name);
+        all_are_open.wait();
+        let rate = get_many(&table?, keys, true)?;
+        *rates.lock().unwrap_or_else(PoisonError::into_inner) += rate;
+        Ok::<_, BenchError>(())
+    })?;
+    Ok(rates.into_inner().unwrap_or_else(PoisonError::into_inner))
 }
 
 /// Looks up the keys with these numbers below `records` once, so that the client has met all of
