@@ -48,6 +48,10 @@ pub struct Booking {
     /// Those of the verbs that were done in place, each step of them with a doorbell that is
     /// counted already.
     in_place: u32,
+    /// Whether it is an operation's.
+    is_of_operation: bool,
+    /// Whether the operation around it, or one within it, has posted verbs.
+    others_posted: bool,
 }
 
 impl Booking {
@@ -59,6 +63,11 @@ impl Booking {
 }
 
 impl Booking {
+    #[inline]
+    const fn has_posted(&self) -> bool {
+        self.is_of_operation && (self.verbs > 0 || self.others_posted)
+    }
+
     /// Books a call that answers several operations to one of them: its part of the bytes, and the
     /// call itself where no other has it.
     #[inline]
@@ -86,7 +95,7 @@ pub struct Steps {
 }
 
 impl Steps {
-    /// Those of an operation whose first step is READs of so many bytes in all.
+    /// Those of an operation whose first step is so many verbs side by side, of so many bytes in all.
     #[inline(always)]
     #[must_use]
     pub const fn begun(verbs: u32, bytes: u64) -> Self {
@@ -128,6 +137,7 @@ impl From<Steps> for Booking {
             bytes: of.bytes,
             depth: of.steps,
             in_place: of.verbs,
+            ..Self::default()
         }
     }
 }
@@ -138,6 +148,7 @@ impl From<Steps> for Booking {
 pub struct Tally {
     gathers: u64,
     swaps: u64,
+    adds: u64,
     writes: u64,
     written: u64,
     /// Operations that have ended. Their steps stand for their doorbells and round trips.
@@ -158,6 +169,12 @@ impl Tally {
     #[inline(always)]
     pub const fn swap(&mut self) {
         self.swaps += 1;
+    }
+
+    /// Counts a fetch-and-add: an operation's, in whose [`Steps`] it is.
+    #[inline(always)]
+    pub const fn add(&mut self) {
+        self.adds += 1;
     }
 
     /// Counts a WRITE of so many bytes: an operation's, in whose [`Steps`] it is.
@@ -328,6 +345,12 @@ impl Counters {
         }
     }
 
+    /// Whether the operation that runs has posted verbs, or one within or around it. Of verbs of no
+    /// operation each is for itself.
+    pub(crate) fn has_sent(&self) -> bool {
+        self.current.get().has_posted()
+    }
+
     /// Books a verb that was posted; returns its place in the operation's chain of completions.
     #[inline]
     pub(crate) fn verb_posted(&self, kind: VerbKind, bytes: u64) -> u32 {
@@ -413,10 +436,11 @@ impl Counters {
         let all = tally.ended.verbs + verbs;
         add(
             &self.verbs[VerbKind::Read as usize],
-            all - tally.gathers - tally.swaps - tally.writes,
+            all - tally.gathers - tally.swaps - tally.adds - tally.writes,
         );
         add(&self.verbs[VerbKind::ReadMany as usize], tally.gathers);
         add(&self.verbs[VerbKind::CompareSwap as usize], tally.swaps);
+        add(&self.verbs[VerbKind::FetchAdd as usize], tally.adds);
         add(&self.verbs[VerbKind::Write as usize], tally.writes);
         add(&self.bytes_read, tally.ended.bytes + bytes - tally.written);
         add(&self.bytes_written, tally.written);
@@ -471,7 +495,10 @@ impl<'c, F> Operation<'c, F> {
         Self {
             counters,
             class,
-            booking,
+            booking: Booking {
+                is_of_operation: true,
+                ..booking
+            },
             future,
         }
     }
@@ -491,9 +518,13 @@ impl<F: Future> Future for Operation<'_, F> {
         };
         let (counters, class, booking) = this;
         let posted_before = booking.posted();
-        let outer = counters.current.replace(*booking);
+        let mut outer = counters.current.get();
+        booking.others_posted |= outer.has_posted();
+        counters.current.set(*booking);
         let polled = future.poll(cx);
-        *booking = counters.current.replace(outer);
+        *booking = counters.current.get();
+        outer.others_posted |= booking.has_posted();
+        counters.current.set(outer);
         if booking.posted() > posted_before {
             booking.doorbells += 1;
         }

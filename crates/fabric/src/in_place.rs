@@ -137,6 +137,21 @@ impl<'m> InPlace<'m> {
         );
         self.words.compare_swap(offset, expected, new)
     }
+
+    /// The verb of the same name, on a word of a piece that was checked: its byte `offset` is a
+    /// multiple of 8.
+    ///
+    /// # Panics
+    /// Behind the region's end, and if the view was asked for without [`Rights::ATOMIC`].
+    #[inline]
+    pub fn fetch_add(&self, offset: u64, add: u64) -> u64 {
+        assert!(
+            self.rights.allow(Rights::ATOMIC),
+            "a view for {} adds nothing",
+            self.rights
+        );
+        self.words.fetch_add(offset, add)
+    }
 }
 
 impl std::fmt::Debug for InPlace<'_> {
@@ -184,14 +199,15 @@ mod tests {
     }
 
     #[test]
-    fn words_are_swapped_as_by_verbs() {
+    fn words_are_swapped_and_added_to_as_by_verbs() {
         let endpoint = endpoint();
         let needed = Rights::READ.and(Rights::ATOMIC);
         assert!(endpoint.in_place(at(0, 1, 0), needed).is_none());
         let view = endpoint.in_place(at(0, 0, 0), needed).unwrap();
         assert_eq!(view.compare_swap(8, 0, 7), 0);
         assert_eq!(view.compare_swap(8, 0, 8), 7);
-        assert_eq!([0, 1, 2].map(view.words(0)), [0, 7, 0]);
+        assert_eq!(view.fetch_add(8, 2), 7);
+        assert_eq!([0, 1, 2].map(view.words(0)), [0, 9, 0]);
     }
 
     #[test]

@@ -90,7 +90,10 @@ impl OwnerEndpoint {
     /// Uses the memory that is lent. It is out of reach meanwhile, so that nobody else can.
     fn with<T>(&self, work: impl FnOnce(&mut dyn OwnerMemory) -> Result<T>) -> Result<T> {
         let Some(mut memory) = self.lent.take() else {
-            return Err(FabricError::NodeStopped { node: NODE });
+            return Err(FabricError::NodeStopped {
+                node: NODE,
+                sent: true,
+            });
         };
         // SAFETY: `lend` holds the mutable borrow that this was made of until it has taken the
         // pointer away. There is one copy of the pointer, which was taken out: no other reference
@@ -272,7 +275,10 @@ impl Endpoint for OwnerEndpoint {
         match self.lent.get() {
             _ if node != NODE => Err(unknown(node)),
             Some(_) => Ok(NodeState::Up),
-            None => Ok(NodeState::Down(FabricError::NodeStopped { node })),
+            None => Ok(NodeState::Down(FabricError::NodeStopped {
+                node,
+                sent: true,
+            })),
         }
     }
 

@@ -77,7 +77,10 @@ impl<E: Endpoint, T: FromCompletion> Future for VerbFuture<'_, E, T> {
                     this.state = State::Unposted(Ok(verb));
                     return Poll::Pending;
                 }
-                Err(PostError::Rejected(error)) => return Poll::Ready(Err(error)),
+                Err(PostError::Rejected(error)) => {
+                    let counters = &this.endpoint.core().counters;
+                    return Poll::Ready(Err(error.of_unsent(counters.has_sent())));
+                }
             }
         }
         let State::Posted(posted) = &mut this.state else {

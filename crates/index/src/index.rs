@@ -161,8 +161,7 @@ pub trait Index {
         operations: &[Operation<'_>],
         done: impl FnMut(usize, Result<Outcome>),
     ) {
-        let run = operations.iter().map(|operation| self.run(*operation));
-        window(BATCH_WIDTH, run, done).await;
+        run_side_by_side(self, operations, done).await;
     }
 
     /// Visits a piece of the table from `cursor` on; returns where the next piece starts, or
@@ -272,3 +271,13 @@ pub trait IndexExt: Index {
 }
 
 impl<I: Index> IndexExt for I {}
+
+/// Runs operations by [`Index::run`], [`BATCH_WIDTH`] at a time.
+pub async fn run_side_by_side<I: Index + ?Sized>(
+    index: &I,
+    operations: &[Operation<'_>],
+    done: impl FnMut(usize, Result<Outcome>),
+) {
+    let run = operations.iter().map(|operation| index.run(*operation));
+    window(BATCH_WIDTH, run, done).await;
+}

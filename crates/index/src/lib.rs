@@ -53,7 +53,9 @@ pub use any_index::AnyIndex;
 pub use client::{BucketCounts, let_others_run};
 pub use error::{FieldSize, IndexError, Result};
 pub use hash::Hasher;
-pub use index::{CacheCounts, ClientState, Index, IndexExt, Record, Rest, Waits, WriterChange};
+pub use index::{
+    CacheCounts, ClientState, Index, IndexExt, Record, Rest, Waits, WriterChange, run_side_by_side,
+};
 pub use operation::{
     BATCH_WIDTH, Cursor, FIND_OR_PUT, GET, GET_ALL, OPERATIONS, Occupancy, Operation, Outcome, PUT,
     REMOVE, SCAN, UPDATE, UPKEEP,

@@ -1,7 +1,7 @@
 //! The one front of all schemes: what a scheme's client does for a key, and the [`Index`] over it.
 
 use crate::answers::Got;
-use crate::index::Rest;
+use crate::index::{Rest, run_side_by_side};
 use crate::{
     Answers, BATCH_WIDTH, ClientState, Cursor, GET, Index, IndexError, Occupancy, Operation,
     Outcome, Record, Result, SCAN, Survey, Value, Waits, WriterChange,
@@ -124,8 +124,7 @@ pub trait SchemeClient: Sized {
     /// Does many operations that are no gets, and books each to its class: side by side, where the
     /// scheme has nothing better.
     async fn write_many(&self, writes: &[Operation<'_>], done: impl FnMut(usize, Result<Outcome>)) {
-        let writes = writes.iter().map(|write| self.run(*write));
-        window(BATCH_WIDTH, writes, done).await;
+        run_side_by_side(self, writes, done).await;
     }
 
     /// Makes the key have this value; true if it is new.

@@ -8,8 +8,8 @@
 use farslot_fabric::{Endpoint, NodeId, RemoteAddr};
 use farslot_index::duo::{DuoLayout, DuoOwner, DuoReader, DuoTable};
 use farslot_index::{
-    Answers, ClientState, Cursor, Occupancy, Result, SchemeClient, SchemeKind, Survey, Value,
-    Waits, WriterChange,
+    Answers, ClientState, Cursor, Occupancy, Operation, Outcome, Result, SchemeClient, SchemeKind,
+    Survey, Value, Waits, WriterChange, run_side_by_side,
 };
 use std::cell::Cell;
 use std::rc::Rc;
@@ -163,6 +163,14 @@ impl<E: Endpoint> SchemeClient for DuoClient<E> {
             Some(reader) => reader.look_up(keys, done).await,
             None => SchemeClient::find_many(self.as_owner(), keys, done).await,
         }
+    }
+
+    async fn write_many(&self, writes: &[Operation<'_>], done: impl FnMut(usize, Result<Outcome>)) {
+        if writes.iter().any(Operation::is_lookup) {
+            // A reader looks up without being the owner.
+            return run_side_by_side(self, writes, done).await;
+        }
+        SchemeClient::write_many(self.as_owner(), writes, done).await;
     }
 
     async fn put_record(&self, key: &[u8], value: &[u8]) -> Result<bool> {

@@ -88,11 +88,14 @@ pub enum FabricError {
         /// Most bytes that the endpoint may register.
         budget: usize,
     },
-    /// The peer has stopped. The verb may or may not have taken effect.
+    /// The peer has stopped.
     #[error("node {} has stopped", .node.0)]
     NodeStopped {
         /// The peer.
         node: NodeId,
+        /// Whether the verb, or one of the same operation, may have been sent, and so may have taken
+        /// effect: no if the peer was known to have stopped before.
+        sent: bool,
     },
     /// The peer restarted with empty memory: whatever was known of it is void.
     #[error("node {} came back empty: its incarnation is no longer {expected:#x}", .node.0)]
@@ -419,13 +422,22 @@ impl FabricError {
     pub const fn may_have_taken_effect(&self) -> bool {
         matches!(
             self,
-            Self::NodeStopped { .. }
+            Self::NodeStopped { sent: true, .. }
                 | Self::NodeRestarted { .. }
                 | Self::TimedOut { .. }
                 | Self::Protocol { .. }
                 // The bytes of a message are written before the message.
                 | Self::ReceiverNotReady { .. }
         )
+    }
+
+    /// The error of a verb that was refused as it was posted: so it was not sent, and its operation has
+    /// taken effect only if others of its verbs were.
+    pub(crate) fn of_unsent(mut self, others_were_sent: bool) -> Self {
+        if let Self::NodeStopped { sent, .. } = &mut self {
+            *sent = others_were_sent;
+        }
+        self
     }
 
     /// Whether connecting may succeed later without a change of address, secret or program: the

@@ -262,7 +262,7 @@ impl Node {
                 used: "served over RDMA verbs",
                 wanted: "used over shared memory",
             },
-            None => FabricError::NodeStopped { node },
+            None => FabricError::NodeStopped { node, sent: true },
         }
     }
 

@@ -46,7 +46,8 @@ pub(crate) trait Peer: Sized {
     ) -> Self {
         match first {
             Ok(connected) => {
-                let mut peer = Self::unconnected(dialer, node, FabricError::NodeStopped { node });
+                let mut peer =
+                    Self::unconnected(dialer, node, FabricError::NodeStopped { node, sent: true });
                 peer.open(connected);
                 peer
             }

@@ -156,6 +156,7 @@ mod tests {
                 tried.send(()).unwrap();
                 Err(FabricError::NodeStopped {
                     node: crate::NodeId(0),
+                    sent: true,
                 })
             },
             |()| true,

@@ -381,7 +381,7 @@ impl Endpoint for ShmEndpoint {
         let known = self.nodes.get(usize::from(node.0));
         let known = known.ok_or_else(|| self.unknown(node))?;
         Ok(if known.is_gone() {
-            NodeState::Down(FabricError::NodeStopped { node })
+            NodeState::Down(FabricError::NodeStopped { node, sent: true })
         } else {
             NodeState::Up
         })

@@ -211,6 +211,12 @@ impl Endpoint for SimEndpoint {
         if state.clients[self.client as usize].in_flight >= self.core.limits.send_queue_depth {
             return Err(PostError::QueueFull(verb));
         }
+        // What a client knows to have stopped gets nothing from it.
+        if let NodeState::Down(error @ FabricError::NodeStopped { .. }) =
+            state.standing(self.client, verb.node().0)
+        {
+            return Err(PostError::Rejected(error));
+        }
         let (op, into) = state.post(self.client, verb);
         drop(state);
         Ok(SimPosted {

@@ -264,7 +264,7 @@ impl State {
                 } else {
                     timeout
                 };
-                self.fail_with(number, FabricError::NodeStopped { node }, at);
+                self.fail_with(number, FabricError::NodeStopped { node, sent: true }, at);
             }
             Loss::NoAnswer => {
                 self.fail_with(number, FabricError::TimedOut { node, after }, timeout);

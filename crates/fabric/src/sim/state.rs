@@ -195,7 +195,10 @@ impl State {
         };
         let owner = &self.nodes[usize::from(node)];
         if !owner.up {
-            return NodeState::Down(FabricError::NodeStopped { node: NodeId(node) });
+            return NodeState::Down(FabricError::NodeStopped {
+                node: NodeId(node),
+                sent: true,
+            });
         }
         let host = HostId(self.clients[client as usize].host);
         let parted = self.faults.parts(ClientId(client), host, node, self.now);

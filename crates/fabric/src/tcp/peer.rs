@@ -114,7 +114,10 @@ impl Peer for TcpPeer {
         self.frame = (0, 0);
         self.lost.clear();
         self.state = State::Open;
-        self.down = FabricError::NodeStopped { node: self.node };
+        self.down = FabricError::NodeStopped {
+            node: self.node,
+            sent: true,
+        };
     }
 
     fn reason(&self) -> FabricError {
@@ -391,9 +394,13 @@ impl TcpPeer {
                 };
                 self.break_with(&error, slots)
             }
-            Io::Blocked | Io::Closed => {
-                self.break_with(&FabricError::NodeStopped { node: self.node }, slots)
-            }
+            Io::Blocked | Io::Closed => self.break_with(
+                &FabricError::NodeStopped {
+                    node: self.node,
+                    sent: true,
+                },
+                slots,
+            ),
         }
     }
 

@@ -85,7 +85,10 @@ fn calls_of_an_owner_that_dies_fail_at_once_and_those_before_are_answered() {
     executor.block_on(window(20, calls, |_, end| {
         ends.push(end.map(|reply| reply.to_vec()))
     }));
-    let stopped = Err(FabricError::NodeStopped { node: NodeId(0) });
+    let stopped = Err(FabricError::NodeStopped {
+        node: NodeId(0),
+        sent: true,
+    });
     // Replies that were not published yet are lost with their process.
     let answered = ends.iter().take_while(|end| **end == Ok(b"live".to_vec()));
     let answered = answered.count();
@@ -156,7 +159,13 @@ fn clients_share_the_memory_and_a_killed_owner_is_noticed() {
             Ok(_) => assert!(since.elapsed() < Duration::from_secs(10)),
         }
     };
-    assert_eq!(gone, FabricError::NodeStopped { node: NodeId(0) });
+    assert_eq!(
+        gone,
+        FabricError::NodeStopped {
+            node: NodeId(0),
+            sent: false
+        }
+    );
     assert_eq!(
         attach(&name, Rights::ALL).map(|_| ()),
         Err(FabricError::NoSuchRegion { name: name.clone() })

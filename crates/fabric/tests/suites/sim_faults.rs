@@ -5,8 +5,8 @@ use farslot_fabric::sim::{
     Simulation, SlowNode, When, World,
 };
 use farslot_fabric::{
-    Endpoint, EndpointExt, Executor, FabricError, Limits, NodeId, NodeState, RegionId, RemoteAddr,
-    Rights, both,
+    Endpoint, EndpointExt, Executor, FabricError, Limits, NodeId, NodeState, OperationClass,
+    RegionId, RemoteAddr, Rights, both,
 };
 use std::cell::Cell;
 use std::rc::Rc;
@@ -48,12 +48,72 @@ fn verbs_to_a_stopped_node_fail_after_the_timeout_or_at_once() {
         let endpoint = world.endpoint(LIMITS);
         world.stop_node(NODE);
         let failed = Executor::new(Rc::clone(&endpoint)).block_on(endpoint.read(at(0), 8));
-        assert_eq!(failed.unwrap_err(), FabricError::NodeStopped { node: NODE });
+        assert_eq!(
+            failed.unwrap_err(),
+            FabricError::NodeStopped {
+                node: NODE,
+                sent: true
+            }
+        );
         assert_eq!(world.now(), expected);
-        let stopped = FabricError::NodeStopped { node: NODE };
+        let stopped = FabricError::NodeStopped {
+            node: NODE,
+            sent: true,
+        };
         assert_eq!(endpoint.adopt(NODE), Err(stopped.clone()));
         assert_eq!(endpoint.node_state(NODE), Ok(NodeState::Down(stopped)));
     }
+}
+
+/// Of an operation that posts nothing because the node is known to be down, it is known that it
+/// has not taken effect; of one that has posted a verb before, it is not.
+#[test]
+fn what_was_never_sent_is_not_in_doubt() {
+    let world = world(1);
+    let endpoint = world.endpoint(LIMITS);
+    let class = OperationClass(0);
+    let add = || async { endpoint.fetch_add(at(0), 1).await.unwrap_err() };
+    Executor::new(Rc::clone(&endpoint)).block_on(async {
+        let sends = async {
+            endpoint.fetch_add(at(0), 1).await.unwrap();
+            world.stop_node(NODE);
+            let told = add().await;
+            let known = add().await;
+            let within = endpoint.operation(class, add()).await;
+            [told, known, within]
+        };
+        for error in endpoint.operation(class, sends).await {
+            assert!(error.may_have_taken_effect(), "{error:?}");
+        }
+        let around = async { [endpoint.operation(class, add()).await, add().await] };
+        let errors = endpoint.operation(class, around).await;
+        for error in errors.into_iter().chain([add().await]) {
+            assert_eq!(
+                error,
+                FabricError::NodeStopped {
+                    node: NODE,
+                    sent: false
+                }
+            );
+        }
+    });
+}
+
+#[test]
+fn what_an_operation_within_has_sent_leaves_the_outer_in_doubt() {
+    let world = world(1);
+    let endpoint = world.endpoint(LIMITS);
+    let class = OperationClass(0);
+    let outer = async {
+        let inner = endpoint.operation(class, endpoint.fetch_add(at(0), 1));
+        inner.await.unwrap();
+        world.stop_node(NODE);
+        let told = endpoint.operation(class, endpoint.read(at(0), 8)).await;
+        told.unwrap_err();
+        endpoint.fetch_add(at(0), 1).await.unwrap_err()
+    };
+    let error = Executor::new(Rc::clone(&endpoint)).block_on(endpoint.operation(class, outer));
+    assert!(error.may_have_taken_effect());
 }
 
 #[test]

@@ -83,7 +83,10 @@ fn a_silent_node_is_noticed_without_any_verbs_and_reached_again() {
     // The way is closed for new connections as well, until the loss is noticed.
     proxy.lead_to(None);
     lose_what_arrives(to_client);
-    let stopped = NodeState::Down(FabricError::NodeStopped { node: NODE });
+    let stopped = NodeState::Down(FabricError::NodeStopped {
+        node: NODE,
+        sent: true,
+    });
     wait_until("it is noticed", || {
         endpoint.node_state(NODE) == Ok(stopped.clone())
     });

@@ -268,7 +268,7 @@ fn calls_of_an_agent_that_ends_are_done_or_in_doubt() {
                 }
             }
             Err(error) => {
-                assert_eq!(error, FabricError::NodeStopped { node: NodeId(0) });
+                assert!(matches!(error, FabricError::NodeStopped { .. }), "{error}");
                 lost.set(lost.get() + 1);
             }
         }));
@@ -301,7 +301,11 @@ fn a_node_that_came_back_empty_is_not_called_before_it_is_adopted() {
     let address = agent.address().to_string();
     drop(agent);
     let id = NodeId(0);
-    assert_eq!(call(3), Err(FabricError::NodeStopped { node: id }));
+    let stopped = call(3);
+    assert!(
+        matches!(stopped, Err(FabricError::NodeStopped { node, .. }) if node == id),
+        "{stopped:?}"
+    );
     let options = VerbsAgentOptions::from(ServeOptions {
         listen: address,
         grants: vec![Grant::everything(None)],

@@ -92,7 +92,8 @@ impl BucketLocks {
         word.load(Ordering::Acquire) & mask != 0
     }
 
-    fn try_take(&self, buckets: &[u64]) -> Option<Held<'_>> {
+    /// Takes all of these buckets at once, if none is held, and nobody alone nor waiting to be.
+    pub fn try_take(&self, buckets: &[u64]) -> Option<Held<'_>> {
         // A look first: what fails has held nothing meanwhile, and need not wake anybody.
         if self.gate.load(Ordering::Acquire) & ALONE != 0
             || buckets.iter().any(|bucket| self.is_held(*bucket))

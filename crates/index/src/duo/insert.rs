@@ -143,8 +143,11 @@ impl<E: Endpoint> DuoTable<E> {
 
     /// Reads slots that match, with their records, and slots that are to be moved, in one batch.
     async fn read_slots(&self, matches: &[SlotNumber], moved: &[SlotNumber]) -> Result<Read> {
-        let slots = [matches, moved].concat();
         let mut read = Read::new();
+        if matches.is_empty() && moved.is_empty() {
+            return Ok(read);
+        }
+        let slots = [matches, moved].concat();
         let reads = slots.iter().enumerate().map(async |(number, slot)| {
             if number < matches.len() {
                 self.read_whole(*slot).await
@@ -155,7 +158,7 @@ impl<E: Endpoint> DuoTable<E> {
         let keep = |number: usize, bytes: SlotRead| {
             read.insert(slots[number], bytes);
         };
-        side_by_side(slots.len().max(1), reads, keep).await?;
+        side_by_side(slots.len(), reads, keep).await?;
         Ok(read)
     }
 
@@ -258,7 +261,7 @@ impl<E: Endpoint> DuoTable<E> {
     /// Publishes by what a new key stands in its slot.
     fn publish_entry(
         &self,
-        batch: &mut Batch,
+        batch: &mut Batch<'_, E>,
         key: &Key<'_>,
         of: &Candidates,
         slot: SlotNumber,

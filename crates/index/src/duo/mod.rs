@@ -91,10 +91,12 @@
 
 mod batch;
 mod bytes;
+mod changes;
 mod growth;
 mod holding;
 mod insert;
 mod lookup;
+mod many;
 mod moves;
 mod ownership;
 pub mod placement;

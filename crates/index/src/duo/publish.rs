@@ -20,7 +20,7 @@ pub(super) type NewEntry = (SlotNumber, u64);
 impl<E: Endpoint> DuoTable<E> {
     /// Publishes, in a batch, that slots of one bucket, or one slot of the stash, are to be live
     /// with these entries. To be followed by what makes them live.
-    pub(super) fn publish(&self, batch: &mut Batch, entries: &[NewEntry]) {
+    pub(super) fn publish(&self, batch: &mut Batch<'_, E>, entries: &[NewEntry]) {
         if let Some(page) = self.publish_words(batch, entries) {
             batch.count_change(self.vault.segment_of(page));
         }
@@ -28,23 +28,33 @@ impl<E: Endpoint> DuoTable<E> {
 
     /// Publishes, in a batch, that a slot is dead. Readers need not be told: they see it at the
     /// slot.
-    pub(super) fn unpublish(&self, batch: &mut Batch, slot: SlotNumber) {
+    pub(super) fn unpublish(&self, batch: &mut Batch<'_, E>, slot: SlotNumber) {
         self.publish_words(batch, &[(slot, 0)]);
     }
 
     /// Writes the words of these slots, which are of one page.
-    fn publish_words(&self, batch: &mut Batch, entries: &[NewEntry]) -> Option<u64> {
+    fn publish_words(&self, batch: &mut Batch<'_, E>, entries: &[NewEntry]) -> Option<u64> {
         let stamps = self.stamps.as_ref()?;
         let (page, _) = self.layout.page_of(entries.first()?.0);
         let shape = self.layout.page_shape(page);
-        let words = entries
-            .iter()
-            .map(|(slot, _)| shape.word_of(self.layout.page_of(*slot).1));
+        let word_of = |(slot, _): &NewEntry| shape.word_of(self.layout.page_of(*slot).1);
         let stamp = stamps.next(page);
-        for word in words.collect::<BTreeSet<_>>() {
-            batch.publish(page, word, self.word_of_page(page, word, stamp, entries));
+        for (number, entry) in entries.iter().enumerate() {
+            let word = word_of(entry);
+            let is_new = |before: &NewEntry| word_of(before) != word;
+            if entries[..number].iter().all(is_new) {
+                batch.publish(page, word, self.word_of_page(page, word, stamp, entries));
+            }
         }
         Some(page)
+    }
+
+    /// The word that publishes a slot with this entry; its page's stamp is the next one.
+    pub(super) fn word_for(&self, slot: SlotNumber, entry: u64) -> u64 {
+        let (page, number) = self.layout.page_of(slot);
+        let word = self.layout.page_shape(page).word_of(number);
+        let stamp = self.stamps.as_ref().map_or(0, |stamps| stamps.next(page));
+        self.word_of_page(page, word, stamp, &[(slot, entry)])
     }
 
     /// A word of a page as the index has it, but for these entries.

@@ -4,8 +4,8 @@ use super::insert::{Mode, Written};
 use super::state::{DuoTable, Stamps};
 use crate::heap::Heap;
 use crate::{
-    Answers, ClientState, Cursor, Occupancy, Result, SchemeClient, SchemeKind, Survey, UPKEEP,
-    Value, Waits, WriterChange, step,
+    Answers, ClientState, Cursor, Occupancy, Operation, Outcome, Result, SchemeClient, SchemeKind,
+    Survey, UPKEEP, Value, Waits, WriterChange, run_side_by_side, step,
 };
 use farslot_fabric::{Endpoint, EndpointExt, NodeId};
 
@@ -33,6 +33,13 @@ impl<E: Endpoint> SchemeClient for DuoTable<E> {
 
     async fn find_many(&self, keys: &[&[u8]], done: impl FnMut(Answers<'_>)) {
         step::find_many(self, keys, done).await;
+    }
+
+    async fn write_many(&self, writes: &[Operation<'_>], done: impl FnMut(usize, Result<Outcome>)) {
+        match self.view_to_change() {
+            Some(_) => self.write_in_turn(writes, done).await,
+            None => run_side_by_side(self, writes, done).await,
+        }
     }
 
     async fn put_record(&self, key: &[u8], value: &[u8]) -> Result<bool> {

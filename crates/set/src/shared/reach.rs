@@ -136,6 +136,7 @@ impl<E: Endpoint> Reach<E> {
         match part {
             Part::Mapped(words) if words.is_gone() => Err(FabricError::NodeStopped {
                 node: NodeId(rank as u16),
+                sent: true,
             }
             .into()),
             part => Ok(part),

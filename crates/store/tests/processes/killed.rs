@@ -152,9 +152,14 @@ pub fn an_owner_is_named_and_its_address_is_free<S: Served>() {
         };
         let stopped = StoreError::Fabric(FabricError::NodeStopped {
             node: farslot::fabric::NodeId(0),
+            sent: true,
         });
         assert_eq!(error, stopped.clone());
         assert_eq!(table.for_each(|_, _| ()), Err(stopped.clone()));
+        if !table.is_sealed() {
+            let error = table.put(&[1; 8], &value_of(2)).unwrap_err();
+            assert!(!error.may_have_taken_effect(), "nothing was sent: {error}");
+        }
         // How many records a table has that never changes, its clients know.
         let surveyed = table.survey().map(|_| ());
         assert_eq!(

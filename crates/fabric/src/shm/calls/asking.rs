@@ -252,7 +252,7 @@ impl Asker {
     /// That of the call that was to be answered next, after which there is no channel.
     fn collect(&mut self, is_gone: bool, now: Nanos) -> Result<()> {
         let node = self.node;
-        let stopped = FabricError::NodeStopped { node };
+        let stopped = FabricError::NodeStopped { node, sent: true };
         let moved = (|| {
             self.take_replies()?;
             self.send()
@@ -325,7 +325,9 @@ impl Asker {
         let node = self.node;
         let mut errors = Some(error);
         for pending in self.pending.drain(..) {
-            let error = errors.take().unwrap_or(FabricError::NodeStopped { node });
+            let error = errors
+                .take()
+                .unwrap_or(FabricError::NodeStopped { node, sent: true });
             pending.settled.settle(Err(error));
         }
     }

@@ -164,7 +164,10 @@ fn what_is_not_answered_in_time_fails_and_what_is_behind_it_never_begins() {
     let mut ends = Vec::new();
     client.block_on(window(5, calls, |_, end| ends.push(end.unwrap_err())));
     assert!(matches!(ends[0], FabricError::TimedOut { .. }));
-    let stopped = FabricError::NodeStopped { node: NodeId(0) };
+    let stopped = FabricError::NodeStopped {
+        node: NodeId(0),
+        sent: true,
+    };
     assert_eq!(ends[1..], vec![stopped; 4]);
     drop(held);
     // A new channel; the owner's thread comes to it when it is through with the old one.
@@ -281,7 +284,10 @@ fn a_node_that_nobody_holds_ends_its_thread_and_frees_its_name() {
     drop(node);
     assert_eq!(
         call(&client, b"x", 3).unwrap_err(),
-        FabricError::NodeStopped { node: NodeId(0) }
+        FabricError::NodeStopped {
+            node: NodeId(0),
+            sent: true
+        }
     );
     let spec = RegionSpec {
         len: 64,

@@ -72,7 +72,7 @@ impl VerbsPeer {
             Broken::Status(status, vendor) => {
                 let address = self.address();
                 log::warn!("{address}: a call failed with status {status} ({vendor:#x})");
-                FabricError::NodeStopped { node }
+                FabricError::NodeStopped { node, sent: true }
             }
             Broken::Malformed(reason) => FabricError::Protocol {
                 peer: self.address().to_owned(),
@@ -80,7 +80,7 @@ impl VerbsPeer {
             },
             Broken::Failed(error) => {
                 log::warn!("{}: {error}", self.address());
-                FabricError::NodeStopped { node }
+                FabricError::NodeStopped { node, sent: true }
             }
         };
         self.break_with(&error, self.later(), common)

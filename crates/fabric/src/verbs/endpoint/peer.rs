@@ -145,7 +145,10 @@ impl Peer for VerbsPeer {
         self.first_request = self.next_request;
         self.lost.clear();
         self.state = State::Open;
-        self.down = FabricError::NodeStopped { node: self.node };
+        self.down = FabricError::NodeStopped {
+            node: self.node,
+            sent: true,
+        };
     }
 
     fn reason(&self) -> FabricError {
@@ -169,7 +172,10 @@ impl VerbsPeer {
         let mut done = self.look(common, now);
         if self.state == State::Open && !self.is_waiting() {
             // What was posted since the last doorbell is not sent any more.
-            let stopped = FabricError::NodeStopped { node: self.node };
+            let stopped = FabricError::NodeStopped {
+                node: self.node,
+                sent: true,
+            };
             done += self.break_with(&stopped, self.later(), common);
         }
         done
@@ -266,7 +272,10 @@ impl VerbsPeer {
             Ok(()) => Done::default(),
             Err(error) => {
                 log::warn!("{}: {error}", self.address());
-                let stopped = FabricError::NodeStopped { node: self.node };
+                let stopped = FabricError::NodeStopped {
+                    node: self.node,
+                    sent: true,
+                };
                 self.break_with(&stopped, stopped.clone(), common)
             }
         }
@@ -350,12 +359,12 @@ impl VerbsPeer {
                 node,
                 after: common.verb_timeout,
             },
-            IBV_WC_RETRY_EXC_ERR => FabricError::NodeStopped { node },
+            IBV_WC_RETRY_EXC_ERR => FabricError::NodeStopped { node, sent: true },
             // A part of it may have been sent.
             status => {
                 let (address, vendor) = (self.address(), completion.vendor_err);
                 log::warn!("{address}: a verb failed with status {status} ({vendor:#x})");
-                FabricError::NodeStopped { node }
+                FabricError::NodeStopped { node, sent: true }
             }
         };
         self.break_with(&error, self.later(), common)
@@ -367,7 +376,7 @@ impl VerbsPeer {
         if self.is_revoked() {
             FabricError::GrantRevoked { node }
         } else {
-            FabricError::NodeStopped { node }
+            FabricError::NodeStopped { node, sent: true }
         }
     }
 
@@ -378,7 +387,7 @@ impl VerbsPeer {
             return Done::default();
         }
         let node = self.node;
-        let stopped = FabricError::NodeStopped { node };
+        let stopped = FabricError::NodeStopped { node, sent: true };
         let asking = self.state == State::Asking;
         let news = self.hear();
         if let News::Called(half) = news {
@@ -437,7 +446,10 @@ impl VerbsPeer {
         }
         self.first_request = self.next_request;
         self.sent = 0;
-        let stopped = FabricError::NodeStopped { node: self.node };
+        let stopped = FabricError::NodeStopped {
+            node: self.node,
+            sent: true,
+        };
         let of_all = match error {
             // Once one was refused for that, none behind it was executed.
             FabricError::GrantRevoked { .. }

@@ -40,14 +40,23 @@ impl DuoLayout {
     ) -> Result<Buffer> {
         let len = SLOT_HEADER - 8 + (key.len() + value.len());
         let mut body = pool.take(len.next_multiple_of(8))?;
-        body.words_mut().fill(0);
+        self.fill_body(&mut body, key, value);
+        Ok(body)
+    }
+
+    /// Writes that record to where `body` begins; returns how many bytes it has, in whole words. Key and
+    /// value are of the table's sizes.
+    pub(in super::super) fn fill_body(&self, body: &mut [u8], key: &[u8], value: &[u8]) -> usize {
+        let len = SLOT_HEADER - 8 + (key.len() + value.len());
+        let all = len.next_multiple_of(8);
+        body[len..all].fill(0);
         body[4..6].copy_from_slice(&(key.len() as u16).to_le_bytes());
         body[6..8].copy_from_slice(&(value.len() as u16).to_le_bytes());
         body[8..8 + key.len()].copy_from_slice(key);
         body[8 + key.len()..len].copy_from_slice(value);
         let sum = checksum(&body[4..len], self.checksum_seed);
         body[..4].copy_from_slice(&sum.to_le_bytes());
-        Ok(body)
+        all
     }
 
     /// The record of a slot that was read; nothing if it is dead or not whole.

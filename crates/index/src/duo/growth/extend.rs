@@ -4,11 +4,11 @@
 //! owner that does not know whether its last extent was counted has put nothing there, and sees
 //! when it next wants to grow.
 
-use super::step::Step;
 use crate::duo::bytes::{
     ENTRY_BYTES, EXTENT_ENTRIES_AT, Entry, MOST_EXTENTS, MOST_RATIO, RESERVE_ALIGNMENT, SlotNumber,
     entry_at, read_entries,
 };
+use crate::duo::changes::Change;
 use crate::duo::placement::Placement;
 use crate::duo::state::{DuoTable, GrowthMemory, Place};
 use crate::slot::bad_option;
@@ -101,11 +101,19 @@ impl<E: Endpoint> DuoTable<E> {
         let mut bytes = self.endpoint.core().buffers.take(size_of_val(&words))?;
         bytes.words_mut().copy_from_slice(&words);
         let count_at = self.layout.growths_at(self.table);
-        let write = Step::Write(entry_at(self.table, number), bytes);
+        let write = Change::Write(entry_at(self.table, number), bytes);
         // If that fails, another thread must not write another entry before it is known to be over.
         let doubt = self.doubt(Vec::new());
-        self.run_steps(vec![write, Step::Count(count_at, number, number + 1)])
-            .await?;
+        self.change(vec![
+            write,
+            Change::Swap {
+                at: count_at,
+                from: number,
+                to: number + 1,
+                slot: SlotNumber(0),
+            },
+        ])
+        .await?;
         doubt.resolve();
         Ok(())
     }

@@ -9,9 +9,9 @@
 //! its bucket's own or a head of 0; and when the batch is done, so has the bucket itself.
 
 use super::publish::Keys;
-use super::step::Step;
 use crate::Result;
 use crate::duo::bytes::Run;
+use crate::duo::changes::Change;
 use crate::duo::state::DuoTable;
 use farslot_fabric::{Buffer, Endpoint, RemoteAddr};
 use std::ops::Range;
@@ -72,7 +72,7 @@ impl<E: Endpoint> DuoTable<E> {
         run: Run,
         bytes: &Buffer,
         goings: &[Going],
-    ) -> Result<Vec<Step>> {
+    ) -> Result<Vec<Change>> {
         let first = 2 * run.first + run.array;
         let siblings: Vec<u64> = self.index.borrow().siblings(first).skip(1).collect();
         let slot_bytes = self.layout.slot_bytes();
@@ -104,7 +104,7 @@ impl<E: Endpoint> DuoTable<E> {
         run: Run,
         bytes: &Buffer,
         goings: &[Going],
-    ) -> Result<Vec<Step>> {
+    ) -> Result<Vec<Change>> {
         let gone = goings.iter().filter(|going| going.behind != 0);
         let dead: Vec<Range<usize>> = gone.map(|going| going.at..going.at + VITAL).collect();
         let mut spans = Spans::default();
@@ -124,7 +124,7 @@ impl<E: Endpoint> DuoTable<E> {
         bytes: &Buffer,
         spans: Spans,
         dead: &[Range<usize>],
-        steps: &mut Vec<Step>,
+        steps: &mut Vec<Change>,
     ) -> Result<()> {
         for span in spans.0 {
             let mut image = self.endpoint.core().buffers.copy_of(&bytes[span.clone()])?;
@@ -133,7 +133,7 @@ impl<E: Endpoint> DuoTable<E> {
             for slot in within {
                 image[slot.start - span.start..slot.end - span.start].fill(0);
             }
-            steps.push(Step::Write(at.plus(span.start as u64), image));
+            steps.push(Change::Write(at.plus(span.start as u64), image));
         }
         Ok(())
     }

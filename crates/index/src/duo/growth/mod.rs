@@ -79,7 +79,6 @@ mod grow;
 mod images;
 mod publish;
 mod split;
-mod step;
 
 #[cfg(test)]
 pub(super) use grow::GROWTH_LOCK;

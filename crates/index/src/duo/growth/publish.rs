@@ -7,9 +7,9 @@
 //! Readers go by the bit; who goes by the counts, and has not seen it, is right until a key comes
 //! to a new bucket. An atomic ends the batch: so when the split is done, all of it is visible.
 
-use super::step::Step;
 use crate::Result;
 use crate::duo::bytes::{SlotNumber, bucket_entry};
+use crate::duo::changes::Change;
 use crate::duo::state::DuoTable;
 use farslot_fabric::{Endpoint, EndpointExt};
 use std::collections::{BTreeMap, BTreeSet};
@@ -37,7 +37,7 @@ impl<E: Endpoint> DuoTable<E> {
         let segment_of = |page: &u64| self.vault.segment_of(*page);
         let segments = pages.keys().map(segment_of);
         let segments: BTreeSet<u64> = segments.collect();
-        let count = |segment| Step::Add(self.vault.count_at(segment), 1);
+        let count = |segment| Change::Add(self.vault.count_at(segment), 1);
         Ok(Publication {
             counts: segments.into_iter().map(count).collect(),
             pages: self.page_writes(&pages)?,
@@ -73,7 +73,7 @@ impl<E: Endpoint> DuoTable<E> {
     }
 
     /// Writes pages: those that lie side by side at once.
-    fn page_writes(&self, pages: &Pages) -> Result<Vec<Step>> {
+    fn page_writes(&self, pages: &Pages) -> Result<Vec<Change>> {
         let mut runs: Vec<(u64, Vec<u64>)> = Vec::new();
         for (page, words) in pages {
             let at = |page| self.vault.page_at(&self.layout, page);
@@ -88,7 +88,7 @@ impl<E: Endpoint> DuoTable<E> {
             let mut bytes = self.endpoint.core().buffers.take(8 * words.len())?;
             bytes.words_mut().copy_from_slice(words);
             let at = self.vault.page_at(&self.layout, *first);
-            Ok(Step::Write(at, bytes))
+            Ok(Change::Write(at, bytes))
         };
         runs.iter().map(write).collect()
     }
@@ -114,7 +114,7 @@ impl<E: Endpoint> DuoTable<E> {
 
 /// Steps that publish.
 pub(super) struct Publication {
-    pub(super) pages: Vec<Step>,
+    pub(super) pages: Vec<Change>,
     /// Of the segments of these pages.
-    pub(super) counts: Vec<Step>,
+    pub(super) counts: Vec<Change>,
 }

@@ -5,11 +5,11 @@
 //! own any more: one batch. What readers are told of it is in between (`publish.rs`).
 
 use super::publish::{Keys, Of};
-use super::step::Step;
 use crate::Result;
 use crate::client::locks::Held;
 use crate::client::side_by_side;
 use crate::duo::bytes::{Run, SlotNumber, hash_in, head_in};
+use crate::duo::changes::Change;
 use crate::duo::state::{DuoTable, Key};
 use farslot_fabric::{Buffer, Endpoint, EndpointExt, both};
 use std::cell::Cell;
@@ -162,10 +162,10 @@ impl<E: Endpoint> DuoTable<E> {
         if let Some((at, _)) = first.and_then(|first| self.split_bit(*first)) {
             // Nothing but an atomic, for all of this to be visible: other threads use these buckets
             // as soon as this one releases them, and readers must not meet what was.
-            steps.push(Step::Add(at, 0));
+            steps.push(Change::Add(at, 0));
         }
         let doubt = self.doubt(self.slots_of(origins));
-        self.at_once(self.run_steps(steps)).await?;
+        self.at_once(self.change(steps)).await?;
         doubt.resolve();
         self.change_index(|index| {
             keys.iter()
@@ -199,7 +199,7 @@ impl<E: Endpoint> DuoTable<E> {
     }
 
     /// Sets the bits that say that these buckets are split.
-    fn bits_of(&self, origins: &[u64]) -> impl Iterator<Item = Step> + use<E> {
+    fn bits_of(&self, origins: &[u64]) -> impl Iterator<Item = Change> + use<E> {
         let mut words = BTreeMap::new();
         for origin in origins {
             let Some((at, bit)) = self.split_bit(*origin) else {
@@ -207,7 +207,7 @@ impl<E: Endpoint> DuoTable<E> {
             };
             words.entry(at.offset).or_insert((at, 0)).1 |= 1 << bit;
         }
-        words.into_values().map(|(at, bits)| Step::Add(at, bits))
+        words.into_values().map(|(at, bits)| Change::Add(at, bits))
     }
 
     /// All slots of buckets that are split, and of those that they are split into.

@@ -325,8 +325,10 @@ impl Placement {
         }
     }
 
+    /// A slot of a bucket, by its number there.
     #[inline]
-    pub(super) fn slot(&self, bucket: u64, slot: u32) -> SlotNumber {
+    #[must_use]
+    pub fn slot(&self, bucket: u64, slot: u32) -> SlotNumber {
         SlotNumber(bucket * u64::from(self.shape.bucket_slots) + u64::from(slot))
     }
 

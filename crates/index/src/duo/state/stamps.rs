@@ -1,6 +1,7 @@
 //! The stamps of the published index's pages.
 
 use crate::duo::bytes::{DuoLayout, PerPage};
+use farslot_fabric::prefetch;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// How often each page has changed: the stamp of the word of it that was written last. Who holds a
@@ -24,6 +25,11 @@ impl Stamps {
     /// Bytes of memory.
     pub(in super::super) fn bytes(&self) -> usize {
         self.lock().bytes()
+    }
+
+    /// Has that of a page fetched, for a change soon.
+    pub(in super::super) fn prefetch(&self, page: u64) {
+        prefetch(self.lock().of(page));
     }
 
     pub(in super::super) fn next(&self, page: u64) -> u32 {

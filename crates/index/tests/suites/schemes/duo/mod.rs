@@ -10,6 +10,7 @@ mod growth_scale;
 mod growth_stops;
 mod heap;
 mod linearizable;
+mod many;
 mod model_map;
 mod placement_model;
 mod readers;

@@ -1,0 +1,97 @@
+//! Batches of puts of new keys, which are done at once in mapped memory, beside the same puts one
+//! after the other: the same outcomes, the same bytes in the end, booked alike.
+
+use crate::common::duo::{Dimensions, ShmTable, shm_client, shm_node, shm_reader};
+use crate::common::{INLINE, INLINE_SHORT, Slot};
+use farslot_fabric::shm::{MappedWords, Node};
+use farslot_fabric::{Endpoint, Executor, RegionId, VerbKind};
+use farslot_index::{FIND_OR_PUT, Index, Operation, Outcome, PUT, Result};
+use farslot_testbed::AnyEndpoint;
+use std::sync::atomic::Ordering;
+
+type Client = (Executor<AnyEndpoint>, ShmTable);
+
+/// Puts and find-or-puts of more keys than find room, of which every tenth comes a second time.
+fn writes(slot: Slot) -> Vec<(bool, Vec<u8>, Vec<u8>)> {
+    let write = |number: u64| {
+        let key = if number % 10 == 9 { number - 5 } else { number };
+        (number % 3 == 0, slot.key(key), slot.value(number))
+    };
+    (0..256).map(write).collect()
+}
+
+fn operations(writes: &[(bool, Vec<u8>, Vec<u8>)]) -> Vec<Operation<'_>> {
+    let of = writes.iter().map(|(finds, key, value)| match finds {
+        true => Operation::FindOrPut(key, value),
+        false => Operation::Put(key, value),
+    });
+    of.collect()
+}
+
+fn run((executor, table): &Client, all: &[Operation<'_>], alone: bool) -> Vec<Result<Outcome>> {
+    if alone {
+        return all
+            .iter()
+            .map(|one| executor.block_on(table.run(*one)))
+            .collect();
+    }
+    let mut outcomes: Vec<_> = all.iter().map(|_| None).collect();
+    executor.block_on(table.run_many(all, |number, outcome| {
+        assert!(outcomes[number].replace(outcome).is_none());
+    }));
+    outcomes.into_iter().map(Option::unwrap).collect()
+}
+
+/// All words of the region, and what was counted.
+fn left_behind(node: &Node, (executor, table): &Client) -> (Vec<u64>, Vec<u64>) {
+    executor.block_on(table.flush()).unwrap();
+    let words = MappedWords::of(node, RegionId(0)).unwrap();
+    let words = words
+        .iter()
+        .map(|word| word.load(Ordering::Relaxed))
+        .collect();
+    let counted = executor.endpoint().core().counters.snapshot();
+    let mut counts = Vec::new();
+    for of in [PUT, FIND_OR_PUT].map(|class| counted.operation(class)) {
+        counts.extend([of.count, of.verbs, of.bytes, of.round_trips]);
+        counts.push(u64::from(of.most_round_trips));
+    }
+    let kinds = [VerbKind::Write, VerbKind::CompareSwap];
+    counts.extend(kinds.map(|kind| counted.verbs_of(kind)));
+    (words, counts)
+}
+
+#[test]
+fn batches_leave_what_single_writes_leave_and_are_booked_as_these() {
+    for slot in [INLINE, INLINE_SHORT] {
+        for dimensions in [
+            Dimensions::of_paper(192),
+            Dimensions::of_paper(192).with_readers(),
+        ] {
+            let layout = dimensions.layout(slot, 7);
+            let all = writes(slot);
+            let all = operations(&all);
+            let [many, single] = [false, true].map(|alone| {
+                let node = shm_node(&layout);
+                let client = shm_client(&node, &layout);
+                let outcomes = run(&client, &all, alone);
+                assert!(client.1.work().moved > 0, "it has become nearly full");
+                (outcomes, left_behind(&node, &client), node)
+            });
+            assert_eq!(many.0, single.0, "{dimensions:?}");
+            assert!(
+                many.1 == single.1,
+                "{dimensions:?}: {:?} {:?}",
+                many.1.1,
+                single.1.1
+            );
+            if dimensions.readers {
+                let (executor, reader) = shm_reader(&many.2, &layout);
+                for (operation, outcome) in all.iter().zip(&many.0) {
+                    let there = executor.block_on(reader.get(operation.key())).unwrap();
+                    assert!(there.is_some() || outcome.is_err(), "{operation:?}");
+                }
+            }
+        }
+    }
+}
