@@ -63,6 +63,11 @@ impl Booking {
 }
 
 impl Booking {
+    /// Whether no verb is booked.
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.verbs == 0
+    }
+
     #[inline]
     const fn has_posted(&self) -> bool {
         self.is_of_operation && (self.verbs > 0 || self.others_posted)

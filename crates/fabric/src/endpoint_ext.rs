@@ -99,6 +99,17 @@ pub trait EndpointExt: Endpoint + Sized {
         self.node_state(node) == Ok(NodeState::Up)
     }
 
+    /// Whether a peer is not known to be down.
+    ///
+    /// # Errors
+    /// As of a verb that is posted to it now.
+    fn check_not_down(&self, node: NodeId) -> crate::Result<()> {
+        match self.node_state(node)? {
+            NodeState::Down(error) => Err(error.of_unsent(self.core().counters.has_sent())),
+            NodeState::Up | NodeState::Restarted { .. } => Ok(()),
+        }
+    }
+
     /// Resolves `span` from now.
     fn sleep(&self, span: Nanos) -> Sleep<'_> {
         Sleep::until(&self.core().timers, self.now().saturating_add(span))

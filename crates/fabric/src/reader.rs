@@ -123,7 +123,10 @@ impl<'e, E: Endpoint> Reader<'e, E> {
                 self.unposted = Some(Box::new(verb));
                 Ok(())
             }
-            PostError::Rejected(error) => Err(error),
+            PostError::Rejected(error) => {
+                let counters = &self.endpoint.core().counters;
+                Err(error.of_unsent(!self.booking.is_empty() || counters.has_sent()))
+            }
         }
     }
 

@@ -187,7 +187,8 @@ impl<E: Endpoint> Client<E> {
         request[..REQUEST_HEADER].copy_from_slice(&header.encode());
         fill(&mut request[REQUEST_HEADER..]);
         let reply = self.endpoint.call(self.to, request, REPLY_HEADER + room);
-        match reply.await {
+        // It may have been sent before; and whoever could not be reached may soon be.
+        match reply.await.map_err(FabricError::in_doubt) {
             Ok(reply) => read_reply(reply, header.method, bytes, room),
             Err(error @ FabricError::NodeRestarted { .. }) => Err(Unanswered::Failed(error.into())),
             Err(error) if error.may_have_taken_effect() => Err(Unanswered::Lost(error)),

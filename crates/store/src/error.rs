@@ -466,6 +466,19 @@ impl StoreError {
             _ => false,
         }
     }
+
+    /// The same error of something of which other parts may have been sent.
+    pub(crate) fn in_doubt(self) -> Self {
+        match self {
+            Self::Fabric(error) => Self::Fabric(error.in_doubt()),
+            Self::Index(IndexError::Fabric(error)) => IndexError::Fabric(error.in_doubt()).into(),
+            Self::Node { address, error } => Self::Node {
+                address,
+                error: error.in_doubt(),
+            },
+            error => error,
+        }
+    }
 }
 
 /// The error of an option that no table can have.

@@ -12,8 +12,8 @@ use crate::sessions::{Sessions, View, calls_of};
 use crate::slot_map::SlotMap;
 use crate::spread::{self, Found, NewTable};
 use crate::{Address, OpenOptions, Result, StoreError, Table, TableOptions};
-use farslot_fabric::{Endpoint, Executor, NodeId, shm};
-use farslot_index::Record;
+use farslot_fabric::{Endpoint, EndpointExt, Executor, NodeId, shm};
+use farslot_index::{Record, UPKEEP};
 use farslot_model::NicModel;
 use std::fmt;
 use std::rc::Rc;
@@ -268,9 +268,12 @@ impl Store {
                 slots,
             })?,
         };
-        let table = self.table(name)?;
-        table.build_deduplicated(&records)?;
-        table.close()?;
+        let build = || {
+            let table = self.table(name)?;
+            table.build_deduplicated(&records)?;
+            table.close()
+        };
+        build().map_err(StoreError::in_doubt)?;
         Ok(records.len() as u64)
     }
 
@@ -279,20 +282,22 @@ impl Store {
     }
 
     pub(crate) fn create_on_one(&self, name: &str, scheme: Scheme) -> Result<TableRecord> {
-        let executor = self.executor()?;
-        executor.block_on(async {
-            let catalog = Catalog::new(&**executor.endpoint(), NodeId(0))?;
+        self.change(async |endpoint| {
+            let catalog = Catalog::new(endpoint, NodeId(0))?;
             catalog.create(name, scheme, None).await
         })
     }
 
     pub(crate) fn create_on_all(&self, new: NewTable<'_>) -> Result<TableRecord> {
+        let nodes = &self.0.sessions.nodes;
+        self.change(async |endpoint| spread::create(endpoint, nodes, new).await)
+    }
+
+    /// Changes catalogs: as one operation, so that an error says whether any of it was sent.
+    fn change<T>(&self, work: impl AsyncFnOnce(&Leased) -> Result<T>) -> Result<T> {
         let executor = self.executor()?;
-        executor.block_on(spread::create(
-            &**executor.endpoint(),
-            &self.0.sessions.nodes,
-            new,
-        ))
+        let endpoint = &**executor.endpoint();
+        executor.block_on(endpoint.operation(UPKEEP, work(endpoint)))
     }
 
     /// Drops a table, while others may use it: what they do then fails with
@@ -324,9 +329,8 @@ impl Store {
     /// # }
     /// ```
     pub fn drop_table(&self, name: &str) -> Result<()> {
-        let executor = self.executor()?;
-        let endpoint = &**executor.endpoint();
-        executor.block_on(spread::drop_table(endpoint, &self.0.sessions.nodes, name))
+        let nodes = &self.0.sessions.nodes;
+        self.change(async |endpoint| spread::drop_table(endpoint, nodes, name).await)
     }
 
     /// Gives a table another name. Others that have it open must open it again, under that name.
@@ -348,9 +352,8 @@ impl Store {
     /// # }
     /// ```
     pub fn rename(&self, name: &str, to: &str) -> Result<()> {
-        let executor = self.executor()?;
-        let endpoint = &**executor.endpoint();
-        executor.block_on(spread::rename(endpoint, &self.0.sessions.nodes, name, to))
+        let nodes = &self.0.sessions.nodes;
+        self.change(async |endpoint| spread::rename(endpoint, nodes, name, to).await)
     }
 
     /// Takes all records out of a table, at once and whatever its scheme: an empty one takes its
@@ -373,9 +376,8 @@ impl Store {
     /// # }
     /// ```
     pub fn empty(&self, name: &str) -> Result<()> {
-        let executor = self.executor()?;
-        let endpoint = &**executor.endpoint();
-        executor.block_on(spread::empty(endpoint, &self.0.sessions.nodes, name))
+        let nodes = &self.0.sessions.nodes;
+        self.change(async |endpoint| spread::empty(endpoint, nodes, name).await)
     }
 
     /// Opens a table for this thread. Of a table over several nodes, a node that does not answer

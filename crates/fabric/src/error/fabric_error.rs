@@ -431,6 +431,12 @@ impl FabricError {
         )
     }
 
+    /// The same error of something of which other parts may have been sent.
+    #[must_use]
+    pub fn in_doubt(self) -> Self {
+        self.of_unsent(true)
+    }
+
     /// The error of a verb that was refused as it was posted: so it was not sent, and its operation has
     /// taken effect only if others of its verbs were.
     pub(crate) fn of_unsent(mut self, others_were_sent: bool) -> Self {

@@ -21,7 +21,7 @@ use super::mark::{Epoch, HeapMark, Held, bytes_of};
 use super::turn::{Taken, Turn};
 use crate::{Result, UPKEEP};
 use farslot_fabric::VerbFuture;
-use farslot_fabric::{Buffer, Endpoint, EndpointExt, Nanos, NodeState, Piece, RemoteAddr};
+use farslot_fabric::{Buffer, Endpoint, EndpointExt, Nanos, Piece, RemoteAddr};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -311,9 +311,7 @@ impl<E: Endpoint> Heap<E> {
     pub(crate) async fn allocate(&self, bytes: usize) -> Result<BlockRef> {
         // What is written to a node that is down fails, and a block that a failed WRITE was for is
         // not used again: who tries on and on would use up the heap.
-        if let NodeState::Down(error) = self.endpoint.node_state(self.place.header.node)? {
-            return Err(error.into());
-        }
+        self.endpoint.check_not_down(self.place.header.node)?;
         let full = || too_large(bytes, self.place.bytes);
         let class = class_for(bytes).ok_or_else(full)?;
         loop {

@@ -93,7 +93,8 @@ impl Store {
         let built = settle(&open)?;
         let copied = self.copy_settled(&open, built, to, progress);
         let closed = open.close();
-        copied.and_then(|copied| closed.map(|()| copied))
+        let copied = copied.and_then(|copied| closed.map(|()| copied));
+        copied.map_err(StoreError::in_doubt)
     }
 
     /// As [`Store::copy_table`], of a table in which nothing moves past a scan.

@@ -61,7 +61,8 @@ impl Store {
         let source = Source::open(&snapshot_path(directory, table), table)?;
         let head = &source.walk.head;
         if let Some(part) = &head.part {
-            return self.restore_part(&source, part, progress);
+            let restored = self.restore_part(&source, part, progress);
+            return restored.map_err(StoreError::in_doubt);
         }
         if self.parts(table)?.is_some() {
             let name = table.into();

@@ -3,7 +3,8 @@
 use super::Table;
 use crate::deduplicate::last_of_each_key;
 use crate::{
-    CacheCounts, Cursor, Occupancy, PartitionReport, Record, Result, Survey, WriterChange,
+    CacheCounts, Cursor, Occupancy, PartitionReport, Record, Result, StoreError, Survey,
+    WriterChange,
 };
 use farslot_fabric::Nanos;
 use farslot_fabric::counters::Snapshot;
@@ -297,7 +298,8 @@ impl Table {
     /// ```
     pub fn build(&self, records: &[(&[u8], &[u8])]) -> Result<u64> {
         let records = last_of_each_key(self.record.scheme.keys(), records);
-        self.build_deduplicated(&records)?;
+        let built = self.build_deduplicated(&records);
+        built.map_err(StoreError::in_doubt)?;
         Ok(records.len() as u64)
     }
 

@@ -65,6 +65,11 @@ pub fn patient() -> OpenOptions {
     }
 }
 
+/// Opens a store as machines do that have other things to do.
+pub fn open(address: &str) -> farslot::Result<Store> {
+    Store::open_with(address, patient())
+}
+
 /// Memory of this process, for itself.
 pub struct Embedded(Store);
 

@@ -1,6 +1,7 @@
 //! Tables over several nodes, each a process of its own behind TCP: nodes and clients that are
 //! killed under load.
 
+use crate::common::open;
 use crate::roles::Other;
 use farslot::fabric::FabricError;
 use farslot::{FieldSize, OnRestart, OpenOptions, Store, StoreError, Table, TableOptions};
@@ -180,7 +181,7 @@ fn put_batches(store: &Store, met: &Met, killed: &str) {
 #[test]
 fn a_node_killed_under_load_fails_its_keys_alone_and_comes_back_empty() {
     let (mut nodes, addresses, all) = three();
-    let store = Store::open(&all).unwrap();
+    let store = open(&all).unwrap();
     store.create("t", &options()).unwrap();
     let table = store.table("t").unwrap();
     for key in 0..KEYS {
@@ -210,7 +211,7 @@ fn a_node_killed_under_load_fails_its_keys_alone_and_comes_back_empty() {
     assert!(met.longest_batch.get() < Duration::from_secs(2));
 
     // A store can be opened meanwhile, and its tables.
-    let meanwhile = Store::open(&all).unwrap();
+    let meanwhile = open(&all).unwrap();
     let late = meanwhile.table("t").unwrap();
     let lost = *failed.iter().next().unwrap();
     let kept = (0..KEYS).find(|key| !failed.contains(key)).unwrap();
@@ -270,7 +271,7 @@ fn a_node_killed_under_load_fails_its_keys_alone_and_comes_back_empty() {
 #[test]
 fn a_client_killed_in_the_middle_of_its_puts_leaves_no_half_of_a_record() {
     let (_nodes, _, all) = three();
-    let store = Store::open(&all).unwrap();
+    let store = open(&all).unwrap();
     store.create("t", &options()).unwrap();
     for _ in 0..5 {
         let mut writer = Other::start("writer of batches", &all, "t");
@@ -296,7 +297,7 @@ fn a_client_killed_in_the_middle_of_its_puts_leaves_no_half_of_a_record() {
 #[test]
 fn the_order_of_the_nodes_in_the_address_does_not_matter_but_all_must_be_named() {
     let (_nodes, addresses, all) = three();
-    let store = Store::open(&all).unwrap();
+    let store = open(&all).unwrap();
     store.create("t", &options()).unwrap();
     let table = store.table("t").unwrap();
     for key in 0..300_u64 {
@@ -309,10 +310,10 @@ fn the_order_of_the_nodes_in_the_address_does_not_matter_but_all_must_be_named()
             .collect();
         format!("tcp://{}", nodes.join(","))
     };
-    let other_order = Store::open(&named(&[2, 0, 1])).unwrap();
+    let other_order = open(&named(&[2, 0, 1])).unwrap();
     let (_more, fourth) = Other::owner("tcp://127.0.0.1:0");
     let fourth = fourth.strip_prefix("tcp://").unwrap();
-    let with_more = Store::open(&format!("tcp://{fourth},{}", &named(&[1, 0, 2])[6..])).unwrap();
+    let with_more = open(&format!("tcp://{fourth},{}", &named(&[1, 0, 2])[6..])).unwrap();
     for store in [other_order, with_more] {
         let table = store.table("t").unwrap();
         for key in 0..300_u64 {
@@ -321,19 +322,19 @@ fn the_order_of_the_nodes_in_the_address_does_not_matter_but_all_must_be_named()
         }
     }
     for (order, missing) in [(&[0, 1][..], 2), (&[0], 1)] {
-        let fewer = Store::open(&named(order)).unwrap();
+        let fewer = open(&named(order)).unwrap();
         let error = fewer.table("t").map(drop).unwrap_err();
         assert!(matches!(error, StoreError::MissingNodes { .. }), "{error}");
         assert!(error.to_string().contains(&addresses[missing]), "{error}");
     }
     // A name that other nodes know is taken, and a node under two names is refused.
-    let alone = Store::open(&addresses[0]).unwrap();
+    let alone = open(&addresses[0]).unwrap();
     assert!(matches!(
         alone.create("t", &options()),
         Err(StoreError::TableExists { .. })
     ));
     let twice = addresses[0].replace("127.0.0.1", "localhost");
-    let twice = Store::open(&format!("{},{}", addresses[0], &twice["tcp://".len()..]));
+    let twice = open(&format!("{},{}", addresses[0], &twice["tcp://".len()..]));
     let error = twice.map(drop).unwrap_err();
     let is_told = matches!(error, StoreError::Fabric(FabricError::DuplicateNode { .. }));
     assert!(is_told, "{error}");

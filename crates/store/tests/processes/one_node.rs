@@ -1,5 +1,6 @@
 //! Stores behind TCP: what they need to be opened, and what becomes of them when their node ends.
 
+use crate::common::open;
 use crate::roles::Other;
 use farslot::fabric::FabricError;
 use farslot::fabric::tcp::Refusal;
@@ -33,7 +34,7 @@ fn with_secret(secret: &str) -> OpenOptions {
 #[test]
 fn an_owner_killed_under_its_clients_is_named_and_one_that_comes_after_it_is_another() {
     let (mut owner, address) = Other::owner("tcp://127.0.0.1:0");
-    let store = Store::open(&address).unwrap();
+    let store = open(&address).unwrap();
     assert_eq!(store.address().to_string(), address);
     store.create("t", &small()).unwrap();
     let table = store.table("t").unwrap();
@@ -60,7 +61,7 @@ fn an_owner_killed_under_its_clients_is_named_and_one_that_comes_after_it_is_ano
         }
         std::thread::sleep(Duration::from_millis(1));
     }
-    assert_eq!(Store::open(&address).unwrap().tables(), Ok(Vec::new()));
+    assert_eq!(open(&address).unwrap().tables(), Ok(Vec::new()));
 }
 
 #[test]
@@ -150,7 +151,7 @@ fn one_memory_is_served_by_name_and_by_port_at_once() {
     std::thread::scope(|scope| {
         for (thread, address) in server.addresses().iter().enumerate() {
             scope.spawn(move || {
-                let table = Store::open(&address.to_string())
+                let table = open(&address.to_string())
                     .and_then(|store| store.table("t"))
                     .unwrap();
                 for number in 0..300u64 {
