@@ -310,7 +310,7 @@ fn one_of_three_nodes_is_killed_and_the_others_serve_on() {
             match (number, answer) {
                 (..1000, answer) => assert_eq!(answer, Ok(number)),
                 (1000, _) => drop(served[1].take()),
-                (_, Err(FabricError::NodeStopped { node, sent: false })) => {
+                (_, Err(FabricError::NodeStopped { node, .. })) => {
                     assert_eq!(node, killed);
                     failed += 1;
                     if failed == 1000 {

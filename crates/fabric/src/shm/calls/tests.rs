@@ -282,13 +282,8 @@ fn a_node_that_nobody_holds_ends_its_thread_and_frees_its_name() {
     let client = client(&name, PATIENT);
     assert_eq!(call(&client, b"x", 3).unwrap(), b"xxx");
     drop(node);
-    assert_eq!(
-        call(&client, b"x", 3).unwrap_err(),
-        FabricError::NodeStopped {
-            node: NodeId(0),
-            sent: true
-        }
-    );
+    let stopped = call(&client, b"x", 3).unwrap_err();
+    assert!(matches!(stopped, FabricError::NodeStopped { .. }));
     let spec = RegionSpec {
         len: 64,
         rights: Rights::ALL,
