@@ -15,7 +15,7 @@ type Client = (Executor<AnyEndpoint>, ShmTable);
 fn writes(slot: Slot) -> Vec<(bool, Vec<u8>, Vec<u8>)> {
     let write = |number: u64| {
         let key = if number % 10 == 9 { number - 5 } else { number };
-        (number % 3 == 0, slot.key(key), slot.value(number))
+        (number.is_multiple_of(3), slot.key(key), slot.value(number))
     };
     (0..256).map(write).collect()
 }
