@@ -261,8 +261,8 @@ fn a_hanging_agent_times_out_and_nothing_takes_effect_behind_what_was_lost() {
             assert_eq!(endpoint.fetch_add(at(16), 1).await, Err(stopped.clone()));
         }
     });
-    let is_down = |state| matches!(state, Ok(NodeState::Down(FabricError::NodeStopped { .. })));
-    assert!(is_down(endpoint.node_state(node)));
+    let down = FabricError::NodeStopped { node, sent: true };
+    assert_eq!(endpoint.node_state(node), Ok(NodeState::Down(down)));
     served.signal(Signal::CONT);
     // Lost verbs may have taken effect, in order; those behind them have not.
     while !endpoint.is_up(node) {

@@ -254,6 +254,9 @@ fn run_under_faults(seed: u64, seen: &Arc<Seen>) -> u64 {
                         let _ = endpoint.adopt(NODE.0);
                         // What was not sent is not executed.
                         let unsent = !error.may_have_taken_effect();
+                        let is_known =
+                            matches!(error, FabricError::NodeStopped { sent: false, .. });
+                        assert_eq!(unsent, is_known, "{error}");
                         seen.posted.fetch_sub(unsent.into(), Relaxed);
                         endpoint.sleep(5_000).await;
                     }

@@ -169,7 +169,11 @@ fn an_agent_that_is_dropped_fails_the_verbs_of_its_clients() {
             .all(|outcome| *outcome == Ok(()) || *outcome == Err(stopped.clone()))
     );
     let added = executor.block_on(endpoint.fetch_add(at(0), 1));
-    assert!(!added.unwrap_err().may_have_taken_effect());
+    let unsent = FabricError::NodeStopped {
+        node: NodeId(0),
+        sent: false,
+    };
+    assert_eq!(added, Err(unsent));
     let down = NodeState::Down(stopped);
     assert_eq!(endpoint.node_state(NodeId(0)), Ok(down));
 

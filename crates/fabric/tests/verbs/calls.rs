@@ -268,7 +268,11 @@ fn calls_of_an_agent_that_ends_are_done_or_in_doubt() {
                 }
             }
             Err(error) => {
-                assert!(matches!(error, FabricError::NodeStopped { .. }), "{error}");
+                let node = NodeId(0);
+                assert!(
+                    matches!(error, FabricError::NodeStopped { node: of, .. } if of == node),
+                    "{error}"
+                );
                 lost.set(lost.get() + 1);
             }
         }));

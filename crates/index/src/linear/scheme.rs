@@ -64,9 +64,7 @@ impl<E: Endpoint> SchemeClient for LinearTable<E> {
                 };
                 step::write_many(&table, class, writes, |was| was.each(&mut done)).await;
             }
-            _ => {
-                at_once::write_many(self, writes, done).await;
-            }
+            _ => at_once::write_many(self, writes, done).await,
         }
     }
 

@@ -150,8 +150,8 @@ pub fn an_owner_is_named_and_its_address_is_free<S: Served>() {
                 break error;
             }
         };
-        let is_stopped =
-            |error| matches!(error, StoreError::Fabric(FabricError::NodeStopped { .. }));
+        let node = farslot::fabric::NodeId(0);
+        let is_stopped = |error| matches!(error, StoreError::Fabric(FabricError::NodeStopped { node: of, .. }) if of == node);
         assert!(is_stopped(error));
         assert!(is_stopped(table.for_each(|_, _| ()).unwrap_err()));
         if !table.is_sealed() {

@@ -283,7 +283,13 @@ fn a_node_that_nobody_holds_ends_its_thread_and_frees_its_name() {
     assert_eq!(call(&client, b"x", 3).unwrap(), b"xxx");
     drop(node);
     let stopped = call(&client, b"x", 3).unwrap_err();
-    assert!(matches!(stopped, FabricError::NodeStopped { .. }));
+    assert!(matches!(
+        stopped,
+        FabricError::NodeStopped {
+            node: NodeId(0),
+            ..
+        }
+    ));
     let spec = RegionSpec {
         len: 64,
         rights: Rights::ALL,
