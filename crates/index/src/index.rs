@@ -120,39 +120,9 @@ pub trait Index {
     async fn run_many(
         &self,
         operations: &[Operation<'_>],
-        done: impl FnMut(usize, Result<Outcome>),
+        mut done: impl FnMut(usize, Result<Outcome>),
     ) {
-        let is_get = |operation: &Operation<'_>| matches!(operation, Operation::Get(_));
-        if !operations.iter().any(is_get) {
-            return self.write_many(operations, done).await;
-        }
-        let numbers = 0..operations.len();
-        let (gets, others): (Vec<_>, Vec<_>) =
-            numbers.partition(|number| is_get(&operations[*number]));
-        // Nobody else borrows it while it is called: a callback that uses the table begins a batch
-        // of its own.
-        let done = RefCell::new(done);
-        let writes: Vec<_> = others.iter().map(|number| operations[*number]).collect();
-        let keys: Vec<_> = gets
-            .iter()
-            .map(|number| operations[*number].key())
-            .collect();
-        // Writes take as many round trips as gets or more, so theirs begin first.
-        both(
-            async {
-                if !others.is_empty() {
-                    let done = |at: usize, outcome| (done.borrow_mut())(others[at], outcome);
-                    self.write_many(&writes, done).await;
-                }
-            },
-            async {
-                let mut done = |at: usize, value: Got| {
-                    (done.borrow_mut())(gets[at], value.map(Outcome::Value));
-                };
-                self.look_up(&keys, |answers| answers.each(&mut done)).await;
-            },
-        )
-        .await;
+        run_gets_beside_writes(self, operations, &mut done).await;
     }
 
     /// As [`Index::run_many`], for operations of which none is a get.
@@ -271,6 +241,46 @@ pub trait IndexExt: Index {
 }
 
 impl<I: Index> IndexExt for I {}
+
+/// [`Index::run_many`], compiled once for an index, whoever asks.
+async fn run_gets_beside_writes<I: Index + ?Sized>(
+    index: &I,
+    operations: &[Operation<'_>],
+    done: &mut dyn FnMut(usize, Result<Outcome>),
+) {
+    let is_get = |operation: &Operation<'_>| matches!(operation, Operation::Get(_));
+    if !operations.iter().any(is_get) {
+        return index.write_many(operations, done).await;
+    }
+    let numbers = 0..operations.len();
+    let (gets, others): (Vec<_>, Vec<_>) = numbers.partition(|number| is_get(&operations[*number]));
+    // Nobody else borrows it while it is called: a callback that uses the table begins a batch
+    // of its own.
+    let done = RefCell::new(done);
+    let writes: Vec<_> = others.iter().map(|number| operations[*number]).collect();
+    let keys: Vec<_> = gets
+        .iter()
+        .map(|number| operations[*number].key())
+        .collect();
+    // Writes take as many round trips as gets or more, so theirs begin first.
+    both(
+        async {
+            if !others.is_empty() {
+                let done = |at: usize, outcome| (done.borrow_mut())(others[at], outcome);
+                index.write_many(&writes, done).await;
+            }
+        },
+        async {
+            let mut done = |at: usize, value: Got| {
+                (done.borrow_mut())(gets[at], value.map(Outcome::Value));
+            };
+            index
+                .look_up(&keys, |answers| answers.each(&mut done))
+                .await;
+        },
+    )
+    .await;
+}
 
 /// Runs operations by [`Index::run`], [`BATCH_WIDTH`] at a time.
 pub async fn run_side_by_side<I: Index + ?Sized>(

@@ -243,15 +243,21 @@ impl<S: SchemeClient> Index for S {
         self.find_many(keys, done).await;
     }
 
-    async fn write_many(&self, writes: &[Operation<'_>], done: impl FnMut(usize, Result<Outcome>)) {
+    async fn write_many(
+        &self,
+        writes: &[Operation<'_>],
+        mut done: impl FnMut(usize, Result<Outcome>),
+    ) {
+        let done: &mut dyn FnMut(usize, Result<Outcome>) = &mut done;
         SchemeClient::write_many(self, writes, done).await;
     }
 
     async fn scan(
         &self,
         cursor: Cursor,
-        visit: impl FnMut(&[u8], &[u8]),
+        mut visit: impl FnMut(&[u8], &[u8]),
     ) -> Result<Option<Cursor>> {
+        let visit: &mut dyn FnMut(&[u8], &[u8]) = &mut visit;
         let scanning = self.scan_piece(cursor, visit);
         self.endpoint().operation(SCAN, scanning).await
     }

@@ -102,18 +102,22 @@ fn write_file(
     };
     // Else what it says names a file of which the user knows nothing.
     directory.metadata().map_err(failed())?;
-    let mut fresh = tempfile::Builder::new();
-    let mut fresh = fresh
-        .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666))
-        .tempfile_in(directory)
-        .map_err(failed())?;
     // Whoever presses Ctrl-C leaves nothing behind.
-    let _removed = RemovedOnSignal::new(fresh.path()).map_err(failed())?;
+    let mut removed = None;
+    let create = |path: &Path| {
+        let (on_signal, file) = RemovedOnSignal::create(path)?;
+        removed = Some(on_signal);
+        Ok(file)
+    };
+    let mut fresh = tempfile::Builder::new()
+        .make_in(directory, create)
+        .map_err(failed())?;
     let dumped = write_records(table, format, expires, visit, fresh.as_file_mut())?;
     fresh.as_file().sync_all().map_err(failed())?;
     fresh
         .persist(&path)
         .map_err(|error| failed()(error.error))?;
+    drop(removed);
     Ok(dumped)
 }
 

@@ -16,10 +16,9 @@ pub use size::SizeError;
 pub use two_phase::TwoPhase;
 
 use crate::error::{ExploreError, RankError};
-use crate::explicit::ranks::{Exchange, RingShape, explore_rank, join_journals};
+use crate::explicit::ranks::{Exchange, Exploring, RingShape, explore_rank, join_journals};
 use crate::explicit::{Explored, Header, Journal, Options, Progress, digest_of, explore};
 use crate::model::Model;
-use farslot_fabric::Endpoint;
 use std::path::Path;
 
 /// A model that has a name.
@@ -120,13 +119,13 @@ impl Named {
     ///
     /// # Errors
     /// As [`explore_rank`] and [`join_journals`].
-    pub async fn explore_rank<E: Endpoint>(
-        &self,
-        options: &Options,
-        exchange: &mut Exchange<E>,
-        journal: Option<&Path>,
-        progress: &Progress,
-    ) -> Result<NamedExplored, ExploreError> {
+    pub fn explore_rank<'x>(
+        &'x self,
+        options: &'x Options,
+        exchange: &'x mut Exchange,
+        journal: Option<&'x Path>,
+        progress: &'x Progress,
+    ) -> Exploring<'x, NamedExplored> {
         let header = self.header((exchange.rank(), exchange.ranks()));
         let part = Part {
             options,
@@ -135,11 +134,11 @@ impl Named {
             progress,
         };
         match self {
-            Self::Puzzle(model) => part.run(model).await,
-            Self::MutualExclusion(model) => part.run(model).await,
-            Self::Filter(model) => part.run(model).await,
-            Self::Philosophers(model) => part.run(model).await,
-            Self::TwoPhase(model) => part.run(model).await,
+            Self::Puzzle(model) => Box::pin(part.run(model)),
+            Self::MutualExclusion(model) => Box::pin(part.run(model)),
+            Self::Filter(model) => Box::pin(part.run(model)),
+            Self::Philosophers(model) => Box::pin(part.run(model)),
+            Self::TwoPhase(model) => Box::pin(part.run(model)),
         }
     }
 
@@ -173,14 +172,14 @@ impl Named {
 }
 
 /// What a rank explores a model with.
-struct Part<'a, E: Endpoint> {
+struct Part<'a> {
     options: &'a Options,
-    exchange: &'a mut Exchange<E>,
+    exchange: &'a mut Exchange,
     journal: Option<(&'a Path, Header)>,
     progress: &'a Progress,
 }
 
-impl<E: Endpoint> Part<'_, E> {
+impl Part<'_> {
     async fn run(self, model: &impl Model) -> Result<NamedExplored, ExploreError> {
         let (options, exchange) = (self.options, self.exchange);
         let mut journal = match self.journal {

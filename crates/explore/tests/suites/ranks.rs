@@ -13,8 +13,8 @@ use farslot_explore::models::{Named, NamedExplored};
 use farslot_explore::net::Net;
 use farslot_explore::packed::PackedNet;
 use farslot_explore::{ExploreError, RankError};
+use farslot_fabric::NodeId;
 use farslot_fabric::sim::{ClientId, ClientStop, FaultPlan, NodeStop, When};
-use farslot_fabric::{AnyEndpoint, NodeId};
 use farslot_set::job::{Job, Launch};
 use std::net::TcpListener;
 use std::time::Duration;
@@ -335,7 +335,7 @@ fn in_threads<T: Send + PartialEq + std::fmt::Debug>(
     ranks: u32,
     over: &Over,
     shape: RingShape,
-    part: impl AsyncFn(&mut farslot_explore::explicit::ranks::Exchange<AnyEndpoint>) -> Part<T> + Sync,
+    part: impl AsyncFn(&mut farslot_explore::explicit::ranks::Exchange) -> Part<T> + Sync,
 ) -> T {
     agreed(in_jobs(ranks, |job| {
         let team = Team::meet(job, over, shape).unwrap();

@@ -48,7 +48,7 @@ pub struct Args {
 /// A path without files, a wrong answer, or what the store says.
 pub fn run(args: Args, context: &Context) -> Result<()> {
     let threads = threads(args.threads);
-    let walked = walk::walk(&args.path, threads)?;
+    let walked = walk::walk(&args.path)?;
     let options = options(&walked);
     let bytes = u64::try_from(options.scheme()?.table_bytes()).unwrap_or(u64::MAX);
     let node = MemoryNode::start("demo", bytes.saturating_add(STORE_BYTES))?;

@@ -1,15 +1,13 @@
-//! Finding files: several threads, every file of one file system, nothing followed.
+//! Finding files: every file of one file system, nothing followed.
 
 use crate::failure::{Failure, Result};
 use crate::output;
-use ignore::{DirEntry, WalkBuilder, WalkState};
 use indicatif::ProgressBar;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Sender, channel};
 use std::time::{Duration, Instant};
+use walkdir::{DirEntry, WalkDir};
 
 /// A file as it was when it was met.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,7 +42,7 @@ impl File {
         path
     }
 
-    fn of(entry: &DirEntry) -> std::result::Result<Self, ignore::Error> {
+    fn of(entry: &DirEntry) -> walkdir::Result<Self> {
         let metadata = entry.metadata()?;
         Ok(Self {
             path: entry.path().as_os_str().as_bytes().to_vec(),
@@ -72,34 +70,31 @@ pub struct Walked {
 ///
 /// # Errors
 /// If there is no such path, or no file below it.
-pub fn walk(path: &Path, threads: usize) -> Result<Walked> {
+pub fn walk(path: &Path) -> Result<Walked> {
     let root = path
         .canonicalize()
         .map_err(Failure::io(path.display().to_string()))?;
     let spinner = ProgressBar::new_spinner().with_message("walking");
     spinner.enable_steady_tick(Duration::from_millis(100));
     let since = Instant::now();
-    let skipped = AtomicU64::new(0);
-    let (sender, found) = channel();
-    WalkBuilder::new(&root)
-        .standard_filters(false)
-        .follow_links(false)
-        .same_file_system(true)
-        .threads(threads)
-        .build_parallel()
-        .run(|| {
-            let mut mine = Mine::new(sender.clone(), &spinner);
-            let skipped = &skipped;
-            Box::new(move |entry| {
-                if !mine.take(entry) {
-                    skipped.fetch_add(1, Ordering::Relaxed);
-                }
-                WalkState::Continue
-            })
-        });
-    drop(sender);
+    let mut files = Vec::new();
+    let mut skipped = 0;
+    for entry in WalkDir::new(&root).same_file_system(true) {
+        let file = match entry {
+            Ok(entry) if entry.file_type().is_file() => File::of(&entry),
+            Ok(_) => continue,
+            Err(error) => Err(error),
+        };
+        match file {
+            Ok(file) => files.push(file),
+            Err(_) => skipped += 1,
+        }
+        if files.len().is_multiple_of(1024) {
+            let found = output::grouped(files.len() as u64);
+            spinner.set_message(format!("walking: {found} files"));
+        }
+    }
     spinner.finish_and_clear();
-    let files: Vec<File> = found.into_iter().flatten().collect();
     if files.is_empty() {
         return Err(Failure::Failed(format!(
             "there are no files in {}",
@@ -109,53 +104,9 @@ pub fn walk(path: &Path, threads: usize) -> Result<Walked> {
     Ok(Walked {
         root: root.display().to_string(),
         files,
-        skipped: skipped.into_inner(),
+        skipped,
         seconds: since.elapsed().as_secs_f64(),
     })
-}
-
-/// What one thread has found; told when the thread ends.
-struct Mine<'s> {
-    files: Vec<File>,
-    sender: Sender<Vec<File>>,
-    spinner: &'s ProgressBar,
-}
-
-impl<'s> Mine<'s> {
-    fn new(sender: Sender<Vec<File>>, spinner: &'s ProgressBar) -> Self {
-        Self {
-            files: Vec::new(),
-            sender,
-            spinner,
-        }
-    }
-
-    /// Takes a file; false for what could not be looked at.
-    fn take(&mut self, entry: std::result::Result<DirEntry, ignore::Error>) -> bool {
-        let Ok(entry) = entry else {
-            return false;
-        };
-        if !entry.file_type().is_some_and(|kind| kind.is_file()) {
-            return true;
-        }
-        let Ok(file) = File::of(&entry) else {
-            return false;
-        };
-        self.files.push(file);
-        if self.files.len().is_multiple_of(1024) {
-            self.spinner.inc(1024);
-            let found = output::grouped(self.spinner.position());
-            self.spinner.set_message(format!("walking: {found} files"));
-        }
-        true
-    }
-}
-
-impl Drop for Mine<'_> {
-    fn drop(&mut self) {
-        // The receiver waits for all threads.
-        let _ = self.sender.send(std::mem::take(&mut self.files));
-    }
 }
 
 #[cfg(test)]
@@ -171,7 +122,7 @@ mod tests {
             std::fs::write(root.join(name), "*").unwrap();
         }
         std::os::unix::fs::symlink(&root, root.join("loop")).unwrap();
-        let walked = walk(&root, 3).unwrap();
+        let walked = walk(&root).unwrap();
         let mut paths: Vec<_> = walked.files.iter().map(|file| file.path.clone()).collect();
         paths.sort();
         let expected = [".b", ".gitignore", ".hidden/c", "a"];
@@ -184,9 +135,9 @@ mod tests {
     #[test]
     fn a_path_without_files_is_named() {
         let root = tempfile::tempdir().unwrap();
-        let empty = walk(root.path(), 1).err().unwrap().to_string();
+        let empty = walk(root.path()).err().unwrap().to_string();
         assert!(empty.contains("no files in"), "{empty}");
-        let missing = walk(&root.path().join("missing"), 1).err().unwrap();
+        let missing = walk(&root.path().join("missing")).err().unwrap();
         assert!(
             missing.to_string().contains("missing: No such file"),
             "{missing}"

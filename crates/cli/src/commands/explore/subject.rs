@@ -1,7 +1,6 @@
 //! What several ranks explore: the same on all of them.
 
 use crate::failure::{Failure, Result};
-use farslot::fabric::Endpoint;
 use farslot::fabric::sim::FaultPlan;
 use farslot_explore::ExploreError;
 use farslot_explore::explicit::ranks::{
@@ -43,10 +42,10 @@ impl Subject {
     }
 
     /// One rank's part of the exploration.
-    pub(super) async fn part<E: Endpoint>(
+    pub(super) async fn part(
         &self,
         options: &Options,
-        exchange: &mut Exchange<E>,
+        exchange: &mut Exchange,
         journal: Option<&Path>,
         progress: &Progress,
     ) -> std::result::Result<Found, ExploreError> {

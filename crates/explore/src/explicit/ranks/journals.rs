@@ -5,7 +5,6 @@ use super::rank::Rank;
 use super::ring::Exchange;
 use crate::error::{ExploreError, RankError};
 use crate::model::Model;
-use farslot_fabric::Endpoint;
 use std::path::{Path, PathBuf};
 
 /// How a rank fares with its journal: it has none, it has one, it has one that it cannot use.
@@ -21,10 +20,10 @@ const FAILED: u64 = 2;
 /// As [`Journal::open_or_create`]; [`RankError::GaveUp`] where another rank cannot use its own;
 /// [`ExploreError::WrongJournal`] on all ranks where some have a journal with levels, and others
 /// none.
-pub async fn join_journals<M: Model, E: Endpoint>(
+pub async fn join_journals<M: Model>(
     model: &M,
     options: &Options,
-    exchange: &mut Exchange<E>,
+    exchange: &mut Exchange,
     path: &Path,
     header: Header,
 ) -> Result<Journal, ExploreError> {
@@ -59,8 +58,8 @@ pub(super) struct Compared {
 }
 
 /// Tells the other ranks of this one's journal and of how it packs states, and hears of theirs.
-pub(super) async fn compare<M: Model, E: Endpoint>(
-    rank: &mut Rank<'_, '_, M, E>,
+pub(super) async fn compare<M: Model>(
+    rank: &mut Rank<'_, '_, M>,
     path: &Path,
     journal: Result<Option<Journal>, ExploreError>,
     layout: Vec<u64>,

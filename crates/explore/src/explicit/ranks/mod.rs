@@ -42,6 +42,6 @@ mod trace;
 pub use journals::join_journals;
 pub use net::{explore_net_rank, rings_for_net};
 pub use ring::{Exchange, OwnMemory, RingShape};
-pub use search::explore_rank;
+pub use search::{Exploring, explore_rank};
 pub use simulated::simulate;
 pub use team::{Over, Team};

@@ -6,12 +6,11 @@ use super::super::{Explored, Journal, Options, Progress};
 use super::journals::{compare, path_of};
 use super::rank::Rank;
 use super::ring::{Exchange, RingShape};
-use super::search::explore_rank;
+use super::search::{Exploring, explore_rank};
 use crate::error::{ExploreError, RankError};
 use crate::formula::Formula;
 use crate::net::Net;
 use crate::packed::PackedNet;
-use farslot_fabric::Endpoint;
 use std::path::Path;
 
 /// [`explore_net`](super::super::explore_net) by all ranks together: each calls this with the same
@@ -24,11 +23,24 @@ use std::path::Path;
 /// # Errors
 /// As [`explore_rank`]; [`ExploreError::Unbounded`]; [`ExploreError::WrongJournal`] on all ranks
 /// where some have a journal with levels, and others none.
-pub async fn explore_net_rank<'n, E: Endpoint>(
+pub fn explore_net_rank<'n>(
+    net: &'n Net,
+    invariant: Option<&'n Formula>,
+    options: &'n Options,
+    exchange: &'n mut Exchange,
+    journal: Option<&'n Path>,
+    progress: &'n Progress,
+) -> Exploring<'n, (Explored, PackedNet<'n>)> {
+    Box::pin(explore_net(
+        net, invariant, options, exchange, journal, progress,
+    ))
+}
+
+async fn explore_net<'n>(
     net: &'n Net,
     invariant: Option<&'n Formula>,
     options: &Options,
-    exchange: &mut Exchange<E>,
+    exchange: &mut Exchange,
     journal: Option<&Path>,
     progress: &Progress,
 ) -> Result<(Explored, PackedNet<'n>), ExploreError> {
@@ -63,11 +75,11 @@ pub async fn explore_net_rank<'n, E: Endpoint>(
 }
 
 /// The journals from which all ranks go on, or new ones; and the net as they have it packed.
-async fn together<'n, E: Endpoint>(
+async fn together<'n>(
     net: &'n Net,
     invariant: Option<&'n Formula>,
     options: &Options,
-    exchange: &mut Exchange<E>,
+    exchange: &mut Exchange,
     digest: u64,
     path: &Path,
 ) -> Result<(PackedNet<'n>, Journal), ExploreError> {

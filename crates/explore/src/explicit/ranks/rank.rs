@@ -10,16 +10,15 @@ use super::ring::{Exchange, Kind};
 use super::sums::{Outcome, Sums};
 use crate::error::{ExploreError, RankError};
 use crate::model::{Model, Successors};
-use farslot_fabric::Endpoint;
 
 /// States that are expanded before their successors go where they belong.
 const STATES: usize = 64;
 
 /// What one rank has and does.
-pub(super) struct Rank<'m, 'x, M, E: Endpoint> {
+pub(super) struct Rank<'m, 'x, M> {
     pub(super) model: &'m M,
     pub(super) options: &'m Options,
-    pub(super) exchange: &'x mut Exchange<E>,
+    pub(super) exchange: &'x mut Exchange,
     pub(super) intake: Intake,
     successors: Successors,
     /// States that are to be sent, for each rank.
@@ -37,11 +36,11 @@ pub(super) struct Rank<'m, 'x, M, E: Endpoint> {
     pub(super) violation: Option<u64>,
 }
 
-impl<'m, 'x, M: Model, E: Endpoint> Rank<'m, 'x, M, E> {
+impl<'m, 'x, M: Model> Rank<'m, 'x, M> {
     pub(super) fn new(
         model: &'m M,
         options: &'m Options,
-        exchange: &'x mut Exchange<E>,
+        exchange: &'x mut Exchange,
     ) -> Result<Self, ExploreError> {
         let (ranks, words) = (exchange.ranks(), model.bits().div_ceil(64));
         let limit = exchange.shape().most_payload() - 2;

@@ -20,7 +20,7 @@
 use crate::error::RankError;
 use farslot_fabric::shm::MappedWords;
 use farslot_fabric::sim::SimNode;
-use farslot_fabric::{Endpoint, EndpointExt, Nanos, NodeId, RegionId, RemoteAddr};
+use farslot_fabric::{AnyEndpoint, Endpoint, EndpointExt, Nanos, NodeId, RegionId, RemoteAddr};
 use std::fmt;
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
@@ -181,8 +181,8 @@ impl Kind {
 }
 
 /// One rank's way to all others.
-pub struct Exchange<E> {
-    endpoint: Rc<E>,
+pub struct Exchange {
+    endpoint: Rc<AnyEndpoint>,
     rank: usize,
     shape: RingShape,
     own: OwnMemory,
@@ -198,7 +198,7 @@ pub struct Exchange<E> {
     heard: Nanos,
 }
 
-impl<E: Endpoint> fmt::Debug for Exchange<E> {
+impl fmt::Debug for Exchange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Exchange")
             .field("rank", &self.rank)
@@ -207,7 +207,7 @@ impl<E: Endpoint> fmt::Debug for Exchange<E> {
     }
 }
 
-impl<E: Endpoint> Exchange<E> {
+impl Exchange {
     /// The way of `rank` to the others, whose nodes are those of `endpoint` in the order of the
     /// ranks. Region 0 of each has [`RingShape::region_bytes`] bytes, all of which were zeros
     /// before any rank began.
@@ -216,7 +216,7 @@ impl<E: Endpoint> Exchange<E> {
     /// [`RankError::WrongMemory`] where there are not as many nodes as ranks, or a region is too
     /// short; [`RankError::Fabric`].
     pub fn new(
-        endpoint: Rc<E>,
+        endpoint: Rc<AnyEndpoint>,
         rank: usize,
         shape: RingShape,
         own: OwnMemory,
@@ -271,7 +271,7 @@ impl<E: Endpoint> Exchange<E> {
         self.shape
     }
 
-    pub(super) fn others(&self) -> impl Iterator<Item = usize> + use<E> {
+    pub(super) fn others(&self) -> impl Iterator<Item = usize> + use<> {
         let rank = self.rank;
         (0..self.ranks()).filter(move |other| *other != rank)
     }

@@ -8,9 +8,13 @@ use super::sums::Sums;
 use super::trace;
 use crate::error::ExploreError;
 use crate::model::Model;
-use farslot_fabric::Endpoint;
+use std::pin::Pin;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
+
+/// A rank's part of an exploration. It is boxed, so that this crate compiles it and not each that
+/// runs it.
+pub type Exploring<'x, T> = Pin<Box<dyn Future<Output = Result<T, ExploreError>> + 'x>>;
 
 /// Explores a model to its end, or to the first level with a violation, together with the other
 /// ranks, all of which call this with the same model and options. All return the same numbers and
@@ -22,10 +26,10 @@ use std::time::Instant;
 /// # Errors
 /// [`ExploreError`]. Where a state has no room all ranks return that, and may go on with a wider
 /// model over the same exchange; after any other error the exchange is of no more use.
-pub async fn explore_rank<M: Model, E: Endpoint>(
+pub async fn explore_rank<M: Model>(
     model: &M,
     options: &Options,
-    exchange: &mut Exchange<E>,
+    exchange: &mut Exchange,
     mut journal: Option<&mut Journal>,
     progress: &Progress,
 ) -> Result<Explored, ExploreError> {

@@ -2,8 +2,8 @@
 
 use super::ring::{Exchange, OwnMemory, RingShape};
 use crate::error::ExploreError;
-use farslot_fabric::sim::{FaultPlan, NicProfile, NodeConfig, SimEndpoint, Simulation, World};
-use farslot_fabric::{Limits, NodeId, Rights};
+use farslot_fabric::sim::{FaultPlan, NicProfile, NodeConfig, Simulation, World};
+use farslot_fabric::{AnyEndpoint, Limits, NodeId, Rights};
 use std::future::Future;
 use std::rc::Rc;
 
@@ -17,7 +17,7 @@ pub fn simulate<F, T>(
     seed: u64,
     faults: FaultPlan,
     shape: RingShape,
-    part: impl Fn(Exchange<SimEndpoint>) -> F,
+    part: impl Fn(Exchange) -> F,
 ) -> Result<Vec<Option<T>>, ExploreError>
 where
     F: Future<Output = T> + 'static,
@@ -40,9 +40,9 @@ where
     world.set_faults(faults);
     let mut ends = Vec::new();
     for (rank, (client, node)) in clients.into_iter().zip(nodes).enumerate() {
-        let endpoint = Rc::clone(simulation.endpoint(client));
+        let endpoint = AnyEndpoint::Sim(Rc::clone(simulation.endpoint(client)));
         let own = OwnMemory::Simulated(world.node_handle(node));
-        let exchange = Exchange::new(endpoint, rank, shape, own)?;
+        let exchange = Exchange::new(Rc::new(endpoint), rank, shape, own)?;
         ends.push(simulation.spawn(client, |_| part(exchange)));
     }
     simulation.run();

@@ -30,7 +30,7 @@ pub enum Over {
 #[derive(Debug)]
 pub struct Team {
     job: Job,
-    exchange: Exchange<AnyEndpoint>,
+    exchange: Exchange,
     endpoint: Rc<AnyEndpoint>,
     /// Serves this rank's memory.
     _served: Served,
@@ -84,7 +84,7 @@ impl Team {
     /// As `part`; [`RankError::Job`].
     pub fn run<T>(
         mut self,
-        part: impl AsyncFnOnce(&mut Exchange<AnyEndpoint>) -> Result<T, ExploreError>,
+        part: impl AsyncFnOnce(&mut Exchange) -> Result<T, ExploreError>,
     ) -> Result<T, ExploreError> {
         let executor = Executor::new(self.endpoint);
         let outcome = executor.block_on(part(&mut self.exchange))?;

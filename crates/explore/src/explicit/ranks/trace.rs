@@ -5,13 +5,12 @@ use super::super::level::Blocks;
 use super::rank::Rank;
 use crate::error::{ExploreError, RankError};
 use crate::model::{Model, Successors};
-use farslot_fabric::Endpoint;
 
 /// A path from an initial state to the state with code `target` of `rank`, which is in the last of
 /// `levels`. Each rank looks for a predecessor in its part of the level before; the first rank that
 /// has one tells all.
-pub(super) async fn of<M: Model, E: Endpoint>(
-    this: &mut Rank<'_, '_, M, E>,
+pub(super) async fn of<M: Model>(
+    this: &mut Rank<'_, '_, M>,
     levels: &[Blocks],
     rank: usize,
     target: Option<u64>,
@@ -61,8 +60,8 @@ fn checked(state: &[u64], rank: usize, words: usize) -> Result<&[u64], RankError
 
 /// The first state of this rank's part of a level with a step to `target`, behind its action;
 /// nothing if there is none.
-fn predecessor<M: Model, E: Endpoint>(
-    this: &mut Rank<'_, '_, M, E>,
+fn predecessor<M: Model>(
+    this: &mut Rank<'_, '_, M>,
     level: &Blocks,
     target: &[u64],
 ) -> Result<Vec<u64>, ExploreError> {

@@ -4,7 +4,7 @@
 
 use crate::common::chaos::limits;
 use crate::common::faults;
-use crate::common::{INLINE, Slot, TABLE};
+use crate::common::{INLINE, Slot, TABLE, from_sim};
 use farslot_fabric::sim::{FaultPlan, HostId, NicProfile, RunEnd, SimEndpoint, Simulation, World};
 use farslot_fabric::{Nanos, Rights};
 use farslot_index::cuckoo::{CuckooLayout, CuckooOptions, CuckooTable, LookupOrder};
@@ -86,6 +86,7 @@ impl Layout {
     }
 
     async fn open(&self, endpoint: Rc<SimEndpoint>) -> Result<AnyIndex> {
+        let endpoint = from_sim(endpoint);
         match self.clone() {
             Self::Cuckoo(layout) => {
                 let order = LookupOrder::Parallel;
