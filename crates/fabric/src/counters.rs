@@ -119,6 +119,13 @@ impl Steps {
         self.bytes += bytes;
     }
 
+    /// Books verbs of so many bytes in all that leave with the last step.
+    #[inline(always)]
+    pub const fn beside(&mut self, verbs: u32, bytes: u64) {
+        self.verbs += verbs;
+        self.bytes += bytes;
+    }
+
     /// Books a compare-and-swap.
     #[inline(always)]
     pub const fn swap(&mut self) {

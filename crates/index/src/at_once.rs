@@ -17,7 +17,7 @@ const RUN: usize = 32;
 /// How often a write begins again because another was faster.
 pub(crate) const MOST_TRIES: u32 = 8;
 /// Bytes of a record that are prefetched: processors go on by themselves behind these.
-const LIKELY: usize = 256;
+pub(crate) const LIKELY: usize = 256;
 
 /// A client of a scheme whose writes can be done at once.
 pub(crate) trait WriteAtOnce: SchemeClient {
@@ -59,10 +59,18 @@ pub(crate) struct Write<'k, P> {
     pub(crate) operation: Operation<'k>,
     pub(crate) place: P,
     /// What it has read and written. Of one that is left nothing is counted: the protocol counts all.
-    pub(crate) steps: Steps,
-    /// How often it has swapped, each time behind a WRITE of so many bytes, if it puts any.
-    swaps: u32,
+    pub(crate) counted: Counted,
+    /// Bytes of its record.
     written: u64,
+}
+
+/// The verbs that a write stands for.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Counted {
+    pub(crate) steps: Steps,
+    swaps: u32,
+    /// WRITEs of the record.
+    writes: u32,
 }
 
 /// What the writes of a batch share.
@@ -74,6 +82,8 @@ pub(crate) struct Work {
     /// Whether there is enough to report, and to give to all.
     pub(crate) reports: bool,
     surplus: bool,
+    /// Bytes of a record that there was no block at hand for.
+    lacking: Option<usize>,
     /// The record that is there, and the one that is to be.
     there: Vec<u64>,
     draft: Vec<u64>,
@@ -104,6 +114,7 @@ async fn write_at_once<T: WriteAtOnce>(
     }
     let core = SchemeClient::endpoint(table).core();
     let (mut work, mut ended) = (Work::default(), Vec::with_capacity(RUN));
+    let mut refills = true;
     for (run, some) in writes.chunks(RUN).enumerate() {
         let first = run * RUN;
         let (Some(view), Some(heap)) = (table.view_to_write(), table.of_heap()) else {
@@ -126,7 +137,18 @@ async fn write_at_once<T: WriteAtOnce>(
             }
         }
         for mut write in begun {
-            match table.finish(view, &mut write, &mut work) {
+            let found = write.counted;
+            let mut outcome = table.finish(view, &mut write, &mut work);
+            if let Some(bytes) = work.lacking.take() {
+                // Not once more for each of many: where that was of no use, all are left.
+                refills = refills && heap.refill(bytes).await;
+                if refills {
+                    write.counted = found;
+                    outcome = table.finish(view, &mut write, &mut work);
+                    refills = work.lacking.take().is_none();
+                }
+            }
+            match outcome {
                 Some(changed) => {
                     work.book(&write, core);
                     ended.push((write.number, Outcome::Changed(changed)));
@@ -161,8 +183,7 @@ impl<'k, P> Write<'k, P> {
             number,
             operation,
             place,
-            steps: Steps::default(),
-            swaps: 0,
+            counted: Counted::default(),
             written: 0,
         }
     }
@@ -180,10 +201,12 @@ impl<'k, P> Write<'k, P> {
         // The block was allocated at this epoch, and nothing was awaited since.
         let since = heap.epoch();
         let is_swapped = view.compare_swap(at, was, new) == was;
-        self.swaps += 1;
+        let counted = &mut self.counted;
+        counted.swaps += 1;
+        counted.writes += u32::from(held.is_some());
         match held {
-            Some(_) => self.steps.write_and_swap(self.written),
-            None => self.steps.swap(),
+            Some(_) => counted.steps.write_and_swap(self.written),
+            None => counted.steps.swap(),
         }
         let freed = match is_swapped {
             true => freed,
@@ -191,6 +214,23 @@ impl<'k, P> Write<'k, P> {
         };
         if let Some(block) = freed {
             work.surplus |= heap.keep_since(block, since);
+        }
+        is_swapped
+    }
+
+    /// Swaps the word of a slot that this write has begun in, with its record; false if another was
+    /// faster, and then the record's block is kept.
+    pub(crate) fn swap_begun<E: Endpoint>(
+        &mut self,
+        (view, at): (InPlace<'_>, u64),
+        heap: &Heap<E>,
+        (begun, new): (u64, u64),
+        block: BlockRef,
+        work: &mut Work,
+    ) -> bool {
+        let is_swapped = self.swap((view, at), heap, (begun, None), (new, None), work);
+        if !is_swapped {
+            work.keep(heap, block);
         }
         is_swapped
     }
@@ -204,7 +244,10 @@ impl<'k, P> Write<'k, P> {
         work: &mut Work,
     ) -> Option<Held> {
         let len = encode_in(&mut work.draft, key, value);
-        let held = heap.allocate_own(len)?;
+        let Some(held) = heap.allocate_own(len) else {
+            work.lacking = Some(len);
+            return None;
+        };
         let from = heap.at(held.block.granule);
         // A block that is not in the memory is lost: nobody can use it.
         let at = view.offset_of(Piece { from, len })?;
@@ -241,6 +284,11 @@ impl Work {
         RecordView::decode(&bytemuck::cast_slice(there)[..bytes], block)
     }
 
+    /// Keeps a block that no slot has come to name: it was allocated behind the last wait.
+    pub(crate) fn keep<E: Endpoint>(&mut self, heap: &Heap<E>, block: BlockRef) {
+        self.surplus |= heap.keep_since(block, heap.epoch());
+    }
+
     /// Counts a write that has ended.
     fn book<P>(&mut self, write: &Write<'_, P>, core: &farslot_fabric::EndpointCore) {
         let class = write.operation.class();
@@ -248,13 +296,13 @@ impl Work {
             self.count(core);
         }
         self.class = Some(class);
-        for _ in 0..write.swaps {
+        for _ in 0..write.counted.swaps {
             self.tally.swap();
-            if write.operation.value().is_some() {
-                self.tally.write(write.written);
-            }
         }
-        self.tally.operation_ended(write.steps);
+        for _ in 0..write.counted.writes {
+            self.tally.write(write.written);
+        }
+        self.tally.operation_ended(write.counted.steps);
     }
 
     /// Adds what was counted to the endpoint's counters.

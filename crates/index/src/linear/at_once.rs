@@ -69,7 +69,7 @@ impl<E: Endpoint> WriteAtOnce for LinearTable<E> {
 
     /// Walks on from the write's place to the first slot that is empty or may be the key's.
     fn find_slot(&self, view: InPlace<'_>, write: &mut Write<'_, Place<'_>>) -> Option<BlockRef> {
-        write.place.head = self.find_head(view, &mut write.place, &mut write.steps);
+        write.place.head = self.find_head(view, &mut write.place, &mut write.counted.steps);
         match Head::decode(write.place.head?) {
             Head::Out { block, .. } => Some(block),
             _ => None,
@@ -88,7 +88,10 @@ impl<E: Endpoint> WriteAtOnce for LinearTable<E> {
                 Head::Empty => false,
                 Head::Out { block, .. } => {
                     let key = write.place.key.bytes;
-                    write.steps.read(1, self.heap().piece(block).len as u64);
+                    write
+                        .counted
+                        .steps
+                        .read(1, self.heap().piece(block).len as u64);
                     let record = work.record(view, self.heap(), block)?;
                     if record.key != key {
                         return None;

@@ -1,16 +1,20 @@
-//! Values of keys that are present, replaced [at once](crate::at_once): as `update.rs`, and
-//! `insert.rs` of such keys, replace them over verbs.
+//! Keys that are put, and values that are replaced, [at once](crate::at_once): as `insert.rs` and
+//! `update.rs` do it over verbs.
 //!
-//! Left to those: a key that is absent, slots that a split or an insertion is under way in, more than
-//! a few records with the key's tag, a client with a split to finish, a race that was lost often.
+//! Left to those: an absent key that has no slot or is put by another too, or is to be updated; slots
+//! that a split or an insertion is under way in; more than a few records with the key's tag; a client
+//! with a split to finish; a race that was lost often.
 
 use super::client::{Key, RaceTable};
+use super::directory::Leaf;
+use super::insert::empty_slot;
 use super::word::{State, Word};
 use crate::at_once::{MOST_TRIES, Work, Write, WriteAtOnce};
 use crate::heap::{BlockRef, Heap};
 use crate::step::view_for;
 use crate::{Operation, Result};
-use farslot_fabric::{Endpoint, InPlace, Piece, Rights, Steps};
+use farslot_fabric::{Endpoint, InPlace, Piece, Rights};
+use std::ops::Range;
 
 /// Slots with a key's tag, at most. (With 32 slots and 8 bits one write in ten meets a second.)
 const MOST_CANDIDATES: usize = 4;
@@ -18,11 +22,12 @@ const MOST_CANDIDATES: usize = 4;
 /// How far a write has come.
 pub(crate) struct Place<'k> {
     key: Key<'k>,
-    candidates: Candidates,
+    /// Nothing if that is not to be told here.
+    candidates: Option<Candidates>,
 }
 
-/// The live slots with a key's tag: where each begins, and its word. None if that is not to be told
-/// here.
+/// The live slots with a key's tag: where each begins, and its word.
+#[derive(Clone, Copy, PartialEq, Eq)]
 struct Candidates {
     slots: [(u64, Word); MOST_CANDIDATES],
     count: usize,
@@ -57,15 +62,16 @@ impl<E: Endpoint> WriteAtOnce for RaceTable<E> {
         }
         Some(Place {
             key,
-            candidates: Candidates::NONE,
+            candidates: None,
         })
     }
 
     fn find_slot(&self, view: InPlace<'_>, write: &mut Write<'_, Place<'_>>) -> Option<BlockRef> {
-        let found = self.candidates(view, &write.place.key, &mut write.steps);
-        write.place.candidates = found.unwrap_or(Candidates::NONE);
-        let first = write.place.candidates.all().first();
-        first.map(|(_, word)| word.block())
+        let (found, reads, bytes) = self.candidates(view, &write.place.key, None);
+        write.counted.steps.read(reads, bytes);
+        write.place.candidates = found;
+        let first = *write.place.candidates.as_ref()?.all().first()?;
+        Some(first.1.block())
     }
 
     fn finish(
@@ -74,33 +80,22 @@ impl<E: Endpoint> WriteAtOnce for RaceTable<E> {
         write: &mut Write<'_, Place<'_>>,
         work: &mut Work,
     ) -> Option<bool> {
-        let value = write.operation.value()?;
+        let is_put = matches!(write.operation, Operation::Put(..));
         for _ in 0..MOST_TRIES {
-            let key = write.place.key.bytes;
-            let candidates = write.place.candidates.all();
-            let lengths = candidates
-                .iter()
-                .map(|(_, word)| self.heap.piece(word.block()).len);
-            let bytes = lengths.sum::<usize>() as u64;
-            write.steps.read(candidates.len() as u32, bytes);
-            let mut slot = None;
-            for &(at, word) in candidates {
-                let record = work.record(view, &self.heap, word.block())?;
-                if record.key == key {
-                    if write.is_refused_by(&record) {
-                        return Some(false);
-                    }
-                    slot = Some((at, word));
-                    break;
-                }
-            }
-            let (at, seen) = slot?;
-            let held = write.write_record(view, &self.heap, (key, value), work)?;
-            let new = Word::begun(seen.depth(), seen.tag(), held.block).in_state(State::Live);
-            let was = (seen.0, Some(seen.block()));
-            if write.swap((view, at), &self.heap, was, (new.0, Some(held)), work) {
+            let candidates = write.place.candidates?;
+            let slot = match self.slot_among(view, write, candidates.all(), work)? {
+                Looked::Refused => return Some(false),
+                Looked::Found(slot) => Some(slot),
+                Looked::Absent => None,
+            };
+            let is_done = match slot {
+                Some(slot) => self.replace_at_once(view, write, slot, work)?,
+                None if is_put => self.insert_at_once(view, write, candidates, work)?,
+                None => return None,
+            };
+            if is_done {
                 // Of a put: whether the key is new.
-                return Some(!matches!(write.operation, Operation::Put(..)));
+                return Some(slot.is_none() || !is_put);
             }
             self.find_slot(view, write);
         }
@@ -126,36 +121,152 @@ impl<E: Endpoint> RaceTable<E> {
             })
     }
 
-    /// The live slots with the key's tag, where nothing is under way in the key's slots.
+    /// The live slots with the key's tag, where nothing is under way in the key's slots but what is
+    /// begun in its `own`; and the READs of that, with their bytes.
     fn candidates(
         &self,
         view: InPlace<'_>,
         key: &Key<'_>,
-        steps: &mut Steps,
-    ) -> Option<Candidates> {
+        own: Option<(u64, Word)>,
+    ) -> (Option<Candidates>, u32, u64) {
         let depth = self.leaf_of(key).depth;
-        let mut found = Candidates::NONE;
+        let mut found = Some(Candidates::NONE);
         let (mut reads, mut bytes) = (0, 0);
         for piece in self.pieces(key) {
-            let at = view.offset_of(piece)?;
-            let slots = view.words(at);
+            let Some(start) = view.offset_of(piece) else {
+                return (None, reads, bytes);
+            };
+            let slots = view.words(start);
             for slot in 0..piece.len / 8 {
-                let word = Word(slots(slot));
-                if word.unsettled_at(depth) != 0 || word.state() == State::Begun {
-                    return None;
+                let (at, word) = (start + slot as u64 * 8, Word(slots(slot)));
+                if own == Some((at, word)) {
+                    continue;
                 }
-                if word.is_live_at(depth, key.tag) {
-                    *found.slots.get_mut(found.count)? = (at + slot as u64 * 8, word);
-                    found.count += 1;
+                if word.unsettled_at(depth) != 0 || word.state() == State::Begun {
+                    found = None;
+                } else if word.is_live_at(depth, key.tag) {
+                    found = found.and_then(|found| found.and((at, word)));
                 }
             }
             reads += 1;
             bytes += piece.len as u64;
         }
         view.acquire();
-        steps.read(reads, bytes);
-        Some(found)
+        (found, reads, bytes)
     }
+
+    /// Which of the slots with the key's tag is its own. Nothing if a record is not whole.
+    fn slot_among(
+        &self,
+        view: InPlace<'_>,
+        write: &mut Write<'_, Place<'_>>,
+        candidates: &[(u64, Word)],
+        work: &mut Work,
+    ) -> Option<Looked> {
+        if candidates.is_empty() {
+            return Some(Looked::Absent);
+        }
+        let lengths = candidates
+            .iter()
+            .map(|(_, word)| self.heap.piece(word.block()).len);
+        let bytes = lengths.sum::<usize>() as u64;
+        write.counted.steps.read(candidates.len() as u32, bytes);
+        for &(at, word) in candidates {
+            let record = work.record(view, &self.heap, word.block())?;
+            if record.key == write.place.key.bytes {
+                return Some(match write.is_refused_by(&record) {
+                    true => Looked::Refused,
+                    false => Looked::Found((at, word)),
+                });
+            }
+        }
+        Some(Looked::Absent)
+    }
+
+    /// Replaces the word of the key's own slot; false if another was faster.
+    fn replace_at_once(
+        &self,
+        view: InPlace<'_>,
+        write: &mut Write<'_, Place<'_>>,
+        (at, seen): (u64, Word),
+        work: &mut Work,
+    ) -> Option<bool> {
+        let record = (write.place.key.bytes, write.operation.value()?);
+        let held = write.write_record(view, &self.heap, record, work)?;
+        let new = Word::begun(seen.depth(), seen.tag(), held.block).in_state(State::Live);
+        let was = (seen.0, Some(seen.block()));
+        Some(write.swap((view, at), &self.heap, was, (new.0, Some(held)), work))
+    }
+
+    /// Inserts a key that no slot is the own of: begun in an empty one, and live if a second look at
+    /// the key's slots shows what the first did. False if another was faster.
+    fn insert_at_once(
+        &self,
+        view: InPlace<'_>,
+        write: &mut Write<'_, Place<'_>>,
+        candidates: Candidates,
+        work: &mut Work,
+    ) -> Option<bool> {
+        let leaf = self.leaf_of(&write.place.key);
+        let buckets = &write.place.key.buckets;
+        let slot = empty_slot(buckets, |first| {
+            self.empty_in(view, leaf, first..first + buckets.bucket)
+        })?;
+        let at = view.offset_of(self.slots_of(leaf, slot..slot + 1))?;
+        let record = (write.place.key.bytes, write.operation.value()?);
+        let held = write.write_record(view, &self.heap, record, work)?;
+        let empty = Word::empty(leaf.depth);
+        let begun = Word::begun(leaf.depth, write.place.key.tag, held.block);
+        let swapped = (begun.0, Some(held));
+        if !write.swap((view, at), &self.heap, (empty.0, None), swapped, work) {
+            return Some(false);
+        }
+        // Over verbs, this look leaves with that swap.
+        let (look, reads, bytes) = self.candidates(view, &write.place.key, Some((at, begun)));
+        write.counted.steps.beside(reads, bytes);
+        if look != Some(candidates) {
+            // If it was undone, there is nothing to take back.
+            view.compare_swap(at, begun.0, empty.0);
+            work.keep(&self.heap, held.block);
+            return None;
+        }
+        let live = begun.in_state(State::Live);
+        if !write.swap_begun((view, at), &self.heap, (begun.0, live.0), held.block, work) {
+            return Some(false);
+        }
+        work.reports |= self.counts.change(1, 1);
+        Some(true)
+    }
+
+    /// How many of some slots are empty, and the first of them.
+    fn empty_in(&self, view: InPlace<'_>, leaf: Leaf, slots: Range<u64>) -> (u32, Option<u64>) {
+        let Some(at) = view.offset_of(self.slots_of(leaf, slots.clone())) else {
+            return (0, None);
+        };
+        let words = view.words(at);
+        let mut empty = slots
+            .clone()
+            .filter(|slot| Word(words((slot - slots.start) as usize)).state() == State::Empty);
+        let first = empty.next();
+        (u32::from(first.is_some()) + empty.count() as u32, first)
+    }
+
+    fn slots_of(&self, leaf: Leaf, slots: Range<u64>) -> Piece {
+        Piece {
+            from: self.slot_at(leaf.subtable, slots.start),
+            len: (slots.end - slots.start) as usize * 8,
+        }
+    }
+}
+
+/// What a look at the records of a key's tag has come to.
+enum Looked {
+    /// The key has this slot, with this word.
+    Found((u64, Word)),
+    /// It has, and not the value that the write expects.
+    Refused,
+    /// No record is its own.
+    Absent,
 }
 
 impl Candidates {
@@ -166,5 +277,12 @@ impl Candidates {
 
     fn all(&self) -> &[(u64, Word)] {
         &self.slots[..self.count]
+    }
+
+    /// One more, if there is room for it.
+    fn and(mut self, candidate: (u64, Word)) -> Option<Self> {
+        *self.slots.get_mut(self.count)? = candidate;
+        self.count += 1;
+        Some(self)
     }
 }

@@ -18,7 +18,7 @@
 
 use super::client::{Key, RaceTable};
 use super::directory::Leaf;
-use super::layout::Pair;
+use super::layout::Buckets;
 use super::search::{Found, Learnt};
 use super::view::View;
 use super::word::{State, Word};
@@ -190,7 +190,8 @@ impl<E: Endpoint> RaceTable<E> {
         learnt: &Learnt,
         rivals: &mut Rivals,
     ) -> Result<bool> {
-        let Some(slot) = empty_slot(key, view) else {
+        let Some(slot) = empty_slot(&key.buckets, |first| view.empty_in(first, &key.buckets))
+        else {
             // Boxed, for it is rare: every insertion would be as large.
             Box::pin(self.make_room(key, view, rivals)).await?;
             self.lost_race(learnt, view.leaf, key.buckets.pairs[0].main)
@@ -358,25 +359,19 @@ impl<E: Endpoint> RaceTable<E> {
 }
 
 /// The slot that a new key goes to: one of the less loaded of its pairs of buckets, of the main
-/// bucket before that for what it overflows.
-fn empty_slot(key: &Key<'_>, view: &View) -> Option<u64> {
-    let bucket = key.buckets.bucket;
-    let empty_in = |first: u64| {
-        let inside = move |(slot, word): Placed| {
-            let is_in = (first..first + bucket).contains(&slot);
-            (is_in && word.state() == State::Empty).then_some(slot)
-        };
-        view.words().filter_map(inside)
-    };
-    let room = |pair: &Pair| empty_in(pair.main).count() + empty_in(pair.overflow).count();
-    let [first, second] = &key.buckets.pairs;
-    let order = if room(second) > room(first) {
-        [second, first]
-    } else {
-        [first, second]
-    };
-    let mut empty = order
-        .into_iter()
-        .flat_map(|pair| empty_in(pair.main).chain(empty_in(pair.overflow)));
-    empty.next()
+/// bucket before that for what it overflows. `empty_in` says of the bucket from a slot on how many
+/// are empty, and the first of them.
+pub(super) fn empty_slot(
+    buckets: &Buckets,
+    empty_in: impl Fn(u64) -> (u32, Option<u64>),
+) -> Option<u64> {
+    let [first, second] = buckets.pairs.map(|pair| {
+        let (in_main, main) = empty_in(pair.main);
+        let (in_overflow, overflow) = empty_in(pair.overflow);
+        (in_main + in_overflow, main.or(overflow))
+    });
+    match second.0 > first.0 {
+        true => second.1.or(first.1),
+        false => first.1.or(second.1),
+    }
 }

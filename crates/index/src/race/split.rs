@@ -147,7 +147,15 @@ impl<E: Endpoint> RaceTable<E> {
 
     /// Carries over some slots; returns the first that it has not come to.
     async fn carry_over_from(&self, split: Split, first: u64) -> Result<u64> {
-        let slots = SLOTS_CARRIED.min(self.layout.subtable_slots() - first);
+        let end = self
+            .layout
+            .subtable_slots()
+            .min(first.saturating_add(SLOTS_CARRIED));
+        let first = self.carry_at_once(split, first..end);
+        if first == end {
+            return Ok(end);
+        }
+        let slots = end - first;
         let parent = self.directory.borrow().leaf(split.parent);
         let read = self
             .read_spans(parent, (Span { first, slots }, None))
@@ -156,7 +164,7 @@ impl<E: Endpoint> RaceTable<E> {
             .words()
             .map(|(slot, seen)| self.move_slot(split, slot, seen));
         side_by_side(SLOTS_CARRIED as usize, jobs, |_, ()| {}).await?;
-        Ok(first + slots)
+        Ok(end)
     }
 
     /// Says in the directory that all slots have been carried over.

@@ -8,7 +8,7 @@
 
 use super::client::{Key, RaceTable};
 use super::directory::{Leaf, Split};
-use super::layout::Span;
+use super::layout::{Buckets, Span};
 use super::word::{State, Word};
 use crate::client::{MOST_READS, pause, side_by_side};
 use crate::{BATCH_WIDTH, IndexError, Result};
@@ -50,6 +50,16 @@ impl View {
     pub(super) fn word(&self, slot: u64) -> Option<Word> {
         let mut words = self.words();
         words.find(|(of, _)| *of == slot).map(|(_, word)| word)
+    }
+
+    /// How many slots of the bucket from this one on are empty, and the first of them.
+    pub(super) fn empty_in(&self, first: u64, buckets: &Buckets) -> (u32, Option<u64>) {
+        let bucket = first..first + buckets.bucket;
+        let mut empty = self
+            .words()
+            .filter(|(slot, word)| bucket.contains(slot) && word.state() == State::Empty);
+        let first = empty.next().map(|(slot, _)| slot);
+        (u32::from(first.is_some()) + empty.count() as u32, first)
     }
 
     /// Sets words right.

@@ -290,9 +290,39 @@ fn doorbells_of_what_is_booked_alike<T: Index>(
     doorbells
 }
 
-pub fn values_of_a_race_table_are_replaced_at_once_and_booked_as_single_writes(fabric: Fabric) {
-    /// So many of the slots that one in ten shares its tag with another in the key's places.
-    const RECORDS: u64 = 250;
+/// What the verbs of puts come to.
+#[derive(Clone, Copy)]
+struct PutsAndVerbs {
+    /// Round trips of all puts.
+    puts: u64,
+    /// Reads, writes and swaps, and the bytes of writes.
+    of_kinds: [u64; 4],
+}
+
+impl PutsAndVerbs {
+    fn since(self, earlier: Self) -> Self {
+        Self {
+            puts: self.puts - earlier.puts,
+            of_kinds: std::array::from_fn(|of| self.of_kinds[of] - earlier.of_kinds[of]),
+        }
+    }
+}
+
+fn puts_and_verbs<T>((executor, _): &(Executor<AnyEndpoint>, T)) -> PutsAndVerbs {
+    let all = executor.endpoint().core().counters.snapshot();
+    let kinds = [VerbKind::Read, VerbKind::Write, VerbKind::CompareSwap];
+    let [reads, writes, swaps] = kinds.map(|kind| all.verbs_of(kind));
+    PutsAndVerbs {
+        puts: all.operation(PUT).round_trips,
+        of_kinds: [reads, writes, swaps, all.bytes_written],
+    }
+}
+
+pub fn keys_of_a_race_table_are_put_at_once_and_booked_as_single_writes(fabric: Fabric) {
+    /// So many of the slots that some share their tag with another in the key's places.
+    const RECORDS: u64 = 200;
+    /// With those that are put later. There are no more keys.
+    const ALL: u64 = 250;
     if !fabric.is_in_place() {
         return;
     }
@@ -304,8 +334,15 @@ pub fn values_of_a_race_table_are_replaced_at_once_and_booked_as_single_writes(f
     let layout = race::Dimensions::fixed(384, 8).layout(slot, 5, Some(1 << 20));
     let clients = [0, 1].map(|_| race::new_client(&race::new_node(fabric, &layout), &layout));
     let all = |kind, value| -> Batch { (0..RECORDS).map(|key| (kind, key, key + value)).collect() };
-    // Until both hold blocks of their own.
-    for batch in [all(Kind::Put, 0), all(Kind::Update, 1)] {
+    // Until both hold blocks of their own, also for those that are put later.
+    let later = |kind| -> Batch { (RECORDS..ALL).map(|key| (kind, key, key)).collect() };
+    let first = [
+        all(Kind::Put, 0),
+        later(Kind::Put),
+        all(Kind::Update, 1),
+        later(Kind::Remove),
+    ];
+    for batch in first {
         for client in &clients {
             write(client, slot, &batch, true);
         }
@@ -318,12 +355,32 @@ pub fn values_of_a_race_table_are_replaced_at_once_and_booked_as_single_writes(f
         let left = doorbells_of_what_is_booked_alike(&clients, slot, &batch);
         assert!(left < RECORDS / 50, "{left} of {batch:?}");
     }
+    // Absent keys, beside some that are there.
+    let put = |keys: std::ops::Range<u64>| -> Batch {
+        keys.map(|key| (Kind::Put, key, key + 4 + key % 2))
+            .collect()
+    };
+    let batch = put(RECORDS - 10..ALL);
+    let before = clients.each_ref().map(puts_and_verbs);
+    let told = [0, 1].map(|alone| write(&clients[alone], slot, &batch, alone == 1));
+    assert_eq!(told[0], told[1]);
+    let after = clients.each_ref().map(puts_and_verbs);
+    let [many, single] = [0, 1].map(|of| after[of].since(before[of]));
+    assert_eq!(many.of_kinds, single.of_kinds);
+    // A put alone is booked with its report of counts, which several of a batch share.
+    let reports = single.puts.checked_sub(many.puts);
+    assert!(
+        reports < Some(batch.len() as u64 / 4) && reports.is_some(),
+        "{reports:?}"
+    );
     let (executor, table) = &clients[0];
-    for key in 0..RECORDS {
+    for key in 0..ALL {
         let got = executor.block_on(table.get(&slot.key(key))).unwrap();
         let expected = slot.value(key + 4 + key % 2);
         assert_eq!(got.as_deref(), Some(&expected[..]), "{key}");
     }
+    let survey = executor.block_on(table.survey()).unwrap();
+    assert_eq!((survey.live, survey.begun), (ALL, 0));
     executor.block_on(table.flush()).unwrap();
 }
 
@@ -412,4 +469,68 @@ pub fn replaces_of_several_clients_count_every_success(fabric: Fabric) {
     let get = |key| linear_executor.block_on(linear.get(&numbers(key))).unwrap();
     let there = sum(&|key| number(get(key)));
     are_all_counted(counted, there);
+}
+
+/// All clients put the same keys, of which the table has none, in batches, while it grows from one
+/// small subtable on.
+pub fn a_key_that_several_clients_put_is_new_to_one_of_them(fabric: Fabric) {
+    const CLIENTS: u32 = 3;
+    const BATCH: usize = 48;
+    const MOST_SUBTABLES: u64 = 64;
+    let rounds = u64::from(fabric.cases(20));
+    let slot = Slot {
+        key: FieldSize::Fixed(8),
+        value: FieldSize::Fixed(8),
+        ..race::VARIED
+    };
+    let growing = race::Dimensions {
+        bucket_slots: 8,
+        groups: 4,
+        roots: 1,
+        most_subtables: MOST_SUBTABLES,
+    };
+    let keys = growing.groups * 24 * MOST_SUBTABLES / 2;
+    for round in 0..rounds {
+        let layout = growing.layout(slot, round, None);
+        let node = race::new_node(fabric, &layout);
+        let (executor, table) = race::new_client(&node, &layout);
+        let new = node.run_clients(CLIENTS, Fabric::limits(), async move |client, endpoint| {
+            let table = RaceTable::open(endpoint, TABLE, layout.clone());
+            let table = table.await.unwrap();
+            let value = u64::from(client).to_le_bytes();
+            let mut new = Vec::new();
+            // Each in another order, so that clients meet now and then.
+            let keys: Vec<_> = (0..keys)
+                .map(|key| (key ^ u64::from(client)).to_le_bytes())
+                .collect();
+            for batch in keys.chunks(BATCH) {
+                let puts: Vec<_> = batch
+                    .iter()
+                    .map(|key| Operation::Put(key, &value))
+                    .collect();
+                let note = |at: usize, outcome: farslot_index::Result<Outcome>| {
+                    if outcome.unwrap().is_changed() {
+                        new.push(u64::from_le_bytes(batch[at]));
+                    }
+                };
+                table.run_many(&puts, note).await;
+            }
+            table.flush().await.unwrap();
+            new
+        });
+        let mut new: Vec<_> = new.into_iter().flatten().collect();
+        new.sort_unstable();
+        let all: Vec<_> = (0..keys).collect();
+        assert_eq!(new, all, "seed {round}");
+        let survey = executor.block_on(table.survey()).unwrap();
+        assert_eq!((survey.live, survey.begun), (keys, 0), "seed {round}");
+        assert!(survey.subtables() > 8, "it has grown: {survey:?}");
+        for key in all {
+            let got = executor.block_on(table.get(&key.to_le_bytes())).unwrap();
+            assert!(
+                got.is_some_and(|value| value[0] < CLIENTS as u8),
+                "seed {round}: {key}"
+            );
+        }
+    }
 }
