@@ -40,14 +40,14 @@ pub(crate) trait WriteAtOnce: SchemeClient {
         write: &mut Write<'_, Self::Place<'_>>,
     ) -> Option<BlockRef>;
 
-    /// Does a write whose slot was looked for; returns its answer. Nothing if it is left, and then
+    /// Does a write whose slot was looked for; returns its outcome. Nothing if it is left, and then
     /// nothing has changed.
     fn finish(
         &self,
         view: InPlace<'_>,
         write: &mut Write<'_, Self::Place<'_>>,
         work: &mut Work,
-    ) -> Option<bool>;
+    ) -> Option<Outcome>;
 
     /// Adds this client's share to the counts that all see.
     async fn report_counts(&self) -> Result<()>;
@@ -149,9 +149,9 @@ async fn write_at_once<T: WriteAtOnce>(
                 }
             }
             match outcome {
-                Some(changed) => {
+                Some(outcome) => {
                     work.book(&write, core);
-                    ended.push((write.number, Outcome::Changed(changed)));
+                    ended.push((write.number, outcome));
                 }
                 None => left.push(write.number),
             }

@@ -11,7 +11,7 @@ use crate::at_once::{MOST_TRIES, Work, Write, WriteAtOnce};
 use crate::heap::{BlockRef, Heap};
 use crate::slot::{Head, KeyRule};
 use crate::step::view_for;
-use crate::{Operation, Result};
+use crate::{Operation, Outcome, Result};
 use farslot_fabric::{Endpoint, InPlace, Piece, Rights, Steps};
 
 /// How far a write has come.
@@ -81,7 +81,7 @@ impl<E: Endpoint> WriteAtOnce for LinearTable<E> {
         view: InPlace<'_>,
         write: &mut Write<'_, Place<'_>>,
         work: &mut Work,
-    ) -> Option<bool> {
+    ) -> Option<Outcome> {
         for _ in 0..MOST_TRIES {
             let head = write.place.head?;
             let is_there = match Head::decode(head) {
@@ -97,7 +97,7 @@ impl<E: Endpoint> WriteAtOnce for LinearTable<E> {
                         return None;
                     }
                     if write.is_refused_by(&record) {
-                        return Some(false);
+                        return Some(Outcome::Changed(false));
                     }
                     true
                 }
@@ -105,11 +105,11 @@ impl<E: Endpoint> WriteAtOnce for LinearTable<E> {
             };
             let is_put = matches!(write.operation, Operation::Put(..));
             if !is_there && !is_put {
-                return Some(false);
+                return Some(Outcome::Changed(false));
             }
             if self.swap_head(view, write, head, work)? {
                 // Of a put: whether the key is new.
-                return Some(is_there != is_put);
+                return Some(Outcome::Changed(is_there != is_put));
             }
             self.find_slot(view, write);
         }

@@ -1,18 +1,18 @@
 //! Keys that are put, and values that are replaced, [at once](crate::at_once): as `insert.rs` and
 //! `update.rs` do it over verbs.
 //!
-//! Left to those: an absent key that has no slot or is put by another too, or is to be updated; slots
+//! Left to those: an absent key that has no slot, or is put by another too, or is to be updated; slots
 //! that a split or an insertion is under way in; more than a few records with the key's tag; a client
 //! with a split to finish; a race that was lost often.
 
 use super::client::{Key, RaceTable};
 use super::directory::Leaf;
 use super::insert::empty_slot;
-use super::word::{State, Word};
+use super::word::{Met, State, Word};
 use crate::at_once::{MOST_TRIES, Work, Write, WriteAtOnce};
 use crate::heap::{BlockRef, Heap};
 use crate::step::view_for;
-use crate::{Operation, Result};
+use crate::{Operation, Outcome, Result, Value};
 use farslot_fabric::{Endpoint, InPlace, Piece, Rights};
 use std::ops::Range;
 
@@ -49,6 +49,7 @@ impl<E: Endpoint> WriteAtOnce for RaceTable<E> {
 
     fn begin<'k>(&self, view: InPlace<'_>, operation: &Operation<'k>) -> Option<Place<'k>> {
         let (Operation::Put(_, value)
+        | Operation::FindOrPut(_, value)
         | Operation::Update(_, value)
         | Operation::Replace(_, _, value)) = *operation
         else {
@@ -79,23 +80,26 @@ impl<E: Endpoint> WriteAtOnce for RaceTable<E> {
         view: InPlace<'_>,
         write: &mut Write<'_, Place<'_>>,
         work: &mut Work,
-    ) -> Option<bool> {
-        let is_put = matches!(write.operation, Operation::Put(..));
+    ) -> Option<Outcome> {
         for _ in 0..MOST_TRIES {
             let candidates = write.place.candidates?;
             let slot = match self.slot_among(view, write, candidates.all(), work)? {
-                Looked::Refused => return Some(false),
+                Looked::Answered(outcome) => return Some(outcome),
                 Looked::Found(slot) => Some(slot),
                 Looked::Absent => None,
             };
+            let outcome = match (&write.operation, slot) {
+                (Operation::Put(..), _) => Outcome::Changed(slot.is_none()),
+                (Operation::FindOrPut(..), _) => Outcome::Value(None),
+                (_, Some(_)) => Outcome::Changed(true),
+                (_, None) => return None,
+            };
             let is_done = match slot {
                 Some(slot) => self.replace_at_once(view, write, slot, work)?,
-                None if is_put => self.insert_at_once(view, write, candidates, work)?,
-                None => return None,
+                None => self.insert_at_once(view, write, candidates, work)?,
             };
             if is_done {
-                // Of a put: whether the key is new.
-                return Some(slot.is_none() || !is_put);
+                return Some(outcome);
             }
             self.find_slot(view, write);
         }
@@ -129,7 +133,7 @@ impl<E: Endpoint> RaceTable<E> {
         key: &Key<'_>,
         own: Option<(u64, Word)>,
     ) -> (Option<Candidates>, u32, u64) {
-        let depth = self.leaf_of(key).depth;
+        let mut met = Met::nothing(Word::live(self.leaf_of(key).depth, key.tag));
         let mut found = Some(Candidates::NONE);
         let (mut reads, mut bytes) = (0, 0);
         for piece in self.pieces(key) {
@@ -138,21 +142,21 @@ impl<E: Endpoint> RaceTable<E> {
             };
             let slots = view.words(start);
             for slot in 0..piece.len / 8 {
-                let (at, word) = (start + slot as u64 * 8, Word(slots(slot)));
-                if own == Some((at, word)) {
+                let word = slots(slot);
+                let at = start + slot as u64 * 8;
+                if own == Some((at, Word(word))) {
                     continue;
                 }
-                if word.unsettled_at(depth) != 0 || word.state() == State::Begun {
-                    found = None;
-                } else if word.is_live_at(depth, key.tag) {
-                    found = found.and_then(|found| found.and((at, word)));
+                if met.is_wanted(word) {
+                    found = found.and_then(|found| found.and((at, Word(word))));
                 }
+                met.word(word);
             }
             reads += 1;
             bytes += piece.len as u64;
         }
         view.acquire();
-        (found, reads, bytes)
+        (found.filter(|_| met.is_quiet()), reads, bytes)
     }
 
     /// Which of the slots with the key's tag is its own. Nothing if a record is not whole.
@@ -174,9 +178,13 @@ impl<E: Endpoint> RaceTable<E> {
         for &(at, word) in candidates {
             let record = work.record(view, &self.heap, word.block())?;
             if record.key == write.place.key.bytes {
-                return Some(match write.is_refused_by(&record) {
-                    true => Looked::Refused,
-                    false => Looked::Found((at, word)),
+                return Some(match write.operation {
+                    Operation::FindOrPut(..) => {
+                        let there = Value::from(record.value);
+                        Looked::Answered(Outcome::Value(Some(there)))
+                    }
+                    _ if write.is_refused_by(&record) => Looked::Answered(Outcome::Changed(false)),
+                    _ => Looked::Found((at, word)),
                 });
             }
         }
@@ -263,8 +271,8 @@ impl<E: Endpoint> RaceTable<E> {
 enum Looked {
     /// The key has this slot, with this word.
     Found((u64, Word)),
-    /// It has, and not the value that the write expects.
-    Refused,
+    /// It has, and nothing is to be changed.
+    Answered(Outcome),
     /// No record is its own.
     Absent,
 }

@@ -168,11 +168,17 @@ impl Met {
         }
     }
 
+    /// Whether a word is that of such a record.
+    #[inline(always)]
+    pub(super) const fn is_wanted(&self, word: u64) -> bool {
+        word ^ self.wanted <= BLOCK
+    }
+
     /// Looks at one more, of 64 at most.
     #[inline(always)]
     pub(super) const fn word(&mut self, word: u64) {
         let differs = word ^ self.wanted;
-        let is_wanted = differs <= BLOCK;
+        let is_wanted = self.is_wanted(word);
         self.differing |= differs;
         self.found = (self.found << 1) + is_wanted as u64;
         self.block = if is_wanted { differs } else { self.block };

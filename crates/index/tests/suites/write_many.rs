@@ -293,7 +293,7 @@ fn doorbells_of_what_is_booked_alike<T: Index>(
 /// What the verbs of puts come to.
 #[derive(Clone, Copy)]
 struct PutsAndVerbs {
-    /// Round trips of all puts.
+    /// Round trips of all puts, conditional ones too.
     puts: u64,
     /// Reads, writes and swaps, and the bytes of writes.
     of_kinds: [u64; 4],
@@ -313,7 +313,10 @@ fn puts_and_verbs<T>((executor, _): &(Executor<AnyEndpoint>, T)) -> PutsAndVerbs
     let kinds = [VerbKind::Read, VerbKind::Write, VerbKind::CompareSwap];
     let [reads, writes, swaps] = kinds.map(|kind| all.verbs_of(kind));
     PutsAndVerbs {
-        puts: all.operation(PUT).round_trips,
+        puts: [PUT, FIND_OR_PUT]
+            .map(|class| all.operation(class).round_trips)
+            .iter()
+            .sum(),
         of_kinds: [reads, writes, swaps, all.bytes_written],
     }
 }
@@ -355,24 +358,25 @@ pub fn keys_of_a_race_table_are_put_at_once_and_booked_as_single_writes(fabric: 
         let left = doorbells_of_what_is_booked_alike(&clients, slot, &batch);
         assert!(left < RECORDS / 50, "{left} of {batch:?}");
     }
-    // Absent keys, beside some that are there.
-    let put = |keys: std::ops::Range<u64>| -> Batch {
-        keys.map(|key| (Kind::Put, key, key + 4 + key % 2))
-            .collect()
+    // Absent keys, beside some that are there: put, or found or put.
+    let absent = |kind, keys: std::ops::Range<u64>| -> Batch {
+        keys.map(|key| (kind, key, key + 4 + key % 2)).collect()
     };
-    let batch = put(RECORDS - 10..ALL);
-    let before = clients.each_ref().map(puts_and_verbs);
-    let told = [0, 1].map(|alone| write(&clients[alone], slot, &batch, alone == 1));
-    assert_eq!(told[0], told[1]);
-    let after = clients.each_ref().map(puts_and_verbs);
-    let [many, single] = [0, 1].map(|of| after[of].since(before[of]));
-    assert_eq!(many.of_kinds, single.of_kinds);
-    // A put alone is booked with its report of counts, which several of a batch share.
-    let reports = single.puts.checked_sub(many.puts);
-    assert!(
-        reports < Some(batch.len() as u64 / 4) && reports.is_some(),
-        "{reports:?}"
-    );
+    let batches = [
+        absent(Kind::FindOrPut, RECORDS - 10..RECORDS + 20),
+        absent(Kind::Put, RECORDS + 10..ALL),
+    ];
+    for batch in batches {
+        let before = clients.each_ref().map(puts_and_verbs);
+        let told = [0, 1].map(|alone| write(&clients[alone], slot, &batch, alone == 1));
+        assert_eq!(told[0], told[1]);
+        let after = clients.each_ref().map(puts_and_verbs);
+        let [many, single] = [0, 1].map(|of| after[of].since(before[of]));
+        assert_eq!(many.of_kinds, single.of_kinds);
+        // A put alone is booked with its report of counts, which several of a batch share.
+        let reports = single.puts.checked_sub(many.puts);
+        assert!(reports.is_some() && reports < Some(8), "{reports:?}");
+    }
     let (executor, table) = &clients[0];
     for key in 0..ALL {
         let got = executor.block_on(table.get(&slot.key(key))).unwrap();
@@ -506,10 +510,17 @@ pub fn a_key_that_several_clients_put_is_new_to_one_of_them(fabric: Fabric) {
             for batch in keys.chunks(BATCH) {
                 let puts: Vec<_> = batch
                     .iter()
-                    .map(|key| Operation::Put(key, &value))
+                    .map(|key| match client {
+                        0 => Operation::FindOrPut(key, &value),
+                        _ => Operation::Put(key, &value),
+                    })
                     .collect();
                 let note = |at: usize, outcome: farslot_index::Result<Outcome>| {
-                    if outcome.unwrap().is_changed() {
+                    let is_new = match outcome.unwrap() {
+                        Outcome::Value(there) => there.is_none(),
+                        put => put.is_changed(),
+                    };
+                    if is_new {
                         new.push(u64::from_le_bytes(batch[at]));
                     }
                 };
