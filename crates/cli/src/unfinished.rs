@@ -5,7 +5,7 @@ use signal_hook::iterator::{Handle, Signals};
 use std::fs::File;
 use std::io;
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 /// Removes a file when a signal ends the process, for as long as this is held.
@@ -22,13 +22,15 @@ impl RemovedOnSignal {
     pub fn create(path: &Path) -> io::Result<(Self, File)> {
         let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
         let (handle, at) = (signals.handle(), path.to_path_buf());
-        let creating = Arc::new(Mutex::new(()));
-        let created = Arc::clone(&creating);
+        let is_there = Arc::new(Mutex::new(false));
+        let seen = Arc::clone(&is_there);
         let waiting = std::thread::spawn(move || {
             if let Some(signal) = signals.forever().next() {
-                // Held to the end: no file appears behind it.
-                let _alone = created.lock();
-                let _ = std::fs::remove_file(at);
+                // Held to the end: no file appears behind it. One that another has made stays.
+                let is_there = seen.lock();
+                if is_there.as_deref().is_ok_and(|is_there| *is_there) {
+                    let _ = std::fs::remove_file(at);
+                }
                 let _ = signal_hook::low_level::emulate_default_handler(signal);
             }
         });
@@ -36,9 +38,10 @@ impl RemovedOnSignal {
             signals: handle,
             waiting: Some(waiting),
         };
-        let alone = creating.lock();
+        let mut creating = is_there.lock().unwrap_or_else(PoisonError::into_inner);
         let file = File::options().write(true).create_new(true).open(path)?;
-        drop(alone);
+        *creating = true;
+        drop(creating);
         Ok((removed, file))
     }
 }

@@ -218,23 +218,6 @@ impl<'k, P> Write<'k, P> {
         is_swapped
     }
 
-    /// Swaps the word of a slot that this write has begun in, with its record; false if another was
-    /// faster, and then the record's block is kept.
-    pub(crate) fn swap_begun<E: Endpoint>(
-        &mut self,
-        (view, at): (InPlace<'_>, u64),
-        heap: &Heap<E>,
-        (begun, new): (u64, u64),
-        block: BlockRef,
-        work: &mut Work,
-    ) -> bool {
-        let is_swapped = self.swap((view, at), heap, (begun, None), (new, None), work);
-        if !is_swapped {
-            work.keep(heap, block);
-        }
-        is_swapped
-    }
-
     /// Writes the record of the write into a block that this client has.
     pub(crate) fn write_record<E: Endpoint>(
         &mut self,

@@ -8,6 +8,7 @@
 use super::client::{Key, RaceTable};
 use super::directory::Leaf;
 use super::insert::empty_slot;
+use super::view::empty_among;
 use super::word::{Met, State, Word};
 use crate::at_once::{MOST_TRIES, Work, Write, WriteAtOnce};
 use crate::heap::{BlockRef, Heap};
@@ -119,10 +120,7 @@ impl<E: Endpoint> RaceTable<E> {
         [Some(first), second]
             .into_iter()
             .flatten()
-            .map(move |span| Piece {
-                from: self.slot_at(leaf.subtable, span.first),
-                len: span.slots as usize * 8,
-            })
+            .map(move |span| self.piece_of(leaf.subtable, span.first, span.slots))
     }
 
     /// The live slots with the key's tag, where nothing is under way in the key's slots but what is
@@ -216,11 +214,10 @@ impl<E: Endpoint> RaceTable<E> {
         work: &mut Work,
     ) -> Option<bool> {
         let leaf = self.leaf_of(&write.place.key);
-        let buckets = &write.place.key.buckets;
-        let slot = empty_slot(buckets, |first| {
-            self.empty_in(view, leaf, first..first + buckets.bucket)
+        let slot = empty_slot(&write.place.key.buckets, |slots| {
+            self.empty_in(view, leaf, slots)
         })?;
-        let at = view.offset_of(self.slots_of(leaf, slot..slot + 1))?;
+        let at = view.offset_of(self.piece_of(leaf.subtable, slot, 1))?;
         let record = (write.place.key.bytes, write.operation.value()?);
         let held = write.write_record(view, &self.heap, record, work)?;
         let empty = Word::empty(leaf.depth);
@@ -239,31 +236,32 @@ impl<E: Endpoint> RaceTable<E> {
             return None;
         }
         let live = begun.in_state(State::Live);
-        if !write.swap_begun((view, at), &self.heap, (begun.0, live.0), held.block, work) {
+        if !write.swap(
+            (view, at),
+            &self.heap,
+            (begun.0, None),
+            (live.0, None),
+            work,
+        ) {
+            work.keep(&self.heap, held.block);
             return Some(false);
         }
         work.reports |= self.counts.change(1, 1);
         Some(true)
     }
 
-    /// How many of some slots are empty, and the first of them.
-    fn empty_in(&self, view: InPlace<'_>, leaf: Leaf, slots: Range<u64>) -> (u32, Option<u64>) {
-        let Some(at) = view.offset_of(self.slots_of(leaf, slots.clone())) else {
+    /// [`empty_among`] these slots.
+    fn empty_in(&self, view: InPlace<'_>, leaf: Leaf, slots: Range<u64>) -> (usize, Option<u64>) {
+        let piece = self.piece_of(leaf.subtable, slots.start, slots.end - slots.start);
+        let Some(at) = view.offset_of(piece) else {
             return (0, None);
         };
         let words = view.words(at);
-        let mut empty = slots
-            .clone()
-            .filter(|slot| Word(words((slot - slots.start) as usize)).state() == State::Empty);
-        let first = empty.next();
-        (u32::from(first.is_some()) + empty.count() as u32, first)
-    }
-
-    fn slots_of(&self, leaf: Leaf, slots: Range<u64>) -> Piece {
-        Piece {
-            from: self.slot_at(leaf.subtable, slots.start),
-            len: (slots.end - slots.start) as usize * 8,
-        }
+        empty_among(
+            slots
+                .zip(0..)
+                .map(|(slot, number)| (slot, Word(words(number)))),
+        )
     }
 }
 

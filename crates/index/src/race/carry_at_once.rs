@@ -8,7 +8,7 @@ use super::directory::Split;
 use super::word::{State, Word};
 use crate::at_once::{LIKELY, MOST_TRIES, Work};
 use crate::step::view_for;
-use farslot_fabric::{Endpoint, InPlace, Piece, Rights, Steps, Tally};
+use farslot_fabric::{Endpoint, InPlace, Rights, Steps, Tally};
 use std::ops::Range;
 
 /// What has been done for some slots.
@@ -30,16 +30,14 @@ impl<E: Endpoint> RaceTable<E> {
         let Some(view) = view_for(&*self.endpoint, self.table, needed) else {
             return slots.start;
         };
-        let len = (slots.end - slots.start) as usize * 8;
-        let starts = [split.parent, split.child].map(|subtable| {
-            let from = self.slot_at(subtable, slots.start);
-            view.offset_of(Piece { from, len })
-        });
+        let count = slots.end - slots.start;
+        let starts = [split.parent, split.child]
+            .map(|subtable| view.offset_of(self.piece_of(subtable, slots.start, count)));
         let [Some(parent), Some(child)] = starts else {
             return slots.start;
         };
         let words = view.words(parent);
-        for number in 0..len / 8 {
+        for number in 0..count as usize {
             let word = Word(words(number));
             if word.state() == State::Live
                 && let piece = self.heap.piece(word.block())
@@ -53,7 +51,7 @@ impl<E: Endpoint> RaceTable<E> {
             let at = (slot - slots.start) * 8;
             !self.move_at_once(view, split, *slot, (parent + at, child + at), &mut carried)
         });
-        self.book_carried(&carried, len as u64);
+        self.book_carried(&carried, count * 8);
         first_left.unwrap_or(slots.end)
     }
 
@@ -106,9 +104,7 @@ impl<E: Endpoint> RaceTable<E> {
         carried.records += 1;
         carried.bytes += self.heap.piece(word.block()).len as u64;
         let record = carried.work.record(view, &self.heap, word.block())?;
-        let key = self.checked_key(record.key).ok()?;
-        let is_its = key.tag == word.tag() && key.buckets.contain(slot);
-        is_its.then(|| self.directory.borrow().goes_to_child(key.route, split))
+        self.key_goes_to_child(split, slot, word, record.key)
     }
 
     /// The words of all slots are one READ, and so is each record; swaps leave together.

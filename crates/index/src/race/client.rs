@@ -7,7 +7,7 @@ use crate::client::Counts;
 use crate::client::locks::BucketLocks;
 use crate::heap::Heap;
 use crate::{IndexError, Result, UPKEEP};
-use farslot_fabric::{Endpoint, EndpointExt, RemoteAddr};
+use farslot_fabric::{Endpoint, EndpointExt, Piece, RemoteAddr};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -55,6 +55,14 @@ pub(crate) struct Key<'k> {
     /// Which subtable it belongs to.
     pub(super) route: u64,
     pub(super) buckets: Buckets,
+}
+
+impl Key<'_> {
+    /// Whether a slot with this word can be its own.
+    #[inline]
+    pub(super) fn may_stand_at(&self, slot: u64, word: Word) -> bool {
+        self.tag == word.tag() && self.buckets.contain(slot)
+    }
 }
 
 impl<E: Endpoint> RaceTable<E> {
@@ -134,6 +142,15 @@ impl<E: Endpoint> RaceTable<E> {
     #[inline]
     pub(super) fn slot_at(&self, subtable: u64, slot: u64) -> RemoteAddr {
         self.layout.slot_at(self.table, subtable, slot)
+    }
+
+    /// So many slots of a subtable, from the first on.
+    #[inline]
+    pub(super) fn piece_of(&self, subtable: u64, first: u64, slots: u64) -> Piece {
+        Piece {
+            from: self.slot_at(subtable, first),
+            len: slots as usize * 8,
+        }
     }
 
     /// A slot's number within the table, for errors.

@@ -27,6 +27,7 @@ use crate::heap::{BlockRef, Held, NamedBlocks, encode};
 use crate::{BATCH_WIDTH, Result, Value};
 use farslot_fabric::VerbFuture;
 use farslot_fabric::{Endpoint, both};
+use std::ops::Range;
 
 /// A value on its way into a slot.
 pub(super) struct Draft<'v> {
@@ -190,8 +191,7 @@ impl<E: Endpoint> RaceTable<E> {
         learnt: &Learnt,
         rivals: &mut Rivals,
     ) -> Result<bool> {
-        let Some(slot) = empty_slot(&key.buckets, |first| view.empty_in(first, &key.buckets))
-        else {
+        let Some(slot) = empty_slot(&key.buckets, |slots| view.empty_in(slots)) else {
             // Boxed, for it is rare: every insertion would be as large.
             Box::pin(self.make_room(key, view, rivals)).await?;
             self.lost_race(learnt, view.leaf, key.buckets.pairs[0].main)
@@ -359,15 +359,16 @@ impl<E: Endpoint> RaceTable<E> {
 }
 
 /// The slot that a new key goes to: one of the less loaded of its pairs of buckets, of the main
-/// bucket before that for what it overflows. `empty_in` says of the bucket from a slot on how many
-/// are empty, and the first of them.
+/// bucket before that for what it overflows. `empty_in` says of a bucket's slots what
+/// [`empty_among`](super::view::empty_among) says of their words.
 pub(super) fn empty_slot(
     buckets: &Buckets,
-    empty_in: impl Fn(u64) -> (u32, Option<u64>),
+    empty_in: impl Fn(Range<u64>) -> (usize, Option<u64>),
 ) -> Option<u64> {
+    let bucket = |first: u64| first..first + buckets.bucket;
     let [first, second] = buckets.pairs.map(|pair| {
-        let (in_main, main) = empty_in(pair.main);
-        let (in_overflow, overflow) = empty_in(pair.overflow);
+        let (in_main, main) = empty_in(bucket(pair.main));
+        let (in_overflow, overflow) = empty_in(bucket(pair.overflow));
         (in_main + in_overflow, main.or(overflow))
     });
     match second.0 > first.0 {

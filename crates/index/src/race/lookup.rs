@@ -98,10 +98,7 @@ impl<E: Endpoint> Lookup for RaceTable<E> {
         match search.stage {
             Stage::Slots => {
                 let Span { first, slots } = span_of(key, number);
-                Piece {
-                    from: self.slot_at(search.leaf.subtable, first),
-                    len: slots as usize * 8,
-                }
+                self.piece_of(search.leaf.subtable, first, slots)
             }
             Stage::Records => {
                 let (_, word) = search.candidates[search.first + number];

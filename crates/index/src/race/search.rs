@@ -146,6 +146,6 @@ impl<E: Endpoint> RaceTable<E> {
     /// cannot stand there is that of a later use.
     pub(super) fn may_stand_at(&self, key: &[u8], slot: u64, word: Word) -> bool {
         let key = self.checked_key(key);
-        key.is_ok_and(|key| key.tag == word.tag() && key.buckets.contain(slot))
+        key.is_ok_and(|key| key.may_stand_at(slot, word))
     }
 }

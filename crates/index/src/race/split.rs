@@ -234,12 +234,22 @@ impl<E: Endpoint> RaceTable<E> {
 
     /// Whether the record of a slot goes to the child; nothing if its word is not what it was.
     async fn goes_to_child(&self, split: Split, slot: u64, word: Word) -> Result<Option<bool>> {
-        let record = self.record_of(slot, word).await?;
-        let goes = |key: &[u8]| {
-            let route = self.layout.route_of(self.layout.hasher.hash(key));
-            self.directory.borrow().goes_to_child(route, split)
-        };
-        Ok(record.map(|record| goes(record.key())))
+        let record = self.heap.read(word.block()).await?;
+        Ok(record.and_then(|record| self.key_goes_to_child(split, slot, word, record.key())))
+    }
+
+    /// Whether this key goes to the child; nothing if it [cannot stand](Self::may_stand_at) there.
+    pub(super) fn key_goes_to_child(
+        &self,
+        split: Split,
+        slot: u64,
+        word: Word,
+        key: &[u8],
+    ) -> Option<bool> {
+        let key = self.checked_key(key).ok()?;
+        let directory = self.directory.borrow();
+        key.may_stand_at(slot, word)
+            .then(|| directory.goes_to_child(key.route, split))
     }
 
     pub(super) async fn read_word(&self, subtable: u64, slot: u64) -> Result<Word> {

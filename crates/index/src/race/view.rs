@@ -8,12 +8,13 @@
 
 use super::client::{Key, RaceTable};
 use super::directory::{Leaf, Split};
-use super::layout::{Buckets, Span};
+use super::layout::Span;
 use super::word::{State, Word};
 use crate::client::{MOST_READS, pause, side_by_side};
 use crate::{BATCH_WIDTH, IndexError, Result};
 use farslot_fabric::{Buffer, Endpoint, EndpointExt, both};
 use std::cell::Cell;
+use std::ops::Range;
 
 /// How often others may be faster before an operation gives up.
 ///
@@ -52,14 +53,9 @@ impl View {
         words.find(|(of, _)| *of == slot).map(|(_, word)| word)
     }
 
-    /// How many slots of the bucket from this one on are empty, and the first of them.
-    pub(super) fn empty_in(&self, first: u64, buckets: &Buckets) -> (u32, Option<u64>) {
-        let bucket = first..first + buckets.bucket;
-        let mut empty = self
-            .words()
-            .filter(|(slot, word)| bucket.contains(slot) && word.state() == State::Empty);
-        let first = empty.next().map(|(slot, _)| slot);
-        (u32::from(first.is_some()) + empty.count() as u32, first)
+    /// [`empty_among`] these slots.
+    pub(super) fn empty_in(&self, slots: Range<u64>) -> (usize, Option<u64>) {
+        empty_among(self.words().filter(|(slot, _)| slots.contains(slot)))
     }
 
     /// Sets words right.
@@ -90,6 +86,13 @@ impl View {
         self.words()
             .filter(|(_, word)| word.depth() < self.leaf.depth)
     }
+}
+
+/// How many of some slots are empty, and the first of them.
+pub(super) fn empty_among(slots: impl Iterator<Item = (u64, Word)>) -> (usize, Option<u64>) {
+    let mut empty = slots.filter(|(_, word)| word.state() == State::Empty);
+    let first = empty.next().map(|(slot, _)| slot);
+    (usize::from(first.is_some()) + empty.count(), first)
 }
 
 /// How often an operation has begun again, and why.
