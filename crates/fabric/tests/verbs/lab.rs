@@ -114,7 +114,8 @@ impl Group {
 impl Drop for Group {
     fn drop(&mut self) {
         std::fs::write("/sys/fs/cgroup/cgroup.procs", "0").unwrap();
-        std::fs::remove_dir(self.0).unwrap();
+        // A thread that has just ended keeps it busy for a moment.
+        crate::wait_until("it is removed", || std::fs::remove_dir(self.0).is_ok());
     }
 }
 
