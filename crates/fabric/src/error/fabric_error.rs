@@ -88,8 +88,8 @@ pub enum FabricError {
         /// Most bytes that the endpoint may register.
         budget: usize,
     },
-    /// The peer has stopped.
-    #[error("node {} has stopped", .node.0)]
+    /// The peer has stopped, or the connection to it was lost and is not made again yet.
+    #[error("node {} has stopped, or is out of reach", .node.0)]
     NodeStopped {
         /// The peer.
         node: NodeId,

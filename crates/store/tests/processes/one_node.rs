@@ -43,7 +43,7 @@ fn an_owner_killed_under_its_clients_is_named_and_one_that_comes_after_it_is_ano
     for _ in 0..2 {
         let error = error_of(table.get(&[1; 8]));
         assert!(matches!(error, FabricError::NodeStopped { .. }), "{error}");
-        assert_eq!(error.to_string(), "node 0 has stopped");
+        assert_eq!(error.to_string(), "node 0 has stopped, or is out of reach");
     }
     let refused = error_of(store.table("t"));
     assert!(matches!(refused, FabricError::ConnectionRefused { .. }));
