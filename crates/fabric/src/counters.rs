@@ -218,14 +218,24 @@ impl Tally {
         }
     }
 
-    /// Counts READs of so many bytes each that some of those have taken besides, one after the other,
-    /// `most` of them one operation. To be called right behind [`Tally::usual_ended`].
+    /// Counts READs of so many bytes each that some of those have taken besides, one after the other;
+    /// of these and swaps one operation has taken `most`. To be called right behind
+    /// [`Tally::usual_ended`].
     #[inline]
     pub fn took_more(&mut self, reads: u64, bytes: u64, most: u32) {
         self.ended.verbs += reads;
         self.ended.bytes += reads * bytes;
         self.ended.round_trips += reads;
         self.ended.most_round_trips += most;
+    }
+
+    /// Counts compare-and-swaps that some of those have taken besides, each behind all before it.
+    #[inline]
+    pub fn took_swaps(&mut self, swaps: u64) {
+        self.swaps += swaps;
+        self.ended.verbs += swaps;
+        self.ended.bytes += 8 * swaps;
+        self.ended.round_trips += swaps;
     }
 
     /// Counts READs of so many bytes each that some of those have taken besides, side by side with

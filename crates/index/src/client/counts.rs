@@ -60,6 +60,11 @@ impl Counts {
         used.unsigned_abs().max(entries.unsigned_abs()) >= self.report_after
     }
 
+    /// Whether there is enough to report.
+    pub(crate) fn are_due(&self) -> bool {
+        self.change(0, 0)
+    }
+
     /// Adds this client's share to the counts that all see.
     pub(crate) async fn report<E: Endpoint>(&self, endpoint: &E) -> Result<()> {
         let (used, entries) = (&self.unreported_used, &self.unreported_entries);

@@ -153,8 +153,15 @@ impl<E: Endpoint> LinearTable<E> {
 
     /// Notes a slot that this client has claimed.
     pub(super) fn slot_used(&self) {
-        self.counts.change(1, 0);
-        self.choose_read_size();
+        self.slots_used(1, 0);
+    }
+
+    /// Notes slots that this client has claimed, and entries that it has brought.
+    pub(super) fn slots_used(&self, slots: i64, entries: i64) {
+        self.counts.change(slots, entries);
+        if slots != 0 {
+            self.choose_read_size();
+        }
     }
 
     /// Notes entries that came or went; tells the others when there is enough to tell. This cannot

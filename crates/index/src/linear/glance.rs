@@ -1,16 +1,18 @@
-//! The first step of lookups in Pair slots, made ready for many keys.
+//! The first step of lookups in Pair slots, and of writes, made ready for many keys.
 //!
 //! Of tables of unique keys without hints and remembered records. It looks on in the READs that
 //! follow, as the steps would, up to the table's end; what has no answer by then, or is to be read
 //! round the end, is looked up in steps.
 
 use super::client::LinearTable;
+use super::probe::MOST_RACES;
 use super::walk::{Seen, scan_pairs};
 use crate::hash::{Hasher, scale, xxh3};
 use crate::slot::{KeyRule, SlotKind, WordFormat};
-use crate::step::{Glance, Glanced};
+use crate::step::{Glance, Glanced, More};
 use crate::{FieldSize, Operation};
 use farslot_fabric::{Endpoint, InPlace, Piece, Steps};
+use std::cell::Cell;
 
 /// Bytes of a slot, and of a key that is a word.
 const SLOT: u64 = 16;
@@ -128,46 +130,132 @@ impl Glance<&[u8]> for PairGlance {
     }
 }
 
-/// Those of find-or-puts, which write nothing where the key is there. Where it is not, they go in
-/// steps.
-pub(super) struct FindOrPutGlance(pub(super) PairGlance);
+/// Puts and find-or-puts in the Pair slots of a table: as `words.rs` does them, and the same swaps.
+pub(super) struct PairWriteGlance<'t, E> {
+    table: &'t LinearTable<E>,
+    pairs: PairGlance,
+    /// Whether a value that is there stays.
+    finds: bool,
+    /// Slots that were claimed, and entries that came.
+    claimed: Cell<u32>,
+    entered: Cell<u32>,
+}
 
-impl Glance<Operation<'_>> for FindOrPutGlance {
+/// What is known of a record that is to be written.
+#[derive(Clone, Copy)]
+pub(super) struct PairToWrite {
+    place: PairPlace,
+    /// The word of the value.
+    value: u64,
+}
+
+impl<'t, E: Endpoint> PairWriteGlance<'t, E> {
+    /// That of operations of the class of this one.
+    pub(super) fn of(
+        table: &'t LinearTable<E>,
+        view: &InPlace<'_>,
+        operation: &Operation<'_>,
+    ) -> Option<Self> {
+        let finds = match operation {
+            Operation::FindOrPut(..) => true,
+            Operation::Put(..) => false,
+            _ => return None,
+        };
+        Some(Self {
+            table,
+            pairs: PairGlance::of(table, view)?,
+            finds,
+            claimed: Cell::new(0),
+            entered: Cell::new(0),
+        })
+    }
+}
+
+impl<E: Endpoint> Glance<Operation<'_>> for PairWriteGlance<'_, E> {
     type Prepared = ();
-    type Place = PairPlace;
+    type Place = PairToWrite;
 
     #[inline(always)]
     fn prepare(&self, _: Operation<'_>, _: &InPlace<'_>) {}
 
     #[inline(always)]
-    fn place(&self, write: Operation<'_>, (): (), view: &InPlace<'_>) -> Option<PairPlace> {
-        let Operation::FindOrPut(key, value) = write else {
-            return None;
+    fn place(&self, write: Operation<'_>, (): (), view: &InPlace<'_>) -> Option<PairToWrite> {
+        let (key, value) = match write {
+            Operation::FindOrPut(key, value) if self.finds => (key, value),
+            Operation::Put(key, value) if !self.finds => (key, value),
+            _ => return None,
         };
-        let is_fit = self.0.value.admits(value.len()) && self.0.words.pair_value(value).is_ok();
-        is_fit.then(|| self.0.place(key, (), view))?
+        if !self.pairs.value.admits(value.len()) {
+            return None;
+        }
+        let value = self.pairs.words.pair_value(value).ok()?;
+        let place = self.pairs.place(key, (), view)?;
+        Some(PairToWrite { place, value })
     }
 
     #[inline(always)]
-    fn look(&self, place: &PairPlace, view: &InPlace<'_>) -> Glanced {
-        match self.0.look(place, view) {
-            Glanced::Absent(_) => Glanced::Undecided,
-            glanced => glanced,
+    fn look(&self, write: &PairToWrite, view: &InPlace<'_>) -> Glanced {
+        let PairPlace { wanted, start } = write.place;
+        let mut swaps = 0;
+        let slots = view.slots::<2>(start, self.pairs.reach);
+        for (passed, slot) in slots.enumerate() {
+            let at = start + passed as u64 * SLOT;
+            let (mut head, mut there) = (slot(0), 0);
+            if head == wanted {
+                there = slot(1);
+            } else if head == 0 {
+                head = view.compare_swap(at, 0, wanted);
+                swaps += 1;
+                if head == 0 {
+                    self.claimed.set(self.claimed.get() + 1);
+                    head = wanted;
+                }
+            }
+            if head != wanted {
+                continue;
+            }
+            let reads = passed as u32 / self.pairs.read as u32;
+            for _ in 0..=MOST_RACES {
+                if self.finds && there != 0 {
+                    let value = self.pairs.words.value_of_pair(there);
+                    return Glanced::Written(Some(value), More { reads, swaps });
+                }
+                let seen = view.compare_swap(at + 8, there, write.value);
+                swaps += 1;
+                if seen == there {
+                    self.entered.set(self.entered.get() + u32::from(there == 0));
+                    let was = (there != 0).then_some(there);
+                    return Glanced::Written(was, More { reads, swaps });
+                }
+                there = seen;
+            }
+            break;
         }
+        Glanced::Undecided
     }
 
     #[inline]
     fn usual(&self) -> Steps {
-        self.0.usual()
+        self.pairs.usual()
     }
 
     #[inline]
     fn more_bytes(&self) -> u64 {
-        self.0.more_bytes()
+        self.pairs.more_bytes()
     }
 
     #[inline]
     fn value_len(&self) -> usize {
-        self.0.value_len()
+        match self.finds {
+            true => self.pairs.value_len(),
+            // Whether the key was there is all that is told.
+            false => 0,
+        }
+    }
+
+    #[inline]
+    fn ended(&self) {
+        self.table
+            .slots_used(self.claimed.get().into(), self.entered.get().into());
     }
 }

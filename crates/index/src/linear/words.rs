@@ -11,7 +11,7 @@
 
 use super::client::{Key, LinearTable};
 use super::cluster_hints::Until;
-use super::glance::{FindOrPutGlance, PairGlance};
+use super::glance::PairWriteGlance;
 use super::probe::{MOST_RACES, Probe};
 use super::walk::{Seen, Spot};
 use crate::slot::{KeyRule, SlotKind};
@@ -98,8 +98,14 @@ impl<E: Endpoint> Lookup for WordWrites<'_, E> {
         view: &InPlace<'_>,
         writes: &[Self::Asked<'k>],
     ) -> Option<impl Glance<Self::Asked<'k>>> {
-        let may_find = matches!(writes.first(), Some(Operation::FindOrPut(..)));
-        may_find.then(|| PairGlance::of(self.0, view).map(FindOrPutGlance))?
+        PairWriteGlance::of(self.0, view, writes.first()?)
+    }
+
+    async fn report_if_due(&self) {
+        if self.0.counts.are_due() {
+            // This cannot fail: the writes that are counted are done, and counts may lag.
+            let _ = self.0.report().await;
+        }
     }
 
     #[inline(always)]

@@ -46,6 +46,10 @@ pub(crate) trait Glance<Asked> {
 
     /// Bytes of a value, at most 8.
     fn value_len(&self) -> usize;
+
+    /// Is told that all keys were looked at.
+    #[inline]
+    fn ended(&self) {}
 }
 
 /// What a glance has come to.
@@ -54,8 +58,18 @@ pub(crate) enum Glanced {
     Absent(u32),
     /// Its value, after so many.
     Found(u64, u32),
-    /// The key is to be looked up in steps.
+    /// A write is done, or needs none, after these: nothing, if the key was absent.
+    Written(Option<u64>, More),
+    /// The key is to be looked up, or written, in steps.
     Undecided,
+}
+
+/// Steps besides the usual ones.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct More {
+    pub(crate) reads: u32,
+    /// Compare-and-swaps, each a round trip of its own.
+    pub(crate) swaps: u32,
 }
 
 /// The glance of a table that has none.

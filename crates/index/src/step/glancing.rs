@@ -1,7 +1,7 @@
 //! Glances at many keys, in groups: while one group is hashed, what the one before it wants is fetched,
 //! and what the one before that has asked for is looked at.
 
-use super::glance::{Glance, Glanced};
+use super::glance::{Glance, Glanced, More};
 use super::lookup::Lookup;
 use crate::answers::End;
 use crate::client::MANY_READS;
@@ -34,7 +34,7 @@ pub(super) fn glance_at<'k, L: Lookup>(
     };
     let mut groups: [Group<_, _>; 3] = std::array::from_fn(|_| Group::default());
     let mut lefts = 0;
-    let mut more = MoreReads::default();
+    let mut more = AllMore::default();
     let (ends, _) = ends.as_chunks_mut::<GROUP>();
     let (words, _) = words.as_chunks_mut::<GROUP>();
     let mut results = ends.iter_mut().zip(words).enumerate();
@@ -66,7 +66,9 @@ pub(super) fn glance_at<'k, L: Lookup>(
         true => tally.took_beside(more.reads, glance.more_bytes()),
         false => tally.took_more(more.reads, glance.more_bytes(), more.most),
     }
+    tally.took_swaps(more.swaps);
     table.glanced(decided, more.many);
+    glance.ended();
     lefts
 }
 
@@ -75,13 +77,14 @@ const fn takes_more_beside<Asked, G: Glance<Asked>>(_: &G) -> bool {
     G::MORE_BESIDE
 }
 
-/// READs besides the usual ones.
+/// What all have taken besides the usual steps.
 #[derive(Default)]
-struct MoreReads {
+struct AllMore {
     reads: u64,
-    /// The most that a lookup has taken.
+    swaps: u64,
+    /// The most that one has taken.
     most: u32,
-    /// Lookups that have taken [`MANY_READS`] in all.
+    /// Those that have taken [`MANY_READS`] in all.
     many: usize,
 }
 
@@ -131,7 +134,7 @@ impl<Prepared: Copy, Place: Copy> Group<Prepared, Place> {
         view: &InPlace<'_>,
         keys: usize,
         (ends, words): (&mut [End; GROUP], &mut [u64; GROUP]),
-        more: &mut MoreReads,
+        more: &mut AllMore,
     ) -> u32 {
         let mut undecided = 0;
         let found = End::word(glance.value_len());
@@ -143,26 +146,25 @@ impl<Prepared: Copy, Place: Copy> Group<Prepared, Place> {
                 Some(place) => glance.look(place, view),
                 None => Glanced::Undecided,
             };
-            let took_more = match glanced {
-                Glanced::Found(value, took_more) => {
-                    *word = value;
-                    *end = found;
-                    took_more
-                }
-                Glanced::Absent(took_more) => {
-                    *end = End::ABSENT;
-                    took_more
-                }
+            let (answer, took_more) = match glanced {
+                Glanced::Found(value, reads) => (Some(value), More { reads, swaps: 0 }),
+                Glanced::Absent(reads) => (None, More { reads, swaps: 0 }),
+                Glanced::Written(was, more) => (was, more),
                 Glanced::Undecided => {
                     *end = End::ELSEWHERE;
                     undecided |= 1 << number;
                     continue;
                 }
             };
-            if took_more > 0 {
-                more.reads += u64::from(took_more);
-                more.most = more.most.max(took_more);
-                more.many += usize::from(took_more + 1 >= MANY_READS);
+            match answer {
+                Some(value) => (*word, *end) = (value, found),
+                None => *end = End::ABSENT,
+            }
+            if took_more != More::default() {
+                more.reads += u64::from(took_more.reads);
+                more.swaps += u64::from(took_more.swaps);
+                more.most = more.most.max(took_more.reads + took_more.swaps);
+                more.many += usize::from(took_more.reads + 1 >= MANY_READS);
             }
         }
         undecided

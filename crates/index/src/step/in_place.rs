@@ -123,6 +123,9 @@ pub(super) async fn do_many<'k, L: Lookup>(
             done(Answers::One(first + place, answer));
         }
         taken += count;
+        if L::WRITES {
+            table.report_if_due().await;
+        }
         // A turn has as many rows as it has single operations.
         let mut windows = 0..count.div_ceil(ROW);
         if taken < asked.len() && windows.any(|_| endpoint.core().is_turn_over()) {

@@ -54,6 +54,9 @@ pub(crate) trait Lookup {
     #[inline]
     fn glanced(&self, _operations: usize, _with_many_reads: usize) {}
 
+    /// Tells all of what writes that a glance has done have changed, once that is worth it.
+    async fn report_if_due(&self) {}
+
     /// Checks what is asked for, and hashes the key.
     fn key<'k>(&self, asked: Self::Asked<'k>) -> Result<Self::Key<'k>>;
 

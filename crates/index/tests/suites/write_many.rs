@@ -1,7 +1,7 @@
 //! Batches of writes are many writes: the same outcomes, the same records in the end, and, where
 //! they are done in place, the same verbs, booked alike.
 
-use crate::common::{HEAP, Reads, SLOTS, Slot, TABLE, new_client, new_node, race};
+use crate::common::{HEAP, PAIR, Reads, SLOTS, Slot, TABLE, new_client, new_node, race};
 use farslot_fabric::counters::OperationCounters;
 use farslot_fabric::{Endpoint, Executor, VerbKind};
 use farslot_index::linear::{KeyRule, LinearTable, SlotKind};
@@ -190,7 +190,8 @@ pub fn what_is_done_in_place_is_booked_as_single_writes(fabric: Fabric) {
     }
     let of_words = |slot: &Slot| matches!(slot.kind, SlotKind::Word | SlotKind::Pair);
     for slot in SLOTS.into_iter().filter(of_words) {
-        for multi in [false, true] {
+        // By small READs, what lies far from the table's end is done at a glance.
+        for (multi, read) in [(false, 256), (false, 1), (true, 256)] {
             let mut options = slot.options(256, 5);
             if multi {
                 options.sizing.keys = KeyRule::Multi;
@@ -198,7 +199,7 @@ pub fn what_is_done_in_place_is_booked_as_single_writes(fabric: Fabric) {
             let layout = options.layout().unwrap();
             let clients = [0, 1].map(|_| {
                 let node = new_node(fabric, &layout);
-                new_client(&node, &layout, Reads::fixed(256))
+                new_client(&node, &layout, Reads::fixed(read))
             });
             for batch in batches(multi) {
                 let told = [0, 1].map(|alone| write(&clients[alone], slot, &batch, alone == 1));
@@ -454,58 +455,91 @@ pub fn replaces_of_several_clients_count_every_success(fabric: Fabric) {
 /// All clients put the same keys, of which the table has none, in batches, while it grows from one
 /// small subtable on.
 pub fn a_key_that_several_clients_put_is_new_to_one_of_them(fabric: Fabric) {
-    const CLIENTS: u32 = 3;
-    const BATCH: usize = 48;
     let rounds = u64::from(fabric.cases(20));
     let keys = GROWING.groups * 24 * GROWING.most_subtables / 2;
     for round in 0..rounds {
         let layout = GROWING.layout(race::SHORT, round, None);
         let node = race::new_node(fabric, &layout);
-        let (executor, table) = race::new_client(&node, &layout);
-        let new = node.run_clients(CLIENTS, Fabric::limits(), async move |client, endpoint| {
+        let client = race::new_client(&node, &layout);
+        let new = node.run_clients(WRITERS, Fabric::limits(), async move |client, endpoint| {
             let table = RaceTable::open(endpoint, TABLE, layout.clone());
-            let table = table.await.unwrap();
-            let value = u64::from(client).to_le_bytes();
-            let mut new = Vec::new();
-            // Each in another order, so that clients meet now and then.
-            let keys: Vec<_> = (0..keys)
-                .map(|key| (key ^ u64::from(client)).to_le_bytes())
-                .collect();
-            for batch in keys.chunks(BATCH) {
-                let puts: Vec<_> = batch
-                    .iter()
-                    .map(|key| match client {
-                        0 => Operation::FindOrPut(key, &value),
-                        _ => Operation::Put(key, &value),
-                    })
-                    .collect();
-                let note = |at: usize, outcome: farslot_index::Result<Outcome>| {
-                    let is_new = match outcome.unwrap() {
-                        Outcome::Value(there) => there.is_none(),
-                        put => put.is_changed(),
-                    };
-                    if is_new {
-                        new.push(u64::from_le_bytes(batch[at]));
-                    }
-                };
-                table.run_many(&puts, note).await;
-            }
-            table.flush().await.unwrap();
-            new
+            put_new(&table.await.unwrap(), client, keys).await
         });
-        let mut new: Vec<_> = new.into_iter().flatten().collect();
-        new.sort_unstable();
-        let all: Vec<_> = (0..keys).collect();
-        assert_eq!(new, all, "seed {round}");
-        let survey = executor.block_on(table.survey()).unwrap();
+        check_new(&client, new, keys, round);
+        let survey = client.0.block_on(client.1.survey()).unwrap();
         assert_eq!((survey.live, survey.begun), (keys, 0), "seed {round}");
         assert!(survey.subtables() > 8, "it has grown: {survey:?}");
-        for key in all {
-            let got = executor.block_on(table.get(&key.to_le_bytes())).unwrap();
-            assert!(
-                got.is_some_and(|value| value[0] < CLIENTS as u8),
-                "seed {round}: {key}"
-            );
-        }
+    }
+    // By READs of one slot, what lies far from the table's end is put at a glance.
+    for round in 0..rounds {
+        let layout = PAIR.options(2 * PAIRS, round).layout().unwrap();
+        let node = new_node(fabric, &layout);
+        let client = new_client(&node, &layout, Reads::fixed(1));
+        let new = node.run_clients(WRITERS, Fabric::limits(), async move |client, endpoint| {
+            let sizes = Reads::fixed(1).sizes(&layout);
+            let table = LinearTable::open(endpoint, TABLE, layout.clone(), sizes);
+            put_new(&table.await.unwrap(), client, PAIRS).await
+        });
+        check_new(&client, new, PAIRS, round);
+        let counted = client.0.block_on(client.1.occupancy()).unwrap();
+        let counted = (counted.entries, counted.used_slots);
+        assert_eq!(counted, (PAIRS, PAIRS), "seed {round}");
+    }
+}
+
+/// Clients that write the same keys.
+const WRITERS: u32 = 3;
+/// Keys of a table of pairs.
+const PAIRS: u64 = 2048;
+
+/// Puts, or finds or puts, the keys 1 to `keys`, a multiple of 4, with the number of the client, from
+/// 1; returns those that were new.
+async fn put_new<T: Index>(table: &T, client: u32, keys: u64) -> Vec<u64> {
+    const BATCH: usize = 48;
+    let value = u64::from(client + 1).to_le_bytes();
+    let mut new = Vec::new();
+    // Each in another order, so that clients meet now and then.
+    let keys: Vec<_> = (0..keys)
+        .map(|key| ((key ^ u64::from(client)) + 1).to_le_bytes())
+        .collect();
+    for batch in keys.chunks(BATCH) {
+        let puts = batch.iter().map(|key| match client {
+            0 => Operation::FindOrPut(key, &value),
+            _ => Operation::Put(key, &value),
+        });
+        let puts: Vec<_> = puts.collect();
+        let note = |at: usize, outcome: farslot_index::Result<Outcome>| {
+            let is_new = match outcome.unwrap() {
+                Outcome::Value(there) => there.is_none(),
+                put => put.is_changed(),
+            };
+            if is_new {
+                new.push(u64::from_le_bytes(batch[at]));
+            }
+        };
+        table.run_many(&puts, note).await;
+    }
+    table.flush().await.unwrap();
+    new
+}
+
+/// Checks that each of the keys was new to one client, and has the value of one.
+fn check_new<T: Index>(
+    (executor, table): &(Executor<AnyEndpoint>, T),
+    new: Vec<Vec<u64>>,
+    keys: u64,
+    seed: u64,
+) {
+    let mut new: Vec<_> = new.into_iter().flatten().collect();
+    new.sort_unstable();
+    let all: Vec<_> = (1..=keys).collect();
+    assert_eq!(new, all, "seed {seed}");
+    for key in all {
+        let got = executor.block_on(table.get(&key.to_le_bytes())).unwrap();
+        let by = got.map(|value| u32::from(value[0]));
+        assert!(
+            by.is_some_and(|by| (1..=WRITERS).contains(&by)),
+            "seed {seed}: {key}"
+        );
     }
 }
