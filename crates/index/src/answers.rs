@@ -1,14 +1,18 @@
 //! The answers to the lookups of a batch, told together where they have come together.
 
-use crate::{Result, Value};
+use crate::{IndexError, Operation, Outcome, Result, Value};
 
 /// What a get answers.
 pub type Got = Result<Option<Value>>;
 
+/// What an operation of a batch has come to.
+pub type Outcomes<'a, Error = IndexError> = Answers<'a, std::result::Result<Outcome, Error>>;
+
 /// Answers of a batch: to keys that stand one behind the other in it, or to one.
 ///
 /// Where the memory is mapped a lookup takes some 20 ns, and telling each answer by itself, through
-/// the layers of a store, would take as long.
+/// the layers of a store, would take as long. Of writes, [`Answers::Small`] says what the keys had
+/// before, as far as that matters to them: whether they were there, or the value that was found.
 #[derive(Debug)]
 pub enum Answers<'a, One = Got> {
     /// No value of these has more than 8 bytes.
@@ -55,11 +59,28 @@ impl<'a> SmallAnswers<'a> {
     /// Gives each key's number, and its value, or nothing if it is absent.
     #[inline(always)]
     pub fn each(self, mut done: impl FnMut(usize, Option<&[u8]>)) {
+        self.each_word(|number, word, len| {
+            done(number, bytemuck::bytes_of(&word).get(..usize::from(len)));
+        });
+    }
+
+    /// The same, with values as this crate has them.
+    #[inline(always)]
+    fn each_value(self, mut done: impl FnMut(usize, Option<Value>)) {
+        self.each_word(|number, word, len| {
+            let value = (len <= 8).then(|| Value::of_word(word, usize::from(len)));
+            done(number, value);
+        });
+    }
+
+    /// Gives each key's number, the word of its value, and that one's bytes: more than 8 if the key is
+    /// absent.
+    #[inline(always)]
+    fn each_word(self, mut done: impl FnMut(usize, u64, u8)) {
         let all = self.ends.iter().zip(self.words);
         for (number, (end, word)) in (self.first..).zip(all) {
-            let value = bytemuck::bytes_of(word).get(..usize::from(end.0));
             if *end != End::ELSEWHERE {
-                done(number, value);
+                done(number, *word, end.0);
             }
         }
     }
@@ -96,10 +117,38 @@ impl Answers<'_> {
     #[inline]
     pub fn each(self, mut done: impl FnMut(usize, Got)) {
         match self {
-            Self::Small(small) => small.each(|number, value| {
-                done(number, Ok(value.map(Value::from)));
-            }),
+            Self::Small(small) => small.each_value(|number, value| done(number, Ok(value))),
             Self::One(number, answer) => done(number, answer),
+        }
+    }
+}
+
+impl<'a> Answers<'a> {
+    /// What these writes have come to, whose keys had such values.
+    #[inline]
+    pub(crate) fn of_writes(self, writes: &[Operation<'_>]) -> Outcomes<'a> {
+        match self {
+            Self::Small(small) => Outcomes::Small(small),
+            Self::One(number, was) => {
+                Outcomes::One(number, was.map(|was| writes[number].outcome(was)))
+            }
+        }
+    }
+}
+
+impl<Error> Outcomes<'_, Error> {
+    /// Gives each operation's number and outcome. The operations are those of the batch.
+    #[inline]
+    pub fn each_of(
+        self,
+        operations: &[Operation<'_>],
+        mut done: impl FnMut(usize, std::result::Result<Outcome, Error>),
+    ) {
+        match self {
+            Self::Small(small) => small.each_value(|number, was| {
+                done(number, Ok(operations[number].outcome(was)));
+            }),
+            Self::One(number, outcome) => done(number, outcome),
         }
     }
 }

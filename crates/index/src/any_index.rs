@@ -3,8 +3,8 @@
 use crate::answers::Got;
 use crate::index::Rest;
 use crate::{
-    Answers, ClientState, Cursor, Index, Occupancy, Operation, Outcome, Record, Result, Survey,
-    Waits, WriterChange,
+    Answers, ClientState, Cursor, Index, Occupancy, Operation, Outcome, Outcomes, Record, Result,
+    Survey, Waits, WriterChange,
 };
 use farslot_fabric::Nanos;
 use std::pin::Pin;
@@ -58,12 +58,12 @@ trait Erased {
     fn run_many<'s>(
         &'s self,
         operations: &'s [Operation<'s>],
-        done: &'s mut dyn FnMut(usize, Result<Outcome>),
+        done: &'s mut dyn FnMut(Outcomes<'_>),
     ) -> Running<'s, ()>;
     fn write_many<'s>(
         &'s self,
         operations: &'s [Operation<'s>],
-        done: &'s mut dyn FnMut(usize, Result<Outcome>),
+        done: &'s mut dyn FnMut(Outcomes<'_>),
     ) -> Running<'s, ()>;
     fn scan<'s>(
         &'s self,
@@ -114,7 +114,7 @@ impl<I: Index> Erased for I {
     fn run_many<'s>(
         &'s self,
         operations: &'s [Operation<'s>],
-        done: &'s mut dyn FnMut(usize, Result<Outcome>),
+        done: &'s mut dyn FnMut(Outcomes<'_>),
     ) -> Running<'s, ()> {
         Box::pin(Index::run_many(self, operations, done))
     }
@@ -122,7 +122,7 @@ impl<I: Index> Erased for I {
     fn write_many<'s>(
         &'s self,
         operations: &'s [Operation<'s>],
-        done: &'s mut dyn FnMut(usize, Result<Outcome>),
+        done: &'s mut dyn FnMut(Outcomes<'_>),
     ) -> Running<'s, ()> {
         Box::pin(Index::write_many(self, operations, done))
     }
@@ -203,19 +203,11 @@ impl Index for AnyIndex {
         self.0.look_up(keys, &mut done).await;
     }
 
-    async fn run_many(
-        &self,
-        operations: &[Operation<'_>],
-        mut done: impl FnMut(usize, Result<Outcome>),
-    ) {
+    async fn run_many(&self, operations: &[Operation<'_>], mut done: impl FnMut(Outcomes<'_>)) {
         self.0.run_many(operations, &mut done).await;
     }
 
-    async fn write_many(
-        &self,
-        operations: &[Operation<'_>],
-        mut done: impl FnMut(usize, Result<Outcome>),
-    ) {
+    async fn write_many(&self, operations: &[Operation<'_>], mut done: impl FnMut(Outcomes<'_>)) {
         self.0.write_many(operations, &mut done).await;
     }
 

@@ -1,6 +1,6 @@
 //! A remote hash table as one thread's coroutines see it, whatever its scheme.
 
-use crate::answers::{Answers, Got};
+use crate::answers::{Answers, Got, Outcomes};
 use crate::{BATCH_WIDTH, Cursor, Occupancy, Operation, Outcome, Result, Survey, Value};
 use farslot_fabric::{Nanos, both, window};
 use std::cell::RefCell;
@@ -114,23 +114,16 @@ pub trait Index {
     /// numbers, in the order in which they come, several at once where they have come together.
     async fn look_up(&self, keys: &[&[u8]], done: impl FnMut(Answers<'_>));
 
-    /// Runs many operations; `done` gets each outcome with the operation's number, in the order in
-    /// which they come. All gets are under way together with all others, [`BATCH_WIDTH`] of each at
+    /// Runs many operations; `done` gets the outcomes with the operations' numbers, in the order in
+    /// which they come, several at once where they have come together. All gets are under way together with all others, [`BATCH_WIDTH`] of each at
     /// a time: of several on one key, which one takes effect first is not said.
-    async fn run_many(
-        &self,
-        operations: &[Operation<'_>],
-        mut done: impl FnMut(usize, Result<Outcome>),
-    ) {
+    async fn run_many(&self, operations: &[Operation<'_>], mut done: impl FnMut(Outcomes<'_>)) {
         run_gets_beside_writes(self, operations, &mut done).await;
     }
 
     /// As [`Index::run_many`], for operations of which none is a get.
-    async fn write_many(
-        &self,
-        operations: &[Operation<'_>],
-        done: impl FnMut(usize, Result<Outcome>),
-    ) {
+    async fn write_many(&self, operations: &[Operation<'_>], mut done: impl FnMut(Outcomes<'_>)) {
+        let done = |number, outcome| done(Outcomes::One(number, outcome));
         run_side_by_side(self, operations, done).await;
     }
 
@@ -223,6 +216,16 @@ pub trait IndexExt: Index {
         outcome.map(|outcome| outcome.is_changed())
     }
 
+    /// [`Index::run_many`], told one by one: `done` gets each outcome with the operation's number.
+    async fn run_each(
+        &self,
+        operations: &[Operation<'_>],
+        mut done: impl FnMut(usize, Result<Outcome>),
+    ) {
+        let done = |outcomes: Outcomes<'_>| outcomes.each_of(operations, &mut done);
+        self.run_many(operations, done).await;
+    }
+
     /// Puts many records. Of several with the same key, which one stays is not said.
     async fn put_many<'k>(
         &self,
@@ -236,7 +239,7 @@ pub trait IndexExt: Index {
         let done = |number, outcome: Result<Outcome>| {
             done(number, outcome.map(|outcome| outcome.is_changed()));
         };
-        self.run_many(&puts, done).await;
+        self.run_each(&puts, done).await;
     }
 }
 
@@ -246,7 +249,7 @@ impl<I: Index> IndexExt for I {}
 async fn run_gets_beside_writes<I: Index + ?Sized>(
     index: &I,
     operations: &[Operation<'_>],
-    done: &mut dyn FnMut(usize, Result<Outcome>),
+    done: &mut dyn FnMut(Outcomes<'_>),
 ) {
     let is_get = |operation: &Operation<'_>| matches!(operation, Operation::Get(_));
     if !operations.iter().any(is_get) {
@@ -266,13 +269,16 @@ async fn run_gets_beside_writes<I: Index + ?Sized>(
     both(
         async {
             if !others.is_empty() {
-                let done = |at: usize, outcome| (done.borrow_mut())(others[at], outcome);
+                let tell = |at: usize, outcome| {
+                    (done.borrow_mut())(Outcomes::One(others[at], outcome));
+                };
+                let done = |outcomes: Outcomes<'_>| outcomes.each_of(&writes, tell);
                 index.write_many(&writes, done).await;
             }
         },
         async {
             let mut done = |at: usize, value: Got| {
-                (done.borrow_mut())(gets[at], value.map(Outcome::Value));
+                (done.borrow_mut())(Outcomes::One(gets[at], value.map(Outcome::Value)));
             };
             index
                 .look_up(&keys, |answers| answers.each(&mut done))

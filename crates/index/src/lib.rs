@@ -32,6 +32,7 @@ mod error;
 pub mod hash;
 pub mod heap;
 mod index;
+mod insert_many;
 #[doc(hidden)]
 pub mod internals;
 pub mod linear;
@@ -48,7 +49,7 @@ mod survey;
 mod table_map;
 mod value;
 
-pub use answers::{Answers, Got, KeptAnswers, SmallAnswers};
+pub use answers::{Answers, Got, KeptAnswers, Outcomes, SmallAnswers};
 pub use any_index::AnyIndex;
 pub use client::{BucketCounts, let_others_run};
 pub use error::{FieldSize, IndexError, Result};

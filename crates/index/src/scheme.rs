@@ -4,7 +4,7 @@ use crate::answers::Got;
 use crate::index::{Rest, run_side_by_side};
 use crate::{
     Answers, BATCH_WIDTH, ClientState, Cursor, GET, Index, IndexError, Occupancy, Operation,
-    Outcome, Record, Result, SCAN, Survey, Value, Waits, WriterChange,
+    Outcome, Outcomes, Record, Result, SCAN, Survey, Value, Waits, WriterChange,
 };
 use farslot_fabric::{Endpoint, EndpointExt, Nanos, NodeId, window};
 
@@ -123,7 +123,8 @@ pub trait SchemeClient: Sized {
 
     /// Does many operations that are no gets, and books each to its class: side by side, where the
     /// scheme has nothing better.
-    async fn write_many(&self, writes: &[Operation<'_>], done: impl FnMut(usize, Result<Outcome>)) {
+    async fn write_many(&self, writes: &[Operation<'_>], mut done: impl FnMut(Outcomes<'_>)) {
+        let done = |number, outcome| done(Outcomes::One(number, outcome));
         run_side_by_side(self, writes, done).await;
     }
 
@@ -243,12 +244,8 @@ impl<S: SchemeClient> Index for S {
         self.find_many(keys, done).await;
     }
 
-    async fn write_many(
-        &self,
-        writes: &[Operation<'_>],
-        mut done: impl FnMut(usize, Result<Outcome>),
-    ) {
-        let done: &mut dyn FnMut(usize, Result<Outcome>) = &mut done;
+    async fn write_many(&self, writes: &[Operation<'_>], mut done: impl FnMut(Outcomes<'_>)) {
+        let done: &mut dyn FnMut(Outcomes<'_>) = &mut done;
         SchemeClient::write_many(self, writes, done).await;
     }
 

@@ -2,8 +2,9 @@
 //! has workers, in turns on the same table.
 //!
 //! Tasks run on tokio, and each has one lookup under way at a time. Threads collect batches of
-//! [`BATCH`] keys. Both draw their keys while they are measured, and check every answer. A task
-//! times one of [`TIMED`] lookups, from its first poll until it has its answer.
+//! [`BATCH`] keys. Both draw their keys while they are measured, and check every answer. In the same
+//! run as many tasks only draw keys and let each other run between: what the runtime itself takes, below
+//! which no handle gets where tasks wait. A task times one of [`TIMED`] lookups, from its first poll until it has its answer.
 
 use crate::{LabError, Progress, Result};
 use farslot::{FieldSize, Handle, HandleOptions, Store, Table, TableOptions};
@@ -11,6 +12,7 @@ use farslot_bench::{Answers, BenchReport, BenchRow, Keys, median, threads};
 use hdrhistogram::Histogram;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
+use std::hint::black_box;
 use std::time::Instant;
 
 /// Keys of a batch.
@@ -119,13 +121,14 @@ pub fn run(
         reason: error.to_string(),
     })?;
     let mut latency = histogram();
-    let (mut of_tasks, mut of_threads) = (Vec::new(), Vec::new());
+    let (mut of_tasks, mut of_threads, mut of_turns) = (Vec::new(), Vec::new(), Vec::new());
     for repetition in 1..=options.repetitions {
         let of = options.repetitions;
         progress(&format!("{fabric}: repetition {repetition} of {of}"));
         of_threads.push(batches(store, &records, options)?);
         let tasks = all_tasks(&handle, &records, options, &mut latency);
         of_tasks.push(runtime.block_on(tasks)?);
+        of_turns.push(runtime.block_on(all_turns(&records, options))?);
     }
     runtime.block_on(handle.close());
     store.drop_table(TABLE)?;
@@ -145,6 +148,12 @@ pub fn run(
             format!("{fabric}, {tasks} tasks, workers: {threads}"),
             median(of_tasks),
             "lookups/s",
+        )
+        .limited_by(limit),
+        BenchRow::new(
+            format!("{fabric}, {tasks} tasks that only take turns, threads: {threads}"),
+            median(of_turns),
+            "turns/s",
         )
         .limited_by(limit),
         quantile("p50", 0.5),
@@ -248,6 +257,27 @@ async fn all_tasks(
         latency.saturating_record(nanos);
     }
     Ok(rate)
+}
+
+/// Lets tasks draw as many keys as [`all_tasks`], with a turn for the others behind each; returns turns/s
+/// of all together.
+async fn all_turns(records: &Records, options: &Options) -> Result<f64> {
+    let count = options.lookups.div_ceil(options.tasks);
+    let since = Instant::now();
+    let tasks = (0..options.tasks).map(|task| {
+        let (records, mut random) = (*records, ChaCha8Rng::seed_from_u64(options.seed ^ task));
+        tokio::spawn(async move {
+            for _ in 0..count {
+                black_box(records.draw(&mut random));
+                tokio::task::yield_now().await;
+            }
+        })
+    });
+    for task in tasks.collect::<Vec<_>>() {
+        let ended = task.await;
+        ended.map_err(|_| farslot::StoreError::WorkerPanicked)?;
+    }
+    Ok((count * options.tasks) as f64 / since.elapsed().as_secs_f64())
 }
 
 /// Looks up so many keys; returns nanoseconds of those that were timed.

@@ -8,7 +8,7 @@
 use farslot_fabric::{Endpoint, NodeId, RemoteAddr};
 use farslot_index::duo::{DuoLayout, DuoOwner, DuoReader, DuoTable};
 use farslot_index::{
-    Answers, ClientState, Cursor, Occupancy, Operation, Outcome, Result, SchemeClient, SchemeKind,
+    Answers, ClientState, Cursor, Occupancy, Operation, Outcomes, Result, SchemeClient, SchemeKind,
     Survey, Value, Waits, WriterChange, run_side_by_side,
 };
 use std::cell::Cell;
@@ -165,9 +165,10 @@ impl<E: Endpoint> SchemeClient for DuoClient<E> {
         }
     }
 
-    async fn write_many(&self, writes: &[Operation<'_>], done: impl FnMut(usize, Result<Outcome>)) {
+    async fn write_many(&self, writes: &[Operation<'_>], mut done: impl FnMut(Outcomes<'_>)) {
         if writes.iter().any(Operation::is_lookup) {
             // A reader looks up without being the owner.
+            let done = |number, outcome| done(Outcomes::One(number, outcome));
             return run_side_by_side(self, writes, done).await;
         }
         SchemeClient::write_many(self.as_owner(), writes, done).await;

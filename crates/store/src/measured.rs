@@ -8,7 +8,7 @@ use crate::{
 };
 use farslot_fabric::Nanos;
 use farslot_fabric::counters::Snapshot;
-use farslot_index::{Answers, ClientState, GET, PUT, Record, Value};
+use farslot_index::{Answers, ClientState, GET, Outcomes, PUT, Record, Value};
 use std::cell::Cell;
 use std::sync::Arc;
 
@@ -127,8 +127,11 @@ impl Session for Measured {
         done: OutcomeOfEach<'_>,
     ) {
         self.batch(operations, |session| {
-            session.run_many(left, operations, &mut |number, outcome| {
-                done(number, self.checked(outcome));
+            session.run_many(left, operations, &mut |outcomes| {
+                if let Outcomes::One(_, Err(error)) = &outcomes {
+                    self.counted.failed(error.kind());
+                }
+                done(outcomes);
             });
         });
     }

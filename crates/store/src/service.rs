@@ -381,7 +381,10 @@ impl Opened {
             }
         };
         let left = Cell::new(OWNER_PATIENCE);
-        self.session.run_many(Some(&left), operations, &mut done);
+        self.session
+            .run_many(Some(&left), operations, &mut |outcomes| {
+                outcomes.each_of(operations, &mut done);
+            });
         // What was given up may have been on its way.
         for (number, _) in is_told.iter().enumerate().filter(|(_, is_told)| !**is_told) {
             tell(number, &Answered::InDoubt);

@@ -8,8 +8,8 @@ use crate::{
 use farslot_fabric::counters::Snapshot;
 use farslot_fabric::{Endpoint, EndpointExt, Executor, Nanos};
 use farslot_index::{
-    Answers, AnyIndex, ClientState, Index, IndexError, KeptAnswers, Record, Result as Answer,
-    Value, Waits,
+    Answers, AnyIndex, ClientState, Index, IndexError, KeptAnswers, Outcomes, Record,
+    Result as Answer, Value, Waits,
 };
 use std::cell::Cell;
 
@@ -20,8 +20,8 @@ pub(crate) type Told<'v> = std::result::Result<Option<&'v [u8]>, Box<StoreError>
 /// where they have come together.
 pub(crate) type AnswerEach<'f> = &'f mut dyn FnMut(Answers<'_, Told<'_>>);
 
-/// Gets the outcome of each operation of a batch, with the operation's number.
-pub(crate) type OutcomeOfEach<'f> = &'f mut dyn FnMut(usize, Result<Outcome>);
+/// Gets the outcomes of a batch's operations, likewise.
+pub(crate) type OutcomeOfEach<'f> = &'f mut dyn FnMut(Outcomes<'_, StoreError>);
 
 /// What was asked for.
 pub(crate) enum Asked<'o> {
@@ -127,6 +127,7 @@ pub(crate) fn look_up(
 /// the batch that it is called by.
 pub(crate) fn run_batch(
     waits: Waits,
+    operations: &[Operation<'_>],
     done: OutcomeOfEach<'_>,
     batch: impl FnOnce(OutcomeOfEach<'_>),
 ) {
@@ -134,11 +135,13 @@ pub(crate) fn run_batch(
         return batch(done);
     }
     let mut outcomes = Vec::new();
-    batch(&mut |number, outcome: Result<Outcome>| {
-        outcomes.push((number, outcome.map(Outcome::detached)));
+    batch(&mut |told| {
+        told.each_of(operations, |number, outcome| {
+            outcomes.push((number, outcome.map(Outcome::detached)));
+        });
     });
     for (number, outcome) in outcomes {
-        done(number, outcome);
+        done(Outcomes::One(number, outcome));
     }
 }
 
@@ -195,9 +198,14 @@ impl Session for OnOneNode {
         operations: &[Operation<'_>],
         done: OutcomeOfEach<'_>,
     ) {
-        run_batch(self.index.waits(), done, |done| {
-            let done = |number, outcome: Answer<Outcome>| {
-                done(number, outcome.map_err(StoreError::from));
+        run_batch(self.index.waits(), operations, done, |done| {
+            let done = |outcomes: Outcomes<'_>| {
+                done(match outcomes {
+                    Outcomes::Small(small) => Outcomes::Small(small),
+                    Outcomes::One(number, outcome) => {
+                        Outcomes::One(number, outcome.map_err(StoreError::from))
+                    }
+                });
             };
             let running = self.index.run_many(operations, done);
             block_on_within(&self.executor, left, running);

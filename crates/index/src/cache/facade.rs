@@ -3,8 +3,8 @@
 use super::sets::Fetch;
 use super::{Cached, Writing};
 use crate::{
-    Answers, ClientState, Cursor, Index, Occupancy, Operation, Outcome, Record, Result, Survey,
-    Value, Waits, WriterChange,
+    Answers, ClientState, Cursor, Index, IndexExt, Occupancy, Operation, Outcome, Outcomes, Record,
+    Result, Survey, Value, Waits, WriterChange,
 };
 use farslot_fabric::Nanos;
 
@@ -63,17 +63,13 @@ impl<I: Index> Index for Cached<I> {
     }
 
     /// Those that are not in the cache are one batch of the index.
-    async fn run_many(
-        &self,
-        operations: &[Operation<'_>],
-        mut done: impl FnMut(usize, Result<Outcome>),
-    ) {
+    async fn run_many(&self, operations: &[Operation<'_>], mut done: impl FnMut(Outcomes<'_>)) {
         let (mut asked, mut uses) = (Vec::new(), Vec::new());
         for (number, operation) in operations.iter().enumerate() {
             let how = match operation {
                 Operation::Get(key) => match self.look(key) {
                     Ok(answer) => {
-                        done(number, Ok(Outcome::Value(answer)));
+                        done(Outcomes::One(number, Ok(Outcome::Value(answer))));
                         continue;
                     }
                     Err(fetch) => Use::Fetch(fetch),
@@ -89,15 +85,15 @@ impl<I: Index> Index for Cached<I> {
                 Use::Fetch(fetch) => {
                     let answer = outcome.map(Outcome::into_value);
                     self.keep(fetch.take(), asked[at].key(), &answer);
-                    done(*number, answer.map(Outcome::Value));
+                    done(Outcomes::One(*number, answer.map(Outcome::Value)));
                 }
                 Use::Write(writing) => {
                     writing.take();
-                    done(*number, outcome);
+                    done(Outcomes::One(*number, outcome));
                 }
             }
         };
-        self.index.run_many(&asked, told).await;
+        self.index.run_each(&asked, told).await;
     }
 
     async fn scan(

@@ -5,8 +5,8 @@ use super::reply::{Answered, ReplyWriter, Status, Why, outcomes, status_of};
 use super::request::{MOST_BYTES, MOST_OPERATIONS, Question, RequestWriter, operation_bytes};
 use super::single_keys::SingleKeys;
 use crate::{
-    Answers, ClientState, Cursor, Index, IndexError, Occupancy, Operation, Outcome, Record, Result,
-    Survey, UPKEEP, Value, Waits, WriterChange,
+    Answers, ClientState, Cursor, Index, IndexError, IndexExt, Occupancy, Operation, Outcome,
+    Outcomes, Record, Result, Survey, UPKEEP, Value, Waits, WriterChange,
 };
 use farslot_fabric::{
     Booking, Buffer, Endpoint, EndpointExt, FabricError, Nanos, RemoteAddr, both, window,
@@ -218,7 +218,7 @@ impl<E: Endpoint, I: Index> Calling<E, I> {
         }
         let own: Vec<_> = numbers.iter().map(|number| operations[*number]).collect();
         let tell = |at: usize, outcome| (done.borrow_mut())(numbers[at], outcome);
-        self.index.run_many(&own, tell).await;
+        self.index.run_each(&own, tell).await;
         if own.iter().any(|operation| !operation.is_lookup()) {
             self.let_others_write().await;
         }
@@ -490,11 +490,8 @@ impl<E: Endpoint, I: Index> Index for Calling<E, I> {
         self.run_called(&gets, &RefCell::new(&mut done)).await;
     }
 
-    async fn run_many(
-        &self,
-        operations: &[Operation<'_>],
-        mut done: impl FnMut(usize, Result<Outcome>),
-    ) {
+    async fn run_many(&self, operations: &[Operation<'_>], mut done: impl FnMut(Outcomes<'_>)) {
+        let mut done = |number, outcome| done(Outcomes::One(number, outcome));
         self.run_called(operations, &RefCell::new(&mut done)).await;
     }
 

@@ -19,6 +19,7 @@
 //! between both steps of both. The models (`locks_models.rs`) run the orders that there are.
 
 use super::sync::{AtomicU64, LOCK_BITS, Mutex, Ordering, fence};
+use smallvec::SmallVec;
 use std::cell::RefCell;
 use std::future::poll_fn;
 use std::sync::PoisonError;
@@ -41,7 +42,7 @@ pub struct BucketLocks {
 pub struct Held<'l> {
     locks: &'l BucketLocks,
     /// Each once.
-    bits: RefCell<Vec<u32>>,
+    bits: RefCell<SmallVec<[u32; 4]>>,
     alone: bool,
 }
 
@@ -101,7 +102,7 @@ impl BucketLocks {
             return None;
         }
         let before = self.gate.fetch_add(1, Ordering::AcqRel);
-        let mut bits: Vec<u32> = buckets.iter().map(|bucket| bit_of(*bucket)).collect();
+        let mut bits: SmallVec<[u32; 4]> = buckets.iter().map(|bucket| bit_of(*bucket)).collect();
         // In one order: of several who want some of the same, one gets all.
         bits.sort_unstable();
         bits.dedup();
@@ -167,8 +168,10 @@ impl Held<'_> {
         let before = self.bits.borrow().len();
         let all = buckets.into_iter().all(|bucket| self.try_add(bucket));
         if !all {
-            let added = self.bits.borrow_mut().split_off(before);
-            self.locks.release(&added);
+            let mut bits = self.bits.borrow_mut();
+            self.locks.release(&bits[before..]);
+            bits.truncate(before);
+            drop(bits);
             self.locks.waiting.wake();
         }
         all

@@ -91,6 +91,7 @@ mod heap_bucket;
 mod insert;
 mod layout;
 mod lookup;
+mod many;
 mod moves;
 mod moves_seen;
 mod path;

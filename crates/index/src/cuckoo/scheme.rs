@@ -4,11 +4,12 @@ use super::client::CuckooTable;
 use super::insert::{Mode, Written};
 use crate::answers::Got;
 use crate::index::Rest;
-use crate::step;
+use crate::insert_many::write_in_turn;
 use crate::{
-    Answers, ClientState, Cursor, Occupancy, Record, Result, SchemeClient, SchemeKind, Survey,
-    Value, Waits, WriterChange,
+    Answers, ClientState, Cursor, Occupancy, Operation, Outcomes, Record, Result, SchemeClient,
+    SchemeKind, Survey, Value, Waits, WriterChange,
 };
+use crate::{run_side_by_side, step};
 use farslot_fabric::{Endpoint, NodeId};
 
 impl<E: Endpoint> SchemeClient for CuckooTable<E> {
@@ -44,6 +45,14 @@ impl<E: Endpoint> SchemeClient for CuckooTable<E> {
 
     async fn find_many(&self, keys: &[&[u8]], done: impl FnMut(Answers<'_>)) {
         step::find_many(self, keys, done).await;
+    }
+
+    async fn write_many(&self, writes: &[Operation<'_>], mut done: impl FnMut(Outcomes<'_>)) {
+        let done = |number, outcome| done(Outcomes::One(number, outcome));
+        match self.view_to_insert() {
+            Some(_) => write_in_turn(self, writes, done).await,
+            None => run_side_by_side(self, writes, done).await,
+        }
     }
 
     async fn find_all(&self, key: &[u8]) -> Result<Vec<Value>> {

@@ -1,18 +1,19 @@
 //! Many writes where the memory is mapped.
 //!
-//! They are done one after the other, some at a time: of all of these the index's buckets are fetched
-//! first, then what these name. Most puts are of new keys for which one of their buckets has room, and
-//! nobody is in the way: these are done at once, as `insert.rs` does them over verbs. All others are
-//! left to that.
+//! Most puts are of new keys for which one of their buckets has room, and nobody is in the way: these
+//! are [done at once](crate::insert_many), as `insert.rs` does them over verbs. All others are left to
+//! that.
 
 use super::bytes::{SlotNumber, bucket_entry, live_head};
+use super::placement::{Candidates, Met};
 use super::state::DuoTable;
-use crate::client::let_others_run;
-use crate::{Index, Operation, Outcome, Result};
+use crate::insert_many::{InsertAtOnce, RUN};
+use crate::{Operation, Result};
 use farslot_fabric::{Endpoint, InPlace, Piece, Steps, Tally};
+use smallvec::{SmallVec, smallvec};
 
-/// Writes whose slots are fetched together.
-const RUN: usize = 16;
+/// Words of a slot whose new content needs no allocation.
+const FEW_WORDS: usize = 32;
 
 /// What a new key's insertion changes: the bytes of the region where these lie.
 struct Places {
@@ -22,62 +23,6 @@ struct Places {
 }
 
 impl<E: Endpoint> DuoTable<E> {
-    /// Does writes one after the other.
-    pub(super) async fn write_in_turn(
-        &self,
-        writes: &[Operation<'_>],
-        mut done: impl FnMut(usize, Result<Outcome>),
-    ) {
-        let mut body = vec![0; self.layout.slot_bytes() / 8 - 1];
-        for (run, writes) in writes.chunks(RUN).enumerate() {
-            let mut hashes = [0; RUN];
-            for (hash, write) in hashes.iter_mut().zip(writes) {
-                *hash = self.layout.hash_of(write.key());
-                let index = self.index.borrow();
-                index.prefetch(&index.candidates(*hash));
-            }
-            for hash in &hashes[..writes.len()] {
-                self.prefetch_slot(*hash);
-            }
-            for ((number, write), hash) in (run * RUN..).zip(writes).zip(hashes) {
-                let outcome = match self.insert_at_once(write, hash, &mut body) {
-                    Some(inserted) => self.inserted(write, inserted).await,
-                    None => Index::run(self, *write).await,
-                };
-                done(number, outcome);
-            }
-            let mut turns = 0..writes.len().div_ceil(8);
-            if turns.any(|_| self.endpoint.core().is_turn_over()) {
-                let_others_run().await;
-            }
-        }
-    }
-
-    /// Has fetched the slot that the write of a key with this hash probably changes: the key's, or the
-    /// one that it would get.
-    fn prefetch_slot(&self, hash: u64) {
-        let index = self.index.borrow();
-        let of = index.candidates(hash);
-        let there = index.first_in_arrays(&of);
-        let there = there.map(|(bucket, slot)| index.slot(bucket, slot));
-        let Some(slot) = there.or_else(|| index.room_in(&index.buckets_of(&of))) else {
-            return;
-        };
-        drop(index);
-        let Some(view) = self.view_to_change() else {
-            return;
-        };
-        if let Some(places) = self.places(view, slot) {
-            view.prefetch(places.slot, self.layout.slot_bytes());
-            if let Some((word, _)) = places.published {
-                view.prefetch(word, 8);
-            }
-        }
-        if let Some(stamps) = &self.stamps {
-            stamps.prefetch(self.layout.page_of(slot).0);
-        }
-    }
-
     /// Where all is that an insertion into a slot of the arrays changes; nothing if not all of it is in
     /// memory.
     fn places(&self, view: InPlace<'_>, slot: SlotNumber) -> Option<Places> {
@@ -100,17 +45,43 @@ impl<E: Endpoint> DuoTable<E> {
             published,
         })
     }
+}
 
-    /// Inserts a key that is new, into a slot of one of its buckets that is free; returns whether there
-    /// is enough to tell. Nothing if the write is another one, or has to wait for something, and then
-    /// nothing has changed.
-    fn insert_at_once(
-        &self,
-        write: &Operation<'_>,
-        hash: u64,
-        body: &mut [u64],
-    ) -> Option<Result<bool>> {
-        let (Operation::Put(key, value) | Operation::FindOrPut(key, value)) = write else {
+impl<E: Endpoint> InsertAtOnce for DuoTable<E> {
+    /// The index's buckets, then each key's slot, or the one that it would get.
+    fn prefetch_writes(&self, writes: &[Operation<'_>]) {
+        let mut all = [(Candidates::default(), Met::Full); RUN];
+        let all = &mut all[..writes.len()];
+        let index = self.index.borrow();
+        for ((of, _), write) in all.iter_mut().zip(writes) {
+            *of = index.candidates(self.layout.hash_of(write.key()));
+            index.prefetch(of);
+        }
+        for (of, met) in all.iter_mut() {
+            *met = index.met_by(of);
+        }
+        drop(index);
+        let Some(view) = self.view_to_change() else {
+            return;
+        };
+        for (_, met) in all {
+            let (Met::Match(slot) | Met::Free(slot)) = *met else {
+                continue;
+            };
+            if let Some(places) = self.places(view, slot) {
+                view.prefetch(places.slot, self.layout.slot_bytes());
+                if let Some((word, _)) = places.published {
+                    view.prefetch(word, 8);
+                }
+            }
+            if let Some(stamps) = &self.stamps {
+                stamps.prefetch(self.layout.page_of(slot).0);
+            }
+        }
+    }
+
+    fn insert_at_once(&self, write: &Operation<'_>) -> Option<Result<bool>> {
+        let (Operation::Put(key, value) | Operation::FindOrPut(key, value)) = *write else {
             return None;
         };
         let shape = self.layout.shape();
@@ -119,20 +90,21 @@ impl<E: Endpoint> DuoTable<E> {
             return None;
         }
         let view = self.view_to_change()?;
+        let hash = self.layout.hash_of(key);
         let index = self.index.borrow();
         let of = index.candidates(hash);
-        let [first, second] = index.buckets_of(&of);
-        let held = self.locks.try_take(&[first, second])?;
-        let is_new = index.matches_of(hash, &of).next().is_none();
-        if !is_new || !self.is_settled() || index.unsplit() > 0 {
+        let held = self.locks.try_take(&index.buckets_of(&of))?;
+        let Met::Free(slot) = index.met_by(&of) else {
+            return None;
+        };
+        if index.has_stashed(hash) || !self.is_settled() || index.unsplit() > 0 {
             return None;
         }
-        // Of equally roomy ones the first.
-        let slot = index.room_in(&[second, first])?;
         drop(index);
         let places = self.places(view, slot)?;
         let entry = bucket_entry(of.primary, false, self.layout.fingerprint_bits);
-        let len = (self.layout).fill_body(bytemuck::cast_slice_mut(body), key, value);
+        let mut body: SmallVec<[u64; FEW_WORDS]> = smallvec![0; self.layout.slot_bytes() / 8 - 1];
+        let len = (self.layout).fill_body(bytemuck::cast_slice_mut(&mut body), key, value);
         let (mut tally, mut verbs, mut bytes) = (Tally::default(), 2, len as u64 + 8);
         if let Some((word_at, count_at)) = places.published {
             let word = self.word_for(slot, entry);
@@ -142,7 +114,7 @@ impl<E: Endpoint> DuoTable<E> {
             tally.add();
             (verbs, bytes) = (verbs + 2, bytes + 16);
         }
-        view.write(places.slot + 8, len, body);
+        view.write(places.slot + 8, len, &body);
         let seen = view.compare_swap(places.slot, 0, live_head(hash));
         tally.write(len as u64);
         tally.swap();
@@ -153,19 +125,14 @@ impl<E: Endpoint> DuoTable<E> {
             return Some(Err(self.lost(slot)));
         }
         self.note_change();
-        self.change_index(|index| index.assign(slot, hash));
+        self.change_index(|index| index.enter_at(slot, &of));
         let enough = self.note_entry(1);
         drop(held);
         Some(Ok(enough))
     }
 
-    /// What is left to do when a key was inserted at once, and the write's outcome.
-    async fn inserted(&self, write: &Operation<'_>, enough: Result<bool>) -> Result<Outcome> {
-        self.tell_counts(enough?).await;
+    async fn inserted(&self, is_report_due: bool) {
+        self.tell_counts(is_report_due).await;
         self.grow_a_step().await;
-        Ok(match write {
-            Operation::FindOrPut(..) => Outcome::Value(None),
-            _ => Outcome::Changed(true),
-        })
     }
 }

@@ -8,6 +8,7 @@
 
 use super::batch::Batch;
 use super::bytes::{SlotNumber, bucket_entry, stash_entry};
+use super::placement::Placement;
 use super::state::{DuoTable, Stamps};
 use crate::Result;
 use crate::client::scan;
@@ -60,16 +61,20 @@ impl<E: Endpoint> DuoTable<E> {
     /// A word of a page as the index has it, but for these entries.
     fn word_of_page(&self, page: u64, word: u32, stamp: u32, but: &[NewEntry]) -> u64 {
         let first = self.layout.first_of_page(page);
+        let index = self.index.borrow();
         self.layout.page_shape(page).pack(word, stamp, |number| {
             let slot = SlotNumber(first.0 + u64::from(number));
             let new = but.iter().find(|(changed, _)| *changed == slot);
-            new.map_or_else(|| self.entry_of(slot), |(_, entry)| *entry)
+            new.map_or_else(|| self.entry_in(&index, slot), |(_, entry)| *entry)
         })
     }
 
     /// A slot's entry, as the index has it.
     fn entry_of(&self, slot: SlotNumber) -> u64 {
-        let index = self.index.borrow();
+        self.entry_in(&self.index.borrow(), slot)
+    }
+
+    fn entry_in(&self, index: &Placement, slot: SlotNumber) -> u64 {
         match index.stashed_at(slot) {
             Some(stashed) => stashed.map_or(0, stash_entry),
             None => {

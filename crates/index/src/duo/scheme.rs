@@ -3,8 +3,9 @@
 use super::insert::{Mode, Written};
 use super::state::{DuoTable, Stamps};
 use crate::heap::Heap;
+use crate::insert_many::write_in_turn;
 use crate::{
-    Answers, ClientState, Cursor, Occupancy, Operation, Outcome, Result, SchemeClient, SchemeKind,
+    Answers, ClientState, Cursor, Occupancy, Operation, Outcomes, Result, SchemeClient, SchemeKind,
     Survey, UPKEEP, Value, Waits, WriterChange, run_side_by_side, step,
 };
 use farslot_fabric::{Endpoint, EndpointExt, NodeId};
@@ -35,9 +36,10 @@ impl<E: Endpoint> SchemeClient for DuoTable<E> {
         step::find_many(self, keys, done).await;
     }
 
-    async fn write_many(&self, writes: &[Operation<'_>], done: impl FnMut(usize, Result<Outcome>)) {
+    async fn write_many(&self, writes: &[Operation<'_>], mut done: impl FnMut(Outcomes<'_>)) {
+        let done = |number, outcome| done(Outcomes::One(number, outcome));
         match self.view_to_change() {
-            Some(_) => self.write_in_turn(writes, done).await,
+            Some(_) => write_in_turn(self, writes, done).await,
             None => run_side_by_side(self, writes, done).await,
         }
     }

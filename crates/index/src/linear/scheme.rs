@@ -7,7 +7,7 @@ use crate::at_once;
 use crate::index::Rest;
 use crate::step;
 use crate::{
-    Answers, ClientState, Cursor, Occupancy, Operation, Outcome, Result, SchemeClient, SchemeKind,
+    Answers, ClientState, Cursor, Occupancy, Operation, Outcomes, Result, SchemeClient, SchemeKind,
     Survey, Value,
 };
 use farslot_fabric::{Endpoint, NodeId};
@@ -51,20 +51,17 @@ impl<E: Endpoint> SchemeClient for LinearTable<E> {
         step::find_many(self, keys, done).await;
     }
 
-    async fn write_many(
-        &self,
-        writes: &[Operation<'_>],
-        mut done: impl FnMut(usize, Result<Outcome>),
-    ) {
+    async fn write_many(&self, writes: &[Operation<'_>], mut done: impl FnMut(Outcomes<'_>)) {
         let first = writes.first().filter(|write| !write.is_lookup());
         match (self.word_writes(), first.map(Operation::class)) {
             (Some(table), Some(class)) if writes.iter().all(|write| write.class() == class) => {
-                let mut done = |number: usize, was: Got| {
-                    done(number, was.map(|was| writes[number].outcome(was)));
-                };
-                step::write_many(&table, class, writes, |was| was.each(&mut done)).await;
+                let done = |was: Answers<'_>| done(was.of_writes(writes));
+                step::write_many(&table, class, writes, done).await;
             }
-            _ => at_once::write_many(self, writes, done).await,
+            _ => {
+                let done = |number, outcome| done(Outcomes::One(number, outcome));
+                at_once::write_many(self, writes, done).await;
+            }
         }
     }
 

@@ -6,7 +6,7 @@ use crate::at_once;
 use crate::index::Rest;
 use crate::step;
 use crate::{
-    Answers, ClientState, Cursor, Occupancy, Operation, Outcome, Result, SchemeClient, SchemeKind,
+    Answers, ClientState, Cursor, Occupancy, Operation, Outcomes, Result, SchemeClient, SchemeKind,
     Survey, UPKEEP, Value, Waits,
 };
 use farslot_fabric::{Endpoint, EndpointExt, NodeId};
@@ -48,7 +48,8 @@ impl<E: Endpoint> SchemeClient for RaceTable<E> {
         step::find_many(self, keys, done).await;
     }
 
-    async fn write_many(&self, writes: &[Operation<'_>], done: impl FnMut(usize, Result<Outcome>)) {
+    async fn write_many(&self, writes: &[Operation<'_>], mut done: impl FnMut(Outcomes<'_>)) {
+        let done = |number, outcome| done(Outcomes::One(number, outcome));
         at_once::write_many(self, writes, done).await;
     }
 

@@ -145,7 +145,7 @@ impl<R: Room> Model<R> {
                 let done = |number: usize, put: farslot_index::Result<Outcome>| {
                     answers.push((number, put.map(Outcome::into_value)));
                 };
-                table.run_many(&Vec::from_iter(puts), done).await;
+                table.run_each(&Vec::from_iter(puts), done).await;
                 for (key, value, put) in answered(records, answers) {
                     self.has_found_or_put(key, value, put)?;
                 }
@@ -177,7 +177,7 @@ impl<R: Room> Model<R> {
             answers[number] = Some(removed.unwrap().is_changed());
         };
         let removals = keys.iter().map(|key| Operation::Remove(key));
-        table.run_many(&Vec::from_iter(removals), done).await;
+        table.run_each(&Vec::from_iter(removals), done).await;
         for (key, answer) in keys.iter().zip(answers) {
             prop_assert_eq!(answer, Some(self.records.remove(key).is_some()));
         }

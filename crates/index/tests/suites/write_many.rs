@@ -122,7 +122,7 @@ fn write<T: Index>(
             note(number, executor.block_on(table.run(*operation)));
         }
     } else {
-        executor.block_on(table.run_many(&operations, note));
+        executor.block_on(table.run_each(&operations, note));
     }
     let refusal = outcomes.remove(refused);
     assert_eq!(refusal, Some(Err(IndexError::EmptyKey)));
@@ -400,7 +400,7 @@ async fn count_up<T: Index>(table: &T, client: u32, counters: u64, rounds: u64) 
         let note = |at, outcome: farslot_index::Result<Outcome>| {
             counted += u64::from(at < last && outcome.unwrap().is_changed());
         };
-        table.run_many(&operations, note).await;
+        table.run_each(&operations, note).await;
     }
     table.flush().await.unwrap();
     counted
@@ -517,7 +517,7 @@ async fn put_new<T: Index>(table: &T, client: u32, keys: u64) -> Vec<u64> {
                 new.push(u64::from_le_bytes(batch[at]));
             }
         };
-        table.run_many(&puts, note).await;
+        table.run_each(&puts, note).await;
     }
     table.flush().await.unwrap();
     new

@@ -15,6 +15,7 @@ fn tasks_are_measured_beside_threads() {
         for (what, unit, is_compared) in [
             ("get_many, threads: 2", "lookups/s", false),
             ("30 tasks, workers: 2", "lookups/s", true),
+            ("30 tasks that only take turns, threads: 2", "turns/s", true),
             ("30 tasks, p50", "µs", false),
             ("30 tasks, p99", "µs", false),
         ] {

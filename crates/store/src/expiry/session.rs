@@ -13,7 +13,7 @@ use crate::{
 };
 use farslot_fabric::Nanos;
 use farslot_fabric::counters::Snapshot;
-use farslot_index::{Answers, ClientState, Record, Value};
+use farslot_index::{Answers, ClientState, Outcomes, Record, Value};
 use std::cell::Cell;
 use std::ops::Range;
 
@@ -101,7 +101,7 @@ impl Expiring {
                     operation: *operation,
                     seen: Seen::Unknown,
                 }),
-                Err(error) => done(number, Err(error)),
+                Err(error) => done(Outcomes::One(number, Err(error))),
             }
         }
         for _ in 0..MOST_ATTEMPTS {
@@ -111,7 +111,7 @@ impl Expiring {
             pending = self.round(left, pending, done);
         }
         for one in pending {
-            done(one.number, Err(contended()));
+            done(Outcomes::One(one.number, Err(contended())));
         }
     }
 
@@ -134,12 +134,13 @@ impl Expiring {
         let mut answer = |at: usize, outcome: Result<Outcome>| {
             let one = &pending[at];
             match outcome.map(|outcome| one.next(outcome, now)) {
-                Ok(Next::Done(outcome)) => done(one.number, Ok(outcome)),
+                Ok(Next::Done(outcome)) => done(Outcomes::One(one.number, Ok(outcome))),
                 Ok(Next::Again(seen)) => again.push((at, seen)),
-                Err(error) => done(one.number, Err(error)),
+                Err(error) => done(Outcomes::One(one.number, Err(error))),
             }
         };
-        self.stored.run_many(left, &asked, &mut answer);
+        let told: OutcomeOfEach<'_> = &mut |outcomes| outcomes.each_of(&asked, &mut answer);
+        self.stored.run_many(left, &asked, told);
         drop(asked);
         again
             .into_iter()

@@ -8,7 +8,7 @@ use crate::session::{
 use crate::{Cursor, Occupancy, Operation, Outcome, PartitionReport, Result, Survey, WriterChange};
 use farslot_fabric::counters::Snapshot;
 use farslot_fabric::{Endpoint, Executor, Nanos};
-use farslot_index::{Answers, ClientState, Record, Value};
+use farslot_index::{Answers, ClientState, Outcomes, Record, Value};
 use std::cell::Cell;
 
 pub(crate) struct OverNodes {
@@ -45,7 +45,8 @@ impl Session for OverNodes {
         operations: &[Operation<'_>],
         done: OutcomeOfEach<'_>,
     ) {
-        run_batch(self.table.waits(), done, |done| {
+        run_batch(self.table.waits(), operations, done, |done| {
+            let done = |number, outcome| done(Outcomes::One(number, outcome));
             let running = self.table.run_many(operations, done);
             block_on_within(&self.executor, left, running);
         });

@@ -2,8 +2,8 @@
 
 use super::Table;
 use crate::coalesce::Coalesced;
-use crate::{KeyRule, Operation, Outcome, Record, Result};
-use farslot_index::Answers;
+use crate::{KeyRule, Operation, Outcome, Record, Result, StoreError};
+use farslot_index::{Answers, Outcomes};
 
 /// Operations of a batch that are made ready together.
 pub(super) const OPERATIONS_A_TURN: usize = 4096;
@@ -52,13 +52,8 @@ impl Table {
     /// # }
     /// ```
     pub fn put_many(&self, records: &[Record<'_>], mut done: impl FnMut(usize, Result<bool>)) {
-        self.run_all(
-            records,
-            |(key, value)| Operation::Put(key, value),
-            |number, outcome| {
-                done(number, outcome.map(|outcome| outcome.is_changed()));
-            },
-        );
+        let operation = |(key, value)| Operation::Put(key, value);
+        self.change_all(records, operation, |was_there| !was_there, &mut done);
     }
 
     /// Finds or puts many records side by side; `done` gets the value that was there, or nothing if
@@ -83,9 +78,12 @@ impl Table {
         mut done: impl FnMut(usize, Result<Option<&[u8]>>),
     ) {
         let operation = |(key, value)| Operation::FindOrPut(key, value);
-        self.run_all(records, operation, |number, outcome| match outcome {
-            Ok(outcome) => done(number, Ok(outcome.into_value().as_deref())),
-            Err(error) => done(number, Err(error)),
+        self.run_all(records, operation, |first, _, outcomes| match outcomes {
+            Outcomes::Small(small) => small.each(|number, was| done(first + number, Ok(was))),
+            Outcomes::One(number, Ok(outcome)) => {
+                done(first + number, Ok(outcome.into_value().as_deref()));
+            }
+            Outcomes::One(number, Err(error)) => done(first + number, Err(error)),
         });
     }
 
@@ -105,13 +103,8 @@ impl Table {
     /// # }
     /// ```
     pub fn update_many(&self, records: &[Record<'_>], mut done: impl FnMut(usize, Result<bool>)) {
-        self.run_all(
-            records,
-            |(key, value)| Operation::Update(key, value),
-            |number, outcome| {
-                done(number, outcome.map(|outcome| outcome.is_changed()));
-            },
-        );
+        let operation = |(key, value)| Operation::Update(key, value);
+        self.change_all(records, operation, |was_there| was_there, &mut done);
     }
 
     /// Looks up all records of many keys side by side; `done` gets the values of each key.
@@ -130,10 +123,13 @@ impl Table {
     /// # }
     /// ```
     pub fn get_all_many(&self, keys: &[&[u8]], mut done: impl FnMut(usize, Result<Vec<Vec<u8>>>)) {
-        self.run_all(keys, Operation::GetAll, |number, outcome| {
-            let values = outcome.map(Outcome::into_values);
-            let owned = values.map(|values| values.iter().map(|value| value.to_vec()).collect());
-            done(number, owned);
+        self.run_all(keys, Operation::GetAll, |first, operations, outcomes| {
+            outcomes.each_of(operations, |number, outcome| {
+                let values = outcome.map(Outcome::into_values);
+                let owned =
+                    values.map(|values| values.iter().map(|value| value.to_vec()).collect());
+                done(first + number, owned);
+            });
         });
     }
 
@@ -153,26 +149,43 @@ impl Table {
     /// # }
     /// ```
     pub fn remove_many(&self, keys: &[&[u8]], mut done: impl FnMut(usize, Result<bool>)) {
-        self.run_all(keys, Operation::Remove, |number, outcome| {
-            done(number, outcome.map(|outcome| outcome.is_changed()));
+        self.change_all(keys, Operation::Remove, |was_there| was_there, &mut done);
+    }
+
+    /// [`Table::run_all`] of writes of a class; `done` is told whether something has changed, as
+    /// `changed` says by whether the key was there.
+    fn change_all<'k, T: Copy>(
+        &self,
+        items: &[T],
+        operation: impl Fn(T) -> Operation<'k>,
+        changed: impl Fn(bool) -> bool,
+        done: &mut impl FnMut(usize, Result<bool>),
+    ) {
+        self.run_all(items, operation, |first, _, outcomes| match outcomes {
+            Outcomes::Small(small) => small.each(|number, was| {
+                done(first + number, Ok(changed(was.is_some())));
+            }),
+            Outcomes::One(number, outcome) => {
+                done(first + number, outcome.map(|outcome| outcome.is_changed()));
+            }
         });
     }
 
     /// Runs an operation for each of these, as they are: where keys are the same, nothing is
-    /// coalesced.
+    /// coalesced. `done` gets outcomes, with the operations that they are of, and the number of the first
+    /// of these.
     fn run_all<'k, T: Copy>(
         &self,
         items: &[T],
         operation: impl Fn(T) -> Operation<'k>,
-        mut done: impl FnMut(usize, Result<Outcome>),
+        mut done: impl FnMut(usize, &[Operation<'k>], Outcomes<'_, StoreError>),
     ) {
         // Of a long batch, operations that the processor's cache has still when they are done.
         for (turn, items) in items.chunks(OPERATIONS_A_TURN).enumerate() {
             let operations: Vec<_> = items.iter().map(|item| operation(*item)).collect();
-            self.session
-                .run_many(None, &operations, &mut |number, outcome| {
-                    done(turn * OPERATIONS_A_TURN + number, outcome);
-                });
+            self.session.run_many(None, &operations, &mut |outcomes| {
+                done(turn * OPERATIONS_A_TURN, &operations, outcomes);
+            });
         }
     }
 
@@ -214,10 +227,16 @@ impl Table {
         };
         match coalesced {
             Some(coalesced) => coalesced.run(
-                |operations, done| self.session.run_many(None, operations, done),
+                |operations, done| {
+                    self.session.run_many(None, operations, &mut |outcomes| {
+                        outcomes.each_of(operations, &mut *done);
+                    });
+                },
                 &mut done,
             ),
-            None => self.session.run_many(None, operations, &mut done),
+            None => self.session.run_many(None, operations, &mut |outcomes| {
+                outcomes.each_of(operations, &mut done);
+            }),
         }
     }
 }

@@ -163,8 +163,10 @@ impl Table {
         let puts: Vec<_> = puts
             .map(|(_, key, stored)| Operation::Put(key, stored))
             .collect();
-        self.stored().run_many(None, &puts, &mut |at, outcome| {
-            done(stored[at].0, outcome.map(|outcome| outcome.is_changed()));
+        self.stored().run_many(None, &puts, &mut |outcomes| {
+            outcomes.each_of(&puts, |at, outcome| {
+                done(stored[at].0, outcome.map(|outcome| outcome.is_changed()));
+            });
         });
         self.session.did(Asked::Puts(all), since);
     }
@@ -294,9 +296,11 @@ impl Table {
             .map(|(key, stored)| Operation::RemoveIf(key, stored))
             .collect();
         let (mut removed, mut failed) = (0, None);
-        session.run_many(None, &removals, &mut |_, outcome| match outcome {
-            Ok(outcome) => removed += u64::from(outcome.is_changed()),
-            Err(error) => failed = Some(error),
+        session.run_many(None, &removals, &mut |outcomes| {
+            outcomes.each_of(&removals, |_, outcome| match outcome {
+                Ok(outcome) => removed += u64::from(outcome.is_changed()),
+                Err(error) => failed = Some(error),
+            });
         });
         if let Some(error) = failed {
             return Err(error);

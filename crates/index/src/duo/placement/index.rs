@@ -23,6 +23,17 @@ pub enum Entry {
     Stash,
 }
 
+/// What a key meets in its buckets.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Met {
+    /// The first slot that may be its own.
+    Match(SlotNumber),
+    /// No such slot, and a free one of the roomier bucket: of equally roomy ones the first.
+    Free(SlotNumber),
+    /// Neither.
+    Full,
+}
+
 /// The index.
 pub struct Placement {
     pub(super) shape: Shape,
@@ -165,6 +176,33 @@ impl Placement {
         }
     }
 
+    /// What a key meets in its buckets.
+    #[inline(always)]
+    #[must_use]
+    pub fn met_by(&self, of: &Candidates) -> Met {
+        if let Some((bucket, slot)) = self.first_in_arrays(of) {
+            return Met::Match(self.slot(bucket, slot));
+        }
+        let buckets = self.buckets_of(of);
+        let [first, second] = buckets.map(|bucket| self.parts.bucket(bucket).equal(0));
+        let (bucket, free) = match first.count_ones() >= second.count_ones() {
+            true => (buckets[0], first),
+            false => (buckets[1], second),
+        };
+        match free {
+            0 => Met::Full,
+            _ => Met::Free(self.slot(bucket, free.trailing_zeros())),
+        }
+    }
+
+    /// Whether the stash has a key with this hash.
+    #[inline]
+    #[must_use]
+    pub fn has_stashed(&self, hash: u64) -> bool {
+        let stashed = self.stash.of_hash(hash);
+        stashed.is_some_and(|mut all| all.next().is_some())
+    }
+
     /// The slots of a bucket that hold a key.
     pub fn live_in(&self, bucket: u64) -> impl Iterator<Item = SlotNumber> + use<'_> {
         let free = self.free_in(bucket);
@@ -290,6 +328,12 @@ impl Placement {
             Entry::Backup => self.parts.set(path.slots[0], of.backup, true),
             _ => self.parts.set(path.slots[0], of.primary, false),
         }
+        self.live += 1;
+    }
+
+    /// Notes that a key that has no matches is in a slot of its buckets that was free.
+    pub fn enter_at(&mut self, slot: SlotNumber, of: &Candidates) {
+        self.parts.set(slot, of.primary, false);
         self.live += 1;
     }
 

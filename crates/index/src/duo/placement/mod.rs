@@ -43,6 +43,6 @@ mod stash;
 
 pub use super::bytes::{MOST_BUCKET_SLOTS, SlotNumber};
 pub use hashes::Candidates;
-pub use index::{Entry, Matches, Placement};
+pub use index::{Entry, Matches, Met, Placement};
 pub use path::Path;
 pub use shape::Shape;

@@ -4,6 +4,7 @@
 mod cuckoo;
 mod duo;
 mod heap_sweeps;
+mod insert_many;
 mod linear;
 mod moved;
 mod race;

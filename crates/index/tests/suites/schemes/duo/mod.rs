@@ -10,7 +10,6 @@ mod growth_scale;
 mod growth_stops;
 mod heap;
 mod linearizable;
-mod many;
 mod model_map;
 mod placement_model;
 mod readers;

@@ -169,7 +169,7 @@ async fn work_beside_others(table: &ShmTable, thread: u64) -> Map {
                 };
                 let updates = pairs.iter();
                 let updates = updates.map(|(key, value)| Operation::Update(key, value));
-                table.run_many(&Vec::from_iter(updates), done).await;
+                table.run_each(&Vec::from_iter(updates), done).await;
             }
             6 => {
                 let done = |at: usize, done: Result<Outcome, IndexError>| {
@@ -177,7 +177,7 @@ async fn work_beside_others(table: &ShmTable, thread: u64) -> Map {
                     assert_eq!(done, Ok(Outcome::Changed(known)));
                 };
                 let removals = keys.clone().map(Operation::Remove);
-                table.run_many(&Vec::from_iter(removals), done).await;
+                table.run_each(&Vec::from_iter(removals), done).await;
             }
             _ => {
                 let done = |at: usize, got: Result<Option<farslot_index::Value>, IndexError>| {

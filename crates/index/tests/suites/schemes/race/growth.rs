@@ -56,7 +56,7 @@ fn write(
                 let updated =
                     |_, there: farslot_index::Result<Outcome>| assert!(there.unwrap().is_changed());
                 let updates = pairs().map(|(key, value)| Operation::Update(key, value));
-                table.run_many(&Vec::from_iter(updates), updated).await;
+                table.run_each(&Vec::from_iter(updates), updated).await;
             }
             come.store(first + records.len() as u64, Ordering::Release);
         }

@@ -1,23 +1,26 @@
 //! Batches of puts of new keys, which are done at once in mapped memory, beside the same puts one
 //! after the other: the same outcomes, the same bytes in the end, booked alike.
 
-use crate::common::duo::{Dimensions, ShmTable, shm_client, shm_node, shm_reader};
-use crate::common::{INLINE, INLINE_SHORT, Slot};
-use farslot_fabric::shm::{MappedWords, Node};
-use farslot_fabric::{Endpoint, Executor, RegionId, VerbKind};
-use farslot_index::{FIND_OR_PUT, Index, Operation, Outcome, PUT, Result};
+use crate::common::cuckoo::{self, ways};
+use crate::common::duo::{Dimensions, shm_client, shm_node, shm_reader};
+use crate::common::{INLINE, INLINE_SHORT, Slot, TABLE, WORD, from_shm};
+use farslot_fabric::shm::{MappedWords, Node, RegionSpec};
+use farslot_fabric::{Endpoint, Executor, Limits, RegionId, Rights, VerbKind};
+use farslot_index::cuckoo::{CuckooTable, LookupOrder};
+use farslot_index::{FIND_OR_PUT, Index, IndexExt, Operation, Outcome, PUT, Result};
 use farslot_testbed::AnyEndpoint;
+use std::rc::Rc;
 use std::sync::atomic::Ordering;
 
-type Client = (Executor<AnyEndpoint>, ShmTable);
+type Client<T> = (Executor<AnyEndpoint>, T);
 
-/// Puts and find-or-puts of more keys than find room, of which every tenth comes a second time.
-fn writes(slot: Slot) -> Vec<(bool, Vec<u8>, Vec<u8>)> {
+/// So many puts and find-or-puts, of which every tenth is of a key that has come before.
+fn writes(slot: Slot, count: u64) -> Vec<(bool, Vec<u8>, Vec<u8>)> {
     let write = |number: u64| {
         let key = if number % 10 == 9 { number - 5 } else { number };
         (number.is_multiple_of(3), slot.key(key), slot.value(number))
     };
-    (0..256).map(write).collect()
+    (0..count).map(write).collect()
 }
 
 fn operations(writes: &[(bool, Vec<u8>, Vec<u8>)]) -> Vec<Operation<'_>> {
@@ -28,7 +31,11 @@ fn operations(writes: &[(bool, Vec<u8>, Vec<u8>)]) -> Vec<Operation<'_>> {
     of.collect()
 }
 
-fn run((executor, table): &Client, all: &[Operation<'_>], alone: bool) -> Vec<Result<Outcome>> {
+fn run<T: Index>(
+    (executor, table): &Client<T>,
+    all: &[Operation<'_>],
+    alone: bool,
+) -> Vec<Result<Outcome>> {
     if alone {
         return all
             .iter()
@@ -36,14 +43,14 @@ fn run((executor, table): &Client, all: &[Operation<'_>], alone: bool) -> Vec<Re
             .collect();
     }
     let mut outcomes: Vec<_> = all.iter().map(|_| None).collect();
-    executor.block_on(table.run_many(all, |number, outcome| {
+    executor.block_on(table.run_each(all, |number, outcome| {
         assert!(outcomes[number].replace(outcome).is_none());
     }));
     outcomes.into_iter().map(Option::unwrap).collect()
 }
 
 /// All words of the region, and what was counted.
-fn left_behind(node: &Node, (executor, table): &Client) -> (Vec<u64>, Vec<u64>) {
+fn left_behind<T: Index>(node: &Node, (executor, table): &Client<T>) -> (Vec<u64>, Vec<u64>) {
     executor.block_on(table.flush()).unwrap();
     let words = MappedWords::of(node, RegionId(0)).unwrap();
     let words = words
@@ -62,14 +69,14 @@ fn left_behind(node: &Node, (executor, table): &Client) -> (Vec<u64>, Vec<u64>) 
 }
 
 #[test]
-fn batches_leave_what_single_writes_leave_and_are_booked_as_these() {
+fn batches_of_an_owner_leave_what_its_single_writes_leave_and_are_booked_as_these() {
     for slot in [INLINE, INLINE_SHORT] {
         for dimensions in [
             Dimensions::of_paper(192),
             Dimensions::of_paper(192).with_readers(),
         ] {
             let layout = dimensions.layout(slot, 7);
-            let all = writes(slot);
+            let all = writes(slot, 256);
             let all = operations(&all);
             let [many, single] = [false, true].map(|alone| {
                 let node = shm_node(&layout);
@@ -91,6 +98,43 @@ fn batches_leave_what_single_writes_leave_and_are_booked_as_these() {
                     let there = executor.block_on(reader.get(operation.key())).unwrap();
                     assert!(there.is_some() || outcome.is_err(), "{operation:?}");
                 }
+            }
+        }
+    }
+}
+
+#[test]
+fn batches_into_cuckoo_tables_leave_what_single_writes_leave_and_are_booked_as_these() {
+    for (slot, count) in [(INLINE, 256), (INLINE_SHORT, 256), (WORD, 128)] {
+        for ways in [ways(2, 4), ways(3, 1), ways(2, 2)] {
+            for order in [LookupOrder::Sequential, LookupOrder::Parallel] {
+                let layout = cuckoo::options(slot, count * 3 / 4, ways, 7);
+                let layout = layout.layout().unwrap();
+                let all = writes(slot, count);
+                let all = operations(&all);
+                let [many, single] = [false, true].map(|alone| {
+                    let region = RegionSpec {
+                        len: cuckoo::region_bytes(&layout),
+                        rights: Rights::ALL,
+                    };
+                    let node = Node::embedded(&[region]).unwrap();
+                    let endpoint = from_shm(&node, Limits::default());
+                    let executor = Executor::new(Rc::clone(&endpoint));
+                    let opening = CuckooTable::open(endpoint, TABLE, layout.clone(), order);
+                    let table = executor.block_on(opening).unwrap();
+                    let client = (executor, table);
+                    let outcomes = run(&client, &all, alone);
+                    let refused = outcomes.iter().filter(|outcome| outcome.is_err());
+                    assert!(refused.count() > 0, "it has become full");
+                    (outcomes, left_behind(&node, &client))
+                });
+                assert_eq!(many.0, single.0, "{slot:?}, {ways:?}");
+                assert!(
+                    many.1 == single.1,
+                    "{slot:?}, {ways:?}: {:?} {:?}",
+                    many.1.1,
+                    single.1.1
+                );
             }
         }
     }
