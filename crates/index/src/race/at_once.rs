@@ -1,5 +1,5 @@
-//! Keys that are put, and values that are replaced, [at once](crate::at_once): as `insert.rs` and
-//! `update.rs` do it over verbs.
+//! Keys that are put or removed, and values that are replaced, [at once](crate::at_once): as
+//! `insert.rs`, `update.rs` and `remove.rs` do it over verbs.
 //!
 //! Left to those: an absent key that has no slot, or is put by another too, or is to be updated; slots
 //! that a split or an insertion is under way in; more than a few records with the key's tag; a client
@@ -49,14 +49,12 @@ impl<E: Endpoint> WriteAtOnce for RaceTable<E> {
     }
 
     fn begin<'k>(&self, view: InPlace<'_>, operation: &Operation<'k>) -> Option<Place<'k>> {
-        let (Operation::Put(_, value)
-        | Operation::FindOrPut(_, value)
-        | Operation::Update(_, value)
-        | Operation::Replace(_, _, value)) = *operation
-        else {
+        if operation.is_lookup() {
             return None;
-        };
-        self.layout.shape().check_value(value).ok()?;
+        }
+        if let Some(value) = operation.value() {
+            self.layout.shape().check_value(value).ok()?;
+        }
         let key = self.checked_key(operation.key()).ok()?;
         for piece in self.pieces(&key) {
             let at = view.offset_of(piece)?;
@@ -93,6 +91,9 @@ impl<E: Endpoint> WriteAtOnce for RaceTable<E> {
                 (Operation::Put(..), _) => Outcome::Changed(slot.is_none()),
                 (Operation::FindOrPut(..), _) => Outcome::Value(None),
                 (_, Some(_)) => Outcome::Changed(true),
+                (Operation::Remove(_) | Operation::RemoveIf(..), None) => {
+                    return Some(Outcome::Changed(false));
+                }
                 (_, None) => return None,
             };
             let is_done = match slot {
@@ -189,7 +190,8 @@ impl<E: Endpoint> RaceTable<E> {
         Some(Looked::Absent)
     }
 
-    /// Replaces the word of the key's own slot; false if another was faster.
+    /// Replaces the word of the key's own slot, by that of an empty one if the key is removed; false if
+    /// another was faster.
     fn replace_at_once(
         &self,
         view: InPlace<'_>,
@@ -197,11 +199,23 @@ impl<E: Endpoint> RaceTable<E> {
         (at, seen): (u64, Word),
         work: &mut Work,
     ) -> Option<bool> {
-        let record = (write.place.key.bytes, write.operation.value()?);
-        let held = write.write_record(view, &self.heap, record, work)?;
-        let new = Word::begun(seen.depth(), seen.tag(), held.block).in_state(State::Live);
+        let held = match write.operation.value() {
+            None => None,
+            Some(value) => {
+                let record = (write.place.key.bytes, value);
+                Some(write.write_record(view, &self.heap, record, work)?)
+            }
+        };
+        let new = match held {
+            None => Word::empty(seen.depth()),
+            Some(held) => Word::begun(seen.depth(), seen.tag(), held.block).in_state(State::Live),
+        };
         let was = (seen.0, Some(seen.block()));
-        Some(write.swap((view, at), &self.heap, was, (new.0, Some(held)), work))
+        let is_swapped = write.swap((view, at), &self.heap, was, (new.0, held), work);
+        if is_swapped && held.is_none() {
+            work.reports |= self.counts.change(-1, -1);
+        }
+        Some(is_swapped)
     }
 
     /// Inserts a key that no slot is the own of: begun in an empty one, and live if a second look at

@@ -97,7 +97,7 @@ mod protocols {
                 outcomes_and_records_are_those_of_a_map
                 what_is_done_in_place_is_booked_as_single_writes
                 records_out_of_band_are_written_at_once_and_booked_as_single_writes
-                keys_of_a_race_table_are_put_at_once_and_booked_as_single_writes
+                keys_of_a_race_table_come_and_go_at_once_and_are_booked_as_single_writes
                 replaces_of_several_clients_count_every_success
                 a_key_that_several_clients_put_is_new_to_one_of_them
             }

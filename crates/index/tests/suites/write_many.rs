@@ -291,7 +291,7 @@ fn doorbells_of_what_is_booked_alike<T: Index>(
     doorbells
 }
 
-pub fn keys_of_a_race_table_are_put_at_once_and_booked_as_single_writes(fabric: Fabric) {
+pub fn keys_of_a_race_table_come_and_go_at_once_and_are_booked_as_single_writes(fabric: Fabric) {
     /// So many of the slots that one in ten shares its tag with another in the key's places.
     const RECORDS: u64 = 200;
     /// With those that are put later. There are no more keys.
@@ -335,6 +335,10 @@ pub fn keys_of_a_race_table_are_put_at_once_and_booked_as_single_writes(fabric: 
     let batches = [
         absent(Kind::FindOrPut, RECORDS - 10..RECORDS + 20),
         absent(Kind::Put, RECORDS + 10..ALL),
+        // Of the second, some are absent.
+        absent(Kind::Remove, 0..40),
+        absent(Kind::Remove, 30..60),
+        absent(Kind::Put, 0..60),
     ];
     let counters =
         |(executor, _): &(Executor<AnyEndpoint>, _)| executor.endpoint().core().counters.snapshot();
@@ -350,7 +354,8 @@ pub fn keys_of_a_race_table_are_put_at_once_and_booked_as_single_writes(fabric: 
         assert_eq!(many.bytes_written, single.bytes_written);
         // A put alone is booked with its report of counts, which several of a batch share.
         let [many_took, single_took] = [many, single]
-            .map(|of| of.operation(PUT).round_trips + of.operation(FIND_OR_PUT).round_trips);
+            .map(|of| [PUT, FIND_OR_PUT, REMOVE].map(|class| of.operation(class).round_trips))
+            .map(|took| took.iter().sum::<u64>());
         let reports = single_took.checked_sub(many_took);
         assert!(reports.is_some() && reports < Some(8), "{reports:?}");
         // Of reports, and of the few that are left: one alone rings three times.
