@@ -23,6 +23,25 @@ pub struct Segments {
     probes: u64,
 }
 
+/// Where the search for a hash begins.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Home<'s> {
+    /// The number of the bucket.
+    at: u64,
+    /// Its word, and those behind it to the end of its rank's part.
+    run: &'s [AtomicU64],
+}
+
+impl Home<'_> {
+    /// Asks the processor for its buckets.
+    #[inline(always)]
+    pub(crate) fn prefetch(&self) {
+        if let Some(first) = self.run.first() {
+            prefetch(first);
+        }
+    }
+}
+
 impl Segments {
     /// The memory of one process alone: a table of one rank.
     ///
@@ -131,10 +150,18 @@ impl Segments {
         &self.parts[rank][COUNT]
     }
 
+    /// Where the search for a hash begins.
+    #[inline(always)]
+    pub(crate) fn home(&self, hash: u64) -> Home<'_> {
+        let at = layout::home(self.layout, hash);
+        let run = self.run_from(at);
+        Home { at, run }
+    }
+
     /// Asks the processor for the buckets at which the search for a hash begins.
     #[inline]
     pub(crate) fn prefetch(&self, hash: u64) {
-        prefetch(&self.run_from(layout::home(self.layout, hash))[0]);
+        self.home(hash).prefetch();
     }
 
     /// Walks from a hash's home to the bucket for which `is_same` says yes, or to the first empty
@@ -147,13 +174,23 @@ impl Segments {
     pub(crate) fn find_or_put(
         &self,
         hash: u64,
+        is_same: impl FnMut(u64) -> bool,
+        new_bucket: impl FnMut() -> Option<u64>,
+    ) -> Outcome<(u64, u64)> {
+        self.find_or_put_from(self.home(hash), is_same, new_bucket)
+    }
+
+    /// [`Segments::find_or_put`], where the hash's home is known.
+    #[inline(always)]
+    pub(crate) fn find_or_put_from(
+        &self,
+        home: Home<'_>,
         mut is_same: impl FnMut(u64) -> bool,
         mut new_bucket: impl FnMut() -> Option<u64>,
     ) -> Outcome<(u64, u64)> {
-        let mut at = layout::home(self.layout, hash);
+        let Home { mut at, mut run } = home;
         let mut left = self.probes;
         while left > 0 {
-            let run = self.run_from(at);
             for bucket in run.iter().take(left as usize) {
                 let mut seen = bucket.load(Ordering::Acquire);
                 if seen == 0 {
@@ -174,6 +211,7 @@ impl Segments {
             if at == self.layout.buckets() {
                 at = 0;
             }
+            run = self.run_from(at);
         }
         Outcome::Full
     }

@@ -1,6 +1,7 @@
 //! A set of elements of 63 bits: paper 002's table.
 
 use crate::layout::OCCUPIED;
+use crate::segments::Home;
 use crate::{Outcome, Segments, SetError, hash};
 
 /// The largest element: 63 bits.
@@ -67,15 +68,18 @@ impl WordSet {
         mut done: impl FnMut(usize, Outcome),
     ) -> Result<(), SetError> {
         words.iter().try_for_each(|word| check(*word))?;
-        for word in words.iter().take(AHEAD) {
-            self.prefetch(*word);
+        let mut homes = [Home::default(); AHEAD];
+        for (home, word) in homes.iter_mut().zip(words) {
+            *home = self.fetched_home(*word);
         }
         let mut inserted = 0;
         for (at, word) in words.iter().enumerate() {
+            let place = &mut homes[at % AHEAD];
+            let home = *place;
             if let Some(later) = words.get(at + AHEAD) {
-                self.prefetch(*later);
+                *place = self.fetched_home(*later);
             }
-            let put = self.put(*word);
+            let put = self.put_from(home, *word);
             inserted += u64::from(put.is_inserted());
             done(at, put);
         }
@@ -105,12 +109,30 @@ impl WordSet {
     /// Finds or inserts a word that is no larger than [`MAX_WORD`], and does not count it.
     #[inline]
     pub(crate) fn put(&self, word: u64) -> Outcome {
+        self.put_from(self.home(word), word)
+    }
+
+    /// The same, of one whose home is known.
+    #[inline(always)]
+    fn put_from(&self, home: Home<'_>, word: u64) -> Outcome {
         let bucket = word | OCCUPIED;
-        let hash = hash::of_word(bucket);
         let put = self
             .segments
-            .find_or_put(hash, |seen| seen == bucket, || Some(bucket));
+            .find_or_put_from(home, |seen| seen == bucket, || Some(bucket));
         put.map(|(at, _)| at)
+    }
+
+    #[inline(always)]
+    fn home(&self, word: u64) -> Home<'_> {
+        self.segments.home(hash::of_word(word | OCCUPIED))
+    }
+
+    /// The home of a word, whose buckets the processor is asked for.
+    #[inline(always)]
+    fn fetched_home(&self, word: u64) -> Home<'_> {
+        let home = self.home(word);
+        home.prefetch();
+        home
     }
 
     /// All elements of a rank's part of the table.
