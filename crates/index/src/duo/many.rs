@@ -64,19 +64,17 @@ impl<E: Endpoint> InsertAtOnce for DuoTable<E> {
         let Some(view) = self.view_to_change() else {
             return;
         };
-        for (_, met) in all {
-            let (Met::Match(slot) | Met::Free(slot)) = *met else {
-                continue;
-            };
+        let slots = all.iter().filter_map(|(_, met)| met.slot());
+        for slot in slots.clone() {
             if let Some(places) = self.places(view, slot) {
                 view.prefetch(places.slot, self.layout.slot_bytes());
                 if let Some((word, _)) = places.published {
                     view.prefetch(word, 8);
                 }
             }
-            if let Some(stamps) = &self.stamps {
-                stamps.prefetch(self.layout.page_of(slot).0);
-            }
+        }
+        if let Some(stamps) = &self.stamps {
+            stamps.prefetch(slots.map(|slot| self.layout.page_of(slot).0));
         }
     }
 
@@ -124,7 +122,7 @@ impl<E: Endpoint> InsertAtOnce for DuoTable<E> {
             drop(self.doubt(vec![slot]));
             return Some(Err(self.lost(slot)));
         }
-        self.note_change();
+        // Which counts the change, while the key's buckets are held.
         self.change_index(|index| index.enter_at(slot, &of));
         let enough = self.note_entry(1);
         drop(held);

@@ -34,6 +34,18 @@ pub enum Met {
     Full,
 }
 
+impl Met {
+    /// The slot, if there is one.
+    #[inline]
+    #[must_use]
+    pub const fn slot(self) -> Option<SlotNumber> {
+        match self {
+            Self::Match(slot) | Self::Free(slot) => Some(slot),
+            Self::Full => None,
+        }
+    }
+}
+
 /// The index.
 pub struct Placement {
     pub(super) shape: Shape,
