@@ -8,6 +8,7 @@ use farslot_fabric::tcp::{
 };
 use farslot_fabric::verbs::{self, VerbsAgentOptions, VerbsEndpoint, VerbsOptions};
 use farslot_fabric::*;
+use socket2::{Domain, Socket, Type};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -132,6 +133,17 @@ pub fn client<N: Network>(agent: &N::Agent) -> Executor<N::Endpoint> {
 pub fn client_as<N: Network>(agent: &N::Agent, asking: &Asking) -> Executor<N::Endpoint> {
     let address = N::address(agent).to_string();
     Executor::new(Rc::new(N::connect(&[address], asking, false).unwrap()))
+}
+
+/// An address at which nobody listens, and what keeps it from all but a test that listens there itself.
+pub fn nobody() -> (Socket, String) {
+    let held = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+    // One that listens may share it then.
+    held.set_reuse_address(true).unwrap();
+    let any: SocketAddr = "127.0.0.1:0".parse().unwrap();
+    held.bind(&any.into()).unwrap();
+    let address = held.local_addr().unwrap().as_socket().unwrap().to_string();
+    (held, address)
 }
 
 /// Waits until it is so.

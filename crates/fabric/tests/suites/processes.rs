@@ -1,6 +1,6 @@
 //! Agents in processes of their own, which stop. A test that needs one starts this program again.
 
-use crate::bed::{Asking, Network, PATIENT, Tcp, Verbs, at, wait_until};
+use crate::bed::{Asking, Network, PATIENT, Tcp, Verbs, at, nobody, wait_until};
 use crate::served::Served;
 use farslot_fabric::shm::{Node, RegionSpec, ShmEndpoint, attach};
 use farslot_fabric::tcp::Grant;
@@ -188,10 +188,7 @@ pub fn an_idle_client_knows_that_its_node_was_killed<N: Network>() {
 
 pub fn some_nodes_may_be_down_at_first_and_come_later<N: Network>() {
     let mut first = start::<N>("127.0.0.1:0");
-    let late = {
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        listener.local_addr().unwrap().to_string()
-    };
+    let (_held, late) = nobody();
     let addresses = [first.address.clone(), late.clone()];
     let connect =
         |addresses: &[String], available| N::connect(addresses, &Asking::default(), available);

@@ -1,5 +1,6 @@
 //! Who is let in, how far, and what the others are told.
 
+use crate::bed::nobody;
 use crate::raw::{RawClient, frame};
 use farslot_fabric::shm::{Node, RegionSpec};
 use farslot_fabric::tcp::admission::handshake::{self, Hello, decode_refused};
@@ -392,14 +393,11 @@ fn what_cannot_be_connected_to_is_named_in_time() {
         };
         TcpEndpoint::connect(&[address], &options).map(drop)
     };
-    // Taken and let go: nobody listens there now.
-    let free = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = free.local_addr().unwrap().to_string();
-    drop(free);
-    let nobody = FabricError::ConnectionRefused {
+    let (_held, address) = nobody();
+    let refused = FabricError::ConnectionRefused {
         address: address.clone(),
     };
-    assert_eq!(connect(&address), Err(nobody));
+    assert_eq!(connect(&address), Err(refused));
     for nonsense in ["", "no port", "127.0.0.1:99999", ":"] {
         assert!(
             matches!(connect(nonsense), Err(FabricError::Unresolvable { address, .. }) if address == nonsense),

@@ -1,5 +1,6 @@
 //! Nodes that go and come back: what their clients see, and what those of other nodes do not.
 
+use crate::bed::nobody;
 use crate::proxy::Proxy;
 use crate::raw::RawClient;
 use farslot_fabric::shm::{Node, RegionSpec};
@@ -7,7 +8,6 @@ use farslot_fabric::tcp::{
     Agent, AgentOptions, ConnectOptions, Grant, Refusal, ServeOptions, TcpEndpoint, wire,
 };
 use farslot_fabric::*;
-use std::net::TcpListener;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
@@ -87,12 +87,6 @@ fn is_up(state: &NodeState) -> bool {
 
 fn is_restarted(state: &NodeState) -> bool {
     matches!(state, NodeState::Restarted { .. })
-}
-
-/// An address at which nobody listens, for as long as no other process takes it.
-fn nobody() -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    listener.local_addr().unwrap().to_string()
 }
 
 #[test]
@@ -217,14 +211,15 @@ fn a_node_that_came_back_empty_is_told_apart_until_it_is_adopted() {
 fn nodes_that_are_down_from_the_start_are_connected_to_when_they_can_be() {
     let nodes = [node(), node()];
     let first = serve(&nodes[0]);
-    let late = nobody();
+    let (_held, late) = nobody();
+    let (_also_held, other) = nobody();
     let addresses = [first.address().to_string(), late.clone()];
     let refused = FabricError::ConnectionRefused {
         address: late.clone(),
     };
     let all = TcpEndpoint::connect(&addresses, &options());
     assert_eq!(all.err(), Some(refused.clone()));
-    let none = TcpEndpoint::connect_available(&[&late, &nobody()], &options());
+    let none = TcpEndpoint::connect_available(&[&late, &other], &options());
     assert_eq!(none.err(), Some(refused.clone()));
 
     let some = TcpEndpoint::connect_available(&addresses, &options()).unwrap();
