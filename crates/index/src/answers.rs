@@ -127,11 +127,17 @@ impl<'a> Answers<'a> {
     /// What these writes have come to, whose keys had such values.
     #[inline]
     pub(crate) fn of_writes(self, writes: &[Operation<'_>]) -> Outcomes<'a> {
+        self.map_one(|number, was| was.map(|was| writes[number].outcome(was)))
+    }
+}
+
+impl<'a, One> Answers<'a, One> {
+    /// The same, with what is told by itself in another form.
+    #[inline]
+    pub fn map_one<Other>(self, map: impl FnOnce(usize, One) -> Other) -> Answers<'a, Other> {
         match self {
-            Self::Small(small) => Outcomes::Small(small),
-            Self::One(number, was) => {
-                Outcomes::One(number, was.map(|was| writes[number].outcome(was)))
-            }
+            Self::Small(small) => Answers::Small(small),
+            Self::One(number, told) => Answers::One(number, map(number, told)),
         }
     }
 }

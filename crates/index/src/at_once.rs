@@ -7,9 +7,9 @@
 //! Whatever is rare is left to that protocol, with nothing changed; a client without a block at
 //! hand, or with a look at the heap's epoch due, for instance.
 
-use crate::client::let_others_run;
+use crate::client::end_turns;
 use crate::heap::{BlockRef, Heap, Held, RecordView, bytes_by_lengths, encode_in, seal_words};
-use crate::{BATCH_WIDTH, Index, Operation, Outcome, Result, SchemeClient};
+use crate::{BATCH_WIDTH, Index, Operation, Outcome, Outcomes, Result, SchemeClient};
 use farslot_fabric::{Endpoint, InPlace, OperationClass, Piece, Steps, Tally, window};
 
 /// Writes that are done in turns: the slots of all are prefetched, then the records that they name.
@@ -94,18 +94,21 @@ pub(crate) struct Work {
 pub(crate) async fn write_many<T: WriteAtOnce>(
     table: &T,
     writes: &[Operation<'_>],
-    mut done: impl FnMut(usize, Result<Outcome>),
+    mut done: impl FnMut(Outcomes<'_>),
 ) {
     let left = write_at_once(table, writes, &mut done).await;
     let all = left.iter().map(|number| table.run(writes[*number]));
-    window(BATCH_WIDTH, all, |at, outcome| done(left[at], outcome)).await;
+    window(BATCH_WIDTH, all, |at, outcome| {
+        done(Outcomes::One(left[at], outcome));
+    })
+    .await;
 }
 
 /// Does those of many writes that can be done at once; returns the numbers of the others.
 async fn write_at_once<T: WriteAtOnce>(
     table: &T,
     writes: &[Operation<'_>],
-    done: &mut impl FnMut(usize, Result<Outcome>),
+    done: &mut impl FnMut(Outcomes<'_>),
 ) -> Vec<usize> {
     let mut left = Vec::new();
     if table.view_to_write().is_none() {
@@ -167,12 +170,9 @@ async fn write_at_once<T: WriteAtOnce>(
             let _ = table.report_counts().await;
         }
         for (number, outcome) in ended.drain(..) {
-            done(number, Ok(outcome));
+            done(Outcomes::One(number, Ok(outcome)));
         }
-        let mut turns = 0..some.len().div_ceil(8);
-        if turns.any(|_| core.is_turn_over()) {
-            let_others_run().await;
-        }
+        end_turns(core, some.len()).await;
     }
     left
 }

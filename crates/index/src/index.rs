@@ -115,15 +115,15 @@ pub trait Index {
     async fn look_up(&self, keys: &[&[u8]], done: impl FnMut(Answers<'_>));
 
     /// Runs many operations; `done` gets the outcomes with the operations' numbers, in the order in
-    /// which they come, several at once where they have come together. All gets are under way together with all others, [`BATCH_WIDTH`] of each at
-    /// a time: of several on one key, which one takes effect first is not said.
+    /// which they come, several at once where they have come together. All gets are under way
+    /// together with all others, [`BATCH_WIDTH`] of each at a time: of several on one key, which one
+    /// takes effect first is not said.
     async fn run_many(&self, operations: &[Operation<'_>], mut done: impl FnMut(Outcomes<'_>)) {
         run_gets_beside_writes(self, operations, &mut done).await;
     }
 
     /// As [`Index::run_many`], for operations of which none is a get.
-    async fn write_many(&self, operations: &[Operation<'_>], mut done: impl FnMut(Outcomes<'_>)) {
-        let done = |number, outcome| done(Outcomes::One(number, outcome));
+    async fn write_many(&self, operations: &[Operation<'_>], done: impl FnMut(Outcomes<'_>)) {
         run_side_by_side(self, operations, done).await;
     }
 
@@ -292,8 +292,11 @@ async fn run_gets_beside_writes<I: Index + ?Sized>(
 pub async fn run_side_by_side<I: Index + ?Sized>(
     index: &I,
     operations: &[Operation<'_>],
-    done: impl FnMut(usize, Result<Outcome>),
+    mut done: impl FnMut(Outcomes<'_>),
 ) {
     let run = operations.iter().map(|operation| index.run(*operation));
-    window(BATCH_WIDTH, run, done).await;
+    window(BATCH_WIDTH, run, |number, outcome| {
+        done(Outcomes::One(number, outcome));
+    })
+    .await;
 }

@@ -6,8 +6,8 @@
 //! the words and in the order of the scheme's protocol over verbs, and booked as it does. All others
 //! are left to that.
 
-use crate::client::let_others_run;
-use crate::{Index, Operation, Outcome, Result, SchemeClient};
+use crate::client::end_turns;
+use crate::{Index, Operation, Outcomes, Result, SchemeClient};
 use farslot_fabric::Endpoint;
 
 /// Writes whose memory is fetched together.
@@ -15,13 +15,16 @@ pub(crate) const RUN: usize = 16;
 
 /// A client that is the only writer of its table, and can insert at once.
 pub(crate) trait InsertAtOnce: SchemeClient {
-    /// Has fetched what these writes, at most [`RUN`], probably change.
-    fn prefetch_writes(&self, writes: &[Operation<'_>]);
+    /// The hash of a key, of whatever length.
+    fn hash_of(&self, key: &[u8]) -> u64;
 
-    /// Inserts a key that is new into a free slot that it can have; returns whether there is enough to
-    /// tell others. Nothing if the write is another one, or has to wait for something, and then nothing
-    /// has changed.
-    fn insert_at_once(&self, write: &Operation<'_>) -> Option<Result<bool>>;
+    /// Has fetched what writes of keys with these hashes, at most [`RUN`], probably change.
+    fn prefetch_writes(&self, hashes: &[u64]);
+
+    /// Inserts a key with this hash that is new into a free slot that it can have; returns whether
+    /// there is enough to tell others. Nothing if the write is another one, or has to wait for
+    /// something, and then nothing has changed.
+    fn insert_at_once(&self, write: &Operation<'_>, hash: u64) -> Option<Result<bool>>;
 
     /// Does what is left to do when a key was inserted at once.
     async fn inserted(&self, is_report_due: bool);
@@ -31,12 +34,16 @@ pub(crate) trait InsertAtOnce: SchemeClient {
 pub(crate) async fn write_in_turn<T: InsertAtOnce>(
     table: &T,
     writes: &[Operation<'_>],
-    mut done: impl FnMut(usize, Result<Outcome>),
+    mut done: impl FnMut(Outcomes<'_>),
 ) {
     for (run, writes) in writes.chunks(RUN).enumerate() {
-        table.prefetch_writes(writes);
-        for (number, write) in (run * RUN..).zip(writes) {
-            let outcome = match table.insert_at_once(write) {
+        let mut hashes = [0; RUN];
+        for (hash, write) in hashes.iter_mut().zip(writes) {
+            *hash = table.hash_of(write.key());
+        }
+        table.prefetch_writes(&hashes[..writes.len()]);
+        for ((number, write), hash) in (run * RUN..).zip(writes).zip(hashes) {
+            let outcome = match table.insert_at_once(write, hash) {
                 Some(Ok(is_report_due)) => {
                     table.inserted(is_report_due).await;
                     Ok(write.outcome(None))
@@ -44,11 +51,8 @@ pub(crate) async fn write_in_turn<T: InsertAtOnce>(
                 Some(Err(error)) => Err(error),
                 None => Index::run(table, *write).await,
             };
-            done(number, outcome);
+            done(Outcomes::One(number, outcome));
         }
-        let mut turns = 0..writes.len().div_ceil(8);
-        if turns.any(|_| SchemeClient::endpoint(table).core().is_turn_over()) {
-            let_others_run().await;
-        }
+        end_turns(SchemeClient::endpoint(table).core(), writes.len()).await;
     }
 }

@@ -123,8 +123,7 @@ pub trait SchemeClient: Sized {
 
     /// Does many operations that are no gets, and books each to its class: side by side, where the
     /// scheme has nothing better.
-    async fn write_many(&self, writes: &[Operation<'_>], mut done: impl FnMut(Outcomes<'_>)) {
-        let done = |number, outcome| done(Outcomes::One(number, outcome));
+    async fn write_many(&self, writes: &[Operation<'_>], done: impl FnMut(Outcomes<'_>)) {
         run_side_by_side(self, writes, done).await;
     }
 

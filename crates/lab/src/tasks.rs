@@ -3,8 +3,9 @@
 //!
 //! Tasks run on tokio, and each has one lookup under way at a time. Threads collect batches of
 //! [`BATCH`] keys. Both draw their keys while they are measured, and check every answer. In the same
-//! run as many tasks only draw keys and let each other run between: what the runtime itself takes, below
-//! which no handle gets where tasks wait. A task times one of [`TIMED`] lookups, from its first poll until it has its answer.
+//! run as many tasks only draw keys and let each other run between: what the runtime itself takes, and
+//! any handle at least that where tasks wait. A task times one of [`TIMED`] lookups, from its first poll
+//! until it has its answer.
 
 use crate::{LabError, Progress, Result};
 use farslot::{FieldSize, Handle, HandleOptions, Store, Table, TableOptions};

@@ -158,12 +158,6 @@ impl Segments {
         Home { at, run }
     }
 
-    /// Asks the processor for the buckets at which the search for a hash begins.
-    #[inline]
-    pub(crate) fn prefetch(&self, hash: u64) {
-        self.home(hash).prefetch();
-    }
-
     /// Walks from a hash's home to the bucket for which `is_same` says yes, or to the first empty
     /// one, into which `new_bucket`'s word goes; nothing is inserted where that gives none. Returns
     /// the bucket's number, and the word in it.

@@ -103,7 +103,7 @@ impl WordSet {
     /// Asks the processor for the memory that a find-or-put of this element will look at first.
     #[inline]
     pub fn prefetch(&self, word: u64) {
-        self.segments.prefetch(hash::of_word(word | OCCUPIED));
+        self.fetched_home(word);
     }
 
     /// Finds or inserts a word that is no larger than [`MAX_WORD`], and does not count it.

@@ -165,10 +165,9 @@ impl<E: Endpoint> SchemeClient for DuoClient<E> {
         }
     }
 
-    async fn write_many(&self, writes: &[Operation<'_>], mut done: impl FnMut(Outcomes<'_>)) {
+    async fn write_many(&self, writes: &[Operation<'_>], done: impl FnMut(Outcomes<'_>)) {
         if writes.iter().any(Operation::is_lookup) {
             // A reader looks up without being the owner.
-            let done = |number, outcome| done(Outcomes::One(number, outcome));
             return run_side_by_side(self, writes, done).await;
         }
         SchemeClient::write_many(self.as_owner(), writes, done).await;

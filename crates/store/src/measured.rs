@@ -8,7 +8,8 @@ use crate::{
 };
 use farslot_fabric::Nanos;
 use farslot_fabric::counters::Snapshot;
-use farslot_index::{Answers, ClientState, GET, Outcomes, PUT, Record, Value};
+use farslot_index::{Answers, ClientState, GET, PUT, Record, Value};
+use std::borrow::Borrow;
 use std::cell::Cell;
 use std::sync::Arc;
 
@@ -63,6 +64,12 @@ impl Measured {
         result.inspect_err(|error| self.counted.failed(error.kind()))
     }
 
+    fn note_failure<T>(&self, told: &Answers<'_, std::result::Result<T, impl Borrow<StoreError>>>) {
+        if let Answers::One(_, Err(error)) = told {
+            self.counted.failed(error.borrow().kind());
+        }
+    }
+
     fn one<T>(
         &self,
         operation: &Operation<'_>,
@@ -110,9 +117,7 @@ impl Session for Measured {
     fn get_many(&self, keys: &[&[u8]], done: AnswerEach<'_>) {
         let ((), took) = self.timed(|session| {
             session.get_many(keys, &mut |answers| {
-                if let Answers::One(_, Err(error)) = &answers {
-                    self.counted.failed(error.kind());
-                }
+                self.note_failure(&answers);
                 done(answers);
             });
         });
@@ -128,9 +133,7 @@ impl Session for Measured {
     ) {
         self.batch(operations, |session| {
             session.run_many(left, operations, &mut |outcomes| {
-                if let Outcomes::One(_, Err(error)) = &outcomes {
-                    self.counted.failed(error.kind());
-                }
+                self.note_failure(&outcomes);
                 done(outcomes);
             });
         });

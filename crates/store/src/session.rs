@@ -200,12 +200,7 @@ impl Session for OnOneNode {
     ) {
         run_batch(self.index.waits(), operations, done, |done| {
             let done = |outcomes: Outcomes<'_>| {
-                done(match outcomes {
-                    Outcomes::Small(small) => Outcomes::Small(small),
-                    Outcomes::One(number, outcome) => {
-                        Outcomes::One(number, outcome.map_err(StoreError::from))
-                    }
-                });
+                done(outcomes.map_one(|_, outcome| outcome.map_err(StoreError::from)));
             };
             let running = self.index.run_many(operations, done);
             block_on_within(&self.executor, left, running);

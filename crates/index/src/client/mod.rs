@@ -18,7 +18,7 @@ pub(crate) use counts::Counts;
 pub(crate) use parts::Parts;
 
 use crate::Result;
-use farslot_fabric::{Endpoint, EndpointExt, window};
+use farslot_fabric::{Endpoint, EndpointCore, EndpointExt, window};
 use std::future::{Future, poll_fn};
 use std::task::Poll;
 
@@ -63,4 +63,13 @@ pub async fn let_others_run() {
         Poll::Pending
     })
     .await;
+}
+
+/// Lets the other tasks run, if so many operations of a batch that were done at once have ended this
+/// one's turn: several of a batch count as one operation that is run by itself.
+pub(crate) async fn end_turns(core: &EndpointCore, operations: usize) {
+    let mut turns = 0..operations.div_ceil(8);
+    if turns.any(|_| core.is_turn_over()) {
+        let_others_run().await;
+    }
 }

@@ -124,8 +124,13 @@ impl<E: Endpoint> CuckooTable<E> {
 
     #[inline]
     pub(super) fn checked_key<'k>(&self, bytes: &'k [u8]) -> Result<Key<'k>> {
+        self.hashed_key(bytes, self.layout.hasher.hash(bytes))
+    }
+
+    /// A key with this hash, checked.
+    #[inline]
+    pub(super) fn hashed_key<'k>(&self, bytes: &'k [u8], hash: u64) -> Result<Key<'k>> {
         self.layout.shape().check_key(bytes)?;
-        let hash = self.layout.hasher.hash(bytes);
         let word = match self.layout.kind {
             SlotKind::Word => self.words.dead_word(bytes)?,
             _ => 0,

@@ -264,16 +264,29 @@ impl<E: Endpoint> CuckooTable<E> {
                 let entrant = self.entrant(key.hash, key.bytes, value)?;
                 return Ok(Content::Record(entrant));
             }
-            SlotKind::Word => vec![self.words.live_word(key.word, value)?],
-            SlotKind::Inline => {
-                let record = [key.bytes, value].concat();
+            SlotKind::Word | SlotKind::Inline => {
                 let mut words = vec![0; self.layout.slot_words()];
-                bytemuck::cast_slice_mut(&mut words[1..])[..record.len()].copy_from_slice(&record);
-                words[0] = Head::inline(key.hash, &record, self.layout.mask_seed);
+                self.fill_words(key, value, &mut words)?;
                 words
             }
             _ => vec![Head::out(key.hash, self.write_out(key, value).await?)],
         }))
+    }
+
+    /// The words of a Word or Inline slot that holds the record itself. They are 0 before.
+    pub(super) fn fill_words(&self, key: &Key<'_>, value: &[u8], words: &mut [u64]) -> Result<()> {
+        words[0] = match self.layout.kind {
+            SlotKind::Word => self.words.live_word(key.word, value)?,
+            _ => {
+                let body: &mut [u8] = bytemuck::cast_slice_mut(&mut words[1..]);
+                let record = &mut body[..key.bytes.len() + value.len()];
+                let (of_key, of_value) = record.split_at_mut(key.bytes.len());
+                of_key.copy_from_slice(key.bytes);
+                of_value.copy_from_slice(value);
+                Head::inline(key.hash, record, self.layout.mask_seed)
+            }
+        };
+        Ok(())
     }
 
     /// The steps that fill a slot.

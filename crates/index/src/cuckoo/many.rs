@@ -6,9 +6,10 @@
 //! writer yet.
 
 use super::client::{CuckooTable, Key};
-use super::layout::{LookupOrder, Place};
+use super::layout::{LookupOrder, MOST_WAYS, Place};
+use super::path::roomiest;
 use crate::insert_many::InsertAtOnce;
-use crate::slot::{Head, KeyRule, SlotKind, WordFormat};
+use crate::slot::{KeyRule, SlotKind, WordFormat};
 use crate::step::view_for;
 use crate::{Operation, Result};
 use farslot_fabric::{Endpoint, InPlace, Piece, Rights, Steps, Tally};
@@ -39,25 +40,22 @@ impl<E: Endpoint> CuckooTable<E> {
     /// A free slot of the roomiest of a key's buckets, of equally roomy ones the first; nothing if one
     /// of their slots may be the key's, or none is free.
     fn free_slot_of(&self, view: InPlace<'_>, key: &Key<'_>) -> Option<Place> {
-        let mut roomiest = (0, None);
-        for &bucket in key.candidates.as_slice() {
+        let mut all = [(0, None); MOST_WAYS];
+        let buckets = key.candidates.as_slice();
+        for (&bucket, (free, first)) in buckets.iter().zip(&mut all) {
             let words = view.words(self.start_of(view, bucket)?);
-            let (mut free, mut first) = (0, None);
             for slot in 0..self.layout.bucket_slots as usize {
                 let word = words(self.word_index(slot));
                 if word == 0 {
-                    free += 1;
-                    first = first.or(Some(Place { bucket, slot }));
+                    *free += 1;
+                    *first = first.or(Some(Place { bucket, slot }));
                 } else if self.may_be_of(word, key) {
                     return None;
                 }
             }
-            if free > roomiest.0 {
-                roomiest = (free, first);
-            }
         }
         view.acquire();
-        roomiest.1
+        roomiest(all.iter().map(|(free, _)| *free)).and_then(|at| all[at].1)
     }
 
     /// Whether a slot with this first word may be the key's.
@@ -70,12 +68,16 @@ impl<E: Endpoint> CuckooTable<E> {
 }
 
 impl<E: Endpoint> InsertAtOnce for CuckooTable<E> {
-    fn prefetch_writes(&self, writes: &[Operation<'_>]) {
+    fn hash_of(&self, key: &[u8]) -> u64 {
+        self.layout.hasher.hash(key)
+    }
+
+    fn prefetch_writes(&self, hashes: &[u64]) {
         let Some(view) = self.view_to_insert() else {
             return;
         };
-        for write in writes {
-            let buckets = self.layout.buckets_of(self.layout.hasher.hash(write.key()));
+        for hash in hashes {
+            let buckets = self.layout.buckets_of(*hash);
             for bucket in buckets.as_slice() {
                 if let Some(start) = self.start_of(view, *bucket) {
                     view.prefetch(start, self.bucket_bytes);
@@ -84,7 +86,7 @@ impl<E: Endpoint> InsertAtOnce for CuckooTable<E> {
         }
     }
 
-    fn insert_at_once(&self, write: &Operation<'_>) -> Option<Result<bool>> {
+    fn insert_at_once(&self, write: &Operation<'_>, hash: u64) -> Option<Result<bool>> {
         let (Operation::Put(key, value) | Operation::FindOrPut(key, value)) = *write else {
             return None;
         };
@@ -92,20 +94,11 @@ impl<E: Endpoint> InsertAtOnce for CuckooTable<E> {
             return None;
         }
         let view = self.view_to_insert()?;
-        let key = self.checked_key(key).ok()?;
+        let key = self.hashed_key(key, hash).ok()?;
         self.check_value(value).ok()?;
         let mut words = [0; WORDS];
         let words = &mut words[..self.layout.slot_words()];
-        words[0] = match self.layout.kind {
-            SlotKind::Word => self.words.live_word(key.word, value).ok()?,
-            _ => {
-                let body: &mut [u8] = bytemuck::cast_slice_mut(&mut words[1..]);
-                let (len, all) = (key.bytes.len(), key.bytes.len() + value.len());
-                body[..len].copy_from_slice(key.bytes);
-                body[len..all].copy_from_slice(value);
-                Head::inline(key.hash, &body[..all], self.layout.mask_seed)
-            }
-        };
+        self.fill_words(&key, value, words).ok()?;
         let held = self.locks.try_take(key.candidates.as_slice())?;
         let place = self.free_slot_of(view, &key)?;
         let at = self.start_of(view, place.bucket)? + 8 * self.word_index(place.slot) as u64;

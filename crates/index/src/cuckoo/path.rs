@@ -50,6 +50,15 @@ const MOST_LEVELS: usize = 16;
 /// Buckets that a search reads at most.
 const MOST_BUCKETS: usize = 512;
 
+/// The number of the roomiest of some buckets, which have so many free slots; nothing if none has any.
+/// Of equally roomy ones it is the first: sequential lookups then find more at once.
+pub(super) fn roomiest(
+    free: impl DoubleEndedIterator<Item = usize> + ExactSizeIterator,
+) -> Option<usize> {
+    let (roomiest, free) = free.enumerate().rev().max_by_key(|(_, free)| *free)?;
+    (free > 0).then_some(roomiest)
+}
+
 impl<E: Endpoint> CuckooTable<E> {
     /// Searches from the key's buckets, which are held, and holds what it reads.
     pub(super) async fn search_place(
@@ -106,15 +115,12 @@ impl<E: Endpoint> CuckooTable<E> {
 
     /// The bucket with the most free slots, if any has one.
     fn roomiest(&self, reached: &[Reached]) -> Option<usize> {
-        let free = |index: usize| {
+        roomiest(reached.iter().map(|reached| {
             let slots = 0..self.layout.bucket_slots as usize;
             slots
-                .filter(|slot| self.is_free(&reached[index].bucket, *slot))
+                .filter(|slot| self.is_free(&reached.bucket, *slot))
                 .count()
-        };
-        // Of equally roomy ones the first: sequential lookups then find more at once.
-        let roomiest = (0..reached.len()).rev().max_by_key(|index| free(*index))?;
-        (free(roomiest) > 0).then_some(roomiest)
+        }))
     }
 
     fn free_slot(&self, reached: &Reached) -> Option<usize> {

@@ -48,13 +48,17 @@ impl<E: Endpoint> DuoTable<E> {
 }
 
 impl<E: Endpoint> InsertAtOnce for DuoTable<E> {
+    fn hash_of(&self, key: &[u8]) -> u64 {
+        self.layout.hash_of(key)
+    }
+
     /// The index's buckets, then each key's slot, or the one that it would get.
-    fn prefetch_writes(&self, writes: &[Operation<'_>]) {
+    fn prefetch_writes(&self, hashes: &[u64]) {
         let mut all = [(Candidates::default(), Met::Full); RUN];
-        let all = &mut all[..writes.len()];
+        let all = &mut all[..hashes.len()];
         let index = self.index.borrow();
-        for ((of, _), write) in all.iter_mut().zip(writes) {
-            *of = index.candidates(self.layout.hash_of(write.key()));
+        for ((of, _), hash) in all.iter_mut().zip(hashes) {
+            *of = index.candidates(*hash);
             index.prefetch(of);
         }
         for (of, met) in all.iter_mut() {
@@ -78,7 +82,7 @@ impl<E: Endpoint> InsertAtOnce for DuoTable<E> {
         }
     }
 
-    fn insert_at_once(&self, write: &Operation<'_>) -> Option<Result<bool>> {
+    fn insert_at_once(&self, write: &Operation<'_>, hash: u64) -> Option<Result<bool>> {
         let (Operation::Put(key, value) | Operation::FindOrPut(key, value)) = *write else {
             return None;
         };
@@ -88,7 +92,6 @@ impl<E: Endpoint> InsertAtOnce for DuoTable<E> {
             return None;
         }
         let view = self.view_to_change()?;
-        let hash = self.layout.hash_of(key);
         let index = self.index.borrow();
         let of = index.candidates(hash);
         let held = self.locks.try_take(&index.buckets_of(&of))?;

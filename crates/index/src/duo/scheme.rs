@@ -36,8 +36,7 @@ impl<E: Endpoint> SchemeClient for DuoTable<E> {
         step::find_many(self, keys, done).await;
     }
 
-    async fn write_many(&self, writes: &[Operation<'_>], mut done: impl FnMut(Outcomes<'_>)) {
-        let done = |number, outcome| done(Outcomes::One(number, outcome));
+    async fn write_many(&self, writes: &[Operation<'_>], done: impl FnMut(Outcomes<'_>)) {
         match self.view_to_change() {
             Some(_) => write_in_turn(self, writes, done).await,
             None => run_side_by_side(self, writes, done).await,

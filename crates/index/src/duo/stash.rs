@@ -39,7 +39,7 @@ impl<E: Endpoint> DuoTable<E> {
             let returns = buckets.contains(&bucket)
                 && index.entry(&of, &[]) == Entry::Primary
                 && index.to_split_of(buckets).is_empty()
-                && index.room_in(&buckets).is_some();
+                && index.room_in(buckets).is_some();
             returns.then_some(Returning {
                 from,
                 hash,
@@ -62,7 +62,7 @@ impl<E: Endpoint> DuoTable<E> {
                 || index.entry(&key.of, &[]) != Entry::Primary
                 || index.buckets_of(&index.candidates(key.hash)) != key.buckets
                 || !index.to_split_of(key.buckets).is_empty();
-            match index.room_in(&key.buckets) {
+            match index.room_in(key.buckets) {
                 Some(to) if !stays => to,
                 _ => return Ok(()),
             }

@@ -58,10 +58,7 @@ impl<E: Endpoint> SchemeClient for LinearTable<E> {
                 let done = |was: Answers<'_>| done(was.of_writes(writes));
                 step::write_many(&table, class, writes, done).await;
             }
-            _ => {
-                let done = |number, outcome| done(Outcomes::One(number, outcome));
-                at_once::write_many(self, writes, done).await;
-            }
+            _ => at_once::write_many(self, writes, done).await,
         }
     }
 

@@ -48,8 +48,7 @@ impl<E: Endpoint> SchemeClient for RaceTable<E> {
         step::find_many(self, keys, done).await;
     }
 
-    async fn write_many(&self, writes: &[Operation<'_>], mut done: impl FnMut(Outcomes<'_>)) {
-        let done = |number, outcome| done(Outcomes::One(number, outcome));
+    async fn write_many(&self, writes: &[Operation<'_>], done: impl FnMut(Outcomes<'_>)) {
         at_once::write_many(self, writes, done).await;
     }
 

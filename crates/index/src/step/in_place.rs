@@ -18,7 +18,7 @@ use super::glancing::glance_at;
 use super::lookup::{Answer, Lookup, Next, Reads, Rest};
 use super::mapped::{Mapped, book, bytes_of, locate};
 use crate::answers::{Answers, End, SmallAnswers};
-use crate::client::let_others_run;
+use crate::client::{end_turns, let_others_run};
 use farslot_fabric::{Endpoint, EndpointExt, InPlace, OperationClass, Piece, Steps, Tally};
 
 /// Lanes of a row. Their pieces are fetched while the other row has its turn; of larger rows the
@@ -126,10 +126,8 @@ pub(super) async fn do_many<'k, L: Lookup>(
         if L::WRITES {
             table.report_if_due().await;
         }
-        // A turn has as many rows as it has single operations.
-        let mut windows = 0..count.div_ceil(ROW);
-        if taken < asked.len() && windows.any(|_| endpoint.core().is_turn_over()) {
-            let_others_run().await;
+        if taken < asked.len() {
+            end_turns(endpoint.core(), count).await;
         }
     }
     taken

@@ -2,7 +2,6 @@
 
 use crate::ycsb::{self, PeerAddress, Served, Workload, YcsbReport, YcsbRow};
 use comfy_table::{CellAlignment, Table, presets};
-use farslot::fabric::Limits;
 use farslot::{Address, Cache, OpenOptions, Store};
 use farslot_cli::commands::cache_args::CacheArgs;
 use farslot_cli::commands::table_args::SlotArg;
@@ -140,19 +139,11 @@ impl Args {
     }
 }
 
-/// A round on a machine that others keep busy is slow, and does not fail.
-fn patient() -> Limits {
-    Limits {
-        verb_timeout: 20_000_000_000,
-        ..Limits::default()
-    }
-}
-
 /// The store that the user named.
 fn at_address(address: &Address, context: &Context, cache: Option<Cache>) -> Result<Served> {
     let options = OpenOptions {
         cache,
-        limits: patient(),
+        limits: crate::patient(),
         ..context.open_options(address)?
     };
     let opened = Store::open_with(&address.to_string(), options);
@@ -169,7 +160,7 @@ fn started(args: &Args, context: &Context, bytes: u64, cache: Option<Cache>) -> 
     let options = OpenOptions {
         cache,
         access: context.access.into(),
-        limits: patient(),
+        limits: crate::patient(),
         ..OpenOptions::default()
     };
     let node = match args.fabric {

@@ -195,16 +195,9 @@ impl Placement {
         if let Some((bucket, slot)) = self.first_in_arrays(of) {
             return Met::Match(self.slot(bucket, slot));
         }
-        let buckets = self.buckets_of(of);
-        let [first, second] = buckets.map(|bucket| self.parts.bucket(bucket).equal(0));
-        let (bucket, free) = match first.count_ones() >= second.count_ones() {
-            true => (buckets[0], first),
-            false => (buckets[1], second),
-        };
-        match free {
-            0 => Met::Full,
-            _ => Met::Free(self.slot(bucket, free.trailing_zeros())),
-        }
+        // As a path's roots: of equally roomy ones the first.
+        let [first, second] = self.buckets_of(of);
+        self.room_in([second, first]).map_or(Met::Full, Met::Free)
     }
 
     /// Whether the stash has a key with this hash.
@@ -257,15 +250,13 @@ impl Placement {
         slots.filter_map(|(slot, hash)| hash.map(|hash| (slot, hash)))
     }
 
-    /// A free slot of the roomier one of these buckets.
+    /// A free slot of the roomiest of these buckets, of equally roomy ones the last.
+    #[inline(always)]
     #[must_use]
-    pub fn room_in(&self, buckets: &[u64]) -> Option<SlotNumber> {
-        let free = |bucket: &u64| self.free_in(*bucket);
-        let roomiest = buckets
-            .iter()
-            .max_by_key(|bucket| free(bucket).count_ones())?;
-        let free = free(roomiest);
-        (free != 0).then(|| self.slot(*roomiest, free.trailing_zeros()))
+    pub fn room_in(&self, buckets: impl IntoIterator<Item = u64>) -> Option<SlotNumber> {
+        let free = buckets.into_iter().map(|of| (of, self.free_in(of)));
+        let (bucket, free) = free.max_by_key(|(_, free)| free.count_ones())?;
+        (free != 0).then(|| self.slot(bucket, free.trailing_zeros()))
     }
 
     /// A free slot of the stash that is `usable`.

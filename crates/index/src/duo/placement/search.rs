@@ -29,13 +29,10 @@ impl Placement {
         fixed: &[SlotNumber],
         usable: impl Fn(u64) -> bool,
     ) -> Option<Path> {
-        let free = |bucket: u64| self.free_in(bucket);
         let roomiest = roots.iter().copied().filter(|root| usable(*root));
         // Of equally roomy ones the first.
-        let roomiest = roomiest.rev().max_by_key(|root| free(*root).count_ones())?;
-        if free(roomiest) != 0 {
-            let slots = vec![self.slot(roomiest, free(roomiest).trailing_zeros())];
-            return Some(Path { slots });
+        if let Some(slot) = self.room_in(roomiest.rev()) {
+            return Some(Path { slots: vec![slot] });
         }
         let mut reached = REACHED.take();
         let path = self.search(&mut reached, roots, fixed, usable);

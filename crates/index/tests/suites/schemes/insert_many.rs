@@ -9,6 +9,7 @@ use farslot_fabric::{Endpoint, Executor, Limits, RegionId, Rights, VerbKind};
 use farslot_index::cuckoo::{CuckooTable, LookupOrder};
 use farslot_index::{FIND_OR_PUT, Index, IndexExt, Operation, Outcome, PUT, Result};
 use farslot_testbed::AnyEndpoint;
+use std::fmt::Debug;
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
 
@@ -68,6 +69,16 @@ fn left_behind<T: Index>(node: &Node, (executor, table): &Client<T>) -> (Vec<u64
     (words, counts)
 }
 
+/// The outcomes of writes, and all words and counts behind them.
+type Left = (Vec<Result<Outcome>>, (Vec<u64>, Vec<u64>));
+
+/// Checks that a batch and single writes have come to the same: the outcomes, and what is left behind.
+fn assert_same(many: &Left, single: &Left, case: impl Debug) {
+    assert_eq!(many.0, single.0, "{case:?}");
+    let (many, single) = (&many.1, &single.1);
+    assert!(many == single, "{case:?}: {:?} {:?}", many.1, single.1);
+}
+
 #[test]
 fn batches_of_an_owner_leave_what_its_single_writes_leave_and_are_booked_as_these() {
     for slot in [INLINE, INLINE_SHORT] {
@@ -83,18 +94,12 @@ fn batches_of_an_owner_leave_what_its_single_writes_leave_and_are_booked_as_thes
                 let client = shm_client(&node, &layout);
                 let outcomes = run(&client, &all, alone);
                 assert!(client.1.work().moved > 0, "it has become nearly full");
-                (outcomes, left_behind(&node, &client), node)
+                ((outcomes, left_behind(&node, &client)), node)
             });
-            assert_eq!(many.0, single.0, "{dimensions:?}");
-            assert!(
-                many.1 == single.1,
-                "{dimensions:?}: {:?} {:?}",
-                many.1.1,
-                single.1.1
-            );
+            assert_same(&many.0, &single.0, dimensions);
             if dimensions.readers {
-                let (executor, reader) = shm_reader(&many.2, &layout);
-                for (operation, outcome) in all.iter().zip(&many.0) {
+                let (executor, reader) = shm_reader(&many.1, &layout);
+                for (operation, outcome) in all.iter().zip(&many.0.0) {
                     let there = executor.block_on(reader.get(operation.key())).unwrap();
                     assert!(there.is_some() || outcome.is_err(), "{operation:?}");
                 }
@@ -128,13 +133,7 @@ fn batches_into_cuckoo_tables_leave_what_single_writes_leave_and_are_booked_as_t
                     assert!(refused.count() > 0, "it has become full");
                     (outcomes, left_behind(&node, &client))
                 });
-                assert_eq!(many.0, single.0, "{slot:?}, {ways:?}");
-                assert!(
-                    many.1 == single.1,
-                    "{slot:?}, {ways:?}: {:?} {:?}",
-                    many.1.1,
-                    single.1.1
-                );
+                assert_same(&many, &single, (slot, ways));
             }
         }
     }

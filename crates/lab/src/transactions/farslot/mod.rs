@@ -281,10 +281,7 @@ impl Farslot {
     }
 
     fn endpoint(&self) -> Result<Rc<AnyEndpoint>> {
-        let limits = Limits {
-            verb_timeout: 20_000_000_000,
-            ..Limits::default()
-        };
+        let limits = crate::patient();
         Ok(Rc::new(match &self.served.nodes {
             Nodes::Sim(world) => AnyEndpoint::Sim(world.endpoint(limits)),
             Nodes::Shm(nodes) => AnyEndpoint::Shm(ShmEndpoint::new(nodes.clone(), limits)),
