@@ -13,9 +13,12 @@ use crate::step::{Glance, Glanced, More};
 use crate::{FieldSize, Operation};
 use farslot_fabric::{Endpoint, InPlace, Piece, Steps};
 use std::cell::Cell;
+use std::ops::Range;
 
 /// Bytes of a slot, and of a key that is a word.
 const SLOT: u64 = 16;
+/// Bytes of a cache line.
+const LINE: u64 = 64;
 const KEY: usize = 8;
 /// READs that it looks at.
 const MOST_READS: u64 = 64;
@@ -68,6 +71,47 @@ impl PairGlance {
     }
 }
 
+impl PairGlance {
+    /// Slots from the home on that are fetched first: to the end of the cache line that has the one
+    /// behind it.
+    #[inline(always)]
+    fn slots_near(&self, place: &PairPlace) -> usize {
+        let next = place.start + SLOT;
+        let near = 1 + (LINE - next % LINE).div_ceil(SLOT) as usize;
+        near.min(self.reach)
+    }
+
+    /// Has fetched what lies behind the slots near the home, as much as a READ brings.
+    #[inline(always)]
+    fn fetch_further(&self, place: &PairPlace, near: usize, view: &InPlace<'_>) -> Glanced {
+        let further = place.start + near as u64 * SLOT;
+        view.prefetch(further, (self.read * SLOT) as usize);
+        Glanced::Fetching
+    }
+
+    /// READs besides the first for an answer that lies behind so many slots.
+    #[inline(always)]
+    fn more_reads(&self, passed: usize) -> u32 {
+        match passed as u64 >= self.read {
+            true => passed as u32 / self.read as u32,
+            false => 0,
+        }
+    }
+
+    /// Looks for a key among some of the slots from its home on; nothing if it may lie behind them.
+    #[inline(always)]
+    fn scan(&self, place: &PairPlace, slots: Range<usize>, view: &InPlace<'_>) -> Option<Glanced> {
+        let from = place.start + slots.start as u64 * SLOT;
+        let (passed, seen) = scan_pairs(place.wanted, view.slots::<2>(from, slots.len()));
+        let reads = self.more_reads(slots.start + passed);
+        match seen {
+            Seen::Nothing | Seen::Head(_) => None,
+            Seen::Empty | Seen::Word(0) => Some(Glanced::Absent(reads)),
+            Seen::Word(word) => Some(Glanced::Found(self.words.value_of_pair(word), reads)),
+        }
+    }
+}
+
 /// What is known of a key.
 #[derive(Clone, Copy)]
 pub(super) struct PairPlace {
@@ -93,25 +137,23 @@ impl Glance<&[u8]> for PairGlance {
             return None;
         }
         let start = self.first + home * SLOT;
-        // As much as of the steps.
-        view.prefetch(start, (self.read * SLOT) as usize / 2);
+        view.prefetch(start, 2 * SLOT as usize);
         Some(PairPlace { wanted, start })
     }
 
+    /// Looks at the slots of the lines that were fetched: they suffice for most.
     #[inline(always)]
     fn look(&self, place: &PairPlace, view: &InPlace<'_>) -> Glanced {
-        let slots = view.slots::<2>(place.start, self.reach);
-        let took_more = |passed: usize| match passed as u64 >= self.read {
-            true => passed as u32 / self.read as u32,
-            false => 0,
-        };
-        match scan_pairs(place.wanted, slots) {
-            (_, Seen::Nothing | Seen::Head(_)) => Glanced::Undecided,
-            (passed, Seen::Empty | Seen::Word(0)) => Glanced::Absent(took_more(passed)),
-            (passed, Seen::Word(word)) => {
-                Glanced::Found(self.words.value_of_pair(word), took_more(passed))
-            }
-        }
+        let near = self.slots_near(place);
+        let seen = self.scan(place, 0..near, view);
+        seen.unwrap_or_else(|| self.fetch_further(place, near, view))
+    }
+
+    #[inline(always)]
+    fn look_on(&self, place: &PairPlace, view: &InPlace<'_>) -> Glanced {
+        let further = self.slots_near(place)..self.reach;
+        let seen = self.scan(place, further, view);
+        seen.unwrap_or(Glanced::Undecided)
     }
 
     #[inline]
@@ -169,6 +211,55 @@ impl<'t, E: Endpoint> PairWriteGlance<'t, E> {
             entered: Cell::new(0),
         })
     }
+
+    /// Writes to the first of some of the slots from the home on that is the key's, or empty; nothing if
+    /// all were others'.
+    #[inline(always)]
+    fn write_among(
+        &self,
+        write: &PairToWrite,
+        slots: Range<usize>,
+        view: &InPlace<'_>,
+    ) -> Option<Glanced> {
+        let wanted = write.place.wanted;
+        let mut swaps = 0;
+        let from = write.place.start + slots.start as u64 * SLOT;
+        for (passed, slot) in slots.clone().zip(view.slots::<2>(from, slots.len())) {
+            let at = write.place.start + passed as u64 * SLOT;
+            let (mut head, mut there) = (slot(0), 0);
+            if head == wanted {
+                there = slot(1);
+            } else if head == 0 {
+                head = view.compare_swap(at, 0, wanted);
+                swaps += 1;
+                if head == 0 {
+                    self.claimed.set(self.claimed.get() + 1);
+                    head = wanted;
+                }
+            }
+            if head != wanted {
+                continue;
+            }
+            let reads = self.pairs.more_reads(passed);
+            for _ in 0..=MOST_RACES {
+                if self.finds && there != 0 {
+                    let value = self.pairs.words.value_of_pair(there);
+                    return Some(Glanced::Written(Some(value), More { reads, swaps }));
+                }
+                let seen = view.compare_swap(at + 8, there, write.value);
+                swaps += 1;
+                if seen == there {
+                    self.entered.set(self.entered.get() + u32::from(there == 0));
+                    let was = (there != 0).then_some(there);
+                    return Some(Glanced::Written(was, More { reads, swaps }));
+                }
+                there = seen;
+            }
+            return Some(Glanced::Undecided);
+        }
+        // Where a swap lost a race, all is begun again in steps.
+        (swaps > 0).then_some(Glanced::Undecided)
+    }
 }
 
 impl<E: Endpoint> Glance<Operation<'_>> for PairWriteGlance<'_, E> {
@@ -195,43 +286,16 @@ impl<E: Endpoint> Glance<Operation<'_>> for PairWriteGlance<'_, E> {
 
     #[inline(always)]
     fn look(&self, write: &PairToWrite, view: &InPlace<'_>) -> Glanced {
-        let PairPlace { wanted, start } = write.place;
-        let mut swaps = 0;
-        let slots = view.slots::<2>(start, self.pairs.reach);
-        for (passed, slot) in slots.enumerate() {
-            let at = start + passed as u64 * SLOT;
-            let (mut head, mut there) = (slot(0), 0);
-            if head == wanted {
-                there = slot(1);
-            } else if head == 0 {
-                head = view.compare_swap(at, 0, wanted);
-                swaps += 1;
-                if head == 0 {
-                    self.claimed.set(self.claimed.get() + 1);
-                    head = wanted;
-                }
-            }
-            if head != wanted {
-                continue;
-            }
-            let reads = passed as u32 / self.pairs.read as u32;
-            for _ in 0..=MOST_RACES {
-                if self.finds && there != 0 {
-                    let value = self.pairs.words.value_of_pair(there);
-                    return Glanced::Written(Some(value), More { reads, swaps });
-                }
-                let seen = view.compare_swap(at + 8, there, write.value);
-                swaps += 1;
-                if seen == there {
-                    self.entered.set(self.entered.get() + u32::from(there == 0));
-                    let was = (there != 0).then_some(there);
-                    return Glanced::Written(was, More { reads, swaps });
-                }
-                there = seen;
-            }
-            break;
-        }
-        Glanced::Undecided
+        let near = self.pairs.slots_near(&write.place);
+        let seen = self.write_among(write, 0..near, view);
+        seen.unwrap_or_else(|| self.pairs.fetch_further(&write.place, near, view))
+    }
+
+    #[inline(always)]
+    fn look_on(&self, write: &PairToWrite, view: &InPlace<'_>) -> Glanced {
+        let further = self.pairs.slots_near(&write.place)..self.pairs.reach;
+        let seen = self.write_among(write, further, view);
+        seen.unwrap_or(Glanced::Undecided)
     }
 
     #[inline]

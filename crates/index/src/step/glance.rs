@@ -32,8 +32,14 @@ pub(crate) trait Glance<Asked> {
         view: &InPlace<'_>,
     ) -> Option<Self::Place>;
 
-    /// Looks at what is there.
+    /// Looks at what is there. Where the answer lies behind it, that may be fetched first.
     fn look(&self, place: &Self::Place, view: &InPlace<'_>) -> Glanced;
+
+    /// Looks at what [`Glance::look`] has had fetched.
+    #[inline(always)]
+    fn look_on(&self, _place: &Self::Place, _view: &InPlace<'_>) -> Glanced {
+        Glanced::Undecided
+    }
 
     /// The READs of a lookup that takes the usual steps.
     fn usual(&self) -> Steps;
@@ -60,6 +66,8 @@ pub(crate) enum Glanced {
     Found(u64, u32),
     /// A write is done, or needs none, after these: nothing, if the key was absent.
     Written(Option<u64>, More),
+    /// [`Glance::look_on`] goes on, once more has been fetched.
+    Fetching,
     /// The key is to be looked up, or written, in steps.
     Undecided,
 }

@@ -1,5 +1,5 @@
 //! Glances at many keys, in groups: while one group is hashed, what the one before it wants is fetched,
-//! and what the one before that has asked for is looked at.
+//! what the one before that has asked for is looked at, and of the one before that what lay behind it.
 
 use super::glance::{Glance, Glanced, More};
 use super::lookup::Lookup;
@@ -10,11 +10,23 @@ use farslot_fabric::{InPlace, Tally};
 /// Keys of a group.
 const GROUP: usize = 16;
 
+/// Groups under way.
+const GROUPS: usize = 4;
+
 /// The keys of a group, as far as they have come.
 struct Group<Prepared, Place> {
     prepared: [Prepared; GROUP],
     /// Of those that have one.
     places: [Option<Place>; GROUP],
+    /// Those that are to be looked at again, a bit each.
+    fetching: u32,
+}
+
+/// Where the outcomes of a group go, and what they took.
+struct Outcomes<'r> {
+    ends: &'r mut [End; GROUP],
+    words: &'r mut [u64; GROUP],
+    more: &'r mut AllMore,
 }
 
 /// Glances at keys, at most 256. The numbers of those that are left undecided come into `left`, and
@@ -32,26 +44,37 @@ pub(super) fn glance_at<'k, L: Lookup>(
         all.for_each(|((number, left), end)| (*left, *end) = (number, End::ELSEWHERE));
         return asked.len();
     };
-    let mut groups: [Group<_, _>; 3] = std::array::from_fn(|_| Group::default());
+    let mut groups: [Group<_, _>; GROUPS] = std::array::from_fn(|_| Group::default());
     let mut lefts = 0;
     let mut more = AllMore::default();
     let (ends, _) = ends.as_chunks_mut::<GROUP>();
     let (words, _) = words.as_chunks_mut::<GROUP>();
-    let mut results = ends.iter_mut().zip(words).enumerate();
     let chunk = |number: usize| {
         let behind = asked.get(number * GROUP..).unwrap_or(&[]);
         &behind[..behind.len().min(GROUP)]
     };
-    for turn in 0..asked.len().div_ceil(GROUP) + 2 {
-        groups[turn % 3].prepare(&glance, &view, chunk(turn));
+    for turn in 0..asked.len().div_ceil(GROUP) + GROUPS - 1 {
+        groups[turn % GROUPS].prepare(&glance, &view, chunk(turn));
         if turn >= 1 {
-            groups[(turn - 1) % 3].place(&glance, &view, chunk(turn - 1));
+            groups[(turn - 1) % GROUPS].place(&glance, &view, chunk(turn - 1));
         }
-        if turn >= 2
-            && let Some((number, results)) = results.next()
-        {
-            let keys = chunk(number).len();
-            let mut undecided = groups[number % 3].look(&glance, &view, keys, results, &mut more);
+        for (back, is_first) in [(2, true), (3, false)] {
+            let Some(number) = turn.checked_sub(back) else {
+                break;
+            };
+            let (Some(ends), Some(words)) = (ends.get_mut(number), words.get_mut(number)) else {
+                continue;
+            };
+            let group = &mut groups[number % GROUPS];
+            let outcomes = Outcomes {
+                ends,
+                words,
+                more: &mut more,
+            };
+            let mut undecided = match is_first {
+                true => group.look(&glance, &view, chunk(number).len(), outcomes),
+                false => group.look_on(&glance, &view, outcomes),
+            };
             while undecided != 0 {
                 left[lefts] = (number * GROUP) as u8 + undecided.trailing_zeros() as u8;
                 lefts += 1;
@@ -93,6 +116,7 @@ impl<Prepared: Copy + Default, Place: Copy> Default for Group<Prepared, Place> {
         Self {
             prepared: [Prepared::default(); GROUP],
             places: [None; GROUP],
+            fetching: 0,
         }
     }
 }
@@ -129,44 +153,87 @@ impl<Prepared: Copy, Place: Copy> Group<Prepared, Place> {
     /// Looks at the first of the keys, so many; returns which are left undecided, a bit each.
     #[inline(never)]
     fn look<Asked>(
-        &self,
+        &mut self,
         glance: &impl Glance<Asked, Prepared = Prepared, Place = Place>,
         view: &InPlace<'_>,
         keys: usize,
-        (ends, words): (&mut [End; GROUP], &mut [u64; GROUP]),
-        more: &mut AllMore,
+        mut outcomes: Outcomes<'_>,
     ) -> u32 {
         let mut undecided = 0;
+        self.fetching = 0;
         let found = End::word(glance.value_len());
-        let keys = keys.min(GROUP);
-        let ends = &mut ends[..keys];
-        let results = self.places[..keys].iter().zip(ends).zip(&mut words[..keys]);
-        for (number, ((place, end), word)) in results.enumerate() {
+        for (number, place) in self.places[..keys.min(GROUP)].iter().enumerate() {
             let glanced = match place {
                 Some(place) => glance.look(place, view),
                 None => Glanced::Undecided,
             };
-            let (answer, took_more) = match glanced {
-                Glanced::Found(value, reads) => (Some(value), More { reads, swaps: 0 }),
-                Glanced::Absent(reads) => (None, More { reads, swaps: 0 }),
-                Glanced::Written(was, more) => (was, more),
-                Glanced::Undecided => {
-                    *end = End::ELSEWHERE;
-                    undecided |= 1 << number;
-                    continue;
-                }
-            };
-            match answer {
-                Some(value) => (*word, *end) = (value, found),
-                None => *end = End::ABSENT,
-            }
-            if took_more != More::default() {
-                more.reads += u64::from(took_more.reads);
-                more.swaps += u64::from(took_more.swaps);
-                more.most = more.most.max(took_more.reads + took_more.swaps);
-                more.many += usize::from(took_more.reads + 1 >= MANY_READS);
+            match outcomes.take(number, glanced, found) {
+                Taken::Ended => {}
+                Taken::Fetching => self.fetching |= 1 << number,
+                Taken::Undecided => undecided |= 1 << number,
             }
         }
         undecided
+    }
+
+    /// Looks at what the first look has had fetched; returns which are left undecided.
+    #[inline(always)]
+    fn look_on<Asked>(
+        &mut self,
+        glance: &impl Glance<Asked, Prepared = Prepared, Place = Place>,
+        view: &InPlace<'_>,
+        mut outcomes: Outcomes<'_>,
+    ) -> u32 {
+        let mut undecided = 0;
+        let found = End::word(glance.value_len());
+        while self.fetching != 0 {
+            let number = self.fetching.trailing_zeros() as usize % GROUP;
+            self.fetching &= self.fetching - 1;
+            let glanced = match &self.places[number] {
+                Some(place) => glance.look_on(place, view),
+                None => Glanced::Undecided,
+            };
+            if !matches!(outcomes.take(number, glanced, found), Taken::Ended) {
+                undecided |= 1 << number;
+            }
+        }
+        undecided
+    }
+}
+
+/// What has become of one key of a group.
+enum Taken {
+    Ended,
+    Fetching,
+    Undecided,
+}
+
+impl Outcomes<'_> {
+    /// Takes what a look at a key has come to, and says `found` of those that have a value.
+    #[inline(always)]
+    fn take(&mut self, number: usize, glanced: Glanced, found: End) -> Taken {
+        let (end, word) = (&mut self.ends[number], &mut self.words[number]);
+        let (answer, took_more) = match glanced {
+            Glanced::Found(value, reads) => (Some(value), More { reads, swaps: 0 }),
+            Glanced::Absent(reads) => (None, More { reads, swaps: 0 }),
+            Glanced::Written(was, more) => (was, more),
+            Glanced::Fetching => return Taken::Fetching,
+            Glanced::Undecided => {
+                *end = End::ELSEWHERE;
+                return Taken::Undecided;
+            }
+        };
+        match answer {
+            Some(value) => (*word, *end) = (value, found),
+            None => *end = End::ABSENT,
+        }
+        if took_more != More::default() {
+            let more = &mut self.more;
+            more.reads += u64::from(took_more.reads);
+            more.swaps += u64::from(took_more.swaps);
+            more.most = more.most.max(took_more.reads + took_more.swaps);
+            more.many += usize::from(took_more.reads + 1 >= MANY_READS);
+        }
+        Taken::Ended
     }
 }
