@@ -71,7 +71,7 @@ impl Glance<&[u8]> for InlineGlance<'_> {
     fn prepare(&self, _: &[u8], _: &InPlace<'_>) {}
 
     #[inline(always)]
-    fn place(&self, key: &[u8], (): (), view: &InPlace<'_>) -> Option<Buckets> {
+    fn place(&self, key: &[u8], (): (), _: &InPlace<'_>) -> Option<Buckets> {
         let key: &[u8; WORD] = key.try_into().ok()?;
         let hash = xxh3(key, self.seed);
         let candidates = self.layout.buckets_of(hash);
@@ -82,13 +82,19 @@ impl Glance<&[u8]> for InlineGlance<'_> {
         let mut starts = [0; MOST_WAYS];
         for (start, bucket) in starts.iter_mut().zip(buckets) {
             *start = self.first + bucket * self.bucket_bytes as u64;
-            view.prefetch(*start, self.bucket_bytes);
         }
         Some(Buckets {
             key: *key,
             hash,
             starts,
         })
+    }
+
+    #[inline(always)]
+    fn fetch(&self, of: &Buckets, view: &InPlace<'_>) {
+        for start in &of.starts[..self.ways] {
+            view.prefetch(*start, self.bucket_bytes);
+        }
     }
 
     #[inline(always)]

@@ -129,7 +129,7 @@ impl Glance<&[u8]> for PairGlance {
     fn prepare(&self, _: &[u8], _: &InPlace<'_>) {}
 
     #[inline(always)]
-    fn place(&self, key: &[u8], (): (), view: &InPlace<'_>) -> Option<PairPlace> {
+    fn place(&self, key: &[u8], (): (), _: &InPlace<'_>) -> Option<PairPlace> {
         let key: &[u8; KEY] = key.try_into().ok()?;
         let wanted = self.words.pair_key(key)?;
         let home = scale(xxh3(key, self.seed), self.slots);
@@ -137,8 +137,12 @@ impl Glance<&[u8]> for PairGlance {
             return None;
         }
         let start = self.first + home * SLOT;
-        view.prefetch(start, 2 * SLOT as usize);
         Some(PairPlace { wanted, start })
+    }
+
+    #[inline(always)]
+    fn fetch(&self, place: &PairPlace, view: &InPlace<'_>) {
+        view.prefetch(place.start, 2 * SLOT as usize);
     }
 
     /// Looks at the slots of the lines that were fetched: they suffice for most.
@@ -282,6 +286,11 @@ impl<E: Endpoint> Glance<Operation<'_>> for PairWriteGlance<'_, E> {
         let value = self.pairs.words.pair_value(value).ok()?;
         let place = self.pairs.place(key, (), view)?;
         Some(PairToWrite { place, value })
+    }
+
+    #[inline(always)]
+    fn fetch(&self, write: &PairToWrite, view: &InPlace<'_>) {
+        self.pairs.fetch(&write.place, view);
     }
 
     #[inline(always)]

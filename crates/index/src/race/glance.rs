@@ -187,19 +187,22 @@ impl Glance<&[u8]> for RecordGlance<'_> {
             (Some(first), second) => (first, second),
             (None, second) => (second?, None),
         };
-        let of = Candidates {
+        Some(Candidates {
             key,
             first: self.record(first)?,
             second: match second {
                 Some(second) => Some(self.record(second)?),
                 None => None,
             },
-        };
+        })
+    }
+
+    #[inline(always)]
+    fn fetch(&self, of: &Candidates, view: &InPlace<'_>) {
         view.prefetch(of.first.start, RECORD_WORDS * 8);
         if let Some(second) = of.second {
             view.prefetch(second.start, RECORD_WORDS * 8);
         }
-        Some(of)
     }
 
     #[inline(always)]

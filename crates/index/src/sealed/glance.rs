@@ -99,7 +99,7 @@ impl Glance<&[u8]> for PairGlance {
     fn prepare(&self, _: &[u8], _: &InPlace<'_>) {}
 
     #[inline(always)]
-    fn place(&self, key: &[u8], (): (), view: &InPlace<'_>) -> Option<PairPlace> {
+    fn place(&self, key: &[u8], (): (), _: &InPlace<'_>) -> Option<PairPlace> {
         let key: &[u8; KEY] = key.try_into().ok()?;
         let wanted = self.pairs.wanted(key)?;
         let hash = xxh3(key, self.seed);
@@ -108,12 +108,16 @@ impl Glance<&[u8]> for PairGlance {
             return None;
         }
         let start = self.pairs.first + home * SLOT;
-        view.prefetch(start, (self.read * SLOT) as usize);
         Some(PairPlace {
             wanted,
             hash,
             start,
         })
+    }
+
+    #[inline(always)]
+    fn fetch(&self, place: &PairPlace, view: &InPlace<'_>) {
+        view.prefetch(place.start, (self.read * SLOT) as usize);
     }
 
     #[inline(always)]
@@ -183,19 +187,23 @@ impl Glance<&[u8]> for ExactGlance<'_> {
     }
 
     #[inline(always)]
-    fn place(&self, key: &[u8], hashed: Hashed, view: &InPlace<'_>) -> Option<PairPlace> {
+    fn place(&self, key: &[u8], hashed: Hashed, _: &InPlace<'_>) -> Option<PairPlace> {
         let wanted = self.pairs.wanted(key.try_into().ok()?)?;
         let slot = self.function.slot(hashed)?;
         if slot >= self.pairs.slots {
             return None;
         }
         let start = self.pairs.first + slot * SLOT;
-        view.prefetch(start, SLOT as usize);
         Some(PairPlace {
             wanted,
             hash: 0,
             start,
         })
+    }
+
+    #[inline(always)]
+    fn fetch(&self, place: &PairPlace, view: &InPlace<'_>) {
+        view.prefetch(place.start, SLOT as usize);
     }
 
     #[inline(always)]

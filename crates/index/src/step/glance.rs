@@ -23,14 +23,17 @@ pub(crate) trait Glance<Asked> {
     /// Hashes a key, and has fetched what [`Glance::place`] will look at.
     fn prepare(&self, asked: Asked, view: &InPlace<'_>) -> Self::Prepared;
 
-    /// Finds where the key's last READ begins, and has it fetched; nothing of keys that are to be looked
-    /// up in steps.
+    /// Finds where the key's last READ begins; nothing of keys that are to be looked up in steps.
     fn place(
         &self,
         asked: Asked,
         prepared: Self::Prepared,
         view: &InPlace<'_>,
     ) -> Option<Self::Place>;
+
+    /// Has fetched what a look begins with, and does nothing else: fetches that stand close together wait
+    /// less for each other.
+    fn fetch(&self, place: &Self::Place, view: &InPlace<'_>);
 
     /// Looks at what is there. Where the answer lies behind it, that may be fetched first.
     fn look(&self, place: &Self::Place, view: &InPlace<'_>) -> Glanced;
@@ -92,6 +95,8 @@ impl<Asked> Glance<Asked> for NoGlance {
     fn place(&self, _asked: Asked, (): (), _view: &InPlace<'_>) -> Option<()> {
         None
     }
+
+    fn fetch(&self, (): &(), _view: &InPlace<'_>) {}
 
     fn look(&self, (): &(), _view: &InPlace<'_>) -> Glanced {
         Glanced::Undecided

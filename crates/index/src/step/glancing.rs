@@ -148,6 +148,9 @@ impl<Prepared: Copy, Place: Copy> Group<Prepared, Place> {
         for ((asked, prepared), place) in keys {
             *place = glance.place(*asked, *prepared, view);
         }
+        for place in self.places[..asked.len().min(GROUP)].iter().flatten() {
+            glance.fetch(place, view);
+        }
     }
 
     /// Looks at the first of the keys, so many; returns which are left undecided, a bit each.

@@ -118,12 +118,16 @@ impl<E: Endpoint> Glance<&[u8]> for SlotGlance<'_, E> {
         let Fetched { hash, of } = fetched;
         let (bucket, slot) = self.copy.first_in_arrays(hash, &of)?;
         let start = self.start_of(bucket, slot, view)?;
-        view.prefetch(start, SLOT);
         Some(FirstMatch {
             head: live_head(hash),
             key,
             start,
         })
+    }
+
+    #[inline(always)]
+    fn fetch(&self, of: &FirstMatch, view: &InPlace<'_>) {
+        view.prefetch(of.start, SLOT);
     }
 
     #[inline(always)]
