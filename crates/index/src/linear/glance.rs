@@ -9,7 +9,7 @@ use super::probe::MOST_RACES;
 use super::walk::{Seen, scan_pairs};
 use crate::hash::{Hasher, scale, xxh3};
 use crate::slot::{KeyRule, SlotKind, WordFormat};
-use crate::step::{Glance, Glanced, More};
+use crate::step::{Glance, Glanced, More, slots_near};
 use crate::{FieldSize, Operation};
 use farslot_fabric::{Endpoint, InPlace, Piece, Steps};
 use std::cell::Cell;
@@ -17,8 +17,6 @@ use std::ops::Range;
 
 /// Bytes of a slot, and of a key that is a word.
 const SLOT: u64 = 16;
-/// Bytes of a cache line.
-const LINE: u64 = 64;
 const KEY: usize = 8;
 /// READs that it looks at.
 const MOST_READS: u64 = 64;
@@ -72,13 +70,10 @@ impl PairGlance {
 }
 
 impl PairGlance {
-    /// Slots from the home on that are fetched first: to the end of the cache line that has the one
-    /// behind it.
+    /// Slots from the home on that are fetched first.
     #[inline(always)]
     fn slots_near(&self, place: &PairPlace) -> usize {
-        let next = place.start + SLOT;
-        let near = 1 + (LINE - next % LINE).div_ceil(SLOT) as usize;
-        near.min(self.reach)
+        (slots_near::<SLOT>(place.start) as usize).min(self.reach)
     }
 
     /// Has fetched what lies behind the slots near the home, as much as a READ brings.

@@ -8,7 +8,7 @@ use super::layout::{SealedForm, SlotOrder};
 use super::perfect::{Function, Hashed};
 use super::slots::{InlineFormat, place};
 use crate::hash::{Hasher, xxh3};
-use crate::step::{Glance, Glanced};
+use crate::step::{Glance, Glanced, slots_near};
 use farslot_fabric::{Endpoint, InPlace, Piece, Steps};
 
 /// Bytes of a slot, and of a key that is a word.
@@ -117,11 +117,29 @@ impl Glance<&[u8]> for PairGlance {
 
     #[inline(always)]
     fn fetch(&self, place: &PairPlace, view: &InPlace<'_>) {
-        view.prefetch(place.start, (self.read * SLOT) as usize);
+        view.prefetch(place.start, 2 * SLOT as usize);
+    }
+
+    /// Looks at the slots that were fetched: they suffice for most.
+    #[inline(always)]
+    fn look(&self, place: &PairPlace, view: &InPlace<'_>) -> Glanced {
+        let near = slots_near::<SLOT>(place.start).min(self.read);
+        for slot in view.slots::<2>(place.start, near as usize) {
+            let head = slot(0);
+            if head == place.wanted {
+                return Glanced::Found(slot(1), 0);
+            }
+            if head == 0 {
+                return Glanced::Absent(0);
+            }
+        }
+        let further = place.start + near * SLOT;
+        view.prefetch(further, (self.read * SLOT) as usize);
+        Glanced::Fetching
     }
 
     #[inline(always)]
-    fn look(&self, place: &PairPlace, view: &InPlace<'_>) -> Glanced {
+    fn look_on(&self, place: &PairPlace, view: &InPlace<'_>) -> Glanced {
         for took_more in 0..MOST_READS {
             let start = place.start + u64::from(took_more) * self.read * SLOT;
             let mut last = 0;

@@ -110,3 +110,12 @@ impl<Asked> Glance<Asked> for NoGlance {
         0
     }
 }
+
+/// How many slots of so many bytes, from the one at this byte on, lie up to the end of the cache line
+/// that has the one behind it: what is fetched first where most keys are at their home or close to it.
+#[inline(always)]
+pub(crate) const fn slots_near<const SLOT: u64>(start: u64) -> u64 {
+    const LINE: u64 = 64;
+    let next = start + SLOT;
+    1 + (LINE - next % LINE).div_ceil(SLOT)
+}

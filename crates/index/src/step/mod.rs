@@ -29,7 +29,7 @@ mod received;
 use crate::{Answers, BATCH_WIDTH, GET};
 pub(crate) use drive::{drive_while, run};
 use farslot_fabric::{EndpointExt, OperationClass, window};
-pub(crate) use glance::{Glance, Glanced, More};
+pub(crate) use glance::{Glance, Glanced, More, slots_near};
 use lookup::{Answer, Rest};
 pub(crate) use lookup::{
     Found, Lookup, MOST_PIECES, Next, Read, Reads, Swap, failed, view, view_for,
