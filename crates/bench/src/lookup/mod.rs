@@ -25,7 +25,8 @@ use crate::{BenchError, Result};
 pub struct Options {
     /// The schemes, at least one.
     pub schemes: Vec<LookupScheme>,
-    /// Load factors, rising: above 0, and at most the [limit](LookupScheme::limit) of each scheme.
+    /// Load factors, rising: above 0, and at most the [limit](LookupScheme::limit) of a scheme. Schemes
+    /// are measured at those that are within their limits, each at one at least.
     pub loads: Vec<f64>,
     /// Whether absent keys are looked up too.
     pub misses: bool,
@@ -60,14 +61,34 @@ impl Options {
             let loads = format!("{:?}", self.loads);
             return Err(BenchError::bad_text("load factors", loads, "some, rising"));
         }
-        let within = |scheme: &LookupScheme, load: f64| load > 0.0 && load <= scheme.limit();
         for scheme in &self.schemes {
-            if let Some(load) = self.loads.iter().find(|load| !within(scheme, **load)) {
+            let nowhere = !self.loads.iter().any(|load| scheme.has_room_at(*load));
+            let beyond = |load: &&f64| !self.schemes.iter().any(|one| one.has_room_at(**load));
+            let beyond = self.loads.iter().find(beyond);
+            if let Some(load) = beyond.or(self.loads.first().filter(|_| nowhere)) {
                 let limit = format!("above 0 and at most {} for {scheme}", scheme.limit());
                 return Err(BenchError::bad_text("load factor", load.to_string(), limit));
             }
         }
         Ok(())
+    }
+
+    /// The schemes that are measured at a load factor.
+    fn schemes_at(&self, load: f64) -> impl Iterator<Item = LookupScheme> {
+        let all = self.schemes.iter().copied();
+        all.filter(move |scheme| scheme.has_room_at(load))
+    }
+
+    /// What is said of the schemes that are not measured at some load factors.
+    fn left_out(&self) -> String {
+        let mut left_out = String::new();
+        for scheme in &self.schemes {
+            let limit = scheme.limit();
+            for load in self.loads.iter().filter(|load| !scheme.has_room_at(**load)) {
+                left_out += &format!("; {scheme} is full at {limit}, so not measured at {load}");
+            }
+        }
+        left_out
     }
 
     /// How many records fill a table to a load factor.

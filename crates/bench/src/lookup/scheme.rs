@@ -60,6 +60,11 @@ impl LookupScheme {
         }
     }
 
+    /// Whether its tables become so full.
+    pub(super) fn has_room_at(self, load: f64) -> bool {
+        load > 0.0 && load <= self.limit()
+    }
+
     /// Whether its tables are built whole.
     pub(super) const fn is_built(self) -> bool {
         matches!(self, Self::Sealed | Self::Perfect)

@@ -90,7 +90,8 @@ pub fn memory(options: &Options) -> Result<u64> {
     options.check()?;
     let mut memory = BESIDES;
     for scheme in &options.schemes {
-        for load in tables_of(*scheme, &options.loads) {
+        let loads = tables_of(*scheme, &options.loads).iter();
+        for load in loads.filter(|load| scheme.has_room_at(**load)) {
             let table = scheme.table(options.slots, *load).scheme()?.table_bytes();
             let table = u64::try_from(table).unwrap_or(u64::MAX);
             memory = memory.saturating_add(table).saturating_add(BESIDES);
@@ -154,7 +155,7 @@ pub fn served(
     }
     Ok(BenchReport {
         bench: "lookup",
-        fabric: description,
+        fabric: description + &options.left_out(),
         rows: bench.rows,
     })
 }
@@ -178,17 +179,9 @@ impl Bench<'_> {
     /// Brings the tables to a load factor and measures them there, in turns.
     fn at_load(&mut self, load: f64) -> Result<()> {
         let records = self.options.records_at(load);
-        let filled = self.options.schemes.iter();
-        let filled: Result<Vec<_>> = filled
-            .map(|scheme| {
-                self.filled(
-                    Place {
-                        load,
-                        scheme: *scheme,
-                    },
-                    records,
-                )
-            })
+        let schemes = self.options.schemes_at(load);
+        let filled: Result<Vec<_>> = schemes
+            .map(|scheme| self.filled(Place { load, scheme }, records))
             .collect();
         let mut filled = filled?;
         self.records = records;

@@ -90,21 +90,25 @@ pub fn simulated(
         let written = bench.predicted(*load, false)?;
         // The advisor takes cuckoo tables too for sealed where all may be.
         let whole = whole.then(|| bench.predicted(*load, true)).transpose()?;
-        for scheme in &options.schemes {
+        for scheme in options.schemes_at(*load) {
             let predicted = match (scheme.is_built(), &whole) {
                 (true, Some(whole)) => whole,
                 _ => &written,
             };
             let place = Place {
                 load: *load,
-                scheme: *scheme,
+                scheme,
             };
             bench.at_load(place, predicted)?;
         }
     }
     Ok(BenchReport {
         bench: "lookup",
-        fabric: format!("simulated NIC {}, virtual time", measure.profile.name),
+        fabric: format!(
+            "simulated NIC {}, virtual time{}",
+            measure.profile.name,
+            options.left_out()
+        ),
         rows: bench.rows,
     })
 }

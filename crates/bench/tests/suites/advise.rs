@@ -208,7 +208,7 @@ fn tables_are_no_fuller_than_their_schemes_get() {
         .iter()
         .find(|one| one.scheme == "race")
         .unwrap();
-    assert!(race.why.contains("full at 0.9"), "{race:?}");
+    assert!(race.why.contains("full at 0.87"), "{race:?}");
     // One READ, however full it is.
     let duo = &advice.ranked[place(&advice, "duo, inline")];
     assert!((0.9..1.3).contains(&duo.round_trips), "{duo:?}");

@@ -90,6 +90,7 @@ fn writes_are_measured_where_any_client_may_write() {
             LookupScheme::Race,
             LookupScheme::Cuckoo,
         ],
+        loads: vec![0.5, 0.87],
         ..linear()
     };
     let measure = Served {
@@ -103,17 +104,21 @@ fn writes_are_measured_where_any_client_may_write() {
     assert_eq!(of_writes.count(), 16, "{report:?}");
     row(
         &report,
-        "load 0.9, linear, put_many, keys that were removed",
+        "load 0.87, linear, put_many, keys that were removed",
     );
 }
 
 #[test]
 fn schemes_are_measured_side_by_side() {
     let report = at(&fresh_address("schemes"), &all_schemes(), &SMALL);
+    // A RACE table is measured at one load only.
+    let left_out = "; race is full at 0.87, so not measured at 0.9";
+    assert!(report.fabric.ends_with(left_out), "{}", report.fabric);
     // CuckooDuo's clients are measured alone, readers and the writer.
     let of_threads = of_threads(&report);
-    assert_eq!(of_threads, rows_of_threads(2 * 5));
-    assert_eq!(report.rows.len(), 2 * 7 * 13 + of_threads, "{report:?}");
+    assert_eq!(of_threads, rows_of_threads(2 * 5 - 1));
+    let tables = 2 * 7 - 1;
+    assert_eq!(report.rows.len(), tables * 13 + of_threads, "{report:?}");
     // READs, round trips and bytes of a hit.
     for (scheme, kind, reads, round_trips, bytes) in [
         ("cuckoo", "hits", 3.0, 1.0, 3.0 * 4.0 * 24.0),
@@ -130,9 +135,9 @@ fn schemes_are_measured_side_by_side() {
     let absent = row(&report, "load 0.9, cuckoo, misses");
     near(absent.reads_per_lookup, 4.0);
     near(absent.round_trips_per_lookup, 2.0);
-    let race = row(&report, "load 0.9, race, hits");
+    let race = row(&report, "load 0.5, race, hits");
     near(race.round_trips_per_lookup, 2.0);
-    // One in nine lookups reads another's record as well.
+    // Some lookups read another's record as well.
     assert!(
         (3.0..3.3).contains(&race.reads_per_lookup.unwrap()),
         "{race:?}"
@@ -149,13 +154,13 @@ fn schemes_are_measured_side_by_side() {
         );
     }
     // 16.5 bits a slot, and a word of 4 bytes a bucket.
-    let of_client = |scheme| row(&report, &format!("load 0.9, {scheme}, client's memory")).value;
+    let of_client = |table: &str| row(&report, &format!("{table}, client's memory")).value;
     let index = (16.5 / 8.0 + 0.5) / 0.9;
-    let duo = of_client("duo");
+    let duo = of_client("load 0.9, duo");
     assert!((index..1.3 * index).contains(&duo), "{duo}");
-    let perfect = of_client("perfect");
+    let perfect = of_client("load 0.9, perfect");
     assert!((0.25..0.31).contains(&perfect), "{perfect}");
-    assert!(of_client("cuckoo") == 0.0 && of_client("race") < 0.1);
+    assert!(of_client("load 0.9, cuckoo") == 0.0 && of_client("load 0.5, race") < 0.1);
 }
 
 #[test]
@@ -278,7 +283,8 @@ fn schemes_side_by_side_take_what_the_model_says() {
     let report = simulated(&options, &measure, &|_| {}).unwrap();
     let lookups = report.rows.iter().filter(|row| row.unit == "lookups/s");
     let lookups: Vec<_> = lookups.collect();
-    assert_eq!(lookups.len(), 2 * 7 * 2);
+    // A RACE table is measured at one load only.
+    assert_eq!(lookups.len(), (2 * 7 - 1) * 2);
     for row in lookups {
         // One small table with linear probing that is nearly full differs from the mean of all.
         let is_probed = ["linear", "sealed"]
@@ -294,7 +300,7 @@ fn schemes_side_by_side_take_what_the_model_says() {
         "{hit:?}"
     );
     let value = |name: &str| row(&report, name).value;
-    let p50 = |scheme| value(&format!("load 0.9, {scheme}, hits, one at a time, p50"));
+    let p50 = |scheme| value(&format!("load 0.5, {scheme}, hits, one at a time, p50"));
     assert!(p50("duo") < p50("cuckoo") && p50("cuckoo") < p50("race"));
     assert!(value("load 0.9, duo, client's memory") > 2.5);
     assert_eq!(value("load 0.9, linear, client's memory"), 0.0);

@@ -88,7 +88,7 @@ fn lookups_that_cannot_be_measured_are_refused() {
     assert_fails(
         &run(&full),
         2,
-        &["load factor is 0.95", "at most 0.9 for race"],
+        &["load factor is 0.95", "at most 0.87 for race"],
     );
 }
 

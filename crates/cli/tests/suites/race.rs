@@ -118,7 +118,7 @@ fn options_that_do_not_go_together_are_named() {
     fails(
         &race(&["--load-factor", "0.95"]),
         2,
-        &["load factor = 0.95", "at most 0.9"],
+        &["load factor = 0.95", "at most 0.87"],
     );
     let sealed = node.feed(
         ["load", "t", "--create=10", "--scheme", "race", "--seal"],
