@@ -61,11 +61,12 @@ impl Options {
             let loads = format!("{:?}", self.loads);
             return Err(BenchError::bad_text("load factors", loads, "some, rising"));
         }
+        let of_none = |load: &&f64| self.schemes_at(**load).next().is_none();
+        let of_none = self.loads.iter().find(of_none);
         for scheme in &self.schemes {
-            let nowhere = !self.loads.iter().any(|load| scheme.has_room_at(*load));
-            let beyond = |load: &&f64| !self.schemes.iter().any(|one| one.has_room_at(**load));
-            let beyond = self.loads.iter().find(beyond);
-            if let Some(load) = beyond.or(self.loads.first().filter(|_| nowhere)) {
+            let is_left_out = !self.loads.iter().any(|load| scheme.has_room_at(*load));
+            let first = self.loads.first().filter(|_| is_left_out);
+            if let Some(load) = of_none.or(first) {
                 let limit = format!("above 0 and at most {} for {scheme}", scheme.limit());
                 return Err(BenchError::bad_text("load factor", load.to_string(), limit));
             }

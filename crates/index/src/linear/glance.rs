@@ -67,9 +67,7 @@ impl PairGlance {
             value: layout.value,
         })
     }
-}
 
-impl PairGlance {
     /// Slots from the home on that are fetched first.
     #[inline(always)]
     fn slots_near(&self, place: &PairPlace) -> usize {

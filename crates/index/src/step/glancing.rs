@@ -22,8 +22,8 @@ struct Group<Prepared, Place> {
     fetching: u32,
 }
 
-/// Where the outcomes of a group go, and what they took.
-struct Outcomes<'r> {
+/// How the keys of a group have ended, and what they took.
+struct GroupEnds<'r> {
     ends: &'r mut [End; GROUP],
     words: &'r mut [u64; GROUP],
     more: &'r mut AllMore,
@@ -66,14 +66,14 @@ pub(super) fn glance_at<'k, L: Lookup>(
                 continue;
             };
             let group = &mut groups[number % GROUPS];
-            let outcomes = Outcomes {
+            let all = GroupEnds {
                 ends,
                 words,
                 more: &mut more,
             };
             let mut undecided = match is_first {
-                true => group.look(&glance, &view, chunk(number).len(), outcomes),
-                false => group.look_on(&glance, &view, outcomes),
+                true => group.look(&glance, &view, chunk(number).len(), all),
+                false => group.look_on(&glance, &view, all),
             };
             while undecided != 0 {
                 left[lefts] = (number * GROUP) as u8 + undecided.trailing_zeros() as u8;
@@ -160,7 +160,7 @@ impl<Prepared: Copy, Place: Copy> Group<Prepared, Place> {
         glance: &impl Glance<Asked, Prepared = Prepared, Place = Place>,
         view: &InPlace<'_>,
         keys: usize,
-        mut outcomes: Outcomes<'_>,
+        mut all: GroupEnds<'_>,
     ) -> u32 {
         let mut undecided = 0;
         self.fetching = 0;
@@ -170,7 +170,7 @@ impl<Prepared: Copy, Place: Copy> Group<Prepared, Place> {
                 Some(place) => glance.look(place, view),
                 None => Glanced::Undecided,
             };
-            match outcomes.take(number, glanced, found) {
+            match all.take(number, glanced, found) {
                 Taken::Ended => {}
                 Taken::Fetching => self.fetching |= 1 << number,
                 Taken::Undecided => undecided |= 1 << number,
@@ -185,7 +185,7 @@ impl<Prepared: Copy, Place: Copy> Group<Prepared, Place> {
         &mut self,
         glance: &impl Glance<Asked, Prepared = Prepared, Place = Place>,
         view: &InPlace<'_>,
-        mut outcomes: Outcomes<'_>,
+        mut all: GroupEnds<'_>,
     ) -> u32 {
         let mut undecided = 0;
         let found = End::word(glance.value_len());
@@ -196,7 +196,7 @@ impl<Prepared: Copy, Place: Copy> Group<Prepared, Place> {
                 Some(place) => glance.look_on(place, view),
                 None => Glanced::Undecided,
             };
-            if !matches!(outcomes.take(number, glanced, found), Taken::Ended) {
+            if !matches!(all.take(number, glanced, found), Taken::Ended) {
                 undecided |= 1 << number;
             }
         }
@@ -211,7 +211,7 @@ enum Taken {
     Undecided,
 }
 
-impl Outcomes<'_> {
+impl GroupEnds<'_> {
     /// Takes what a look at a key has come to, and says `found` of those that have a value.
     #[inline(always)]
     fn take(&mut self, number: usize, glanced: Glanced, found: End) -> Taken {
