@@ -2,7 +2,7 @@
 //! whose records may have a time to live ([`Expiry`]).
 
 use farslot::Expiry;
-use smallvec::SmallVec;
+use std::ops::Deref;
 use std::rc::Rc;
 
 /// Bytes before the value.
@@ -10,8 +10,60 @@ const HEAD: usize = Expiry::BYTES;
 /// Bytes of the longest value: those of a table that was made without sizes.
 pub(crate) const LONGEST_VALUE: usize = 1 << 20;
 
-/// The bytes of a string that is kept, or of a record. Those of short ones lie where this lies.
-pub(crate) type Kept = SmallVec<[u8; 32]>;
+/// Bytes that lie where their [`Kept`] lies: a record of a number is no longer.
+const FEW: usize = 30;
+
+/// The bytes of a string that is kept, or of a record: a few in place, more of them where copies share
+/// them.
+#[derive(Clone, Debug)]
+pub(crate) enum Kept {
+    Few { bytes: [u8; FEW], len: u8 },
+    More(Rc<Vec<u8>>),
+}
+
+impl Kept {
+    /// Copies of pieces, one behind the other.
+    pub(crate) fn of<const PIECES: usize>(pieces: [&[u8]; PIECES]) -> Self {
+        let len: usize = pieces.iter().map(|piece| piece.len()).sum();
+        if len > FEW {
+            return Self::More(Rc::new(pieces.concat()));
+        }
+        let (mut bytes, mut from) = ([0; FEW], 0);
+        for piece in pieces {
+            bytes[from..from + piece.len()].copy_from_slice(piece);
+            from += piece.len();
+        }
+        let len = len as u8;
+        Self::Few { bytes, len }
+    }
+
+    /// Whether another has the same memory.
+    fn is_shared(&self) -> bool {
+        matches!(self, Self::More(bytes) if Rc::strong_count(bytes) > 1)
+    }
+
+    /// The bytes, to be changed.
+    fn make_mut(&mut self) -> &mut Vec<u8> {
+        if let Self::Few { .. } = self {
+            *self = Self::More(Rc::new(self.to_vec()));
+        }
+        match self {
+            Self::More(bytes) => Rc::make_mut(bytes),
+            Self::Few { .. } => unreachable!("they have memory of their own"),
+        }
+    }
+}
+
+impl Deref for Kept {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Self::Few { bytes, len } => &bytes[..usize::from(*len)],
+            Self::More(bytes) => bytes,
+        }
+    }
+}
 
 /// A string, of a request or of the store. Copies share it.
 #[derive(Clone, Debug)]
@@ -20,7 +72,7 @@ pub(crate) enum Bytes<'r> {
     Given(&'r [u8]),
     /// From one byte on, and up to another if that is not the end.
     Kept {
-        bytes: Rc<Kept>,
+        bytes: Kept,
         from: usize,
         to: Option<usize>,
     },
@@ -36,7 +88,7 @@ impl<'r> Bytes<'r> {
         match self {
             Self::Given(bytes) => Self::Given(&bytes[place]),
             Self::Kept { bytes, from, .. } => Self::Kept {
-                bytes: Rc::clone(bytes),
+                bytes: bytes.clone(),
                 from: from + place.start,
                 to: Some(from + place.end),
             },
@@ -47,40 +99,32 @@ impl<'r> Bytes<'r> {
 impl Bytes<'_> {
     /// A copy of these.
     pub(crate) fn copied(bytes: &[u8]) -> Self {
-        Self::from(Kept::from_slice(bytes))
+        Self::Kept {
+            bytes: Kept::of([bytes]),
+            from: 0,
+            to: None,
+        }
     }
 
     /// The string, to be changed in place unless a reply has it as well; and how many bytes were
     /// copied for that.
-    pub(crate) fn make_mut(&mut self) -> (&mut Kept, usize) {
+    pub(crate) fn make_mut(&mut self) -> (&mut Vec<u8>, usize) {
         let shared = match self {
             Self::Given(_) => true,
-            Self::Kept { bytes, from, to } => {
-                *from > 0 || to.is_some() || Rc::strong_count(bytes) > 1
-            }
+            Self::Kept { bytes, from, to } => *from > 0 || to.is_some() || bytes.is_shared(),
         };
         let copied = if shared { self.len() } else { 0 };
         if shared {
             *self = Self::copied(self);
         }
         match self {
-            Self::Kept { bytes, .. } => (Rc::make_mut(bytes), copied),
+            Self::Kept { bytes, .. } => (bytes.make_mut(), copied),
             Self::Given(_) => unreachable!("it was copied"),
         }
     }
 }
 
-impl From<Kept> for Bytes<'_> {
-    fn from(bytes: Kept) -> Self {
-        Self::Kept {
-            bytes: Rc::new(bytes),
-            from: 0,
-            to: None,
-        }
-    }
-}
-
-impl std::ops::Deref for Bytes<'_> {
+impl Deref for Bytes<'_> {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
@@ -101,11 +145,11 @@ pub(crate) struct Entry<'r> {
 
 impl<'r> Entry<'r> {
     /// What a record means now; nothing of one that has expired.
-    pub(crate) fn of(record: &Rc<Kept>, now: u64) -> Option<Self> {
+    pub(crate) fn of(record: &Kept, now: u64) -> Option<Self> {
         let (expiry, _) = Expiry::living(record, now)?;
         Some(Self {
             value: Bytes::Kept {
-                bytes: Rc::clone(record),
+                bytes: record.clone(),
                 from: HEAD,
                 to: None,
             },
@@ -115,10 +159,7 @@ impl<'r> Entry<'r> {
 
     /// The record of it.
     pub(crate) fn record(&self) -> Kept {
-        let mut record = Kept::with_capacity(HEAD + self.value.len());
-        record.extend_from_slice(&Expiry::at_millis(self.expiry).to_bytes());
-        record.extend_from_slice(&self.value);
-        record
+        Kept::of([&Expiry::at_millis(self.expiry).to_bytes(), &self.value])
     }
 }
 
@@ -135,23 +176,36 @@ mod tests {
     fn records_are_read_as_they_were_written() {
         for (expiry, is_there) in [(0, true), (1_000, false), (1_001, true)] {
             let value = Bytes::Given(b"value");
-            let record = Rc::new(Entry { value, expiry }.record());
+            let record = Entry { value, expiry }.record();
             let read = Entry::of(&record, 1_000);
             assert_eq!(read.is_some(), is_there);
             if let Some(read) = read {
                 assert_eq!((&*read.value, read.expiry), (&b"value"[..], expiry));
             }
         }
-        assert!(Entry::of(&Rc::new(Kept::from_slice(&[0; 7])), 0).is_none());
+        assert!(Entry::of(&Kept::of([&[0; 7]]), 0).is_none());
     }
 
     #[test]
     fn what_a_reply_has_is_not_changed() {
-        let mut value = Bytes::copied(b"abc");
-        let reply = value.clone();
-        let (bytes, copied) = value.make_mut();
-        bytes.push(b'd');
-        assert_eq!((copied, &*reply, &*value), (3, &b"abc"[..], &b"abcd"[..]));
-        assert_eq!(value.make_mut().1, 0);
+        // Short strings are the value's own from the start, long ones once they are changed.
+        for (len, copied) in [(3, 0), (FEW, 0), (FEW + 1, FEW + 1), (1000, 1000)] {
+            let before = vec![b'a'; len];
+            let mut value = Bytes::copied(&before);
+            let reply = value.clone();
+            let (bytes, took) = value.make_mut();
+            bytes.push(b'd');
+            assert_eq!((took, &*reply), (copied, &*before));
+            assert_eq!(&*value, [&before[..], b"d"].concat());
+            assert_eq!(value.make_mut().1, 0);
+        }
+    }
+
+    #[test]
+    fn pieces_are_kept_one_behind_the_other() {
+        for (first, second) in [(0, 0), (8, FEW - 8), (8, FEW - 7), (FEW, 0), (FEW + 1, 0)] {
+            let (first, second) = (vec![1; first], vec![2; second]);
+            assert_eq!(&*Kept::of([&first, &second]), [first, second].concat());
+        }
     }
 }

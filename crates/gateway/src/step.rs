@@ -3,7 +3,7 @@
 
 use crate::failure::Failure;
 use crate::number;
-use crate::record::{Bytes, Entry, Kept, LONGEST_VALUE};
+use crate::record::{Bytes, Entry, LONGEST_VALUE};
 use crate::reply::{OK, Reply};
 
 /// What is done to a key.
@@ -196,7 +196,7 @@ impl<'r> Slot<'r> {
     }
 
     /// The value to be changed in place; that of an absent key is empty.
-    fn value_mut(&mut self) -> Result<&mut Kept, Failure> {
+    fn value_mut(&mut self) -> Result<&mut Vec<u8>, Failure> {
         let limit = self.room;
         let shared = self.entry.as_ref().map_or(0, |entry| entry.value.len());
         if shared > limit {

@@ -22,7 +22,6 @@ use farslot::{Operation, Outcome, StoreError};
 use foldhash::fast::RandomState;
 use hashbrown::hash_table::{self, HashTable};
 use std::hash::BuildHasher;
-use std::rc::Rc;
 
 /// How often a chain is read again because others were faster.
 const MOST_ATTEMPTS: u32 = 10_000;
@@ -57,7 +56,7 @@ enum Stored {
     /// It was not asked.
     Unknown,
     Absent,
-    Record(Rc<Kept>),
+    Record(Kept),
 }
 
 /// How a chain is written.
@@ -65,10 +64,10 @@ enum Write {
     Put(Kept),
     Remove,
     PutIfAbsent(Kept),
-    Replace(Rc<Kept>, Kept),
+    Replace(Kept, Kept),
     /// A record that was dead when it was read. If it is another now, that is as good.
-    Bury(Rc<Kept>),
-    RemoveIf(Rc<Kept>),
+    Bury(Kept),
+    RemoveIf(Kept),
 }
 
 /// The places of chains, by their databases and keys: memory that one turn after the other uses.
@@ -76,6 +75,8 @@ enum Write {
 pub(crate) struct ByKey {
     places: HashTable<usize>,
     hasher: RandomState,
+    /// Steps of the turn before, for which the next one has room from the start.
+    steps: usize,
 }
 
 /// The steps of a turn.
@@ -95,8 +96,8 @@ impl<'r> Turn<'r> {
     pub(crate) fn new(now: u64, by_key: ByKey) -> Self {
         Self {
             now,
-            pending: Vec::new(),
-            chains: Vec::new(),
+            pending: Vec::with_capacity(by_key.steps),
+            chains: Vec::with_capacity(by_key.steps),
             by_key,
             rooms: Vec::new(),
         }
@@ -121,7 +122,7 @@ impl<'r> Turn<'r> {
             next: END,
             reply: None,
         });
-        let ByKey { places, hasher } = &mut self.by_key;
+        let ByKey { places, hasher, .. } = &mut self.by_key;
         let hash = hasher.hash_one((database, key));
         let chains = &mut self.chains;
         let is_it =
@@ -188,7 +189,10 @@ impl<'r> Turn<'r> {
         match self.by_key.places.capacity() {
             // One request with many keys shall not slow all turns that follow.
             capacity if capacity > 4 * STEPS_A_TURN => ByKey::default(),
-            _ => self.by_key,
+            _ => ByKey {
+                steps: self.pending.len().min(STEPS_A_TURN),
+                ..self.by_key
+            },
         }
     }
 
@@ -251,7 +255,7 @@ impl<'r> Turn<'r> {
                 Ok(None) => Stored::Absent,
                 Ok(Some(record)) if record.len() <= *room => {
                     *room -= record.len();
-                    Stored::Record(Rc::new(Kept::from_slice(record)))
+                    Stored::Record(Kept::of([record]))
                 }
                 Ok(Some(_)) => {
                     let failure = Failure::LongReply { limit: *room };
@@ -298,11 +302,9 @@ impl<'r> Turn<'r> {
             (Stored::Unknown, Some(new)) => Some(Write::Put(new)),
             (Stored::Unknown, None) => Some(Write::Remove),
             (Stored::Absent, new) => new.map(Write::PutIfAbsent),
-            (Stored::Record(old), Some(new)) => Some(Write::Replace(Rc::clone(old), new)),
-            (Stored::Record(old), None) if is_dead(old, self.now) => {
-                Some(Write::Bury(Rc::clone(old)))
-            }
-            (Stored::Record(old), None) => slot.changed.then(|| Write::RemoveIf(Rc::clone(old))),
+            (Stored::Record(old), Some(new)) => Some(Write::Replace(old.clone(), new)),
+            (Stored::Record(old), None) if is_dead(old, self.now) => Some(Write::Bury(old.clone())),
+            (Stored::Record(old), None) => slot.changed.then(|| Write::RemoveIf(old.clone())),
         }
     }
 

@@ -84,6 +84,9 @@ pub(crate) struct Work {
     surplus: bool,
     /// Bytes of a record that there was no block at hand for.
     lacking: Option<usize>,
+    /// Whether this client has to look at the heap's epoch before it uses a block. Asked once for the
+    /// writes between two waits, which take microseconds: a look at the clock costs as much as a swap.
+    is_look_due: bool,
     /// The record that is there, and the one that is to be.
     there: Vec<u64>,
     draft: Vec<u64>,
@@ -139,12 +142,14 @@ async fn write_at_once<T: WriteAtOnce>(
                 view.prefetch(at, LIKELY.min(piece.len));
             }
         }
+        work.is_look_due = heap.is_look_due();
         for mut write in begun {
             let found = write.counted;
             let mut outcome = table.finish(view, &mut write, &mut work);
             if let Some(bytes) = work.lacking.take() {
                 // Not once more for each of many: where that was of no use, all are left.
                 refills = refills && heap.refill(bytes).await;
+                work.is_look_due = heap.is_look_due();
                 if refills {
                     write.counted = found;
                     outcome = table.finish(view, &mut write, &mut work);
@@ -162,6 +167,7 @@ async fn write_at_once<T: WriteAtOnce>(
                 // Before others, so that no client ever holds more than it may.
                 work.surplus = false;
                 heap.give_surplus().await;
+                work.is_look_due = heap.is_look_due();
             }
         }
         work.count(core);
@@ -227,7 +233,8 @@ impl<'k, P> Write<'k, P> {
         work: &mut Work,
     ) -> Option<Held> {
         let len = encode_in(&mut work.draft, key, value);
-        let Some(held) = heap.allocate_own(len) else {
+        let own = || heap.allocate_own(len);
+        let Some(held) = (!work.is_look_due).then(own).flatten() else {
             work.lacking = Some(len);
             return None;
         };

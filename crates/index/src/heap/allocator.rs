@@ -324,12 +324,10 @@ impl<E: Endpoint> Heap<E> {
     }
 
     /// A block for so many bytes, of those that this client has and may use without asking anybody:
-    /// for a slot that is made to name it before anything is awaited. Nothing if there is none.
+    /// for a slot that is made to name it before anything is awaited. Nothing if there is none. To be
+    /// called only while no [look](Heap::is_look_due) is due.
     pub(crate) fn allocate_own(&self, bytes: usize) -> Option<Held> {
         let class = class_for(bytes)?;
-        if self.is_look_due() {
-            return None;
-        }
         let block = match self.reuse_rested(class) {
             Some(block) => block,
             None if self.goes_by_stacks(class) => return None,

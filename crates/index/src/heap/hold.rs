@@ -53,7 +53,7 @@ impl<E: Endpoint> Heap<E> {
     }
 
     /// Whether the last look at the mark and the epoch was long ago.
-    pub(super) fn is_look_due(&self) -> bool {
+    pub(crate) fn is_look_due(&self) -> bool {
         let now = self.endpoint.now();
         (self.looked_at.get()).is_none_or(|at| now.saturating_sub(at) >= LOOK_AFTER)
     }
