@@ -5,8 +5,11 @@ use crate::{Operation, Outcome, Record, Result, StoreError, Table};
 use std::task::Waker;
 use std::time::Duration;
 
-/// Requests of a batch.
-const BATCH: usize = 256;
+/// Requests of a batch that the only worker does. Over a network larger batches are fewer wake-ups: of
+/// 1,000 tasks all wait for one at times, and do 0.60 of `get_many`, where batches of 256 did 0.48.
+const BATCH: usize = 1024;
+/// Requests of a batch where many workers share them.
+const SHARED_BATCH: usize = 256;
 /// Futures of a large batch of which one wakes the others.
 const GROUP: usize = 32;
 /// Futures of a batch that are all woken by the worker: fewer are not worth the detour.
@@ -17,6 +20,11 @@ const _: () = assert!(BATCH <= GROUP * u64::BITS as usize);
 const SHORT: usize = 256;
 /// Bytes of keys and values for which a batch keeps its memory.
 const KEPT_BYTES: usize = 64 << 10;
+
+/// The most requests of a batch, of which so many workers do one each.
+pub(super) fn most_requests(workers: usize) -> usize {
+    (BATCH / workers.max(1)).max(SHARED_BATCH)
+}
 
 /// Something else that is done with the table. It keeps its result itself.
 pub(super) type Call = Box<dyn FnOnce(&Table) + Send>;
@@ -75,10 +83,10 @@ impl Asked {
         self.entries.len()
     }
 
-    /// Whether another request can be added.
-    pub(super) fn takes(&self, ask: &Ask<'_>) -> bool {
+    /// Whether another request can be added, where a batch has so many at most.
+    pub(super) fn takes(&self, ask: &Ask<'_>, most: usize) -> bool {
         match ask {
-            Ask::Operation(_) | Ask::PutFor(..) => self.call.is_none() && self.len() < BATCH,
+            Ask::Operation(_) | Ask::PutFor(..) => self.call.is_none() && self.len() < most,
             Ask::Call(_) => self.entries.is_empty(),
         }
     }

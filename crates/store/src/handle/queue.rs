@@ -1,6 +1,6 @@
 //! The queue between the futures of a handle and its workers.
 
-use super::batch::{Answer, Ask, Batch, Desk, Progress};
+use super::batch::{Answer, Ask, Batch, Desk, Progress, most_requests};
 use crate::{Result, StoreError};
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -47,6 +47,8 @@ struct State {
     vacant: Vec<usize>,
     /// Batches that no worker has, the oldest first; to the last one requests are added.
     line: VecDeque<usize>,
+    /// The most requests of a batch.
+    most: usize,
     /// Requests in them.
     requests: usize,
     /// Futures that found no room, by their tickets: the first come first.
@@ -67,7 +69,7 @@ impl State {
     /// Adds a request, of a future that may have a waker already.
     fn add(&mut self, ask: Ask<'_>, waker: Option<Waker>) -> Place {
         let last = self.line.back().copied();
-        let last = last.filter(|batch| self.batches[*batch].asked.takes(&ask));
+        let last = last.filter(|batch| self.batches[*batch].asked.takes(&ask, self.most));
         let batch = last.unwrap_or_else(|| {
             let batch = self.vacant.pop().unwrap_or_else(|| {
                 self.batches.push(Batch::default());
@@ -103,6 +105,7 @@ impl Queue {
     pub(super) fn new(room: usize, workers: usize) -> Self {
         let state = State {
             workers,
+            most: most_requests(workers),
             ..State::default()
         };
         Self {
