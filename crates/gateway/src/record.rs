@@ -36,22 +36,6 @@ impl Kept {
         let len = len as u8;
         Self::Few { bytes, len }
     }
-
-    /// Whether another has the same memory.
-    fn is_shared(&self) -> bool {
-        matches!(self, Self::More(bytes) if Rc::strong_count(bytes) > 1)
-    }
-
-    /// The bytes, to be changed.
-    fn make_mut(&mut self) -> &mut Vec<u8> {
-        if let Self::Few { .. } = self {
-            *self = Self::More(Rc::new(self.to_vec()));
-        }
-        match self {
-            Self::More(bytes) => Rc::make_mut(bytes),
-            Self::Few { .. } => unreachable!("they have memory of their own"),
-        }
-    }
 }
 
 impl Deref for Kept {
@@ -65,7 +49,7 @@ impl Deref for Kept {
     }
 }
 
-/// A string, of a request or of the store. Copies share it.
+/// A string, of a request or of the store. Copies share a long one.
 #[derive(Clone, Debug)]
 pub(crate) enum Bytes<'r> {
     /// A part of a request.
@@ -79,7 +63,7 @@ pub(crate) enum Bytes<'r> {
 }
 
 impl<'r> Bytes<'r> {
-    /// Some of it, by its place: nothing is copied.
+    /// Some of it, by its place: nothing long is copied.
     ///
     /// # Panics
     /// If there is no such place.
@@ -99,27 +83,35 @@ impl<'r> Bytes<'r> {
 impl Bytes<'_> {
     /// A copy of these.
     pub(crate) fn copied(bytes: &[u8]) -> Self {
-        Self::Kept {
-            bytes: Kept::of([bytes]),
-            from: 0,
-            to: None,
-        }
+        Self::from(Kept::of([bytes]))
     }
 
-    /// The string, to be changed in place unless a reply has it as well; and how many bytes were
+    /// The string, to be changed in place unless a reply may have it as well; and how many bytes were
     /// copied for that.
     pub(crate) fn make_mut(&mut self) -> (&mut Vec<u8>, usize) {
-        let shared = match self {
-            Self::Given(_) => true,
-            Self::Kept { bytes, from, to } => *from > 0 || to.is_some() || bytes.is_shared(),
-        };
-        let copied = if shared { self.len() } else { 0 };
-        if shared {
-            *self = Self::copied(self);
+        let is_alone = |bytes: &Rc<_>| Rc::strong_count(bytes) == 1;
+        let mut copied = 0;
+        if !matches!(self, Self::Kept { bytes: Kept::More(all), from: 0, to: None } if is_alone(all))
+        {
+            copied = self.len();
+            *self = Self::from(Kept::More(Rc::new(self.to_vec())));
         }
         match self {
-            Self::Kept { bytes, .. } => (bytes.make_mut(), copied),
-            Self::Given(_) => unreachable!("it was copied"),
+            Self::Kept {
+                bytes: Kept::More(all),
+                ..
+            } => (Rc::make_mut(all), copied),
+            _ => unreachable!("it was copied"),
+        }
+    }
+}
+
+impl From<Kept> for Bytes<'_> {
+    fn from(bytes: Kept) -> Self {
+        Self::Kept {
+            bytes,
+            from: 0,
+            to: None,
         }
     }
 }
@@ -188,17 +180,21 @@ mod tests {
 
     #[test]
     fn what_a_reply_has_is_not_changed() {
-        // Short strings are the value's own from the start, long ones once they are changed.
-        for (len, copied) in [(3, 0), (FEW, 0), (FEW + 1, FEW + 1), (1000, 1000)] {
-            let before = vec![b'a'; len];
-            let mut value = Bytes::copied(&before);
-            let reply = value.clone();
-            let (bytes, took) = value.make_mut();
-            bytes.push(b'd');
-            assert_eq!((took, &*reply), (copied, &*before));
-            assert_eq!(&*value, [&before[..], b"d"].concat());
-            assert_eq!(value.make_mut().1, 0);
-        }
+        let mut value = Bytes::copied(b"abc");
+        let reply = value.clone();
+        let (bytes, copied) = value.make_mut();
+        bytes.push(b'd');
+        assert_eq!((copied, &*reply, &*value), (3, &b"abc"[..], &b"abcd"[..]));
+        assert_eq!(value.make_mut().1, 0);
+        // One that lies elsewhere.
+        let long = vec![b'a'; FEW + 1];
+        let mut value = Bytes::copied(&long);
+        let reply = value.clone();
+        let (bytes, copied) = value.make_mut();
+        bytes.push(b'd');
+        assert_eq!((copied, &*reply), (long.len(), &*long));
+        assert_eq!(&*value, [&*long, b"d"].concat());
+        assert_eq!(value.make_mut().1, 0);
     }
 
     #[test]

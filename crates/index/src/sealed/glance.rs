@@ -10,6 +10,7 @@ use super::slots::{InlineFormat, place};
 use crate::hash::{Hasher, xxh3};
 use crate::step::{Glance, Glanced, slots_near};
 use farslot_fabric::{Endpoint, InPlace, Piece, Steps};
+use std::ops::ControlFlow::{self, Break, Continue};
 
 /// Bytes of a slot, and of a key that is a word.
 const SLOT: u64 = 16;
@@ -91,6 +92,28 @@ pub(super) struct PairPlace {
     start: u64,
 }
 
+/// Looks for the slot that begins with this word among some, so many from a byte on, after so many READs
+/// more than usual; goes on, behind them, with what the last begins with.
+#[inline(always)]
+fn scan(
+    wanted: u64,
+    (start, slots): (u64, u64),
+    took_more: u32,
+    view: &InPlace<'_>,
+) -> ControlFlow<Glanced, u64> {
+    let mut last = 0;
+    for slot in view.slots::<2>(start, slots as usize) {
+        last = slot(0);
+        if last == wanted {
+            return Break(Glanced::Found(slot(1), took_more));
+        }
+        if last == 0 {
+            return Break(Glanced::Absent(took_more));
+        }
+    }
+    Continue(last)
+}
+
 impl Glance<&[u8]> for PairGlance {
     type Prepared = ();
     type Place = PairPlace;
@@ -124,14 +147,8 @@ impl Glance<&[u8]> for PairGlance {
     #[inline(always)]
     fn look(&self, place: &PairPlace, view: &InPlace<'_>) -> Glanced {
         let near = slots_near::<SLOT>(place.start).min(self.read);
-        for slot in view.slots::<2>(place.start, near as usize) {
-            let head = slot(0);
-            if head == place.wanted {
-                return Glanced::Found(slot(1), 0);
-            }
-            if head == 0 {
-                return Glanced::Absent(0);
-            }
+        if let Break(glanced) = scan(place.wanted, (place.start, near), 0, view) {
+            return glanced;
         }
         let further = place.start + near * SLOT;
         view.prefetch(further, (self.read * SLOT) as usize);
@@ -142,17 +159,10 @@ impl Glance<&[u8]> for PairGlance {
     fn look_on(&self, place: &PairPlace, view: &InPlace<'_>) -> Glanced {
         for took_more in 0..MOST_READS {
             let start = place.start + u64::from(took_more) * self.read * SLOT;
-            let mut last = 0;
-            for slot in view.slots::<2>(start, self.read as usize) {
-                last = slot(0);
-                if last == place.wanted {
-                    return Glanced::Found(slot(1), took_more);
-                }
-                if last == 0 {
-                    return Glanced::Absent(took_more);
-                }
-            }
-            let last = (last ^ self.pairs.mask).to_le_bytes();
+            let last = match scan(place.wanted, (start, self.read), took_more, view) {
+                Break(glanced) => return glanced,
+                Continue(last) => (last ^ self.pairs.mask).to_le_bytes(),
+            };
             if self.is_ordered && xxh3(&last, self.seed) > place.hash {
                 return Glanced::Absent(took_more);
             }
