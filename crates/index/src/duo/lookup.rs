@@ -8,16 +8,17 @@
 //! has a block of the heap read.
 
 use super::bytes::SlotNumber;
+use super::glance::OwnerGlance;
 use super::placement::Candidates;
 use super::records::{Met, SlotRead, SlotToMeet};
 use super::state::{DuoTable, Key};
-use crate::step::{Found, Lookup, Next, Read, Reads, view};
+use crate::step::{Found, Glance, Lookup, Next, Read, Reads, view};
 use crate::{Result, Value};
 use farslot_fabric::{Endpoint, InPlace, Piece, RemoteAddr};
 use std::sync::atomic::{Ordering, fence};
 
 /// What the index says of a key at one moment.
-struct Glance {
+struct Named {
     /// Where the next slot is that matches.
     slot: Option<RemoteAddr>,
     /// How often anything had changed.
@@ -71,6 +72,15 @@ impl<E: Endpoint> Lookup for DuoTable<E> {
     }
 
     #[inline]
+    fn glance<'k>(
+        &self,
+        view: &InPlace<'_>,
+        _: &[Self::Asked<'k>],
+    ) -> Option<impl Glance<Self::Asked<'k>>> {
+        OwnerGlance::of(self, view)
+    }
+
+    #[inline]
     fn key<'k>(&self, bytes: Self::Asked<'k>) -> Result<Key<'k>> {
         Self::key(self, bytes)
     }
@@ -89,8 +99,8 @@ impl<E: Endpoint> Lookup for DuoTable<E> {
     fn begin(&self, key: &Self::Key<'_>, search: &mut Search) -> Next<Hold> {
         let fetched = search.fetched.take();
         search.passed = 0;
-        match self.glance(key, 0, fetched) {
-            Some(glance) => Self::follow(search, &glance),
+        match self.named(key, 0, fetched) {
+            Some(named) => Self::follow(search, &named),
             None => Next::Aside(Hold),
         }
     }
@@ -143,9 +153,9 @@ impl<E: Endpoint> DuoTable<E> {
             return Next::Aside(Hold);
         }
         search.passed += 1;
-        match self.glance(key, search.passed, None) {
+        match self.named(key, search.passed, None) {
             // The slots that were passed were those of the index as it was then.
-            Some(glance) if glance.changes == search.changes => Self::follow(search, &glance),
+            Some(named) if named.changes == search.changes => Self::follow(search, &named),
             _ => Next::Aside(Hold),
         }
     }
@@ -159,14 +169,14 @@ impl<E: Endpoint> DuoTable<E> {
 
     /// Does what the index says.
     #[inline]
-    fn follow(search: &mut Search, glance: &Glance) -> Next<Hold> {
-        search.changes = glance.changes;
-        match glance.slot {
+    fn follow(search: &mut Search, named: &Named) -> Next<Hold> {
+        search.changes = named.changes;
+        match named.slot {
             Some(at) => {
                 search.slot = SlotToMeet::new(at);
                 Next::Read(Reads::ONE)
             }
-            None if glance.may_be_met => Next::Aside(Hold),
+            None if named.may_be_met => Next::Aside(Hold),
             None => Next::Absent,
         }
     }
@@ -174,7 +184,7 @@ impl<E: Endpoint> DuoTable<E> {
     /// What the index says of a key at this moment, but for so many of the slots that match;
     /// nothing while the index is not that of the vault.
     #[inline]
-    fn glance(&self, key: &Key<'_>, passed: usize, fetched: Option<Fetched>) -> Option<Glance> {
+    fn named(&self, key: &Key<'_>, passed: usize, fetched: Option<Fetched>) -> Option<Named> {
         let index = self.index.borrow();
         // While nobody changes the index: else this could be one that is made anew.
         if !self.is_settled() {
@@ -188,7 +198,7 @@ impl<E: Endpoint> DuoTable<E> {
         };
         key.buckets.set(index.buckets_of(&of));
         let slot = index.matches_of(key.hash, &of).nth(passed);
-        Some(Glance {
+        Some(Named {
             slot: slot.map(|slot| self.slot_at(slot)),
             changes,
             may_be_met: slot.is_none() && self.layout.published && self.is_any_held(key),

@@ -35,10 +35,10 @@
 //! ```text
 //! scheme                               what `Index` asks of the owner
 //! lookup insert update remove          one protocol a file; reader/ beside them
-//!   scan survey
+//!   scan survey; glance many           the usual steps for many keys
 //! holding growth/ stash                locks, growth, bringing keys back from the stash
 //! ownership rebuild settle publish     who owns the table; recovery; the published index
-//! batch records moves                  verbs that take effect in order; slots and their records
+//! batch records words moves            verbs that take effect in order; slots and their records
 //! state/                               what a client keeps
 //! placement/                           which slot a key goes to: local memory only
 //! bytes/                               what lies where
@@ -92,6 +92,7 @@
 mod batch;
 mod bytes;
 mod changes;
+mod glance;
 mod growth;
 mod holding;
 mod insert;
@@ -115,6 +116,7 @@ mod sweep;
 #[cfg(test)]
 mod tests;
 mod update;
+mod words;
 
 pub use bytes::{DuoLayout, DuoOptions};
 pub use reader::{DuoReader, ReaderPromise};

@@ -65,6 +65,8 @@ pub(crate) trait Glance<Asked> {
 pub(crate) enum Glanced {
     /// The key is absent: after the usual steps, and so many READs more.
     Absent(u32),
+    /// The key is absent, and nothing was read.
+    AbsentUnread,
     /// Its value, after so many.
     Found(u64, u32),
     /// A write is done, or needs none, after these: nothing, if the key was absent.

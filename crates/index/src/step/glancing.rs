@@ -5,7 +5,7 @@ use super::glance::{Glance, Glanced, More};
 use super::lookup::Lookup;
 use crate::answers::End;
 use crate::client::MANY_READS;
-use farslot_fabric::{InPlace, Tally};
+use farslot_fabric::{InPlace, Steps, Tally};
 
 /// Keys of a group.
 const GROUP: usize = 16;
@@ -84,7 +84,8 @@ pub(super) fn glance_at<'k, L: Lookup>(
     }
     view.acquire();
     let decided = asked.len() - lefts;
-    tally.usual_ended(decided as u64, glance.usual());
+    tally.usual_ended(more.unread as u64, Steps::default());
+    tally.usual_ended((decided - more.unread) as u64, glance.usual());
     match takes_more_beside(&glance) {
         true => tally.took_beside(more.reads, glance.more_bytes()),
         false => tally.took_more(more.reads, glance.more_bytes(), more.most),
@@ -109,6 +110,8 @@ struct AllMore {
     most: u32,
     /// Those that have taken [`MANY_READS`] in all.
     many: usize,
+    /// Those for which nothing was read.
+    unread: usize,
 }
 
 impl<Prepared: Copy + Default, Place: Copy> Default for Group<Prepared, Place> {
@@ -219,6 +222,10 @@ impl GroupEnds<'_> {
         let (answer, took_more) = match glanced {
             Glanced::Found(value, reads) => (Some(value), More { reads, swaps: 0 }),
             Glanced::Absent(reads) => (None, More { reads, swaps: 0 }),
+            Glanced::AbsentUnread => {
+                self.more.unread += 1;
+                (None, More::default())
+            }
             Glanced::Written(was, more) => (was, more),
             Glanced::Fetching => return Taken::Fetching,
             Glanced::Undecided => {

@@ -14,6 +14,14 @@ pub struct Candidates {
     pub backup: u32,
 }
 
+/// A [`Candidates`] without its backup fingerprint, which is hardly ever looked for.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Primary {
+    pub(super) first: u64,
+    pub(super) second: u64,
+    pub(super) fingerprint: u32,
+}
+
 /// What turns hashes into candidates.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Hashes {
@@ -24,14 +32,29 @@ pub(super) struct Hashes {
 impl Hashes {
     #[inline(always)]
     pub(super) fn of(self, hash: u64) -> Candidates {
-        let first = hash % self.buckets;
-        let primary = self.fingerprint(mix(hash ^ 0x9e37_79b9_7f4a_7c15));
+        let primary = self.primary_of(hash);
         Candidates {
-            first,
-            second: self.second_of(first, primary),
-            primary,
-            backup: self.fingerprint(mix(hash ^ 0xc2b2_ae3d_27d4_eb4f)),
+            first: primary.first,
+            second: primary.second,
+            primary: primary.fingerprint,
+            backup: self.backup_of(hash),
         }
+    }
+
+    #[inline(always)]
+    pub(super) fn primary_of(self, hash: u64) -> Primary {
+        let first = hash % self.buckets;
+        let fingerprint = self.fingerprint(mix(hash ^ 0x9e37_79b9_7f4a_7c15));
+        Primary {
+            first,
+            second: self.second_of(first, fingerprint),
+            fingerprint,
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn backup_of(self, hash: u64) -> u32 {
+        self.fingerprint(mix(hash ^ 0xc2b2_ae3d_27d4_eb4f))
     }
 
     /// 1 to 2^f - 1, each as likely: 0 is an empty slot.

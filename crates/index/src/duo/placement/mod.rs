@@ -40,9 +40,10 @@ mod search;
 mod shape;
 mod splitting;
 mod stash;
+mod usual;
 
 pub use super::bytes::{MOST_BUCKET_SLOTS, SlotNumber};
-pub use hashes::Candidates;
+pub use hashes::{Candidates, Primary};
 pub use index::{Entry, Matches, Met, Placement};
 pub use path::Path;
 pub use shape::Shape;

@@ -1,6 +1,6 @@
 //! Numbers of a few bits each, in a row: whole integers where the width is one's, else packed.
 
-use farslot_fabric::{prefetch, zeros_in_large_pages};
+use farslot_fabric::{equal_of_eight, prefetch, zeros_in_large_pages};
 
 /// So many numbers of the same width, all 0 at first.
 pub(super) enum Packed {
@@ -108,7 +108,7 @@ impl Packed {
     pub(super) fn equal(&self, first: usize, count: usize, value: u32) -> u32 {
         match self {
             Self::Halves(all) if count == 8 => match all[first..].first_chunk() {
-                Some(eight) => mask_of_eight(eight, value as u16),
+                Some(eight) => equal_of_eight(eight, value as u16),
                 None => self.equal_of_any(first, count, value),
             },
             _ => self.equal_of_any(first, count, value),
@@ -126,22 +126,6 @@ impl Packed {
             }),
         }
     }
-}
-
-/// A bit for each that is `value`, the first one's lowest: four at a time, side by side in a word.
-#[inline(always)]
-fn mask_of_eight(eight: &[u16; 8], value: u16) -> u32 {
-    const EACH: u64 = 0x0001_0001_0001_0001;
-    const HIGHEST: u64 = EACH << 15;
-    let wanted = u64::from(value) * EACH;
-    let equal = bytemuck::cast::<_, [u64; 2]>(*eight).map(|four| {
-        let differs = four ^ wanted;
-        // A carry into the highest bit of each wherever any other bit is set.
-        !(((differs & !HIGHEST) + !HIGHEST) | differs) & HIGHEST
-    });
-    // Their highest bits to bits 0, 4, 16, 20 and so on; and these to bits 48 to 55, in order.
-    let apart = equal[0] >> 15 | equal[1] >> 11;
-    (apart.wrapping_mul(0x0001_0002_0004_0008) >> 48) as u32 & 0xff
 }
 
 /// Eight at a time, in loops of that length without a branch: the compiler compares them with one

@@ -67,6 +67,15 @@ impl Parts {
         self.pairs += pairs;
     }
 
+    /// The fingerprints, and which of them are backup ones, where there is one part.
+    #[inline(always)]
+    pub(super) fn only(&self) -> Option<(&Packed, &Packed)> {
+        match &*self.parts {
+            [part] => Some((&part.fingerprints, &part.backups)),
+            _ => None,
+        }
+    }
+
     /// Bytes of memory.
     pub(super) fn bytes(&self) -> usize {
         let parts = self.parts.iter();

@@ -4,7 +4,7 @@ use crate::Result;
 use crate::duo::bytes::{
     DuoLayout, Entry, PerPage, SEGMENTS, STASH_SEGMENT, SlotNumber, Vault, entry_parts, stash_entry,
 };
-use crate::duo::placement::{Candidates, Placement, Shape};
+use crate::duo::placement::{Candidates, Placement, Primary, Shape};
 use crate::duo::state::index_shape;
 use farslot_fabric::{Nanos, RemoteAddr};
 use std::ops::Range;
@@ -152,12 +152,18 @@ impl IndexCopy {
         self.stashed >> (hash % 64) & 1 != 0
     }
 
-    /// The first of the slots that may be that of the key with this hash, which may be there: its
-    /// bucket, and its number there. Nothing also where it may be in the stash.
+    /// Has fetched what [`IndexCopy::first_match`] will look at.
     #[inline(always)]
-    pub(super) fn first_in_arrays(&self, hash: u64, of: &Candidates) -> Option<(u64, u32)> {
+    pub(super) fn prefetch_first(&self, hash: u64) -> Primary {
+        self.index.prefetch_first(hash)
+    }
+
+    /// The first of the slots that may be that of the key with this hash: its bucket, and its number
+    /// there. Nothing also where it may be in the stash.
+    #[inline(always)]
+    pub(super) fn first_match(&self, hash: u64, of: &Primary) -> Option<(u64, u32)> {
         match self.may_be_stashed(hash) {
-            false => self.index.first_in_arrays(of),
+            false => self.index.first_match(hash, of),
             true => None,
         }
     }

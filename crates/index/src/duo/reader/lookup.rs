@@ -2,7 +2,7 @@
 
 use super::client::{DuoReader, ReaderPromise};
 use super::copy::{State, View};
-use super::glance::SlotGlance;
+use super::glance::ReaderGlance;
 use crate::client::{MOST_READS, pause, side_by_side};
 use crate::duo::bytes::{SlotNumber, hash_in, head_in, live_head};
 use crate::duo::placement::Candidates;
@@ -87,7 +87,7 @@ impl<E: Endpoint> Lookup for DuoReader<E> {
         view: &InPlace<'_>,
         _: &[Self::Asked<'k>],
     ) -> Option<impl Glance<Self::Asked<'k>>> {
-        SlotGlance::of(self, view)
+        ReaderGlance::of(self, view)
     }
 
     #[inline]
