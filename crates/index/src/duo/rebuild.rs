@@ -12,6 +12,9 @@ use crate::{BATCH_WIDTH, Result};
 use farslot_fabric::{Endpoint, EndpointExt};
 use std::collections::{BTreeMap, HashMap};
 
+/// Slots whose keys' part of the index is fetched together.
+const RUN: usize = 16;
+
 /// Live slots whose records are not whole, by their heads: overwritten in part.
 type Torn = HashMap<u64, SlotNumber>;
 
@@ -107,8 +110,13 @@ impl<E: Endpoint> DuoTable<E> {
             }
         }
         if self.heap.is_none() {
-            for (slot, bytes) in live {
-                self.take_slot(slot, bytes, torn).await?;
+            for run in live.chunks(RUN) {
+                let mut left = self.take_new(run);
+                while left != 0 {
+                    let (slot, bytes) = run[left.trailing_zeros() as usize];
+                    left &= left - 1;
+                    self.take_slot(slot, bytes, torn).await?;
+                }
             }
             return Ok(());
         }
@@ -120,6 +128,26 @@ impl<E: Endpoint> DuoTable<E> {
             self.take_slot(slot, &bytes, torn).await?;
         }
         Ok(())
+    }
+
+    /// Takes the keys of these live slots into the index whose records are whole and that match none:
+    /// nearly all. Of the others it says which they are, a bit each.
+    fn take_new(&self, run: &[(SlotNumber, &[u8])]) -> u32 {
+        {
+            let index = self.index.borrow();
+            for (_, bytes) in run {
+                index.prefetch(&index.candidates(hash_in(head_in(bytes))));
+            }
+        }
+        self.change_index(|index| {
+            let mut left = 0;
+            for (number, (slot, bytes)) in run.iter().enumerate() {
+                let is_whole = self.layout.record_in(bytes).is_some();
+                let taken = is_whole && index.assign_new(*slot, hash_in(head_in(bytes)));
+                left |= u32::from(!taken) << number;
+            }
+            left
+        })
     }
 
     /// Takes the key of a live slot into the index.

@@ -359,6 +359,21 @@ impl Placement {
         }
     }
 
+    /// As [`Placement::assign`], of a key that can be there and matches none of the slots that hold keys;
+    /// false of any other, and then nothing has changed.
+    #[inline]
+    pub fn assign_new(&mut self, slot: SlotNumber, hash: u64) -> bool {
+        let of = self.candidates(hash);
+        let buckets = self.buckets_of(&of).map(Some);
+        let is_new = buckets.contains(&self.bucket_of(slot))
+            && !self.has_stashed(hash)
+            && self.first_in_arrays(&of).is_none();
+        if is_new {
+            self.enter_at(slot, &of);
+        }
+        is_new
+    }
+
     /// Notes that a slot is free, if it was not.
     pub fn vacate(&mut self, slot: SlotNumber) {
         if !self.is_live(slot) {
