@@ -22,6 +22,14 @@ pub const VARIED: Slot = Slot {
 /// The sizes that the tests go through.
 pub const SLOTS: [Slot; 4] = [INLINE, INLINE_SHORT, VARIED, HEAP];
 
+/// Records of words: where the memory is mapped, many keys are looked up at a glance.
+pub const WORDS: Slot = Slot {
+    name: "words",
+    key: FieldSize::Fixed(8),
+    value: FieldSize::Fixed(8),
+    ..INLINE
+};
+
 /// The sizes that tables which grow go through.
 pub const GROWING: [Slot; 3] = [INLINE, VARIED, HEAP];
 

@@ -3,16 +3,15 @@
 //! that share a nearly full one, against a map of each.
 
 use crate::common::duo::{
-    Dimensions, SLOTS, ShmTable, growing_node, memory_behind, shm_client, shm_endpoint, shm_node,
+    Dimensions, SLOTS, ShmTable, WORDS, growing_node, memory_behind, shm_client, shm_endpoint,
+    shm_node,
 };
 use crate::common::model::{Checked, Model, Records, Room, Step, run_cases, step};
 use crate::common::{INLINE, Slot, TABLE, scan_all};
 use farslot_fabric::Executor;
 use farslot_index::Sizing;
 use farslot_index::duo::{DuoGrowth, DuoLayout, DuoOptions, DuoOwner};
-use farslot_index::{
-    FieldSize, Index, IndexError, IndexExt, Occupancy, Operation, Outcome, SlotKind,
-};
+use farslot_index::{Got, Index, IndexError, IndexExt, Occupancy, Operation, Outcome, SlotKind};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
@@ -89,7 +88,7 @@ fn play(slot: Slot, dimensions: Dimensions, seed: u64, steps: &[Step], more: &[S
 
 #[test]
 fn every_shape_is_a_map_also_to_the_next_owner() {
-    for slot in SLOTS {
+    for slot in SLOTS.into_iter().chain([WORDS]) {
         let steps = || vec(step(KEYS), 0..100);
         let runs = (dimensions(), any::<u64>(), steps(), steps());
         run_cases(150, slot.name, &runs, |(dimensions, seed, steps, more)| {
@@ -108,41 +107,46 @@ const COMMON_KEYS: u64 = 8;
 
 type Map = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// A record of a thread: keys of 12 bytes.
-fn key_of(thread: u64, number: u64) -> Vec<u8> {
-    [thread.to_le_bytes(), number.to_le_bytes()].concat()[..12].to_vec()
+/// A key of a thread.
+fn key_of(slot: Slot, thread: u64, number: u64) -> Vec<u8> {
+    let mut key = [thread as u32, number as u32]
+        .map(u32::to_le_bytes)
+        .concat();
+    key.resize(slot.key.most(), 0);
+    key
 }
 
 /// A value that says of which key it is, and which thread's it is, the how manyth.
-fn value_of(key: &[u8], thread: u64, count: u64) -> Vec<u8> {
+fn value_of(slot: Slot, key: &[u8], thread: u64, count: u64) -> Vec<u8> {
     let (thread, count) = (thread as u16, count as u32);
     let sum = key.iter().fold(count as u16, |sum, byte| {
         sum.wrapping_mul(31).wrapping_add(u16::from(*byte) + thread)
     });
     let mut value = [&sum.to_le_bytes()[..], &thread.to_le_bytes()].concat();
     value.extend(count.to_le_bytes());
-    value.resize(20, sum as u8);
+    value.resize(slot.value.most(), sum as u8);
     value
 }
 
 /// The thread and the count of a value of this key.
-fn said_by(key: &[u8], value: &[u8]) -> (u64, u64) {
+fn said_by(slot: Slot, key: &[u8], value: &[u8]) -> (u64, u64) {
     let thread = u64::from(u16::from_le_bytes([value[2], value[3]]));
     let count = u32::from_le_bytes([value[4], value[5], value[6], value[7]]);
-    assert_eq!(value, value_of(key, thread, u64::from(count)), "torn");
+    let expected = value_of(slot, key, thread, u64::from(count));
+    assert_eq!(value, expected, "torn");
     (thread, u64::from(count))
 }
 
 /// Changes keys of its own, and returns what should be there of them; replaces and looks at those
 /// that all have.
-async fn work_beside_others(table: &ShmTable, thread: u64) -> Map {
+async fn work_beside_others(slot: Slot, table: &ShmTable, thread: u64) -> Map {
     let mut rng = ChaCha8Rng::seed_from_u64(thread);
     let (mut map, mut full, mut newest) = (Map::new(), 0, BTreeMap::new());
     for turn in 0..TURNS {
         let mut records = Map::new();
         for _ in 0..16 {
-            let key = key_of(thread, rng.random_range(0..OWN_KEYS));
-            records.insert(key.clone(), value_of(&key, thread, turn));
+            let key = key_of(slot, thread, rng.random_range(0..OWN_KEYS));
+            records.insert(key.clone(), value_of(slot, &key, thread, turn));
         }
         let pairs: Vec<(&[u8], &[u8])> = records.iter().map(|(k, v)| (&k[..], &v[..])).collect();
         let keys = pairs.iter().map(|(key, _)| *key);
@@ -187,23 +191,30 @@ async fn work_beside_others(table: &ShmTable, thread: u64) -> Map {
                 table.get_many(keys.clone(), done).await;
             }
         }
-        let key = key_of(THREADS, rng.random_range(0..COMMON_KEYS));
-        let replaced = table
-            .put(&key, &value_of(&key, thread, turn))
-            .await
-            .unwrap();
+        let key = key_of(slot, THREADS, rng.random_range(0..COMMON_KEYS));
+        let value = value_of(slot, &key, thread, turn);
+        let replaced = table.put(&key, &value).await.unwrap();
         assert!(!replaced, "it was there from the start");
-        for number in 0..COMMON_KEYS {
-            // Of each thread, nobody sees an older value after a newer one.
-            let key = key_of(THREADS, number);
-            let value = table.get(&key).await.unwrap().expect("nobody removes it");
-            let (by, count) = said_by(&key, &value);
+        let common: Vec<_> = (0..COMMON_KEYS)
+            .map(|number| key_of(slot, THREADS, number))
+            .collect();
+        // Of each thread, nobody sees an older value after a newer one.
+        let mut see = |number: usize, got: Got| {
+            let value = got.unwrap().expect("nobody removes it");
+            let (by, count) = said_by(slot, &common[number], &value);
             let seen = newest.entry((number, by)).or_insert(count);
             assert!(
                 *seen <= count,
                 "key {number}: {count} of {by} behind {seen}"
             );
             *seen = count;
+        };
+        if turn.is_multiple_of(2) {
+            table.get_many(common.iter().map(|key| &key[..]), see).await;
+        } else {
+            for (number, key) in common.iter().enumerate() {
+                see(number, table.get(key).await);
+            }
         }
     }
     println!(
@@ -215,17 +226,12 @@ async fn work_beside_others(table: &ShmTable, thread: u64) -> Map {
 }
 
 /// Threads of one owner side by side; then another owner finds what all of them have put.
-fn threads_share(kind: SlotKind, slots: u64, grows: bool) {
+fn threads_share(slot: Slot, slots: u64, grows: bool) {
     let dimensions = Dimensions {
-        bucket_slots: 4,
+        bucket_slots: if slot == WORDS { 8 } else { 4 },
         ..Dimensions::of_paper(slots)
     };
-    let slot = Slot {
-        kind,
-        key: FieldSize::Fixed(12),
-        value: FieldSize::Fixed(20),
-        ..INLINE
-    };
+    let kind = slot.kind;
     let options = DuoOptions {
         sizing: Sizing {
             heap_bytes: (kind == SlotKind::Heap).then_some(1 << 20),
@@ -248,8 +254,8 @@ fn threads_share(kind: SlotKind, slots: u64, grows: bool) {
     };
     let (executor, table) = client(&owner);
     for number in 0..COMMON_KEYS {
-        let key = key_of(THREADS, number);
-        let value = value_of(&key, 0, 0);
+        let key = key_of(slot, THREADS, number);
+        let value = value_of(slot, &key, 0, 0);
         let inserted = executor.block_on(table.put(&key, &value));
         assert!(inserted.unwrap());
     }
@@ -257,7 +263,7 @@ fn threads_share(kind: SlotKind, slots: u64, grows: bool) {
     let work = |thread| {
         let (executor, table) = client(&owner);
         start.wait();
-        let map = executor.block_on(work_beside_others(&table, thread));
+        let map = executor.block_on(work_beside_others(slot, &table, thread));
         executor.block_on(table.flush()).unwrap();
         (map, table.work().moved)
     };
@@ -276,8 +282,8 @@ fn threads_share(kind: SlotKind, slots: u64, grows: bool) {
     let next = DuoOwner::new(TABLE, layout).unwrap();
     let (executor, table) = client(&next);
     for (key, value) in executor.block_on(scan_all(&table)).unwrap() {
-        if key[..8] == THREADS.to_le_bytes() {
-            said_by(&key, &value);
+        if key[..4] == (THREADS as u32).to_le_bytes() {
+            said_by(slot, &key, &value);
         } else {
             assert_eq!(all.remove(&key), Some(value));
         }
@@ -292,15 +298,23 @@ fn threads_share(kind: SlotKind, slots: u64, grows: bool) {
 #[test]
 fn threads_share_a_nearly_full_table() {
     // Of the keys, some three in four are there at a time.
-    threads_share(SlotKind::Inline, 1_600, false);
+    for slot in [INLINE, WORDS] {
+        threads_share(slot, 1_600, false);
+    }
 }
 
 #[test]
 fn threads_share_a_table_that_grows() {
-    threads_share(SlotKind::Inline, 64, true);
+    for slot in [INLINE, WORDS] {
+        threads_share(slot, 64, true);
+    }
 }
 
 #[test]
 fn threads_share_a_heap() {
-    threads_share(SlotKind::Heap, 64, true);
+    let slot = Slot {
+        kind: SlotKind::Heap,
+        ..INLINE
+    };
+    threads_share(slot, 64, true);
 }
