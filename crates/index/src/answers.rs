@@ -105,6 +105,23 @@ impl KeptAnswers {
         self.words[answers.first..end].copy_from_slice(answers.words);
     }
 
+    /// Keeps the answer to the key with this number, which is not kept yet, unless its value is larger
+    /// than a word; false then.
+    #[inline]
+    pub(crate) fn keep_one(&mut self, number: usize, value: Option<&Value>) -> bool {
+        let (end, word) = match value.map(|value| value.as_word()) {
+            None => (End::ABSENT, 0),
+            Some(Some((word, len))) => (End::word(len), word),
+            Some(None) => return false,
+        };
+        if self.ends.len() <= number {
+            self.ends.resize(number + 1, End::ELSEWHERE);
+            self.words.resize(number + 1, 0);
+        }
+        (self.ends[number], self.words[number]) = (end, word);
+        true
+    }
+
     /// All that are kept, for keys whose numbers are higher by so much.
     #[must_use]
     pub fn behind(&self, numbers: usize) -> SmallAnswers<'_> {

@@ -255,6 +255,13 @@ async fn run_gets_beside_writes<I: Index + ?Sized>(
     if !operations.iter().any(is_get) {
         return index.write_many(operations, done).await;
     }
+    if operations.iter().all(is_get) {
+        let keys: Vec<_> = operations.iter().map(Operation::key).collect();
+        let done = |answers: Answers<'_>| {
+            done(answers.map_one(|_, got| got.map(Outcome::Value)));
+        };
+        return index.look_up(&keys, done).await;
+    }
     let numbers = 0..operations.len();
     let (gets, others): (Vec<_>, Vec<_>) = numbers.partition(|number| is_get(&operations[*number]));
     // Nobody else borrows it while it is called: a callback that uses the table begins a batch

@@ -86,6 +86,15 @@ impl Value {
         })
     }
 
+    /// As a little-endian word and how many of its bytes it is, if it is small.
+    #[inline]
+    pub(crate) const fn as_word(&self) -> Option<(u64, usize)> {
+        match self.0 {
+            Bytes::Small { word, len } => Some((word, len as usize)),
+            Bytes::Read { .. } | Bytes::Replied { .. } | Bytes::Shared { .. } => None,
+        }
+    }
+
     /// A part of a reply.
     pub(crate) fn of_reply(reply: &Rc<Buffer>, range: Range<usize>) -> Self {
         if range.len() <= 8 {

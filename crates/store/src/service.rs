@@ -28,9 +28,9 @@ use farslot_fabric::{
     AnyEndpoint, Call, Caller, Endpoint, Executor, Handler, Limits, Nanos, NodeId, OwnerEndpoint,
     OwnerMemory, RegionId, RegionInfo, Rights,
 };
-use farslot_index::Operation;
 use farslot_index::calls::{Answered, OWNER_PATIENCE, Question, ReplyWriter, Request, Status, Why};
 use farslot_index::linear::ReadPolicy;
+use farslot_index::{Operation, Outcomes};
 use farslot_model::NicModel;
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -336,11 +336,9 @@ impl Opened {
                 }
             }
             let all: Vec<_> = own.iter().map(|number| operations[*number]).collect();
-            self.run_all(&all, opened, |at, answered| writer.put(own[at], answered));
+            self.run_all(&all, opened, &mut writer, |at| own[at]);
         } else {
-            self.run_all(operations, opened, |number, answered| {
-                writer.put(number, answered);
-            });
+            self.run_all(operations, opened, &mut writer, |number| number);
         }
         writer.finish()
     }
@@ -366,28 +364,36 @@ impl Opened {
         }
     }
 
+    /// Runs operations that all are executed; each has the number in the reply that is given for its
+    /// place here.
     fn run_all(
         &self,
         operations: &[Operation<'_>],
         opened: &OpenedTo<'_>,
-        mut tell: impl FnMut(usize, &Answered),
+        writer: &mut ReplyWriter<'_>,
+        number_of: impl Fn(usize) -> usize,
     ) {
         let mut is_told = vec![false; operations.len()];
-        let mut done = |number: usize, outcome: crate::Result<Outcome>| {
-            is_told[number] = true;
-            match outcome {
-                Ok(outcome) => tell(number, &Answered::Done(outcome)),
-                Err(error) => tell(number, &answered_by(error, opened)),
-            }
-        };
+        let are_gets = operations.iter().all(|of| matches!(of, Operation::Get(_)));
         let left = Cell::new(OWNER_PATIENCE);
         self.session
-            .run_many(Some(&left), operations, &mut |outcomes| {
-                outcomes.each_of(operations, &mut done);
+            .run_many(Some(&left), operations, &mut |outcomes| match outcomes {
+                Outcomes::Small(small) if are_gets => small.each(|at, value| {
+                    is_told[at] = true;
+                    writer.put_value(number_of(at), value);
+                }),
+                outcomes => outcomes.each_of(operations, |at, outcome| {
+                    is_told[at] = true;
+                    let answered = match outcome {
+                        Ok(outcome) => Answered::Done(outcome),
+                        Err(error) => answered_by(error, opened),
+                    };
+                    writer.put(number_of(at), &answered);
+                }),
             });
         // What was given up may have been on its way.
-        for (number, _) in is_told.iter().enumerate().filter(|(_, is_told)| !**is_told) {
-            tell(number, &Answered::InDoubt);
+        for (at, _) in is_told.iter().enumerate().filter(|(_, is_told)| !**is_told) {
+            writer.put(number_of(at), &Answered::InDoubt);
         }
     }
 }

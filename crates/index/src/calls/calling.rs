@@ -4,6 +4,7 @@ use super::OWNER_PATIENCE;
 use super::reply::{Answered, ReplyWriter, Status, Why, outcomes, status_of};
 use super::request::{MOST_BYTES, MOST_OPERATIONS, Question, RequestWriter, operation_bytes};
 use super::single_keys::SingleKeys;
+use crate::answers::KeptAnswers;
 use crate::{
     Answers, ClientState, Cursor, Index, IndexError, IndexExt, Occupancy, Operation, Outcome,
     Outcomes, Record, Result, Survey, UPKEEP, Value, Waits, WriterChange,
@@ -69,7 +70,7 @@ struct Owner<E> {
 /// Is told the outcome of each operation of a batch: nobody else borrows it while it is called, for
 /// a callback that uses the table begins a batch of its own. Of one type, so that batches are
 /// compiled once.
-type Done<'d> = RefCell<&'d mut dyn FnMut(usize, Result<Outcome>)>;
+type Done<'d> = RefCell<&'d mut dyn FnMut(Outcomes<'_>)>;
 
 impl<E: Endpoint> Calling<E, SingleKeys<E>> {
     /// A client that may use single keys of the table; nothing if that is not what its grant opens,
@@ -188,18 +189,9 @@ impl<E: Endpoint, I: Index> Calling<E, I> {
             .partition(|number| self.owner_for(&operations[*number]).is_some());
         let calls = owner.calls_of(operations, &called);
         let left = RefCell::new(Vec::new());
-        let asking = calls.iter().map(|numbers| {
-            owner.ask_for(operations, numbers, |number, told| {
-                let outcome = match told {
-                    Ok(answered) => owner.outcome_of(answered),
-                    Err(error) => Some(Err(error.into())),
-                };
-                match outcome {
-                    Some(outcome) => (done.borrow_mut())(number, outcome),
-                    None => left.borrow_mut().push(number),
-                }
-            })
-        });
+        let asking = calls
+            .iter()
+            .map(|numbers| owner.ask_for(operations, numbers, (done, &left)));
         // Those that are not asked for begin at once.
         both(
             async {
@@ -217,7 +209,9 @@ impl<E: Endpoint, I: Index> Calling<E, I> {
             return;
         }
         let own: Vec<_> = numbers.iter().map(|number| operations[*number]).collect();
-        let tell = |at: usize, outcome| (done.borrow_mut())(numbers[at], outcome);
+        let tell = |at: usize, outcome| {
+            (done.borrow_mut())(Outcomes::One(numbers[at], outcome));
+        };
         self.index.run_each(&own, tell).await;
         if own.iter().any(|operation| !operation.is_lookup()) {
             self.let_others_write().await;
@@ -378,13 +372,24 @@ impl<E: Endpoint> Owner<E> {
         Ok(self.fitting(&operation, told, status))
     }
 
-    /// Asks for some of many operations, and books each.
+    /// Asks for some of many operations, and books each. The numbers of those that the owner leaves to
+    /// the client come into `left`.
     async fn ask_for(
         &self,
         operations: &[Operation<'_>],
         numbers: &[usize],
-        mut tell: impl FnMut(usize, Told),
+        (done, left): (&Done<'_>, &RefCell<Vec<usize>>),
     ) {
+        let tell = |number: usize, told: Told| {
+            let outcome = match told {
+                Ok(answered) => self.outcome_of(answered),
+                Err(error) => Some(Err(error.into())),
+            };
+            match outcome {
+                Some(outcome) => (done.borrow_mut())(Outcomes::One(number, outcome)),
+                None => left.borrow_mut().push(number),
+            }
+        };
         let items = numbers.iter().map(|number| &operations[*number]);
         let room = items.map(|operation| self.room_for(operation)).sum();
         let reply = match self.ask(Question::Run, operations, numbers, room).await {
@@ -399,6 +404,11 @@ impl<E: Endpoint> Owner<E> {
         let status = status_of(&reply).map(|(status, _)| status);
         let mut is_told = vec![false; numbers.len()];
         let mut calls = 1;
+        let first = numbers.first().copied().unwrap_or_default();
+        let is_run = numbers
+            .last()
+            .is_some_and(|last| last - first + 1 == numbers.len());
+        let mut kept = KeptAnswers::default();
         outcomes(reply, |at, answered, bytes| {
             let Some(is_told) = is_told.get_mut(at).filter(|is_told| !**is_told) else {
                 return;
@@ -413,8 +423,16 @@ impl<E: Endpoint> Owner<E> {
                 let counters = &self.endpoint.core().counters;
                 counters.operation_ended(operation.class(), booking);
             }
-            tell(numbers[at], Ok(answered));
+            match &answered {
+                Answered::Done(Outcome::Value(value))
+                    if is_run && kept.keep_one(at, value.as_ref()) =>
+                {
+                    value.iter().for_each(|value| self.note_value(value.len()));
+                }
+                _ => tell(numbers[at], Ok(answered)),
+            }
         });
+        (done.borrow_mut())(Outcomes::Small(kept.behind(first)));
         let untold = numbers.iter().zip(is_told).filter(|(_, is_told)| !is_told);
         for (number, _) in untold {
             let answered = self.fitting(&operations[*number], None, status);
@@ -484,14 +502,13 @@ impl<E: Endpoint, I: Index> Index for Calling<E, I> {
 
     async fn look_up(&self, keys: &[&[u8]], mut done: impl FnMut(Answers<'_>)) {
         let gets: Vec<_> = keys.iter().copied().map(Operation::Get).collect();
-        let mut done = |number, outcome: Result<Outcome>| {
-            done(Answers::One(number, outcome.map(Outcome::into_value)));
+        let mut done = |outcomes: Outcomes<'_>| {
+            done(outcomes.map_one(|_, outcome| outcome.map(Outcome::into_value)));
         };
         self.run_called(&gets, &RefCell::new(&mut done)).await;
     }
 
     async fn run_many(&self, operations: &[Operation<'_>], mut done: impl FnMut(Outcomes<'_>)) {
-        let mut done = |number, outcome| done(Outcomes::One(number, outcome));
         self.run_called(operations, &RefCell::new(&mut done)).await;
     }
 

@@ -119,11 +119,7 @@ impl<'b> ReplyWriter<'b> {
             Answered::InDoubt => self.item(number, IN_DOUBT, &[]),
             Answered::Done(Outcome::Changed(false)) => self.item(number, UNCHANGED, &[]),
             Answered::Done(Outcome::Changed(true)) => self.item(number, CHANGED, &[]),
-            Answered::Done(Outcome::Value(None)) => self.item(number, ABSENT, &[]),
-            Answered::Done(Outcome::Value(Some(value))) => match self.has_room(value.len()) {
-                true => self.item(number, VALUE, value),
-                false => self.item(number, self.too_long, &[]),
-            },
+            Answered::Done(Outcome::Value(value)) => self.value(number, value.as_deref()),
             Answered::Done(Outcome::Values(values)) => self.values(number, values),
             Answered::Refused(Why::Key) => self.item(number, KEY_REFUSED, &[]),
             Answered::Refused(Why::NoRoom) => self.item(number, NO_ROOM, &[]),
@@ -141,6 +137,22 @@ impl<'b> ReplyWriter<'b> {
                 }
                 None => self.text(number, &error.to_string()),
             },
+        }
+    }
+
+    /// Adds what a get or a find-or-put has come to, as [`ReplyWriter::put`] does.
+    #[inline]
+    pub fn put_value(&mut self, number: usize, value: Option<&[u8]>) {
+        self.left = self.left.saturating_sub(1);
+        self.value(number, value);
+    }
+
+    #[inline(always)]
+    fn value(&mut self, number: usize, value: Option<&[u8]>) {
+        match value {
+            None => self.item(number, ABSENT, &[]),
+            Some(value) if self.has_room(value.len()) => self.item(number, VALUE, value),
+            Some(_) => self.item(number, self.too_long, &[]),
         }
     }
 
@@ -174,6 +186,7 @@ impl<'b> ReplyWriter<'b> {
         bytes <= self.room.len().saturating_sub(taken) && u32::try_from(bytes).is_ok()
     }
 
+    #[inline]
     fn item(&mut self, number: usize, kind: u8, bytes: &[u8]) {
         self.head(number, kind, bytes.len());
         self.bytes_of(bytes);
@@ -185,9 +198,15 @@ impl<'b> ReplyWriter<'b> {
         self.count += 1;
     }
 
+    #[inline]
     fn bytes_of(&mut self, bytes: &[u8]) {
         let end = self.at + bytes.len();
-        self.room[self.at..end].copy_from_slice(bytes);
+        let room = &mut self.room[self.at..end];
+        // Most are words: copied without a call.
+        match (room.as_chunks_mut().0, bytes.as_chunks::<8>()) {
+            ([word], ([bytes], [])) => *word = *bytes,
+            _ => room.copy_from_slice(bytes),
+        }
         self.at = end;
     }
 
