@@ -32,10 +32,10 @@ mod error;
 pub mod hash;
 pub mod heap;
 mod index;
-mod insert_many;
 #[doc(hidden)]
 pub mod internals;
 pub mod linear;
+mod only_writer;
 mod operation;
 pub mod race;
 mod read_policy;

@@ -36,7 +36,7 @@ pub struct Served {
     pub operations: usize,
     /// Lookups of one repetition that are timed one by one.
     pub single_lookups: usize,
-    /// Whether batches of writes are measured too, where a scheme admits any number of writers.
+    /// Whether batches of writes are measured too, where all records can be updated.
     pub writes: bool,
     /// The client's cache. Keys are drawn with equal chances, so that what it brings depends on how
     /// many of all records it has room for.
@@ -251,7 +251,7 @@ impl Bench<'_> {
             hits: Samples::new(),
             hits_of_threads: Vec::new(),
             misses: self.options.misses.then(Samples::new),
-            writes: (self.measure.writes && scheme.has_many_writers()).then(Default::default),
+            writes: (self.measure.writes && scheme.is_updated()).then(Default::default),
         })
     }
 
@@ -296,7 +296,16 @@ impl Bench<'_> {
             let key = || self.keys.long(self.random.random_range(0..self.records));
             let keys = std::iter::repeat_with(key).filter(|key| !refused.contains(key));
             let keys: Vec<_> = keys.take(self.measure.operations).collect();
+            // Where one client writes at a time, this one does meanwhile.
+            filled.table.start_writing()?;
             let rates = timed::writes(&filled.table, &keys, refused)?;
+            if !filled.table.scheme().writer_alone() {
+                filled.table.resign()?;
+                // Which forgets what it had learned.
+                if filled.place.scheme.learns() {
+                    timed::meet(&filled.table, self.keys, self.records)?;
+                }
+            }
             for (samples, rate) in writes.iter_mut().zip(rates) {
                 samples.push(rate);
             }

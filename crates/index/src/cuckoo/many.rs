@@ -1,14 +1,14 @@
 //! Many writes where the memory is mapped.
 //!
 //! Most puts are of new keys for which one of their buckets has a free slot, and nobody is in the way:
-//! these are [done at once](crate::insert_many), as `insert.rs` does them over verbs. Left to that:
+//! these are [done at once](crate::only_writer), as `insert.rs` does them over verbs. Left to that:
 //! keys that may be there, full buckets, records out of band, the cuckoo graph, and who is not the
 //! writer yet.
 
 use super::client::{CuckooTable, Key};
 use super::layout::{LookupOrder, MOST_WAYS, Place};
 use super::path::roomiest;
-use crate::insert_many::InsertAtOnce;
+use crate::only_writer::{AtOnce, OnlyWriter};
 use crate::slot::{KeyRule, SlotKind, WordFormat};
 use crate::step::view_for;
 use crate::{Operation, Result};
@@ -67,7 +67,7 @@ impl<E: Endpoint> CuckooTable<E> {
     }
 }
 
-impl<E: Endpoint> InsertAtOnce for CuckooTable<E> {
+impl<E: Endpoint> OnlyWriter for CuckooTable<E> {
     fn hash_of(&self, key: &[u8]) -> u64 {
         self.layout.hasher.hash(key)
     }
@@ -86,7 +86,7 @@ impl<E: Endpoint> InsertAtOnce for CuckooTable<E> {
         }
     }
 
-    fn insert_at_once(&self, write: &Operation<'_>, hash: u64) -> Option<Result<bool>> {
+    fn write_at_once(&self, write: &Operation<'_>, hash: u64) -> Option<Result<AtOnce>> {
         let (Operation::Put(key, value) | Operation::FindOrPut(key, value)) = *write else {
             return None;
         };
@@ -123,7 +123,8 @@ impl<E: Endpoint> InsertAtOnce for CuckooTable<E> {
         }
         drop(held);
         // Used slots are as many as entries.
-        Some(Ok(self.counts.change(1, 1)))
+        let is_report_due = self.counts.change(1, 1);
+        Some(Ok(AtOnce::Inserted { is_report_due }))
     }
 
     async fn inserted(&self, is_report_due: bool) {

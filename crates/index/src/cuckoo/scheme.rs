@@ -4,7 +4,7 @@ use super::client::CuckooTable;
 use super::insert::{Mode, Written};
 use crate::answers::Got;
 use crate::index::Rest;
-use crate::insert_many::write_in_turn;
+use crate::only_writer::write_in_turn;
 use crate::{
     Answers, ClientState, Cursor, Occupancy, Operation, Outcomes, Record, Result, SchemeClient,
     SchemeKind, Survey, Value, Waits, WriterChange,

@@ -6,7 +6,7 @@ use super::changes::Change;
 use super::records::NewRecord;
 use super::state::DuoTable;
 use crate::Result;
-use farslot_fabric::{Buffer, Endpoint, RemoteAddr};
+use farslot_fabric::{Buffer, Endpoint, OperationClass, RemoteAddr, Steps};
 
 /// Changes of slots, in the order in which they take effect.
 pub(super) struct Batch<'t, E> {
@@ -103,6 +103,25 @@ impl<E: Endpoint> DuoTable<E> {
         doubt.resolve();
         self.note_change();
         Ok(())
+    }
+
+    /// Runs a batch of an operation that ends with it, where all of what it changes is in memory; returns
+    /// what it has done, and books the operation with the steps before.
+    pub(super) fn run_at_once(
+        &self,
+        batch: &Batch<'_, E>,
+        class: OperationClass,
+        mut steps: Steps,
+    ) -> Option<Result<()>> {
+        let (changed, mut tally, (verbs, bytes)) = self.changed_in_place(&batch.changes)?;
+        steps.read(verbs, bytes);
+        tally.operation_ended(steps);
+        self.endpoint.core().counters.add(class, &tally);
+        match &changed {
+            Ok(()) => self.note_change(),
+            Err(_) => drop(self.doubt(batch.slots.clone())),
+        }
+        Some(changed)
     }
 
     /// What is behind the head of a slot that was read whole, to be written elsewhere.

@@ -82,8 +82,19 @@ impl<E: Endpoint> DuoTable<E> {
         Ok(())
     }
 
-    /// Makes changes where all of what they change is in memory.
+    /// Makes changes where all of what they change is in memory, booked to the operation that runs.
     fn change_in_place(&self, changes: &[Change]) -> Option<Result<()>> {
+        let (changed, tally, (verbs, bytes)) = self.changed_in_place(changes)?;
+        let counters = &self.endpoint.core().counters;
+        counters.done_in_place(tally, Steps::begun(verbs, bytes));
+        Some(changed)
+    }
+
+    /// The same, with what is to be booked: verbs that leave together, and their bytes.
+    pub(super) fn changed_in_place(
+        &self,
+        changes: &[Change],
+    ) -> Option<(Result<()>, Tally, (u32, u64))> {
         let view = self.view_to_change()?;
         let is_mapped = |change: &Change| {
             let (from, len) = (change.at(), change.len());
@@ -119,8 +130,6 @@ impl<E: Endpoint> DuoTable<E> {
                 }
             }
         }
-        let counters = &self.endpoint.core().counters;
-        counters.done_in_place(tally, Steps::begun(verbs, bytes));
-        Some(changed)
+        Some((changed, tally, (verbs, bytes)))
     }
 }

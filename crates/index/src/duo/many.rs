@@ -1,14 +1,15 @@
 //! Many writes where the memory is mapped.
 //!
-//! Most puts are of new keys for which one of their buckets has room, and nobody is in the way: these
-//! are [done at once](crate::insert_many), as `insert.rs` does them over verbs. All others are left to
-//! that.
+//! Most puts are of new keys for which one of their buckets has room, or of keys that are there, and
+//! nobody is in the way: these are [done at once](crate::only_writer), as `insert.rs` and `update.rs` do
+//! them over verbs. All others are left to these.
 
-use super::bytes::{SlotNumber, bucket_entry, live_head};
+use super::bytes::{SlotNumber, bucket_entry, head_in, live_head};
 use super::placement::{Candidates, Met};
 use super::state::DuoTable;
-use crate::insert_many::{InsertAtOnce, RUN};
-use crate::{Operation, Result};
+use crate::client::locks::Held;
+use crate::only_writer::{AtOnce, OnlyWriter, RUN};
+use crate::{Operation, Result, Value};
 use farslot_fabric::{Endpoint, InPlace, Piece, Steps, Tally};
 use smallvec::{SmallVec, smallvec};
 
@@ -47,7 +48,95 @@ impl<E: Endpoint> DuoTable<E> {
     }
 }
 
-impl<E: Endpoint> InsertAtOnce for DuoTable<E> {
+impl<E: Endpoint> DuoTable<E> {
+    /// Inserts a new key into a free slot; its buckets are held.
+    fn insert_new(
+        &self,
+        view: InPlace<'_>,
+        (slot, of, head): (SlotNumber, Candidates, u64),
+        write: &Operation<'_>,
+        held: Held<'_>,
+    ) -> Option<Result<AtOnce>> {
+        let (key, value) = (write.key(), write.value()?);
+        let places = self.places(view, slot)?;
+        let entry = bucket_entry(of.primary, false, self.layout.fingerprint_bits);
+        let mut body: SmallVec<[u64; FEW_WORDS]> = smallvec![0; self.layout.slot_bytes() / 8 - 1];
+        let len = (self.layout).fill_body(bytemuck::cast_slice_mut(&mut body), key, value);
+        let (mut tally, mut verbs, mut bytes) = (Tally::default(), 2, len as u64 + 8);
+        if let Some((word_at, count_at)) = places.published {
+            let word = self.word_for(slot, entry);
+            view.write(word_at, 8, &[word]);
+            view.fetch_add(count_at, 1);
+            tally.write(8);
+            tally.add();
+            (verbs, bytes) = (verbs + 2, bytes + 16);
+        }
+        view.write(places.slot + 8, len, &body);
+        let seen = view.compare_swap(places.slot, 0, head);
+        tally.write(len as u64);
+        tally.swap();
+        tally.operation_ended(Steps::begun(verbs, bytes));
+        self.endpoint.core().counters.add(write.class(), &tally);
+        if seen != 0 {
+            drop(self.doubt(vec![slot]));
+            return Some(Err(self.lost(slot)));
+        }
+        // Which counts the change, while the key's buckets are held.
+        self.change_index(|index| index.enter_at(slot, &of));
+        let is_report_due = self.note_entry(1);
+        drop(held);
+        Some(Ok(AtOnce::Inserted { is_report_due }))
+    }
+
+    /// Finds or replaces the record of a key whose buckets are held, in the only slot that may be its own.
+    fn write_there(
+        &self,
+        view: InPlace<'_>,
+        slot: SlotNumber,
+        write: &Operation<'_>,
+        head: u64,
+    ) -> Option<Result<AtOnce>> {
+        let (key, value) = (write.key(), write.value()?);
+        let len = self.layout.slot_bytes();
+        let start = view.offset_of(Piece {
+            from: self.slot_at(slot),
+            len,
+        })?;
+        let mut words: SmallVec<[u64; FEW_WORDS]> = smallvec![0; len / 8];
+        view.copy_out(start, len, &mut words);
+        view.acquire();
+        let bytes = bytemuck::cast_slice(&words);
+        let record = self.layout.record_in(bytes)?;
+        if head_in(bytes) != head || record.key != key {
+            return None;
+        }
+        let (pool, read) = (&self.endpoint.core().buffers, Steps::begun(1, len as u64));
+        if let Operation::FindOrPut(..) = write {
+            let found = match record.value.len() {
+                ..=8 => Value::from(record.value),
+                all => Value::of_buffer(pool.copy_of(record.value).ok()?, 0..all),
+            };
+            let mut tally = Tally::default();
+            tally.operation_ended(read);
+            self.endpoint.core().counters.add(write.class(), &tally);
+            return Some(Ok(AtOnce::WasThere(found)));
+        }
+        let body = || self.layout.body_of(pool, key, value).ok();
+        let (first, second) = (body()?, body()?);
+        let journal = self.journal.try_take()?;
+        let batch = self.replacing((slot, first), (journal, second), head);
+        let Some(replaced) = self.run_at_once(&batch, write.class(), read) else {
+            self.journal.give_back(journal);
+            return None;
+        };
+        if replaced.is_ok() {
+            self.journal.give_back(journal);
+        }
+        Some(replaced.map(|()| AtOnce::WasThere(Value::of_word(0, 0))))
+    }
+}
+
+impl<E: Endpoint> OnlyWriter for DuoTable<E> {
     fn hash_of(&self, key: &[u8]) -> u64 {
         self.layout.hash_of(key)
     }
@@ -83,8 +172,11 @@ impl<E: Endpoint> InsertAtOnce for DuoTable<E> {
         }
     }
 
-    fn insert_at_once(&self, write: &Operation<'_>, hash: u64) -> Option<Result<bool>> {
-        let (Operation::Put(key, value) | Operation::FindOrPut(key, value)) = *write else {
+    fn write_at_once(&self, write: &Operation<'_>, hash: u64) -> Option<Result<AtOnce>> {
+        let (Operation::Put(key, value)
+        | Operation::FindOrPut(key, value)
+        | Operation::Update(key, value)) = *write
+        else {
             return None;
         };
         let shape = self.layout.shape();
@@ -96,41 +188,22 @@ impl<E: Endpoint> InsertAtOnce for DuoTable<E> {
         let index = self.index.borrow();
         let of = index.candidates(hash);
         let held = self.locks.try_take(&index.buckets_of(&of))?;
-        let Met::Free(slot) = index.met_by(&of) else {
-            return None;
-        };
         if index.has_stashed(hash) || !self.is_settled() || index.unsplit() > 0 {
             return None;
         }
-        drop(index);
-        let places = self.places(view, slot)?;
-        let entry = bucket_entry(of.primary, false, self.layout.fingerprint_bits);
-        let mut body: SmallVec<[u64; FEW_WORDS]> = smallvec![0; self.layout.slot_bytes() / 8 - 1];
-        let len = (self.layout).fill_body(bytemuck::cast_slice_mut(&mut body), key, value);
-        let (mut tally, mut verbs, mut bytes) = (Tally::default(), 2, len as u64 + 8);
-        if let Some((word_at, count_at)) = places.published {
-            let word = self.word_for(slot, entry);
-            view.write(word_at, 8, &[word]);
-            view.fetch_add(count_at, 1);
-            tally.write(8);
-            tally.add();
-            (verbs, bytes) = (verbs + 2, bytes + 16);
+        let met = index.met_by(&of);
+        let is_only = || index.matches_of(hash, &of).nth(1).is_none();
+        match met {
+            Met::Free(slot) if !matches!(write, Operation::Update(..)) => {
+                drop(index);
+                self.insert_new(view, (slot, of, live_head(hash)), write, held)
+            }
+            Met::Match(slot) if is_only() => {
+                drop(index);
+                self.write_there(view, slot, write, live_head(hash))
+            }
+            Met::Match(_) | Met::Free(_) | Met::Full => None,
         }
-        view.write(places.slot + 8, len, &body);
-        let seen = view.compare_swap(places.slot, 0, live_head(hash));
-        tally.write(len as u64);
-        tally.swap();
-        tally.operation_ended(Steps::begun(verbs, bytes));
-        self.endpoint.core().counters.add(write.class(), &tally);
-        if seen != 0 {
-            drop(self.doubt(vec![slot]));
-            return Some(Err(self.lost(slot)));
-        }
-        // Which counts the change, while the key's buckets are held.
-        self.change_index(|index| index.enter_at(slot, &of));
-        let enough = self.note_entry(1);
-        drop(held);
-        Some(Ok(enough))
     }
 
     async fn inserted(&self, is_report_due: bool) {

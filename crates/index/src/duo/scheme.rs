@@ -3,7 +3,7 @@
 use super::insert::{Mode, Written};
 use super::state::{DuoTable, Stamps};
 use crate::heap::Heap;
-use crate::insert_many::write_in_turn;
+use crate::only_writer::write_in_turn;
 use crate::{
     Answers, ClientState, Cursor, Occupancy, Operation, Outcomes, Result, SchemeClient, SchemeKind,
     Survey, UPKEEP, Value, Waits, WriterChange, run_side_by_side, step,

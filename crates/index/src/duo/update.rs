@@ -4,10 +4,11 @@
 //! was acknowledged, or a newer one: in its place, or in the journal, which goes first. So an owner
 //! may stop anywhere.
 
+use super::batch::Batch;
 use super::bytes::SlotNumber;
 use super::state::{DuoTable, Key};
 use crate::Result;
-use farslot_fabric::Endpoint;
+use farslot_fabric::{Buffer, Endpoint};
 
 impl<E: Endpoint> DuoTable<E> {
     pub(super) async fn update_record(&self, key: &[u8], value: &[u8]) -> Result<bool> {
@@ -56,12 +57,23 @@ impl<E: Endpoint> DuoTable<E> {
                 return Err(error);
             }
         };
-        let mut batch = self.batch();
-        batch.fill(journal, key.head(), first);
-        batch.overwrite(slot, second);
-        batch.kill(journal, key.head());
-        self.run(batch).await?;
+        self.run(self.replacing((slot, second), (journal, first), key.head()))
+            .await?;
         self.journal.give_back(journal);
         Ok(true)
+    }
+
+    /// Replaces the record of a live slot with this head, by way of a slot of the journal.
+    pub(super) fn replacing(
+        &self,
+        (slot, body): (SlotNumber, Buffer),
+        (journal, same): (SlotNumber, Buffer),
+        head: u64,
+    ) -> Batch<'_, E> {
+        let mut batch = self.batch();
+        batch.fill(journal, head, same);
+        batch.overwrite(slot, body);
+        batch.kill(journal, head);
+        batch
     }
 }

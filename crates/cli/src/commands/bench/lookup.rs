@@ -46,7 +46,7 @@ pub(super) struct Args {
     /// Look up absent keys too
     #[arg(long)]
     misses: bool,
-    /// Measure batches of writes too, of schemes with any number of writers; not in sim
+    /// Measure batches of writes too, of linear, RACE and CuckooDuo tables; not in sim
     #[arg(long)]
     writes: bool,
     /// The simulated NIC: a profile, or a file that `farslot calibrate` wrote [default: cx5-edr]

@@ -33,6 +33,11 @@ impl Journal {
         self.waiting.until(attempt).await
     }
 
+    /// A slot, if there is one now.
+    pub(in super::super) fn try_take(&self) -> Option<SlotNumber> {
+        self.free().pop()
+    }
+
     /// Gives back a slot that is dead.
     pub(in super::super) fn give_back(&self, slot: SlotNumber) {
         self.free().push(slot);

@@ -1,12 +1,14 @@
 //! What operations on a CuckooDuo table cost, as the endpoint counts it, from empty to full (paper
 //! 001, Table I).
 
-use crate::common::Slot;
 use crate::common::costs::{most_round_trips, spent};
 use crate::common::duo::{Dimensions, ShmTable, WORDS, shm_client, shm_node, shm_table};
+use crate::common::{Slot, scan_all};
 use farslot_fabric::{Executor, OperationCounters};
+use farslot_index::duo::DuoLayout;
 use farslot_index::{
-    FIND_OR_PUT, FieldSize, GET, Index, IndexError, IndexExt, PUT, REMOVE, Result, UPDATE, Value,
+    FIND_OR_PUT, FieldSize, GET, Index, IndexError, IndexExt, Operation, Outcome, PUT, REMOVE,
+    Result, UPDATE, Value,
 };
 use farslot_testbed::AnyEndpoint;
 use rand::{RngExt, SeedableRng};
@@ -139,6 +141,70 @@ fn look_up_many(slot: Slot, fingerprint_bits: u32, false_positives: f64) {
         counted.most_round_trips >= 1 + u32::from(false_positives > 0.0),
         "{counted:?}"
     );
+}
+
+#[test]
+fn many_writes_do_and_cost_what_as_many_single_ones_do() {
+    for slot in [RECORD, WORDS] {
+        for readers in [false, true] {
+            let dimensions = Dimensions {
+                readers,
+                // A single put reads the records as well that would make room, were the key new: so there is.
+                ..Dimensions::of_paper(1 << 14)
+            };
+            write_many(slot, &dimensions.layout(slot, 9));
+        }
+    }
+}
+
+fn write_many(slot: Slot, layout: &DuoLayout) {
+    const KEYS: u64 = 3_000;
+    let keys: Vec<_> = (0..KEYS)
+        .map(|number| key(number)[..slot.key.most()].to_vec())
+        .collect();
+    let value = |by: u8| vec![by; slot.value.most()];
+    let [first, second, third, fourth] = [1, 2, 3, 4].map(value);
+    type Write<'w> = fn(&'w [u8], &'w [u8]) -> Operation<'w>;
+    let rounds: [(&[Vec<u8>], &[u8], Write<'_>); 6] = [
+        (&keys[..2_000], &first, Operation::Put),
+        // Half of them are there.
+        (&keys[1_000..], &second, Operation::FindOrPut),
+        (&keys[..2_000], &third, Operation::Put),
+        (&keys[..2_500], &fourth, Operation::Update),
+        (&keys[500..1_500], &[], |key, _| Operation::Remove(key)),
+        // Some of them are not.
+        (&keys[..1_000], &first, Operation::Update),
+    ];
+    let [single, many] = [false, true].map(|at_once| {
+        let (executor, table) = shm_table(layout);
+        let mut told = Vec::new();
+        for (keys, value, write) in rounds {
+            let writes: Vec<_> = keys.iter().map(|key| write(key, value)).collect();
+            let mut outcomes: Vec<_> = writes.iter().map(|_| None).collect();
+            let (counted, ()) = spent(&executor, writes[0].class(), async {
+                if at_once {
+                    let done = |number: usize, outcome: Result<Outcome>| {
+                        assert!(outcomes[number].replace(outcome.unwrap()).is_none());
+                    };
+                    table.run_each(&writes, done).await;
+                } else {
+                    for (write, outcome) in writes.iter().zip(&mut outcomes) {
+                        *outcome = Some(table.run(*write).await.unwrap());
+                    }
+                }
+            });
+            told.push((counted, outcomes));
+        }
+        let found = executor.block_on(scan_all(&table)).unwrap();
+        let occupancy = executor.block_on(table.occupancy()).unwrap();
+        (told, found, occupancy)
+    });
+    for ((single, many), number) in single.0.iter().zip(&many.0).zip(0..) {
+        assert_eq!(single.0, many.0, "round {number}");
+        assert_eq!(single.1, many.1, "round {number}");
+    }
+    assert_eq!(single.1, many.1);
+    assert_eq!(single.2, many.2);
 }
 
 #[test]
