@@ -4,10 +4,9 @@ use super::OWNER_PATIENCE;
 use super::reply::{Answered, ReplyWriter, Status, Why, outcomes, status_of};
 use super::request::{MOST_BYTES, MOST_OPERATIONS, Question, RequestWriter, operation_bytes};
 use super::single_keys::SingleKeys;
-use crate::answers::KeptAnswers;
 use crate::{
-    Answers, ClientState, Cursor, Index, IndexError, IndexExt, Occupancy, Operation, Outcome,
-    Outcomes, Record, Result, Survey, UPKEEP, Value, Waits, WriterChange,
+    Answers, ClientState, Cursor, Index, IndexError, IndexExt, KeptAnswers, Occupancy, Operation,
+    Outcome, Outcomes, Record, Result, Survey, UPKEEP, Value, Waits, WriterChange,
 };
 use farslot_fabric::{
     Booking, Buffer, Endpoint, EndpointExt, FabricError, Nanos, RemoteAddr, both, window,
@@ -405,6 +404,7 @@ impl<E: Endpoint> Owner<E> {
         let mut is_told = vec![false; numbers.len()];
         let mut calls = 1;
         let first = numbers.first().copied().unwrap_or_default();
+        // Only of those that stand one behind the other answers can be told together.
         let is_run = numbers
             .last()
             .is_some_and(|last| last - first + 1 == numbers.len());
