@@ -1,6 +1,7 @@
 //! A value that a lookup found.
 
-use farslot_fabric::Buffer;
+use crate::Result;
+use farslot_fabric::{Buffer, BufferPool};
 use std::fmt;
 use std::ops::{Deref, Range};
 use std::rc::Rc;
@@ -41,6 +42,19 @@ impl Value {
             word,
             len: len.min(8) as u8,
         })
+    }
+
+    /// A copy: in itself, if it is small, else in a buffer of the fabric.
+    ///
+    /// # Errors
+    /// Where there is no buffer of that size.
+    #[inline]
+    pub(crate) fn copied(bytes: &[u8], pool: &BufferPool) -> Result<Self> {
+        if bytes.len() <= 8 {
+            return Ok(Self::from(bytes));
+        }
+        let all = 0..bytes.len();
+        Ok(Self::of_buffer(pool.copy_of(bytes)?, all))
     }
 
     /// A part of a buffer that was read.

@@ -142,9 +142,8 @@ impl<E: Endpoint> CuckooTable<E> {
                         if record[..key_len] != *key.bytes {
                             return Ok(None);
                         }
-                        let value = self.endpoint.core().buffers.copy_of(&record[key_len..])?;
-                        let range = 0..value.len();
-                        return Ok(Some(found(Value::of_buffer(value, range))));
+                        let pool = &self.endpoint.core().buffers;
+                        return Ok(Some(found(Value::copied(&record[key_len..], pool)?)));
                     }
                 }
                 Head::Out { block, .. } => {

@@ -45,8 +45,7 @@ impl<'t, E: Endpoint> OwnerGlance<'t, E> {
     /// one of its buckets.
     #[inline(always)]
     fn may_be_new(&self, hash: u64) -> bool {
-        let is_shared = self.table.has_threads || self.table.layout.published;
-        is_shared && self.is_any_held(hash)
+        self.table.has_others() && self.is_any_held(hash)
     }
 
     #[inline(never)]
@@ -54,8 +53,7 @@ impl<'t, E: Endpoint> OwnerGlance<'t, E> {
         // What others do they tell after they have written.
         fence(Ordering::Acquire);
         let buckets = self.index.buckets_of(&self.index.candidates(hash));
-        let mut buckets = buckets.into_iter();
-        buckets.any(|bucket| self.table.locks.is_held(bucket))
+        self.table.is_any_held(buckets)
     }
 }
 
@@ -65,11 +63,8 @@ impl<E: Endpoint> Glance<&[u8]> for OwnerGlance<'_, E> {
 
     #[inline(always)]
     fn prepare(&self, key: &[u8], _: &InPlace<'_>) -> Hashed {
-        let Some(hash) = self.slots.hash_of(key) else {
-            return Hashed::default();
-        };
-        let of = self.index.prefetch_first(hash);
-        Hashed { hash, of }
+        self.slots
+            .hashed(key, |hash| self.index.prefetch_first(hash))
     }
 
     #[inline(always)]

@@ -140,7 +140,7 @@ impl<E: Endpoint> DuoTable<E> {
     /// by others, who would answer with what was before.
     #[inline]
     fn may_be_new(&self, key: &Key<'_>) -> bool {
-        (self.has_threads || self.layout.published) && self.is_any_held(key)
+        self.has_others() && self.is_any_held(key.buckets.get())
     }
 
     /// Passes a slot that is not the key's, or not whole.
@@ -148,7 +148,7 @@ impl<E: Endpoint> DuoTable<E> {
     fn pass(&self, key: &Key<'_>, search: &mut Search) -> Next<Hold> {
         // In this order: who changes something counts that before it says that it is in doubt or
         // settled, and says so before it releases the bucket.
-        let quiet = !self.is_any_held(key) && self.is_settled();
+        let quiet = !self.is_any_held(key.buckets.get()) && self.is_settled();
         if !quiet || self.changes() != search.changes {
             return Next::Aside(Hold);
         }
@@ -201,14 +201,21 @@ impl<E: Endpoint> DuoTable<E> {
         Some(Named {
             slot: slot.map(|slot| self.slot_at(slot)),
             changes,
-            may_be_met: slot.is_none() && self.layout.published && self.is_any_held(key),
+            may_be_met: slot.is_none()
+                && self.layout.published
+                && self.is_any_held(key.buckets.get()),
         })
     }
 
-    /// Whether somebody holds one of the key's buckets.
-    fn is_any_held(&self, key: &Key<'_>) -> bool {
-        let mut buckets = key.buckets.get().into_iter();
-        buckets.any(|bucket| self.locks.is_held(bucket))
+    /// Whether there may be others who look keys up: other threads of the owner, or readers.
+    #[inline]
+    pub(super) fn has_others(&self) -> bool {
+        self.has_threads || self.layout.published
+    }
+
+    /// Whether somebody holds one of a key's buckets.
+    pub(super) fn is_any_held(&self, buckets: [u64; 2]) -> bool {
+        buckets.iter().any(|bucket| self.locks.is_held(*bucket))
     }
 
     /// The slot of a key whose buckets are held, and its bytes.

@@ -112,10 +112,7 @@ impl<E: Endpoint> DuoTable<E> {
         }
         let (pool, read) = (&self.endpoint.core().buffers, Steps::begun(1, len as u64));
         if let Operation::FindOrPut(..) = write {
-            let found = match record.value.len() {
-                ..=8 => Value::from(record.value),
-                all => Value::of_buffer(pool.copy_of(record.value).ok()?, 0..all),
-            };
+            let found = Value::copied(record.value, pool).ok()?;
             let mut tally = Tally::default();
             tally.operation_ended(read);
             self.endpoint.core().counters.add(write.class(), &tally);

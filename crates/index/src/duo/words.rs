@@ -64,11 +64,17 @@ impl<'t> WordSlots<'t> {
         })
     }
 
-    /// The hash of a key; nothing of one of another length.
+    /// Hashes a key, for which the index is asked then; of one of another length all is 0.
     #[inline(always)]
-    pub(super) fn hash_of(&self, key: &[u8]) -> Option<u64> {
-        let key: &[u8; WORD] = key.try_into().ok()?;
-        Some(hash_in(live_head(xxh3(key, self.seed))))
+    pub(super) fn hashed(&self, key: &[u8], ask: impl FnOnce(u64) -> Primary) -> Hashed {
+        let Ok(key) = <&[u8; WORD]>::try_from(key) else {
+            return Hashed::default();
+        };
+        let hash = hash_in(live_head(xxh3(key, self.seed)));
+        Hashed {
+            hash,
+            of: ask(hash),
+        }
     }
 
     /// A slot, by its bucket and its number there.

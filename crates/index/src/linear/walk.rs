@@ -323,9 +323,8 @@ impl<E: Endpoint> LinearTable<E> {
         if record[..key_len] != *key.bytes {
             return Ok(Verdict::OtherKey);
         }
-        let value = self.endpoint.core().buffers.copy_of(&record[key_len..])?;
-        let range = 0..value.len();
-        Ok(Verdict::Mine(Some(Value::of_buffer(value, range))))
+        let value = Value::copied(&record[key_len..], &self.endpoint.core().buffers)?;
+        Ok(Verdict::Mine(Some(value)))
     }
 
     /// Has the slot read again: at once the first time, then after ever longer pauses.

@@ -66,9 +66,7 @@ impl<'m> Mapped<'m> {
         debug_assert_eq!(*copied, piece, "a value is in what was copied last");
         let copy: &[u8] = bytemuck::cast_slice(&self.copy);
         let value = &copy[bytes.start - within.start..bytes.end - within.start];
-        let buffer = pool.copy_of(value)?;
-        let all = 0..buffer.len();
-        Ok(Value::of_buffer(buffer, all))
+        Value::copied(value, pool)
     }
 }
 

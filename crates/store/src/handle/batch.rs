@@ -6,7 +6,7 @@ use std::task::Waker;
 use std::time::Duration;
 
 /// Requests of a batch where one worker does all. Over a network larger batches are fewer wake-ups: 1,000
-/// tasks did 0.48 of `get_many` in batches of 256, and do 0.6 in these.
+/// tasks did 0.48 of `get_many` in batches of 256, and 0.6 in these.
 const BATCH: usize = 1024;
 /// Requests of a batch where many workers share them.
 const SHARED_BATCH: usize = 256;

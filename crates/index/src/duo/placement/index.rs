@@ -179,13 +179,7 @@ impl Placement {
             0 => in_first,
             _ => by_backup,
         };
-        let both = u64::from(in_first) | u64::from(in_second) << u32::BITS;
-        let place = both.trailing_zeros();
-        match place / u32::BITS {
-            0 => Some((first, place)),
-            1 => Some((second, place % u32::BITS)),
-            _ => None,
-        }
+        first_of([first, second], [in_first, in_second])
     }
 
     /// What a key meets in its buckets.
@@ -420,6 +414,16 @@ impl Placement {
         let all = (1_u32 << self.shape.bucket_slots) - 1;
         all & !self.backups_in(bucket)
     }
+}
+
+/// The first of some slots of two buckets, of each a bit a slot: its bucket, and its number there. Which of
+/// the two it is nobody can predict: so without a branch.
+#[inline(always)]
+pub(super) fn first_of(buckets: [u64; 2], [first, second]: [u32; 2]) -> Option<(u64, u32)> {
+    let both = u64::from(first) | u64::from(second) << u32::BITS;
+    let place = both.trailing_zeros();
+    let bucket = buckets[(place / u32::BITS % 2) as usize];
+    (place < 2 * u32::BITS).then_some((bucket, place % u32::BITS))
 }
 
 /// The slots that may be a key's. See [`Placement::matches`].

@@ -2,7 +2,7 @@
 //! hardly ever needed.
 
 use super::hashes::{Candidates, Primary};
-use super::index::Placement;
+use super::index::{Placement, first_of};
 use super::packed::Packed;
 use farslot_fabric::{equal_of_eight, prefetch};
 
@@ -78,11 +78,7 @@ impl Placement {
             let eight = usual.fingerprints.get(bucket as usize)?;
             Some(equal_of_eight(eight, of.fingerprint as u16))
         };
-        let (in_first, in_second) = (equal(first)?, equal(second)?);
-        let place = (in_first | in_second << 8).trailing_zeros();
-        // Which of the two it is nobody can predict: so without a branch.
-        let bucket = [first, second][place as usize / 8 % 2];
-        (place < 16).then_some((bucket, place % 8))
+        first_of([first, second], [equal(first)?, equal(second)?])
     }
 
     #[inline(never)]

@@ -32,11 +32,8 @@ impl Glance<&[u8]> for ReaderGlance<'_> {
 
     #[inline(always)]
     fn prepare(&self, key: &[u8], _: &InPlace<'_>) -> Hashed {
-        let Some(hash) = self.slots.hash_of(key) else {
-            return Hashed::default();
-        };
-        let of = self.copy.prefetch_first(hash);
-        Hashed { hash, of }
+        self.slots
+            .hashed(key, |hash| self.copy.prefetch_first(hash))
     }
 
     #[inline(always)]
