@@ -291,10 +291,13 @@ impl Candidate {
         } else {
             KeyRule::Multi
         };
-        let heap_bytes = |kind| match kind {
-            SlotKind::Heap => question.heap_bytes(),
+        let heap_bytes = |kind| match (self, kind) {
+            (_, SlotKind::Heap) => question.heap_bytes(),
+            (Self::Cuckoo { .. }, _) => None,
             // Values that are replaced leave their slots.
-            SlotKind::Inline | SlotKind::Hybrid if question.updates > 0.0 => question.heap_bytes(),
+            (_, SlotKind::Inline | SlotKind::Hybrid) if question.updates > 0.0 => {
+                question.heap_bytes()
+            }
             _ => None,
         };
         match self {

@@ -233,7 +233,7 @@ fn growth(question: &Question, costs: &VerbCosts, plan: &Plan) -> Result<Option<
 
 /// The records that are out of band, if any are, of schemes whose slots have a part of the hash.
 fn out_of_band(question: &Question, plan: &Plan) -> Result<Option<OutOfBand>> {
-    // In the long run every value has been replaced.
+    // In the long run every value has been replaced, and only in cuckoo tables comes back into its slot.
     let is_replaced = question.updates > 0.0;
     Ok(match (&plan.reads, plan.kind) {
         (_, SlotKind::Word | SlotKind::Pair) => None,
@@ -247,6 +247,7 @@ fn out_of_band(question: &Question, plan: &Plan) -> Result<Option<OutOfBand>> {
             Some(OutOfBand::tagged(share, bytes))
         }
         (Reads::Race { .. } | Reads::Duo { .. }, _) => None,
+        (Reads::Cuckoo { .. }, SlotKind::Inline) => None,
         (_, SlotKind::Inline) if !is_replaced => None,
         (_, SlotKind::Heap | SlotKind::Hybrid | SlotKind::Inline) => {
             Some(OutOfBand::tagged(1.0, question.read_beyond(0)?.0))

@@ -2,7 +2,7 @@
 //! writer or the fabric stops.
 
 use super::client::CuckooTable;
-use super::layout::{MOVES_AT, Place, stripe_of};
+use super::layout::{MOVES_AT, Place, signature_of, stripe_of};
 use crate::Result;
 use crate::heap::BlockRef;
 use farslot_fabric::{Buffer, Endpoint, EndpointExt, RemoteAddr, all_in_order};
@@ -32,9 +32,9 @@ pub(super) enum Step {
 #[derive(Default)]
 pub(super) struct Batch {
     pub(super) steps: Vec<Step>,
-    /// Heap buckets that words will name.
+    /// Blocks of the heap that words will name.
     pub(super) taken: Vec<BlockRef>,
-    /// Heap buckets that no word will name any more.
+    /// Blocks of the heap that no word will name any more.
     pub(super) left: Vec<BlockRef>,
 }
 
@@ -42,15 +42,23 @@ pub(super) struct Batch {
 pub(super) enum Content {
     /// Its words, of which the first publishes the others.
     Words(Vec<u64>),
-    /// A record of a bucket whose slots share their word.
+    /// A record out of band that no slot names yet.
     Record(Entrant),
 }
 
-/// A record that is to go into a position.
+/// A record that is to go out of band.
 pub(super) struct Entrant {
-    pub(super) signature: u8,
+    /// The hash of its key.
+    pub(super) hash: u64,
     /// Encoded; its stamp and checksum are set when it is known where it goes to.
     pub(super) record: Buffer,
+}
+
+impl Entrant {
+    /// What a bucket of signatures has of its key.
+    pub(super) const fn signature(&self) -> u8 {
+        signature_of(self.hash)
+    }
 }
 
 impl Step {
@@ -64,9 +72,9 @@ impl Step {
 }
 
 impl<E: Endpoint> CuckooTable<E> {
-    /// Runs a batch that was made, and gives back the heap buckets that no word names then. Those
-    /// of a batch that has failed may still be written, or named.
-    pub(super) async fn run_batch(&self, batch: Batch, made: Result<()>) -> Result<()> {
+    /// Runs a batch that was made, and gives back the blocks that no word names then. Those of a batch
+    /// that has failed may still be written, or named.
+    pub(super) async fn run_batch<T>(&self, batch: Batch, made: Result<T>) -> Result<T> {
         let Batch { steps, taken, left } = batch;
         let unused = if made.is_ok() {
             self.run(steps).await?;

@@ -254,7 +254,7 @@ impl<E: Endpoint> CuckooTable<E> {
                 let (hash, (key, value)) =
                     (plan.hashes[*record as usize], records[*record as usize]);
                 let entrant = self.entrant(hash, key, value)?;
-                word = word.with(position, entrant.signature);
+                word = word.with(position, entrant.signature());
                 entrants[position] = Some(entrant.record);
             }
         }

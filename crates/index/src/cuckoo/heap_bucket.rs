@@ -161,7 +161,7 @@ impl<E: Endpoint> CuckooTable<E> {
     /// A record as it goes into a position.
     pub(super) fn entrant(&self, hash: u64, key: &[u8], value: &[u8]) -> Result<Entrant> {
         Ok(Entrant {
-            signature: signature_of(hash),
+            hash,
             record: encode(&self.endpoint.core().buffers, key, value)?,
         })
     }
@@ -188,7 +188,7 @@ impl<E: Endpoint> CuckooTable<E> {
         let of = self.heap_buckets();
         if word.0 == 0 {
             let block = self.take_heap_bucket(batch).await?;
-            let new = of.naming(word.with(place.slot, entrant.signature), block);
+            let new = of.naming(word.with(place.slot, entrant.signature()), block);
             self.place_record(batch, place, word, new, entrant.record);
             return Ok(());
         }
@@ -200,7 +200,7 @@ impl<E: Endpoint> CuckooTable<E> {
             batch.steps.push(Step::swap(place, word.0, emptied.0));
             word = emptied;
         }
-        let new = of.naming(word.with(place.slot, entrant.signature), next);
+        let new = of.naming(word.with(place.slot, entrant.signature()), next);
         self.place_record(batch, place, word, new, entrant.record);
         Ok(())
     }
@@ -219,7 +219,7 @@ impl<E: Endpoint> CuckooTable<E> {
             self.copy_heap_bucket(batch, place, word, entrant).await?;
             return Ok(place);
         };
-        let new = word.with(place.slot, 0).with(free, entrant.signature);
+        let new = word.with(place.slot, 0).with(free, entrant.signature());
         let place = Place {
             slot: free,
             ..place
@@ -264,9 +264,10 @@ impl<E: Endpoint> CuckooTable<E> {
                 *record = Some(encode(pool, resident.key(), resident.value())?);
             }
         }
+        let signature = entrant.signature();
         records[place.slot] = Some(entrant.record);
         let block = self.take_heap_bucket(batch).await?;
-        let new = of.naming(word.with(place.slot, entrant.signature), block);
+        let new = of.naming(word.with(place.slot, signature), block);
         let data = self.joined(records, of.block(new))?;
         let to = self.region_at(block, 0);
         batch.steps.push(Step::Write { to, data });

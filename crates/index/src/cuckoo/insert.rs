@@ -5,14 +5,14 @@
 //! publishes a slot (its first, or the one that its bucket's slots share) from what was read; one
 //! that fails shows that there is another writer.
 
-use super::batch::{Batch, Content, Step};
+use super::batch::{Batch, Content, Entrant, Step};
 use super::buckets::{Bucket, Found};
 use super::client::{CuckooTable, Key};
 use super::layout::Place;
 use super::path::{Hole, Move, Search};
 use super::signatures::SignatureWord;
 use crate::client::locks::Held;
-use crate::heap::{BlockRef, Heap, encode};
+use crate::heap::{BlockRef, Heap};
 use crate::slot::{Head, SlotKind};
 use crate::{IndexError, Result};
 use farslot_fabric::Endpoint;
@@ -194,13 +194,45 @@ impl<E: Endpoint> CuckooTable<E> {
             });
             return Ok(());
         }
-        let new = match self.layout.kind {
-            SlotKind::Word => self.words.live_word(key.word, value)?,
-            _ => Head::out(key.hash, self.write_out(key, value).await?),
+        let hole = Hole { place, word };
+        let was_out = match (self.layout.kind, self.head(word)) {
+            (SlotKind::Inline | SlotKind::Heap, Head::Out { block, .. }) => Some(block),
+            (SlotKind::Inline, _) => return self.replace_inline(key, hole, value).await,
+            _ => None,
         };
-        self.swap(place, word, new).await?;
-        self.free_block_of(word).await;
-        Ok(())
+        let mut batch = Batch::default();
+        let made = match self.layout.kind {
+            SlotKind::Word => {
+                let new = self.words.live_word(key.word, value)?;
+                batch.steps.push(Step::swap(place, word, new));
+                Ok(())
+            }
+            _ => {
+                let entrant = self.entrant(key.hash, key.bytes, value)?;
+                self.fill_out(&mut batch, &hole, entrant).await.map(drop)
+            }
+        };
+        batch.left.extend(was_out);
+        self.run_batch(batch, made).await
+    }
+
+    /// Replaces the record in an Inline slot. Before the slot's bytes are overwritten its word names the
+    /// new record out of band, so that at every moment the slot has the key, with the old value or the
+    /// new one. A slot that is found to name a record stays so: a writer that was taken for dead may be
+    /// about to overwrite the bytes.
+    async fn replace_inline(&self, key: &Key<'_>, hole: Hole, value: &[u8]) -> Result<()> {
+        let mut words = vec![0; self.layout.slot_words()];
+        self.fill_words(key, value, &mut words)?;
+        let mut batch = Batch::default();
+        let entrant = self.entrant(key.hash, key.bytes, value)?;
+        let made = self.fill_out(&mut batch, &hole, entrant).await;
+        let block = self.run_batch(batch, made).await?;
+        // Once it is known that this client is the writer still.
+        let mut batch = Batch::default();
+        let word = Head::out(key.hash, block);
+        let made = self.fill_words_of(&mut batch, &Hole { word, ..hole }, &words);
+        batch.left.push(block);
+        self.run_batch(batch, made).await
     }
 
     /// Makes room by moving others along, and publishes the record there: all in one batch, which
@@ -212,7 +244,7 @@ impl<E: Endpoint> CuckooTable<E> {
         hole: Hole,
         moves: Vec<Move>,
     ) -> Result<()> {
-        let new = self.content_of(key, value).await?;
+        let new = self.content_of(key, value)?;
         let mut batch = Batch::default();
         // In the order in which they are filled, each but the last from the next one.
         let mut filled: Vec<Place> = moves.iter().map(|step| step.to.place).collect();
@@ -232,7 +264,7 @@ impl<E: Endpoint> CuckooTable<E> {
     /// Publishes the record in a vacant slot that was not read. Another writer may have been there,
     /// so that the writer's word is looked at behind it, by the same doorbell.
     async fn insert_blindly(&self, key: &Key<'_>, value: &[u8], hole: Hole) -> Result<()> {
-        let new = self.content_of(key, value).await?;
+        let new = self.content_of(key, value)?;
         let place = hole.place;
         let mut batch = Batch::default();
         let made = self.fill(&mut batch, &hole, new).await;
@@ -258,19 +290,15 @@ impl<E: Endpoint> CuckooTable<E> {
     }
 
     /// What a new record's slot is to hold.
-    async fn content_of(&self, key: &Key<'_>, value: &[u8]) -> Result<Content> {
-        Ok(Content::Words(match self.layout.kind {
-            SlotKind::Signatures => {
-                let entrant = self.entrant(key.hash, key.bytes, value)?;
-                return Ok(Content::Record(entrant));
-            }
+    fn content_of(&self, key: &Key<'_>, value: &[u8]) -> Result<Content> {
+        Ok(match self.layout.kind {
             SlotKind::Word | SlotKind::Inline => {
                 let mut words = vec![0; self.layout.slot_words()];
                 self.fill_words(key, value, &mut words)?;
-                words
+                Content::Words(words)
             }
-            _ => vec![Head::out(key.hash, self.write_out(key, value).await?)],
-        }))
+            _ => Content::Record(self.entrant(key.hash, key.bytes, value)?),
+        })
     }
 
     /// The words of a Word or Inline slot that holds the record itself. They are 0 before.
@@ -291,20 +319,30 @@ impl<E: Endpoint> CuckooTable<E> {
 
     /// The steps that fill a slot.
     async fn fill(&self, batch: &mut Batch, hole: &Hole, content: Content) -> Result<()> {
-        let words = match content {
-            Content::Record(entrant) => return self.fill_position(batch, hole, entrant).await,
-            Content::Words(words) => words,
-        };
-        let Hole { place, mut word } = *hole;
-        if let [_, body @ ..] = &words[..]
+        match content {
+            Content::Record(entrant) if self.layout.kind == SlotKind::Signatures => {
+                self.fill_position(batch, hole, entrant).await
+            }
+            Content::Record(entrant) => self.fill_out(batch, hole, entrant).await.map(drop),
+            Content::Words(words) => {
+                let mut hole = *hole;
+                if words.len() > 1 && hole.word != 0 {
+                    // Emptied first: should this be cut off here, the old head would stay over the new
+                    // body, unreadable for ever.
+                    batch.steps.push(Step::swap(hole.place, hole.word, 0));
+                    hole.word = 0;
+                }
+                self.fill_words_of(batch, &hole, &words)
+            }
+        }
+    }
+
+    /// The steps that write a slot's words, of which the first publishes the others.
+    fn fill_words_of(&self, batch: &mut Batch, hole: &Hole, words: &[u64]) -> Result<()> {
+        let Hole { place, word } = *hole;
+        if let [_, body @ ..] = words
             && !body.is_empty()
         {
-            if word != 0 {
-                // Emptied first: should this be cut off here, the old head would stay over the new
-                // body, unreadable for ever.
-                batch.steps.push(Step::swap(place, word, 0));
-                word = 0;
-            }
             let body = bytemuck::cast_slice(body);
             batch.steps.push(Step::Write {
                 to: self.slot_at(place).plus(8),
@@ -315,18 +353,31 @@ impl<E: Endpoint> CuckooTable<E> {
         Ok(())
     }
 
+    /// The steps that write a record out of band and make a slot name it; returns its block.
+    async fn fill_out(
+        &self,
+        batch: &mut Batch,
+        hole: &Hole,
+        Entrant { hash, mut record }: Entrant,
+    ) -> Result<BlockRef> {
+        let Hole { place, word } = *hole;
+        let block = self.heap().assign(&mut record).await?;
+        batch.taken.push(block);
+        let to = self.heap().at(block.granule);
+        batch.steps.push(Step::Write { to, data: record });
+        batch
+            .steps
+            .push(Step::swap(place, word, Head::out(hash, block)));
+        Ok(block)
+    }
+
     /// The word that publishes a slot of buckets that were read.
     pub(super) fn word_in(&self, buckets: &[Bucket], place: Place) -> u64 {
         let bucket = buckets.iter().find(|bucket| bucket.number == place.bucket);
         bucket.map_or(0, |bucket| self.word_of(bucket, place.slot))
     }
 
-    async fn write_out(&self, key: &Key<'_>, value: &[u8]) -> Result<BlockRef> {
-        let record = encode(&self.endpoint.core().buffers, key.bytes, value)?;
-        self.heap().write(record).await
-    }
-
-    /// Gives back the block that a replaced head named.
+    /// Gives back the block that a head named.
     pub(super) async fn free_block_of(&self, word: u64) {
         if let (SlotKind::Inline | SlotKind::Heap, Head::Out { block, .. }) =
             (self.layout.kind, self.head(word))

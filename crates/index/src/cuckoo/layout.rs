@@ -26,6 +26,10 @@ pub(super) const SEALED_AT: u64 = MOVES_AT + STRIPES as u64 * 8;
 pub(super) const MOST_WAYS: usize = 4;
 const MOST_BUCKET_SLOTS: u64 = 8;
 
+/// Inline records that are out of band at once at most, because their values are being replaced: with
+/// some for clients that were killed meanwhile.
+const MOST_REPLACED: u64 = 1 << 10;
+
 /// The load factor unless another is asked for.
 const LOAD_FACTOR: f64 = 0.9;
 
@@ -72,6 +76,8 @@ impl CuckooOptions {
         let buckets = slots.div_ceil(u64::from(self.bucket_slots.max(1)));
         let out_of_band = match kind {
             SlotKind::Signatures => buckets,
+            // Only while their values are replaced: the heap has room for an eighth of these.
+            SlotKind::Inline => sizing.capacity.min(8 * MOST_REPLACED),
             _ => sizing.capacity,
         };
         let layout = CuckooLayout {

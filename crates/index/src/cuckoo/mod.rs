@@ -28,17 +28,22 @@
 //! 3136         64 counts of displacements | sealed
 //! 4096         bucket 0 | bucket 1 | ...      a bucket is 1 to 8 slots, side by side
 //! slot         Word       | live, 1 bit | key and value, together 63 bits ^ mask |
-//!              Inline     | head | key bytes | value bytes |  the head has a checksum of the rest
+//!              Inline     | head | key bytes | value bytes |  the head has a checksum of the rest,
+//!                                                            or says where the record is out of band
 //!              Heap       | head |                            the record is out of band
 //! bucket       Signatures | 4 signatures, 8 bits each | use | heap bucket's number |   one word
 //! heap bucket  record 0 | record 1 | record 2 | record 3   each in a region of the largest's size
 //! ```
 //! Only the writer changes slots, each by a compare-and-swap of the word that publishes it, behind
 //! the bytes that it publishes: a slot's first word, or that of a Signatures bucket for its four.
-//! Before the bytes of a slot in use are overwritten, its first word is 0, or its signature. An
-//! insertion with all its displacements is one batch of verbs: what of it takes effect is its first
-//! part, wherever the writer or the fabric stops. A batch comes to no bucket twice, and each of its
-//! swaps expects the word that the one before it left there. Heads are those of the linear table.
+//! Before the bytes of a slot in use are overwritten, its first word is 0, or its signature; or, where
+//! the key stays and gets a new value, names that value out of band, and a second batch writes the bytes
+//! and swaps the word again. So replacing values takes no memory, and a hit stays one READ: only the slot
+//! of a writer that died between both batches keeps its record in the heap, and so it does when that
+//! value is replaced. An insertion with all its displacements is one batch of verbs: what of it takes
+//! effect is its first part, wherever the writer or the fabric stops. A batch comes to no bucket twice,
+//! and each of its swaps expects the word that the one before it left there. Heads are those of the
+//! linear table.
 //!
 //! **Signatures** (paper 000, figure 5). A lookup reads its buckets' words, and of the heap buckets
 //! the regions whose signatures are the key's. A new value goes into a free position, and one swap

@@ -112,7 +112,7 @@ pub fn lookups(fabric: Fabric) {
 }
 
 /// READ the buckets, and one batch; an Inline slot's body is a WRITE more. Records out of band are
-/// written before their slot is, and read where their slot may be the key's.
+/// written by the batch that makes a slot name them, and read where their slot may be the key's.
 pub fn writes(fabric: Fabric) {
     let costs = |slot: Slot| {
         let client = Client::new(fabric, slot, LookupOrder::Parallel, false);
@@ -129,10 +129,10 @@ pub fn writes(fabric: Fabric) {
     let hit = (3, 1);
     let word = [(4, 2), (4, 2), (4, 2), hit, (4, 2), hit, hit];
     assert_eq!(costs(WORD), word);
-    // What replaces an Inline record is out of band.
-    let inline = [(5, 2), (5, 3), (6, 4), (4, 2), (5, 3), hit, hit];
+    // What replaces an Inline record is out of band for a moment.
+    let inline = [(5, 2), (7, 3), (7, 3), hit, (4, 2), hit, hit];
     assert_eq!(costs(INLINE), inline);
-    let heap = [(5, 3), (6, 4), (6, 4), (4, 2), (5, 3), hit, hit];
+    let heap = [(5, 2), (6, 3), (6, 3), (4, 2), (5, 3), hit, hit];
     assert_eq!(costs(HEAP), heap);
     // A record goes out with the word that publishes it.
     let signatures = [(5, 2), (6, 3), (6, 3), (4, 2), (5, 3), hit, hit];

@@ -1,12 +1,12 @@
 //! How full a cuckoo table can be, and what its operations cost on the way there, as the endpoint
 //! counts it: verbs, and round trips one after the other.
 
-use crate::common::WORD;
 use crate::common::costs::spent;
 use crate::common::cuckoo::{Ways, new_client, new_node, new_table, options, ways};
+use crate::common::{INLINE, WORD};
 use farslot_fabric::OperationCounters;
 use farslot_index::cuckoo::{CuckooTable, LookupOrder};
-use farslot_index::{Index, IndexError, IndexExt, PUT};
+use farslot_index::{GET, Index, IndexError, IndexExt, PUT};
 use farslot_testbed::{AnyEndpoint, Fabric};
 
 const SLOTS: u64 = 1 << 16;
@@ -14,6 +14,33 @@ const VALUE: [u8; 3] = [7; 3];
 
 fn key(number: u64) -> [u8; 4] {
     (number as u32).to_le_bytes()
+}
+
+/// However often the values of Inline records are replaced, the table needs no memory for it, and a hit
+/// stays one READ.
+#[test]
+fn replaced_values_stay_in_their_slots() {
+    const RECORDS: u64 = 200;
+    const ROUNDS: u64 = 40;
+    let mut options = options(INLINE, RECORDS + 56, ways(3, 4), 1);
+    // A hundredth of what is replaced.
+    options.sizing.heap_bytes = Some(RECORDS * ROUNDS * 64 / 100);
+    let (_node, executor, table) = new_table(Fabric::Shm, &options, LookupOrder::Sequential);
+    let value = |number: u64, round: u64| INLINE.value(number + round);
+    for round in 0..ROUNDS {
+        for number in 0..RECORDS {
+            let (key, value) = (INLINE.key(number), value(number, round));
+            let put = executor.block_on(table.put(&key, &value));
+            assert_eq!(put, Ok(round == 0));
+        }
+    }
+    for number in 0..RECORDS {
+        let (key, last) = (INLINE.key(number), value(number, ROUNDS - 1));
+        let (spent, got) = spent(&executor, GET, table.get(&key));
+        assert_eq!(got.unwrap().as_deref(), Some(&last[..]));
+        let buckets = 3;
+        assert!(spent.verbs <= buckets, "{spent:?}");
+    }
 }
 
 /// Verbs and round trips of an operation, on average.

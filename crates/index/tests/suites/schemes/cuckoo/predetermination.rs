@@ -253,8 +253,8 @@ fn operations_read_no_more_than_they_need() {
     for (slot, new, replaced, removed, hit) in [
         (WORD, (2, 1), (2, 2), (2, 2), (1, 1)),
         // READ of the bucket and of the writer's word; body and head.
-        (INLINE, (4, 2), (3, 3), (3, 3), (2, 2)),
-        (HEAP, (3, 2), (4, 4), (3, 3), (2, 2)),
+        (INLINE, (4, 2), (5, 3), (2, 2), (1, 1)),
+        (HEAP, (3, 1), (4, 3), (3, 3), (2, 2)),
         (SIGNATURES, (4, 2), (4, 3), (3, 3), (2, 2)),
     ] {
         let world_of = options(slot, 1 << 10, ways(3, 4), 2).layout().unwrap();
