@@ -142,14 +142,14 @@ async fn write_at_once<T: WriteAtOnce>(
                 view.prefetch(at, LIKELY.min(piece.len));
             }
         }
-        work.is_look_due = heap.is_look_due();
+        work.look(heap);
         for mut write in begun {
             let found = write.counted;
             let mut outcome = table.finish(view, &mut write, &mut work);
             if let Some(bytes) = work.lacking.take() {
                 // Not once more for each of many: where that was of no use, all are left.
                 refills = refills && heap.refill(bytes).await;
-                work.is_look_due = heap.is_look_due();
+                work.look(heap);
                 if refills {
                     write.counted = found;
                     outcome = table.finish(view, &mut write, &mut work);
@@ -163,12 +163,7 @@ async fn write_at_once<T: WriteAtOnce>(
                 }
                 None => left.push(write.number),
             }
-            if work.surplus {
-                // Before others, so that no client ever holds more than it may.
-                work.surplus = false;
-                heap.give_surplus().await;
-                work.is_look_due = heap.is_look_due();
-            }
+            work.give_surplus(heap).await;
         }
         work.count(core);
         if std::mem::take(&mut work.reports) {
@@ -232,17 +227,7 @@ impl<'k, P> Write<'k, P> {
         (key, value): (&[u8], &[u8]),
         work: &mut Work,
     ) -> Option<Held> {
-        let len = encode_in(&mut work.draft, key, value);
-        let own = || heap.allocate_own(len);
-        let Some(held) = (!work.is_look_due).then(own).flatten() else {
-            work.lacking = Some(len);
-            return None;
-        };
-        let from = heap.at(held.block.granule);
-        // A block that is not in the memory is lost: nobody can use it.
-        let at = view.offset_of(Piece { from, len })?;
-        seal_words(&mut work.draft, len, held.block);
-        view.write(at, len, &work.draft);
+        let (held, len) = work.write_record(view, heap, (key, value))?;
         self.written = len as u64;
         Some(held)
     }
@@ -259,6 +244,41 @@ impl<'k, P> Write<'k, P> {
 }
 
 impl Work {
+    /// Finds out whether blocks of the heap may be used: to be called behind each wait.
+    pub(crate) fn look<E: Endpoint>(&mut self, heap: &Heap<E>) {
+        self.is_look_due = heap.is_look_due();
+    }
+
+    /// Gives to all what this client keeps too much of: before it keeps more, so that no client ever
+    /// holds more than it may.
+    pub(crate) async fn give_surplus<E: Endpoint>(&mut self, heap: &Heap<E>) {
+        if std::mem::take(&mut self.surplus) {
+            heap.give_surplus().await;
+            self.look(heap);
+        }
+    }
+
+    /// Writes a record into a block that this client has; returns that, and the record's bytes.
+    pub(crate) fn write_record<E: Endpoint>(
+        &mut self,
+        view: InPlace<'_>,
+        heap: &Heap<E>,
+        (key, value): (&[u8], &[u8]),
+    ) -> Option<(Held, usize)> {
+        let len = encode_in(&mut self.draft, key, value);
+        let own = || heap.allocate_own(len);
+        let Some(held) = (!self.is_look_due).then(own).flatten() else {
+            self.lacking = Some(len);
+            return None;
+        };
+        let from = heap.at(held.block.granule);
+        // A block that is not in the memory is lost: nobody can use it.
+        let at = view.offset_of(Piece { from, len })?;
+        seal_words(&mut self.draft, len, held.block);
+        view.write(at, len, &self.draft);
+        Some((held, len))
+    }
+
     /// The record in a block; nothing if it is not whole. Its READ is for the caller to book.
     pub(crate) fn record<E: Endpoint>(
         &mut self,
@@ -274,7 +294,8 @@ impl Work {
         RecordView::decode(&bytemuck::cast_slice(there)[..bytes], block)
     }
 
-    /// Keeps a block that no slot has come to name: it was allocated behind the last wait.
+    /// Keeps a block that no slot names, or none any more: it was allocated, or freed, behind the last
+    /// wait.
     pub(crate) fn keep<E: Endpoint>(&mut self, heap: &Heap<E>, block: BlockRef) {
         self.surplus |= heap.keep_since(block, heap.epoch());
     }

@@ -242,7 +242,7 @@ fn writes_of_every_scheme_cost_what_is_predicted() {
 #[ignore = "long: scripts/test --all"]
 fn puts_alone_find_the_tables_nearly_full() {
     let question = Question {
-        load: Some(0.88),
+        load: Some(0.86),
         inserts: 0.5,
         clients: 1,
         ..ask(8, 56)

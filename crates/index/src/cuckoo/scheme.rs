@@ -48,7 +48,7 @@ impl<E: Endpoint> SchemeClient for CuckooTable<E> {
     }
 
     async fn write_many(&self, writes: &[Operation<'_>], done: impl FnMut(Outcomes<'_>)) {
-        match self.view_to_insert() {
+        match self.view_to_write() {
             Some(_) => write_in_turn(self, writes, done).await,
             None => run_side_by_side(self, writes, done).await,
         }

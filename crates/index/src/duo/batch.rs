@@ -6,7 +6,7 @@ use super::changes::Change;
 use super::records::NewRecord;
 use super::state::DuoTable;
 use crate::Result;
-use farslot_fabric::{Buffer, Endpoint, OperationClass, RemoteAddr, Steps};
+use farslot_fabric::{Buffer, Endpoint, OperationClass, RemoteAddr, Steps, Tally};
 
 /// Changes of slots, in the order in which they take effect.
 pub(super) struct Batch<'t, E> {
@@ -24,9 +24,14 @@ impl<E: Endpoint> Batch<'_, E> {
 
     /// Makes a live slot dead.
     pub(super) fn kill(&mut self, slot: SlotNumber, head: u64) {
+        self.clear_head(slot, head);
+        self.spoil(slot);
+    }
+
+    /// The same without what is behind the head, which is still to be [spoilt](Self::spoil).
+    pub(super) fn clear_head(&mut self, slot: SlotNumber, head: u64) {
         self.slots.push(slot);
         self.swap_head(slot, head, 0);
-        self.spoil(slot);
     }
 
     fn swap_head(&mut self, slot: SlotNumber, from: u64, to: u64) {
@@ -105,22 +110,32 @@ impl<E: Endpoint> DuoTable<E> {
         Ok(())
     }
 
-    /// Runs a batch of an operation that ends with it, where all of what it changes is in memory; returns
-    /// what it has done, and books the operation with the steps before.
+    /// Runs batches of an operation that ends with them, each behind the one before, where all of what
+    /// they change is in memory; returns what they have done, and books the operation with the steps
+    /// before.
     pub(super) fn run_at_once(
         &self,
-        batch: &Batch<'_, E>,
+        batches: &[Batch<'_, E>],
         class: OperationClass,
         mut steps: Steps,
     ) -> Option<Result<()>> {
-        let (changed, mut tally, (verbs, bytes)) = self.changed_in_place(&batch.changes)?;
-        steps.read(verbs, bytes);
+        let views = batches.iter().map(|batch| self.view_of(&batch.changes));
+        let view = views.reduce(Option::and)??;
+        let (mut tally, mut changed) = (Tally::default(), Ok(()));
+        for batch in batches.iter().filter(|batch| !batch.changes.is_empty()) {
+            let (done, (verbs, bytes)) = self.change_in(view, &batch.changes, &mut tally);
+            steps.read(verbs, bytes);
+            changed = done;
+            match &changed {
+                Ok(()) => self.note_change(),
+                Err(_) => {
+                    drop(self.doubt(batch.slots.clone()));
+                    break;
+                }
+            }
+        }
         tally.operation_ended(steps);
         self.endpoint.core().counters.add(class, &tally);
-        match &changed {
-            Ok(()) => self.note_change(),
-            Err(_) => drop(self.doubt(batch.slots.clone())),
-        }
         Some(changed)
     }
 

@@ -84,26 +84,33 @@ impl<E: Endpoint> DuoTable<E> {
 
     /// Makes changes where all of what they change is in memory, booked to the operation that runs.
     fn change_in_place(&self, changes: &[Change]) -> Option<Result<()>> {
-        let (changed, tally, (verbs, bytes)) = self.changed_in_place(changes)?;
+        let view = self.view_of(changes)?;
+        let mut tally = Tally::default();
+        let (changed, (verbs, bytes)) = self.change_in(view, changes, &mut tally);
         let counters = &self.endpoint.core().counters;
         counters.done_in_place(tally, Steps::begun(verbs, bytes));
         Some(changed)
     }
 
-    /// The same, with what is to be booked: verbs that leave together, and their bytes.
-    pub(super) fn changed_in_place(
-        &self,
-        changes: &[Change],
-    ) -> Option<(Result<()>, Tally, (u32, u64))> {
+    /// The table's memory, where it has all that these change.
+    pub(super) fn view_of(&self, changes: &[Change]) -> Option<InPlace<'_>> {
         let view = self.view_to_change()?;
         let is_mapped = |change: &Change| {
             let (from, len) = (change.at(), change.len());
             view.offset_of(Piece { from, len }).is_some()
         };
-        if !changes.iter().all(is_mapped) {
-            return None;
-        }
-        let (mut tally, mut verbs, mut bytes) = (Tally::default(), 0, 0);
+        changes.iter().all(is_mapped).then_some(view)
+    }
+
+    /// Makes changes in memory that has all of them; returns what is to be booked besides: verbs that
+    /// leave together, and their bytes.
+    pub(super) fn change_in(
+        &self,
+        view: InPlace<'_>,
+        changes: &[Change],
+        tally: &mut Tally,
+    ) -> (Result<()>, (u32, u64)) {
+        let (mut verbs, mut bytes) = (0, 0);
         let mut changed = Ok(());
         for change in changes {
             let (at, len) = (change.at().offset, change.len());
@@ -130,6 +137,6 @@ impl<E: Endpoint> DuoTable<E> {
                 }
             }
         }
-        Some((changed, tally, (verbs, bytes)))
+        (changed, (verbs, bytes))
     }
 }

@@ -7,10 +7,12 @@
 use super::bytes::{SlotNumber, bucket_entry, head_in, live_head};
 use super::placement::{Candidates, Met};
 use super::state::DuoTable;
+use crate::at_once::Work;
 use crate::client::locks::Held;
-use crate::only_writer::{AtOnce, OnlyWriter, RUN};
-use crate::{Operation, Result, Value};
-use farslot_fabric::{Endpoint, InPlace, Piece, Steps, Tally};
+use crate::heap::Heap;
+use crate::only_writer::{OnlyWriter, RUN};
+use crate::{Operation, REMOVE, Result, Value};
+use farslot_fabric::{Endpoint, InPlace, OperationClass, Piece, Steps, Tally};
 use smallvec::{SmallVec, smallvec};
 
 /// Words of a slot whose new content needs no allocation.
@@ -56,7 +58,8 @@ impl<E: Endpoint> DuoTable<E> {
         (slot, of, head): (SlotNumber, Candidates, u64),
         write: &Operation<'_>,
         held: Held<'_>,
-    ) -> Option<Result<AtOnce>> {
+        work: &mut Work,
+    ) -> Option<Result<Option<Value>>> {
         let (key, value) = (write.key(), write.value()?);
         let places = self.places(view, slot)?;
         let entry = bucket_entry(of.primary, false, self.layout.fingerprint_bits);
@@ -85,7 +88,8 @@ impl<E: Endpoint> DuoTable<E> {
         self.change_index(|index| index.enter_at(slot, &of));
         let is_report_due = self.note_entry(1);
         drop(held);
-        Some(Ok(AtOnce::Inserted { is_report_due }))
+        work.reports |= is_report_due;
+        Some(Ok(None))
     }
 
     /// Finds or replaces the record of a key whose buckets are held, in the only slot that may be its own.
@@ -95,7 +99,7 @@ impl<E: Endpoint> DuoTable<E> {
         slot: SlotNumber,
         write: &Operation<'_>,
         head: u64,
-    ) -> Option<Result<AtOnce>> {
+    ) -> Option<Result<Option<Value>>> {
         let (key, value) = (write.key(), write.value()?);
         let len = self.layout.slot_bytes();
         let start = view.offset_of(Piece {
@@ -116,24 +120,65 @@ impl<E: Endpoint> DuoTable<E> {
             let mut tally = Tally::default();
             tally.operation_ended(read);
             self.endpoint.core().counters.add(write.class(), &tally);
-            return Some(Ok(AtOnce::WasThere(found)));
+            return Some(Ok(Some(found)));
         }
         let body = || self.layout.body_of(pool, key, value).ok();
         let (first, second) = (body()?, body()?);
         let journal = self.journal.try_take()?;
         let batch = self.replacing((slot, first), (journal, second), head);
-        let Some(replaced) = self.run_at_once(&batch, write.class(), read) else {
+        let Some(replaced) = self.run_at_once(&[batch], write.class(), read) else {
             self.journal.give_back(journal);
             return None;
         };
         if replaced.is_ok() {
             self.journal.give_back(journal);
         }
-        Some(replaced.map(|()| AtOnce::WasThere(Value::of_word(0, 0))))
+        Some(replaced.map(|()| Some(Value::of_word(0, 0))))
+    }
+}
+
+impl<E: Endpoint> DuoTable<E> {
+    /// Removes a key whose buckets are held from the only slot that may be its own.
+    fn remove_there(
+        &self,
+        view: InPlace<'_>,
+        slot: SlotNumber,
+        head: u64,
+        work: &mut Work,
+    ) -> Option<Result<Option<Value>>> {
+        let from = self.slot_at(slot);
+        let at = view.offset_of(Piece { from, len: 8 })?;
+        if view.words(at)(0) != head {
+            return None;
+        }
+        let (mut clearing, mut spoiling) = (self.batch(), self.batch());
+        clearing.clear_head(slot, head);
+        if self.layout.published {
+            self.unpublish(&mut spoiling, slot);
+            spoiling.spoil(slot);
+        }
+        let removed = self.run_at_once(&[clearing, spoiling], REMOVE, Steps::default())?;
+        Some(removed.map(|()| {
+            self.change_index(|index| index.vacate(slot));
+            work.reports |= self.note_entry(-1);
+            Some(Value::of_word(0, 0))
+        }))
+    }
+
+    /// Books an operation that the index alone has answered: the key is absent.
+    fn is_absent(&self, class: OperationClass) -> Option<Result<Option<Value>>> {
+        let mut tally = Tally::default();
+        tally.operation_ended(Steps::default());
+        self.endpoint.core().counters.add(class, &tally);
+        Some(Ok(None))
     }
 }
 
 impl<E: Endpoint> OnlyWriter for DuoTable<E> {
+    fn of_heap(&self) -> Option<&Heap<E>> {
+        self.heap.as_ref()
+    }
+
     fn hash_of(&self, key: &[u8]) -> u64 {
         self.layout.hash_of(key)
     }
@@ -169,16 +214,23 @@ impl<E: Endpoint> OnlyWriter for DuoTable<E> {
         }
     }
 
-    fn write_at_once(&self, write: &Operation<'_>, hash: u64) -> Option<Result<AtOnce>> {
-        let (Operation::Put(key, value)
-        | Operation::FindOrPut(key, value)
-        | Operation::Update(key, value)) = *write
-        else {
-            return None;
+    fn write_at_once(
+        &self,
+        write: &Operation<'_>,
+        hash: u64,
+        work: &mut Work,
+    ) -> Option<Result<Option<Value>>> {
+        let inserts = match write {
+            Operation::Put(..) | Operation::FindOrPut(..) => true,
+            Operation::Update(..) | Operation::Remove(_) => false,
+            _ => return None,
         };
-        let shape = self.layout.shape();
-        let is_fit = shape.check_key(key).is_ok() && shape.check_value(value).is_ok();
-        if !is_fit || self.heap.is_some() {
+        let (shape, value) = (self.layout.shape(), write.value());
+        shape.check_key(write.key()).ok()?;
+        value
+            .map_or(Ok(()), |value| shape.check_value(value))
+            .ok()?;
+        if self.heap.is_some() {
             return None;
         }
         let view = self.view_to_change()?;
@@ -191,20 +243,38 @@ impl<E: Endpoint> OnlyWriter for DuoTable<E> {
         let met = index.met_by(&of);
         let is_only = || index.matches_of(hash, &of).nth(1).is_none();
         match met {
-            Met::Free(slot) if !matches!(write, Operation::Update(..)) => {
+            Met::Free(_) | Met::Full if !inserts => self.is_absent(write.class()),
+            Met::Free(slot) => {
                 drop(index);
-                self.insert_new(view, (slot, of, live_head(hash)), write, held)
+                self.insert_new(view, (slot, of, live_head(hash)), write, held, work)
             }
             Met::Match(slot) if is_only() => {
                 drop(index);
-                self.write_there(view, slot, write, live_head(hash))
+                match value {
+                    Some(_) => self.write_there(view, slot, write, live_head(hash)),
+                    None => self.remove_there(view, slot, live_head(hash), work),
+                }
             }
-            Met::Match(_) | Met::Free(_) | Met::Full => None,
+            Met::Match(_) | Met::Full => None,
         }
     }
 
-    async fn inserted(&self, is_report_due: bool) {
-        self.tell_counts(is_report_due).await;
-        self.grow_a_step().await;
+    async fn after(&self, write: &Operation<'_>, hash: u64, was_there: bool, work: &mut Work) {
+        self.tell_counts(std::mem::take(&mut work.reports)).await;
+        match write {
+            Operation::Put(..) | Operation::FindOrPut(..) if !was_there => {
+                self.grow_a_step().await;
+            }
+            Operation::Remove(_) if was_there => {
+                let buckets = {
+                    let index = self.index.borrow();
+                    index.buckets_of(&index.candidates(hash))
+                };
+                for bucket in buckets {
+                    self.bring_back(bucket).await;
+                }
+            }
+            _ => {}
+        }
     }
 }

@@ -1,33 +1,51 @@
-//! Batches of puts, which are done at once in mapped memory, beside the same puts one after the other: the
-//! same outcomes, the same bytes in the end, booked alike.
+//! Batches of writes, which are done at once in mapped memory, beside the same writes one after the other:
+//! the same outcomes, the same bytes in the end, booked alike.
 
 use crate::common::cuckoo::{self, ways};
 use crate::common::duo::{Dimensions, shm_client, shm_node, shm_reader};
-use crate::common::{INLINE, INLINE_SHORT, Slot, TABLE, WORD, from_shm};
+use crate::common::{HEAP, INLINE, INLINE_SHORT, Slot, TABLE, WORD, from_shm};
 use farslot_fabric::shm::{MappedWords, Node, RegionSpec};
-use farslot_fabric::{Endpoint, Executor, Limits, RegionId, Rights, VerbKind};
+use farslot_fabric::{Endpoint, Executor, Limits, OperationClass, RegionId, Rights, VerbKind};
 use farslot_index::cuckoo::{CuckooTable, LookupOrder};
-use farslot_index::{FIND_OR_PUT, Index, IndexExt, Operation, Outcome, PUT, Result};
+use farslot_index::{
+    FIND_OR_PUT, Index, IndexExt, Operation, Outcome, PUT, REMOVE, Result, UPDATE,
+};
 use farslot_testbed::AnyEndpoint;
 use std::fmt::Debug;
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
 
+/// The classes of writes.
+const CLASSES: [OperationClass; 4] = [PUT, FIND_OR_PUT, UPDATE, REMOVE];
+
 type Client<T> = (Executor<AnyEndpoint>, T);
 
-/// So many puts and find-or-puts, of which every tenth is of a key that has come before.
-fn writes(slot: Slot, count: u64) -> Vec<(bool, Vec<u8>, Vec<u8>)> {
+/// Writes of so many keys: puts and find-or-puts, of which every tenth is of a key that has come before;
+/// updates and removals, mostly of keys that are there; and all keys once more.
+fn writes(slot: Slot, count: u64) -> Vec<(u64, Vec<u8>, Vec<u8>)> {
     let write = |number: u64| {
-        let key = if number % 10 == 9 { number - 5 } else { number };
-        (number.is_multiple_of(3), slot.key(key), slot.value(number))
+        let key = match number {
+            9.. if number % 10 == 9 => number - 5,
+            _ => number,
+        };
+        (number % 3 % 2, slot.key(key), slot.value(number))
     };
-    (0..count).map(write).collect()
+    let change = |number: u64| {
+        let key = number * 7 % (count + count / 8);
+        (2 + number % 2, slot.key(key), slot.value(number + count))
+    };
+    let first = (0..count).map(write);
+    let changed = (0..count / 2).map(change);
+    let again = (0..count).map(|number| (number % 3 % 2, slot.key(number), slot.value(number + 1)));
+    first.chain(changed).chain(again).collect()
 }
 
-fn operations(writes: &[(bool, Vec<u8>, Vec<u8>)]) -> Vec<Operation<'_>> {
-    let of = writes.iter().map(|(finds, key, value)| match finds {
-        true => Operation::FindOrPut(key, value),
-        false => Operation::Put(key, value),
+fn operations(writes: &[(u64, Vec<u8>, Vec<u8>)]) -> Vec<Operation<'_>> {
+    let of = writes.iter().map(|(what, key, value)| match what {
+        0 => Operation::Put(key, value),
+        1 => Operation::FindOrPut(key, value),
+        2 => Operation::Update(key, value),
+        _ => Operation::Remove(key),
     });
     of.collect()
 }
@@ -60,7 +78,7 @@ fn left_behind<T: Index>(node: &Node, (executor, table): &Client<T>) -> (Vec<u64
         .collect();
     let counted = executor.endpoint().core().counters.snapshot();
     let mut counts = Vec::new();
-    for of in [PUT, FIND_OR_PUT].map(|class| counted.operation(class)) {
+    for of in CLASSES.map(|class| counted.operation(class)) {
         counts.extend([of.count, of.verbs, of.bytes, of.round_trips]);
         counts.push(u64::from(of.most_round_trips));
     }
@@ -83,7 +101,7 @@ fn assert_same(many: &Left, single: &Left, case: impl Debug) {
 /// with the record that may be the key's own, those that would make room if the key were new; of a key
 /// that is there, a batch does not.
 fn read_what_would_make_room(many: &mut Left, single: &Left, slot_bytes: u64) {
-    for class in [0, 5] {
+    for class in (0..CLASSES.len()).map(|number| 5 * number) {
         let [verbs, bytes] = [class + 1, class + 2];
         let more = single.1.1[verbs].saturating_sub(many.1.1[verbs]);
         many.1.1[verbs] += more;
@@ -99,22 +117,24 @@ fn batches_of_an_owner_leave_what_its_single_writes_leave_and_are_booked_as_thes
             Dimensions::of_paper(192).with_readers(),
         ] {
             let layout = dimensions.layout(slot, 7);
-            let all = writes(slot, 256);
+            let all = writes(slot, 224);
             let all = operations(&all);
             let [mut many, single] = [false, true].map(|alone| {
                 let node = shm_node(&layout);
                 let client = shm_client(&node, &layout);
                 let outcomes = run(&client, &all, alone);
                 assert!(client.1.work().moved > 0, "it has become nearly full");
-                ((outcomes, left_behind(&node, &client)), node)
+                ((outcomes, left_behind(&node, &client)), node, client)
             });
             read_what_would_make_room(&mut many.0, &single.0, layout.slot_bytes() as u64);
             assert_same(&many.0, &single.0, dimensions);
             if dimensions.readers {
                 let (executor, reader) = shm_reader(&many.1, &layout);
-                for (operation, outcome) in all.iter().zip(&many.0.0) {
-                    let there = executor.block_on(reader.get(operation.key())).unwrap();
-                    assert!(there.is_some() || outcome.is_err(), "{operation:?}");
+                let (of_owner, owner) = &many.2;
+                for operation in &all {
+                    let there = of_owner.block_on(owner.get(operation.key())).unwrap();
+                    let seen = executor.block_on(reader.get(operation.key())).unwrap();
+                    assert_eq!(seen, there, "{operation:?}");
                 }
             }
         }
@@ -123,7 +143,7 @@ fn batches_of_an_owner_leave_what_its_single_writes_leave_and_are_booked_as_thes
 
 #[test]
 fn batches_into_cuckoo_tables_leave_what_single_writes_leave_and_are_booked_as_these() {
-    for (slot, count) in [(INLINE, 256), (INLINE_SHORT, 256), (WORD, 128)] {
+    for (slot, count) in [(INLINE, 224), (INLINE_SHORT, 224), (HEAP, 112), (WORD, 112)] {
         for ways in [ways(2, 4), ways(3, 1), ways(2, 2)] {
             for order in [LookupOrder::Sequential, LookupOrder::Parallel] {
                 let layout = cuckoo::options(slot, count * 3 / 4, ways, 7);
