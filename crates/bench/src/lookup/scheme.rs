@@ -76,12 +76,6 @@ impl LookupScheme {
         matches!(self, Self::Linear | Self::Race)
     }
 
-    /// Whether all records of a table can be updated: of a cuckoo table's, those that are move to a heap
-    /// that has room for some.
-    pub(super) const fn is_updated(self) -> bool {
-        !self.is_built() && !matches!(self, Self::Cuckoo)
-    }
-
     /// Whether a client learns from its lookups where other keys are. It is measured once it has.
     pub(super) const fn learns(self) -> bool {
         matches!(self, Self::Duo)

@@ -36,7 +36,7 @@ pub struct Served {
     pub operations: usize,
     /// Lookups of one repetition that are timed one by one.
     pub single_lookups: usize,
-    /// Whether batches of writes are measured too, where all records can be updated.
+    /// Whether batches of writes are measured too, of tables that are not built whole.
     pub writes: bool,
     /// The client's cache. Keys are drawn with equal chances, so that what it brings depends on how
     /// many of all records it has room for.
@@ -251,7 +251,7 @@ impl Bench<'_> {
             hits: Samples::new(),
             hits_of_threads: Vec::new(),
             misses: self.options.misses.then(Samples::new),
-            writes: (self.measure.writes && scheme.is_updated()).then(Default::default),
+            writes: (self.measure.writes && !scheme.is_built()).then(Default::default),
         })
     }
 
