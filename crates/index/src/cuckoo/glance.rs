@@ -63,6 +63,32 @@ pub(super) struct Buckets {
     starts: [u64; MOST_WAYS],
 }
 
+impl InlineGlance<'_> {
+    /// Looks at one of a key's buckets; nothing if the key is not in it.
+    #[inline(always)]
+    fn look_in(&self, of: &Buckets, bucket: usize, view: &InPlace<'_>) -> Option<Glanced> {
+        let words = view.words(of.starts[bucket]);
+        for slot in 0..self.bucket_slots {
+            let head = words(slot * SLOT_WORDS);
+            if !Head::has_record_of(head, of.hash) {
+                continue;
+            }
+            let Head::Inline { sum, .. } = Head::decode(head) else {
+                return Some(Glanced::Undecided);
+            };
+            let [key, value] = [1, 2].map(|word| words(slot * SLOT_WORDS + word).to_le_bytes());
+            let record = bytemuck::cast::<_, [u8; 2 * WORD]>([key, value]);
+            if checksum(&record, self.layout.mask_seed) != sum {
+                return Some(Glanced::Undecided);
+            }
+            if key == of.key {
+                return Some(Glanced::Found(u64::from_le_bytes(value), 0));
+            }
+        }
+        None
+    }
+}
+
 impl Glance<&[u8]> for InlineGlance<'_> {
     type Prepared = ();
     type Place = Buckets;
@@ -92,36 +118,32 @@ impl Glance<&[u8]> for InlineGlance<'_> {
 
     #[inline(always)]
     fn fetch(&self, of: &Buckets, view: &InPlace<'_>) {
-        for start in &of.starts[..self.ways] {
-            view.prefetch(*start, self.bucket_bytes);
-        }
+        view.prefetch(of.starts[0], self.bucket_bytes);
     }
 
     #[inline(always)]
     fn look(&self, of: &Buckets, view: &InPlace<'_>) -> Glanced {
-        for start in &of.starts[..self.ways] {
-            let words = view.words(*start);
-            for slot in 0..self.bucket_slots {
-                let head = words(slot * SLOT_WORDS);
-                if !Head::has_record_of(head, of.hash) {
-                    continue;
+        match self.look_in(of, 0, view) {
+            Some(glanced) => glanced,
+            None => {
+                for start in &of.starts[1..self.ways] {
+                    view.prefetch(*start, self.bucket_bytes);
                 }
-                let Head::Inline { sum, .. } = Head::decode(head) else {
-                    return Glanced::Undecided;
-                };
-                let [key, value] = [1, 2].map(|word| words(slot * SLOT_WORDS + word).to_le_bytes());
-                let record = bytemuck::cast::<_, [u8; 2 * WORD]>([key, value]);
-                if checksum(&record, self.layout.mask_seed) != sum {
-                    return Glanced::Undecided;
-                }
-                if key == of.key {
-                    return Glanced::Found(u64::from_le_bytes(value), 0);
-                }
+                Glanced::Fetching
             }
         }
-        match self.sealed {
-            true => Glanced::Absent(0),
-            false => Glanced::Undecided,
+    }
+
+    #[inline(always)]
+    fn look_on(&self, of: &Buckets, view: &InPlace<'_>) -> Glanced {
+        let mut rest = 1..self.ways;
+        match (
+            rest.find_map(|bucket| self.look_in(of, bucket, view)),
+            self.sealed,
+        ) {
+            (Some(glanced), _) => glanced,
+            (None, true) => Glanced::Absent(0),
+            (None, false) => Glanced::Undecided,
         }
     }
 
