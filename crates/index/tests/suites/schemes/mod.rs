@@ -8,4 +8,5 @@ mod insert_many;
 mod linear;
 mod moved;
 mod race;
+mod readers_beside_batches;
 mod sealed;
