@@ -10,7 +10,7 @@ use super::layout::{Candidates, LookupOrder, MOST_WAYS, Place};
 use super::path::roomiest;
 use crate::at_once::{LIKELY, Work};
 use crate::hash::checksum;
-use crate::heap::Heap;
+use crate::heap::{BlockRef, Heap};
 use crate::only_writer::OnlyWriter;
 use crate::slot::{Head, KeyRule, SlotKind, WordFormat};
 use crate::step::view_for;
@@ -112,19 +112,14 @@ impl<E: Endpoint> CuckooTable<E> {
         work: &mut Work,
     ) -> Option<Result<()>> {
         let at = self.start_of(view, place.bucket)? + 8 * self.word_index(place.slot) as u64;
-        let new = match self.layout.kind {
-            SlotKind::Heap => {
-                let record = (key.bytes, value);
-                let (held, len) = work.write_record(view, self.heap(), record)?;
-                verbs.write_and_swap(len);
-                Head::out(key.hash, held.block)
-            }
-            _ => {
-                let words = self.words_of(key, value)?;
-                self.write_body((view, at), &words, verbs)
-            }
-        };
-        Some(self.swap_at((view, at), (0, new), place))
+        let slot = (view, at);
+        if self.layout.kind == SlotKind::Heap {
+            let filled = self.fill_out_at(slot, (place, 0), (key, value), verbs, work)?;
+            return Some(filled.map(|_| ()));
+        }
+        let words = self.words_of(key, value)?;
+        let new = self.write_body(slot, &words, verbs);
+        Some(self.swap_at(slot, (0, new), place))
     }
 
     /// The words of a slot that holds the record itself.
@@ -197,12 +192,11 @@ impl<E: Endpoint> CuckooTable<E> {
             }
             _ => return None,
         };
-        let value = match *write {
-            Operation::FindOrPut(..) => return Some(Ok(was)),
-            _ => write.value(),
-        };
+        if let Operation::FindOrPut(..) = write {
+            return Some(Ok(was));
+        }
         let slot = (view, at);
-        let swapped = match (value, head) {
+        let written = match (write.value(), head) {
             (None, _) => {
                 verbs.swap();
                 self.swap_at(slot, (word, 0), place)
@@ -212,32 +206,54 @@ impl<E: Endpoint> CuckooTable<E> {
                 let new = self.write_body(slot, &words, verbs);
                 self.swap_at(slot, (word, new), place)
             }
-            (Some(value), Some(head)) => {
-                let is_inline = matches!(head, Head::Inline { .. });
-                let words = match is_inline {
-                    true => Some(self.words_of(key, value)?),
-                    false => None,
-                };
-                let record = (key.bytes, value);
-                let (held, len) = work.write_record(view, self.heap(), record)?;
-                verbs.write_and_swap(len);
-                let out = Head::out(key.hash, held.block);
-                let mut swapped = self.swap_at(slot, (word, out), place);
-                if let (Ok(()), Some(words)) = (&swapped, words) {
-                    // It comes back into the slot at once, and takes no block then.
-                    let new = self.write_body(slot, &words, verbs);
-                    swapped = self.swap_at(slot, (out, new), place);
-                    if swapped.is_ok() {
-                        work.keep(self.heap(), held.block);
-                    }
-                }
-                swapped
+            (Some(value), Some(Head::Inline { .. })) => {
+                self.replace_inline_at(slot, (place, word), (key, value), verbs, work)?
+            }
+            (Some(value), Some(_)) => {
+                let swapped = self.fill_out_at(slot, (place, word), (key, value), verbs, work)?;
+                swapped.map(|_| ())
             }
         };
-        if let (Ok(()), Some(Head::Out { block, .. })) = (&swapped, head) {
+        if let (Ok(()), Some(Head::Out { block, .. })) = (&written, head) {
             work.keep(self.heap(), block);
         }
-        Some(swapped.map(|()| was))
+        Some(written.map(|()| was))
+    }
+
+    /// Writes a record out of band and makes a slot name it; returns its block.
+    fn fill_out_at(
+        &self,
+        (view, at): (InPlace<'_>, u64),
+        (place, was): (Place, u64),
+        (key, value): (&Key<'_>, &[u8]),
+        verbs: &mut Verbs,
+        work: &mut Work,
+    ) -> Option<Result<BlockRef>> {
+        let record = (key.bytes, value);
+        let (held, len) = work.write_record(view, self.heap(), record)?;
+        verbs.write_and_swap(len);
+        let out = Head::out(key.hash, held.block);
+        let swapped = self.swap_at((view, at), (was, out), place);
+        Some(swapped.map(|()| held.block))
+    }
+
+    /// Replaces the record in an Inline slot by way of one out of band.
+    fn replace_inline_at(
+        &self,
+        slot: (InPlace<'_>, u64),
+        (place, was): (Place, u64),
+        (key, value): (&Key<'_>, &[u8]),
+        verbs: &mut Verbs,
+        work: &mut Work,
+    ) -> Option<Result<()>> {
+        let words = self.words_of(key, value)?;
+        let filled = self.fill_out_at(slot, (place, was), (key, value), verbs, work)?;
+        Some(filled.and_then(|block| {
+            let new = self.write_body(slot, &words, verbs);
+            self.swap_at(slot, (Head::out(key.hash, block), new), place)?;
+            work.keep(self.heap(), block);
+            Ok(())
+        }))
     }
 
     /// The value in an Inline slot, as far as it matters to a write; nothing if the record is not whole,
