@@ -76,6 +76,20 @@ impl LookupScheme {
         matches!(self, Self::Linear | Self::Race)
     }
 
+    /// Cache lines on which the READs of a hit lie, on average: so many READs, with so many bytes in all, in
+    /// a table of keys and values of 8 bytes. A lookup in place may have its answer before the last line.
+    pub(super) fn lines(self, reads: f64, bytes: f64) -> f64 {
+        // READs that begin anywhere at multiples of so many bytes, and are as long as some of these.
+        let aligned = |unit: f64| reads * (1.0 - unit / 64.0) + bytes / 64.0;
+        match self {
+            Self::Linear | Self::Sealed | Self::Perfect => aligned(16.0),
+            // Buckets of 96 bytes; slots of 32.
+            Self::Cuckoo | Self::Duo | Self::DuoAlone => aligned(32.0),
+            // Two spans of two whole lines each, and records of 32 bytes that begin at multiples of 16.
+            Self::Race => 4.0 + (reads - 2.0) * 1.25,
+        }
+    }
+
     /// Whether a client learns from its lookups where other keys are. It is measured once it has.
     pub(super) const fn learns(self) -> bool {
         matches!(self, Self::Duo)

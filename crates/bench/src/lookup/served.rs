@@ -360,6 +360,16 @@ impl Filled {
                 rows.push(BenchRow::new(name, share, "%"));
             }
         }
+        if self.memory.is_loaded() {
+            let counted = &self.hits.counted;
+            let [reads, bytes] = [counted.reads, counted.bytes].map(|of| counted.per_lookup(of));
+            let name = place.name("hits, cache lines of the READs");
+            rows.push(BenchRow::new(
+                name,
+                place.scheme.lines(reads, bytes),
+                "lines",
+            ));
+        }
         if let Some(threads) = self.threads {
             let one = median(self.hits.per_second.iter().copied());
             let rate = median(self.hits_of_threads.iter().copied());
@@ -394,11 +404,16 @@ struct Memory {
 }
 
 impl Memory {
+    /// Whether it could be loaded from.
+    fn is_loaded(&self) -> bool {
+        !self.prefetched.is_empty()
+    }
+
     /// What lookups are compared with.
     fn limit(&self) -> f64 {
-        let of_memory = match self.prefetched.is_empty() {
-            true => &self.reads,
-            false => &self.prefetched,
+        let of_memory = match self.is_loaded() {
+            true => &self.prefetched,
+            false => &self.reads,
         };
         median(of_memory.iter().copied())
     }
@@ -408,7 +423,7 @@ impl Memory {
             BenchRow::new(place.name(what), median(samples.iter().copied()), unit)
         };
         let reads = rate("READs of 64 B through an endpoint", &self.reads, "READs/s");
-        if self.prefetched.is_empty() {
+        if !self.is_loaded() {
             return vec![reads];
         }
         let what = "random loads of 64 B, prefetched";

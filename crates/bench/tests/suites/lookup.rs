@@ -65,7 +65,7 @@ fn near(value: Option<f64>, expected: f64) {
 
 #[test]
 fn every_figure_is_there_and_gets_are_one_read_or_little_more() {
-    for (address, rows) in [(&*fresh_address("lookup"), 10), ("tcp://127.0.0.1:0", 8)] {
+    for (address, rows) in [(&*fresh_address("lookup"), 11), ("tcp://127.0.0.1:0", 8)] {
         let report = at(address, &linear(), &SMALL);
         let of_threads = of_threads(&report);
         assert_eq!(of_threads, rows_of_threads(2));
@@ -119,7 +119,7 @@ fn schemes_are_measured_side_by_side() {
     let of_threads = of_threads(&report);
     assert_eq!(of_threads, rows_of_threads(2 * 5 - 1));
     let tables = 2 * 7 - 1;
-    assert_eq!(report.rows.len(), tables * 13 + of_threads, "{report:?}");
+    assert_eq!(report.rows.len(), tables * 14 + of_threads, "{report:?}");
     // READs, round trips and bytes of a hit.
     for (scheme, kind, reads, round_trips, bytes) in [
         ("cuckoo", "hits", 3.0, 1.0, 3.0 * 4.0 * 24.0),
@@ -131,6 +131,10 @@ fn schemes_are_measured_side_by_side() {
         near(lookups.reads_per_lookup, reads);
         near(lookups.round_trips_per_lookup, round_trips);
         near(lookups.bytes_per_lookup, bytes);
+    }
+    for (scheme, lines) in [("cuckoo", 6.0), ("duo", 1.0), ("perfect", 1.0)] {
+        let name = format!("load 0.9, {scheme}, hits, cache lines of the READs");
+        near(Some(row(&report, &name).value), lines);
     }
     // An absent key: the counts of what was moved meanwhile, once more.
     let absent = row(&report, "load 0.9, cuckoo, misses");
