@@ -137,15 +137,12 @@ impl Glance<&[u8]> for InlineGlance<'_> {
 
     #[inline(always)]
     fn look_on(&self, of: &Buckets, view: &InPlace<'_>) -> Glanced {
-        let mut rest = 1..self.ways;
-        match (
-            rest.find_map(|bucket| self.look_in(of, bucket, view)),
-            self.sealed,
-        ) {
-            (Some(glanced), _) => glanced,
-            (None, true) => Glanced::Absent(0),
-            (None, false) => Glanced::Undecided,
-        }
+        let absent = match self.sealed {
+            true => Glanced::Absent(0),
+            false => Glanced::Undecided,
+        };
+        let glanced = (1..self.ways).find_map(|bucket| self.look_in(of, bucket, view));
+        glanced.unwrap_or(absent)
     }
 
     #[inline]

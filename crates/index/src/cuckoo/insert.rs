@@ -200,18 +200,12 @@ impl<E: Endpoint> CuckooTable<E> {
             (SlotKind::Inline, _) => return self.replace_inline(key, hole, value).await,
             _ => None,
         };
-        let mut batch = Batch::default();
-        let made = match self.layout.kind {
-            SlotKind::Word => {
-                let new = self.words.live_word(key.word, value)?;
-                batch.steps.push(Step::swap(place, word, new));
-                Ok(())
-            }
-            _ => {
-                let entrant = self.entrant(key.hash, key.bytes, value)?;
-                self.fill_out(&mut batch, &hole, entrant).await.map(drop)
-            }
+        let content = match was_out {
+            Some(_) => Content::Record(self.entrant(key.hash, key.bytes, value)?),
+            None => self.content_of(key, value)?,
         };
+        let mut batch = Batch::default();
+        let made = self.fill(&mut batch, &hole, content).await;
         batch.left.extend(was_out);
         self.run_batch(batch, made).await
     }
