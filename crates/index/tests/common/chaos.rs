@@ -12,7 +12,7 @@ use farslot_check::{CheckError, OpId, Recorder, Summary, TableOp, TableRet};
 use farslot_fabric::sim::{FaultPlan, HostId, NicProfile, SimEndpoint, Simulation, World};
 use farslot_fabric::{Endpoint, EndpointExt, Limits, Nanos, Rights, window};
 use farslot_index::linear::{LinearLayout, LinearTable};
-use farslot_index::{Index, IndexError, IndexExt, Operation};
+use farslot_index::{Index, IndexError, IndexExt, Operation, Outcome};
 use farslot_testbed::AnyEndpoint;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -26,6 +26,9 @@ pub type Record = Recorder<u64, TableOp<u64>, TableRet<u64>>;
 /// Long enough for the slowest verb of a run.
 const VERB_TIMEOUT: Nanos = 100_000;
 
+/// The most operations of a batch.
+const BATCH: u64 = 6;
+
 /// What has happened in one run or more, so that none of it is vacuous.
 #[derive(Clone, Copy, Default, PartialEq, Debug)]
 pub struct Tally {
@@ -34,6 +37,8 @@ pub struct Tally {
     pub digest: u64,
     /// Operations with a result.
     pub returned: u64,
+    /// Batches of writes that ended.
+    pub batches: u64,
     /// Lookups and `find_or_put`s that found a value.
     pub seen: u64,
     /// Puts that found no slot.
@@ -64,6 +69,7 @@ impl AddAssign for Tally {
         self.runs += other.runs;
         self.digest = self.digest.wrapping_add(other.digest);
         self.returned += other.returned;
+        self.batches += other.batches;
         self.seen += other.seen;
         self.full += other.full;
         self.heap_full += other.heap_full;
@@ -78,6 +84,53 @@ impl AddAssign for Tally {
     }
 }
 
+/// The bytes of an operation on a numbered key: the key, the value that it writes, and the one that
+/// it expects.
+struct Bytes([Vec<u8>; 3]);
+
+impl Bytes {
+    fn of(slot: Slot, key: u64, op: &TableOp<u64>) -> Self {
+        use TableOp::{FindOrPut, Get, Put, Remove, RemoveIf, Replace, Update};
+        let value = |number: Option<u64>| number.map_or(Vec::new(), |number| slot.value(number));
+        let (written, expected) = match *op {
+            Get | Remove => (None, None),
+            Put(value) | FindOrPut(value) | Update(value) => (Some(value), None),
+            Replace(expected, value) => (Some(value), Some(expected)),
+            RemoveIf(expected) => (None, Some(expected)),
+        };
+        Self([slot.key(key), value(written), value(expected)])
+    }
+
+    fn operation(&self, op: &TableOp<u64>) -> Operation<'_> {
+        let [key, value, expected] = &self.0;
+        match op {
+            TableOp::Get => Operation::Get(key),
+            TableOp::Put(_) => Operation::Put(key, value),
+            TableOp::FindOrPut(_) => Operation::FindOrPut(key, value),
+            TableOp::Update(_) => Operation::Update(key, value),
+            TableOp::Replace(..) => Operation::Replace(key, expected, value),
+            TableOp::Remove => Operation::Remove(key),
+            TableOp::RemoveIf(_) => Operation::RemoveIf(key, expected),
+        }
+    }
+}
+
+/// What an operation has returned, in numbers.
+fn returned(slot: Slot, op: &TableOp<u64>, outcome: Outcome) -> TableRet<u64> {
+    use TableOp::{FindOrPut, Get, Put, Remove, RemoveIf, Replace, Update};
+    match (op, outcome) {
+        (Get, Outcome::Value(value)) => TableRet::Got(value.map(|value| slot.number(&value))),
+        (FindOrPut(_), Outcome::Value(None)) => TableRet::Inserted,
+        (FindOrPut(_), Outcome::Value(Some(value))) => TableRet::Found(slot.number(&value)),
+        (Put(_), outcome) => TableRet::Put {
+            inserted: Some(outcome.is_changed()),
+        },
+        (Update(_) | Replace(..), outcome) => TableRet::Updated(outcome.is_changed()),
+        (Remove | RemoveIf(_), outcome) => TableRet::Removed(outcome.is_changed()),
+        (op, outcome) => panic!("{op:?} has returned {outcome:?}"),
+    }
+}
+
 /// Does an operation on a numbered key.
 pub async fn perform(
     table: &impl Index,
@@ -85,32 +138,12 @@ pub async fn perform(
     key: u64,
     op: TableOp<u64>,
 ) -> Result<TableRet<u64>, IndexError> {
-    let key = slot.key(key);
-    Ok(match op {
-        TableOp::Get => {
-            let value = table.get(&key).await?;
-            TableRet::Got(value.map(|value| slot.number(&value)))
-        }
-        TableOp::Put(value) => TableRet::Put {
-            inserted: Some(table.put(&key, &slot.value(value)).await?),
-        },
-        TableOp::FindOrPut(value) => match table.find_or_put(&key, &slot.value(value)).await? {
-            Some(value) => TableRet::Found(slot.number(&value)),
-            None => TableRet::Inserted,
-        },
-        TableOp::Update(value) => TableRet::Updated(table.update(&key, &slot.value(value)).await?),
-        TableOp::Replace(expected, value) => {
-            let (expected, value) = (slot.value(expected), slot.value(value));
-            let replace = Operation::Replace(&key, &expected, &value);
-            TableRet::Updated(table.run(replace).await?.is_changed())
-        }
-        TableOp::Remove => TableRet::Removed(table.remove(&key).await?),
-        TableOp::RemoveIf(expected) => {
-            let expected = slot.value(expected);
-            let remove = Operation::RemoveIf(&key, &expected);
-            TableRet::Removed(table.run(remove).await?.is_changed())
-        }
-    })
+    let bytes = Bytes::of(slot, key, &op);
+    let outcome = match bytes.operation(&op) {
+        Operation::Get(key) => Outcome::Value(table.get(key).await?),
+        operation => table.run(operation).await?,
+    };
+    Ok(returned(slot, &op, outcome))
 }
 
 /// One coroutine's operations on a table, recorded.
@@ -175,6 +208,53 @@ impl<T: Index> Caller<'_, T> {
         let keys = keys.iter().map(|key| &key[..]);
         self.table.get_many(keys, done).await;
         assert_eq!(answered, lookups.len(), "each key has one answer");
+    }
+
+    /// Runs some operations on random keys as one batch, each an operation of the history: all of
+    /// one kind, or of several. No two batches with different `number`s write the same value.
+    pub async fn run_many(&self, keys: u64, number: u64, rng: &mut ChaCha8Rng) {
+        let (start, count) = (self.table.now(), rng.random_range(2..=BATCH));
+        let alike = Some(rng.random_range(0..8)).filter(|kind| *kind < 4);
+        let ops: Vec<(u64, TableOp<u64>)> = (0..count)
+            .map(|place| {
+                let value = self.slot.fitted(10_000 + number * BATCH + place);
+                let op = match alike.unwrap_or_else(|| rng.random_range(0..5)) {
+                    0 => TableOp::Put(value),
+                    1 => TableOp::Update(value),
+                    2 => TableOp::Remove,
+                    3 => TableOp::FindOrPut(value),
+                    _ => TableOp::Get,
+                };
+                (rng.random_range(0..keys), op)
+            })
+            .collect();
+        let invoke = |(key, op): &(u64, TableOp<u64>)| {
+            self.record.invoke(self.client, *key, op.clone(), start)
+        };
+        let invoked: Vec<OpId> = ops.iter().map(invoke).collect();
+        let bytes = ops.iter().map(|(key, op)| Bytes::of(self.slot, *key, op));
+        let bytes: Vec<Bytes> = bytes.collect();
+        let operations = bytes.iter().zip(&ops);
+        let operations: Vec<_> = operations
+            .map(|(bytes, (_, op))| bytes.operation(op))
+            .collect();
+        let mut answered = vec![false; ops.len()];
+        let done = |number: usize, outcome: Result<Outcome, IndexError>| {
+            let (_, op) = &ops[number];
+            let ret = outcome.map(|outcome| returned(self.slot, op, outcome));
+            self.ended(invoked[number], ret);
+            let twice = std::mem::replace(&mut answered[number], true);
+            assert!(!twice, "an operation has one outcome");
+        };
+        self.table.run_each(&operations, done).await;
+        assert!(answered.iter().all(|answered| *answered), "{answered:?}");
+        self.count_batch();
+    }
+
+    fn count_batch(&self) {
+        let mut tally = self.tally.get();
+        tally.batches += 1;
+        self.tally.set(tally);
     }
 
     /// Puts every key that is this one's of so many callers side by side, numbered from 0.
@@ -408,13 +488,14 @@ async fn work<E: Endpoint>(caller: Caller<'_, LinearTable<E>>, shape: &Shape, mu
         // No two operations of a run write the same value, where values are long enough.
         let unique = caller.client * 16 + turn + 1;
         let value = caller.slot.fitted(u64::from(unique));
-        match rng.random_range(0..20) {
+        match rng.random_range(0..22) {
             0..7 => caller.run(key, TableOp::Get).await,
             7..11 => caller.run(key, TableOp::Put(value)).await,
             11..14 => caller.run(key, TableOp::FindOrPut(value)).await,
             14..16 => caller.run(key, TableOp::Update(value)).await,
             16..18 => caller.run(key, TableOp::Remove).await,
             18 => caller.get_many(shape.keys).await,
+            19..21 => caller.run_many(shape.keys, unique.into(), &mut rng).await,
             _ => caller.scan(shape.keys).await,
         }
     }

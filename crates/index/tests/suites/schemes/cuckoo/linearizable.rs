@@ -173,14 +173,14 @@ async fn write_one(
     rng: &mut ChaCha8Rng,
 ) {
     let key = rng.random_range(0..shape.keys);
-    let value = caller
-        .slot
-        .fitted(u64::from(caller.client * 128 + 32 + turn));
-    match rng.random_range(0..10) {
+    let number = u64::from(caller.client * 128 + 32 + turn);
+    let value = caller.slot.fitted(number);
+    match rng.random_range(0..11) {
         0 => caller.run(key, TableOp::Put(value)).await,
         1 => caller.run(key, TableOp::FindOrPut(value)).await,
         2 => caller.run(key, TableOp::Update(value)).await,
         3 => caller.run(key, TableOp::Get).await,
+        4 => caller.run_many(shape.keys, number, rng).await,
         _ if removed.len() > 1 => {
             let key = removed.swap_remove(rng.random_range(0..removed.len()));
             caller.run(key, TableOp::Put(value)).await;
@@ -216,6 +216,7 @@ fn seeds_of(slot: Slot) {
         let runs = total.runs;
         assert!(total.moves > 4 * runs, "{total:?}");
         assert!(total.returned > 60 * runs, "{total:?}");
+        assert!(total.batches > 2 * runs, "{total:?}");
         assert!(total.seen > 20 * runs, "{total:?}");
         assert!(total.full > runs / 2, "{total:?}");
         assert!(total.in_doubt > runs / 10, "{total:?}");

@@ -177,7 +177,7 @@ async fn work_once(
 ) {
     let key = rng.random_range(0..shape.keys);
     let value = caller.slot.fitted(number);
-    match rng.random_range(0..20) {
+    match rng.random_range(0..22) {
         0..5 => caller.run(key, TableOp::Put(value)).await,
         5..8 => caller.run(key, TableOp::FindOrPut(value)).await,
         8..11 => caller.run(key, TableOp::Update(value)).await,
@@ -185,6 +185,7 @@ async fn work_once(
         15..17 => caller.run(key, TableOp::Remove).await,
         17 => caller.get_many(shape.keys).await,
         18 => may_fail(caller.table.sweep().await),
+        20..22 => caller.run_many(shape.keys, number, rng).await,
         // Not without end: keys are few.
         _ if caller.table.slots() < 4 * shape.keys => {
             may_fail(

@@ -186,12 +186,13 @@ async fn work_once(
 ) {
     let key = rng.random_range(0..shape.keys);
     let value = caller.slot.fitted(number);
-    match rng.random_range(0..16) {
+    match rng.random_range(0..18) {
         0..3 => caller.run(key, TableOp::Put(value)).await,
         3..5 => caller.run(key, TableOp::FindOrPut(value)).await,
         5..8 => caller.run(key, TableOp::Update(value)).await,
         8..11 => caller.run(key, TableOp::Get).await,
         11 => caller.get_many(shape.keys).await,
+        16..18 => caller.run_many(shape.keys, number, rng).await,
         12..15 if !removed.is_empty() => {
             let key = removed.swap_remove(rng.random_range(0..removed.len()));
             caller.run(key, TableOp::Put(value)).await;
@@ -208,6 +209,7 @@ fn seeds_of(slot: Slot) {
         let runs = total.runs;
         let has_heap = slot.kind == SlotKind::Heap;
         assert!(total.returned > 60 * runs, "{total:?}");
+        assert!(total.batches > 2 * runs, "{total:?}");
         assert!(total.seen > 10 * runs, "{total:?}");
         assert!(total.full > runs / 8, "{total:?}");
         assert!(total.in_doubt > runs / 2, "{total:?}");

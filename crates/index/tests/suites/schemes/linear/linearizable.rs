@@ -21,6 +21,7 @@ fn seeds_of(slot: Slot) {
     RUNS.judge_all(slot, |total| {
         let runs = total.runs;
         assert!(total.returned > 20 * runs, "{total:?}");
+        assert!(total.batches > runs, "{total:?}");
         assert!(total.seen > 3 * runs, "{total:?}");
         assert!(total.full > runs / 2, "{total:?}");
         assert!(total.heap_full > 0 || !slot.has_heap(), "{total:?}");

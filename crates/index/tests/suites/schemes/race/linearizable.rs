@@ -156,14 +156,16 @@ async fn work(caller: Caller<'_, SimTable>, shape: &Shape, mut rng: ChaCha8Rng) 
 async fn work_once(caller: &Caller<'_, SimTable>, shape: &Shape, turn: u32, rng: &mut ChaCha8Rng) {
     let key = rng.random_range(0..shape.keys);
     // No two operations of a run write the same value.
-    let value = caller.slot.fitted(u64::from(caller.client * 16 + turn + 1));
-    match rng.random_range(0..20) {
+    let number = u64::from(caller.client * 16 + turn + 1);
+    let value = caller.slot.fitted(number);
+    match rng.random_range(0..22) {
         0..6 => caller.run(key, TableOp::Get).await,
         6..10 => caller.run(key, TableOp::Put(value)).await,
         10..14 => caller.run(key, TableOp::FindOrPut(value)).await,
         14..16 => caller.run(key, TableOp::Update(value)).await,
         16..18 => caller.run(key, TableOp::Remove).await,
         18 => caller.get_many(shape.keys).await,
+        19..21 => caller.run_many(shape.keys, number, rng).await,
         _ => caller.scan(shape.keys).await,
     }
 }
@@ -190,6 +192,7 @@ fn seeds_of(slot: Slot) {
     RUNS.judge_all(slot, |total| {
         let runs = total.runs;
         assert!(total.returned > 40 * runs, "{total:?}");
+        assert!(total.batches > 2 * runs, "{total:?}");
         assert!(total.seen > 5 * runs, "{total:?}");
         assert!(total.in_doubt > runs / 10, "{total:?}");
         assert!(total.stopped > runs / 4, "{total:?}");
