@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
+import pickle
 import socket
 import subprocess
 import sys
 import threading
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 
 import numpy
 import pytest
@@ -207,3 +209,35 @@ def test_a_server_ends_with_its_block() -> None:
             assert store.open_table("users")[b"ada"] == b"Lovelace"
     with pytest.raises(farslot.FarslotError):
         farslot.open(name)
+
+
+def count(table: farslot.Table[int, bytes]) -> int:
+    table[os.getpid()] = b"a process"
+    return len(list(table))
+
+
+def test_pickled_tables_are_opened_again_in_other_processes(shm: str, tcp: str) -> None:
+    for address in (shm, tcp):
+        with farslot.open(address, timeout=20.0) as store:
+            table = store.create("pickled", key=int, key_size=8)
+            again: farslot.Table[int, bytes] = pickle.loads(pickle.dumps(table))
+            table[1] = b"one"
+            assert again[1] == b"one" and again.key_type is int and again.name == "pickled"
+            both = pickle.loads(pickle.dumps((store, table)))
+            assert both[0].address == address and both[1]._store is both[0]
+            # As data loaders start theirs.
+            with ProcessPoolExecutor(2, multiprocessing.get_context("spawn")) as pool:
+                seen = list(pool.map(count, [table] * 4))
+            assert max(seen) == len(table) >= 2 and min(seen) >= 2
+            again.close()
+            both[0].close()
+            store.drop("pickled")
+
+
+def test_memory_of_a_process_cannot_be_pickled(local: farslot.Store) -> None:
+    with farslot.open("sim://cx5-edr?seed=1") as simulated:
+        for store in (local, simulated):
+            table = store.create("mine")
+            for mine in (store, table):
+                with pytest.raises(TypeError, match="farslot.serve"):
+                    pickle.dumps(mine)

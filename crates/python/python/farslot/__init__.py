@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import atexit
 import os
+from importlib.metadata import version as _version_of
 
 from . import _native, errors
 from .errors import FarslotError
@@ -29,10 +30,13 @@ __all__ = [
     "Store",
     "Table",
     "TableOptions",
+    "__version__",
     "errors",
     "open",
     "serve",
 ]
+
+__version__ = _version_of("farslot")
 
 # Tables of the main thread are closed while there is an interpreter, those of others when they end.
 atexit.register(_native.close_thread)

@@ -85,7 +85,22 @@ class TableOptions(TypedDict, total=False):
 
 
 class Store(_native.RawStore):
-    """A store, for all threads. `with` closes it, and with it the tables that were opened."""
+    """A store, for all threads. `with` closes it, and with it the tables that were opened.
+
+    A pickled store is opened again where it is unpickled, by its address and options, as a data
+    loader's processes do. The pickle has the options as they were given, also a `secret`.
+    """
+
+    def __init__(self, address: str, **options: Unpack[OpenOptions]) -> None:
+        self._options = options
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self.address == "embedded" or self.address.startswith("sim:"):
+            raise TypeError(
+                f"the store at {self.address!r} is memory of this process: another process cannot "
+                "open it. Serve it with farslot.serve, at an address such as shm://NAME"
+            )
+        return _open, (self.address, self._options)
 
     # Keys and values are bytes unless `key` and `value` ask for `str` (UTF-8) or `int` (unsigned,
     # little-endian; of 1 to 8 bytes, which every key or value of the table has).
@@ -180,6 +195,11 @@ def _with_sizes(options: TableOptions, key: Any, value: Any) -> TableOptions:
     if value is int and "max_value" not in sized:
         sized.setdefault("value_size", 8)
     return sized
+
+
+def _open(address: str, options: OpenOptions) -> Store:
+    """Opens a store that was pickled."""
+    return Store(address, **options)
 
 
 def open(address: str, **options: Unpack[OpenOptions]) -> Store:

@@ -33,10 +33,18 @@ class Table(_native.RawTable[K, V], MutableMapping[K, V]):
     there all along once, and what is put or removed meanwhile perhaps. Two tables are equal if they
     are the same object.
 
+    A pickled table is opened again where it is unpickled, by its name and with its store.
+
     Each thread that uses the table opens it for itself. `close`, also by `with` or when nothing
     refers to the table any more, closes it for all: for the calling thread at once, for others when
     they next use any table, or end.
     """
+
+    def __init__(self, store: _native.RawStore, name: str, key: type[K], value: type[V]) -> None:
+        self._store = store
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self._store, self.name, self.key_type, self.value_type)
 
     # As of any object, not as of a mapping: to compare contents would read all of the memory.
     __eq__ = object.__eq__
