@@ -61,6 +61,8 @@ struct Answers<'b> {
     rows: &'b mut [u8],
     present: &'b mut [u8],
     width: usize,
+    /// Whether the rows are strings of an `S` array, which zeros fill up.
+    zero_padded: bool,
     failed: &'b mut Failed,
     /// Records of the batch, and the number of the piece's first one.
     records: usize,
@@ -74,7 +76,7 @@ impl Answers<'_> {
             Ok(None) => return,
             Ok(Some(value)) => {
                 let row = number * self.width..(number + 1) * self.width;
-                write(&mut self.rows[row], value)
+                write(&mut self.rows[row], value, self.zero_padded)
             }
             Err(error) => Err(Failure::Store(error)),
         };
@@ -87,8 +89,16 @@ impl Answers<'_> {
 
 /// A value, into its row.
 #[inline]
-fn write(row: &mut [u8], value: &[u8]) -> Result<(), Failure> {
+fn write(row: &mut [u8], value: &[u8], zero_padded: bool) -> Result<(), Failure> {
     let (len, width) = (value.len(), row.len());
+    if zero_padded && len <= width {
+        if value.last() == Some(&0) {
+            return Err(Failure::EndsInZero);
+        }
+        row[..len].copy_from_slice(value);
+        row[len..].fill(0);
+        return Ok(());
+    }
     if len != width {
         return Err(Failure::Row { len, width });
     }
@@ -123,7 +133,7 @@ impl Batch<'_> {
         let keys = Input::of(keys, self.key)?;
         let values = Output::values(py, keys.len(), self.value, dtype, out)?;
         let found = Output::mask(py, keys.len())?;
-        let width = values.rows.width;
+        let (width, zero_padded) = (values.rows.width, values.rows.zero_padded);
         let (mut copy, mut rows, mut present) = (Vec::new(), Vec::new(), Vec::new());
         let mut failed = Failed::default();
         for range in pieces(keys.len()) {
@@ -138,6 +148,7 @@ impl Batch<'_> {
                     rows: &mut rows,
                     present: &mut present,
                     width,
+                    zero_padded,
                     failed: &mut failed,
                     records: keys.len(),
                     first: range.start,
@@ -217,8 +228,12 @@ impl Batch<'_> {
         let len = same_number(&keys, &values)?;
         let there = Output::values(py, len, self.value, dtype, out)?;
         let found = Output::mask(py, len)?;
-        let width = there.rows.width;
-        if len > 0 && values.width() != Some(width) {
+        let (width, zero_padded) = (there.rows.width, there.rows.zero_padded);
+        if zero_padded && !values.fit_strings(width) {
+            let message = format!("some values have over {width} bytes, or end in a zero byte");
+            return Err(PyValueError::new_err(message));
+        }
+        if len > 0 && !zero_padded && values.width() != Some(width) {
             let given = values
                 .width()
                 .map_or("different numbers of".to_owned(), |w| w.to_string());
@@ -235,17 +250,19 @@ impl Batch<'_> {
             present.clear();
             present.resize(range.len(), 0_u8);
             rows.clear();
+            rows.resize(width * range.len(), 0);
             let put = |table: &Table| {
                 let value_piece = value_piece.each();
-                value_piece
-                    .iter()
-                    .for_each(|value| rows.extend_from_slice(value));
+                for (number, value) in value_piece.iter().enumerate() {
+                    rows[number * width..][..value.len()].copy_from_slice(value);
+                }
                 let records: Vec<Record<'_>> =
                     key_piece.each().into_iter().zip(value_piece).collect();
                 let mut answers = Answers {
                     rows: &mut rows,
                     present: &mut present,
                     width,
+                    zero_padded,
                     failed: &mut failed,
                     records: len,
                     first: range.start,

@@ -23,6 +23,17 @@ pub(crate) enum Form {
     Integer(usize),
 }
 
+impl Form {
+    /// The name of the Python type.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Bytes => "bytes",
+            Self::Text => "str",
+            Self::Integer(_) => "int",
+        }
+    }
+}
+
 /// The keys or the values of a table.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Field {

@@ -16,13 +16,16 @@ pub(crate) enum Failure {
     Forked,
     /// The name is another table's by now.
     Replaced(String),
-    /// A value that is not as long as the rows of the array that it was to be written to.
+    /// A value that is not as long as the rows of the array that it was to be written to, or
+    /// longer than the rows of a string array.
     Row {
         /// Bytes of the value.
         len: usize,
         /// Bytes of a row.
         width: usize,
     },
+    /// A value that ends in a zero byte, for an array whose strings cannot.
+    EndsInZero,
 }
 
 impl From<StoreError> for Failure {
@@ -37,7 +40,7 @@ impl Failure {
             Self::Store(error) => error.kind(),
             Self::Closed(_) | Self::Forked => ErrorKind::Closed,
             Self::Replaced(_) => ErrorKind::TableGone,
-            Self::Row { .. } => ErrorKind::DoesNotFit,
+            Self::Row { .. } | Self::EndsInZero => ErrorKind::DoesNotFit,
         }
     }
 
@@ -58,6 +61,9 @@ impl Failure {
             Self::Row { len, width } => {
                 format!("the value has {len} bytes, a row of the array {width}")
             }
+            Self::EndsInZero => "the value ends in a zero byte, which the strings of an S array \
+                                 cannot: use get_many_ragged"
+                .to_owned(),
         }
     }
 

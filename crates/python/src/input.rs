@@ -1,8 +1,9 @@
 //! Keys or values of a batch: the rows of an array, or a sequence of objects.
 
-use crate::codec::Field;
+use crate::codec::{Field, Form};
+use farslot::FieldSize;
 use pyo3::buffer::PyUntypedBuffer;
-use pyo3::exceptions::PyTypeError;
+use pyo3::exceptions::{PyOverflowError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyBytes, PyString};
 use std::ops::Range;
@@ -24,11 +25,41 @@ pub(crate) struct Rows {
     pub(crate) len: usize,
     /// Bytes of a row.
     pub(crate) width: usize,
+    /// Whether rows are strings of an `S` array for a field of any lengths: zero bytes at a row's
+    /// end only fill it up, as they do for numpy.
+    pub(crate) zero_padded: bool,
+}
+
+/// What the items of an array are, by the last letter of a buffer's format.
+fn items_of(format: &[u8]) -> &'static str {
+    match format {
+        [.., b'Z', _] => "complex numbers",
+        [.., b'b' | b'h' | b'i' | b'l' | b'q' | b'n'] => "signed integers",
+        [.., b'B' | b'x'] => "bytes",
+        [.., b'H' | b'I' | b'L' | b'Q' | b'N'] => "unsigned integers",
+        [.., b'e' | b'f' | b'd' | b'g'] => "floating-point numbers",
+        [.., b'?'] => "booleans",
+        [.., b's' | b'c'] => "strings",
+        _ => "records",
+    }
+}
+
+/// Whether a buffer's format has numbers in an order of bytes that is not this machine's. Names of
+/// fields stand between colons, and may have any letters.
+fn is_swapped(format: &[u8]) -> bool {
+    let names = format.split(|byte| *byte == b':');
+    let mut parts = names.step_by(2);
+    parts.any(|part| part.iter().any(|byte| matches!(byte, b'>' | b'!')))
 }
 
 impl Rows {
-    /// Those of an array, whose first dimension counts them.
-    pub(crate) fn of(buffer: PyUntypedBuffer) -> PyResult<Self> {
+    /// Those of an array, whose first dimension counts them, for the keys or values of a table.
+    ///
+    /// # Errors
+    ///
+    /// A `TypeError` if the array's items are no keys or values of this field, or are in another
+    /// order of bytes: they would be stored as other keys than the same numbers one by one.
+    pub(crate) fn of(buffer: PyUntypedBuffer, field: &Field) -> PyResult<Self> {
         let format = buffer.format().to_bytes();
         if matches!(format, [.., b'O' | b'w' | b'u']) {
             let message = "an array of Python objects or of text has no bytes to store";
@@ -38,12 +69,39 @@ impl Rows {
             return Err(PyTypeError::new_err("an array of no dimension has no rows"));
         };
         let len = *len;
+        if is_swapped(format) {
+            let message = "the array's numbers are big-endian, the table's little-endian: pass \
+                           array.astype(array.dtype.newbyteorder(\"<\")), or array.view(\"V8\") \
+                           to store their bytes as they are";
+            return Err(PyTypeError::new_err(message));
+        }
+        let items = items_of(format);
+        let fits = match field.form {
+            Form::Bytes => true,
+            Form::Text => matches!(items, "bytes" | "strings"),
+            Form::Integer(_) if row.is_empty() => {
+                matches!(items, "bytes" | "signed integers" | "unsigned integers")
+            }
+            Form::Integer(_) => items == "bytes",
+        };
+        if !fits {
+            let (name, form) = (field.name, field.form.name());
+            let message = format!("{name}s are {form} here, not an array of {items}");
+            return Err(PyTypeError::new_err(message));
+        }
+        let zero_padded =
+            items == "strings" && row.is_empty() && matches!(field.size, FieldSize::UpTo(_));
         let width = row.iter().product::<usize>() * buffer.item_size();
         if !buffer.is_c_contiguous() {
             let message = "the array is not contiguous: pass numpy.ascontiguousarray of it";
             return Err(PyTypeError::new_err(message));
         }
-        Ok(Self { buffer, len, width })
+        Ok(Self {
+            buffer,
+            len,
+            width,
+            zero_padded,
+        })
     }
 
     /// Where these rows are, and their bytes.
@@ -66,6 +124,22 @@ impl Rows {
             from.copy_to_nonoverlapping(bytes.as_mut_ptr(), len);
             bytes.set_len(len);
         }
+    }
+
+    /// Refuses signed little-endian numbers below zero, as of single ones: the table's are unsigned.
+    fn refuse_negative(&self, py: Python<'_>, field: &Field) -> PyResult<()> {
+        let mut copy = Vec::new();
+        for range in pieces(self.len) {
+            self.load(py, &range, &mut copy);
+            let mut numbers = copy.chunks_exact(self.width);
+            if let Some(number) = numbers.position(|number| number[self.width - 1] >= 0x80) {
+                let (name, record) = (field.name, range.start + number);
+                let message =
+                    format!("{name} {record} of the array is negative: {name}s are unsigned");
+                return Err(PyOverflowError::new_err(message));
+            }
+        }
+        Ok(())
     }
 
     /// Copies rows into the array, which can be written to.
@@ -111,8 +185,8 @@ impl Input {
             PyUntypedBuffer::get(&numpy.call_method1("ascontiguousarray", (array,))?)
         };
         match PyUntypedBuffer::get(given) {
-            Ok(buffer) if buffer.is_c_contiguous() => Ok(Self::Array(Rows::of(buffer)?)),
-            Ok(_) => Ok(Self::Array(Rows::of(contiguous(given)?)?)),
+            Ok(buffer) if buffer.is_c_contiguous() => Self::of_array(given.py(), buffer, field),
+            Ok(_) => Self::of_array(given.py(), contiguous(given)?, field),
             // An array of no dimension, or of a type that buffers have no form for, as dates.
             Err(error) if given.hasattr("__array_interface__")? => {
                 Err(PyTypeError::new_err(format!(
@@ -122,6 +196,15 @@ impl Input {
             }
             Err(_) => Self::of_sequence(given, field),
         }
+    }
+
+    fn of_array(py: Python<'_>, buffer: PyUntypedBuffer, field: &Field) -> PyResult<Self> {
+        let is_signed = items_of(buffer.format().to_bytes()) == "signed integers";
+        let rows = Rows::of(buffer, field)?;
+        if is_signed && matches!(field.form, Form::Integer(_)) {
+            rows.refuse_negative(py, field)?;
+        }
+        Ok(Self::Array(rows))
     }
 
     fn of_sequence(given: &Bound<'_, PyAny>, field: &Field) -> PyResult<Self> {
@@ -143,12 +226,23 @@ impl Input {
     /// The bytes of every one, if all have the same number.
     pub(crate) fn width(&self) -> Option<usize> {
         match self {
-            Self::Array(rows) => Some(rows.width),
+            Self::Array(rows) => (!rows.zero_padded).then_some(rows.width),
             Self::Listed { bounds, .. } => {
                 let mut widths = bounds.windows(2).map(|pair| pair[1] - pair[0]);
                 let first = widths.next()?;
                 widths.all(|width| width == first).then_some(first)
             }
+        }
+    }
+
+    /// Whether all are strings that rows of an `S` array with this many bytes can have.
+    pub(crate) fn fit_strings(&self, width: usize) -> bool {
+        match self {
+            Self::Array(rows) => rows.zero_padded && rows.width <= width,
+            Self::Listed { bytes, bounds } => bounds.windows(2).all(|pair| {
+                let string = &bytes[pair[0]..pair[1]];
+                string.len() <= width && string.last() != Some(&0)
+            }),
         }
     }
 
@@ -164,7 +258,10 @@ impl Input {
                 rows.load(py, range, copy);
                 Piece {
                     bytes: copy,
-                    bounds: Bounds::Every(rows.width, range.len()),
+                    bounds: match rows.zero_padded {
+                        true => Bounds::ZeroPadded(rows.width, range.len()),
+                        false => Bounds::Every(rows.width, range.len()),
+                    },
                 }
             }
             Self::Listed { bytes, bounds } => Piece {
@@ -184,6 +281,8 @@ pub(crate) struct Piece<'s> {
 enum Bounds<'s> {
     /// So many bytes each, and how many there are.
     Every(usize, usize),
+    /// The bytes of each row, of which zeros at its end only fill it up, and how many there are.
+    ZeroPadded(usize, usize),
     At(&'s [usize]),
 }
 
@@ -192,12 +291,21 @@ impl<'s> Piece<'s> {
     pub(crate) fn each(&self) -> Vec<&'s [u8]> {
         let bytes = self.bytes;
         match self.bounds {
-            Bounds::Every(0, count) => vec![&[]; count],
+            Bounds::Every(0, count) | Bounds::ZeroPadded(0, count) => vec![&[]; count],
             Bounds::Every(width, _) => bytes.chunks_exact(width).collect(),
+            Bounds::ZeroPadded(width, _) => {
+                bytes.chunks_exact(width).map(without_padding).collect()
+            }
             Bounds::At(bounds) => bounds
                 .windows(2)
                 .map(|pair| &bytes[pair[0]..pair[1]])
                 .collect(),
         }
     }
+}
+
+/// A row of an `S` array without the zeros that fill it up.
+fn without_padding(row: &[u8]) -> &[u8] {
+    let last = row.iter().rposition(|byte| *byte != 0);
+    &row[..last.map_or(0, |last| last + 1)]
 }

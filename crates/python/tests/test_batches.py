@@ -99,9 +99,93 @@ def test_values_of_any_lengths(store: farslot.Store) -> None:
     with pytest.raises(TypeError, match="get_many_ragged"):
         table.get_many(keys)
     with pytest.raises(farslot.errors.DoesNotFitError, match="a row of the array 8") as caught:
-        table.get_many(keys[:11], dtype="S8")
+        table.get_many(keys[:11], dtype="V8")
     assert caught.value.index == 9
     assert list(caught.value.failed) == [False] * 9 + [True] * 2
+    # A string array has strings of any length up to its own.
+    with pytest.raises(farslot.errors.DoesNotFitError, match="a row of the array 8") as caught:
+        table.get_many(keys[:11], dtype="S8")
+    assert caught.value.index == 10
+
+
+def test_string_arrays_have_strings_without_the_zeros_that_fill_them_up(
+    store: farslot.Store,
+) -> None:
+    words = [b"x", b"a", b"ada", b"a\0b", b"grace hopper"]
+    array = numpy.array(words)
+    assert array.dtype == "S12"
+    table = store.create("strings")
+    assert table.put_many(array, array).all()
+    assert sorted(table) == sorted(words)
+    for word in words:
+        assert table[word] == word
+    values, found = table.get_many(array, dtype="S20")
+    assert found.all() and list(values) == words
+    table[b"empty"] = b""
+    values, found = table.get_many([b"empty", b"absent"], dtype="S4")
+    assert list(values) == [b"", b""] and list(found) == [True, False]
+    assert table.remove(b"empty")
+    values, found = table.find_or_put_many(array[::-1], array[:1].repeat(5), dtype="S12")
+    assert found.all() and list(values) == words[::-1]
+    assert table.remove_many(array[1:3]).all() and b"ada" not in table
+    values, found = table.find_or_put_many(array, array, dtype="S12")
+    assert list(found) == [True, False, False, True, True] and list(values) == words
+    # What ends in a zero byte has no place there.
+    table[b"ends"] = b"in zero\0"
+    with pytest.raises(farslot.errors.DoesNotFitError, match="get_many_ragged"):
+        table.get_many([b"ends"], dtype="S20")
+    for wrong in ([b"\0"], [b"too long"]):
+        with pytest.raises(ValueError, match="over 4 bytes, or end in a zero byte"):
+            table.find_or_put_many([b"new"], wrong, dtype="S4")
+    assert b"new" not in table
+
+    text = store.create("text", key=str, value=str)
+    text.put_many(numpy.array([b"x", b"long one"]), ["1", "2"])
+    assert sorted(text) == ["long one", "x"]
+
+    # Of a fixed size every byte of a row counts, zeros too.
+    fixed = store.create("fixed", capacity=10, key_size=4, value_size=4)
+    fixed.put_many(numpy.array([b"a", b"abcd"]), numpy.array([b"b", b"bcde"]))
+    assert fixed[b"a\0\0\0"] == b"b\0\0\0"
+    assert list(fixed.get_many(numpy.array([b"a", b"abcd"]), dtype="S4")[0]) == [b"b", b"bcde"]
+
+
+def test_arrays_of_other_keys_are_refused(local: farslot.Store) -> None:
+    table: Any = local.create("numbers", capacity=100, key=int, value=int)
+    table.put_many(numbers(3), numbers(3))
+    wrong: Any
+    for wrong in (numbers(3).astype(">u8"), numpy.zeros(3, dtype=[("x", ">u4"), ("y", "u4")])):
+        with pytest.raises(TypeError, match="big-endian"):
+            table.get_many(wrong)
+    with pytest.raises(TypeError, match="big-endian"):
+        table.get_many(numbers(3), dtype=">u8")
+    for wrong, items in (
+        (numbers(3).astype("f8"), "floating-point"),
+        (numpy.zeros(3, dtype="?"), "booleans"),
+        (numpy.zeros(3, dtype="c8"), "complex"),
+        (numpy.zeros(3, dtype=[("x", "u8")]), "records"),
+        (numpy.array([b"12345678"]), "strings"),
+        (numpy.zeros((3, 2), dtype="u4"), "unsigned"),
+    ):
+        for call in (table.get_many, table.remove_many):
+            with pytest.raises(TypeError, match=f"keys are int here, not an array of {items}"):
+                call(wrong)
+    with pytest.raises(TypeError, match="values are int here"):
+        table.get_many(numbers(3), dtype="f8")
+    with pytest.raises(OverflowError, match="key 1 of the array is negative"):
+        table.get_many(numpy.array([1, -1]))
+    assert list(table.get_many(numpy.arange(1, 4))[0]) == [1, 2, 3]
+    assert len(table) == 3
+
+    text: Any = local.create("names", key=str, value=str)
+    with pytest.raises(TypeError, match="keys are str here, not an array of unsigned"):
+        text.put_many(numbers(3), ["a", "b", "c"])
+    raw: Any = local.create("raw", capacity=100, key_size=8, value_size=8)
+    with pytest.raises(TypeError, match="big-endian"):
+        raw.put_many(numbers(3).astype(">u8"), numbers(3))
+    # Their bytes, as they are.
+    raw.put_many(numbers(3).astype(">u8").view("V8"), numbers(3))
+    assert (1).to_bytes(8, "big") in raw
 
 
 def test_integers_need_no_type(local: farslot.Store) -> None:
