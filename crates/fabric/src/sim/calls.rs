@@ -55,7 +55,8 @@ impl State {
             && let Some(op) = calls.waiting.pop_front()
         {
             calls.busy += 1;
-            let at = self.now + self.costs.handler;
+            let at = self.faults.runs_at(node, self.now) + self.costs.handler;
+            self.ops[op].started = at;
             self.queue.push(at, Event::Handle { op });
         }
     }
@@ -75,6 +76,11 @@ impl State {
         if op.lost == Some(Loss::NodeStopped) {
             self.is_lost(number);
             return;
+        }
+        // The thread may have been suspended since it took the call.
+        let runs_at = self.faults.runs_at(node, self.now);
+        if runs_at > self.now {
+            return self.queue.push(runs_at, Event::Handle { op: number });
         }
         let free = self.now + self.costs.doorbell + self.costs.post;
         self.run_handler(number, free);
@@ -119,7 +125,7 @@ impl State {
         };
         let replied = handler.handle(Call {
             region: RegionId(op.operands[0] as u16),
-            now: to_nanos(self.now),
+            now: to_nanos(op.started),
             request: &bytemuck::cast_slice(&request)[..op.bytes as usize],
             memory: &mut memory,
             reply: &mut bytemuck::cast_slice_mut(&mut reply)[..capacity],

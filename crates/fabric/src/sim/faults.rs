@@ -43,6 +43,18 @@ pub struct SlowNode {
     pub until: Nanos,
 }
 
+/// A while in which the processes of a node do not run, as if they were suspended: calls to it wait,
+/// and each finds the clock as it was when a thread took it. What the NIC answers goes on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct NodePause {
+    /// The node.
+    pub node: NodeId,
+    /// Start, in nanoseconds of virtual time.
+    pub from: Nanos,
+    /// End.
+    pub until: Nanos,
+}
+
 /// A node that stops, and perhaps comes back empty.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct NodeStop {
@@ -103,8 +115,14 @@ pub struct FaultPlan {
     /// Verbs that take longer, on either way. Completions of different batches pass each other;
     /// verbs of one queue pair still start in order.
     pub latency: Chance,
+    /// Calls that reach their node only after the client's verb timeout, counted from there on: the
+    /// client has been told [`TimedOut`](crate::FabricError::TimedOut) by then. What it posts later
+    /// may pass them, as over another connection.
+    pub late_calls: Chance,
     /// Nodes that are slow for a while.
     pub slow_nodes: Vec<SlowNode>,
+    /// Nodes whose processes do not run for a while.
+    pub node_pauses: Vec<NodePause>,
     /// Nodes that stop.
     pub node_stops: Vec<NodeStop>,
     /// Whether verbs to a stopped node fail at once, as where the process died but its host lives.
@@ -142,6 +160,20 @@ impl FaultPlan {
         let here = |slow: &&SlowNode| slow.node.0 == node && (slow.from..slow.until).contains(&now);
         let slow = self.slow_nodes.iter().filter(here);
         slow.fold(1.0, |factor, slow| factor * slow.factor.max(1.0))
+    }
+
+    /// When the processes of a node run that are to run at a time.
+    pub(super) fn runs_at(&self, node: u16, at: Picos) -> Picos {
+        let mut pauses: SmallVec<[&NodePause; 4]> = self.node_pauses.iter().collect();
+        pauses.sort_unstable_by_key(|pause| pause.from);
+        let pauses = pauses.iter().filter(|pause| pause.node.0 == node);
+        pauses.fold(at, |at, pause| {
+            let until = from_nanos(pause.until);
+            match (from_nanos(pause.from)..until).contains(&at) {
+                true => until,
+                false => at,
+            }
+        })
     }
 
     /// Whether nothing passes between a client and a node at a time.
@@ -241,5 +273,23 @@ mod tests {
         let at = |nanos| plan.slowness(1, from_nanos(nanos));
         assert_eq!([at(0), at(7), at(10), at(20)], [2.0, 6.0, 3.0, 1.0]);
         assert_eq!(plan.slowness(0, 0), 1.0);
+    }
+
+    #[test]
+    fn pauses_follow_each_other() {
+        let pause = |from, until| NodePause {
+            node: NodeId(1),
+            from,
+            until,
+        };
+        let plan = FaultPlan {
+            node_pauses: vec![pause(20, 30), pause(5, 10), pause(8, 20)],
+            ..FaultPlan::default()
+        };
+        let runs_at = |node, at| plan.runs_at(node, from_nanos(at));
+        for (at, runs) in [(0, 0), (5, 30), (9, 30), (10, 30), (29, 30), (30, 30)] {
+            assert_eq!(runs_at(1, at), from_nanos(runs), "{at}");
+            assert_eq!(runs_at(0, at), from_nanos(at));
+        }
     }
 }

@@ -6,7 +6,7 @@
 
 use super::clock::{Event, Picos};
 use super::nic::CacheEntry;
-use super::op::{ALONE, Batch, Loss, NONE, Stage};
+use super::op::{ALONE, Batch, Loss, NONE, Op, Stage};
 use super::state::State;
 use crate::VerbKind;
 use smallvec::SmallVec;
@@ -107,6 +107,10 @@ impl State {
         if self.is_behind_a_loss(number) {
             return;
         }
+        if self.ops[number].kind == VerbKind::Call && self.faults.late_calls.strikes(&mut self.rng)
+        {
+            return self.request_late(number);
+        }
         let op = &self.ops[number];
         let (client, node, sent) = (op.client, op.node, op.sent_bytes());
         let messages = self.costs.messages(op.spans.len() as u32);
@@ -127,6 +131,16 @@ impl State {
         pair.last_arrival = pair.last_arrival.max(arrives);
         let at = pair.last_arrival;
         self.queue.push(at, Event::Arrive { op: number });
+    }
+
+    /// Sends a call that arrives only after its client has been told that it timed out.
+    fn request_late(&mut self, number: u32) {
+        let late = self.ops[number].late();
+        let at = self.deadline(number) + self.faults.late_calls.span(&mut self.rng);
+        let op = self.ops.take(Op::vacant);
+        self.ops[op] = late;
+        self.queue.push(at.max(self.now), Event::Arrive { op });
+        self.fail(number, Loss::NoAnswer);
     }
 
     pub(super) fn arrive(&mut self, op: u32) {
@@ -254,6 +268,9 @@ impl State {
     fn complete(&mut self, number: u32) {
         let op = &self.ops[number];
         let (client, node, batch) = (op.client, op.node, op.batch);
+        if op.is_late {
+            return self.ops.free(number);
+        }
         if op.is_limited() {
             self.pair(client, node).outstanding -= 1;
             self.pump(client, node);

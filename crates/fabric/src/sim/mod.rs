@@ -60,7 +60,9 @@ mod world;
 pub use clock::Picos;
 pub use driver::{RunEnd, Simulation};
 pub use endpoint::{SimEndpoint, SimPosted};
-pub use faults::{Chance, ClientStop, FaultPlan, NodeStop, Partition, Side, SlowNode, When};
+pub use faults::{
+    Chance, ClientStop, FaultPlan, NodePause, NodeStop, Partition, Side, SlowNode, When,
+};
 pub use node::SimNode;
 pub use op::ClientId;
 pub use parts::{HostId, NodeConfig};

@@ -128,6 +128,8 @@ pub(super) struct Op {
     pub(super) waker: Option<Waker>,
     /// Whether somebody still wants the completion.
     pub(super) wanted: bool,
+    /// A call whose client has been told that it timed out, and hears no more of it.
+    pub(super) is_late: bool,
 }
 
 impl Op {
@@ -155,6 +157,7 @@ impl Op {
             outcome: Ok(()),
             waker: None,
             wanted: false,
+            is_late: false,
         }
     }
 
@@ -172,9 +175,29 @@ impl Op {
         self.outcome = Ok(());
         self.waker = None;
         self.wanted = true;
+        self.is_late = false;
         self.spans.clear();
         self.data.clear();
         self.load_request(verb)
+    }
+
+    /// A call again, as it reaches the node after its client was told that it timed out.
+    pub(super) fn late(&self) -> Self {
+        Self {
+            client: self.client,
+            node: self.node,
+            incarnation: self.incarnation,
+            kind: self.kind,
+            data: self.data.clone(),
+            operands: self.operands,
+            bytes: self.bytes,
+            batch: ALONE,
+            posted_at: self.posted_at,
+            rung_at: self.rung_at,
+            lost: Some(Loss::NoAnswer),
+            is_late: true,
+            ..Self::vacant()
+        }
     }
 
     fn load_request(&mut self, verb: Verb) -> Option<Buffer> {

@@ -1,12 +1,12 @@
 //! Calls over the simulated fabric: what they do, what they cost, and what faults make of them.
 
 use farslot_fabric::sim::{
-    ClientStop, FaultPlan, NicProfile, NodeConfig, NodeStop, Partition, RunEnd, Side, Simulation,
-    When, World,
+    Chance, ClientStop, FaultPlan, NicProfile, NodeConfig, NodePause, NodeStop, Partition, RunEnd,
+    Side, Simulation, When, World,
 };
 use farslot_fabric::{
     Call, Endpoint, EndpointExt, Executor, FabricError, Handler, Limits, NodeId, RegionId,
-    RemoteAddr, Rights, VerbKind, window,
+    RemoteAddr, Rights, VerbKind, both, window,
 };
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
@@ -329,5 +329,75 @@ fn a_handler_sees_what_its_caller_wrote_before() {
             endpoint.call(NODE, request, 8).await.unwrap()
         });
         assert_eq!(seen.words(), [seed], "seed {seed}");
+    }
+}
+
+/// Replies its clock.
+struct Clock;
+
+impl Handler for Clock {
+    fn handle(&self, call: Call<'_>) -> usize {
+        call.reply.copy_from_slice(&call.now.to_le_bytes());
+        8
+    }
+}
+
+#[test]
+fn calls_wait_for_processes_that_are_suspended_and_reads_do_not() {
+    let world = world(1);
+    world.node_handle(NODE.0).serve_calls(|| Arc::new(Clock));
+    let pause = |from, until| NodePause {
+        node: NODE.0,
+        from,
+        until,
+    };
+    world.set_faults(FaultPlan {
+        // The second one comes while a thread has taken a call, and looked at its clock.
+        node_pauses: vec![pause(0, 50_000), pause(50_001, 90_000)],
+        ..FaultPlan::default()
+    });
+    let endpoint = world.endpoint(Limits::default());
+    Executor::new(endpoint.clone()).block_on(async {
+        let request = endpoint.core().buffers.take(0).unwrap();
+        let call = endpoint.call(NODE, request, 8);
+        let read = async {
+            endpoint.read(at(0), 8).await.unwrap();
+            assert!(endpoint.now() < 10_000);
+        };
+        let (reply, ()) = both(call, read).await;
+        let clock = reply.unwrap().words()[0];
+        assert!((50_000..60_000).contains(&clock), "{clock}");
+        assert!(endpoint.now() > 90_000);
+    });
+}
+
+#[test]
+fn a_late_call_is_executed_after_its_client_was_told_that_it_timed_out() {
+    for seed in 0..50 {
+        let world = world(seed);
+        let executed = Counter::serve(&world);
+        world.set_faults(FaultPlan {
+            late_calls: Chance {
+                probability: 1.0,
+                up_to_ns: 1_000_000,
+            },
+            ..FaultPlan::default()
+        });
+        let endpoint = world.endpoint(Limits::default());
+        let executor = Executor::new(endpoint.clone());
+        let call = || {
+            let request = endpoint.core().buffers.take(0).unwrap();
+            executor.block_on(endpoint.call(NODE, request, 64))
+        };
+        let end = call();
+        assert!(matches!(end, Err(FabricError::TimedOut { .. })), "{end:?}");
+        assert_eq!(executed.load(Relaxed), 0);
+        world.set_faults(FaultPlan::default());
+        // What is posted after it is executed before it.
+        assert_eq!(call().unwrap().words()[0], 0);
+        assert_eq!(executed.load(Relaxed), 1);
+        world.advance_to(world.now() + 1_000_000);
+        assert_eq!(executed.load(Relaxed), 2);
+        assert_eq!(world.verbs_under_way(), 0, "seed {seed}");
     }
 }
