@@ -22,7 +22,7 @@ impl<E: Endpoint> Transaction<'_, E> {
         from: &[u8],
         most: usize,
     ) -> Result<Vec<Pair>, TxnError> {
-        self.check_open()?;
+        self.begin_step().await?;
         let end = self.try_scan(table, from, most).await;
         self.end_if_failed(end).await
     }

@@ -10,9 +10,9 @@ use farslot_remote::{Lock, RemoteError};
 
 /// A transaction under way (paper 003, section 5.4).
 ///
-/// An operation that fails ends it: what it had locked is released, and nothing is changed. One
-/// that is dropped before [`commit`](Self::commit) or [`abort`](Self::abort) keeps its locks for
-/// the rest of its lease.
+/// An operation that fails ends it: what it had locked is released, and nothing is changed. So does
+/// one whose future is dropped before it is ready. A transaction that is dropped before
+/// [`commit`](Self::commit) or [`abort`](Self::abort) keeps its locks for the rest of its lease.
 pub struct Transaction<'d, E> {
     pub(crate) database: &'d Database<E>,
     pub(crate) locking: Locking,
@@ -25,6 +25,8 @@ pub struct Transaction<'d, E> {
     /// Nodes at which it may hold locks.
     pub(crate) nodes: Vec<u8>,
     ended: bool,
+    /// Whether an operation is under way, or was dropped before it ended.
+    in_step: bool,
 }
 
 /// What it has read without a lock.
@@ -78,6 +80,7 @@ impl<'d, E: Endpoint> Transaction<'d, E> {
             entries: Vec::new(),
             nodes: Vec::new(),
             ended: false,
+            in_step: false,
         }
     }
 
@@ -87,7 +90,7 @@ impl<'d, E: Endpoint> Transaction<'d, E> {
     /// # Errors
     /// [`TxnError`]; so do all that follow.
     pub async fn read(&mut self, table: TableId, key: &[u8]) -> Result<Option<Vec<u8>>, TxnError> {
-        self.check_open()?;
+        self.begin_step().await?;
         let end = self.try_read(table, key).await;
         self.end_if_failed(end).await
     }
@@ -100,7 +103,7 @@ impl<'d, E: Endpoint> Transaction<'d, E> {
         &mut self,
         keys: &[(TableId, &[u8])],
     ) -> Result<Vec<Option<Vec<u8>>>, TxnError> {
-        self.check_open()?;
+        self.begin_step().await?;
         let end = self.try_read_many(keys).await;
         self.end_if_failed(end).await
     }
@@ -114,7 +117,7 @@ impl<'d, E: Endpoint> Transaction<'d, E> {
         &mut self,
         keys: &[(TableId, &[u8])],
     ) -> Result<Vec<Option<Vec<u8>>>, TxnError> {
-        self.check_open()?;
+        self.begin_step().await?;
         let end = match self.locking {
             Locking::Execution => self.lock_many(keys).await,
             Locking::Commit => self.try_read_many(keys).await,
@@ -132,7 +135,7 @@ impl<'d, E: Endpoint> Transaction<'d, E> {
         key: &[u8],
         value: &[u8],
     ) -> Result<(), TxnError> {
-        self.check_open()?;
+        self.begin_step().await?;
         let end = match self.check_fits(table, key, value) {
             Ok(()) => self.entry(table, key).await,
             Err(error) => Err(error),
@@ -154,7 +157,7 @@ impl<'d, E: Endpoint> Transaction<'d, E> {
         key: &[u8],
         value: &[u8],
     ) -> Result<bool, TxnError> {
-        self.check_open()?;
+        self.begin_step().await?;
         let end = match self.check_fits(table, key, value) {
             Ok(()) => self.known_entry(table, key).await,
             Err(error) => Err(error),
@@ -172,7 +175,7 @@ impl<'d, E: Endpoint> Transaction<'d, E> {
     /// # Errors
     /// See [`Transaction::read`].
     pub async fn remove(&mut self, table: TableId, key: &[u8]) -> Result<bool, TxnError> {
-        self.check_open()?;
+        self.begin_step().await?;
         let end = self.known_entry(table, key).await;
         let at = self.end_if_failed(end).await?;
         let was_there = self.entries[at].value().is_some();
@@ -187,7 +190,7 @@ impl<'d, E: Endpoint> Transaction<'d, E> {
     /// # Errors
     /// [`TxnError::InDoubt`]: committed as a whole or not at all. All others: nothing is changed.
     pub async fn commit(mut self) -> Result<(), TxnError> {
-        self.check_open()?;
+        self.begin_step().await?;
         let end = self.try_commit().await;
         if matches!(end, Err(TxnError::InDoubt { .. })) {
             // What it has locked elsewhere may be decided, and is only for its home to release.
@@ -216,7 +219,12 @@ impl<'d, E: Endpoint> Transaction<'d, E> {
         self.ended
     }
 
-    pub(crate) fn check_open(&self) -> Result<(), TxnError> {
+    /// Begins an operation. One before it that was dropped half way may have locked its key or not,
+    /// now or later, and so can be neither relied upon nor done again.
+    pub(crate) async fn begin_step(&mut self) -> Result<(), TxnError> {
+        if std::mem::replace(&mut self.in_step, true) {
+            self.abort().await;
+        }
         if self.ended {
             return Err(TxnError::Failed);
         }
@@ -230,6 +238,7 @@ impl<'d, E: Endpoint> Transaction<'d, E> {
         if end.is_err() {
             self.abort().await;
         }
+        self.in_step = false;
         end
     }
 

@@ -16,7 +16,10 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::cell::RefCell;
 use std::collections::BTreeSet;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
 use std::rc::Rc;
+use std::task::Poll;
 use world::{KEYS, Key, LEASE, MAP_KEYS, NODES, Wrong, database, faults, limits, world};
 
 /// Runs transactions under faults; returns how the checker judges them, and the world's digest.
@@ -306,6 +309,27 @@ fn a_client_that_comes_late_neither_commits_nor_frees_the_lock_of_another() {
         let read = other.begin().read(TableId(1), b"key").await;
         assert_eq!(read, Ok(Some(b"next".to_vec())));
         assert_eq!(slow.begin().read(TableId(0), b"key").await, Ok(None));
+    });
+}
+
+/// An operation is dropped while the call that locks its key is under way.
+#[test]
+fn a_transaction_with_an_operation_that_was_dropped_half_way_does_not_commit() {
+    two_clients(async |_, endpoint, [one, other]| {
+        let mut open = one.begin();
+        open.write(TableId(0), b"a", b"1").await.unwrap();
+        {
+            let mut write = pin!(open.write(TableId(1), b"b", b"0"));
+            let polled = poll_fn(|cx| Poll::Ready(write.as_mut().poll(cx).is_pending())).await;
+            assert!(polled);
+        }
+        endpoint.sleep(2 * LEASE).await;
+        let _ = other.begin().write(TableId(1), b"b", b"2").await;
+        let end = open.write(TableId(1), b"b", b"1").await;
+        assert_eq!(end, Err(TxnError::Failed));
+        assert_eq!(open.commit().await, Err(TxnError::Failed));
+        let mut check = other.begin();
+        assert_eq!(check.read(TableId(0), b"a").await, Ok(None));
     });
 }
 
