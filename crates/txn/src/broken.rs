@@ -24,6 +24,17 @@ pub(crate) enum Breach {
     LateVersion,
     /// Leaves that were scanned are not validated.
     NoRange,
+    /// Owners commit and release without a look at the locks, as FORD does.
+    BlindRelease,
+    /// A home forgets that it has said of a transaction that it is aborted.
+    NoNote,
+}
+
+impl Breach {
+    /// Whether it is the owners' doing, of whom nobody else knows.
+    pub(crate) const fn is_of_owners(self) -> bool {
+        matches!(self, Self::BlindRelease | Self::NoNote)
+    }
 }
 
 pub(crate) struct Broken<E> {

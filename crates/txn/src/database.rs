@@ -1,7 +1,7 @@
 //! A database as one thread's client has it: nodes, tables, and the calls about transactions.
 
 use crate::error::{ConflictCause, TxnError};
-use crate::identity::{MOST_NODES, TableId, home_of};
+use crate::identity::{MOST_NODES, TableId, home_of, is_same_block, name_after};
 use crate::kept::Structure;
 use crate::wire::{Ask, Reader, Seen, Status, TRANSACTIONS, read_unfinished};
 use farslot_fabric::{Endpoint, EndpointExt, Nanos, RemoteAddr};
@@ -74,8 +74,8 @@ pub struct Database<E> {
 
 struct Member<E> {
     client: Rc<Client<E>>,
-    /// What the next transaction with its home there is called, once the node has named this
-    /// client.
+    /// What the next transaction with its home there is called, while there are names left of those
+    /// that the node has given this client.
     next: Cell<Option<Lock>>,
     /// Transactions that are finished everywhere, which the node need not remember.
     done: RefCell<Vec<Lock>>,
@@ -248,14 +248,24 @@ impl<E: Endpoint> Database<E> {
             None => {
                 let reply = self.call(home, &Ask::Open, 9).await?;
                 let (_, mut rest) = read(&reply)?;
-                rest.lock().ok_or(RemoteError::BadReply)?
+                let name = rest.lock().filter(|name| home_of(*name) == Some(home));
+                name.ok_or(RemoteError::BadReply)?
             }
         };
-        next.set(Some(Lock {
-            epoch: name.epoch.wrapping_add(1),
-            ..name
-        }));
+        next.set(name_after(name));
         Ok(name)
+    }
+
+    /// Uses no further name of those that this one is of: its home may have given up all of them, or
+    /// has lost its memory, and knows none.
+    pub(crate) fn drop_names(&self, lock: Lock) {
+        let Some(home) = home_of(lock) else {
+            return;
+        };
+        let next = &self.nodes[usize::from(home)].next;
+        if next.get().is_some_and(|next| is_same_block(next, lock)) {
+            next.set(None);
+        }
     }
 
     /// Locks a key.
@@ -341,8 +351,9 @@ impl<E: Endpoint> Database<E> {
         others: &[(u8, Vec<u8>)],
     ) -> Result<Status, RpcError> {
         let home = home_of(lock).unwrap_or(0);
-        let mut done = std::mem::take(&mut *self.nodes[usize::from(home)].done.borrow_mut());
-        done.truncate(MOST_DONE);
+        let known = &self.nodes[usize::from(home)].done;
+        let most = known.borrow().len().min(MOST_DONE);
+        let done = known.borrow_mut().drain(..most).collect();
         let others = others.iter().map(|(node, part)| (*node, &**part));
         let ask = Ask::Decide {
             lock,
@@ -354,7 +365,7 @@ impl<E: Endpoint> Database<E> {
         if reply.is_err()
             && let Ask::Decide { done, .. } = ask
         {
-            self.nodes[usize::from(home)].done.borrow_mut().extend(done);
+            known.borrow_mut().extend(done);
         }
         let what = "it has no status";
         read(&reply?)
@@ -514,7 +525,8 @@ impl<E: Endpoint> Database<E> {
     async fn resolve(&self, lock: Lock, node: u8) -> Result<(), TxnError> {
         let home = home_of(lock).filter(|home| usize::from(*home) < self.nodes.len());
         let Some(home) = home else {
-            return Ok(());
+            // No transaction of this database took it.
+            return self.release(node, lock).await;
         };
         let ask = Ask::Resolve { lock, node };
         let reply = self.call(home, &ask, PART_ROOM).await?;

@@ -53,7 +53,7 @@ fn answer(
     procedures: &Procedures,
 ) -> Result<Vec<u8>, Fault> {
     let status = match ask {
-        Ask::Open => return Ok(turn.open()),
+        Ask::Open => return turn.open(),
         Ask::Lock {
             lock,
             opens,

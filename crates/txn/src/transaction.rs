@@ -464,9 +464,17 @@ impl<'d, E: Endpoint> Transaction<'d, E> {
         // The home must know that none of its locks was broken; elsewhere none is broken before the
         // home's are.
         let at_home = Some(self.database.table(table)?.node) == home_of(lock);
-        let opens = opens || !at_home;
-        match self.database.lock(table, key, lock, opens).await? {
-            Locked::LeaseOver => Err(TxnError::LeaseOver { lock }),
+        match self
+            .database
+            .lock(table, key, lock, opens || !at_home)
+            .await?
+        {
+            Locked::LeaseOver => {
+                if opens {
+                    self.database.drop_names(lock);
+                }
+                Err(TxnError::LeaseOver { lock })
+            }
             Locked::ByOther { by, is_over } => {
                 Err(self.database.conflict(table, key, by, Some(is_over)).await)
             }

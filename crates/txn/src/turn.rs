@@ -1,6 +1,8 @@
 //! What a node's owner knows of transactions, and what it does in one request's turn.
 
-use crate::identity::{home_of, name_client};
+#[cfg(test)]
+use crate::broken::Breach;
+use crate::identity::{Names, home_of};
 use crate::kept::{Found, Structure};
 use crate::wire::{Seen, Status, UNFINISHED_BYTES, Write, Writer, writes_of};
 use farslot_fabric::{Nanos, OwnerMemory};
@@ -13,6 +15,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Why a request of a transaction is refused.
 pub(crate) const MALFORMED: u32 = 100;
+/// Why a client is refused that wants names where all are handed out.
+const NO_NAMES: u32 = 103;
 
 /// How a node takes part in transactions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -24,7 +28,8 @@ pub struct OwnerOptions {
     /// here on.
     pub lease: Nanos,
     /// Decisions kept at a time: of transactions that have committed here and are unfinished at
-    /// other nodes.
+    /// other nodes. As many transactions that were given up are remembered one by one; beyond that,
+    /// the older ones that have locked nothing here yet are given up with them, to be run again.
     pub decisions: usize,
 }
 
@@ -46,7 +51,7 @@ pub(crate) struct Owner {
     options: OwnerOptions,
     books: Mutex<Books>,
     #[cfg(test)]
-    pub(crate) blind: bool,
+    pub(crate) breach: Option<Breach>,
 }
 
 #[derive(Default)]
@@ -55,15 +60,12 @@ pub(crate) struct Books {
     pub(crate) held: BTreeMap<u64, Held>,
     /// Transactions that have this node as home, have committed, and may be unfinished elsewhere.
     pub(crate) decided: BTreeMap<u64, Decided>,
-    /// When the first client was named, and how many since.
-    clients: Option<(Nanos, u32)>,
+    /// Names of the transactions that have this node as home, once there is a client.
+    names: Option<Names>,
 }
 
 pub(crate) struct Held {
     until: Nanos,
-    /// Whether the transaction can only commit here: this node alone decides when its locks are
-    /// broken.
-    at_home: bool,
     /// What its locks are named by, and the nodes of maps that were promised with them.
     keys: BTreeMap<(u16, Box<[u8]>), u64>,
 }
@@ -80,12 +82,17 @@ impl Owner {
             options,
             books: Mutex::default(),
             #[cfg(test)]
-            blind: false,
+            breach: None,
         }
     }
 
     pub(crate) fn books(&self) -> MutexGuard<'_, Books> {
         self.books.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    #[cfg(test)]
+    fn is_blind(&self) -> bool {
+        self.breach == Some(Breach::BlindRelease)
     }
 
     pub(crate) fn table(&self, object: u16) -> Result<&Structure, Fault> {
@@ -102,14 +109,16 @@ pub(crate) struct Turn<'t> {
 }
 
 impl Turn<'_> {
-    pub(crate) fn open(&mut self) -> Vec<u8> {
-        let now = self.now;
-        let (since, count) = self.books.clients.get_or_insert((now, 0));
-        *count = count.wrapping_add(1);
-        let first = name_client(self.owner.options.node, *since, *count);
+    pub(crate) fn open(&mut self) -> Result<Vec<u8>, Fault> {
+        let OwnerOptions {
+            node, decisions, ..
+        } = self.owner.options;
+        let names = &mut self.books.names;
+        let names = names.get_or_insert_with(|| Names::new(node, self.now, decisions));
+        let first = names.block().ok_or(Fault::Refused(NO_NAMES))?;
         let mut reply = Writer::default();
         reply.byte(Status::Done as u8).word(first.word());
-        reply.0
+        Ok(reply.0)
     }
 
     pub(crate) fn lock(
@@ -126,7 +135,8 @@ impl Turn<'_> {
         if room < most {
             return Err(Fault::NoRoom(most));
         }
-        if !opens && !self.books.held.contains_key(&lock.word()) {
+        let is_known = self.books.held.contains_key(&lock.word());
+        if !is_known && (!opens || !self.may_begin(lock)) {
             return Ok(vec![Status::Aborted as u8]);
         }
         let mut reply = Writer::default();
@@ -143,6 +153,21 @@ impl Turn<'_> {
                 Ok(self.held_by(by, reply))
             }
         }
+    }
+
+    /// Whether a transaction that holds nothing here may lock something. Its home alone keeps it
+    /// from that.
+    fn may_begin(&self, lock: Lock) -> bool {
+        #[cfg(test)]
+        if self.owner.breach == Some(Breach::NoNote) {
+            return true;
+        }
+        let names = self.books.names.as_ref();
+        !self.is_home_of(lock) || names.is_some_and(|names| names.may_begin(lock))
+    }
+
+    fn is_home_of(&self, lock: Lock) -> bool {
+        home_of(lock) == Some(self.owner.options.node)
     }
 
     /// Locks a key for a transaction, or tells who holds it: nobody whose lease is over and whose
@@ -181,7 +206,7 @@ impl Turn<'_> {
             reply
         };
         #[cfg(test)]
-        let reads = if self.owner.blind { &[] } else { reads };
+        let reads = if self.owner.is_blind() { &[] } else { reads };
         for (at, seen) in reads.iter().enumerate() {
             let now = self.look(seen.object, seen.key)?;
             if let Some(by) = now.lock {
@@ -205,7 +230,7 @@ impl Turn<'_> {
         writes: &[Write<'_>],
     ) -> Result<Option<(usize, Lock)>, Fault> {
         #[cfg(test)]
-        let at_once = !self.owner.blind && self.change_at_once(lock, writes)?;
+        let at_once = !self.owner.is_blind() && self.change_at_once(lock, writes)?;
         #[cfg(not(test))]
         let at_once = self.change_at_once(lock, writes)?;
         if at_once {
@@ -312,11 +337,9 @@ impl Turn<'_> {
 
     /// Notes that a transaction has something locked here; its lease runs from the first on.
     fn hold(&mut self, lock: Lock, object: u16, held: &[u8], promised: u64) {
-        let node = self.owner.options.node;
         let until = self.now.saturating_add(self.owner.options.lease);
         let own = self.books.held.entry(lock.word()).or_insert_with(|| Held {
             until,
-            at_home: home_of(lock) == Some(node),
             keys: BTreeMap::new(),
         });
         *own.keys.entry((object, held.into())).or_default() += promised;
@@ -332,23 +355,28 @@ impl Turn<'_> {
         if found.lock != Some(lock) {
             return Ok(Status::Done);
         }
-        // A lock that no transaction took: its lease runs from now on, and nobody else is to be
-        // asked.
+        // A lock that is not in the books: its lease runs from now on.
         if !self.books.held.contains_key(&lock.word()) {
             self.hold(lock, object, &found.held, 0);
-            if let Some(held) = self.books.held.get_mut(&lock.word()) {
-                held.at_home = true;
-            }
         }
         if !self.is_over(lock) {
             return Ok(Status::Running);
         }
-        let held = self.books.held.get(&lock.word());
-        if held.is_some_and(|held| held.at_home) {
-            self.release(lock)?;
+        // One that no transaction took has no home, and nobody else is to be asked.
+        if home_of(lock).is_none() || self.is_home_of(lock) {
+            self.give_up(lock)?;
             return Ok(Status::Done);
         }
         Ok(Status::Locked)
+    }
+
+    /// Breaks the locks of a transaction that is not decided, at its home. It can never commit from
+    /// here on, however late its calls come: its locks are gone, and it may take none again.
+    fn give_up(&mut self, lock: Lock) -> Result<(), Fault> {
+        if let Some(names) = &mut self.books.names {
+            names.give_up(lock);
+        }
+        self.release(lock)
     }
 
     /// Commits, if no lock was lost: the one moment at which a transaction comes into effect.
@@ -360,7 +388,7 @@ impl Turn<'_> {
     ) -> Result<Status, Fault> {
         let writes = writes_of(own).ok_or(Fault::Refused(MALFORMED))?;
         #[cfg(test)]
-        if self.owner.blind {
+        if self.owner.is_blind() {
             return self.decide_blindly(&writes);
         }
         if !self.books.held.contains_key(&lock.word()) {
@@ -424,6 +452,9 @@ impl Turn<'_> {
     }
 
     pub(crate) fn resolve(&mut self, lock: Lock, node: u8, room: usize) -> Result<Vec<u8>, Fault> {
+        if !self.is_home_of(lock) {
+            return Err(Fault::Refused(MALFORMED));
+        }
         if let Some(decided) = self.books.decided.get(&lock.word()) {
             let part = decided.parts.iter().find(|(of, _)| *of == node);
             let part = part.map_or(&[][..], |(_, part)| part);
@@ -437,8 +468,7 @@ impl Turn<'_> {
         if !self.is_over(lock) {
             return Ok(vec![Status::Running as u8]);
         }
-        // From here on it cannot commit: what it had locked here is lost to it.
-        self.release(lock)?;
+        self.give_up(lock)?;
         Ok(vec![Status::Aborted as u8])
     }
 

@@ -1,7 +1,7 @@
 //! What clients do, and what of it is written down.
 
 use super::procedures::APPEND;
-use super::world::{COROUTINES, KEYS, Key, LEASE, MAP, MAP_KEYS, NODES, OBJECT};
+use super::world::{COROUTINES, KEYS, Key, LEASE, MAP, MAP_KEYS, NODES, OBJECT, Wrong};
 use crate::{Database, TableId, Transaction, TxnError};
 use farslot_check::serial::{self, Commit, ListOp};
 use farslot_fabric::sim::SimEndpoint;
@@ -67,14 +67,43 @@ pub(super) fn list(value: Option<Vec<u8>>) -> Vec<u64> {
     words.iter().map(|word| u64::from_le_bytes(*word)).collect()
 }
 
+/// Appends to a key of each of two nodes, which are locked side by side.
+async fn append_to_two(
+    transaction: &mut Transaction<'_, SimEndpoint>,
+    rng: &mut ChaCha8Rng,
+    record: &Record,
+    at: usize,
+) -> Result<(), TxnError> {
+    let first = rng.random_range(0..NODES);
+    let second = (first + rng.random_range(1..NODES)) % NODES;
+    let keys: [Key; 2] = [first, second].map(|node| (node, rng.random_range(0..KEYS)));
+    let bytes = keys.map(|key| [key.1; 3]);
+    let names = [0, 1].map(|at| (TableId(keys[at].0), &bytes[at][..]));
+    let found = transaction.read_for_update(&names).await?;
+    for ((key, (table, bytes)), found) in keys.into_iter().zip(names).zip(found) {
+        let mut list = list(found);
+        record.note(at, ListOp::Read(key, list.clone()));
+        let value = record.value();
+        list.push(value);
+        record.note(at, ListOp::Append(key, value));
+        let list: Vec<u8> = list.into_iter().flat_map(u64::to_le_bytes).collect();
+        transaction.write(table, bytes, &list).await?;
+    }
+    Ok(())
+}
+
 /// Some reads and appends, and pauses in between that leases do not always outlast.
 pub(super) async fn execute(
     transaction: &mut Transaction<'_, SimEndpoint>,
     endpoint: &SimEndpoint,
     rng: &mut ChaCha8Rng,
     record: &Record,
-    (at, own_keys, scans): (usize, Option<u8>, bool),
+    (at, own_keys, wrong): (usize, Option<u8>, Wrong),
 ) -> Result<(), TxnError> {
+    let scans = wrong.scans;
+    if wrong.late && rng.random_bool(0.3) {
+        append_to_two(transaction, rng, record, at).await?;
+    }
     for _ in 0..rng.random_range(1..=4) {
         if scans && rng.random_bool(0.4) {
             let (map, from) = (rng.random_range(0..NODES), rng.random_range(0..MAP_KEYS));
@@ -194,11 +223,11 @@ pub(super) async fn run_one(
     rng: &mut ChaCha8Rng,
     record: &Record,
     tally: &RefCell<Tally>,
-    (own_keys, scans): (Option<u8>, bool),
+    (own_keys, wrong): (Option<u8>, Wrong),
 ) {
     let at = record.begin(endpoint.now());
     if own_keys.is_none() && database.broken.is_none() && rng.random_bool(0.2) {
-        let end = run_at_owner(database, rng, record, (at, scans)).await;
+        let end = run_at_owner(database, rng, record, (at, wrong.scans)).await;
         tally.borrow_mut().procedures += u64::from(end.is_ok());
         return note_end(end, at, endpoint, record, tally);
     }
@@ -208,7 +237,7 @@ pub(super) async fn run_one(
         endpoint,
         rng,
         record,
-        (at, own_keys, scans),
+        (at, own_keys, wrong),
     )
     .await;
     let gives_up = own_keys.is_none() && rng.random_bool(0.1);

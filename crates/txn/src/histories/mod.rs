@@ -5,6 +5,7 @@ mod procedures;
 mod world;
 
 use crate::broken::Breach;
+use crate::database::Locked;
 use crate::{Database, Locking, TableId, Transaction, TxnError};
 use clients::{Record, Tally, list, run_one};
 use farslot_check::serial::{Anomaly, Commit, CycleKind, ListOp, check_serial};
@@ -20,18 +21,18 @@ use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::rc::Rc;
 use std::task::Poll;
-use world::{KEYS, Key, LEASE, MAP_KEYS, NODES, Wrong, database, faults, limits, world};
+use world::{KEYS, Key, LEASE, MAP_KEYS, NODES, QUIET, Wrong, database, faults, limits, world};
 
 /// Runs transactions under faults; returns how the checker judges them, and the world's digest.
 fn run(seed: u64, wrong: Wrong, tally: &Rc<RefCell<Tally>>) -> (Result<(), Anomaly<Key>>, u64) {
     let world = world(seed, wrong);
-    let plan = faults(seed);
+    let plan = faults(seed, wrong);
     let stopped = plan.node_stops.first().map(|stop| stop.node);
     world.set_faults(plan);
     let record = Record::default();
     let mut sim = Simulation::new(world.clone());
     for client in 0..4u64 {
-        let id = sim.add_client(HostId(0), limits());
+        let id = sim.add_client(HostId(0), limits(seed, wrong));
         let (record, tally) = (record.clone(), Rc::clone(tally));
         sim.spawn(id, async move |endpoint| {
             let locking = match (seed + client) % 2 {
@@ -45,15 +46,7 @@ fn run(seed: u64, wrong: Wrong, tally: &Rc<RefCell<Tally>>) -> (Result<(), Anoma
                 let (database, record, endpoint, tally) = (&database, &record, &endpoint, &tally);
                 async move {
                     for _ in 0..10 {
-                        run_one(
-                            database,
-                            endpoint,
-                            &mut rng,
-                            record,
-                            tally,
-                            (own, wrong.scans),
-                        )
-                        .await;
+                        run_one(database, endpoint, &mut rng, record, tally, (own, wrong)).await;
                         endpoint.sleep(rng.random_range(0..20_000)).await;
                     }
                 }
@@ -67,7 +60,7 @@ fn run(seed: u64, wrong: Wrong, tally: &Rc<RefCell<Tally>>) -> (Result<(), Anoma
         ..FaultPlan::default()
     };
     world.set_faults(node_stops);
-    world.advance_to(world.now() + 2 * LEASE);
+    world.advance_to(world.now() + QUIET);
     read_all(&world, seed, wrong, &record, stopped);
     let history = record.history.take();
     let judged = check_serial(&history).map(drop).map_err(|anomaly| *anomaly);
@@ -76,8 +69,8 @@ fn run(seed: u64, wrong: Wrong, tally: &Rc<RefCell<Tally>>) -> (Result<(), Anoma
 
 /// Reads every key once more. Where every node lives no lock is left by now that lasts.
 fn read_all(world: &World, seed: u64, wrong: Wrong, record: &Record, stopped: Option<NodeId>) {
-    let endpoint = world.endpoint(limits());
-    let database = database(&endpoint, seed, Locking::Execution, Wrong::default());
+    let endpoint = world.endpoint(limits(seed, wrong));
+    let database = database(&endpoint, seed, Locking::Execution, Wrong::NONE);
     Executor::new(Rc::clone(&endpoint)).block_on(async {
         let tables = if wrong.scans { 2 * NODES } else { NODES };
         for table in (0..tables).filter(|table| stopped != Some(NodeId(*table % NODES))) {
@@ -94,10 +87,7 @@ fn read_all(world: &World, seed: u64, wrong: Wrong, record: &Record, stopped: Op
                         Err(_) if stopped.is_some() => {}
                         Err(TxnError::Conflict { .. }) if attempts <= 3 => {}
                         Err(error) => {
-                            assert!(
-                                wrong.breach.is_some() || wrong.blind,
-                                "seed {seed}: {error}"
-                            );
+                            assert!(wrong.breach.is_some(), "seed {seed}: {error}");
                             break (start, None);
                         }
                     }
@@ -154,15 +144,17 @@ fn check_tally(tally: &Tally) {
 }
 
 const SCANS: Wrong = Wrong {
-    breach: None,
-    blind: false,
-    own_keys: false,
     scans: true,
+    ..Wrong::NONE
+};
+const LATE: Wrong = Wrong {
+    late: true,
+    ..Wrong::NONE
 };
 
 #[test]
 fn histories_under_faults_are_strictly_serializable() {
-    check_tally(&judge(0..1000, Wrong::default()));
+    check_tally(&judge(0..1000, Wrong::NONE));
 }
 
 #[test]
@@ -170,7 +162,12 @@ fn histories_with_scans_under_faults_are_strictly_serializable() {
     check_tally(&judge(0..1000, SCANS));
 }
 
-/// As many as `FARSLOT_SEEDS` says, 100,000 by default, half of them with scans.
+#[test]
+fn histories_with_calls_later_than_leases_are_strictly_serializable() {
+    check_tally(&judge(0..1000, LATE));
+}
+
+/// As many as `FARSLOT_SEEDS` says, 100,000 by default, half of them with scans; and half as many with calls that come late.
 #[test]
 #[ignore = "takes minutes"]
 fn many_histories_under_faults_are_strictly_serializable() {
@@ -178,8 +175,9 @@ fn many_histories_under_faults_are_strictly_serializable() {
         .ok()
         .and_then(|seeds| seeds.parse().ok());
     let half = seeds.unwrap_or(100_000_u64).div_ceil(2);
-    check_tally(&judge(1000..1000 + half, Wrong::default()));
+    check_tally(&judge(1000..1000 + half, Wrong::NONE));
     check_tally(&judge(1000..1000 + half, SCANS));
+    check_tally(&judge(1000..1000 + half, LATE));
 }
 
 /// What the checker says of seeds from 0 on, until it has said all of `expected`.
@@ -205,10 +203,7 @@ fn find(wrong: Wrong, expected: &[&'static str]) {
                 _ => "another",
             };
             if found.insert(name) {
-                println!(
-                    "{:?}, blind: {}: {name} by seed {seed}",
-                    wrong.breach, wrong.blind
-                );
+                println!("{:?}: {name} by seed {seed}", wrong.breach);
             }
         }
         if expected.iter().all(|name| found.contains(name)) {
@@ -221,7 +216,7 @@ fn find(wrong: Wrong, expected: &[&'static str]) {
 fn breach(breach: Breach) -> Wrong {
     Wrong {
         breach: Some(breach),
-        ..Wrong::default()
+        ..Wrong::NONE
     }
 }
 
@@ -270,20 +265,24 @@ fn versions_that_are_read_after_the_values_are_noticed() {
 }
 
 #[test]
-fn a_blind_release_is_noticed() {
+fn a_home_that_forgets_what_it_gave_up_is_noticed() {
     let wrong = Wrong {
-        blind: true,
-        ..Wrong::default()
+        breach: Some(Breach::NoNote),
+        ..LATE
     };
     find(wrong, &["lost update"]);
 }
 
+#[test]
+fn a_blind_release_is_noticed() {
+    find(breach(Breach::BlindRelease), &["lost update"]);
+}
+
 /// A world without faults, and two clients of its database in one thread.
 fn two_clients(test: impl AsyncFnOnce(&World, &Rc<SimEndpoint>, [Database<SimEndpoint>; 2])) {
-    let world = world(1, Wrong::default());
-    let endpoint = world.endpoint(limits());
-    let clients =
-        [1, 2].map(|seed| database(&endpoint, seed, Locking::Execution, Wrong::default()));
+    let world = world(1, Wrong::NONE);
+    let endpoint = world.endpoint(limits(1, Wrong::NONE));
+    let clients = [1, 2].map(|seed| database(&endpoint, seed, Locking::Execution, Wrong::NONE));
     Executor::new(Rc::clone(&endpoint)).block_on(test(&world, &endpoint, clients));
 }
 
@@ -309,6 +308,51 @@ fn a_client_that_comes_late_neither_commits_nor_frees_the_lock_of_another() {
         let read = other.begin().read(TableId(1), b"key").await;
         assert_eq!(read, Ok(Some(b"next".to_vec())));
         assert_eq!(slow.begin().read(TableId(0), b"key").await, Ok(None));
+    });
+}
+
+#[test]
+fn a_transaction_that_was_said_to_be_aborted_begins_no_more_at_its_home() {
+    two_clients(async |_, endpoint, [slow, other]| {
+        let (home, key) = (TableId(0), b"key");
+        let late = slow.name(0).await.unwrap();
+        let end = slow.lock(TableId(1), key, late, true).await.unwrap();
+        assert!(matches!(end, Locked::Held { .. }));
+        endpoint.sleep(2 * LEASE).await;
+        // Who meets the lock asks the home, to which the transaction's first lock is still on its way.
+        assert!(other.begin().write(TableId(1), key, b"x").await.is_err());
+        let end = slow.lock(home, key, late, true).await.unwrap();
+        assert!(matches!(end, Locked::LeaseOver));
+        // Others of the same client go on.
+        let mut next = slow.begin();
+        for table in [home, TableId(1)] {
+            next.write(table, key, b"next").await.unwrap();
+        }
+        next.commit().await.unwrap();
+        let read = other.begin().read(TableId(1), key).await;
+        assert_eq!(read, Ok(Some(b"next".to_vec())));
+    });
+}
+
+#[test]
+fn a_client_whose_names_its_home_does_not_know_asks_for_new_ones() {
+    two_clients(async |world, endpoint, [one, other]| {
+        let write = async |client: &Database<_>, value: &[u8]| {
+            let mut open = client.begin();
+            open.write(TableId(0), b"key", value).await?;
+            open.commit().await
+        };
+        write(&one, b"1").await.unwrap();
+        // Its home comes back empty, and does not know the names that it has given.
+        world.stop_node(NodeId(0));
+        world.return_node(NodeId(0));
+        assert!(write(&one, b"2").await.is_err());
+        endpoint.adopt(NodeId(0)).unwrap();
+        let end = write(&one, b"2").await;
+        assert!(matches!(end, Err(TxnError::LeaseOver { .. })), "{end:?}");
+        write(&one, b"2").await.unwrap();
+        let read = other.begin().read(TableId(0), b"key").await;
+        assert_eq!(read, Ok(Some(b"2".to_vec())));
     });
 }
 

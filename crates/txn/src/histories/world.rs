@@ -6,8 +6,8 @@ use crate::owner::serve_owner;
 use crate::turn::Owner;
 use crate::{Database, DatabaseOptions, Locking, OwnerOptions};
 use farslot_fabric::sim::{
-    ClientId, ClientStop, FaultPlan, NicProfile, NodeStop, Partition, Side, SimEndpoint, When,
-    World,
+    Chance, ClientId, ClientStop, FaultPlan, NicProfile, NodePause, NodeStop, Partition, Side,
+    SimEndpoint, When, World,
 };
 use farslot_fabric::{Limits, Nanos, NodeId, RegionId, Rights};
 use farslot_remote::chained::{Chained, Shape, Table};
@@ -24,6 +24,12 @@ pub(super) const NODES: u16 = 3;
 pub(super) const KEYS: u8 = 3;
 pub(super) const COROUTINES: u8 = 8;
 pub(super) const LEASE: Nanos = 300_000;
+/// How late a call is at most, and how long a node is suspended.
+const LATE: Nanos = 3 * LEASE;
+/// The longest verb timeout: of links on which a call may take longer than a lease.
+const LONGEST_TIMEOUT: Nanos = 10 * LEASE;
+/// After which time no call is under way any more, and no lease lasts, of what has ended.
+pub(super) const QUIET: Nanos = LONGEST_TIMEOUT + LATE + 2 * LEASE;
 pub(super) const OBJECT: ObjectId = ObjectId(2);
 pub(super) const MAP: ObjectId = ObjectId(3);
 /// Keys of a map: those of a node fill a few leaves.
@@ -51,15 +57,30 @@ pub(super) fn tree() -> TreeShape {
 }
 
 /// How a run differs from the protocol as it is.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy)]
 pub(super) struct Wrong {
     pub(super) breach: Option<Breach>,
-    /// Owners commit and release without a look at the locks.
-    pub(super) blind: bool,
     /// Each coroutine appends to keys of its own, so that no list loses a value.
     pub(super) own_keys: bool,
     /// Some keys are in maps, and are scanned.
     pub(super) scans: bool,
+    /// Calls are later than a lease: on slow links, or at nodes that are suspended, and behind
+    /// timeouts.
+    pub(super) late: bool,
+}
+
+impl Wrong {
+    pub(super) const NONE: Self = Self {
+        breach: None,
+        own_keys: false,
+        scans: false,
+        late: false,
+    };
+
+    /// Whether calls of a run may take longer than a lease, and are answered.
+    const fn is_slow(self, seed: u64) -> bool {
+        self.late && seed.is_multiple_of(2)
+    }
 }
 
 pub(super) fn world(seed: u64, wrong: Wrong) -> World {
@@ -73,10 +94,15 @@ pub(super) fn world(seed: u64, wrong: Wrong) -> World {
             let options = OwnerOptions {
                 node: number as u8,
                 lease: LEASE,
-                ..OwnerOptions::default()
+                // Few in some runs, so that names are given up with others.
+                decisions: if wrong.late && seed % 3 == 1 {
+                    4
+                } else {
+                    1 << 16
+                },
             };
             let mut owner = Owner::new(&[(OBJECT, table.into()), (MAP, map.into())], options);
-            owner.blind = wrong.blind;
+            owner.breach = wrong.breach.filter(|breach| breach.is_of_owners());
             let mut server = Server::new(ServerOptions::default());
             serve_owner(&mut server, owner, procedures());
             Arc::new(server)
@@ -85,9 +111,13 @@ pub(super) fn world(seed: u64, wrong: Wrong) -> World {
     world
 }
 
-pub(super) fn limits() -> Limits {
+pub(super) fn limits(seed: u64, wrong: Wrong) -> Limits {
     Limits {
-        verb_timeout: 100_000,
+        verb_timeout: if wrong.is_slow(seed) {
+            LONGEST_TIMEOUT
+        } else {
+            100_000
+        },
         ..Limits::default()
     }
 }
@@ -99,7 +129,12 @@ pub(super) fn database(
     wrong: Wrong,
 ) -> Database<SimEndpoint> {
     let options = ClientOptions {
-        patience: 1_000_000,
+        // Some ask once, so that what comes late is the one request that there is.
+        patience: if wrong.late && seed.is_multiple_of(3) {
+            0
+        } else {
+            1_000_000
+        },
         first_pause: 1000,
     };
     let nodes: Vec<_> = (0..NODES)
@@ -111,7 +146,8 @@ pub(super) fn database(
         let client = Rc::clone(client);
         Chained::new(table, OBJECT, client, 4, PolicyOptions::default())
     });
-    let broken = wrong.breach.map(|breach| Broken {
+    let breach = wrong.breach.filter(|breach| !breach.is_of_owners());
+    let broken = breach.map(|breach| Broken {
         breach,
         tables: plain.collect(),
     });
@@ -136,7 +172,7 @@ pub(super) fn database(
 }
 
 /// Torn and late words, lost verbs, clients and nodes that stop.
-pub(super) fn faults(seed: u64) -> FaultPlan {
+pub(super) fn faults(seed: u64, wrong: Wrong) -> FaultPlan {
     let mut plan = FaultPlan::chaos(seed, 1.0);
     for round in 0..3 {
         let from = 10_000 + 150_000 * round;
@@ -146,6 +182,26 @@ pub(super) fn faults(seed: u64) -> FaultPlan {
             from,
             until: from + 30_000,
         });
+    }
+    if wrong.is_slow(seed) {
+        plan.latency = Chance {
+            probability: 0.1,
+            up_to_ns: LATE,
+        };
+    }
+    if wrong.late && !wrong.is_slow(seed) {
+        plan.late_calls = Chance {
+            probability: 0.02,
+            up_to_ns: LATE,
+        };
+        plan.node_pauses.extend((0..4).map(|round| {
+            let from = LEASE * (1 + 4 * round + seed % 3);
+            NodePause {
+                node: NodeId(((seed / 4 + round) % u64::from(NODES)) as u16),
+                from,
+                until: from + LATE * (1 + (seed / 12 + round) % 4) / 4,
+            }
+        }));
     }
     for (client, of) in [(1, 2), (2, 3)] {
         if seed % of == 1 {
