@@ -12,7 +12,7 @@ use farslot_check::serial::{Anomaly, Commit, CycleKind, ListOp, check_serial};
 use farslot_fabric::sim::{
     FaultPlan, HostId, Partition, RunEnd, Side, SimEndpoint, Simulation, World,
 };
-use farslot_fabric::{Endpoint, EndpointExt, Executor, NodeId, window};
+use farslot_fabric::{Endpoint, EndpointExt, Executor, NodeId, VerbKind, window};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::cell::RefCell;
@@ -284,6 +284,42 @@ fn two_clients(test: impl AsyncFnOnce(&World, &Rc<SimEndpoint>, [Database<SimEnd
     let endpoint = world.endpoint(limits(1, Wrong::NONE));
     let clients = [1, 2].map(|seed| database(&endpoint, seed, Locking::Execution, Wrong::NONE));
     Executor::new(Rc::clone(&endpoint)).block_on(test(&world, &endpoint, clients));
+}
+
+/// Calls of a transaction that writes a key of each of these nodes, once its client has a name there.
+fn calls_of(locking: Locking, nodes: &[u16]) -> u64 {
+    let world = world(1, Wrong::NONE);
+    let endpoint = world.endpoint(limits(1, Wrong::NONE));
+    let database = database(&endpoint, 1, locking, Wrong::NONE);
+    let calls = || endpoint.core().counters.snapshot().verbs_of(VerbKind::Call);
+    let write = async || {
+        let mut open = database.begin();
+        for node in nodes {
+            open.write(TableId(*node), b"key", b"value").await.unwrap();
+        }
+        open.commit().await.unwrap();
+    };
+    Executor::new(Rc::clone(&endpoint)).block_on(async {
+        write().await;
+        let before = calls();
+        for _ in 0..10 {
+            write().await;
+        }
+        let made = calls() - before;
+        assert!(made.is_multiple_of(10), "{made}");
+        made / 10
+    })
+}
+
+#[test]
+fn transactions_make_the_calls_that_they_need_and_no_more() {
+    assert_eq!(calls_of(Locking::Commit, &[1]), 1);
+    assert_eq!(calls_of(Locking::Execution, &[1]), 2);
+    for locking in [Locking::Commit, Locking::Execution] {
+        // Locks, the decision, and the parts that are not the home's.
+        assert_eq!(calls_of(locking, &[0, 1]), 2 + 1 + 1);
+        assert_eq!(calls_of(locking, &[0, 1, 2]), 3 + 1 + 2);
+    }
 }
 
 #[test]

@@ -12,7 +12,7 @@ pub const LEASE: Duration = Duration::from_millis(60);
 /// Keys of a generation, at each node's table, and at its map.
 pub const KEYS: u32 = 3;
 /// How long a generation of keys is used: so that lists do not grow too long.
-pub const GENERATION: Duration = Duration::from_millis(40);
+pub const GENERATION: Duration = Duration::from_millis(300);
 /// Most values of a list.
 pub const LONGEST: usize = 60;
 

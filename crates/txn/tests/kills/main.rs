@@ -1,9 +1,9 @@
-//! Processes that are killed in the middle of their transactions, over TCP and over shared memory:
-//! no lock outlasts its lease, no transaction is half done, and the history is strictly
-//! serializable.
+//! Processes that are killed in the middle of their transactions, over TCP and over shared memory,
+//! and nodes and clients that are suspended for longer than a lease: no lock outlasts its lease, no
+//! transaction is half done, and the history is strictly serializable.
 //!
-//! This program is all of it: nodes, clients, and who kills them. `-- --ignored` runs the long
-//! form.
+//! This program is all of it: nodes, clients, and what kills and suspends them. `-- --ignored` runs
+//! the long form.
 
 mod client;
 mod layout;
@@ -14,6 +14,7 @@ use farslot_check::serial::check_serial;
 use log::Log;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
+use rustix::process::{Pid, Signal, kill_process};
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::thread::{self, JoinHandle};
@@ -86,6 +87,17 @@ impl Process {
         (Self(child), BufReader::new(output))
     }
 
+    /// Suspends it (SIGSTOP) for a while.
+    fn suspend(&self, span: Duration) {
+        let signal = |signal| {
+            let process = Pid::from_child(&self.0);
+            kill_process(process, signal).expect("a signal");
+        };
+        signal(Signal::STOP);
+        thread::sleep(span);
+        signal(Signal::CONT);
+    }
+
     /// Kills it (SIGKILL); returns whether it ran until then.
     fn kill(&mut self) -> bool {
         let ran = self.0.try_wait().expect("its state").is_none();
@@ -143,6 +155,11 @@ fn kill(seed: u64, fabric: &str, nodes: u8, kills: u64) {
     let mut log = Log::default();
     for number in 0..kills {
         thread::sleep(Duration::from_micros(random.random_range(20_000..120_000)));
+        let processes = started.iter().map(|(node, _)| node);
+        let processes = processes.chain(clients.iter().map(|client| &client.process));
+        let processes: Vec<_> = processes.collect();
+        let suspended = processes[random.random_range(0..processes.len())];
+        suspended.suspend(layout::LEASE.mul_f64(random.random_range(0.5..2.5)));
         let killed = clients.swap_remove(random.random_range(0..clients.len()));
         log.add(&killed.kill());
         clients.push(Client::start(CLIENTS + number, &addresses));
