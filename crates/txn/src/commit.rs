@@ -35,7 +35,8 @@ impl<E: Endpoint> Transaction<'_, E> {
             Ok(Status::Done) => {}
             Ok(Status::Aborted) => return Err(TxnError::LeaseOver { lock }),
             Ok(Status::Full) => {
-                self.database.recover(home).await?;
+                // Of nodes that cannot be reached nothing is finished; of others it is.
+                let _ = self.database.recover(home).await;
                 return Err(TxnError::TooManyUnfinished { node: home });
             }
             Ok(_) => return Err(RemoteError::BadReply.into()),

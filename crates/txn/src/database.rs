@@ -214,15 +214,17 @@ impl<E: Endpoint> Database<E> {
     /// this is for those that nobody meets. Returns the parts that were finished.
     ///
     /// # Errors
-    /// The first that any node fails with.
+    /// The first that any node fails with. Parts of other nodes are finished all the same.
     pub async fn recover(&self, node: u8) -> Result<usize, TxnError> {
         let reply = self.call(node, &Ask::Unfinished, PART_ROOM).await?;
         let (_, rest) = read(&reply)?;
         let parts = read_unfinished(rest).ok_or(RemoteError::BadReply)?;
+        let mut first_error = Ok(());
         for (lock, node) in &parts {
-            self.resolve(*lock, *node).await?;
+            let end = self.resolve(*lock, *node).await;
+            first_error = first_error.and(end);
         }
-        Ok(parts.len())
+        first_error.map(|()| parts.len())
     }
 
     pub(crate) fn endpoint(&self) -> &E {

@@ -6,13 +6,17 @@ mod world;
 
 use crate::broken::Breach;
 use crate::database::Locked;
+use crate::wire::{Part, Status, Write, put_write};
 use crate::{Database, Locking, TableId, Transaction, TxnError};
 use clients::{Record, Tally, list, run_one};
 use farslot_check::serial::{Anomaly, Commit, CycleKind, ListOp, check_serial};
 use farslot_fabric::sim::{
     FaultPlan, HostId, Partition, RunEnd, Side, SimEndpoint, Simulation, World,
 };
-use farslot_fabric::{Endpoint, EndpointExt, Executor, NodeId, VerbKind, window};
+use farslot_fabric::{Endpoint, EndpointExt, Executor, NodeId, RegionId, VerbKind, window};
+use farslot_remote::chained::{Chained, Table};
+use farslot_remote::{Lock, PolicyOptions};
+use farslot_rpc::{Client, ClientOptions};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::cell::RefCell;
@@ -21,7 +25,9 @@ use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::rc::Rc;
 use std::task::Poll;
-use world::{KEYS, Key, LEASE, MAP_KEYS, NODES, QUIET, Wrong, database, faults, limits, world};
+use world::{
+    KEYS, Key, LEASE, MAP_KEYS, NODES, OBJECT, QUIET, SHAPE, Wrong, database, faults, limits, world,
+};
 
 /// Runs transactions under faults; returns how the checker judges them, and the world's digest.
 fn run(seed: u64, wrong: Wrong, tally: &Rc<RefCell<Tally>>) -> (Result<(), Anomaly<Key>>, u64) {
@@ -389,6 +395,54 @@ fn a_client_whose_names_its_home_does_not_know_asks_for_new_ones() {
         write(&one, b"2").await.unwrap();
         let read = other.begin().read(TableId(0), b"key").await;
         assert_eq!(read, Ok(Some(b"2".to_vec())));
+    });
+}
+
+#[test]
+fn a_node_that_cannot_be_reached_keeps_no_other_from_finishing() {
+    two_clients(async |world, endpoint, [one, other]| {
+        let mut open = one.begin();
+        for table in [0, 1, 2] {
+            open.write(TableId(table), b"key", b"1").await.unwrap();
+        }
+        let mut part = Part::new();
+        let write = Write {
+            object: OBJECT.0,
+            key: b"key",
+            value: Some(b"1"),
+        };
+        put_write(&mut part, write);
+        // Its client stops behind the decision.
+        let others = [1, 2].map(|node| (node, part.clone()));
+        let end = one.decide(open.lock.unwrap(), &part, &others).await;
+        assert_eq!(end, Ok(Status::Done));
+        world.stop_node(NodeId(1));
+        endpoint.sleep(2 * LEASE).await;
+        assert!(other.recover(0).await.is_err());
+        let read = other.begin().read(TableId(2), b"key").await;
+        assert_eq!(read, Ok(Some(b"1".to_vec())));
+    });
+}
+
+#[test]
+fn locks_that_no_transaction_took_last_for_a_lease() {
+    two_clients(async |_, endpoint, [one, _]| {
+        let to = (NodeId(1), RegionId(0));
+        let client = Client::new(Rc::clone(endpoint), to, ClientOptions::default());
+        let table = Table::new(SHAPE).unwrap();
+        let plain = Chained::new(table, OBJECT, Rc::new(client), 4, PolicyOptions::default());
+        // Without a home, with one that never gave this name out, and with a node that is not there.
+        for owner in [5, (1 << 24) | 5, (200 << 24) | 5] {
+            plain.lock(b"key", Lock { owner, epoch: 1 }).await.unwrap();
+            // Its lease runs from when it is first met.
+            let mut open = one.begin();
+            let end = open.write(TableId(1), b"key", b"1").await;
+            assert!(matches!(end, Err(TxnError::Conflict { .. })), "{end:?}");
+            endpoint.sleep(2 * LEASE).await;
+            let write =
+                async |open: &mut Transaction<'_, _>| open.write(TableId(1), b"key", b"1").await;
+            one.run(write).await.unwrap();
+        }
     });
 }
 
