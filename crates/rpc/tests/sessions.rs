@@ -2,8 +2,8 @@
 //! eviction.
 
 use farslot_fabric::sim::{
-    ClientId, ClientStop, FaultPlan, HostId, NicProfile, NodeStop, Partition, RunEnd, Side,
-    SimEndpoint, Simulation, When, World,
+    Chance, ClientId, ClientStop, FaultPlan, HostId, NicProfile, NodePause, NodeStop, Partition,
+    RunEnd, Side, SimEndpoint, Simulation, When, World,
 };
 use farslot_fabric::{
     Endpoint, EndpointExt, Executor, Limits, NodeId, RegionId, Rights, VerbKind, window,
@@ -166,7 +166,8 @@ fn a_client_has_no_more_requests_under_way_than_its_credit() {
     assert!(executed.lock().unwrap().values().all(|times| *times == 1));
 }
 
-/// Faults that lose verbs and answers, for shorter than clients are patient.
+/// Faults that lose verbs and answers, for shorter than clients are patient. Some requests come
+/// behind those that were sent in their place.
 fn faults(seed: u64) -> FaultPlan {
     let mut plan = FaultPlan::chaos(seed, 0.8);
     plan.refuse_at_once = seed.is_multiple_of(2);
@@ -177,6 +178,17 @@ fn faults(seed: u64) -> FaultPlan {
             node: NODE.0,
             from,
             until: from + 40_000 + seed % 5 * 10_000,
+        });
+    }
+    if seed % 5 == 2 {
+        plan.late_calls = Chance {
+            probability: 0.1,
+            up_to_ns: 300_000,
+        };
+        plan.node_pauses.push(NodePause {
+            node: NODE.0,
+            from: 100_000,
+            until: 250_000,
         });
     }
     if seed % 3 == 1 {
