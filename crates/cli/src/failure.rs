@@ -3,7 +3,7 @@
 use farslot::fabric::FabricError;
 use farslot::fabric::tcp::{Refusal, TlsFailure};
 use farslot::index::IndexError;
-use farslot::{Address, ErrorKind, StoreError};
+use farslot::{Address, ErrorKind, SnapshotError, StoreError};
 use farslot_bench::BenchError;
 use std::io;
 use std::process::ExitCode;
@@ -213,7 +213,29 @@ fn hint_for(error: &StoreError, at: &str) -> Option<String> {
         StoreError::TableGone { name } => {
             format!("whoever dropped it did not come to an end: farslot -a {at} drop {name}")
         }
+        StoreError::Snapshot(error) => return snapshot_hint(error, at),
         StoreError::Fabric(error) => return fabric_hint(error, at),
+        _ => return None,
+    };
+    Some(hint)
+}
+
+fn snapshot_hint(error: &SnapshotError, at: &str) -> Option<String> {
+    let hint = match error {
+        SnapshotError::Lost { table, .. } => format!(
+            "restore what is lost: farslot -a {at} restore DIRECTORY {table} --node HOST:PORT\n  \
+             or write it without: farslot snapshot --force (the last one is kept as well: --keep)"
+        ),
+        SnapshotError::NodeCount { .. } => {
+            "name all of its nodes in one address; or restore one node's part: --node HOST:PORT; \
+             or have all of it on fewer nodes: --fewer-nodes"
+                .into()
+        }
+        SnapshotError::WhichPart { .. } => {
+            "say by which address the table's creator named the node: farslot restore --node HOST:PORT, \
+             farslot serve --restore-as HOST:PORT"
+                .into()
+        }
         _ => return None,
     };
     Some(hint)

@@ -388,7 +388,12 @@ const fn kind_of_snapshot(error: &SnapshotError) -> ErrorKind {
         SnapshotError::Damaged { .. } => ErrorKind::Damaged,
         SnapshotError::Version { .. }
         | SnapshotError::NodeCount { .. }
-        | SnapshotError::OnePart { .. } => ErrorKind::BadInput,
+        | SnapshotError::OnePart { .. }
+        | SnapshotError::NoSuchNode { .. }
+        | SnapshotError::WhichPart { .. }
+        | SnapshotError::OtherPart { .. } => ErrorKind::BadInput,
+        SnapshotError::Lost { .. } => ErrorKind::NodeRestarted,
+        SnapshotError::Untrusted { .. } => ErrorKind::AccessDenied,
         SnapshotError::InUse { .. } => ErrorKind::Busy,
         SnapshotError::Stopped => ErrorKind::Closed,
         SnapshotError::Moved { .. } => ErrorKind::WriterBusy,

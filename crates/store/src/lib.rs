@@ -110,8 +110,9 @@ pub use server::{READ_ONLY, Server, ServerOptions, TableGrant};
 pub use shapes::{CuckooShape, DuoShape, RaceShape};
 pub use slot_map::{HASH_SLOTS, MOST_NODES, SlotMap};
 pub use snapshot::{
-    COPYING, OnProgress, RESTORING, SnapshotError, SnapshotInfo, SnapshotProgress, check_snapshot,
-    is_unfinished, snapshot_path, snapshots,
+    COPYING, OnProgress, RESTORING, RestoreOptions, SnapshotError, SnapshotInfo, SnapshotOptions,
+    SnapshotProgress, check_snapshot, is_unfinished, older_snapshot, remove_snapshots,
+    snapshot_path, snapshots,
 };
 pub use store::Store;
 pub use table::{Entries, Table};

@@ -36,7 +36,7 @@ pub(crate) struct Inner {
     address: Address,
     pub(crate) fabric: Fabric,
     pub(crate) sessions: Sessions,
-    seeds: Seeds,
+    pub(crate) seeds: Seeds,
     /// The thread that removes records that have expired, if there is one.
     pub(crate) sweeper: Mutex<Weak<Sweeper>>,
 }
@@ -294,7 +294,7 @@ impl Store {
     }
 
     /// Changes catalogs: as one operation, so that an error says whether any of it was sent.
-    fn change<T>(&self, work: impl AsyncFnOnce(&Leased) -> Result<T>) -> Result<T> {
+    pub(crate) fn change<T>(&self, work: impl AsyncFnOnce(&Leased) -> Result<T>) -> Result<T> {
         let executor = self.executor()?;
         let endpoint = &**executor.endpoint();
         executor.block_on(endpoint.operation(UPKEEP, work(endpoint)))
@@ -447,10 +447,16 @@ impl Store {
     /// Opens the table of that record on the only node of this store, as it is stored: of a table
     /// over several nodes, the part that this node has.
     pub(crate) fn own_part(&self, record: &TableRecord) -> Result<Table> {
+        self.part_on(NodeId(0), record)
+    }
+
+    /// Opens the table of that record on a node of this store, as it is stored: of a table over
+    /// several nodes, the part that this node has.
+    pub(crate) fn part_on(&self, node: NodeId, record: &TableRecord) -> Result<Table> {
         let executor = self.executor()?;
         let since = executor.endpoint().now();
         let (sessions, record) = (&self.0.sessions, record.clone());
-        sessions.open_on_one(executor, NodeId(0), record, since, View::Stored)
+        sessions.open_on_one(executor, node, record, since, View::Stored)
     }
 
     /// Whether all of its memory is mapped into this process.

@@ -5,7 +5,9 @@ use crate::context::Context;
 use crate::failure::{Failure, Result};
 use crate::output;
 use crate::until_stopped::UntilStopped;
-use farslot::{Store, check_snapshot, snapshot_path, snapshots};
+use farslot::{
+    ErrorKind, RestoreOptions, Store, check_snapshot, older_snapshot, snapshot_path, snapshots,
+};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 
@@ -19,6 +21,16 @@ pub(crate) struct Args {
     /// Only read and check the files
     #[arg(long)]
     check: bool,
+    /// From the snapshot that was written N snapshots before the last one
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    older: u32,
+    /// Only the part that one node had of tables over several, of which it has lost its part: HOST:PORT
+    /// or the node's number in --address, from 1. What clients have put there since stays
+    #[arg(long, value_name = "NODE", conflicts_with = "check")]
+    node: Option<String>,
+    /// Restore a table, whole, to fewer nodes than it was spread over
+    #[arg(long, conflicts_with = "node")]
+    fewer_nodes: bool,
 }
 
 /// Makes tables from their snapshots.
@@ -30,8 +42,17 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<()> {
         return check(args, context);
     }
     let store = context.store()?;
-    let (tables, left) = match &*args.tables {
-        [] => wanted(&args.directory, &store)?,
+    let options = RestoreOptions {
+        older: args.older,
+        node: args
+            .node
+            .iter()
+            .map(|node| address_of(node, &store))
+            .collect(),
+        fewer_nodes: args.fewer_nodes,
+    };
+    let (tables, mut left) = match &*args.tables {
+        [] => wanted(&args.directory, &store, args.node.is_some())?,
         tables => (tables.to_vec(), Vec::new()),
     };
     for table in &left {
@@ -41,7 +62,7 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<()> {
     let (mut restored, mut failed) = (Vec::new(), Vec::new());
     for table in &tables {
         let one = until.run(table, |progress| {
-            store.restore(table, &args.directory, progress)
+            store.restore_with(table, &args.directory, &options, progress)
         });
         match one {
             Ok(snapshot) => {
@@ -49,6 +70,15 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<()> {
                     note(&snapshot, "restored");
                 }
                 restored.push(described(&snapshot));
+            }
+            // Of a table whose part the node has not lost.
+            Err(error)
+                if args.tables.is_empty()
+                    && args.node.is_some()
+                    && error.kind() == ErrorKind::TableExists =>
+            {
+                output::note(format_args!("{table} is there already: it stays as it is"));
+                left.push(table.clone());
             }
             Err(error) if tables.len() == 1 || is_stop(&error) => return Err(error.into()),
             Err(error) => failed.push((table.clone(), error.to_string())),
@@ -63,16 +93,32 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<()> {
     end(failed, "could not be restored")
 }
 
-/// The tables of a directory's snapshots that are not in the store, and those that are.
-fn wanted(directory: &Path, store: &Store) -> Result<(Vec<String>, Vec<String>)> {
-    let there = store.tables()?;
+/// The address of a node, or what was given in place of one.
+fn address_of(node: &str, store: &Store) -> String {
+    let addresses = store.address().nodes();
+    let numbered = node
+        .parse::<usize>()
+        .ok()
+        .and_then(|number| number.checked_sub(1));
+    let address = numbered.and_then(|number| addresses.get(number));
+    address.map_or_else(|| node.to_owned(), String::clone)
+}
+
+/// The tables of a directory's snapshots that are not in the store, and those that are; `all` if a
+/// node may lack its part of those as well.
+fn wanted(directory: &Path, store: &Store, all: bool) -> Result<(Vec<String>, Vec<String>)> {
+    let there = if all { Vec::new() } else { store.tables()? };
     let found = snapshots(directory)?;
     if found.is_empty() {
         let directory = directory.display();
         return Err(Failure::Failed(format!("{directory} has no snapshots")));
     }
-    let names = found.into_iter().map(|snapshot| snapshot.table);
-    Ok(names.partition(|name| there.iter().all(|table| table.name != *name)))
+    let mut names: Vec<_> = found.into_iter().map(|snapshot| snapshot.table).collect();
+    // The whole table's and the nodes' own.
+    names.dedup();
+    Ok(names
+        .into_iter()
+        .partition(|name| there.iter().all(|table| table.name != *name)))
 }
 
 fn check(args: &Args, context: &Context) -> Result<()> {
@@ -84,7 +130,7 @@ fn check(args: &Args, context: &Context) -> Result<()> {
         tables => {
             let tables = tables.iter();
             tables
-                .map(|table| snapshot_path(&args.directory, table))
+                .map(|table| older_snapshot(&snapshot_path(&args.directory, table), args.older))
                 .collect()
         }
     };

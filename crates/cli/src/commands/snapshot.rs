@@ -4,18 +4,27 @@ use crate::context::Context;
 use crate::failure::{Failure, Result};
 use crate::output;
 use crate::until_stopped::UntilStopped;
-use farslot::{SnapshotError, SnapshotInfo, StoreError, is_unfinished};
+use farslot::{SnapshotError, SnapshotInfo, SnapshotOptions, StoreError, is_unfinished};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 
 /// The options of `farslot snapshot`.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
-    /// The directory, which is made if it is not there; a table's last snapshot in it is replaced
+    /// The directory, which is made if it is not there; a table's last snapshot in it is put aside
     /// once the new one is complete
     directory: PathBuf,
     /// The tables [default: all]
     tables: Vec<String>,
+    /// How many snapshots of each table are kept, the new one included: those before it as
+    /// NAME.snapshot.1, NAME.snapshot.2
+    #[arg(long, value_name = "N", default_value_t = SnapshotOptions::default().keep,
+          value_parser = clap::value_parser!(u32).range(1..))]
+    keep: u32,
+    /// Write a snapshot also of a table that lacks what a node had of it, because the node came back
+    /// empty since the last snapshot
+    #[arg(long)]
+    force: bool,
 }
 
 /// Writes snapshots. Of several tables those that can be are written, whatever happens to others.
@@ -40,10 +49,16 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<()> {
         }
         tables => tables.to_vec(),
     };
+    let options = SnapshotOptions {
+        keep: args.keep,
+        force: args.force,
+    };
     let until = UntilStopped::new()?;
     let mut taken = Vec::new();
     for table in &tables {
-        let snapshot = until.run(table, |progress| store.snapshot(table, directory, progress));
+        let snapshot = until.run(table, |progress| {
+            store.snapshot_with(table, directory, &options, progress)
+        });
         match snapshot {
             Ok(snapshot) => {
                 if !context.json {
@@ -89,12 +104,19 @@ pub(crate) fn is_stop(error: &StoreError) -> bool {
 /// Says to people what was done with a snapshot.
 pub(crate) fn note(snapshot: &SnapshotInfo, done: &str) {
     output::note(format_args!(
-        "{done} {}: {}, {} in {}",
+        "{done} {}{}: {}, {} in {}",
         snapshot.table,
+        part(snapshot),
         output::counted(snapshot.records, "record"),
         output::sized(snapshot.bytes),
         snapshot.path.display(),
     ));
+}
+
+/// Which part of its table a snapshot is of, for people: nothing if of all.
+pub(crate) fn part(snapshot: &SnapshotInfo) -> String {
+    let part = snapshot.part.map(|part| format!(", part {part}"));
+    part.unwrap_or_default()
 }
 
 /// A snapshot for machines.
@@ -106,5 +128,6 @@ pub(crate) fn described(snapshot: &SnapshotInfo) -> Value {
         "bytes": snapshot.bytes,
         "begun": farslot::fabric::tcp::utc_time(snapshot.begun),
         "partitions": snapshot.partitions,
+        "part": snapshot.part,
     })
 }

@@ -100,6 +100,7 @@ impl<'m> New<'m> {
             id: new_id(),
             replaces: self.replaces,
             entry,
+            restored: false,
         }
     }
 
@@ -275,6 +276,24 @@ impl<E: Endpoint> Catalog<'_, E> {
         .await
     }
 
+    /// Notes that the records of a table have come from a snapshot: what its node had lost of it is
+    /// back. Clients go on with the table; false if there is none of that name and creation.
+    pub(crate) async fn mark_restored(&self, name: &str, creation: Option<u64>) -> Result<bool> {
+        self.changing(async |change| {
+            let snapshot = change.settled().await?;
+            let Some((entry, _)) = named(&snapshot, name, creation)? else {
+                return Ok(false);
+            };
+            let at = self.entry_at(entry.number);
+            let marked = State::restored(entry.word);
+            match entry.word == marked || change.swap(at, entry.word, marked).await? {
+                true => Ok(true),
+                false => Err(StoreError::ChangeCancelled),
+            }
+        })
+        .await
+    }
+
     /// Puts an empty table of the same scheme in the place of one. The record of the old one is to
     /// be reclaimed when nobody uses it any more; nothing if there is none, or it is not of that
     /// creation.
@@ -431,7 +450,11 @@ impl<E: Endpoint> Change<'_, '_, E> {
         let used = used.max(record.entry as u64 + 1);
         let header = [mark.to_le_bytes(), used.to_le_bytes()].concat();
         self.write(catalog.at(MARK_AT), &header).await?;
-        match self.swap(at, 0, State::table(&json)).await? {
+        let word = match record.restored {
+            true => State::restored(State::table(&json)),
+            false => State::table(&json),
+        };
+        match self.swap(at, 0, word).await? {
             true => Ok(()),
             false => Err(StoreError::ChangeCancelled),
         }

@@ -3,7 +3,7 @@
 //! ```text
 //! entry | state word | id word | the table's record, as JSON |
 //! state 0                                                           empty: no other word is
-//!       | 2, 2 bits | retired, 1 | length, 29 | checksum, 32 |      a table
+//!       | 2, 2 bits | retired, 1 | restored, 1 | length, 28 | checksum, 32 |      a table
 //! id    the record's id for as long as the memory is the table's; else 0
 //! ```
 
@@ -19,6 +19,7 @@ pub(super) const RECORD_AT: usize = 16;
 pub(super) const MOST_RECORD: usize = ENTRY_BYTES - RECORD_AT;
 
 const RETIRED: u64 = 1 << 61;
+const RESTORED: u64 = 1 << 60;
 
 /// A state word, taken apart.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -29,6 +30,8 @@ pub(super) enum State {
         sum: u32,
         /// Whether the table is gone, and its memory still to be made zeros.
         retired: bool,
+        /// Whether its records came from a snapshot: what its node had lost of it is back.
+        restored: bool,
     },
     /// A word that no client writes.
     Damaged,
@@ -39,12 +42,13 @@ impl State {
         if word == 0 {
             return Self::Empty;
         }
-        let len = (word >> 32 & ((1 << 29) - 1)) as usize;
+        let len = (word >> 32 & ((1 << 28) - 1)) as usize;
         match (word >> 62, len) {
             (2, 1..=MOST_RECORD) => Self::Table {
                 len,
                 sum: word as u32,
                 retired: word & RETIRED != 0,
+                restored: word & RESTORED != 0,
             },
             _ => Self::Damaged,
         }
@@ -58,6 +62,11 @@ impl State {
     /// The word of the same table when it is retired.
     pub(super) const fn retired(word: u64) -> u64 {
         word | RETIRED
+    }
+
+    /// The word of the same table when its records have come from a snapshot.
+    pub(super) const fn restored(word: u64) -> u64 {
+        word | RESTORED
     }
 }
 
@@ -98,12 +107,16 @@ mod tests {
             assert_eq!(State::decode(word), State::Damaged, "{word:#x}");
         }
         let word = State::table(b"{}");
-        let decoded = |retired| State::Table {
+        let decoded = |retired, restored| State::Table {
             len: 2,
             sum: word as u32,
             retired,
+            restored,
         };
-        assert_eq!(State::decode(word), decoded(false));
-        assert_eq!(State::decode(State::retired(word)), decoded(true));
+        assert_eq!(State::decode(word), decoded(false, false));
+        assert_eq!(State::decode(State::retired(word)), decoded(true, false));
+        let restored = State::restored(word);
+        assert_eq!(State::decode(restored), decoded(false, true));
+        assert_eq!(State::decode(State::retired(restored)), decoded(true, true));
     }
 }

@@ -291,8 +291,13 @@ impl<E: Endpoint> Catalog<'_, E> {
                 }));
             };
             if whole {
-                let retired = matches!(State::decode(word), State::Table { retired: true, .. });
-                let is = self.decoded(number, json);
+                let (retired, restored) = match State::decode(word) {
+                    State::Table {
+                        retired, restored, ..
+                    } => (retired, restored),
+                    State::Empty | State::Damaged => (false, false),
+                };
+                let is = self.decoded(number, json, restored);
                 return Ok(entry(match is {
                     Is::Table(record) if retired => Is::Retired(record),
                     // Being retired: the id goes behind the word that says so.
@@ -322,14 +327,18 @@ impl<E: Endpoint> Catalog<'_, E> {
         }
     }
 
-    fn decoded(&self, number: usize, json: &[u8]) -> Is {
-        let record: TableRecord = match serde_json::from_slice(json) {
+    fn decoded(&self, number: usize, json: &[u8], restored: bool) -> Is {
+        let mut record: TableRecord = match serde_json::from_slice(json) {
             Ok(record) => record,
             Err(error) => return damaged(number, Some(json), error.to_string()),
         };
+        if let Some(partition) = &mut record.partition {
+            partition.remade &= !restored;
+        }
         match self.check(&record) {
             Ok(()) => Is::Table(TableRecord {
                 entry: number,
+                restored,
                 ..record
             }),
             Err(reason) => damaged(number, Some(json), reason),

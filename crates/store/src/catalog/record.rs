@@ -172,6 +172,9 @@ pub struct TableRecord {
     /// The number of its entry.
     #[serde(skip)]
     pub(crate) entry: usize,
+    /// Whether its records came from a snapshot, as a bit of the entry says.
+    #[serde(skip)]
+    pub(crate) restored: bool,
 }
 
 impl TableRecord {
@@ -210,8 +213,8 @@ pub struct Partition {
     /// Whether the table was made of records that were there before it: then an empty partition is
     /// none of it.
     pub whole: bool,
-    /// Whether the node had come back empty when the partition was made: what it had of the table
-    /// is gone.
+    /// Whether the node had come back empty when the partition was made, and it was not restored
+    /// since: what the node had of the table is gone.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub remade: bool,
     /// Where the map of the whole table lies, on every node the same.

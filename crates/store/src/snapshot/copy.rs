@@ -4,12 +4,13 @@
 //! gets its own when all are in it. A copy that was cut off leaves that table; the next one to the
 //! same name drops it and begins again.
 
-use super::restore::{MOST_ENLARGEMENTS, enlarged, is_full};
+use super::respread::enlarged;
+use super::restore::{MOST_ENLARGEMENTS, is_full};
 use super::take::{moves_of, settle};
 use super::workers::Meter;
 use super::{COPYING, OnProgress, Parts, SnapshotError};
 use crate::catalog::check_name;
-use crate::{Cursor, Record, Result, Scheme, Store, StoreError, Table};
+use crate::{Cursor, Record, Result, Store, StoreError, Table};
 use farslot_index::Cursor as Place;
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -115,14 +116,13 @@ impl Store {
         }
         let moves = moves_of(from, built)?;
         let name = format!("{COPYING}{:016x}", xxh3_64(to.as_bytes()));
-        let schemes = parts.records.iter().map(|record| record.scheme.clone());
-        let mut schemes: Vec<Scheme> = schemes.collect();
+        let mut schemes = parts.schemes();
         for attempt in 0.. {
             match self.drop_table(&name) {
                 Ok(()) | Err(StoreError::NoSuchTable { .. }) => {}
                 Err(error) => return Err(error),
             }
-            self.create_alike(&name, parts.slots.as_ref(), &schemes, built)?;
+            self.create_alike(&name, parts.slots(), &schemes, built)?;
             let filled = self.copy_into(&name, from, &parts, built, progress);
             let named = filled.and_then(|copied| {
                 let there = self.parts(from.name())?.ok_or_else(replaced)?;

@@ -34,10 +34,20 @@ pub enum SnapshotError {
         /// The version that can be read.
         known: u32,
     },
-    /// The table had another number of partitions than the store has nodes.
+    /// The table lacks what nodes had of it that came back empty.
     #[error(
-        "{path} is of a table over {partitions} nodes, and the store has {nodes}: restore it to a store over {partitions}, or dump and load the table"
+        "{nodes} came back empty and lost what it had of table {table:?}: no snapshot without that is written to {path}"
     )]
+    Lost {
+        /// The table.
+        table: String,
+        /// The file of its last snapshot.
+        path: String,
+        /// The addresses of the nodes.
+        nodes: String,
+    },
+    /// The table was spread over more nodes than the store has.
+    #[error("{path} is of a table over {partitions} nodes, and the store has {nodes}")]
     NodeCount {
         /// The file.
         path: String,
@@ -48,7 +58,7 @@ pub enum SnapshotError {
     },
     /// The file is of one node's part of a table, and the store has several nodes.
     #[error(
-        "{path} is part {number} of a table over several nodes, as one of them has written it: restore it on that node alone (farslot serve --restore)"
+        "{path} is part {number} of a table over several nodes, as one of them has written it: restore it on that node (farslot serve --restore, or farslot restore --node)"
     )]
     OnePart {
         /// The file.
@@ -56,11 +66,50 @@ pub enum SnapshotError {
         /// The part's number.
         number: u16,
     },
+    /// The node whose part is to be restored is none of the store's.
+    #[error("{node} is none of the store's nodes: {nodes}")]
+    NoSuchNode {
+        /// The node, as it was asked for.
+        node: String,
+        /// The addresses of the store's nodes.
+        nodes: String,
+    },
+    /// Nothing says which part of a table over several nodes the node had.
+    #[error("{path} is of a table over {nodes}, and {node} is none of these nodes")]
+    WhichPart {
+        /// The file.
+        path: String,
+        /// The addresses of the table's nodes, as its creator named them.
+        nodes: String,
+        /// The addresses of the node that is to have its part.
+        node: String,
+    },
+    /// The table that the part is to be put back into is spread otherwise, or the file has another
+    /// part.
+    #[error(
+        "{path} does not have what {node} had of table {table:?}: the table was spread otherwise, or this is another part of it"
+    )]
+    OtherPart {
+        /// The file.
+        path: String,
+        /// The table.
+        table: String,
+        /// The node's address.
+        node: String,
+    },
     /// Another process takes or restores the same snapshot.
     #[error("another process is writing {path}")]
     InUse {
         /// The file.
         path: String,
+    },
+    /// A file stands where a snapshot is to be written, and this user has not left it there.
+    #[error("{path} {reason}: remove it, or use another directory")]
+    Untrusted {
+        /// The file.
+        path: String,
+        /// What is wrong with it.
+        reason: String,
     },
     /// The caller stopped it. What was done is kept, and the next attempt continues there.
     #[error("stopped: the next attempt continues where this one ended")]

@@ -17,7 +17,7 @@
 
 use crate::catalog::check_name;
 use crate::slot_map::{MOST_NODES, SlotMap};
-use crate::{Result, Scheme, SpreadMap};
+use crate::{Result, Scheme, SpreadMap, SpreadNode};
 use farslot_index::Record;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
@@ -66,19 +66,33 @@ pub(super) struct Head {
     /// Which part of a table over several nodes this is, as one of them has written its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) part: Option<PartOf>,
+    /// How the table is spread over several nodes, if this is all of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) spread: Option<SpreadOf>,
+    /// The nodes as they were when the snapshot was begun, by partition: none in files of versions
+    /// of this program that did not note them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) nodes: Vec<SpreadNode>,
+}
+
+/// A table over several nodes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct SpreadOf {
+    /// That of the whole table: its parts have the same.
+    pub(super) creation: u64,
+    /// Whether the table was made of records that were there before it.
+    pub(super) whole: bool,
+    /// How it is spread.
+    pub(super) map: SpreadMap,
 }
 
 /// What makes a table on one node the part of one over several.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct PartOf {
-    /// That of the whole table: its parts have the same.
-    pub(super) creation: u64,
     /// The part's number.
     pub(super) number: u16,
-    /// Whether the table was made of records that were there before it.
-    pub(super) whole: bool,
-    /// How the table is spread.
-    pub(super) map: SpreadMap,
+    #[serde(flatten)]
+    pub(super) of: SpreadOf,
 }
 
 impl Head {
@@ -101,18 +115,38 @@ impl Head {
             ));
         }
         if let Some(part) = &self.part
-            && (usize::from(part.number) >= part.map.nodes.len()
-                || usize::from(part.map.slots.partitions()) != part.map.nodes.len()
+            && (usize::from(part.number) >= part.of.map.nodes.len()
+                || usize::from(part.of.map.slots.partitions()) != part.of.map.nodes.len()
                 || partitions != 1)
         {
-            let (number, nodes) = (part.number, part.map.nodes.len());
+            let (number, nodes) = (part.number, part.of.map.nodes.len());
             return Err(format!("part {number} of a table over {nodes} nodes"));
+        }
+        if let Some(spread) = &self.spread
+            && (self.part.is_some()
+                || spread.map.nodes.len() != partitions
+                || self.slots.as_ref() != Some(&spread.map.slots))
+        {
+            let nodes = spread.map.nodes.len();
+            return Err(format!("{partitions} partitions spread over {nodes} nodes"));
+        }
+        if !self.nodes.is_empty() && self.nodes.len() != partitions {
+            let nodes = self.nodes.len();
+            return Err(format!("{partitions} partitions on {nodes} nodes"));
         }
         let kind = self.schemes[0].kind();
         match self.schemes.iter().find(|scheme| scheme.kind() != kind) {
             Some(other) => Err(format!("a {kind} table with a {} partition", other.name())),
             None => Ok(()),
         }
+    }
+
+    /// The table over several nodes that this is, or is a part of.
+    pub(super) fn spread_of(&self) -> Option<&SpreadOf> {
+        self.part
+            .as_ref()
+            .map(|part| &part.of)
+            .or(self.spread.as_ref())
     }
 
     /// The most bytes of a block.

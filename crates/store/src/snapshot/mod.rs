@@ -15,8 +15,10 @@
 //! writer, has moved records, and there is no snapshot.
 //!
 //! **Files.** A file for each table, whose blocks have checksums, as has the whole (`format`). It is
-//! written under another name, and replaces the one before when it is complete and on disk
-//! (`partial`). A restore reads and checks all of it before it touches the store (`walk`).
+//! written under another name, and takes the place of the one before, which is kept, when it is
+//! complete and on disk (`partial`, `files`). One that lacks what a node had of the table, because
+//! the node came back empty, does not take that place (`losses`). A restore reads and checks all of
+//! a file before it touches the store (`walk`).
 //!
 //! **What was cut off goes on.** A snapshot of the same table continues behind the last piece of
 //! the scan that is whole; one of a table whose records have moved since begins again, and says so in
@@ -29,28 +31,34 @@
 
 mod copy;
 mod error;
+mod files;
 mod format;
+mod losses;
 mod part;
 mod partial;
+mod respread;
 mod restore;
+mod source;
 mod take;
 mod walk;
 mod workers;
 
 pub use error::SnapshotError;
+pub use files::{older_snapshot, remove_snapshots, snapshot_path};
+pub use restore::RestoreOptions;
+pub use take::SnapshotOptions;
 pub use workers::{OnProgress, SnapshotProgress};
 
 use crate::catalog::TableRecord;
 use crate::slot_map::SlotMap;
 use crate::spread::{self, Found};
-use crate::{Result, Store, StoreError};
-use farslot_fabric::FabricError;
+use crate::{Result, Scheme, SpreadMap, SpreadNode, Store, StoreError};
+use farslot_fabric::{Endpoint, FabricError, NodeId};
+use files::{EXTENSION, open_to_read};
 use format::Head;
-use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 use walk::{Bytes, failed};
-use xxhash_rust::xxh3::xxh3_64;
 
 /// What the names of tables begin with whose restore has not ended.
 pub const RESTORING: &str = "restoring-";
@@ -65,11 +73,6 @@ pub fn is_unfinished(table: &str) -> bool {
         .any(|prefix| table.starts_with(prefix))
 }
 
-/// What the names of snapshots end with.
-const EXTENSION: &str = "snapshot";
-/// Bytes of a name before its extension: longer ones are cut, and told apart by a hash.
-const LONGEST_STEM: usize = 180;
-
 /// The snapshot of a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SnapshotInfo {
@@ -83,8 +86,10 @@ pub struct SnapshotInfo {
     pub bytes: u64,
     /// When it was begun.
     pub begun: SystemTime,
-    /// How many nodes the table was spread over.
+    /// How many nodes the table was spread over, of which this has the parts.
     pub partitions: usize,
+    /// Which part of a table over several nodes it is, if a node has written its own.
+    pub part: Option<u16>,
 }
 
 impl SnapshotInfo {
@@ -97,26 +102,9 @@ impl SnapshotInfo {
             bytes,
             begun: begun.unwrap_or(SystemTime::UNIX_EPOCH),
             partitions: head.schemes.len(),
+            part: head.part.as_ref().map(|part| part.number),
         }
     }
-}
-
-/// The file of a table's snapshot in a directory.
-#[must_use]
-pub fn snapshot_path(directory: &Path, table: &str) -> PathBuf {
-    let mut stem = String::new();
-    for (at, byte) in table.bytes().enumerate() {
-        match byte {
-            b'.' if at == 0 => stem.push_str("%2e"),
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' => stem.push(byte.into()),
-            _ => stem.push_str(&format!("%{byte:02x}")),
-        }
-    }
-    if stem.len() > LONGEST_STEM {
-        stem.truncate(LONGEST_STEM);
-        stem.push_str(&format!("~{:016x}", xxh3_64(table.as_bytes())));
-    }
-    directory.join(format!("{stem}.{EXTENSION}"))
 }
 
 /// The snapshots in a directory, by the names of their tables. What they say of themselves is
@@ -154,7 +142,7 @@ pub fn snapshots(directory: &Path) -> Result<Vec<SnapshotInfo>> {
             .extension()
             .is_some_and(|extension| extension == EXTENSION)
         {
-            let file = File::open(&path).map_err(|error| failed(&path, &error))?;
+            let file = open_to_read(&path)?;
             let bytes = Bytes::of(&file, &path)?;
             let (head, ..) = walk::head(&bytes)?;
             let totals = walk::totals(&bytes)?;
@@ -175,7 +163,7 @@ pub fn snapshots(directory: &Path) -> Result<Vec<SnapshotInfo>> {
 /// # Errors
 /// [`SnapshotError::Damaged`] says where; [`SnapshotError::File`].
 pub fn check_snapshot(path: &Path) -> Result<SnapshotInfo> {
-    let file = File::open(path).map_err(|error| failed(path, &error))?;
+    let file = open_to_read(path)?;
     let walk = walk::walk(&file, path)?;
     if let Some(damage) = walk.damage {
         return Err(damage.into());
@@ -185,37 +173,33 @@ pub fn check_snapshot(path: &Path) -> Result<SnapshotInfo> {
     Ok(SnapshotInfo::new(&walk.head, path, records, bytes))
 }
 
-/// A file beside that of a snapshot.
-fn beside(path: &Path, extension: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(".");
-    name.push(extension);
-    name.into()
-}
-
-/// The directory that a file is in.
-fn directory_of(path: &Path) -> &Path {
-    match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        _ => Path::new("."),
-    }
-}
-
 impl From<SnapshotError> for StoreError {
     fn from(error: SnapshotError) -> Self {
         Self::Snapshot(error.into())
     }
 }
 
-/// The records of a table, by partition, and which of them a key belongs to if there are several.
+/// The records of a table, by partition, and where they are.
 struct Parts {
     records: Vec<TableRecord>,
-    slots: Option<SlotMap>,
+    /// The nodes as they are now.
+    nodes: Vec<SpreadNode>,
+    /// How the table is spread, if there are several.
+    map: Option<SpreadMap>,
 }
 
 impl Parts {
     fn ids(&self) -> Vec<u64> {
         self.records.iter().map(|record| record.id).collect()
+    }
+
+    fn schemes(&self) -> Vec<Scheme> {
+        let records = self.records.iter();
+        records.map(|record| record.scheme.clone()).collect()
+    }
+
+    fn slots(&self) -> Option<&SlotMap> {
+        self.map.as_ref().map(|map| &map.slots)
     }
 }
 
@@ -225,56 +209,43 @@ impl Store {
         let executor = self.executor()?;
         let nodes = &self.0.sessions.nodes;
         let finding = spread::find(&**executor.endpoint(), nodes, name);
+        let node_of = |node: NodeId| -> Result<SpreadNode> {
+            Ok(SpreadNode {
+                address: nodes.address(node).into(),
+                incarnation: executor.endpoint().node(node)?.incarnation,
+            })
+        };
         let table = match executor.block_on(finding) {
             Err(StoreError::NoSuchTable { .. }) => return Ok(None),
-            Ok(Found::Whole(_, record)) => {
-                let records = vec![record];
+            Ok(Found::Whole(node, record)) => {
                 return Ok(Some(Parts {
-                    records,
-                    slots: None,
+                    records: vec![record],
+                    nodes: vec![node_of(node)?],
+                    map: None,
                 }));
             }
             Ok(Found::Spread(table)) => table,
             Err(error) => return Err(error),
         };
-        let records = table.places.into_iter().map(|place| {
+        let mut parts = Parts {
+            records: Vec::new(),
+            nodes: Vec::new(),
+            map: None,
+        };
+        for place in table.places {
             let lost = FabricError::NodeRestarted {
                 node: place.node,
                 expected: table.common.incarnation,
             };
-            place.record.ok_or_else(|| StoreError::Node {
-                address: nodes.address(place.node).into(),
-                error: place.unreachable.unwrap_or(lost),
-            })
-        });
-        Ok(Some(Parts {
-            records: records.collect::<Result<_>>()?,
-            slots: Some(table.map.slots),
-        }))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_name_has_a_file_of_its_own() {
-        let names = [
-            "users",
-            "a/b",
-            "a%2fb",
-            ".",
-            "..",
-            "gr\u{fc}n",
-            &"\u{fc}".repeat(64),
-        ];
-        let paths = names.map(|name| snapshot_path(Path::new("d"), name));
-        for (number, path) in paths.iter().enumerate() {
-            assert_eq!(path.parent(), Some(Path::new("d")));
-            assert!(path.file_name().unwrap().len() < 255);
-            assert!(!paths[..number].contains(path), "{path:?}");
+            parts
+                .records
+                .push(place.record.ok_or_else(|| StoreError::Node {
+                    address: nodes.address(place.node).into(),
+                    error: place.unreachable.unwrap_or(lost),
+                })?);
+            parts.nodes.push(node_of(place.node)?);
         }
-        assert_eq!(paths[0], Path::new("d/users.snapshot"));
+        parts.map = Some(table.map);
+        Ok(Some(parts))
     }
 }

@@ -1,4 +1,5 @@
-//! Restoring the part that a node had of a table over several.
+//! Restoring the part that a node had of a table over several, from a snapshot of its own or from one
+//! of the whole table.
 //!
 //! The part is made under another name, with the number that it has in the table: so nobody makes it
 //! anew, empty, while it is filled, and clients of the table are told that the node came back
@@ -6,49 +7,148 @@
 //! since stays, and the records of the snapshot go beside that.
 
 use super::format::PartOf;
-use super::restore::{MOST_ENLARGEMENTS, Source, enlarged, is_full};
+use super::respread::enlarged;
+use super::restore::{MOST_ENLARGEMENTS, is_full};
+use super::source::{Source, names, records_of};
 use super::workers::Meter;
 use super::{OnProgress, RESTORING, SnapshotError, SnapshotInfo};
 use crate::catalog::{Catalog, NewPartition};
 use crate::lease::Leased;
+use crate::spread::{self, Found};
 use crate::{Operation, Record, Result, Scheme, Store, StoreError, Table, TableRecord};
 use farslot_fabric::{EndpointExt, NodeId};
 
 impl Store {
-    /// Makes the part again that the only node of this store had.
+    /// Makes the part again that a node had which has these addresses: the store's only node, where
+    /// there is no other. Nothing if the table was on one node, and so is the store.
     pub(super) fn restore_part(
         &self,
         source: &Source,
-        part: &PartOf,
+        addresses: &[String],
         progress: OnProgress<'_>,
-    ) -> Result<SnapshotInfo> {
-        let (head, path) = (&source.walk.head, source.path.display().to_string());
-        if self.node_count() != 1 {
+    ) -> Result<Option<SnapshotInfo>> {
+        let Some((node, part)) = self.part_to_restore(source, addresses)? else {
+            return Ok(None);
+        };
+        let restored = self.remake_part(source, node, &part, progress);
+        let records = restored.map_err(StoreError::in_doubt)?;
+        Ok(Some(SnapshotInfo {
+            records,
+            part: Some(part.number),
+            ..source.info()
+        }))
+    }
+
+    /// The node that is to have its part, and which that is: as the other nodes say, else as the
+    /// file says.
+    fn part_to_restore(
+        &self,
+        source: &Source,
+        addresses: &[String],
+    ) -> Result<Option<(NodeId, PartOf)>> {
+        let head = &source.walk.head;
+        if self.node_count() == 1 {
+            let part = source.part_of(addresses)?;
+            return Ok(part.map(|part| (NodeId(0), part)));
+        }
+        let path = || source.path.display().to_string();
+        if addresses.is_empty() {
+            let number = head.part.as_ref().map_or(0, |part| part.number);
             return Err(SnapshotError::OnePart {
-                path,
-                number: part.number,
+                path: path(),
+                number,
             }
             .into());
         }
+        let nodes = &self.0.sessions.nodes;
+        let mut all = nodes.addresses().iter();
+        let node = all.position(|address| names(addresses, address));
+        let node = node.ok_or_else(|| SnapshotError::NoSuchNode {
+            node: addresses.join(" or "),
+            nodes: nodes.addresses().join(", "),
+        })?;
+        let node = NodeId(node as u16);
+        let executor = self.executor()?;
+        let finding = spread::find(&**executor.endpoint(), nodes, &head.table);
+        let table = match executor.block_on(finding) {
+            Ok(Found::Spread(table)) => table,
+            Ok(Found::Whole(..)) => {
+                let name = head.table.clone();
+                return Err(StoreError::TableExists { name });
+            }
+            Err(StoreError::NoSuchTable { .. }) => {
+                let part = source.part_of(addresses)?;
+                let alone = || SnapshotError::NodeCount {
+                    path: path(),
+                    partitions: 1,
+                    nodes: nodes.addresses().len(),
+                };
+                return Ok(Some((node, part.ok_or_else(alone)?)));
+            }
+            Err(error) => return Err(error),
+        };
+        let number = table.places.iter().position(|place| place.node == node);
+        let known = head.spread_of();
+        let is_it = known.is_some_and(|known| known.map.slots == table.map.slots)
+            && head
+                .part
+                .as_ref()
+                .is_none_or(|part| Some(usize::from(part.number)) == number);
+        match number {
+            Some(number) if is_it => {
+                let of = super::format::SpreadOf {
+                    creation: table.common.creation,
+                    whole: table.common.whole,
+                    map: table.map,
+                };
+                let number = number as u16;
+                Ok(Some((node, PartOf { number, of })))
+            }
+            _ => Err(SnapshotError::OtherPart {
+                path: path(),
+                table: head.table.clone(),
+                node: nodes.address(node).into(),
+            }
+            .into()),
+        }
+    }
+
+    /// Makes the part again on its node; returns how many records the snapshot has of it.
+    fn remake_part(
+        &self,
+        source: &Source,
+        node: NodeId,
+        part: &PartOf,
+        progress: OnProgress<'_>,
+    ) -> Result<u64> {
+        let head = &source.walk.head;
         let name = &*head.table;
-        if let Some(there) = self.in_catalog(async |catalog| catalog.find(name).await)? {
+        let creation = part.of.creation;
+        // Which of the file's partitions it is.
+        let number = match head.part {
+            Some(_) => 0,
+            None => part.number,
+        };
+        let records = records_of(source.blocks_of(number.into()));
+        if let Some(there) = self.in_catalog(node, async |catalog| catalog.find(name).await)? {
             let is_it = |of: &crate::Partition| {
-                of.remade && (of.creation, of.number) == (part.creation, part.number)
+                of.remade && (of.creation, of.number) == (creation, part.number)
             };
             if !there.partition.as_ref().is_some_and(is_it) {
                 let name = name.into();
                 return Err(StoreError::TableExists { name });
             }
-            self.fill_part(&self.own_part(&there)?, source, true, progress)?;
-            return Ok(source.info());
+            self.fill_part(&self.part_on(node, &there)?, source, number, true, progress)?;
+            self.mark_part(node, name, name, creation)?;
+            return Ok(records);
         }
         let unfinished = format!("{RESTORING}{:016x}", head.id);
-        let mut scheme = head.schemes[0].clone();
+        let mut scheme = head.schemes[usize::from(number)].clone();
         for attempt in 0.. {
-            self.drop_own_part(&unfinished, part.creation)?;
-            let made = self.make_part(&unfinished, scheme.clone(), part)?;
-            let filled = self.fill_part(&self.own_part(&made)?, source, false, progress);
-            match filled {
+            self.drop_own_part(node, &unfinished, creation)?;
+            let made = self.make_part(node, &unfinished, scheme.clone(), part)?;
+            let table = self.part_on(node, &made)?;
+            match self.fill_part(&table, source, number, false, progress) {
                 Err(error) if is_full(&error) && attempt < MOST_ENLARGEMENTS => {
                     log::warn!("the part of table {name:?} is made an eighth larger: {error}");
                     scheme = enlarged(&scheme)?;
@@ -59,11 +159,12 @@ impl Store {
                 }
             }
         }
-        let creation = Some(part.creation);
-        let renamed =
-            self.in_catalog(async |catalog| catalog.rename(&unfinished, name, creation).await)?;
+        self.mark_part(node, &unfinished, name, creation)?;
+        let renamed = self.in_catalog(node, async |catalog| {
+            catalog.rename(&unfinished, name, Some(creation)).await
+        })?;
         match renamed {
-            Some(_) => Ok(source.info()),
+            Some(_) => Ok(records),
             None => {
                 let table = name.into();
                 Err(SnapshotError::Replaced { table }.into())
@@ -71,31 +172,57 @@ impl Store {
         }
     }
 
-    /// Asks the catalog of the only node, or changes it.
-    fn in_catalog<T>(&self, work: impl AsyncFn(&Catalog<'_, Leased>) -> Result<T>) -> Result<T> {
+    /// Notes that a part was restored, which has the name `of` as yet.
+    fn mark_part(&self, node: NodeId, of: &str, table: &str, creation: u64) -> Result<()> {
+        let marked = self.in_catalog(node, async |catalog| {
+            catalog.mark_restored(of, Some(creation)).await
+        })?;
+        match marked {
+            true => Ok(()),
+            false => {
+                let table = table.into();
+                Err(SnapshotError::Replaced { table }.into())
+            }
+        }
+    }
+
+    /// Asks the catalog of a node, or changes it.
+    pub(super) fn in_catalog<T>(
+        &self,
+        node: NodeId,
+        work: impl AsyncFn(&Catalog<'_, Leased>) -> Result<T>,
+    ) -> Result<T> {
         let executor = self.executor()?;
         executor.block_on(async {
-            let catalog = Catalog::new(&**executor.endpoint(), NodeId(0))?;
+            let catalog = Catalog::new(&**executor.endpoint(), node)?;
             work(&catalog).await
         })
     }
 
-    fn make_part(&self, name: &str, scheme: Scheme, part: &PartOf) -> Result<TableRecord> {
+    fn make_part(
+        &self,
+        node: NodeId,
+        name: &str,
+        scheme: Scheme,
+        part: &PartOf,
+    ) -> Result<TableRecord> {
         let new = NewPartition {
-            creation: part.creation,
+            creation: part.of.creation,
             number: part.number,
-            whole: part.whole,
+            whole: part.of.whole,
             remade: false,
-            map: &part.map,
+            map: &part.of.map,
         };
-        self.in_catalog(async |catalog| catalog.create(name, scheme.clone(), Some(new)).await)
+        self.in_catalog(node, async |catalog| {
+            catalog.create(name, scheme.clone(), Some(new)).await
+        })
     }
 
     /// Drops what an attempt that was cut off has left, if there is any.
-    fn drop_own_part(&self, name: &str, creation: u64) -> Result<()> {
+    fn drop_own_part(&self, node: NodeId, name: &str, creation: u64) -> Result<()> {
         let executor = self.executor()?;
         executor.block_on(async {
-            let catalog = Catalog::new(&**executor.endpoint(), NodeId(0))?;
+            let catalog = Catalog::new(&**executor.endpoint(), node)?;
             let Some(retired) = catalog.retire(name, Some(creation)).await? else {
                 return Ok(());
             };
@@ -104,17 +231,20 @@ impl Store {
         })
     }
 
-    /// Puts the records of the snapshot; those of keys that are absent, if it is `beside` others.
+    /// Puts the records of a partition of the snapshot; those of keys that are absent, if it is
+    /// `beside` others.
     fn fill_part(
         &self,
         table: &Table,
         source: &Source,
+        number: u16,
         beside: bool,
         progress: OnProgress<'_>,
     ) -> Result<()> {
-        let meter = Meter::new(0, source.records(), progress);
+        let all = records_of(source.blocks_of(number.into()));
+        let meter = Meter::new(0, all, progress);
         let mut payloads = Vec::new();
-        for block in source.blocks_of(0) {
+        for block in source.blocks_of(number.into()) {
             let mut payload = Vec::new();
             source.read(block, &mut payload)?;
             if source.walk.head.built {

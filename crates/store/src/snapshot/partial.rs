@@ -4,12 +4,12 @@
 //! what is whole: of each partition all blocks up to the end of a piece of the scan. The file gets
 //! its name when it is complete and on disk, so that a snapshot is there whole or not at all.
 
+use super::SnapshotError;
+use super::files::{beside, open_alone, replace_last};
 use super::format::{DONE, FRAME_BYTES, Frame, Head, Kind, MIDDLE, Payload, sum_of};
 use super::walk::{Block, failed, walk};
-use super::{SnapshotError, beside};
-use rustix::fs::{FlockOperation, flock};
-use std::fs::{File, OpenOptions};
-use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::fs::File;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -102,8 +102,9 @@ impl Partial {
         written.map_err(|error| failed(&self.unfinished, &error))
     }
 
-    /// Ends the file, and gives it its name once it is on disk. Returns its length.
-    pub(super) fn finish(self) -> Result<u64, SnapshotError> {
+    /// Ends the file, and gives it its name once it is on disk; with it, `keep` snapshots are kept.
+    /// Returns its length.
+    pub(super) fn finish(self, keep: u32) -> Result<u64, SnapshotError> {
         let end = *self.end();
         let frame = Frame {
             kind: Kind::End,
@@ -117,32 +118,8 @@ impl Partial {
         self.write(&bytes, end.at)?;
         let synced = self.file.sync_all();
         synced.map_err(|error| failed(&self.unfinished, &error))?;
-        let renamed = std::fs::rename(&self.unfinished, &self.path);
-        renamed.map_err(|error| failed(&self.path, &error))?;
-        let directory = super::directory_of(&self.path);
-        let synced = File::open(directory).and_then(|directory| directory.sync_all());
-        synced.map_err(|error| failed(directory, &error))?;
+        replace_last(&self.unfinished, &self.path, keep)?;
         Ok(end.at + FRAME_BYTES as u64)
-    }
-}
-
-/// Opens a file, or makes it, that no other process writes for as long as it is open.
-pub(super) fn open_alone(path: &Path) -> Result<File, SnapshotError> {
-    let in_use = || SnapshotError::InUse {
-        path: path.display().to_string(),
-    };
-    let mut options = OpenOptions::new();
-    options.read(true).write(true).create(true).truncate(false);
-    // Secrets may keep others from the table.
-    let file = options.mode(0o600).open(path);
-    let file = file.map_err(|error| failed(path, &error))?;
-    flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(|_| in_use())?;
-    // Another may have renamed or removed it since it was opened.
-    let inode = |metadata: std::fs::Metadata| (metadata.dev(), metadata.ino());
-    let there = std::fs::metadata(path).map(inode);
-    match (there, file.metadata().map(inode)) {
-        (Ok(there), Ok(opened)) if there == opened => Ok(file),
-        _ => Err(in_use()),
     }
 }
 

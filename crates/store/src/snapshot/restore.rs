@@ -5,14 +5,15 @@
 //! very full table finds no place all the same, because keys come in another order, the table is
 //! made anew with an eighth more room. The table gets its name when all records are in it.
 
+use super::files::{beside, open_alone};
 use super::format::{Head, Records};
-use super::partial::open_alone;
-use super::walk::{Block, Bytes, Walk, failed, walk};
+use super::respread::{self, enlarged};
+use super::source::{Source, records_of};
 use super::workers::Meter;
-use super::{OnProgress, Parts, RESTORING, SnapshotError, SnapshotInfo, beside, snapshot_path};
+use super::{OnProgress, Parts, RESTORING, SnapshotError, SnapshotInfo};
 use crate::slot_map::SlotMap;
-use crate::spread::NewTable;
-use crate::{ErrorKind, KeyRule, Record, Result, Scheme, Store, StoreError, Table};
+use crate::spread::{self, NewTable};
+use crate::{ErrorKind, KeyRule, Result, Scheme, Store, StoreError, Table};
 use farslot_fabric::FabricError;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -24,9 +25,23 @@ const MARKS: &str = "restoring";
 /// How often a table is made larger, by an eighth each time.
 pub(super) const MOST_ENLARGEMENTS: u32 = 8;
 
+/// What is restored, and to which nodes.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct RestoreOptions {
+    /// From which snapshot: 0 for the last, 1 for the one before it.
+    pub older: u32,
+    /// The addresses of the one node that gets back its part of a table over several nodes: one of
+    /// the store's nodes, or the store's only node, by the addresses that the table's creator may
+    /// have named it by. If there are none, all of the table is restored.
+    pub node: Vec<String>,
+    /// Whether a table is restored, whole, to fewer nodes than it was spread over.
+    pub fewer_nodes: bool,
+}
+
 impl Store {
-    /// Makes a table from its snapshot in a directory, of the same scheme and sizes. The store must
-    /// have as many nodes as the table had; their partitions are filled side by side. The whole
+    /// Makes a table from its last snapshot in a directory, of the same scheme and sizes. On as many
+    /// nodes as the table had, each key lies where it lay, and the partitions are filled side by
+    /// side; on more, the table is spread over all of them. The whole
     /// file is read and checked first. The table is there when all of its records are.
     ///
     /// An attempt that was cut off has left a table `restoring-...`; the next attempt goes on with
@@ -58,18 +73,75 @@ impl Store {
         directory: &Path,
         progress: OnProgress<'_>,
     ) -> Result<SnapshotInfo> {
-        let source = Source::open(&snapshot_path(directory, table), table)?;
-        let head = &source.walk.head;
-        if let Some(part) = &head.part {
-            let restored = self.restore_part(&source, part, progress);
-            return restored.map_err(StoreError::in_doubt);
+        self.restore_with(table, directory, &RestoreOptions::default(), progress)
+    }
+
+    /// Makes a table, or one node's part of it, from a snapshot in a directory, with options.
+    ///
+    /// A node that came back empty gets its part from a snapshot of the whole table as well as from
+    /// one that the node has written. What clients have put into the part since stays, and the
+    /// records of the snapshot whose keys are absent go beside it.
+    ///
+    /// # Errors
+    /// As [`Store::restore`]; [`SnapshotError::NoSuchNode`], [`SnapshotError::WhichPart`],
+    /// [`SnapshotError::OtherPart`]; [`StoreError::TableExists`] of a part that was not lost.
+    ///
+    /// ```
+    /// # use farslot::{FieldSize, RestoreOptions, Store, TableOptions};
+    /// # use std::ops::ControlFlow;
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let directory = tempfile::tempdir()?;
+    /// # let directory = directory.path();
+    /// # let go_on = |_| ControlFlow::Continue(());
+    /// # let store = Store::embedded()?;
+    /// # store.create("stock", &TableOptions::new(100).values(FieldSize::UpTo(8)))?;
+    /// # store.table("stock")?.put(b"pears", b"7")?;
+    /// # store.snapshot("stock", directory, &go_on)?;
+    /// store.table("stock")?.remove(b"pears")?;
+    /// store.snapshot("stock", directory, &go_on)?;
+    /// store.drop_table("stock")?;
+    /// let options = RestoreOptions {
+    ///     older: 1,
+    ///     ..RestoreOptions::default()
+    /// };
+    /// store.restore_with("stock", directory, &options, &go_on)?;
+    /// assert_eq!(store.table("stock")?.get(b"pears")?.as_deref(), Some(&b"7"[..]));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn restore_with(
+        &self,
+        table: &str,
+        directory: &Path,
+        options: &RestoreOptions,
+        progress: OnProgress<'_>,
+    ) -> Result<SnapshotInfo> {
+        let source = Source::find(directory, table, options)?;
+        let is_part = source.walk.head.part.is_some();
+        let restored = match (is_part, &*options.node) {
+            (true, _) | (false, [_, ..]) => self.restore_part(&source, &options.node, progress)?,
+            (false, []) => None,
+        };
+        match restored {
+            Some(restored) => Ok(restored),
+            None => self.restore_whole(&source, options, progress),
         }
+    }
+
+    fn restore_whole(
+        &self,
+        source: &Source,
+        options: &RestoreOptions,
+        progress: OnProgress<'_>,
+    ) -> Result<SnapshotInfo> {
+        let head = &source.walk.head;
+        let table = &*head.table;
         if self.parts(table)?.is_some() {
             let name = table.into();
             return Err(StoreError::TableExists { name });
         }
         let (partitions, nodes) = (head.schemes.len(), usize::from(self.node_count()));
-        if partitions != nodes {
+        if partitions > nodes && !options.fewer_nodes {
             let path = source.path.display().to_string();
             return Err(SnapshotError::NodeCount {
                 path,
@@ -78,12 +150,15 @@ impl Store {
             }
             .into());
         }
+        let (slots, mut schemes) = match partitions == nodes {
+            true => (head.slots.clone(), head.schemes.clone()),
+            false => respread::over(nodes as u16, head, self.0.seeds.next())?,
+        };
         let name = format!("{RESTORING}{:016x}", head.id);
-        let mut schemes = head.schemes.clone();
         for attempt in 0.. {
-            let (parts, continues) = self.unfinished(&name, head, &schemes)?;
-            let marks = Marks::open(beside(&source.path, MARKS), &parts, continues);
-            match self.fill(&name, &source, &marks, progress) {
+            let (parts, continues) = self.unfinished(&name, head, slots.as_ref(), &schemes)?;
+            let marks = Marks::open(beside(&source.path, MARKS), &parts, partitions, continues);
+            match self.fill(&name, source, &marks, progress) {
                 Err(error) if is_full(&error) && attempt < MOST_ENLARGEMENTS => {
                     log::warn!("table {table:?} is made an eighth larger than it was: {error}");
                     schemes = schemes.iter().map(enlarged).collect::<Result<_>>()?;
@@ -96,6 +171,10 @@ impl Store {
                         let table = table.into();
                         return Err(SnapshotError::Replaced { table }.into());
                     }
+                    let nodes = &self.0.sessions.nodes;
+                    self.change(async |endpoint| {
+                        spread::mark_restored(endpoint, nodes, &name).await
+                    })?;
                     self.rename(&name, table)?;
                     marks.remove();
                     break;
@@ -106,7 +185,13 @@ impl Store {
     }
 
     /// The table that is to be filled, and whether it can be continued: else it is new.
-    fn unfinished(&self, name: &str, head: &Head, schemes: &[Scheme]) -> Result<(Parts, bool)> {
+    fn unfinished(
+        &self,
+        name: &str,
+        head: &Head,
+        slots: Option<&SlotMap>,
+        schemes: &[Scheme],
+    ) -> Result<(Parts, bool)> {
         let gone = || SnapshotError::Replaced { table: name.into() };
         match self.parts(name) {
             Ok(None) => {}
@@ -122,7 +207,7 @@ impl Store {
             }) => self.drop_table(name)?,
             Err(error) => return Err(error),
         }
-        self.create_alike(name, head.slots.as_ref(), schemes, head.built)?;
+        self.create_alike(name, slots, schemes, head.built)?;
         let parts = self.parts(name)?.ok_or_else(gone)?;
         Ok((parts, false))
     }
@@ -161,10 +246,8 @@ impl Store {
             return self.build_from(name, source, &meter);
         }
         let done = (0..).zip(&marks.done).map(|(partition, done)| {
-            let blocks = source
-                .blocks_of(partition)
-                .take(done.load(Ordering::Relaxed) as usize);
-            blocks.map(|block| block.frame.records).sum::<u64>()
+            let done = done.load(Ordering::Relaxed) as usize;
+            records_of(source.blocks_of(partition).take(done))
         });
         let meter = Meter::new(done.sum(), source.records(), progress);
         let partitions = 0..source.walk.head.schemes.len() as u32;
@@ -218,99 +301,7 @@ pub(super) fn is_full(error: &StoreError) -> bool {
     error.kind() == ErrorKind::Full || matches!(error, StoreError::Index(HeapFull { .. }))
 }
 
-/// The scheme of a table with an eighth more room.
-pub(super) fn enlarged(scheme: &Scheme) -> Result<Scheme> {
-    let more = |number: u64| number.saturating_add(number / 8).saturating_add(1);
-    let heap = |bytes: u64| match bytes {
-        0 => 0,
-        bytes => more(bytes).saturating_add(64) / 64 * 64,
-    };
-    let mut scheme = scheme.clone();
-    match &mut scheme {
-        Scheme::Linear(layout) => {
-            layout.slots = more(layout.slots);
-            layout.longest_probe = layout.slots;
-            layout.heap_bytes = heap(layout.heap_bytes);
-        }
-        Scheme::Cuckoo(layout) => {
-            layout.buckets = more(layout.buckets);
-            layout.heap_bytes = heap(layout.heap_bytes);
-        }
-        Scheme::Race(layout) => {
-            layout.groups = more(layout.groups);
-            layout.heap_bytes = heap(layout.heap_bytes);
-        }
-        Scheme::Duo(layout) => {
-            layout.buckets = more(layout.buckets);
-            layout.heap_bytes = heap(layout.heap_bytes);
-            layout.reserve_bytes = heap(layout.reserve_bytes);
-        }
-        Scheme::Sealed(layout) => {
-            layout.homes = more(layout.homes);
-            layout.slots = more(layout.slots);
-        }
-    }
-    scheme.check()?;
-    Ok(scheme)
-}
-
-/// A snapshot's file that was checked.
-pub(super) struct Source {
-    pub(super) path: PathBuf,
-    file: File,
-    pub(super) walk: Walk,
-}
-
-impl Source {
-    fn open(path: &Path, table: &str) -> Result<Self> {
-        let file = File::open(path).map_err(|error| failed(path, &error))?;
-        let mut walk = walk(&file, path)?;
-        if let Some(damage) = walk.damage.take() {
-            return Err(damage.into());
-        }
-        if walk.head.table != table {
-            let bytes = Bytes::of(&file, path)?;
-            let expected = format!("a snapshot of table {table:?}");
-            return Err(bytes
-                .damaged(0, expected, format!("one of {:?}", walk.head.table))
-                .into());
-        }
-        let path = path.into();
-        Ok(Self { path, file, walk })
-    }
-
-    pub(super) fn records(&self) -> u64 {
-        self.walk
-            .blocks
-            .iter()
-            .map(|block| block.frame.records)
-            .sum()
-    }
-
-    pub(super) fn blocks_of(&self, partition: u32) -> impl Iterator<Item = &Block> {
-        let blocks = self.walk.blocks.iter();
-        blocks.filter(move |block| block.frame.partition == partition)
-    }
-
-    /// The records of a payload that has been checked.
-    pub(super) fn records_in(payload: &[u8]) -> Vec<Record<'_>> {
-        Records(payload).flatten().collect()
-    }
-
-    /// Reads a block, and checks it again: the file may have changed.
-    pub(super) fn read(&self, block: &Block, payload: &mut Vec<u8>) -> Result<()> {
-        let bytes = Bytes::of(&self.file, &self.path)?;
-        Ok(bytes.payload(block, payload)?)
-    }
-
-    pub(super) fn info(&self) -> SnapshotInfo {
-        let bytes = self.walk.blocks.last().map_or(0, Block::end);
-        let bytes = bytes + super::format::FRAME_BYTES as u64;
-        SnapshotInfo::new(&self.walk.head, &self.path, self.records(), bytes)
-    }
-}
-
-/// How many blocks of each partition are in the table, in memory and in a file: the id of the
+/// How many blocks of each of the snapshot's partitions are in the table, in memory and in a file: the id of the
 /// table's first record, then a word for each partition. Each is written once the block is in the
 /// table: at worst a block is put again. Without the file, for the directory may be read-only, an
 /// attempt that is cut off begins again.
@@ -321,9 +312,9 @@ struct Marks {
 }
 
 impl Marks {
-    fn open(path: PathBuf, parts: &Parts, continues: bool) -> Self {
+    fn open(path: PathBuf, parts: &Parts, count: usize, continues: bool) -> Self {
         let file = open_alone(&path).ok();
-        let (id, count) = (parts.records[0].id, parts.records.len());
+        let id = parts.records[0].id;
         let mut words = vec![0; count];
         if let Some(file) = &file
             && !(continues && read_marks(file, id, &mut words))

@@ -1,22 +1,53 @@
 //! Taking a snapshot of a table.
 
-use super::format::{DONE, Head, MIDDLE, PartOf, Payload};
+use super::files::{own_part_path, snapshot_path};
+use super::format::{DONE, Head, MIDDLE, PartOf, Payload, SpreadOf};
 use super::partial::Partial;
 use super::workers::Meter;
-use super::{OnProgress, Parts, SnapshotError, SnapshotInfo, snapshot_path};
+use super::{OnProgress, Parts, SnapshotError, SnapshotInfo, losses};
 use crate::catalog::Catalog;
-use crate::{Cursor, Result, Scheme, Store, StoreError, Table, TableRecord};
-use farslot_fabric::NodeId;
+use crate::spread::{self, Found};
+use crate::{Cursor, Result, Scheme, SpreadNode, Store, StoreError, Table, TableRecord};
+use farslot_fabric::{Endpoint, NodeId};
 use farslot_index::{Cursor as Place, IndexError};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
+/// How snapshots are written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SnapshotOptions {
+    /// How many snapshots of a table are kept, the new one included; 0 is taken for 1. Those before
+    /// the last are at [`older_snapshot`](crate::older_snapshot).
+    pub keep: u32,
+    /// Whether a snapshot is written that lacks what a node had of the table, because the node came
+    /// back empty.
+    pub force: bool,
+}
+
+impl Default for SnapshotOptions {
+    fn default() -> Self {
+        Self {
+            keep: 2,
+            force: false,
+        }
+    }
+}
+
+/// A snapshot that is to be written.
+struct Taking<'t> {
+    table: &'t Table,
+    parts: Parts,
+    head: Head,
+    path: PathBuf,
+}
+
 impl Store {
-    /// Writes a snapshot of a table into a directory, in place of the last one there. Others may
+    /// Writes a snapshot of a table into a directory. It takes the place of the last one there when
+    /// it is whole; that one is kept, in place of the one before it. Others may
     /// read and write the table meanwhile; of a cuckoo or CuckooDuo table they may read, for this is
     /// its writer then: should another thread of this store move its records, the snapshot is given
     /// up. The partitions of a table over several nodes are read side by side; all of its nodes must
-    /// be there.
+    /// be there, with what they had of it.
     ///
     /// A record that was acknowledged before this began and is not changed is in the snapshot, and
     /// each record in it was its key's value at some moment. An attempt that was cut off goes on
@@ -24,8 +55,9 @@ impl Store {
     /// again, with a warning in the log, if records have moved since.
     ///
     /// # Errors
-    /// That there is no such table, or that another client is its writer; [`SnapshotError`]; what
-    /// the fabric says.
+    /// That there is no such table, or that another client is its writer; [`SnapshotError`], such as
+    /// [`SnapshotError::Lost`] if a node came back empty since the last snapshot and its part was not
+    /// restored; what the fabric says.
     ///
     /// ```
     /// # use farslot::{FieldSize, Store, TableOptions};
@@ -50,36 +82,119 @@ impl Store {
         directory: &Path,
         progress: OnProgress<'_>,
     ) -> Result<SnapshotInfo> {
+        self.snapshot_with(table, directory, &SnapshotOptions::default(), progress)
+    }
+
+    /// Writes a snapshot of a table into a directory, with options.
+    ///
+    /// # Errors
+    /// As [`Store::snapshot`].
+    ///
+    /// ```
+    /// # use farslot::{FieldSize, SnapshotOptions, Store, TableOptions, older_snapshot};
+    /// # use std::ops::ControlFlow;
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let directory = tempfile::tempdir()?;
+    /// # let directory = directory.path();
+    /// # let store = Store::embedded()?;
+    /// # store.create("stock", &TableOptions::new(100).values(FieldSize::UpTo(8)))?;
+    /// let options = SnapshotOptions {
+    ///     keep: 7,
+    ///     ..SnapshotOptions::default()
+    /// };
+    /// let go_on = |_| ControlFlow::Continue(());
+    /// store.snapshot_with("stock", directory, &options, &go_on)?;
+    /// let last = store.snapshot_with("stock", directory, &options, &go_on)?;
+    /// assert!(older_snapshot(&last.path, 1).exists());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn snapshot_with(
+        &self,
+        table: &str,
+        directory: &Path,
+        options: &SnapshotOptions,
+        progress: OnProgress<'_>,
+    ) -> Result<SnapshotInfo> {
+        let path = snapshot_path(directory, table);
+        let lost = self.nodes_without_their_part(table)?;
+        // Before it is opened: that may make these parts anew.
+        if !options.force && !lost.is_empty() {
+            return Err(SnapshotError::Lost {
+                table: table.into(),
+                path: path.display().to_string(),
+                nodes: lost.join(", "),
+            }
+            .into());
+        }
         let open = self.table(table)?;
-        let built = settle(&open)?;
-        let taken = self.snapshot_settled(&open, built, directory, progress);
+        let taken = settle(&open)
+            .and_then(|built| self.snapshot_settled(&open, built, path, options, progress));
         let closed = open.close();
         taken.and_then(|taken| closed.map(|()| taken))
     }
 
-    /// As [`Store::snapshot`], of a table in which nothing moves past a scan.
+    /// As [`Store::snapshot_with`], of a table in which nothing moves past a scan.
     fn snapshot_settled(
         &self,
         table: &Table,
         built: bool,
-        directory: &Path,
+        path: PathBuf,
+        options: &SnapshotOptions,
         progress: OnProgress<'_>,
     ) -> Result<SnapshotInfo> {
         let name = table.name();
         let replaced = || SnapshotError::Replaced { table: name.into() };
         let parts = self.parts(name)?.ok_or_else(replaced)?;
-        let moves = moves_of(table, built)?;
-        let head = head_of(name, parts, built, moves);
+        let common = parts.records[0].partition.as_ref();
+        let spread = common
+            .zip(parts.map.as_ref())
+            .map(|(common, map)| SpreadOf {
+                creation: common.creation,
+                whole: common.whole,
+                map: map.clone(),
+            });
+        let head = Head {
+            spread,
+            ..head_of(name, &parts, built, moves_of(table, built)?)
+        };
         if !head.sources.contains(&table.record().id) {
             return Err(replaced().into());
         }
-        self.write(table, head, directory, progress, || self.stored_table(name))
+        let taking = Taking {
+            table,
+            parts,
+            head,
+            path,
+        };
+        let ids = || Ok(self.parts(name)?.map(|parts| parts.ids()));
+        self.write(taking, options, progress, || self.stored_table(name), ids)
+    }
+
+    /// The addresses of the nodes of a table that came back without their part of it.
+    fn nodes_without_their_part(&self, name: &str) -> Result<Vec<String>> {
+        let executor = self.executor()?;
+        let nodes = &self.0.sessions.nodes;
+        let finding = spread::find(&**executor.endpoint(), nodes, name);
+        let Found::Spread(table) = executor.block_on(finding)? else {
+            return Ok(Vec::new());
+        };
+        let mut lost = Vec::new();
+        for (place, made) in table.places.iter().zip(&table.map.nodes) {
+            // What its creator had not come to is no loss.
+            let came_back = executor.endpoint().node(place.node)?.incarnation != made.incarnation;
+            if place.record.is_none() && place.unreachable.is_none() && came_back {
+                lost.push(nodes.address(place.node).to_owned());
+            }
+        }
+        Ok(lost)
     }
 
     /// Writes a snapshot of the part that the only node of this store has of a table over several,
-    /// into a directory, in place of the last one there: what a node can do for itself, without
-    /// the others. Of any other table it is [`Store::snapshot`]. Restored on a node that takes the
-    /// place of this one, it has its part of the table again, and clients of the table use it.
+    /// into a directory: what a node can do for itself, without the others. Its file is another than
+    /// that of a snapshot of the whole table. Of any other table this is
+    /// [`Store::snapshot_with`]. Restored on a node that takes the place of this one, it has its part
+    /// of the table again, and clients of the table use it.
     ///
     /// # Errors
     /// As [`Store::snapshot`].
@@ -87,51 +202,78 @@ impl Store {
         &self,
         record: &TableRecord,
         directory: &Path,
+        options: &SnapshotOptions,
         progress: OnProgress<'_>,
     ) -> Result<SnapshotInfo> {
         let Some(partition) = &record.partition else {
-            return self.snapshot(&record.name, directory, progress);
+            return self.snapshot_with(&record.name, directory, options, progress);
         };
         let executor = self.executor()?;
-        let map = executor.block_on(async {
-            let catalog = Catalog::new(&**executor.endpoint(), NodeId(0))?;
-            catalog.map(record, partition.map).await
-        })?;
-        let open = self.own_part(record)?;
-        let built = settle(&open)?;
+        let catalog = Catalog::new(&**executor.endpoint(), NodeId(0))?;
+        let map = executor.block_on(catalog.map(record, partition.map))?;
+        let node = SpreadNode {
+            address: self.0.sessions.nodes.address(NodeId(0)).into(),
+            incarnation: executor.endpoint().node(NodeId(0))?.incarnation,
+        };
         let parts = Parts {
             records: vec![record.clone()],
-            slots: None,
+            nodes: vec![node],
+            map: None,
         };
-        let part = PartOf {
+        let of = SpreadOf {
             creation: partition.creation,
-            number: partition.number,
             whole: partition.whole,
             map,
         };
-        let head = Head {
-            part: Some(part),
-            ..head_of(&record.name, parts, built, moves_of(&open, built)?)
+        let number = partition.number;
+        let open = self.own_part(record)?;
+        let take = |built| {
+            let part = Some(PartOf { number, of });
+            let moves = moves_of(&open, built)?;
+            let taking = Taking {
+                table: &open,
+                head: Head {
+                    part,
+                    ..head_of(&record.name, &parts, built, moves)
+                },
+                parts,
+                path: own_part_path(directory, &record.name, number),
+            };
+            let ids = || {
+                let found =
+                    self.in_catalog(NodeId(0), async |catalog| catalog.find(&record.name).await)?;
+                Ok(found.map(|found| vec![found.id]))
+            };
+            self.write(taking, options, progress, || self.own_part(record), ids)
         };
-        let taken = self.write(&open, head, directory, progress, || self.own_part(record));
+        let taken = settle(&open).and_then(take);
         let closed = open.close();
         taken.and_then(|taken| closed.map(|()| taken))
     }
 
-    /// Writes the file of that head, from tables that `reopen` opens, one for each thread.
+    /// Writes the file, from tables that `reopen` opens, one for each thread. In the end the parts
+    /// must be those of the beginning, by their `ids`.
     fn write(
         &self,
-        table: &Table,
-        head: Head,
-        directory: &Path,
+        taking: Taking<'_>,
+        options: &SnapshotOptions,
         progress: OnProgress<'_>,
         reopen: impl Fn() -> Result<Table> + Sync,
+        ids: impl Fn() -> Result<Option<Vec<u64>>>,
     ) -> Result<SnapshotInfo> {
+        let Taking {
+            table,
+            parts,
+            head,
+            path,
+        } = taking;
         let name = head.table.clone();
         let replaced = || SnapshotError::Replaced {
             table: name.clone(),
         };
-        let path = snapshot_path(directory, &name);
+        if !options.force {
+            losses::check(&path, &head, &parts)?;
+        }
         let partial = Partial::begin(&path, head)?;
         let meter = Meter::new(partial.records(), table.occupancy()?.entries, progress);
         let left = (0..)
@@ -153,7 +295,11 @@ impl Store {
         if moves_of(table, head.built)? != head.moves {
             return Err(SnapshotError::Moved { table: name }.into());
         }
-        let bytes = partial.finish()?;
+        // A node may have come back empty while its part was read.
+        if ids()?.is_none_or(|ids| ids != head.sources) {
+            return Err(replaced().into());
+        }
+        let bytes = partial.finish(options.keep)?;
         Ok(SnapshotInfo::new(&head, &path, records, bytes))
     }
 }
@@ -179,22 +325,20 @@ pub(super) fn settle(table: &Table) -> Result<bool> {
     }
 }
 
-fn head_of(table: &str, parts: Parts, built: bool, moves: Vec<u64>) -> Head {
+fn head_of(table: &str, parts: &Parts, built: bool, moves: Vec<u64>) -> Head {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     Head {
         id: rand::random(),
         table: table.into(),
         begun: now.map_or(0, |since| since.as_secs()),
         sources: parts.ids(),
-        schemes: parts
-            .records
-            .into_iter()
-            .map(|record| record.scheme)
-            .collect(),
-        slots: parts.slots,
+        schemes: parts.schemes(),
+        slots: parts.slots().cloned(),
         built,
         moves,
         part: None,
+        spread: None,
+        nodes: parts.nodes.clone(),
     }
 }
 

@@ -286,6 +286,8 @@ mod tests {
             built: false,
             moves: Vec::new(),
             part: None,
+            spread: None,
+            nodes: Vec::new(),
         }
     }
 

@@ -120,6 +120,21 @@ pub(crate) async fn rename<E: Endpoint>(
     Ok(())
 }
 
+/// Notes that the records of a table have come from a snapshot, on all of its nodes.
+pub(crate) async fn mark_restored<E: Endpoint>(
+    endpoint: &E,
+    nodes: &Nodes,
+    name: &str,
+) -> Result<()> {
+    let parts = parts_of(endpoint, nodes, name).await?;
+    for node in parts.nodes {
+        let catalog = Catalog::new(endpoint, node)?;
+        let marked = catalog.mark_restored(name, parts.creation).await;
+        marked.map_err(|error| nodes.named(node, error))?;
+    }
+    Ok(())
+}
+
 /// Takes all records out of a table.
 pub(crate) async fn empty<E: Endpoint>(endpoint: &E, nodes: &Nodes, name: &str) -> Result<()> {
     let parts = parts_of(endpoint, nodes, name).await?;

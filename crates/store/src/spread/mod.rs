@@ -33,7 +33,7 @@ mod session;
 #[cfg(test)]
 mod fault_tests;
 
-pub(crate) use change::{drop_table, empty, rename};
+pub(crate) use change::{drop_table, empty, mark_restored, rename};
 pub(crate) use create::{NewTable, create};
 use find::Place;
 pub(crate) use find::{Found, SpreadTable, ask_all, find, nodes_of};

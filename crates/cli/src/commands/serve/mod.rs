@@ -74,14 +74,14 @@ pub fn run(args: Args, context: &Context) -> Result<()> {
         || over_network && context.secret_file.is_some();
     let told = switch(args.while_stdin, reloads)?;
     let names: Vec<String> = all.iter().map(ToString::to_string).collect();
-    let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    let server = Server::start_with(&names, bytes, &options)
+    let served: Vec<&str> = names.iter().map(String::as_str).collect();
+    let server = Server::start_with(&served, bytes, &options)
         .map_err(|error| Failure::from(error).at(address))?;
     let server = Arc::new(server);
     if over_network && !context.json {
         note_openness(&args, &all, &admission);
     }
-    let snapshots = snapshots::start(&args.snapshots, server.store())?;
+    let snapshots = snapshots::start(&args.snapshots, server.store(), &names)?;
     let gateway = redis::start(&args.redis, &server, args.insecure)?;
     let page = metrics::start(
         &args.metrics,

@@ -1,11 +1,15 @@
-//! A node that writes snapshots of its tables at intervals, and starts from the last.
+//! A node that writes snapshots of its tables, and starts from the last.
 
+use crate::commands::snapshot::part;
 use crate::failure::{Failure, Result};
 use crate::{number, output};
-use farslot::{Store, StoreError, is_unfinished, snapshot_path, snapshots};
-use std::collections::HashSet;
+use farslot::{
+    RestoreOptions, SnapshotInfo, SnapshotOptions, Store, StoreError, is_unfinished,
+    remove_snapshots, snapshots,
+};
+use std::collections::{BTreeSet, HashMap};
 use std::ops::ControlFlow;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -13,16 +17,25 @@ use std::time::Duration;
 /// The options of snapshots.
 #[derive(clap::Args, Debug)]
 pub struct SnapshotArgs {
-    /// Write snapshots of all tables into --snapshot-dir at this interval (30s, 5m, 1h), and when
-    /// told to end. A crash loses what was written since the last
+    /// Write snapshots of all tables into --snapshot-dir at this interval (30s, 5m, 1h) as well as
+    /// when told to end. A crash loses what was written since the last
     #[arg(long, value_name = "TIME", requires = "snapshot_dir", value_parser = number::time)]
     snapshot_every: Option<Duration>,
-    /// Where snapshots are
+    /// Write snapshots of all tables into this directory when told to end
     #[arg(long, value_name = "DIR")]
     snapshot_dir: Option<PathBuf>,
+    /// How many snapshots of each table are kept, the new one included
+    #[arg(long, value_name = "N", requires = "snapshot_dir",
+          default_value_t = SnapshotOptions::default().keep,
+          value_parser = clap::value_parser!(u32).range(1..))]
+    snapshot_keep: u32,
     /// Start with the tables whose snapshots are in --snapshot-dir, if there are any
     #[arg(long, requires = "snapshot_dir")]
     restore: bool,
+    /// The address by which clients name this node, where they name it by another than it is served
+    /// at: says which part of a snapshot of a table over several nodes it had
+    #[arg(long, value_name = "ADDRESS", requires = "restore")]
+    restore_as: Option<String>,
 }
 
 /// The thread that writes snapshots.
@@ -42,56 +55,80 @@ impl Snapshots {
     }
 }
 
-/// Restores the tables, if that is asked for, and then writes snapshots of them.
+/// Restores the tables, if that is asked for, and then writes snapshots of them. The node is served
+/// at these addresses.
 ///
 /// # Errors
 /// A directory or a snapshot that cannot be read; snapshots that would be lost.
-pub fn start(args: &SnapshotArgs, store: &Store) -> Result<Option<Snapshots>> {
+pub fn start(
+    args: &SnapshotArgs,
+    store: &Store,
+    addresses: &[String],
+) -> Result<Option<Snapshots>> {
     let Some(directory) = &args.snapshot_dir else {
         return Ok(None);
     };
     let name = directory.display().to_string();
-    std::fs::create_dir_all(directory).map_err(Failure::io(name))?;
+    std::fs::create_dir_all(directory).map_err(Failure::io(name.clone()))?;
     let found = snapshots(directory)?;
-    let mut known = HashSet::new();
+    let mut known: HashMap<_, BTreeSet<_>> = HashMap::new();
     if args.restore {
-        for snapshot in found {
-            let restored =
-                store.restore(&snapshot.table, directory, &|_| ControlFlow::Continue(()))?;
+        let named = args.restore_as.iter().chain(addresses);
+        let options = RestoreOptions {
+            node: named.cloned().collect(),
+            ..RestoreOptions::default()
+        };
+        let tables: BTreeSet<_> = found.into_iter().map(|snapshot| snapshot.table).collect();
+        for table in tables {
+            let go_on = |_| ControlFlow::Continue(());
+            let restored = store.restore_with(&table, directory, &options, &go_on)?;
             output::note(format_args!(
-                "restored {}: {}, as of {}",
+                "restored {}{}: {}, as of {}",
                 restored.table,
+                part(&restored),
                 output::counted(restored.records, "record"),
                 farslot::fabric::tcp::utc_time(restored.begun),
             ));
-            known.insert(restored.table);
+            known.insert(table, BTreeSet::from([restored.path]));
         }
-    } else if args.snapshot_every.is_some() && !found.is_empty() {
+    } else if !found.is_empty() {
         return Err(Failure::Usage(format!(
-            "{} has snapshots, which those of this node would replace\n  \
-             start from them: --restore, or use another directory",
-            directory.display()
+            "{name} has snapshots, which those of this node would replace\n  \
+             start from them: --restore, or use another directory"
         )));
     }
-    let Some(every) = args.snapshot_every else {
-        return Ok(None);
-    };
+    let every = args.snapshot_every;
+    output::note(match every {
+        Some(every) => {
+            format!("snapshots of all tables go to {name} every {every:?}, and at the end")
+        }
+        None => format!(
+            "snapshots of all tables go to {name} at the end alone: a crash loses what was written \
+             (--snapshot-every)"
+        ),
+    });
     let (end, ended) = mpsc::channel();
-    let (store, directory) = (store.clone(), directory.clone());
+    let mut keeper = Keeper {
+        store: store.clone(),
+        directory: directory.clone(),
+        options: SnapshotOptions {
+            keep: args.snapshot_keep,
+            force: false,
+        },
+        known,
+    };
     let thread = std::thread::Builder::new().name("snapshots".into());
     let thread = thread.spawn(move || {
-        let mut keeper = Keeper {
-            store,
-            directory,
-            known,
-        };
-        loop {
-            let is_last = ended.recv_timeout(every) != Err(RecvTimeoutError::Timeout);
+        while let Some(every) = every
+            && ended.recv_timeout(every) == Err(RecvTimeoutError::Timeout)
+        {
             keeper.write();
-            if is_last {
-                return;
-            }
         }
+        if every.is_none() {
+            // It is sent, or the sender is gone: the end in both cases.
+            let _ = ended.recv();
+        }
+        keeper.write();
     });
     let thread = thread.map_err(Failure::io("the thread that writes snapshots"))?;
     Ok(Some(Snapshots { end, thread }))
@@ -100,48 +137,53 @@ pub fn start(args: &SnapshotArgs, store: &Store) -> Result<Option<Snapshots>> {
 struct Keeper {
     store: Store,
     directory: PathBuf,
-    /// Tables that this process has written or restored snapshots of.
-    known: HashSet<String>,
+    options: SnapshotOptions,
+    /// Tables that this process has written or restored snapshots of, and their files.
+    known: HashMap<String, BTreeSet<PathBuf>>,
 }
 
 impl Keeper {
     /// Writes snapshots of all tables, and removes those of tables that were dropped. What fails is
     /// said, and the last snapshot stays.
     fn write(&mut self) {
-        let tables = match self.store.tables() {
-            Ok(tables) => tables,
+        let listing = match self.store.listing() {
+            Ok(listing) => listing,
             Err(error) => return output::note(format_args!("no snapshots: {error}")),
         };
-        for table in &tables {
+        let mut all_written = listing.damaged.is_empty();
+        for damaged in &listing.damaged {
+            output::note(format_args!("no new snapshot: {damaged}"));
+        }
+        let tables = listing.tables;
+        for table in tables.iter().filter(|table| !is_unfinished(&table.name)) {
             let name = &table.name;
-            if is_unfinished(name) {
-                continue;
-            }
             // Of a table over several nodes, the part that this node has.
             let go_on = |_| ControlFlow::Continue(());
-            let taken = self.store.snapshot_own_part(table, &self.directory, &go_on);
+            let store = &self.store;
+            let taken = store.snapshot_own_part(table, &self.directory, &self.options, &go_on);
             match taken {
-                Ok(_) => drop(self.known.insert(name.clone())),
+                Ok(SnapshotInfo { path, .. }) => {
+                    self.known.entry(name.clone()).or_default().insert(path);
+                }
                 Err(StoreError::NoSuchTable { .. }) => {}
-                Err(error) => output::note(format_args!("no new snapshot of {name}: {error}")),
+                Err(error) => {
+                    all_written = false;
+                    output::note(format_args!("no new snapshot of {name}: {error}"));
+                }
             }
         }
-        let is_there = |name: &String| tables.iter().any(|table| table.name == *name);
-        let dropped: Vec<_> = self
-            .known
-            .iter()
-            .filter(|name| !is_there(name))
-            .cloned()
-            .collect();
-        for name in dropped {
-            remove(&snapshot_path(&self.directory, &name));
-            self.known.remove(&name);
+        // A table that is not listed may have another name by now, or an entry that is damaged: what
+        // was its snapshot may be all that there is of it.
+        if all_written {
+            self.known.retain(|name, paths| {
+                let is_there = tables.iter().any(|table| table.name == *name);
+                for path in paths.iter().filter(|_| !is_there) {
+                    if let Err(error) = remove_snapshots(path) {
+                        output::note(error);
+                    }
+                }
+                is_there
+            });
         }
-    }
-}
-
-fn remove(path: &Path) {
-    if let Err(error) = std::fs::remove_file(path) {
-        output::note(format_args!("{}: {error}", path.display()));
     }
 }

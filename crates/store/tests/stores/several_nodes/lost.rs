@@ -5,7 +5,9 @@ use super::{
     value,
 };
 use farslot::fabric::{FabricError, NodeId, Rights};
-use farslot::{OnRestart, OpenOptions, Operation, Outcome, Server, Store, StoreError};
+use farslot::{
+    OnRestart, OpenOptions, Operation, Outcome, Server, SnapshotOptions, Store, StoreError,
+};
 use std::time::{Duration, Instant};
 
 #[test]
@@ -177,7 +179,8 @@ fn a_client_that_does_not_want_empty_nodes_uses_one_that_was_restored() {
     let address = servers[1].addresses()[0].to_string();
     let alone = Store::open(&address).unwrap();
     let part = alone.tables().unwrap().remove(0);
-    let taken = alone.snapshot_own_part(&part, directory.path(), &go_on);
+    let taken =
+        alone.snapshot_own_part(&part, directory.path(), &SnapshotOptions::default(), &go_on);
     let taken = taken.unwrap().records;
     assert!((50..150).contains(&taken), "{taken}");
     let other = Server::start("tcp://127.0.0.1:0", 1 << 20).unwrap();

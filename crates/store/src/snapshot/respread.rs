@@ -1,0 +1,68 @@
+//! The schemes of a table that is restored with other sizes than it had: with more room, or on
+//! another number of nodes.
+
+use super::format::Head;
+use crate::slot_map::{SlotMap, partition_share};
+use crate::{Result, Scheme};
+
+/// How a table is spread over so many nodes, and the schemes of its partitions: each with the room
+/// for its share of what all partitions had room for together.
+pub(super) fn over(nodes: u16, head: &Head, seed: u64) -> Result<(Option<SlotMap>, Vec<Scheme>)> {
+    let slots = (nodes > 1).then(|| SlotMap::even(nodes, seed));
+    let partitions = head.schemes.len() as u64;
+    let scheme = &head.schemes[0];
+    let (key, value) = scheme.stored_sizes();
+    let record = (key.most() + value.most()) as u64;
+    let share = |all: u64, largest| partition_share(all.saturating_mul(partitions), largest, nodes);
+    let scheme = resized(
+        scheme,
+        |number| share(number, 1),
+        |bytes| share(bytes, record),
+    )?;
+    Ok((slots, vec![scheme; nodes.into()]))
+}
+
+/// The scheme of a table with an eighth more room.
+pub(super) fn enlarged(scheme: &Scheme) -> Result<Scheme> {
+    let more = |number: u64| number.saturating_add(number / 8).saturating_add(1);
+    resized(scheme, more, more)
+}
+
+/// The scheme of a table that has other numbers of slots, and of bytes out of band.
+fn resized(
+    scheme: &Scheme,
+    slots: impl Fn(u64) -> u64,
+    bytes: impl Fn(u64) -> u64,
+) -> Result<Scheme> {
+    let heap = |all: u64| match all {
+        0 => 0,
+        all => bytes(all).saturating_add(63) / 64 * 64,
+    };
+    let mut scheme = scheme.clone();
+    match &mut scheme {
+        Scheme::Linear(layout) => {
+            layout.slots = slots(layout.slots);
+            layout.longest_probe = layout.slots;
+            layout.heap_bytes = heap(layout.heap_bytes);
+        }
+        Scheme::Cuckoo(layout) => {
+            layout.buckets = slots(layout.buckets);
+            layout.heap_bytes = heap(layout.heap_bytes);
+        }
+        Scheme::Race(layout) => {
+            layout.groups = slots(layout.groups);
+            layout.heap_bytes = heap(layout.heap_bytes);
+        }
+        Scheme::Duo(layout) => {
+            layout.buckets = slots(layout.buckets);
+            layout.heap_bytes = heap(layout.heap_bytes);
+            layout.reserve_bytes = heap(layout.reserve_bytes);
+        }
+        Scheme::Sealed(layout) => {
+            layout.homes = slots(layout.homes);
+            layout.slots = slots(layout.slots);
+        }
+    }
+    scheme.check()?;
+    Ok(scheme)
+}

@@ -1,0 +1,197 @@
+//! The file that a table is restored from.
+
+use super::files::{EXTENSION, older_snapshot, open_to_read, snapshot_path};
+use super::format::{Head, PartOf, Records};
+use super::restore::RestoreOptions;
+use super::walk::{self, Block, Bytes, Walk, failed, walk};
+use super::{SnapshotError, SnapshotInfo};
+use crate::{Record, Result, StoreError};
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+/// A snapshot's file that was checked.
+pub(super) struct Source {
+    pub(super) path: PathBuf,
+    file: File,
+    pub(super) walk: Walk,
+}
+
+impl Source {
+    /// Finds the file of a table's snapshot, reads and checks it.
+    pub(super) fn find(directory: &Path, table: &str, options: &RestoreOptions) -> Result<Self> {
+        let whole = older_snapshot(&snapshot_path(directory, table), options.older);
+        let mut own = own_parts(directory, table, options.older)?;
+        let of_whole = head_of(&whole);
+        // In a directory of several nodes, that of this one.
+        if own.len() > 1 {
+            let ours = own.iter().position(|(_, head)| is_of(head, &options.node));
+            own = match ours {
+                Some(ours) => vec![own.swap_remove(ours)],
+                None if of_whole.is_err() => return Err(which_of(&own, &options.node)),
+                None => Vec::new(),
+            };
+        }
+        let path = match (of_whole, own.pop()) {
+            // A node's own is later than the snapshot that the node was started from.
+            (Ok(head), Some((_, part))) if head.begun > part.begun => whole,
+            (Ok(_), Some(_)) if options.node.is_empty() => whole,
+            (_, Some((path, _))) => path,
+            (_, None) => whole,
+        };
+        Self::open(&path, table)
+    }
+
+    fn open(path: &Path, table: &str) -> Result<Self> {
+        let file = open_to_read(path)?;
+        let mut walk = walk(&file, path)?;
+        if let Some(damage) = walk.damage.take() {
+            return Err(damage.into());
+        }
+        if walk.head.table != table {
+            let bytes = Bytes::of(&file, path)?;
+            let expected = format!("a snapshot of table {table:?}");
+            return Err(bytes
+                .damaged(0, expected, format!("one of {:?}", walk.head.table))
+                .into());
+        }
+        let path = path.into();
+        Ok(Self { path, file, walk })
+    }
+
+    /// Which part a node had, of which these are the addresses, as far as the file says. Nothing if
+    /// the table was on one node.
+    pub(super) fn part_of(&self, addresses: &[String]) -> Result<Option<PartOf>> {
+        let head = &self.walk.head;
+        if let Some(part) = &head.part {
+            return Ok(Some(part.clone()));
+        }
+        let Some(spread) = &head.spread else {
+            return match head.slots {
+                None => Ok(None),
+                // The head says nothing of the nodes: an older version of this program wrote it.
+                Some(_) => Err(self.which_part("nodes that it does not name".into(), addresses)),
+            };
+        };
+        let nodes = &spread.map.nodes;
+        let number = nodes
+            .iter()
+            .position(|node| names(addresses, &node.address));
+        let all = || {
+            let all: Vec<_> = nodes.iter().map(|node| node.address.as_str()).collect();
+            all.join(", ")
+        };
+        let number = number.ok_or_else(|| self.which_part(all(), addresses))?;
+        Ok(Some(PartOf {
+            number: number as u16,
+            of: spread.clone(),
+        }))
+    }
+
+    fn which_part(&self, nodes: String, addresses: &[String]) -> StoreError {
+        SnapshotError::WhichPart {
+            path: self.path.display().to_string(),
+            nodes,
+            node: addresses.join(" or "),
+        }
+        .into()
+    }
+
+    pub(super) fn records(&self) -> u64 {
+        records_of(self.walk.blocks.iter())
+    }
+
+    pub(super) fn blocks_of(&self, partition: u32) -> impl Iterator<Item = &Block> {
+        let blocks = self.walk.blocks.iter();
+        blocks.filter(move |block| block.frame.partition == partition)
+    }
+
+    /// The records of a payload that has been checked.
+    pub(super) fn records_in(payload: &[u8]) -> Vec<Record<'_>> {
+        Records(payload).flatten().collect()
+    }
+
+    /// Reads a block, and checks it again: the file may have changed.
+    pub(super) fn read(&self, block: &Block, payload: &mut Vec<u8>) -> Result<()> {
+        let bytes = Bytes::of(&self.file, &self.path)?;
+        Ok(bytes.payload(block, payload)?)
+    }
+
+    pub(super) fn info(&self) -> SnapshotInfo {
+        let bytes = self.walk.blocks.last().map_or(0, Block::end);
+        let bytes = bytes + super::format::FRAME_BYTES as u64;
+        SnapshotInfo::new(&self.walk.head, &self.path, self.records(), bytes)
+    }
+}
+
+/// The error where none of these parts is that of the node that has these addresses.
+fn which_of(parts: &[(PathBuf, Head)], addresses: &[String]) -> StoreError {
+    let part_of = |head: &Head| head.part.as_ref().map_or(0, |part| part.number);
+    let (path, head) = &parts[0];
+    let path = path.display().to_string();
+    if addresses.is_empty() {
+        let number = part_of(head);
+        return SnapshotError::OnePart { path, number }.into();
+    }
+    let nodes = parts.iter().filter_map(|(_, head)| {
+        let part = head.part.as_ref()?;
+        let node = part.of.map.nodes.get(usize::from(part.number))?;
+        Some(node.address.as_str())
+    });
+    SnapshotError::WhichPart {
+        path,
+        nodes: nodes.collect::<Vec<_>>().join(", "),
+        node: addresses.join(" or "),
+    }
+    .into()
+}
+
+/// How many records these blocks have.
+pub(super) fn records_of<'b>(blocks: impl Iterator<Item = &'b Block>) -> u64 {
+    blocks.map(|block| block.frame.records).sum()
+}
+
+/// Whether an address is among these, over whatever protocol.
+pub(super) fn names(addresses: &[String], address: &str) -> bool {
+    let place = |address: &str| {
+        let place = address.split_once("://");
+        place.map_or(address, |(_, place)| place).to_owned()
+    };
+    addresses.iter().any(|of| place(of) == place(address))
+}
+
+/// Whether the file of that head is of the part of a node that has these addresses.
+fn is_of(head: &Head, addresses: &[String]) -> bool {
+    head.part.as_ref().is_some_and(|part| {
+        let node = part.of.map.nodes.get(usize::from(part.number));
+        node.is_some_and(|node| names(addresses, &node.address))
+    })
+}
+
+fn head_of(path: &Path) -> Result<Head> {
+    let file = open_to_read(path)?;
+    Ok(walk::head(&Bytes::of(&file, path)?)?.0)
+}
+
+/// The snapshots of a table's parts that nodes have written, with their heads.
+fn own_parts(directory: &Path, table: &str, older: u32) -> Result<Vec<(PathBuf, Head)>> {
+    let entries = std::fs::read_dir(directory).map_err(|error| failed(directory, &error))?;
+    let mut found = Vec::new();
+    for entry in entries {
+        let path = entry.map_err(|error| failed(directory, &error))?.path();
+        let is_snapshot = path.extension().is_some_and(|of| of == EXTENSION);
+        let is_part = path
+            .file_name()
+            .is_some_and(|name| name.to_string_lossy().contains('@'));
+        if !is_snapshot || !is_part {
+            continue;
+        }
+        let path = older_snapshot(&path, older);
+        match head_of(&path) {
+            Ok(head) if head.table == table && head.part.is_some() => found.push((path, head)),
+            // One that is damaged is refused when it is the one to be restored.
+            _ => {}
+        }
+    }
+    found.sort_by(|one, other| one.0.cmp(&other.0));
+    Ok(found)
+}
