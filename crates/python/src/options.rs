@@ -9,6 +9,7 @@ use farslot::{
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -307,11 +308,15 @@ pub(crate) fn secret_of(
 const LONGEST_PEM: u64 = 1 << 20;
 
 fn pem(path: &Path) -> PyResult<Vec<u8>> {
-    if std::fs::metadata(path)?.len() > LONGEST_PEM {
+    let mut bytes = Vec::new();
+    // The limit holds for pipes and devices too, whose length is not known beforehand.
+    let file = std::fs::File::open(path)?;
+    file.take(LONGEST_PEM + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > LONGEST_PEM {
         let message = format!("{} has more than {LONGEST_PEM} bytes", path.display());
         return Err(PyValueError::new_err(message));
     }
-    Ok(std::fs::read(path)?)
+    Ok(bytes)
 }
 
 const ON_RESTART: [(&str, OnRestart); 2] = [

@@ -6,7 +6,7 @@ use crate::{bytes, output};
 use farslot::Table;
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
@@ -53,11 +53,14 @@ pub fn run(args: Args, context: &Context) -> Result<()> {
     remove(&table, &keys, &mut counts)?;
     if let (Some(lines), Some(path)) = (lines, &args.from) {
         let mut batch = Vec::with_capacity(BATCH);
-        for line in lines.split(b'\n') {
-            let mut line = line.map_err(Failure::io(path.display().to_string()))?;
-            if line.last() == Some(&b'\r') {
-                line.pop();
-            }
+        let (key, _) = table.scheme().record_sizes();
+        let most = key.most() * if hex { 2 } else { 1 };
+        let mut lines = Lines {
+            input: lines,
+            most,
+            number: 0,
+        };
+        while let Some(line) = lines.next(path)? {
             if !line.is_empty() {
                 batch.push(decode(OsString::from_vec(line))?);
             }
@@ -81,6 +84,36 @@ pub fn run(args: Args, context: &Context) -> Result<()> {
         Ok(())
     } else {
         Err(Failure::Told)
+    }
+}
+
+/// The lines of a file of keys, of which none is longer than a key can be.
+struct Lines {
+    input: Box<dyn BufRead>,
+    most: usize,
+    number: u64,
+}
+
+impl Lines {
+    /// The next line without its end; nothing behind the last.
+    fn next(&mut self, path: &Path) -> Result<Option<Vec<u8>>> {
+        self.number += 1;
+        let mut line = Vec::new();
+        let longest = self.most as u64 + b"\r\n".len() as u64;
+        let read = (&mut self.input).take(longest).read_until(b'\n', &mut line);
+        if read.map_err(Failure::io(path.display().to_string()))? == 0 {
+            return Ok(None);
+        }
+        for end in *b"\n\r" {
+            line.pop_if(|last| *last == end);
+        }
+        if line.len() > self.most {
+            let (path, number, most) = (path.display(), self.number, self.most);
+            return Err(Failure::Failed(format!(
+                "{path}: line {number} is longer than {most} bytes, as no key of this table is"
+            )));
+        }
+        Ok(Some(line))
     }
 }
 
