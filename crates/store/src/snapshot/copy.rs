@@ -1,10 +1,10 @@
 //! Copying a table to another of the same store, while others use it.
 //!
 //! As a snapshot that is restored, without a file: the records go into a table of another name, which
-//! gets its own when all are in it. A copy that was cut off leaves that table; the next one to the
-//! same name drops it and begins again.
+//! gets its own when all are in it. A copy that was killed leaves that table; the
+//! next one, to whatever name, drops it.
 
-use super::respread::enlarged;
+use super::respread::{enlarged, within};
 use super::restore::{MOST_ENLARGEMENTS, is_full};
 use super::take::{moves_of, settle};
 use super::workers::Meter;
@@ -12,10 +12,13 @@ use super::{COPYING, OnProgress, Parts, SnapshotError};
 use crate::catalog::check_name;
 use crate::{Cursor, Record, Result, Store, StoreError, Table};
 use farslot_index::Cursor as Place;
+use std::time::Duration;
 use xxhash_rust::xxh3::xxh3_64;
 
 /// Bytes of records that are put at a time.
 const BATCH_BYTES: usize = 1 << 20;
+/// A copy that has put nothing for this long is taken for one that was killed.
+const PATIENCE: Duration = Duration::from_secs(3);
 
 /// Records that own their bytes.
 #[derive(Default)]
@@ -59,7 +62,8 @@ impl Batch {
 
 impl Store {
     /// Copies a table to a new one of another name, of the same scheme and sizes, and returns how
-    /// many records were copied. Others may use the table meanwhile; of a cuckoo or CuckooDuo table
+    /// many records were copied. Of memory that the table reserves to grow into, the copy has no more
+    /// than half of what is free, as a new table has, if its records do not need more. Others may use the table meanwhile; of a cuckoo or CuckooDuo table
     /// they may read, for this is its writer then: should another thread of this store move its
     /// records, there is no copy. A record that was acknowledged before this began
     /// and is not changed is in the copy, and each record in it was its key's value at some moment.
@@ -116,12 +120,14 @@ impl Store {
         }
         let moves = moves_of(from, built)?;
         let name = format!("{COPYING}{:016x}", xxh3_64(to.as_bytes()));
-        let mut schemes = parts.schemes();
+        self.drop_left_copies(&name)?;
+        let (free, used) = (self.largest_free()?, from.occupancy()?.heap_used);
+        let used = used / parts.records.len() as u64;
+        let schemes = parts.schemes();
+        let schemes = schemes.iter().map(|scheme| within(scheme, free / 2, used));
+        let mut schemes = schemes.collect::<Result<Vec<_>>>()?;
         for attempt in 0.. {
-            match self.drop_table(&name) {
-                Ok(()) | Err(StoreError::NoSuchTable { .. }) => {}
-                Err(error) => return Err(error),
-            }
+            self.drop_if_there(&name)?;
             self.create_alike(&name, parts.slots(), &schemes, built)?;
             let filled = self.copy_into(&name, from, &parts, built, progress);
             let named = filled.and_then(|copied| {
@@ -148,6 +154,42 @@ impl Store {
             }
         }
         Err(replaced().into())
+    }
+
+    fn drop_if_there(&self, table: &str) -> Result<()> {
+        match self.drop_table(table) {
+            Ok(()) | Err(StoreError::NoSuchTable { .. }) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Drops what copies have left that were killed: the table `own` of this one, and those of others
+    /// that put nothing. One that was paused, and goes on, fails.
+    fn drop_left_copies(&self, own: &str) -> Result<()> {
+        self.drop_if_there(own)?;
+        let left = || -> Result<Vec<_>> {
+            let tables = self.tables()?.into_iter().map(|table| table.name);
+            let copies = tables.filter(|name| name.starts_with(COPYING));
+            Ok(copies
+                .map(|name| {
+                    let table = self.stored_table(&name);
+                    (name, table.and_then(|table| table.occupancy()).ok())
+                })
+                .collect())
+        };
+        let before = left()?;
+        if before.is_empty() {
+            return Ok(());
+        }
+        std::thread::sleep(PATIENCE);
+        for copy in left()?.iter().filter(|copy| before.contains(copy)) {
+            log::warn!(
+                "{} is dropped: the copy was killed that has left it",
+                copy.0
+            );
+            self.drop_if_there(&copy.0)?;
+        }
+        Ok(())
     }
 
     /// Copies all records; returns how many.

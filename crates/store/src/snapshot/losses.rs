@@ -18,13 +18,19 @@ use std::path::Path;
 /// node came back empty.
 ///
 /// # Errors
-/// [`SnapshotError::Lost`]; [`SnapshotError::Version`]: of a last one by another version of this
-/// program nothing is known.
+/// [`SnapshotError::Lost`]; [`SnapshotError::Version`], [`SnapshotError::File`]: of a last one that
+/// cannot be read nothing is known.
 pub(super) fn check(last: &Path, head: &Head, parts: &Parts) -> Result<(), SnapshotError> {
     let known = open_to_read(last).and_then(|file| walk::head(&Bytes::of(&file, last)?));
     let known = match known {
         Ok((known, ..)) => known,
         Err(error @ SnapshotError::Version { .. }) => return Err(error),
+        // It is there, and only this user cannot read it.
+        Err(error @ SnapshotError::File { .. })
+            if last.symlink_metadata().is_ok_and(|last| last.is_file()) =>
+        {
+            return Err(error);
+        }
         // There is none, or it is damaged: nothing of it is lost by another.
         Err(_) => return Ok(()),
     };

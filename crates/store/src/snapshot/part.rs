@@ -6,7 +6,7 @@
 //! without it. Then it gets its name. If a client was faster, and has made it anew, what it has put
 //! since stays, and the records of the snapshot go beside that.
 
-use super::format::PartOf;
+use super::format::{PartOf, SpreadOf};
 use super::respread::enlarged;
 use super::restore::{MOST_ENLARGEMENTS, is_full};
 use super::source::{Source, names, records_of};
@@ -14,7 +14,7 @@ use super::workers::Meter;
 use super::{OnProgress, RESTORING, SnapshotError, SnapshotInfo};
 use crate::catalog::{Catalog, NewPartition};
 use crate::lease::Leased;
-use crate::spread::{self, Found};
+use crate::spread::{self, Found, SpreadTable};
 use crate::{Operation, Record, Result, Scheme, Store, StoreError, Table, TableRecord};
 use farslot_fabric::{EndpointExt, NodeId};
 
@@ -46,71 +46,79 @@ impl Store {
         source: &Source,
         addresses: &[String],
     ) -> Result<Option<(NodeId, PartOf)>> {
-        let head = &source.walk.head;
         if self.node_count() == 1 {
             let part = source.part_of(addresses)?;
             return Ok(part.map(|part| (NodeId(0), part)));
         }
+        let head = &source.walk.head;
         let path = || source.path.display().to_string();
         if addresses.is_empty() {
-            let number = head.part.as_ref().map_or(0, |part| part.number);
-            return Err(SnapshotError::OnePart {
-                path: path(),
-                number,
-            }
-            .into());
+            let (path, number) = (path(), head.part.as_ref().map_or(0, |part| part.number));
+            return Err(SnapshotError::OnePart { path, number }.into());
         }
-        let nodes = &self.0.sessions.nodes;
-        let mut all = nodes.addresses().iter();
-        let node = all.position(|address| names(addresses, address));
-        let node = node.ok_or_else(|| SnapshotError::NoSuchNode {
-            node: addresses.join(" or "),
-            nodes: nodes.addresses().join(", "),
-        })?;
-        let node = NodeId(node as u16);
+        let node = self.node_named(addresses)?;
         let executor = self.executor()?;
+        let nodes = &self.0.sessions.nodes;
         let finding = spread::find(&**executor.endpoint(), nodes, &head.table);
-        let table = match executor.block_on(finding) {
-            Ok(Found::Spread(table)) => table,
+        let part = match executor.block_on(finding) {
+            Ok(Found::Spread(table)) => self.part_of_living(source, node, table)?,
             Ok(Found::Whole(..)) => {
                 let name = head.table.clone();
                 return Err(StoreError::TableExists { name });
             }
+            // No node has anything of it.
             Err(StoreError::NoSuchTable { .. }) => {
-                let part = source.part_of(addresses)?;
-                let alone = || SnapshotError::NodeCount {
-                    path: path(),
-                    partitions: 1,
-                    nodes: nodes.addresses().len(),
-                };
-                return Ok(Some((node, part.ok_or_else(alone)?)));
+                source
+                    .part_of(addresses)?
+                    .ok_or_else(|| SnapshotError::NodeCount {
+                        path: path(),
+                        partitions: 1,
+                        nodes: nodes.addresses().len(),
+                    })?
             }
             Err(error) => return Err(error),
         };
+        Ok(Some((node, part)))
+    }
+
+    /// The node that has one of these addresses.
+    fn node_named(&self, addresses: &[String]) -> Result<NodeId> {
+        let all = self.0.sessions.nodes.addresses();
+        let node = all.iter().position(|address| names(addresses, address));
+        let node = node.ok_or_else(|| SnapshotError::NoSuchNode {
+            node: addresses.join(" or "),
+            nodes: all.join(", "),
+        })?;
+        Ok(NodeId(node as u16))
+    }
+
+    /// The part that a node has, or had, of a table that other nodes have; the file must be of that
+    /// table, or of that very part.
+    fn part_of_living(&self, source: &Source, node: NodeId, table: SpreadTable) -> Result<PartOf> {
+        let head = &source.walk.head;
         let number = table.places.iter().position(|place| place.node == node);
-        let known = head.spread_of();
-        let is_it = known.is_some_and(|known| known.map.slots == table.map.slots)
-            && head
-                .part
-                .as_ref()
-                .is_none_or(|part| Some(usize::from(part.number)) == number);
-        match number {
-            Some(number) if is_it => {
-                let of = super::format::SpreadOf {
-                    creation: table.common.creation,
-                    whole: table.common.whole,
-                    map: table.map,
-                };
-                let number = number as u16;
-                Ok(Some((node, PartOf { number, of })))
-            }
-            _ => Err(SnapshotError::OtherPart {
-                path: path(),
-                table: head.table.clone(),
-                node: nodes.address(node).into(),
-            }
-            .into()),
-        }
+        let is_of_it = |number: usize| {
+            let known = head.spread_of();
+            known.is_some_and(|known| known.map.slots == table.map.slots)
+                && head
+                    .part
+                    .as_ref()
+                    .is_none_or(|part| usize::from(part.number) == number)
+        };
+        let number = number.filter(|number| is_of_it(*number));
+        let number = number.ok_or_else(|| SnapshotError::OtherPart {
+            path: source.path.display().to_string(),
+            table: head.table.clone(),
+            node: self.0.sessions.nodes.address(node).into(),
+        })?;
+        Ok(PartOf {
+            number: number as u16,
+            of: SpreadOf {
+                creation: table.common.creation,
+                whole: table.common.whole,
+                map: table.map,
+            },
+        })
     }
 
     /// Makes the part again on its node; returns how many records the snapshot has of it.
@@ -143,22 +151,7 @@ impl Store {
             return Ok(records);
         }
         let unfinished = format!("{RESTORING}{:016x}", head.id);
-        let mut scheme = head.schemes[usize::from(number)].clone();
-        for attempt in 0.. {
-            self.drop_own_part(node, &unfinished, creation)?;
-            let made = self.make_part(node, &unfinished, scheme.clone(), part)?;
-            let table = self.part_on(node, &made)?;
-            match self.fill_part(&table, source, number, false, progress) {
-                Err(error) if is_full(&error) && attempt < MOST_ENLARGEMENTS => {
-                    log::warn!("the part of table {name:?} is made an eighth larger: {error}");
-                    scheme = enlarged(&scheme)?;
-                }
-                filled => {
-                    filled?;
-                    break;
-                }
-            }
-        }
+        self.fill_new_part(source, number, (node, part), &unfinished, progress)?;
         self.mark_part(node, &unfinished, name, creation)?;
         let renamed = self.in_catalog(node, async |catalog| {
             catalog.rename(&unfinished, name, Some(creation)).await
@@ -168,6 +161,36 @@ impl Store {
             None => {
                 let table = name.into();
                 Err(SnapshotError::Replaced { table }.into())
+            }
+        }
+    }
+
+    /// Makes the part under another name, and fills it from a partition of the snapshot.
+    fn fill_new_part(
+        &self,
+        source: &Source,
+        number: u16,
+        (node, part): (NodeId, &PartOf),
+        unfinished: &str,
+        progress: OnProgress<'_>,
+    ) -> Result<()> {
+        let (head, creation) = (&source.walk.head, part.of.creation);
+        self.drop_own_part(node, unfinished, creation)?;
+        let had = head.schemes[usize::from(number)].clone();
+        let mut scheme = self.fitting(vec![had], source)?.swap_remove(0);
+        let mut attempts = 0;
+        loop {
+            let made = self.make_part(node, unfinished, scheme.clone(), part)?;
+            let table = self.part_on(node, &made)?;
+            match self.fill_part(&table, source, number, false, progress) {
+                Err(error) if is_full(&error) && attempts < MOST_ENLARGEMENTS => {
+                    let name = &head.table;
+                    log::warn!("the part of table {name:?} is made an eighth larger: {error}");
+                    scheme = enlarged(&scheme)?;
+                    attempts += 1;
+                    self.drop_own_part(node, unfinished, creation)?;
+                }
+                filled => return filled,
             }
         }
     }

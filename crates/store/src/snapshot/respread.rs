@@ -22,6 +22,26 @@ pub(super) fn over(nodes: u16, head: &Head, seed: u64) -> Result<(Option<SlotMap
     Ok((slots, vec![scheme; nodes.into()]))
 }
 
+/// The scheme of a table that reserves memory to grow into, with at most so many bytes of it, but with
+/// a quarter more than so many bytes of records out of band need; any other scheme as it is.
+pub(super) fn within(scheme: &Scheme, most: u64, needed: u64) -> Result<Scheme> {
+    let Scheme::Race(layout) = scheme else {
+        return Ok(scheme.clone());
+    };
+    let needed = 1.25 * needed as f64 / layout.heap_bytes.max(1) as f64;
+    let share = (most as f64 / layout.table_bytes() as f64).max(needed);
+    if share >= 1.0 || layout.most_subtables == layout.roots {
+        return Ok(scheme.clone());
+    }
+    let mut layout = layout.clone();
+    let subtables = (layout.most_subtables as f64 * share) as u64;
+    layout.most_subtables = subtables.max(layout.roots);
+    layout.heap_bytes = ((layout.heap_bytes as f64 * share) as u64 / 64 * 64).max(64);
+    let scheme = Scheme::Race(layout);
+    scheme.check()?;
+    Ok(scheme)
+}
+
 /// The scheme of a table with an eighth more room.
 pub(super) fn enlarged(scheme: &Scheme) -> Result<Scheme> {
     let more = |number: u64| number.saturating_add(number / 8).saturating_add(1);

@@ -7,7 +7,7 @@
 
 use super::files::{beside, open_alone};
 use super::format::{Head, Records};
-use super::respread::{self, enlarged};
+use super::respread::{self, enlarged, within};
 use super::source::{Source, records_of};
 use super::workers::Meter;
 use super::{OnProgress, Parts, RESTORING, SnapshotError, SnapshotInfo};
@@ -154,6 +154,7 @@ impl Store {
             true => (head.slots.clone(), head.schemes.clone()),
             false => respread::over(nodes as u16, head, self.0.seeds.next())?,
         };
+        schemes = self.fitting(schemes, source)?;
         let name = format!("{RESTORING}{:016x}", head.id);
         for attempt in 0.. {
             let (parts, continues) = self.unfinished(&name, head, slots.as_ref(), &schemes)?;
@@ -182,6 +183,27 @@ impl Store {
             }
         }
         Ok(source.info())
+    }
+
+    /// These schemes; where the memory does not hold what a table had reserved to grow into, with half
+    /// of what is free in place of that, as a new table has.
+    pub(super) fn fitting(&self, schemes: Vec<Scheme>, source: &Source) -> Result<Vec<Scheme>> {
+        /// Bytes of memory that a record takes beside its key and its value, at most.
+        const BESIDE: u64 = 64;
+        let free = self.largest_free()?;
+        if schemes
+            .iter()
+            .all(|scheme| scheme.table_bytes() <= u128::from(free))
+        {
+            return Ok(schemes);
+        }
+        let blocks = source.walk.blocks.iter();
+        let all: u64 = blocks.map(|block| block.frame.bytes).sum();
+        let needed = (all + BESIDE * source.records()) / source.walk.head.schemes.len() as u64;
+        let schemes = schemes.iter();
+        schemes
+            .map(|scheme| within(scheme, free / 2, needed))
+            .collect()
     }
 
     /// The table that is to be filled, and whether it can be continued: else it is new.
@@ -250,8 +272,9 @@ impl Store {
             records_of(source.blocks_of(partition).take(done))
         });
         let meter = Meter::new(done.sum(), source.records(), progress);
-        let partitions = 0..source.walk.head.schemes.len() as u32;
-        meter.all(partitions.collect(), |partition| {
+        let schemes = &source.walk.head.schemes;
+        let mut partitions = 0..schemes.len() as u32;
+        let put = |partition| {
             let table = self.stored_table(name)?;
             let mut payload = Vec::new();
             let first = marks.done_of(partition);
@@ -262,7 +285,13 @@ impl Store {
                 meter.add(block.frame.records)?;
             }
             table.close()
-        })
+        };
+        // Spread otherwise, the keys of one partition belong to several, each with one writer.
+        let is_alike = schemes.len() == usize::from(self.node_count());
+        match schemes[0].one_writer() && !is_alike {
+            true => partitions.try_for_each(put),
+            false => meter.all(partitions.collect(), put),
+        }
     }
 
     fn build_from(&self, name: &str, source: &Source, meter: &Meter<'_>) -> Result<()> {

@@ -72,6 +72,51 @@ fn copies_are_refused_stopped_and_begun_again() {
 }
 
 #[test]
+fn copies_of_a_table_by_memory_leave_room_for_others() {
+    let store = Store::embedded_with(64 << 20, Default::default()).unwrap();
+    let options = TableOptions::default();
+    store.create("t", &options).unwrap();
+    let table = store.table("t").unwrap();
+    let records: Vec<_> = (0..2_000).map(|number| record(&options, number)).collect();
+    fill(&table, &records);
+    table.close().unwrap();
+    let before = sorted_in(&store, "t");
+    for number in 0..4 {
+        let (from, to) = (format!("copy-{number}"), format!("copy-{}", number + 1));
+        let from = if number == 0 { "t" } else { &from };
+        assert_eq!(store.copy_table(from, &to, &go_on).unwrap(), 2_000);
+        assert!(sorted_in(&store, &to) == before);
+    }
+    assert!(store.memory().unwrap().largest_free > 1 << 20);
+    // One whose records need more than half of what is free.
+    let table = store.table("t").unwrap();
+    for key in 1..31_u64 {
+        table.put(&key.to_be_bytes(), &[7; 600 << 10]).unwrap();
+    }
+    table.close().unwrap();
+    for number in 1..5 {
+        store.drop_table(&format!("copy-{number}")).unwrap();
+    }
+    assert_eq!(store.copy_table("t", "large", &go_on).unwrap(), 2_030);
+    assert!(sorted_in(&store, "large") == sorted_in(&store, "t"));
+}
+
+#[test]
+fn what_a_killed_copy_has_left_is_dropped_by_the_next() {
+    let store = store();
+    let options = TableOptions::new(1_000);
+    for name in ["t", "copying-0123456789abcdef"] {
+        store.create(name, &options).unwrap();
+    }
+    let left = store.table("copying-0123456789abcdef").unwrap();
+    left.put(b"some", b"record").unwrap();
+    left.close().unwrap();
+    store.copy_table("t", "new", &go_on).unwrap();
+    let names = store.tables().unwrap().into_iter().map(|table| table.name);
+    assert_eq!(names.collect::<Vec<_>>(), ["t", "new"]);
+}
+
+#[test]
 fn a_copy_over_several_nodes_beside_writers_has_every_key_that_stays() {
     let store = Store::open("sim://cx5-edr?seed=1&nodes=3&memory=64MiB").unwrap();
     store.create("t", &TableOptions::default()).unwrap();
