@@ -9,7 +9,7 @@ use farslot::{
 };
 use std::collections::{BTreeSet, HashMap};
 use std::ops::ControlFlow;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -71,26 +71,9 @@ pub fn start(
     let name = directory.display().to_string();
     std::fs::create_dir_all(directory).map_err(Failure::io(name.clone()))?;
     let found = snapshots(directory)?;
-    let mut known: HashMap<_, BTreeSet<_>> = HashMap::new();
+    let mut known = HashMap::new();
     if args.restore {
-        let named = args.restore_as.iter().chain(addresses);
-        let options = RestoreOptions {
-            node: named.cloned().collect(),
-            ..RestoreOptions::default()
-        };
-        let tables: BTreeSet<_> = found.into_iter().map(|snapshot| snapshot.table).collect();
-        for table in tables {
-            let go_on = |_| ControlFlow::Continue(());
-            let restored = store.restore_with(&table, directory, &options, &go_on)?;
-            output::note(format_args!(
-                "restored {}{}: {}, as of {}",
-                restored.table,
-                part(&restored),
-                output::counted(restored.records, "record"),
-                farslot::fabric::tcp::utc_time(restored.begun),
-            ));
-            known.insert(table, BTreeSet::from([restored.path]));
-        }
+        known = restore(args, store, directory, addresses, found)?;
     } else if !found.is_empty() {
         return Err(Failure::Usage(format!(
             "{name} has snapshots, which those of this node would replace\n  \
@@ -134,12 +117,45 @@ pub fn start(
     Ok(Some(Snapshots { end, thread }))
 }
 
+/// Restores the tables of these snapshots; returns their files.
+fn restore(
+    args: &SnapshotArgs,
+    store: &Store,
+    directory: &Path,
+    addresses: &[String],
+    found: Vec<SnapshotInfo>,
+) -> Result<Known> {
+    let named = args.restore_as.iter().chain(addresses);
+    let options = RestoreOptions {
+        node: named.cloned().collect(),
+        ..RestoreOptions::default()
+    };
+    let mut known = Known::new();
+    // Of one table there may be its own part and a snapshot of all.
+    let tables: BTreeSet<_> = found.into_iter().map(|snapshot| snapshot.table).collect();
+    for table in tables {
+        let go_on = |_| ControlFlow::Continue(());
+        let restored = store.restore_with(&table, directory, &options, &go_on)?;
+        output::note(format_args!(
+            "restored {}{}: {}, as of {}",
+            restored.table,
+            part(&restored),
+            output::counted(restored.records, "record"),
+            farslot::fabric::tcp::utc_time(restored.begun),
+        ));
+        known.insert(table, BTreeSet::from([restored.path]));
+    }
+    Ok(known)
+}
+
+/// Tables that this process has written or restored snapshots of, and their files.
+type Known = HashMap<String, BTreeSet<PathBuf>>;
+
 struct Keeper {
     store: Store,
     directory: PathBuf,
     options: SnapshotOptions,
-    /// Tables that this process has written or restored snapshots of, and their files.
-    known: HashMap<String, BTreeSet<PathBuf>>,
+    known: Known,
 }
 
 impl Keeper {

@@ -1,6 +1,10 @@
 //! `farslot snapshot`, `restore` and `serve --snapshot-every --restore`: nodes are killed, and their
 //! tables come back.
 
+mod lost;
+mod matrix;
+mod planted;
+
 use crate::common::{
     ANY_PORT, Node, assert_fails, error_of, farslot, fresh_address, lines, one_object,
 };
