@@ -7,8 +7,8 @@ use farslot::fabric::tcp::Grant;
 use farslot::fabric::{FabricError, RemoteAddr, Rights};
 use farslot::index::IndexError;
 use farslot::{
-    Address, Fingerprint, OnRestart, OpenOptions, ReadPolicy, Secret, Store, StoreError, Table,
-    TlsClient, Trust,
+    Address, Fingerprint, OpenOptions, ReadPolicy, Secret, Store, StoreError, Table, TlsClient,
+    Trust,
 };
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
@@ -88,34 +88,6 @@ pub struct Context {
         default_value_t = AccessArg::default()
     )]
     pub access: AccessArg,
-    /// What becomes of the keys of a node that came back empty, in a table over several nodes
-    #[arg(
-        long,
-        global = true,
-        env = "FARSLOT_ON_RESTART",
-        value_name = "WHAT",
-        value_enum,
-        default_value_t = OnRestartArg::Recreate
-    )]
-    pub on_restart: OnRestartArg,
-}
-
-/// What becomes of the keys of a node that came back empty.
-#[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
-pub enum OnRestartArg {
-    /// They are absent, and can be put again
-    Recreate,
-    /// They fail
-    Refuse,
-}
-
-impl From<OnRestartArg> for OnRestart {
-    fn from(argument: OnRestartArg) -> Self {
-        match argument {
-            OnRestartArg::Recreate => Self::Recreate,
-            OnRestartArg::Refuse => Self::Refuse,
-        }
-    }
 }
 
 /// The environment variable with the secret: command lines can be read by all.
@@ -353,7 +325,6 @@ impl Context {
             tls,
             grant: self.grant.clone(),
             access: self.access.into(),
-            on_restart: self.on_restart.into(),
             ..OpenOptions::default()
         })
     }
@@ -390,7 +361,6 @@ impl Context {
             tls: admission.tls,
             grant: admission.grant,
             access: admission.access,
-            on_restart: admission.on_restart,
             ..options
         };
         let since = Instant::now();

@@ -319,7 +319,10 @@ fn fabric_hint(error: &FabricError, at: &str) -> Option<String> {
         FabricError::NodeStopped { .. } if at.starts_with("tcp") => format!(
             "the process that served {at} has ended, and its memory with it, or the network is down"
         ),
-        FabricError::NodeStopped { .. } | FabricError::NodeRestarted { .. } => {
+        FabricError::NodeRestarted { .. } => {
+            "restore what it had (farslot serve --restore), or go on without: farslot accept-loss TABLE".into()
+        }
+        FabricError::NodeStopped { .. } => {
             format!("the process that served {at} has ended, and its memory with it")
         }
         FabricError::Memory { .. } => "ask for less: --memory SIZE".into(),

@@ -84,6 +84,8 @@ enum Command {
     Stat(commands::stat::Args),
     /// Ask every node of the store how it is
     Nodes(commands::nodes::Args),
+    /// Go on without what nodes that came back empty had of a table: its keys there are absent then
+    AcceptLoss(commands::accept_loss::Args),
     /// Watch nodes, tables and rates in the terminal
     #[cfg(feature = "top")]
     Top(commands::top::Args),
@@ -138,6 +140,7 @@ fn run(command: Command, context: &Context) -> Result<()> {
         Command::Restore(args) => commands::restore::run(&args, context),
         Command::Stat(args) => commands::stat::run(args, context),
         Command::Nodes(args) => commands::nodes::run(args, context),
+        Command::AcceptLoss(args) => commands::accept_loss::run(&args, context),
         #[cfg(feature = "top")]
         Command::Top(args) => commands::top::run(args, context),
         #[cfg(not(feature = "top"))]

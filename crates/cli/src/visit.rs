@@ -2,9 +2,15 @@
 
 use crate::failure::Result;
 use crate::output;
+use farslot::fabric::FabricError;
 use farslot::{Cursor, StoreError, Table};
 use serde_json::{Value, json};
 use std::io;
+
+/// Whether a node cannot answer for its keys: it is down, or has lost them.
+pub const fn is_missing(error: &FabricError) -> bool {
+    error.is_outage() || matches!(error, FabricError::NodeRestarted { .. })
+}
 
 /// A visit, and what it could not reach.
 pub struct Visit {
@@ -42,7 +48,7 @@ impl Visit {
             visited?;
             cursor = match next {
                 Ok(next) => next,
-                Err(StoreError::Node { address, error }) if self.partial && error.is_outage() => {
+                Err(StoreError::Node { address, error }) if self.partial && is_missing(&error) => {
                     self.gaps.push((address, error.to_string()));
                     table.next_partition(from)
                 }

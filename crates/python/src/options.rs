@@ -83,6 +83,7 @@ struct Given {
     inline_bytes: Option<u32>,
     heap: Option<u64>,
     hash: HashKind,
+    on_restart: OnRestart,
 }
 
 const SLOTS: [(&str, SlotKind); 6] = [
@@ -107,6 +108,7 @@ pub(crate) fn table_options(
         ..Given::default()
     };
     let schemes = SchemeKind::ALL.map(|kind| (kind.name(), kind));
+    let on_restart = OnRestart::ALL.map(|what| (what.name(), what));
     let twice = |size: Option<FieldSize>, which: &str| match size {
         None => Ok(()),
         Some(_) => Err(PyTypeError::new_err(format!(
@@ -147,6 +149,7 @@ pub(crate) fn table_options(
             "inline_bytes" => asked.inline_bytes = Some(value.extract()?),
             "heap" => asked.heap = Some(value.extract()?),
             "hash" => asked.hash = one_of(py, "hash", &value, &HASHES)?,
+            "on_restart" => asked.on_restart = one_of(py, "on_restart", &value, &on_restart)?,
             _ => return Err(unknown(&name)),
         }
     }
@@ -217,7 +220,7 @@ impl Given {
             (None, SchemeKind::Race) => TableOptions::default(),
             (None, _) => TableOptions::new(1),
         };
-        options = options.hash(self.hash);
+        options = options.hash(self.hash).on_restart(self.on_restart);
         options = match scheme {
             SchemeKind::Linear => options,
             SchemeKind::Cuckoo => options.cuckoo(self.cuckoo()),
@@ -319,11 +322,6 @@ fn pem(path: &Path) -> PyResult<Vec<u8>> {
     Ok(bytes)
 }
 
-const ON_RESTART: [(&str, OnRestart); 2] = [
-    ("recreate", OnRestart::Recreate),
-    ("refuse", OnRestart::Refuse),
-];
-
 /// How a store is opened.
 pub(crate) fn open_options(
     py: Python<'_>,
@@ -354,7 +352,6 @@ pub(crate) fn open_options(
                 let span = seconds(py, "timeout", &value)?.as_nanos();
                 open.limits.verb_timeout = span.try_into().unwrap_or(u64::MAX);
             }
-            "on_restart" => open.on_restart = one_of(py, "on_restart", &value, &ON_RESTART)?,
             "tls_ca" => authority = Some(pem(&value.extract::<PathBuf>()?)?),
             "tls_cert" => certificate = Some(pem(&value.extract::<PathBuf>()?)?),
             "tls_key" => key = Some(pem(&value.extract::<PathBuf>()?)?),

@@ -114,6 +114,10 @@ impl RawStore {
         self.run(py, |store| store.empty(name))
     }
 
+    fn accept_loss(&self, name: &str, py: Python<'_>) -> PyResult<Vec<String>> {
+        self.run(py, |store| store.accept_loss(name))
+    }
+
     fn tables(&self, py: Python<'_>) -> PyResult<Vec<String>> {
         let tables = self.run(py, Store::tables)?;
         Ok(tables.into_iter().map(|table| table.name).collect())

@@ -3,7 +3,7 @@
 use crate::catalog::{Catalog, Listing, MemoryUse, TableRecord};
 use crate::spread;
 use crate::store::Store;
-use crate::{NodeReport, Result, StoreError};
+use crate::{NodeReport, OnRestart, Partition, Result, StoreError};
 use farslot_fabric::{Endpoint, NodeId, RemoteAddr};
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -211,13 +211,14 @@ impl NodeAnswer {
     }
 }
 
-/// The names of all tables over several nodes.
+/// The names of all tables over several nodes of which a part can be lost without more ado.
 fn names_of_spread_tables<E>(answers: &[std::result::Result<NodeAnswer, E>]) -> BTreeSet<String> {
     let tables = answers
         .iter()
         .flatten()
         .flat_map(|answer| &answer.listing.tables);
-    let spread = tables.filter(|table| table.partition.is_some());
+    let is_refused = |of: &Partition| of.on_restart == OnRestart::Refuse;
+    let spread = tables.filter(|table| table.partition.as_ref().is_some_and(is_refused));
     spread.map(|table| table.name.clone()).collect()
 }
 
@@ -226,10 +227,7 @@ impl NodeAnswer {
     fn lost_of(&self, spread_tables: &BTreeSet<String>) -> Vec<String> {
         let has = |name: &&String| {
             let mut tables = self.listing.tables.iter();
-            let record = tables.find(|table| table.name == **name);
-            record
-                .and_then(|record| record.partition.as_ref())
-                .is_some_and(|part| !part.remade)
+            tables.any(|table| table.name == **name)
         };
         spread_tables
             .iter()

@@ -71,8 +71,8 @@ mod typed;
 pub use address::{Address, SCHEMES};
 pub use cache::Cache;
 pub use catalog::{
-    DamagedEntry, Listing, MOST_TABLES, MemoryUse, Partition, Scheme, SpreadMap, SpreadNode,
-    TableRecord,
+    DamagedEntry, Listing, MOST_TABLES, MemoryUse, OnRestart, Partition, Scheme, SpreadMap,
+    SpreadNode, TableRecord,
 };
 pub use client_metrics::{ClientMetrics, LATENCY_BOUNDS, Latencies, TableMetrics};
 pub use cursor::Cursor;
@@ -100,7 +100,7 @@ pub use farslot_index::{
 #[cfg(feature = "unstable")]
 pub use farslot_model as model;
 pub use handle::{Closing, Handle, HandleOptions, Running};
-pub use nodes::{NodeReport, OnRestart, PartitionReport};
+pub use nodes::{NodeReport, PartitionReport};
 pub use open_options::{Access, OpenOptions, RECORD_LOCATIONS};
 pub use options::{HashKind, TableOptions};
 #[cfg(feature = "unstable")]

@@ -6,21 +6,6 @@ use std::collections::HashSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// What becomes of the keys of a node that came back empty, in a table over several nodes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum OnRestart {
-    /// The node gets an empty partition in place of the one that is gone: its keys are absent, and
-    /// can be put again. Never of a table that was made whole of its records, where absence would
-    /// be a wrong answer.
-    #[default]
-    Recreate,
-    /// Its keys fail with [`NodeRestarted`](FabricError::NodeRestarted), until the partition is
-    /// restored from a snapshot (`farslot serve --restore`,
-    /// [`Store::restore`](crate::Store::restore)), or somebody else lets it be made anew and the
-    /// table is opened again.
-    Refuse,
-}
-
 /// A node of a store, as [`Store::nodes`](crate::Store::nodes) has found it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeReport {
@@ -40,8 +25,8 @@ pub struct NodeReport {
     pub tables: Option<u64>,
     /// How often this store has taken it for what it was after it came back empty.
     pub adopted: u64,
-    /// Names of the tables over several nodes of which it has lost its part: it came back empty,
-    /// and the part was made anew, or it lacks a part that other nodes have theirs of.
+    /// Names of the tables over several nodes of which it has lost its part: other nodes have theirs,
+    /// and nobody has restored it or [accepted the loss](crate::Store::accept_loss).
     pub lost: Vec<String>,
 }
 
@@ -63,7 +48,6 @@ pub struct PartitionReport {
 /// What the threads of a store know of its nodes together.
 pub(crate) struct Nodes {
     addresses: Vec<String>,
-    pub(crate) on_restart: OnRestart,
     known: Vec<Mutex<Known>>,
 }
 
@@ -77,11 +61,10 @@ struct Known {
 }
 
 impl Nodes {
-    pub(crate) fn new(addresses: Vec<String>, on_restart: OnRestart) -> Self {
+    pub(crate) fn new(addresses: Vec<String>) -> Self {
         Self {
             known: addresses.iter().map(|_| Mutex::default()).collect(),
             addresses,
-            on_restart,
         }
     }
 

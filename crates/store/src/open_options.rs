@@ -2,7 +2,7 @@
 
 use crate::cache::Cache;
 use crate::client_metrics::ClientMetrics;
-use crate::{OnRestart, Result, StoreError};
+use crate::{Result, StoreError};
 use farslot_fabric::tcp::{ConnectOptions, Secret, TlsClient};
 use farslot_fabric::verbs::{DeviceOptions, VerbsOptions};
 use farslot_fabric::{Limits, Rights};
@@ -103,8 +103,6 @@ pub struct OpenOptions {
     pub tls: Option<TlsClient>,
     /// How long it may take to be connected to a `tcp://` or `verbs://` address, and admitted.
     pub connect_timeout: Duration,
-    /// What becomes of the keys of a node that came back empty, in tables over several nodes.
-    pub on_restart: OnRestart,
     /// Where what the tables do is counted and timed; nowhere by default, and then at no cost.
     pub metrics: Option<ClientMetrics>,
 }
@@ -127,7 +125,6 @@ impl Default for OpenOptions {
             secret: None,
             tls: None,
             connect_timeout: ConnectOptions::default().connect_timeout,
-            on_restart: OnRestart::default(),
             metrics: None,
         }
     }

@@ -21,7 +21,7 @@ use crate::lease::Leased;
 use crate::nodes::Nodes;
 use crate::session::Session;
 use crate::sessions::Sessions;
-use crate::{Access, OnRestart, OpenOptions, Outcome, StoreError, WriterChange};
+use crate::{Access, OpenOptions, Outcome, StoreError, WriterChange};
 use farslot_fabric::shm::{ShmEndpoint, WeakNode};
 use farslot_fabric::sim::World;
 use farslot_fabric::{
@@ -115,7 +115,7 @@ impl Service {
     }
 
     fn new(memory: Memory, rights: Rights) -> Self {
-        let nodes = Nodes::new(vec!["the owner's memory".into()], OnRestart::default());
+        let nodes = Nodes::new(vec!["the owner's memory".into()]);
         let options = OpenOptions {
             access: Access::Reads,
             read_policy: Some(ReadPolicy::Fixed(READ_SIZE)),

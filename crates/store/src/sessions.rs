@@ -119,13 +119,18 @@ impl Sessions {
         view: View,
     ) -> Result<Table> {
         let record = table.sample.clone();
+        let table = self.spread(&executor, table)?;
+        Ok(self.table(record, Box::new(OverNodes { executor, table }), view))
+    }
+
+    /// A table over several nodes as its coroutines see it.
+    pub(crate) fn spread(&self, executor: &Executor<Leased>, table: SpreadTable) -> Result<Spread> {
         let partitions = table.map.slots.partitions();
         let cache = self.options.cache;
         let clients = self.clients(cache.map(|cache| cache.per_partition(partitions)));
         let endpoint = Rc::clone(executor.endpoint());
         let nodes = Arc::clone(&self.nodes);
-        let table = executor.block_on(Spread::open(endpoint, nodes, clients, table))?;
-        Ok(self.table(record, Box::new(OverNodes { executor, table }), view))
+        executor.block_on(Spread::open(endpoint, nodes, clients, table))
     }
 
     /// A table by that session, counted and timed if the store was opened so.

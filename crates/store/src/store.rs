@@ -87,7 +87,7 @@ impl Store {
     /// a table block for [`OpenOptions::connect_timeout`] at most. Should the only node end and
     /// another be served at its address, the store does not take it for the same:
     /// [`NodeRestarted`](farslot_fabric::FabricError::NodeRestarted), until it is opened again. Of
-    /// several nodes, [`OpenOptions::on_restart`] says what becomes of the keys of one that came
+    /// several nodes, [`TableOptions::on_restart`] says what becomes of the keys of one that came
     /// back empty.
     ///
     /// A store over several nodes opens if any of them answers; a line in the log says which do
@@ -144,7 +144,7 @@ impl Store {
             Fabric::Verbs(_) => NicModel::connectx5_edr(),
             Fabric::Sim(world) => read_cost(&world.profile()),
         };
-        let nodes = Nodes::new(address.nodes(), options.on_restart);
+        let nodes = Nodes::new(address.nodes());
         if let Fabric::Sim(world) = &fabric {
             serve_simulated(world, nodes.addresses().len() as u16);
         }
@@ -225,6 +225,7 @@ impl Store {
     /// capacity is that of the records, whatever the options say. Of several records of a key, the
     /// last stays where keys are unique. Returns how many stay.
     ///
+        let on_restart = options.on_restart;
     /// The table is in the catalog before it is built, and stays there, empty, if that fails. Until
     /// it is built, a sealed table says [`NotBuilt`](farslot_index::IndexError::NotBuilt), for ever
     /// if its builder dies. With several nodes that goes for each node's part.
@@ -243,6 +244,7 @@ impl Store {
     /// # Ok(())
     /// # }
     /// ```
+            on_restart,
     pub fn build(
         &self,
         name: &str,
@@ -291,6 +293,7 @@ impl Store {
     pub(crate) fn create_on_all(&self, new: NewTable<'_>) -> Result<TableRecord> {
         let nodes = &self.0.sessions.nodes;
         self.change(async |endpoint| spread::create(endpoint, nodes, new).await)
+                on_restart: options.on_restart,
     }
 
     /// Changes catalogs: as one operation, so that an error says whether any of it was sent.
@@ -358,6 +361,38 @@ impl Store {
 
     /// Takes all records out of a table, at once and whatever its scheme: an empty one takes its
     /// place. Others that have it open must open it again. A table that was built whole can be
+    /// Accepts that what nodes which came back empty had of a table is lost: they get empty parts, whose
+    /// keys are absent and can be put again. Until then, or until the parts are
+    /// [restored](Store::restore), these keys fail for every client. Returns the addresses of these
+    /// nodes: none where nothing is lost.
+    ///
+    /// # Errors
+    /// [`StoreError::NoSuchTable`]; what the fabric says of a node of the table that does not answer;
+    /// [`NodeRestarted`](farslot_fabric::FabricError::NodeRestarted) of a table that was built whole,
+    /// of which no key may be taken for absent.
+    ///
+    /// ```
+    /// # use farslot::{Store, TableOptions};
+    /// # fn main() -> Result<(), farslot::StoreError> {
+    /// let store = Store::open("sim://cx5-edr?seed=7&memory=8MiB&nodes=3")?;
+    /// store.create("stock", &TableOptions::new(100))?;
+    /// assert!(store.accept_loss("stock")?.is_empty(), "nothing is lost");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn accept_loss(&self, name: &str) -> Result<Vec<String>> {
+        let executor = self.executor()?;
+        let nodes = &self.0.sessions.nodes;
+        let finding = spread::find(&**executor.endpoint(), nodes, name);
+        match executor.block_on(finding)? {
+            Found::Whole(..) => Ok(Vec::new()),
+            Found::Spread(table) => {
+                let spread = self.0.sessions.spread(&executor, table)?;
+                executor.block_on(spread.accept_loss())
+            }
+        }
+    }
+
     /// built again. If there is no room for two of them, there is none of the name while the old
     /// one's memory is freed.
     ///
@@ -381,8 +416,8 @@ impl Store {
     }
 
     /// Opens a table for this thread. Of a table over several nodes, a node that does not answer
-    /// fails its keys and no others; one that came back empty gets its part anew, as
-    /// [`OpenOptions::on_restart`] says.
+    /// fails its keys and no others, and so does one that came back empty, unless the table's
+    /// [`TableOptions::on_restart`] says otherwise.
     ///
     /// # Errors
     /// [`StoreError::NoSuchTable`]; [`StoreError::MissingNodes`] if the store's address does not

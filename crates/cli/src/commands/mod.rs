@@ -1,5 +1,6 @@
 //! One module a command: its options, and what it does.
 
+pub(crate) mod accept_loss;
 pub mod access_arg;
 pub(crate) mod advise;
 pub(crate) mod atomic;

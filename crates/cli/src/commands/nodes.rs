@@ -29,7 +29,8 @@ pub fn run(_: Args, context: &Context) -> Result<()> {
     output::line(listing(&nodes).to_string())?;
     for node in nodes.iter().filter(|node| !node.lost.is_empty()) {
         output::note(format_args!(
-            "{} has lost its part of {}: it came back empty; keys that were there are absent (--on-restart)",
+            "{} has lost its part of {}: it came back empty, and keys that were there fail, until the part is \
+             restored (farslot serve --restore) or the loss is accepted (farslot accept-loss TABLE)",
             node.address,
             node.lost.join(", ")
         ));

@@ -6,7 +6,8 @@ use bytesize::ByteSize;
 use clap::ValueEnum;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use farslot::{
-    CuckooShape, DuoShape, FieldSize, HashKind, RaceShape, SchemeKind, SlotKind, TableOptions,
+    CuckooShape, DuoShape, FieldSize, HashKind, OnRestart, RaceShape, SchemeKind, SlotKind,
+    TableOptions,
 };
 
 /// What a table shall be, beyond its capacity.
@@ -78,6 +79,27 @@ pub struct TableArgs {
     /// The hash function
     #[arg(long, value_name = "HASH", default_value = "xxh3")]
     pub hash: HashArg,
+    /// What becomes of the keys of a node that came back empty, in a table over several nodes
+    #[arg(long, value_name = "WHAT", default_value = OnRestart::Refuse.name())]
+    pub on_restart: OnRestartArg,
+}
+
+/// What becomes of the keys of a node that came back empty, as an option.
+#[derive(ValueEnum, Clone, Copy, Debug)]
+pub enum OnRestartArg {
+    /// They fail, until the node's part is restored or the loss is accepted (accept-loss)
+    Refuse,
+    /// They are absent, and can be put again: for caches
+    Recreate,
+}
+
+impl From<OnRestartArg> for OnRestart {
+    fn from(argument: OnRestartArg) -> Self {
+        match argument {
+            OnRestartArg::Refuse => Self::Refuse,
+            OnRestartArg::Recreate => Self::Recreate,
+        }
+    }
 }
 
 /// The schemes by their names.
@@ -180,7 +202,9 @@ impl TableArgs {
             ..self.clone()
         };
         shape.refuse_options_of_others()?;
-        let mut options = TableOptions::default().race(shape.race());
+        let mut options = TableOptions::default()
+            .race(shape.race())
+            .on_restart(self.on_restart.into());
         if let Some(expiring) = self.expiring {
             options = options.expiring(expiring);
         }
@@ -214,10 +238,12 @@ impl TableArgs {
     /// A usage failure for options that do not go together.
     pub fn options(&self, capacity: u64) -> Result<TableOptions> {
         self.refuse_options_of_others()?;
-        let mut options = TableOptions::new(capacity).hash(match self.hash {
-            HashArg::Xxh3 => HashKind::Xxh3,
-            HashArg::Knuth => HashKind::Knuth,
-        });
+        let mut options = TableOptions::new(capacity)
+            .on_restart(self.on_restart.into())
+            .hash(match self.hash {
+                HashArg::Xxh3 => HashKind::Xxh3,
+                HashArg::Knuth => HashKind::Knuth,
+            });
         match self.scheme() {
             SchemeKind::Linear => {}
             SchemeKind::Cuckoo => options = options.cuckoo(self.cuckoo()),

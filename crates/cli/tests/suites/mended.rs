@@ -202,15 +202,16 @@ fn a_node_that_came_back_empty_is_told_of_and_its_keys_may_be_refused() {
     assert_eq!(loaded["gaps"][0]["records"], 40 - left);
 
     nodes[1] = Node::start_at(&down, "64MiB");
-    let refused = run(
-        &both,
-        &["--on-restart", "refuse", "count", "t", "--partial"],
-    );
-    assert_fails(&refused, 1, &["came back empty"]);
-    assert_eq!(
-        text(run(&both, &["count", "t"]).stdout).trim(),
-        left.to_string()
-    );
+    // Whatever was done to the table since: what the node had is lost.
+    for command in [&["count", "t"][..], &["dump", "t"], &["count", "t"]] {
+        assert_fails(
+            &run(&both, command),
+            1,
+            &[&down, "came back empty", "accept-loss"],
+        );
+    }
+    let counted = run(&both, &["count", "t", "--partial"]);
+    assert_eq!(text(counted.stdout).trim(), left.to_string());
     let shown = run(&both, &["nodes", "--json"]);
     assert_eq!(
         one_object(&shown)["nodes"][1]["lost"],
@@ -219,6 +220,12 @@ fn a_node_that_came_back_empty_is_told_of_and_its_keys_may_be_refused() {
     let shown = run(&both, &["nodes"]);
     assert!(error_of(&shown).contains(&format!("{down} has lost its part of t")));
     assert!(text(shown.stdout).contains("came back empty"));
+    let accepted = run(&both, &["accept-loss", "t", "--json"]);
+    assert_eq!(one_object(&accepted)["accepted"], serde_json::json!([down]));
+    let counted = run(&both, &["count", "t"]);
+    assert_eq!(text(counted.stdout).trim(), left.to_string());
+    let shown = run(&both, &["nodes"]);
+    assert!(error_of(&shown).is_empty() && !text(shown.stdout).contains("came back empty"));
 }
 
 #[test]

@@ -141,8 +141,23 @@ fn a_node_that_is_killed_is_shown_and_the_others_go_on() {
         &[&down],
     );
 
-    // It comes back empty, and has its part again.
+    // It comes back empty: what it had is lost, for every client and whatever others have done, until
+    // somebody says that this is fine.
     nodes[1] = Node::start_at(&down, "64MiB");
+    let lost = [&down[..], "came back empty", "farslot accept-loss"];
+    let directory = tempfile::tempdir().unwrap();
+    let snapshot = ["snapshot", directory.path().to_str().unwrap()];
+    for _ in 0..2 {
+        assert_fails(&run(&all, &["get", "t", &failed[0]]), 1, &lost);
+        assert_fails(&run(&all, &["put", "t", &failed[0], "again"]), 1, &lost);
+        assert_fails(&run(&all, &["count", "t"]), 1, &lost);
+        assert_fails(&run(&all, &snapshot), 1, &lost);
+    }
+    let shown = json(&all, &["nodes"]);
+    assert_eq!(shown["nodes"][1]["lost"], serde_json::json!(["t"]));
+    ok(&all, &["accept-loss", "t"]);
+    let shown = json(&all, &["nodes"]);
+    assert_eq!(shown["nodes"][1]["lost"], serde_json::json!([]));
     assert_fails(&run(&all, &["get", "t", &failed[0]]), 1, &[]);
     ok(&all, &["put", "t", &failed[0], "again"]);
     assert_eq!(ok(&all, &["get", "t", &failed[0]]).trim(), "again");
@@ -150,6 +165,27 @@ fn a_node_that_is_killed_is_shown_and_the_others_go_on() {
 
     nodes.iter_mut().for_each(Node::kill);
     assert_fails(&run(&all, &["nodes"]), 1, &["refused"]);
+}
+
+/// Of a cache the loss is accepted when it is made.
+#[test]
+fn a_cache_goes_on_without_what_a_node_had_that_came_back_empty() {
+    let (mut nodes, all) = three();
+    ok(&all, &["create", "t", "--on-restart", "recreate"]);
+    for number in 0..30 {
+        ok(&all, &["put", "t", &format!("key-{number}"), "v"]);
+    }
+    let again = nodes[2].address.clone();
+    nodes[2].kill();
+    nodes[2] = Node::start_at(&again, "64MiB");
+    let left: u64 = ok(&all, &["count", "t"]).trim().parse().unwrap();
+    assert!((5..30).contains(&left), "{left}");
+    for number in 0..30 {
+        ok(&all, &["put", "t", &format!("key-{number}"), "v"]);
+    }
+    assert_eq!(ok(&all, &["count", "t"]).trim(), "30");
+    let shown = json(&all, &["nodes"]);
+    assert_eq!(shown["nodes"][2]["lost"], serde_json::json!([]));
 }
 
 #[test]

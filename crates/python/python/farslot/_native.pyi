@@ -55,6 +55,9 @@ class RawStore:
     def empty(self, name: str) -> None:
         """Takes all records out of a table. Whoever has it open opens it again."""
 
+    def accept_loss(self, name: str) -> list[str]:
+        """Goes on without what nodes that came back empty had of a table; their addresses."""
+
     def tables(self) -> list[str]:
         """The tables' names."""
 

@@ -41,8 +41,6 @@ class OpenOptions(TypedDict, total=False):
     """How long it may take to be connected and admitted."""
     timeout: float
     """After this long without an answer an operation fails."""
-    on_restart: Literal["recreate", "refuse"]
-    """Whether the keys of a node that came back empty are absent, or fail."""
     tls_ca: str | os.PathLike[str]
     """Trust nodes at `tcps://` addresses with a certificate of this authority (a PEM file)."""
     tls_pin: str
@@ -73,6 +71,8 @@ class TableOptions(TypedDict, total=False):
     inline_bytes: int
     heap: int
     hash: Literal["xxh3", "knuth"]
+    on_restart: Literal["refuse", "recreate"]
+    """Over several nodes: whether the keys of a node that came back empty fail, or are absent."""
     grow_to: int
     ways: int
     bucket_slots: int

@@ -97,6 +97,7 @@ impl<'m> New<'m> {
                 remade: partition.remade,
                 map,
             }),
+                on_restart: partition.map.on_restart,
             id: new_id(),
             replaces: self.replaces,
             entry,

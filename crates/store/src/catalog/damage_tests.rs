@@ -211,6 +211,7 @@ fn forged_places_with_right_checksums_are_refused() {
             incarnation: 1,
             whole: false,
             remade: false,
+            on_restart: OnRestart::default(),
             map,
         })
     };

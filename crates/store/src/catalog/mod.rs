@@ -29,7 +29,7 @@ mod zeros;
 
 pub(crate) use change::NewPartition;
 pub use listing::{DamagedEntry, Listing};
-pub use record::{MemoryUse, Partition, Scheme, SpreadMap, SpreadNode, TableRecord};
+pub use record::{MemoryUse, OnRestart, Partition, Scheme, SpreadMap, SpreadNode, TableRecord};
 pub use region::MOST_TABLES;
 use region::at;
 pub(crate) use region::{CATALOG_BYTES, Catalog, LEASE, check_name};

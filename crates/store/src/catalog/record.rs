@@ -217,6 +217,9 @@ pub struct Partition {
     /// since: what the node had of the table is gone.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub remade: bool,
+    /// What becomes of the keys of a node that came back empty: for all partitions the same.
+    #[serde(default, skip_serializing_if = "OnRestart::is_refuse")]
+    pub on_restart: OnRestart,
     /// Where the map of the whole table lies, on every node the same.
     pub(crate) map: MapPlace,
 }
@@ -236,6 +239,44 @@ pub struct SpreadMap {
     pub slots: SlotMap,
     /// The nodes, by the numbers of the partitions.
     pub nodes: Vec<SpreadNode>,
+    /// What becomes of the keys of a node that came back empty.
+    #[serde(default, skip_serializing_if = "OnRestart::is_refuse")]
+    pub on_restart: OnRestart,
+}
+
+/// What becomes of the keys of a node that came back empty, in a table over several nodes. It is the
+/// table's, so that all of its clients go by the same.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub enum OnRestart {
+    /// They are lost, and fail with [`NodeRestarted`](farslot_fabric::FabricError::NodeRestarted) for
+    /// every client, until the partition is restored from a snapshot (`farslot serve --restore`,
+    /// [`Store::restore`](crate::Store::restore)), or somebody accepts the loss
+    /// ([`Store::accept_loss`](crate::Store::accept_loss)).
+    #[default]
+    Refuse,
+    /// The loss is accepted beforehand, as it may be of a cache: the first client that meets the node
+    /// gives it an empty partition. Its keys are absent, and can be put again. Never of a table that
+    /// was made whole of its records, where absence would be a wrong answer.
+    Recreate,
+}
+
+impl OnRestart {
+    /// Both of them.
+    pub const ALL: [Self; 2] = [Self::Refuse, Self::Recreate];
+
+    /// Its name in commands and messages.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Refuse => "refuse",
+            Self::Recreate => "recreate",
+        }
+    }
+
+    #[allow(clippy::trivially_copy_pass_by_ref, reason = "as serde wants it")]
+    const fn is_refuse(&self) -> bool {
+        matches!(self, Self::Refuse)
+    }
 }
 
 /// A node as the creator of a table knew it.

@@ -1,9 +1,9 @@
 //! From what is asked for to the layout of a scheme.
 
 use super::{HashKind, Organisation, TableOptions};
-use crate::Result;
 use crate::error::bad_option;
 use crate::shapes::{CuckooShape, DuoShape, RaceShape};
+use crate::{OnRestart, Result};
 use farslot_index::cuckoo::{CuckooLayout, CuckooOptions};
 use farslot_index::duo::{DuoLayout, DuoOptions};
 use farslot_index::linear::{LinearLayout, LinearOptions};
@@ -13,6 +13,24 @@ use farslot_index::{FieldSize, Hasher, Record, Sizing, SlotKind};
 use std::ops::RangeInclusive;
 
 impl TableOptions {
+    /// What becomes of the keys of a node that came back empty, in a table over several nodes: they
+    /// are lost and fail, unless it is said here that a loss is fine, as it may be in a cache.
+    ///
+    /// ```
+    /// # use farslot::{OnRestart, Store, TableOptions};
+    /// # fn main() -> Result<(), farslot::StoreError> {
+    /// let store = Store::open("sim://cx5-edr?seed=7&memory=8MiB&nodes=3")?;
+    /// let pages = TableOptions::new(1_000).on_restart(OnRestart::Recreate);
+    /// store.create("pages", &pages)?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub const fn on_restart(mut self, on_restart: OnRestart) -> Self {
+        self.on_restart = on_restart;
+        self
+    }
+
     pub(super) fn sealed_for(&self, records: &[Record<'_>]) -> Result<SealedLayout> {
         Ok(self.sealed_options()?.layout_for(records)?)
     }

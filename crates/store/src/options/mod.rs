@@ -7,7 +7,7 @@ use crate::error::bad_option;
 use crate::expiry::Expiry;
 use crate::shapes::{CuckooShape, DuoShape, RaceShape};
 use crate::slot_map::partition_share;
-use crate::{Result, Scheme};
+use crate::{OnRestart, Result, Scheme};
 use farslot_index::{FieldSize, KeyRule, Record, Sizing, SlotKind};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
@@ -72,6 +72,8 @@ pub struct TableOptions {
     expiring: bool,
     /// What its keys are hashed by; by chance, if nothing says it.
     seed: Option<u64>,
+    /// What becomes of the keys of a node that came back empty.
+    pub(crate) on_restart: OnRestart,
 }
 
 impl Default for TableOptions {
@@ -109,6 +111,7 @@ impl TableOptions {
             by_memory: false,
             expiring: false,
             seed: None,
+            on_restart: OnRestart::Refuse,
         }
     }
 

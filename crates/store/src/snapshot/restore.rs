@@ -13,7 +13,7 @@ use super::workers::Meter;
 use super::{OnProgress, Parts, RESTORING, SnapshotError, SnapshotInfo};
 use crate::slot_map::SlotMap;
 use crate::spread::{self, NewTable};
-use crate::{ErrorKind, KeyRule, Result, Scheme, Store, StoreError, Table};
+use crate::{ErrorKind, KeyRule, OnRestart, Result, Scheme, Store, StoreError, Table};
 use farslot_fabric::FabricError;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -250,6 +250,7 @@ impl Store {
                 // Should a node come back empty, its partition is not made anew.
                 whole: built,
                 slots: slots.clone(),
+                on_restart: OnRestart::default(),
             }),
             None => self.create_on_one(name, schemes[0].clone()),
         }

@@ -9,7 +9,7 @@ use super::find::{ask_all, nodes_of};
 use crate::catalog::{Catalog, NewPartition, SpreadMap, SpreadNode, check_name};
 use crate::nodes::Nodes;
 use crate::slot_map::SlotMap;
-use crate::{Result, Scheme, StoreError, TableRecord};
+use crate::{OnRestart, Result, Scheme, StoreError, TableRecord};
 use farslot_fabric::{Endpoint, NodeId, window};
 
 /// A table over several nodes that is to be made.
@@ -22,6 +22,7 @@ pub(crate) struct NewTable<'n> {
     /// Whether it is to be built whole.
     pub(crate) whole: bool,
     pub(crate) slots: SlotMap,
+    pub(crate) on_restart: OnRestart,
 }
 
 /// Makes the table on all nodes; returns the record of its first partition.
@@ -41,6 +42,7 @@ pub(crate) async fn create<E: Endpoint>(
     let map = SpreadMap {
         slots: new.slots.clone(),
         nodes: nodes_as_they_are(endpoint, nodes)?,
+        on_restart: new.on_restart,
     };
     let creation = new.creation;
     let partition = |number: u16| NewPartition {

@@ -51,7 +51,7 @@ fn limits() -> Limits {
 
 fn nodes() -> Arc<Nodes> {
     let addresses = (0..NODES).map(|node| format!("node-{node}")).collect();
-    Arc::new(Nodes::new(addresses, OnRestart::Recreate))
+    Arc::new(Nodes::new(addresses))
 }
 
 /// What a seed decides: the table, and what is drawn when it is made.
@@ -62,6 +62,8 @@ fn new_table(scheme: &Scheme, seed: u64) -> NewTable<'static> {
         schemes: vec![scheme.clone(); usize::from(NODES)],
         whole: false,
         slots: SlotMap::even(NODES, seed),
+        // Nodes come back empty here, and the histories go on.
+        on_restart: OnRestart::Recreate,
     }
 }
 

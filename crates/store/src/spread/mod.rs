@@ -3,9 +3,9 @@
 //!
 //! **Promises.** Operations on one key are what they are in the key's partition: linearizable, for
 //! the writers that the scheme admits. A node that cannot be reached fails its own keys, at once
-//! and by name, and no others; when it can be again they work again. A node that came back *empty*
-//! never answers with what it had: its partition is made anew, and its keys are absent, or they
-//! fail ([`OnRestart`](crate::OnRestart)).
+//! and by name, and no others; when it can be again they work again. The keys of a node that came
+//! back *empty* are lost: they fail, for every client, until the partition is restored or the loss
+//! is accepted, which the owner of a cache may do beforehand ([`OnRestart`](crate::OnRestart)).
 //!
 //! **How.** One endpoint is connected to all nodes, and one executor runs all partitions'
 //! operations: what a batch posts in a turn leaves for all nodes at once. Each partition has a
@@ -75,6 +75,8 @@ struct Part {
     /// Operations that have begun with the client, or with one before it, and have not ended.
     users: Cell<usize>,
     reviving: Cell<bool>,
+    /// What its node was when the partition was seen there last, or else when it was to be made.
+    incarnation: Cell<u64>,
     /// When it was seen last that its node has come back without it, and that is refused.
     refused_at: Cell<Option<Nanos>>,
     /// Bytes of its table; 0 before its node was reached.
@@ -101,13 +103,14 @@ impl Held<'_> {
 }
 
 impl Part {
-    fn at(place: &Place) -> Self {
+    fn at(place: &Place, incarnation: u64) -> Self {
         Self {
             node: Cell::new(place.node),
             is_sure: Cell::new(place.is_sure),
             client: RefCell::default(),
             users: Cell::new(0),
             reviving: Cell::new(false),
+            incarnation: Cell::new(incarnation),
             refused_at: Cell::new(None),
             table_bytes: Cell::new(0),
         }
@@ -160,7 +163,9 @@ impl Spread {
             places,
             since,
         } = table;
-        let parts = places.iter().map(Part::at);
+        let made = map.nodes.iter().map(|node| node.incarnation);
+        let parts = places.iter().zip(made);
+        let parts: Box<_> = parts.map(|(place, made)| Part::at(place, made)).collect();
         let spread = Self {
             endpoint,
             nodes,
@@ -168,7 +173,7 @@ impl Spread {
             name: sample.name.clone(),
             common,
             map,
-            parts: parts.collect(),
+            parts,
         };
         let (mut any, mut first) = (false, None);
         let opening = spread

@@ -1,13 +1,17 @@
 //! From a partition without a client to one that has one: its node was down when the table was
 //! opened, or came back empty since, or its creator did not get that far.
 //!
+//! A partition whose node came back empty is lost, and no client makes it anew by itself: else one
+//! client's lookup would turn what all others are told is lost into what never was. It is made anew
+//! where the table says that this is fine, or when somebody accepts the loss.
+//!
 //! An empty partition is made by its node's catalog like any table: of several clients that find it
 //! missing, one makes it, and its record is everybody's. What it is to be is read from another
 //! node's catalog at that very moment, so that no client brings back a table that is gone from all
 //! nodes.
 
 use super::create::or_theirs;
-use super::find::{Found, Place, find, is_absence};
+use super::find::{Found, Place, SpreadTable, find, is_absence};
 use super::{Entry, MOST_ATTEMPTS, Part, Spread};
 use crate::catalog::{Catalog, LEASE, NewPartition, table_at};
 use crate::{OnRestart, Result, Scheme, StoreError, TableRecord};
@@ -64,11 +68,6 @@ impl Spread {
             if let Some(FabricError::NodeRestarted { .. }) = place.unreachable {
                 continue;
             }
-            let of = place.record.as_ref();
-            let of = of.and_then(|record| record.partition.as_ref());
-            if self.refuses() && of.is_some_and(|of| of.remade) {
-                return Err(self.refused(number));
-            }
             part.node.set(place.node);
             part.is_sure.set(place.is_sure);
             return self.open_part(number, &sample, &places, since).await;
@@ -78,17 +77,13 @@ impl Spread {
 
     /// The failure of a partition whose node came back empty.
     fn restarted(&self, number: u16) -> StoreError {
-        let node = self.part(number).node.get();
-        let expected = self.map.nodes[usize::from(number)].incarnation;
+        let part = self.part(number);
+        let (node, expected) = (part.node.get(), part.incarnation.get());
         let error = FabricError::NodeRestarted { node, expected };
         self.named(number, StoreError::Fabric(error))
     }
 
-    fn refuses(&self) -> bool {
-        self.nodes.on_restart == OnRestart::Refuse
-    }
-
-    /// The same of a partition that is not to be made anew, nor to be used as another client has.
+    /// The same of a partition that is lost.
     fn refused(&self, number: u16) -> StoreError {
         let now = self.endpoint.now();
         self.part(number).refused_at.set(Some(now));
@@ -105,11 +100,7 @@ impl Spread {
             NodeState::Down(error) => Err(self.named(number, StoreError::Fabric(error))),
             NodeState::Restarted { .. } => {
                 let adopted = self.endpoint.adopt(node);
-                let info =
-                    adopted.map_err(|error| self.named(number, StoreError::Fabric(error)))?;
-                if !self.refuses() {
-                    self.nodes.adopted(node, info.incarnation);
-                }
+                adopted.map_err(|error| self.named(number, StoreError::Fabric(error)))?;
                 Ok(())
             }
             _ => Ok(()),
@@ -134,7 +125,8 @@ impl Spread {
                 Some(record) => record.clone(),
                 None => {
                     since = self.endpoint.now();
-                    match self.remake(number, sample, places).await {
+                    let is_accepted = self.common.on_restart == OnRestart::Recreate;
+                    match self.remake(number, sample, places, is_accepted).await {
                         Err(error @ StoreError::Fabric(FabricError::AccessDenied { .. })) => {
                             return Ok(Err(error));
                         }
@@ -149,6 +141,9 @@ impl Spread {
             let at = table_at(place.node, &record);
             let bytes = u64::try_from(record.scheme.table_bytes()).unwrap_or(u64::MAX);
             self.part(number).table_bytes.set(bytes);
+            if let Some(of) = &record.partition {
+                self.part(number).incarnation.set(of.incarnation);
+            }
             Ok(Ok(self.clients.open(&self.endpoint, at, &record).await?))
         };
         let opened = opening.await.map_err(|error| self.named(number, error))?;
@@ -172,12 +167,41 @@ impl Spread {
         }
     }
 
-    /// Makes a partition that its node does not have, empty.
+    /// Accepts the loss of every partition that is lost: makes it anew, empty. Returns the addresses
+    /// of their nodes.
+    ///
+    /// # Errors
+    /// [`NodeRestarted`](FabricError::NodeRestarted) if the table was built whole; what the fabric says
+    /// of a node that cannot be asked.
+    pub(crate) async fn accept_loss(&self) -> Result<Vec<String>> {
+        let found = find(&*self.endpoint, &self.nodes, &self.name).await?;
+        let Found::Spread(SpreadTable { sample, places, .. }) = found else {
+            return Ok(Vec::new());
+        };
+        let mut accepted = Vec::new();
+        for number in self.numbers() {
+            let place = &places[usize::from(number)];
+            if let Some(error) = &place.unreachable {
+                return Err(self
+                    .nodes
+                    .named(place.node, StoreError::Fabric(error.clone())));
+            }
+            if place.record.is_none() {
+                let made = self.remake(number, &sample, &places, true).await;
+                made.map_err(|error| self.nodes.named(place.node, error))?;
+                accepted.push(self.nodes.address(place.node).into());
+            }
+        }
+        Ok(accepted)
+    }
+
+    /// Makes a partition that its node does not have, empty; one that is lost, if that is accepted.
     async fn remake(
         &self,
         number: u16,
         sample: &TableRecord,
         places: &[Place],
+        is_accepted: bool,
     ) -> Result<TableRecord> {
         let node = places[usize::from(number)].node;
         let incarnation = self.endpoint.node(node)?.incarnation;
@@ -187,7 +211,7 @@ impl Spread {
         match (may_be_empty, came_back) {
             (false, false) => return Err(IndexError::NotBuilt.into()),
             (false, true) => return Err(self.restarted(number)),
-            (true, true) if self.refuses() => return Err(self.refused(number)),
+            (true, true) if !is_accepted => return Err(self.refused(number)),
             (true, _) => {}
         }
         let partition = NewPartition {

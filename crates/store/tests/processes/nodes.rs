@@ -4,7 +4,7 @@
 use crate::common::open;
 use crate::roles::Other;
 use farslot::fabric::FabricError;
-use farslot::{FieldSize, OnRestart, OpenOptions, Store, StoreError, Table, TableOptions};
+use farslot::{FieldSize, Store, StoreError, Table, TableOptions};
 use std::collections::HashSet;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -220,12 +220,7 @@ fn a_node_killed_under_load_fails_its_keys_alone_and_comes_back_empty() {
         kept,
         &late.get(&kept.to_le_bytes()).unwrap().unwrap()
     ));
-    let refusing = OpenOptions {
-        on_restart: OnRestart::Refuse,
-        ..OpenOptions::default()
-    };
-    let refusing = Store::open_with(&all, refusing).unwrap();
-    let refused = refusing.table("t").unwrap();
+    let refused = meanwhile.table("t").unwrap();
 
     let (_back, _) = Other::owner(killed);
     let until = Instant::now() + LONG;
@@ -240,6 +235,7 @@ fn a_node_killed_under_load_fails_its_keys_alone_and_comes_back_empty() {
         }
         std::thread::sleep(Duration::from_millis(5));
     }
+    assert_eq!(store.accept_loss("t").unwrap(), [killed.as_str()]);
     for table in [&table, &late] {
         let until = Instant::now() + LONG;
         for key in failed.iter() {

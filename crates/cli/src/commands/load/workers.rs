@@ -6,6 +6,7 @@ use crate::context::start_writing;
 use crate::failure::{Failure, Result};
 use crate::formats::{BadLine, Reader, Record};
 use crate::shape::Shape;
+use crate::visit::is_missing;
 use farslot::index::IndexError;
 use farslot::{Expiry, Store, StoreError, Table};
 use std::collections::{BTreeMap, HashSet};
@@ -244,7 +245,7 @@ impl Putting<'_> {
                 line: run[index].line,
                 reason: error.to_string(),
             }),
-            Err(StoreError::Node { address, error }) if self.partial && error.is_outage() => {
+            Err(StoreError::Node { address, error }) if self.partial && is_missing(&error) => {
                 *loaded.unreached.entry(address).or_default() += 1;
             }
             Err(error) => failed = Err(error.into()),

@@ -13,7 +13,7 @@ const ROOM: u64 = 2_600_000;
 const NAMES: [&str; 2] = ["one", "two"];
 
 fn one_node() -> Arc<Nodes> {
-    Arc::new(Nodes::new(vec!["node".into()], OnRestart::Recreate))
+    Arc::new(Nodes::new(vec!["node".into()]))
 }
 
 /// A value that says which table it was put into, under which key. A table that was renamed is the same.

@@ -86,8 +86,9 @@ fn a_node_cut_off_for_a_while_has_lost_nothing() {
 }
 
 #[test]
-fn the_keys_of_a_node_that_came_back_empty_are_absent_and_can_be_put_again() {
+fn the_keys_that_a_cache_had_on_a_node_that_came_back_empty_are_absent_and_can_be_put_again() {
     for options in [options(600), cuckoo(600), race(600), duo(600)] {
+        let options = options.on_restart(OnRestart::Recreate);
         let store = simulated(OpenOptions::default());
         let (table, of_node) = filled(&store, &options);
         let world = store.sim_world().unwrap();
@@ -134,43 +135,74 @@ fn the_keys_of_a_node_that_came_back_empty_are_absent_and_can_be_put_again() {
     }
 }
 
+/// Lost is lost, for every client and whatever it does, until the loss is accepted.
 #[test]
-fn a_client_that_does_not_want_empty_nodes_is_told_of_them() {
-    let store = simulated(OpenOptions {
-        on_restart: OnRestart::Refuse,
-        ..OpenOptions::default()
-    });
-    let (table, of_node) = filled(&store, &options(600));
-    let world = store.sim_world().unwrap();
-    world.stop_node(NodeId(0));
-    world.return_node(NodeId(0));
-    let is_restarted = |table: &farslot::Table| {
-        for &number in &of_node[0][..5] {
-            let error = is_of_node(table.get(&key(number)), 0);
-            assert!(
-                matches!(error, FabricError::NodeRestarted { .. }),
-                "{error}"
-            );
+fn the_keys_of_a_node_that_came_back_empty_fail_until_the_loss_is_accepted() {
+    for options in [options(600), cuckoo(600), race(600), duo(600)] {
+        let store = simulated(OpenOptions::default());
+        let (table, of_node) = filled(&store, &options);
+        let world = store.sim_world().unwrap();
+        world.stop_node(NodeId(0));
+        world.return_node(NodeId(0));
+        let is_restarted = |error: &FabricError| matches!(error, FabricError::NodeRestarted { .. });
+        let is_lost = |table: &farslot::Table| {
+            let number = of_node[1][0];
+            assert_eq!(table.get(&key(number)).unwrap(), Some(value(number)));
+            for &number in &of_node[0][..5] {
+                assert!(is_restarted(&is_of_node(table.get(&key(number)), 0)));
+                assert!(is_restarted(&is_of_node(
+                    table.put(&key(number), b"new"),
+                    0
+                )));
+            }
+            assert!(is_restarted(&is_of_node(table.for_each(|_, _| ()), 0)));
+            assert!(is_restarted(&is_of_node(table.occupancy(), 0)));
+        };
+        // A writer that admits no other is closed before the next may write.
+        is_lost(&table);
+        table.close().unwrap();
+        let late = store.table("t").unwrap();
+        is_lost(&late);
+        late.close().unwrap();
+        let nodes = store.nodes().unwrap();
+        assert_eq!((nodes[0].adopted, &*nodes[0].lost), (0, &["t".into()][..]));
+        assert_eq!(nodes[0].tables, Some(0));
+
+        let open = store.table("t").unwrap();
+        is_lost(&open);
+        assert_eq!(store.accept_loss("t").unwrap(), ["node-0"]);
+        assert!(store.accept_loss("t").unwrap().is_empty());
+        assert!(
+            store
+                .nodes()
+                .unwrap()
+                .iter()
+                .all(|node| node.lost.is_empty())
+        );
+        // One that has the table open looks again after a while.
+        let absent = &of_node[0];
+        world.advance_to(world.now() + 1_000_000_000);
+        for &number in absent {
+            assert_eq!(open.get(&key(number)).unwrap(), None);
         }
-        let number = of_node[1][0];
-        assert_eq!(table.get(&key(number)).unwrap(), Some(value(number)));
-    };
-    is_restarted(&table);
-    is_restarted(&store.table("t").unwrap());
-    assert_eq!(store.nodes().unwrap()[0].adopted, 0);
+        assert!(open.put(&key(absent[0]), b"new").unwrap());
+        open.close().unwrap();
+        // A loss that was accepted is one loss: the next is another.
+        world.stop_node(NodeId(0));
+        world.return_node(NodeId(0));
+        let table = store.table("t").unwrap();
+        let error = is_of_node(table.get(&key(absent[0])), 0);
+        assert!(is_restarted(&error), "{error}");
+    }
 }
 
-/// Restored on the node, what it had is there again, also to who does not want empty nodes.
+/// Restored on the node, what it had is there again.
 #[test]
-fn a_client_that_does_not_want_empty_nodes_uses_one_that_was_restored() {
+fn a_part_that_was_lost_is_used_again_when_it_was_restored() {
     let directory = tempfile::tempdir().unwrap();
     let go_on = |_: farslot::SnapshotProgress| std::ops::ControlFlow::Continue(());
     let (mut servers, all) = served();
-    let refusing = OpenOptions {
-        on_restart: OnRestart::Refuse,
-        ..OpenOptions::default()
-    };
-    let store = Store::open_with(&all, refusing).unwrap();
+    let store = Store::open(&all).unwrap();
     store.create("t", &options(600)).unwrap();
     let table = store.table("t").unwrap();
     let records = records(0..300);
@@ -230,6 +262,11 @@ fn what_was_built_whole_is_never_taken_for_empty() {
         let world = store.sim_world().unwrap();
         world.stop_node(NodeId(1));
         world.return_node(NodeId(1));
+        let error = is_of_node(store.accept_loss("t"), 1);
+        assert!(
+            matches!(error, FabricError::NodeRestarted { .. }),
+            "{error}"
+        );
         for table in [table, store.table("t").unwrap()] {
             let (mut there, mut gone) = (0, 0);
             for number in 0..300 {
@@ -271,7 +308,7 @@ fn what_was_built_whole_is_never_taken_for_empty() {
 #[test]
 fn callbacks_may_use_the_table_also_while_a_node_comes_back() {
     let store = simulated(OpenOptions::default());
-    let (table, of_node) = filled(&store, &options(600));
+    let (table, of_node) = filled(&store, &options(600).on_restart(OnRestart::Recreate));
     let world = store.sim_world().unwrap();
     world.stop_node(NodeId(1));
     world.return_node(NodeId(1));
@@ -302,7 +339,7 @@ fn callbacks_may_use_the_table_also_while_a_node_comes_back() {
 fn a_batch_of_gets_and_writes_survives_the_loss_of_a_node() {
     for first in [0, 150] {
         let store = simulated(OpenOptions::default());
-        let (table, of_node) = filled(&store, &options(600));
+        let (table, of_node) = filled(&store, &options(600).on_restart(OnRestart::Recreate));
         let world = store.sim_world().unwrap();
         world.stop_node(NodeId(1));
         world.return_node(NodeId(1));
@@ -333,7 +370,9 @@ fn a_batch_of_gets_and_writes_survives_the_loss_of_a_node() {
 fn who_may_only_read_finds_the_keys_of_an_empty_node_absent() {
     let (mut servers, all) = served();
     let store = Store::open(&all).unwrap();
-    store.create("t", &options(600)).unwrap();
+    store
+        .create("t", &options(600).on_restart(OnRestart::Recreate))
+        .unwrap();
     let writer = store.table("t").unwrap();
     for number in 0..300 {
         writer.put(&key(number), &value(number)).unwrap();
