@@ -43,6 +43,9 @@ pub struct EndpointCore {
     pub counters: Counters,
     /// What this endpoint may hold.
     pub limits: Limits,
+    /// Whether it works for the keeper of the memory, to whom that is open which is closed to clients.
+    /// Fabrics take no notice of it.
+    pub for_keeper: Cell<bool>,
     pub(crate) timers: Timers,
     queue_waiters: RefCell<Vec<Waker>>,
     nesting: Cell<u32>,
@@ -89,6 +92,7 @@ impl EndpointCore {
             buffers,
             counters: Counters::default(),
             limits,
+            for_keeper: Cell::new(false),
             timers: Timers::default(),
             queue_waiters: RefCell::default(),
             nesting: Cell::new(0),

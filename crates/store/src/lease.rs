@@ -9,13 +9,17 @@
 //! word is another's, every verb to the node's tables fails with
 //! [`Reclaimed`](FabricError::Reclaimed), and nothing is posted.
 //!
+//! Whoever ends a node inverts the words of its tables first, and waits likewise before it takes the
+//! last snapshots: clients that see such a word go on reading, and what they write is refused with
+//! [`Ending`](FabricError::Ending). So all that was acknowledged is in these snapshots.
+//!
 //! Whoever drops a table makes the word 0 first. It then waits for the length of a lease, and for
 //! as long as a verb may be under way, before it touches the memory: so no verb of another client's
 //! meets another table's bytes. (A verb that a node executes more than a second after it was posted
 //! could; so could a client's processor that stands still between looking and loading for as long.)
 
 use crate::TableRecord;
-use crate::catalog::{CATALOG_BYTES, LEASE, id_at};
+use crate::catalog::{CATALOG_BYTES, LEASE, closed, id_at};
 use farslot_fabric::{
     AnyEndpoint, Buffer, Completion, Endpoint, EndpointCore, FabricError, InPlace, Nanos, NodeId,
     NodeInfo, NodeState, Piece, PostError, RemoteAddr, Result, Rights, Verb,
@@ -42,6 +46,8 @@ struct Lease {
     since: Cell<Nanos>,
     /// Whether it was seen to be another.
     is_lost: Cell<bool>,
+    /// Whether it was seen to take no writes any more.
+    is_closed: Cell<bool>,
     /// The READ of the word that is under way, and when it was posted.
     asked: RefCell<Option<(Nanos, Posted)>>,
 }
@@ -63,14 +69,14 @@ impl Leased {
     }
 
     #[inline]
-    fn turn_of(&self, at: RemoteAddr) -> Turn {
+    fn turn_of(&self, at: RemoteAddr, writes: bool) -> Turn {
         if at.offset < CATALOG_BYTES {
             return Turn::Post;
         }
         let leases = self.leases.borrow();
         let lease = leases.get(usize::from(at.node.0)).and_then(Option::as_ref);
         match lease {
-            Some(lease) => lease.turn(&self.inner, at),
+            Some(lease) => lease.turn(&self.inner, at, writes),
             None => Turn::Post,
         }
     }
@@ -78,18 +84,27 @@ impl Leased {
 
 impl Lease {
     #[inline]
-    fn turn(&self, endpoint: &AnyEndpoint, at: RemoteAddr) -> Turn {
+    fn turn(&self, endpoint: &AnyEndpoint, at: RemoteAddr, writes: bool) -> Turn {
         if self.is_lost.get() {
             return Turn::Refuse(FabricError::Reclaimed { at });
         }
         if let Some(view) = endpoint.in_place(self.word_at, Rights::READ) {
-            return self.judge(self.word_in(view), at);
+            return self.judge(self.word_in(view), at, writes, endpoint);
         }
         let now = endpoint.now();
         if now.saturating_sub(self.since.get()) < LEASE / 4 {
-            return Turn::Post;
+            return self.admit(at, writes, endpoint);
         }
-        self.renew(endpoint, at, now)
+        self.renew(endpoint, at, now, writes)
+    }
+
+    /// What becomes of a verb to a table that is there.
+    #[inline]
+    fn admit(&self, at: RemoteAddr, writes: bool, endpoint: &AnyEndpoint) -> Turn {
+        if writes && self.is_closed.get() && !endpoint.core().for_keeper.get() {
+            return Turn::Refuse(FabricError::Ending { node: at.node });
+        }
+        Turn::Post
     }
 
     /// The word, in memory that is mapped.
@@ -103,9 +118,19 @@ impl Lease {
     }
 
     #[inline]
-    fn judge(&self, word: Option<u64>, at: RemoteAddr) -> Turn {
+    fn judge(
+        &self,
+        word: Option<u64>,
+        at: RemoteAddr,
+        writes: bool,
+        endpoint: &AnyEndpoint,
+    ) -> Turn {
         if word == Some(self.id) {
             return Turn::Post;
+        }
+        if word == Some(closed(self.id)) {
+            self.is_closed.set(true);
+            return self.admit(at, writes, endpoint);
         }
         self.is_lost.set(true);
         Turn::Refuse(FabricError::Reclaimed { at })
@@ -113,7 +138,7 @@ impl Lease {
 
     /// Has the word read, if it is not being read, and says what becomes of a verb meanwhile.
     #[cold]
-    fn renew(&self, endpoint: &AnyEndpoint, at: RemoteAddr, now: Nanos) -> Turn {
+    fn renew(&self, endpoint: &AnyEndpoint, at: RemoteAddr, now: Nanos, writes: bool) -> Turn {
         let mut asked = self.asked.borrow_mut();
         let mut failed = None;
         if let Some((when, posted)) = asked.as_mut() {
@@ -124,10 +149,11 @@ impl Lease {
                 *asked = None;
                 match read {
                     Ok(word) => {
-                        if let Turn::Refuse(refused) = self.judge(Some(word.words()[0]), at) {
-                            return Turn::Refuse(refused);
-                        }
                         self.since.set(when);
+                        let turn = self.judge(Some(word.words()[0]), at, writes, endpoint);
+                        if let Turn::Refuse(_) = turn {
+                            return turn;
+                        }
                     }
                     Err(error) => failed = Some(error),
                 }
@@ -144,7 +170,7 @@ impl Lease {
             }
         }
         match (age < LEASE, failed) {
-            (true, _) => Turn::Post,
+            (true, _) => self.admit(at, writes, endpoint),
             (false, None) => Turn::Wait,
             (false, Some(error)) => Turn::Refuse(error),
         }
@@ -165,6 +191,7 @@ impl Leased {
             id: record.id,
             since: Cell::new(since),
             is_lost: Cell::new(false),
+            is_closed: Cell::new(false),
             asked: RefCell::default(),
         });
     }
@@ -177,14 +204,14 @@ impl Leased {
     }
 }
 
-/// The first address of a verb.
-fn start_of(verb: &Verb) -> Option<RemoteAddr> {
+/// The first address of a verb, and whether it changes what is there.
+fn start_of(verb: &Verb) -> Option<(RemoteAddr, bool)> {
     match verb {
-        Verb::Read { from, .. } => Some(*from),
+        Verb::Read { from, .. } => Some((*from, false)),
         // All pieces are of one node, and of its tables.
-        Verb::ReadMany { pieces, .. } => pieces.first().map(|piece| piece.from),
-        Verb::Write { to, .. } | Verb::WriteImm { to, .. } => Some(*to),
-        Verb::CompareSwap { at, .. } | Verb::FetchAdd { at, .. } => Some(*at),
+        Verb::ReadMany { pieces, .. } => pieces.first().map(|piece| (piece.from, false)),
+        Verb::Write { to, .. } | Verb::WriteImm { to, .. } => Some((*to, true)),
+        Verb::CompareSwap { at, .. } | Verb::FetchAdd { at, .. } => Some((*at, true)),
         Verb::Call { .. } => None,
     }
 }
@@ -215,7 +242,8 @@ impl Endpoint for Leased {
 
     #[inline]
     fn post(&self, verb: Verb) -> std::result::Result<Posted, PostError> {
-        match start_of(&verb).map_or(Turn::Post, |at| self.turn_of(at)) {
+        let turn = start_of(&verb).map_or(Turn::Post, |(at, writes)| self.turn_of(at, writes));
+        match turn {
             Turn::Post => self.inner.post(verb),
             Turn::Wait => Err(PostError::QueueFull(verb)),
             Turn::Refuse(error) => Err(PostError::Rejected(error)),
@@ -224,21 +252,26 @@ impl Endpoint for Leased {
 
     #[inline]
     fn post_read(&self, from: RemoteAddr, into: Buffer) -> std::result::Result<Posted, PostError> {
-        match self.turn_of(from) {
+        match self.turn_of(from, false) {
             Turn::Post => self.inner.post_read(from, into),
             Turn::Wait => Err(PostError::QueueFull(Verb::Read { from, into })),
             Turn::Refuse(error) => Err(PostError::Rejected(error)),
         }
     }
 
-    /// Not of a table that is gone: what is posted then says so.
+    /// Not of a table that is gone, nor to change one that takes no writes: what is posted then says
+    /// so.
     #[inline]
     fn in_place(&self, at: RemoteAddr, needed: Rights) -> Option<InPlace<'_>> {
         let view = self.inner.in_place(at, needed)?;
         let leases = self.leases.borrow();
         let lease = leases.get(usize::from(at.node.0)).and_then(Option::as_ref);
         let is_there = lease.is_none_or(|lease| {
-            !lease.is_lost.get() && matches!(lease.judge(lease.word_in(view), at), Turn::Post)
+            !lease.is_lost.get() && {
+                let turn =
+                    lease.judge(lease.word_in(view), at, needed != Rights::READ, &self.inner);
+                matches!(turn, Turn::Post)
+            }
         });
         is_there.then_some(view)
     }

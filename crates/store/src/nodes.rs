@@ -115,8 +115,14 @@ impl Nodes {
         let Some(mut known) = self.known(node) else {
             return;
         };
+        // One that restores its tables has begun as it should.
+        let level = match error {
+            FabricError::Restoring { .. } => log::Level::Info,
+            _ => log::Level::Warn,
+        };
         if !std::mem::replace(&mut known.is_down, true) {
-            log::warn!("{} does not serve its keys: {error}", self.address(node));
+            let address = self.address(node);
+            log::log!(level, "{address} does not serve its keys: {error}");
         }
     }
 

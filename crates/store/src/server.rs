@@ -1,6 +1,8 @@
 //! A process that lends its memory, and does nothing else.
 
-use crate::catalog::{CATALOG_BYTES, TableRecord};
+mod keeper;
+
+use crate::catalog::{CATALOG_BYTES, Phase, TableRecord};
 use crate::clients::executes;
 use crate::fabrics::{check_size, region_of};
 use crate::service::Service;
@@ -40,6 +42,10 @@ pub struct ServerOptions {
     pub insecure: bool,
     /// Where to write down who came, what was refused them, and which grants came and went.
     pub audit: Option<Arc<Audit>>,
+    /// Whether tables are to be restored first: clients that come before
+    /// [`Server::open_to_clients`] get [`Restoring`](FabricError::Restoring), whatever they ask of the
+    /// tables.
+    pub restoring: bool,
 }
 
 impl Default for ServerOptions {
@@ -55,6 +61,7 @@ impl Default for ServerOptions {
             trusted: Vec::new(),
             insecure: agent.serve.insecure,
             audit: None,
+            restoring: false,
         }
     }
 }
@@ -104,6 +111,7 @@ pub struct Server {
     clients: Option<Clients>,
     addresses: Vec<Address>,
     store: Store,
+    keeper: Store,
     node: shm::Node,
 }
 
@@ -202,9 +210,17 @@ impl Server {
         }
         check_size(bytes)?;
         let regions = [region_of(bytes)];
+        let prepare = |node: &shm::Node| match options.restoring {
+            true => Store::of_node(Address::Embedded, node.clone()).begin_phase(Phase::Restoring),
+            false => Ok(()),
+        };
         let node = match &name {
-            Some(name) => shm::Node::serve(name, &regions)?,
-            None => shm::Node::embedded(&regions)?,
+            Some(name) => shm::Node::serve_prepared(name, &regions, prepare)?,
+            None => {
+                let node = shm::Node::embedded(&regions)?;
+                prepare(&node)?;
+                node
+            }
         };
         let by_nic = matches!(parsed[0], Address::Verbs { .. });
         node.serve_calls(Arc::new(match by_nic {
@@ -260,17 +276,18 @@ impl Server {
                 Address::Embedded | Address::Shm { .. } | Address::Sim { .. } => {}
             }
         }
-        let store = match &nic {
-            None => Store::of_node(parsed[0].clone(), node.clone()),
+        let open = || match &nic {
+            None => Ok(Store::of_node(parsed[0].clone(), node.clone())),
             // No processor may touch what the NIC's atomics do.
             Some(_) => {
                 let options = OpenOptions {
                     secret: options.secrets.first().cloned(),
                     ..OpenOptions::default()
                 };
-                Store::open_with(&parsed[0].to_string(), options)?
+                Store::open_with(&parsed[0].to_string(), options)
             }
         };
+        let (store, keeper) = (open()?, open()?.for_keeper()?);
         let sweeper = store.sweeper()?;
         Ok(Self {
             sweeper,
@@ -278,6 +295,7 @@ impl Server {
             nic,
             clients: options.clients.clone(),
             store,
+            keeper,
             addresses: parsed,
             node,
         })

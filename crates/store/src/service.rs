@@ -14,7 +14,7 @@
 //! its clients is held to that here, and to the grant's rights. They cannot do by verbs what the
 //! owner leaves undone, so they are told why.
 
-use crate::catalog::{CATALOG_BYTES, Catalog, TableRecord, id_at};
+use crate::catalog::{CATALOG_BYTES, Catalog, TableRecord, closed, id_at};
 use crate::clients::{executes, has_one_writer};
 use crate::expiry::Clock;
 use crate::lease::Leased;
@@ -89,6 +89,8 @@ struct Opened {
     /// What of the extent is the scheme's.
     own: Range<u64>,
     writes: bool,
+    /// Whether it takes no writes any more, as was seen at the beginning of the call.
+    is_closed: bool,
     has_one_writer: bool,
     /// What the session's memory is lent to.
     lent: Option<Rc<OwnerEndpoint>>,
@@ -169,6 +171,7 @@ impl Service {
                     place.insert(self.open(&record, memory, now)?)
                 }
             };
+            table.is_closed = table.is_closed_in(memory);
             let bytes = (table.extent.clone(), table.own.clone());
             let opened = opened_to(caller, bytes, needed)?;
             let has_writes = operations.iter().any(|operation| {
@@ -285,6 +288,7 @@ impl Service {
             extent,
             own: record.scheme_bytes(),
             writes: writes && self.rights.allow(WRITES),
+            is_closed: false,
             has_one_writer: has_one_writer(&record.scheme),
             lent,
         })
@@ -309,7 +313,13 @@ impl Opened {
     /// Whether the table is still there. Its memory is no other table's for some time after it was
     /// dropped: longer than a call takes.
     fn is_in(&self, memory: &dyn OwnerMemory) -> bool {
-        memory.load(self.id_at) == Ok(self.id)
+        memory.load(self.id_at) == Ok(self.id) || self.is_closed_in(memory)
+    }
+
+    /// Whether it takes no writes any more: the last snapshots begin after a longer time than a call
+    /// takes.
+    fn is_closed_in(&self, memory: &dyn OwnerMemory) -> bool {
+        memory.load(self.id_at) == Ok(closed(self.id))
     }
 
     /// Runs operations of a caller to whom so much is opened; returns the bytes of the reply that
@@ -345,7 +355,7 @@ impl Opened {
 
     /// What to say of an operation that is not executed for a caller; nothing of one that is.
     fn not_executed(&self, operation: &Operation<'_>, opened: &OpenedTo<'_>) -> Option<Answered> {
-        let is_executed = self.writes || operation.is_lookup();
+        let is_executed = self.writes && !self.is_closed || operation.is_lookup();
         match *opened {
             OpenedTo::All => (!is_executed).then_some(Answered::Left),
             OpenedTo::Keys {
@@ -359,7 +369,10 @@ impl Opened {
                     return Some(Answered::Refused(Why::Key));
                 }
                 let why = "it executes no writes of such a table";
-                (!is_executed).then(|| Answered::Refused(Why::Said(why.into())))
+                (!is_executed).then(|| match self.is_closed {
+                    true => Answered::Refused(Why::Ending),
+                    false => Answered::Refused(Why::Said(why.into())),
+                })
             }
         }
     }

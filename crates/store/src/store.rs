@@ -1,6 +1,6 @@
 //! A store: where its memory is, and the tables in it.
 
-use crate::catalog::{Catalog, Scheme, TableRecord};
+use crate::catalog::{Catalog, Phase, Scheme, TableRecord};
 use crate::expiry::{Clock, Sweeper};
 use crate::fabrics::Fabric;
 use crate::lease::Leased;
@@ -37,6 +37,8 @@ pub(crate) struct Inner {
     pub(crate) fabric: Fabric,
     pub(crate) sessions: Sessions,
     pub(crate) seeds: Seeds,
+    /// Whether it is that of the keeper of the memory.
+    for_keeper: bool,
     /// The thread that removes records that have expired, if there is one.
     pub(crate) sweeper: Mutex<Weak<Sweeper>>,
 }
@@ -136,6 +138,28 @@ impl Store {
         Self::new(address, Fabric::Shm(vec![node]), OpenOptions::default())
     }
 
+    /// The same store as the keeper of its memory uses it.
+    pub(crate) fn for_keeper(self) -> Result<Self> {
+        let inner = Arc::try_unwrap(self.0);
+        let inner = inner.map_err(|_| StoreError::ChangeCancelled)?;
+        Ok(Self(Arc::new(Inner {
+            for_keeper: true,
+            ..inner
+        })))
+    }
+
+    /// Begins a phase of the only node.
+    pub(crate) fn begin_phase(&self, phase: Phase) -> Result<()> {
+        self.change(async |endpoint| {
+            let catalog = Catalog::new(endpoint, NodeId(0))?;
+            catalog.begin_phase(phase).await?;
+            if phase == Phase::Ending {
+                endpoint.sleep(catalog.grace()).await;
+            }
+            Ok(())
+        })
+    }
+
     fn new(address: Address, fabric: Fabric, options: OpenOptions) -> Self {
         let nic = match &fabric {
             Fabric::Shm(_) => NicModel::shared_memory(),
@@ -159,6 +183,7 @@ impl Store {
             address,
             fabric,
             sessions,
+            for_keeper: false,
             sweeper: Mutex::default(),
         }))
     }
@@ -200,6 +225,7 @@ impl Store {
     /// ```
     pub fn create(&self, name: &str, options: &TableOptions) -> Result<TableRecord> {
         let nodes = self.node_count();
+        let on_restart = options.on_restart;
         let options = options.clone().seeded(self.0.seeds.next());
         let scheme = if options.is_by_memory() {
             let free = self.largest_free()?;
@@ -218,6 +244,7 @@ impl Store {
             schemes: vec![scheme; usize::from(nodes)],
             whole: false,
             slots: SlotMap::even(nodes, self.0.seeds.next()),
+            on_restart,
         })
     }
 
@@ -225,7 +252,6 @@ impl Store {
     /// capacity is that of the records, whatever the options say. Of several records of a key, the
     /// last stays where keys are unique. Returns how many stay.
     ///
-        let on_restart = options.on_restart;
     /// The table is in the catalog before it is built, and stays there, empty, if that fails. Until
     /// it is built, a sealed table says [`NotBuilt`](farslot_index::IndexError::NotBuilt), for ever
     /// if its builder dies. With several nodes that goes for each node's part.
@@ -244,7 +270,6 @@ impl Store {
     /// # Ok(())
     /// # }
     /// ```
-            on_restart,
     pub fn build(
         &self,
         name: &str,
@@ -268,6 +293,7 @@ impl Store {
                 schemes,
                 whole: true,
                 slots,
+                on_restart: options.on_restart,
             })?,
         };
         let build = || {
@@ -293,7 +319,6 @@ impl Store {
     pub(crate) fn create_on_all(&self, new: NewTable<'_>) -> Result<TableRecord> {
         let nodes = &self.0.sessions.nodes;
         self.change(async |endpoint| spread::create(endpoint, nodes, new).await)
-                on_restart: options.on_restart,
     }
 
     /// Changes catalogs: as one operation, so that an error says whether any of it was sent.
@@ -336,31 +361,6 @@ impl Store {
         self.change(async |endpoint| spread::drop_table(endpoint, nodes, name).await)
     }
 
-    /// Gives a table another name. Others that have it open must open it again, under that name.
-    ///
-    /// # Errors
-    /// [`StoreError::NoSuchTable`], [`StoreError::TableExists`], [`StoreError::BadName`],
-    /// [`StoreError::TooManyTables`] if no entry is free beside the table's, or what the fabric
-    /// says.
-    ///
-    /// ```
-    /// # use farslot::{Store, TableOptions};
-    /// # fn main() -> Result<(), farslot::StoreError> {
-    /// let store = Store::embedded()?;
-    /// store.create("drafts", &TableOptions::default())?;
-    /// store.rename("drafts", "essays")?;
-    /// store.table("essays")?;
-    /// assert!(store.table("drafts").is_err());
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn rename(&self, name: &str, to: &str) -> Result<()> {
-        let nodes = &self.0.sessions.nodes;
-        self.change(async |endpoint| spread::rename(endpoint, nodes, name, to).await)
-    }
-
-    /// Takes all records out of a table, at once and whatever its scheme: an empty one takes its
-    /// place. Others that have it open must open it again. A table that was built whole can be
     /// Accepts that what nodes which came back empty had of a table is lost: they get empty parts, whose
     /// keys are absent and can be put again. Until then, or until the parts are
     /// [restored](Store::restore), these keys fail for every client. Returns the addresses of these
@@ -393,6 +393,31 @@ impl Store {
         }
     }
 
+    /// Gives a table another name. Others that have it open must open it again, under that name.
+    ///
+    /// # Errors
+    /// [`StoreError::NoSuchTable`], [`StoreError::TableExists`], [`StoreError::BadName`],
+    /// [`StoreError::TooManyTables`] if no entry is free beside the table's, or what the fabric
+    /// says.
+    ///
+    /// ```
+    /// # use farslot::{Store, TableOptions};
+    /// # fn main() -> Result<(), farslot::StoreError> {
+    /// let store = Store::embedded()?;
+    /// store.create("drafts", &TableOptions::default())?;
+    /// store.rename("drafts", "essays")?;
+    /// store.table("essays")?;
+    /// assert!(store.table("drafts").is_err());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn rename(&self, name: &str, to: &str) -> Result<()> {
+        let nodes = &self.0.sessions.nodes;
+        self.change(async |endpoint| spread::rename(endpoint, nodes, name, to).await)
+    }
+
+    /// Takes all records out of a table, at once and whatever its scheme: an empty one takes its
+    /// place. Others that have it open must open it again. A table that was built whole can be
     /// built again. If there is no room for two of them, there is none of the name while the old
     /// one's memory is freed.
     ///
@@ -507,6 +532,7 @@ impl Store {
     /// Of an endpoint of its own.
     pub(crate) fn executor(&self) -> Result<Executor<Leased>> {
         let endpoint = self.0.fabric.endpoint(self.0.sessions.options.limits)?;
+        endpoint.core().for_keeper.set(self.0.for_keeper);
         Ok(Executor::new(Rc::new(Leased::new(endpoint))))
     }
 }

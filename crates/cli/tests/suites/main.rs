@@ -19,6 +19,7 @@ mod lifetimes;
 mod mended;
 mod metrics;
 mod nodes;
+mod phases;
 mod processes;
 mod race;
 mod redis;

@@ -213,6 +213,20 @@ pub enum FabricError {
         /// The address of the verb.
         at: RemoteAddr,
     },
+    /// The node makes its tables anew from snapshots, and has none for clients before they are whole.
+    /// Nothing was posted.
+    #[error("node {} restores its tables: try again", .node.0)]
+    Restoring {
+        /// The node.
+        node: NodeId,
+    },
+    /// The node ends, and takes no writes any more, so that its last snapshots have all that was
+    /// acknowledged. This one was not posted.
+    #[error("node {} ends, and takes no writes any more: try again when it is back", .node.0)]
+    Ending {
+        /// The node.
+        node: NodeId,
+    },
     /// The verb's key is not that of the region under the connection's grant.
     #[error("{at} was asked for with a key that is not the grant's")]
     WrongKey {
@@ -447,7 +461,7 @@ impl FabricError {
     }
 
     /// Whether connecting may succeed later without a change of address, secret or program: the
-    /// node is down, unreachable or overloaded.
+    /// node is down, unreachable or overloaded, restores its tables, or ends.
     #[must_use]
     pub const fn is_outage(&self) -> bool {
         match self {
@@ -455,7 +469,9 @@ impl FabricError {
             | Self::TimedOut { .. }
             | Self::ConnectionRefused { .. }
             | Self::ConnectTimedOut { .. }
-            | Self::Connect { .. } => true,
+            | Self::Connect { .. }
+            | Self::Restoring { .. }
+            | Self::Ending { .. } => true,
             Self::NotAdmitted { reason, .. } => reason.is_passing(),
             _ => false,
         }

@@ -2,10 +2,10 @@
 
 use super::calls::Answering;
 use super::fd_passing;
-use crate::Result;
 use crate::event_loop::EventLoop;
 use crate::memory::{Mapping, Node, RegionSpec, lay_out, raise_file_limit, sealed_memfd};
 use crate::words::SharedWords;
+use crate::{FabricError, Result};
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
@@ -25,6 +25,18 @@ impl Node {
     /// [`NameTaken`](crate::FabricError::NameTaken), [`BadName`](crate::FabricError::BadName),
     /// [`Memory`](crate::FabricError::Memory), or what the system says.
     pub fn serve(name: &str, regions: &[RegionSpec]) -> Result<Self> {
+        Self::serve_prepared(name, regions, |_| Ok(()))
+    }
+
+    /// As [`Node::serve`], once the memory was prepared: no client attaches before.
+    ///
+    /// # Errors
+    /// As [`Node::serve`]; what preparing it says.
+    pub fn serve_prepared<E: From<FabricError>>(
+        name: &str,
+        regions: &[RegionSpec],
+        prepare: impl FnOnce(&Self) -> std::result::Result<(), E>,
+    ) -> std::result::Result<Self, E> {
         let mut header = lay_out(regions)?;
         let (file, page_bytes) = sealed_memfd(header.bytes)?;
         let memory = Mapping::of_file(file.as_fd(), true, page_bytes)?;
@@ -32,6 +44,7 @@ impl Node {
         header.write(SharedWords::new(memory.words()));
         raise_file_limit();
         let node = Self::new(memory, header, Arc::default());
+        prepare(&node)?;
         let answering = Arc::new(Answering::new(node.clone())?);
         let callee = Arc::clone(&answering);
         let take_caller = move |stream, rights| {

@@ -256,6 +256,10 @@ impl<E: Endpoint> Owner<E> {
                 node: self.options.table.node,
             }
             .into(),
+            Why::Ending => FabricError::Ending {
+                node: self.options.table.node,
+            }
+            .into(),
             Why::NoRoom => at_owner(format!("its values take more than {MOST_BYTES} bytes")),
             Why::Failed(error) => error,
             Why::Said(reason) => at_owner(reason),

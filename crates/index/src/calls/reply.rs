@@ -46,6 +46,8 @@ pub enum Why {
     Key,
     /// The reply has no room for the values.
     NoRoom,
+    /// The owner ends, and takes no writes any more.
+    Ending,
     /// It failed.
     Failed(IndexError),
     /// It failed, as this text says.
@@ -67,6 +69,7 @@ const HEAP_FULL: u8 = 11;
 const OUT_OF_MEMORY: u8 = 12;
 const KEY_LENGTH: u8 = 13;
 const VALUE_LENGTH: u8 = 14;
+const ENDING: u8 = 15;
 /// The most bytes of a text that says why an operation failed.
 const LONGEST_TEXT: usize = 200;
 
@@ -123,6 +126,7 @@ impl<'b> ReplyWriter<'b> {
             Answered::Done(Outcome::Values(values)) => self.values(number, values),
             Answered::Refused(Why::Key) => self.item(number, KEY_REFUSED, &[]),
             Answered::Refused(Why::NoRoom) => self.item(number, NO_ROOM, &[]),
+            Answered::Refused(Why::Ending) => self.item(number, ENDING, &[]),
             Answered::Refused(Why::Said(text)) => self.text(number, text),
             Answered::Refused(Why::Failed(error)) => match numbers_of(error) {
                 Some((kind, numbers)) => {
@@ -263,6 +267,7 @@ fn why_of(kind: u8, bytes: &[u8]) -> Option<Why> {
     Some(match kind {
         KEY_REFUSED => Why::Key,
         NO_ROOM => Why::NoRoom,
+        ENDING => Why::Ending,
         FULL => Why::Failed(IndexError::Full {
             probed: a,
             slots: b,
@@ -405,6 +410,7 @@ mod tests {
         prop_oneof![
             Just(Why::Key),
             Just(Why::NoRoom),
+            Just(Why::Ending),
             "[ -~]{0,40}".prop_map(Why::Said),
             any::<(u64, u64)>()
                 .prop_map(|(probed, slots)| { Why::Failed(IndexError::Full { probed, slots }) }),

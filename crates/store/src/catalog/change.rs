@@ -14,11 +14,13 @@
 //! the same scheme elsewhere, which takes the place of the old; the old one is retired. Either is
 //! done or not done at any moment, whoever dies when.
 
-use super::entry::{ID_AT, MOST_RECORD, RECORD_AT, State};
+use super::entry::{ID_AT, MOST_RECORD, RECORD_AT, State, closed};
 use super::listing::{Entry, Is, MOST_MAP_BYTES, Snapshot, too_long};
 use super::lock::Change;
 use super::record::{MapPlace, Partition, Scheme, SpreadMap, TableRecord};
-use super::region::{CATALOG_BYTES, Catalog, LEASE, MARK_AT, MOST_TABLES, check_name};
+use super::region::{
+    CATALOG_BYTES, Catalog, LEASE, MARK_AT, MOST_TABLES, PHASE_AT, Phase, check_name,
+};
 use super::space;
 use crate::{Result, StoreError};
 use farslot_fabric::{Endpoint, EndpointExt, Nanos};
@@ -95,9 +97,9 @@ impl<'m> New<'m> {
                 incarnation,
                 whole: partition.whole,
                 remade: partition.remade,
+                on_restart: partition.map.on_restart,
                 map,
             }),
-                on_restart: partition.map.on_restart,
             id: new_id(),
             replaces: self.replaces,
             entry,
@@ -167,6 +169,25 @@ impl<E: Endpoint> Catalog<'_, E> {
             free,
             total: self.total(),
         })
+    }
+
+    /// Begins a phase of the node. When it ends, all tables that there are say so too: what clients
+    /// write to them is refused [a while](Self::grace) later at the latest.
+    pub(crate) async fn begin_phase(&self, phase: Phase) -> Result<()> {
+        self.changing(async |change| {
+            let snapshot = change.settled().await?;
+            let word = (phase as u64).to_le_bytes();
+            change.write(self.at(PHASE_AT), &word).await?;
+            if phase != Phase::Ending {
+                return Ok(());
+            }
+            for (entry, record) in snapshot.tables() {
+                let id_at = self.entry_at(entry.number).plus(ID_AT);
+                change.swap(id_at, record.id, closed(record.id)).await?;
+            }
+            Ok(())
+        })
+        .await
     }
 
     async fn make(&self, new: &New<'_>) -> Result<TableRecord> {
@@ -389,6 +410,8 @@ impl<E: Endpoint> Change<'_, '_, E> {
     /// The catalog, with every table out of the way in whose place another has come.
     async fn settled(&self) -> Result<Snapshot> {
         let snapshot = self.catalog.snapshot(true).await?;
+        let [.., phase] = snapshot.header;
+        self.catalog.admit(phase, true)?;
         let replaced = snapshot.replaced();
         let mut changed = false;
         for entry in &snapshot.entries {
@@ -446,7 +469,7 @@ impl<E: Endpoint> Change<'_, '_, E> {
         bytes.extend_from_slice(&json);
         self.write(at.plus(ID_AT), &bytes).await?;
         // The mark and the number of entries in use: both only rise.
-        let [_, mark, used] = snapshot.header;
+        let [_, mark, used, _] = snapshot.header;
         let mark = mark.max(record.extent().end - CATALOG_BYTES);
         let used = used.max(record.entry as u64 + 1);
         let header = [mark.to_le_bytes(), used.to_le_bytes()].concat();

@@ -4,7 +4,8 @@
 //! entry | state word | id word | the table's record, as JSON |
 //! state 0                                                           empty: no other word is
 //!       | 2, 2 bits | retired, 1 | restored, 1 | length, 28 | checksum, 32 |      a table
-//! id    the record's id for as long as the memory is the table's; else 0
+//! id    the record's id for as long as the memory is the table's, inverted when it takes no writes
+//!       any more because its node ends; else 0
 //! ```
 
 use xxhash_rust::xxh3::xxh3_64;
@@ -20,6 +21,11 @@ pub(super) const MOST_RECORD: usize = ENTRY_BYTES - RECORD_AT;
 
 const RETIRED: u64 = 1 << 61;
 const RESTORED: u64 = 1 << 60;
+
+/// The id word of a table that takes no writes any more.
+pub(crate) const fn closed(id: u64) -> u64 {
+    !id
+}
 
 /// A state word, taken apart.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

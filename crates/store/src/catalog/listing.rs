@@ -4,7 +4,7 @@
 //! it describes a table that lies in the region whole: all sizes that a client derives from it are
 //! bounded by the region then.
 
-use super::entry::{ENTRY_BYTES, State, id_of, record_in, word_of};
+use super::entry::{ENTRY_BYTES, State, closed, id_of, record_in, word_of};
 use super::record::{MapPlace, MemoryUse, SpreadMap, TableRecord};
 use super::region::{CATALOG_BYTES, Catalog, HEADER_WORDS, MOST_TABLES, PAUSE, check_name};
 use super::space;
@@ -167,7 +167,7 @@ impl Snapshot {
     /// The bytes of the region that a new table may lie in: behind all that was ever taken where an
     /// entry is damaged, for nobody knows which part of that is its table's.
     pub(super) fn usable(&self, region_bytes: u64) -> Range<u64> {
-        let [_, mark, _] = self.header;
+        let [_, mark, ..] = self.header;
         match self.damaged().next() {
             None => CATALOG_BYTES..region_bytes,
             Some(_) => CATALOG_BYTES.saturating_add(mark).min(region_bytes)..region_bytes,
@@ -206,7 +206,8 @@ impl<E: Endpoint> Catalog<'_, E> {
         let (header, block) = both(header, self.read_block(0)).await;
         let header = header?;
         let header: [u64; HEADER_WORDS] = std::array::from_fn(|word| header.words()[word]);
-        let [_, _, used] = header;
+        let [_, _, used, phase] = header;
+        self.admit(phase, false)?;
         let mut snapshot = Snapshot {
             header,
             entries: Vec::new(),
@@ -301,7 +302,9 @@ impl<E: Endpoint> Catalog<'_, E> {
                 return Ok(entry(match is {
                     Is::Table(record) if retired => Is::Retired(record),
                     // Being retired: the id goes behind the word that says so.
-                    Is::Table(record) if record.id != id_of(bytes) && attempt < MOST_READS => {
+                    Is::Table(record)
+                        if !is_id(id_of(bytes), record.id) && attempt < MOST_READS =>
+                    {
                         drop(record);
                         attempt += 1;
                         self.endpoint.sleep(PAUSE / 100).await;
@@ -309,7 +312,7 @@ impl<E: Endpoint> Catalog<'_, E> {
                         bytes = &reread;
                         continue;
                     }
-                    Is::Table(record) if record.id != id_of(bytes) => {
+                    Is::Table(record) if !is_id(id_of(bytes), record.id) => {
                         let reason = format!("its id word is not the record's {:#x}", record.id);
                         damaged(number, Some(json), reason)
                     }
@@ -397,6 +400,11 @@ impl<E: Endpoint> Catalog<'_, E> {
 
 pub(super) fn too_long(bytes: u64) -> String {
     format!("its {bytes} bytes are over the limit of {MOST_MAP_BYTES}")
+}
+
+/// Whether a word is the id of a table that is there, whether or not it takes writes.
+const fn is_id(word: u64, id: u64) -> bool {
+    word == id || word == closed(id)
 }
 
 fn damaged(entry: usize, json: Option<&[u8]>, reason: String) -> Is {

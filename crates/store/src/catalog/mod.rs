@@ -2,7 +2,8 @@
 //! tables by name, and nobody has to be asked.
 //!
 //! ```text
-//! 0     the client that changes the catalog | the mark: bytes that were ever taken | entries that were ever used
+//! 0     the client that changes the catalog | the mark: bytes that were ever taken |
+//!       entries that were ever used | the phase of the node
 //! 4096  entry 0 | entry 1 | ... | entry 255        1 KiB each: see `entry`
 //! 260 Ki  tables
 //! ```
@@ -28,11 +29,12 @@ mod space;
 mod zeros;
 
 pub(crate) use change::NewPartition;
+pub(crate) use entry::closed;
 pub use listing::{DamagedEntry, Listing};
 pub use record::{MemoryUse, OnRestart, Partition, Scheme, SpreadMap, SpreadNode, TableRecord};
 pub use region::MOST_TABLES;
 use region::at;
-pub(crate) use region::{CATALOG_BYTES, Catalog, LEASE, check_name};
+pub(crate) use region::{CATALOG_BYTES, Catalog, LEASE, Phase, check_name};
 
 use farslot_fabric::{NodeId, RemoteAddr};
 

@@ -2,7 +2,7 @@
 
 use super::entry::ENTRY_BYTES;
 use crate::{Result, StoreError};
-use farslot_fabric::{Endpoint, EndpointExt, Nanos, NodeId, RegionId, RemoteAddr};
+use farslot_fabric::{Endpoint, EndpointExt, FabricError, Nanos, NodeId, RegionId, RemoteAddr};
 use std::time::Duration;
 
 /// The most tables of a store.
@@ -14,8 +14,10 @@ const LONGEST_NAME: usize = 128;
 pub(super) const LOCK_AT: u64 = 0;
 /// Byte of the mark: bytes, counted from the catalog's end, up to which memory was ever taken.
 pub(super) const MARK_AT: u64 = 8;
+/// Byte of the phase in which the node is.
+pub(super) const PHASE_AT: u64 = 24;
 /// Words of the header.
-pub(super) const HEADER_WORDS: usize = 3;
+pub(super) const HEADER_WORDS: usize = 4;
 
 const ENTRIES_AT: u64 = 4096;
 /// The catalog's end: tables start behind it.
@@ -26,6 +28,32 @@ pub(super) const TABLE_ALIGNMENT: u64 = 4096;
 pub(crate) const LEASE: Nanos = 250_000_000;
 /// What is waited between two looks at something that another client is about to do.
 pub(super) const PAUSE: Nanos = 1_000_000;
+
+/// What clients may do at a node. Whoever keeps it may do all of that at any time
+/// ([`EndpointCore::for_keeper`](farslot_fabric::EndpointCore::for_keeper)).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u64)]
+pub(crate) enum Phase {
+    /// Everything. So it is where the word is none of the others.
+    Serving = 0,
+    /// Nothing: its tables are made from snapshots, and no other may take their names or their room.
+    Restoring = 1,
+    /// Reading: its last snapshots are taken. Each table's id word says so too.
+    Ending = 2,
+}
+
+impl Phase {
+    /// Refuses what this phase does not let clients do.
+    pub(super) const fn admit(word: u64, node: NodeId, changes: bool) -> Result<()> {
+        const RESTORING: u64 = Phase::Restoring as u64;
+        const ENDING: u64 = Phase::Ending as u64;
+        match word {
+            RESTORING => Err(StoreError::Fabric(FabricError::Restoring { node })),
+            ENDING if changes => Err(StoreError::Fabric(FabricError::Ending { node })),
+            _ => Ok(()),
+        }
+    }
+}
 
 /// The catalog of one node, as one thread sees it.
 pub(crate) struct Catalog<'e, E> {
@@ -57,6 +85,14 @@ impl<'e, E: Endpoint> Catalog<'e, E> {
     /// The node that the catalog is of.
     pub(crate) const fn node(&self) -> NodeId {
         self.node
+    }
+
+    /// Refuses what a client may not do in the phase of the node.
+    pub(super) fn admit(&self, phase: u64, changes: bool) -> Result<()> {
+        match self.endpoint.core().for_keeper.get() {
+            true => Ok(()),
+            false => Phase::admit(phase, self.node, changes),
+        }
     }
 
     pub(super) fn at(&self, offset: u64) -> RemoteAddr {

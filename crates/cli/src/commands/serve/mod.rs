@@ -62,6 +62,7 @@ pub fn run(args: Args, context: &Context) -> Result<()> {
         trusted: args.trust.clone(),
         insecure: args.insecure,
         audit: audit.clone(),
+        restoring: args.snapshots.restores(),
         ..ServerOptions::default()
     };
     let bytes = args.memory.map_or_else(
@@ -81,7 +82,10 @@ pub fn run(args: Args, context: &Context) -> Result<()> {
     if over_network && !context.json {
         note_openness(&args, &all, &admission);
     }
-    let snapshots = snapshots::start(&args.snapshots, server.store(), &names)?;
+    let snapshots = snapshots::start(&args.snapshots, server.keeper(), &names)?;
+    if args.snapshots.restores() {
+        server.open_to_clients()?;
+    }
     let gateway = redis::start(&args.redis, &server, args.insecure)?;
     let page = metrics::start(
         &args.metrics,
@@ -103,6 +107,12 @@ pub fn run(args: Args, context: &Context) -> Result<()> {
     drop(page);
     drop(gateway);
     if let Some(snapshots) = snapshots {
+        // The last snapshots have all that was acknowledged.
+        if let Err(error) = server.end_writes() {
+            output::note(format_args!(
+                "clients may write on while the last snapshots are taken: {error}"
+            ));
+        }
         snapshots.end();
     }
     drop(server);

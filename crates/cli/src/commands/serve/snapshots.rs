@@ -38,6 +38,13 @@ pub struct SnapshotArgs {
     restore_as: Option<String>,
 }
 
+impl SnapshotArgs {
+    /// Whether clients are to wait until tables are restored.
+    pub const fn restores(&self) -> bool {
+        self.restore
+    }
+}
+
 /// The thread that writes snapshots.
 pub struct Snapshots {
     end: Sender<()>,

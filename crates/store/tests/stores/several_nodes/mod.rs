@@ -3,6 +3,7 @@
 
 mod dropping;
 mod lost;
+mod phases;
 mod tables;
 
 use farslot::fabric::sim::{FaultPlan, HostId, Partition, Side};
