@@ -54,6 +54,8 @@ pub struct EndpointCore {
     waits_counted: Cell<u32>,
     /// Calls of [`EndpointCore::is_turn_over`] since it was last so.
     calls: Cell<u32>,
+    /// Until when operations may work, if they may not wait.
+    work_ends: Cell<Option<Nanos>>,
 }
 
 /// How often work in place may go on before other tasks shall run.
@@ -78,6 +80,16 @@ impl Drop for Counted<'_> {
     }
 }
 
+/// Limits the work of an endpoint's operations ([`EndpointCore::limit_work`]).
+#[derive(Debug)]
+pub struct WorkLimit<'c>(&'c Cell<Option<Nanos>>);
+
+impl Drop for WorkLimit<'_> {
+    fn drop(&mut self) {
+        self.0.set(None);
+    }
+}
+
 impl EndpointCore {
     /// The common parts for an endpoint with these limits.
     #[must_use]
@@ -99,7 +111,30 @@ impl EndpointCore {
             waited: Cell::new(0),
             waits_counted: Cell::new(0),
             calls: Cell::new(0),
+            work_ends: Cell::new(None),
         }
+    }
+
+    /// Has operations work until this time of the endpoint's clock at most, and never wait, for as
+    /// long as what it returns is kept: so the owner of the memory executes what a call asks for, on
+    /// a thread that serves others too. Code that waits or repeats asks
+    /// [`EndpointCore::may_wait`] and [`EndpointCore::may_work`] first.
+    #[must_use]
+    pub fn limit_work(&self, until: Nanos) -> WorkLimit<'_> {
+        self.work_ends.set(Some(until));
+        WorkLimit(&self.work_ends)
+    }
+
+    /// Whether operations may wait for other clients.
+    #[inline]
+    pub fn may_wait(&self) -> bool {
+        self.work_ends.get().is_none()
+    }
+
+    /// Whether operations may go on working. The clock is read only where that is limited.
+    #[inline]
+    pub fn may_work(&self, now: impl FnOnce() -> Nanos) -> bool {
+        self.work_ends.get().is_none_or(|until| now() < until)
     }
 
     /// Whether a task that works [in place](Endpoint::in_place), and so never waits, shall let

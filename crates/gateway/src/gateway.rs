@@ -3,7 +3,7 @@
 use crate::event_loop::EventLoop;
 use crate::metrics::GatewayMetrics;
 use crate::shared::{Counts, Latencies, Shared};
-use farslot::{Secret, Store, StoreError};
+use farslot::{BACKLOG, Secret, Store, StoreError};
 use rustix::event::{EventfdFlags, eventfd};
 use std::fmt;
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
@@ -195,6 +195,7 @@ fn listen(options: &GatewayOptions) -> Result<TcpListener, GatewayError> {
     }
     let listener = TcpListener::bind(&addresses[..]).map_err(failed)?;
     listener.set_nonblocking(true).map_err(failed)?;
+    rustix::net::listen(&listener, BACKLOG).map_err(|error| failed(error.into()))?;
     Ok(listener)
 }
 

@@ -81,11 +81,12 @@ pub use expiry::{Expiry, Sweeper};
 #[cfg(feature = "unstable")]
 pub use farslot_fabric as fabric;
 pub use farslot_fabric::counters::{OperationCounters, Snapshot};
+pub use farslot_fabric::net::BACKLOG;
 pub use farslot_fabric::tcp::{
     AgentCounters, Clients, Fingerprint, Network, Rate, Refusal, Secret, TlsClient, TlsServer,
     Trust, VerbFailure,
 };
-pub use farslot_fabric::{FabricError, Limits, Nanos, Rights, VerbKind};
+pub use farslot_fabric::{FabricError, Limits, Nanos, Rights, VerbKind, give_back_freed};
 #[cfg(feature = "unstable")]
 pub use farslot_index as index;
 pub use farslot_index::cuckoo::{CuckooLayout, LookupOrder};

@@ -157,6 +157,15 @@ fn a_node_under_tls_is_trusted_by_its_authority_or_its_fingerprint() {
     ok(&pinned(&node, &format!("{first},{second}"), &["stat"]));
     bed.write("own.pem", b"nothing");
     bed.reload(&node, 1, "all certificates stay as they were");
+    // One that is not valid any more is told of: clients that were given its fingerprint take it.
+    let old = bed.authority.issue_from_to(&["127.0.0.1"], 2020, 2021);
+    bed.keep("own", &old);
+    bed.reload(&node, 1, "is not valid now");
+    let old = Fingerprint::of(&old.der).to_string();
+    ok(&pinned(&node, &old, &["stat"]));
+    assert!(!bed.client(&node, None, &["stat"]).status.success());
+    let second = bed.issue_own();
+    bed.reload(&node, 3, "the certificates are others now");
     ok(&pinned(&node, &second, &["get", "users", "key"]));
 }
 

@@ -25,6 +25,10 @@ pub(crate) mod stream;
 pub mod tls;
 pub mod wire;
 
+/// Connections that may wait at a socket to be accepted, where the system allows so many
+/// (`net.core.somaxconn`). The standard library asks for 128.
+pub const BACKLOG: i32 = 1024;
+
 pub use agent::AgentCounters;
 pub(crate) use audit::Reports;
 pub use audit::{Audit, AuditEvent, AuditKind, utc_time};

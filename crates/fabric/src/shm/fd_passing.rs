@@ -13,6 +13,7 @@
 
 use crate::error::os;
 use crate::memory::read_only;
+use crate::net::BACKLOG;
 use crate::{FabricError, Result, Rights};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -128,6 +129,7 @@ pub(super) fn serve(name: &str, file: OwnedFd, take_caller: TakeCaller) -> Resul
         }
     })?;
     listener.set_nonblocking(true).map_err(os("fcntl"))?;
+    rustix::net::listen(&listener, BACKLOG).map_err(os("listen"))?;
     let files = Files {
         read_only: read_only(file.as_fd())?,
         writable: file,

@@ -9,6 +9,7 @@ mod authority;
 mod bed;
 mod calls;
 mod exchange;
+mod freed;
 #[path = "../common/fuzz.rs"]
 mod fuzz;
 mod memory;

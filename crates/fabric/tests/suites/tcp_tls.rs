@@ -221,6 +221,16 @@ fn certificates_of_clients_need_tls_and_an_authority() {
 }
 
 #[test]
+fn a_node_knows_that_its_certificate_is_not_valid_now() {
+    let authority = Authority::new();
+    for (from, to, is_valid) in [(2020, 2200, true), (2020, 2021, false), (2190, 2200, false)] {
+        let own = authority.issue_from_to(&[HOST], from, to);
+        let told = server(&own, None).not_valid_now();
+        assert_eq!(told.is_none(), is_valid, "{from} to {to}: {told:?}");
+    }
+}
+
+#[test]
 fn a_plain_client_and_a_plain_node_are_told_apart_from_those_under_tls() {
     let authority = Authority::new();
     let agent = start(server(&authority.issue(&[HOST]), None), everybody());

@@ -4,6 +4,7 @@ use super::answer::Answers;
 use super::event_loop::EventLoop;
 use super::options::PageOptions;
 use crate::source::Source;
+use farslot::BACKLOG;
 use rustix::event::{EventfdFlags, eventfd};
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
 use std::os::fd::OwnedFd;
@@ -101,5 +102,6 @@ fn listen(options: &PageOptions) -> Result<TcpListener, PageError> {
     }
     let listener = TcpListener::bind(&addresses[..]).map_err(failed)?;
     listener.set_nonblocking(true).map_err(failed)?;
+    rustix::net::listen(&listener, BACKLOG).map_err(|error| failed(error.into()))?;
     Ok(listener)
 }

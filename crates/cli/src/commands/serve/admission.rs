@@ -8,15 +8,18 @@ use super::told::Told;
 use crate::context::{Context, certificates_in, secrets_in};
 use crate::failure::{Failure, Result};
 use crate::output;
-use farslot::{Clients, Secret, Server, StoreError, TlsServer};
+use farslot::{Clients, Secret, Server, StoreError, TlsServer, give_back_freed};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How often a node looks whether tables have been made that a grant waits for, or dropped that one
 /// opens: well before the memory of one that was dropped is another's.
 const LOOK_FOR_TABLES: Duration = Duration::from_millis(100);
 /// How often it looks which tables were made and dropped, to write that down.
 const AUDIT_TABLES: Duration = Duration::from_secs(1);
+
+/// How often it looks whether much of its memory was freed, to give that back to the system.
+const GIVE_BACK: Duration = Duration::from_secs(5);
 
 /// Who is admitted to what.
 #[derive(Default)]
@@ -111,7 +114,13 @@ impl Admission {
         told: &Receiver<Told>,
         tables: &mut Option<Tables>,
     ) {
+        let mut gave_back = Instant::now();
         loop {
+            // This thread serves nobody.
+            if gave_back.elapsed() >= GIVE_BACK {
+                give_back_freed();
+                gave_back = Instant::now();
+            }
             if let Some(grants) = &mut self.grants {
                 grants.put_in_force(server);
             }
@@ -119,11 +128,8 @@ impl Admission {
                 tables.look(server);
             }
             let look = self.grants.as_ref().map(|_| LOOK_FOR_TABLES);
-            let heard = match look.or(tables.as_ref().map(|_| AUDIT_TABLES)) {
-                Some(look) => told.recv_timeout(look),
-                None => told.recv().map_err(|_| RecvTimeoutError::Disconnected),
-            };
-            match heard {
+            let look = look.or(tables.as_ref().map(|_| AUDIT_TABLES));
+            match told.recv_timeout(look.unwrap_or(GIVE_BACK)) {
                 Ok(Told::Reload) => self.reload(args, context, server),
                 Err(RecvTimeoutError::Timeout) => {}
                 Ok(Told::End) | Err(RecvTimeoutError::Disconnected) => return,
@@ -220,8 +226,14 @@ fn tls_of(args: &Args, context: &Context) -> Result<TlsServer> {
         .as_deref()
         .map(certificates_in)
         .transpose()?;
-    let tls = TlsServer::new(&chain, &key, client_ca.as_deref());
-    Ok(tls.map_err(StoreError::from)?)
+    let tls = TlsServer::new(&chain, &key, client_ca.as_deref()).map_err(StoreError::from)?;
+    if let Some(reason) = tls.not_valid_now() {
+        output::note(format_args!(
+            "warning: the certificate in --tls-cert is not valid now ({reason}): clients with \
+             --tls-ca refuse it, those with --tls-pin do not"
+        ));
+    }
+    Ok(tls)
 }
 
 /// An option that admits some clients to less than everything.

@@ -306,10 +306,30 @@ fn listen(address: &str) -> Result<TcpListener> {
         match TcpListener::bind(resolved) {
             Ok(listener) => {
                 listener.set_nonblocking(true).map_err(os("fcntl"))?;
+                rustix::net::listen(&listener, crate::net::BACKLOG).map_err(os("listen"))?;
                 return Ok(listener);
             }
             Err(error) => last = failed(error),
         }
     }
     Err(last)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpStream;
+    use std::time::Duration;
+
+    #[test]
+    fn many_clients_may_wait_to_be_accepted() {
+        let most = std::fs::read_to_string("/proc/sys/net/core/somaxconn").unwrap();
+        // Twice as many as the standard library asks for, if the system admits that.
+        let clients = most.trim().parse::<usize>().unwrap().min(256);
+        let listener = listen("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let connect = |_| TcpStream::connect_timeout(&address, Duration::from_secs(30));
+        let connected: std::io::Result<Vec<_>> = (0..clients).map(connect).collect();
+        assert_eq!(connected.unwrap().len(), clients);
+    }
 }

@@ -47,6 +47,12 @@ impl TlsServer {
         match self.0 {}
     }
 
+    /// Why its certificate is not valid now.
+    #[must_use]
+    pub fn not_valid_now(&self) -> Option<String> {
+        match self.0 {}
+    }
+
     /// Whether clients may prove themselves by certificates.
     #[must_use]
     pub fn admits_certificates(&self) -> bool {

@@ -3,11 +3,13 @@
 use super::verify::Pins;
 use super::{Fingerprint, Session, Trust};
 use crate::{FabricError, Result};
-use rustls::client::{Resumption, WebPkiServerVerifier};
+use rustls::client::{Resumption, WebPkiServerVerifier, verify_server_cert_signed_by_trust_anchor};
 use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer, ServerName};
-use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
+use rustls::pki_types::{
+    CertificateDer, CertificateRevocationListDer, PrivateKeyDer, ServerName, UnixTime,
+};
+use rustls::server::{NoServerSessionStorage, ParsedCertificate, WebPkiClientVerifier};
 use rustls::version::TLS13;
 use rustls::{ClientConfig, ClientConnection, RootCertStore, ServerConfig, ServerConnection};
 use sha2::{Digest, Sha256};
@@ -26,6 +28,7 @@ pub struct TlsClient {
 #[derive(Clone)]
 pub struct TlsServer {
     config: Arc<ServerConfig>,
+    certificate: CertificateDer<'static>,
     fingerprint: Fingerprint,
     /// Of the client authority and of what it has revoked.
     client_authority: Option<[u8; 32]>,
@@ -154,7 +157,8 @@ impl TlsServer {
             }
         };
         let certificates = certificates(chain, "the certificate")?;
-        let fingerprint = Fingerprint::of(&certificates[0]);
+        let certificate = certificates[0].clone();
+        let fingerprint = Fingerprint::of(&certificate);
         let mut config = builder
             .with_single_cert(certificates, key_of(key)?)
             .map_err(bad("the certificate and its key"))?;
@@ -162,10 +166,40 @@ impl TlsServer {
         config.send_tls13_tickets = 0;
         Ok(Self {
             config: Arc::new(config),
+            certificate,
             fingerprint,
             client_authority: client_authority.map(|pem| digest(&[pem])),
             digest: digest(&[chain, key, client_authority.unwrap_or_default()]),
         })
+    }
+
+    /// Why its certificate is not valid now, as clients that trust an authority see it; those with a
+    /// fingerprint take it all the same.
+    #[must_use]
+    pub fn not_valid_now(&self) -> Option<String> {
+        let parsed = match ParsedCertificate::try_from(&self.certificate) {
+            Ok(parsed) => parsed,
+            Err(error) => return Some(error.to_string()),
+        };
+        // Of no authority at all. When it is valid is looked at first.
+        let trusted = verify_server_cert_signed_by_trust_anchor(
+            &parsed,
+            &RootCertStore::empty(),
+            &[],
+            UnixTime::now(),
+            ring::default_provider()
+                .signature_verification_algorithms
+                .all,
+        );
+        use rustls::CertificateError::{Expired, ExpiredContext, NotValidYet, NotValidYetContext};
+        match trusted {
+            Err(
+                error @ rustls::Error::InvalidCertificate(
+                    Expired | ExpiredContext { .. } | NotValidYet | NotValidYetContext { .. },
+                ),
+            ) => Some(error.to_string()),
+            _ => None,
+        }
     }
 
     /// The fingerprint of its certificate.
