@@ -105,6 +105,12 @@ pub trait OwnerMemory {
     /// The region's length in bytes.
     fn bytes(&self) -> u64;
 
+    /// The owner's clock, where it goes on while a handler works: [`Call::now`] is when the handler
+    /// began. `None` where handlers take no time.
+    fn now(&self) -> Option<Nanos> {
+        None
+    }
+
     /// The word at byte `offset`.
     ///
     /// # Errors

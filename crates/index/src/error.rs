@@ -177,6 +177,13 @@ pub enum IndexError {
         /// Why not.
         reason: String,
     },
+    /// The owner of the memory has ended its work on an operation that it was called for: it would
+    /// have had to wait for other clients, or to work for longer than a call's turn. Ask again.
+    #[error("the table's node did not end the operation within its turn; ask again later")]
+    TurnOver {
+        /// Whether part of it is done.
+        in_doubt: bool,
+    },
     /// The fabric failed.
     #[error(transparent)]
     Fabric(#[from] FabricError),
@@ -189,6 +196,7 @@ impl IndexError {
         match self {
             Self::Fabric(error) => error.may_have_taken_effect(),
             Self::WriterLost { .. } => true,
+            Self::TurnOver { in_doubt } => *in_doubt,
             _ => false,
         }
     }

@@ -229,6 +229,9 @@ impl Clients {
     }
 }
 
+/// Tables whose read sizes are kept: the latest.
+const MOST_SIZES: usize = 256;
+
 /// How linear tables find their read sizes: costly to compute, the same for all threads and for all
 /// partitions of a table.
 pub(crate) struct KnownSizes {
@@ -254,6 +257,9 @@ impl KnownSizes {
         let mut sizes = ReadSizes::new(layout, self.policy)?;
         if self.look_ahead {
             sizes = sizes.looking_ahead();
+        }
+        if known.len() == MOST_SIZES {
+            known.remove(0);
         }
         known.push((layout.clone(), sizes.clone()));
         Ok(sizes)

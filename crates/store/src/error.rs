@@ -373,7 +373,7 @@ const fn kind_of_index(error: &IndexError) -> ErrorKind {
         IndexError::BadOption { .. } | IndexError::DuplicateKey { .. } => ErrorKind::BadInput,
         IndexError::SingleKeys { .. } => ErrorKind::AccessDenied,
         IndexError::AtOwner { .. } => ErrorKind::Unsupported,
-        IndexError::Contended { .. } => ErrorKind::Contended,
+        IndexError::Contended { .. } | IndexError::TurnOver { .. } => ErrorKind::Contended,
         IndexError::Unreadable { .. }
         | IndexError::BadDirectory { .. }
         | IndexError::BadFunction { .. } => ErrorKind::Damaged,

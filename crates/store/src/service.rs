@@ -10,6 +10,9 @@
 //! for reading, and for writing and atomics where the call has a write. What a caller may not do is
 //! not begun, nor what makes no sense.
 //!
+//! The threads serve others too, so nothing here waits, and a call has a turn of [`CALL_TURN`]: what
+//! it has not come to by then, or would have to wait for, the client asks for again, or does itself.
+//!
 //! A grant may open none of the table's bytes and yet the keys with a prefix. Every operation of
 //! its clients is held to that here, and to the grant's rights. They cannot do by verbs what the
 //! owner leaves undone, so they are told why.
@@ -26,18 +29,17 @@ use farslot_fabric::shm::{ShmEndpoint, WeakNode};
 use farslot_fabric::sim::World;
 use farslot_fabric::{
     AnyEndpoint, Call, Caller, Endpoint, Executor, Handler, Limits, Nanos, NodeId, OwnerEndpoint,
-    OwnerMemory, RegionId, RegionInfo, Rights,
+    OwnerMemory, RegionId, RegionInfo, Rights, WorkLimit,
 };
-use farslot_index::calls::{Answered, OWNER_PATIENCE, Question, ReplyWriter, Request, Status, Why};
+use farslot_index::calls::{Answered, CALL_TURN, Question, ReplyWriter, Request, Status, Why};
 use farslot_index::linear::ReadPolicy;
-use farslot_index::{Operation, Outcomes};
+use farslot_index::{IndexError, Operation, Outcomes};
 use farslot_model::NicModel;
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 use std::ops::Range;
 use std::rc::Rc;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, TryLockError, Weak};
 
 /// Slots that a lookup in the owner's memory looks at first: the best number takes longer to find
 /// than it saves here.
@@ -47,6 +49,17 @@ const WRITES: Rights = Rights::READ.and(Rights::WRITE).and(Rights::ATOMIC);
 /// The first byte of the region, of which all of a store is in.
 const REGION: RegionId = RegionId(0);
 const NODE: NodeId = NodeId(0);
+
+/// The most tables that a thread has open for callers: another is opened in place of the one that
+/// was called for the longest ago.
+const MOST_OPEN: usize = 128;
+/// Operations of a call that run side by side: of the schemes' own batches. Between such groups the
+/// time is looked at.
+const LOOKUPS_AT_ONCE: usize = 128;
+const OPERATIONS_AT_ONCE: usize = 32;
+/// What operations may wait that do not know of the call's turn, in nanoseconds: what still waits
+/// then is given up.
+const UNFORESEEN: Nanos = 20_000;
 
 /// Answers the calls for the tables of one node.
 pub(crate) struct Service {
@@ -77,11 +90,17 @@ thread_local! {
 struct OfService {
     service: Weak<()>,
     tables: HashMap<u64, Opened>,
+    /// Calls so far.
+    calls: u64,
 }
 
 /// A table that a thread has open.
 struct Opened {
     session: Box<dyn Session>,
+    /// What the session works over.
+    endpoint: Rc<Leased>,
+    /// The number of the last call for it.
+    called: u64,
     id: u64,
     /// Where the id stands in the catalog while the table is there.
     id_at: u64,
@@ -155,22 +174,24 @@ impl Service {
         };
         let mut writer = ReplyWriter::new(reply, outcomes).ok_or(Status::Malformed)?;
         OPEN.with_borrow_mut(|open| {
-            let tables = self.tables_of(open);
+            let OfService { tables, calls, .. } = self.tables_of(open);
+            *calls += 1;
             // One that was dropped meanwhile is none: another may lie where it did.
-            if tables
+            if !tables
                 .get(&request.table)
-                .is_some_and(|open| !open.is_in(memory))
+                .is_some_and(|open| open.is_in(memory))
             {
-                tables.remove(&request.table);
+                tables.retain(|_, open| open.is_in(memory));
             }
-            let table = match tables.entry(request.table) {
-                Entry::Occupied(open) => open.into_mut(),
-                Entry::Vacant(place) => {
-                    let record = self.find(request.table, memory, now)?;
-                    opened_to(caller, (record.extent(), record.scheme_bytes()), needed)?;
-                    place.insert(self.open(&record, memory, now)?)
-                }
-            };
+            if !tables.contains_key(&request.table) {
+                let record = self.find(request.table, memory, now)?;
+                // Only for those who may use it another table is closed.
+                opened_to(caller, (record.extent(), record.scheme_bytes()), needed)?;
+                make_room_in(tables, memory, now);
+                tables.insert(request.table, self.open(&record, memory, now)?);
+            }
+            let table = tables.get_mut(&request.table).ok_or(Status::NoTable)?;
+            table.called = *calls;
             table.is_closed = table.is_closed_in(memory);
             let bytes = (table.extent.clone(), table.own.clone());
             let opened = opened_to(caller, bytes, needed)?;
@@ -179,16 +200,30 @@ impl Service {
             });
             let run = || match request.question {
                 Question::Run if table.has_one_writer && has_writes => {
-                    let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
-                    let bytes = table.run(operations, writer, &opened);
+                    // Another thread writes, within its turn: whatever is asked for can wait so long.
+                    let writing = match self.writing.try_lock() {
+                        Ok(writing) => Some(writing),
+                        Err(TryLockError::Poisoned(writing)) => Some(writing.into_inner()),
+                        Err(TryLockError::WouldBlock) => None,
+                    };
+                    let turn = match writing {
+                        Some(_) => CALL_TURN,
+                        None => 0,
+                    };
+                    let bytes = table.run(operations, writer, &opened, turn);
                     // For the next thread, and for clients who write by verbs. If it is the writer on,
                     // these are told so.
-                    let _ = table.session.change_writer(WriterChange::Resign);
+                    if writing.is_some() {
+                        let _ = table.session.change_writer(WriterChange::Resign);
+                    }
                     Ok(bytes)
                 }
-                Question::Run => Ok(table.run(operations, writer, &opened)),
-                Question::Flush => match table.session.flush() {
-                    Ok(()) => Ok(writer.finish()),
+                Question::Run => Ok(table.run(operations, writer, &opened, CALL_TURN)),
+                Question::Flush => match table.flush() {
+                    // What is left to do is done beside the next writes.
+                    Ok(()) | Err(StoreError::Index(IndexError::TurnOver { .. })) => {
+                        Ok(writer.finish())
+                    }
                     Err(_) => Err(Status::NotServed),
                 },
                 Question::Opened => {
@@ -197,15 +232,12 @@ impl Service {
                     Ok(writer.finish())
                 }
             };
-            match &table.lent {
-                None => run(),
-                Some(lent) => lent.lend(memory, now, run),
-            }
+            lending(table.lent.as_deref(), memory, now, run)
         })
     }
 
     /// This thread's open tables of the service. Those of services that are gone are closed.
-    fn tables_of<'o>(&self, open: &'o mut Vec<OfService>) -> &'o mut HashMap<u64, Opened> {
+    fn tables_of<'o>(&self, open: &'o mut Vec<OfService>) -> &'o mut OfService {
         let is_own = |of: &OfService| std::ptr::eq(of.service.as_ptr(), Arc::as_ptr(&self.alive));
         let known = open.iter().position(is_own);
         let at = known.unwrap_or_else(|| {
@@ -213,10 +245,11 @@ impl Service {
             open.push(OfService {
                 service: Arc::downgrade(&self.alive),
                 tables: HashMap::new(),
+                calls: 0,
             });
             open.len() - 1
         });
-        &mut open[at].tables
+        &mut open[at]
     }
 
     /// The table that has this id.
@@ -265,23 +298,24 @@ impl Service {
         let extent = record.extent();
         let limits = Limits::default();
         // They have no lease: whether the table is there is seen before every call.
-        let (session, lent) = match &self.memory {
+        let (any, lent) = match &self.memory {
             Memory::Mapped(node) => {
                 let node = node.upgrade().ok_or(Status::NotServed)?;
                 let endpoint = ShmEndpoint::confined(vec![node], extent.clone(), limits);
-                let any = AnyEndpoint::Shm(endpoint);
-                let executor = Executor::new(Rc::new(Leased::new(any)));
-                (self.sessions.session(executor, NODE, record), None)
+                (AnyEndpoint::Shm(endpoint), None)
             }
             Memory::Lent => {
                 let endpoint = self.lent_endpoint(memory, extent.clone());
-                let any = AnyEndpoint::Owner(Rc::clone(&endpoint));
-                let executor = Executor::new(Rc::new(Leased::new(any)));
-                let open = || self.sessions.session(executor, NODE, record);
-                (endpoint.lend(memory, now, open), Some(endpoint))
+                (AnyEndpoint::Owner(Rc::clone(&endpoint)), Some(endpoint))
             }
         };
+        let endpoint = Rc::new(Leased::new(any));
+        let executor = Executor::new(Rc::clone(&endpoint));
+        let open = || self.sessions.session(executor, NODE, record);
+        let session = lending(lent.as_deref(), memory, now, open);
         Ok(Opened {
+            endpoint,
+            called: 0,
             session: session.map_err(|_| Status::NotServed)?,
             id: record.id,
             id_at: id_at(NODE, record).offset,
@@ -322,13 +356,26 @@ impl Opened {
         memory.load(self.id_at) == Ok(closed(self.id))
     }
 
-    /// Runs operations of a caller to whom so much is opened; returns the bytes of the reply that
-    /// says what became of each.
+    /// Reports what was done for callers, as far as it comes within a turn.
+    fn flush(&self) -> crate::Result<()> {
+        let _limit = self.limit(CALL_TURN);
+        self.session.flush()
+    }
+
+    /// Has the session work for so long, and never wait.
+    fn limit(&self, turn: Nanos) -> WorkLimit<'_> {
+        let until = self.endpoint.now().saturating_add(turn);
+        self.endpoint.core().limit_work(until)
+    }
+
+    /// Runs operations of a caller to whom so much is opened, in a turn of so many nanoseconds;
+    /// returns the bytes of the reply that says what became of each.
     fn run(
         &self,
         operations: &[Operation<'_>],
         mut writer: ReplyWriter<'_>,
         opened: &OpenedTo<'_>,
+        turn: Nanos,
     ) -> usize {
         if let OpenedTo::Keys { .. } = opened {
             writer = writer.of_keys();
@@ -346,9 +393,9 @@ impl Opened {
                 }
             }
             let all: Vec<_> = own.iter().map(|number| operations[*number]).collect();
-            self.run_all(&all, opened, &mut writer, |at| own[at]);
+            self.run_all(&all, opened, turn, &mut writer, |at| own[at]);
         } else {
-            self.run_all(operations, opened, &mut writer, |number| number);
+            self.run_all(operations, opened, turn, &mut writer, |number| number);
         }
         writer.finish()
     }
@@ -377,18 +424,58 @@ impl Opened {
         }
     }
 
-    /// Runs operations that all are executed; each has the number in the reply that is given for its
-    /// place here.
+    /// Runs operations that all are executed, until the turn is over; each has the number in the
+    /// reply that is given for its place here.
     fn run_all(
+        &self,
+        operations: &[Operation<'_>],
+        opened: &OpenedTo<'_>,
+        turn: Nanos,
+        writer: &mut ReplyWriter<'_>,
+        number_of: impl Fn(usize) -> usize,
+    ) {
+        let at_once = match operations.iter().all(Operation::is_lookup) {
+            true => LOOKUPS_AT_ONCE,
+            false => OPERATIONS_AT_ONCE,
+        };
+        let _limit = self.limit(turn);
+        let may_work = || self.endpoint.core().may_work(|| self.endpoint.now());
+        let (mut begun, mut cut) = (0, Vec::new());
+        // One group at least, so that every call that may work comes to something.
+        while begun < operations.len() && turn > 0 && (begun == 0 || may_work()) {
+            let group = &operations[begun..][..at_once.min(operations.len() - begun)];
+            self.run_group(group, opened, writer, |at| number_of(begun + at), &mut cut);
+            begun += group.len();
+        }
+        // Those that were cut would fare no better in a turn of their own if they have had this one.
+        // A client of single keys has no other way.
+        let is_own = begun == cut.len() && matches!(opened, OpenedTo::All);
+        let of_cut = if is_own && begun > 0 {
+            Answered::Left
+        } else {
+            Answered::Later
+        };
+        for number in cut {
+            writer.put(number, &of_cut);
+        }
+        for at in begun..operations.len() {
+            writer.put(number_of(at), &Answered::Later);
+        }
+    }
+
+    /// Runs operations side by side. The numbers in the reply of those that the end of the turn has cut
+    /// come into `cut`.
+    fn run_group(
         &self,
         operations: &[Operation<'_>],
         opened: &OpenedTo<'_>,
         writer: &mut ReplyWriter<'_>,
         number_of: impl Fn(usize) -> usize,
+        cut: &mut Vec<usize>,
     ) {
         let mut is_told = vec![false; operations.len()];
         let are_gets = operations.iter().all(|of| matches!(of, Operation::Get(_)));
-        let left = Cell::new(OWNER_PATIENCE);
+        let left = Cell::new(UNFORESEEN);
         self.session
             .run_many(Some(&left), operations, &mut |outcomes| match outcomes {
                 Outcomes::Small(small) if are_gets => small.each(|at, value| {
@@ -397,11 +484,12 @@ impl Opened {
                 }),
                 outcomes => outcomes.each_of(operations, |at, outcome| {
                     is_told[at] = true;
-                    let answered = match outcome {
-                        Ok(outcome) => Answered::Done(outcome),
-                        Err(error) => answered_by(error, opened),
-                    };
-                    writer.put(number_of(at), &answered);
+                    let number = number_of(at);
+                    match outcome {
+                        Ok(outcome) => writer.put(number, &Answered::Done(outcome)),
+                        Err(error) if was_cut(&error) => cut.push(number),
+                        Err(error) => writer.put(number, &answered_by(error, opened)),
+                    }
                 }),
             });
         // What was given up may have been on its way.
@@ -409,6 +497,40 @@ impl Opened {
             writer.put(number_of(at), &Answered::InDoubt);
         }
     }
+}
+
+/// Closes the table that was called for the longest ago, if there are as many as may be.
+fn make_room_in(tables: &mut HashMap<u64, Opened>, memory: &mut dyn OwnerMemory, now: Nanos) {
+    if tables.len() < MOST_OPEN {
+        return;
+    }
+    let longest_ago = tables.values().min_by_key(|open| open.called);
+    let longest_ago = longest_ago.map(|open| open.id);
+    if let Some(open) = longest_ago.and_then(|id| tables.remove(&id)) {
+        // A count that cannot be reported is behind, as counts may be.
+        let _ = lending(open.lent.as_deref(), memory, now, || open.flush());
+    }
+}
+
+/// Does something while an endpoint has the memory, if it has to be lent.
+fn lending<T>(
+    to: Option<&OwnerEndpoint>,
+    memory: &mut dyn OwnerMemory,
+    now: Nanos,
+    run: impl FnOnce() -> T,
+) -> T {
+    match to {
+        None => run(),
+        Some(to) => to.lend(memory, now, run),
+    }
+}
+
+/// Whether an operation has ended with the call's turn, and has changed nothing.
+const fn was_cut(error: &StoreError) -> bool {
+    matches!(
+        error,
+        StoreError::Index(IndexError::TurnOver { in_doubt: false })
+    )
 }
 
 /// What of a table is opened to a caller.
@@ -468,3 +590,6 @@ fn tables_in<E: Endpoint>(endpoint: E) -> crate::Result<Vec<TableRecord>> {
     let catalog = Catalog::new(&**executor.endpoint(), NODE)?;
     Ok(executor.block_on(catalog.listing())?.tables)
 }
+
+#[cfg(test)]
+mod tests;

@@ -383,7 +383,7 @@ impl Inbox for Node {
 }
 
 /// Nanoseconds since the first time that this was asked.
-fn now() -> Nanos {
+pub(super) fn now() -> Nanos {
     static START: OnceLock<Instant> = OnceLock::new();
     START.get_or_init(Instant::now).elapsed().as_nanos() as Nanos
 }

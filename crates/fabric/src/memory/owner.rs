@@ -1,8 +1,9 @@
 //! A region as the processors of the node's owner use it.
 
+use super::node::now;
 use crate::call::check_words;
 use crate::words::SharedWords;
-use crate::{OwnerMemory, RegionId, Result};
+use crate::{Nanos, OwnerMemory, RegionId, Result};
 use std::sync::atomic::Ordering;
 
 /// A region of a node's memory, for a handler.
@@ -27,6 +28,10 @@ impl RegionWords<'_> {
 impl OwnerMemory for RegionWords<'_> {
     fn bytes(&self) -> u64 {
         self.bytes
+    }
+
+    fn now(&self) -> Option<Nanos> {
+        Some(now())
     }
 
     fn load(&self, offset: u64) -> Result<u64> {

@@ -537,9 +537,11 @@ impl Serving {
                     locate: &|span, len, needed| self.locate(span, len, needed),
                     refused: Cell::default(),
                 };
+                let since = Instant::now();
                 let replied = served
                     .node
                     .answer_call(&*handler, region, request, bytes, &caller);
+                quota.spend_time(since.elapsed());
                 self.refused = caller.refused.get();
                 len[0] = replied as u64;
                 if !replied.is_multiple_of(8) {

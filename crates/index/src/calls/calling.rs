@@ -1,8 +1,8 @@
 //! The client that asks the owner, as an [`Index`].
 
-use super::OWNER_PATIENCE;
 use super::reply::{Answered, ReplyWriter, Status, Why, outcomes, status_of};
 use super::request::{MOST_BYTES, MOST_OPERATIONS, Question, RequestWriter, operation_bytes};
+use super::retries::Retries;
 use super::single_keys::SingleKeys;
 use crate::{
     Answers, ClientState, Cursor, Index, IndexError, IndexExt, KeptAnswers, Occupancy, Operation,
@@ -183,23 +183,12 @@ impl<E: Endpoint, I: Index> Calling<E, I> {
     /// Asks for many operations; returns the numbers of those that the owner has left to the
     /// client.
     async fn ask_many(&self, operations: &[Operation<'_>], done: &Done<'_>) -> Vec<usize> {
-        let owner = &self.owner;
         let (called, own): (Vec<_>, Vec<_>) = (0..operations.len())
             .partition(|number| self.owner_for(&operations[*number]).is_some());
-        let calls = owner.calls_of(operations, &called);
-        let left = RefCell::new(Vec::new());
-        let asking = calls
-            .iter()
-            .map(|numbers| owner.ask_for(operations, numbers, (done, &left)));
         // Those that are not asked for begin at once.
-        both(
-            async {
-                window(CALLS_AT_ONCE, asking, |_, ()| ()).await;
-            },
-            self.run_own(operations, &own, done),
-        )
-        .await;
-        left.into_inner()
+        let asking = self.owner.ask_until_done(operations, called, done);
+        let (left, ()) = both(asking, self.run_own(operations, &own, done)).await;
+        left
     }
 
     /// Runs some of many operations without the owner.
@@ -229,7 +218,8 @@ impl<E: Endpoint> Owner<E> {
         }
         match answered {
             Answered::Done(outcome) => Some(Ok(outcome)),
-            Answered::InDoubt => Some(Err(self.in_doubt())),
+            Answered::InDoubt => Some(Err(IndexError::TurnOver { in_doubt: true })),
+            Answered::Later => Some(Err(IndexError::TurnOver { in_doubt: false })),
             Answered::Left => None,
             Answered::Refused(why) => Some(Err(self.refused(why))),
         }
@@ -279,15 +269,6 @@ impl<E: Endpoint> Owner<E> {
         Answered::Refused(Why::Said(reason.into()))
     }
 
-    /// The error of an operation that the owner gave up.
-    fn in_doubt(&self) -> IndexError {
-        FabricError::TimedOut {
-            node: self.options.table.node,
-            after: OWNER_PATIENCE,
-        }
-        .into()
-    }
-
     /// Bytes that the outcome's values may take.
     fn room_for(&self, operation: &Operation<'_>) -> usize {
         match operation {
@@ -304,9 +285,14 @@ impl<E: Endpoint> Owner<E> {
         }
     }
 
-    /// Which operations go in which call: as many as fit. Two calls where one would do, to overlap,
+    /// Which operations go in which call: as many as fit, and `most` at most. Two calls where one would do, to overlap,
     /// were slower over loopback: what they save is less than a frame more costs at both sides.
-    fn calls_of(&self, operations: &[Operation<'_>], numbers: &[usize]) -> Vec<Vec<usize>> {
+    fn calls_of(
+        &self,
+        operations: &[Operation<'_>],
+        numbers: &[usize],
+        most: usize,
+    ) -> Vec<Vec<usize>> {
         let mut calls = Vec::new();
         let (mut call, mut bytes, mut room) = (Vec::new(), 0, 0);
         for number in numbers {
@@ -315,9 +301,8 @@ impl<E: Endpoint> Owner<E> {
                 operation_bytes(operation).unwrap_or(0),
                 self.room_for(operation).min(MOST_BYTES),
             );
-            let is_full = call.len() == MOST_OPERATIONS
-                || bytes + more.0 > MOST_BYTES
-                || room + more.1 > MOST_BYTES;
+            let is_full =
+                call.len() == most || bytes + more.0 > MOST_BYTES || room + more.1 > MOST_BYTES;
             if is_full && !call.is_empty() {
                 calls.push(std::mem::take(&mut call));
                 (bytes, room) = (0, 0);
@@ -362,8 +347,59 @@ impl<E: Endpoint> Owner<E> {
         reply
     }
 
-    /// Asks for one operation.
+    /// Asks for one operation until the owner has come to it, or does not for too long.
     async fn ask_one(&self, operation: Operation<'_>) -> Told {
+        let mut retries = Retries::new(&*self.endpoint);
+        loop {
+            let told = self.ask_once(operation).await;
+            if told != Ok(Answered::Later) || !retries.wait(&*self.endpoint).await {
+                return told;
+            }
+        }
+    }
+
+    /// The same for many operations. Returns the numbers of those that are left to the client.
+    async fn ask_until_done(
+        &self,
+        operations: &[Operation<'_>],
+        mut numbers: Vec<usize>,
+        done: &Done<'_>,
+    ) -> Vec<usize> {
+        let (left, later) = (RefCell::default(), RefCell::default());
+        let mut retries = Retries::new(&*self.endpoint);
+        let mut most = MOST_OPERATIONS;
+        loop {
+            let calls = self.calls_of(operations, &numbers, most);
+            let ask = |numbers| self.ask_for(operations, numbers, (done, &left, &later));
+            window(
+                CALLS_AT_ONCE,
+                calls.iter().map(|of| ask(&of[..])),
+                |_, ()| (),
+            )
+            .await;
+            let mut later: Vec<usize> = later.take();
+            if later.is_empty() {
+                return left.into_inner();
+            }
+            later.sort_unstable();
+            if later.len() < numbers.len() {
+                retries = Retries::new(&*self.endpoint);
+            } else if !retries.wait(&*self.endpoint).await {
+                for number in later {
+                    let error = IndexError::TurnOver { in_doubt: false };
+                    (done.borrow_mut())(Outcomes::One(number, Err(error)));
+                }
+                return left.into_inner();
+            } else {
+                // Side by side all of them may take longer than a turn.
+                most = 1;
+            }
+            numbers = later;
+        }
+    }
+
+    /// Calls for one operation.
+    async fn ask_once(&self, operation: Operation<'_>) -> Told {
         let room = self.room_for(&operation);
         let reply = match self.ask(Question::Run, &[operation], &[0], room).await {
             Ok(reply) => reply,
@@ -376,15 +412,16 @@ impl<E: Endpoint> Owner<E> {
     }
 
     /// Asks for some of many operations, and books each. The numbers of those that the owner leaves to
-    /// the client come into `left`.
+    /// the client come into `left`, and those that it has not come to into `later`.
     async fn ask_for(
         &self,
         operations: &[Operation<'_>],
         numbers: &[usize],
-        (done, left): (&Done<'_>, &RefCell<Vec<usize>>),
+        (done, left, later): (&Done<'_>, &RefCell<Vec<usize>>, &RefCell<Vec<usize>>),
     ) {
         let tell = |number: usize, told: Told| {
             let outcome = match told {
+                Ok(Answered::Later) => return later.borrow_mut().push(number),
                 Ok(answered) => self.outcome_of(answered),
                 Err(error) => Some(Err(error.into())),
             };
@@ -420,7 +457,7 @@ impl<E: Endpoint> Owner<E> {
             *is_told = true;
             let operation = &operations[numbers[at]];
             let answered = self.fitting(operation, Some(answered), status);
-            if answered != Answered::Left {
+            if !matches!(answered, Answered::Left | Answered::Later) {
                 let sent = operation_bytes(operation).unwrap_or(0);
                 let mut booking = Booking::default();
                 booking.called(std::mem::take(&mut calls), (sent + bytes) as u64);
@@ -463,7 +500,10 @@ impl<E: Endpoint> Owner<E> {
         status: Option<Status>,
     ) -> Answered {
         match told {
-            Some(Answered::InDoubt) if operation.is_lookup() && !self.is_alone => Answered::Left,
+            Some(Answered::InDoubt) if operation.is_lookup() => match self.is_alone {
+                true => Answered::Later,
+                false => Answered::Left,
+            },
             Some(answered) if fits(operation, &answered) => answered,
             _ if status == Some(Status::Done) && !operation.is_lookup() => Answered::InDoubt,
             _ => self.unanswered(status),
@@ -474,7 +514,7 @@ impl<E: Endpoint> Owner<E> {
 /// Whether an answer can be one to an operation.
 fn fits(operation: &Operation<'_>, told: &Answered) -> bool {
     match told {
-        Answered::Left | Answered::InDoubt | Answered::Refused(_) => true,
+        Answered::Left | Answered::Later | Answered::InDoubt | Answered::Refused(_) => true,
         Answered::Done(outcome) => matches!(
             (operation, outcome),
             (

@@ -12,6 +12,13 @@
 //! Whatever the owner refuses, or cannot say in the room that it has, it has not done: the client
 //! does that itself, and so fails with the scheme's own errors, and with its own rights.
 //!
+//! **Turns.** An owner never waits within a call, and works for [`CALL_TURN`]. What it has not come
+//! to by then the client asks for [again](Answered::Later): at once if the owner has done anything
+//! of the call, else after ever longer pauses, until the endpoint's
+//! [`verb_timeout`](farslot_fabric::Limits::verb_timeout) has passed without progress. Then it fails
+//! with [`IndexError::TurnOver`](crate::IndexError::TurnOver). What would have to wait, or takes
+//! longer than a whole turn, is left to clients that can do it by verbs.
+//!
 //! ```text
 //! request | version, 8 | question, 8 | 0, 16 | operations, 32 | table's id, 64 |
 //! then    | kind, 8 | key bytes, 24 | value bytes, 32 | key | value |        each operation
@@ -27,6 +34,7 @@ use farslot_fabric::Nanos;
 mod calling;
 mod reply;
 mod request;
+mod retries;
 mod single_keys;
 
 pub use calling::{CallOptions, Calling};
@@ -37,7 +45,10 @@ pub use request::{
 };
 pub use single_keys::SingleKeys;
 
-/// How long an owner waits within a call: what waits for other clients longer than that, it gives
-/// up. Callers of other tables wait meanwhile. Only waiting counts: an owner that is busy, or that
-/// the machine has stopped for a while, gives up nothing.
-pub const OWNER_PATIENCE: Nanos = 200_000_000;
+/// How long an owner works on a call, in nanoseconds of its clock: no operation of the call begins
+/// later, and one that is under way then ends at its next step. Clients of other tables wait
+/// meanwhile. An owner never waits within a call.
+///
+/// It is about what a thousand short operations take. What a call did not come to the client asks
+/// for again, so that a limit that ends a call early costs a round trip.
+pub const CALL_TURN: Nanos = 100_000;

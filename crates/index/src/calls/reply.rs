@@ -32,6 +32,9 @@ pub enum Answered {
     Done(Outcome),
     /// The owner leaves it to the client, and has changed nothing.
     Left,
+    /// The owner has not come to it within the call's turn, and has changed nothing: the client asks
+    /// again.
+    Later,
     /// It may have taken effect or not, and does not any more.
     InDoubt,
     /// The owner has not done it, and its client cannot do it by itself
@@ -70,6 +73,7 @@ const OUT_OF_MEMORY: u8 = 12;
 const KEY_LENGTH: u8 = 13;
 const VALUE_LENGTH: u8 = 14;
 const ENDING: u8 = 15;
+const LATER: u8 = 16;
 /// The most bytes of a text that says why an operation failed.
 const LONGEST_TEXT: usize = 200;
 
@@ -119,6 +123,7 @@ impl<'b> ReplyWriter<'b> {
         self.left = self.left.saturating_sub(1);
         match answered {
             Answered::Left => self.item(number, LEFT, &[]),
+            Answered::Later => self.item(number, LATER, &[]),
             Answered::InDoubt => self.item(number, IN_DOUBT, &[]),
             Answered::Done(Outcome::Changed(false)) => self.item(number, UNCHANGED, &[]),
             Answered::Done(Outcome::Changed(true)) => self.item(number, CHANGED, &[]),
@@ -344,6 +349,7 @@ pub fn outcomes(reply: Buffer, mut each: impl FnMut(usize, Answered, usize)) {
         let value = |from: usize, to: usize| Value::of_reply(&reply, from..to);
         let answered = match head as u8 {
             LEFT => Answered::Left,
+            LATER => Answered::Later,
             IN_DOUBT => Answered::InDoubt,
             ABSENT => Answered::Done(Outcome::Value(None)),
             VALUE => Answered::Done(Outcome::Value(Some(value(start, end)))),
@@ -397,6 +403,7 @@ mod tests {
         let value = move || bytes().prop_map(|bytes| Value::from(&bytes[..]));
         prop_oneof![
             Just(Answered::Left),
+            Just(Answered::Later),
             Just(Answered::InDoubt),
             any::<bool>().prop_map(|changed| Answered::Done(Outcome::Changed(changed))),
             proptest::option::of(value()).prop_map(|value| Answered::Done(Outcome::Value(value))),

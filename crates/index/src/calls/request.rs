@@ -7,8 +7,9 @@ pub const MOST_OPERATIONS: usize = 1024;
 /// The most bytes of a request of several operations, and of the room for its reply.
 pub const MOST_BYTES: usize = 256 << 10;
 
-/// The version of the format.
-const VERSION: u8 = 1;
+/// The version of the format. Clients of version 1 know no operations that are to be asked for
+/// again: they are told that their request makes no sense, and go on with verbs.
+const VERSION: u8 = 2;
 /// Bytes before the operations.
 const HEAD: usize = 16;
 /// Bytes of an operation before its key.
@@ -47,7 +48,7 @@ pub enum MalformedRequest {
         bytes: usize,
     },
     /// Another version.
-    #[error("the request is of version {found}, 1 is known")]
+    #[error("the request is of version {found}, {VERSION} is known")]
     Version {
         /// The version.
         found: u8,
@@ -301,7 +302,7 @@ mod tests {
             bytes[at] = byte;
             Request::decode(&bytes).unwrap_err()
         };
-        assert_eq!(changed(0, 2), MalformedRequest::Version { found: 2 });
+        assert_eq!(changed(0, 1), MalformedRequest::Version { found: 1 });
         assert_eq!(changed(1, 9), MalformedRequest::Question { found: 9 });
         let found = 1 | 255 << 16;
         let limit = MOST_OPERATIONS;

@@ -17,7 +17,7 @@ pub use buckets::BucketCounts;
 pub(crate) use counts::Counts;
 pub(crate) use parts::Parts;
 
-use crate::Result;
+use crate::{IndexError, Result};
 use farslot_fabric::{Endpoint, EndpointCore, EndpointExt, window};
 use std::future::{Future, poll_fn};
 use std::task::Poll;
@@ -30,9 +30,34 @@ pub(crate) const MOST_READS: u32 = 100;
 pub(crate) const MANY_READS: u32 = 4;
 
 /// Waits before a slot is read again: not the first time, then ever longer.
-pub(crate) async fn pause<E: Endpoint>(endpoint: &E, attempt: u32) {
-    if attempt > 0 {
-        endpoint.sleep(1_000 << attempt.min(10)).await;
+///
+/// # Errors
+/// [`IndexError::TurnOver`] where the operation is a call's, and so may not wait, or has worked for
+/// long enough.
+pub(crate) async fn pause<E: Endpoint>(endpoint: &E, attempt: u32) -> Result<()> {
+    if attempt == 0 {
+        return check_turn(endpoint);
+    }
+    if !endpoint.core().may_wait() {
+        return Err(TURN_OVER);
+    }
+    endpoint.sleep(1_000 << attempt.min(10)).await;
+    Ok(())
+}
+
+/// The error of an operation of a call that has changed nothing.
+pub(crate) const TURN_OVER: IndexError = IndexError::TurnOver { in_doubt: false };
+
+/// Refuses to go on with an operation of a call that has worked for long enough: to be asked before
+/// each step of what may have many.
+///
+/// # Errors
+/// [`IndexError::TurnOver`].
+#[inline]
+pub(crate) fn check_turn<E: Endpoint>(endpoint: &E) -> Result<()> {
+    match endpoint.core().may_work(|| endpoint.now()) {
+        true => Ok(()),
+        false => Err(TURN_OVER),
     }
 }
 

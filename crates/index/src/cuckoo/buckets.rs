@@ -154,7 +154,7 @@ impl<E: Endpoint> CuckooTable<E> {
                 }
                 _ => return Ok(None),
             }
-            pause(&*self.endpoint, attempt).await;
+            pause(&*self.endpoint, attempt).await?;
             *bucket = self.read_bucket(bucket.number).await?;
         }
         Err(IndexError::Unreadable {

@@ -65,7 +65,7 @@ impl<E: Endpoint> CuckooTable<E> {
             if replaced.is_empty() {
                 return Ok(found);
             }
-            pause(&*self.endpoint, attempt).await;
+            pause(&*self.endpoint, attempt).await?;
             let numbers: Vec<u64> = replaced
                 .iter()
                 .map(|index| buckets[*index].number)

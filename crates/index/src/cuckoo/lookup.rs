@@ -133,7 +133,7 @@ impl<E: Endpoint> Lookup for CuckooTable<E> {
         search: &mut Search,
         Pause(attempt): Pause,
     ) -> Result<Next<Pause>> {
-        pause(&*self.endpoint, attempt).await;
+        pause(&*self.endpoint, attempt).await?;
         Ok(self.read_buckets_of(search))
     }
 }

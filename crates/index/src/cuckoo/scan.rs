@@ -81,7 +81,7 @@ impl<E: Endpoint> CuckooTable<E> {
             if let Some(residents) = self.read_residents(word).await? {
                 return Ok(residents);
             }
-            pause(&*self.endpoint, attempt).await;
+            pause(&*self.endpoint, attempt).await?;
             word = self.read_bucket(number).await?.signatures();
         }
         Err(self.unreadable(number))
@@ -105,7 +105,7 @@ impl<E: Endpoint> CuckooTable<E> {
             if let Some(met) = met {
                 return Ok(met);
             }
-            pause(&*self.endpoint, attempt).await;
+            pause(&*self.endpoint, attempt).await?;
             let Bucket { bytes, .. } = self.read_bucket(number).await?;
             words = pool.copy_of(bytemuck::cast_slice(self.slot_words(&bytes, slot)))?;
         }

@@ -184,7 +184,7 @@ impl<E: Endpoint> DuoTable<E> {
             if head_in(&bytes) == 0 || self.layout.record_in(&bytes).is_some() {
                 return Ok(bytes);
             }
-            pause(&*self.endpoint, attempt).await;
+            pause(&*self.endpoint, attempt).await?;
         }
         Err(self.unreadable(slot))
     }

@@ -100,7 +100,8 @@ impl<E: Endpoint> Heap<E> {
     /// # Errors
     /// What the fabric says.
     pub(crate) async fn sweep(&self, table: &impl NamedBlocks, refused: usize) -> Result<bool> {
-        if self.sweeping.at_it.replace(true) {
+        // A sweep takes longer than a call's turn: clients do it that reach the memory by verbs.
+        if !self.endpoint.core().may_wait() || self.sweeping.at_it.replace(true) {
             return Ok(false);
         }
         let _done = Done(&self.sweeping.at_it);
@@ -251,7 +252,9 @@ impl<E: Endpoint> Heap<E> {
         refused: usize,
     ) -> Result<bool> {
         let is_early = self.endpoint.now() < self.sweeping.not_before.get();
-        Ok(!is_early && self.leaves_much_unnamed(table, refused).await?)
+        Ok(!is_early
+            && self.endpoint.core().may_wait()
+            && self.leaves_much_unnamed(table, refused).await?)
     }
 
     /// Whether the slots leave much of the heap unnamed: more than the remainders that no such

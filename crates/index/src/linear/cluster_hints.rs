@@ -11,6 +11,11 @@ use farslot_fabric::Endpoint;
 use std::cell::RefCell;
 use std::task::Poll;
 
+/// A probe that has come so far, in slots, is a long one.
+pub(super) const LONG: u64 = 1 << 10;
+/// Bytes of the longest READ of such a probe, if more than other READs have.
+const FAR_BYTES: u64 = 16 << 10;
+
 /// What ends a walk that finds what it looks for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Until {
@@ -53,7 +58,7 @@ impl<E: Endpoint> LinearTable<E> {
     #[inline]
     pub(super) fn read_length(&self, home: u64, first: u64, until: Until) -> ReadLength {
         let left = self.layout.longest_probe.saturating_sub(first);
-        let oblivious = self.read_size().min(left);
+        let oblivious = self.read_size().max(self.far_out(first)).min(left);
         match &self.hints {
             Some(hints) if left > 0 => {
                 self.hinted_length(hints, self.slot_number(home, first), until, left)
@@ -62,6 +67,16 @@ impl<E: Endpoint> LinearTable<E> {
                 slots: oblivious,
                 reaches_empty: false,
             },
+        }
+    }
+
+    /// The slots of a READ so far out that the probe has met a long run of slots in use: more of
+    /// them are likely to follow.
+    #[inline]
+    fn far_out(&self, first: u64) -> u64 {
+        match first >= LONG {
+            true => (first / 8).min(FAR_BYTES / self.layout.slot_bytes() as u64),
+            false => 0,
         }
     }
 

@@ -12,7 +12,7 @@ use super::cluster_hints::Until;
 use super::glance::PairGlance;
 use super::probe::{MOST_RACES, Probe};
 use super::walk::Seen;
-use crate::client::{MOST_READS, pause};
+use crate::client::{MANY_READS, MOST_READS, check_turn, pause};
 use crate::hash::checksum;
 use crate::heap::{BlockRef, RecordView, bytes_by_lengths};
 use crate::record_locations::RecordLocation;
@@ -181,7 +181,7 @@ impl<E: Endpoint> Lookup for LinearTable<E> {
                 }))
             }
             Aside::Pause(attempt) => {
-                pause(&*self.endpoint, attempt).await;
+                pause(&*self.endpoint, attempt).await?;
                 Ok(self.read_on(key, search))
             }
         }
@@ -230,6 +230,11 @@ impl<E: Endpoint> LinearTable<E> {
         if length.slots == 0 {
             self.lookup_took(search.reads);
             return Next::Absent;
+        }
+        if search.reads >= MANY_READS
+            && let Err(error) = check_turn(&*self.endpoint)
+        {
+            return failed(error);
         }
         search.reads += 1;
         search.slots = length.slots;

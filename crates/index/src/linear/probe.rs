@@ -3,6 +3,7 @@
 use super::client::{Key, LinearTable};
 use super::cluster_hints::{ReadLength, Until};
 use crate::Result;
+use crate::client::{MANY_READS, check_turn};
 use farslot_fabric::VerbFuture;
 use farslot_fabric::{Buffer, Endpoint, EndpointExt, Piece, RemoteAddr};
 use std::future::{Future, poll_fn};
@@ -173,6 +174,9 @@ impl<E: Endpoint> LinearTable<E> {
         let length = self.read_length(probe.home, first, probe.until);
         if length.slots == 0 {
             return Ok(false);
+        }
+        if probe.reads >= MANY_READS {
+            check_turn(&*self.endpoint)?;
         }
         probe.reads += 1;
         probe.chunk = Some(if self.sizes.look_ahead {

@@ -31,7 +31,12 @@ impl<E: Endpoint> LinearTable<E> {
         if removed > 0 {
             self.entries_changed(-removed).await;
         }
-        outcome.map(|()| removed > 0)
+        match outcome {
+            Err(IndexError::TurnOver { .. }) if removed > 0 => {
+                Err(IndexError::TurnOver { in_doubt: true })
+            }
+            outcome => outcome.map(|()| removed > 0),
+        }
     }
 
     async fn bury_all(

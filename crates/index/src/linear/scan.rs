@@ -81,7 +81,7 @@ impl<E: Endpoint> LinearTable<E> {
             if let Some(met) = met {
                 return Ok(met);
             }
-            pause(&*self.endpoint, attempt).await;
+            pause(&*self.endpoint, attempt).await?;
             let at = self.layout.slot_at(self.table, number);
             slot = self.endpoint.read(at, self.layout.slot_bytes()).await?;
         }

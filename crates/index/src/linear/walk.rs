@@ -341,7 +341,7 @@ impl<E: Endpoint> LinearTable<E> {
             });
         }
         if probe.rereads > 1 {
-            pause(&*self.endpoint, probe.rereads).await;
+            pause(&*self.endpoint, probe.rereads).await?;
         }
         Ok(())
     }

@@ -10,10 +10,11 @@
 //! of the value's word publishes, replaces or removes: always in this order, as separate steps.
 
 use super::client::{Key, LinearTable};
-use super::cluster_hints::Until;
+use super::cluster_hints::{LONG, Until};
 use super::glance::PairWriteGlance;
 use super::probe::{MOST_RACES, Probe};
 use super::walk::{Seen, Spot};
+use crate::client::check_turn;
 use crate::slot::{KeyRule, SlotKind};
 use crate::step::{Found, Glance, Lookup, Next, Read, Reads, Swap, failed, view_for};
 use crate::{IndexError, Operation, Result};
@@ -170,6 +171,10 @@ impl<E: Endpoint> Lookup for WordWrites<'_, E> {
         let length = table.read_length(home, walk.distance, self.until(write));
         if length.slots == 0 {
             return self.at_end(write, walk);
+        }
+        if walk.distance >= LONG && check_turn(&*table.endpoint).is_err() {
+            let in_doubt = walk.removed > 0;
+            return failed(IndexError::TurnOver { in_doubt });
         }
         walk.first = walk.distance;
         walk.slots = length.slots;

@@ -235,7 +235,7 @@ impl<E: Endpoint> RaceTable<E> {
             decided?;
             taken_back?;
             if std::mem::take(&mut rivals.wait) {
-                pause(&*self.endpoint, 1).await;
+                pause(&*self.endpoint, 1).await?;
             }
             self.lost_race(learnt, leaf, slot).await?;
             return Ok(false);
@@ -341,7 +341,7 @@ impl<E: Endpoint> RaceTable<E> {
         let left: Vec<Placed> = left.collect();
         if left.is_empty() {
             rivals.met = begun;
-            pause(&*self.endpoint, 1).await;
+            pause(&*self.endpoint, 1).await?;
             return Ok(());
         }
         self.undo_all(view.leaf, left).await.map(drop)

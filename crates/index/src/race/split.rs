@@ -33,7 +33,7 @@ use super::directory::{Leaf, Split, finished, is_finished};
 use super::layout::Span;
 use super::view::Attempts;
 use super::word::{State, Word};
-use crate::client::side_by_side;
+use crate::client::{check_turn, side_by_side};
 use crate::{IndexError, Result};
 use farslot_fabric::{Endpoint, EndpointExt, all_in_order, both};
 use std::pin::Pin;
@@ -89,8 +89,17 @@ impl<E: Endpoint> RaceTable<E> {
         if is_finished(entry.words()[0]) {
             return Ok(());
         }
-        let mut first = 0;
+        let carried = |(of, first): &(Split, u64)| (*of == split).then_some(*first);
+        let begun = self.to_finish.borrow().iter().find_map(carried);
+        let mut first = begun.unwrap_or(0);
         while first < self.layout.subtable_slots() {
+            if let Err(error) = check_turn(&*self.endpoint) {
+                // The next turn goes on from here.
+                let mut to_finish = self.to_finish.borrow_mut();
+                to_finish.retain(|(of, _)| *of != split);
+                to_finish.push_back((split, first));
+                return Err(error);
+            }
             first = self.carry_over_from(split, first).await?;
         }
         self.say_finished(split).await
@@ -110,6 +119,7 @@ impl<E: Endpoint> RaceTable<E> {
     /// Finishes all splits that this client has begun.
     pub(super) async fn finish_splits(&self) -> Result<()> {
         while !self.to_finish.borrow().is_empty() {
+            check_turn(&*self.endpoint)?;
             let _turn = self.splitting.take(&[CARRYING]).await;
             self.carry_over_next().await?;
         }
@@ -137,8 +147,10 @@ impl<E: Endpoint> RaceTable<E> {
                 return Ok(());
             }
             Ok(_) => self.say_finished(split).await,
-            // The fabric may be well again with the next write.
-            Err(error @ IndexError::Fabric(_)) => return Err(error),
+            // The fabric may be well again with the next write, which has a turn of its own too.
+            Err(error @ (IndexError::Fabric(_) | IndexError::TurnOver { .. })) => {
+                return Err(error);
+            }
             Err(error) => Err(error),
         };
         self.to_finish.borrow_mut().pop_front();

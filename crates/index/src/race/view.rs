@@ -110,8 +110,7 @@ impl Attempts {
         if attempts > MOST_RACES {
             return Err(IndexError::Contended { slot, attempts });
         }
-        pause(endpoint, attempts.saturating_sub(RACES_WITHOUT_PAUSE)).await;
-        Ok(())
+        pause(endpoint, attempts.saturating_sub(RACES_WITHOUT_PAUSE)).await
     }
 
     /// The record of a slot was not that of its word. Mostly another has replaced it: it is looked
@@ -122,8 +121,7 @@ impl Attempts {
         if attempts > MOST_READS {
             return Err(IndexError::Unreadable { slot, attempts });
         }
-        pause(endpoint, attempts - 1).await;
-        Ok(())
+        pause(endpoint, attempts - 1).await
     }
 }
 

@@ -29,7 +29,7 @@ pub fn request(question: Question, table: u64, operations: &[Operation<'_>]) -> 
 }
 
 /// Calls the owner with these bytes, by verbs alone.
-fn call(store: &Store, request: &[u8], room: usize) -> Result<Vec<u8>, FabricError> {
+pub fn call(store: &Store, request: &[u8], room: usize) -> Result<Vec<u8>, FabricError> {
     let executor = Executor::new(store.tcp_endpoint().unwrap().unwrap());
     let endpoint = executor.endpoint();
     let request = endpoint.core_copy(request);

@@ -17,3 +17,4 @@ mod prefixes;
 mod several_nodes;
 mod several_nodes_model;
 mod snapshots;
+mod turns;

@@ -23,6 +23,8 @@ use std::time::{Duration, Instant};
 const SPIN: Nanos = 50_000;
 /// Requests of one channel that are answered in a round.
 const TURN: usize = 64;
+/// How long a channel's turn may take before no more of its requests is answered in the round.
+const LONGEST_TURN: Duration = Duration::from_micros(100);
 /// Replies that may be there before they are published.
 const TOGETHER: usize = 8;
 /// Rounds with something to do after which the sockets are looked at.
@@ -193,10 +195,7 @@ impl Rounds for Round {
         let mut closed = closed.into_iter();
         self.retain(|channel, node, room| {
             let is_closed = closed.next().unwrap_or(false);
-            if is_closed {
-                channel.finish(node, room);
-            }
-            !is_closed
+            !is_closed || channel.finish(node, room)
         });
         Ok(moved)
     }
@@ -268,6 +267,8 @@ struct Answerer {
     /// Words of a reply that there was no room for yet, from `sent` on.
     rest: Vec<u64>,
     sent: usize,
+    /// Turns since its client has gone.
+    last_turns: usize,
 }
 
 impl Answerer {
@@ -280,6 +281,7 @@ impl Answerer {
             request: Vec::new(),
             rest: Vec::new(),
             sent: 0,
+            last_turns: 0,
         }
     }
 
@@ -287,7 +289,12 @@ impl Answerer {
     fn turn(&mut self, node: &Node, room: &mut Vec<u64>) -> std::result::Result<bool, End> {
         let mut answered = 0;
         let mut moved = false;
-        while answered < TURN && self.send_rest()? && self.fetch()? {
+        let since = Instant::now();
+        while answered < TURN
+            && since.elapsed() < LONGEST_TURN
+            && self.send_rest()?
+            && self.fetch()?
+        {
             self.answer(node, room)?;
             answered += 1;
             if answered % TOGETHER == 0 {
@@ -320,15 +327,13 @@ impl Answerer {
         false
     }
 
-    /// Answers what a client has left that has gone: its requests were posted.
-    fn finish(&mut self, node: &Node, room: &mut Vec<u64>) {
+    /// Answers some of what a client has left that has gone: its requests were posted. False once
+    /// there are no more. The channel has its turns as before, lest the other clients wait for it.
+    fn finish(&mut self, node: &Node, room: &mut Vec<u64>) -> bool {
         // No sound client leaves more than a ring of requests.
-        for _ in 0..BYTES as usize / 8 / TURN {
-            (self.sent, self.rest) = (0, Vec::new());
-            if !matches!(self.turn(node, room), Ok(true)) {
-                return;
-            }
-        }
+        self.last_turns += 1;
+        (self.sent, self.rest) = (0, Vec::new());
+        matches!(self.turn(node, room), Ok(true)) && self.last_turns < BYTES as usize / 8
     }
 
     /// Puts what is left of a reply; returns whether all of it is put.

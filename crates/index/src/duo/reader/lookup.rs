@@ -222,7 +222,7 @@ impl<E: Endpoint> DuoReader<E> {
                 {
                     return Ok(Some(value));
                 }
-                pause(&*self.endpoint, attempt).await;
+                pause(&*self.endpoint, attempt).await?;
             }
             let quiet = self.read_pages(hash, &view).await?;
             let twice = quiet_before == Some(view.state);

@@ -151,7 +151,7 @@ impl<E: Endpoint> DuoReader<E> {
             {
                 return Ok(met);
             }
-            pause(&*self.endpoint, attempt).await;
+            pause(&*self.endpoint, attempt).await?;
             let at = self.copy.borrow().vault.slot_at(&self.layout, slot);
             bytes = self.endpoint.read(at, self.layout.slot_bytes()).await?;
         }

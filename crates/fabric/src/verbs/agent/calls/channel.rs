@@ -22,10 +22,12 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Calls of one channel that are answered in a turn.
 const TURN: usize = 8;
+/// How long a turn may take before it answers no more calls.
+const LONGEST_TURN: Duration = Duration::from_micros(100);
 /// Bytes that the thread keeps for the next request.
 const KEPT: usize = 64 << 10;
 /// Replies up to so many bytes go inline, where the device allows it.
@@ -225,6 +227,7 @@ impl Channel {
         node: &Node,
         scratch: &mut Scratch,
     ) -> std::result::Result<bool, End> {
+        let since = Instant::now();
         for _ in 0..TURN {
             // Whoever ends the channel waits for this call at most.
             if self.has_ended() {
@@ -239,6 +242,9 @@ impl Channel {
                 return Ok(false);
             }
             state.answer(self, node, scratch)?;
+            if since.elapsed() >= LONGEST_TURN {
+                break;
+            }
         }
         Ok(true)
     }

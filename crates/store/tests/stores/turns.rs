@@ -1,0 +1,264 @@
+//! A call never makes an agent's thread wait, and has a bounded turn: what clients do to a table that
+//! they may write costs the clients of others no more than that.
+
+use crate::callers::{call, request};
+use crate::calls::{MIB, besides_calls};
+use crate::grants::{grant, open, secret};
+use farslot::fabric::{
+    BufferPool, Endpoint, EndpointExt, Executor, NodeId, RegionId, RemoteAddr, Rights,
+};
+use farslot::index::calls::{Answered, MOST_OPERATIONS, Question, outcomes};
+use farslot::index::{GET, IndexError};
+use farslot::{
+    FieldSize, Operation, Outcome, RaceShape, Server, ServerOptions, SlotKind, Store, StoreError,
+    TableGrant, TableOptions, TableRecord,
+};
+use std::time::{Duration, Instant};
+
+/// Slots of a table whose probes are as long as probes become.
+const SLOTS: u64 = 1 << 17;
+
+/// A node with a table of such options, and a client who may write all of it.
+fn attacked(options: &TableOptions) -> (Server, TableRecord, Store) {
+    let admin = ServerOptions {
+        secrets: secret(1).into_iter().collect(),
+        ..ServerOptions::default()
+    };
+    let server = Server::start_with(&["tcp://127.0.0.1:0"], 64 * MIB, &admin).unwrap();
+    let record = server.store().create("t", options).unwrap();
+    let writer = grant("writer", 2, &["t"], Rights::ALL);
+    server.grant(&writer).unwrap();
+    let store = open(&server, "writer", secret(2)).unwrap();
+    (server, record, store)
+}
+
+/// Overwrites words of the node from `first` on, by WRITEs of a client.
+fn overwrite(store: &Store, first: u64, words: &[u64]) {
+    let executor = Executor::new(store.tcp_endpoint().unwrap().unwrap());
+    let endpoint = executor.endpoint();
+    executor.block_on(async {
+        for (number, some) in words.chunks(1 << 15).enumerate() {
+            let at = RemoteAddr {
+                node: NodeId(0),
+                region: RegionId(0),
+                offset: first + (number << 18) as u64,
+            };
+            let bytes = bytemuck::cast_slice(some);
+            let data = endpoint.core().buffers.copy_of(bytes).unwrap();
+            endpoint.write(at, data).await.unwrap();
+        }
+    });
+}
+
+/// Changes a byte of a key's record, wherever that is, by a WRITE of a client: its checksum never fits
+/// again.
+fn damage(store: &Store, record: &TableRecord, key: &[u8]) {
+    let executor = Executor::new(store.tcp_endpoint().unwrap().unwrap());
+    let endpoint = executor.endpoint();
+    let bytes = record.extent();
+    let place = |offset| RemoteAddr {
+        node: NodeId(0),
+        region: RegionId(0),
+        offset,
+    };
+    executor.block_on(async {
+        let mut table = Vec::new();
+        for offset in bytes.clone().step_by(1 << 16) {
+            let len = (bytes.end - offset).min(1 << 16) as usize;
+            table.extend_from_slice(&endpoint.read(place(offset), len).await.unwrap());
+        }
+        let found = table.windows(key.len()).position(|bytes| bytes == key);
+        let at = place(bytes.start + found.unwrap() as u64);
+        let data = endpoint.core().buffers.copy_of(&[!key[0]]).unwrap();
+        endpoint.write(at, data).await.unwrap();
+    });
+}
+
+/// What one call comes to: how many operations are done, how many are to be asked for again or are
+/// left to the client, and how many are in doubt.
+fn told(store: &Store, table: u64, operations: &[Operation<'_>]) -> [usize; 3] {
+    let asked = request(Question::Run, table, operations);
+    let reply = call(store, &asked, 64 << 10).unwrap();
+    let reply = BufferPool::new(1 << 20, 1 << 20).copy_of(&reply).unwrap();
+    let mut counts = [0; 3];
+    outcomes(reply, |_, answered, _| {
+        counts[match answered {
+            Answered::Later | Answered::Left => 1,
+            Answered::InDoubt => 2,
+            Answered::Done(_) | Answered::Refused(_) => 0,
+        }] += 1;
+    });
+    assert_eq!(counts.iter().sum::<usize>(), operations.len());
+    counts
+}
+
+fn keys(count: u64) -> Vec<[u8; 8]> {
+    (1..=count)
+        .map(|key| (key << 32 | 77).to_le_bytes())
+        .collect()
+}
+
+fn gets(keys: &[[u8; 8]]) -> Vec<Operation<'_>> {
+    keys.iter().map(|key| Operation::Get(key)).collect()
+}
+
+/// A linear table whose slots all have one word, so that each lookup of an absent key looks at 65,536.
+fn filled() -> (Server, TableRecord, Store) {
+    let options = TableOptions::new(SLOTS * 9 / 10)
+        .keys(FieldSize::Fixed(8))
+        .values(FieldSize::Fixed(8))
+        .slots(SlotKind::Pair);
+    let (server, record, store) = attacked(&options);
+    let bytes = record.extent();
+    let words = (bytes.end - bytes.start) / 8;
+    // All but what the table's head takes.
+    overwrite(
+        &store,
+        bytes.start + 4096,
+        &vec![0x5157; words as usize - 512],
+    );
+    (server, record, store)
+}
+
+#[test]
+fn long_probes_are_cut_at_the_end_of_the_turn() {
+    let (_server, record, store) = filled();
+    let keys = keys(MOST_OPERATIONS as u64);
+    let [done, rest, in_doubt] = told(&store, record.id, &gets(&keys));
+    // They are 64 million slots.
+    assert!(
+        done < keys.len() / 4 && rest > 0,
+        "{done} done, {rest} left"
+    );
+    assert_eq!(in_doubt, 0);
+    let removals: Vec<_> = keys.iter().map(|key| Operation::Remove(key)).collect();
+    let [done, rest, in_doubt] = told(&store, record.id, &removals);
+    assert!(
+        done < keys.len() / 4 && rest > 0,
+        "{done} done, {rest} left"
+    );
+    assert_eq!(in_doubt, 0);
+
+    // A client of the library is answered all the same.
+    let table = store.table("t").unwrap();
+    let mut absent = 0;
+    let asked: Vec<&[u8]> = keys[..64].iter().map(|key| &key[..]).collect();
+    table.get_many(&asked, |_, got| absent += usize::from(got == Ok(None)));
+    assert_eq!(absent, asked.len());
+}
+
+#[test]
+fn what_a_call_did_not_come_to_is_asked_for_again_at_once() {
+    let options = TableOptions::new(40_000)
+        .keys(FieldSize::UpTo(16))
+        .values(FieldSize::UpTo(64))
+        .slots(SlotKind::Heap);
+    let (server, _, store) = attacked(&options);
+    let tenant = TableGrant {
+        prefix: Some(Vec::new()),
+        ..grant("tenant", 3, &["t"], Rights::ALL)
+    };
+    server.grant(&tenant).unwrap();
+    let alone = open(&server, "tenant", secret(3)).unwrap();
+    for (store, value) in [(&store, b"first"), (&alone, b"again")] {
+        let table = store.table("t").unwrap();
+        let keys = keys(20_000);
+        let puts: Vec<_> = keys.iter().map(|key| Operation::Put(key, value)).collect();
+        let mut put = 0;
+        table.run_many(&puts, |_, outcome| {
+            outcome.unwrap();
+            put += 1;
+        });
+        assert_eq!(put, puts.len());
+        let mut found = vec![0; keys.len()];
+        let asked: Vec<&[u8]> = keys.iter().map(|key| &key[..]).collect();
+        table.get_many(&asked, |number, got| {
+            assert_eq!(got, Ok(Some(&value[..])));
+            found[number] += 1;
+        });
+        assert_eq!(found, vec![1; keys.len()]);
+        // By calls all of it, but for what opening the table takes.
+        let counted = table.counters();
+        let (others, longer) = besides_calls(&counted);
+        assert!(others < 20 && longer == 0, "{counted:?}");
+        assert_eq!(counted.operation(GET).count, keys.len() as u64);
+        table.close().unwrap();
+    }
+}
+
+/// Many calls for records that never become readable: each would make the thread wait for more than a
+/// tenth of a second.
+fn none_waits(store: &Store, table: u64, operations: &[Operation<'_>]) {
+    const CALLS: u32 = 300;
+    let since = Instant::now();
+    for _ in 0..CALLS {
+        let [_, rest, in_doubt] = told(store, table, operations);
+        assert!(
+            rest > 0 && in_doubt == 0,
+            "{rest} left, {in_doubt} in doubt"
+        );
+    }
+    // On any machine that does anything at all: it would be 30 seconds, and takes milliseconds.
+    let took = since.elapsed();
+    assert!(took < Duration::from_millis(50) * CALLS, "{took:?}");
+}
+
+#[test]
+fn writes_to_a_damaged_race_table_do_not_wait() {
+    let options = TableOptions::new(1_000)
+        .keys(FieldSize::Fixed(8))
+        .values(FieldSize::UpTo(40))
+        .race(RaceShape::default());
+    let (_server, record, store) = attacked(&options);
+    let table = store.table("t").unwrap();
+    let keys = keys(400);
+    for key in &keys {
+        table.put(key, b"value").unwrap();
+    }
+    table.close().unwrap();
+    damage(&store, &record, &keys[7]);
+    none_waits(&store, record.id, &[Operation::Put(&keys[7], b"other")]);
+    none_waits(&store, record.id, &[Operation::Get(&keys[7])]);
+}
+
+#[test]
+fn unreadable_records_of_a_linear_table_do_not_make_a_call_wait() {
+    let options = TableOptions::new(1_000)
+        .keys(FieldSize::Fixed(8))
+        .values(FieldSize::UpTo(40))
+        .slots(SlotKind::Heap);
+    let (server, record, store) = attacked(&options);
+    let tenant = TableGrant {
+        prefix: Some(Vec::new()),
+        ..grant("tenant", 3, &["t"], Rights::READ)
+    };
+    server.grant(&tenant).unwrap();
+    let table = store.table("t").unwrap();
+    let keys = keys(400);
+    for key in &keys {
+        table.put(key, b"value").unwrap();
+    }
+    table.close().unwrap();
+    damage(&store, &record, &keys[7]);
+    none_waits(&store, record.id, &[Operation::Get(&keys[7])]);
+    none_waits(&store, record.id, &[Operation::GetAll(&keys[7])]);
+
+    // A client that has calls alone asks again, and then is told.
+    let alone = open(&server, "tenant", secret(3)).unwrap();
+    let table = alone.table("t").unwrap();
+    let error = table.get(&keys[7]).unwrap_err();
+    let cut = StoreError::Index(IndexError::TurnOver { in_doubt: false });
+    assert_eq!(error, cut);
+    assert!(!error.may_have_taken_effect());
+    let mut errors = 0;
+    let mut values = 0;
+    table.run_many(&gets(&keys[4..12]), |_, outcome| match outcome {
+        Ok(Outcome::Value(Some(_))) => values += 1,
+        outcome => {
+            assert_eq!(outcome, Err(cut.clone()));
+            errors += 1;
+        }
+    });
+    // Only that one.
+    assert_eq!((values, errors), (7, 1));
+}
