@@ -1,6 +1,7 @@
 //! The elements of a document, by a pull parser: what a net is made of, with lines.
 
-use super::error::{PnmlError, Problem};
+use super::error::{PnmlError, Problem, shortened};
+use super::labels::{Child, Label, Likeness, Open, TOKEN_CLASS, child};
 use super::limits;
 use super::text::Lines;
 use quick_xml::events::{BytesRef, BytesStart, Event};
@@ -40,22 +41,6 @@ pub(super) struct RawArc {
     pub(super) weight: u32,
 }
 
-/// Which element is open. Its children are known by their parent alone.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Open {
-    Pnml,
-    Net,
-    Page,
-    Place,
-    Transition,
-    Reference,
-    Arc,
-    Marking,
-    Inscription,
-    /// The text of a marking or an inscription.
-    Number,
-}
-
 pub(super) fn read(text: &str) -> Result<Document, PnmlError> {
     let mut parser = Parser {
         reader: Reader::from_str(text),
@@ -64,7 +49,11 @@ pub(super) fn read(text: &str) -> Result<Document, PnmlError> {
         open: Vec::new(),
         begun: false,
         nets: 0,
-        number: String::new(),
+        label: String::new(),
+        texts: 0,
+        labels: Vec::new(),
+        likeness: Likeness::default(),
+        token_classes: 0,
         document: Document::default(),
         places: 0,
         transitions: 0,
@@ -88,8 +77,14 @@ struct Parser<'a> {
     open: Vec<Open>,
     begun: bool,
     nets: usize,
-    /// Text of the marking or weight that is open.
-    number: String,
+    /// The text of the label that is open, and how many it has.
+    label: String,
+    texts: usize,
+    /// The labels of the node or arc that is open.
+    labels: Vec<Label>,
+    likeness: Likeness,
+    /// Classes of tokens, which PIPE declares.
+    token_classes: usize,
     document: Document,
     places: usize,
     transitions: usize,
@@ -142,22 +137,19 @@ impl Parser<'_> {
         }
         let name = element.local_name();
         let name = name.as_ref();
-        let open = match (self.open.last(), name) {
-            (None, "pnml") if !self.begun => Open::Pnml,
-            (None, _) => return Err(Problem::NotPnml("its root is not one <pnml> element")),
-            (Some(Open::Pnml), "net") => self.net(element)?,
-            (Some(Open::Net | Open::Page), _) => match self.node(name, element)? {
-                Some(open) => open,
-                None => return self.skip(),
+        let open = match self.open.last().copied() {
+            None if name == "pnml" && !self.begun => Open::Pnml,
+            None => return Err(Problem::NotPnml("its root is not one <pnml> element")),
+            Some(Open::Pnml) if name == "net" => self.net(element)?,
+            Some(parent) => match child(parent, name) {
+                Child::Skipped => return self.skip(),
+                Child::Unknown => return Err(unknown_child(parent, name)),
+                Child::Node => self.node(name, element)?,
+                Child::Label(label) => self.label(label, element)?,
+                Child::Text(label) => self.label_text(label, element)?,
+                Child::ArcType => arc_type(element)?,
+                Child::TokenClass => self.token_class()?,
             },
-            (Some(Open::Place), "initialMarking") => Open::Marking,
-            (Some(Open::Arc), "inscription") => Open::Inscription,
-            (Some(Open::Arc), "type") => return self.arc_type(element),
-            (Some(Open::Marking | Open::Inscription), "text") => {
-                self.number.clear();
-                Open::Number
-            }
-            _ => return self.skip(),
         };
         self.begun = true;
         self.open.push(open);
@@ -176,21 +168,24 @@ impl Parser<'_> {
         if !short.is_some_and(known) {
             return Err(Problem::NetType(kind));
         }
+        known_attributes(element, "net", &["id", "type"])?;
         self.document.name = required(element, "net", "id")?;
         Ok(Open::Net)
     }
 
-    /// A child of a net or a page; `None` for what has no meaning to exploration.
-    fn node(&mut self, name: &str, element: &BytesStart<'_>) -> Result<Option<Open>, Problem> {
+    /// A page, or what is on one.
+    fn node(&mut self, name: &str, element: &BytesStart<'_>) -> Result<Open, Problem> {
+        self.labels.clear();
         let (open, kind) = match name {
             "page" => {
+                known_attributes(element, "page", &["id"])?;
                 let id = required(element, "page", "id")?;
                 self.document.pages.push((id, self.line));
-                return Ok(Some(Open::Page));
+                return Ok(Open::Page);
             }
             "arc" => {
                 self.arc(element)?;
-                return Ok(Some(Open::Arc));
+                return Ok(Open::Arc);
             }
             "place" => (Open::Place, NodeKind::Place { initial: 0 }),
             "transition" => (Open::Transition, NodeKind::Transition),
@@ -198,16 +193,9 @@ impl Parser<'_> {
                 let to = required(element, "referencePlace", "ref")?;
                 (Open::Reference, NodeKind::ReferencePlace { to })
             }
-            "referenceTransition" => {
+            _ => {
                 let to = required(element, "referenceTransition", "ref")?;
                 (Open::Reference, NodeKind::ReferenceTransition { to })
-            }
-            "name" | "graphics" | "toolspecific" => return Ok(None),
-            other => {
-                return Err(Problem::Unsupported(format!(
-                    "a net with <{}>",
-                    shortened(other)
-                )));
             }
         };
         match kind {
@@ -220,22 +208,23 @@ impl Parser<'_> {
                 at_most(self.transitions, limits::TRANSITIONS, "transitions")?;
             }
         }
-        let element_name = match open {
-            Open::Place => "place",
-            Open::Transition => "transition",
-            _ => "reference",
+        let known: &[&str] = match open {
+            Open::Reference => &["id", "ref"],
+            _ => &["id"],
         };
-        let id = required(element, element_name, "id")?;
+        known_attributes(element, open.name(), known)?;
+        let id = required(element, open.name(), "id")?;
         self.document.nodes.push(Node {
             id,
             line: self.line,
             kind,
         });
-        Ok(Some(open))
+        Ok(open)
     }
 
     fn arc(&mut self, element: &BytesStart<'_>) -> Result<(), Problem> {
         at_most(self.document.arcs.len() + 1, limits::ARCS, "arcs")?;
+        known_attributes(element, "arc", &["id", "source", "target", "type"])?;
         if let Some(kind) = attribute(element, "type")?
             && kind != "normal"
         {
@@ -251,11 +240,34 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// Several tools mark inhibitor, reset and read arcs so.
-    fn arc_type(&mut self, element: &BytesStart<'_>) -> Result<(), Problem> {
-        match attribute(element, "value")? {
-            Some(kind) if kind != "normal" => Err(unsupported_arc(&kind)),
-            _ => self.skip(),
+    fn label(&mut self, label: Label, element: &BytesStart<'_>) -> Result<Open, Problem> {
+        if self.labels.contains(&label) {
+            return Err(Problem::Twice(label.name()));
+        }
+        known_attributes(element, label.name(), &[])?;
+        self.labels.push(label);
+        self.texts = 0;
+        self.label.clear();
+        Ok(Open::Label(label))
+    }
+
+    fn label_text(&mut self, label: Label, element: &BytesStart<'_>) -> Result<Open, Problem> {
+        known_attributes(element, "text", &[])?;
+        self.texts += 1;
+        match self.texts {
+            1 => Ok(Open::Text(label)),
+            _ => Err(Problem::Texts(label.name(), "more than one text")),
+        }
+    }
+
+    /// Tokens of one class are tokens without classes.
+    fn token_class(&mut self) -> Result<Open, Problem> {
+        self.token_classes += 1;
+        match self.token_classes {
+            1 => Ok(Open::Empty("token")),
+            _ => Err(Problem::Unsupported(
+                "a net with more than one class of tokens".into(),
+            )),
         }
     }
 
@@ -295,25 +307,44 @@ impl Parser<'_> {
     }
 
     fn text(&mut self, text: &str) -> Result<(), Problem> {
-        if self.open.last() == Some(&Open::Number) {
-            if self.number.len() + text.len() > limits::TEXT {
+        let open = self.open.last();
+        if let Some(Open::Text(_)) = open {
+            if self.label.len() + text.len() > limits::TEXT {
                 return Err(Problem::LongText("number"));
             }
-            self.number.push_str(text);
-        } else if self.open.is_empty() && !text.trim().is_empty() {
-            return Err(Problem::NotPnml("there is text outside of its root"));
+            self.label.push_str(text);
+        } else if !text.trim().is_empty() {
+            let before = &text[..text.len() - text.trim_start().len()];
+            self.line += before.matches('\n').count() as u64;
+            return Err(match open {
+                None => Problem::NotPnml("there is text outside of its root"),
+                Some(open) => Problem::Unsupported(format!(
+                    "the text {:?} in <{}>",
+                    shortened(text.trim()),
+                    open.name()
+                )),
+            });
         }
         Ok(())
     }
 
     fn end(&mut self) -> Result<(), Problem> {
         // The reader has checked that ends match starts.
-        if self.open.pop() != Some(Open::Number) {
-            return Ok(());
+        match self.open.pop() {
+            Some(Open::Transition) => self.likeness.end_transition(),
+            Some(Open::Label(label)) if self.texts == 0 => {
+                Err(Problem::Texts(label.name(), "no text"))
+            }
+            Some(Open::Label(label)) => self.end_label(label),
+            _ => Ok(()),
         }
-        match self.open.last() {
-            Some(Open::Marking) => {
-                let tokens = number(&self.number, "marking")?;
+    }
+
+    fn end_label(&mut self, label: Label) -> Result<(), Problem> {
+        let text = self.label.trim();
+        match label {
+            Label::Marking => {
+                let tokens = number(text, "marking")?;
                 if let Some(Node {
                     kind: NodeKind::Place { initial },
                     ..
@@ -321,19 +352,55 @@ impl Parser<'_> {
                 {
                     *initial = tokens;
                 }
+                Ok(())
             }
-            _ => {
-                let weight = number(&self.number, "weight")?;
+            Label::Weight => {
+                let weight = number(text, "weight")?;
                 if weight == 0 {
                     return Err(Problem::ZeroWeight);
                 }
                 if let Some(arc) = self.document.arcs.last_mut() {
                     arc.weight = weight;
                 }
+                Ok(())
             }
+            label => self.likeness.note(label, text),
         }
-        Ok(())
     }
+}
+
+fn unknown_child(parent: Open, name: &str) -> Problem {
+    let (parent, name) = (parent.name(), shortened(name));
+    Problem::Unsupported(format!("<{parent}> with <{name}>"))
+}
+
+/// Several tools mark inhibitor, reset and read arcs so.
+fn arc_type(element: &BytesStart<'_>) -> Result<Open, Problem> {
+    known_attributes(element, "type", &["value"])?;
+    match required(element, "type", "value")? {
+        kind if kind != "normal" => Err(unsupported_arc(&kind)),
+        _ => Ok(Open::Empty("type")),
+    }
+}
+
+/// Refuses attributes that are not known: several tools write markings and capacities so. Those of
+/// other name spaces have no meaning here.
+fn known_attributes(
+    element: &BytesStart<'_>,
+    name: &'static str,
+    known: &[&str],
+) -> Result<(), Problem> {
+    for found in element.attributes() {
+        let found = found.map_err(|error| Problem::Xml(error.to_string()))?;
+        let key = found.key.as_ref();
+        if key != "xmlns" && !key.contains(':') && !known.contains(&key) {
+            let key = shortened(key);
+            return Err(Problem::Unsupported(format!(
+                "<{name}> with an attribute {key:?}"
+            )));
+        }
+    }
+    Ok(())
 }
 
 fn unsupported_arc(kind: &str) -> Problem {
@@ -388,9 +455,10 @@ fn resolve_entity(entity: &BytesRef<'_>) -> Result<char, Problem> {
     }
 }
 
-/// A number of tokens. Whitespace around it is skipped, and a plus sign allowed.
+/// A number of tokens. A plus sign is allowed, and the name that PIPE gives to its one class of
+/// tokens.
 fn number(text: &str, what: &'static str) -> Result<u32, Problem> {
-    let text = text.trim();
+    let text = text.strip_prefix(TOKEN_CLASS).unwrap_or(text).trim();
     let digits = text.strip_prefix('+').unwrap_or(text);
     if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
         let text = shortened(text);
@@ -400,14 +468,4 @@ fn number(text: &str, what: &'static str) -> Result<u32, Problem> {
         what,
         text: shortened(digits),
     })
-}
-
-/// What a message shows of a text that may be long.
-fn shortened(text: &str) -> String {
-    const SHOWN: usize = 60;
-    if text.chars().count() <= SHOWN {
-        return text.into();
-    }
-    let start: String = text.chars().take(SHOWN).collect();
-    format!("{start}...")
 }

@@ -70,6 +70,12 @@ pub enum Problem {
     /// An element that would change the net's meaning and is not known, such as an inhibitor arc.
     #[error("{0} cannot be explored")]
     Unsupported(String),
+    /// An element that may be there once, for a second time.
+    #[error("a second <{0}>")]
+    Twice(&'static str),
+    /// A label that must have one text, such as a marking.
+    #[error("<{0}> has {1}")]
+    Texts(&'static str, &'static str),
     /// An attribute is missing.
     #[error("<{element}> has no attribute {attribute:?}")]
     Missing {
@@ -122,4 +128,14 @@ pub enum Problem {
     /// References that refer to each other in a circle.
     #[error("the reference {0:?} refers to itself in the end")]
     ReferenceCircle(String),
+}
+
+/// What a message shows of a text that may be long.
+pub(super) fn shortened(text: &str) -> String {
+    const SHOWN: usize = 60;
+    if text.chars().count() <= SHOWN {
+        return text.into();
+    }
+    let start: String = text.chars().take(SHOWN).collect();
+    format!("{start}...")
 }

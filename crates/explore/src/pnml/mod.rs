@@ -3,11 +3,17 @@
 //!
 //! Documents are not trusted: a document type declaration is refused, every count has a limit
 //! ([`limits`]), and memory stays proportional to the document. Names, graphics and tool-specific
-//! parts (such as NUPN) are skipped; whatever would change the meaning of the net and is not known
-//! is an error, and every error names the line.
+//! parts (such as NUPN) are skipped. Any other element, attribute or text that is not known is an
+//! error, for it could mean something, and every error names the line.
+//!
+//! What PIPE writes is read too, as far as it means a place/transition net: `<value>` for `<text>`,
+//! markings and weights with the name of its one class of tokens (`Default,5`), and what it adds to
+//! places, transitions and arcs. A capacity must be 0, which is none; an arc must not be tagged;
+//! all transitions must have the same priority and be timed or not alike.
 
 mod document;
 mod error;
+mod labels;
 pub mod limits;
 mod resolve;
 mod text;

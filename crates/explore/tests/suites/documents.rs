@@ -109,7 +109,7 @@ fn errors_name_the_line() {
         ),
         (4, "<place id='p'></transition>", "malformed XML"),
         (4, "<place id='p' id='q'/>", "malformed XML"),
-        (4, "<places/>", "a net with <places>"),
+        (4, "<places/>", "<page> with <places>"),
         (5, "\n<place id='p'", "malformed XML"),
     ];
     for (line, content, said) in cases {

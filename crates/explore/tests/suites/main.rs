@@ -7,4 +7,5 @@ mod models;
 mod nets;
 mod oracle;
 mod ranks;
+mod small_documents;
 mod symbolic;
