@@ -2,6 +2,7 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use farslot::is_visible;
 use serde_json::{Map, Value};
 use std::ffi::OsString;
 use std::fmt::Write;
@@ -79,9 +80,22 @@ pub fn shown(bytes: &[u8]) -> String {
     let text = bytes[..bytes.len().min(MOST)].escape_ascii();
     let rest = if bytes.len() > MOST { "..." } else { "" };
     match std::str::from_utf8(bytes) {
-        Ok(utf8) if bytes.len() <= MOST && !utf8.chars().any(char::is_control) => utf8.into(),
+        Ok(utf8) if bytes.len() <= MOST && utf8.chars().all(is_visible) => utf8.into(),
         _ => format!("{text}{rest}"),
     }
+}
+
+/// Text for a terminal: what does not show as itself is escaped, but for ends of lines and tabs.
+#[must_use]
+pub fn escaped(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for character in text.chars() {
+        match is_visible(character) || "\n\t".contains(character) {
+            true => escaped.push(character),
+            false => escaped.extend(character.escape_unicode()),
+        }
+    }
+    escaped
 }
 
 #[cfg(test)]
@@ -116,7 +130,7 @@ mod tests {
 
         #[test]
         fn anything_can_be_shown(bytes: Vec<u8>) {
-            prop_assert!(!shown(&bytes).chars().any(char::is_control));
+            prop_assert!(shown(&bytes).chars().all(is_visible));
         }
     }
 }

@@ -1,5 +1,6 @@
 //! What is written where: answers on standard output, everything else on standard error.
 
+use crate::bytes::escaped;
 use crate::failure::{Failure, Result};
 use comfy_table::{ContentArrangement, Table, TableStyle};
 use farslot::fabric::tcp::utc_time;
@@ -39,7 +40,8 @@ pub fn line(text: impl AsRef<[u8]>) -> Result<()> {
 pub fn note(text: impl std::fmt::Display) {
     let _ = match is_log_json() {
         true => log_line(&mut io::stderr().lock(), "NOTE", "farslot", text),
-        false => writeln!(io::stderr().lock(), "{text}"),
+        // It may have names and bytes of anybody's in it.
+        false => writeln!(io::stderr().lock(), "{}", escaped(&text.to_string())),
     };
 }
 
@@ -78,7 +80,8 @@ pub fn log_to_stderr() {
                 return log_line(to, level.as_str(), target, record.args());
             }
             let time = utc_time(std::time::SystemTime::now());
-            writeln!(to, "[{time} {level} {target}] {}", record.args())
+            let message = escaped(&record.args().to_string());
+            writeln!(to, "[{time} {level} {target}] {message}")
         })
         .try_init();
 }

@@ -51,6 +51,7 @@ mod fabrics;
 mod handle;
 mod lease;
 mod measured;
+mod names;
 mod nodes;
 mod open_options;
 mod options;
@@ -101,6 +102,7 @@ pub use farslot_index::{
 #[cfg(feature = "unstable")]
 pub use farslot_model as model;
 pub use handle::{Closing, Handle, HandleOptions, Running};
+pub use names::{is_visible, name_fault};
 pub use nodes::{NodeReport, PartitionReport};
 pub use open_options::{Access, OpenOptions, RECORD_LOCATIONS};
 pub use options::{HashKind, TableOptions};

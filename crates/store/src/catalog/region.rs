@@ -1,6 +1,7 @@
 //! The catalog's place in a node's memory, and its header.
 
 use super::entry::ENTRY_BYTES;
+use crate::names::name_fault;
 use crate::{Result, StoreError};
 use farslot_fabric::{Endpoint, EndpointExt, FabricError, Nanos, NodeId, RegionId, RemoteAddr};
 use std::time::Duration;
@@ -153,8 +154,8 @@ pub(crate) fn check_name(name: &str) -> Result<()> {
             name.len()
         ));
     }
-    if name.chars().any(char::is_control) {
-        return bad("it has control characters".into());
+    match name_fault(name) {
+        Some(fault) => bad(fault.into()),
+        None => Ok(()),
     }
-    Ok(())
 }

@@ -43,7 +43,17 @@ pub fn a_name_is_given_once_and_missing_ones_list_the_others<S: TestStore>() {
 pub fn bad_names_and_options_are_refused<S: TestStore>() {
     let node = S::start(64 * MIB);
     let store = node.open();
-    for name in ["", "a\nb", &"n".repeat(129)] {
+    let long = "n".repeat(129);
+    for name in [
+        "",
+        "a\nb",
+        ".",
+        "..",
+        "a ",
+        "a\u{202e}b",
+        "a\u{200b}",
+        &long,
+    ] {
         assert!(matches!(
             store.create(name, &small()),
             Err(StoreError::BadName { .. })

@@ -78,6 +78,8 @@ impl Opened {
 enum BadGrant {
     #[error("its name is empty")]
     NoName,
+    #[error("its name cannot be used: {fault}")]
+    BadName { fault: &'static str },
     #[error("its name has {bytes} bytes, and may have {LONGEST_NAME}")]
     LongName { bytes: usize },
     #[error("there is a grant of that name to more than single tables already; choose another")]
@@ -340,6 +342,9 @@ fn check(
     }
     if name.len() > LONGEST_NAME {
         return Err(BadGrant::LongName { bytes: name.len() });
+    }
+    if let Some(fault) = farslot::name_fault(name) {
+        return Err(BadGrant::BadName { fault });
     }
     if [Grant::DEFAULT, READ_ONLY].contains(&name) {
         return Err(BadGrant::TakenName);
