@@ -2,11 +2,12 @@
 
 use crate::context::Context;
 use crate::failure::{Failure, Result};
+use crate::formats::{read_line, unmarked};
 use crate::{bytes, output};
 use farslot::Table;
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader};
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
@@ -51,19 +52,20 @@ pub fn run(args: Args, context: &Context) -> Result<()> {
     let table = context.writable_table(&args.table)?;
     let mut counts = Counts::default();
     remove(&table, &keys, &mut counts)?;
-    if let (Some(lines), Some(path)) = (lines, &args.from) {
+    if let (Some(mut lines), Some(path)) = (lines, &args.from) {
         let mut batch = Vec::with_capacity(BATCH);
-        let (key, _) = table.scheme().record_sizes();
-        let most = key.most() * if hex { 2 } else { 1 };
-        let mut lines = Lines {
-            input: lines,
-            most,
-            number: 0,
-        };
-        while let Some(line) = lines.next(path)? {
-            if !line.is_empty() {
-                batch.push(decode(OsString::from_vec(line))?);
+        let mut line = Vec::new();
+        let failed = || Failure::io(path.display().to_string());
+        for number in 1.. {
+            if !read_line(&mut lines, &mut line, number).map_err(failed())? {
+                break;
             }
+            let key = line.strip_suffix(b"\n").unwrap_or(&line);
+            let key = key.strip_suffix(b"\r").unwrap_or(key);
+            if !key.is_empty() {
+                batch.push(decode(OsString::from_vec(key.to_vec()))?);
+            }
+            line.clear();
             if batch.len() == BATCH {
                 remove(&table, &batch, &mut counts)?;
                 batch.clear();
@@ -87,42 +89,12 @@ pub fn run(args: Args, context: &Context) -> Result<()> {
     }
 }
 
-/// The lines of a file of keys, of which none is longer than a key can be.
-struct Lines {
-    input: Box<dyn BufRead>,
-    most: usize,
-    number: u64,
-}
-
-impl Lines {
-    /// The next line without its end; nothing behind the last.
-    fn next(&mut self, path: &Path) -> Result<Option<Vec<u8>>> {
-        self.number += 1;
-        let mut line = Vec::new();
-        let longest = self.most as u64 + b"\r\n".len() as u64;
-        let read = (&mut self.input).take(longest).read_until(b'\n', &mut line);
-        if read.map_err(Failure::io(path.display().to_string()))? == 0 {
-            return Ok(None);
-        }
-        for end in *b"\n\r" {
-            line.pop_if(|last| *last == end);
-        }
-        if line.len() > self.most {
-            let (path, number, most) = (path.display(), self.number, self.most);
-            return Err(Failure::Failed(format!(
-                "{path}: line {number} is longer than {most} bytes, as no key of this table is"
-            )));
-        }
-        Ok(Some(line))
-    }
-}
-
 fn open(path: &Path) -> Result<Box<dyn BufRead>> {
     if path == Path::new("-") {
-        return Ok(Box::new(std::io::stdin().lock()));
+        return Ok(Box::new(unmarked(std::io::stdin().lock())?));
     }
     let file = File::open(path).map_err(Failure::io(path.display().to_string()))?;
-    Ok(Box::new(BufReader::new(file)))
+    Ok(Box::new(unmarked(BufReader::new(file))?))
 }
 
 /// Removes keys side by side. One that stands there twice may be absent the second time.

@@ -2,6 +2,7 @@
 
 use crate::context::Context;
 use crate::failure::{Failure, Result};
+use crate::formats::LONGEST;
 use crate::shape::Shape;
 use crate::{bytes, number, output};
 use std::ffi::OsString;
@@ -36,8 +37,14 @@ pub fn run(args: Args, context: &Context) -> Result<()> {
     let key = bytes::of_argument(args.key, args.hex).map_err(Failure::Usage)?;
     let value = if args.value == "-" {
         let mut value = Vec::new();
-        let read = std::io::stdin().lock().read_to_end(&mut value);
+        let mut input = std::io::stdin().lock().take(LONGEST + 1);
+        let read = input.read_to_end(&mut value);
         read.map_err(Failure::io("standard input"))?;
+        if value.len() as u64 > LONGEST {
+            return Err(Failure::Usage(format!(
+                "standard input: longer than the limit of {LONGEST} bytes of a value"
+            )));
+        }
         value
     } else {
         bytes::of_argument(args.value, args.hex).map_err(Failure::Usage)?

@@ -1,7 +1,8 @@
 //! Files with a delimiter between columns, quoted after RFC 4180. Fields hold any bytes.
 
-use super::lines::{LineStarts, NotingLines};
+use super::lines::{CheckedLines, RecordStarts};
 use super::record::{BadLine, Columns, EXPIRES, Header, Record, moment};
+use crate::bytes;
 use crate::failure::{Failure, Result};
 use csv::{ByteRecord, ReaderBuilder, WriterBuilder};
 use farslot::Expiry;
@@ -15,10 +16,12 @@ const NAMES: [&str; 3] = ["key", "value", EXPIRES];
 
 /// Reads records from delimited columns.
 pub struct CsvReader<R> {
-    rows: csv::Reader<NotingLines<R>>,
-    lines: Rc<RefCell<LineStarts>>,
+    rows: csv::Reader<CheckedLines<R>>,
+    lines: Rc<RefCell<RecordStarts>>,
     /// Rows that were looked at to find out what the first one is, and that are records.
     pending: VecDeque<ByteRecord>,
+    /// What failed behind them.
+    failed: Option<io::Error>,
     /// What the first row was taken for, if there is one.
     header: Option<Header>,
     row: ByteRecord,
@@ -32,12 +35,13 @@ pub struct CsvReader<R> {
 }
 
 impl<R: Read> CsvReader<R> {
-    /// A reader for these columns. Reads the first row.
+    /// A reader for these columns. Reads the first rows.
     ///
     /// # Errors
-    /// If there are no such columns, or the file cannot be read.
+    /// If there are no such columns, the file cannot be read, or it cannot be decided whether its
+    /// first line names the columns.
     pub fn new(input: R, delimiter: u8, columns: &Columns) -> Result<Self> {
-        let (input, lines) = LineStarts::of(input);
+        let (input, lines) = RecordStarts::of(input, delimiter);
         let mut rows = ReaderBuilder::new()
             .has_headers(false)
             .flexible(true)
@@ -45,25 +49,27 @@ impl<R: Read> CsvReader<R> {
             .from_reader(input);
         let mut first = ByteRecord::new();
         let is_empty = !rows.read_byte_record(&mut first).map_err(read_failure)?;
-        let mut pending = VecDeque::new();
+        let (mut pending, mut failed) = (VecDeque::new(), None);
         let header = match columns.header {
-            Some(true) => Header::Sure,
-            Some(false) => Header::Record,
-            None if needs_names(columns) || is_ours(&first) => Header::Sure,
+            _ if is_empty => None,
+            Some(true) => Some(Header::Sure),
+            Some(false) => Some(Header::Record(String::new())),
+            None if needs_names(columns) || is_ours(&first) => Some(Header::Sure),
             None => {
-                let mut row = ByteRecord::new();
-                while pending.len() < ROWS_COMPARED
-                    && rows.read_byte_record(&mut row).map_err(read_failure)?
-                {
-                    pending.push_back(row.clone());
+                let ahead = rows.byte_records().take(ROWS_COMPARED);
+                for row in ahead {
+                    match row {
+                        Ok(row) => pending.push_back(row),
+                        Err(error) => {
+                            failed = Some(system(error));
+                            break;
+                        }
+                    }
                 }
-                match looks_like_names(&first, &pending) {
-                    true => Header::Guessed,
-                    false => Header::Record,
-                }
+                Some(taken_for(&first, &pending).ok_or_else(|| undecided(&first))?)
             }
         };
-        let named = header != Header::Record;
+        let named = header.as_ref().is_none_or(Header::is_named);
         let names = named.then_some(&first);
         let width = first.len();
         let expires = named && columns.are_default() && is_ours(&first) && width == NAMES.len();
@@ -78,14 +84,15 @@ impl<R: Read> CsvReader<R> {
                 value.map(|column| find(column, names, width)).transpose()?,
             )
         };
-        if !named && !is_empty {
+        if !named {
             pending.push_front(first);
         }
         Ok(Self {
             rows,
             lines,
             pending,
-            header: (!is_empty).then_some(header),
+            failed,
+            header,
             row: ByteRecord::new(),
             delimiter,
             width,
@@ -96,19 +103,21 @@ impl<R: Read> CsvReader<R> {
     }
 
     /// What the first line was taken for, if there is one.
-    pub const fn header(&self) -> Option<Header> {
-        self.header
+    pub const fn header(&self) -> Option<&Header> {
+        self.header.as_ref()
     }
 
     /// The next record or bad line; nothing at the end.
     ///
     /// # Errors
-    /// If the file cannot be read.
+    /// If the file cannot be read: also for quotes that are where they may not be, behind which
+    /// nobody knows where records start.
     pub fn next(&mut self) -> io::Result<Option<std::result::Result<Record, BadLine>>> {
-        match self.pending.pop_front() {
-            Some(row) => self.row = row,
-            None if self.rows.read_byte_record(&mut self.row).map_err(system)? => {}
-            None => return Ok(None),
+        match (self.pending.pop_front(), self.failed.take()) {
+            (Some(row), failed) => (self.row, self.failed) = (row, failed),
+            (None, Some(failed)) => return Err(failed),
+            (None, None) if self.rows.read_byte_record(&mut self.row).map_err(system)? => {}
+            (None, None) => return Ok(None),
         }
         let offset = self.row.position().map_or(0, csv::Position::byte);
         let line = self.lines.borrow_mut().line_at(offset);
@@ -176,36 +185,58 @@ fn is_ours(first: &ByteRecord) -> bool {
 /// Rows that the first one is compared with, to find out whether it names the columns.
 const ROWS_COMPARED: usize = 8;
 
-/// Whether a row looks like the names of the columns: different words without digits, which say so
-/// (`id`, `key`), or below which there are numbers only.
-fn looks_like_names(first: &ByteRecord, next: &VecDeque<ByteRecord>) -> bool {
+/// What a first row is taken for, and why; nothing where that cannot be decided. Names are different
+/// words without digits. They are names for certain if one of them says so (`id`, `key`), or if
+/// there are numbers only below one.
+fn taken_for(first: &ByteRecord, next: &VecDeque<ByteRecord>) -> Option<Header> {
+    if first.len() < 2 {
+        return Some(Header::Record("it has one column".into()));
+    }
     let names: Vec<String> = first
         .iter()
         .map(|cell| String::from_utf8_lossy(cell).trim().to_lowercase())
         .collect();
+    let shown = |column: usize| format!("{:?}", bytes::shown(&first[column]));
     let is_word = |name: &String| {
         name.starts_with(|first: char| first.is_alphabetic() || first == '_')
             && name
                 .chars()
                 .all(|of| of.is_alphabetic() || "_- ".contains(of))
     };
-    let are_different = (1..names.len()).all(|index| !names[..index].contains(&names[index]));
-    if names.len() < 2 || !are_different || !names.iter().all(is_word) {
-        return false;
+    if let Some(column) = names.iter().position(|name| !is_word(name)) {
+        let cell = shown(column);
+        return Some(Header::Record(format!("{cell} is no word")));
+    }
+    if let Some(column) = (1..names.len()).find(|&of| names[..of].contains(&names[of])) {
+        let cell = shown(column);
+        return Some(Header::Record(format!("it has {cell} twice")));
     }
     let says_so = |name: &String| {
         ["key", "id", "uuid"].contains(&name.as_str())
             || name.ends_with("_id")
             || name.ends_with(" id")
     };
+    if let Some(column) = names.iter().position(says_so) {
+        return Some(Header::Guessed(format!("it has {}", shown(column))));
+    }
     let is_number = |cell: &[u8]| {
         std::str::from_utf8(cell).is_ok_and(|text| text.trim().parse::<f64>().is_ok())
     };
-    let above_numbers = |column: usize| {
-        let cells = next.iter().map(|row| row.get(column));
-        !next.is_empty() && cells.into_iter().all(|cell| cell.is_some_and(is_number))
+    let above_numbers = |column: &usize| {
+        let mut cells = next.iter().map(|row| row.get(*column));
+        !next.is_empty() && cells.all(|cell| cell.is_some_and(is_number))
     };
-    names.iter().any(says_so) || (0..names.len()).any(above_numbers)
+    let column = (0..names.len()).find(above_numbers)?;
+    let name = shown(column);
+    Some(Header::Guessed(format!("below {name} are numbers only")))
+}
+
+fn undecided(first: &ByteRecord) -> Failure {
+    let cells: Vec<_> = first.iter().map(bytes::shown).collect();
+    Failure::Usage(format!(
+        "the first line, {:?}, may name the columns or be a record: say --header or --no-header",
+        cells.join(", ")
+    ))
 }
 
 /// The index of a column, by its name if there are names, else by its number from 1.
@@ -218,7 +249,7 @@ fn find(column: &str, names: Option<&ByteRecord>, width: usize) -> Result<usize>
         Ok(number) if (1..=width).contains(&number) => Ok(number - 1),
         _ => {
             let known = names.map_or_else(String::new, |names| {
-                let names: Vec<_> = names.iter().map(crate::bytes::shown).collect();
+                let names: Vec<_> = names.iter().map(bytes::shown).collect();
                 format!(": {}", names.join(", "))
             });
             Err(Failure::Usage(format!(
@@ -310,7 +341,7 @@ mod tests {
     fn a_header_is_found_or_said() {
         let default = Columns::default();
         assert_eq!(read("key,value\na,b\n", &default), [pair("a", "b")]);
-        assert_eq!(read("a,b", &default), [pair("a", "b")]);
+        assert_eq!(read("a,1", &default), [pair("a", "1")]);
         assert_eq!(
             read("key,value\n", &columns(None, None, Some(false))),
             [pair("key", "value")]
@@ -323,35 +354,40 @@ mod tests {
     }
 
     #[test]
-    fn a_first_line_that_looks_like_names_is_taken_for_them() {
+    fn a_first_line_is_taken_for_what_it_must_be_or_asked_for() {
         let taken = |text: &str| {
-            let reader = CsvReader::new(text.as_bytes(), b',', &Columns::default()).unwrap();
-            reader.header().unwrap()
+            let reader = CsvReader::new(text.as_bytes(), b',', &Columns::default());
+            reader.map(|reader| reader.header().unwrap().clone())
         };
-        assert_eq!(taken("key,value\n1,2\n"), Header::Sure);
-        for text in [
-            "id,name\n1,Ada\n2,Bo\n",
-            "Key,Value\na,b\n",
-            "user_id,email\nx,y\n",
-            "city,people\nBonn,330000\nRome,2_8\n"
-                .replace('_', "")
-                .as_str(),
-            "ID,name",
+        assert_eq!(taken("key,value\n1,2\n").unwrap(), Header::Sure);
+        for (text, why) in [
+            ("id,name\n1,Ada\n2,Bo\n", "it has \"id\""),
+            ("Key,Value\na,b\n", "it has \"Key\""),
+            ("user_id,email\nx,y\n", "it has \"user_id\""),
+            (
+                "city,people\nBonn,330000\nRome,28\n",
+                "below \"people\" are numbers only",
+            ),
+            ("ID,name", "it has \"ID\""),
         ] {
-            assert_eq!(taken(text), Header::Guessed, "{text}");
+            assert_eq!(taken(text).unwrap(), Header::Guessed(why.into()), "{text}");
             let records = read(text, &Columns::default());
             assert_eq!(records.len(), text.lines().count() - 1, "{text}");
         }
-        for text in [
-            "a,1\nb,2\n",
-            "ada,Ada Lovelace\nbo,Bo\n",
-            "x,x\n1,2\n",
-            "ada,Ada",
-            "id7,name\nx,y",
+        for (text, why) in [
+            ("a,1\nb,2\n", "\"1\" is no word"),
+            ("x,x\n1,2\n", "it has \"x\" twice"),
+            ("id7,name\nx,y", "\"id7\" is no word"),
+            ("a,\nb,c\n", "\"\" is no word"),
         ] {
-            assert_eq!(taken(text), Header::Record, "{text}");
+            assert_eq!(taken(text).unwrap(), Header::Record(why.into()), "{text}");
             let records = read(text, &Columns::default());
             assert_eq!(records.len(), text.lines().count(), "{text}");
+        }
+        for text in ["ada,Ada Lovelace\nbo,Bo\n", "title,text", "ada,Bo"] {
+            let asked = taken(text).unwrap_err();
+            assert!(matches!(asked, Failure::Usage(_)), "{text}: {asked}");
+            assert!(asked.to_string().contains("--no-header"), "{asked}");
         }
     }
 

@@ -3,17 +3,23 @@
 
 mod csv;
 mod lines;
+mod mark;
 mod ndjson;
 mod record;
 #[cfg(test)]
 mod round_trip_tests;
+#[cfg(test)]
+mod small_files_tests;
 
 pub use self::csv::{CsvReader, CsvWriter};
+pub use lines::{LONGEST, read_line};
+pub use mark::unmarked;
 pub use ndjson::{NdjsonReader, NdjsonWriter};
 pub use record::{BadLine, Columns, Header, Record};
 
 use crate::failure::{Failure, Result};
 use farslot::Expiry;
+use mark::Unmarked;
 use std::io::{self, BufRead, Write};
 use std::path::Path;
 
@@ -57,17 +63,18 @@ impl Format {
 /// Reads the records of a file.
 pub enum Reader<R> {
     /// CSV and TSV.
-    Delimited(CsvReader<R>),
+    Delimited(CsvReader<Unmarked<R>>),
     /// NDJSON.
-    Ndjson(NdjsonReader<R>),
+    Ndjson(NdjsonReader<Unmarked<R>>),
 }
 
 impl<R: BufRead> Reader<R> {
-    /// A reader of a format.
+    /// A reader of a format. The mark of UTF-8 at the file's start is passed over.
     ///
     /// # Errors
-    /// If the file does not have the columns, or cannot be read.
+    /// If the file does not have the columns, has the mark of another encoding, or cannot be read.
     pub fn new(format: Format, input: R, columns: &Columns) -> Result<Self> {
+        let input = unmarked(input)?;
         Ok(match format {
             Format::Csv | Format::Tsv => {
                 Self::Delimited(CsvReader::new(input, format.delimiter(), columns)?)
@@ -78,7 +85,7 @@ impl<R: BufRead> Reader<R> {
 
     /// What the first line was taken for, in formats where it may name the columns and if there is
     /// one.
-    pub fn header(&self) -> Option<Header> {
+    pub fn header(&self) -> Option<&Header> {
         match self {
             Self::Delimited(reader) => reader.header(),
             Self::Ndjson(_) => None,

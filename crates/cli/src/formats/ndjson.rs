@@ -1,6 +1,7 @@
 //! A JSON object on each line: `{"key":"...","value":"..."}`. What is not UTF-8 is in base64, in
 //! fields of another name: `{"key_base64":"...","value":"..."}`.
 
+use super::lines::read_line;
 use super::record::{BadLine, Columns, EXPIRES, Record, moment};
 use crate::bytes;
 use farslot::Expiry;
@@ -40,14 +41,14 @@ impl<R: BufRead> NdjsonReader<R> {
     /// The next record or bad line; nothing at the end. Empty lines are passed over.
     ///
     /// # Errors
-    /// If the file cannot be read.
+    /// If the file cannot be read, or a line is too long.
     pub fn next(&mut self) -> io::Result<Option<Result<Record, BadLine>>> {
         loop {
             self.line.clear();
-            if self.input.read_until(b'\n', &mut self.line)? == 0 {
+            self.number += 1;
+            if !read_line(&mut self.input, &mut self.line, self.number)? {
                 return Ok(None);
             }
-            self.number += 1;
             if !self.line.trim_ascii().is_empty() {
                 let line = self.number;
                 return Ok(Some(

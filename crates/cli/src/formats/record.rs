@@ -9,8 +9,8 @@ pub struct Columns {
     pub key: Option<String>,
     /// The value's; by default all that is not the key.
     pub value: Option<String>,
-    /// Whether the first line names the columns; by default it does if it must, or if it looks like
-    /// it.
+    /// Whether the first line names the columns; by default that is found out, and an error where it
+    /// cannot be.
     pub header: Option<bool>,
 }
 
@@ -22,14 +22,21 @@ impl Columns {
 }
 
 /// What the first line of a file was taken for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Header {
     /// The names of the columns: that was said, or it is `key,value`, as this program writes it.
     Sure,
-    /// The names of the columns, by the looks of it.
-    Guessed,
-    /// A record.
-    Record,
+    /// The names of the columns, for this reason.
+    Guessed(String),
+    /// A record: that was said, or for this reason.
+    Record(String),
+}
+
+impl Header {
+    /// Whether it names the columns.
+    pub const fn is_named(&self) -> bool {
+        !matches!(self, Self::Record(_))
+    }
 }
 
 /// A record, and the line that it starts on.

@@ -43,7 +43,7 @@ proptest! {
                 for key in columns {
                     let columns = Columns { key, ..Columns::default() };
                     if let Ok(mut reader) = Reader::new(format, &file[..], &columns) {
-                        while reader.next().unwrap().is_some() {}
+                        while let Ok(Some(_)) = reader.next() {}
                     }
                 }
             }

@@ -15,6 +15,7 @@ mod duo;
 mod explore;
 mod failures;
 mod grants;
+mod inputs;
 mod lifetimes;
 mod mended;
 mod metrics;

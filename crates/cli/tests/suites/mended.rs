@@ -134,7 +134,7 @@ fn the_names_of_columns_are_no_record_and_it_is_said_what_the_first_line_was_tak
     ] {
         let input = format!("{header}\n{record}\n");
         let loaded = node.feed(["load", "t", "--json"], input.as_bytes());
-        assert!(error_of(&loaded).contains("names of the columns (--no-header"));
+        assert!(error_of(&loaded).contains("names of the columns: "));
         let told = one_object(&loaded);
         assert_eq!(
             (&told["records"], &told["header"]),
@@ -148,9 +148,15 @@ fn the_names_of_columns_are_no_record_and_it_is_said_what_the_first_line_was_tak
         );
         assert!(!error_of(&kept).contains("is taken for"));
     }
-    let loaded = node.feed(["load", "t", "--json"], b"ada,Ada Lovelace\n");
-    assert!(error_of(&loaded).contains("taken for a record (--header"));
+    let loaded = node.feed(["load", "t", "--json"], b"ada,1815\n");
+    assert!(error_of(&loaded).contains("taken for a record: \"1815\" is no word (--header"));
     assert_eq!(one_object(&loaded)["header"], false);
+    let asked = node.feed(["load", "t", "--json"], b"ada,Ada Lovelace\n");
+    assert_fails(
+        &asked,
+        2,
+        &["\"ada, Ada Lovelace\"", "say --header or --no-header"],
+    );
 }
 
 #[test]

@@ -28,8 +28,9 @@ pub struct Args {
     /// The value's column or field [default: all that is not the key]
     #[arg(long, value_name = "COLUMN")]
     pub(super) value: Option<String>,
-    /// The first line names the columns [default: if a column is named, or if it looks like it:
-    /// which is said]
+    /// The first line names the columns [default: if a column is named, or if it has words only, and
+    /// one is id or key or has numbers only below it; that is said, and asked for where words alone
+    /// do not tell]
     #[arg(long)]
     pub(super) header: bool,
     /// The first line is a record
@@ -117,18 +118,19 @@ impl<'a> Source<'a> {
     }
 
     /// Says what the first line was taken for, where that was to be found out.
-    fn say_header(&self, taken: Option<Header>) {
-        let named = taken.map(|taken| taken != Header::Record);
+    fn say_header(&self, taken: Option<&Header>) {
+        let named = taken.map(Header::is_named);
         if self.header.replace(named).is_some() || self.columns.header.is_some() {
             return;
         }
         match taken {
-            Some(Header::Guessed) => output::note(
-                "the first line is taken for the names of the columns (--no-header if it is a record)",
-            ),
-            Some(Header::Record) => output::note(
-                "the first line is taken for a record (--header if it names the columns)",
-            ),
+            Some(Header::Guessed(why)) => output::note(format_args!(
+                "the first line is taken for the names of the columns: {why} (--no-header if it is a \
+                 record)"
+            )),
+            Some(Header::Record(why)) => output::note(format_args!(
+                "the first line is taken for a record: {why} (--header if it names the columns)"
+            )),
             Some(Header::Sure) | None => {}
         }
     }
