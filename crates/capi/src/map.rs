@@ -76,7 +76,9 @@ pub unsafe extern "C" fn fs_map_of_job(
         note("no job");
         return std::ptr::null_mut();
     };
-    let made = segments(&mut job.0, buckets_per_rank, element_words_per_rank);
+    let least = if varies { "up to " } else { "" };
+    let kind = format!("a map of {least}{element_bytes} bytes to {value_words} words");
+    let made = segments(&mut job.0, &kind, buckets_per_rank, element_words_per_rank);
     let Some((segments, node)) = noted(made) else {
         return std::ptr::null_mut();
     };

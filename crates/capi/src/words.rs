@@ -47,7 +47,7 @@ pub unsafe extern "C" fn fs_word_set_of_job(
         note("no job");
         return std::ptr::null_mut();
     };
-    match noted(segments(&mut job.0, buckets_per_rank, 0)) {
+    match noted(segments(&mut job.0, "a set of words", buckets_per_rank, 0)) {
         Some((segments, node)) => given(Some(WordSet::over(segments)), Some(node)),
         None => std::ptr::null_mut(),
     }

@@ -38,8 +38,10 @@ pub mod report;
 mod sample;
 mod split;
 pub mod symbolic;
+mod terms;
 
 pub use error::{ExploreError, RankError};
+pub use terms::Terms;
 
 /// Bytes of this machine's memory.
 #[must_use]

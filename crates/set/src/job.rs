@@ -10,19 +10,22 @@
 //! frame: +-----------------+---------+   rank r > 0 -> 0:  HELLO (magic, ranks, rank), then PART frames
 //!        | bytes | kind    | payload |   0 -> rank r:      ALL frames: the parts of all ranks, each behind its length;
 //!        +-------+---------+---------+                     DEAD: the rank that was lost
-//!        0       4         8
+//!        0       4         8                               REFUSED: a rank that came, how many ranks it and rank 0 know
 //! ```
 //! A process that dies closes its connection: all others get [`JobError::RankDied`] from the
-//! collective that they are in, or from the next. One that hangs is noticed by the timeout. Frames
+//! collective that they are in, or from the next. One that hangs is noticed by the timeout. Where two
+//! say that they are the same rank, or one knows of another number of ranks, none goes on. What all
+//! must have alike they compare by [`Job::agree`]. Frames
 //! are bounded; there is no authentication: the rendezvous address belongs on a network that is
 //! trusted, as that of an MPI job does.
 
+use crate::agreement;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream, ToSocketAddrs};
 use std::time::{Duration, Instant};
 
 /// "FARSJOB" and the version of the frames.
-const MAGIC: u64 = 0x0142_4f4a_5352_4146;
+const MAGIC: u64 = 0x0242_4f4a_5352_4146;
 /// Most ranks of a job.
 const MAX_RANKS: u32 = crate::MAX_RANKS as u32;
 /// Most bytes of one rank's part of an all-gather.
@@ -34,6 +37,7 @@ const HELLO: u32 = 1;
 const PART: u32 = 2;
 const ALL: u32 = 3;
 const DEAD: u32 = 4;
+const REFUSED: u32 = 5;
 
 /// Pairs of variables that launchers set: rank, and number of ranks.
 const VARIABLES: [(&str, &str); 3] = [
@@ -105,6 +109,36 @@ pub enum JobError {
         ranks: u32,
         /// How long they were waited for.
         after: Duration,
+    },
+    /// Two processes that are the same rank.
+    #[error("two processes say that they are rank {rank} of {ranks}")]
+    SameRank {
+        /// The rank.
+        rank: u32,
+        /// How many ranks there are.
+        ranks: u32,
+    },
+    /// A process that was told of another number of ranks than rank 0.
+    #[error("rank {rank} was told of {theirs} ranks, and rank 0 of {ranks}")]
+    OtherRanks {
+        /// The rank.
+        rank: u32,
+        /// How many it was told of.
+        theirs: u32,
+        /// How many rank 0 was told of.
+        ranks: u32,
+    },
+    /// A rank has something else than rank 0, in which all must agree.
+    #[error("the ranks do not agree: the {what} of rank {rank} is {theirs}, that of rank 0 {ours}")]
+    Disagreement {
+        /// In what.
+        what: String,
+        /// The first rank that has something else.
+        rank: u32,
+        /// What it has.
+        theirs: String,
+        /// What rank 0 has.
+        ours: String,
     },
     /// Something that is no process of this job.
     #[error("rank {rank} sent {what}")]
@@ -204,7 +238,8 @@ impl Job {
     ///
     /// # Errors
     /// [`JobError::NoSuchRank`], [`JobError::NoRendezvous`], [`JobError::NotAllCame`],
-    /// [`JobError::Io`], and as [`Job::all_gather`].
+    /// [`JobError::SameRank`], [`JobError::OtherRanks`], [`JobError::Io`], and as
+    /// [`Job::all_gather`].
     pub fn join(launch: Launch) -> Result<Self, JobError> {
         let listener = match &launch.rendezvous {
             Some(address) if launch.rank == 0 && launch.ranks > 1 => {
@@ -258,6 +293,28 @@ impl Job {
         self.all_gather(&[]).map(drop)
     }
 
+    /// Compares what all ranks must have alike: each gives what it has, by the same names in the same
+    /// order. All ranks get the same answer.
+    ///
+    /// # Errors
+    /// [`JobError::Disagreement`], of the first rank and the first name; as [`Job::all_gather`].
+    pub fn agree(&mut self, terms: &[(&str, &str)]) -> Result<(), JobError> {
+        let all = self.all_gather(&agreement::encoded(terms))?;
+        let ours = agreement::decoded(&all[0]);
+        for (rank, part) in (0..).zip(&all) {
+            let found = agreement::difference(&ours, &agreement::decoded(part));
+            if let Some((what, ours, theirs)) = found {
+                return Err(JobError::Disagreement {
+                    what,
+                    rank,
+                    theirs,
+                    ours,
+                });
+            }
+        }
+        Ok(())
+    }
+
     /// Gives every rank what each has given, in the order of the ranks.
     ///
     /// # Errors
@@ -295,6 +352,7 @@ impl Job {
                 let rank = payload.try_into().map_or(0, u32::from_le_bytes);
                 Err(JobError::RankDied { rank })
             }
+            REFUSED => Err(refusal(&payload)),
             _ => Err(JobError::Malformed {
                 rank: 0,
                 what: "a frame of the wrong kind",
@@ -350,28 +408,60 @@ fn gather_ranks(
             std::thread::sleep(PAUSE);
             continue;
         };
-        // Whoever does not say at once that it is a rank of this job is none.
+        // Whoever does not say at once that it is a rank of a job is none.
         let soon = deadline.min(Instant::now() + Duration::from_secs(2));
-        if let Some(rank) = greeted(&mut stream, ranks, soon, timeout)
-            && let Some(place @ None) = came.get_mut(rank as usize - 1)
-        {
-            *place = Some(stream);
+        let Some((rank, of)) = greeted(&mut stream, soon, timeout) else {
+            continue;
+        };
+        match came.get_mut((rank as usize).wrapping_sub(1)) {
+            Some(place @ None) if of == ranks => *place = Some(stream),
+            // Not all can come any more: all hear why.
+            _ => {
+                let refused = [rank, of, ranks].map(u32::to_le_bytes).concat();
+                for peer in came.iter_mut().flatten().chain([&mut stream]) {
+                    let _ = send(peer, REFUSED, &refused);
+                }
+                return Err(refusal(&refused));
+            }
         }
     }
     Ok(came.into_iter().flatten().collect())
 }
 
-/// The rank that a new connection says it is.
-fn greeted(stream: &mut TcpStream, ranks: u32, by: Instant, timeout: Duration) -> Option<u32> {
+/// Why rank 0 refuses one that came.
+fn refusal(payload: &[u8]) -> JobError {
+    match *payload.as_chunks::<4>().0 {
+        [rank, theirs, ranks] => {
+            let [rank, theirs, ranks] = [rank, theirs, ranks].map(u32::from_le_bytes);
+            match theirs == ranks {
+                true => JobError::SameRank { rank, ranks },
+                false => JobError::OtherRanks {
+                    rank,
+                    theirs,
+                    ranks,
+                },
+            }
+        }
+        _ => JobError::Malformed {
+            rank: 0,
+            what: "a refusal of another length",
+        },
+    }
+}
+
+/// The rank that a new connection says it is, and of how many.
+fn greeted(stream: &mut TcpStream, by: Instant, timeout: Duration) -> Option<(u32, u32)> {
     stream.set_nonblocking(false).ok()?;
     stream.set_nodelay(true).ok()?;
     let (kind, hello) = receive(stream, 0, 16, by, timeout).ok()?;
     let (magic, rest) = hello.split_first_chunk::<8>()?;
     let (of, rest) = rest.split_first_chunk::<4>()?;
-    let rank = u32::from_le_bytes(rest.try_into().ok()?);
-    let fits =
-        kind == HELLO && u64::from_le_bytes(*magic) == MAGIC && u32::from_le_bytes(*of) == ranks;
-    (fits && (1..ranks).contains(&rank)).then_some(rank)
+    let (rank, of) = (
+        u32::from_le_bytes(rest.try_into().ok()?),
+        u32::from_le_bytes(*of),
+    );
+    let fits = kind == HELLO && u64::from_le_bytes(*magic) == MAGIC && rank < of;
+    fits.then_some((rank, of))
 }
 
 /// Another rank: connects to rank 0, which may not listen yet.

@@ -136,3 +136,76 @@ fn strangers_are_turned_away_and_absent_ranks_are_counted() {
         Err(JobError::NoRendezvous { ranks: 2 })
     );
 }
+
+/// What each of these ranks, each told of so many ranks, gets from joining.
+fn joined(ranks: &[(u32, u32)]) -> Vec<Result<(), JobError>> {
+    let (listener, address) = rendezvous();
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = ranks
+            .iter()
+            .map(|&(rank, of)| {
+                let listener = (rank == 0).then(|| listener.try_clone().unwrap());
+                let launch = launch(rank, of, &address);
+                scope.spawn(move || Job::join_over(launch, listener).map(drop))
+            })
+            .collect();
+        let ends = threads.into_iter().map(|thread| thread.join().unwrap());
+        ends.collect()
+    })
+}
+
+#[test]
+fn a_rank_that_comes_twice_is_refused_and_all_hear_it() {
+    let refused = Err(JobError::SameRank { rank: 1, ranks: 3 });
+    assert_eq!(
+        joined(&[(0, 3), (1, 3), (1, 3)]),
+        [refused.clone(), refused.clone(), refused]
+    );
+}
+
+#[test]
+fn ranks_that_were_told_of_other_numbers_are_refused() {
+    let refused = Err(JobError::OtherRanks {
+        rank: 1,
+        theirs: 2,
+        ranks: 3,
+    });
+    assert_eq!(joined(&[(0, 3), (1, 2)]), [refused.clone(), refused]);
+}
+
+#[test]
+fn what_ranks_have_is_compared_and_all_hear_of_a_difference() {
+    let long = "x".repeat(100_000);
+    let meeting = rendezvous();
+    std::thread::scope(|scope| {
+        for rank in 0..3 {
+            let (meeting, long) = (&meeting, &long);
+            scope.spawn(move || {
+                let mut job = join(rank, 3, meeting);
+                let own = format!("{long}{}", rank / 2);
+                assert_eq!(job.agree(&[("model", long), ("way", "new\nline")]), Ok(()));
+                let Err(JobError::Disagreement {
+                    what, rank: other, ..
+                }) = job.agree(&[("model", "a"), ("property", &own)])
+                else {
+                    panic!("they differ behind what is shown")
+                };
+                assert_eq!((&*what, other), ("property", 2));
+                let model = if rank == 1 { "b" } else { "a" };
+                assert_eq!(
+                    job.agree(&[("model", model)]).unwrap_err().to_string(),
+                    "the ranks do not agree: the model of rank 1 is b, that of rank 0 a"
+                );
+                // Of another purpose.
+                let terms = [("model", "a"), ("kind", "map")];
+                let terms = &terms[..if rank == 1 { 2 } else { 1 }];
+                assert_eq!(
+                    job.agree(terms).unwrap_err().to_string(),
+                    "the ranks do not agree: the kind of rank 1 is map, that of rank 0 not known"
+                );
+                // It is of use afterwards.
+                assert_eq!(job.agree(&[]), Ok(()));
+            });
+        }
+    });
+}

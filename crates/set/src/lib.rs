@@ -20,6 +20,7 @@
 
 #![forbid(unsafe_code)]
 
+mod agreement;
 mod data;
 mod error;
 mod hash;

@@ -46,7 +46,7 @@ fn a_net_is_explored_both_ways() {
     let said = String::from_utf8(output.stdout).unwrap();
     assert_eq!(output.status.code(), Some(1));
     assert!(
-        said.contains("violated after 1 steps:\n  initially: start\n  to_"),
+        said.contains("violated after 1 step:\n  initially: start\n  to_"),
         "{said}"
     );
 }
@@ -232,9 +232,7 @@ fn killed_and_gone_on(net: &str, states: u64, journal: &str) {
 /// Started one by one, as on several machines: by options, and by what mpirun sets.
 #[test]
 fn processes_meet_where_they_are_told() {
-    // A loopback address of this process's own, on which nobody else takes ports.
-    let [_, high, middle, low] = std::process::id().to_be_bytes();
-    let address = format!("127.{}.{middle}.{low}:7003", 1 + high % 250);
+    let address = fresh_rendezvous(3);
     let args = ["explore", "2pc:3", "--json", "--rendezvous", &address];
     let mut ranks = Vec::new();
     for rank in ["1", "2"] {
@@ -252,6 +250,83 @@ fn processes_meet_where_they_are_told() {
         let output = other.wait_with_output().unwrap();
         assert!(output.status.success() && output.stdout.is_empty());
     }
+}
+
+/// A loopback address of this process's own, on which nobody else takes ports.
+fn fresh_rendezvous(last: u8) -> String {
+    let [_, high, middle, low] = std::process::id().to_be_bytes();
+    format!("127.{}.{middle}.{low}:70{last:02}", 1 + high % 250)
+}
+
+/// What processes end with that meet, each with a rank, of so many, and more arguments.
+fn met(last: u8, ranks: &[(&str, &str, &[&str])]) -> Vec<std::process::Output> {
+    let address = fresh_rendezvous(last);
+    let started = ranks.iter().map(|(rank, of, more)| {
+        let mut process = farslot(["explore", "--rendezvous", &address]);
+        process.args(["--rank", rank, "--ranks", of]).args(*more);
+        process.stdout(std::process::Stdio::piped());
+        process.stderr(std::process::Stdio::piped());
+        process.spawn().unwrap()
+    });
+    let started: Vec<_> = started.collect();
+    let ended = started.into_iter();
+    ended
+        .map(|process| process.wait_with_output().unwrap())
+        .collect()
+}
+
+#[test]
+fn processes_that_do_not_fit_together_are_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str, net: String| {
+        let path = directory.path().join(name);
+        std::fs::write(&path, net).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let one = path("one.pnml", ring(4));
+    let weight = "target=\"t3\"><inscription><text>2</text></inscription></arc>";
+    let other = ring(4).replacen("target=\"t3\"/>", weight, 1);
+    let other = path("other.pnml", other.replacen("\"ring\"", "\"pair\"", 1));
+    let refused = |last, ranks: &[(&str, &str, &[&str])], parts: &[&str]| {
+        for output in met(last, ranks) {
+            assert_eq!(output.status.code(), Some(1), "{}", error_of(&output));
+            for part in parts {
+                assert!(
+                    error_of(&output).contains(part),
+                    "{part}: {}",
+                    error_of(&output)
+                );
+            }
+        }
+    };
+    let model = ["the model of rank 1 is", "pair", "that of rank 0", "ring"];
+    refused(10, &[("0", "2", &[&one]), ("1", "2", &[&other])], &model);
+    let symbolic: [&[&str]; 2] = [
+        &[&one, "--symbolic", "--over", "shm"],
+        &[&other, "--symbolic", "--over", "shm"],
+    ];
+    refused(
+        11,
+        &[("0", "2", symbolic[0]), ("1", "2", symbolic[1])],
+        &model,
+    );
+    let checked: &[&str] = &[&one, "--invariant", "p0 < 9"];
+    let condition = ["the condition of rank 1 is none, that of rank 0 --invariant p0 < 9"];
+    refused(12, &[("0", "2", checked), ("1", "2", &[&one])], &condition);
+    refused(
+        13,
+        &[("0", "2", &["2pc:3"]), ("1", "2", &["2pc:4"])],
+        &["the model of rank 1 is 2pc:4, that of rank 0 2pc:3"],
+    );
+    refused(
+        14,
+        &[
+            ("0", "3", &[&one]),
+            ("1", "3", &[&one]),
+            ("1", "3", &[&one]),
+        ],
+        &["two processes say that they are rank 1 of 3"],
+    );
 }
 
 #[test]

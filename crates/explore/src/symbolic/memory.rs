@@ -6,6 +6,7 @@ use super::explored::SymbolicOptions;
 use super::nodes::{FEW, FEW_ENTRIES, Limits, Nodes, PART_OF_CACHE};
 use crate::error::{ExploreError, RankError};
 use crate::mapped;
+use crate::terms::Terms;
 use farslot_fabric::shm::{MappedWords, Node, RegionSpec, available_memory};
 use farslot_fabric::{RegionId, Rights};
 use farslot_set::job::Job;
@@ -62,30 +63,32 @@ impl Shape {
 }
 
 /// Lends this rank's memory to the others of a job on the same machine, and gets theirs: all ranks
-/// call this with as many threads. They have the least memory that any of them allows for all.
+/// call this with as many threads, for an exploration of the same `terms`. They have the least
+/// memory that any of them allows for all.
 ///
 /// # Errors
-/// [`ExploreError::Rank`]; [`ExploreError::Set`] for more memory than the machine has.
+/// [`ExploreError::Rank`], also where a rank has other terms or threads; [`ExploreError::Set`] for more memory than the machine has.
 pub fn share_memory(
     job: &mut Job,
     options: &SymbolicOptions,
+    terms: Terms,
 ) -> Result<SharedMemory, ExploreError> {
     let (rank, ranks) = (job.rank() as usize, u64::from(job.ranks()));
     let threads = threads(options.threads);
-    let offer = [most_memory(options), threads as u64];
-    let offers = job.all_gather(bytemuck::bytes_of(&offer));
+    let terms = terms
+        .and("way", "symbolic")
+        .and("threads", threads.to_string());
+    terms.agree(job)?;
+    let offers = job.all_gather(bytemuck::bytes_of(&most_memory(options)));
     let mut shape = Shape {
         ranks,
         threads,
         memory: u64::MAX,
     };
     for (rank, offer) in offers.map_err(RankError::Job)?.iter().enumerate() {
-        let words = bytemuck::try_pod_read_unaligned::<[u64; 2]>(offer);
-        let words = words.map_err(|_| RankError::malformed(rank, "an offer of another length"))?;
-        if words[1] != threads as u64 {
-            return Err(RankError::malformed(rank, "another number of threads").into());
-        }
-        shape.memory = shape.memory.min(words[0]);
+        let offer = bytemuck::try_pod_read_unaligned::<u64>(offer);
+        let offer = offer.map_err(|_| RankError::malformed(rank, "an offer of another length"))?;
+        shape.memory = shape.memory.min(offer);
     }
     let nodes = mapped::meet(job, &shape.regions()?)?;
     let memory = SharedMemory::over(&nodes, rank, shape)?;

@@ -12,10 +12,10 @@ use farslot_explore::model::Model;
 use farslot_explore::models::{Named, NamedExplored};
 use farslot_explore::net::Net;
 use farslot_explore::packed::PackedNet;
-use farslot_explore::{ExploreError, RankError};
+use farslot_explore::{ExploreError, RankError, Terms};
 use farslot_fabric::NodeId;
 use farslot_fabric::sim::{ClientId, ClientStop, FaultPlan, NodeStop, When};
-use farslot_set::job::{Job, Launch};
+use farslot_set::job::{Job, JobError, Launch};
 use std::net::TcpListener;
 use std::time::Duration;
 
@@ -338,9 +338,47 @@ fn in_threads<T: Send + PartialEq + std::fmt::Debug>(
     part: impl AsyncFn(&mut farslot_explore::explicit::ranks::Exchange) -> Part<T> + Sync,
 ) -> T {
     agreed(in_jobs(ranks, |job| {
-        let team = Team::meet(job, over, shape).unwrap();
+        let team = Team::meet(job, over, shape, Terms::of_model("a test's")).unwrap();
         team.run(async |exchange| part(exchange).await).unwrap()
     }))
+}
+
+#[test]
+fn ranks_with_other_nets_or_conditions_are_refused() {
+    let nets = [kanban(3), kanban(4)];
+    let shape = rings_for_net(&nets[0], 2).unwrap();
+    let refused = |terms: [Terms; 2]| {
+        let ends = in_jobs(2, |job| {
+            let terms = terms[job.rank() as usize].clone();
+            Team::meet(job, &Over::Shm, shape, terms).map(drop)
+        });
+        let Err(RankError::Job(JobError::Disagreement { what, rank: 1, .. })) = &ends[0] else {
+            panic!("{ends:?}");
+        };
+        assert_eq!(ends[0], ends[1]);
+        what.clone()
+    };
+    let [one, other] = nets.each_ref().map(|net| Terms::of_net(net, None));
+    assert_eq!(refused([one.clone(), other]), "model");
+    let checked = Terms::of_net(&nets[0], Some("--invariant p = 0"));
+    assert_eq!(refused([one.clone(), checked]), "condition");
+    let symbolic = in_jobs(2, |mut job| {
+        let terms = one.clone();
+        if job.rank() == 0 {
+            return Team::meet(job, &Over::Shm, shape, terms)
+                .map(drop)
+                .map_err(Into::into);
+        }
+        let options = crate::agreement::symbolic_options(1, 1 << 24);
+        farslot_explore::symbolic::share_memory(&mut job, &options, terms).map(drop)
+    });
+    for end in symbolic {
+        let Err(ExploreError::Rank(RankError::Job(JobError::Disagreement { what, .. }))) = end
+        else {
+            panic!("{end:?}");
+        };
+        assert_eq!(what, "way");
+    }
 }
 
 #[test]

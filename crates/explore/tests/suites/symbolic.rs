@@ -8,7 +8,7 @@ use farslot_explore::net::Net;
 use farslot_explore::symbolic::{
     SymbolicallyExplored, explore_symbolically, explore_symbolically_together, share_memory,
 };
-use farslot_explore::{ExploreError, RankError};
+use farslot_explore::{ExploreError, RankError, Terms};
 use farslot_set::job::{Job, Launch};
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
@@ -23,7 +23,7 @@ const CHILD_TEST: &str = "symbolic::is_rank_1_of_two";
 fn by_ranks(net: &Net, ranks: u32, threads: usize, memory: u64) -> SymbolicallyExplored {
     let found = in_jobs(ranks, |mut job| {
         let options = symbolic_options(threads, memory);
-        let memory = share_memory(&mut job, &options).unwrap();
+        let memory = share_memory(&mut job, &options, Terms::of_net(net, None)).unwrap();
         let found = explore_symbolically_together(net, &memory, &Progress::default()).unwrap();
         job.barrier().unwrap();
         found
@@ -85,6 +85,10 @@ fn too_little_memory_ends_all_workers() {
     );
 }
 
+fn killed_terms() -> Terms {
+    Terms::of_net(&manufacturing(30), None)
+}
+
 /// Not a test of its own: what the next one starts as another process.
 #[test]
 fn is_rank_1_of_two() {
@@ -98,7 +102,7 @@ fn is_rank_1_of_two() {
         timeout: Duration::from_secs(120),
     };
     let mut job = Job::join(launch).unwrap();
-    let memory = share_memory(&mut job, &symbolic_options(1, 1 << 28)).unwrap();
+    let memory = share_memory(&mut job, &symbolic_options(1, 1 << 28), killed_terms()).unwrap();
     println!("met");
     std::io::stdout().flush().unwrap();
     let found = explore_symbolically_together(&manufacturing(30), &memory, &Progress::default());
@@ -125,7 +129,7 @@ fn a_killed_process_is_named() {
             timeout: Duration::from_secs(120),
         };
         let mut job = Job::join_over(launch, Some(listener)).unwrap();
-        let memory = share_memory(&mut job, &symbolic_options(1, 1 << 28)).unwrap();
+        let memory = share_memory(&mut job, &symbolic_options(1, 1 << 28), killed_terms()).unwrap();
         let mut said = BufReader::new(child.stdout.take().unwrap()).lines();
         assert!(said.any(|line| line.unwrap().ends_with("met")));
         let killer = std::thread::spawn(move || {

@@ -4,6 +4,7 @@
 mod ranks;
 mod subject;
 
+use crate::bytes::escaped;
 use crate::context::Context;
 use crate::failure::{Failure, Result};
 use crate::output;
@@ -15,7 +16,7 @@ use farslot_explore::report::Report;
 use farslot_explore::symbolic::{
     SymbolicOptions, explore_symbolically, explore_symbolically_together, share_memory,
 };
-use farslot_explore::{ExploreError, pnml};
+use farslot_explore::{ExploreError, Terms, pnml};
 use indicatif::{ProgressBar, ProgressStyle};
 use ranks::{Fabric, RankArgs, Told};
 use std::num::NonZeroUsize;
@@ -77,7 +78,7 @@ pub fn run(args: Args, context: &Context) -> Result<()> {
     if context.json {
         output::line(report.to_json())?;
     } else {
-        output::line(summary(&report))?;
+        output::line(escaped(&summary(&report)))?;
     }
     let Some(trace) = trace else {
         return match args.reach {
@@ -100,7 +101,10 @@ pub fn run(args: Args, context: &Context) -> Result<()> {
     };
     tell(
         context,
-        format!("{found} after {} steps:\n{steps}", trace.len() - 1),
+        format!(
+            "{found} after {}:\n{steps}",
+            output::counted(trace.len() as u64 - 1, "step")
+        ),
     )?;
     match args.reach {
         None => Err(Failure::Told),
@@ -114,7 +118,7 @@ fn tell(context: &Context, text: String) -> Result<()> {
         output::note(text);
         return Ok(());
     }
-    output::line(text)
+    output::line(escaped(&text))
 }
 
 fn explore_file(args: &Args) -> Result<Option<Found>> {
@@ -182,7 +186,8 @@ fn explore_diagrams(args: &Args, net: &Net) -> Result<Option<Found>> {
         }
         let (mut job, _children) = args.ranks.join(&told(args, options.memory))?;
         let failed = |error: ExploreError| Failure::Failed(error.to_string());
-        let memory = share_memory(&mut job, &options).map_err(failed)?;
+        let terms = Terms::of_net(net, None);
+        let memory = share_memory(&mut job, &options, terms).map_err(failed)?;
         let explored = on_progress(job.rank() == 0, |progress| {
             explore_symbolically_together(net, &memory, progress)
         })?;
@@ -235,7 +240,16 @@ fn explore_together(args: &Args, subject: Subject) -> Result<Option<Found>> {
     }
     let (job, _children) = args.ranks.join(&told(args, options.memory))?;
     let shape = subject.rings(job.ranks())?;
-    let team = ranks::meet(job, &args.ranks.over(), shape)?;
+    let journal = match args.journal {
+        Some(_) => "written",
+        None => "none",
+    };
+    let invariant = args.invariant.as_ref();
+    let condition = invariant.map(|formula| format!("--invariant {formula}"));
+    let goal = args.reach.as_ref();
+    let condition = condition.or(goal.map(|formula| format!("--reach {formula}")));
+    let terms = subject.terms(condition.as_deref()).and("journal", journal);
+    let team = ranks::meet(job, &args.ranks.over(), shape, terms)?;
     let (first, journal) = (team.rank() == 0, args.journal.as_deref());
     let found = on_progress(first, |progress| {
         team.run(async |exchange| subject.part(&options, exchange, journal, progress).await)
@@ -319,10 +333,17 @@ fn shown(progress: &Progress, elapsed: Duration) -> String {
 }
 
 fn summary(report: &Report) -> String {
+    // There may be more than a word holds.
+    let counted = |number: &str, noun: &str| {
+        let plural = if number == "1" { "" } else { "s" };
+        format!("{number} {noun}{plural}")
+    };
     let mut lines = vec![
         format!(
-            "{}: {} states, {} transitions",
-            report.model, report.states, report.transitions
+            "{}: {}, {}",
+            report.model,
+            counted(&report.states.to_string(), "state"),
+            counted(&report.transitions.to_string(), "transition")
         ),
         format!("deadlocks: {}", report.deadlocks),
     ];

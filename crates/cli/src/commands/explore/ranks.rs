@@ -2,6 +2,7 @@
 
 use crate::failure::{Failure, Result};
 use crate::job::{self, Children};
+use farslot_explore::Terms;
 use farslot_explore::explicit::ranks::{Over, Team};
 use farslot_set::job::{Job, Launch};
 use std::ffi::OsString;
@@ -36,7 +37,8 @@ pub struct RankArgs {
     pub seed: u64,
     /// Be one of several processes that meet at HOST:PORT, where rank 0 listens. The environment
     /// that mpirun or srun sets says which one, or --rank and --ranks do. All are given the same
-    /// model
+    /// model, condition and options, but for the memory: they compare it when they meet, and end
+    /// where one has something else
     #[arg(long, value_name = "HOST:PORT")]
     pub rendezvous: Option<String>,
     /// This process's rank, from 0
@@ -162,6 +164,7 @@ pub fn meet(
     job: Job,
     over: &Over,
     shape: farslot_explore::explicit::ranks::RingShape,
+    terms: Terms,
 ) -> Result<Team> {
-    Team::meet(job, over, shape).map_err(|error| Failure::Failed(error.to_string()))
+    Team::meet(job, over, shape, terms).map_err(|error| Failure::Failed(error.to_string()))
 }

@@ -2,7 +2,6 @@
 
 use crate::failure::{Failure, Result};
 use farslot::fabric::sim::FaultPlan;
-use farslot_explore::ExploreError;
 use farslot_explore::explicit::ranks::{
     Exchange, RingShape, explore_net_rank, rings_for_net, simulate,
 };
@@ -11,6 +10,7 @@ use farslot_explore::formula::Formula;
 use farslot_explore::models::{Named, steps_as_text};
 use farslot_explore::net::Net;
 use farslot_explore::report::Report;
+use farslot_explore::{ExploreError, Terms};
 use std::path::Path;
 
 /// What a command has to tell.
@@ -39,6 +39,14 @@ impl Subject {
             Self::Named(_, model) => model.rings(ranks),
         };
         shape.map_err(|error| Failure::Failed(error.to_string()))
+    }
+
+    /// What the ranks must have alike of it.
+    pub(super) fn terms(&self, condition: Option<&str>) -> Terms {
+        match self {
+            Self::Net(net, _) => Terms::of_net(net, condition),
+            Self::Named(name, _) => Terms::of_model(name),
+        }
     }
 
     /// One rank's part of the exploration.

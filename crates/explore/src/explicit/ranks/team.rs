@@ -3,6 +3,7 @@
 use super::ring::{Exchange, OwnMemory, RingShape};
 use crate::error::{ExploreError, RankError};
 use crate::mapped;
+use crate::terms::Terms;
 use farslot_fabric::shm::{MappedWords, Node, RegionSpec, ShmEndpoint};
 use farslot_fabric::tcp::{
     Agent, AgentOptions, ConnectOptions, Grant, Secret, ServeOptions, TcpEndpoint,
@@ -44,11 +45,22 @@ enum Served {
 
 impl Team {
     /// Lends this rank's memory to the others of a job, and gets theirs: all ranks call this, with
-    /// the same `shape`.
+    /// the same `shape` and for an exploration of the same `terms`.
     ///
     /// # Errors
-    /// [`RankError::Job`], [`RankError::Fabric`].
-    pub fn meet(mut job: Job, over: &Over, shape: RingShape) -> Result<Self, RankError> {
+    /// [`RankError::Job`], also where a rank has other terms; [`RankError::Fabric`].
+    pub fn meet(
+        mut job: Job,
+        over: &Over,
+        shape: RingShape,
+        terms: Terms,
+    ) -> Result<Self, RankError> {
+        let fabric = match over {
+            Over::Shm => "shm",
+            Over::Tcp(_) => "tcp",
+        };
+        let terms = terms.and("way", "state by state").and("fabric", fabric);
+        terms.agree(&mut job)?;
         let rank = job.rank() as usize;
         let failed = |error| RankError::Fabric { rank, error };
         let region = RegionSpec {
