@@ -6,6 +6,17 @@ use farslot_set::SetError;
 use farslot_set::job::JobError;
 use std::path::PathBuf;
 
+/// How much of a place can be explored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum TokenLimit {
+    /// So many tokens at a time.
+    #[error("{0} tokens")]
+    Tokens(u64),
+    /// So many different numbers of tokens, where markings are explored symbolically.
+    #[error("{0} different numbers of tokens")]
+    Numbers(u64),
+}
+
 /// Why an exploration ended without a result.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -19,13 +30,31 @@ pub enum ExploreError {
     /// A state does not fit into the model's bits.
     #[error(transparent)]
     NoRoom(#[from] NoRoom),
-    /// A place may get more tokens than can be counted: the net is unbounded, or nearly.
-    #[error("place {place:?} gets {tokens} tokens: above the limit of {max} of a place", max = u32::MAX)]
+    /// A place can get any number of tokens: some firings lead from a marking that is reached to one
+    /// that has as many tokens everywhere and more there.
+    #[error("the net is unbounded: place {place:?} can get any number of tokens")]
     Unbounded {
         /// The place's id.
         place: String,
-        /// The tokens.
+    },
+    /// A place gets more tokens than are counted: the net may be unbounded.
+    #[error("place {place:?} gets more than {limit}, the limit: the net may be unbounded")]
+    AboveLimit {
+        /// The place's id.
+        place: String,
+        /// The limit that was met.
+        limit: TokenLimit,
+    },
+    /// More memory would be needed than was allowed, and a place has got more tokens than it seemed
+    /// to get.
+    #[error("{short}; place {place:?} has got {tokens} tokens, and may get any number")]
+    Grown {
+        /// The place's id.
+        place: String,
+        /// Tokens that it got last for which it had no room.
         tokens: u64,
+        /// How much memory would be needed.
+        short: Box<ExploreError>,
     },
     /// More memory would be needed than was allowed.
     #[error(

@@ -27,6 +27,7 @@ mod error;
 mod exclusive;
 pub mod explicit;
 pub mod formula;
+mod growth;
 mod mapped;
 pub mod model;
 pub mod models;
@@ -40,7 +41,7 @@ mod split;
 pub mod symbolic;
 mod terms;
 
-pub use error::{ExploreError, RankError};
+pub use error::{ExploreError, RankError, TokenLimit};
 pub use terms::Terms;
 
 /// Bytes of this machine's memory.

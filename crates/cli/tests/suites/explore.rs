@@ -330,6 +330,49 @@ fn processes_that_do_not_fit_together_are_refused() {
 }
 
 #[test]
+fn unbounded_nets_are_said_to_be_so_and_names_are_escaped() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("unbounded.pnml");
+    let loose = CHOICE.replace(
+        "<transition id=\"back\"/>",
+        "<transition id=\"back\"/><arc id=\"a7\" source=\"back\" target=\"right\"/>",
+    );
+    std::fs::write(&path, loose).unwrap();
+    let path = path.to_str().unwrap();
+    for more in [
+        &[][..],
+        &["--symbolic", "--memory", "64MiB"],
+        &["--processes", "2"],
+    ] {
+        let output = farslot([&["explore", path], more].concat())
+            .output()
+            .unwrap();
+        assert_eq!(output.status.code(), Some(1), "{}", error_of(&output));
+        let said = "the net is unbounded: place \"right\" can get any number of tokens";
+        assert!(error_of(&output).contains(said), "{}", error_of(&output));
+    }
+    // A marking that is looked for is found all the same.
+    let found = farslot(["explore", path, "--reach", "right = 3"])
+        .output()
+        .unwrap();
+    assert!(found.status.success(), "{}", error_of(&found));
+    let path = directory.path().join("escapes.pnml");
+    let named = CHOICE.replace("\"choice\"", "\"c&#27;[31m\"");
+    let named = named.replace("\"left\"", "\"l&#27;]0;title&#7;\"");
+    let named = named.replace("\"to_left\"", "\"t\u{202e}t\"");
+    std::fs::write(&path, named).unwrap();
+    let path = path.to_str().unwrap();
+    let output = farslot(["explore", path, "--reach", "right + start = 0"]).output();
+    let said = String::from_utf8(output.unwrap().stdout).unwrap();
+    assert!(said.contains("c\\u{1b}[31m: "), "{said}");
+    assert!(
+        said.contains("t\\u{202e}t: l\\u{1b}]0;title\\u{7}"),
+        "{said}"
+    );
+    assert!(!said.contains(['\u{1b}', '\u{202e}']), "{said}");
+}
+
+#[test]
 fn several_processes_find_a_violation_and_refuse_what_they_cannot_do() {
     let output = farslot(["explore", "peterson-broken", "--processes", "2"])
         .output()

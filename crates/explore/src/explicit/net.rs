@@ -2,8 +2,9 @@
 
 use super::journal::digest_of;
 use super::{Explored, Header, Journal, Options, Progress, explore};
-use crate::error::ExploreError;
+use crate::error::{ExploreError, TokenLimit};
 use crate::formula::Formula;
+use crate::growth;
 use crate::model::{Model, NoRoom};
 use crate::net::Net;
 use crate::packed::PackedNet;
@@ -17,7 +18,9 @@ use std::path::Path;
 /// Returns the net as it was packed in the end, which the markings of a trace are read by.
 ///
 /// # Errors
-/// [`ExploreError`]; [`ExploreError::Unbounded`] where a place would get 2^32 tokens.
+/// [`ExploreError`]; [`ExploreError::Unbounded`] of a net that is seen to be so, before it is explored
+/// or, where there is an invariant to be violated, when memory is full;
+/// [`ExploreError::AboveLimit`] where a place would get 2^32 tokens.
 pub fn explore_net<'n>(
     net: &'n Net,
     invariant: Option<&'n Formula>,
@@ -29,6 +32,9 @@ pub fn explore_net<'n>(
         check_invariant: invariant.is_some(),
         ..options.clone()
     };
+    if invariant.is_none() {
+        growth::check(net)?;
+    }
     // The invariant belongs to it: levels that are in a journal are not checked again.
     let digest = digest_of(&(net, invariant), (0, 1));
     let (mut packed, mut journal_file) = match journal {
@@ -43,26 +49,28 @@ pub fn explore_net<'n>(
         }
         None => (PackedNet::sampled(net, invariant), None),
     };
+    let mut grown = None;
     loop {
         let explored = explore(&packed, &options, journal_file.as_mut(), progress);
         let no_room = match explored {
             Ok(explored) => return Ok((explored, packed)),
             Err(ExploreError::NoRoom(no_room)) => no_room,
-            Err(error) => return Err(error),
+            Err(error) => return Err(growth::explained(net, error, grown)),
         };
+        grown = Some(no_room);
         packed = packed
             .widened(no_room)
-            .ok_or_else(|| unbounded(net, no_room))?;
+            .ok_or_else(|| above_limit(net, no_room))?;
         if let Some(path) = journal {
             journal_file = Some(Journal::create(path, header_of(&packed, digest))?);
         }
     }
 }
 
-pub(super) fn unbounded(net: &Net, no_room: NoRoom) -> ExploreError {
-    ExploreError::Unbounded {
+pub(super) fn above_limit(net: &Net, no_room: NoRoom) -> ExploreError {
+    ExploreError::AboveLimit {
         place: net.places()[no_room.part].id.clone(),
-        tokens: no_room.value,
+        limit: TokenLimit::Tokens(u32::MAX.into()),
     }
 }
 

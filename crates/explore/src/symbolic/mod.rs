@@ -34,14 +34,15 @@ pub use memory::{SharedMemory, share_memory};
 
 use crate::error::ExploreError;
 use crate::explicit::Progress;
+use crate::growth;
 use crate::net::Net;
 use crate::order::orders;
 
 /// Explores a net symbolically, by threads of this process.
 ///
 /// # Errors
-/// [`ExploreError::OutOfMemory`]; [`ExploreError::Unbounded`] where a place takes too many
-/// different numbers of tokens.
+/// [`ExploreError::OutOfMemory`]; [`ExploreError::Unbounded`] of a net that is seen to be so;
+/// [`ExploreError::AboveLimit`] where a place takes too many different numbers of tokens.
 pub fn explore_symbolically(
     net: &Net,
     options: &SymbolicOptions,
@@ -64,6 +65,7 @@ pub fn explore_symbolically_together(
     progress: &Progress,
 ) -> Result<Option<SymbolicallyExplored>, ExploreError> {
     // The same on every rank.
+    growth::check(net)?;
     let orders = orders(net);
     workers::run(net, &orders, memory, progress)
 }

@@ -3,7 +3,7 @@
 use super::cache::Operation;
 use super::crew::Hint;
 use super::nodes::{Branch, EMPTY, END, Halt, Nodes};
-use crate::error::ExploreError;
+use crate::error::{ExploreError, TokenLimit};
 use crate::explicit::Progress;
 use crate::net::Net;
 
@@ -256,7 +256,8 @@ impl<'n> Saturation<'n> {
             }
             Err(at) => {
                 if branches.len() >= MOST_VALUES {
-                    return Err(self.unbounded(level, u64::from(value)).into());
+                    let limit = TokenLimit::Numbers(MOST_VALUES as u64);
+                    return Err(self.above(level, limit).into());
                 }
                 branches.insert(at, (value, below));
                 Ok(true)
@@ -309,13 +310,14 @@ impl<'n> Saturation<'n> {
     fn changed(&self, value: u32, effect: LevelEffect, level: usize) -> Result<u32, Halt> {
         let value = i64::from(value) + effect.change;
         let changed = u32::try_from(value);
-        changed.map_err(|_| self.unbounded(level, value.unsigned_abs()).into())
+        let limit = TokenLimit::Tokens(u32::MAX.into());
+        changed.map_err(|_| self.above(level, limit).into())
     }
 
-    fn unbounded(&self, level: usize, tokens: u64) -> ExploreError {
-        ExploreError::Unbounded {
+    fn above(&self, level: usize, limit: TokenLimit) -> ExploreError {
+        ExploreError::AboveLimit {
             place: self.net.places()[self.order[level]].id.clone(),
-            tokens,
+            limit,
         }
     }
 

@@ -132,23 +132,36 @@ fn markings_of_several_words_are_told_apart() {
 
 #[test]
 fn unbounded_nets_end_with_an_error() {
-    let source = [("spring".to_owned(), vec![], vec!["pool".to_owned()])];
-    let net = net("spring", &[], &source);
-    // Every state is a level of its own: so few that they end soon.
     let small = Options {
         memory: 1 << 20,
         ..options(2)
     };
-    let explored = explore_net(&net, None, &small, None, &Progress::default());
-    assert!(
-        matches!(explored, Err(ExploreError::OutOfMemory { .. })),
-        "{explored:?}"
+    let progress = Progress::default();
+    let pool = |end: Result<(), ExploreError>| {
+        let Err(ExploreError::Unbounded { place }) = end else {
+            panic!("{end:?}");
+        };
+        assert_eq!(place, "pool");
+    };
+    let spring = [("spring".to_owned(), vec![], vec!["pool".to_owned()])];
+    let kept = (
+        "kept".to_owned(),
+        vec!["p".to_owned()],
+        vec!["p".to_owned(), "pool".to_owned()],
     );
-    let explored = explore_symbolically(&net, &symbolic_options(2, 1 << 30), &Progress::default());
-    assert!(
-        matches!(explored, Err(ExploreError::Unbounded { .. })),
-        "{explored:?}"
-    );
+    for net in [
+        net("spring", &[], &spring),
+        net("kept", &[("p".to_owned(), 1)], &[kept]),
+    ] {
+        pool(explore_net(&net, None, &Options::default(), None, &progress).map(drop));
+        pool(explore_symbolically(&net, &symbolic_options(2, 1 << 30), &progress).map(drop));
+        // A marking that is looked for may be found all the same: so until memory is full.
+        let goal = Formula::parse("pool <= 10000000", &net).unwrap();
+        pool(explore_net(&net, Some(&goal), &small, None, &progress).map(drop));
+        let goal = Formula::parse("pool < 7", &net).unwrap();
+        let (found, _) = explore_net(&net, Some(&goal), &small, None, &progress).unwrap();
+        assert_eq!(found.violation.unwrap().len(), 8);
+    }
     let explored = explore_symbolically(
         &manufacturing(50),
         &symbolic_options(2, 4 << 20),

@@ -1,7 +1,7 @@
 //! Exploring a net by several ranks.
 
 use super::super::journal::digest_of;
-use super::super::net::{header_of, resumed, unbounded};
+use super::super::net::{above_limit, header_of, resumed};
 use super::super::{Explored, Journal, Options, Progress};
 use super::journals::{compare, path_of};
 use super::rank::Rank;
@@ -9,6 +9,7 @@ use super::ring::{Exchange, RingShape};
 use super::search::{Exploring, explore_rank};
 use crate::error::{ExploreError, RankError};
 use crate::formula::Formula;
+use crate::growth;
 use crate::net::Net;
 use crate::packed::PackedNet;
 use std::path::Path;
@@ -21,7 +22,7 @@ use std::path::Path;
 /// the exploration goes on from those that are there.
 ///
 /// # Errors
-/// As [`explore_rank`]; [`ExploreError::Unbounded`]; [`ExploreError::WrongJournal`] on all ranks
+/// As [`explore_rank`]; of the net as [`explore_net`](super::super::explore_net); [`ExploreError::WrongJournal`] on all ranks
 /// where some have a journal with levels, and others none.
 pub fn explore_net_rank<'n>(
     net: &'n Net,
@@ -48,7 +49,10 @@ async fn explore_net<'n>(
         check_invariant: invariant.is_some(),
         ..options.clone()
     };
-    // The walks are the same on every rank, and so are the widths.
+    // The walks are the same on every rank, and so are what they find and the widths.
+    if invariant.is_none() {
+        growth::check(net)?;
+    }
     let mut packed = PackedNet::sampled(net, invariant);
     let mut file = None;
     let ranks = (exchange.rank(), exchange.ranks());
@@ -58,18 +62,20 @@ async fn explore_net<'n>(
         let resumed = together(net, invariant, &options, exchange, digest, path).await?;
         (packed, file) = (resumed.0, Some(resumed.1));
     }
+    let mut grown = None;
     loop {
         match explore_rank(&packed, &options, exchange, file.as_mut(), progress).await {
             Ok(explored) => return Ok((explored, packed)),
             Err(ExploreError::NoRoom(no_room)) => {
+                grown = Some(no_room);
                 packed = packed
                     .widened(no_room)
-                    .ok_or_else(|| unbounded(net, no_room))?;
+                    .ok_or_else(|| above_limit(net, no_room))?;
                 if let Some(path) = &journal {
                     file = Some(Journal::create(path, header_of(&packed, digest))?);
                 }
             }
-            Err(error) => return Err(error),
+            Err(error) => return Err(growth::explained(net, error, grown)),
         }
     }
 }
