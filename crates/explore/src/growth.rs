@@ -94,13 +94,16 @@ mod tests {
     use super::*;
     use crate::net::{Arc, Place, Transition};
 
-    /// Two places, with what transitions take and put: place and weight.
-    fn net(initial: [u32; 2], transitions: &[(&[(usize, u32)], &[(usize, u32)])]) -> Net {
+    /// Places and weights.
+    type Arcs<'a> = &'a [(usize, u32)];
+
+    /// Two places, with what transitions take and put.
+    fn net(initial: [u32; 2], transitions: &[(Arcs<'_>, Arcs<'_>)]) -> Net {
         let place = |at: usize| Place {
             id: format!("p{at}"),
             initial: initial[at],
         };
-        let arcs = |arcs: &[(usize, u32)]| {
+        let arcs = |arcs: Arcs<'_>| {
             let arcs = arcs.iter().map(|&(place, weight)| Arc { place, weight });
             arcs.collect()
         };
@@ -114,7 +117,7 @@ mod tests {
 
     #[test]
     fn a_place_that_grows_is_found_and_none_that_does_not() {
-        let none: &[(usize, u32)] = &[];
+        let none: Arcs<'_> = &[];
         assert_eq!(growing_place(&net([0, 0], &[(none, &[(1, 1)])])), Some(1));
         // What is taken is put back, and more elsewhere.
         let looped = net([1, 0], &[(&[(0, 1)], &[(0, 1), (1, 1)])]);
