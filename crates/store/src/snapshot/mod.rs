@@ -45,7 +45,7 @@ mod workers;
 
 pub use error::SnapshotError;
 pub use files::{older_snapshot, remove_snapshots, snapshot_path};
-pub use restore::RestoreOptions;
+pub use source::RestoreOptions;
 pub use take::SnapshotOptions;
 pub use workers::{OnProgress, SnapshotProgress};
 

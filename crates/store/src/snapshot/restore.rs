@@ -8,7 +8,7 @@
 use super::files::{beside, open_alone};
 use super::format::{Head, Records};
 use super::respread::{self, enlarged, within};
-use super::source::{Source, records_of};
+use super::source::{RestoreOptions, Source, records_of};
 use super::workers::Meter;
 use super::{OnProgress, Parts, RESTORING, SnapshotError, SnapshotInfo};
 use crate::slot_map::SlotMap;
@@ -24,19 +24,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 const MARKS: &str = "restoring";
 /// How often a table is made larger, by an eighth each time.
 pub(super) const MOST_ENLARGEMENTS: u32 = 8;
-
-/// What is restored, and to which nodes.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct RestoreOptions {
-    /// From which snapshot: 0 for the last, 1 for the one before it.
-    pub older: u32,
-    /// The addresses of the one node that gets back its part of a table over several nodes: one of
-    /// the store's nodes, or the store's only node, by the addresses that the table's creator may
-    /// have named it by. If there are none, all of the table is restored.
-    pub node: Vec<String>,
-    /// Whether a table is restored, whole, to fewer nodes than it was spread over.
-    pub fewer_nodes: bool,
-}
 
 impl Store {
     /// Makes a table from its last snapshot in a directory, of the same scheme and sizes. On as many

@@ -2,12 +2,24 @@
 
 use super::files::{EXTENSION, older_snapshot, open_to_read, snapshot_path};
 use super::format::{Head, PartOf, Records};
-use super::restore::RestoreOptions;
 use super::walk::{self, Block, Bytes, Walk, failed, walk};
 use super::{SnapshotError, SnapshotInfo};
 use crate::{Record, Result, StoreError};
 use std::fs::File;
 use std::path::{Path, PathBuf};
+
+/// What is restored, and to which nodes.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct RestoreOptions {
+    /// From which snapshot: 0 for the last, 1 for the one before it.
+    pub older: u32,
+    /// The addresses of the one node that gets back its part of a table over several nodes: one of
+    /// the store's nodes, or the store's only node, by the addresses that the table's creator may
+    /// have named it by. If there are none, all of the table is restored.
+    pub node: Vec<String>,
+    /// Whether a table is restored, whole, to fewer nodes than it was spread over.
+    pub fewer_nodes: bool,
+}
 
 /// A snapshot's file that was checked.
 pub(super) struct Source {
