@@ -191,7 +191,7 @@ impl Leased {
             id: record.id,
             since: Cell::new(since),
             is_lost: Cell::new(false),
-            is_closed: Cell::new(false),
+            is_closed: Cell::new(record.is_closed),
             asked: RefCell::default(),
         });
     }

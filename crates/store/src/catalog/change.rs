@@ -104,6 +104,7 @@ impl<'m> New<'m> {
             replaces: self.replaces,
             entry,
             restored: false,
+            is_closed: false,
         }
     }
 

@@ -316,6 +316,10 @@ impl<E: Endpoint> Catalog<'_, E> {
                         let reason = format!("its id word is not the record's {:#x}", record.id);
                         damaged(number, Some(json), reason)
                     }
+                    Is::Table(record) => Is::Table(TableRecord {
+                        is_closed: id_of(bytes) == closed(record.id),
+                        ..record
+                    }),
                     is => is,
                 }));
             }

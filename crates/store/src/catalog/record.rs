@@ -175,6 +175,9 @@ pub struct TableRecord {
     /// Whether its records came from a snapshot, as a bit of the entry says.
     #[serde(skip)]
     pub(crate) restored: bool,
+    /// Whether its id word said that it takes no writes any more.
+    #[serde(skip)]
+    pub(crate) is_closed: bool,
 }
 
 impl TableRecord {

@@ -3,7 +3,7 @@
 
 use super::Server;
 use crate::catalog::Phase;
-use crate::{Result, Store};
+use crate::{Result, Store, TableRecord};
 
 impl Server {
     /// The served store as its keeper uses it, to whom it is open while it is closed to clients: to
@@ -45,7 +45,8 @@ impl Server {
     /// Has no client write any more, and none make, drop, rename or empty a table, until the server
     /// ends: all of that fails with [`Ending`](farslot_fabric::FabricError::Ending). What
     /// was acknowledged before this returns is in the memory, and nothing is acknowledged after. It
-    /// takes a quarter of a second, and as long as a verb may be under way: one second at most.
+    /// takes a quarter of a second, and as long as a verb may be under way: one second at most. Tables
+    /// that admit one writer have none then, so that a snapshot of them can be taken.
     ///
     /// # Errors
     /// What the fabric says.
@@ -65,6 +66,23 @@ impl Server {
     /// # }
     /// ```
     pub fn end_writes(&self) -> Result<()> {
-        self.keeper.begin_phase(Phase::Ending)
+        self.keeper.begin_phase(Phase::Ending)?;
+        for record in self.keeper.tables()? {
+            if record.scheme.one_writer()
+                && let Err(error) = self.depose_writer(&record)
+            {
+                log::warn!("the writer of table {:?} stays: {error}", record.name);
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends the turn of a table's writer, which cannot write any more.
+    fn depose_writer(&self, of: &TableRecord) -> Result<()> {
+        let table = self.keeper.own_part(of)?;
+        if table.writer()?.is_some() {
+            table.take_over()?;
+        }
+        table.close()
     }
 }
