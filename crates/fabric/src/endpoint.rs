@@ -30,7 +30,7 @@ impl Default for Limits {
             send_queue_depth: 1024,
             largest_buffer: 4 << 20,
             buffer_budget: 1 << 30,
-            verb_timeout: 1_000_000_000,
+            verb_timeout: 2_000_000_000,
         }
     }
 }
@@ -276,6 +276,20 @@ pub trait Endpoint: 'static {
     #[inline]
     fn in_place(&self, _at: RemoteAddr, _needed: Rights) -> Option<InPlace<'_>> {
         None
+    }
+
+    /// From now on verbs that change the memory of the word's node are posted only while the word is
+    /// seen to hold that value, where the endpoint sees to that; 0 ends it. What changes the word
+    /// itself is always posted. Returns false once the word is known to hold another value.
+    #[inline]
+    fn fence(&self, _word: RemoteAddr, _holds: u64) -> bool {
+        true
+    }
+
+    /// How long after the word was changed a verb may take effect that was posted behind a
+    /// [fence](Endpoint::fence); 0 where the endpoint does not see to fences.
+    fn fence_lasts(&self) -> Nanos {
+        0
     }
 
     /// Returns a posted verb's completion, or wakes the task when it arrives.

@@ -132,8 +132,11 @@ pub enum IndexError {
         /// What is possible.
         limit: String,
     },
-    /// A published record stayed unreadable: its checksum never fitted.
-    #[error("the record at slot {slot} did not become readable in {attempts} attempts")]
+    /// A published record stayed unreadable: its checksum never fitted. A client that was stopped while
+    /// it wrote leaves that until it goes on, and so does damage.
+    #[error(
+        "the record at slot {slot} did not become readable in {attempts} attempts: a client may have stopped while it wrote there"
+    )]
     Unreadable {
         /// The slot.
         slot: u64,

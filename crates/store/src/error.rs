@@ -1,7 +1,7 @@
 //! What can go wrong with a store or a table.
 
 use crate::SnapshotError;
-use farslot_fabric::FabricError;
+use farslot_fabric::{FabricError, InWords, Nanos};
 use farslot_index::IndexError;
 
 /// The result of anything that a store or a table does.
@@ -89,6 +89,14 @@ pub enum StoreError {
     CatalogContended {
         /// How often it was tried.
         attempts: u32,
+    },
+    /// Another client empties the table, or has died in that, and this one may not end it.
+    #[error("the table {name:?} is being emptied, and was not open again within {}: try again", InWords(*.waited))]
+    BeingEmptied {
+        /// The table.
+        name: String,
+        /// How long it was waited for, in nanoseconds.
+        waited: Nanos,
     },
     /// Another client took this one for dead, and ended its change of the catalog.
     #[error(
@@ -328,10 +336,13 @@ impl ErrorKind {
 
 const fn kind_of_fabric(error: &FabricError) -> ErrorKind {
     match error {
-        FabricError::TimedOut { .. } | FabricError::ConnectTimedOut { .. } => ErrorKind::TimedOut,
+        FabricError::TimedOut { .. }
+        | FabricError::ConnectTimedOut { .. }
+        | FabricError::SlowLink { .. } => ErrorKind::TimedOut,
         outage if outage.is_outage() => ErrorKind::NodeDown,
         FabricError::NodeRestarted { .. } => ErrorKind::NodeRestarted,
         FabricError::Reclaimed { .. } => ErrorKind::TableGone,
+        FabricError::Deposed { .. } => ErrorKind::WriterBusy,
         FabricError::AccessDenied { .. }
         | FabricError::KeyRefused { .. }
         | FabricError::WrongKey { .. }
@@ -373,10 +384,11 @@ const fn kind_of_index(error: &IndexError) -> ErrorKind {
         IndexError::BadOption { .. } | IndexError::DuplicateKey { .. } => ErrorKind::BadInput,
         IndexError::SingleKeys { .. } => ErrorKind::AccessDenied,
         IndexError::AtOwner { .. } => ErrorKind::Unsupported,
-        IndexError::Contended { .. } | IndexError::TurnOver { .. } => ErrorKind::Contended,
-        IndexError::Unreadable { .. }
-        | IndexError::BadDirectory { .. }
-        | IndexError::BadFunction { .. } => ErrorKind::Damaged,
+        // A writer may have been stopped there: no reader can tell that from damage.
+        IndexError::Contended { .. }
+        | IndexError::Unreadable { .. }
+        | IndexError::TurnOver { .. } => ErrorKind::Contended,
+        IndexError::BadDirectory { .. } | IndexError::BadFunction { .. } => ErrorKind::Damaged,
         IndexError::Fabric(error) => kind_of_fabric(error),
         _ => ErrorKind::Other,
     }
@@ -448,6 +460,7 @@ impl StoreError {
             Self::DamagedCatalog { .. } | Self::DamagedMap { .. } => ErrorKind::Damaged,
             Self::CreationCancelled { .. }
             | Self::CatalogContended { .. }
+            | Self::BeingEmptied { .. }
             | Self::ChangeCancelled => ErrorKind::Contended,
             Self::TableGone { .. } => ErrorKind::TableGone,
             Self::NotBuildable { .. } | Self::NotExpiring { .. } => ErrorKind::Unsupported,

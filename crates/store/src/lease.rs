@@ -9,17 +9,33 @@
 //! word is another's, every verb to the node's tables fails with
 //! [`Reclaimed`](FabricError::Reclaimed), and nothing is posted.
 //!
-//! Whoever ends a node inverts the words of its tables first, and waits likewise before it takes the
-//! last snapshots: clients that see such a word go on reading, and what they write is refused with
-//! [`Ending`](FabricError::Ending). So all that was acknowledged is in these snapshots.
+//! **Promise.** Whoever drops a table makes the word 0 first. It then waits before it touches the
+//! memory ([`GRACE`](crate::catalog::GRACE)): for [`LEASE`], and for the second that a verb may be
+//! under way. So no verb of another client's meets another table's bytes. For let a verb be posted
+//! at `t`. The client had seen the word by a READ that it posted at `p`, with `t - p < LEASE`. That
+//! READ found the table's id, so the word became 0 after `p`, and the wait ends later than
+//! `p + LEASE` and a second. The verb takes effect by `t` and a second, which is earlier.
 //!
-//! Whoever drops a table makes the word 0 first. It then waits for the length of a lease, and for
-//! as long as a verb may be under way, before it touches the memory: so no verb of another client's
-//! meets another table's bytes. (A verb that a node executes more than a second after it was posted
-//! could; so could a client's processor that stands still between looking and loading for as long.)
+//! The READ may be executed, and its answer may come, as late as they like: a lease counts from when
+//! the READ was posted. An answer that comes later than a lease therefore allows nothing. Where all
+//! do, verbs fail with [`SlowLink`](FabricError::SlowLink) once the verb timeout is over.
+//!
+//! **Nodes that end.** Whoever ends a node inverts the words of its tables first, and waits likewise
+//! before it takes the last snapshots: clients that see such a word go on reading, and what they write
+//! is refused with [`Ending`](FabricError::Ending). So all that was acknowledged is in these snapshots.
+//!
+//! **Writers.** A CuckooDuo table has one writer at a time, named by a word of the table. The writer
+//! has a lease on that word as well, for what it writes ([`Endpoint::fence`]): a verb that changes
+//! memory is posted only while the word was seen to name this client. Whoever takes over changes the
+//! word and then waits as a dropper does, so no verb of the writer before meets what the new one
+//! does, by the same proof. This holds for a writer that was stopped and goes on as well.
+//!
+//! Both need two bounds that no verb can check. A verb that a node executes more than
+//! a second after it was posted could meet another table's bytes. So could a client's
+//! processor that stands still for as long between looking and posting, or loading.
 
 use crate::TableRecord;
-use crate::catalog::{CATALOG_BYTES, LEASE, closed, id_at};
+use crate::catalog::{CATALOG_BYTES, GRACE, LEASE, closed, id_at};
 use farslot_fabric::{
     AnyEndpoint, Buffer, Completion, Endpoint, EndpointCore, FabricError, InPlace, Nanos, NodeId,
     NodeInfo, NodeState, Piece, PostError, RemoteAddr, Result, Rights, Verb,
@@ -34,6 +50,8 @@ pub(crate) struct Leased {
     inner: AnyEndpoint,
     /// By the nodes' numbers; nothing of nodes on which no table is open.
     leases: RefCell<Vec<Option<Lease>>>,
+    /// By the nodes' numbers, on the words that name the only writers: for verbs that change memory.
+    fences: RefCell<Vec<Option<Lease>>>,
 }
 
 type Posted = <AnyEndpoint as Endpoint>::Posted;
@@ -41,15 +59,22 @@ type Posted = <AnyEndpoint as Endpoint>::Posted;
 struct Lease {
     /// Where the word is.
     word_at: RemoteAddr,
+    /// What the word has to be.
     id: u64,
+    /// What the word is when the table takes no writes any more.
+    closed: u64,
+    /// The failure of a verb when the word is another.
+    lost: fn(RemoteAddr) -> FabricError,
     /// When the word was last seen.
     since: Cell<Nanos>,
     /// Whether it was seen to be another.
     is_lost: Cell<bool>,
-    /// Whether it was seen to take no writes any more.
+    /// Whether the table was seen to take no writes any more.
     is_closed: Cell<bool>,
     /// The READ of the word that is under way, and when it was posted.
     asked: RefCell<Option<(Nanos, Posted)>>,
+    /// How many READs in a row were answered later than a lease, while verbs waited for them.
+    late: Cell<u32>,
 }
 
 /// What becomes of a verb.
@@ -65,43 +90,97 @@ impl Leased {
         Self {
             inner,
             leases: RefCell::default(),
+            fences: RefCell::default(),
         }
     }
 
     #[inline]
-    fn turn_of(&self, at: RemoteAddr, writes: bool) -> Turn {
+    fn turn_of(&self, at: RemoteAddr, changes: bool) -> Turn {
         if at.offset < CATALOG_BYTES {
             return Turn::Post;
         }
         let leases = self.leases.borrow();
-        let lease = leases.get(usize::from(at.node.0)).and_then(Option::as_ref);
-        match lease {
-            Some(lease) => lease.turn(&self.inner, at, writes),
+        let turn = match of_node(&leases, at.node) {
+            Some(lease) => lease.turn(&self.inner, at, changes),
             None => Turn::Post,
+        };
+        match turn {
+            Turn::Post if changes => self.turn_behind_fence(at),
+            turn => turn,
+        }
+    }
+
+    #[inline]
+    fn turn_behind_fence(&self, at: RemoteAddr) -> Turn {
+        let fences = self.fences.borrow();
+        match of_node(&fences, at.node) {
+            Some(fence) if fence.word_at != at => fence.turn(&self.inner, at, true),
+            _ => Turn::Post,
         }
     }
 }
 
+#[inline]
+fn of_node(leases: &[Option<Lease>], node: NodeId) -> Option<&Lease> {
+    leases.get(usize::from(node.0)).and_then(Option::as_ref)
+}
+
+/// Puts a lease in its place, or takes it away.
+fn set(leases: &mut Vec<Option<Lease>>, node: NodeId, lease: Option<Lease>) {
+    let index = usize::from(node.0);
+    if leases.len() <= index {
+        leases.resize_with(index + 1, || None);
+    }
+    leases[index] = lease;
+}
+
 impl Lease {
+    fn new(
+        word_at: RemoteAddr,
+        [id, closed]: [u64; 2],
+        since: Nanos,
+        lost: fn(RemoteAddr) -> FabricError,
+    ) -> Self {
+        Self {
+            word_at,
+            id,
+            closed,
+            lost,
+            since: Cell::new(since),
+            is_lost: Cell::new(false),
+            is_closed: Cell::new(false),
+            asked: RefCell::default(),
+            late: Cell::new(0),
+        }
+    }
+
+    /// Whether a view of the memory shows a word by which it may be read, or changed.
     #[inline]
-    fn turn(&self, endpoint: &AnyEndpoint, at: RemoteAddr, writes: bool) -> Turn {
+    fn is_seen_in(&self, view: InPlace<'_>, changes: bool, endpoint: &AnyEndpoint) -> bool {
+        let word = self.word_in(view);
+        let turn = self.judge(word, self.word_at, changes, endpoint);
+        !self.is_lost.get() && matches!(turn, Turn::Post)
+    }
+
+    #[inline]
+    fn turn(&self, endpoint: &AnyEndpoint, at: RemoteAddr, changes: bool) -> Turn {
         if self.is_lost.get() {
-            return Turn::Refuse(FabricError::Reclaimed { at });
+            return Turn::Refuse((self.lost)(at));
         }
         if let Some(view) = endpoint.in_place(self.word_at, Rights::READ) {
-            return self.judge(self.word_in(view), at, writes, endpoint);
+            return self.judge(self.word_in(view), at, changes, endpoint);
         }
         let now = endpoint.now();
         if now.saturating_sub(self.since.get()) < LEASE / 4 {
-            return self.admit(at, writes, endpoint);
+            return self.admit(at, changes, endpoint);
         }
-        self.renew(endpoint, at, now, writes)
+        self.renew(endpoint, at, now, changes)
     }
 
     /// What becomes of a verb to a table that is there.
     #[inline]
-    fn admit(&self, at: RemoteAddr, writes: bool, endpoint: &AnyEndpoint) -> Turn {
-        if writes && self.is_closed.get() && !endpoint.core().for_keeper.get() {
+    fn admit(&self, at: RemoteAddr, changes: bool, endpoint: &AnyEndpoint) -> Turn {
+        if changes && self.is_closed.get() && !endpoint.core().for_keeper.get() {
             return Turn::Refuse(FabricError::Ending { node: at.node });
         }
         Turn::Post
@@ -122,58 +201,102 @@ impl Lease {
         &self,
         word: Option<u64>,
         at: RemoteAddr,
-        writes: bool,
+        changes: bool,
         endpoint: &AnyEndpoint,
     ) -> Turn {
         if word == Some(self.id) {
             return Turn::Post;
         }
-        if word == Some(closed(self.id)) {
+        if word == Some(self.closed) {
             self.is_closed.set(true);
-            return self.admit(at, writes, endpoint);
+            return self.admit(at, changes, endpoint);
         }
         self.is_lost.set(true);
-        Turn::Refuse(FabricError::Reclaimed { at })
+        Turn::Refuse((self.lost)(at))
     }
 
     /// Has the word read, if it is not being read, and says what becomes of a verb meanwhile.
     #[cold]
-    fn renew(&self, endpoint: &AnyEndpoint, at: RemoteAddr, now: Nanos, writes: bool) -> Turn {
-        let mut asked = self.asked.borrow_mut();
-        let mut failed = None;
-        if let Some((when, posted)) = asked.as_mut() {
-            // The tasks that wait are woken when verbs have completed, this one among them.
-            let mut nobody = Context::from_waker(Waker::noop());
-            if let Poll::Ready(read) = endpoint.poll_read(posted, &mut nobody) {
-                let when = *when;
-                *asked = None;
-                match read {
-                    Ok(word) => {
-                        self.since.set(when);
-                        let turn = self.judge(Some(word.words()[0]), at, writes, endpoint);
-                        if let Turn::Refuse(_) = turn {
-                            return turn;
-                        }
-                    }
-                    Err(error) => failed = Some(error),
-                }
-            }
-        }
+    fn renew(&self, endpoint: &AnyEndpoint, at: RemoteAddr, now: Nanos, changes: bool) -> Turn {
+        let mut failed = match self.take_answer(endpoint, at, now, changes) {
+            Ok(failed) => failed,
+            Err(refusal) => return Turn::Refuse(refusal),
+        };
         let age = now.saturating_sub(self.since.get());
-        if asked.is_none() && age >= LEASE / 4 && failed.is_none() {
-            let buffer = endpoint.core().buffers.take(8);
-            match buffer.map(|buffer| endpoint.post_read(self.word_at, buffer)) {
-                Ok(Ok(posted)) => *asked = Some((now, posted)),
-                // It is asked for again with the next verb.
-                Ok(Err(PostError::QueueFull(_))) => {}
-                Ok(Err(PostError::Rejected(error))) | Err(error) => failed = Some(error),
-            }
+        if age >= LEASE / 4 && failed.is_none() {
+            failed = self.ask(endpoint, now);
         }
-        match (age < LEASE, failed) {
-            (true, _) => self.admit(at, writes, endpoint),
-            (false, None) => Turn::Wait,
-            (false, Some(error)) => Turn::Refuse(error),
+        if age < LEASE {
+            self.late.set(0);
+            return self.admit(at, changes, endpoint);
         }
+        match failed {
+            Some(error) => Turn::Refuse(error),
+            None => Turn::Wait,
+        }
+    }
+
+    /// Takes the answer of the READ that is under way, if it has come: what the READ failed with, or
+    /// that it took too long too often. An error says that the table is gone, or takes no writes.
+    fn take_answer(
+        &self,
+        endpoint: &AnyEndpoint,
+        at: RemoteAddr,
+        now: Nanos,
+        changes: bool,
+    ) -> Result<Option<FabricError>> {
+        let mut asked = self.asked.borrow_mut();
+        let Some((when, posted)) = asked.as_mut() else {
+            return Ok(None);
+        };
+        // The tasks that wait are woken when verbs have completed, this one among them.
+        let mut nobody = Context::from_waker(Waker::noop());
+        let Poll::Ready(read) = endpoint.poll_read(posted, &mut nobody) else {
+            return Ok(None);
+        };
+        let when = *when;
+        *asked = None;
+        let word = match read {
+            Ok(word) => word.words()[0],
+            Err(error) => return Ok(Some(error)),
+        };
+        self.since.set(when);
+        if let Turn::Refuse(refusal) = self.judge(Some(word), at, changes, endpoint) {
+            return Err(refusal);
+        }
+        let round_trip = now.saturating_sub(when);
+        if round_trip < LEASE {
+            return Ok(None);
+        }
+        // One may have come in time, and have waited here for the next verb.
+        let late = self.late.get() + 1;
+        self.late.set(late);
+        let waited = LEASE * u64::from(late);
+        if late < 2 || waited < endpoint.core().limits.verb_timeout {
+            return Ok(None);
+        }
+        self.late.set(0);
+        Ok(Some(FabricError::SlowLink {
+            node: at.node,
+            round_trip,
+            limit: LEASE,
+        }))
+    }
+
+    /// Has the word read, if it is not being read; what that failed with.
+    fn ask(&self, endpoint: &AnyEndpoint, now: Nanos) -> Option<FabricError> {
+        let mut asked = self.asked.borrow_mut();
+        if asked.is_some() {
+            return None;
+        }
+        let buffer = endpoint.core().buffers.take(8);
+        match buffer.map(|buffer| endpoint.post_read(self.word_at, buffer)) {
+            Ok(Ok(posted)) => *asked = Some((now, posted)),
+            // It is asked for again with the next verb.
+            Ok(Err(PostError::QueueFull(_))) => {}
+            Ok(Err(PostError::Rejected(error))) | Err(error) => return Some(error),
+        }
+        None
     }
 }
 
@@ -181,30 +304,22 @@ impl Leased {
     /// From now on this endpoint has that table open on a node, and no other: it was seen there at
     /// `since`.
     pub(crate) fn lease(&self, node: NodeId, record: &TableRecord, since: Nanos) {
-        let mut leases = self.leases.borrow_mut();
-        let index = usize::from(node.0);
-        if leases.len() <= index {
-            leases.resize_with(index + 1, || None);
-        }
-        leases[index] = Some(Lease {
-            word_at: id_at(node, record),
-            id: record.id,
-            since: Cell::new(since),
-            is_lost: Cell::new(false),
-            is_closed: Cell::new(record.is_closed),
-            asked: RefCell::default(),
-        });
+        let lost = |at| FabricError::Reclaimed { at };
+        let words = [record.id, closed(record.id)];
+        let lease = Lease::new(id_at(node, record), words, since, lost);
+        lease.is_closed.set(record.is_closed);
+        set(&mut self.leases.borrow_mut(), node, Some(lease));
+        set(&mut self.fences.borrow_mut(), node, None);
     }
 
     /// From now on this endpoint has no table open on a node, and may look for one there.
     pub(crate) fn end_lease(&self, node: NodeId) {
-        if let Some(lease) = self.leases.borrow_mut().get_mut(usize::from(node.0)) {
-            *lease = None;
-        }
+        set(&mut self.leases.borrow_mut(), node, None);
+        set(&mut self.fences.borrow_mut(), node, None);
     }
 }
 
-/// The first address of a verb, and whether it changes what is there.
+/// The first address of a verb, and whether it changes memory.
 fn start_of(verb: &Verb) -> Option<(RemoteAddr, bool)> {
     match verb {
         Verb::Read { from, .. } => Some((*from, false)),
@@ -242,8 +357,7 @@ impl Endpoint for Leased {
 
     #[inline]
     fn post(&self, verb: Verb) -> std::result::Result<Posted, PostError> {
-        let turn = start_of(&verb).map_or(Turn::Post, |(at, writes)| self.turn_of(at, writes));
-        match turn {
+        match start_of(&verb).map_or(Turn::Post, |(at, changes)| self.turn_of(at, changes)) {
             Turn::Post => self.inner.post(verb),
             Turn::Wait => Err(PostError::QueueFull(verb)),
             Turn::Refuse(error) => Err(PostError::Rejected(error)),
@@ -264,16 +378,34 @@ impl Endpoint for Leased {
     #[inline]
     fn in_place(&self, at: RemoteAddr, needed: Rights) -> Option<InPlace<'_>> {
         let view = self.inner.in_place(at, needed)?;
-        let leases = self.leases.borrow();
-        let lease = leases.get(usize::from(at.node.0)).and_then(Option::as_ref);
-        let is_there = lease.is_none_or(|lease| {
-            !lease.is_lost.get() && {
-                let turn =
-                    lease.judge(lease.word_in(view), at, needed != Rights::READ, &self.inner);
-                matches!(turn, Turn::Post)
-            }
-        });
-        is_there.then_some(view)
+        let (leases, fences) = (self.leases.borrow(), self.fences.borrow());
+        let changes = needed.allow(Rights::WRITE) || needed.allow(Rights::ATOMIC);
+        let is_seen = |lease: &Lease| lease.is_seen_in(view, changes, &self.inner);
+        let is_there = of_node(&leases, at.node).is_none_or(is_seen);
+        let may_change = !changes || of_node(&fences, at.node).is_none_or(is_seen);
+        (is_there && may_change).then_some(view)
+    }
+
+    #[inline]
+    fn fence(&self, word: RemoteAddr, holds: u64) -> bool {
+        let mut fences = self.fences.borrow_mut();
+        if let Some(fence) = of_node(&fences, word.node)
+            && fence.word_at == word
+            && fence.id == holds
+        {
+            return match self.inner.in_place(word, Rights::READ) {
+                Some(view) => fence.is_seen_in(view, true, &self.inner),
+                None => !fence.is_lost.get(),
+            };
+        }
+        // When it was seen is not known: it is read before the first verb that changes memory.
+        let fence = Lease::new(word, [holds; 2], 0, |at| FabricError::Deposed { at });
+        set(&mut fences, word.node, (holds != 0).then_some(fence));
+        true
+    }
+
+    fn fence_lasts(&self) -> Nanos {
+        GRACE
     }
 
     #[inline]

@@ -95,7 +95,7 @@ impl Sessions {
     ) -> Result<Table> {
         executor.endpoint().lease(node, &record, since);
         let session = self.session(executor, node, &record)?;
-        Ok(self.table(record, session, view))
+        Ok(self.table(record, session, view, since))
     }
 
     /// A session with a table on one node.
@@ -118,9 +118,10 @@ impl Sessions {
         table: SpreadTable,
         view: View,
     ) -> Result<Table> {
-        let record = table.sample.clone();
+        let (record, since) = (table.sample.clone(), table.since);
         let table = self.spread(&executor, table)?;
-        Ok(self.table(record, Box::new(OverNodes { executor, table }), view))
+        let session = Box::new(OverNodes { executor, table });
+        Ok(self.table(record, session, view, since))
     }
 
     /// A table over several nodes as its coroutines see it.
@@ -133,8 +134,16 @@ impl Sessions {
         executor.block_on(Spread::open(endpoint, nodes, clients, table))
     }
 
-    /// A table by that session, counted and timed if the store was opened so.
-    fn table(&self, record: TableRecord, session: Box<dyn Session>, view: View) -> Table {
+    /// A table by that session, which was begun to be opened at `since`: counted and timed if the
+    /// store was opened so.
+    fn table(
+        &self,
+        record: TableRecord,
+        session: Box<dyn Session>,
+        view: View,
+        since: Nanos,
+    ) -> Table {
+        let opened_in = session.now().saturating_sub(since);
         let session = match (view, record.scheme.is_expiring()) {
             (View::Living, true) => {
                 let (_, value) = record.scheme.record_sizes();
@@ -146,7 +155,7 @@ impl Sessions {
             Some(metrics) => Box::new(Measured::new(session, metrics.of_table(&record.name))),
             None => session,
         };
-        Table::new(record, session, self.clock)
+        Table::new(record, session, self.clock, opened_in)
     }
 
     /// How clients are opened, each with such a cache.

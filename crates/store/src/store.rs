@@ -1,6 +1,6 @@
 //! A store: where its memory is, and the tables in it.
 
-use crate::catalog::{Catalog, Phase, Scheme, TableRecord};
+use crate::catalog::{Catalog, GRACE, Phase, Scheme, TableRecord};
 use crate::expiry::{Clock, Sweeper};
 use crate::fabrics::Fabric;
 use crate::lease::Leased;
@@ -154,7 +154,7 @@ impl Store {
             let catalog = Catalog::new(endpoint, NodeId(0))?;
             catalog.begin_phase(phase).await?;
             if phase == Phase::Ending {
-                endpoint.sleep(catalog.grace()).await;
+                endpoint.sleep(GRACE).await;
             }
             Ok(())
         })
@@ -331,8 +331,8 @@ impl Store {
     /// Drops a table, while others may use it: what they do then fails with
     /// [`Reclaimed`](farslot_fabric::FabricError::Reclaimed)
     /// ([`ErrorKind::TableGone`](crate::ErrorKind::TableGone)), and nothing of it meets another
-    /// table. Returns when the memory is free again: after a quarter of a second, and as long as a
-    /// verb may be under way: [`Limits::verb_timeout`](farslot_fabric::Limits), a second at most.
+    /// table. Returns when the memory is free again: after two and a half seconds, in which other
+    /// clients notice and verbs may still be under way.
     /// Should this client die meanwhile, the table is gone, and the next that needs the memory
     /// frees it.
     ///
@@ -416,13 +416,18 @@ impl Store {
         self.change(async |endpoint| spread::rename(endpoint, nodes, name, to).await)
     }
 
-    /// Takes all records out of a table, at once and whatever its scheme: an empty one takes its
-    /// place. Others that have it open must open it again. A table that was built whole can be
-    /// built again. If there is no room for two of them, there is none of the name while the old
-    /// one's memory is freed.
+    /// Takes all records out of a table, whatever its scheme, at one moment: what others had
+    /// acknowledged before is gone, and what is acknowledged later is there. Until then the table is
+    /// closed, for as long as [`Store::drop_table`] takes: others that have it open must open it
+    /// again ([`ErrorKind::TableGone`](crate::ErrorKind::TableGone)), and whoever opens it waits. A
+    /// table that was built whole can be built again. Should this client die meanwhile, whoever opens
+    /// the table ends it, ten seconds after it was found closed.
+    ///
+    /// Of a table over several nodes, all of them must be there. If one fails half way, only the
+    /// parts on the others are empty.
     ///
     /// # Errors
-    /// As [`Store::drop_table`].
+    /// As [`Store::drop_table`]; [`StoreError::TooManyTables`] if no entry is free beside the table's.
     ///
     /// ```
     /// # use farslot::{Store, TableOptions};
@@ -446,8 +451,9 @@ impl Store {
     ///
     /// # Errors
     /// [`StoreError::NoSuchTable`]; [`StoreError::MissingNodes`] if the store's address does not
-    /// name all nodes of the table, [`StoreError::ConflictingTables`] if it names those of two; or
-    /// what the fabric says.
+    /// name all nodes of the table, [`StoreError::ConflictingTables`] if it names those of two;
+    /// [`StoreError::BeingEmptied`] if somebody empties the table for more than a minute; or what the
+    /// fabric says.
     ///
     /// ```
     /// # use farslot::{Store, TableOptions};

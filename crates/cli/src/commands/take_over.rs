@@ -1,4 +1,5 @@
-//! `farslot take-over`: deposes the writer of a table that admits one, after it was killed.
+//! `farslot take-over`: deposes the writer of a table that admits one, after it was killed. What a
+//! writer that lives can still do is said at [`Table::take_over`](farslot::Table::take_over).
 
 use crate::context::Context;
 use crate::failure::{Failure, Result};

@@ -227,6 +227,28 @@ pub enum FabricError {
         /// The node.
         node: NodeId,
     },
+    /// Another client has taken the table over, whose only writer this one was. Nothing was posted.
+    #[error(
+        "another client has taken over from this one, which was the writer of the table at {at}"
+    )]
+    Deposed {
+        /// The address of the verb.
+        at: RemoteAddr,
+    },
+    /// Every round trip to the node takes longer than the limit: it cannot be known in time whether
+    /// a table is still there. Nothing was posted.
+    #[error(
+        "a round trip to node {} took {}; tables can be used over links of less than {}",
+        .node.0, InWords(*.round_trip), InWords(*.limit)
+    )]
+    SlowLink {
+        /// The peer.
+        node: NodeId,
+        /// What the last round trip took, in nanoseconds.
+        round_trip: Nanos,
+        /// What a round trip may take, in nanoseconds.
+        limit: Nanos,
+    },
     /// The verb's key is not that of the region under the connection's grant.
     #[error("{at} was asked for with a key that is not the grant's")]
     WrongKey {

@@ -105,7 +105,7 @@ impl Default for ConnectOptions {
             secret: None,
             tls: None,
             rights: Rights::ALL,
-            connect_timeout: Duration::from_secs(5),
+            connect_timeout: Duration::from_secs(10),
             spin: spin::DEFAULT,
             peer_timeout: Duration::from_secs(5),
             reconnect: Backoff::default(),

@@ -119,7 +119,7 @@ impl<E: Endpoint, I: Index> Calling<E, I> {
     ///
     /// # Errors
     /// What the fabric says; [`FabricError::NoHandler`] where the owner executes nothing on the
-    /// table.
+    /// table, [`FabricError::Reclaimed`] where the table is gone.
     pub async fn check_owner(&self) -> Result<()> {
         let owner = &self.owner;
         let (node, region) = (owner.options.table.node, owner.options.table.region);
@@ -127,6 +127,10 @@ impl<E: Endpoint, I: Index> Calling<E, I> {
         let reply = owner.ask(Question::Run, &[], &[], 0).await?;
         match status_of(&reply) {
             Some((Status::Done, _)) => Ok(()),
+            Some((Status::NoTable, _)) => {
+                let at = owner.options.table;
+                Err(FabricError::Reclaimed { at }.into())
+            }
             _ => Err(none.into()),
         }
     }

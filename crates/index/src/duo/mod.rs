@@ -12,6 +12,8 @@
 //! client that uses the table. Every other client gets
 //! [`WriterBusy`](crate::IndexError::WriterBusy) until the owner [resigns](DuoTable::resign), or
 //! until another client [takes over](DuoTable::take_over) from an owner that is known to be dead.
+//! One that lives after all is refused what it writes then, where the endpoint sees to
+//! [fences](farslot_fabric::Endpoint::fence), as a store's does.
 //! The owner may be several threads of one process, each with its own endpoint ([`DuoOwner`]). All
 //! operations on one key are linearizable across the owner's threads and coroutines, and from one
 //! owner to the next: an acknowledged write is never lost, a write in doubt either took effect or

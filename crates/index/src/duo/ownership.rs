@@ -1,7 +1,7 @@
 //! Who has the table: one client, named by a word of it.
 
 use super::bytes::{MOVES_AT, OWNED_AT, OWNER_AT, TICKETS_AT};
-use super::state::DuoTable;
+use super::state::{DuoOwner, DuoTable};
 use crate::{IndexError, Result, UPKEEP};
 use farslot_fabric::{Endpoint, EndpointExt};
 use std::sync::atomic::Ordering;
@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 impl<E: Endpoint> DuoTable<E> {
     /// Becomes the owner, unless another client is, and makes the index. Called by who is alone.
     pub(super) async fn become_owner(&self) -> Result<()> {
-        if self.owns.load(Ordering::Acquire) {
+        if self.still_owns() {
             return Ok(());
         }
         let becoming = async {
@@ -29,6 +29,27 @@ impl<E: Endpoint> DuoTable<E> {
         Ok(Some(word.words()[0]).filter(|mark| *mark != 0))
     }
 
+    /// Whether the index is that of the vault, but for what is under way.
+    #[inline]
+    pub(super) fn is_settled(&self) -> bool {
+        self.still_owns() && DuoOwner::is_settled(self)
+    }
+
+    /// Whether this client is the owner, as far as it knows. What it writes from then on is posted
+    /// only while it is.
+    #[inline]
+    fn still_owns(&self) -> bool {
+        if !self.owns.load(Ordering::Acquire) {
+            return false;
+        }
+        let mark = self.mark.load(Ordering::Relaxed);
+        let is_owner = self.endpoint.fence(self.table.plus(OWNER_AT), mark);
+        if !is_owner {
+            self.owns.store(false, Ordering::Release);
+        }
+        is_owner
+    }
+
     /// Puts this client's mark into the owner's word.
     async fn claim(&self, from: u64) -> Result<()> {
         let mark = self.mark().await?;
@@ -36,6 +57,7 @@ impl<E: Endpoint> DuoTable<E> {
         // Another thread's claim or resignation may still be under way.
         self.outlive_doubts().await;
         let doubt = self.doubt(Vec::new());
+        self.endpoint.fence(word, 0);
         let (mut expected, mut seen) = (from, self.endpoint.compare_swap(word, from, mark).await?);
         if seen == 0 && from != 0 {
             // The resignation of the one before was still under way.
@@ -47,6 +69,7 @@ impl<E: Endpoint> DuoTable<E> {
             self.unsettled.store(false, Ordering::Relaxed);
             return Err(IndexError::WriterBusy { writer: seen });
         }
+        self.endpoint.fence(word, mark);
         Ok(())
     }
 
@@ -88,6 +111,7 @@ impl<E: Endpoint> DuoTable<E> {
         self.outlive_doubts().await;
         if self.unsettled.load(Ordering::Relaxed) {
             let longest = self.endpoint.core().limits.verb_timeout;
+            let longest = longest.max(self.endpoint.fence_lasts());
             self.endpoint.sleep(longest).await;
             self.unsettled.store(false, Ordering::Relaxed);
         }
@@ -97,9 +121,10 @@ impl<E: Endpoint> DuoTable<E> {
     /// vault. What the other was in the middle of is finished or was never begun; nothing that it
     /// had acknowledged is lost.
     ///
-    /// This waits as long as a verb of the other may still be under way. If the other is alive
-    /// after all, it notices at its next write to a slot that this one has changed, and not before:
-    /// take over from the dead only.
+    /// This waits as long as a verb of the other may still be under way, and as long as its endpoint
+    /// may let it write without a look at the owner's word ([`Endpoint::fence_lasts`]). If the other
+    /// is alive after all, its writes are refused then. Over an endpoint without fences it notices at
+    /// its next write to a slot that this one has changed, and not before.
     ///
     /// # Errors
     /// [`IndexError::WriterBusy`] if a third client was faster, or as [`DuoTable::start`].
@@ -135,8 +160,12 @@ impl<E: Endpoint> DuoTable<E> {
     /// that could not be handed over are lost, which does no other harm.
     pub async fn resign(&self) -> Result<()> {
         let alone = self.locks.take_alone(&[]).await;
-        let reported = self.report().await;
-        let handed_over = reported.and(self.flush_heap().await);
+        let is_deposed = self.owns.load(Ordering::Acquire) && !self.still_owns();
+        let handed_over = match is_deposed {
+            // What is left to report is another owner's to count.
+            true => Ok(()),
+            false => self.report().await.and(self.flush_heap().await),
+        };
         let mark = self.mark.load(Ordering::Relaxed);
         if mark == 0 {
             return handed_over;
@@ -151,6 +180,7 @@ impl<E: Endpoint> DuoTable<E> {
         let resigning = self.endpoint.compare_swap(word, mark, 0);
         self.endpoint.operation(UPKEEP, resigning).await?;
         doubt.resolve();
+        self.endpoint.fence(word, 0);
         drop(alone);
         handed_over
     }

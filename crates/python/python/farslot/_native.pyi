@@ -188,7 +188,9 @@ class RawTable(Generic[_K, _V]):
         """What clients have counted: `entries`, `used_slots`, `slots`, `heap_used`, `heap_bytes`."""
 
     def take_over(self) -> None:
-        """Becomes the writer in place of one that was killed, of a table that admits one."""
+        """Becomes the writer in place of one that was killed, of a table that admits one. The writer of
+        a duo table that lives after all is refused from its next write on; that of a cuckoo table
+        notices at its next write to what this one has changed, and not before."""
 
     def resign(self) -> None:
         """Is the table's writer no longer, until the next write. For the calling thread."""

@@ -10,13 +10,20 @@
 //! the entry is empty. A table whose client died half way is finished by whoever needs the room.
 //!
 //! **Renaming** publishes the record under the new name, in another entry, which says whose place
-//! it takes; the old entry is hidden from then on, and emptied. **Emptying** publishes a table of
-//! the same scheme elsewhere, which takes the place of the old; the old one is retired. Either is
-//! done or not done at any moment, whoever dies when.
+//! it takes; the old entry is hidden from then on, and emptied. It is done or not done at any
+//! moment, whoever dies when.
+//!
+//! **Emptying** takes three steps. The table is *closed*: its record is published anew as for
+//! renaming, under the same name, by a word that says so. From then on nobody opens it, and clients
+//! that have it open notice when they next look. Then the one who empties it waits as if it had been
+//! dropped. Then the table's bytes are made zeros, and it is open again: that is the one moment at
+//! which it becomes empty. What was acknowledged before took effect before, as no client's lease
+//! lasts so long; what is acknowledged later is in the table that is open. A table whose client died
+//! half way is emptied by whoever opens it (`spread::find`).
 
 use super::entry::{ID_AT, MOST_RECORD, RECORD_AT, State, closed};
 use super::listing::{Entry, Is, MOST_MAP_BYTES, Snapshot, too_long};
-use super::lock::Change;
+use super::lock::{Change, LONGEST_VERB};
 use super::record::{MapPlace, Partition, Scheme, SpreadMap, TableRecord};
 use super::region::{
     CATALOG_BYTES, Catalog, LEASE, MARK_AT, MOST_TABLES, PHASE_AT, Phase, check_name,
@@ -41,8 +48,6 @@ struct New<'m> {
     name: &'m str,
     scheme: Scheme,
     partition: Option<NewPartition<'m>>,
-    /// The table in whose place it comes.
-    replaces: Option<u64>,
     /// JSON of the map of a table over several nodes: it lies behind the partition.
     map: Vec<u8>,
 }
@@ -66,7 +71,6 @@ impl<'m> New<'m> {
             name,
             scheme,
             partition,
-            replaces: None,
             map,
         })
     }
@@ -101,10 +105,11 @@ impl<'m> New<'m> {
                 map,
             }),
             id: new_id(),
-            replaces: self.replaces,
+            replaces: None,
             entry,
             restored: false,
             is_closed: false,
+            is_emptying: false,
         }
     }
 
@@ -125,13 +130,11 @@ fn new_id() -> u64 {
     rand::random::<u64>().max(1)
 }
 
-impl<E: Endpoint> Catalog<'_, E> {
-    /// How long a client may still use a table that was retired: so long without having looked, and
-    /// with a verb under way.
-    pub(crate) fn grace(&self) -> Nanos {
-        LEASE + self.longest_verb()
-    }
+/// How long a client may still use a table that was retired: for a lease without having looked, and
+/// with a verb under way.
+pub(crate) const GRACE: Nanos = LEASE + LONGEST_VERB;
 
+impl<E: Endpoint> Catalog<'_, E> {
     /// Makes a table.
     pub(crate) async fn create(
         &self,
@@ -233,7 +236,7 @@ impl<E: Endpoint> Catalog<'_, E> {
         if left.is_empty() {
             return Ok(false);
         }
-        self.endpoint.sleep(self.grace()).await;
+        self.endpoint.sleep(GRACE).await;
         for record in left {
             self.reclaim(&record).await?;
         }
@@ -287,14 +290,9 @@ impl<E: Endpoint> Catalog<'_, E> {
             }
             let renamed = TableRecord {
                 name: to.into(),
-                id: new_id(),
-                replaces: Some(record.id),
-                entry: empty_entry(&snapshot)?,
                 ..record.clone()
             };
-            change.put_record(&renamed, &snapshot).await?;
-            change.settled().await?;
-            Ok(Some(renamed))
+            Ok(Some(change.succeed(record, renamed, &snapshot).await?))
         })
         .await
     }
@@ -317,53 +315,71 @@ impl<E: Endpoint> Catalog<'_, E> {
         .await
     }
 
-    /// Puts an empty table of the same scheme in the place of one. The record of the old one is to
-    /// be reclaimed when nobody uses it any more; nothing if there is none, or it is not of that
-    /// creation.
-    pub(crate) async fn empty(
+    /// Closes a table that is to be emptied: from now on nobody opens it, and it is gone for clients
+    /// that have it open. Nothing if there is none, or it is not of that creation.
+    pub(crate) async fn close(
         &self,
         name: &str,
         creation: Option<u64>,
-    ) -> Result<Option<(TableRecord, TableRecord)>> {
-        match self.replace(name, creation).await {
-            Err(error) if is_short(&error) && self.reclaim_left().await? => {
-                self.replace(name, creation).await
-            }
-            replaced => replaced,
+    ) -> Result<Option<TableRecord>> {
+        let close = async || {
+            self.changing(async |change| {
+                let snapshot = change.settled().await?;
+                let Some((_, record)) = named(&snapshot, name, creation)? else {
+                    return Ok(None);
+                };
+                let emptying = TableRecord {
+                    is_emptying: true,
+                    ..record.clone()
+                };
+                Ok(Some(change.succeed(record, emptying, &snapshot).await?))
+            })
+            .await
+        };
+        match close().await {
+            Err(error) if is_short(&error) && self.reclaim_left().await? => close().await,
+            closed => closed,
         }
     }
 
-    async fn replace(
-        &self,
-        name: &str,
-        creation: Option<u64>,
-    ) -> Result<Option<(TableRecord, TableRecord)>> {
+    /// Makes a table empty that was closed, and opens it, unless that was done. Whoever has not
+    /// waited since it was closed waits here, for clients that had it open.
+    pub(crate) async fn open_emptied(&self, record: &TableRecord, has_waited: bool) -> Result<()> {
         self.changing(async |change| {
-            let snapshot = change.settled().await?;
-            let Some((_, old)) = named(&snapshot, name, creation)? else {
-                return Ok(None);
+            let snapshot = self.snapshot(true).await?;
+            let [.., phase] = snapshot.header;
+            self.admit(phase, true)?;
+            let mut entries = snapshot.entries.iter();
+            let of_this =
+                |entry: &&Entry| matches!(&entry.is, Is::Table(there) if there.id == record.id);
+            let Some(entry) = entries.find(of_this) else {
+                return Ok(());
             };
-            let map = match &old.partition {
-                Some(part) => Some(self.map(old, part.map).await?),
-                None => None,
-            };
-            let partition = match (&old.partition, &map) {
-                (Some(part), Some(map)) => Some(NewPartition {
-                    creation: part.creation,
-                    number: part.number,
-                    whole: part.whole,
-                    remade: part.remade,
-                    map,
-                }),
-                _ => None,
-            };
-            let new = New {
-                replaces: Some(old.id),
-                ..New::of(name, old.scheme.clone(), partition)?
-            };
-            let made = change.publish(&new, &snapshot).await?;
-            change.settled().await?;
-            Ok(Some((made, old.clone())))
+            if entry.word == State::opened(entry.word) {
+                return Ok(());
+            }
+            for old in &snapshot.entries {
+                match &old.is {
+                    // Whoever closed it died before the table was taken away.
+                    Is::Table(of) if record.replaces == Some(of.id) => {
+                        change.forget(old, of).await?
+                    }
+                    Is::Retired(of) if record.replaces == Some(of.id) => change.reclaim(of).await?,
+                    _ => {}
+                }
+            }
+            if !has_waited {
+                change.wait(GRACE).await?;
+            }
+            change.make_zeros(record, record.scheme_bytes()).await?;
+            let at = self.entry_at(entry.number);
+            match change
+                .swap(at, entry.word, State::opened(entry.word))
+                .await?
+            {
+                true => Ok(()),
+                false => Err(StoreError::ChangeCancelled),
+            }
         })
         .await
     }
@@ -449,6 +465,24 @@ impl<E: Endpoint> Change<'_, '_, E> {
         Ok(record)
     }
 
+    /// Publishes another record of a table, in whose place it comes.
+    async fn succeed(
+        &self,
+        old: &TableRecord,
+        new: TableRecord,
+        snapshot: &Snapshot,
+    ) -> Result<TableRecord> {
+        let new = TableRecord {
+            id: new_id(),
+            replaces: Some(old.id),
+            entry: empty_entry(snapshot)?,
+            ..new
+        };
+        self.put_record(&new, snapshot).await?;
+        self.settled().await?;
+        Ok(new)
+    }
+
     /// Writes a record into its entry, which is empty, and publishes it.
     async fn put_record(&self, record: &TableRecord, snapshot: &Snapshot) -> Result<()> {
         let catalog = self.catalog;
@@ -475,11 +509,14 @@ impl<E: Endpoint> Change<'_, '_, E> {
         let used = used.max(record.entry as u64 + 1);
         let header = [mark.to_le_bytes(), used.to_le_bytes()].concat();
         self.write(catalog.at(MARK_AT), &header).await?;
-        let word = match record.restored {
-            true => State::restored(State::table(&json)),
-            false => State::table(&json),
-        };
-        match self.swap(at, 0, word).await? {
+        match self
+            .swap(
+                at,
+                0,
+                State::table(&json, record.restored, record.is_emptying),
+            )
+            .await?
+        {
             true => Ok(()),
             false => Err(StoreError::ChangeCancelled),
         }
@@ -521,13 +558,12 @@ impl<E: Endpoint> Change<'_, '_, E> {
         let at = self.catalog.entry_at(record.entry);
         // Its client may have died before it took the table away.
         if self.swap(at.plus(ID_AT), record.id, 0).await? {
-            let grace = self.catalog.grace();
-            self.wait(grace).await?;
+            self.wait(GRACE).await?;
         }
         let (mine, all) = (record.extent(), self.catalog.snapshot(true).await?);
         let mut others = all.tables().map(|(_, other)| other.extent());
         if !others.any(|other| other.start < mine.end && mine.start < other.end) {
-            self.make_zeros(record).await?;
+            self.make_zeros(record, record.extent()).await?;
         }
         match self.swap(at, entry.word, 0).await? {
             true => Ok(()),

@@ -3,7 +3,7 @@
 //! ```text
 //! entry | state word | id word | the table's record, as JSON |
 //! state 0                                                           empty: no other word is
-//!       | 2, 2 bits | retired, 1 | restored, 1 | length, 28 | checksum, 32 |      a table
+//!       | 2, 2 bits | retired, 1 | restored, 1 | emptying, 1 | length, 27 | checksum, 32 |      a table
 //! id    the record's id for as long as the memory is the table's, inverted when it takes no writes
 //!       any more because its node ends; else 0
 //! ```
@@ -21,6 +21,7 @@ pub(super) const MOST_RECORD: usize = ENTRY_BYTES - RECORD_AT;
 
 const RETIRED: u64 = 1 << 61;
 const RESTORED: u64 = 1 << 60;
+const EMPTYING: u64 = 1 << 59;
 
 /// The id word of a table that takes no writes any more.
 pub(crate) const fn closed(id: u64) -> u64 {
@@ -38,6 +39,8 @@ pub(super) enum State {
         retired: bool,
         /// Whether its records came from a snapshot: what its node had lost of it is back.
         restored: bool,
+        /// Whether it is being emptied: nobody opens it before it is.
+        emptying: bool,
     },
     /// A word that no client writes.
     Damaged,
@@ -55,14 +58,23 @@ impl State {
                 sum: word as u32,
                 retired: word & RETIRED != 0,
                 restored: word & RESTORED != 0,
+                emptying: word & EMPTYING != 0,
             },
             _ => Self::Damaged,
         }
     }
 
     /// The word of a table with this record.
-    pub(super) fn table(record: &[u8]) -> u64 {
-        2 << 62 | (record.len() as u64) << 32 | xxh3_64(record) & 0xffff_ffff
+    pub(super) fn table(record: &[u8], restored: bool, emptying: bool) -> u64 {
+        let restored = if restored { RESTORED } else { 0 };
+        let emptying = if emptying { EMPTYING } else { 0 };
+        let len = (record.len() as u64) << 32;
+        2 << 62 | restored | emptying | len | xxh3_64(record) & 0xffff_ffff
+    }
+
+    /// The word of the same table when it is open again.
+    pub(super) const fn opened(word: u64) -> u64 {
+        word & !EMPTYING
     }
 
     /// The word of the same table when it is retired.
@@ -108,21 +120,41 @@ mod tests {
     #[test]
     fn only_the_word_of_zeros_is_empty() {
         assert_eq!(State::decode(0), State::Empty);
-        let too_long = State::table(&[b'x'; MOST_RECORD + 1]);
-        for word in [1, 1 << 61, 1 << 62, 2 << 62, 3 << 62, too_long] {
+        let too_long = State::table(&[b'x'; MOST_RECORD + 1], false, false);
+        for word in [
+            1,
+            1 << 59,
+            1 << 60,
+            1 << 61,
+            1 << 62,
+            2 << 62,
+            3 << 62,
+            too_long,
+        ] {
             assert_eq!(State::decode(word), State::Damaged, "{word:#x}");
         }
-        let word = State::table(b"{}");
-        let decoded = |retired, restored| State::Table {
+        let word = State::table(b"{}", false, true);
+        let decoded = |retired, restored, emptying| State::Table {
             len: 2,
             sum: word as u32,
             retired,
             restored,
+            emptying,
         };
-        assert_eq!(State::decode(word), decoded(false, false));
-        assert_eq!(State::decode(State::retired(word)), decoded(true, false));
+        assert_eq!(State::decode(word), decoded(false, false, true));
+        assert_eq!(
+            State::decode(State::opened(word)),
+            decoded(false, false, false)
+        );
+        assert_eq!(
+            State::decode(State::retired(word)),
+            decoded(true, false, true)
+        );
         let restored = State::restored(word);
-        assert_eq!(State::decode(restored), decoded(false, true));
-        assert_eq!(State::decode(State::retired(restored)), decoded(true, true));
+        assert_eq!(State::decode(restored), decoded(false, true, true));
+        assert_eq!(
+            State::decode(State::opened(restored)),
+            decoded(false, true, false)
+        );
     }
 }

@@ -10,13 +10,16 @@ use super::region::{CATALOG_BYTES, Catalog, HEADER_WORDS, MOST_TABLES, PAUSE, ch
 use super::space;
 use crate::slot_map::MOST_NODES;
 use crate::{Result, StoreError};
-use farslot_fabric::{Buffer, Endpoint, EndpointExt, both};
+use farslot_fabric::{Buffer, Endpoint, EndpointExt, both, window};
 use std::collections::HashSet;
 use std::ops::Range;
 use xxhash_rust::xxh3::xxh3_64;
 
 /// Entries that one READ fetches.
 const ENTRIES_A_READ: usize = 8;
+/// Such READs that are under way at once, at most: a NIC holds back more than 16, and what waits
+/// there may time out.
+const BLOCKS_AT_ONCE: usize = 8;
 /// A record is visible with the word that publishes it, and a READ may be torn once. More than
 /// this, and it is damaged.
 const MOST_READS: u32 = 8;
@@ -33,6 +36,8 @@ pub struct Listing {
     pub damaged: Vec<DamagedEntry>,
     /// Tables that are gone, whose memory has still to be made zeros.
     pub(crate) retired: Vec<TableRecord>,
+    /// Tables that are being emptied: they are there, and nobody can open them.
+    pub emptying: Vec<TableRecord>,
 }
 
 /// An entry of a catalog that cannot be read, or that describes no table that can be there.
@@ -86,10 +91,13 @@ impl Listing {
 
 impl Snapshot {
     fn listing(&self) -> Listing {
+        let records = self.tables().map(|(_, record)| record.clone());
+        let (emptying, tables) = records.partition(|record| record.is_emptying);
         Listing {
-            tables: self.tables().map(|(_, record)| record.clone()).collect(),
+            tables,
             damaged: self.damaged().cloned().collect(),
             retired: self.retired().cloned().collect(),
+            emptying,
         }
     }
 }
@@ -213,9 +221,17 @@ impl<E: Endpoint> Catalog<'_, E> {
             entries: Vec::new(),
         };
         let mut block = block?;
+        let mut others = match all {
+            true => self.read_other_blocks().await?,
+            false => Vec::new(),
+        }
+        .into_iter();
         for first in (0..MOST_TABLES).step_by(ENTRIES_A_READ) {
             if first > 0 {
-                block = self.read_block(first).await?;
+                block = match others.next() {
+                    Some(block) => block,
+                    None => self.read_block(first).await?,
+                };
             }
             let mut is_full = true;
             for (number, bytes) in (first..).zip(block.chunks_exact(ENTRY_BYTES)) {
@@ -234,6 +250,17 @@ impl<E: Endpoint> Catalog<'_, E> {
     async fn read_block(&self, first: usize) -> Result<Buffer> {
         let bytes = ENTRIES_A_READ * ENTRY_BYTES;
         Ok(self.endpoint.read(self.entry_at(first), bytes).await?)
+    }
+
+    /// All blocks of entries but the first, several at once: one after the other they would take a
+    /// slow link half a minute.
+    async fn read_other_blocks(&self) -> Result<Vec<Buffer>> {
+        let reads = (ENTRIES_A_READ..MOST_TABLES)
+            .step_by(ENTRIES_A_READ)
+            .map(|first| self.read_block(first));
+        let mut blocks: Vec<_> = reads.clone().map(|_| None).collect();
+        window(BLOCKS_AT_ONCE, reads, |at, block| blocks[at] = Some(block)).await;
+        blocks.into_iter().flatten().collect()
     }
 
     /// Reads one entry.
@@ -292,13 +319,16 @@ impl<E: Endpoint> Catalog<'_, E> {
                 }));
             };
             if whole {
-                let (retired, restored) = match State::decode(word) {
+                let (retired, restored, emptying) = match State::decode(word) {
                     State::Table {
-                        retired, restored, ..
-                    } => (retired, restored),
-                    State::Empty | State::Damaged => (false, false),
+                        retired,
+                        restored,
+                        emptying,
+                        ..
+                    } => (retired, restored, emptying),
+                    State::Empty | State::Damaged => (false, false, false),
                 };
-                let is = self.decoded(number, json, restored);
+                let is = self.decoded(number, json, restored, emptying);
                 return Ok(entry(match is {
                     Is::Table(record) if retired => Is::Retired(record),
                     // Being retired: the id goes behind the word that says so.
@@ -334,7 +364,7 @@ impl<E: Endpoint> Catalog<'_, E> {
         }
     }
 
-    fn decoded(&self, number: usize, json: &[u8], restored: bool) -> Is {
+    fn decoded(&self, number: usize, json: &[u8], restored: bool, is_emptying: bool) -> Is {
         let mut record: TableRecord = match serde_json::from_slice(json) {
             Ok(record) => record,
             Err(error) => return damaged(number, Some(json), error.to_string()),
@@ -346,6 +376,7 @@ impl<E: Endpoint> Catalog<'_, E> {
             Ok(()) => Is::Table(TableRecord {
                 entry: number,
                 restored,
+                is_emptying,
                 ..record
             }),
             Err(reason) => damaged(number, Some(json), reason),

@@ -10,17 +10,18 @@
 //! Only changes of the catalog wait for one another, and for a client that died in one no longer
 //! than that. Operations on tables wait for nobody.
 
-use super::region::{Catalog, LOCK_AT, PAUSE};
+use super::region::{Catalog, LEASE, LOCK_AT, PAUSE};
 use crate::{Result, StoreError};
 use farslot_fabric::{Endpoint, EndpointExt, Nanos, RemoteAddr};
 use std::cell::Cell;
 
-/// How long a holder goes on without having shown that it is alive.
-const HOLD: Nanos = 500_000_000;
+/// How long a holder goes on without having shown that it is alive. It counts from when the holder
+/// began to show it, so it is longer than the round trip of any link that tables are used over.
+const HOLD: Nanos = LEASE + 500_000_000;
 /// How long it may have been when it shows it.
 const SHOWN_EVERY: Nanos = HOLD / 4;
 /// After this a verb has taken effect, or never will, however long its client waits for the answer.
-const LONGEST_VERB: Nanos = 1_000_000_000;
+pub(super) const LONGEST_VERB: Nanos = 1_000_000_000;
 /// How long a client waits for others that change the catalog, one after the other.
 const PATIENCE: Nanos = 60_000_000_000;
 
@@ -33,11 +34,6 @@ pub(super) struct Change<'c, 'e, E> {
 }
 
 impl<'e, E: Endpoint> Catalog<'e, E> {
-    /// How long a verb may still be under way that another client has posted.
-    pub(super) fn longest_verb(&self) -> Nanos {
-        self.endpoint.core().limits.verb_timeout.min(LONGEST_VERB)
-    }
-
     /// Begins a change: waits until no other client is at one.
     pub(super) async fn begin(&self) -> Result<Change<'_, 'e, E>> {
         let number = rand::random::<u64>() | 1;
@@ -48,7 +44,7 @@ impl<'e, E: Endpoint> Catalog<'e, E> {
         loop {
             attempts += 1;
             let now = self.endpoint.now();
-            let expected = match now.saturating_sub(since) > HOLD + self.longest_verb() {
+            let expected = match now.saturating_sub(since) > HOLD + LONGEST_VERB {
                 // It has not been seen to change: its client is gone.
                 true => holder,
                 false => 0,
@@ -65,7 +61,8 @@ impl<'e, E: Endpoint> Catalog<'e, E> {
                 });
             }
             if seen != holder {
-                (holder, since) = (seen, now);
+                // The holder may have shown the number as late as now, on a slow link.
+                (holder, since) = (seen, self.endpoint.now());
             }
             if now.saturating_sub(begun) > PATIENCE {
                 return Err(StoreError::CatalogContended { attempts });

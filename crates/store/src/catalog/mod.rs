@@ -28,7 +28,7 @@ mod region;
 mod space;
 mod zeros;
 
-pub(crate) use change::NewPartition;
+pub(crate) use change::{GRACE, NewPartition};
 pub(crate) use entry::closed;
 pub use listing::{DamagedEntry, Listing};
 pub use record::{MemoryUse, OnRestart, Partition, Scheme, SpreadMap, SpreadNode, TableRecord};

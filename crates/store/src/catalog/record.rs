@@ -178,6 +178,9 @@ pub struct TableRecord {
     /// Whether its id word said that it takes no writes any more.
     #[serde(skip)]
     pub(crate) is_closed: bool,
+    /// Whether it is being emptied: nobody opens it before it is.
+    #[serde(skip)]
+    pub(crate) is_emptying: bool,
 }
 
 impl TableRecord {

@@ -25,8 +25,9 @@ const ENTRIES_AT: u64 = 4096;
 pub(crate) const CATALOG_BYTES: u64 = ENTRIES_AT + (MOST_TABLES * ENTRY_BYTES) as u64;
 /// Tables start at multiples of this.
 pub(super) const TABLE_ALIGNMENT: u64 = 4096;
-/// How long a client may go on using a table without having seen that it is there.
-pub(crate) const LEASE: Nanos = 250_000_000;
+/// How long a client may go on using a table without having seen that it is there. It counts from
+/// when the client asked, so it is the longest round trip of a link over which tables can be used.
+pub(crate) const LEASE: Nanos = 1_500_000_000;
 /// What is waited between two looks at something that another client is about to do.
 pub(super) const PAUSE: Nanos = 1_000_000;
 

@@ -15,20 +15,22 @@ const PIECE: u64 = 256 << 10;
 const WORDS_READ: u64 = 4096;
 
 impl<E: Endpoint> Change<'_, '_, E> {
-    /// Makes all zeros that a table's clients may have written.
-    pub(super) async fn make_zeros(&self, record: &TableRecord) -> Result<()> {
-        let extent = record.extent();
+    /// Makes all zeros that a table's clients may have written, and what else of the table's bytes
+    /// `all` has. What says how much was written lies at the table's start, and goes last: whoever
+    /// goes on after a client that died in this finds it.
+    pub(super) async fn make_zeros(&self, record: &TableRecord, all: Range<u64>) -> Result<()> {
         let table = record.scheme.table_bytes() as u64;
         // The map of a table over several nodes lies behind it.
-        let behind = table..extent.end - extent.start;
+        let behind = table..all.end - record.offset;
         let zeros = vec![0; PIECE as usize];
-        for range in self.written(record).await?.into_iter().chain([behind]) {
-            let mut from = range.start;
-            while from < range.end {
-                let bytes = PIECE.min(range.end - from);
+        let ranges = self.written(record).await?.into_iter().chain([behind]);
+        for range in ranges.rev() {
+            let mut end = range.end;
+            while end > range.start {
+                let from = range.start.max(end.saturating_sub(PIECE));
                 let to = self.catalog.at(record.offset + from);
-                self.write(to, &zeros[..bytes as usize]).await?;
-                from += bytes;
+                self.write(to, &zeros[..(end - from) as usize]).await?;
+                end = from;
             }
         }
         Ok(())

@@ -12,7 +12,7 @@ use super::restore::{MOST_ENLARGEMENTS, is_full};
 use super::source::{Source, names, records_of};
 use super::workers::Meter;
 use super::{OnProgress, RESTORING, SnapshotError, SnapshotInfo};
-use crate::catalog::{Catalog, NewPartition};
+use crate::catalog::{Catalog, GRACE, NewPartition};
 use crate::lease::Leased;
 use crate::spread::{self, Found, SpreadTable};
 use crate::{Operation, Record, Result, Scheme, Store, StoreError, Table, TableRecord};
@@ -249,7 +249,7 @@ impl Store {
             let Some(retired) = catalog.retire(name, Some(creation)).await? else {
                 return Ok(());
             };
-            executor.endpoint().sleep(catalog.grace()).await;
+            executor.endpoint().sleep(GRACE).await;
             catalog.reclaim(&retired).await
         })
     }

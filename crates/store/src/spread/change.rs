@@ -6,7 +6,7 @@
 //! that it is gone; dropping it again finishes it.
 
 use super::find::{Found, Place, find, nodes_of};
-use crate::catalog::{Catalog, LEASE, NewPartition, TableRecord};
+use crate::catalog::{Catalog, GRACE, LEASE, TableRecord};
 use crate::nodes::Nodes;
 use crate::{Result, StoreError};
 use farslot_fabric::{Endpoint, EndpointExt, NodeId};
@@ -46,12 +46,10 @@ async fn reclaim<E: Endpoint>(
     nodes: &Nodes,
     retired: &[(NodeId, TableRecord)],
 ) -> Result<()> {
-    let Some((first, _)) = retired.first() else {
+    if retired.is_empty() {
         return Ok(());
-    };
-    endpoint
-        .sleep(Catalog::new(endpoint, *first)?.grace())
-        .await;
+    }
+    endpoint.sleep(GRACE).await;
     for (node, record) in retired {
         let reclaimed = Catalog::new(endpoint, *node)?.reclaim(record).await;
         reclaimed.map_err(|error| nodes.named(*node, error))?;
@@ -135,54 +133,31 @@ pub(crate) async fn mark_restored<E: Endpoint>(
     Ok(())
 }
 
-/// Takes all records out of a table.
+/// Takes all records out of a table: all its parts are closed before any is open again, so that
+/// there is a moment at which no client has any of it open.
 pub(crate) async fn empty<E: Endpoint>(endpoint: &E, nodes: &Nodes, name: &str) -> Result<()> {
     let parts = parts_of(endpoint, nodes, name).await?;
-    let mut retired = Vec::with_capacity(parts.nodes.len());
+    let (mut closed, mut failed) = (Vec::with_capacity(parts.nodes.len()), None);
     for node in parts.nodes {
-        let catalog = Catalog::new(endpoint, node)?;
-        let emptied = match catalog.empty(name, parts.creation).await {
-            Err(StoreError::OutOfMemory { .. } | StoreError::TooManyTables { .. }) => {
-                // There is no room beside it: then in its own, which takes as long as dropping it.
-                empty_in_place(endpoint, &catalog, name, parts.creation).await
+        match Catalog::new(endpoint, node)?
+            .close(name, parts.creation)
+            .await
+        {
+            Ok(record) => closed.extend(record.map(|record| (node, record))),
+            // What is closed is opened all the same.
+            Err(error) => {
+                failed = Some(nodes.named(node, error));
+                break;
             }
-            emptied => emptied.map(|emptied| emptied.map(|(_, old)| old)),
-        };
-        let old = emptied.map_err(|error| nodes.named(node, error))?;
-        retired.extend(old.map(|old| (node, old)));
+        }
     }
-    reclaim(endpoint, nodes, &retired).await
-}
-
-/// Drops a table and makes it anew. Nothing is left to be reclaimed.
-async fn empty_in_place<E: Endpoint>(
-    endpoint: &E,
-    catalog: &Catalog<'_, E>,
-    name: &str,
-    creation: Option<u64>,
-) -> Result<Option<TableRecord>> {
-    let Some(record) = catalog.find(name).await? else {
-        return Ok(None);
-    };
-    let map = match &record.partition {
-        Some(part) => Some(catalog.map(&record, part.map).await?),
-        None => None,
-    };
-    let Some(old) = catalog.retire(name, creation).await? else {
-        return Ok(None);
-    };
-    endpoint.sleep(catalog.grace()).await;
-    catalog.reclaim(&old).await?;
-    let partition = match (&old.partition, &map) {
-        (Some(part), Some(map)) => Some(NewPartition {
-            creation: part.creation,
-            number: part.number,
-            whole: part.whole,
-            remade: part.remade,
-            map,
-        }),
-        _ => None,
-    };
-    catalog.create(name, old.scheme.clone(), partition).await?;
-    Ok(None)
+    if !closed.is_empty() {
+        endpoint.sleep(GRACE).await;
+    }
+    for (node, record) in &closed {
+        let catalog = Catalog::new(endpoint, *node)?;
+        let opened = catalog.open_emptied(record, true).await;
+        opened.map_err(|error| nodes.named(*node, error))?;
+    }
+    failed.map_or(Ok(()), Err)
 }

@@ -26,9 +26,11 @@ use std::sync::Arc;
 mod caches;
 mod calls;
 mod dropping;
+mod emptying;
+mod slow_links;
 
 const NODES: u16 = 3;
-const LONGEST_RUN: Nanos = 60_000_000_000;
+const LONGEST_RUN: Nanos = 3_600_000_000_000;
 const KEYS: u64 = 6;
 /// Room for one table on each node, and for several.
 const TIGHT: u64 = 2 << 20;

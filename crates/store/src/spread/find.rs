@@ -6,10 +6,10 @@
 //! else by the address that its creator gave. A node that cannot be asked may turn out to be any of
 //! those that are left.
 
-use crate::catalog::{Catalog, DamagedEntry, Partition, SpreadMap};
+use crate::catalog::{Catalog, DamagedEntry, GRACE, Partition, SpreadMap};
 use crate::nodes::Nodes;
-use crate::{Result, StoreError, TableRecord};
-use farslot_fabric::{Endpoint, FabricError, Nanos, NodeId, NodeState, window};
+use crate::{Listing, Result, StoreError, TableRecord};
+use farslot_fabric::{Endpoint, EndpointExt, FabricError, Nanos, NodeId, NodeState, window};
 
 /// What was seen of a table on a node.
 #[derive(Clone, Debug, PartialEq)]
@@ -95,14 +95,65 @@ pub(crate) const fn is_absence(error: &FabricError) -> bool {
     error.is_outage() || matches!(error, FabricError::NodeRestarted { .. })
 }
 
-/// Finds a table by its name.
+/// What is waited between two looks at a table that is being emptied.
+const PAUSE: Nanos = 25_000_000;
+/// After this, whoever empties a table is taken for dead.
+const LONGEST_EMPTYING: Nanos = 4 * GRACE;
+/// After this a table that is being emptied is no longer waited for.
+const PATIENCE: Nanos = 60_000_000_000;
+
+/// Finds a table by its name. One that is being emptied is waited for; if the client that empties it
+/// has died, this one does it.
 ///
 /// # Errors
 /// [`StoreError::NoSuchTable`], [`StoreError::ConflictingTables`], [`StoreError::MissingNodes`],
-/// [`StoreError::DamagedMap`], or what the fabric says of every node.
+/// [`StoreError::DamagedMap`], [`StoreError::BeingEmptied`], or what the fabric says of every node.
 pub(crate) async fn find<E: Endpoint>(endpoint: &E, nodes: &Nodes, name: &str) -> Result<Found> {
-    let since = endpoint.now();
-    let listings = ask_all(endpoint, nodes, async |catalog| catalog.listing().await).await?;
+    let begun = endpoint.now();
+    loop {
+        let since = endpoint.now();
+        let listings = ask_all(endpoint, nodes, async |catalog| catalog.listing().await).await?;
+        let closed: Vec<_> = (0..)
+            .map(NodeId)
+            .zip(&listings)
+            .filter_map(|(node, listing)| Some((node, listing.as_ref().ok()?)))
+            .flat_map(|(node, listing)| listing.emptying.iter().map(move |record| (node, record)))
+            .filter(|(_, record)| record.name == name)
+            .collect();
+        if closed.is_empty() {
+            return find_in(endpoint, nodes, name, listings, since).await;
+        }
+        let waited = since.saturating_sub(begun);
+        if waited > PATIENCE {
+            return Err(StoreError::BeingEmptied {
+                name: name.into(),
+                waited,
+            });
+        }
+        if waited > LONGEST_EMPTYING {
+            for (node, record) in closed {
+                match Catalog::new(endpoint, node)?
+                    .open_emptied(record, false)
+                    .await
+                {
+                    // Somebody else has to: this client may only read.
+                    Err(StoreError::Fabric(FabricError::AccessDenied { .. })) => {}
+                    opened => opened.map_err(|error| nodes.named(node, error))?,
+                }
+            }
+        }
+        endpoint.sleep(PAUSE).await;
+    }
+}
+
+/// Finds a table by its name in the catalogs as they were at `since`.
+async fn find_in<E: Endpoint>(
+    endpoint: &E,
+    nodes: &Nodes,
+    name: &str,
+    listings: Vec<std::result::Result<Listing, FabricError>>,
+    since: Nanos,
+) -> Result<Found> {
     let mut names = Vec::new();
     let (mut damaged, mut retired) = (Vec::new(), Vec::new());
     let mut seen = Vec::with_capacity(listings.len());

@@ -13,10 +13,13 @@
 use super::create::or_theirs;
 use super::find::{Found, Place, SpreadTable, find, is_absence};
 use super::{Entry, MOST_ATTEMPTS, Part, Spread};
-use crate::catalog::{Catalog, LEASE, NewPartition, table_at};
+use crate::catalog::{Catalog, NewPartition, table_at};
 use crate::{OnRestart, Result, Scheme, StoreError, TableRecord};
 use farslot_fabric::{Endpoint, FabricError, Nanos, NodeState};
 use farslot_index::{Index, IndexError};
+
+/// How long it is not looked whether somebody has brought back a partition that was refused.
+const LOOK_AGAIN: Nanos = 250_000_000;
 
 /// Whoever revives a partition is alone in that.
 struct Reviving<'s>(&'s Part);
@@ -49,7 +52,7 @@ impl Spread {
         };
         // To look whether somebody has brought it back takes a look at all nodes.
         let since = part.refused_at.get();
-        if since.is_some_and(|since| self.endpoint.now().saturating_sub(since) < LEASE) {
+        if since.is_some_and(|since| self.endpoint.now().saturating_sub(since) < LOOK_AGAIN) {
             return Err(self.restarted(number));
         }
         for _ in 0..MOST_ATTEMPTS {

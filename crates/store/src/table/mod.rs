@@ -14,7 +14,8 @@ use crate::{Operation, Result, StoreError};
 use farslot_fabric::Nanos;
 use std::fmt;
 
-/// How long a table that is dropped tries to tell what it has to tell.
+/// How long a table that is dropped tries to tell what it has to tell, or as long as it took to open
+/// it: over a slow link that is a few round trips.
 const PATIENCE: Nanos = 100_000_000;
 
 /// A table as one thread uses it: its own connections, buffers and counters. Every thread opens its
@@ -42,15 +43,23 @@ pub struct Table {
     session: Box<dyn Session>,
     /// What records expire by.
     clock: Clock,
+    /// How long it tries to close when it is dropped.
+    patience: Nanos,
     closed: bool,
 }
 
 impl Table {
-    pub(crate) fn new(record: TableRecord, session: Box<dyn Session>, clock: Clock) -> Self {
+    pub(crate) fn new(
+        record: TableRecord,
+        session: Box<dyn Session>,
+        clock: Clock,
+        opened_in: Nanos,
+    ) -> Self {
         Self {
             record,
             session,
             clock,
+            patience: PATIENCE.max(opened_in),
             closed: false,
         }
     }
@@ -404,7 +413,7 @@ impl Drop for Table {
     fn drop(&mut self) {
         if !self.closed {
             // Nobody is there to be told that it could not be done.
-            let _ = self.session.close(Some(PATIENCE));
+            let _ = self.session.close(Some(self.patience));
         }
     }
 }

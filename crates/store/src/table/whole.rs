@@ -230,8 +230,12 @@ impl Table {
     }
 
     /// Becomes the writer in place of one that was killed, of a table that admits one. This waits
-    /// as long as something that it had begun may still happen. From a writer that is alive this
-    /// takes what it is about to write.
+    /// as long as something that it had begun may still happen: two and a half seconds, or the
+    /// [verb timeout](farslot_fabric::Limits::verb_timeout) if that is longer. The writer of a
+    /// CuckooDuo table that lives after all, or was stopped and goes on, is refused from its next
+    /// write on ([`ErrorKind::WriterBusy`](crate::ErrorKind::WriterBusy)). It can still do harm to
+    /// one slot, by a verb that it was about to post when it was stopped. The writer of a cuckoo
+    /// table notices at its next write to what this one has changed, and not before.
     ///
     /// # Errors
     /// [`WriterBusy`](farslot_index::IndexError::WriterBusy) if a third client was faster, or what

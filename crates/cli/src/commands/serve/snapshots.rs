@@ -173,7 +173,8 @@ impl Keeper {
             Ok(listing) => listing,
             Err(error) => return output::note(format_args!("no snapshots: {error}")),
         };
-        let mut all_written = listing.damaged.is_empty();
+        // What has not been emptied yet is restored as it was.
+        let mut all_written = listing.damaged.is_empty() && listing.emptying.is_empty();
         for damaged in &listing.damaged {
             output::note(format_args!("no new snapshot: {damaged}"));
         }

@@ -2,6 +2,7 @@
 //! and clients die.
 
 use super::super::{drop_table, empty, rename};
+use super::slow_links::{over_links_of, patient};
 use super::*;
 use crate::catalog::{Catalog, LEASE, table_at};
 use crate::{ErrorKind, SchemeKind, TableRecord};
@@ -128,10 +129,10 @@ fn schemes() -> [Scheme; SchemeKind::ALL.len()] {
     all.map(|options| options.scheme().unwrap())
 }
 
-async fn user(endpoint: Rc<Leased>, seed: u64) -> Met {
+async fn user(endpoint: Rc<Leased>, seed: u64, rounds: u32) -> Met {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let mut met = Met::default();
-    for _ in 0..6 {
+    for _ in 0..rounds {
         let name = NAMES[rng.random_range(0..2)];
         let since = endpoint.now();
         let record = match find(&*endpoint, &one_node(), name).await {
@@ -181,10 +182,13 @@ async fn changer(endpoint: Rc<Leased>, seed: u64) -> Met {
     met
 }
 
-fn run_seeds(seeds: std::ops::Range<u64>) -> Met {
+/// Over links with that round trip.
+fn run_seeds(seeds: std::ops::Range<u64>, round_trip: Nanos, limits: fn() -> Limits) -> Met {
     let mut all = Met::default();
+    // Over slow links tables are there for less of the time.
+    let rounds = if round_trip > 0 { 16 } else { 6 };
     for seed in seeds {
-        let world = World::new(seed, NicProfile::connectx5_edr());
+        let world = World::new(seed, over_links_of(round_trip));
         world.add_node(&[(ROOM, Rights::ALL)]);
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         let mut simulation = Simulation::new(world.clone());
@@ -213,7 +217,7 @@ fn run_seeds(seeds: std::ops::Range<u64>) -> Met {
                 let seed = seed * 8 + number;
                 let client = simulation.add_client(HostId(0), limits());
                 simulation.spawn(client, async move |endpoint| {
-                    user(leased(endpoint), seed).await
+                    user(leased(endpoint), seed, rounds).await
                 })
             })
             .collect();
@@ -259,7 +263,7 @@ fn run_seeds(seeds: std::ops::Range<u64>) -> Met {
 
 #[test]
 fn no_client_meets_the_bytes_of_another_table() {
-    let met = run_seeds(0..60);
+    let met = run_seeds(0..60, 0, limits);
     println!("{met:?}");
     // Half of what such runs have, for the tables' own seeds are others each time.
     assert!(met.found > 350 && met.operations > 2_000, "{met:?}");
@@ -267,9 +271,17 @@ fn no_client_meets_the_bytes_of_another_table() {
 }
 
 #[test]
+fn no_client_meets_the_bytes_of_another_table_over_slow_links() {
+    let met = run_seeds(0..60, 900_000_000, patient);
+    println!("{met:?}");
+    assert!(met.found >= 5 && met.operations > 50, "{met:?}");
+    assert!(met.gone >= 2 && met.changes > 100, "{met:?}");
+}
+
+#[test]
 #[ignore = "takes a minute: scripts/test --all"]
 fn no_client_meets_the_bytes_of_another_table_from_1000_seeds() {
-    let met = run_seeds(0..1_000);
+    let met = run_seeds(0..1_000, 0, limits);
     println!("{met:?}");
     assert!(met.found > 6_000 && met.gone > 1_000, "{met:?}");
     assert!(met.found_in.iter().all(|found| *found > 300), "{met:?}");
