@@ -67,6 +67,8 @@ mod snapshot;
 mod spread;
 mod store;
 mod table;
+#[cfg(test)]
+mod turns;
 mod typed;
 
 pub use address::{Address, SCHEMES};

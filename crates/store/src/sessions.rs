@@ -4,7 +4,7 @@ use crate::cache::Cache;
 use crate::catalog::{TableRecord, table_at};
 use crate::clients::{CallRule, Clients, KnownSizes};
 use crate::duo::DuoOwners;
-use crate::expiry::{Clock, Expiring};
+use crate::expiry::{Clock, Expiring, Marking};
 use crate::fabrics::Fabric;
 use crate::lease::Leased;
 use crate::measured::Measured;
@@ -144,12 +144,14 @@ impl Sessions {
         since: Nanos,
     ) -> Table {
         let opened_in = session.now().saturating_sub(since);
-        let session = match (view, record.scheme.is_expiring()) {
-            (View::Living, true) => {
+        let session: Box<dyn Session> = match (record.scheme.is_expiring(), view) {
+            (false, _) => session,
+            (true, View::Stored) => Box::new(Marking::new(session, self.clock)),
+            (true, View::Living) => {
                 let (_, value) = record.scheme.record_sizes();
-                Box::new(Expiring::new(session, value, self.clock))
+                let stored = Marking::new(session, self.clock);
+                Box::new(Expiring::new(stored, value, self.clock))
             }
-            _ => session,
         };
         let session = match &self.options.metrics {
             Some(metrics) => Box::new(Measured::new(session, metrics.of_table(&record.name))),

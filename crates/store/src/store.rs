@@ -474,7 +474,9 @@ impl Store {
 
     /// Opens a table as it is stored. Where records may have a time to live
     /// ([`TableOptions::expiring`]), every value begins with its [`Expiry`](crate::Expiry), and those
-    /// that have expired are shown as well: whoever writes such a table writes values of that form.
+    /// that have expired are shown as well: whoever writes such a table writes values of that form. A
+    /// value that is replaced by one that ends later ([`Operation::Replace`](crate::Operation)) is
+    /// replaced only while it lives: one that has ended is removed, as if another had been faster.
     /// Any other table is what [`Store::table`] opens.
     ///
     /// # Errors

@@ -2,6 +2,7 @@
 
 use farslot_fabric::Nanos;
 use farslot_index::FieldSize;
+use std::num::NonZero;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// The moment at which a record expires: the first 8 bytes of a value as it is stored, in a table
@@ -9,16 +10,28 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Expiry(u64);
 
+/// The bits of the 8 bytes that are the moment. The others are a mark, of a record that is about to
+/// live longer (`marking`).
+const MOMENT_BITS: u32 = 48;
+
 impl Expiry {
     /// Bytes that it takes.
     pub const BYTES: usize = 8;
     /// Of a record that does not expire.
     pub const NEVER: Self = Self(0);
+    /// The last moment that there is, in the year 10889.
+    pub const LATEST: Self = Self((1 << MOMENT_BITS) - 1);
+    /// The longest time to live: a million days.
+    pub const LONGEST: Duration = Duration::from_secs(1_000_000 * 86_400);
 
-    /// So many milliseconds after the beginning of 1970; 0 for never.
+    /// So many milliseconds after the beginning of 1970; 0 for never, and [`Expiry::LATEST`] for
+    /// any that is later.
     #[must_use]
     pub const fn at_millis(millis: u64) -> Self {
-        Self(millis)
+        match millis > Self::LATEST.0 {
+            true => Self::LATEST,
+            false => Self(millis),
+        }
     }
 
     /// Milliseconds since 1970; 0 for never.
@@ -27,12 +40,13 @@ impl Expiry {
         self.0
     }
 
-    /// So long after now: at least as long, and never [`Expiry::NEVER`].
+    /// So long after now: at least as long, but no later than [`Expiry::LATEST`], and never
+    /// [`Expiry::NEVER`].
     #[must_use]
     pub fn after(time_to_live: Duration, now: u64) -> Self {
         let millis = time_to_live.as_nanos().div_ceil(1_000_000);
         let millis = u64::try_from(millis).unwrap_or(u64::MAX);
-        Self(now.saturating_add(millis).max(1))
+        Self::at_millis(now.saturating_add(millis).max(1))
     }
 
     /// Whether a record with it counts as absent at a moment, in milliseconds since 1970.
@@ -52,7 +66,27 @@ impl Expiry {
     #[must_use]
     pub fn split(stored: &[u8]) -> Option<(Self, &[u8])> {
         let (head, value) = stored.split_first_chunk()?;
-        Some((Self(u64::from_le_bytes(*head)), value))
+        Some((Self(u64::from_le_bytes(*head) & Self::LATEST.0), value))
+    }
+
+    /// Whether the moment of a value as it is stored has a mark: its record is about to live longer.
+    pub(crate) fn is_marked(stored: &[u8]) -> bool {
+        let head = stored.first_chunk().map(|head| u64::from_le_bytes(*head));
+        head.is_some_and(|head| head >> MOMENT_BITS != 0)
+    }
+
+    /// A value as it is stored, with this mark at its moment.
+    pub(crate) fn marked(stored: &[u8], mark: NonZero<u16>) -> Vec<u8> {
+        let mut marked = stored.to_vec();
+        if let Some(bits) = marked.get_mut(MOMENT_BITS as usize / 8..Self::BYTES) {
+            bits.copy_from_slice(&mark.get().to_le_bytes());
+        }
+        marked
+    }
+
+    /// Whether a record with it ends later than one with another does.
+    pub(crate) const fn outlives(self, other: Self) -> bool {
+        other.0 != 0 && (self.0 == 0 || self.0 > other.0)
     }
 
     /// What a stored value means at a moment: nothing if its record has expired, or it is too
@@ -142,9 +176,29 @@ mod tests {
         assert_eq!(Expiry::NEVER.left(7), None);
         assert_eq!(Expiry::split(&for_ever[1..]), None);
         assert_eq!(Expiry::after(Duration::ZERO, 0), Expiry::at_millis(1));
-        assert_eq!(Expiry::after(Duration::MAX, 9).millis(), u64::MAX);
+        assert_eq!(Expiry::after(Duration::MAX, 9), Expiry::LATEST);
+        assert_eq!(Expiry::at_millis(u64::MAX), Expiry::LATEST);
         for size in [FieldSize::Fixed(5), FieldSize::UpTo(0)] {
             assert_eq!(Expiry::without(Expiry::with(size)), size);
         }
+    }
+
+    #[test]
+    fn a_mark_changes_nothing_but_the_bytes() {
+        let expiry = Expiry::LATEST;
+        let stored = expiry.stored(b"value");
+        let marked = Expiry::marked(&stored, NonZero::<u16>::MAX);
+        assert!(Expiry::is_marked(&marked) && !Expiry::is_marked(&stored));
+        assert_eq!(Expiry::split(&marked), Some((expiry, &b"value"[..])));
+        assert_ne!(marked, Expiry::marked(&stored, NonZero::<u16>::MIN));
+        assert!(!Expiry::is_marked(&stored[..7]));
+    }
+
+    #[test]
+    fn what_ends_later_outlives_the_other() {
+        let [never, early, late] = [0, 5, 6].map(Expiry::at_millis);
+        assert!(late.outlives(early) && never.outlives(late));
+        assert!(!early.outlives(late) && !early.outlives(early));
+        assert!(!never.outlives(never) && !late.outlives(never));
     }
 }

@@ -6,7 +6,8 @@
 //! Most need not look. A put writes whatever there is; a replacement, and a removal of one value, are
 //! first tried as if the record does not expire.
 
-use super::{Clock, Expiry};
+use super::broken::{self, Breach};
+use super::{Clock, Expiry, Marking};
 use crate::session::{AnswerEach, MOST_ATTEMPTS, OutcomeOfEach, Session, contended};
 use crate::{
     Cursor, FieldSize, Occupancy, Operation, Outcome, PartitionReport, Result, Survey, WriterChange,
@@ -19,7 +20,7 @@ use std::ops::Range;
 
 /// A session in which records that have expired are absent.
 pub(crate) struct Expiring {
-    stored: Box<dyn Session>,
+    stored: Marking,
     /// The size of values without the moment.
     value: FieldSize,
     clock: Clock,
@@ -55,21 +56,11 @@ type Place = Range<usize>;
 
 impl Expiring {
     /// Over the table as it is stored, whose values have that size without the moment.
-    pub(crate) fn new(stored: Box<dyn Session>, value: FieldSize, clock: Clock) -> Self {
+    pub(crate) fn new(stored: Marking, value: FieldSize, clock: Clock) -> Self {
         Self {
             stored,
             value,
             clock,
-        }
-    }
-
-    /// What a value that is stored means now.
-    fn living(&self, found: Option<Value>) -> Option<Value> {
-        let found = found?;
-        match Expiry::split(&found) {
-            // Without a look at the clock.
-            Some((Expiry::NEVER, _)) => Some(found.without_first(Expiry::BYTES)),
-            _ => living(found, self.now_millis()),
         }
     }
 
@@ -164,7 +155,7 @@ impl<'r> Pending<'r> {
             Some(from..buffer.len())
         };
         match (&self.operation, &self.seen) {
-            (_, Seen::Look) => [None, None],
+            (_, Seen::Look | Seen::Dead(_)) => [None, None],
             (Operation::Put(_, value) | Operation::FindOrPut(_, value), _) => {
                 [append(Expiry::NEVER, value), None]
             }
@@ -197,7 +188,7 @@ impl<'r> Pending<'r> {
         match (&self.operation, &self.seen) {
             (Operation::GetAll(_), _) => Operation::GetAll(key),
             (Operation::Put(..), _) => Operation::Put(key, value),
-            (Operation::FindOrPut(..), Seen::Dead(there)) => Operation::Replace(key, there, value),
+            (Operation::FindOrPut(..), Seen::Dead(there)) => Operation::RemoveIf(key, there),
             (Operation::FindOrPut(..), _) => Operation::FindOrPut(key, value),
             (Operation::Replace(..), Seen::Unknown) => {
                 Operation::Replace(key, expected.unwrap_or_default(), value)
@@ -232,10 +223,8 @@ impl<'r> Pending<'r> {
                 Some(_) => Next::Done(Outcome::Value(living(there, now))),
                 None => Next::Again(Seen::Dead(there.to_vec())),
             },
-            (FindOrPut(..), Seen::Dead(_), outcome) => match outcome.is_changed() {
-                true => Next::Done(Outcome::Value(None)),
-                false => Next::Again(Seen::Unknown),
-            },
+            // That one is gone, or another is there.
+            (FindOrPut(..), Seen::Dead(_), _) => Next::Again(Seen::Unknown),
             // A look has found this.
             (Update(..) | Remove(_) | Replace(..) | RemoveIf(..), _, Outcome::Value(found)) => {
                 let living = found.as_deref().and_then(|there| {
@@ -277,8 +266,24 @@ fn living(stored: Value, now: u64) -> Option<Value> {
 }
 
 impl Session for Expiring {
+    /// Of a record that lives, the clock is read once, after it; of one that does not expire, not at
+    /// all. Where it has ended, it may have done so since this began: what is there now is compared
+    /// with the clock as it was before.
     fn get(&self, key: &[u8]) -> Result<Option<Value>> {
-        Ok(self.living(self.stored.get(key)?))
+        let Some(found) = self.stored.get(key)? else {
+            return Ok(None);
+        };
+        if let Some((Expiry::NEVER, _)) = Expiry::split(&found) {
+            return Ok(Some(found.without_first(Expiry::BYTES)));
+        }
+        let now = self.now_millis();
+        match living(found, now) {
+            None if !broken::is(Breach::LateClock) => {
+                let found = self.stored.get(key)?;
+                Ok(found.and_then(|found| living(found, now)))
+            }
+            living => Ok(living),
+        }
     }
 
     fn prefetch(&self, key: &[u8]) -> bool {
@@ -299,8 +304,10 @@ impl Session for Expiring {
         for _ in 0..MOST_ATTEMPTS {
             buffer.clear();
             let places = one.write(&mut buffer);
+            let now = self.now_millis();
             let outcome = self.stored.run(one.ask(bytes_at(&buffer, places)))?;
-            match one.next(outcome, self.now_millis()) {
+            let now = broken::late_clock(now, || self.now_millis());
+            match one.next(outcome, now) {
                 Next::Done(outcome) => return Ok(outcome),
                 Next::Again(seen) => one.seen = seen,
             }
@@ -394,6 +401,6 @@ impl Session for Expiring {
     }
 
     fn beneath(&self) -> Option<&dyn Session> {
-        Some(&*self.stored)
+        Some(&self.stored)
     }
 }

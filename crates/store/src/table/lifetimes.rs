@@ -17,8 +17,9 @@ pub(crate) struct Swept {
 }
 
 impl Table {
-    /// Makes the key have this value for so long: from then on it is absent. True if there was no
-    /// record of the key; one that has expired and was not removed yet is one. A later
+    /// Makes the key have this value for so long, from when this is called: from then on it is absent.
+    /// If the call itself takes longer, the value is there for an instant before it returns. True if
+    /// there was no record of the key; one that has expired and was not removed yet is one. A later
     /// [`Table::put`] gives it a value that stays; [`Table::update`], [`Table::compare_and_set`] and
     /// [`Table::increment`] leave it as long to live as it had.
     ///
@@ -194,8 +195,8 @@ impl Table {
             return Ok(self.get(key)?.map(|value| (value, None)));
         }
         self.counted(Operation::Get(key), |session| {
-            let found = session.get(key)?;
             let now = self.now_millis();
+            let found = session.get(key)?;
             let living = found
                 .as_deref()
                 .and_then(|found| Expiry::living(found, now));
@@ -204,7 +205,8 @@ impl Table {
     }
 
     /// Lets the key live so long from now on, or for ever, with the value that it has; false if it is
-    /// absent.
+    /// absent. A key whose time ends before this has taken effect stays absent. To live longer than it
+    /// would costs a round trip more than to live shorter.
     ///
     /// # Errors
     /// As [`Table::compare_and_set`]; [`StoreError::NotExpiring`] if records have no time to live.
@@ -225,16 +227,17 @@ impl Table {
     pub fn set_time_to_live(&self, key: &[u8], time_to_live: Option<Duration>) -> Result<bool> {
         self.check_expiring()?;
         self.counted(Operation::Update(key, b""), |session| {
+            let begun = self.now_millis();
+            let expiry = time_to_live.map_or(Expiry::NEVER, |span| Expiry::after(span, begun));
             for _ in 0..MOST_ATTEMPTS {
-                let found = session.get(key)?.map(|found| found.to_vec());
                 let now = self.now_millis();
+                let found = session.get(key)?.map(|found| found.to_vec());
                 let living = found
                     .as_deref()
                     .and_then(|found| Expiry::living(found, now));
                 let (Some(found), Some((_, value))) = (&found, living) else {
                     return Ok(false);
                 };
-                let expiry = time_to_live.map_or(Expiry::NEVER, |span| Expiry::after(span, now));
                 let stored = expiry.stored(value);
                 let replaced = session.run(Operation::Replace(key, found, &stored))?;
                 if replaced.is_changed() {

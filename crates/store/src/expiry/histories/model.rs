@@ -1,0 +1,97 @@
+//! What a table does whose records end.
+
+use farslot_check::{Model, RegisterMap, TableOp, TableRet};
+
+/// The number of a time to live that a record was given: no other of a run has it.
+pub(super) type Life = u32;
+
+/// An operation on one key.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) enum Op {
+    /// A put of it stays; a replacement ends when what it replaces would have.
+    Table(TableOp<u64>),
+    PutFor(u64, Life),
+    /// What is there lives as long as this, or for ever.
+    Live(Option<Life>),
+    /// The moment has come at which a life ends: that of the record that has it, if one has it still.
+    End(Life),
+}
+
+/// What it has returned.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) enum Ret {
+    Table(TableRet<u64>),
+    /// Of a put, whether there was certainly no record; of a record that is to live, whether there
+    /// was one.
+    Is(bool),
+    Ended,
+}
+
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
+pub(super) struct State {
+    there: Option<(u64, Option<Life>)>,
+    /// The lives that have begun: none ends before.
+    begun: u128,
+}
+
+/// A table that starts empty.
+pub(super) struct EndingMap(pub(super) RegisterMap<u64, u64>);
+
+impl Model for EndingMap {
+    type Key = u64;
+    type State = State;
+    type Op = Op;
+    type Ret = Ret;
+
+    fn init(&self, _: &u64) -> State {
+        State::default()
+    }
+
+    fn step(&self, state: &State, op: &Op, ret: Option<&Ret>) -> Option<State> {
+        let State { there, begun } = *state;
+        let is = match ret {
+            Some(Ret::Is(is)) => Some(*is),
+            _ => None,
+        };
+        match op {
+            Op::Table(op) => {
+                let ret = match ret {
+                    Some(Ret::Table(ret)) => Some(ret),
+                    _ => None,
+                };
+                let value = there.map(|(value, _)| value);
+                let value = self.0.step(&value, op, ret)?;
+                let keeps = !matches!(op, TableOp::Put(_));
+                let life = there.filter(|_| keeps).and_then(|(_, life)| life);
+                let there = value.map(|value| (value, life));
+                Some(State { there, begun })
+            }
+            Op::PutFor(..) if is == Some(true) && there.is_some() => None,
+            Op::PutFor(value, life) => Some(State {
+                there: Some((*value, Some(*life))),
+                begun: begun | 1 << life,
+            }),
+            Op::Live(_) if is.is_some_and(|is| is != there.is_some()) => None,
+            Op::Live(life) => Some(match (there, life) {
+                (None, _) => state.clone(),
+                (Some((value, _)), life) => State {
+                    there: Some((value, *life)),
+                    begun: begun | life.map_or(0, |life| 1 << life),
+                },
+            }),
+            Op::End(life) if begun & 1 << life == 0 => None,
+            Op::End(life) => Some(State {
+                there: there.filter(|(_, of)| *of != Some(*life)),
+                begun,
+            }),
+        }
+    }
+
+    fn only_reads(&self, op: &Op, ret: &Ret) -> bool {
+        match (op, ret) {
+            (Op::Table(op), Ret::Table(ret)) => self.0.only_reads(op, ret),
+            (Op::Live(_), Ret::Is(is)) => !is,
+            _ => false,
+        }
+    }
+}

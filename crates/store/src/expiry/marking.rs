@@ -1,0 +1,328 @@
+//! A session with a table as it is stored, in which a record is made to live longer only while it
+//! lives: by two swaps, as the head of this room says.
+//!
+//! Who finds a mark whose record has ended removes that record before it says that the key is absent.
+//! A client that may only read cannot: it looks again until another has, and fails with
+//! [`Contended`](crate::ErrorKind::Contended) at last.
+
+use super::broken::{self, Breach};
+use super::{Clock, Expiry};
+use crate::session::{AnswerEach, MOST_ATTEMPTS, OutcomeOfEach, Session, contended};
+use crate::{
+    Cursor, ErrorKind, Occupancy, Operation, Outcome, PartitionReport, Result, Survey, WriterChange,
+};
+use farslot_fabric::Nanos;
+use farslot_fabric::counters::Snapshot;
+use farslot_index::{Answers, ClientState, Outcomes, Record, Value};
+use std::cell::Cell;
+use std::num::NonZero;
+
+/// A session in which no record lives on that has ended.
+pub(crate) struct Marking {
+    beneath: Box<dyn Session>,
+    clock: Clock,
+}
+
+/// A replacement by a record that ends later.
+struct Prolonging<'o> {
+    key: &'o [u8],
+    old: &'o [u8],
+    new: &'o [u8],
+    /// What the replaced record is once it is marked; nothing of one that has ended.
+    marked: Option<Vec<u8>>,
+}
+
+impl Marking {
+    /// Over the table's own session.
+    pub(crate) fn new(beneath: Box<dyn Session>, clock: Clock) -> Self {
+        Self { beneath, clock }
+    }
+
+    fn now_millis(&self) -> u64 {
+        self.clock.now(|| self.beneath.now())
+    }
+
+    /// Whether a record has ended by now.
+    fn has_ended(&self, stored: &[u8]) -> bool {
+        Expiry::living(stored, self.now_millis()).is_none()
+    }
+
+    /// What an operation is if it makes a record live longer.
+    fn prolonging<'o>(&self, operation: &Operation<'o>) -> Option<Prolonging<'o>> {
+        let Operation::Replace(key, old, new) = *operation else {
+            return None;
+        };
+        let ((ends, _), (then, _)) = (Expiry::split(old)?, Expiry::split(new)?);
+        if !then.outlives(ends) || broken::is(Breach::NoMark) {
+            return None;
+        }
+        let marked = (!self.has_ended(old)).then(|| match Expiry::is_marked(old) {
+            true => old.to_vec(),
+            false => Expiry::marked(old, self.mark()),
+        });
+        Some(Prolonging {
+            key,
+            old,
+            new,
+            marked,
+        })
+    }
+
+    /// A mark that hardly any other is like.
+    fn mark(&self) -> NonZero<u16> {
+        let drawn = self.beneath.now().wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 48;
+        NonZero::new(drawn as u16).unwrap_or(NonZero::<u16>::MAX)
+    }
+
+    /// Whether an outcome tells of a marked record that has ended; removes that record then, or finds
+    /// that another was faster, or may not.
+    fn cancels(&self, key: &[u8], outcome: &Outcome) -> Result<bool> {
+        let ended = |found: &&Value| Expiry::is_marked(found) && self.has_ended(found);
+        let Some(found) = found_in(outcome).iter().find(ended) else {
+            return Ok(false);
+        };
+        if broken::is(Breach::NoCancel) {
+            return Ok(false);
+        }
+        match self.beneath.run(Operation::RemoveIf(key, found)) {
+            Err(error) if error.kind() == ErrorKind::AccessDenied => std::thread::yield_now(),
+            outcome => drop(outcome?),
+        }
+        Ok(true)
+    }
+
+    /// Runs an operation that does not make a record live longer, until no mark is in its way.
+    fn settle(&self, operation: Operation<'_>, mut outcome: Outcome) -> Result<Outcome> {
+        for _ in 0..MOST_ATTEMPTS {
+            if !self.cancels(operation.key(), &outcome)? {
+                return Ok(outcome);
+            }
+            outcome = self.beneath.run(operation)?;
+        }
+        Err(contended())
+    }
+}
+
+/// The records that an outcome tells of.
+fn found_in(outcome: &Outcome) -> &[Value] {
+    match outcome {
+        Outcome::Value(found) => found.as_slice(),
+        Outcome::Values(found) => found,
+        Outcome::Changed(_) => &[],
+    }
+}
+
+fn has_mark(outcome: &Outcome) -> bool {
+    found_in(outcome)
+        .iter()
+        .any(|found| Expiry::is_marked(found))
+}
+
+impl<'o> Prolonging<'o> {
+    /// The first swap: it marks the record, or removes one that has ended. One that has a mark needs
+    /// no other, which whoever gave it to us saw while it lived.
+    fn first(&self) -> Operation<'_> {
+        match &self.marked {
+            None => Operation::RemoveIf(self.key, self.old),
+            Some(marked) if marked == self.old => Operation::Replace(self.key, self.old, self.new),
+            Some(marked) => Operation::Replace(self.key, self.old, marked),
+        }
+    }
+
+    /// The second swap, after the first has changed something; nothing if what was replaced is all
+    /// that there is to do, or has ended.
+    fn second(&self, session: &Marking) -> Option<Operation<'_>> {
+        let marked = self
+            .marked
+            .as_deref()
+            .filter(|marked| *marked != self.old)?;
+        let is_late = session.has_ended(marked) && !broken::is(Breach::NoSecondLook);
+        (!is_late).then_some(Operation::Replace(self.key, marked, self.new))
+    }
+
+    /// Whether the first swap, which has changed something, was all.
+    fn is_done_at_once(&self) -> bool {
+        self.marked.as_deref() == Some(self.old)
+    }
+
+    fn run(&self, session: &Marking) -> Result<Outcome> {
+        if !session.beneath.run(self.first())?.is_changed() {
+            return Ok(Outcome::Changed(false));
+        }
+        match self.second(session) {
+            Some(second) => session.beneath.run(second),
+            None => Ok(Outcome::Changed(self.is_done_at_once())),
+        }
+    }
+}
+
+impl Session for Marking {
+    fn get(&self, key: &[u8]) -> Result<Option<Value>> {
+        let found = self.beneath.get(key)?;
+        match &found {
+            Some(value) if Expiry::is_marked(value) => {
+                let outcome = self.settle(Operation::Get(key), Outcome::Value(found))?;
+                Ok(outcome.into_value())
+            }
+            _ => Ok(found),
+        }
+    }
+
+    fn prefetch(&self, key: &[u8]) -> bool {
+        self.beneath.prefetch(key)
+    }
+
+    fn run(&self, operation: Operation<'_>) -> Result<Outcome> {
+        match self.prolonging(&operation) {
+            Some(prolonging) => prolonging.run(self),
+            None => self.settle(operation, self.beneath.run(operation)?),
+        }
+    }
+
+    fn get_many(&self, keys: &[&[u8]], done: AnswerEach<'_>) {
+        let mut marked = Vec::new();
+        self.beneath.get_many(keys, &mut |answers| match answers {
+            Answers::Small(small) => {
+                let mut any = false;
+                small.each(|_, found| any |= found.is_some_and(Expiry::is_marked));
+                if !any {
+                    return done(Answers::Small(small));
+                }
+                small.each(|number, found| match found {
+                    Some(found) if Expiry::is_marked(found) => marked.push(number),
+                    found => done(Answers::One(number, Ok(found))),
+                });
+            }
+            Answers::One(number, Ok(Some(found))) if Expiry::is_marked(found) => {
+                marked.push(number);
+            }
+            Answers::One(..) => done(answers),
+        });
+        for number in marked {
+            match self.get(keys[number]) {
+                Ok(found) => done(Answers::One(number, Ok(found.as_deref()))),
+                Err(error) => done(Answers::One(number, Err(Box::new(error)))),
+            }
+        }
+    }
+
+    fn run_many(
+        &self,
+        left: Option<&Cell<Nanos>>,
+        operations: &[Operation<'_>],
+        done: OutcomeOfEach<'_>,
+    ) {
+        let all = operations.iter();
+        let prolonging: Vec<_> = all.map(|operation| self.prolonging(operation)).collect();
+        let firsts = operations.iter().zip(&prolonging);
+        let firsts: Vec<_> = firsts
+            .map(|(operation, prolonging)| {
+                prolonging.as_ref().map_or(*operation, Prolonging::first)
+            })
+            .collect();
+        let (mut marked, mut changed) = (Vec::new(), Vec::new());
+        self.beneath.run_many(left, &firsts, &mut |outcomes| {
+            if let Outcomes::Small(small) = &outcomes {
+                let mut any = false;
+                small.each(|number, found| {
+                    any |= found.is_some_and(Expiry::is_marked) || prolonging[number].is_some();
+                });
+                if !any {
+                    return done(outcomes);
+                }
+            }
+            outcomes.each_of(&firsts, |number, outcome| match outcome {
+                Ok(outcome) if has_mark(&outcome) => marked.push((number, outcome.detached())),
+                Ok(outcome) if prolonging[number].is_some() && outcome.is_changed() => {
+                    changed.push(number);
+                }
+                outcome => done(Outcomes::One(number, outcome)),
+            });
+        });
+        for (number, outcome) in marked {
+            done(Outcomes::One(
+                number,
+                self.settle(operations[number], outcome),
+            ));
+        }
+        let (mut seconds, mut numbers) = (Vec::new(), Vec::new());
+        for number in changed {
+            let Some(prolonging) = &prolonging[number] else {
+                continue;
+            };
+            match prolonging.second(self) {
+                Some(second) => {
+                    seconds.push(second);
+                    numbers.push(number);
+                }
+                None => {
+                    let outcome = Outcome::Changed(prolonging.is_done_at_once());
+                    done(Outcomes::One(number, Ok(outcome)));
+                }
+            }
+        }
+        if !seconds.is_empty() {
+            self.beneath.run_many(left, &seconds, &mut |outcomes| {
+                outcomes.each_of(&seconds, |at, outcome| {
+                    done(Outcomes::One(numbers[at], outcome));
+                });
+            });
+        }
+    }
+
+    fn scan(&self, cursor: Cursor, visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<Option<Cursor>> {
+        self.beneath.scan(cursor, visit)
+    }
+
+    fn occupancy(&self) -> Result<Occupancy> {
+        self.beneath.occupancy()
+    }
+
+    fn flush(&self) -> Result<()> {
+        self.beneath.flush()
+    }
+
+    fn survey(&self) -> Result<Survey> {
+        self.beneath.survey()
+    }
+
+    fn writer(&self) -> Result<Option<u64>> {
+        self.beneath.writer()
+    }
+
+    fn change_writer(&self, change: WriterChange) -> Result<()> {
+        self.beneath.change_writer(change)
+    }
+
+    fn moves(&self) -> Result<Vec<u64>> {
+        self.beneath.moves()
+    }
+
+    fn build(&self, records: &[Record<'_>]) -> Result<()> {
+        self.beneath.build(records)
+    }
+
+    fn partition_count(&self) -> u16 {
+        self.beneath.partition_count()
+    }
+
+    fn partitions(&self) -> Vec<PartitionReport> {
+        self.beneath.partitions()
+    }
+
+    fn close(&self, within: Option<Nanos>) -> Result<()> {
+        self.beneath.close(within)
+    }
+
+    fn state(&self) -> ClientState {
+        self.beneath.state()
+    }
+
+    fn counters(&self) -> Snapshot {
+        self.beneath.counters()
+    }
+
+    fn now(&self) -> Nanos {
+        self.beneath.now()
+    }
+}
