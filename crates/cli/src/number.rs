@@ -1,6 +1,7 @@
 //! Numbers on the command line: `1_000_000`, `10M`, `64KiB`, `10ms`.
 
 use bytesize::ByteSize;
+use farslot::Expiry;
 use std::time::Duration;
 
 /// A number of at least 1, which may be written as `1_000_000` or as `1M`: with k, M, G or T for
@@ -68,10 +69,10 @@ pub fn field_bytes(text: &str) -> Result<u32, String> {
     u32::try_from(size.as_u64()).map_err(|_| format!("over the limit of {}", u32::MAX))
 }
 
-/// A time with its unit, from `us` to `d`.
+/// A time with its unit, from `us` to `d`: at most 100,000 days.
 ///
 /// # Errors
-/// Says what is no such time.
+/// Says what is no such time, or that it is over the limit.
 pub fn time(text: &str) -> Result<Duration, String> {
     let digits = text
         .find(|letter: char| !letter.is_ascii_digit() && letter != '.')
@@ -87,7 +88,15 @@ pub fn time(text: &str) -> Result<Duration, String> {
         _ => return Err("no time such as 500us, 10ms, 1s, 5m, 1h or 1d".into()),
     };
     let number: f64 = number.parse().map_err(|_| "no number".to_string())?;
-    Duration::try_from_secs_f64(number * seconds).map_err(|error| error.to_string())
+    let over = || {
+        let days = Expiry::LONGEST.as_secs() / 86_400;
+        format!("{text} is over the limit of {days}d")
+    };
+    let time = Duration::try_from_secs_f64(number * seconds).map_err(|_| over())?;
+    match time > Expiry::LONGEST {
+        true => Err(over()),
+        false => Ok(time),
+    }
 }
 
 #[cfg(test)]
@@ -124,17 +133,12 @@ mod tests {
         assert_eq!(time("5m"), Ok(Duration::from_secs(300)));
         assert_eq!(time("1h"), Ok(Duration::from_secs(3_600)));
         assert_eq!(time("2d"), Ok(Duration::from_secs(172_800)));
-        for wrong in [
-            "",
-            "s",
-            "10",
-            "5 ms",
-            "-1s",
-            "1e3s",
-            "1w",
-            "1.2.3s",
-            "99999999999999999999999s",
-        ] {
+        assert_eq!(time("100000d"), Ok(Expiry::LONGEST));
+        for long in ["100001d", "999999999999d", "99999999999999999999999s"] {
+            let said = time(long).unwrap_err();
+            assert!(said.contains(long) && said.contains("100000d"), "{said}");
+        }
+        for wrong in ["", "s", "10", "5 ms", "-1s", "1e3s", "1w", "1.2.3s"] {
             assert!(time(wrong).is_err(), "{wrong}");
         }
     }

@@ -2,9 +2,9 @@
 
 use crate::failure::raise;
 use farslot::{
-    Access, Cache, CuckooShape, DuoShape, FieldSize, Fingerprint, HashKind, IndexError, OnRestart,
-    OpenOptions, RaceShape, Rights, SchemeKind, Secret, SlotKind, StoreError, TableOptions,
-    TlsClient, Trust,
+    Access, Cache, CuckooShape, DuoShape, Expiry, FieldSize, Fingerprint, HashKind, IndexError,
+    OnRestart, OpenOptions, RaceShape, Rights, SchemeKind, Secret, SlotKind, StoreError,
+    TableOptions, TlsClient, Trust,
 };
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -57,7 +57,10 @@ pub(crate) fn seconds(
     value: &Bound<'_, PyAny>,
 ) -> PyResult<Duration> {
     let given: f64 = value.extract()?;
-    Duration::try_from_secs_f64(given).map_err(|_| bad(py, option, given, "seconds, 0 or more"))
+    let seconds = Duration::try_from_secs_f64(given).ok();
+    let seconds = seconds.filter(|seconds| *seconds <= Expiry::LONGEST);
+    let limit = || format!("seconds, from 0 to {}", Expiry::LONGEST.as_secs());
+    seconds.ok_or_else(|| bad(py, option, given, &limit()))
 }
 
 /// What a table shall be.

@@ -64,7 +64,13 @@ pub fn moment(text: &str) -> Result<Option<Expiry>, String> {
     match text.trim() {
         "" => Ok(None),
         number => match number.parse() {
-            Ok(millis @ 1..) => Ok(Some(Expiry::at_millis(millis))),
+            Ok(millis @ 1..) if millis <= Expiry::LATEST.millis() => {
+                Ok(Some(Expiry::at_millis(millis)))
+            }
+            Ok(millis @ 1..) => Err(format!(
+                "{EXPIRES} is {millis}, over the limit of {}",
+                Expiry::LATEST.millis()
+            )),
             _ => Err(format!(
                 "{EXPIRES} is {text:?}, and no milliseconds of Unix time"
             )),

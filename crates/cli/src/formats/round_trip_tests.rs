@@ -56,7 +56,7 @@ fn moments_are_read_as_they_were_written() {
     let records = [
         (&b"a"[..], &b"1"[..], Some(Expiry::at_millis(1))),
         (b"b", b"", None),
-        (b"\xff", b"\xfe", Some(Expiry::at_millis(u64::MAX))),
+        (b"\xff", b"\xfe", Some(Expiry::LATEST)),
     ];
     for format in FORMATS {
         let mut file = Vec::new();

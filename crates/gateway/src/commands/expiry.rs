@@ -56,7 +56,7 @@ impl Unit {
         if time <= 0 {
             return Err(Failure::ExpireTime(command));
         }
-        Ok(self.millis(time, command)?.unsigned_abs())
+        moment_at(self.millis(time, command)?.unsigned_abs(), command)
     }
 
     /// The moment after a time from now, which must be positive.
@@ -66,9 +66,15 @@ impl Unit {
         time: i64,
         command: &'static str,
     ) -> Result<u64, Failure> {
-        let at = self.at(time, command)?.checked_add(moment.now);
-        let at = at.filter(|at| i64::try_from(*at).is_ok());
-        at.ok_or(Failure::ExpireTime(command))
+        moment_at(self.at(time, command)?.saturating_add(moment.now), command)
+    }
+}
+
+/// A moment in milliseconds since 1970, unless the store has none so late.
+fn moment_at(millis: u64, command: &'static str) -> Result<u64, Failure> {
+    match millis <= farslot::Expiry::LATEST.millis() {
+        true => Ok(millis),
+        false => Err(Failure::ExpireTime(command)),
     }
 }
 
@@ -106,7 +112,7 @@ fn expire<'r>(
     let from = if is_absolute { 0 } else { moment.now as i64 };
     let at = time.checked_add(from).ok_or(Failure::ExpireTime(command))?;
     // A record that never expires has the moment 0.
-    let at = at.max(1).unsigned_abs();
+    let at = moment_at(at.max(1).unsigned_abs(), command)?;
     Ok(Request::One(arguments[1], Step::Expire { at, only }))
 }
 

@@ -76,6 +76,7 @@ const INTEGERS: [&str; 12] = [
     "1.5",
     "01",
 ];
+/// None after the last moment that a table has.
 const TIMES: [&str; 8] = [
     "1000",
     "2000",
@@ -83,7 +84,7 @@ const TIMES: [&str; 8] = [
     "0",
     "-1",
     "9223372036854775807",
-    "9223372036854775",
+    "31536000000",
     "abc",
 ];
 const MOMENTS: [&str; 7] = [
@@ -92,7 +93,7 @@ const MOMENTS: [&str; 7] = [
     "0",
     "-5",
     "abc",
-    "9223372036854775807",
+    "281474976710",
     "4102444800",
 ];
 

@@ -122,6 +122,22 @@ fn keys_expire() {
         ("EXPIRE a -1", ":1"),
         ("GET a", "nil"),
         ("SETEX a 0 b", "-ERR invalid expire time in 'setex' command"),
+        ("SET a b", "OK"),
+        (
+            "PEXPIREAT a 281474976710656",
+            "-ERR invalid expire time in 'pexpireat' command",
+        ),
+        (
+            "SET a c EXAT 281474976711",
+            "-ERR invalid expire time in 'set' command",
+        ),
+        (
+            "EXPIRE a 281474976711",
+            "-ERR invalid expire time in 'expire' command",
+        ),
+        ("PEXPIREAT a 281474976710655", ":1"),
+        ("PEXPIRETIME a", ":281474976710655"),
+        ("GETDEL a", "\"b\""),
         ("SET a b PXAT 1", "OK"),
         ("EXISTS a", ":0"),
         ("PSETEX a 20 b", "OK"),

@@ -21,8 +21,8 @@ impl Expiry {
     pub const NEVER: Self = Self(0);
     /// The last moment that there is, in the year 10889.
     pub const LATEST: Self = Self((1 << MOMENT_BITS) - 1);
-    /// The longest time to live: a million days.
-    pub const LONGEST: Duration = Duration::from_secs(1_000_000 * 86_400);
+    /// The longest time to live: 100,000 days.
+    pub const LONGEST: Duration = Duration::from_secs(100_000 * 86_400);
 
     /// So many milliseconds after the beginning of 1970; 0 for never, and [`Expiry::LATEST`] for
     /// any that is later.

@@ -2,6 +2,7 @@
 
 use super::Table;
 use super::batches::OPERATIONS_A_TURN;
+use crate::error::bad_option;
 use crate::session::{Asked, MOST_ATTEMPTS, Session, contended};
 use crate::{Cursor, Expiry, Operation, Record, Result, StoreError};
 use std::time::Duration;
@@ -24,7 +25,8 @@ impl Table {
     /// [`Table::increment`] leave it as long to live as it had.
     ///
     /// # Errors
-    /// As [`Table::put`]; [`StoreError::NotExpiring`] if records have no time to live.
+    /// As [`Table::put`]; [`StoreError::NotExpiring`] if records have no time to live;
+    /// [`BadOption`](farslot_index::IndexError::BadOption) for one over [`Expiry::LONGEST`].
     ///
     /// ```
     /// # use farslot::{Store, TableOptions};
@@ -47,7 +49,7 @@ impl Table {
         self.check_expiring()?;
         self.counted(Operation::Put(key, value), |session| {
             self.check_value(value)?;
-            let stored = Expiry::after(time_to_live, self.now_millis()).stored(value);
+            let stored = ends_after(time_to_live, self.now_millis())?.stored(value);
             Ok(session.run(Operation::Put(key, &stored))?.is_changed())
         })
     }
@@ -56,7 +58,8 @@ impl Table {
     /// not said.
     ///
     /// # Errors
-    /// [`StoreError::NotExpiring`], and nothing is done; what else goes wrong, `done` is told.
+    /// [`StoreError::NotExpiring`], or a time to live over [`Expiry::LONGEST`], and nothing is done;
+    /// what else goes wrong, `done` is told.
     ///
     /// ```
     /// # use farslot::{Store, TableOptions};
@@ -81,7 +84,7 @@ impl Table {
     ) -> Result<()> {
         self.check_expiring()?;
         for (turn, records) in records.chunks(OPERATIONS_A_TURN).enumerate() {
-            let expiry = Expiry::after(time_to_live, self.now_millis());
+            let expiry = ends_after(time_to_live, self.now_millis())?;
             let records = records.iter().map(|record| (*record, expiry));
             let first = turn * OPERATIONS_A_TURN;
             self.put_stored(records, |number, put| done(first + number, put));
@@ -137,9 +140,17 @@ impl Table {
         if let Err(error) = self.check_expiring() {
             return (0..records.count()).for_each(|number| done(number, Err(error.clone())));
         }
-        let now = self.now_millis();
-        let records = records.map(|(record, span)| (record, Expiry::after(span, now)));
-        self.put_stored(records, done);
+        let (now, mut numbers, mut ending) = (self.now_millis(), Vec::new(), Vec::new());
+        for (number, (record, span)) in records.enumerate() {
+            match ends_after(span, now) {
+                Ok(expiry) => {
+                    numbers.push(number);
+                    ending.push((record, expiry));
+                }
+                Err(error) => done(number, Err(error)),
+            }
+        }
+        self.put_stored(ending.into_iter(), |at, put| done(numbers[at], put));
     }
 
     /// Puts records with the moments at which they expire, all at once.
@@ -209,7 +220,7 @@ impl Table {
     /// would costs a round trip more than to live shorter.
     ///
     /// # Errors
-    /// As [`Table::compare_and_set`]; [`StoreError::NotExpiring`] if records have no time to live.
+    /// As [`Table::compare_and_set`] and [`Table::put_for`].
     ///
     /// ```
     /// # use farslot::{Store, TableOptions};
@@ -228,7 +239,7 @@ impl Table {
         self.check_expiring()?;
         self.counted(Operation::Update(key, b""), |session| {
             let begun = self.now_millis();
-            let expiry = time_to_live.map_or(Expiry::NEVER, |span| Expiry::after(span, begun));
+            let expiry = time_to_live.map_or(Ok(Expiry::NEVER), |span| ends_after(span, begun))?;
             for _ in 0..MOST_ATTEMPTS {
                 let now = self.now_millis();
                 let found = session.get(key)?.map(|found| found.to_vec());
@@ -354,4 +365,18 @@ impl Table {
         let (_, allowed) = self.scheme().record_sizes();
         Ok(allowed.check_value(value)?)
     }
+}
+
+/// The end of a record that lives so long from a moment on.
+fn ends_after(time_to_live: Duration, now: u64) -> Result<Expiry> {
+    if time_to_live <= Expiry::LONGEST {
+        return Ok(Expiry::after(time_to_live, now));
+    }
+    let days = Expiry::LONGEST.as_secs() / 86_400;
+    let limit = format!("at most {days} days");
+    Err(bad_option(
+        "time to live",
+        format!("{time_to_live:?}"),
+        limit,
+    ))
 }

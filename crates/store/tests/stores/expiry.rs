@@ -343,3 +343,28 @@ fn times_to_live_come_back_from_a_snapshot() {
     let (expiry, value) = Expiry::split(&stored).unwrap();
     assert!(value == b"v" && expiry.left(Expiry::now()).unwrap() <= LONG);
 }
+
+#[test]
+fn a_time_to_live_over_the_limit_is_refused_by_its_value_and_the_limit() {
+    let store = Store::embedded_with(64 * MIB, OpenOptions::default()).unwrap();
+    store.create("t", &TableOptions::default()).unwrap();
+    let table = store.table("t").unwrap();
+    table.put_for(b"k", b"v", Expiry::LONGEST).unwrap();
+    let long = Expiry::LONGEST + Duration::from_secs(1);
+    let records: [(&[u8], &[u8]); 1] = [(b"k", b"w")];
+    for refused in [
+        table.put_for(b"k", b"w", long).unwrap_err(),
+        table.put_many_for(&records, long, |_, _| ()).unwrap_err(),
+        table.set_time_to_live(b"k", Some(long)).unwrap_err(),
+        table
+            .set_time_to_live(b"absent", Some(Duration::MAX))
+            .unwrap_err(),
+    ] {
+        assert_eq!(refused.kind(), ErrorKind::BadInput, "{refused}");
+        let said = refused.to_string();
+        assert!(said.contains("100000 days"), "{said}");
+        let value = [long, Duration::MAX].map(|span| format!("{span:?}"));
+        assert!(value.iter().any(|value| said.contains(value)), "{said}");
+    }
+    assert_eq!(table.get(b"k").unwrap().unwrap(), b"v");
+}
