@@ -31,6 +31,7 @@
 pub mod addr;
 pub mod any;
 pub mod buffer;
+mod byte_count;
 pub mod call;
 pub mod counters;
 mod eight;
@@ -61,6 +62,7 @@ mod words;
 pub use addr::{NodeId, NodeInfo, RegionId, RegionInfo, RemoteAddr, Rights};
 pub use any::{AnyEndpoint, AnyPosted};
 pub use buffer::{Buffer, BufferPool};
+pub use byte_count::ByteCount;
 pub use call::{Call, Caller, Handler, OwnerMemory};
 pub use counters::{Booking, Counters, OperationClass, OperationCounters, Steps, Tally};
 pub use eight::equal_of_eight;

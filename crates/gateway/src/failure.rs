@@ -1,6 +1,6 @@
 //! Errors that clients are told, in Redis's words where Redis has the same.
 
-use farslot::{ErrorKind, StoreError};
+use farslot::{ByteCount, ErrorKind, StoreError};
 
 /// Why a command was not done.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -63,7 +63,7 @@ pub(crate) enum Failure {
     LongReply { limit: usize },
     #[error("ERR max number of clients reached")]
     Connections,
-    #[error("ERR the request has {bytes} bytes so far, and all buffers of the gateway are in use")]
+    #[error("ERR the request has {} so far, and all buffers of the gateway are in use", ByteCount(*bytes))]
     Buffers { bytes: usize },
     #[error("ERR Protocol error: {0}")]
     Protocol(#[from] crate::frame::ProtocolError),

@@ -1,6 +1,6 @@
 //! What an index answers when it cannot do what it was asked.
 
-use farslot_fabric::FabricError;
+use farslot_fabric::{ByteCount, FabricError};
 
 /// The result of an operation on an index.
 pub type Result<T> = std::result::Result<T, IndexError>;
@@ -14,7 +14,7 @@ pub enum IndexError {
     #[error("a key must have at least 1 byte")]
     EmptyKey,
     /// A key of a length that the table does not hold.
-    #[error("a key of {len} bytes does not fit: the table's keys have {allowed} bytes")]
+    #[error("a key of {} does not fit: the table's keys have {allowed}", ByteCount(*len))]
     KeyLength {
         /// Bytes of the key.
         len: usize,
@@ -22,7 +22,7 @@ pub enum IndexError {
         allowed: FieldSize,
     },
     /// A value of a length that the table does not hold.
-    #[error("a value of {len} bytes does not fit: the table's values have {allowed} bytes")]
+    #[error("a value of {} does not fit: the table's values have {allowed}", ByteCount(*len))]
     ValueLength {
         /// Bytes of the value.
         len: usize,
@@ -252,8 +252,8 @@ impl FieldSize {
 impl std::fmt::Display for FieldSize {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Fixed(bytes) => write!(f, "exactly {bytes}"),
-            Self::UpTo(bytes) => write!(f, "at most {bytes}"),
+            Self::Fixed(bytes) => write!(f, "exactly {}", ByteCount(*bytes)),
+            Self::UpTo(bytes) => write!(f, "at most {}", ByteCount(*bytes)),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Keys and values as Python objects: bytes, or as the program has asked for when it opened the
 //! table.
 
-use farslot::FieldSize;
+use farslot::{ByteCount, FieldSize};
 use pyo3::buffer::PyUntypedBuffer;
 use pyo3::exceptions::{PyOverflowError, PyTypeError, PyUnicodeDecodeError, PyValueError};
 use pyo3::prelude::*;
@@ -122,8 +122,9 @@ impl Field {
         })?;
         if bytes < WORD && number >> (8 * bytes) != 0 {
             return Err(PyOverflowError::new_err(format!(
-                "the {} {number} does not fit into the table's {bytes} bytes",
-                self.name
+                "the {} {number} does not fit into the table's {}",
+                self.name,
+                ByteCount(bytes)
             )));
         }
         Ok(Encoded::Word(number.to_le_bytes(), bytes))

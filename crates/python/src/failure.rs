@@ -1,7 +1,7 @@
 //! Why an operation failed, as Python is told: the exceptions of `farslot.errors`, one for each
 //! [`ErrorKind`].
 
-use farslot::{ErrorKind, StoreError};
+use farslot::{ByteCount, ErrorKind, StoreError};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
@@ -59,7 +59,10 @@ impl Failure {
                 format!("the name {name:?} is another table's by now: open that one")
             }
             Self::Row { len, width } => {
-                format!("the value has {len} bytes, a row of the array {width}")
+                format!(
+                    "the value has {}, a row of the array {width}",
+                    ByteCount(*len)
+                )
             }
             Self::EndsInZero => "the value ends in a zero byte, which the strings of an S array \
                                  cannot: use get_many_ragged"

@@ -1,7 +1,7 @@
 //! Why an operation on a remote data structure failed.
 
 use crate::lock::Lock;
-use farslot_fabric::FabricError;
+use farslot_fabric::{ByteCount, FabricError};
 use farslot_rpc::{Fault, RpcError};
 
 /// Why an operation on a remote data structure failed. Each names the value and the limit.
@@ -18,7 +18,7 @@ pub enum RemoteError {
     #[error("the owner's reply makes no sense")]
     BadReply,
     /// A key, or a value, that has no room.
-    #[error("{what} of {bytes} bytes is over the limit of {limit}")]
+    #[error("{what} of {} is over the limit of {limit}", ByteCount(*bytes))]
     TooLong {
         /// What is too long.
         what: &'static str,

@@ -1,6 +1,6 @@
 //! Why a remote procedure gave no reply.
 
-use farslot_fabric::FabricError;
+use farslot_fabric::{ByteCount, FabricError};
 
 /// Why a remote procedure gave no reply. Each names the value and the limit.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -24,7 +24,7 @@ pub enum RpcError {
         method: u16,
     },
     /// The request has more bytes than the server takes.
-    #[error("a request of {bytes} bytes is over the server's limit of {limit}")]
+    #[error("a request of {} is over the server's limit of {limit}", ByteCount(*bytes))]
     RequestTooLong {
         /// Bytes of its body.
         bytes: usize,
@@ -33,7 +33,7 @@ pub enum RpcError {
     },
     /// The reply has more bytes than there is room for, or than the server sends. Nothing was
     /// changed.
-    #[error("a reply of {bytes} bytes does not fit the {room} bytes there are for it")]
+    #[error("a reply of {} does not fit the {} there are for it", ByteCount(*bytes), ByteCount(*room))]
     NoRoom {
         /// Bytes of its body.
         bytes: usize,

@@ -1,6 +1,6 @@
 //! What can go wrong in a set.
 
-use farslot_fabric::FabricError;
+use farslot_fabric::{ByteCount, FabricError};
 use farslot_model::ModelError;
 
 /// A failed operation on a set. Each names the value and the limit.
@@ -14,7 +14,7 @@ pub enum SetError {
     #[error(transparent)]
     Model(#[from] ModelError),
     /// An element of another length than the set's.
-    #[error("an element of {len} bytes, in a set of elements of {expected}")]
+    #[error("an element of {}, in a set of elements of {expected}", ByteCount(*len))]
     WrongLength {
         /// Bytes of the element.
         len: usize,

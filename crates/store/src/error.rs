@@ -1,8 +1,8 @@
 //! What can go wrong with a store or a table.
 
 use crate::SnapshotError;
-use farslot_fabric::{FabricError, InWords, Nanos};
-use farslot_index::IndexError;
+use farslot_fabric::{ByteCount, FabricError, InWords, Nanos};
+use farslot_index::{FieldSize, IndexError};
 
 /// The result of anything that a store or a table does.
 pub type Result<T> = std::result::Result<T, StoreError>;
@@ -160,8 +160,20 @@ pub enum StoreError {
         /// By how much.
         by: i64,
     },
+    /// A number that was counted up does not fit into the table's values as text.
+    #[error(
+        "the number {number} takes {} as text, and the table's values have {allowed}: increment keeps \
+         numbers as text of up to 20 bytes",
+        ByteCount(number.to_string().len())
+    )]
+    LongNumber {
+        /// The sum.
+        number: i64,
+        /// The size of the table's values.
+        allowed: FieldSize,
+    },
     /// A key or a value whose bytes are none of the type that a [`Typed`](crate::Typed) table has.
-    #[error("a {what} of {bytes} bytes is no {name}: {reason}")]
+    #[error("a {what} of {} is no {name}: {reason}", ByteCount(*bytes))]
     OtherType {
         /// Key or value.
         what: &'static str,
@@ -464,7 +476,9 @@ impl StoreError {
             | Self::ChangeCancelled => ErrorKind::Contended,
             Self::TableGone { .. } => ErrorKind::TableGone,
             Self::NotBuildable { .. } | Self::NotExpiring { .. } => ErrorKind::Unsupported,
-            Self::NoNumber { .. } | Self::OtherType { .. } => ErrorKind::DoesNotFit,
+            Self::NoNumber { .. } | Self::LongNumber { .. } | Self::OtherType { .. } => {
+                ErrorKind::DoesNotFit
+            }
             Self::HandleClosed => ErrorKind::Closed,
             Self::QueueFull => ErrorKind::Busy,
             Self::Snapshot(error) => kind_of_snapshot(error),

@@ -89,7 +89,9 @@ pub use farslot_fabric::tcp::{
     AgentCounters, Clients, Fingerprint, Network, Rate, Refusal, Secret, TlsClient, TlsServer,
     Trust, VerbFailure,
 };
-pub use farslot_fabric::{FabricError, Limits, Nanos, Rights, VerbKind, give_back_freed};
+pub use farslot_fabric::{
+    ByteCount, FabricError, Limits, Nanos, Rights, VerbKind, give_back_freed,
+};
 #[cfg(feature = "unstable")]
 pub use farslot_index as index;
 pub use farslot_index::cuckoo::{CuckooLayout, LookupOrder};

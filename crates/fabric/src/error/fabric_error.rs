@@ -3,6 +3,7 @@
 use super::malformed::Malformed;
 use super::refusal::Refusal;
 use super::tls_failure::TlsFailure;
+use crate::ByteCount;
 use crate::addr::{NodeId, RegionId, RemoteAddr, Rights};
 use crate::timer::{InWords, Nanos};
 
@@ -305,7 +306,7 @@ pub enum FabricError {
         reason: &'static str,
     },
     /// A secret too short to be safe from guessing.
-    #[error("a secret of {bytes} bytes is too short: at least {least}")]
+    #[error("a secret of {} is too short: at least {least}", ByteCount(*bytes))]
     SecretTooShort {
         /// Its bytes.
         bytes: usize,

@@ -1,5 +1,7 @@
 //! Why an agent refuses a client, as both sides report it.
 
+use crate::ByteCount;
+
 /// Why an agent refuses a client. The agent logs it, and the client gets it in
 /// [`FabricError::NotAdmitted`](crate::FabricError::NotAdmitted).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, thiserror::Error)]
@@ -43,8 +45,8 @@ pub enum Refusal {
     },
     /// The clients of the grant, or all clients, keep the agent's memory for unfinished verbs full.
     #[error(
-        "the node has room for {bytes} bytes more of unfinished verbs, which the client's verb does \
-         not fit into"
+        "the node has room for {} more of unfinished verbs, which the client's verb does not fit into",
+        ByteCount(*bytes)
     )]
     NoRoom {
         /// What the connection might have held more.

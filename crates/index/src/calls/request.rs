@@ -1,6 +1,7 @@
 //! Requests: what a client asks the owner for.
 
 use crate::Operation;
+use farslot_fabric::ByteCount;
 
 /// The most operations of a call.
 pub const MOST_OPERATIONS: usize = 1024;
@@ -34,7 +35,7 @@ pub enum Question {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum MalformedRequest {
     /// It ends too early.
-    #[error("the request ends after {bytes} bytes, {least} are the least")]
+    #[error("the request ends after {}, {least} are the least", ByteCount(*bytes))]
     Short {
         /// Bytes that there are.
         bytes: usize,
@@ -42,7 +43,7 @@ pub enum MalformedRequest {
         least: usize,
     },
     /// It goes on behind its last operation.
-    #[error("{bytes} bytes follow the request's last operation")]
+    #[error("after the request's last operation there are {} more", ByteCount(*bytes))]
     Long {
         /// Bytes that are too many.
         bytes: usize,
@@ -74,7 +75,7 @@ pub enum MalformedRequest {
         limit: usize,
     },
     /// A value where the operation has none.
-    #[error("a {operation} has no value, and this one has {bytes} bytes")]
+    #[error("a {operation} has no value, and this one has {}", ByteCount(*bytes))]
     Value {
         /// The operation.
         operation: &'static str,

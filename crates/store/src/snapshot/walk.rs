@@ -8,6 +8,7 @@ use super::format::{
     BLOCK_BYTES, DONE, FRAME_BYTES, Frame, Head, Kind, PREFIX_BYTES, Prefix, Records, VERSION,
     sum_of,
 };
+use farslot_fabric::ByteCount;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -55,7 +56,7 @@ impl<'f> Bytes<'f> {
     fn check(&self, at: u64, bytes: u64, what: &str) -> Result<(), SnapshotError> {
         let left = self.length.saturating_sub(at);
         if bytes > left {
-            let expected = format!("the {bytes} bytes of {what}");
+            let expected = format!("{what}, of {}", ByteCount(bytes));
             return Err(self.damaged(at, expected, format!("the end of the file after {left}")));
         }
         Ok(())

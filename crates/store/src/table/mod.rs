@@ -325,7 +325,8 @@ impl Table {
     /// ```
     ///
     /// # Errors
-    /// [`StoreError::NoNumber`]; [`Contended`](farslot_index::IndexError::Contended) if others were
+    /// [`StoreError::NoNumber`]; [`StoreError::LongNumber`], mostly of a table whose values have
+    /// another size than the sum as text; [`Contended`](farslot_index::IndexError::Contended) if others were
     /// faster 100,000 times; as [`Table::compare_and_set`].
     pub fn increment(&self, key: &[u8], by: i64) -> Result<i64> {
         let mut there = self.session.get(key)?.map(|value| value.to_vec());
@@ -339,6 +340,11 @@ impl Table {
                 return Err(StoreError::NoNumber { value, by });
             };
             let new = sum.to_string();
+            let (_, allowed) = self.scheme().record_sizes();
+            if !allowed.admits(new.len()) {
+                let number = sum;
+                return Err(StoreError::LongNumber { number, allowed });
+            }
             match &there {
                 None => match self.find_or_put(key, new.as_bytes())? {
                     None => return Ok(sum),

@@ -368,3 +368,34 @@ fn a_time_to_live_over_the_limit_is_refused_by_its_value_and_the_limit() {
     }
     assert_eq!(table.get(b"k").unwrap().unwrap(), b"v");
 }
+
+/// What does not fit is the sum, which no user has given as a value.
+#[test]
+fn a_sum_that_does_not_fit_is_named_with_the_size_of_the_values() {
+    let store = Store::embedded_with(64 * MIB, OpenOptions::default()).unwrap();
+    let options = TableOptions::new(10).values(FieldSize::Fixed(8));
+    store.create("eight", &options).unwrap();
+    let eight = store.table("eight").unwrap();
+    let refused = eight.increment(b"k", 1).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::DoesNotFit);
+    let said = refused.to_string();
+    assert!(
+        said.contains("the number 1 takes 1 byte as text") && said.contains("exactly 8 bytes"),
+        "{said}"
+    );
+    assert_eq!(eight.get(b"k").unwrap(), None);
+    let options = TableOptions::new(10).values(FieldSize::UpTo(1));
+    store.create("digit", &options).unwrap();
+    let digit = store.table("digit").unwrap();
+    assert_eq!(digit.increment(b"k", 9).unwrap(), 9);
+    let said = digit.increment(b"k", 1).unwrap_err().to_string();
+    assert!(
+        said.contains("10 takes 2 bytes") && said.contains("at most 1 byte:"),
+        "{said}"
+    );
+    let said = digit.put(b"k", b"ab").unwrap_err().to_string();
+    assert!(
+        said.ends_with("the table's values have at most 1 byte"),
+        "{said}"
+    );
+}
