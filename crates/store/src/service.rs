@@ -447,13 +447,12 @@ impl Opened {
             self.run_group(group, opened, writer, |at| number_of(begun + at), &mut cut);
             begun += group.len();
         }
-        // Those that were cut would fare no better in a turn of their own if they have had this one.
-        // A client of single keys has no other way.
-        let is_own = begun == cut.len() && matches!(opened, OpenedTo::All);
-        let of_cut = if is_own && begun > 0 {
-            Answered::Left
-        } else {
-            Answered::Later
+        // Those that would have had to wait would in the next turn as well. Where the time has ended
+        // too, they are told so then. A client of single keys has no other way.
+        let is_left = matches!(opened, OpenedTo::All) && may_work();
+        let of_cut = match is_left {
+            true => Answered::Left,
+            false => Answered::Later,
         };
         for number in cut {
             writer.put(number, &of_cut);

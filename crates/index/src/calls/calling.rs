@@ -356,7 +356,13 @@ impl<E: Endpoint> Owner<E> {
         let mut retries = Retries::new(&*self.endpoint);
         loop {
             let told = self.ask_once(operation).await;
-            if told != Ok(Answered::Later) || !retries.wait(&*self.endpoint).await {
+            if told != Ok(Answered::Later) {
+                return told;
+            }
+            if retries.are_enough() && self.can_be_left(&operation) {
+                return Ok(Answered::Left);
+            }
+            if !retries.wait(&*self.endpoint).await {
                 return told;
             }
         }
@@ -388,6 +394,11 @@ impl<E: Endpoint> Owner<E> {
             later.sort_unstable();
             if later.len() < numbers.len() {
                 retries = Retries::new(&*self.endpoint);
+            } else if retries.are_enough()
+                && later.iter().all(|of| self.can_be_left(&operations[*of]))
+            {
+                left.borrow_mut().append(&mut later);
+                return left.into_inner();
             } else if !retries.wait(&*self.endpoint).await {
                 for number in later {
                     let error = IndexError::TurnOver { in_doubt: false };
@@ -400,6 +411,12 @@ impl<E: Endpoint> Owner<E> {
             }
             numbers = later;
         }
+    }
+
+    /// Whether the client does an operation by verbs that the owner does not come to. Of a table's one
+    /// writer at a time it waits for its turn: it would have to become the writer, and keep others out.
+    fn can_be_left(&self, operation: &Operation<'_>) -> bool {
+        !self.is_alone && (operation.is_lookup() || !self.options.one_writer)
     }
 
     /// Calls for one operation.
@@ -508,28 +525,10 @@ impl<E: Endpoint> Owner<E> {
                 true => Answered::Later,
                 false => Answered::Left,
             },
-            Some(answered) if fits(operation, &answered) => answered,
+            Some(answered) if answered.fits(operation) => answered,
             _ if status == Some(Status::Done) && !operation.is_lookup() => Answered::InDoubt,
             _ => self.unanswered(status),
         }
-    }
-}
-
-/// Whether an answer can be one to an operation.
-fn fits(operation: &Operation<'_>, told: &Answered) -> bool {
-    match told {
-        Answered::Left | Answered::Later | Answered::InDoubt | Answered::Refused(_) => true,
-        Answered::Done(outcome) => matches!(
-            (operation, outcome),
-            (
-                Operation::Get(_) | Operation::FindOrPut(..),
-                Outcome::Value(_)
-            ) | (Operation::GetAll(_), Outcome::Values(_))
-                | (
-                    Operation::Put(..) | Operation::Update(..) | Operation::Remove(_),
-                    Outcome::Changed(_)
-                )
-        ),
     }
 }
 

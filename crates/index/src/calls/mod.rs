@@ -16,8 +16,8 @@
 //! to by then the client asks for [again](Answered::Later): at once if the owner has done anything
 //! of the call, else after ever longer pauses, until the endpoint's
 //! [`verb_timeout`](farslot_fabric::Limits::verb_timeout) has passed without progress. Then it fails
-//! with [`IndexError::TurnOver`](crate::IndexError::TurnOver). What would have to wait, or takes
-//! longer than a whole turn, is left to clients that can do it by verbs.
+//! with [`IndexError::TurnOver`](crate::IndexError::TurnOver). What would have to wait, or is
+//! not done in three turns, is left to clients that can do it by verbs.
 //!
 //! ```text
 //! request | version, 8 | question, 8 | 0, 16 | operations, 32 | table's id, 64 |

@@ -1,6 +1,6 @@
 //! Replies: what the owner has done.
 
-use crate::{FieldSize, IndexError, Outcome, Value};
+use crate::{FieldSize, IndexError, Operation, Outcome, Value};
 use farslot_fabric::Buffer;
 use std::rc::Rc;
 
@@ -40,6 +40,26 @@ pub enum Answered {
     /// The owner has not done it, and its client cannot do it by itself
     /// ([`ReplyWriter::of_keys`]).
     Refused(Why),
+}
+
+impl Answered {
+    /// Whether it can be an answer to an operation.
+    pub(super) fn fits(&self, operation: &Operation<'_>) -> bool {
+        match self {
+            Self::Left | Self::Later | Self::InDoubt | Self::Refused(_) => true,
+            Self::Done(outcome) => matches!(
+                (operation, outcome),
+                (
+                    Operation::Get(_) | Operation::FindOrPut(..),
+                    Outcome::Value(_)
+                ) | (Operation::GetAll(_), Outcome::Values(_))
+                    | (
+                        Operation::Put(..) | Operation::Update(..) | Operation::Remove(_),
+                        Outcome::Changed(_)
+                    )
+            ),
+        }
+    }
 }
 
 /// Why an owner refuses an operation to a client that cannot do it by itself.

@@ -7,11 +7,15 @@ use farslot_fabric::{Endpoint, EndpointExt, Nanos};
 const FIRST_PAUSE: Nanos = 50_000;
 const LONGEST_PAUSE: Nanos = 10_000_000;
 
+/// Calls without progress after which a client does by verbs what it can.
+const ENOUGH: u32 = 3;
+
 /// The calls for an operation, or for several, that have come to nothing so far.
 pub(super) struct Retries {
     /// When the last progress was made.
     since: Nanos,
     pause: Nanos,
+    calls: u32,
 }
 
 impl Retries {
@@ -20,7 +24,15 @@ impl Retries {
         Self {
             since: endpoint.now(),
             pause: FIRST_PAUSE,
+            calls: 0,
         }
+    }
+
+    /// Notes that a call came to nothing. Whether it is time to do without the owner: one that the machine
+    /// has stopped in its turn would have come to it in the next.
+    pub(super) fn are_enough(&mut self) -> bool {
+        self.calls += 1;
+        self.calls >= ENOUGH
     }
 
     /// Waits before the next call, each time longer; false if there has been no progress for as long as

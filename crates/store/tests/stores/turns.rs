@@ -13,6 +13,7 @@ use farslot::{
     FieldSize, Operation, Outcome, RaceShape, Server, ServerOptions, SlotKind, Store, StoreError,
     TableGrant, TableOptions, TableRecord,
 };
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// Slots of a table whose probes are as long as probes become.
@@ -261,4 +262,123 @@ fn unreadable_records_of_a_linear_table_do_not_make_a_call_wait() {
     });
     // Only that one.
     assert_eq!((values, errors), (7, 1));
+}
+
+/// Keys whose homes are among the first slots of a table, by the seed that its record tells.
+fn colliding(record: &TableRecord, count: usize) -> Vec<[u8; 8]> {
+    let farslot::Scheme::Linear(layout) = &record.scheme else {
+        panic!("{:?}", record.scheme);
+    };
+    let is_among_first = |key: &[u8; 8]| layout.hasher.hash(key) < u64::MAX / 100;
+    let all = (0..u64::MAX).map(u64::to_le_bytes).filter(is_among_first);
+    all.take(count).collect()
+}
+
+#[test]
+fn keys_that_collide_cost_the_holder_of_a_prefix_alone() {
+    let options = TableOptions::new(50_000)
+        .keys(FieldSize::UpTo(16))
+        .values(FieldSize::UpTo(16))
+        .slots(SlotKind::Hybrid);
+    let (server, record, _) = attacked(&options);
+    let tenant = TableGrant {
+        prefix: Some(Vec::new()),
+        ..grant("tenant", 3, &["t"], Rights::ALL)
+    };
+    server.grant(&tenant).unwrap();
+    let alone = open(&server, "tenant", secret(3)).unwrap();
+    let table = alone.table("t").unwrap();
+    let keys = colliding(&record, 12_000 + MOST_OPERATIONS);
+    let (present, absent) = keys.split_at(12_000);
+    let puts: Vec<_> = present.iter().map(|key| Operation::Put(key, key)).collect();
+    let mut put = 0;
+    let cut = StoreError::Index(IndexError::TurnOver { in_doubt: false });
+    table.run_many(&puts, |_, outcome| match outcome {
+        Ok(_) => put += 1,
+        // The run of slots in use has become too long for a turn.
+        Err(error) => assert_eq!(error, cut),
+    });
+    assert!(put > 500, "{put}");
+    // Each of them looks at a thousand slots and more.
+    let [done, rest, in_doubt] = told(&alone, record.id, &gets(absent));
+    assert!(
+        done < absent.len() / 2 && rest > 0,
+        "{done} done, {rest} left"
+    );
+    assert_eq!(in_doubt, 0);
+    // Asked for again and again they are answered, or their client is told.
+    let asked: Vec<&[u8]> = absent.iter().map(|key| &key[..]).collect();
+    table.get_many(&asked, |_, got| match got {
+        Ok(found) => assert_eq!(found, None),
+        Err(error) => assert_eq!(error, cut),
+    });
+}
+
+/// What a client of another grant waits for a get, at the 99th percentile, while 30 connections make
+/// calls as fast as they can.
+fn p99_beside(server: &Server, of: &str, number: u8, asked: &(dyn Fn(&Store) + Sync)) -> Duration {
+    const OTHERS: usize = 30;
+    let good = open(server, "good", secret(9)).unwrap();
+    let table = good.table("good").unwrap();
+    let others: Vec<_> = (0..OTHERS)
+        .map(|_| open(server, of, secret(number)).unwrap())
+        .collect();
+    let ends = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for store in others {
+            let ends = &ends;
+            scope.spawn(move || {
+                while !ends.load(Ordering::Relaxed) {
+                    asked(&store);
+                }
+            });
+        }
+        let begun = Instant::now();
+        let mut waits = Vec::new();
+        while begun.elapsed() < Duration::from_secs(10) {
+            let since = Instant::now();
+            assert_eq!(table.get(&[1; 8]), Ok(Some(vec![2; 8])));
+            waits.push(since.elapsed());
+        }
+        ends.store(true, Ordering::Relaxed);
+        waits.sort_unstable();
+        waits[waits.len() * 99 / 100]
+    })
+}
+
+#[test]
+#[ignore = "takes a minute, and compares times"]
+fn floods_of_calls_cost_a_client_of_another_grant_a_turn() {
+    let (server, record, store) = filled();
+    let small = FieldSize::Fixed(8);
+    let options = TableOptions::new(1_000).keys(small).values(small);
+    server.store().create("good", &options).unwrap();
+    let admin = open(&server, "default", secret(1)).unwrap();
+    admin.table("good").unwrap().put(&[1; 8], &[2; 8]).unwrap();
+    server
+        .grant(&grant("good", 9, &["good"], Rights::ALL))
+        .unwrap();
+    server
+        .grant(&grant("quiet", 8, &["good"], Rights::ALL))
+        .unwrap();
+    let id = admin
+        .tables()
+        .unwrap()
+        .into_iter()
+        .find(|of| of.name == "good")
+        .unwrap()
+        .id;
+    drop(store);
+    let keys = keys(MOST_OPERATIONS as u64);
+    let quiet = p99_beside(&server, "quiet", 8, &|store| {
+        told(store, id, &[Operation::Get(&[1; 8])]);
+    });
+    let long = p99_beside(&server, "writer", 2, &|store| {
+        told(store, record.id, &gets(&keys));
+    });
+    println!("p99 beside 30 quiet connections {quiet:?}, beside 30 with long probes {long:?}");
+    assert!(
+        long < 3 * quiet + Duration::from_millis(1),
+        "{quiet:?}, {long:?}"
+    );
 }
