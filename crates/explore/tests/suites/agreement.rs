@@ -153,7 +153,7 @@ fn unbounded_nets_end_with_an_error() {
         net("spring", &[], &spring),
         net("kept", &[("p".to_owned(), 1)], &[kept]),
     ] {
-        pool(explore_net(&net, None, &Options::default(), None, &progress).map(drop));
+        pool(explore_net(&net, None, &small, None, &progress).map(drop));
         pool(explore_symbolically(&net, &symbolic_options(2, 1 << 30), &progress).map(drop));
         // A marking that is looked for may be found all the same: so until memory is full.
         let goal = Formula::parse("pool <= 10000000", &net).unwrap();
