@@ -101,10 +101,7 @@ pub fn start(
     let mut keeper = Keeper {
         store: store.clone(),
         directory: directory.clone(),
-        options: SnapshotOptions {
-            keep: args.snapshot_keep,
-            force: false,
-        },
+        keep: args.snapshot_keep,
         known,
     };
     let thread = std::thread::Builder::new().name("snapshots".into());
@@ -161,7 +158,7 @@ type Known = HashMap<String, BTreeSet<PathBuf>>;
 struct Keeper {
     store: Store,
     directory: PathBuf,
-    options: SnapshotOptions,
+    keep: u32,
     known: Known,
 }
 
@@ -183,8 +180,14 @@ impl Keeper {
             let name = &table.name;
             // Of a table over several nodes, the part that this node has.
             let go_on = |_| ControlFlow::Continue(());
+            let options = SnapshotOptions {
+                keep: self.keep,
+                // Nothing was lost since this process has started: another table of the name is
+                // what its user wants there.
+                force: self.known.contains_key(name),
+            };
             let store = &self.store;
-            let taken = store.snapshot_own_part(table, &self.directory, &self.options, &go_on);
+            let taken = store.snapshot_own_part(table, &self.directory, &options, &go_on);
             match taken {
                 Ok(SnapshotInfo { path, .. }) => {
                     self.known.entry(name.clone()).or_default().insert(path);

@@ -343,3 +343,54 @@ fn the_snapshot_of_a_renamed_table_stays_until_there_is_another() {
         file("after").exists() && !file("before").exists()
     });
 }
+
+/// A table that was dropped and made anew since the node has started is no loss.
+#[test]
+fn a_table_made_anew_since_the_node_has_started_is_in_its_snapshots() {
+    let (address, directory) = (fresh_address(), tempfile::tempdir().unwrap());
+    let start = || Node::start_command(serve(&address, directory.path(), &["--restore"]));
+    for records in [40, 30, 20] {
+        let mut node = start();
+        if records < 40 {
+            assert_eq!(node.count("t"), u64::from(records) + 10);
+            node.ok(["drop", "t"]);
+        }
+        node.ok(["create", "t", "--capacity", "100"]);
+        load(&node, "t", 0..records);
+        drop(node.process.stdin.take());
+        assert!(node.process.wait().unwrap().success());
+    }
+    assert_eq!(start().count("t"), 20);
+    assert!(directory.path().join("t.snapshot.1").exists());
+}
+
+#[test]
+fn what_a_killed_copy_has_left_is_gone_after_the_next() {
+    let node = Node::start();
+    node.ok(["create", "t", "--capacity", "30k", "--max-value", "100"]);
+    load(&node, "t", 0..25_000);
+    let is_left = || {
+        let tables = String::from_utf8(node.ok(["tables"])).unwrap();
+        tables.contains("copying-")
+    };
+    for attempt in 0..100 {
+        let to = format!("copy-{attempt}");
+        let mut copy = node.spawn(["copy", "t", &to]);
+        wait_for("a copy that has begun, or ended", || {
+            is_left()
+                || String::from_utf8(node.ok(["tables"]))
+                    .unwrap()
+                    .contains(&to)
+        });
+        copy.kill().unwrap();
+        copy.wait().unwrap();
+        if is_left() {
+            break;
+        }
+        node.ok(["drop", &to]);
+    }
+    assert!(is_left());
+    node.ok(["copy", "t", "other"]);
+    assert!(!is_left());
+    assert_eq!(node.count("other"), 25_000);
+}
