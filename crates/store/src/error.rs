@@ -111,8 +111,8 @@ pub enum StoreError {
         /// The table.
         name: String,
     },
-    /// The table is being dropped, or parts of it are gone.
-    #[error("the table {name:?} is being dropped: no part of it is made anew")]
+    /// The table is being dropped, or parts of it are gone, or another has its name.
+    #[error("the table {name:?} was dropped, or is being dropped: no part of it is made anew")]
     TableGone {
         /// The table.
         name: String,

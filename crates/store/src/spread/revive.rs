@@ -65,7 +65,7 @@ impl Spread {
                         (table.sample, table.places, table.since)
                     }
                     // Another table has the name by now.
-                    _ => return Err(self.restarted(number)),
+                    _ => return Err(self.gone()),
                 };
             let place = &places[usize::from(number)];
             if let Some(FabricError::NodeRestarted { .. }) = place.unreachable {
@@ -84,6 +84,12 @@ impl Spread {
         let (node, expected) = (part.node.get(), part.incarnation.get());
         let error = FabricError::NodeRestarted { node, expected };
         self.named(number, StoreError::Fabric(error))
+    }
+
+    /// The failure of a table in whose place there is another.
+    fn gone(&self) -> StoreError {
+        let name = self.name.clone();
+        StoreError::TableGone { name }
     }
 
     /// The same of a partition that is lost.

@@ -250,6 +250,25 @@ fn a_part_that_was_lost_is_used_again_when_it_was_restored() {
         }
         assert!(!table.put(&key(7), &value(7)).unwrap());
     }
+    // Lost once more, the error names what the node was then, and not what it was at first.
+    let was = store.nodes().unwrap()[1].incarnation;
+    let other = Server::start("tcp://127.0.0.1:0", 1 << 20).unwrap();
+    drop(std::mem::replace(&mut servers[1], other));
+    servers[1] = Server::start(&address, 32 << 20).unwrap();
+    let of_it = (0..300).find(|number| lost(&table, *number)).unwrap();
+    loop {
+        match table.get(&key(of_it)) {
+            Err(StoreError::Node {
+                error: FabricError::NodeRestarted { expected, .. },
+                ..
+            }) => {
+                assert_eq!(expected, was);
+                break;
+            }
+            Err(error) => assert!(Instant::now() < until, "{error}"),
+            Ok(found) => panic!("{found:?}"),
+        }
+    }
 }
 
 #[test]
