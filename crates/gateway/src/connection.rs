@@ -1,16 +1,17 @@
 //! A connection: what has arrived, what is to be sent, and the requests in between.
 
-use crate::commands::{self, Join, Moment, Request};
+use crate::commands::{self, Join, Moment, Request, Whole};
 use crate::databases::Databases;
 use crate::failure::Failure;
-use crate::frame::{Parser, ProtocolError, RequestLimits};
+use crate::frame::{Parser, Progress, RequestLimits};
+use crate::record::LONGEST_VALUE;
 use crate::reply::{OK, Protocol, Reply};
-use crate::session::Choices;
-use crate::shared::Shared;
-use crate::turn::{STEPS_A_TURN, Turn};
+use crate::session::{self, Choices};
+use crate::shared::{Notice, Shared};
+use crate::turn::{NoRoom, Turn};
 use crate::whole;
 use std::io::{ErrorKind, Read, Write};
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
@@ -18,7 +19,7 @@ use std::time::Instant;
 /// What clients may ask for.
 const LIMITS: RequestLimits = RequestLimits {
     arguments: 1 << 16,
-    bulk: 1 << 20,
+    bulk: LONGEST_VALUE,
     request: 16 << 20,
 };
 /// What those may that have not shown that they know the secret.
@@ -27,8 +28,7 @@ const STRANGERS_LIMITS: RequestLimits = RequestLimits {
     bulk: 1 << 10,
     request: 4 << 10,
 };
-/// Requests of a connection that one turn does: with the longest values, half of what a connection
-/// may have read.
+/// Requests of a connection that one turn does.
 const REQUESTS_A_TURN: usize = 32;
 /// Bytes of replies that are sent even if there are more requests.
 const SEND_FROM: usize = 256 << 10;
@@ -49,8 +49,12 @@ pub(crate) struct Connection {
     is_last: bool,
     /// Whether the kernel has no room for its replies. Nothing more is done meanwhile.
     pub(crate) is_blocked: bool,
-    /// Since when it has had to do what is limited in time: to be admitted, or to take replies.
+    /// When it was accepted.
+    pub(crate) born: Instant,
+    /// Since when no request of it was done and no reply was taken.
     pub(crate) since: Instant,
+    /// Until when nothing is done, because a secret was wrong.
+    pub(crate) rest_until: Option<Instant>,
     /// Whether it may have requests that were not done.
     pub(crate) is_ready: bool,
     /// Whether it is in the line for the next turn.
@@ -68,11 +72,70 @@ enum Answer<'r> {
     Steps(Range<usize>, Join),
 }
 
+/// An answer, and the request that it is to.
+struct Answered<'r> {
+    answer: Answer<'r>,
+    protocol: Protocol,
+    /// The command's number, if it is known.
+    command: Option<usize>,
+    /// Where the request begins in the input.
+    from: usize,
+}
+
 /// The answers of a connection in a turn.
 pub(crate) struct Gathered<'r> {
+    by: usize,
     output: &'r mut Vec<u8>,
-    answers: Vec<(Protocol, Answer<'r>)>,
-    room: usize,
+    parser: &'r mut Parser,
+    answers: Vec<Answered<'r>>,
+    done: Done,
+}
+
+/// What a turn has done for a connection.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Done {
+    /// Bytes of the input that were done.
+    pub(crate) bytes: usize,
+    /// Whether there may be more to do before more arrives.
+    pub(crate) has_more: bool,
+    /// Whether it waits for room: it is among the first in the next turn.
+    pub(crate) waits: bool,
+    /// Requests that were done.
+    pub(crate) commands: u64,
+}
+
+impl Done {
+    /// Of one that had no turn.
+    pub(crate) const WAITS: Self = Self {
+        bytes: 0,
+        has_more: true,
+        waits: true,
+        commands: 0,
+    };
+}
+
+/// Why a request is not done now.
+enum Stop {
+    Failed(Failure),
+    /// There is no room for it in this turn.
+    Full,
+    /// Steps before it are to be run first.
+    Later,
+}
+
+impl From<Failure> for Stop {
+    fn from(failure: Failure) -> Self {
+        Self::Failed(failure)
+    }
+}
+
+impl From<NoRoom> for Stop {
+    fn from(why: NoRoom) -> Self {
+        match why {
+            NoRoom::Now => Self::Full,
+            NoRoom::Ever(failure) => Self::Failed(failure),
+        }
+    }
 }
 
 impl Connection {
@@ -87,7 +150,9 @@ impl Connection {
             is_ending: false,
             is_last: false,
             is_blocked: false,
+            born: Instant::now(),
             since: Instant::now(),
+            rest_until: None,
             is_ready: false,
             is_queued: false,
             counted: 0,
@@ -97,7 +162,11 @@ impl Connection {
 
     /// Bytes that it keeps.
     pub(crate) fn held(&self) -> usize {
-        self.input.capacity() + self.output.capacity()
+        self.input.capacity() + self.output.capacity() + self.parser.held()
+    }
+
+    pub(crate) fn peer(&self) -> Option<SocketAddr> {
+        self.choices.peer
     }
 
     pub(crate) fn is_admitted(&self) -> bool {
@@ -111,7 +180,8 @@ impl Connection {
 
     /// What the kernel shall watch: whether there is input, whether there is room for output.
     pub(crate) fn wants(&self) -> (bool, bool) {
-        let takes_input = !self.is_blocked && !self.is_ending && !self.is_last;
+        let is_open = !self.is_ending && !self.is_last;
+        let takes_input = is_open && !self.is_blocked && self.rest_until.is_none();
         (takes_input, self.is_blocked)
     }
 
@@ -160,92 +230,73 @@ impl Connection {
         Ok(())
     }
 
-    /// Takes whole requests into a turn, and runs those that are of no key. Returns the answers,
-    /// and how many bytes of input they were. The connection [goes on](Connection::consume) behind
-    /// them.
+    /// Takes whole requests into a turn, and runs those that are of no key. The connection
+    /// [goes on](Connection::consume) behind those that were done.
     pub(crate) fn gather<'r>(
         &'r mut self,
         turn: &mut Turn<'r>,
         databases: &mut Databases,
         shared: &Shared,
-        room: usize,
-    ) -> (Gathered<'r>, usize, bool) {
+    ) -> Gathered<'r> {
         let Self {
             input,
             parser,
             output,
             choices,
             is_ending,
+            rest_until,
             ..
         } = self;
-        let input: &'r [u8] = input;
-        let by = turn.admit(room);
-        let mut gathered = Gathered {
-            output,
-            answers: Vec::new(),
-            room,
-        };
+        let by = turn.admit();
         let mut requests = Requests {
             by,
+            input,
+            at: 0,
+            parser,
             choices,
             shared,
             databases,
-            turn,
-            room,
+            has_steps: false,
+            answers: Vec::new(),
+            is_ending: false,
         };
-        let (mut at, mut commands) = (0, 0);
-        let mut arguments: Vec<&'r [u8]> = Vec::new();
-        let mut has_more = false;
-        while !*is_ending {
-            if gathered.answers.len() >= REQUESTS_A_TURN || requests.turn.len() >= STEPS_A_TURN {
-                has_more = true;
+        let (mut has_more, mut waits) = (false, false);
+        while !requests.is_ending {
+            has_more = requests.answers.len() >= REQUESTS_A_TURN;
+            waits = turn.is_full();
+            if has_more || waits || !requests.next(turn, &mut waits, &mut has_more) {
                 break;
             }
-            let is_stranger = !requests.choices.is_admitted;
-            let limits = if is_stranger {
-                &STRANGERS_LIMITS
-            } else {
-                &LIMITS
-            };
-            let bytes = match parser.read(&input[at..], limits, is_stranger) {
-                Ok(Some(bytes)) => bytes,
-                Ok(None) => break,
-                Err(error) => {
-                    *is_ending = true;
-                    let protocol = requests.choices.protocol;
-                    gathered.answers.push((protocol, malformed(error)));
-                    break;
-                }
-            };
-            arguments.clear();
-            let of_it = &input[at..at + bytes];
-            arguments.extend(parser.arguments().iter().map(|place| &of_it[place.clone()]));
-            parser.reset();
-            at += bytes;
-            if arguments.is_empty() {
-                continue;
-            }
-            if is_of_a_browser(arguments[0]) {
-                log::warn!("a connection to the Redis gateway speaks HTTP: closed");
-                *is_ending = true;
-                break;
-            }
-            commands += 1;
-            let answer = requests.answer(&arguments);
-            gathered.answers.push((requests.choices.protocol, answer));
-            *is_ending = requests.choices.has_quit;
         }
-        shared.counts.commands.fetch_add(commands, Relaxed);
-        (gathered, at, has_more)
+        if let Some(rest) = requests.choices.rest.take() {
+            *rest_until = Some(Instant::now() + rest);
+        }
+        *is_ending = requests.is_ending;
+        let (bytes, answers) = (requests.at, requests.answers);
+        Gathered {
+            by,
+            output,
+            parser: requests.parser,
+            answers,
+            done: Done {
+                bytes,
+                has_more: has_more || waits,
+                waits,
+                commands: 0,
+            },
+        }
     }
 
-    /// Forgets input that was done; whether there may be more to do before more arrives.
-    pub(crate) fn consume(&mut self, bytes: usize, has_more: bool) {
-        self.input.drain(..bytes);
+    /// Forgets input that was done.
+    pub(crate) fn consume(&mut self, done: Done) {
+        if done.bytes > 0 {
+            self.since = Instant::now();
+        }
+        self.input.drain(..done.bytes);
         if self.input.is_empty() {
             self.input.shrink_to(64 << 10);
         }
-        self.is_ready = has_more && !self.is_ending;
+        self.is_ready = done.has_more && !self.is_ending;
     }
 
     /// Whether replies are to be sent now: there are enough, or nothing more to do.
@@ -263,10 +314,6 @@ impl Connection {
     }
 }
 
-fn malformed(error: ProtocolError) -> Answer<'static> {
-    Answer::Ready(Reply::Error(error.into()))
-}
-
 /// Pages can make a browser send requests to any address of its machine. Where a header would
 /// stand, commands of the page's choice can follow: so the connection ends at the first line.
 fn is_of_a_browser(name: &[u8]) -> bool {
@@ -277,60 +324,183 @@ fn is_of_a_browser(name: &[u8]) -> bool {
 struct Requests<'t, 'r> {
     /// The connection's number in the turn.
     by: usize,
+    input: &'r [u8],
+    /// How far its requests were taken.
+    at: usize,
+    parser: &'r mut Parser,
     choices: &'t mut Choices,
     shared: &'t Shared,
     databases: &'t mut Databases,
-    turn: &'t mut Turn<'r>,
-    room: usize,
+    /// Whether it has steps that were not run.
+    has_steps: bool,
+    answers: Vec<Answered<'r>>,
+    is_ending: bool,
 }
 
 impl<'r> Requests<'_, 'r> {
-    fn answer(&mut self, arguments: &[&'r [u8]]) -> Answer<'r> {
-        self.take(arguments)
-            .unwrap_or_else(|failure| Answer::Ready(Reply::Error(failure)))
+    /// Takes the next request; whether another may follow in this turn.
+    fn next(&mut self, turn: &mut Turn<'r>, waits: &mut bool, has_more: &mut bool) -> bool {
+        let is_stranger = !self.choices.is_admitted;
+        let limits = match is_stranger {
+            true => &STRANGERS_LIMITS,
+            false => &LIMITS,
+        };
+        let input = &self.input[self.at..];
+        let bytes = match self.parser.read(input, limits, is_stranger) {
+            Ok(Progress::Whole(bytes)) => bytes,
+            Ok(Progress::Unfinished) => return false,
+            Ok(Progress::Skipped(bytes)) => {
+                self.at += bytes;
+                return false;
+            }
+            Ok(Progress::Refused(bytes, why)) => {
+                self.parser.reset();
+                self.push(None, Answer::Ready(Reply::Error(why.into())));
+                self.at += bytes;
+                return true;
+            }
+            // It is read again when the steps before it were run: then the connection ends.
+            Err(_) if self.has_steps => {
+                self.parser.reset();
+                *has_more = true;
+                return false;
+            }
+            Err(error) => {
+                self.is_ending = true;
+                self.push(None, Answer::Ready(Reply::Error(error.into())));
+                return false;
+            }
+        };
+        let arguments = self.parser.arguments().iter();
+        let arguments: Vec<&'r [u8]> = arguments.map(|place| &input[place.clone()]).collect();
+        self.parser.reset();
+        if arguments.is_empty() {
+            self.at += bytes;
+            return true;
+        }
+        if is_of_a_browser(arguments[0]) {
+            self.shared.counts.http.fetch_add(1, Relaxed);
+            self.shared.notices.tell(Notice::Http, self.choices.peer);
+            self.is_ending = true;
+            return false;
+        }
+        let found = commands::find(&arguments);
+        let command = found.as_ref().ok().map(|(number, _)| *number);
+        let taken = found
+            .map_err(Stop::Failed)
+            .and_then(|(_, command)| self.take(turn, &arguments, command));
+        let answer = match taken {
+            Ok(answer) => answer,
+            Err(Stop::Failed(failure)) => Answer::Ready(Reply::Error(failure)),
+            Err(why) => {
+                *has_more = true;
+                *waits |= matches!(why, Stop::Full);
+                return false;
+            }
+        };
+        self.push(command, answer);
+        self.at += bytes;
+        self.is_ending = self.choices.has_quit;
+        *has_more = self.choices.rest.is_some();
+        !*has_more
     }
 
-    fn take(&mut self, arguments: &[&'r [u8]]) -> Result<Answer<'r>, Failure> {
-        let (number, command) = commands::find(arguments)?;
-        self.shared.counts.by_command[number].fetch_add(1, Relaxed);
+    fn push(&mut self, command: Option<usize>, answer: Answer<'r>) {
+        self.answers.push(Answered {
+            answer,
+            protocol: self.choices.protocol,
+            command,
+            from: self.at,
+        });
+    }
+
+    /// Takes a request into the turn.
+    fn take(
+        &mut self,
+        turn: &mut Turn<'r>,
+        arguments: &[&'r [u8]],
+        command: &commands::Command,
+    ) -> Result<Answer<'r>, Stop> {
         if !self.choices.is_admitted && !command.is_open {
-            return Err(Failure::NotAdmitted);
+            return Err(Failure::NotAdmitted.into());
         }
-        let now = self.turn.now;
+        let now = turn.now;
         let database = self.choices.database;
         Ok(match (command.parse)(arguments, Moment { now })? {
-            Request::One(key, step) => Answer::Step(self.turn.push(self.by, database, key, step)),
+            Request::One(key, step) => {
+                turn.begin(self.by, 1)?;
+                self.has_steps = true;
+                Answer::Step(turn.push(database, key, step))
+            }
             Request::Each(steps, join) => {
-                let first = self.turn.len();
+                turn.begin(self.by, steps.len())?;
+                self.has_steps = true;
+                let first = turn.len();
                 for (key, step) in steps {
-                    self.turn.push(self.by, database, key, step);
+                    turn.push(database, key, step);
                 }
-                Answer::Steps(first..self.turn.len(), join)
+                Answer::Steps(first..turn.len(), join)
             }
-            Request::Whole(of) => {
-                // Behind everything that came before it.
-                self.turn.run(self.databases);
-                let done = whole::run(self.databases, database, &of, now, self.room);
-                Answer::Ready(done?)
-            }
+            Request::Whole(of) => self.whole(turn, database, &of)?,
             Request::Session(of) => {
+                if self.has_steps && session::is_choice(&of) {
+                    return Err(Stop::Later);
+                }
+                let (reply, besides) = session::weight(&of);
+                turn.take_besides(self.by, reply, besides)?;
                 Answer::Ready(self.choices.run(of, self.shared, self.databases)?)
             }
         })
     }
+
+    /// Runs what concerns a whole database, behind everything that came before it.
+    fn whole(
+        &mut self,
+        turn: &mut Turn<'r>,
+        database: u8,
+        of: &Whole<'r>,
+    ) -> Result<Answer<'r>, Stop> {
+        let is_first = turn.is_empty();
+        if self.has_steps {
+            // If they are cut, they come before it in the next turn too.
+            turn.run(self.databases);
+            if turn.has_cut(self.by) {
+                return Err(Stop::Full);
+            }
+            self.has_steps = false;
+        }
+        let room = turn.take_rest();
+        let done = whole::run(self.databases, database, of, turn.now, room);
+        let used = match &done {
+            Ok(Reply::Array(parts)) => parts.iter().map(Reply::bytes).sum(),
+            Ok(reply) => reply.bytes(),
+            Err(_) => 0,
+        };
+        turn.give_back(self.by, room, used);
+        match done {
+            Err(Failure::LongReply { .. }) if !is_first => Err(Stop::Full),
+            done => Ok(Answer::Ready(done?)),
+        }
+    }
 }
 
 impl<'r> Gathered<'r> {
-    /// How many answers there are.
-    pub(crate) fn len(&self) -> usize {
-        self.answers.len()
-    }
-
     /// Appends the answers, all of whose steps were run, to the connection's output.
-    pub(crate) fn finish(self, turn: &mut Turn<'r>, shared: &Shared) {
-        let before = self.output.len();
-        for (protocol, answer) in self.answers {
-            let reply = match answer {
+    pub(crate) fn finish(self, turn: &mut Turn<'r>, shared: &Shared) -> Done {
+        let mut done = self.done;
+        for answered in self.answers {
+            let first = match &answered.answer {
+                Answer::Ready(_) => None,
+                Answer::Step(step) => Some(*step),
+                Answer::Steps(steps, _) => Some(steps.start),
+            };
+            if first.is_some_and(|step| turn.is_cut(self.by, step)) {
+                // Nothing from here on was done: it is read again.
+                self.parser.reset();
+                (done.bytes, done.has_more, done.waits) = (answered.from, true, true);
+                break;
+            }
+            let reply = match answered.answer {
                 Answer::Ready(reply) => reply,
                 Answer::Step(step) => turn.reply(step),
                 Answer::Steps(steps, join) => joined(turn, steps, join),
@@ -338,9 +508,15 @@ impl<'r> Gathered<'r> {
             if let Reply::Error(failure) = &reply {
                 shared.counts.errors[failure.code()].fetch_add(1, Relaxed);
             }
-            let left = self.room.saturating_sub(self.output.len() - before);
-            reply.put(self.output, left, protocol);
+            if let Some(command) = answered.command {
+                shared.counts.by_command[command].fetch_add(1, Relaxed);
+            }
+            done.commands += 1;
+            // Its room was taken.
+            reply.put(self.output, usize::MAX, answered.protocol);
         }
+        shared.counts.commands.fetch_add(done.commands, Relaxed);
+        done
     }
 }
 

@@ -1,7 +1,8 @@
 //! The databases that SELECT chooses among: a table of the store for each, made when it is first
 //! written to.
 
-use farslot::{ErrorKind, Result, Store, StoreError, Table, TableOptions};
+use crate::record::LONGEST_VALUE;
+use farslot::{ErrorKind, FieldSize, Result, Store, StoreError, Table, TableOptions};
 
 /// How many databases there are, as in Redis.
 pub(crate) const DATABASES: u8 = 16;
@@ -44,13 +45,13 @@ impl Databases {
         Ok(place.as_ref())
     }
 
-    /// A database's table, which is made if there is none: as one is made without numbers.
+    /// A database's table, which is made if there is none: as one is made without numbers,
+    /// but for longer values.
     pub(crate) fn made(&mut self, number: u8) -> Result<&Table> {
         if self.existing(number)?.is_none() {
-            match self
-                .store
-                .create(&table_name(number), &TableOptions::default())
-            {
+            let longest = FieldSize::UpTo(LONGEST_VALUE as u32);
+            let options = TableOptions::default().values(longest);
+            match self.store.create(&table_name(number), &options) {
                 Ok(_) | Err(StoreError::TableExists { .. }) => {}
                 Err(error) => return Err(error),
             }
@@ -58,6 +59,21 @@ impl Databases {
         let name = table_name(number);
         let gone = StoreError::TableGone { name };
         self.existing(number)?.ok_or(gone)
+    }
+
+    /// Reports what this thread has put and removed to the counts that all see.
+    pub(crate) fn report(&mut self) {
+        for number in 0..DATABASES {
+            let Some(table) = &self.tables[usize::from(number)] else {
+                continue;
+            };
+            // One that is gone is opened again by the next command.
+            if let Err(error) = table.flush()
+                && !self.is_gone(number, &error)
+            {
+                log::debug!("the count of database {number} is not reported: {error}");
+            }
+        }
     }
 
     /// Whether an error says that the table was dropped, emptied or renamed meanwhile. Then it is

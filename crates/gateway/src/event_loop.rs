@@ -1,21 +1,22 @@
 //! A thread of the gateway: the connections that it has accepted, served in turns.
 //!
-//! What any connection may cost is bounded. The buffers of all together have a limit
-//! (`Shared::buffers`), of which each may have a quarter of what is left; a request, a reply and a
-//! turn have limits of their own. A client that does not take its replies is not read, and is
-//! disconnected when it has taken nothing for a minute.
+//! What all connections cost together is bounded by `Shared::buffers`: what they keep between turns,
+//! and what a turn takes besides, which is a quarter of the rest at the most. A client that does
+//! not take its replies is not read, and is disconnected when it has taken nothing for a minute. When
+//! connections keep three quarters of the limit, those of them are closed that keep more than others
+//! and have not gone on for the longest.
 
-use crate::connection::{Connection, Gathered};
+use crate::connection::{Connection, Done};
 use crate::databases::Databases;
 use crate::failure::Failure;
 use crate::session::Choices;
-use crate::shared::Shared;
-use crate::turn::{ByKey, STEPS_A_TURN, Turn};
+use crate::shared::{Notice, Shared};
+use crate::turn::{ByKey, Room, Turn};
 use farslot::{Expiry, Store};
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use std::io::Write;
-use std::net::{TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -28,14 +29,21 @@ const END: u64 = u64::MAX - 1;
 
 /// Bytes that one read takes.
 const READ: usize = 64 << 10;
-/// Bytes that a connection may have whatever the others hold.
+/// Bytes of requests that have not arrived whole, which a connection may have unless it is closed for
+/// the sake of others.
 const LEAST_ROOM: usize = 64 << 10;
+/// Bytes that the requests of a turn take together: others wait for no longer than these take.
+const A_TURN: usize = 16 << 20;
+/// Bytes by which the memory in use must have shrunk before it is given back to the system.
+const GIVEN_BACK: usize = 8 << 20;
 /// How long a client may take to show that it knows the secret.
 const STRANGER: Duration = Duration::from_secs(10);
 /// How long one may take none of its replies.
 const STUCK: Duration = Duration::from_secs(60);
 /// How often this is looked at.
 const LOOK: Duration = Duration::from_secs(1);
+/// How often it is looked whether a connection has rested for long enough.
+const LOOK_AT_RESTING: Duration = Duration::from_millis(20);
 /// Connections that are accepted before others have their turn.
 const ACCEPTED_A_TURN: usize = 64;
 /// How long none is accepted where the process may open no more files.
@@ -51,8 +59,12 @@ pub(crate) struct EventLoop {
     vacant: Vec<usize>,
     /// The places of connections that have something to do.
     ready: Vec<usize>,
+    /// The places of connections that rest because they gave a wrong secret.
+    resting: Vec<usize>,
     /// Bytes of all connections' buffers.
     held: usize,
+    /// The most bytes that were in use since some were given back to the system.
+    most_used: usize,
     looked: Instant,
     buffer: Vec<u8>,
     /// What turns are made of.
@@ -83,7 +95,9 @@ impl EventLoop {
             places: Vec::new(),
             vacant: Vec::new(),
             ready: Vec::new(),
+            resting: Vec::new(),
             held: 0,
+            most_used: 0,
             looked: Instant::now(),
             buffer: vec![0; READ],
             by_key: ByKey::default(),
@@ -95,10 +109,10 @@ impl EventLoop {
         let mut events = Vec::with_capacity(256);
         while !self.shared.is_ending.load(Relaxed) {
             events.clear();
-            let sleep = if self.ready.is_empty() {
-                LOOK
-            } else {
-                Duration::ZERO
+            let sleep = match (self.ready.is_empty(), self.resting.is_empty()) {
+                (false, _) => Duration::ZERO,
+                (true, false) => LOOK_AT_RESTING,
+                (true, true) => LOOK,
             };
             let timeout = Timespec {
                 tv_sec: sleep.as_secs() as i64,
@@ -116,9 +130,41 @@ impl EventLoop {
                 }
             }
             self.turn();
+            if !self.resting.is_empty() {
+                self.wake();
+            }
             if self.looked.elapsed() >= LOOK {
                 self.looked = Instant::now();
                 self.end_late_ones();
+                self.databases.report();
+                self.give_back();
+            }
+        }
+    }
+
+    /// Gives memory back to the system after a flood.
+    fn give_back(&mut self) {
+        if self.most_used > self.held + GIVEN_BACK {
+            self.most_used = self.held;
+            self.by_key = ByKey::default();
+            farslot::give_back_freed();
+        }
+    }
+
+    /// Goes on with connections that have rested.
+    fn wake(&mut self) {
+        let now = Instant::now();
+        for place in std::mem::take(&mut self.resting) {
+            let Some(mut connection) = self.places[place].take() else {
+                continue;
+            };
+            if connection.rest_until.is_some_and(|until| until <= now) {
+                connection.rest_until = None;
+                self.settle(place, connection);
+            } else {
+                let rests = connection.rest_until.is_some();
+                self.resting.extend(rests.then_some(place));
+                self.places[place] = Some(connection);
             }
         }
     }
@@ -126,7 +172,7 @@ impl EventLoop {
     fn accept(&mut self) {
         for _ in 0..ACCEPTED_A_TURN {
             match self.listener.accept() {
-                Ok((stream, _)) => self.welcome(stream),
+                Ok((stream, peer)) => self.welcome(stream, peer),
                 Err(error) => match error.kind() {
                     std::io::ErrorKind::WouldBlock => return,
                     std::io::ErrorKind::Interrupted | std::io::ErrorKind::ConnectionAborted => {}
@@ -139,7 +185,7 @@ impl EventLoop {
         }
     }
 
-    fn welcome(&mut self, mut stream: TcpStream) {
+    fn welcome(&mut self, mut stream: TcpStream, peer: SocketAddr) {
         let counts = &self.shared.counts;
         if counts.connected.fetch_add(1, Relaxed) >= self.shared.connections {
             counts.connected.fetch_sub(1, Relaxed);
@@ -159,7 +205,10 @@ impl EventLoop {
             .set_nonblocking(true)
             .and_then(|()| stream.set_nodelay(true))
             .and_then(|()| Ok(epoll::add(&self.epoll, &stream, data, EventFlags::IN)?));
-        let connection = Box::new(Connection::new(stream, Choices::new(&self.shared, id)));
+        let connection = Box::new(Connection::new(
+            stream,
+            Choices::new(&self.shared, id, Some(peer)),
+        ));
         match watched {
             Ok(()) => self.places[place] = Some(connection),
             Err(error) => {
@@ -195,6 +244,7 @@ impl EventLoop {
             connection.refuse(Failure::Buffers { bytes });
         }
         self.settle(place, connection);
+        self.evict();
     }
 
     /// Bytes that a connection which holds so many may hold.
@@ -217,35 +267,69 @@ impl EventLoop {
             return;
         }
         let since = Instant::now();
-        let mut turn = Turn::new(Expiry::now(), std::mem::take(&mut self.by_key));
+        let mut turn = Turn::new(Expiry::now(), std::mem::take(&mut self.by_key), self.room());
         let mut gathered = Vec::with_capacity(taken.len());
-        let mut done = Vec::with_capacity(taken.len());
         for (_, connection) in &mut taken {
-            if turn.len() >= STEPS_A_TURN {
-                done.push((0, true));
-                continue;
+            if turn.is_full() {
+                break;
             }
-            let left = self.shared.buffers.saturating_sub(self.held);
-            let room = (left / 4).max(LEAST_ROOM);
-            let (of_it, bytes, has_more) =
-                connection.gather(&mut turn, &mut self.databases, &self.shared, room);
-            gathered.push(of_it);
-            done.push((bytes, has_more));
+            gathered.push(connection.gather(&mut turn, &mut self.databases, &self.shared));
         }
         turn.run(&mut self.databases);
-        let served = gathered.len();
-        let commands = gathered.iter().map(Gathered::len).sum::<usize>() as u64;
-        for of_it in gathered {
-            of_it.finish(&mut turn, &self.shared);
-        }
+        let done = gathered.into_iter();
+        let mut done: Vec<Done> = done.map(|of| of.finish(&mut turn, &self.shared)).collect();
+        self.most_used = self.most_used.max(self.held + turn.taken());
         self.by_key = turn.end();
+        let commands = done.iter().map(|done| done.commands).sum();
         self.shared.latencies.add(commands, since.elapsed());
-        let mut served_and_not: Vec<_> = taken.into_iter().zip(done).collect();
-        // Those that had no turn are first in the next.
-        served_and_not.rotate_left(served);
-        for ((place, mut connection), (bytes, has_more)) in served_and_not {
-            connection.consume(bytes, has_more);
+        // The others have had no turn.
+        done.resize(taken.len(), Done::WAITS);
+        let (waiting, served): (Vec<_>, Vec<_>) = taken
+            .into_iter()
+            .zip(done)
+            .partition(|(_, done)| done.waits);
+        // Those that wait for room are first in the next turn.
+        for ((place, mut connection), done) in waiting.into_iter().chain(served) {
+            connection.consume(done);
             self.settle(place, connection);
+        }
+        self.evict();
+    }
+
+    /// What the next turn may take.
+    fn room(&self) -> Room {
+        let left = self.shared.buffers.saturating_sub(self.held);
+        Room {
+            alone: left / 4,
+            together: A_TURN.min(left / 4),
+            replies: (left / 256).max(LEAST_ROOM),
+        }
+    }
+
+    /// Closes connections while they keep more than three quarters of the limit: of those that keep
+    /// no less than others do, the one that has not gone on for the longest.
+    fn evict(&mut self) {
+        while self.held > self.shared.buffers / 4 * 3 {
+            let all = self.places.iter().flatten().count();
+            let mean = self.held / all.max(1);
+            let places = self.places.iter().enumerate();
+            let held = places.filter_map(|(place, of)| Some((place, of.as_ref()?)));
+            let oldest = held
+                .filter(|(_, connection)| connection.counted >= mean)
+                .min_by_key(|(_, connection)| connection.since);
+            let Some((place, _)) = oldest else { return };
+            let Some(mut connection) = self.places[place].take() else {
+                return;
+            };
+            self.shared.counts.evicted.fetch_add(1, Relaxed);
+            self.shared.notices.tell(Notice::Evicted, connection.peer());
+            if !connection.is_blocked {
+                let bytes = connection.input_bytes();
+                connection.refuse(Failure::Buffers { bytes });
+                // What becomes of it is the client's business.
+                let _ = connection.send();
+            }
+            self.close(place, connection);
         }
     }
 
@@ -270,7 +354,9 @@ impl EventLoop {
             }
             connection.watched = wants;
         }
-        if connection.is_ready && !connection.is_blocked && !connection.is_queued {
+        if connection.rest_until.is_some() {
+            self.resting.push(place);
+        } else if connection.is_ready && !connection.is_blocked && !connection.is_queued {
             connection.is_queued = true;
             self.ready.push(place);
         }
@@ -290,9 +376,8 @@ impl EventLoop {
     fn end_late_ones(&mut self) {
         for place in 0..self.places.len() {
             let is_late = self.places[place].as_ref().is_some_and(|connection| {
-                let for_long = connection.since.elapsed();
-                connection.is_blocked && for_long > STUCK
-                    || !connection.is_admitted() && for_long > STRANGER
+                connection.is_blocked && connection.since.elapsed() > STUCK
+                    || !connection.is_admitted() && connection.born.elapsed() > STRANGER
             });
             if is_late && let Some(connection) = self.places[place].take() {
                 self.close(place, connection);

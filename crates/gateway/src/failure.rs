@@ -25,8 +25,12 @@ pub(crate) enum Failure {
     NoFiniteSum,
     #[error("ERR offset is out of range")]
     Offset,
-    #[error("ERR string exceeds maximum allowed size (proto-max-bulk-len)")]
-    TooLong,
+    #[error(
+        "ERR string exceeds maximum allowed size (proto-max-bulk-len): {bytes} bytes, and the limit is {limit}"
+    )]
+    TooLong { bytes: usize, limit: usize },
+    #[error("ERR {0}")]
+    Skipped(#[from] crate::frame::TooLong),
     #[error("ERR invalid expire time in '{0}' command")]
     ExpireTime(&'static str),
     #[error("ERR NX and XX, GT or LT options at the same time are not compatible")]
@@ -59,7 +63,9 @@ pub(crate) enum Failure {
     NoSecret,
     #[error("ERR Client names cannot contain spaces, newlines or special characters.")]
     ClientName,
-    #[error("ERR the reply would be longer than the {limit} bytes that are left for it")]
+    #[error(
+        "ERR the reply would be longer than the {limit} bytes that are left for it and the request"
+    )]
     LongReply { limit: usize },
     #[error("ERR max number of clients reached")]
     Connections,

@@ -22,6 +22,35 @@ pub(crate) struct RequestLimits {
     pub(crate) request: usize,
 }
 
+/// Arguments of the longest request whose bytes are skipped, as Redis counts them.
+const MOST_SKIPPED: usize = 1 << 20;
+/// Bytes of the longest argument that is skipped: Redis's own limit.
+const LONGEST_SKIPPED: usize = 512 << 20;
+
+/// What there is of a request.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Progress {
+    /// A part of it, or nothing.
+    Unfinished,
+    /// All of it, in so many bytes. Its [arguments](Parser::arguments) are known.
+    Whole(usize),
+    /// So many bytes of a request that is too long: they are to be forgotten. More will come.
+    Skipped(usize),
+    /// The last bytes of a request that is too long.
+    Refused(usize, TooLong),
+}
+
+/// Why a request is not done. Its bytes are skipped, and the connection goes on behind them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub(crate) enum TooLong {
+    #[error("an argument of {bytes} bytes is longer than the limit of {limit} bytes")]
+    Argument { bytes: usize, limit: usize },
+    #[error("a request of {arguments} arguments has more than the limit of {limit}")]
+    Arguments { arguments: usize, limit: usize },
+    #[error("a request of at least {bytes} bytes is longer than the limit of {limit} bytes")]
+    Request { bytes: usize, limit: usize },
+}
+
 /// Why a request cannot be read. The connection ends: where the next request would start is
 /// unknown.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
@@ -53,30 +82,46 @@ pub(crate) struct Parser {
     at: usize,
     /// Arguments that are still to come; nothing before the header was read.
     left: Option<usize>,
-    /// Length of the argument that is next, once its header was read.
+    /// Length of the argument that is next, once its header was read; of one that is skipped, what
+    /// is left of it.
     bulk: Option<usize>,
     arguments: Vec<Range<usize>>,
+    /// Why the request is skipped, if it is.
+    too_long: Option<TooLong>,
 }
 
 impl Parser {
-    /// Reads on, in all bytes of the request that have arrived. Returns the request's length once
-    /// it is whole, and its [arguments](Parser::arguments) are known; nothing while it is not.
+    /// Reads on, in all bytes of the request that have arrived and were not skipped. Clients that
+    /// have not shown that they know the secret are `strangers`: none of their requests is skipped.
     pub(crate) fn read(
         &mut self,
         input: &[u8],
         limits: &RequestLimits,
         is_stranger: bool,
-    ) -> Result<Option<usize>, ProtocolError> {
+    ) -> Result<Progress, ProtocolError> {
+        let is_array = self.too_long.is_some() || input.first() == Some(&b'*');
         let whole = match input.first() {
-            None => return Ok(None),
-            Some(b'*') => self.read_array(input, limits, is_stranger)?,
+            None => return Ok(Progress::Unfinished),
+            Some(_) if is_array => self.read_array(input, limits, is_stranger)?,
             Some(_) => self.read_words(input, limits)?,
         };
+        if let Some(too_long) = self.too_long {
+            let skipped = std::mem::take(&mut self.at);
+            return Ok(match whole {
+                Some(_) => Progress::Refused(skipped, too_long),
+                None => Progress::Skipped(skipped),
+            });
+        }
         if whole.unwrap_or(input.len()) > limits.request {
             let limit = limits.request;
             return Err(ProtocolError::Request { limit });
         }
-        Ok(whole)
+        Ok(whole.map_or(Progress::Unfinished, Progress::Whole))
+    }
+
+    /// Bytes that it keeps.
+    pub(crate) fn held(&self) -> usize {
+        self.arguments.capacity() * size_of::<Range<usize>>()
     }
 
     /// Where the arguments of a whole request are. None of an empty one, which has no answer.
@@ -87,6 +132,7 @@ impl Parser {
     /// Makes it ready for the next request.
     pub(crate) fn reset(&mut self) {
         (self.at, self.left, self.bulk) = (0, None, None);
+        self.too_long = None;
         self.arguments.clear();
         // One request with many arguments shall not take their memory for ever.
         self.arguments.shrink_to(64);
@@ -106,9 +152,15 @@ impl Parser {
                 let announced = number(&line[1..]).ok_or(ProtocolError::ArrayLength)?;
                 let left = usize::try_from(announced).unwrap_or(0);
                 if left > limits.arguments {
-                    return Err(match is_stranger {
-                        true => ProtocolError::StrangersArrayLength,
-                        false => ProtocolError::ArrayLength,
+                    if is_stranger {
+                        return Err(ProtocolError::StrangersArrayLength);
+                    }
+                    if left > MOST_SKIPPED {
+                        return Err(ProtocolError::ArrayLength);
+                    }
+                    self.skip(TooLong::Arguments {
+                        arguments: left,
+                        limit: limits.arguments,
                     });
                 }
                 left
@@ -119,13 +171,15 @@ impl Parser {
             let Some(argument) = self.bulk(input, limits, is_stranger)? else {
                 return Ok(None);
             };
-            self.arguments.push(argument);
+            if self.too_long.is_none() {
+                self.arguments.push(argument);
+            }
             left -= 1;
         }
         Ok(Some(self.at))
     }
 
-    /// The next argument, if all of it is here.
+    /// The next argument, if all of it is here. Of one that is skipped, only the end matters.
     fn bulk(
         &mut self,
         input: &[u8],
@@ -143,22 +197,58 @@ impl Parser {
                 let line = self.line(input, ProtocolError::LongBulkHeader)?;
                 let Some(line) = line else { return Ok(None) };
                 let bytes = number(&line[1..]).and_then(|bytes| usize::try_from(bytes).ok());
-                let bytes = bytes.filter(|bytes| *bytes <= limits.bulk);
-                bytes.ok_or(match is_stranger {
+                let bytes = bytes.filter(|bytes| *bytes <= LONGEST_SKIPPED);
+                let bytes = bytes.ok_or(match is_stranger {
                     true => ProtocolError::StrangersBulkLength,
                     false => ProtocolError::BulkLength,
-                })?
+                })?;
+                self.check(bytes, limits, is_stranger)?;
+                bytes
             }
         };
         let end = self.at + bytes;
         if input.len() < end + 2 {
             self.bulk = Some(bytes);
+            if self.too_long.is_some() {
+                self.at = end.min(input.len());
+                self.bulk = Some(end - self.at);
+            }
             return Ok(None);
         }
         self.bulk = None;
         let argument = self.at..end;
         self.at = end + 2;
         Ok(Some(argument))
+    }
+
+    /// Compares the next argument with the limits.
+    fn check(
+        &mut self,
+        bytes: usize,
+        limits: &RequestLimits,
+        is_stranger: bool,
+    ) -> Result<(), ProtocolError> {
+        let all = self.at + bytes + 2;
+        if bytes > limits.bulk {
+            if is_stranger {
+                return Err(ProtocolError::StrangersBulkLength);
+            }
+            let limit = limits.bulk;
+            self.skip(TooLong::Argument { bytes, limit });
+        } else if all > limits.request {
+            let limit = limits.request;
+            if is_stranger {
+                return Err(ProtocolError::Request { limit });
+            }
+            self.skip(TooLong::Request { bytes: all, limit });
+        }
+        Ok(())
+    }
+
+    /// Skips the rest of the request, for the first reason that there is.
+    fn skip(&mut self, why: TooLong) {
+        self.too_long.get_or_insert(why);
+        self.arguments = Vec::new();
     }
 
     /// A line of words, as a person types it. Quotes have no meaning.
@@ -225,21 +315,50 @@ mod tests {
     const LIMITS: RequestLimits = RequestLimits {
         arguments: 8,
         bulk: 100,
-        request: 1_000,
+        request: 800,
     };
 
-    /// The arguments of all whole requests in the bytes, which arrive so many at a time.
+    /// The arguments of all whole requests in the bytes, which arrive so many at a time. In place of
+    /// one that is too long stands why.
     fn read_all(bytes: &[u8], at_a_time: usize) -> Result<Vec<Vec<Vec<u8>>>, ProtocolError> {
+        read_as(bytes, at_a_time, false)
+    }
+
+    fn read_as(
+        bytes: &[u8],
+        at_a_time: usize,
+        is_stranger: bool,
+    ) -> Result<Vec<Vec<Vec<u8>>>, ProtocolError> {
         let (mut parser, mut from, mut requests) = (Parser::default(), 0, Vec::new());
         let mut here = 0;
         while here < bytes.len() {
             here = (here + at_a_time).min(bytes.len());
-            while let Some(length) = parser.read(&bytes[from..here], &LIMITS, false)? {
-                assert!(length > 0 && from + length <= here);
-                let arguments = parser.arguments().iter();
-                let request = arguments.map(|of| bytes[from..][of.clone()].to_vec());
-                requests.push(request.collect());
+            loop {
+                let input = &bytes[from..here];
+                let length = match parser.read(input, &LIMITS, is_stranger)? {
+                    Progress::Unfinished => break,
+                    Progress::Skipped(length) => {
+                        from += length;
+                        assert!(
+                            here - from <= 33,
+                            "headers alone are kept of a skipped request"
+                        );
+                        break;
+                    }
+                    Progress::Refused(length, why) => {
+                        requests.push(vec![why.to_string().into_bytes()]);
+                        length
+                    }
+                    Progress::Whole(length) => {
+                        assert!(length > 0);
+                        let arguments = parser.arguments().iter();
+                        let request = arguments.map(|of| input[of.clone()].to_vec());
+                        requests.push(request.collect());
+                        length
+                    }
+                };
                 from += length;
+                assert!(from <= here);
                 parser.reset();
             }
         }
@@ -287,22 +406,56 @@ mod tests {
     #[test]
     fn limits_are_kept() {
         let refused = |bytes: &[u8]| read_all(bytes, 7).unwrap_err();
-        assert_eq!(refused(b"*9\r\n"), ProtocolError::ArrayLength);
+        assert_eq!(refused(b"*1048577\r\n"), ProtocolError::ArrayLength);
         assert_eq!(
             refused(b"*99999999999999999999\r\n"),
             ProtocolError::ArrayLength
         );
-        assert_eq!(refused(b"*1\r\n$101\r\n"), ProtocolError::BulkLength);
+        assert_eq!(refused(b"*1\r\n$536870913\r\n"), ProtocolError::BulkLength);
         assert_eq!(refused(b"*1\r\n$-1\r\n"), ProtocolError::BulkLength);
         assert_eq!(refused(b"*1\r\n:1\r\n"), ProtocolError::NoBulk(b':'));
         assert_eq!(
             refused(&[b'a'; 70_000]),
-            ProtocolError::Request { limit: 1_000 }
+            ProtocolError::Request { limit: 800 }
         );
         assert_eq!(refused(&[b'*'; 100]), ProtocolError::LongArrayHeader);
-        let long: Vec<Vec<u8>> = vec![vec![7; 100]; 10];
-        assert_eq!(refused(&encoded(&long)[..900]), ProtocolError::ArrayLength);
+        let strangers = |bytes: &[u8]| read_as(bytes, 7, true).unwrap_err();
+        assert_eq!(strangers(b"*9\r\n"), ProtocolError::StrangersArrayLength);
+        assert_eq!(
+            strangers(b"*1\r\n$101\r\n"),
+            ProtocolError::StrangersBulkLength
+        );
         // None that is shorter than its limit is refused, and empty arrays are no requests.
         assert_eq!(read_all(b"*0\r\n*-1\r\n", 1), Ok(vec![vec![], vec![]]));
+    }
+    #[test]
+    fn what_is_behind_a_request_that_is_too_long_is_read() {
+        let ping = vec![b"PING".to_vec()];
+        let (many, long, all) = (
+            vec![vec![7]; 9],
+            vec![vec![7; 101]; 2],
+            vec![vec![7; 100]; 8],
+        );
+        for (request, why) in [
+            (
+                many,
+                "a request of 9 arguments has more than the limit of 8",
+            ),
+            (
+                long,
+                "an argument of 101 bytes is longer than the limit of 100 bytes",
+            ),
+            (
+                all,
+                "a request of at least 868 bytes is longer than the limit of 800 bytes",
+            ),
+        ] {
+            for at_a_time in 1..300 {
+                let bytes = [encoded(&request), encoded(&ping)].concat();
+                let read = read_all(&bytes, at_a_time).unwrap();
+                let expected = [vec![why.as_bytes().to_vec()], ping.clone()];
+                assert_eq!(read, expected, "{at_a_time} at a time");
+            }
+        }
     }
 }

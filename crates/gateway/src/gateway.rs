@@ -2,7 +2,7 @@
 
 use crate::event_loop::EventLoop;
 use crate::metrics::GatewayMetrics;
-use crate::shared::{Counts, Latencies, Shared};
+use crate::shared::{Counts, Latencies, Notices, Shared};
 use farslot::{BACKLOG, Secret, Store, StoreError};
 use rustix::event::{EventfdFlags, eventfd};
 use std::fmt;
@@ -28,9 +28,10 @@ pub struct GatewayOptions {
     pub threads: usize,
     /// The most connections. One that is too many is told so, and closed.
     pub connections: usize,
-    /// Bytes that the buffers of one thread's connections may have together: for requests that
-    /// have not arrived whole, and for replies. Each may have a quarter of what is left, and 64 KiB
-    /// once nothing is.
+    /// Bytes that one thread may take for its clients: the buffers of its connections, which have
+    /// requests that have not arrived whole and replies that were not taken, and what a turn needs
+    /// besides. A request and its reply may have a quarter of what is left. When three quarters are
+    /// in use, connections are closed that hold much and have not gone on for the longest.
     pub buffers: usize,
 }
 
@@ -128,6 +129,7 @@ impl Gateway {
             is_ending: AtomicBool::new(false),
             counts: Counts::default(),
             latencies: Latencies::default(),
+            notices: Notices::default(),
             sweeper: store.sweeper().map_err(GatewayError::Sweeper)?,
         });
         let end = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);

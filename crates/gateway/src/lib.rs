@@ -17,15 +17,16 @@
 //! * A key that has expired is absent at once, to every command that names it and to KEYS and SCAN;
 //!   its memory is free when it is met, or swept. DBSIZE counts it until then, as Redis does.
 //! * Unknown commands, and commands with arguments that cannot be meant, get Redis's own words.
-//! * A connection that sends what is no request is closed, and no other. What all connections may
-//!   hold is bounded ([`GatewayOptions::buffers`]).
+//! * A connection that sends what is no request is closed, and no other. One that sends a value or
+//!   a request that is too long gets an error and goes on. What all connections may take is
+//!   bounded ([`GatewayOptions::buffers`]).
 //!
 //! **What it costs.** All commands of a turn, whoever sent them, are two batches of the store at
 //! the most: the `turn` module says how. A thread of the gateway has tables of its own and blocks
 //! on them: it belongs where the memory is, in the process that serves it.
 //!
 //! **What it has not.** Types but strings, transactions, scripts, publish and subscribe, keys that
-//! are empty or longer than 64 KiB, values longer than 1 MiB. Quotes on lines that a
+//! are empty or longer than 64 KiB, values longer than 2,555,880 bytes. Quotes on lines that a
 //! person types.
 //!
 //! # Records

@@ -64,6 +64,16 @@ impl Source for GatewayMetrics {
                 "Secrets of Redis clients that were wrong.",
                 &counts.refused,
             ),
+            counter(
+                "farslot_redis_connections_evicted_total",
+                "Connections of Redis clients that were closed because others needed their buffers.",
+                &counts.evicted,
+            ),
+            counter(
+                "farslot_redis_http_connections_total",
+                "Connections to the Redis gateway that spoke HTTP, and were closed.",
+                &counts.http,
+            ),
             Family::counter(
                 "farslot_redis_expired_keys_total",
                 "Records of all tables that had expired and were swept.",

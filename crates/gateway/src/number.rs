@@ -21,6 +21,9 @@ pub(crate) fn integer(text: &[u8]) -> Option<i64> {
     Some(number)
 }
 
+/// Bytes of the longest sum: that of a number with 309 digits before the point and a fraction.
+pub(crate) const LONGEST: usize = 340;
+
 /// Digits behind the point that sums keep.
 const FRACTION: u32 = 17;
 /// Numbers below this are added as decimals.

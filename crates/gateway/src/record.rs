@@ -2,13 +2,17 @@
 //! whose records may have a time to live ([`Expiry`]).
 
 use farslot::Expiry;
+use farslot::index::heap::{LARGEST_RECORD, record_bytes};
 use std::ops::Deref;
 use std::rc::Rc;
 
 /// Bytes before the value.
 const HEAD: usize = Expiry::BYTES;
-/// Bytes of the longest value: those of a table that was made without sizes.
-pub(crate) const LONGEST_VALUE: usize = 1 << 20;
+/// Bytes of the longest key of a database.
+const LONGEST_KEY: usize = 64 << 10;
+/// Bytes of the longest value of a database: what the largest record of a heap has room for beside
+/// the longest key.
+pub(crate) const LONGEST_VALUE: usize = LARGEST_RECORD - record_bytes(LONGEST_KEY, HEAD);
 
 /// Bytes that lie where their [`Kept`] lies: a record of a number is no longer.
 const FEW: usize = 30;
@@ -86,21 +90,18 @@ impl Bytes<'_> {
         Self::from(Kept::of([bytes]))
     }
 
-    /// The string, to be changed in place unless a reply may have it as well; and how many bytes were
-    /// copied for that.
-    pub(crate) fn make_mut(&mut self) -> (&mut Vec<u8>, usize) {
+    /// The string, to be changed in place: a copy of it if a reply may have it as well.
+    pub(crate) fn make_mut(&mut self) -> &mut Vec<u8> {
         let is_alone = |bytes: &Rc<_>| Rc::strong_count(bytes) == 1;
-        let mut copied = 0;
         if !matches!(self, Self::Kept { bytes: Kept::More(all), from: 0, to: None } if is_alone(all))
         {
-            copied = self.len();
             *self = Self::from(Kept::More(Rc::new(self.to_vec())));
         }
         match self {
             Self::Kept {
                 bytes: Kept::More(all),
                 ..
-            } => (Rc::make_mut(all), copied),
+            } => Rc::make_mut(all),
             _ => unreachable!("it was copied"),
         }
     }
@@ -180,21 +181,16 @@ mod tests {
 
     #[test]
     fn what_a_reply_has_is_not_changed() {
-        let mut value = Bytes::copied(b"abc");
-        let reply = value.clone();
-        let (bytes, copied) = value.make_mut();
-        bytes.push(b'd');
-        assert_eq!((copied, &*reply, &*value), (3, &b"abc"[..], &b"abcd"[..]));
-        assert_eq!(value.make_mut().1, 0);
-        // One that lies elsewhere.
-        let long = vec![b'a'; FEW + 1];
-        let mut value = Bytes::copied(&long);
-        let reply = value.clone();
-        let (bytes, copied) = value.make_mut();
-        bytes.push(b'd');
-        assert_eq!((copied, &*reply), (long.len(), &*long));
-        assert_eq!(&*value, [&*long, b"d"].concat());
-        assert_eq!(value.make_mut().1, 0);
+        // Short bytes lie in place, long ones elsewhere.
+        for before in [b"abc".to_vec(), vec![b'a'; FEW + 1]] {
+            let mut value = Bytes::copied(&before);
+            let reply = value.clone();
+            value.make_mut().push(b'd');
+            assert_eq!(&*reply, &*before);
+            assert_eq!(&*value, [&*before, b"d"].concat());
+            let at = value.as_ptr();
+            assert_eq!(value.make_mut().as_ptr(), at, "it is not copied again");
+        }
     }
 
     #[test]

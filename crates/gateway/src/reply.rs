@@ -3,6 +3,9 @@
 use crate::failure::Failure;
 use crate::record::Bytes;
 
+/// Bytes of a part for which the output has room made.
+const LONG: usize = 64 << 10;
+
 /// Which form replies have: the version that a client asks for by HELLO.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Protocol {
@@ -25,6 +28,14 @@ pub(crate) enum Reply<'r> {
     Status(&'static str),
     Integer(i64),
     Bulk(Bytes<'r>),
+    /// Strings of any number, as bytes of the protocol: those that [`append`](Reply::append) has
+    /// written.
+    Bulks {
+        count: usize,
+        encoded: Vec<u8>,
+    },
+    /// Bytes of the protocol that never change.
+    Encoded(&'static [u8]),
     Null,
     Array(Vec<Reply<'r>>),
     /// Pairs of keys and values; one array of both in RESP2.
@@ -41,8 +52,33 @@ impl<'r> Reply<'r> {
         Self::Bulk(Bytes::copied(text.as_ref().as_bytes()))
     }
 
+    /// Bytes of its text, those of parts left out.
+    pub(crate) fn bytes(&self) -> usize {
+        match self {
+            Self::Bulk(bytes) => bytes.len(),
+            Self::Bulks { encoded, .. } => encoded.len(),
+            _ => 0,
+        }
+    }
+
     pub(crate) fn flag(is_so: bool) -> Self {
         Self::Integer(i64::from(is_so))
+    }
+
+    /// Appends a string to those of [`Reply::Bulks`].
+    pub(crate) fn append(bulks: &mut Vec<u8>, bytes: &[u8]) {
+        bulks.push(b'$');
+        bulks.extend_from_slice(itoa::Buffer::new().format(bytes.len()).as_bytes());
+        bulks.extend_from_slice(b"\r\n");
+        bulks.extend_from_slice(bytes);
+        bulks.extend_from_slice(b"\r\n");
+    }
+
+    /// Its bytes.
+    pub(crate) fn encoded(&self, protocol: Protocol) -> Vec<u8> {
+        let mut output = Vec::new();
+        self.put(&mut output, usize::MAX, protocol);
+        output
     }
 
     /// Appends its bytes; if that makes more than `limit` of them, or one of its parts is an
@@ -82,6 +118,11 @@ impl Writer<'_> {
             Reply::Status(text) => self.line(b'+', text.as_bytes()),
             Reply::Integer(number) => self.head(b':', *number),
             Reply::Bulk(bytes) => self.bulk(bytes)?,
+            Reply::Bulks { count, encoded } => {
+                self.head(b'*', *count as i64);
+                self.raw(encoded)?;
+            }
+            Reply::Encoded(bytes) => self.raw(bytes)?,
             Reply::Null => self.output.extend(match self.protocol {
                 Protocol::Resp2 => &b"$-1\r\n"[..],
                 Protocol::Resp3 => b"_\r\n",
@@ -118,12 +159,27 @@ impl Writer<'_> {
     }
 
     fn bulk(&mut self, bytes: &[u8]) -> Result<(), Option<Failure>> {
-        if self.output.len() + bytes.len() > self.most {
-            return Err(None);
-        }
+        self.check(bytes)?;
         self.head(b'$', bytes.len() as i64);
         self.output.extend_from_slice(bytes);
         self.output.extend_from_slice(b"\r\n");
+        Ok(())
+    }
+
+    fn raw(&mut self, bytes: &[u8]) -> Result<(), Option<Failure>> {
+        self.check(bytes)?;
+        self.output.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    fn check(&mut self, more: &[u8]) -> Result<(), Option<Failure>> {
+        if more.len() > self.most.saturating_sub(self.output.len()) {
+            return Err(None);
+        }
+        if more.len() >= LONG {
+            // A buffer that grows by itself has up to twice as many.
+            self.output.reserve_exact(more.len() + 32);
+        }
         Ok(())
     }
 

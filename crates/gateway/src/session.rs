@@ -1,18 +1,27 @@
 //! What a connection has chosen, and the commands that concern it or the gateway.
 
-use crate::commands::{self, COMMANDS, Command, Session};
+use crate::commands::{self, Command, Session};
 use crate::databases::{DATABASES, Databases};
 use crate::failure::Failure;
 use crate::record::Bytes;
 use crate::reply::{OK, Protocol, Reply};
-use crate::shared::Shared;
+use crate::shared::{Notice, Shared};
+use std::net::SocketAddr;
+use std::sync::LazyLock;
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
 
 /// The version of Redis whose commands are spoken, as far as they are.
 const REDIS_VERSION: &str = "7.0.0";
 
 /// Bytes of the longest name of a client.
 const LONGEST_NAME: usize = 1 << 10;
+/// How long a connection rests after a wrong secret, for each that it has given in a row.
+const A_GUESS: Duration = Duration::from_millis(100);
+/// For no more than so many.
+const MOST_RESTS: u32 = 20;
+/// Bytes of what INFO says at the most.
+const LONGEST_INFO: usize = 4 << 10;
 
 /// The choices of one connection.
 #[derive(Debug)]
@@ -25,10 +34,15 @@ pub(crate) struct Choices {
     pub(crate) name: Vec<u8>,
     /// Whether the client has asked to end the connection.
     pub(crate) has_quit: bool,
+    pub(crate) peer: Option<SocketAddr>,
+    /// Secrets that were wrong, one after the other.
+    wrong_secrets: u32,
+    /// How long nothing more is done, because a secret was wrong.
+    pub(crate) rest: Option<Duration>,
 }
 
 impl Choices {
-    pub(crate) fn new(shared: &Shared, id: u64) -> Self {
+    pub(crate) fn new(shared: &Shared, id: u64, peer: Option<SocketAddr>) -> Self {
         Self {
             id,
             database: 0,
@@ -36,6 +50,9 @@ impl Choices {
             is_admitted: shared.secret.is_none(),
             name: Vec::new(),
             has_quit: false,
+            peer,
+            wrong_secrets: 0,
+            rest: None,
         }
     }
 
@@ -91,14 +108,14 @@ impl Choices {
                 databases,
             )?),
             Session::Time => time(),
-            Session::CommandCount => Reply::Integer(COMMANDS.len() as i64),
-            Session::CommandInfo(None) => Reply::Array(commands::all().map(described).collect()),
+            Session::CommandCount => Reply::Integer(DESCRIBED.len() as i64),
+            Session::CommandInfo(None) => Reply::Array(DESCRIBED.iter().map(info).collect()),
             Session::CommandInfo(Some(names)) => {
-                let described = |name| named(name).map_or(Reply::Null, described);
+                let described = |name| named(name).map_or(Reply::Null, info);
                 Reply::Array(names.into_iter().map(described).collect())
             }
-            Session::CommandDocs(names) if names.is_empty() => docs(commands::all()),
-            Session::CommandDocs(names) => docs(names.into_iter().filter_map(named)),
+            Session::CommandDocs(names) if names.is_empty() => self.docs(DESCRIBED.iter()),
+            Session::CommandDocs(names) => self.docs(names.into_iter().filter_map(named)),
             Session::ClientId => Reply::Integer(self.id as i64),
             Session::ClientName if self.name.is_empty() => Reply::Null,
             Session::ClientName => Reply::Bulk(Bytes::copied(&self.name)),
@@ -126,9 +143,13 @@ impl Choices {
         };
         if !is_right {
             shared.counts.refused.fetch_add(1, Relaxed);
+            self.wrong_secrets = self.wrong_secrets.saturating_add(1);
+            self.rest = Some(A_GUESS * self.wrong_secrets.min(MOST_RESTS));
+            shared.notices.tell(Notice::WrongSecret, self.peer);
             return Err(Failure::WrongSecret);
         }
         self.is_admitted = true;
+        self.wrong_secrets = 0;
         Ok(())
     }
 
@@ -139,6 +160,12 @@ impl Choices {
         }
         self.name = name.to_vec();
         Ok(())
+    }
+
+    /// The documentation of commands, each with its name.
+    fn docs(&self, commands: impl Iterator<Item = &'static Described>) -> Reply<'static> {
+        let docs = commands.map(|of| (of.name, Reply::Encoded(&of.docs[self.protocol as usize])));
+        Reply::Map(docs.collect())
     }
 
     fn hello(&self) -> Reply<'static> {
@@ -162,14 +189,72 @@ fn time() -> Reply<'static> {
     Reply::Array(parts.map(|part| Reply::text(part.to_string())).into())
 }
 
-fn named(name: &[u8]) -> Option<&'static Command> {
-    let name = name.to_ascii_lowercase();
-    let known = COMMANDS.get(std::str::from_utf8(&name).ok()?);
-    known.map(|(_, command)| *command)
+/// What COMMAND says of a command, as bytes of the protocol: clients ask for tens of thousands in
+/// one request.
+struct Described {
+    name: &'static str,
+    info: Vec<u8>,
+    /// In either protocol.
+    docs: [Vec<u8>; 2],
+}
+
+/// All of them, by their numbers.
+static DESCRIBED: LazyLock<Vec<Described>> = LazyLock::new(|| {
+    let described = commands::all().map(|command| Described {
+        name: command.name,
+        info: described(command).encoded(Protocol::Resp2),
+        docs: [Protocol::Resp2, Protocol::Resp3].map(|protocol| docs(command).encoded(protocol)),
+    });
+    described.collect()
+});
+
+/// Bytes that COMMAND says of a command at the most.
+static LONGEST_DESCRIPTION: LazyLock<usize> = LazyLock::new(|| {
+    let bytes = |of: &Described| of.info.len().max(of.docs[0].len().max(of.docs[1].len()));
+    let longest = DESCRIBED.iter().map(bytes).max();
+    // A name with its head is written before documentation.
+    longest.unwrap_or(0) + 32
+});
+
+fn named(name: &[u8]) -> Option<&'static Described> {
+    let (number, _) = commands::named(name)?;
+    Some(&DESCRIBED[number])
+}
+
+const fn info(of: &'static Described) -> Reply<'static> {
+    Reply::Encoded(of.info.as_slice())
+}
+
+/// Bytes of a reply to it at the most, and bytes that it takes until then.
+pub(crate) fn weight(session: &Session<'_>) -> (usize, usize) {
+    let described = |count: usize| {
+        let part = size_of::<(&str, Reply<'_>)>();
+        (count * *LONGEST_DESCRIPTION, count * part)
+    };
+    match session {
+        Session::Ping(Some(text)) | Session::Echo(text) => (text.len(), 0),
+        Session::CommandInfo(Some(names)) => described(names.len()),
+        Session::CommandDocs(names) => described(names.len().max(DESCRIBED.len())),
+        Session::CommandInfo(None) => described(DESCRIBED.len()),
+        Session::Info(_) => (LONGEST_INFO, LONGEST_INFO),
+        _ => (LONGEST_NAME, 0),
+    }
+}
+
+/// Whether it changes what later requests of the connection mean.
+pub(crate) const fn is_choice(session: &Session<'_>) -> bool {
+    matches!(
+        session,
+        Session::Hello { .. }
+            | Session::Auth { .. }
+            | Session::Select(_)
+            | Session::ClientSetName(_)
+            | Session::Quit
+    )
 }
 
 /// A command as COMMAND INFO tells it.
-fn described(command: &'static Command) -> Reply<'static> {
+fn described(command: &Command) -> Reply<'static> {
     let (first, last, step) = command.keys;
     let flags = command.flags.iter().map(|flag| Reply::Status(flag));
     let none = || Reply::Array(Vec::new());
@@ -188,10 +273,7 @@ fn described(command: &'static Command) -> Reply<'static> {
     ])
 }
 
-fn docs(commands: impl Iterator<Item = &'static Command>) -> Reply<'static> {
-    let docs = commands.map(|command| {
-        let summary = ("summary", Reply::text(command.summary));
-        (command.name, Reply::Map(vec![summary]))
-    });
-    Reply::Map(docs.collect())
+/// A command as COMMAND DOCS tells it, behind its name.
+fn docs(command: &Command) -> Reply<'static> {
+    Reply::Map(vec![("summary", Reply::text(command.summary))])
 }

@@ -109,8 +109,71 @@ pub(crate) struct Slot<'r> {
     pub(crate) changed: bool,
     /// Milliseconds since 1970: the same in all of a turn.
     pub(crate) now: u64,
-    /// Bytes that may still be copied for replies.
-    pub(crate) room: usize,
+}
+
+/// What steps on a key may take at the most, found without doing them. All numbers are bytes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Weight {
+    /// The longest that the value may be by now.
+    value: usize,
+    /// Whether a reply or the store's record may have the same bytes: they are copied before they
+    /// are changed.
+    is_shared: bool,
+    /// Of the record that is to be written.
+    written: usize,
+    /// All that is copied.
+    pub(crate) copied: usize,
+}
+
+impl Weight {
+    /// Before any step, of a key whose record has so many bytes; 0 of one that is absent or not
+    /// known.
+    pub(crate) const fn of(record: usize) -> Self {
+        Self {
+            value: record,
+            is_shared: true,
+            written: 0,
+            copied: 0,
+        }
+    }
+
+    /// The value is put in a reply; returns its bytes.
+    const fn told(&mut self) -> usize {
+        self.is_shared = true;
+        self.value
+    }
+
+    /// The key has another value or expiry, which is written in the end.
+    fn changed(&mut self, value: usize) {
+        self.value = value;
+        let more = value.saturating_sub(self.written);
+        self.copied += more;
+        self.written += more;
+    }
+
+    /// The value is changed in place.
+    fn changed_in_place(&mut self, value: usize) {
+        // A buffer that grows has up to twice its bytes.
+        self.copied += match self.is_shared {
+            true => 2 * value,
+            false => 2 * value.saturating_sub(self.value),
+        };
+        self.is_shared = false;
+        self.changed(value);
+    }
+}
+
+/// Refuses a value that is longer than the gateway's tables hold; nothing stands for a length that
+/// is no number.
+pub(crate) fn check_length(bytes: Option<usize>) -> Result<usize, Failure> {
+    let limit = LONGEST_VALUE;
+    match bytes {
+        Some(bytes) if bytes <= limit => Ok(bytes),
+        _ => Err(Failure::TooLong {
+            bytes: bytes.unwrap_or(usize::MAX),
+            limit,
+        }),
+    }
 }
 
 impl<'r> Step<'r> {
@@ -125,6 +188,57 @@ impl<'r> Step<'r> {
                 ..
             })
         )
+    }
+
+    /// Adds what it may take; returns the bytes of its reply, those of its head left out.
+    pub(crate) fn weigh(&self, weight: &mut Weight) -> usize {
+        let value = weight.value;
+        match self {
+            Self::Get | Self::GetRange(..) => weight.told(),
+            Self::Exists | Self::Length | Self::Type | Self::TimeToLive(_) => 0,
+            Self::Delete => {
+                weight.value = 0;
+                0
+            }
+            Self::GetDelete => {
+                let told = weight.told();
+                weight.value = 0;
+                told
+            }
+            Self::GetExpire(_) => {
+                weight.changed(value);
+                weight.told()
+            }
+            Self::Expire { .. } | Self::Persist => {
+                weight.changed(value);
+                0
+            }
+            Self::Set(set) => {
+                let told = match set.reply {
+                    SetReply::Previous => weight.told(),
+                    SetReply::Status | SetReply::Flag => 0,
+                };
+                let is_set_always = set.only.is_none();
+                let set = set.value.len();
+                weight.is_shared = true;
+                weight.changed(if is_set_always { set } else { set.max(value) });
+                told
+            }
+            Self::Append(more) => {
+                weight.changed_in_place((value + more.len()).min(LONGEST_VALUE));
+                0
+            }
+            Self::SetRange(at, piece) => {
+                let end = at.saturating_add(piece.len()).min(LONGEST_VALUE);
+                weight.changed_in_place(value.max(end));
+                0
+            }
+            Self::Add(_) | Self::AddFloat(_) => {
+                // A value that is no number stays.
+                weight.changed(value.max(number::LONGEST));
+                number::LONGEST
+            }
+        }
     }
 
     pub(crate) fn apply(&self, slot: &mut Slot<'r>) -> Result<Reply<'r>, Failure> {
@@ -196,20 +310,13 @@ impl<'r> Slot<'r> {
     }
 
     /// The value to be changed in place; that of an absent key is empty.
-    fn value_mut(&mut self) -> Result<&mut Vec<u8>, Failure> {
-        let limit = self.room;
-        let shared = self.entry.as_ref().map_or(0, |entry| entry.value.len());
-        if shared > limit {
-            return Err(Failure::LongReply { limit });
-        }
+    fn value_mut(&mut self) -> &mut Vec<u8> {
         let entry = self.entry.get_or_insert(Entry {
             value: Bytes::Given(b""),
             expiry: 0,
         });
-        let (value, copied) = entry.value.make_mut();
-        self.room -= copied;
         self.changed = true;
-        Ok(value)
+        entry.value.make_mut()
     }
 }
 
@@ -236,11 +343,9 @@ impl<'r> Set<'r> {
 
 fn append<'r>(slot: &mut Slot<'r>, more: &[u8]) -> Result<Reply<'r>, Failure> {
     let before = slot.entry.as_ref().map_or(0, |entry| entry.value.len());
-    if before + more.len() > LONGEST_VALUE {
-        return Err(Failure::TooLong);
-    }
-    slot.value_mut()?.extend_from_slice(more);
-    Ok(Reply::Integer((before + more.len()) as i64))
+    let after = check_length(before.checked_add(more.len()))?;
+    slot.value_mut().extend_from_slice(more);
+    Ok(Reply::Integer(after as i64))
 }
 
 fn set_range<'r>(slot: &mut Slot<'r>, at: usize, piece: &[u8]) -> Result<Reply<'r>, Failure> {
@@ -248,11 +353,8 @@ fn set_range<'r>(slot: &mut Slot<'r>, at: usize, piece: &[u8]) -> Result<Reply<'
     if piece.is_empty() {
         return Ok(Reply::Integer(before as i64));
     }
-    let end = at
-        .checked_add(piece.len())
-        .filter(|end| *end <= LONGEST_VALUE);
-    let end = end.ok_or(Failure::TooLong)?;
-    let value = slot.value_mut()?;
+    let end = check_length(at.checked_add(piece.len()))?;
+    let value = slot.value_mut();
     value.resize(before.max(end), 0);
     value[at..end].copy_from_slice(piece);
     Ok(Reply::Integer(before.max(end) as i64))

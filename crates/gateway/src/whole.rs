@@ -10,7 +10,13 @@ use crate::reply::{OK, Reply};
 use farslot::{Cursor, Table};
 use rand::RngExt;
 
-/// Runs it on a database, at a moment; what it returns has at most so many bytes of keys.
+/// Bytes that it takes to set these: their records, and their places in a map.
+fn weight(pairs: &[(&[u8], &[u8])]) -> usize {
+    let bytes = pairs.iter().map(|(_, value)| value.len() + 256);
+    bytes.sum()
+}
+
+/// Runs it on a database, at a moment; it takes at most so many bytes, those of its reply included.
 pub(crate) fn run(
     databases: &mut Databases,
     database: u8,
@@ -19,6 +25,9 @@ pub(crate) fn run(
     room: usize,
 ) -> Result<Reply<'static>, Failure> {
     let done = match whole {
+        Whole::SetAbsent(pairs) if room < weight(pairs) => {
+            Err(Told::Client(Failure::LongReply { limit: room }))
+        }
         Whole::SetAbsent(pairs) => set_absent(databases, database, pairs, now),
         Whole::Flush { all: false } => flush(databases, database),
         Whole::Flush { all: true } => (0..DATABASES)
@@ -59,15 +68,29 @@ impl From<farslot::StoreError> for Told {
 fn nothing(lookup: &Whole<'_>) -> Reply<'static> {
     match lookup {
         Whole::Size => Reply::Integer(0),
-        Whole::Scan { .. } => scanned(None, Vec::new()),
+        Whole::Scan { .. } => scanned(None, Keys::default()),
         Whole::Keys(_) => Reply::Array(Vec::new()),
         _ => Reply::Null,
     }
 }
 
-fn scanned(next: Option<Cursor>, keys: Vec<Reply<'static>>) -> Reply<'static> {
+fn scanned(next: Option<Cursor>, keys: Keys) -> Reply<'static> {
     let next = next.map_or(0, Cursor::to_number);
-    Reply::Array(vec![Reply::text(next.to_string()), Reply::Array(keys)])
+    Reply::Array(vec![Reply::text(next.to_string()), keys.into()])
+}
+
+/// Keys of a reply, as they are sent: tens of thousands would take several times as much in
+/// memory of their own.
+#[derive(Default)]
+struct Keys {
+    count: usize,
+    encoded: Vec<u8>,
+}
+
+impl From<Keys> for Reply<'static> {
+    fn from(Keys { count, encoded }: Keys) -> Self {
+        Self::Bulks { count, encoded }
+    }
 }
 
 /// One that reads a table, at a moment.
@@ -85,12 +108,12 @@ impl Reading {
                 Reply::Integer(i64::try_from(entries).unwrap_or(i64::MAX))
             }
             Whole::Keys(pattern) => {
-                let mut keys = Vec::new();
+                let mut keys = Keys::default();
                 let mut next = Some(Cursor::default());
                 while let Some(cursor) = next {
                     next = self.piece(table, cursor, Some(pattern), &mut keys)?.0;
                 }
-                Reply::Array(keys)
+                keys.into()
             }
             Whole::Scan {
                 cursor,
@@ -98,14 +121,14 @@ impl Reading {
                 pattern,
                 strings,
             } => {
-                let mut keys = Vec::new();
+                let mut keys = Keys::default();
                 let (mut next, mut seen) = (Some(Cursor::from_number(*cursor)), 0);
                 while let Some(cursor) = next.filter(|_| seen < *count) {
                     let (behind, met) = self.piece(table, cursor, *pattern, &mut keys)?;
                     (next, seen) = (behind, seen + met);
                 }
                 if !strings {
-                    keys.clear();
+                    keys = Keys::default();
                 }
                 scanned(next, keys)
             }
@@ -121,7 +144,7 @@ impl Reading {
         table: &Table,
         cursor: Cursor,
         pattern: Option<&[u8]>,
-        keys: &mut Vec<Reply<'static>>,
+        keys: &mut Keys,
     ) -> Result<(Option<Cursor>, u64), Told> {
         let (limit, now) = (self.room, self.now);
         let (mut met, mut is_full) = (0, false);
@@ -129,13 +152,14 @@ impl Reading {
             met += 1;
             let wanted =
                 !is_dead(record, now) && pattern.is_none_or(|pattern| glob::matches(pattern, key));
-            // With what a reply's part takes besides.
-            let bytes = key.len() + 64;
+            // With its head.
+            let bytes = key.len() + 32;
             if wanted && !is_full {
                 match self.room.checked_sub(bytes) {
                     Some(left) => {
                         self.room = left;
-                        keys.push(Reply::Bulk(Bytes::copied(key)));
+                        keys.count += 1;
+                        Reply::append(&mut keys.encoded, key);
                     }
                     None => is_full = true,
                 }

@@ -87,8 +87,9 @@ impl fmt::Display for AuditEvent<'_> {
     }
 }
 
-/// How many lines of one kind are written in a second.
-struct Limit {
+/// How many lines of one kind are written in a second: ten.
+#[derive(Debug)]
+pub struct LineLimit {
     since: Instant,
     written: u32,
     left_out: u64,
@@ -106,7 +107,13 @@ enum May {
     Write(u64),
 }
 
-impl Limit {
+impl Default for LineLimit {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl LineLimit {
     fn new() -> Self {
         Self {
             since: Instant::now(),
@@ -128,13 +135,21 @@ impl Limit {
         self.written += 1;
         May::Write(left_out)
     }
+
+    /// Whether a line may be written now: how many were left out since the last one.
+    pub fn line(&mut self) -> Option<u64> {
+        match self.may_write(Instant::now()) {
+            May::Write(left_out) => Some(left_out),
+            May::Not => None,
+        }
+    }
 }
 
 /// A file of events, a line of JSON each.
 pub struct Audit(Mutex<Lines>);
 
 struct Lines {
-    limits: [Limit; KINDS],
+    limits: [LineLimit; KINDS],
     to: Box<dyn Write + Send>,
 }
 
@@ -165,7 +180,7 @@ impl Audit {
     #[must_use]
     pub fn to(to: impl Write + Send + 'static) -> Arc<Self> {
         Arc::new(Self(Mutex::new(Lines {
-            limits: std::array::from_fn(|_| Limit::new()),
+            limits: std::array::from_fn(|_| LineLimit::new()),
             to: Box::new(to),
         })))
     }
@@ -197,14 +212,14 @@ impl Audit {
 
 /// Where a thread tells of events: the log, and the owner's audit log.
 pub(crate) struct Reports {
-    limits: [Limit; KINDS],
+    limits: [LineLimit; KINDS],
     audit: Option<Arc<Audit>>,
 }
 
 impl Reports {
     pub(crate) fn new(audit: Option<Arc<Audit>>) -> Self {
         Self {
-            limits: std::array::from_fn(|_| Limit::new()),
+            limits: std::array::from_fn(|_| LineLimit::new()),
             audit,
         }
     }
@@ -278,7 +293,7 @@ mod tests {
 
     #[test]
     fn lines_of_a_kind_are_few_and_the_rest_are_counted() {
-        let mut limit = Limit::new();
+        let mut limit = LineLimit::new();
         let now = limit.since;
         let all = (0..25).map(|_| limit.may_write(now));
         let written = all.filter(|may| *may == May::Write(0)).count();

@@ -31,7 +31,7 @@ pub const BACKLOG: i32 = 1024;
 
 pub use agent::AgentCounters;
 pub(crate) use audit::Reports;
-pub use audit::{Audit, AuditEvent, AuditKind, utc_time};
+pub use audit::{Audit, AuditEvent, AuditKind, LineLimit, utc_time};
 pub use backoff::Backoff;
 pub use network::{Network, NoNetwork};
 pub use options::{ConnectOptions, ServeOptions};

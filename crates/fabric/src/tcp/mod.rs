@@ -85,8 +85,8 @@ pub use crate::net::admission::{self, Area, Grant, PrefixArea, Secret};
 pub use crate::net::tls::{Clients, Fingerprint, TlsClient, TlsServer, Trust};
 pub use crate::net::wire;
 pub use crate::net::{
-    AgentCounters, Audit, AuditEvent, AuditKind, ConnectOptions, Network, NoNetwork, Posted, Rate,
-    ServeOptions, utc_time,
+    AgentCounters, Audit, AuditEvent, AuditKind, ConnectOptions, LineLimit, Network, NoNetwork,
+    Posted, Rate, ServeOptions, utc_time,
 };
 pub use agent::Agent;
 pub use conversation::Conversation;

@@ -11,11 +11,10 @@ use std::sync::LazyLock;
 type Numbered = (usize, &'static Command);
 
 /// All commands, by name.
-pub(crate) static COMMANDS: LazyLock<HashMap<&'static str, Numbered, RandomState>> =
-    LazyLock::new(|| {
-        let numbered = all().enumerate();
-        numbered.map(|of| (of.1.name, of)).collect()
-    });
+static COMMANDS: LazyLock<HashMap<&'static str, Numbered, RandomState>> = LazyLock::new(|| {
+    let numbered = all().enumerate();
+    numbered.map(|of| (of.1.name, of)).collect()
+});
 
 /// All commands, in the order of their lists.
 pub(crate) fn all() -> impl Iterator<Item = &'static Command> {
@@ -26,16 +25,18 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Command> {
 /// Bytes of the longest name.
 const LONGEST_NAME: usize = 16;
 
+/// The command with a name, in whatever letters.
+pub(crate) fn named(name: &[u8]) -> Option<Numbered> {
+    let mut small = [0; LONGEST_NAME];
+    let small = small.get_mut(..name.len())?;
+    small.copy_from_slice(name);
+    small.make_ascii_lowercase();
+    COMMANDS.get(std::str::from_utf8(small).ok()?).copied()
+}
+
 /// The command that a request names, if its number of arguments can be.
 pub(crate) fn find(arguments: &[&[u8]]) -> Result<Numbered, Failure> {
-    let name = arguments[0];
-    let mut small = [0; LONGEST_NAME];
-    let known = small.get_mut(..name.len()).and_then(|small| {
-        small.copy_from_slice(name);
-        small.make_ascii_lowercase();
-        COMMANDS.get(std::str::from_utf8(small).ok()?).copied()
-    });
-    let (number, command) = known.ok_or_else(|| unknown(arguments))?;
+    let (number, command) = named(arguments[0]).ok_or_else(|| unknown(arguments))?;
     let given = arguments.len() as i64;
     if given == command.arity || command.arity < 0 && given >= -command.arity {
         return Ok((number, command));

@@ -6,5 +6,5 @@ mod request;
 mod server;
 mod strings;
 
-pub(crate) use find::{COMMANDS, all, find};
+pub(crate) use find::{all, find, named};
 pub(crate) use request::{Command, Join, Moment, Request, Session, Whole};

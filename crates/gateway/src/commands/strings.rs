@@ -4,8 +4,7 @@ use super::expiry::{Unit, expiry_option};
 use super::request::{Command, Join, Moment, Request, Whole, integer, is};
 use crate::failure::Failure;
 use crate::number;
-use crate::record::LONGEST_VALUE;
-use crate::step::{Expiry, Set, SetOnly, SetReply, Step};
+use crate::step::{Expiry, Set, SetOnly, SetReply, Step, check_length};
 
 type Parsed<'r> = Result<Request<'r>, Failure>;
 /// Keys, each with its value.
@@ -80,9 +79,7 @@ fn each<'r>(arguments: &[&'r [u8]], step: Step<'r>, join: Join) -> Parsed<'r> {
 
 /// A value that is not longer than the gateway's tables hold.
 fn value(value: &[u8]) -> Result<&[u8], Failure> {
-    if value.len() > LONGEST_VALUE {
-        return Err(Failure::TooLong);
-    }
+    check_length(Some(value.len()))?;
     Ok(value)
 }
 

@@ -112,6 +112,11 @@ impl Client {
         self.reply().unwrap()
     }
 
+    /// Runs a command; whether the connection is open still.
+    pub fn run_if_open<T: AsRef<[u8]>>(&mut self, arguments: &[T]) -> bool {
+        self.send(&request(arguments)).is_ok() && self.reply().is_ok()
+    }
+
     /// Runs a command of words, and shows its reply.
     pub fn ask(&mut self, words: &str) -> String {
         let words: Vec<&str> = words.split(' ').collect();

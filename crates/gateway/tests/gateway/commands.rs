@@ -44,7 +44,8 @@ fn strings_are_set_and_read() {
         ("GET z", "\"\\0\\0a\""),
         (
             "SETRANGE a 9999999 b",
-            "-ERR string exceeds maximum allowed size (proto-max-bulk-len)",
+            "-ERR string exceeds maximum allowed size (proto-max-bulk-len): \
+             10000000 bytes, and the limit is 2555880",
         ),
         ("SETRANGE a -1 b", "-ERR offset is out of range"),
         ("TYPE a", "string"),
@@ -150,6 +151,19 @@ fn keys_expire() {
 }
 
 /// Without anybody asking for them.
+/// Other clients of the table see how many keys it has, soon and without a request.
+#[test]
+fn the_count_of_keys_is_reported() {
+    let (store, gateway) = gateway();
+    Client::of(&gateway).expect(&[("SET a 1", "OK"), ("SET b 1", "OK")]);
+    let table = store.table("redis-0").unwrap();
+    let since = std::time::Instant::now();
+    while table.occupancy().unwrap().entries != 2 {
+        assert!(since.elapsed().as_secs() < 60, "it is not reported");
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+}
+
 #[test]
 fn expired_keys_are_swept() {
     let (store, gateway) = gateway();

@@ -99,11 +99,11 @@ fn what_is_no_request_ends_its_connection_alone() {
         ),
         (b"*x\r\n", "-ERR Protocol error: invalid multibulk length"),
         (
-            b"*1\r\n$99999999999\r\n",
+            b"*1\r\n$536870913\r\n",
             "-ERR Protocol error: invalid bulk length",
         ),
         (
-            b"*70000\r\n",
+            b"*1048577\r\n",
             "-ERR Protocol error: invalid multibulk length",
         ),
     ] {
@@ -124,15 +124,21 @@ fn what_is_no_request_ends_its_connection_alone() {
     other.expect(&[("GET a", "nil")]);
 }
 
+/// Bytes of the longest value: what the largest record of a heap, of 2,621,440 bytes, has room for
+/// beside its head of 16 bytes, a key of 64 KiB and the 8 bytes of an expiry.
+const LONGEST_VALUE: usize = 2_621_440 - 16 - (64 << 10) - 8;
+
 #[test]
 fn keys_and_values_have_limits() {
     let (_store, gateway) = gateway();
     let mut client = Client::of(&gateway);
-    let value = vec![b'v'; 1 << 20];
+    let value = vec![b'v'; LONGEST_VALUE];
     assert_eq!(client.run(&[b"SET", &b"k"[..], &value]).shown(), "OK");
     assert_eq!(client.run(&["GET", "k"]), Reply::Bulk(value.clone()));
-    let told = "-ERR string exceeds maximum allowed size (proto-max-bulk-len)";
-    assert_eq!(client.run(&["SETRANGE", "k", "1048576", "v"]).shown(), told);
+    let told = "-ERR string exceeds maximum allowed size (proto-max-bulk-len): \
+                2555881 bytes, and the limit is 2555880";
+    let end = LONGEST_VALUE.to_string();
+    assert_eq!(client.run(&["SETRANGE", "k", &end, "v"]).shown(), told);
     assert_eq!(client.run(&["APPEND", "k", "v"]).shown(), told);
     assert!(client.run(&["GET", ""]).shown().starts_with("-ERR"));
     let long_key = "k".repeat(70_000);

@@ -3,6 +3,7 @@
 mod beside_redis;
 mod client;
 mod commands;
+mod floods;
 mod hostile;
 mod limits;
 mod metrics;

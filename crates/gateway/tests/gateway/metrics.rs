@@ -31,6 +31,8 @@ fn a_gateway_tells_what_it_has_done() {
         "farslot_redis_connections_total 1",
         "farslot_redis_connections_rejected_total 1",
         "farslot_redis_wrong_secrets_total 1",
+        "farslot_redis_connections_evicted_total 0",
+        "farslot_redis_http_connections_total 0",
         "farslot_redis_commands_total{command=\"get\"} 3",
         "farslot_redis_commands_total{command=\"set\"} 1",
         "farslot_redis_commands_total{command=\"auth\"} 2",

@@ -12,6 +12,14 @@
 //!
 //! Commands of one pipeline on different keys take effect in any order, as they would over the
 //! nodes of a Redis Cluster. A client that waits for a reply finds its effect.
+//!
+//! The bytes of a turn are bounded, over all connections ([`Room`]). What steps may take is found
+//! once their records are read and before any of them is applied (`weigh`). Where that is too much,
+//! requests are taken in their order for as long as there is room, and those of a connection from
+//! one on are *cut*: nothing of them is done, and the connection sends them into the next turn
+//! again. So a request fails for want of room only where it would fill a turn by itself.
+
+mod load;
 
 use crate::databases::Databases;
 use crate::failure::Failure;
@@ -31,22 +39,60 @@ pub(crate) const STEPS_A_TURN: usize = 1 << 10;
 /// Stands for no further step.
 const END: usize = usize::MAX;
 
+/// Bytes that a step takes besides what it copies: its places in the lists of the turn and of the
+/// store's batches.
+const STEP: usize = 512;
+/// Bytes of a reply besides those of its text.
+const REPLY: usize = 32;
+
+/// How many bytes a turn may take.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Room {
+    /// The first request, and what is done at all if there is no other.
+    pub(crate) alone: usize,
+    /// All requests together.
+    pub(crate) together: usize,
+    /// Replies of one connection, from which on no more of its requests are done.
+    pub(crate) replies: usize,
+}
+
 /// A step, and its reply once it was applied.
 struct Pending<'r> {
     step: Step<'r>,
+    /// The connection's number in the turn.
+    by: usize,
+    /// The chain that it is in.
+    chain: usize,
+    /// Whether it is cut, or its request has failed before any step of it was applied.
+    is_undone: bool,
     /// The next one on its key.
     next: usize,
     reply: Option<Reply<'r>>,
+}
+
+/// The steps of a request, up to those of the next.
+struct Asked {
+    /// The connection's number in the turn.
+    by: usize,
+    first: usize,
+}
+
+/// What the turn knows of a connection.
+#[derive(Default)]
+struct Asking {
+    /// Bytes of its replies.
+    replies: usize,
+    /// The step from which on its requests are not done.
+    cut: Option<usize>,
 }
 
 /// All steps on one key.
 struct Chain<'r> {
     database: u8,
     key: &'r [u8],
+    /// The first of its steps that is done.
     first: usize,
     last: usize,
-    /// The connection whose room its record takes: that of its first step.
-    by: usize,
     stored: Stored,
 }
 
@@ -57,6 +103,10 @@ enum Stored {
     Unknown,
     Absent,
     Record(Kept),
+    /// There was no room for the record.
+    TooLarge,
+    /// The store has failed: that is the reply to all steps.
+    Failed(Failure),
 }
 
 /// How a chain is written.
@@ -77,6 +127,9 @@ pub(crate) struct ByKey {
     hasher: RandomState,
     /// Steps of the turn before, for which the next one has room from the start.
     steps: usize,
+    /// Whether the turn before had no room for what all of its requests read: then the next one does
+    /// not read it in vain.
+    is_tight: bool,
 }
 
 /// The steps of a turn.
@@ -84,22 +137,32 @@ pub(crate) struct Turn<'r> {
     /// Milliseconds since 1970: one moment for all of it.
     pub(crate) now: u64,
     pending: Vec<Pending<'r>>,
+    /// Requests that have not been run.
+    asked: Vec<Asked>,
     /// Those that have not been run, and the place of each among them by its database and key.
     chains: Vec<Chain<'r>>,
     by_key: ByKey,
-    /// Bytes of records that each connection may still have read or copied.
-    rooms: Vec<usize>,
+    connections: Vec<Asking>,
+    room: Room,
+    /// Bytes that it has taken.
+    taken: usize,
+    /// Whether a request of it is done, so that another may wait for the next turn.
+    has_done: bool,
 }
 
 impl<'r> Turn<'r> {
     /// An empty one at a moment, in milliseconds since 1970.
-    pub(crate) fn new(now: u64, by_key: ByKey) -> Self {
+    pub(crate) fn new(now: u64, by_key: ByKey, room: Room) -> Self {
         Self {
             now,
             pending: Vec::with_capacity(by_key.steps),
+            asked: Vec::new(),
             chains: Vec::with_capacity(by_key.steps),
             by_key,
-            rooms: Vec::new(),
+            connections: Vec::new(),
+            room,
+            taken: 0,
+            has_done: false,
         }
     }
 
@@ -108,20 +171,113 @@ impl<'r> Turn<'r> {
         self.pending.len()
     }
 
-    /// Counts in a connection, which may have so many bytes read; returns its number.
-    pub(crate) fn admit(&mut self, room: usize) -> usize {
-        self.rooms.push(room);
-        self.rooms.len() - 1
+    /// Bytes that it has taken.
+    pub(crate) const fn taken(&self) -> usize {
+        self.taken
     }
 
-    /// Adds a step of a connection; returns its number.
-    pub(crate) fn push(&mut self, by: usize, database: u8, key: &'r [u8], step: Step<'r>) -> usize {
+    /// Whether it has no room for more requests.
+    pub(crate) fn is_full(&self) -> bool {
+        self.len() >= STEPS_A_TURN || self.taken >= self.room.together
+    }
+
+    /// Counts in a connection; returns its number.
+    pub(crate) fn admit(&mut self) -> usize {
+        self.connections.push(Asking::default());
+        self.connections.len() - 1
+    }
+
+    /// Whether requests of a connection are not done in this turn.
+    pub(crate) fn has_cut(&self, by: usize) -> bool {
+        self.connections[by].cut.is_some()
+    }
+
+    /// Whether a step of a connection is not done in this turn.
+    pub(crate) fn is_cut(&self, by: usize, step: usize) -> bool {
+        self.connections[by].cut.is_some_and(|cut| step >= cut)
+    }
+
+    /// Takes room for a connection's reply of so many bytes, and for what else its request needs. A
+    /// request that finds none waits for the next turn, and fails if it is the first of this one.
+    fn take(
+        &mut self,
+        by: usize,
+        reply: usize,
+        besides: usize,
+        is_first: bool,
+    ) -> Result<(), NoRoom> {
+        let limit = self.limit(is_first);
+        let replies = &mut self.connections[by].replies;
+        if *replies > 0 && *replies >= self.room.replies {
+            return Err(NoRoom::Now);
+        }
+        let all = reply.saturating_add(besides);
+        if all > limit.saturating_sub(self.taken) {
+            return Err(match is_first {
+                true => NoRoom::Ever(Failure::LongReply { limit }),
+                false => NoRoom::Now,
+            });
+        }
+        *replies += reply;
+        self.taken += all;
+        Ok(())
+    }
+
+    const fn limit(&self, is_first: bool) -> usize {
+        match is_first {
+            true => self.room.alone,
+            false => self.room.together,
+        }
+    }
+
+    /// Whether it has no request yet.
+    pub(crate) fn is_empty(&self) -> bool {
+        !self.has_done && self.asked.is_empty()
+    }
+
+    /// Takes room for a request of a connection that is no step: for its reply and for what else it
+    /// needs, in bytes.
+    pub(crate) fn take_besides(
+        &mut self,
+        by: usize,
+        reply: usize,
+        besides: usize,
+    ) -> Result<(), NoRoom> {
+        let is_first = self.is_empty();
+        self.take(by, reply + REPLY, besides, is_first)?;
+        // One behind steps of its connection may be cut with them.
+        self.has_done |= self.asked.is_empty();
+        Ok(())
+    }
+
+    /// Takes what room there is for a request that runs by itself; returns the bytes that its reply
+    /// may have, which is written twice. [Give back](Turn::give_back) what it has not used.
+    pub(crate) fn take_rest(&mut self) -> usize {
+        self.has_done = true;
+        let rest = self.room.alone.saturating_sub(self.taken);
+        self.taken += rest;
+        rest / 2
+    }
+
+    /// Gives back all but `used` bytes of what [`take_rest`](Turn::take_rest) gave to a connection.
+    pub(crate) fn give_back(&mut self, by: usize, given: usize, used: usize) {
+        self.taken -= 2 * given.saturating_sub(used);
+        self.connections[by].replies += used;
+    }
+
+    /// Counts in a request of a connection, with so many steps, which follow.
+    pub(crate) fn begin(&mut self, by: usize, steps: usize) -> Result<(), NoRoom> {
+        let is_first = self.is_empty();
+        self.take(by, 0, steps * STEP, is_first)?;
+        let first = self.pending.len();
+        self.asked.push(Asked { by, first });
+        Ok(())
+    }
+
+    /// Adds a step of the last request; returns its number.
+    pub(crate) fn push(&mut self, database: u8, key: &'r [u8], step: Step<'r>) -> usize {
         let number = self.pending.len();
-        self.pending.push(Pending {
-            step,
-            next: END,
-            reply: None,
-        });
+        let by = self.asked.last().map_or(0, |asked| asked.by);
         let ByKey { places, hasher, .. } = &mut self.by_key;
         let hash = hasher.hash_one((database, key));
         let chains = &mut self.chains;
@@ -130,7 +286,7 @@ impl<'r> Turn<'r> {
         let hash_of =
             |place: &usize| hasher.hash_one((chains[*place].database, chains[*place].key));
         let entry = places.entry(hash, is_it, hash_of);
-        let chain = match entry {
+        let place = match entry {
             hash_table::Entry::Occupied(place) => *place.get(),
             hash_table::Entry::Vacant(place) => {
                 place.insert(chains.len());
@@ -139,17 +295,24 @@ impl<'r> Turn<'r> {
                     key,
                     first: number,
                     last: number,
-                    by,
                     stored: Stored::Unknown,
                 });
                 chains.len() - 1
             }
         };
-        let chain = &mut self.chains[chain];
+        let chain = &mut self.chains[place];
         if chain.last != number {
             self.pending[chain.last].next = number;
             chain.last = number;
         }
+        self.pending.push(Pending {
+            step,
+            by,
+            chain: place,
+            is_undone: false,
+            next: END,
+            reply: None,
+        });
         number
     }
 
@@ -158,14 +321,28 @@ impl<'r> Turn<'r> {
         self.pending[step].reply.take().unwrap_or(Reply::Null)
     }
 
-    /// Runs all steps that have not been run.
+    /// Runs all steps that have not been run, but for those that are cut.
     pub(crate) fn run(&mut self, databases: &mut Databases) {
+        if self.chains.is_empty() {
+            return;
+        }
         let mut numbers: Vec<u8> = self.chains.iter().map(|chain| chain.database).collect();
         numbers.sort_unstable();
         numbers.dedup();
+        if self.by_key.is_tight || !self.load_all(databases, &numbers) {
+            self.by_key.is_tight = self.load_in_order(databases);
+        }
+        for chain in 0..self.chains.len() {
+            if let Stored::Failed(failure) = &self.chains[chain].stored {
+                self.fail(chain, &failure.clone());
+            }
+        }
         for number in numbers {
-            let of_it = |(_, chain): &(usize, &Chain<'r>)| chain.database == number;
-            let chains = self.chains.iter().enumerate().filter(of_it);
+            let is_left = |chain: &Chain<'r>| {
+                chain.database == number && chain.first != END && !chain.has_failed()
+            };
+            let chains = self.chains.iter().enumerate();
+            let chains = chains.filter(|(_, chain)| is_left(chain));
             let mut left: Vec<usize> = chains.map(|(chain, _)| chain).collect();
             for attempt in 0.. {
                 if attempt == MOST_ATTEMPTS {
@@ -174,12 +351,17 @@ impl<'r> Turn<'r> {
                     left.iter().for_each(|chain| self.fail(*chain, &failure));
                     break;
                 }
+                if attempt > 0 {
+                    left = self.load_again(databases, left);
+                }
                 left = self.attempt(databases, number, left, attempt == 0);
                 if left.is_empty() {
                     break;
                 }
             }
         }
+        self.has_done = true;
+        self.asked.clear();
         self.chains.clear();
         self.by_key.places.clear();
     }
@@ -196,7 +378,7 @@ impl<'r> Turn<'r> {
         }
     }
 
-    /// Reads, applies and writes chains of a database; returns those that others were faster at.
+    /// Applies and writes chains of a database; returns those that others were faster at.
     fn attempt(
         &mut self,
         databases: &mut Databases,
@@ -206,7 +388,7 @@ impl<'r> Turn<'r> {
     ) -> Vec<usize> {
         let mut again = Vec::new();
         let mut writes = Vec::new();
-        for chain in self.read(databases, database, chains, is_first, &mut again) {
+        for chain in chains {
             if let Some(write) = self.apply(chain) {
                 writes.push((chain, write));
             }
@@ -215,92 +397,32 @@ impl<'r> Turn<'r> {
         again
     }
 
-    /// Reads what chains ask for; returns those that can be applied.
-    fn read(
-        &mut self,
-        databases: &mut Databases,
-        database: u8,
-        chains: Vec<usize>,
-        is_first: bool,
-        again: &mut Vec<usize>,
-    ) -> Vec<usize> {
-        let (blind, asking): (Vec<_>, Vec<_>) = chains
-            .into_iter()
-            .partition(|chain| self.pending[self.chains[*chain].first].step.is_blind());
-        let mut applied = blind;
-        if asking.is_empty() {
-            return applied;
-        }
-        let table = match databases.existing(database) {
-            Ok(Some(table)) => table,
-            Ok(None) => {
-                for chain in &asking {
-                    self.chains[*chain].stored = Stored::Absent;
-                }
-                applied.extend(asking);
-                return applied;
-            }
-            Err(error) => {
-                let failure = Failure::from(error);
-                asking.iter().for_each(|chain| self.fail(*chain, &failure));
-                return applied;
-            }
-        };
-        let keys: Vec<&[u8]> = asking.iter().map(|chain| self.chains[*chain].key).collect();
-        let mut failed = Vec::new();
-        table.get_many(&keys, |number, answer| {
-            let chain = &mut self.chains[asking[number]];
-            let room = &mut self.rooms[chain.by];
-            chain.stored = match answer {
-                Ok(None) => Stored::Absent,
-                Ok(Some(record)) if record.len() <= *room => {
-                    *room -= record.len();
-                    Stored::Record(Kept::of([record]))
-                }
-                Ok(Some(_)) => {
-                    let failure = Failure::LongReply { limit: *room };
-                    return failed.push((asking[number], Err(failure)));
-                }
-                Err(error) => return failed.push((asking[number], Ok(error))),
-            };
-            applied.push(asking[number]);
-        });
-        for (chain, why) in failed {
-            match why {
-                Ok(error) => self.refused(databases, chain, error, is_first, again),
-                Err(failure) => self.fail(chain, &failure),
-            }
-        }
-        applied
-    }
-
     /// Applies a chain's steps to what was read; returns what is to be written.
     fn apply(&mut self, chain: usize) -> Option<Write> {
-        let Chain {
-            first, by, stored, ..
-        } = &self.chains[chain];
+        let Chain { first, stored, .. } = &self.chains[chain];
         let mut slot = Slot {
             entry: match stored {
                 Stored::Record(record) => Entry::of(record, self.now),
-                Stored::Unknown | Stored::Absent => None,
+                _ => None,
             },
             changed: false,
             now: self.now,
-            room: self.rooms[*by],
         };
         let mut at = *first;
         while let Some(pending) = self.pending.get_mut(at) {
-            pending.reply = Some(pending.step.apply(&mut slot).into());
+            if !pending.is_undone {
+                pending.reply = Some(pending.step.apply(&mut slot).into());
+            }
             at = pending.next;
         }
-        self.rooms[*by] = slot.room;
         let new = slot
             .entry
             .filter(|_| slot.changed)
             .map(|entry| entry.record());
         match (stored, new) {
-            (Stored::Unknown, Some(new)) => Some(Write::Put(new)),
-            (Stored::Unknown, None) => Some(Write::Remove),
+            (Stored::Unknown | Stored::TooLarge | Stored::Failed(_), new) => {
+                Some(new.map_or(Write::Remove, Write::Put))
+            }
             (Stored::Absent, new) => new.map(Write::PutIfAbsent),
             (Stored::Record(old), Some(new)) => Some(Write::Replace(old.clone(), new)),
             (Stored::Record(old), None) if is_dead(old, self.now) => Some(Write::Bury(old.clone())),
@@ -363,12 +485,36 @@ impl<'r> Turn<'r> {
     }
 
     fn fail(&mut self, chain: usize, failure: &Failure) {
+        self.chains[chain].stored = Stored::Failed(failure.clone());
         let mut at = self.chains[chain].first;
         while let Some(pending) = self.pending.get_mut(at) {
             pending.reply = Some(Reply::Error(failure.clone()));
             at = pending.next;
         }
     }
+}
+
+impl Chain<'_> {
+    const fn has_failed(&self) -> bool {
+        matches!(self.stored, Stored::Failed(_))
+    }
+
+    /// Bytes of the record that was read.
+    fn bytes(&self) -> usize {
+        match &self.stored {
+            Stored::Record(record) => record.len(),
+            _ => 0,
+        }
+    }
+}
+
+/// Why a request is not done in this turn.
+#[derive(Debug)]
+pub(crate) enum NoRoom {
+    /// Others have the room.
+    Now,
+    /// There is never so much.
+    Ever(Failure),
 }
 
 impl Write {

@@ -1,0 +1,253 @@
+//! Attacks on the memory of a gateway, in a process of its own: what it takes besides the tables
+//! stays within its bound, and others are served meanwhile.
+
+use crate::client::{Client, Reply, gateway_with, request};
+use farslot::Secret;
+use std::io::{BufRead, BufReader, Lines, Read};
+use std::net::SocketAddr;
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
+
+const MIB: usize = 1 << 20;
+/// The bound of a thread, by default ([`GatewayOptions::buffers`](farslot_gateway::GatewayOptions)).
+const BOUND: usize = 256 * MIB;
+/// Says that this process is the one that serves.
+const SERVES: &str = "FARSLOT_TEST_SERVES";
+
+/// A gateway in a process of its own.
+struct Server {
+    process: Child,
+    /// Open while it serves, for what the harness says.
+    _said: Lines<BufReader<ChildStdout>>,
+    address: SocketAddr,
+}
+
+impl Server {
+    fn start() -> Self {
+        let mut process = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "floods::serves", "--nocapture"])
+            .env(SERVES, "1")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut said = BufReader::new(process.stdout.take().unwrap()).lines();
+        let address = said
+            .by_ref()
+            .map(|line| line.unwrap())
+            .find_map(|line| Some(line.split_once("serving at ")?.1.parse().unwrap()));
+        Self {
+            process,
+            _said: said,
+            address: address.expect("it says where it serves"),
+        }
+    }
+
+    fn client(&self) -> Client {
+        Client::at(self.address)
+    }
+
+    /// Bytes, by a line of `/proc/PID/status`: `VmHWM` or `VmRSS`.
+    fn memory(&self, line: &str) -> usize {
+        let status = format!("/proc/{}/status", self.process.id());
+        let status = std::fs::read_to_string(status).unwrap();
+        let of_it = status.lines().find_map(|of| of.strip_prefix(line));
+        let kib = of_it.and_then(|of| of.trim_start_matches(':').trim().strip_suffix(" kB"));
+        let kib = kib.unwrap_or_else(|| panic!("it serves no more: {status}"));
+        kib.parse::<usize>().unwrap() << 10
+    }
+
+    /// Waits until a flood that was sent is done: others have been served `rounds` times.
+    fn outlast(&self, rounds: usize) {
+        let mut good = self.client();
+        for round in 0..rounds {
+            let value = format!("{round}");
+            assert_eq!(good.run(&["SET", "good", &value]).shown(), "OK");
+            good.expect(&[("GET good", &format!("{value:?}"))]);
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// The process that serves; nothing else.
+#[test]
+fn serves() {
+    if std::env::var_os(SERVES).is_none() {
+        return;
+    }
+    let (_store, gateway) = gateway_with(|_| {});
+    println!("\nserving at {}", gateway.address());
+    // Until the test ends.
+    let _ = std::io::stdin().read(&mut [0]);
+}
+
+#[test]
+fn many_names_in_one_request_take_no_more_than_the_bound() {
+    let server = Server::start();
+    server.outlast(1);
+    let before = server.memory("VmHWM");
+    let names = ["get"; 60_000];
+    let asked = request(&[&["COMMAND", "INFO"], &names[..]].concat());
+    let mut all: Vec<Client> = (0..50).map(|_| server.client()).collect();
+    for client in &mut all {
+        client.send(&asked).unwrap();
+    }
+    server.outlast(500);
+    // Who takes the reply gets all of it.
+    let mut taker = server.client();
+    taker.send(&asked).unwrap();
+    let Reply::Array(parts) = taker.reply().unwrap() else {
+        panic!("no array");
+    };
+    assert_eq!(parts.len(), names.len());
+    assert!(parts.iter().all(|part| *part == parts[0]));
+    let grown = server.memory("VmHWM") - before;
+    assert!(grown <= BOUND, "{} MiB more", grown / MIB);
+}
+
+#[test]
+fn replies_that_nobody_takes_take_no_more_than_the_bound() {
+    let server = Server::start();
+    let mut good = server.client();
+    let value = vec![b'v'; MIB];
+    for key in 0..32 {
+        let key = format!("k{key}");
+        assert_eq!(good.run(&[b"SET", key.as_bytes(), &value]).shown(), "OK");
+    }
+    let before = server.memory("VmHWM");
+    let asked: Vec<u8> = (0..32)
+        .flat_map(|key| request(&["GET", &format!("k{key}")]))
+        .collect();
+    let mut deaf: Vec<Client> = (0..100).map(|_| server.client()).collect();
+    for client in &mut deaf {
+        client.send(&asked).unwrap();
+    }
+    server.outlast(500);
+    let grown = server.memory("VmHWM") - before;
+    assert!(grown <= BOUND, "{} MiB more", grown / MIB);
+    // Who begins to take them gets all of them.
+    for client in &mut deaf[..3] {
+        for _ in 0..32 {
+            assert_eq!(client.reply().unwrap(), Reply::Bulk(value.clone()));
+        }
+    }
+    // What the flood has taken goes back to the system, but for the buffers of the store's client.
+    drop(deaf);
+    let since = Instant::now();
+    while server.memory("VmRSS") > before + (64 + 16) * MIB {
+        assert!(
+            since.elapsed() < Duration::from_secs(60),
+            "{} MiB more",
+            (server.memory("VmRSS") - before) / MIB
+        );
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// A few bytes can make a value of a megabyte.
+#[test]
+fn values_that_short_requests_make_take_no_more_than_the_bound() {
+    let server = Server::start();
+    server.outlast(1);
+    let before = server.memory("VmHWM");
+    let mut all: Vec<Client> = (0..30).map(|_| server.client()).collect();
+    for (number, client) in all.iter_mut().enumerate() {
+        for step in 0..32 {
+            let key = format!("k{}", (number + step) % 16);
+            let made = request(&["SETRANGE", &key, "1000000", "x"]);
+            let told = request(&["GET", &key]);
+            client.send(&[made, told].concat()).unwrap();
+        }
+    }
+    server.outlast(500);
+    // The tables have these as well.
+    let grown = server.memory("VmHWM") - before;
+    assert!(grown <= BOUND + 64 * MIB, "{} MiB more", grown / MIB);
+}
+
+/// Requests that never end, and others that do meanwhile.
+#[test]
+fn requests_that_never_end_take_no_more_than_the_bound() {
+    let server = Server::start();
+    server.outlast(1);
+    let before = server.memory("VmHWM");
+    let part = request(&[&vec![b'v'; MIB][..]]);
+    let mut all: Vec<Client> = (0..60).map(|_| server.client()).collect();
+    for client in &mut all {
+        let _ = client.send(b"*60000\r\n");
+        for _ in 0..12 {
+            // One that others need the room of is closed.
+            let _ = client.send(&part[4..]);
+        }
+    }
+    let mut good = server.client();
+    let value = vec![b'v'; 2 * MIB];
+    assert_eq!(good.run(&[b"SET", &b"k"[..], &value]).shown(), "OK");
+    assert_eq!(good.run(&["GET", "k"]), Reply::Bulk(value));
+    let grown = server.memory("VmHWM") - before;
+    assert!(grown <= BOUND + 16 * MIB, "{} MiB more", grown / MIB);
+}
+
+#[test]
+fn a_request_that_is_too_long_is_refused_and_those_behind_it_are_answered() {
+    let server = Server::start();
+    let mut client = server.client();
+    let before = server.memory("VmHWM");
+    let long = vec![b'v'; 60 * MIB];
+    let some = vec![b'v'; MIB];
+    let many = [&[&b"MSET"[..]], &[&b"k"[..], &some].repeat(20)[..]].concat();
+    let keys = ["k"; 70_000];
+    for (sent, told) in [
+        (
+            request(&[b"SET", &b"k"[..], &long]),
+            "-ERR an argument of 62914560 bytes is longer than the limit of 2555880 bytes",
+        ),
+        (request(&many), "-ERR a request of at least 16777"),
+        (
+            request(&[&["DEL"], &keys[..]].concat()),
+            "-ERR a request of 70001 arguments has more than the limit of 65536",
+        ),
+    ] {
+        let behind = [request(&["SET", "a", "1"]), request(&["GET", "a"])].concat();
+        client
+            .send(&[b"PING\r\n".to_vec(), sent, behind].concat())
+            .unwrap();
+        assert_eq!(client.reply().unwrap().shown(), "PONG");
+        let error = client.reply().unwrap().shown();
+        assert!(error.starts_with(told), "{error}");
+        assert_eq!(client.reply().unwrap().shown(), "OK");
+        assert_eq!(client.reply().unwrap().shown(), "\"1\"");
+        client.expect(&[("GET k", "nil")]);
+    }
+    let grown = server.memory("VmHWM") - before;
+    assert!(grown <= 64 * MIB, "what is skipped is not kept: {grown}");
+}
+
+/// A connection that guesses is slowed, and no other.
+#[test]
+fn guesses_of_a_secret_take_longer_and_longer() {
+    let secret = Secret::new("sixteen bytes at least").unwrap();
+    let (_store, gateway) = gateway_with(|options| options.secret = Some(secret));
+    let mut guesser = Client::of(&gateway);
+    let since = Instant::now();
+    guesser
+        .send(&request(&["AUTH", "a guess"]).repeat(4))
+        .unwrap();
+    for _ in 0..4 {
+        let told = guesser.reply().unwrap().shown();
+        assert!(told.starts_with("-WRONGPASS"), "{told}");
+    }
+    // After each of the first three it has rested for 100 ms more than before.
+    assert!(since.elapsed() >= Duration::from_millis(600));
+    // It is closed when it has been a stranger for too long, however often it is answered.
+    while guesser.run_if_open(&["AUTH", "a guess"]) {
+        assert!(since.elapsed() < Duration::from_secs(60), "it may guess on");
+    }
+}
