@@ -78,25 +78,67 @@ fn moment_at(millis: u64, command: &'static str) -> Result<u64, Failure> {
     }
 }
 
-/// EX, PX, EXAT or PXAT, with the time that is the next argument.
-pub(super) fn expiry_option<'a, 'r: 'a>(
-    option: &[u8],
-    arguments: &mut impl Iterator<Item = &'a &'r [u8]>,
-    moment: Moment,
-    command: &'static str,
-) -> Result<Expiry, Failure> {
-    let (unit, is_absolute) = match option {
-        option if is(option, "ex") => (Unit::Seconds, false),
-        option if is(option, "px") => (Unit::Millis, false),
-        option if is(option, "exat") => (Unit::Seconds, true),
-        option if is(option, "pxat") => (Unit::Millis, true),
-        _ => return Err(Failure::Syntax),
-    };
-    let time = integer(arguments.next().ok_or(Failure::Syntax)?)?;
-    Ok(Expiry::At(match is_absolute {
-        true => unit.at(time, command)?,
-        false => unit.after(moment, time, command)?,
-    }))
+/// What options have said of an expiry: of the same one given twice, the last counts. Different ones
+/// exclude each other. Both as in Redis.
+#[derive(Default)]
+pub(super) struct Given<'r> {
+    option: Option<(&'r [u8], Option<&'r [u8]>)>,
+}
+
+impl<'r> Given<'r> {
+    /// Takes EX, PX, EXAT or PXAT with the time that is the next argument, or the word `besides`.
+    pub(super) fn take<'a>(
+        &mut self,
+        option: &'r [u8],
+        arguments: &mut impl Iterator<Item = &'a &'r [u8]>,
+        besides: &str,
+    ) -> Result<(), Failure>
+    where
+        'r: 'a,
+    {
+        if let Some((before, _)) = self.option
+            && !before.eq_ignore_ascii_case(option)
+        {
+            return Err(Failure::Syntax);
+        }
+        let time = match is(option, besides) {
+            true => None,
+            false => Some(*arguments.next().ok_or(Failure::Syntax)?),
+        };
+        if time.is_some()
+            && !["ex", "px", "exat", "pxat"]
+                .iter()
+                .any(|word| is(option, word))
+        {
+            return Err(Failure::Syntax);
+        }
+        self.option = Some((option, time));
+        Ok(())
+    }
+
+    /// What it means: `without` where nothing was given, `besides` for that word.
+    pub(super) fn expiry(
+        self,
+        moment: Moment,
+        command: &'static str,
+        [without, besides]: [Expiry; 2],
+    ) -> Result<Expiry, Failure> {
+        let Some((option, time)) = self.option else {
+            return Ok(without);
+        };
+        let Some(time) = time else {
+            return Ok(besides);
+        };
+        let time = integer(time)?;
+        let unit = match is(option, "ex") || is(option, "exat") {
+            true => Unit::Seconds,
+            false => Unit::Millis,
+        };
+        Ok(Expiry::At(match is(option, "ex") || is(option, "px") {
+            true => unit.after(moment, time, command)?,
+            false => unit.at(time, command)?,
+        }))
+    }
 }
 
 /// A time of EXPIRE and its like may have passed: the key ends now.

@@ -67,6 +67,7 @@ fn unknown(arguments: &[&[u8]]) -> Failure {
 mod tests {
     use super::*;
     use crate::commands::request::{Moment, Request};
+    use crate::step::{Expiry, Step};
 
     fn parse<'r>(words: &[&'r str]) -> Result<Request<'r>, Failure> {
         let arguments: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
@@ -120,6 +121,21 @@ mod tests {
         ] {
             assert_eq!(refused(words), "ERR syntax error", "{words:?}");
         }
+        // As in Redis 7, the last of two that are the same counts.
+        for (words, millis) in [
+            (&["set", "k", "v", "EX", "100", "ex", "200"][..], 200_000),
+            (&["set", "k", "v", "px", "0", "px", "7"], 7),
+            (&["getex", "k", "ex", "10", "ex", "20"], 20_000),
+        ] {
+            let expiry = match parse(words) {
+                Ok(Request::One(_, Step::Set(set))) => set.expiry,
+                Ok(Request::One(_, Step::GetExpire(expiry))) => expiry,
+                other => panic!("{words:?}: {other:?}"),
+            };
+            assert_eq!(expiry, Expiry::At(1_000_000 + millis), "{words:?}");
+        }
+        assert!(parse(&["getex", "k", "persist", "persist"]).is_ok());
+        assert!(parse(&["set", "k", "v", "keepttl", "keepttl"]).is_ok());
         for seconds in ["0", "-1", "9223372036854775807"] {
             let told = "ERR invalid expire time in 'set' command";
             assert_eq!(refused(&["set", "k", "v", "ex", seconds]), told);

@@ -1,6 +1,6 @@
 //! Strings: setting, getting, counting; and keys as such.
 
-use super::expiry::{Unit, expiry_option};
+use super::expiry::{Given, Unit};
 use super::request::{Command, Join, Moment, Request, Whole, integer, is};
 use crate::failure::Failure;
 use crate::number;
@@ -85,7 +85,7 @@ fn value(value: &[u8]) -> Result<&[u8], Failure> {
 
 fn set<'r>(arguments: &[&'r [u8]], moment: Moment) -> Parsed<'r> {
     let mut set = Set::to(value(arguments[2])?);
-    let mut has_expiry = false;
+    let mut given = Given::default();
     let mut options = arguments[3..].iter();
     while let Some(option) = options.next() {
         let only = match option {
@@ -100,16 +100,11 @@ fn set<'r>(arguments: &[&'r [u8]], moment: Moment) -> Parsed<'r> {
             set.only = Some(only);
         } else if is(option, "get") {
             set.reply = SetReply::Previous;
-        } else if has_expiry {
-            return Err(Failure::Syntax);
         } else {
-            has_expiry = true;
-            set.expiry = match is(option, "keepttl") {
-                true => Expiry::Keep,
-                false => expiry_option(option, &mut options, moment, "set")?,
-            };
+            given.take(option, &mut options, "keepttl")?;
         }
     }
+    set.expiry = given.expiry(moment, "set", [Expiry::Never, Expiry::Keep])?;
     one(arguments, Step::Set(set))
 }
 
@@ -145,14 +140,11 @@ fn get_set<'r>(arguments: &[&'r [u8]], _: Moment) -> Parsed<'r> {
 
 fn get_expire<'r>(arguments: &[&'r [u8]], moment: Moment) -> Parsed<'r> {
     let mut options = arguments[2..].iter();
-    let expiry = match options.next() {
-        None => Expiry::Keep,
-        Some(option) if is(option, "persist") => Expiry::Never,
-        Some(option) => expiry_option(option, &mut options, moment, "getex")?,
-    };
-    if options.next().is_some() {
-        return Err(Failure::Syntax);
+    let mut given = Given::default();
+    while let Some(option) = options.next() {
+        given.take(option, &mut options, "persist")?;
     }
+    let expiry = given.expiry(moment, "getex", [Expiry::Keep, Expiry::Never])?;
     one(arguments, Step::GetExpire(expiry))
 }
 
