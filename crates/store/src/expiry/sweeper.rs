@@ -14,7 +14,10 @@ const TICK: Duration = Duration::from_millis(100);
 const WORK: Duration = Duration::from_millis(5);
 /// How long a table that was visited whole is left alone, and how often it looks which there are.
 const REST: Duration = Duration::from_millis(500);
-/// And a table in which nothing expires.
+/// And a table in which nothing expires: so many times as long as the visit took, so that a small
+/// one is visited again soon.
+const RESTS: u32 = 100;
+/// For no longer than this.
 const LONG_REST: Duration = Duration::from_secs(5);
 
 impl Store {
@@ -68,6 +71,8 @@ struct Place {
     from: Instant,
     /// Whether this visit has met a record that expires.
     some_expire: bool,
+    /// How long this visit has taken so far.
+    took: Duration,
 }
 
 impl Place {
@@ -77,20 +82,30 @@ impl Place {
             cursor: Cursor::default(),
             from: Instant::now(),
             some_expire: false,
+            took: Duration::ZERO,
         }
     }
 
     /// Sweeps a piece of the table; returns how many records it has removed.
     fn sweep(&mut self) -> Result<u64> {
+        let since = Instant::now();
         let swept = self.table.sweep(self.cursor)?;
+        self.took += since.elapsed();
         self.some_expire |= swept.some_expire;
         self.cursor = swept.next.unwrap_or_default();
         if swept.next.is_none() {
-            let rest = if self.some_expire { REST } else { LONG_REST };
-            self.from = Instant::now() + rest;
-            self.some_expire = false;
+            self.from = Instant::now() + rest_after(self.some_expire, self.took);
+            (self.some_expire, self.took) = (false, Duration::ZERO);
         }
         Ok(swept.removed)
+    }
+}
+
+/// How long a table is left alone after a visit that took so long.
+fn rest_after(some_expire: bool, took: Duration) -> Duration {
+    match some_expire {
+        true => REST,
+        false => took.saturating_mul(RESTS).clamp(REST, LONG_REST),
     }
 }
 
@@ -142,4 +157,19 @@ fn look(store: &Store, places: &mut HashMap<u64, Place>) -> Result<()> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Records that expire may come into a table that had none: in a small one they are met soon.
+    #[test]
+    fn a_small_table_in_which_nothing_expires_is_visited_soon_again() {
+        let rest = |took| rest_after(false, Duration::from_millis(took));
+        assert_eq!(rest(1), REST);
+        assert_eq!(rest(20), Duration::from_secs(2));
+        assert_eq!(rest(1_000), LONG_REST);
+        assert_eq!(rest_after(true, Duration::from_secs(1)), REST);
+    }
 }
