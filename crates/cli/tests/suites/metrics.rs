@@ -22,6 +22,9 @@ fn a_node_tells_of_itself_where_that_is_asked_for() {
     command
         .args(["--metrics", "127.0.0.1:0", "--memory", "64MiB"])
         .args(["--redis", "127.0.0.1:0", "--while-stdin", "--json"]);
+    let directory = tempfile::tempdir().unwrap();
+    command.args(["--snapshot-every", "1s", "--snapshot-dir"]);
+    command.arg(directory.path());
     let (process, ready) = start_serving(command);
     let ready: serde_json::Value = serde_json::from_str(&ready).unwrap();
     let metrics = ready["metrics"].as_str().unwrap();
@@ -35,8 +38,19 @@ fn a_node_tells_of_itself_where_that_is_asked_for() {
     node.ok(["create", "t", "-c", "100"]);
     node.ok(["put", "t", "key", "value"]);
     assert!(get(metrics, "/readyz").ends_with("\r\n\r\nready\n"));
-    let text = get(metrics, "/metrics");
+    let begun = "farslot_snapshot_begun_seconds{table=\"t\"} ";
+    let since = std::time::Instant::now();
+    let text = loop {
+        let text = get(metrics, "/metrics");
+        if text.contains(begun) || since.elapsed().as_secs() > 60 {
+            break text;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(100));
+    };
     for part in [
+        begun.into(),
+        "farslot_snapshot_failures_total 0\n".into(),
+        "farslot_redis_wrong_secrets_total 0\n".into(),
         format!("farslot_verbs_total{{address=\"{over_tcp}\",verb=\"call\"}} "),
         "farslot_table_records{table=\"t\",scheme=\"linear\"} 1\n".into(),
         "farslot_ready 1\n".into(),

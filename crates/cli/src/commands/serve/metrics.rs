@@ -1,5 +1,6 @@
 //! The metrics of `farslot serve --metrics ADDR`.
 
+use super::snapshots::Snapshots;
 use crate::failure::{Failure, Result};
 use farslot::{Network, Server};
 use farslot_gateway::Gateway;
@@ -16,7 +17,7 @@ pub struct MetricsArgs {
     metrics: Option<String>,
 }
 
-/// Serves metrics, those of the gateway to Redis clients too, if that is asked for.
+/// Serves metrics, those of the gateway to Redis clients and of snapshots too, if that is asked for.
 ///
 /// # Errors
 /// That the address cannot be listened at, or that nobody beyond loopback is trusted.
@@ -24,6 +25,7 @@ pub fn start(
     args: &MetricsArgs,
     server: &Arc<Server>,
     gateway: Option<&Gateway>,
+    snapshots: Option<&Snapshots>,
     trusted: &[Network],
     insecure: bool,
 ) -> Result<Option<Page>> {
@@ -38,6 +40,9 @@ pub fn start(
     let mut sources: Vec<Box<dyn Source>> = vec![Box::new(NodeMetrics::of(Arc::clone(server)))];
     if let Some(gateway) = gateway {
         sources.push(Box::new(gateway.metrics()));
+    }
+    if let Some(snapshots) = snapshots {
+        sources.push(Box::new(snapshots.metrics()));
     }
     let page = Page::start(sources, &options);
     Ok(Some(page.map_err(failure)?))

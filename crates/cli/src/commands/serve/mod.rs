@@ -91,6 +91,7 @@ pub fn run(args: Args, context: &Context) -> Result<()> {
         &args.metrics,
         &server,
         gateway.as_ref(),
+        snapshots.as_ref(),
         &args.trust,
         args.insecure,
     )?;

@@ -7,12 +7,15 @@ use farslot::{
     RestoreOptions, SnapshotInfo, SnapshotOptions, Store, StoreError, is_unfinished,
     remove_snapshots, snapshots,
 };
-use std::collections::{BTreeSet, HashMap};
+use farslot_operate::{Family, Source};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// The options of snapshots.
 #[derive(clap::Args, Debug)]
@@ -48,10 +51,53 @@ impl SnapshotArgs {
 /// The thread that writes snapshots.
 pub struct Snapshots {
     end: Sender<()>,
+    metrics: SnapshotMetrics,
     thread: JoinHandle<()>,
 }
 
+/// How old the snapshots of a node are, and how many could not be written.
+#[derive(Clone)]
+pub struct SnapshotMetrics {
+    directory: PathBuf,
+    failed: Arc<AtomicU64>,
+}
+
+impl Source for SnapshotMetrics {
+    fn families(&self) -> Vec<Family> {
+        let mut begun = Family::gauge(
+            "farslot_snapshot_begun_seconds",
+            "When the last snapshot of a table was begun, in seconds since 1970.",
+        );
+        // A directory that cannot be read has no snapshots, which is what alerts look for.
+        let mut last = BTreeMap::new();
+        for snapshot in snapshots(&self.directory).unwrap_or_default() {
+            // Of one table there may be its own part and a snapshot of all.
+            let at: &mut SystemTime = last.entry(snapshot.table).or_insert(UNIX_EPOCH);
+            *at = snapshot.begun.max(*at);
+        }
+        for (table, at) in last {
+            let at = at.duration_since(UNIX_EPOCH).unwrap_or_default();
+            begun.add(&[("table", &table)], at.as_secs_f64());
+        }
+        let failed = self.failed.load(Relaxed) as f64;
+        let failures = Family::counter(
+            "farslot_snapshot_failures_total",
+            "Snapshots that could not be written.",
+        );
+        vec![begun, failures.with(failed)]
+    }
+
+    fn ready(&self) -> std::result::Result<(), String> {
+        Ok(())
+    }
+}
+
 impl Snapshots {
+    /// What there is to say of them.
+    pub fn metrics(&self) -> SnapshotMetrics {
+        self.metrics.clone()
+    }
+
     /// Has the last snapshots written.
     pub fn end(self) {
         // It waits for this, and ends by itself.
@@ -98,11 +144,16 @@ pub fn start(
         ),
     });
     let (end, ended) = mpsc::channel();
+    let metrics = SnapshotMetrics {
+        directory: directory.clone(),
+        failed: Arc::default(),
+    };
     let mut keeper = Keeper {
         store: store.clone(),
         directory: directory.clone(),
         keep: args.snapshot_keep,
         known,
+        failed: Arc::clone(&metrics.failed),
     };
     let thread = std::thread::Builder::new().name("snapshots".into());
     let thread = thread.spawn(move || {
@@ -118,7 +169,11 @@ pub fn start(
         keeper.write();
     });
     let thread = thread.map_err(Failure::io("the thread that writes snapshots"))?;
-    Ok(Some(Snapshots { end, thread }))
+    Ok(Some(Snapshots {
+        end,
+        metrics,
+        thread,
+    }))
 }
 
 /// Restores the tables of these snapshots; returns their files.
@@ -160,6 +215,7 @@ struct Keeper {
     directory: PathBuf,
     keep: u32,
     known: Known,
+    failed: Arc<AtomicU64>,
 }
 
 impl Keeper {
@@ -168,7 +224,10 @@ impl Keeper {
     fn write(&mut self) {
         let listing = match self.store.listing() {
             Ok(listing) => listing,
-            Err(error) => return output::note(format_args!("no snapshots: {error}")),
+            Err(error) => {
+                self.failed.fetch_add(1, Relaxed);
+                return output::note(format_args!("no snapshots: {error}"));
+            }
         };
         // What has not been emptied yet is restored as it was.
         let mut all_written = listing.damaged.is_empty() && listing.emptying.is_empty();
@@ -195,6 +254,7 @@ impl Keeper {
                 Err(StoreError::NoSuchTable { .. }) => {}
                 Err(error) => {
                     all_written = false;
+                    self.failed.fetch_add(1, Relaxed);
                     output::note(format_args!("no new snapshot of {name}: {error}"));
                 }
             }
