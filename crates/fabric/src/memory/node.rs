@@ -3,19 +3,18 @@
 use super::header::Header;
 use super::mailbox;
 use super::mapping::Mapping;
-use super::owner::RegionWords;
+use super::owner::{RegionWords, now};
 use crate::words::SharedWords;
 use crate::{
-    Call, Caller, FabricError, Handler, Inbox, Message, Nanos, NodeId, NodeInfo, RegionId,
-    RegionInfo, Result, Rights,
+    Call, Caller, FabricError, Handler, Inbox, Message, NodeId, NodeInfo, RegionId, RegionInfo,
+    Result, Rights,
 };
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::any::Any;
 use std::fmt;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, Weak};
-use std::time::Instant;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
 
 /// A region to be registered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -380,12 +379,6 @@ impl Inbox for Node {
         let writable = self.inner.memory.writable;
         writable.then(|| mailbox::take(self.words())).flatten()
     }
-}
-
-/// Nanoseconds since the first time that this was asked.
-pub(super) fn now() -> Nanos {
-    static START: OnceLock<Instant> = OnceLock::new();
-    START.get_or_init(Instant::now).elapsed().as_nanos() as Nanos
 }
 
 /// Lets this process open as many files as it may; a refusal leaves it at what it has.

@@ -1,10 +1,11 @@
 //! A region as the processors of the node's owner use it.
 
-use super::node::now;
 use crate::call::check_words;
 use crate::words::SharedWords;
 use crate::{Nanos, OwnerMemory, RegionId, Result};
+use std::sync::OnceLock;
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 /// A region of a node's memory, for a handler.
 pub(super) struct RegionWords<'m> {
@@ -63,4 +64,10 @@ impl OwnerMemory for RegionWords<'_> {
         }
         Ok(())
     }
+}
+
+/// Nanoseconds since the first time that this was asked.
+pub(super) fn now() -> Nanos {
+    static START: OnceLock<Instant> = OnceLock::new();
+    START.get_or_init(Instant::now).elapsed().as_nanos() as Nanos
 }
