@@ -61,7 +61,7 @@ impl Field {
                 _ => {
                     return Err(PyValueError::new_err(format!(
                         "{name}=int needs a table with {name}_size from 1 to {WORD}: the {name}s of \
-                         this one have {size} bytes"
+                         this one have {size}"
                     )));
                 }
             }
