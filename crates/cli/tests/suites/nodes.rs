@@ -175,9 +175,17 @@ fn a_cache_goes_on_without_what_a_node_had_that_came_back_empty() {
     for number in 0..30 {
         ok(&all, &["put", "t", &format!("key-{number}"), "v"]);
     }
+    // Copies of it and what is restored from its snapshot are caches as well.
+    let directory = tempfile::tempdir().unwrap();
+    let directory = directory.path().to_str().unwrap();
+    ok(&all, &["copy", "t", "copied"]);
+    ok(&all, &["snapshot", directory, "t"]);
+    ok(&all, &["drop", "t"]);
+    ok(&all, &["restore", directory]);
     let again = nodes[2].address.clone();
     nodes[2].kill();
     nodes[2] = Node::start_at(&again, "64MiB");
+    assert_eq!(ok(&all, &["count", "t"]), ok(&all, &["count", "copied"]));
     let left: u64 = ok(&all, &["count", "t"]).trim().parse().unwrap();
     assert!((5..30).contains(&left), "{left}");
     for number in 0..30 {

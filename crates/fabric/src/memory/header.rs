@@ -9,7 +9,7 @@ use std::sync::atomic::{Ordering, fence};
 /// The first word of every Farslot node's memory: `FARSLOT\0`.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"FARSLOT\0");
 /// The version of the header, the mailbox and whatever the layers above keep in the regions.
-pub const FORMAT_VERSION: u64 = 2;
+pub const FORMAT_VERSION: u64 = 3;
 /// The most regions of one node.
 pub const MAX_REGIONS: usize = 16;
 

@@ -509,14 +509,14 @@ impl<E: Endpoint> Change<'_, '_, E> {
         let used = used.max(record.entry as u64 + 1);
         let header = [mark.to_le_bytes(), used.to_le_bytes()].concat();
         self.write(catalog.at(MARK_AT), &header).await?;
-        match self
-            .swap(
-                at,
-                0,
-                State::table(&json, record.restored, record.is_emptying),
-            )
-            .await?
-        {
+        let mut word = State::table(&json);
+        if record.restored {
+            word = State::restored(word);
+        }
+        if record.is_emptying {
+            word = State::emptying(word);
+        }
+        match self.swap(at, 0, word).await? {
             true => Ok(()),
             false => Err(StoreError::ChangeCancelled),
         }

@@ -50,7 +50,7 @@ fn overwrite(store: &Store, entry: usize, word: u64, id: u64, record: &[u8]) {
 /// Makes an entry say this, with the checksum that fits.
 fn forge(store: &Store, entry: usize, record: &TableRecord) {
     let json = serde_json::to_vec(record).unwrap();
-    overwrite(store, entry, State::table(&json, false), record.id, &json);
+    overwrite(store, entry, State::table(&json), record.id, &json);
 }
 
 /// Tables of three names; the one in the middle is damaged, which the others do not notice.
@@ -94,7 +94,7 @@ fn three() -> (Store, TableRecord) {
 
 #[test]
 fn words_that_no_client_writes_lose_one_table_and_no_other() {
-    let too_long = State::table(&[0; ENTRY_BYTES], false);
+    let too_long = State::table(&[0; ENTRY_BYTES]);
     for word in [1, 1 << 40, 1 << 62, 2 << 62, 3 << 62, too_long] {
         let (store, _) = three();
         overwrite(&store, 1, word, 1, b"{}");
@@ -110,18 +110,18 @@ fn words_that_no_client_writes_lose_one_table_and_no_other() {
         ),
     ] {
         let (store, _) = three();
-        overwrite(&store, 1, State::table(json, false), 1, json);
+        overwrite(&store, 1, State::table(json), 1, json);
         only_the_middle_one_is_lost(&store, named, reason);
     }
     let (store, record) = three();
     let mut json = serde_json::to_vec(&record).unwrap();
-    let word = State::table(&json, false);
+    let word = State::table(&json);
     *json.last_mut().unwrap() = b' ';
     overwrite(&store, 1, word, record.id, &json);
     only_the_middle_one_is_lost(&store, None, "checksum");
     let (store, record) = three();
     let json = serde_json::to_vec(&record).unwrap();
-    overwrite(&store, 1, State::table(&json, false), record.id ^ 1, &json);
+    overwrite(&store, 1, State::table(&json), record.id ^ 1, &json);
     only_the_middle_one_is_lost(&store, Some("middle"), "id word");
     let (store, record) = three();
     forge(&store, 1, &TableRecord { id: 0, ..record });

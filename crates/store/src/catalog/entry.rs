@@ -65,11 +65,13 @@ impl State {
     }
 
     /// The word of a table with this record.
-    pub(super) fn table(record: &[u8], restored: bool, emptying: bool) -> u64 {
-        let restored = if restored { RESTORED } else { 0 };
-        let emptying = if emptying { EMPTYING } else { 0 };
-        let len = (record.len() as u64) << 32;
-        2 << 62 | restored | emptying | len | xxh3_64(record) & 0xffff_ffff
+    pub(super) fn table(record: &[u8]) -> u64 {
+        2 << 62 | (record.len() as u64) << 32 | xxh3_64(record) & 0xffff_ffff
+    }
+
+    /// The word of the same table while it is being emptied.
+    pub(super) const fn emptying(word: u64) -> u64 {
+        word | EMPTYING
     }
 
     /// The word of the same table when it is open again.
@@ -120,7 +122,7 @@ mod tests {
     #[test]
     fn only_the_word_of_zeros_is_empty() {
         assert_eq!(State::decode(0), State::Empty);
-        let too_long = State::table(&[b'x'; MOST_RECORD + 1], false, false);
+        let too_long = State::table(&[b'x'; MOST_RECORD + 1]);
         for word in [
             1,
             1 << 59,
@@ -133,7 +135,7 @@ mod tests {
         ] {
             assert_eq!(State::decode(word), State::Damaged, "{word:#x}");
         }
-        let word = State::table(b"{}", false, true);
+        let word = State::emptying(State::table(b"{}"));
         let decoded = |retired, restored, emptying| State::Table {
             len: 2,
             sum: word as u32,

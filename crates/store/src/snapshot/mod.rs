@@ -52,7 +52,7 @@ pub use workers::{OnProgress, SnapshotProgress};
 use crate::catalog::TableRecord;
 use crate::slot_map::SlotMap;
 use crate::spread::{self, Found};
-use crate::{Result, Scheme, SpreadMap, SpreadNode, Store, StoreError};
+use crate::{OnRestart, Result, Scheme, SpreadMap, SpreadNode, Store, StoreError};
 use farslot_fabric::{Endpoint, FabricError, NodeId};
 use files::{EXTENSION, open_to_read};
 use format::Head;
@@ -200,6 +200,11 @@ impl Parts {
 
     fn slots(&self) -> Option<&SlotMap> {
         self.map.as_ref().map(|map| &map.slots)
+    }
+
+    fn on_restart(&self) -> OnRestart {
+        let map = self.map.as_ref();
+        map.map_or_else(OnRestart::default, |map| map.on_restart)
     }
 }
 

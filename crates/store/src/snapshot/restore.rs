@@ -216,7 +216,9 @@ impl Store {
             }) => self.drop_table(name)?,
             Err(error) => return Err(error),
         }
-        self.create_alike(name, slots, schemes, head.built)?;
+        let spread = head.spread_of();
+        let on_restart = spread.map_or_else(OnRestart::default, |of| of.map.on_restart);
+        self.create_alike(name, slots, schemes, head.built, on_restart)?;
         let parts = self.parts(name)?.ok_or_else(gone)?;
         Ok((parts, false))
     }
@@ -228,6 +230,7 @@ impl Store {
         slots: Option<&SlotMap>,
         schemes: &[Scheme],
         built: bool,
+        on_restart: OnRestart,
     ) -> Result<()> {
         match slots {
             Some(slots) => self.create_on_all(NewTable {
@@ -237,7 +240,7 @@ impl Store {
                 // Should a node come back empty, its partition is not made anew.
                 whole: built,
                 slots: slots.clone(),
-                on_restart: OnRestart::default(),
+                on_restart,
             }),
             None => self.create_on_one(name, schemes[0].clone()),
         }

@@ -3,8 +3,8 @@
 use super::{borrowed, cuckoo, duo, key, options, records, served, value};
 use farslot::fabric::FabricError;
 use farslot::{
-    Access, ErrorKind, OpenOptions, Server, ServerOptions, SnapshotProgress, Store, StoreError,
-    TableOptions,
+    Access, ErrorKind, OpenOptions, Server, ServerOptions, SnapshotOptions, SnapshotProgress,
+    Store, StoreError, TableOptions,
 };
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
@@ -33,9 +33,12 @@ fn a_node_that_restores_has_nothing_for_clients_before_it_is_done() {
     table.put_many(&borrowed(&all_records), |_, put| assert!(put.unwrap()));
     let part = servers[1].store().tables().unwrap().remove(0);
     servers[1].end_writes().unwrap();
-    let taken = servers[1]
-        .keeper()
-        .snapshot_own_part(&part, directory.path(), &go_on);
+    let taken = servers[1].keeper().snapshot_own_part(
+        &part,
+        directory.path(),
+        &SnapshotOptions::default(),
+        &go_on,
+    );
     assert!(taken.unwrap().records > 50);
 
     let address = servers[1].addresses()[0].to_string();
@@ -121,12 +124,22 @@ fn the_last_snapshot_is_taken_although_a_table_has_a_writer() {
         let all_records = records(0..300);
         writer.put_many(&borrowed(&all_records), |_, put| assert!(put.unwrap()));
         let keeper = server.keeper();
-        let refused = keeper.snapshot_own_part(&record, directory.path(), &go_on);
+        let refused = keeper.snapshot_own_part(
+            &record,
+            directory.path(),
+            &SnapshotOptions::default(),
+            &go_on,
+        );
         assert_eq!(refused.unwrap_err().kind(), ErrorKind::WriterBusy);
         server.end_writes().unwrap();
         let refused = writer.put(&key(7), b"new").unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::NodeDown, "{refused}");
-        let taken = keeper.snapshot_own_part(&record, directory.path(), &go_on);
+        let taken = keeper.snapshot_own_part(
+            &record,
+            directory.path(),
+            &SnapshotOptions::default(),
+            &go_on,
+        );
         assert_eq!(taken.unwrap().records, 300);
     }
 }

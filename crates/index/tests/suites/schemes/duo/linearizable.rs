@@ -192,8 +192,8 @@ async fn work_once(
         5..8 => caller.run(key, TableOp::Update(value)).await,
         8..11 => caller.run(key, TableOp::Get).await,
         11 => caller.get_many(shape.keys).await,
-        16..18 => caller.run_many(shape.keys, number, rng).await,
-        12..15 if !removed.is_empty() => {
+        12..14 => caller.run_many(shape.keys, number, rng).await,
+        14..17 if !removed.is_empty() => {
             let key = removed.swap_remove(rng.random_range(0..removed.len()));
             caller.run(key, TableOp::Put(value)).await;
         }
