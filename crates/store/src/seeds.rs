@@ -35,6 +35,12 @@ impl Seeds {
     }
 }
 
+/// A number that no other table has, as good as surely. All have 19 digits: records in which they
+/// stand have as many bytes, so that a simulated run takes as long again with the same seed.
+pub(crate) fn draw_id() -> u64 {
+    rand::random_range(10_u64.pow(18)..10_u64.pow(19))
+}
+
 fn of_environment() -> Option<u64> {
     let text = std::env::var(VARIABLE).ok()?;
     let seed = text.parse();

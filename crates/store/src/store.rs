@@ -6,7 +6,7 @@ use crate::fabrics::Fabric;
 use crate::lease::Leased;
 use crate::nodes::Nodes;
 use crate::profile::read_cost;
-use crate::seeds::Seeds;
+use crate::seeds::{Seeds, draw_id};
 use crate::service::serve_simulated;
 use crate::sessions::{Sessions, View, calls_of};
 use crate::slot_map::SlotMap;
@@ -240,7 +240,7 @@ impl Store {
         }
         self.create_on_all(NewTable {
             name,
-            creation: rand::random(),
+            creation: draw_id(),
             schemes: vec![scheme; usize::from(nodes)],
             whole: false,
             slots: SlotMap::even(nodes, self.0.seeds.next()),
@@ -289,7 +289,7 @@ impl Store {
             Ok([scheme]) => self.create_on_one(name, scheme)?,
             Err(schemes) => self.create_on_all(NewTable {
                 name,
-                creation: rand::random(),
+                creation: draw_id(),
                 schemes,
                 whole: true,
                 slots,

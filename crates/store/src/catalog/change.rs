@@ -29,6 +29,7 @@ use super::region::{
     CATALOG_BYTES, Catalog, LEASE, MARK_AT, MOST_TABLES, PHASE_AT, Phase, check_name,
 };
 use super::space;
+use crate::seeds::draw_id;
 use crate::{Result, StoreError};
 use farslot_fabric::{Endpoint, EndpointExt, Nanos};
 use xxhash_rust::xxh3::xxh3_64;
@@ -104,7 +105,7 @@ impl<'m> New<'m> {
                 on_restart: partition.map.on_restart,
                 map,
             }),
-            id: new_id(),
+            id: draw_id(),
             replaces: None,
             entry,
             restored: false,
@@ -124,10 +125,6 @@ impl<'m> New<'m> {
             _ => false,
         }
     }
-}
-
-fn new_id() -> u64 {
-    rand::random::<u64>().max(1)
 }
 
 /// How long a client may still use a table that was retired: for a lease without having looked, and
@@ -473,7 +470,7 @@ impl<E: Endpoint> Change<'_, '_, E> {
         snapshot: &Snapshot,
     ) -> Result<TableRecord> {
         let new = TableRecord {
-            id: new_id(),
+            id: draw_id(),
             replaces: Some(old.id),
             entry: empty_entry(snapshot)?,
             ..new

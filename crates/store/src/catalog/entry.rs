@@ -51,7 +51,7 @@ impl State {
         if word == 0 {
             return Self::Empty;
         }
-        let len = (word >> 32 & ((1 << 28) - 1)) as usize;
+        let len = (word >> 32 & ((1 << 27) - 1)) as usize;
         match (word >> 62, len) {
             (2, 1..=MOST_RECORD) => Self::Table {
                 len,

@@ -11,6 +11,7 @@ use super::respread::{self, enlarged, within};
 use super::source::{RestoreOptions, Source, records_of};
 use super::workers::Meter;
 use super::{OnProgress, Parts, RESTORING, SnapshotError, SnapshotInfo};
+use crate::seeds::draw_id;
 use crate::slot_map::SlotMap;
 use crate::spread::{self, NewTable};
 use crate::{ErrorKind, KeyRule, OnRestart, Result, Scheme, Store, StoreError, Table};
@@ -235,7 +236,7 @@ impl Store {
         match slots {
             Some(slots) => self.create_on_all(NewTable {
                 name,
-                creation: rand::random(),
+                creation: draw_id(),
                 schemes: schemes.into(),
                 // Should a node come back empty, its partition is not made anew.
                 whole: built,
