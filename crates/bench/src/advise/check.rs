@@ -129,13 +129,23 @@ pub enum Checked {
 /// Simulates ranked schemes, as far as they can be.
 ///
 /// # Errors
-/// [`BenchError::BadOption`] for a check of no size, or what a table says.
+/// [`BenchError::BadOption`] for a check of no size, or of memory that no NIC reads, which is none
+/// of the simulator's; or what a table says.
 pub fn check(
     question: &Question,
     ranked: &[Ranked],
     options: &CheckOptions,
     progress: Progress<'_>,
 ) -> Result<Vec<Checked>> {
+    if question.profile.processor.is_in_place() {
+        let limit = "0 for a check: the simulator has NICs (`farslot bench lookup --fabric shm` measures lookups in mapped memory)";
+        let line_ns = question.profile.processor.line_ns.to_string();
+        return Err(BenchError::bad_text(
+            "processor.line_ns of the profile",
+            line_ns,
+            limit,
+        ));
+    }
     if !(1 << 10..=1 << 24).contains(&options.slots) {
         return Err(BenchError::bad("slots", options.slots, "from 2^10 to 2^24"));
     }

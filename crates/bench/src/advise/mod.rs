@@ -15,11 +15,12 @@ pub use question::Question;
 pub use ranked::{Ranked, WritePrice};
 pub use small::CheckOptions;
 
-use crate::Result;
+use crate::calibrate::SHM_PROFILE;
+use crate::{BenchError, Result};
 use candidates::Candidate;
 use farslot::fabric::sim::NicProfile;
 use farslot::model::Objective;
-use farslot::model::advise::VerbCosts;
+use farslot::model::advise::{ProcessorCosts, VerbCosts};
 use farslot::read_cost;
 use places::Places;
 use serde::Serialize;
@@ -55,16 +56,22 @@ pub fn verb_costs(profile: &NicProfile) -> VerbCosts {
         post_ns: profile.post_ns,
         gather_piece_ns: profile.gathers.then_some(profile.gather_piece_ns),
         outstanding: profile.max_outstanding_reads,
+        in_place: profile.processor.is_in_place().then_some(ProcessorCosts {
+            verb_ns: profile.processor.verb_ns,
+            line_ns: profile.processor.line_ns,
+            atomic_ns: profile.processor.atomic_ns,
+        }),
     }
 }
 
 /// Prices all schemes for a workload, and ranks them.
 ///
 /// # Errors
-/// [`BenchError::BadOption`](crate::BenchError::BadOption) for a workload that there is not, or
-/// what the model says.
+/// [`BenchError::BadOption`] for a workload that there is not, or for a profile of mapped memory that
+/// does not say what a processor needs; or what the model says.
 pub fn advise(question: &Question) -> Result<Advice> {
     question.check()?;
+    has_processor(&question.profile)?;
     let costs = verb_costs(&question.profile);
     costs.validate()?;
     let (mut ranked, mut excluded) = (Vec::new(), Vec::new());
@@ -93,6 +100,19 @@ pub fn advise(question: &Question) -> Result<Advice> {
     })
 }
 
+/// Refuses what calibrations of mapped memory wrote before they measured processors: ranks would be
+/// those of a NIC that there is not.
+fn has_processor(profile: &NicProfile) -> Result<()> {
+    if profile.name != SHM_PROFILE || profile.processor.is_in_place() {
+        return Ok(());
+    }
+    Err(BenchError::bad_text(
+        "processor.line_ns of the profile",
+        format!("{} in {SHM_PROFILE}", profile.processor.line_ns),
+        "above 0: let `farslot calibrate` measure this memory again",
+    ))
+}
+
 fn notes(question: &Question, ranked: &[Ranked]) -> Vec<String> {
     let mut notes = Vec::new();
     if question.skew > 0.0 {
@@ -102,8 +122,22 @@ fn notes(question: &Question, ranked: &[Ranked]) -> Vec<String> {
             question.skew
         ));
     }
-    let locals =
-        |ranked: &&Ranked| ranked.client_ns > ranked.reads * question.profile.post_ns + 1.0;
+    let processor = question.profile.processor;
+    if processor.is_in_place() {
+        notes.push(format!(
+            "no NIC moves the bytes: an operation is priced by a client's processor, {:.1} ns a verb and {:.1} ns a cache line \
+             (both measured, if the profile was calibrated), and {} threads have a processor each; that the cache \
+             holds {:.0} KiB of the client's own index, a line beyond which costs as much, and that the memory keeps up with all \
+             threads, is assumed",
+            processor.verb_ns,
+            processor.line_ns,
+            question.threads,
+            price::CACHED_INDEX_BYTES / 1024.0
+        ));
+    }
+    let locals = |ranked: &&Ranked| {
+        !processor.is_in_place() && ranked.client_ns > ranked.reads * question.profile.post_ns + 1.0
+    };
     if ranked.iter().any(|ranked| locals(&ranked)) {
         notes.push(format!(
             "a client's look into its own index is priced from 115 ns at 2 MB to 1,124 ns at 200 MB: measured at these two, \

@@ -35,11 +35,8 @@ impl Prices {
     pub(super) fn of(question: &Question, costs: &VerbCosts, plan: &Plan) -> Result<Self> {
         let changes = !question.sealed;
         let updates = changes && question.unique;
-        let at_the_client = Work {
-            client_ns: local_index_ns(plan),
-            ..Work::default()
-        };
         let looked = lookup(question, costs, plan, question.workload()?)?;
+        let at_the_client = local_index(costs, plan, looked.verbs);
         let updated = updates.then(|| update(question, costs, plan)).transpose()?;
         let put = changes.then(|| put(question, costs, plan)).transpose()?;
         let grows = question.grow_to.is_some_and(|most| most > question.entries);
@@ -148,6 +145,11 @@ fn ranked(question: &Question, scheme: String, plan: Plan, prices: Prices, why: 
     let bytes = plan.reads.table_bytes() as u64;
     let most = question.grow_to.unwrap_or(question.entries) as f64;
     let remembered = remembered(question, &plan);
+    let written = |work| match question.profile.processor.is_in_place() {
+        // Where their processors are the only limit, there is none of as many clients as it takes.
+        true => WritePrice::of(work, threads),
+        false => WritePrice::of(work, f64::INFINITY),
+    };
     // An entry is a hash of the key, and where its slot and record are.
     let client_bytes = plan.reads.client_bytes() + remembered * 16;
     Ranked {
@@ -159,14 +161,15 @@ fn ranked(question: &Question, scheme: String, plan: Plan, prices: Prices, why: 
         bytes: lookup.bytes,
         round_trips: lookup.round_trips,
         client_ns: lookup.client_ns,
+        lines: lookup.lines,
         remembered,
         messages: operation.verbs,
         latency_ns: lookup.latency_ns,
         lookups_per_second: lookup.capacity_of(threads).per_second,
         operations_per_second: capacity.per_second,
-        update: update.map(WritePrice::from),
-        put: put.map(WritePrice::from),
-        growth: growth.map(WritePrice::from),
+        update: update.map(written),
+        put: put.map(written),
+        growth: growth.map(written),
         limit: capacity.limit,
         memory_bytes: bytes,
         bytes_per_record: bytes as f64 / most,
@@ -189,23 +192,40 @@ fn remembered(question: &Question, plan: &Plan) -> u64 {
     }
 }
 
-/// The client's processor for a look into its index of the table, in ns. Measured on shared memory
-/// for absent keys of CuckooDuo tables, which cost nothing else (docs/results.md): 115 ns at an
-/// index of 2 MB, 1,124 at 200 MB; in between and beyond by the logarithm, assumed. A perfect hash
-/// function reads one line of its own where that index reads two: half of it, assumed.
-fn local_index_ns(plan: &Plan) -> f64 {
+/// Bytes of a client's own index that stay in its processor's cache, among all that passes through
+/// it: the second level of a server's core, assumed.
+pub(super) const CACHED_INDEX_BYTES: f64 = 1_048_576.0;
+
+/// A look into the client's index of the table. CuckooDuo's is two buckets of fingerprints, each on
+/// one cache line; a perfect hash function reads one line of its own. In mapped memory a lookup that
+/// needs no verb takes as long as one beside its lines, assumed.
+fn local_index(costs: &VerbCosts, plan: &Plan, verbs: f64) -> Work {
     let (bytes, lines) = match &plan.reads {
         Reads::Duo { layout, .. } => (layout.index_bytes(), 2.0),
         Reads::Sealed { layout, .. } if layout.order == SlotOrder::Perfect => {
             (layout.client_bytes(), 1.0)
         }
-        _ => return 0.0,
+        _ => return Work::default(),
     };
+    let from_memory = lines * (1.0 - CACHED_INDEX_BYTES / bytes as f64).max(0.0);
+    costs
+        .own_lines((1.0 - verbs).max(0.0), from_memory)
+        .unwrap_or_else(|| Work {
+            client_ns: local_index_ns(bytes) * lines / 2.0,
+            ..Work::default()
+        })
+}
+
+/// The client's processor for two lines of an index of so many bytes, in ns, where all that is known
+/// of the machine is its NIC. Measured on shared memory for absent keys of CuckooDuo tables, which
+/// cost nothing else (docs/results.md): 115 ns at 2 MB, 1,124 at 200 MB; in between and beyond by the
+/// logarithm, assumed. One line is half of it, assumed.
+fn local_index_ns(bytes: u64) -> f64 {
     const SMALL: (f64, f64) = (2.1e6, 115.0);
     const LARGE: (f64, f64) = (2.1e8, 1_124.0);
     let decades = (bytes as f64 / SMALL.0).log10().max(0.0);
     let slope = (LARGE.1 - SMALL.1) / (LARGE.0 / SMALL.0).log10();
-    (SMALL.1 + decades * slope) * lines / 2.0
+    SMALL.1 + decades * slope
 }
 
 /// What growing adds to each new key of a table that grows: what the splits of its slots move, by
@@ -573,6 +593,10 @@ fn throughput_reason(work: &Work, limit: Limit) -> String {
         Limit::Link => format!(
             "bandwidth: {bytes:.0} bytes take {:.1} ns on the link",
             work.link_ns
+        ),
+        Limit::Clients if work.lines > 0.0 => format!(
+            "client processors: {verbs:.2} verbs and {:.2} cache lines take {:.0} ns of a client thread",
+            work.lines, work.client_ns
         ),
         Limit::Clients => format!(
             "client processors: {:.0} ns of a client thread",

@@ -23,6 +23,9 @@ pub struct Ranked {
     pub round_trips: f64,
     /// The client thread's processor for a lookup, in ns: for its verbs and in its local index.
     pub client_ns: f64,
+    /// Cache lines that it loads for a lookup where no NIC moves the bytes, those of its local index
+    /// included; else none.
+    pub lines: f64,
     /// Keys of which each client remembers where their records are.
     pub remembered: u64,
     /// Messages of an operation, lookup or update.
@@ -77,19 +80,20 @@ pub struct WritePrice {
     /// The client thread's processor, in ns.
     pub client_ns: f64,
     /// Such writes per second of all clients together, if there is nothing else, and as many write
-    /// as it takes.
+    /// as it takes; of all client threads where no NIC moves the bytes.
     pub per_second: f64,
 }
 
-impl From<Work> for WritePrice {
-    fn from(work: Work) -> Self {
+impl WritePrice {
+    /// That of writes by so many client threads.
+    pub(super) fn of(work: Work, threads: f64) -> Self {
         Self {
             client_ns: work.client_ns,
             verbs: work.verbs,
             bytes: work.bytes,
             round_trips: work.round_trips,
             latency_ns: work.latency_ns,
-            per_second: work.capacity().per_second,
+            per_second: work.capacity_of(threads).per_second,
         }
     }
 }

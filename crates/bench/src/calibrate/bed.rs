@@ -38,6 +38,10 @@ pub(super) trait Bed {
     /// Whether long READs are limited by a link, with a bandwidth of its own.
     fn has_link(&self) -> bool;
 
+    /// Nanoseconds of a processor for each random cache line that it loads, several prefetched
+    /// together; nothing where no client's processor loads what its verbs read.
+    fn line_ns(&mut self) -> Result<Option<f64>>;
+
     /// How often a rate is measured, of which the median counts.
     fn repetitions(&self) -> usize;
 

@@ -5,7 +5,7 @@ use super::fit::{Line, Occupancy, Point};
 use super::probe::Probe;
 use crate::median::median;
 use crate::{Progress, Result};
-use farslot::fabric::sim::{LinearCost, NicProfile};
+use farslot::fabric::sim::{LinearCost, NicProfile, ProcessorProfile};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -150,6 +150,8 @@ pub(super) fn calibrate(
         Occupancy::without_link(&points)
     };
     let verbs = others(bed, responder_load, fit, progress)?;
+    progress("loads of cache lines");
+    let line_ns = bed.line_ns()?;
     let (profile, default_note) = bed.defaults();
     let found = Found {
         latency: &latency,
@@ -157,6 +159,8 @@ pub(super) fn calibrate(
         points: &points,
         fit,
         verbs: &verbs,
+        line_ns,
+        clients: responder_load.clients as f64,
         apart: bed.tells_nics_apart(),
     };
     let (profile, notes) = found.profile(profile);
@@ -301,6 +305,10 @@ struct Found<'m> {
     points: &'m [Point],
     fit: Occupancy,
     verbs: &'m [VerbRow],
+    /// As [`Bed::line_ns`].
+    line_ns: Option<f64>,
+    /// The client threads whose rates were added to those of the points and of the verbs.
+    clients: f64,
     /// Whether requester and responder were saturated apart.
     apart: bool,
 }
@@ -384,7 +392,14 @@ impl Found<'_> {
                 "measured: the dearer of CAS and FETCH_ADD, {dearest:.2} ns, less a READ of 8 B"
             ),
         );
+        let processor = self.processor(dearest);
+        if self.line_ns.is_some() {
+            for (field, how) in PROCESSOR_NOTES {
+                note(field, how.into());
+            }
+        }
         let profile = NicProfile {
+            processor: processor.unwrap_or(profile.processor),
             read_latency_ns: (smallest - alpha * SMALLEST as f64).max(0.0),
             latency_per_byte_ns: alpha,
             requester_ns: LinearCost {
@@ -403,6 +418,37 @@ impl Found<'_> {
             ..profile
         };
         (profile, notes)
+    }
+}
+
+/// How the fields were found that say what a client's processor needs.
+const PROCESSOR_NOTES: [(&str, &str); 3] = [
+    (
+        "processor.verb_ns",
+        "measured: a thread's processor time for a READ of 8 B, saturated, less the next",
+    ),
+    (
+        "processor.line_ns",
+        "measured: one thread's processor time for random loads of cache lines, 16 prefetched at a time",
+    ),
+    (
+        "processor.atomic_ns",
+        "measured: a thread's processor time for the dearer of CAS and FETCH_ADD, less that for a READ of 8 B",
+    ),
+];
+
+impl Found<'_> {
+    /// What a client's processor needs, where it moves the bytes: rates are those of all client
+    /// threads, each with a processor. `dearest` is the time of the dearest atomic.
+    fn processor(&self, dearest: f64) -> Option<ProcessorProfile> {
+        let line_ns = self.line_ns?;
+        let read_ns = self.points[0].1 * self.clients;
+        Some(ProcessorProfile {
+            // Eight bytes lie on one line.
+            verb_ns: (read_ns - line_ns).max(0.0),
+            line_ns,
+            atomic_ns: (dearest * self.clients - read_ns).max(0.0),
+        })
     }
 }
 

@@ -6,6 +6,9 @@
 //! so for how long a saturated NIC is busy with each. READs go to random places, aligned to 8 bytes
 //! as slots are.
 //!
+//! Where the memory is mapped no NIC moves the bytes: what loading a cache line takes a processor is
+//! measured too, and what a verb takes beside it.
+//!
 //! Others' tables are not touched. In a store that is in use all verbs go to a table that is made
 //! for it,
 //! [`SCRATCH_TABLE`]: READs, WRITEs of zeros over zeros, compare-and-swaps of 0 by 0 and additions of 0, so that it is
@@ -24,6 +27,7 @@ pub use file::file_text;
 pub use fit::{Line, Occupancy};
 pub use measure::{Calibration, LatencyRow, OccupancyRow, SweepRow, VerbRow};
 pub use probe::Probe;
+pub(crate) use real_bed::SHM_PROFILE;
 
 use crate::{BenchError, Progress, Result};
 use farslot::fabric::RegionId;

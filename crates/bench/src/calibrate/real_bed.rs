@@ -6,13 +6,16 @@
 use super::bed::{Bed, Load};
 use super::probe::{Busy, Client, Probe, Scratch};
 use crate::median::median;
+use crate::memory_limit::{self, random_lines};
 use crate::{BenchError, Result, threads};
 use farslot::Store;
 use farslot::fabric::shm::{LINE, Node, ShmEndpoint};
 use farslot::fabric::sim::{NicCacheProfile, NicProfile};
 use farslot::fabric::tcp::TcpEndpoint;
 use farslot::fabric::verbs::VerbsEndpoint;
-use farslot::fabric::{Endpoint, Executor, Limits};
+use farslot::fabric::{Endpoint, Executor, Limits, RegionId};
+use rand::SeedableRng;
+use rand_chacha::ChaCha8Rng;
 use rustix::time::{ClockId, clock_gettime};
 use std::rc::Rc;
 use std::sync::OnceLock;
@@ -20,12 +23,16 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 
+/// The name of a profile of mapped memory.
+pub(crate) const SHM_PROFILE: &str = "calibrated-shm";
 /// The verbs of a block, one after the other: so many that reading the clock does not count.
 const BLOCK: usize = 16;
 /// The fewest blocks, of the longest verbs.
 const FEWEST_BLOCKS: usize = 64;
 /// How long clients are kept busy. What they do at first is a small part of it.
 const MEASURED: Duration = Duration::from_millis(60);
+/// Cache lines that are loaded at a time to measure what one takes.
+const LOADED: usize = 1 << 20;
 
 /// The time for which the calling thread has had a processor. Verbs over shared memory are the work
 /// of that processor, so this is what they cost, whatever else the machine does.
@@ -53,6 +60,12 @@ pub(super) trait Source: Sync {
 
     /// The time that a rate is over.
     fn time(&self) -> Duration;
+
+    /// Loads these lines of a region, several prefetched together, where the memory is mapped;
+    /// nothing elsewhere.
+    fn load(&self, _region: RegionId, _lines: &[u64]) -> Result<Option<()>> {
+        Ok(None)
+    }
 }
 
 /// Endpoints of shared memory.
@@ -71,11 +84,16 @@ impl Source for Shm {
     fn defaults(&self) -> (NicProfile, &'static str) {
         let why = "not measured: shared memory has no NIC (no doorbells, no cache of connections; a message is \
                    a cache line); the rest as cx5-edr has it";
-        (without_nic("calibrated-shm"), why)
+        (without_nic(SHM_PROFILE), why)
     }
 
     fn time(&self) -> Duration {
         processor_time()
+    }
+
+    fn load(&self, region: RegionId, lines: &[u64]) -> Result<Option<()>> {
+        memory_limit::prefetched(&self.0, region, lines)?;
+        Ok(Some(()))
     }
 }
 
@@ -192,6 +210,22 @@ impl<S: Source> Bed for RealBed<S> {
 
     fn has_link(&self) -> bool {
         false
+    }
+
+    fn line_ns(&mut self) -> Result<Option<f64>> {
+        let mut times = Vec::new();
+        for _ in 0..self.repetitions() {
+            self.runs += 1;
+            let mut random = ChaCha8Rng::seed_from_u64(self.seed.wrapping_add(self.runs << 32));
+            let Scratch { first, bytes, .. } = self.scratch;
+            let lines = random_lines(first, bytes, LOADED, &mut random);
+            let since = self.source.time();
+            if self.source.load(self.scratch.region, &lines)?.is_none() {
+                return Ok(None);
+            }
+            times.push((self.source.time() - since).as_nanos() as f64 / LOADED as f64);
+        }
+        Ok(Some(median(times)))
     }
 
     fn repetitions(&self) -> usize {

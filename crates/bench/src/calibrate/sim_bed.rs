@@ -74,6 +74,10 @@ impl Bed for SimBed {
         true
     }
 
+    fn line_ns(&mut self) -> Result<Option<f64>> {
+        Ok(None)
+    }
+
     fn repetitions(&self) -> usize {
         1
     }

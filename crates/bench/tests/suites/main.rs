@@ -2,6 +2,7 @@
 
 mod advise;
 mod advise_check;
+mod advise_in_place;
 mod experiment;
 mod find_or_put;
 mod lookup;

@@ -70,9 +70,16 @@ pub fn run(args: Args, context: &Context) -> Result<()> {
 fn summary(calibration: &Calibration) -> String {
     let profile = &calibration.profile;
     let load = calibration.responder_load;
+    let processor = match profile.processor {
+        in_place if in_place.is_in_place() => format!(
+            "\na client's processor: {:.1} ns a verb, {:.1} ns a cache line, {:.1} ns more an atomic",
+            in_place.verb_ns, in_place.line_ns, in_place.atomic_ns
+        ),
+        _ => String::new(),
+    };
     format!(
         "{}\n{}: {:.0} ns + {:.3} ns/B a READ, {:.2} M READs/s at most\n\
-         saturated ({} threads, {} READs each): {:.2} ns + {:.4} ns/B, {:.2} GB/s",
+         saturated ({} threads, {} READs each): {:.2} ns + {:.4} ns/B, {:.2} GB/s{processor}",
         calibration.fabric,
         profile.name,
         profile.read_latency_ns,

@@ -66,6 +66,6 @@ pub use faults::{
 pub use node::SimNode;
 pub use op::ClientId;
 pub use parts::{HostId, NodeConfig};
-pub use profile::{LinearCost, NicCacheProfile, NicProfile, UnknownProfile};
+pub use profile::{LinearCost, NicCacheProfile, NicProfile, ProcessorProfile, UnknownProfile};
 pub use profile_text::{PROFILE_FIELDS, ProfileError, ProfileField};
 pub use world::World;

@@ -34,6 +34,34 @@ pub struct NicCacheProfile {
     pub line_miss_occupancy_ns: f64,
 }
 
+/// What verbs cost a client's processor where no NIC moves the bytes: in memory that the client has
+/// mapped. All zero where a NIC does; simulations have a NIC always.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+pub struct ProcessorProfile {
+    /// Nanoseconds of a verb beside the cache lines that it loads.
+    pub verb_ns: f64,
+    /// Nanoseconds of each cache line that it loads, prefetched among those of other verbs. Above 0
+    /// where no NIC moves the bytes.
+    pub line_ns: f64,
+    /// Nanoseconds by which an atomic takes longer than a READ of 8 bytes.
+    pub atomic_ns: f64,
+}
+
+impl ProcessorProfile {
+    /// Of clients whose NICs move the bytes.
+    pub const NONE: Self = Self {
+        verb_ns: 0.0,
+        line_ns: 0.0,
+        atomic_ns: 0.0,
+    };
+
+    /// Whether a client's processor loads what its verbs read.
+    #[must_use]
+    pub fn is_in_place(&self) -> bool {
+        self.line_ns > 0.0
+    }
+}
+
 /// A kind of NIC, and the CPU costs of using it.
 ///
 /// A NIC is two servers, one for the verbs that its host sends (*requester*) and one for those that
@@ -74,6 +102,8 @@ pub struct NicProfile {
     pub gather_piece_ns: f64,
     /// The NIC's cache.
     pub cache: NicCacheProfile,
+    /// What verbs cost a client's processor where no NIC moves the bytes.
+    pub processor: ProcessorProfile,
     /// Nanoseconds after which a message that found the receive queue full is tried again.
     pub receiver_retry_ns: f64,
     /// Tries of a message after the first, before it fails.
@@ -187,6 +217,8 @@ impl NicProfile {
                 // The same for one of the six cache lines of a queue pair.
                 line_miss_occupancy_ns: 13.4,
             },
+            // The NIC moves the bytes.
+            processor: ProcessorProfile::NONE,
             // Assumed: the 10 us and 7 retries that are customary for receiver-not-ready.
             receiver_retry_ns: 10_000.0,
             receiver_retries: 7,

@@ -92,7 +92,7 @@ const fn optional(name: &'static str, meaning: &'static str, range: Range) -> Pr
 }
 
 /// All fields, in the order in which they are written.
-pub const PROFILE_FIELDS: [ProfileField; 26] = [
+pub const PROFILE_FIELDS: [ProfileField; 29] = [
     required("name", "what reports call it", Range::Text),
     required(
         "read_latency_ns",
@@ -195,6 +195,21 @@ pub const PROFILE_FIELDS: [ProfileField; 26] = [
     optional(
         "cache.line_miss_occupancy_ns",
         "ns for which the miss of a translation or a region's entry occupies the NIC",
+        COST,
+    ),
+    optional(
+        "processor.verb_ns",
+        "ns of a client's processor for a verb in mapped memory, beside the cache lines that it loads",
+        COST,
+    ),
+    optional(
+        "processor.line_ns",
+        "ns of it for each of these cache lines; 0 where a NIC moves the bytes",
+        COST,
+    ),
+    optional(
+        "processor.atomic_ns",
+        "ns by which an atomic in mapped memory takes it longer than a READ of 8 bytes",
         COST,
     ),
     optional(

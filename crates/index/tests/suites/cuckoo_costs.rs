@@ -177,6 +177,7 @@ pub fn the_model_knows_what_a_miss_reads(fabric: Fabric) {
         post_ns: 0.0,
         gather_piece_ns: None,
         outstanding: 16,
+        in_place: None,
     };
     let shape = CuckooShape {
         ways: 3,

@@ -41,6 +41,12 @@ pub fn cuckoo_lookup(
             let one = costs.transfer(bytes);
             (one * places.buckets_to_hit, one * f64::from(ways))
         }
+        // In mapped memory nothing is gained by fetching all before the first is looked at.
+        CuckooReads::Parallel if costs.in_place.is_some() => {
+            let others = costs.batch(ways - 1, bytes);
+            let hit = costs.transfer(bytes) + others * (1.0 - places.in_first_bucket);
+            (hit, costs.transfer(bytes) + others)
+        }
         CuckooReads::Parallel => {
             let all = costs.batch(ways, bytes);
             (all, all)
@@ -73,7 +79,7 @@ pub fn cuckoo_lookup(
 #[cfg(test)]
 mod tests {
     use super::super::places::{CuckooShape, Filling};
-    use super::super::work::tests::COSTS;
+    use super::super::work::tests::{COSTS, IN_PLACE};
     use super::*;
 
     fn lookup(reads: CuckooReads, hit_ratio: f64, record: Option<f64>, sealed: bool) -> Work {
@@ -84,6 +90,24 @@ mod tests {
         let places = CuckooPlaces::find(shape, 0.8, Filling::Inserted).unwrap();
         let record = record.map(|bytes| OutOfBand::tagged(1.0, bytes));
         cuckoo_lookup(&COSTS, &places, 32, reads, hit_ratio, record, sealed).unwrap()
+    }
+
+    #[test]
+    fn in_place_the_others_are_loaded_where_the_first_bucket_has_not_the_key() {
+        let shape = CuckooShape {
+            ways: 3,
+            bucket_slots: 4,
+        };
+        let places = CuckooPlaces::find(shape, 0.8, Filling::Inserted).unwrap();
+        let lines = |hit_ratio| {
+            let reads = CuckooReads::Parallel;
+            let work = cuckoo_lookup(&IN_PLACE, &places, 96, reads, hit_ratio, None, true);
+            work.unwrap().lines
+        };
+        let in_first = places.in_first_bucket;
+        assert!((0.5..0.7).contains(&in_first), "{in_first}");
+        assert!((lines(1.0) - 6.0 + 4.0 * in_first).abs() < 1e-9);
+        assert!((lines(0.0) - 6.0).abs() < 1e-9);
     }
 
     #[test]

@@ -36,7 +36,10 @@ impl LinearSlots {
 
     fn read(&self, costs: &VerbCosts, distances: &ProbeDistribution) -> Work {
         let one = costs.transfer((self.read_slots * self.slot_bytes) as f64);
-        one * distances.expected_reads(self.read_slots)
+        let reads = one * distances.expected_reads(self.read_slots);
+        let slot = self.slot_bytes as f64;
+        // The slot where it ends is looked at too.
+        costs.looked_at(reads, (distances.mean() + 1.0) * slot, slot)
     }
 
     /// Slots of other keys of which a lookup compares a part of the hash: up to where it ends, but
@@ -159,7 +162,7 @@ pub fn linear_update(
 
 #[cfg(test)]
 mod tests {
-    use super::super::work::tests::COSTS;
+    use super::super::work::tests::{COSTS, IN_PLACE};
     use super::*;
     use crate::{Objective, ReadSizeModel};
 
@@ -187,6 +190,25 @@ mod tests {
             assert!((cost / expected - 1.0).abs() < 1e-9, "{cost} {expected}");
         }
         assert_eq!(work.verbs, work.round_trips);
+    }
+
+    /// A processor looks at the slots up to the match; a NIC moves all that a READ asks for.
+    #[test]
+    fn in_place_a_lookup_loads_the_lines_up_to_the_match() {
+        let hits = Workload::hits(HitPolicy::StopAtMatch);
+        let of = |read_slots| {
+            let slots = LinearSlots {
+                slot_bytes: 16,
+                read_slots,
+                ordered: false,
+            };
+            linear_lookup(&IN_PLACE, table(), slots, hits, None).unwrap()
+        };
+        // Three slots on average at load 0.8 (Knuth): 48 bytes, half a line more than one slot.
+        let (short, long) = (of(4), of(64));
+        assert!((short.lines - 1.5).abs() < 1e-3 && short.lines == long.lines);
+        assert!((short.client_ns - 5.0 * short.verbs - 30.0).abs() < 0.02);
+        assert!(long.bytes > 3.0 * short.bytes && long.node_ns() == 0.0);
     }
 
     #[test]

@@ -35,6 +35,8 @@ pub struct CuckooPlaces {
     pub load: f64,
     /// Buckets that are read, one after the other, until a key is found.
     pub buckets_to_hit: f64,
+    /// The share of the keys that stand in the first of their buckets, 0 to 1.
+    pub in_first_bucket: f64,
     /// The share of the keys whose bucket is full, 0 to 1.
     pub in_full_buckets: f64,
     /// Insertions of keys of random buckets at this load factor; none of a table that is built
@@ -79,6 +81,8 @@ impl CuckooPlaces {
         table.insert_up_to(keys, filling)?;
         let stand = table.buckets.iter().flatten();
         let read: usize = stand.map(|key| key.position() + 1).sum();
+        let stand = table.buckets.iter().flatten();
+        let in_first = stand.filter(|key| key.position() == 0).count();
         let full = table.buckets.iter().map(Vec::len);
         let full = full.filter(|keys| *keys == shape.bucket_slots as usize);
         let in_full: usize = full.sum();
@@ -92,6 +96,7 @@ impl CuckooPlaces {
             shape,
             load,
             buckets_to_hit: read as f64 / keys as f64,
+            in_first_bucket: in_first as f64 / keys as f64,
             in_full_buckets: in_full as f64 / keys as f64,
             insertions,
         })

@@ -3,6 +3,40 @@
 use crate::{ModelError, NicModel};
 use std::ops::{Add, Mul};
 
+/// What verbs cost the processor of a client that has the memory mapped: no NIC moves the bytes.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ProcessorCosts {
+    /// A verb beside the cache lines that it loads, in ns.
+    pub verb_ns: f64,
+    /// Each cache line that it loads, in ns, prefetched among those of other verbs.
+    pub line_ns: f64,
+    /// How much longer an atomic takes than a READ of 8 bytes, in ns.
+    pub atomic_ns: f64,
+}
+
+impl ProcessorCosts {
+    fn of(&self, verbs: f64, lines: f64) -> f64 {
+        verbs * self.verb_ns + lines * self.line_ns
+    }
+}
+
+/// Bytes of a cache line.
+const LINE: f64 = 64.0;
+
+/// Cache lines on which so many bytes lie, on average, that begin at multiples of the size of a
+/// slot, or of whatever a table has many of: these begin at multiples of the largest power of two
+/// that divides that size. Words are the least, and a fraction is a mean of several sizes.
+fn lines(bytes: f64, slot_bytes: f64) -> f64 {
+    let is_whole = slot_bytes >= 1.0 && slot_bytes.fract() == 0.0;
+    let zeros = if is_whole {
+        (slot_bytes as u64).trailing_zeros()
+    } else {
+        3
+    };
+    let unit = f64::from(1_u32 << zeros.clamp(3, 6));
+    1.0 + (bytes - unit).max(0.0) / LINE
+}
+
 /// What verbs cost.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct VerbCosts {
@@ -17,6 +51,9 @@ pub struct VerbCosts {
     pub gather_piece_ns: Option<f64>,
     /// READs and atomics of one client that may be under way; more of them wait. At least 1.
     pub outstanding: u32,
+    /// What they cost where the client's processor moves the bytes, and no NIC is occupied; nothing
+    /// where NICs do.
+    pub in_place: Option<ProcessorCosts>,
 }
 
 impl VerbCosts {
@@ -30,6 +67,12 @@ impl VerbCosts {
             ("atomic_ns", self.atomic_ns),
             ("post_ns", self.post_ns),
             ("gather_piece_ns", self.gather_piece_ns.unwrap_or(0.0)),
+            ("verb_ns", self.in_place.map_or(0.0, |costs| costs.verb_ns)),
+            ("line_ns", self.in_place.map_or(0.0, |costs| costs.line_ns)),
+            (
+                "processor's atomic_ns",
+                self.in_place.map_or(0.0, |costs| costs.atomic_ns),
+            ),
         ];
         match others
             .into_iter()
@@ -43,17 +86,63 @@ impl VerbCosts {
     /// A READ or WRITE of so many bytes.
     #[must_use]
     pub fn transfer(&self, bytes: f64) -> Work {
+        let (round_trips, latency_ns) = (
+            1.0,
+            self.nic.read_latency_ns + self.nic.latency_ns_per_byte * bytes,
+        );
+        if let Some(processor) = self.in_place {
+            let lines = lines(bytes, bytes);
+            return Work {
+                verbs: 1.0,
+                bytes,
+                lines,
+                client_ns: processor.of(1.0, lines),
+                round_trips,
+                latency_ns,
+                ..Work::default()
+            };
+        }
         Work {
             verbs: 1.0,
             bytes,
+            lines: 0.0,
             messages_ns: self.nic.read_occupancy_ns,
             payload_ns: self.nic.occupancy_ns_per_byte * bytes,
             link_ns: self.on_link(bytes),
             requester_ns: self.per_message(),
             client_ns: self.post_ns,
-            round_trips: 1.0,
-            latency_ns: self.nic.read_latency_ns + self.nic.latency_ns_per_byte * bytes,
+            round_trips,
+            latency_ns,
         }
+    }
+
+    /// READs of slots of which a processor looks at so many bytes, and no further: where it has them
+    /// mapped, it loads these lines alone.
+    pub(super) fn looked_at(&self, reads: Work, bytes: f64, slot_bytes: f64) -> Work {
+        let Some(processor) = self.in_place else {
+            return reads;
+        };
+        let lines = lines(bytes, slot_bytes);
+        Work {
+            lines,
+            client_ns: processor.of(reads.verbs, lines),
+            ..reads
+        }
+    }
+
+    /// A look into what the client keeps in its own memory, on so many cache lines that it loads side
+    /// by side, which takes as long as so many verbs beside them; nothing where NICs move the bytes of a table, for none of these costs says what that
+    /// takes.
+    #[must_use]
+    pub fn own_lines(&self, verbs: f64, lines: f64) -> Option<Work> {
+        let processor = self.in_place?;
+        Some(Work {
+            lines,
+            client_ns: processor.of(verbs, lines),
+            // They are loaded side by side.
+            latency_ns: self.nic.read_latency_ns * lines.min(1.0),
+            ..Work::default()
+        })
     }
 
     /// `count` READs of `bytes` bytes each that leave together.
@@ -74,7 +163,10 @@ impl VerbCosts {
             leaves = f64::max(leaves, waits_for);
             ends.push(leaves + verb.latency_ns);
             // The next one stands behind it at the slowest station.
-            leaves += verb.node_ns().max(verb.requester_ns).max(verb.link_ns);
+            leaves += match self.in_place {
+                None => verb.node_ns().max(verb.requester_ns).max(verb.link_ns),
+                Some(_) => verb.client_ns,
+            };
             posted += self.post_ns;
             sum = sum + *verb;
         }
@@ -90,7 +182,7 @@ impl VerbCosts {
     /// READs of pieces of these sizes by one request, where the NIC gathers, else in one batch.
     #[must_use]
     pub fn pieces(&self, bytes: &[f64]) -> Work {
-        let Some(piece_ns) = self.gather_piece_ns else {
+        let Some(piece_ns) = self.gather_piece_ns.filter(|_| self.in_place.is_none()) else {
             let reads: Vec<Work> = bytes.iter().map(|bytes| self.transfer(*bytes)).collect();
             return self.together(&reads);
         };
@@ -112,6 +204,13 @@ impl VerbCosts {
     #[must_use]
     pub fn atomic(&self) -> Work {
         let read = self.transfer(8.0);
+        if let Some(processor) = self.in_place {
+            return Work {
+                client_ns: read.client_ns + processor.atomic_ns,
+                latency_ns: read.latency_ns + processor.atomic_ns,
+                ..read
+            };
+        }
         Work {
             messages_ns: read.messages_ns + self.atomic_ns,
             latency_ns: read.latency_ns + self.atomic_ns,
@@ -146,6 +245,8 @@ pub struct Work {
     pub verbs: f64,
     /// Bytes of payload.
     pub bytes: f64,
+    /// Cache lines that the client's processor loads where it moves the bytes; else none.
+    pub lines: f64,
     /// How long the messages occupy the node's NIC, in ns.
     pub messages_ns: f64,
     /// How long the payload does, in ns.
@@ -244,6 +345,7 @@ impl Add for Work {
         Self {
             verbs: self.verbs + then.verbs,
             bytes: self.bytes + then.bytes,
+            lines: self.lines + then.lines,
             messages_ns: self.messages_ns + then.messages_ns,
             payload_ns: self.payload_ns + then.payload_ns,
             link_ns: self.link_ns + then.link_ns,
@@ -263,6 +365,7 @@ impl Mul<f64> for Work {
         Self {
             verbs: self.verbs * times,
             bytes: self.bytes * times,
+            lines: self.lines * times,
             messages_ns: self.messages_ns * times,
             payload_ns: self.payload_ns * times,
             link_ns: self.link_ns * times,
@@ -284,6 +387,17 @@ pub(super) mod tests {
         post_ns: 20.0,
         gather_piece_ns: None,
         outstanding: 16,
+        in_place: None,
+    };
+
+    /// The same of mapped memory.
+    pub(crate) const IN_PLACE: VerbCosts = VerbCosts {
+        in_place: Some(ProcessorCosts {
+            verb_ns: 5.0,
+            line_ns: 20.0,
+            atomic_ns: 40.0,
+        }),
+        ..COSTS
     };
 
     fn close(one: f64, other: f64) -> bool {
@@ -306,6 +420,35 @@ pub(super) mod tests {
             ..COSTS
         };
         assert_eq!(slow_sender.transfer(8.0).capacity().limit, Limit::Requester);
+    }
+
+    #[test]
+    fn a_processor_that_moves_the_bytes_pays_by_the_lines() {
+        // A slot of 24 bytes begins anywhere in a line; one of 32 never spans two.
+        for (bytes, on) in [
+            (8.0, 1.0),
+            (24.0, 1.25),
+            (32.0, 1.0),
+            (96.0, 2.0),
+            (128.0, 2.0),
+        ] {
+            let read = IN_PLACE.transfer(bytes);
+            assert_eq!(
+                (read.lines, read.client_ns),
+                (on, 5.0 + 20.0 * on),
+                "{bytes}"
+            );
+            assert_eq!(read.capacity_of(2.0).limit, Limit::Clients);
+        }
+        assert_eq!(lines(264.0, 264.0), 5.0);
+        let three = IN_PLACE.batch(3, 96.0);
+        assert_eq!(
+            (three.lines, three.client_ns, three.node_ns()),
+            (6.0, 135.0, 0.0)
+        );
+        assert_eq!(IN_PLACE.atomic().client_ns, 65.0);
+        assert_eq!(IN_PLACE.own_lines(0.2, 2.0).unwrap().client_ns, 41.0);
+        assert_eq!(COSTS.own_lines(0.2, 2.0), None);
     }
 
     #[test]
