@@ -151,7 +151,11 @@ fn a_node_that_is_killed_is_shown_and_the_others_go_on() {
         assert_fails(&run(&all, &["get", "t", &failed[0]]), 1, &lost);
         assert_fails(&run(&all, &["put", "t", &failed[0], "again"]), 1, &lost);
         assert_fails(&run(&all, &["count", "t"]), 1, &lost);
-        assert_fails(&run(&all, &snapshot), 1, &lost);
+        assert_fails(
+            &run(&all, &snapshot),
+            1,
+            &[&down, "came back empty", "--node"],
+        );
     }
     let shown = json(&all, &["nodes"]);
     assert_eq!(shown["nodes"][1]["lost"], serde_json::json!(["t"]));
