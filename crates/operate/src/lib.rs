@@ -11,7 +11,7 @@
 //! | `/tables/NAME` | how a table's keys lie, in JSON; the name percent-encoded |
 //! | `/` | a page that draws the metrics, for people |
 //!
-//! What they show is a [`Source`]: a memory node ([`NodeMetrics`]), or a program's tables
+//! What they show is a [`Source`]: a memory node ([`NodeMetrics`]), its snapshots ([`SnapshotMetrics`]), or a program's tables
 //! ([`ClientMetrics`](farslot::ClientMetrics)). Metrics are collected when they are asked for, at
 //! most twice a second, and cost nothing otherwise. Of the tables that somebody asks for every slot
 //! is read, one table at a time, in a thread of its own that rests four fifths of the time.
@@ -44,6 +44,7 @@ mod collected;
 mod family;
 mod http;
 mod node;
+mod snapshots;
 mod source;
 mod surveys;
 
@@ -52,5 +53,6 @@ pub use collected::Collected;
 pub use family::{Family, Kind, Sample, text};
 pub use http::{Page, PageError, PageOptions};
 pub use node::NodeMetrics;
+pub use snapshots::SnapshotMetrics;
 pub use source::Source;
 pub use surveys::survey_fields;

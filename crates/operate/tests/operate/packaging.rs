@@ -1,8 +1,9 @@
 //! The files for packagers: every metric that they name is there.
 
 use farslot::{ClientMetrics, OpenOptions, Server, Store, TableOptions};
-use farslot_operate::{NodeMetrics, Source};
+use farslot_operate::{NodeMetrics, SnapshotMetrics, Source};
 use std::collections::BTreeSet;
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -21,8 +22,12 @@ fn names() -> BTreeSet<String> {
     table.put_many(&[(b"key", b"value")], |_, new| assert!(new.is_ok()));
     assert!(table.update(b"key", &vec![0; 2 << 20]).is_err());
     table.close().unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let go_on = |_| ControlFlow::Continue(());
+    store.snapshot("t", directory.path(), &go_on).unwrap();
+    let snapshots = SnapshotMetrics::of(directory.path()).families();
     let node = NodeMetrics::of(Arc::new(server)).families();
-    let all = node.into_iter().chain(metrics.families());
+    let all = node.into_iter().chain(metrics.families()).chain(snapshots);
     let filled = all.filter(|family| !family.samples.is_empty());
     filled.map(|family| family.name.to_owned()).collect()
 }

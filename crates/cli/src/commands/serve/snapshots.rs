@@ -7,15 +7,13 @@ use farslot::{
     RestoreOptions, SnapshotInfo, SnapshotOptions, Store, StoreError, is_unfinished,
     remove_snapshots, snapshots,
 };
-use farslot_operate::{Family, Source};
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use farslot_operate::SnapshotMetrics;
+use std::collections::{BTreeSet, HashMap};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread::JoinHandle;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 /// The options of snapshots.
 #[derive(clap::Args, Debug)]
@@ -53,43 +51,6 @@ pub struct Snapshots {
     end: Sender<()>,
     metrics: SnapshotMetrics,
     thread: JoinHandle<()>,
-}
-
-/// How old the snapshots of a node are, and how many could not be written.
-#[derive(Clone)]
-pub struct SnapshotMetrics {
-    directory: PathBuf,
-    failed: Arc<AtomicU64>,
-}
-
-impl Source for SnapshotMetrics {
-    fn families(&self) -> Vec<Family> {
-        let mut begun = Family::gauge(
-            "farslot_snapshot_begun_seconds",
-            "When the last snapshot of a table was begun, in seconds since 1970.",
-        );
-        // A directory that cannot be read has no snapshots, which is what alerts look for.
-        let mut last = BTreeMap::new();
-        for snapshot in snapshots(&self.directory).unwrap_or_default() {
-            // Of one table there may be its own part and a snapshot of all.
-            let at: &mut SystemTime = last.entry(snapshot.table).or_insert(UNIX_EPOCH);
-            *at = snapshot.begun.max(*at);
-        }
-        for (table, at) in last {
-            let at = at.duration_since(UNIX_EPOCH).unwrap_or_default();
-            begun.add(&[("table", &table)], at.as_secs_f64());
-        }
-        let failed = self.failed.load(Relaxed) as f64;
-        let failures = Family::counter(
-            "farslot_snapshot_failures_total",
-            "Snapshots that could not be written.",
-        );
-        vec![begun, failures.with(failed)]
-    }
-
-    fn ready(&self) -> std::result::Result<(), String> {
-        Ok(())
-    }
 }
 
 impl Snapshots {
@@ -144,16 +105,13 @@ pub fn start(
         ),
     });
     let (end, ended) = mpsc::channel();
-    let metrics = SnapshotMetrics {
-        directory: directory.clone(),
-        failed: Arc::default(),
-    };
+    let metrics = SnapshotMetrics::of(directory);
     let mut keeper = Keeper {
         store: store.clone(),
         directory: directory.clone(),
         keep: args.snapshot_keep,
         known,
-        failed: Arc::clone(&metrics.failed),
+        metrics: metrics.clone(),
     };
     let thread = std::thread::Builder::new().name("snapshots".into());
     let thread = thread.spawn(move || {
@@ -215,7 +173,7 @@ struct Keeper {
     directory: PathBuf,
     keep: u32,
     known: Known,
-    failed: Arc<AtomicU64>,
+    metrics: SnapshotMetrics,
 }
 
 impl Keeper {
@@ -225,7 +183,7 @@ impl Keeper {
         let listing = match self.store.listing() {
             Ok(listing) => listing,
             Err(error) => {
-                self.failed.fetch_add(1, Relaxed);
+                self.metrics.count_failure();
                 return output::note(format_args!("no snapshots: {error}"));
             }
         };
@@ -254,7 +212,7 @@ impl Keeper {
                 Err(StoreError::NoSuchTable { .. }) => {}
                 Err(error) => {
                     all_written = false;
-                    self.failed.fetch_add(1, Relaxed);
+                    self.metrics.count_failure();
                     output::note(format_args!("no new snapshot of {name}: {error}"));
                 }
             }
