@@ -90,7 +90,7 @@ pub(crate) fn run(scale: &Scale, progress: Progress<'_>) -> Result<ReproReport> 
         let scheme = &SCHEMES[job / 2];
         progress(scheme.name);
         if job % 2 == 0 {
-            return (scheme.run)(&trial(scale, stops()), &Bed::Simulated(testbed()));
+            return (scheme.run)(&trial(scale, stops()), &Bed::Simulated(Box::new(testbed())));
         }
         let limited = Trial {
             slots: scale.slots.min(LIMITED_SLOTS),
@@ -98,7 +98,7 @@ pub(crate) fn run(scale: &Scale, progress: Progress<'_>) -> Result<ReproReport> 
             operations: scale.lookups.min(200),
             ..trial(scale, stops())
         };
-        (scheme.run)(&limited, &Bed::Simulated(bandwidth_limited()))
+        (scheme.run)(&limited, &Bed::Simulated(Box::new(bandwidth_limited())))
     })?;
     let (whole, limited): (Vec<_>, Vec<_>) =
         outcomes.chunks(2).map(|pair| (&pair[0], &pair[1])).unzip();

@@ -59,7 +59,7 @@ pub(crate) fn run(scale: &Scale, progress: Progress<'_>) -> Result<ReproReport> 
             client_bytes: Some(client_bytes(scale)),
             ..trial(scale, vec![(LOAD, ABSENT.map(lookups).to_vec())])
         };
-        (scheme.run)(&trial, &Bed::Simulated(testbed()))
+        (scheme.run)(&trial, &Bed::Simulated(Box::new(testbed())))
     })?;
     let (mut rows, mut plots) = (Vec::new(), Vec::new());
     for (what, of) in PANELS {

@@ -283,7 +283,7 @@ fn latencies(scale: &Scale, progress: Progress<'_>) -> Result<Vec<ReproRow>> {
         slots: scale.slots.min(SIMULATED_SLOTS),
         ..*scale
     };
-    let outcome = (SCHEMES[0].run)(&trial(&small, stops), &Bed::Simulated(testbed()))?;
+    let outcome = (SCHEMES[0].run)(&trial(&small, stops), &Bed::Simulated(Box::new(testbed())))?;
     let cells = [
         ("us, insertion at 0.5", 3.55, (0, 0)),
         ("us, lookup at 0.9", 3.29, (1, 0)),

@@ -167,7 +167,7 @@ fn point(scale: &Scale, bits: u32) -> Result<Point> {
         fingerprint_bits: bits,
         ..trial(scale, stops)
     };
-    let outcome = (SCHEMES[0].run)(&trial, &Bed::Simulated(testbed()))?;
+    let outcome = (SCHEMES[0].run)(&trial, &Bed::Simulated(Box::new(testbed())))?;
     let us = |task: usize| {
         let spent = outcome.spent(0, task);
         spent.map_or(0.0, |spent| spent.latency_ns / 1e3)

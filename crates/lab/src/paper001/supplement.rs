@@ -228,7 +228,10 @@ fn latencies(scale: &Scale, progress: Progress<'_>) -> Result<Vec<ReproRow>> {
     progress("latencies");
     let tasks = || OPERATIONS.map(|(_, op)| Task::only(op)).to_vec();
     let stops = LARGE_US.map(|(load, _)| (load, tasks()));
-    let outcome = (SCHEMES[0].run)(&trial(scale, stops.to_vec()), &Bed::Simulated(testbed()))?;
+    let outcome = (SCHEMES[0].run)(
+        &trial(scale, stops.to_vec()),
+        &Bed::Simulated(Box::new(testbed())),
+    )?;
     let mut rows = Vec::new();
     for (stop, (load, papers)) in LARGE_US.into_iter().enumerate() {
         for (task, ((operation, _), paper)) in OPERATIONS.into_iter().zip(papers).enumerate() {
@@ -262,7 +265,7 @@ fn rates(scale: &Scale, progress: Progress<'_>) -> Result<Vec<ReproRow>> {
                 width,
                 ..trial(scale, vec![common, papers])
             };
-            (scheme.run)(&trial, &Bed::Simulated(testbed()))
+            (scheme.run)(&trial, &Bed::Simulated(Box::new(testbed())))
         };
         Ok((of_width(THREADS)?, of_width(1)?))
     })?;
@@ -318,7 +321,7 @@ fn limited(scale: &Scale, progress: Progress<'_>) -> Result<Vec<ReproRow>> {
             width: THREADS,
             ..trial(scale, stops.to_vec())
         };
-        (of_paper[number].run)(&trial, &Bed::Simulated(bandwidth_limited()))
+        (of_paper[number].run)(&trial, &Bed::Simulated(Box::new(bandwidth_limited())))
     })?;
     let mut rows = Vec::new();
     for (task, (operation, least, most)) in LIMITED_RATIOS.into_iter().enumerate() {

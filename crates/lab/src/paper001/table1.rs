@@ -83,7 +83,10 @@ pub(crate) fn run(scale: &Scale, progress: Progress<'_>) -> Result<ReproReport> 
         progress(scheme.name);
         let low = (LOW_LOAD, TASKS.map(Task::only).to_vec());
         let high = (scheme.high_load, vec![Task::only(Op::PutNew)]);
-        let costs = (scheme.run)(&trial(scale, vec![low, high]), &Bed::Simulated(testbed()))?;
+        let costs = (scheme.run)(
+            &trial(scale, vec![low, high]),
+            &Bed::Simulated(Box::new(testbed())),
+        )?;
         let filling = Trial {
             stands_for: TABLE_SLOTS,
             ..filling(scale, 8)

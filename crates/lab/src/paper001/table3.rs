@@ -70,7 +70,7 @@ pub(crate) fn run(scale: &Scale, progress: Progress<'_>) -> Result<ReproReport> 
                 ..trial(scale, stops)
             },
         };
-        (scheme.run)(&trial, &Bed::Simulated(testbed()))
+        (scheme.run)(&trial, &Bed::Simulated(Box::new(testbed())))
     })?;
     let mut rows = Vec::new();
     for (number, published) in TABLE_3.iter().enumerate() {

@@ -40,7 +40,7 @@ pub(crate) enum Bed {
     /// In memory of this process: for what is counted.
     Memory,
     /// Behind a simulated NIC: for latencies.
-    Simulated(NicProfile),
+    Simulated(Box<NicProfile>),
 }
 
 /// An operation.
