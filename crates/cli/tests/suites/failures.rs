@@ -301,6 +301,8 @@ fn a_line_that_is_longer_than_any_key_is_refused() {
     let long = [&b"0123456789abcdef\r\n"[..], &[b'x'; 1 << 20]].concat();
     let refused = node.feed(["del", "t", "--from", "-"], &long);
     assert_fails(&refused, 1, &["a key of 1048576 bytes", "at most 16 bytes"]);
+    // The key that stands before it was removed.
+    node.ok(["put", "t", "0123456789abcdef", "1"]);
     let hex = "30313233343536373839616263646566\n\n".as_bytes();
     let removed = node.feed(["del", "t", "--from", "-", "--hex", "--json"], hex);
     assert_eq!(one_object(&removed)["removed"], 1);
