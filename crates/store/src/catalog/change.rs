@@ -13,8 +13,8 @@
 //! it takes; the old entry is hidden from then on, and emptied. It is done or not done at any
 //! moment, whoever dies when.
 //!
-//! **Emptying** takes three steps. The table is *closed*: its record is published anew as for
-//! renaming, under the same name, by a word that says so. From then on nobody opens it, and clients
+//! **Emptying** takes three steps. The table is taken away: its record is published anew as for
+//! renaming, under the same name, by a word that says that it is being emptied. From then on nobody opens it, and clients
 //! that have it open notice when they next look. Then the one who empties it waits as if it had been
 //! dropped. Then the table's bytes are made zeros, and it is open again: that is the one moment at
 //! which it becomes empty. What was acknowledged before took effect before, as no client's lease
@@ -173,7 +173,7 @@ impl<E: Endpoint> Catalog<'_, E> {
     }
 
     /// Begins a phase of the node. When it ends, all tables that there are say so too: what clients
-    /// write to them is refused [a while](Self::grace) later at the latest.
+    /// write to them is refused [`GRACE`] later at the latest.
     pub(crate) async fn begin_phase(&self, phase: Phase) -> Result<()> {
         self.changing(async |change| {
             let snapshot = change.settled().await?;
@@ -312,14 +312,14 @@ impl<E: Endpoint> Catalog<'_, E> {
         .await
     }
 
-    /// Closes a table that is to be emptied: from now on nobody opens it, and it is gone for clients
-    /// that have it open. Nothing if there is none, or it is not of that creation.
-    pub(crate) async fn close(
+    /// Takes a table away that is to be emptied: from now on nobody opens it, and it is gone for
+    /// clients that have it open. Nothing if there is none, or it is not of that creation.
+    pub(crate) async fn begin_emptying(
         &self,
         name: &str,
         creation: Option<u64>,
     ) -> Result<Option<TableRecord>> {
-        let close = async || {
+        let begin = async || {
             self.changing(async |change| {
                 let snapshot = change.settled().await?;
                 let Some((_, record)) = named(&snapshot, name, creation)? else {
@@ -333,15 +333,15 @@ impl<E: Endpoint> Catalog<'_, E> {
             })
             .await
         };
-        match close().await {
-            Err(error) if is_short(&error) && self.reclaim_left().await? => close().await,
-            closed => closed,
+        match begin().await {
+            Err(error) if is_short(&error) && self.reclaim_left().await? => begin().await,
+            begun => begun,
         }
     }
 
-    /// Makes a table empty that was closed, and opens it, unless that was done. Whoever has not
-    /// waited since it was closed waits here, for clients that had it open.
-    pub(crate) async fn open_emptied(&self, record: &TableRecord, has_waited: bool) -> Result<()> {
+    /// Makes a table empty that was taken away for that, and opens it, unless that was done. Whoever
+    /// has not waited since then waits here, for clients that had it open.
+    pub(crate) async fn end_emptying(&self, record: &TableRecord, has_waited: bool) -> Result<()> {
         self.changing(async |change| {
             let snapshot = self.snapshot(true).await?;
             let [.., phase] = snapshot.header;
@@ -357,7 +357,7 @@ impl<E: Endpoint> Catalog<'_, E> {
             }
             for old in &snapshot.entries {
                 match &old.is {
-                    // Whoever closed it died before the table was taken away.
+                    // Whoever began died before the old record was away.
                     Is::Table(of) if record.replaces == Some(of.id) => {
                         change.forget(old, of).await?
                     }

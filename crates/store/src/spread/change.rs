@@ -133,30 +133,30 @@ pub(crate) async fn mark_restored<E: Endpoint>(
     Ok(())
 }
 
-/// Takes all records out of a table: all its parts are closed before any is open again, so that
+/// Takes all records out of a table: all its parts are taken away before any is open again, so that
 /// there is a moment at which no client has any of it open.
 pub(crate) async fn empty<E: Endpoint>(endpoint: &E, nodes: &Nodes, name: &str) -> Result<()> {
     let parts = parts_of(endpoint, nodes, name).await?;
-    let (mut closed, mut failed) = (Vec::with_capacity(parts.nodes.len()), None);
+    let (mut begun, mut failed) = (Vec::with_capacity(parts.nodes.len()), None);
     for node in parts.nodes {
         match Catalog::new(endpoint, node)?
-            .close(name, parts.creation)
+            .begin_emptying(name, parts.creation)
             .await
         {
-            Ok(record) => closed.extend(record.map(|record| (node, record))),
-            // What is closed is opened all the same.
+            Ok(record) => begun.extend(record.map(|record| (node, record))),
+            // What was taken away is opened all the same.
             Err(error) => {
                 failed = Some(nodes.named(node, error));
                 break;
             }
         }
     }
-    if !closed.is_empty() {
+    if !begun.is_empty() {
         endpoint.sleep(GRACE).await;
     }
-    for (node, record) in &closed {
+    for (node, record) in &begun {
         let catalog = Catalog::new(endpoint, *node)?;
-        let opened = catalog.open_emptied(record, true).await;
+        let opened = catalog.end_emptying(record, true).await;
         opened.map_err(|error| nodes.named(*node, error))?;
     }
     failed.map_or(Ok(()), Err)

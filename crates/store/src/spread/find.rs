@@ -113,14 +113,14 @@ pub(crate) async fn find<E: Endpoint>(endpoint: &E, nodes: &Nodes, name: &str) -
     loop {
         let since = endpoint.now();
         let listings = ask_all(endpoint, nodes, async |catalog| catalog.listing().await).await?;
-        let closed: Vec<_> = (0..)
+        let emptying: Vec<_> = (0..)
             .map(NodeId)
             .zip(&listings)
             .filter_map(|(node, listing)| Some((node, listing.as_ref().ok()?)))
             .flat_map(|(node, listing)| listing.emptying.iter().map(move |record| (node, record)))
             .filter(|(_, record)| record.name == name)
             .collect();
-        if closed.is_empty() {
+        if emptying.is_empty() {
             return find_in(endpoint, nodes, name, listings, since).await;
         }
         let waited = since.saturating_sub(begun);
@@ -131,9 +131,9 @@ pub(crate) async fn find<E: Endpoint>(endpoint: &E, nodes: &Nodes, name: &str) -
             });
         }
         if waited > LONGEST_EMPTYING {
-            for (node, record) in closed {
+            for (node, record) in emptying {
                 match Catalog::new(endpoint, node)?
-                    .open_emptied(record, false)
+                    .end_emptying(record, false)
                     .await
                 {
                     // Somebody else has to: this client may only read.

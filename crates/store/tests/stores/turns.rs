@@ -121,6 +121,16 @@ fn filled() -> (Server, TableRecord, Store) {
     (server, record, store)
 }
 
+/// The store of a client with a grant of a prefix, which has no verbs to fall back on.
+fn holder_of_a_prefix(server: &Server) -> Store {
+    let tenant = TableGrant {
+        prefix: Some(Vec::new()),
+        ..grant("tenant", 3, &["t"], Rights::ALL)
+    };
+    server.grant(&tenant).unwrap();
+    open(server, "tenant", secret(3)).unwrap()
+}
+
 #[test]
 fn long_probes_are_cut_at_the_end_of_the_turn() {
     let (_server, record, store) = filled();
@@ -155,12 +165,7 @@ fn what_a_call_did_not_come_to_is_asked_for_again_at_once() {
         .values(FieldSize::UpTo(64))
         .slots(SlotKind::Heap);
     let (server, _, store) = attacked(&options);
-    let tenant = TableGrant {
-        prefix: Some(Vec::new()),
-        ..grant("tenant", 3, &["t"], Rights::ALL)
-    };
-    server.grant(&tenant).unwrap();
-    let alone = open(&server, "tenant", secret(3)).unwrap();
+    let alone = holder_of_a_prefix(&server);
     for (store, value) in [(&store, b"first"), (&alone, b"again")] {
         let table = store.table("t").unwrap();
         let keys = keys(20_000);
@@ -281,12 +286,7 @@ fn keys_that_collide_cost_the_holder_of_a_prefix_alone() {
         .values(FieldSize::UpTo(16))
         .slots(SlotKind::Hybrid);
     let (server, record, _) = attacked(&options);
-    let tenant = TableGrant {
-        prefix: Some(Vec::new()),
-        ..grant("tenant", 3, &["t"], Rights::ALL)
-    };
-    server.grant(&tenant).unwrap();
-    let alone = open(&server, "tenant", secret(3)).unwrap();
+    let alone = holder_of_a_prefix(&server);
     let table = alone.table("t").unwrap();
     let keys = colliding(&record, 12_000 + MOST_OPERATIONS);
     let (present, absent) = keys.split_at(12_000);

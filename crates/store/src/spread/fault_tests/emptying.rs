@@ -86,8 +86,12 @@ async fn emptier(
                 for node in (0..NODES).map(NodeId) {
                     let catalog = Catalog::new(&*endpoint, node).unwrap();
                     let creation = new_table(&scheme_of(seed), seed).creation;
-                    let closed = catalog.close("t", Some(creation)).await.unwrap().unwrap();
-                    catalog.open_emptied(&closed, true).await.unwrap();
+                    let begun = catalog
+                        .begin_emptying("t", Some(creation))
+                        .await
+                        .unwrap()
+                        .unwrap();
+                    catalog.end_emptying(&begun, true).await.unwrap();
                 }
             }
         }
