@@ -172,6 +172,12 @@ impl<E: Endpoint> Catalog<'_, E> {
         })
     }
 
+    /// Refuses while the node takes no changes.
+    pub(crate) async fn check_phase(&self) -> Result<()> {
+        let phase = self.endpoint.read(self.at(PHASE_AT), 8).await?;
+        self.admit(phase.words()[0], true)
+    }
+
     /// Begins a phase of the node. When it ends, all tables that there are say so too: what clients
     /// write to them is refused [`GRACE`] later at the latest.
     pub(crate) async fn begin_phase(&self, phase: Phase) -> Result<()> {

@@ -5,7 +5,7 @@
 //! it anew. A node that cannot be reached, or a client that dies half way, leaves a table that says
 //! that it is gone; dropping it again finishes it.
 
-use super::find::{Found, Place, find, nodes_of};
+use super::find::{Found, Place, check_phases, find, nodes_of};
 use crate::catalog::{Catalog, GRACE, LEASE, TableRecord};
 use crate::nodes::Nodes;
 use crate::{Result, StoreError};
@@ -17,13 +17,13 @@ struct Parts {
     creation: Option<u64>,
 }
 
-/// Finds all parts of a table; all their nodes must be there.
+/// Finds all parts of a table; all their nodes must be there, and take changes.
 async fn parts_of<E: Endpoint>(endpoint: &E, nodes: &Nodes, name: &str) -> Result<Parts> {
-    match find(endpoint, nodes, name).await? {
-        Found::Whole(node, _) => Ok(Parts {
+    let parts = match find(endpoint, nodes, name).await? {
+        Found::Whole(node, _) => Parts {
             nodes: vec![node],
             creation: None,
-        }),
+        },
         Found::Spread(table) => {
             let unreachable = |place: &Place| {
                 let error = place.unreachable.clone()?;
@@ -32,12 +32,14 @@ async fn parts_of<E: Endpoint>(endpoint: &E, nodes: &Nodes, name: &str) -> Resul
             if let Some(error) = table.places.iter().find_map(unreachable) {
                 return Err(error);
             }
-            Ok(Parts {
+            Parts {
                 nodes: table.places.iter().map(|place| place.node).collect(),
                 creation: Some(table.common.creation),
-            })
+            }
         }
-    }
+    };
+    check_phases(endpoint, nodes, parts.nodes.iter().copied()).await?;
+    Ok(parts)
 }
 
 /// Frees what was retired, when nobody uses it any more.

@@ -5,7 +5,7 @@
 //! die half way, or a node be lost to it, whoever opens the table makes what is missing (see
 //! [`super::revive`]).
 
-use super::find::{ask_all, nodes_of};
+use super::find::{ask_all, check_phases, nodes_of};
 use crate::catalog::{Catalog, NewPartition, SpreadMap, SpreadNode, check_name};
 use crate::nodes::Nodes;
 use crate::slot_map::SlotMap;
@@ -118,8 +118,8 @@ fn nodes_as_they_are<E: Endpoint>(endpoint: &E, nodes: &Nodes) -> Result<Vec<Spr
     known.collect()
 }
 
-/// Refuses a name that is taken on any node, and a table that any node has no room for or cannot be
-/// asked about.
+/// Refuses a name that is taken on any node, and a table that any node has no room for, takes no
+/// changes for or cannot be asked about.
 async fn check_all<E: Endpoint>(endpoint: &E, nodes: &Nodes, new: &NewTable<'_>) -> Result<()> {
     let most = new.schemes.iter().map(Scheme::table_bytes).max();
     let checks = ask_all(endpoint, nodes, async |catalog| {
@@ -139,5 +139,5 @@ async fn check_all<E: Endpoint>(endpoint: &E, nodes: &Nodes, new: &NewTable<'_>)
     for (node, check) in nodes_of(endpoint).zip(checks.await?) {
         check.map_err(|error| nodes.named(node, StoreError::Fabric(error)))?;
     }
-    Ok(())
+    check_phases(endpoint, nodes, nodes_of(endpoint)).await
 }

@@ -90,6 +90,19 @@ pub(crate) async fn ask_all<E: Endpoint, T>(
     asked.collect()
 }
 
+/// Refuses a change of a table while any of its nodes takes none: before it is made on the others.
+pub(super) async fn check_phases<E: Endpoint>(
+    endpoint: &E,
+    nodes: &Nodes,
+    of_table: impl IntoIterator<Item = NodeId>,
+) -> Result<()> {
+    for node in of_table {
+        let admitted = Catalog::new(endpoint, node)?.check_phase().await;
+        admitted.map_err(|error| nodes.named(node, error))?;
+    }
+    Ok(())
+}
+
 /// Whether an error says that the node is not there, or not what it was.
 pub(crate) const fn is_absence(error: &FabricError) -> bool {
     error.is_outage() || matches!(error, FabricError::NodeRestarted { .. })
