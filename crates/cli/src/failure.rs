@@ -35,6 +35,16 @@ pub enum Failure {
         /// Where the store is.
         address: Option<Address>,
     },
+    /// The writer that was to be taken over from is alive.
+    #[error("process {pid} is the writer of {table:?} and is alive (stopped?)")]
+    WriterAlive {
+        /// The table.
+        table: String,
+        /// The writer's process.
+        pid: u32,
+        /// Where the store is.
+        address: Option<Address>,
+    },
     /// A file or a stream failed.
     #[error("{what}: {error}")]
     Io {
@@ -112,6 +122,15 @@ impl Failure {
                 writer,
                 address: Some(address.clone()),
             },
+            Self::WriterAlive {
+                table,
+                pid,
+                address: None,
+            } => Self::WriterAlive {
+                table,
+                pid,
+                address: Some(address.clone()),
+            },
             other => other,
         }
     }
@@ -149,6 +168,16 @@ impl Failure {
             Self::Store { error, address } => hint_for(error, &at(address)),
             Self::WriterBusy { table, address, .. } => Some(format!(
                 "wait until it is done; if it was killed: farslot -a {} take-over {table}",
+                at(address)
+            )),
+            Self::WriterAlive {
+                table,
+                pid,
+                address,
+            } => Some(format!(
+                "end it first: kill {pid}   (kill -9 {pid} if it is stopped)\n  \
+                 or take over from it all the same, which may cost one record: \
+                 farslot -a {} take-over --force {table}",
                 at(address)
             )),
             _ => None,

@@ -96,8 +96,9 @@ enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, hide = true)]
         ignored: Vec<String>,
     },
-    /// Let others write to a cuckoo or duo table whose writer was killed, and to no other: one that
-    /// is still at work would do harm
+    /// Let others write to a cuckoo or duo table whose writer was killed. In shared memory this is
+    /// refused while the writer is alive. Over a network nobody can tell: a writer that is still at
+    /// work is refused every later write, but over verbs:// what it had posted may destroy a record
     TakeOver(commands::take_over::Args),
     /// Count the states that a Petri net or a model can reach, and check them
     Explore(commands::explore::Args),

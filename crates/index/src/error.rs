@@ -80,6 +80,18 @@ pub enum IndexError {
         /// The writer's mark.
         writer: u64,
     },
+    /// The writer that was to be taken over from is a process of this machine that has not ended. It
+    /// may be stopped.
+    #[error(
+        "process {pid}, client {writer}, is the table's writer and is alive (stopped?): \
+         only force takes over from it"
+    )]
+    WriterAlive {
+        /// The writer's mark.
+        writer: u64,
+        /// The process.
+        pid: u32,
+    },
     /// Another client has become the writer meanwhile. What this one was about to do may have been
     /// done in part.
     #[error("another client has become the table's writer and has changed slot {slot}")]

@@ -28,8 +28,11 @@ pub enum WriterChange {
     /// Becomes the writer now and not at the first write.
     Start,
     /// Becomes the writer in place of one that is dead. This waits as long as something that it had
-    /// begun may still happen.
+    /// begun may still happen. It is refused while the writer's process is known to run, even if it
+    /// is stopped: [`IndexError::WriterAlive`](crate::IndexError::WriterAlive).
     TakeOver,
+    /// The same, whether or not the writer's process runs.
+    ForceTakeOver,
     /// Is the writer no longer, until the next write.
     Resign,
 }

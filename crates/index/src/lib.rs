@@ -48,6 +48,7 @@ mod step;
 mod survey;
 mod table_map;
 mod value;
+mod writer_note;
 
 pub use answers::{Answers, Got, KeptAnswers, Outcomes, SmallAnswers};
 pub use any_index::AnyIndex;

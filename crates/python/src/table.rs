@@ -400,8 +400,12 @@ impl RawTable {
         .into_py_dict(py)
     }
 
-    fn take_over(&self, py: Python<'_>) -> PyResult<()> {
-        self.run(py, Table::take_over)
+    #[pyo3(signature = (*, force = false))]
+    fn take_over(&self, py: Python<'_>, force: bool) -> PyResult<()> {
+        self.run(py, |table| match force {
+            true => table.force_take_over(),
+            false => table.take_over(),
+        })
     }
 
     fn resign(&self, py: Python<'_>) -> PyResult<()> {

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -127,6 +129,43 @@ def test_one_writer_at_a_time(local: farslot.Store) -> None:
         table[b"key"] = b"thread"
 
     in_thread(write_now)
+
+
+WRITE = """
+import sys, farslot
+store = farslot.open(sys.argv[1])
+table = store.open_table(sys.argv[2])
+table[b"key"] = b"theirs"
+print("written", flush=True)
+sys.stdin.readline()
+try:
+    table[b"other key"] = b"theirs"
+except farslot.errors.WriterBusyError:
+    print("refused", flush=True)
+"""
+
+
+@pytest.mark.parametrize("scheme", ["cuckoo", "duo"])
+def test_a_writer_that_is_alive_is_replaced_by_force(shm: str, scheme: Literal["cuckoo", "duo"]) -> None:
+    name = f"alive-{scheme}"
+    with farslot.open(shm) as store:
+        table = store.create(name, capacity=10, scheme=scheme)
+        command = [sys.executable, "-c", WRITE, shm, name]
+        with subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        ) as writer:
+            assert writer.stdout is not None
+            assert writer.stdout.readline() == "written\n"
+            with pytest.raises(errors.WriterBusyError, match=f"process {writer.pid}, .* is alive"):
+                table.take_over()
+            table.take_over(force=True)
+            table[b"key"] = b"mine"
+            # Lets it go on, and waits for its end.
+            said, _ = writer.communicate("\n")
+            assert said == "refused\n"
+        assert dict(table.items()) == {b"key": b"mine"}
+        table.close()
+        store.drop(name)
 
 
 def test_tables_that_others_drop(local: farslot.Store) -> None:

@@ -228,7 +228,7 @@ impl<E: Endpoint> SchemeClient for DuoClient<E> {
                 }
                 resigned
             }
-            WriterChange::Start | WriterChange::TakeOver => {
+            WriterChange::Start | WriterChange::TakeOver | WriterChange::ForceTakeOver => {
                 self.as_owner().become_or_resign(change).await
             }
         }

@@ -387,7 +387,9 @@ const fn kind_of_index(error: &IndexError) -> ErrorKind {
         | IndexError::ValueLength { .. }
         | IndexError::SixtyThreeBits { .. }
         | IndexError::ReservedPattern { .. } => ErrorKind::DoesNotFit,
-        IndexError::WriterBusy { .. } | IndexError::WriterLost { .. } => ErrorKind::WriterBusy,
+        IndexError::WriterBusy { .. }
+        | IndexError::WriterAlive { .. }
+        | IndexError::WriterLost { .. } => ErrorKind::WriterBusy,
         IndexError::Sealed { .. } => ErrorKind::Sealed,
         IndexError::NotBuilt => ErrorKind::NotBuilt,
         IndexError::MultiKey { .. }

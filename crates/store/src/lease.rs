@@ -28,7 +28,8 @@
 //! has a lease on that word as well, for what it writes ([`Endpoint::fence`]): a verb that changes
 //! memory is posted only while the word was seen to name this client. Whoever takes over changes the
 //! word and then waits as a dropper does, so no verb of the writer before meets what the new one
-//! does, by the same proof. This holds for a writer that was stopped and goes on as well.
+//! does, by the same proof. This holds for a writer that was stopped and goes on as well. Over TCP
+//! the node's agent looks at the word too, before it executes the verb.
 //!
 //! Both need two bounds that no verb can check. A verb that a node executes more than
 //! a second after it was posted could meet another table's bytes. So could a client's
@@ -309,13 +310,21 @@ impl Leased {
         let lease = Lease::new(id_at(node, record), words, since, lost);
         lease.is_closed.set(record.is_closed);
         set(&mut self.leases.borrow_mut(), node, Some(lease));
-        set(&mut self.fences.borrow_mut(), node, None);
+        self.end_fence(node);
     }
 
     /// From now on this endpoint has no table open on a node, and may look for one there.
     pub(crate) fn end_lease(&self, node: NodeId) {
         set(&mut self.leases.borrow_mut(), node, None);
-        set(&mut self.fences.borrow_mut(), node, None);
+        self.end_fence(node);
+    }
+
+    fn end_fence(&self, node: NodeId) {
+        let mut fences = self.fences.borrow_mut();
+        if let Some(fence) = of_node(&fences, node) {
+            self.inner.fence(fence.word_at, 0);
+            set(&mut fences, node, None);
+        }
     }
 }
 
@@ -399,9 +408,12 @@ impl Endpoint for Leased {
             };
         }
         // When it was seen is not known: it is read before the first verb that changes memory.
-        let fence = Lease::new(word, [holds; 2], 0, |at| FabricError::Deposed { at });
+        let fence = Lease::new(word, [holds; 2], 0, |at| FabricError::Deposed {
+            at,
+            sent: false,
+        });
         set(&mut fences, word.node, (holds != 0).then_some(fence));
-        true
+        self.inner.fence(word, holds)
     }
 
     fn fence_lasts(&self) -> Nanos {

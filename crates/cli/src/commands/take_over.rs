@@ -1,15 +1,22 @@
 //! `farslot take-over`: deposes the writer of a table that admits one, after it was killed. What a
-//! writer that lives can still do is said at [`Table::take_over`](farslot::Table::take_over).
+//! writer that lives can still do is said at
+//! [`Table::force_take_over`](farslot::Table::force_take_over).
 
 use crate::context::Context;
 use crate::failure::{Failure, Result};
 use crate::output;
+use farslot::StoreError;
+use farslot::index::IndexError;
 
 /// The options of `farslot take-over`.
 #[derive(clap::Args, Debug)]
 pub struct Args {
     /// The table
     table: String,
+    /// Also from a writer whose process is alive. It is refused every later write; but if it was
+    /// stopped just as it was about to write, that write can still destroy a record
+    #[arg(long)]
+    force: bool,
 }
 
 /// Makes room for the next writer.
@@ -27,7 +34,18 @@ pub fn run(args: Args, context: &Context) -> Result<()> {
     }
     let writer = table.writer()?;
     if writer.is_some() {
-        table.take_over()?;
+        let taken = match args.force {
+            true => table.force_take_over(),
+            false => table.take_over(),
+        };
+        taken.map_err(|error| match error {
+            StoreError::Index(IndexError::WriterAlive { pid, .. }) => Failure::WriterAlive {
+                table: args.table.clone(),
+                pid,
+                address: None,
+            },
+            error => error.into(),
+        })?;
     }
     table.close()?;
     if context.json {

@@ -120,11 +120,37 @@ fn options_that_do_not_go_together_are_named() {
     assert_eq!(node.json(["stat"])["tables"].as_array().unwrap().len(), 0);
 }
 
+/// Takes the table over from a process that is its writer and has not ended.
+pub fn is_refused_while_alive(node: &Node, process: u32) {
+    let parts = [
+        &format!("process {process} is the writer of \"t\" and is alive"),
+        &format!("kill {process}"),
+        &format!("farslot -a {} take-over --force t", node.address),
+    ];
+    assert_fails(&node.run(["take-over", "t"]), 1, &parts.map(String::as_str));
+}
+
+#[test]
+fn a_writer_that_is_alive_is_replaced_by_force() {
+    let node = Node::start();
+    node.ok(CREATE);
+    let (mut loader, input) = loading(&node);
+    is_refused_while_alive(&node, loader.id());
+    let writer = node.json(["stat", "t"])["writer"].clone();
+    assert_eq!(node.json(["take-over", "--force", "t"])["deposed"], writer);
+    node.ok(["put", "t", "a", "b"]);
+    // It may have written all of it before, and then has nothing to be refused.
+    drop(input);
+    loader.wait().unwrap();
+    assert_eq!(node.ok(["get", "t", "a", "--raw"]), b"b");
+}
+
 #[test]
 fn a_load_that_was_killed_is_named_and_replaced_and_nothing_is_lost() {
     let node = Node::start();
     node.ok(CREATE);
     let (mut loader, input) = loading(&node);
+    is_refused_while_alive(&node, loader.id());
     loader.kill().unwrap();
     loader.wait().unwrap();
     drop(input);

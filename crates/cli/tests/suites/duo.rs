@@ -1,7 +1,7 @@
 //! CuckooDuo tables from the shell: with readers beside the writer, and for the writer alone.
 
 use crate::common::{Node, assert_fails, error_of, lines};
-use crate::cuckoo::loading;
+use crate::cuckoo::{is_refused_while_alive, loading};
 
 const CREATE: [&str; 10] = [
     "create",
@@ -67,6 +67,7 @@ fn a_load_that_was_killed_is_named_and_replaced_and_nothing_is_lost() {
     // Others read beside it.
     assert_eq!(node.ok(["get", "t", "key-0", "--raw"]), b"value of 0");
     assert!(node.sorted_dump("t").len() > 2_000);
+    is_refused_while_alive(&node, loader.id());
     loader.kill().unwrap();
     loader.wait().unwrap();
     drop(input);

@@ -228,13 +228,16 @@ pub enum FabricError {
         /// The node.
         node: NodeId,
     },
-    /// Another client has taken the table over, whose only writer this one was. Nothing was posted.
+    /// Another client has taken the table over, whose only writer this one was. The verb was not
+    /// executed.
     #[error(
         "another client has taken over from this one, which was the writer of the table at {at}"
     )]
     Deposed {
         /// The address of the verb.
         at: RemoteAddr,
+        /// Whether other verbs of the same operation were sent before.
+        sent: bool,
     },
     /// Every round trip to the node takes longer than the limit: it cannot be known in time whether
     /// a table is still there. Nothing was posted.
@@ -460,6 +463,7 @@ impl FabricError {
         matches!(
             self,
             Self::NodeStopped { sent: true, .. }
+                | Self::Deposed { sent: true, .. }
                 | Self::NodeRestarted { .. }
                 | Self::TimedOut { .. }
                 | Self::Protocol { .. }
@@ -477,7 +481,7 @@ impl FabricError {
     /// The error of a verb that was refused as it was posted: so it was not sent, and its operation has
     /// taken effect only if others of its verbs were.
     pub(crate) fn of_unsent(mut self, others_were_sent: bool) -> Self {
-        if let Self::NodeStopped { sent, .. } = &mut self {
+        if let Self::NodeStopped { sent, .. } | Self::Deposed { sent, .. } = &mut self {
             *sent = others_were_sent;
         }
         self

@@ -93,6 +93,12 @@ impl BucketLocks {
         word.load(Ordering::Acquire) & mask != 0
     }
 
+    /// How many hold something; 0 while one is alone.
+    #[must_use]
+    pub fn holders(&self) -> u64 {
+        self.gate.load(Ordering::Acquire) & !ALONE
+    }
+
     /// Takes all of these buckets at once, if none is held, and nobody alone nor waiting to be.
     pub fn try_take(&self, buckets: &[u64]) -> Option<Held<'_>> {
         // A look first: what fails has held nothing meanwhile, and need not wake anybody.

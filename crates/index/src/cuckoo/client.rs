@@ -35,6 +35,8 @@ pub struct CuckooTable<E> {
     pub(super) mark: Cell<u64>,
     /// The mark, while this client is the writer.
     pub(super) writer: Cell<Option<u64>>,
+    /// Whether another client has taken over since this one was last the writer.
+    pub(super) was_deposed: Cell<bool>,
     /// Whether verbs of the writer that this client has taken over from may still be under way.
     pub(super) unsettled: Cell<bool>,
     pub(super) locks: BucketLocks,
@@ -93,6 +95,7 @@ impl<E: Endpoint> CuckooTable<E> {
             sealed: Cell::new(false),
             mark: Cell::new(0),
             writer: Cell::new(None),
+            was_deposed: Cell::new(false),
             unsettled: Cell::new(false),
             locks: BucketLocks::default(),
             predetermines: false,

@@ -12,6 +12,8 @@ use std::ops::Range;
 
 /// Byte of the word that names the writer, from the table's start.
 pub(super) const WRITER_AT: u64 = 3072;
+/// Byte of the note that says which process the writer is: 4 words, beside the writer's word.
+pub(super) const NOTE_AT: u64 = 3080;
 /// Byte of the count of writers that there were.
 pub(super) const TICKETS_AT: u64 = 3064;
 /// Byte of the first count of displacements.

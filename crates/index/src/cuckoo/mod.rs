@@ -10,7 +10,8 @@
 //! always in at least one of its places. A client becomes the writer at its first write; another is
 //! told [`WriterBusy`](crate::IndexError::WriterBusy) and may [take over](CuckooTable::take_over)
 //! from a writer that is known to be dead, which leaves nothing to repair: at most a key stands
-//! twice, until it is next written. A full table says so and goes on serving. Tables with several
+//! twice, until it is next written. In mapped memory that is refused while the writer's process
+//! runs, unless it is [forced](CuckooTable::force_take_over). A full table says so and goes on serving. Tables with several
 //! records of a key are [built](CuckooTable::build) whole and sealed. `scan` meets every key while
 //! no insertion displaces others: once, or twice where it stands twice.
 //!
@@ -24,7 +25,8 @@
 //! **Who may write what.**
 //!
 //! ```text
-//! 0            used slots | entries | heap ... | tickets | writer
+//! 0            used slots | entries | heap ... | tickets | writer |
+//!              which process the writer is, 4 words (writer_note.rs)
 //! 3136         64 counts of displacements | sealed
 //! 4096         bucket 0 | bucket 1 | ...      a bucket is 1 to 8 slots, side by side
 //! slot         Word       | live, 1 bit | key and value, together 63 bits ^ mask |
@@ -69,10 +71,10 @@
 //! believe a record in the moment before it is published. Heaps of more than 2^24 - 1 heap buckets,
 //! 67 million slots, would leave fewer uses, and are refused.
 //!
-//! A client draws a ticket once, its mark, and is the writer while the writer's word has it. That
-//! word is not looked at by every write: a writer that was deposed while it lives can do harm, as
-//! where both write into the same free position. Whoever resigns waits for its operations that are
-//! under way.
+//! A client draws a ticket once, its mark, and is the writer while the writer's word has it. Where
+//! the endpoint sees to [fences](farslot_fabric::Endpoint::fence), as a store's does, a writer that
+//! was deposed while it lives is refused what it writes. Elsewhere it can do harm, as where both
+//! write into the same free position. Whoever resigns waits for its operations that are under way.
 //!
 //! **Predetermination** (paper 004). A client may keep the table's cuckoo graph while it is the
 //! writer ([`CuckooTable::with_predetermination`]): of every record, which buckets it could also be

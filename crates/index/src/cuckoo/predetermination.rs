@@ -76,10 +76,11 @@ impl<E: Endpoint> CuckooTable<E> {
     /// - updates and removals of keys that are not there need no round trip, those of keys that are
     ///   there and this client's lookups READ the one bucket.
     ///
-    /// A client that was taken over from while it lives knows a table that is no more, until its
-    /// next insertion that it takes to have a place: so, even more than without, take over from the
-    /// dead only. Each such insertion READs the writer's word beside the buckets, or behind its
-    /// swap if it READs none, and says [`IndexError::WriterLost`].
+    /// A client that was taken over from while it lives knows a table that is no more. Over an
+    /// endpoint without [fences](Endpoint::fence) it knows it until its next insertion that it takes
+    /// to have a place: so, even more than without, take over from the dead only. Each such insertion
+    /// READs the writer's word beside the buckets, or behind its swap if it READs none, and says
+    /// [`IndexError::WriterLost`].
     ///
     /// # Errors
     /// [`IndexError::BadOption`] for tables of 2^32 - 2 buckets and more.
@@ -288,8 +289,7 @@ impl<E: Endpoint> CuckooTable<E> {
 
     /// Another client has become the writer, and has changed a slot.
     pub(super) fn lost(&self, place: Place) -> IndexError {
-        self.writer.set(None);
-        self.forget_graph();
+        self.note_deposed();
         IndexError::WriterLost {
             slot: place.bucket * u64::from(self.layout.bucket_slots) + place.slot as u64,
         }

@@ -95,12 +95,11 @@ impl<E: Endpoint> SchemeClient for CuckooTable<E> {
     }
 
     async fn report_all(&self) -> Result<()> {
-        let reported = self.report().await;
-        if let Some(heap) = &self.heap {
-            let _held = self.locks.take(&[]).await;
-            heap.flush().await?;
-        }
-        reported
+        let _held = match &self.heap {
+            Some(_) => Some(self.locks.take(&[]).await),
+            None => None,
+        };
+        self.hand_over().await
     }
 
     async fn look_at_slots(&self) -> Result<Survey> {
@@ -119,6 +118,7 @@ impl<E: Endpoint> SchemeClient for CuckooTable<E> {
         match change {
             WriterChange::Start => self.start_writing().await,
             WriterChange::TakeOver => self.take_over().await,
+            WriterChange::ForceTakeOver => self.force_take_over().await,
             WriterChange::Resign => self.resign().await,
         }
     }

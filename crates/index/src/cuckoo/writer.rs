@@ -1,10 +1,10 @@
 //! Who may write: one client, named by a word of the table.
 
 use super::client::CuckooTable;
-use super::layout::{SEALED_AT, TICKETS_AT, WRITER_AT};
+use super::layout::{NOTE_AT, SEALED_AT, TICKETS_AT, WRITER_AT};
 use crate::slot::KeyRule;
-use crate::{IndexError, Result, UPKEEP};
-use farslot_fabric::{Endpoint, EndpointExt};
+use crate::{IndexError, Result, UPKEEP, writer_note};
+use farslot_fabric::{Endpoint, EndpointExt, FabricError};
 
 impl<E: Endpoint> CuckooTable<E> {
     /// Becomes the writer of a table of unique keys, unless another client is. Whoever asks holds
@@ -18,7 +18,8 @@ impl<E: Endpoint> CuckooTable<E> {
 
     /// Becomes the writer of a table of whatever keys.
     pub(super) async fn become_writer_of_any(&self, operation: &'static str) -> Result<()> {
-        if self.writer.get().is_none() && !self.sealed.get() {
+        if !self.still_writes() && !self.sealed.get() {
+            self.check_nothing_is_left_over()?;
             let becoming = async {
                 let mark = self.claim(0).await?;
                 self.write_from_now_on(mark).await
@@ -27,6 +28,38 @@ impl<E: Endpoint> CuckooTable<E> {
         }
         if self.sealed.get() {
             return Err(IndexError::Sealed { operation });
+        }
+        Ok(())
+    }
+
+    /// Whether this client is the writer, as far as it knows. What it writes from then on is posted
+    /// only while it is.
+    fn still_writes(&self) -> bool {
+        let Some(mark) = self.writer.get() else {
+            return false;
+        };
+        let is_writer = self.endpoint.fence(self.table.plus(WRITER_AT), mark);
+        if !is_writer {
+            self.note_deposed();
+        }
+        is_writer
+    }
+
+    /// Another client has become the writer: what this one knew and held as the writer is void.
+    pub(super) fn note_deposed(&self) {
+        self.writer.set(None);
+        self.was_deposed.set(true);
+        self.forget_graph();
+        // The other may have found that no slot names it, and use it.
+        self.heap.as_ref().inspect(|heap| heap.forget_all());
+    }
+
+    /// Refuses to become the writer again beside operations that began as an earlier one: what they
+    /// have read is out of date, and must not be written by once the fence lets it through.
+    fn check_nothing_is_left_over(&self) -> Result<()> {
+        if self.was_deposed.get() && self.locks.holders() > 1 {
+            let at = self.table.plus(WRITER_AT);
+            return Err(FabricError::Deposed { at, sent: false }.into());
         }
         Ok(())
     }
@@ -58,6 +91,7 @@ impl<E: Endpoint> CuckooTable<E> {
     async fn claim(&self, from: u64) -> Result<u64> {
         let mark = self.mark().await?;
         let word = self.table.plus(WRITER_AT);
+        self.endpoint.fence(word, 0);
         let mut from = from;
         let mut seen = self.endpoint.compare_swap(word, from, mark).await?;
         if seen == 0 && from != 0 {
@@ -70,6 +104,8 @@ impl<E: Endpoint> CuckooTable<E> {
             self.unsettled.set(false);
             return Err(IndexError::WriterBusy { writer: seen });
         }
+        self.endpoint.fence(word, mark);
+        writer_note::leave(&*self.endpoint, self.table.plus(NOTE_AT), mark);
         Ok(mark)
     }
 
@@ -93,13 +129,16 @@ impl<E: Endpoint> CuckooTable<E> {
         let sealed = self.endpoint.read(self.table.plus(SEALED_AT), 8).await?;
         self.sealed.set(sealed.words()[0] != 0);
         self.writer.set(Some(mark));
+        self.was_deposed.set(false);
         Ok(())
     }
 
-    /// Waits as long as verbs of a writer that was taken over from may still be under way.
+    /// Waits as long as verbs of a writer that was taken over from may still be under way, those
+    /// included that its endpoint posts without a look at the writer's word.
     async fn settle(&self) {
         if self.unsettled.get() {
             let longest = self.endpoint.core().limits.verb_timeout;
+            let longest = longest.max(self.endpoint.fence_lasts());
             self.endpoint.sleep(longest).await;
             self.unsettled.set(false);
         }
@@ -108,15 +147,36 @@ impl<E: Endpoint> CuckooTable<E> {
     /// Becomes the writer in place of one that is known to be dead. It may have died in the middle
     /// of an insertion: a key may then stand twice, with the same value, until it is next written.
     ///
+    /// Where both map the table's memory, this is refused unless the other's process has ended or is
+    /// this one. Otherwise nobody but the caller knows: over a network, from another PID namespace,
+    /// or if the other was stopped between becoming the writer and saying which process it is.
+    ///
     /// This waits as long as a verb of the other may still be under way: one that took effect
     /// behind a write of this client could undo it. If this is given up while it waits, the
-    /// client's next write or [`CuckooTable::resign`] waits instead. If the other is alive after
-    /// all, it notices at its next write that touches what this one has changed, and not before:
-    /// take over from the dead only.
+    /// client's next write or [`CuckooTable::resign`] waits instead.
     ///
     /// # Errors
-    /// [`IndexError::WriterBusy`] if a third client was faster, or what the fabric says.
+    /// [`IndexError::WriterAlive`], [`IndexError::WriterBusy`] if a third client was faster, or what
+    /// the fabric says.
     pub async fn take_over(&self) -> Result<()> {
+        self.replace_writer(false).await
+    }
+
+    /// Takes over as [`CuckooTable::take_over`] does, whether or not the other is dead.
+    ///
+    /// If it is alive, or was stopped and goes on, its writes are refused from then on
+    /// ([`Endpoint::fence`]). A verb that it was about to post when it was stopped can still overwrite
+    /// one slot, and with it a record that this client has acknowledged, unless the node looks at
+    /// the writer's word too, as over TCP. Over an endpoint without fences it notices at its next
+    /// write that touches what this one has changed, and not before.
+    ///
+    /// # Errors
+    /// As [`CuckooTable::take_over`], without [`IndexError::WriterAlive`].
+    pub async fn force_take_over(&self) -> Result<()> {
+        self.replace_writer(true).await
+    }
+
+    async fn replace_writer(&self, by_force: bool) -> Result<()> {
         // No operation goes on as the writer that it was.
         let _alone = self.locks.take_alone(&[]).await;
         self.forget_graph();
@@ -124,6 +184,12 @@ impl<E: Endpoint> CuckooTable<E> {
         let taking = async {
             let holder = self.endpoint.read(word, 8).await?.words()[0];
             if holder != 0 && holder != self.mark().await? {
+                let note = self.table.plus(NOTE_AT);
+                let running = writer_note::running_process(&*self.endpoint, note, holder);
+                if let Some(pid) = running.filter(|_| !by_force) {
+                    let writer = holder;
+                    return Err(IndexError::WriterAlive { writer, pid });
+                }
                 // Also if this is given up now: the mark may be there all the same.
                 self.unsettled.set(true);
             }
@@ -131,6 +197,21 @@ impl<E: Endpoint> CuckooTable<E> {
             self.write_from_now_on(mark).await
         };
         self.endpoint.operation(UPKEEP, taking).await
+    }
+
+    /// Reports the counts, and gives back what this client holds of the heap. Called by who holds
+    /// something, or is alone.
+    pub(super) async fn hand_over(&self) -> Result<()> {
+        self.still_writes();
+        if self.was_deposed.get() {
+            // What it has left to report is another writer's to count.
+            return Ok(());
+        }
+        let reported = self.report().await;
+        match &self.heap {
+            Some(heap) => reported.and(heap.flush().await),
+            None => reported,
+        }
     }
 
     /// Stops being the writer, so that another client may be: reports what this one has counted,
@@ -145,10 +226,7 @@ impl<E: Endpoint> CuckooTable<E> {
     /// and memory that could not be handed over are lost, which does no other harm.
     pub async fn resign(&self) -> Result<()> {
         let alone = self.locks.take_alone(&[]).await;
-        let mut handed_over = self.report().await;
-        if let Some(heap) = &self.heap {
-            handed_over = handed_over.and(heap.flush().await);
-        }
+        let handed_over = self.hand_over().await;
         let mark = self.mark.get();
         if mark == 0 {
             return handed_over;
@@ -161,6 +239,7 @@ impl<E: Endpoint> CuckooTable<E> {
         let word = self.table.plus(WRITER_AT);
         let resigning = self.endpoint.compare_swap(word, mark, 0);
         self.endpoint.operation(UPKEEP, resigning).await?;
+        self.endpoint.fence(word, 0);
         drop(alone);
         handed_over
     }

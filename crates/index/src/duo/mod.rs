@@ -12,8 +12,9 @@
 //! client that uses the table. Every other client gets
 //! [`WriterBusy`](crate::IndexError::WriterBusy) until the owner [resigns](DuoTable::resign), or
 //! until another client [takes over](DuoTable::take_over) from an owner that is known to be dead.
-//! One that lives after all is refused what it writes then, where the endpoint sees to
-//! [fences](farslot_fabric::Endpoint::fence), as a store's does.
+//! In mapped memory that is refused while the owner's process runs, unless it is
+//! [forced](DuoTable::force_take_over). An owner that lives after all is refused what it writes
+//! then, where the endpoint sees to [fences](farslot_fabric::Endpoint::fence), as a store's does.
 //! The owner may be several threads of one process, each with its own endpoint ([`DuoOwner`]). All
 //! operations on one key are linearizable across the owner's threads and coroutines, and from one
 //! owner to the next: an acknowledged write is never lost, a write in doubt either took effect or
@@ -55,7 +56,8 @@
 //!
 //! ```text
 //! 0        used slots | entries | ... | owners there were | owner | whether there ever was one |
-//!          the count by which a scan sees that records have moved (moves.rs)
+//!          the count by which a scan sees that records have moved (moves.rs) |
+//!          which process the owner is, 4 words (writer_note.rs)
 //! 4096     first array: m buckets of d slots | second array | stash | journal
 //!          the heap, if there is one; the published index, if there is one (bytes/published.rs)
 //!          buckets added by growth are elsewhere (growth/mod.rs)

@@ -1,8 +1,8 @@
 //! Who has the table: one client, named by a word of it.
 
-use super::bytes::{MOVES_AT, OWNED_AT, OWNER_AT, TICKETS_AT};
+use super::bytes::{MOVES_AT, NOTE_AT, OWNED_AT, OWNER_AT, TICKETS_AT};
 use super::state::{DuoOwner, DuoTable};
-use crate::{IndexError, Result, UPKEEP};
+use crate::{IndexError, Result, UPKEEP, writer_note};
 use farslot_fabric::{Endpoint, EndpointExt};
 use std::sync::atomic::Ordering;
 
@@ -46,6 +46,7 @@ impl<E: Endpoint> DuoTable<E> {
         let is_owner = self.endpoint.fence(self.table.plus(OWNER_AT), mark);
         if !is_owner {
             self.owns.store(false, Ordering::Release);
+            self.forget_heap();
         }
         is_owner
     }
@@ -70,6 +71,7 @@ impl<E: Endpoint> DuoTable<E> {
             return Err(IndexError::WriterBusy { writer: seen });
         }
         self.endpoint.fence(word, mark);
+        writer_note::leave(&*self.endpoint, self.table.plus(NOTE_AT), mark);
         Ok(())
     }
 
@@ -87,6 +89,7 @@ impl<E: Endpoint> DuoTable<E> {
     /// Ends a claim: makes the index.
     async fn begin(&self) -> Result<()> {
         self.settle().await;
+        self.forget_heap();
         let owned = self.table.plus(OWNED_AT);
         if self.endpoint.compare_swap(owned, 0, 1).await? == 0 {
             // An answer that was lost, the first time, only costs a look at an empty vault.
@@ -121,14 +124,35 @@ impl<E: Endpoint> DuoTable<E> {
     /// vault. What the other was in the middle of is finished or was never begun; nothing that it
     /// had acknowledged is lost.
     ///
+    /// Where both map the table's memory, this is refused unless the other's process has ended or is
+    /// this one. Otherwise nobody but the caller knows: over a network, from another PID namespace,
+    /// or if the other was stopped between becoming the owner and saying which process it is.
+    ///
     /// This waits as long as a verb of the other may still be under way, and as long as its endpoint
-    /// may let it write without a look at the owner's word ([`Endpoint::fence_lasts`]). If the other
-    /// is alive after all, its writes are refused then. Over an endpoint without fences it notices at
-    /// its next write to a slot that this one has changed, and not before.
+    /// may let it write without a look at the owner's word ([`Endpoint::fence_lasts`]).
     ///
     /// # Errors
-    /// [`IndexError::WriterBusy`] if a third client was faster, or as [`DuoTable::start`].
+    /// [`IndexError::WriterAlive`]; [`IndexError::WriterBusy`] if a third client was faster, or as
+    /// [`DuoTable::start`].
     pub async fn take_over(&self) -> Result<()> {
+        self.replace_owner(false).await
+    }
+
+    /// Takes over as [`DuoTable::take_over`] does, whether or not the other is dead.
+    ///
+    /// If it is alive, or was stopped and goes on, its writes are refused from then on
+    /// ([`Endpoint::fence`]). A verb that it was about to post when it was stopped can still overwrite
+    /// one slot, and with it a record that this client has acknowledged, unless the node looks at
+    /// the owner's word too, as over TCP. Over an endpoint without fences it notices at its next
+    /// write to a slot that this one has changed, and not before.
+    ///
+    /// # Errors
+    /// As [`DuoTable::take_over`], without [`IndexError::WriterAlive`].
+    pub async fn force_take_over(&self) -> Result<()> {
+        self.replace_owner(true).await
+    }
+
+    async fn replace_owner(&self, by_force: bool) -> Result<()> {
         let _alone = self.locks.take_alone(&[]).await;
         let word = self.table.plus(OWNER_AT);
         let taking = async {
@@ -138,6 +162,12 @@ impl<E: Endpoint> DuoTable<E> {
                 return Ok(());
             }
             if holder != 0 && holder != mark {
+                let note = self.table.plus(NOTE_AT);
+                let running = writer_note::running_process(&*self.endpoint, note, holder);
+                if let Some(pid) = running.filter(|_| !by_force) {
+                    let writer = holder;
+                    return Err(IndexError::WriterAlive { writer, pid });
+                }
                 // Also if this is given up now: the mark may be there all the same.
                 self.unsettled.store(true, Ordering::Relaxed);
             }
@@ -146,6 +176,16 @@ impl<E: Endpoint> DuoTable<E> {
             self.begin().await
         };
         self.endpoint.operation(UPKEEP, taking).await
+    }
+
+    /// Reports the counts, and gives back what this thread holds of the heap. Called by who holds
+    /// something, or is alone.
+    pub(super) async fn hand_over(&self) -> Result<()> {
+        if self.owns.load(Ordering::Acquire) && !self.still_owns() {
+            // What is left to report is another owner's to count.
+            return Ok(());
+        }
+        self.report().await.and(self.flush_heap().await)
     }
 
     /// Stops being the owner, so that another client may be: reports what this one has counted,
@@ -160,12 +200,7 @@ impl<E: Endpoint> DuoTable<E> {
     /// that could not be handed over are lost, which does no other harm.
     pub async fn resign(&self) -> Result<()> {
         let alone = self.locks.take_alone(&[]).await;
-        let is_deposed = self.owns.load(Ordering::Acquire) && !self.still_owns();
-        let handed_over = match is_deposed {
-            // What is left to report is another owner's to count.
-            true => Ok(()),
-            false => self.report().await.and(self.flush_heap().await),
-        };
+        let handed_over = self.hand_over().await;
         let mark = self.mark.load(Ordering::Relaxed);
         if mark == 0 {
             return handed_over;

@@ -206,6 +206,7 @@ impl<E: Endpoint> DuoTable<E> {
     /// The error for a slot that is not as the index has it: another client has become the owner.
     pub(super) fn lost(&self, SlotNumber(slot): SlotNumber) -> IndexError {
         self.owns.store(false, Ordering::Release);
+        self.forget_heap();
         IndexError::WriterLost { slot }
     }
 

@@ -83,9 +83,8 @@ impl<E: Endpoint> SchemeClient for DuoTable<E> {
     }
 
     async fn report_all(&self) -> Result<()> {
-        self.report().await?;
         let _held = self.locks.take(&[]).await;
-        self.flush_heap().await
+        self.hand_over().await
     }
 
     async fn look_at_slots(&self) -> Result<Survey> {
@@ -104,6 +103,7 @@ impl<E: Endpoint> SchemeClient for DuoTable<E> {
         match change {
             WriterChange::Start => self.start().await,
             WriterChange::TakeOver => self.take_over().await,
+            WriterChange::ForceTakeOver => self.force_take_over().await,
             WriterChange::Resign => self.resign().await,
         }
     }

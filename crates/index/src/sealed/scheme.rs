@@ -107,7 +107,7 @@ impl<E: Endpoint> SchemeClient for SealedTable<E> {
     async fn become_or_resign(&self, change: WriterChange) -> Result<()> {
         match change {
             WriterChange::Start => sealed("writing"),
-            WriterChange::TakeOver | WriterChange::Resign => Ok(()),
+            WriterChange::TakeOver | WriterChange::ForceTakeOver | WriterChange::Resign => Ok(()),
         }
     }
 

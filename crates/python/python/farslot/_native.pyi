@@ -187,10 +187,11 @@ class RawTable(Generic[_K, _V]):
     def occupancy(self) -> dict[str, int]:
         """What clients have counted: `entries`, `used_slots`, `slots`, `heap_used`, `heap_bytes`."""
 
-    def take_over(self) -> None:
-        """Becomes the writer in place of one that was killed, of a table that admits one. The writer of
-        a duo table that lives after all is refused from its next write on; that of a cuckoo table
-        notices at its next write to what this one has changed, and not before."""
+    def take_over(self, *, force: bool = False) -> None:
+        """Becomes the writer in place of one that was killed, of a table that admits one. In shared
+        memory this raises `WriterBusyError` while the writer's process is alive, even if it is
+        stopped, unless forced. A writer that is alive after all is refused every later write, but a
+        write that it was about to make when it was stopped can still destroy a record."""
 
     def resign(self) -> None:
         """Is the table's writer no longer, until the next write. For the calling thread."""

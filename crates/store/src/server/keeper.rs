@@ -81,7 +81,8 @@ impl Server {
     fn depose_writer(&self, of: &TableRecord) -> Result<()> {
         let table = self.keeper.own_part(of)?;
         if table.writer()?.is_some() {
-            table.take_over()?;
+            // Its process may be at work with other tables.
+            table.force_take_over()?;
         }
         table.close()
     }

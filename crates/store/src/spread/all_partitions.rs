@@ -132,7 +132,7 @@ impl Spread {
     pub(super) async fn change_writer(&self, change: WriterChange) -> Result<()> {
         match change {
             WriterChange::Start => self.start_writing().await,
-            WriterChange::TakeOver => {
+            WriterChange::TakeOver | WriterChange::ForceTakeOver => {
                 let taken =
                     self.everywhere(Err, async |_, client| client.change_writer(change).await);
                 taken.await.into_iter().collect()

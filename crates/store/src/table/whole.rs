@@ -231,13 +231,16 @@ impl Table {
 
     /// Becomes the writer in place of one that was killed, of a table that admits one. This waits
     /// as long as something that it had begun may still happen: two and a half seconds, or the
-    /// [verb timeout](farslot_fabric::Limits::verb_timeout) if that is longer. The writer of a
-    /// CuckooDuo table that lives after all, or was stopped and goes on, is refused from its next
-    /// write on ([`ErrorKind::WriterBusy`](crate::ErrorKind::WriterBusy)). It can still do harm to
-    /// one slot, by a verb that it was about to post when it was stopped. The writer of a cuckoo
-    /// table notices at its next write to what this one has changed, and not before.
+    /// [verb timeout](farslot_fabric::Limits::verb_timeout) if that is longer.
+    ///
+    /// In shared memory this is refused while the writer's process is alive, even if it is stopped;
+    /// [`Table::force_take_over`] takes over all the same. A process may always take over from
+    /// itself. Over a network, and from another PID namespace, nothing tells whether the writer is
+    /// alive: take over from dead ones only. [`Table::force_take_over`] says what it may cost
+    /// otherwise.
     ///
     /// # Errors
+    /// [`WriterAlive`](farslot_index::IndexError::WriterAlive) names the process;
     /// [`WriterBusy`](farslot_index::IndexError::WriterBusy) if a third client was faster, or what
     /// the fabric says.
     ///
@@ -256,6 +259,39 @@ impl Table {
     /// ```
     pub fn take_over(&self) -> Result<()> {
         self.session.change_writer(WriterChange::TakeOver)
+    }
+
+    /// Becomes the writer as [`Table::take_over`] does, whether or not the writer is alive.
+    ///
+    /// A writer that is alive, or was stopped and goes on, is refused every write from then on
+    /// ([`ErrorKind::WriterBusy`](crate::ErrorKind::WriterBusy)), and what this client acknowledges
+    /// stays. What else it may cost depends on how the other reaches the memory:
+    ///
+    /// - over TCP nothing: the node looks at who the writer is before it executes each write;
+    /// - in shared memory, if the other was stopped in the nanoseconds between that look and the
+    ///   write itself, the write can still overwrite one slot, and destroy a record that this client
+    ///   has acknowledged;
+    /// - over RDMA the same, if it was stopped between its look, up to a quarter of a second before,
+    ///   and the NIC's taking the verbs: nobody can refuse them then.
+    ///
+    /// # Errors
+    /// As [`Table::take_over`], without [`WriterAlive`](farslot_index::IndexError::WriterAlive).
+    ///
+    /// ```
+    /// # use farslot::{CuckooShape, Store, TableOptions};
+    /// # fn main() -> Result<(), farslot::StoreError> {
+    /// # let store = Store::embedded()?;
+    /// # store.create("stock", &TableOptions::new(100).cuckoo(CuckooShape::default()))?;
+    /// # let stock = store.table("stock")?;
+    /// stock.start_writing()?;
+    /// let other = store.table("stock")?;
+    /// other.force_take_over()?;
+    /// assert!(stock.put(b"pears", b"7").is_err(), "it is the writer no longer");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn force_take_over(&self) -> Result<()> {
+        self.session.change_writer(WriterChange::ForceTakeOver)
     }
 
     /// Whether the table can never change again, as far as this client knows.

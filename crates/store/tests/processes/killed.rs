@@ -189,14 +189,14 @@ pub fn an_owner_that_ends_by_itself_frees_its_address_too<S: Served>() {
     let _again = S::serve(&address, 16 << 20);
 }
 
-fn cuckoo(kind: SlotKind) -> TableOptions {
+pub fn cuckoo(kind: SlotKind) -> TableOptions {
     options(kind).cuckoo(CuckooShape {
         ways: 2,
         bucket_slots: 4,
     })
 }
 
-fn duo(kind: SlotKind) -> TableOptions {
+pub fn duo(kind: SlotKind) -> TableOptions {
     options(kind).duo(DuoShape::default())
 }
 
@@ -209,7 +209,7 @@ fn is_busy(result: farslot::Result<bool>) -> bool {
 
 /// Options for a client that takes over from dead ones: it waits for as long as a verb of theirs
 /// may take.
-fn impatient() -> farslot::OpenOptions {
+pub fn impatient() -> farslot::OpenOptions {
     let mut options = crate::common::patient();
     options.limits.verb_timeout = 2_000_000_000;
     options

@@ -2,6 +2,7 @@
 //! function of these suites is a test over each fabric that processes can share, `cargo test -p
 //! farslot --test processes tcp::` for instance.
 
+mod alive;
 #[path = "../common/mod.rs"]
 mod common;
 mod examples;
@@ -33,6 +34,10 @@ farslot_testbed::suites! {
             a_writer_that_was_alone_and_ends_by_itself_leaves_the_table_to_the_next
             readers_beside_a_writer_never_miss_what_it_moves
             a_builder_leaves_a_table_that_says_so
+        }
+        alive {
+            a_writer_that_is_alive_is_replaced_by_force_alone
+            a_writer_that_was_killed_is_replaced_though_nobody_has_waited_for_it
         }
         rights {
             a_reader_answers_and_is_refused_every_write

@@ -2,7 +2,9 @@
 //! a role.
 
 use farslot::index::IndexError;
-use farslot::{Access, FieldSize, OpenOptions, Server, Store, StoreError, Table, TableOptions};
+use farslot::{
+    Access, ErrorKind, FieldSize, OpenOptions, Server, Store, StoreError, Table, TableOptions,
+};
 use std::io::{BufRead, BufReader, Lines, Write};
 use std::process::{Child, ChildStdout, Command, Stdio};
 
@@ -90,6 +92,7 @@ pub fn play() {
             wait_for_the_end();
         }
         "writer" => write_for_ever(&table()),
+        "writer in two parts" => write_in_two_parts(&table()),
         "writer of batches" => crate::nodes::put_for_ever(&table()),
         "reader" => read_the_lasting(&table()),
         "builder" => build_numbers(&store(), &name),
@@ -111,7 +114,43 @@ pub fn play() {
     }
 }
 
-/// Until standard input closes.
+/// How often a writer that was deposed tries to write.
+pub const REFUSALS: u64 = 6_000;
+
+/// Writes, waits to be told to go on, tries to write as one that was deposed, waits again, and writes
+/// as a new writer.
+fn write_in_two_parts(table: &Table) {
+    // A third of the keys, so that half of what follows is insertions and half is not.
+    for number in (0..2_000u64).filter(|number| number % 3 == 0) {
+        let key = number.to_le_bytes();
+        table.put(&key, &value_of(number)).unwrap();
+        table.put(&key, &value_of(number + 1)).unwrap();
+    }
+    // What it holds of the heap afterwards.
+    for number in (0..2_000u64).filter(|number| number % 9 == 0) {
+        assert!(table.remove(&number.to_le_bytes()).unwrap());
+    }
+    println!("under way");
+    wait_for_the_end();
+    for number in 0..REFUSALS {
+        let key = (number % 4_000).to_le_bytes();
+        let refused = match number % 7 {
+            6 => table.remove(&key).map(drop),
+            5 => table.update(&key, &value_of(number)).map(drop),
+            _ => table.put(&key, &value_of(number)).map(drop),
+        };
+        assert_eq!(refused.unwrap_err().kind(), ErrorKind::WriterBusy);
+    }
+    println!("{REFUSALS} refused");
+    wait_for_the_end();
+    for number in (0..2_000u64).filter(|number| number % 2 == 0) {
+        assert!(table.put(&number.to_le_bytes(), &value_of(number)).unwrap());
+    }
+    println!("written again");
+    wait_for_the_end();
+}
+
+/// Until standard input closes, or has a line.
 fn wait_for_the_end() {
     let _ = std::io::stdin().read_line(&mut String::new());
 }

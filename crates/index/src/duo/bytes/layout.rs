@@ -19,6 +19,8 @@ pub(in super::super) const OWNER_AT: u64 = 3072;
 pub(in super::super) const OWNED_AT: u64 = 3080;
 /// Byte of the count that is another once records have moved.
 pub(in super::super) const MOVES_AT: u64 = 3088;
+/// Byte of the note that says which process the owner is: 4 words, beside the owner's word.
+pub(in super::super) const NOTE_AT: u64 = 3096;
 /// Byte of the count of extents, from the table's start, where the index is not published.
 pub(in super::super) const EXTENTS_AT: u64 = 3200;
 /// Byte of the first extent's entry; of the others one after the other.

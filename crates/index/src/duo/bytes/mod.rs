@@ -15,8 +15,8 @@ mod vault_pages;
 pub(super) use entries::{Entry, entry_at, read_entries};
 pub use layout::DuoLayout;
 pub(super) use layout::{
-    ENTRY_BYTES, EXTENT_ENTRIES_AT, MOST_EXTENTS, MOVES_AT, OWNED_AT, OWNER_AT, RESERVE_ALIGNMENT,
-    SEGMENTS, STASH_SEGMENT, TICKETS_AT,
+    ENTRY_BYTES, EXTENT_ENTRIES_AT, MOST_EXTENTS, MOVES_AT, NOTE_AT, OWNED_AT, OWNER_AT,
+    RESERVE_ALIGNMENT, SEGMENTS, STASH_SEGMENT, TICKETS_AT,
 };
 pub use numbers::{MOST_BUCKET_SLOTS, SlotNumber};
 pub use options::DuoOptions;

@@ -54,7 +54,7 @@ pub struct DuoOwner {
     /// How often the vault or the index has changed. A lookup holds no bucket, and sees by this
     /// that what it went by is out of date.
     changes: AtomicU64,
-    /// How often a thread has looked for heap memory that no slot names.
+    /// How often a thread has looked for heap memory that no slot names, or another owner may have.
     pub(in super::super) reclaims: AtomicU64,
     pub(in super::super) locks: BucketLocks,
     pub(in super::super) journal: Journal,
@@ -163,6 +163,12 @@ impl DuoOwner {
     #[inline]
     pub(in super::super) fn slot_at(&self, slot: SlotNumber) -> RemoteAddr {
         self.vault.slot_at(&self.layout, slot)
+    }
+
+    /// Has every thread forget the heap memory that it holds: another owner may have found that no
+    /// slot names it, and use it.
+    pub(in super::super) fn forget_heap(&self) {
+        self.reclaims.fetch_add(1, Ordering::AcqRel);
     }
 
     /// Forgets all that was known of the vault: as if it were new. Called by who is alone, and not
