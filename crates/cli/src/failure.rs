@@ -175,7 +175,7 @@ impl Failure {
                 pid,
                 address,
             } => Some(format!(
-                "end it first: kill {pid}   (kill -9 {pid} if it is stopped)\n  \
+                "wait until it is done, or end it: kill {pid}   (kill -9 {pid} if it is stopped)\n  \
                  or take over from it all the same, which may cost one record: \
                  farslot -a {} take-over --force {table}",
                 at(address)
