@@ -223,10 +223,17 @@ impl Lease {
             Ok(failed) => failed,
             Err(refusal) => return Turn::Refuse(refusal),
         };
-        let age = now.saturating_sub(self.since.get());
-        if age >= LEASE / 4 && failed.is_none() {
+        if now.saturating_sub(self.since.get()) >= LEASE / 4 && failed.is_none() {
             failed = self.ask(endpoint, now);
+            if failed.is_none() {
+                // Memory that is lent answers at once, and wakes nobody who waits for an answer.
+                failed = match self.take_answer(endpoint, at, now, changes) {
+                    Ok(failed) => failed,
+                    Err(refusal) => return Turn::Refuse(refusal),
+                };
+            }
         }
+        let age = now.saturating_sub(self.since.get());
         if age < LEASE {
             self.late.set(0);
             return self.admit(at, changes, endpoint);

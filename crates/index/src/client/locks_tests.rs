@@ -34,6 +34,7 @@ fn more_is_added_once_and_given_back() {
     let locks = BucketLocks::default();
     let held = poll(pin!(locks.take(&[7]))).unwrap();
     let other = poll(pin!(locks.take(&[8]))).unwrap();
+    assert_eq!(locks.holders(), 2);
     assert!(held.try_add(7), "it has that one");
     assert!(held.try_add(9) && !held.try_add(8) && !other.try_add(9));
     assert!(held.can_add(7) && held.can_add(10) && !held.can_add(8));
@@ -56,6 +57,7 @@ fn who_is_alone_waits_for_all_and_all_wait_for_it() {
     assert!(held.try_add(3), "who holds something may go on");
     drop(held);
     let turn = poll(alone.as_mut()).expect("nobody else holds anything");
+    assert_eq!(locks.holders(), 0);
     assert!(locks.is_held(5) && poll(pin!(locks.take_alone(&[]))).is_none());
     assert!(poll(later.as_mut()).is_none());
     drop(turn);
