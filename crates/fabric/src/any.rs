@@ -119,6 +119,14 @@ impl Endpoint for AnyEndpoint {
         }
     }
 
+    fn fence(&self, word: RemoteAddr, holds: u64) -> bool {
+        ask!(self, endpoint => endpoint.fence(word, holds))
+    }
+
+    fn fence_lasts(&self) -> Nanos {
+        ask!(self, endpoint => endpoint.fence_lasts())
+    }
+
     fn poll_posted(
         &self,
         posted: &mut AnyPosted,

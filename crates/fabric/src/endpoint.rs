@@ -278,9 +278,10 @@ pub trait Endpoint: 'static {
         None
     }
 
-    /// From now on verbs that change the memory of the word's node are posted only while the word is
-    /// seen to hold that value, where the endpoint sees to that; 0 ends it. What changes the word
-    /// itself is always posted. Returns false once the word is known to hold another value.
+    /// From now on verbs that change the memory of the word's node are posted, or executed, only
+    /// while the word is seen to hold that value, where the endpoint sees to that; 0 ends it. What
+    /// changes the word itself is always posted. Returns false once the word is known to hold another
+    /// value.
     #[inline]
     fn fence(&self, _word: RemoteAddr, _holds: u64) -> bool {
         true

@@ -195,6 +195,16 @@ impl Endpoint for TcpEndpoint {
         self.try_post_read(from, into).map_err(PostError::Rejected)
     }
 
+    /// The node's agent sees to it, for what lies behind the word in its region.
+    fn fence(&self, word: RemoteAddr, holds: u64) -> bool {
+        if let Ok(peer) = self.peers.get(word.node) {
+            peer.borrow_mut().fence(word, holds);
+            // With the next doorbell, whether or not verbs are posted.
+            self.sending.set(true);
+        }
+        true
+    }
+
     #[inline(always)]
     fn poll_posted(&self, posted: &mut Posted, cx: &mut Context<'_>) -> Poll<Result<Completion>> {
         posted.poll(cx)

@@ -25,6 +25,10 @@
 //! * The end of a process is detected at once, even while no verbs are in flight. A lost machine or
 //!   network is detected within [`peer_timeout`](ConnectOptions::peer_timeout), or within the verb
 //!   timeout if verbs are in flight. A process that hangs is detected by verbs alone.
+//! * Behind a [fence](crate::Endpoint::fence) the agent looks at the word before each verb that
+//!   changes what lies behind the word in its region, and refuses the verb with
+//!   [`Deposed`](crate::FabricError::Deposed) if the word has changed: also verbs that the client had
+//!   posted before, and that were sent late.
 //! * The agent trusts no client. A verb that is not permitted is answered with its error and has no
 //!   effect. A malformed frame closes its connection, is logged, and affects no other connection.
 //!
@@ -52,12 +56,13 @@
 //!     | 0         | region | 4    | 0  | offset | key | expected | new                  COMPARE_SWAP
 //!     | 0         | region | 5    | 0  | offset | key | add                             FETCH_ADD
 //!     | bytes     | region | 6    | 0  | offset | key | imm | payload, padded           WRITE_IMM
+//!     | 0         | region | 8    | 0  | offset | key | holds                           FENCE
 //!     | pieces    | 0      | 2    | 0  | that many READs                              READ_MANY
 //!     +-----------+--------+------+----+--------+-----+
 //!
 //! kind 2, COMPLETIONS: agent to client, of the next `count` verbs in the order of their posting:
 //!     the bytes of a READ, padded to a word; of a READ_MANY, each piece padded; the word that an
-//!     atomic found; nothing for a WRITE or a WRITE_IMM.
+//!     atomic found; nothing for a WRITE or a WRITE_IMM. A FENCE is not answered.
 //!
 //! kind 3, FAILURE: agent to client, of the next verb:
 //!     +------+--------+---------+---+--------+--------+---+---+
@@ -74,6 +79,7 @@ mod calls;
 mod conversation;
 mod endpoint;
 mod executing;
+mod fence;
 mod in_parts;
 mod offences;
 mod options;

@@ -47,6 +47,8 @@ pub(super) struct TcpPeer {
     unsent: bool,
     /// Bytes of the answers to these.
     awaited: usize,
+    /// The word that verbs which change memory are held back by, and what it has to be.
+    fence: Option<(RemoteAddr, u64)>,
     /// Verbs that failed with their connection. No other is made use of before their tasks know it:
     /// nothing that they would not post then may take effect behind what was lost.
     lost: Vec<u32>,
@@ -83,6 +85,7 @@ impl Peer for TcpPeer {
             waiting_since: 0,
             unsent: false,
             awaited: 0,
+            fence: None,
             lost: Vec::new(),
             state: State::Broken,
             refused: None,
@@ -118,6 +121,7 @@ impl Peer for TcpPeer {
             node: self.node,
             sent: true,
         };
+        self.put_fence();
     }
 
     fn reason(&self) -> FabricError {
@@ -215,6 +219,27 @@ impl TcpPeer {
     #[inline(always)]
     fn entry(&mut self, words: usize) -> &mut Vec<u64> {
         self.out.entry(FrameKind::Verbs, words, self.frame_words)
+    }
+
+    /// From now on the node refuses verbs that change what lies behind this word, in this connection
+    /// and later ones, while the word is another; 0 ends that.
+    pub(super) fn fence(&mut self, word: RemoteAddr, holds: u64) {
+        self.fence = Some((word, holds));
+        if self.is_open() {
+            self.put_fence();
+        }
+        // A new connection has none.
+        self.fence = self.fence.filter(|_| holds != 0);
+    }
+
+    /// Appends the fence to the batch, if there is one. Where this client may not change the word,
+    /// there is nothing to fence off.
+    fn put_fence(&mut self) {
+        if let Some((word, holds)) = self.fence
+            && let Ok(span) = self.span(word, 8, Rights::ATOMIC)
+        {
+            wire::put_fence(self.entry(READ_WORDS + 1), span, holds);
+        }
     }
 
     /// Appends a READ to the batch.

@@ -3,6 +3,7 @@
 
 use super::answers::{answer, check_answer, check_at_once};
 use super::calls::Calls;
+use super::fence::{Fence, address};
 use super::in_parts::{Begun, Gone, Surroundings, begin_copying};
 use super::offences::Offences;
 use crate::error::Malformed;
@@ -37,6 +38,7 @@ pub(super) struct Serving {
     /// The most rights that the client asked for.
     asked: Rights,
     offences: Offences,
+    fence: Option<Fence>,
     /// Whether the call that was executed last was refused a key.
     refused: bool,
 }
@@ -75,6 +77,7 @@ impl Serving {
             receiver_wait,
             asked,
             offences: Offences::default(),
+            fence: None,
             refused: false,
         }
     }
@@ -178,7 +181,19 @@ impl Serving {
         };
         // The answers to WRITEs and READs that are moved in pieces.
         let is_write = matches!(begun, Begun::Stalled { .. } | Begun::Placing { .. });
-        match begun.go_on(rest, out, &around, quota) {
+        // The fence may have fallen since a WRITE began.
+        let fenced_off = match begun {
+            Begun::Placing { byte, bytes, .. } => {
+                let checked = self.check_fence(byte, served);
+                checked.err().map(|error| (error, words_of(bytes)))
+            }
+            _ => None,
+        };
+        let gone = match fenced_off {
+            Some((error, skip)) => Gone::Failed(0, error, skip),
+            None => begun.go_on(rest, out, &around, quota),
+        };
+        match gone {
             Gone::Done(used, message) => {
                 if let Some(message) = message {
                     self.put(message, out, served);
@@ -224,12 +239,12 @@ impl Serving {
         let kind = start.kind();
         let (checked, to, message, head) = match start {
             Request::Write(to, _) => {
-                let byte = self.locate(to, to.len.into(), Rights::WRITE);
+                let byte = self.locate_change(to, to.len.into(), Rights::WRITE, served);
                 (byte.map(Some), to, None, WRITE_WORDS)
             }
             Request::WriteImm { to, imm, .. } => {
                 let message = Message { imm, len: to.len };
-                let byte = self.locate_message(to);
+                let byte = self.locate_message(to, served);
                 (byte.map(Some), to, Some(message), WRITE_WORDS + 1)
             }
             Request::Call { to, .. } => {
@@ -300,13 +315,8 @@ impl Serving {
     /// The byte of the node's memory at which a checked access starts.
     #[inline]
     fn locate(&self, span: Span, len: u64, needed: Rights) -> Result<u64> {
-        let node = NodeId(0);
-        let region = RegionId(span.region);
-        let at = RemoteAddr {
-            node,
-            region,
-            offset: span.offset,
-        };
+        let at = address(span);
+        let RemoteAddr { node, region, .. } = at;
         if self.grant.is_revoked() {
             return Err(FabricError::GrantRevoked { node });
         }
@@ -341,23 +351,47 @@ impl Serving {
     }
 
     /// As [`Serving::locate`], of a message's bytes.
-    fn locate_message(&self, to: Span) -> Result<u64> {
+    fn locate_message(&self, to: Span, served: &Served) -> Result<u64> {
         if to.len as usize > mailbox::LONGEST {
             return Err(FabricError::BufferTooLarge {
                 requested: to.len as usize,
                 limit: mailbox::LONGEST,
             });
         }
-        self.locate(to, to.len.into(), Rights::WRITE)
+        self.locate_change(to, to.len.into(), Rights::WRITE, served)
     }
 
-    fn locate_word(&self, at: Span) -> Result<u64> {
-        check_aligned(RemoteAddr {
-            node: NodeId(0),
-            region: RegionId(at.region),
-            offset: at.offset,
-        })?;
-        self.locate(at, 8, Rights::ATOMIC)
+    /// As [`Serving::locate`], of the word that an atomic changes.
+    fn locate_word(&self, at: Span, served: &Served) -> Result<u64> {
+        check_aligned(address(at))?;
+        self.locate_change(at, 8, Rights::ATOMIC, served)
+    }
+
+    /// As [`Serving::locate`], of what a verb changes: refused if it is fenced off.
+    #[inline]
+    fn locate_change(&self, span: Span, len: u64, needed: Rights, served: &Served) -> Result<u64> {
+        let byte = self.locate(span, len, needed)?;
+        self.check_fence(byte, served)?;
+        Ok(byte)
+    }
+
+    #[inline]
+    fn check_fence(&self, byte: u64, served: &Served) -> Result<()> {
+        let memory = served.node.words();
+        let fence = self.fence.as_ref();
+        fence.map_or(Ok(()), |fence| fence.check(byte, memory))
+    }
+
+    /// The fence that a client asks for. One by a word that it could not change itself is none: it
+    /// has nothing to fence off.
+    fn fence_by(&self, word: Span, holds: u64) -> Option<Fence> {
+        let is_word = holds != 0 && check_aligned(address(word)).is_ok();
+        let start = is_word
+            .then(|| self.locate(word, 8, Rights::ATOMIC))?
+            .ok()?;
+        let granted = self.regions.get(usize::from(word.region))?;
+        let end = granted.start + granted.info.len;
+        Some(Fence::new(word, holds, start..end))
     }
 
     /// Executes and answers READs that `words` begin with, gathers among them, and returns how
@@ -503,18 +537,18 @@ impl Serving {
                 }
             }
             Request::Write(to, payload) => {
-                let byte = self.locate(to, to.len.into(), Rights::WRITE)?;
+                let byte = self.locate_change(to, to.len.into(), Rights::WRITE, served)?;
                 memory.copy_in(byte, to.len as usize, payload);
                 moved.written(to.len);
                 answer(0, out, served)?;
             }
             Request::CompareSwap { at, expected, new } => {
-                let seen = memory.compare_swap(self.locate_word(at)?, expected, new);
+                let seen = memory.compare_swap(self.locate_word(at, served)?, expected, new);
                 moved.read(8);
                 answer(1, out, served)?.push(seen);
             }
             Request::FetchAdd { at, add } => {
-                let seen = memory.fetch_add(self.locate_word(at)?, add);
+                let seen = memory.fetch_add(self.locate_word(at, served)?, add);
                 moved.read(8);
                 answer(1, out, served)?.push(seen);
             }
@@ -553,8 +587,9 @@ impl Serving {
                 moved.written(to.len);
                 moved.read(replied as u64);
             }
+            Request::Fence { word, holds } => self.fence = self.fence_by(word, holds),
             Request::WriteImm { to, imm, payload } => {
-                let byte = self.locate_message(to)?;
+                let byte = self.locate_message(to, served)?;
                 memory.copy_in(byte, to.len as usize, payload);
                 moved.written(to.len);
                 self.put(Message { imm, len: to.len }, out, served);

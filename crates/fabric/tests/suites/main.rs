@@ -31,6 +31,7 @@ mod tcp_alone;
 mod tcp_attacks;
 mod tcp_batches;
 mod tcp_errors;
+mod tcp_fences;
 mod tcp_fuzz;
 mod tcp_half_open;
 mod tcp_hostile;

@@ -11,6 +11,7 @@
 //! | 7 | `ReceiverNotReady` | capacity | |
 //! | 8 | `BufferTooLarge` | bytes | limit |
 //! | 9 | `NoHandler` | | |
+//! | 10 | `Deposed` | | |
 //! | 255 | any other, as `Os` | | |
 
 use super::header::{FrameKind, Header};
@@ -29,6 +30,7 @@ const GRANT_REVOKED: u8 = 6;
 const RECEIVER_NOT_READY: u8 = 7;
 const BUFFER_TOO_LARGE: u8 = 8;
 const NO_HANDLER: u8 = 9;
+const DEPOSED: u8 = 10;
 const OTHER: u8 = 255;
 
 /// The FAILURE that carries an error of a verb.
@@ -61,6 +63,7 @@ pub fn encode_failure(error: &FabricError) -> [u64; FAILURE_WORDS] {
         FabricError::ReceiverNotReady { capacity, .. } => {
             (RECEIVER_NOT_READY, none, nowhere, capacity as u64, 0)
         }
+        FabricError::Deposed { at, .. } => (DEPOSED, none, at, 0, 0),
         FabricError::NoHandler { region, .. } => (NO_HANDLER, none, at(region, 0), 0, 0),
         FabricError::BufferTooLarge { requested, limit } => (
             BUFFER_TOO_LARGE,
@@ -125,6 +128,8 @@ pub fn decode_failure(
             requested: size(a),
             limit: size(b),
         },
+        // Others of the operation's verbs were sent with it, perhaps before the word changed.
+        DEPOSED => FabricError::Deposed { at, sent: true },
         NO_HANDLER => FabricError::NoHandler { node, region },
         OTHER => FabricError::Os {
             call: "a verb at its node",

@@ -11,6 +11,7 @@ const COMPARE_SWAP: u8 = 4;
 const FETCH_ADD: u8 = 5;
 const WRITE_IMM: u8 = 6;
 const CALL: u8 = 7;
+const FENCE: u8 = 8;
 
 /// Words of a READ.
 pub const READ_WORDS: usize = 3;
@@ -126,15 +127,23 @@ pub enum Request<'w> {
         /// The request.
         request: &'w [u64],
     },
+    /// [`Endpoint::fence`](crate::Endpoint::fence): from now on verbs that change what lies behind a
+    /// word in its region are refused while the word is another. It is not answered.
+    Fence {
+        /// The word.
+        word: Span,
+        /// What the word has to be; 0 ends the fence.
+        holds: u64,
+    },
 }
 
 impl Request<'_> {
-    /// Which verb it is.
+    /// Which verb it is. A fence counts as a READ.
     #[inline]
     #[must_use]
     pub const fn kind(&self) -> VerbKind {
         match self {
-            Self::Read(_) => VerbKind::Read,
+            Self::Read(_) | Self::Fence { .. } => VerbKind::Read,
             Self::ReadMany(_) => VerbKind::ReadMany,
             Self::Write(..) => VerbKind::Write,
             Self::CompareSwap { .. } => VerbKind::CompareSwap,
@@ -160,7 +169,7 @@ pub const fn request_words(first: u64) -> Result<usize, Malformed> {
         READ_MANY => read_many_words(low as usize),
         WRITE => WRITE_WORDS + words_of(low),
         COMPARE_SWAP => 5,
-        FETCH_ADD => 4,
+        FETCH_ADD | FENCE => 4,
         WRITE_IMM => WRITE_WORDS + 1 + words_of(low),
         CALL => WRITE_WORDS + words_of(low),
         found => return Err(Malformed::Verb { found }),
@@ -217,6 +226,10 @@ pub fn decode_request(words: &[u64]) -> Result<Option<(Request<'_>, usize)>, Mal
                 (FETCH_ADD, [add]) => Request::FetchAdd {
                     at: bare(span)?,
                     add: *add,
+                },
+                (FENCE, [holds]) => Request::Fence {
+                    word: bare(span)?,
+                    holds: *holds,
                 },
                 (WRITE_IMM, [imm, payload @ ..]) => Request::WriteImm {
                     to: span,
@@ -318,6 +331,12 @@ pub fn put_compare_swap(out: &mut Vec<u64>, at: Span, expected: u64, new: u64) {
 pub fn put_fetch_add(out: &mut Vec<u64>, at: Span, add: u64) {
     out.extend_from_slice(&Span { len: 0, ..at }.words(FETCH_ADD));
     out.push(add);
+}
+
+/// Appends a FENCE by the word at `word`, whose length is not looked at.
+pub fn put_fence(out: &mut Vec<u64>, word: Span, holds: u64) {
+    out.extend_from_slice(&Span { len: 0, ..word }.words(FENCE));
+    out.push(holds);
 }
 
 /// Appends a WRITE_IMM of the first `to.len` bytes of `payload`, words that are no fewer.

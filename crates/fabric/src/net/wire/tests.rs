@@ -43,6 +43,7 @@ enum Sent {
     FetchAdd(Span, u64),
     WriteImm(Span, u32, Vec<u64>),
     Call(Span, Vec<u64>),
+    Fence(Span, u64),
 }
 
 fn sent() -> impl Strategy<Value = Sent> {
@@ -52,6 +53,7 @@ fn sent() -> impl Strategy<Value = Sent> {
         (spans(40), vec(any::<u64>(), 5)).prop_map(|(to, words)| Sent::Write(to, words)),
         (spans(0), any::<u64>(), any::<u64>()).prop_map(|(at, a, b)| Sent::CompareSwap(at, a, b)),
         (spans(0), any::<u64>()).prop_map(|(at, add)| Sent::FetchAdd(at, add)),
+        (spans(0), any::<u64>()).prop_map(|(word, holds)| Sent::Fence(word, holds)),
         (spans(40), any::<u32>(), vec(any::<u64>(), 5))
             .prop_map(|(to, imm, words)| Sent::WriteImm(to, imm, words)),
         (spans(40), vec(any::<u64>(), 5)).prop_map(|(to, words)| Sent::Call(to, words)),
@@ -67,6 +69,7 @@ fn put(out: &mut Vec<u64>, verb: &Sent) {
         Sent::FetchAdd(at, add) => put_fetch_add(out, *at, *add),
         Sent::WriteImm(to, imm, words) => put_write_imm(out, *to, *imm, words),
         Sent::Call(to, words) => put_call(out, *to, words),
+        Sent::Fence(word, holds) => put_fence(out, *word, *holds),
     }
 }
 
@@ -90,6 +93,7 @@ fn is_same(sent: &Sent, got: Request<'_>) -> bool {
             },
         ) => *at == got && (*a, *b) == (expected, new),
         (Sent::FetchAdd(at, a), Request::FetchAdd { at: got, add }) => *at == got && *a == add,
+        (Sent::Fence(word, a), Request::Fence { word: got, holds }) => *word == got && *a == holds,
         (
             Sent::WriteImm(to, n, words),
             Request::WriteImm {
@@ -125,7 +129,7 @@ proptest! {
     }
 
     #[test]
-    fn no_words_panic_and_none_are_read_past_the_end(words in vec(any::<u64>(), 0..12), verb in 0u64..8) {
+    fn no_words_panic_and_none_are_read_past_the_end(words in vec(any::<u64>(), 0..12), verb in 0u64..9) {
         let _ = decode_request(&words);
         // Words whose first is nearly right get further.
         let mut near = words;
