@@ -15,8 +15,8 @@ pub(super) struct Fence {
 }
 
 impl Fence {
-    /// A fence by a word that starts at the first of these bytes of the node's memory, a multiple of
-    /// 8; the last is the region's last.
+    /// A fence by a word that starts at the first of these bytes of the node's memory, a multiple
+    /// of 8; the last is the region's last.
     pub(super) const fn new(word: Span, holds: u64, area: Range<u64>) -> Self {
         Self { word, holds, area }
     }

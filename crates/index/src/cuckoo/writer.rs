@@ -80,7 +80,9 @@ impl<E: Endpoint> CuckooTable<E> {
     /// # Errors
     /// [`IndexError::WriterBusy`], [`IndexError::Sealed`], or what the fabric says.
     pub async fn start_writing(&self) -> Result<()> {
+        let held = self.locks.take(&[]).await;
         self.become_writer_of_any("writing").await?;
+        drop(held);
         if self.layout.keys == KeyRule::Multi {
             return Ok(());
         }
@@ -147,17 +149,18 @@ impl<E: Endpoint> CuckooTable<E> {
     /// Becomes the writer in place of one that is known to be dead. It may have died in the middle
     /// of an insertion: a key may then stand twice, with the same value, until it is next written.
     ///
-    /// Where both map the table's memory, this is refused unless the other's process has ended or is
-    /// this one. Otherwise nobody but the caller knows: over a network, from another PID namespace,
-    /// or if the other was stopped between becoming the writer and saying which process it is.
+    /// Where both map the table's memory, this is refused unless the other's process has ended or
+    /// is this one. Otherwise nobody but the caller knows: over a network, from another PID
+    /// namespace, or if the other was stopped between becoming the writer and saying which process
+    /// it is.
     ///
     /// This waits as long as a verb of the other may still be under way: one that took effect
     /// behind a write of this client could undo it. If this is given up while it waits, the
     /// client's next write or [`CuckooTable::resign`] waits instead.
     ///
     /// # Errors
-    /// [`IndexError::WriterAlive`], [`IndexError::WriterBusy`] if a third client was faster, or what
-    /// the fabric says.
+    /// [`IndexError::WriterAlive`], [`IndexError::WriterBusy`] if a third client was faster, or
+    /// what the fabric says.
     pub async fn take_over(&self) -> Result<()> {
         self.replace_writer(false).await
     }
@@ -165,9 +168,9 @@ impl<E: Endpoint> CuckooTable<E> {
     /// Takes over as [`CuckooTable::take_over`] does, whether or not the other is dead.
     ///
     /// If it is alive, or was stopped and goes on, its writes are refused from then on
-    /// ([`Endpoint::fence`]). A verb that it was about to post when it was stopped can still overwrite
-    /// one slot, and with it a record that this client has acknowledged, unless the node looks at
-    /// the writer's word too, as over TCP. Over an endpoint without fences it notices at its next
+    /// ([`Endpoint::fence`]). A verb that it was about to post when it was stopped can still
+    /// overwrite one slot, and with it a record that this client has acknowledged, unless the node
+    /// looks at the writer's word too, as over TCP. Over an endpoint without fences it notices at its next
     /// write that touches what this one has changed, and not before.
     ///
     /// # Errors

@@ -124,12 +124,13 @@ impl<E: Endpoint> DuoTable<E> {
     /// vault. What the other was in the middle of is finished or was never begun; nothing that it
     /// had acknowledged is lost.
     ///
-    /// Where both map the table's memory, this is refused unless the other's process has ended or is
-    /// this one. Otherwise nobody but the caller knows: over a network, from another PID namespace,
-    /// or if the other was stopped between becoming the owner and saying which process it is.
+    /// Where both map the table's memory, this is refused unless the other's process has ended or
+    /// is this one. Otherwise nobody but the caller knows: over a network, from another PID
+    /// namespace, or if the other was stopped between becoming the owner and saying which process
+    /// it is.
     ///
-    /// This waits as long as a verb of the other may still be under way, and as long as its endpoint
-    /// may let it write without a look at the owner's word ([`Endpoint::fence_lasts`]).
+    /// This waits as long as a verb of the other may still be under way, and as long as its
+    /// endpoint may let it write without a look at the owner's word ([`Endpoint::fence_lasts`]).
     ///
     /// # Errors
     /// [`IndexError::WriterAlive`]; [`IndexError::WriterBusy`] if a third client was faster, or as
@@ -141,9 +142,9 @@ impl<E: Endpoint> DuoTable<E> {
     /// Takes over as [`DuoTable::take_over`] does, whether or not the other is dead.
     ///
     /// If it is alive, or was stopped and goes on, its writes are refused from then on
-    /// ([`Endpoint::fence`]). A verb that it was about to post when it was stopped can still overwrite
-    /// one slot, and with it a record that this client has acknowledged, unless the node looks at
-    /// the owner's word too, as over TCP. Over an endpoint without fences it notices at its next
+    /// ([`Endpoint::fence`]). A verb that it was about to post when it was stopped can still
+    /// overwrite one slot, and with it a record that this client has acknowledged, unless the node
+    /// looks at the owner's word too, as over TCP. Over an endpoint without fences it notices at its next
     /// write to a slot that this one has changed, and not before.
     ///
     /// # Errors
