@@ -10,7 +10,7 @@ use crate::cache::Cache;
 use crate::duo::{DuoClient, DuoOwners};
 use crate::lease::Leased;
 use crate::{ErrorKind, LookupOrder, ReadPolicy, Result, Scheme, StoreError, TableRecord};
-use farslot_fabric::{EndpointExt, RemoteAddr, shm};
+use farslot_fabric::{EndpointExt, FabricError, RemoteAddr, Rights, shm};
 use farslot_index::AnyIndex;
 use farslot_index::cache::Cached;
 use farslot_index::calls::{CallOptions, Calling};
@@ -107,6 +107,14 @@ impl Clients {
         at: RemoteAddr,
         record: &TableRecord,
     ) -> Result<AnyIndex> {
+        if record.is_told {
+            // It does not know where keys are, nor may it look.
+            return Err(StoreError::Fabric(FabricError::AccessDenied {
+                at,
+                needed: Rights::READ,
+                granted: Rights::NONE,
+            }));
+        }
         let endpoint = Rc::clone(endpoint);
         Ok(match &record.scheme {
             Scheme::Linear(layout) => {

@@ -88,8 +88,9 @@ pub struct TableGrant {
     pub rights: Rights,
     /// What the keys begin with that it opens; all keys and all of the tables' bytes if there is
     /// none. Clients of a grant with a prefix get, put, update and remove single keys by calls, and
-    /// nothing else: they cannot scan, ask for a table's occupancy, or read its memory. It can be
-    /// given at `tcp://` and `tcps://` addresses, for tables of which the owner executes lookups,
+    /// nothing else: they cannot scan, ask for a table's occupancy, or read any memory. What they
+    /// need to know of these tables they are told by calls, without what keys are hashed by. It can
+    /// be given at `tcp://` and `tcps://` addresses, for tables of which the owner executes lookups,
     /// and writes if it opens these: linear, RACE and cuckoo tables; to read, also sealed ones.
     pub prefix: Option<Vec<u8>>,
     /// How much its clients may ask for, all together.
@@ -302,7 +303,7 @@ impl Server {
     }
 
     /// Opens tables, and nothing besides but the catalog to be read, to those who know a secret or
-    /// have a certificate. They ask for it by its name
+    /// have a certificate; with a prefix, neither of them but single keys to calls. They ask for it by its name
     /// ([`OpenOptions::grant`](crate::OpenOptions::grant)). A grant of
     /// that name that is in force is revoked, and its clients must open the store anew. Shared
     /// memory has no grants.
@@ -339,13 +340,16 @@ impl Server {
     /// ```
     pub fn grant(&self, grant: &TableGrant) -> Result<()> {
         let all = self.store.tables()?;
-        let readable = |bytes| Area {
-            region: REGION,
-            bytes,
-            rights: grant.rights.masked_by(Rights::READ),
-        };
-        let mut areas = vec![readable(0..CATALOG_BYTES)];
+        let mut areas = Vec::new();
         let mut by_prefix = Vec::new();
+        // Clients of a prefix ask the owner: the catalog says what keys are hashed by.
+        if grant.prefix.is_none() {
+            areas.push(Area {
+                region: REGION,
+                bytes: 0..CATALOG_BYTES,
+                rights: grant.rights.masked_by(Rights::READ),
+            });
+        }
         for name in &grant.tables {
             let table = all.iter().find(|table| table.name == *name);
             let table = table.ok_or_else(|| no_such_table(name, &all))?;
@@ -358,13 +362,9 @@ impl Server {
                 continue;
             };
             self.check_prefix(grant, table)?;
-            let bytes = table.scheme_bytes();
-            // Where the partitions of a table are is no secret of its keys.
-            let map = bytes.end..table.extent().end;
-            areas.extend((!map.is_empty()).then(|| readable(map)));
             by_prefix.push(PrefixArea {
                 region: REGION,
-                bytes,
+                bytes: table.scheme_bytes(),
                 rights: grant.rights,
                 prefix: prefix.clone(),
             });

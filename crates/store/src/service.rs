@@ -171,6 +171,8 @@ impl Service {
             Question::Run => (needed_by(operations), operations.len()),
             Question::Flush => (WRITES, 0),
             Question::Opened => (Rights::READ, 1),
+            Question::Tables => return telling::tables(request.table, memory, now, caller, reply),
+            Question::Map => return telling::map(request.table, memory, caller, reply),
         };
         let mut writer = ReplyWriter::new(reply, outcomes).ok_or(Status::Malformed)?;
         OPEN.with_borrow_mut(|open| {
@@ -231,6 +233,8 @@ impl Service {
                     writer.put(0, &Answered::Done(Outcome::Changed(single_keys)));
                     Ok(writer.finish())
                 }
+                // They are answered above.
+                Question::Tables | Question::Map => Err(Status::Malformed),
             };
             lending(table.lent.as_deref(), memory, now, run)
         })
@@ -590,5 +594,6 @@ fn tables_in<E: Endpoint>(endpoint: E) -> crate::Result<Vec<TableRecord>> {
     Ok(executor.block_on(catalog.listing())?.tables)
 }
 
+mod telling;
 #[cfg(test)]
 mod tests;

@@ -138,7 +138,16 @@ fn a_grant_of_a_prefix_opens_the_keys_that_begin_so_and_nothing_else() {
     assert_fails(&by(&["get", "users", "other"]), 1, &refused);
     assert_fails(&by(&["put", "users", "other", "1"]), 1, &refused);
     assert_fails(&by(&["dump", "users"]), 1, &["single keys of the table"]);
-    assert_fails(&by(&["get", "prices", "key"]), 1, &["no right to read"]);
+    // What else there is, it is not told.
+    let hidden = by(&["get", "prices", "key"]);
+    assert_fails(&hidden, 1, &["no table \"prices\"", "users"]);
+    assert!(!error_of(&hidden).contains("salaries"));
+    let listed = String::from_utf8(by(&["tables"]).stdout).unwrap();
+    assert!(
+        listed.contains("users") && !listed.contains("prices"),
+        "{listed}"
+    );
+    assert!(by(&["nodes"]).status.success());
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! The client that asks the owner, as an [`Index`].
 
-use super::reply::{Answered, ReplyWriter, Status, Why, outcomes, status_of};
+use super::reply::{Answered, ReplyWriter, Status, Why, outcomes, reason_of, status_of};
 use super::request::{MOST_BYTES, MOST_OPERATIONS, Question, RequestWriter, operation_bytes};
 use super::retries::Retries;
 use super::single_keys::SingleKeys;
@@ -262,15 +262,11 @@ impl<E: Endpoint> Owner<E> {
 
     /// What there is to say of operations that a call was not executed for.
     fn unanswered(&self, status: Option<Status>) -> Answered {
-        let reason = match status {
-            _ if !self.is_alone => return Answered::Left,
-            Some(Status::Denied) => return Answered::Refused(Why::Key),
-            Some(Status::NoTable) => "the table is not there any more",
-            Some(Status::NotServed) => "it executes no operations of the table",
-            Some(Status::Malformed) => "it does not know such a request",
-            Some(Status::Done) | None => "its answer makes no sense",
-        };
-        Answered::Refused(Why::Said(reason.into()))
+        match status {
+            _ if !self.is_alone => Answered::Left,
+            Some(Status::Denied) => Answered::Refused(Why::Key),
+            status => Answered::Refused(Why::Said(reason_of(status).into())),
+        }
     }
 
     /// Bytes that the outcome's values may take.

@@ -28,15 +28,20 @@
 //! values  | values, 32 | bytes of each, 32 | their bytes |                   the bytes of a get-all's outcome
 //! ```
 //! All of it is little-endian, and nothing is aligned. Outcomes come in any order.
+//!
+//! **Tables.** A client that may not read the catalog asks for it by calls ([`ask_of_tables`]). The
+//! layers above know what the answers' values mean.
 
 use farslot_fabric::Nanos;
 
+mod asking;
 mod calling;
 mod reply;
 mod request;
 mod retries;
 mod single_keys;
 
+pub use asking::ask_of_tables;
 pub use calling::{CallOptions, Calling};
 pub use reply::{Answered, ReplyWriter, Status, Why, outcomes, status_of};
 pub use request::{

@@ -347,6 +347,17 @@ pub fn status_of(reply: &[u8]) -> Option<(Status, u32)> {
     Some((status, (head >> 32) as u32))
 }
 
+/// Why there is nothing in a reply of this status, in words; or in one that is none.
+pub(super) const fn reason_of(status: Option<Status>) -> &'static str {
+    match status {
+        Some(Status::Denied) => "the caller may not ask for it",
+        Some(Status::NoTable) => "the table is not there any more",
+        Some(Status::NotServed) => "it executes no operations of the table",
+        Some(Status::Malformed) => "it does not know such a request",
+        Some(Status::Done) | None => "its answer makes no sense",
+    }
+}
+
 /// Gives what became of each operation that a reply tells of, with its number and the bytes that it
 /// took. Of what makes no sense it tells nothing.
 pub fn outcomes(reply: Buffer, mut each: impl FnMut(usize, Answered, usize)) {

@@ -29,6 +29,11 @@ pub enum Question {
     /// Say what is opened to the caller. The only outcome is whether single keys are
     /// ([`Outcome::Changed`](crate::Outcome)), rather than all of the table's bytes.
     Opened = 2,
+    /// Say what there is to know of the tables that the caller may use, but for what their keys are
+    /// hashed by. In place of a table's id stands the number of the first that is asked for.
+    Tables = 3,
+    /// Say how the keys of a table over several nodes are spread.
+    Map = 4,
 }
 
 /// A request that makes no sense.
@@ -196,6 +201,8 @@ impl<'r> Request<'r> {
             0 => Question::Run,
             1 => Question::Flush,
             2 => Question::Opened,
+            3 => Question::Tables,
+            4 => Question::Map,
             found => return Err(MalformedRequest::Question { found }),
         };
         let found = (first >> 32) as u32;
@@ -264,7 +271,7 @@ mod tests {
         #[test]
         fn requests_survive_and_no_bytes_panic(
             table: u64,
-            question in 0..3,
+            question in 0..5_usize,
             items in proptest::collection::vec(
                 (0..6u8, proptest::collection::vec(any::<u8>(), 0..20), proptest::collection::vec(any::<u8>(), 0..40)),
                 0..8,
@@ -276,8 +283,14 @@ mod tests {
                 let value: &[u8] = if (2..5).contains(number) { value } else { &[] };
                 operation_of(*number, key, value).unwrap()
             }).collect();
-            let question =
-                [Question::Run, Question::Flush, Question::Opened][question as usize];
+            let all = [
+                Question::Run,
+                Question::Flush,
+                Question::Opened,
+                Question::Tables,
+                Question::Map,
+            ];
+            let question = all[question];
             let mut request = encoded(question, table, &operations);
             prop_assert_eq!(Request::decode(&request), Ok(Request { question, table, operations }));
             request.push(0);

@@ -111,6 +111,7 @@ impl<'m> New<'m> {
             restored: false,
             is_closed: false,
             is_emptying: false,
+            is_told: false,
         }
     }
 

@@ -47,6 +47,9 @@ pub(super) enum State {
 }
 
 impl State {
+    /// The bits that say what becomes of a table.
+    pub(super) const FLAGS: u64 = RETIRED | RESTORED | EMPTYING;
+
     pub(super) const fn decode(word: u64) -> Self {
         if word == 0 {
             return Self::Empty;

@@ -22,7 +22,7 @@ const ENTRIES_A_READ: usize = 8;
 const BLOCKS_AT_ONCE: usize = 8;
 /// A record is visible with the word that publishes it, and a READ may be torn once. More than
 /// this, and it is damaged.
-const MOST_READS: u32 = 8;
+pub(super) const MOST_READS: u32 = 8;
 /// The most bytes of the map of a table over several nodes: more than the addresses of 256 nodes
 /// need.
 pub(super) const MOST_MAP_BYTES: u64 = 1 << 20;
@@ -126,6 +126,8 @@ pub(super) struct Snapshot {
     pub(super) header: [u64; HEADER_WORDS],
     /// All entries, or those up to the last that was ever used.
     pub(super) entries: Vec<Entry>,
+    /// Whether others' tables are among them.
+    pub(super) is_whole: bool,
 }
 
 impl Snapshot {
@@ -173,12 +175,12 @@ impl Snapshot {
     }
 
     /// The bytes of the region that a new table may lie in: behind all that was ever taken where an
-    /// entry is damaged, for nobody knows which part of that is its table's.
+    /// entry is damaged or is not shown, for nobody knows which part of that is its table's.
     pub(super) fn usable(&self, region_bytes: u64) -> Range<u64> {
         let [_, mark, ..] = self.header;
         match self.damaged().next() {
-            None => CATALOG_BYTES..region_bytes,
-            Some(_) => CATALOG_BYTES.saturating_add(mark).min(region_bytes)..region_bytes,
+            None if self.is_whole => CATALOG_BYTES..region_bytes,
+            _ => CATALOG_BYTES.saturating_add(mark).min(region_bytes)..region_bytes,
         }
     }
 }
@@ -210,6 +212,9 @@ impl<E: Endpoint> Catalog<'_, E> {
 
     /// Reads the entries: all, or those up to the last that was ever used.
     pub(super) async fn snapshot(&self, all: bool) -> Result<Snapshot> {
+        if self.is_hidden() {
+            return self.told().await;
+        }
         let header = self.endpoint.read(self.at(0), HEADER_WORDS * 8);
         let (header, block) = both(header, self.read_block(0)).await;
         let header = header?;
@@ -219,6 +224,7 @@ impl<E: Endpoint> Catalog<'_, E> {
         let mut snapshot = Snapshot {
             header,
             entries: Vec::new(),
+            is_whole: true,
         };
         let mut block = block?;
         let mut others = match all {
@@ -279,15 +285,23 @@ impl<E: Endpoint> Catalog<'_, E> {
             return Err(damaged(too_long(place.bytes)));
         }
         // It was placed before the entry was published.
-        let read = self
-            .endpoint
-            .read(self.at(place.offset), place.bytes as usize);
-        let json = read.await?;
-        if xxh3_64(&json) != place.sum {
+        let bytes = place.bytes as usize;
+        let (read, told);
+        let json: &[u8] = match self.is_hidden() {
+            true => {
+                told = self.told_map(record.id, bytes).await?;
+                &told
+            }
+            false => {
+                read = self.endpoint.read(self.at(place.offset), bytes).await?;
+                &read
+            }
+        };
+        if xxh3_64(json) != place.sum {
             return Err(damaged("its checksum does not fit".into()));
         }
         let map: SpreadMap =
-            serde_json::from_slice(&json).map_err(|error| damaged(error.to_string()))?;
+            serde_json::from_slice(json).map_err(|error| damaged(error.to_string()))?;
         let (partitions, nodes) = (map.slots.partitions(), map.nodes.len());
         if usize::from(partitions) != nodes {
             return Err(damaged(format!("{partitions} partitions on {nodes} nodes")));
@@ -304,145 +318,130 @@ impl<E: Endpoint> Catalog<'_, E> {
     async fn entry_of(&self, number: usize, bytes: &[u8]) -> Result<Entry> {
         let mut reread;
         let mut bytes = bytes;
-        let mut attempt = 1;
-        loop {
-            let word = word_of(bytes);
-            let entry = |is| Entry { number, word, is };
-            let Some((json, whole)) = record_in(bytes) else {
-                return Ok(entry(match State::decode(word) {
-                    State::Empty => Is::Empty,
-                    State::Table { .. } | State::Damaged => {
-                        let reason =
-                            format!("its state word {word:#018x} is none that a client writes");
-                        damaged(number, None, reason)
-                    }
-                }));
-            };
-            if whole {
-                let (retired, restored, emptying) = match State::decode(word) {
-                    State::Table {
-                        retired,
-                        restored,
-                        emptying,
-                        ..
-                    } => (retired, restored, emptying),
-                    State::Empty | State::Damaged => (false, false, false),
-                };
-                let is = self.decoded(number, json, restored, emptying);
-                return Ok(entry(match is {
-                    Is::Table(record) if retired => Is::Retired(record),
-                    // Being retired: the id goes behind the word that says so.
-                    Is::Table(record)
-                        if !is_id(id_of(bytes), record.id) && attempt < MOST_READS =>
-                    {
-                        drop(record);
-                        attempt += 1;
-                        self.endpoint.sleep(PAUSE / 100).await;
-                        reread = self.read_entry(number).await?;
-                        bytes = &reread;
-                        continue;
-                    }
-                    Is::Table(record) if !is_id(id_of(bytes), record.id) => {
-                        let reason = format!("its id word is not the record's {:#x}", record.id);
-                        damaged(number, Some(json), reason)
-                    }
-                    Is::Table(record) => Is::Table(TableRecord {
-                        is_closed: id_of(bytes) == closed(record.id),
-                        ..record
-                    }),
-                    is => is,
-                }));
+        for _ in 1..MOST_READS {
+            match entry_in(number, bytes, self.region_bytes) {
+                (entry, false) => return Ok(entry),
+                (_, true) => {
+                    self.endpoint.sleep(PAUSE / 100).await;
+                    reread = self.read_entry(number).await?;
+                    bytes = &reread;
+                }
             }
-            if attempt == MOST_READS {
-                let reason = "its checksum does not fit".into();
-                return Ok(entry(damaged(number, Some(json), reason)));
-            }
-            attempt += 1;
-            self.endpoint.sleep(PAUSE / 100).await;
-            reread = self.read_entry(number).await?;
-            bytes = &reread;
         }
+        Ok(entry_in(number, bytes, self.region_bytes).0)
     }
+}
 
-    fn decoded(&self, number: usize, json: &[u8], restored: bool, is_emptying: bool) -> Is {
-        let mut record: TableRecord = match serde_json::from_slice(json) {
-            Ok(record) => record,
-            Err(error) => return damaged(number, Some(json), error.to_string()),
+/// What the bytes of an entry say, in a region of so many, and whether they may be torn: then that is
+/// what it is if they stay so.
+pub(super) fn entry_in(number: usize, bytes: &[u8], region_bytes: u64) -> (Entry, bool) {
+    let word = word_of(bytes);
+    let (is, may_be_torn) = what_is_in(number, bytes, region_bytes);
+    (Entry { number, word, is }, may_be_torn)
+}
+
+fn what_is_in(number: usize, bytes: &[u8], region_bytes: u64) -> (Is, bool) {
+    let word = word_of(bytes);
+    let state = State::decode(word);
+    let Some((json, is_whole)) = record_in(bytes) else {
+        let reason = || format!("its state word {word:#018x} is none that a client writes");
+        return match state {
+            State::Empty => (Is::Empty, false),
+            State::Table { .. } | State::Damaged => (damaged(number, None, reason()), false),
         };
-        if let Some(partition) = &mut record.partition {
-            partition.remade &= !restored;
-        }
-        match self.check(&record) {
-            Ok(()) => Is::Table(TableRecord {
-                entry: number,
-                restored,
-                is_emptying,
-                ..record
-            }),
-            Err(reason) => damaged(number, Some(json), reason),
-        }
+    };
+    if !is_whole {
+        let reason = "its checksum does not fit".into();
+        return (damaged(number, Some(json), reason), true);
     }
+    let (retired, restored, is_emptying) = match state {
+        State::Table {
+            retired,
+            restored,
+            emptying,
+            ..
+        } => (retired, restored, emptying),
+        State::Empty | State::Damaged => (false, false, false),
+    };
+    let mut record: TableRecord = match serde_json::from_slice(json) {
+        Ok(record) => record,
+        Err(error) => return (damaged(number, Some(json), error.to_string()), false),
+    };
+    if let Some(partition) = &mut record.partition {
+        partition.remade &= !restored;
+    }
+    if let Err(reason) = check(&record, region_bytes) {
+        return (damaged(number, Some(json), reason), false);
+    }
+    let id = id_of(bytes);
+    let is_closed = id == closed(record.id);
+    // Of one that is being retired the id goes behind the word that says so.
+    if !retired && id != record.id && !is_closed {
+        let reason = format!("its id word is not the record's {:#x}", record.id);
+        return (damaged(number, Some(json), reason), true);
+    }
+    let record = TableRecord {
+        entry: number,
+        restored,
+        is_emptying,
+        is_closed,
+        ..record
+    };
+    match retired {
+        true => (Is::Retired(record), false),
+        false => (Is::Table(record), false),
+    }
+}
 
-    /// Refuses a record of a table that cannot be where it says.
-    fn check(&self, record: &TableRecord) -> std::result::Result<(), String> {
-        check_name(&record.name).map_err(|error| error.to_string())?;
-        if record.id == 0 {
-            return Err("its id is 0".into());
-        }
-        let scheme = record.scheme.check();
-        scheme.map_err(|error| error.to_string())?;
-        let (offset, region) = (u128::from(record.offset), u128::from(self.region_bytes));
-        if record.offset < CATALOG_BYTES || !record.offset.is_multiple_of(8) {
-            let least = CATALOG_BYTES;
-            return Err(format!(
-                "its table is at byte {offset}: no multiple of 8 from {least} on"
-            ));
-        }
-        let bytes = record.scheme.table_bytes();
-        if offset + bytes > region {
-            return Err(format!(
-                "its table of {bytes} bytes at {offset} passes the region's end at {region}"
-            ));
-        }
-        match &record.partition {
-            Some(partition) => self.check_map(partition.map, offset + bytes, partition.number),
-            None => Ok(()),
-        }
+/// Refuses a record of a table that cannot be where it says.
+fn check(record: &TableRecord, region_bytes: u64) -> std::result::Result<(), String> {
+    check_name(&record.name).map_err(|error| error.to_string())?;
+    if record.id == 0 {
+        return Err("its id is 0".into());
     }
+    let scheme = record.scheme.check();
+    scheme.map_err(|error| error.to_string())?;
+    let (offset, region) = (u128::from(record.offset), u128::from(region_bytes));
+    if record.offset < CATALOG_BYTES || !record.offset.is_multiple_of(8) {
+        let least = CATALOG_BYTES;
+        return Err(format!(
+            "its table is at byte {offset}: no multiple of 8 from {least} on"
+        ));
+    }
+    let bytes = record.scheme.table_bytes();
+    if offset + bytes > region {
+        return Err(format!(
+            "its table of {bytes} bytes at {offset} passes the region's end at {region}"
+        ));
+    }
+    match &record.partition {
+        Some(partition) => {
+            let (map, number) = (partition.map, partition.number);
+            check_map(map, (offset + bytes)..region, number)
+        }
+        None => Ok(()),
+    }
+}
 
-    fn check_map(
-        &self,
-        map: MapPlace,
-        end_of_table: u128,
-        number: u16,
-    ) -> std::result::Result<(), String> {
-        if usize::from(number) >= MOST_NODES {
-            return Err(format!("partition {number} of {MOST_NODES}"));
-        }
-        let (start, bytes) = (u128::from(map.offset), u128::from(map.bytes));
-        let fits = start >= end_of_table
-            && map.bytes <= MOST_MAP_BYTES
-            && start + bytes <= u128::from(self.region_bytes);
-        if fits {
-            return Ok(());
-        }
-        Err(format!(
-            "its map of {bytes} bytes at {start}: at most {MOST_MAP_BYTES}, from {end_of_table} to the region's end at {}",
-            self.region_bytes
-        ))
+fn check_map(map: MapPlace, free: Range<u128>, number: u16) -> std::result::Result<(), String> {
+    if usize::from(number) >= MOST_NODES {
+        return Err(format!("partition {number} of {MOST_NODES}"));
     }
+    let (start, bytes) = (u128::from(map.offset), u128::from(map.bytes));
+    if start >= free.start && map.bytes <= MOST_MAP_BYTES && start + bytes <= free.end {
+        return Ok(());
+    }
+    Err(format!(
+        "its map of {bytes} bytes at {start}: at most {MOST_MAP_BYTES}, from {} to the region's end at {}",
+        free.start, free.end
+    ))
 }
 
 pub(super) fn too_long(bytes: u64) -> String {
     format!("its {bytes} bytes are over the limit of {MOST_MAP_BYTES}")
 }
 
-/// Whether a word is the id of a table that is there, whether or not it takes writes.
-const fn is_id(word: u64, id: u64) -> bool {
-    word == id || word == closed(id)
-}
-
-fn damaged(entry: usize, json: Option<&[u8]>, reason: String) -> Is {
+pub(super) fn damaged(entry: usize, json: Option<&[u8]>, reason: String) -> Is {
     /// What is left of a record in which the rest cannot be read.
     #[derive(serde::Deserialize)]
     struct Named {

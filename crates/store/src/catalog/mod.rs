@@ -13,6 +13,9 @@
 //! by something else: an entry that no client can have left is named, and passed over, and the
 //! other tables open all the same (`listing`).
 //!
+//! A client whose grant opens single keys may read none of it. Its node's owner tells it, by calls, of
+//! the tables whose keys are open to it (`telling`).
+//!
 //! Each node of a store has a catalog of its own. A table over several nodes stands in each of
 //! theirs, with the part of it that this node has and, behind that part, the map of the whole: see
 //! [`Partition`] and [`SpreadMap`].
@@ -26,6 +29,9 @@ mod lock;
 mod record;
 mod region;
 mod space;
+mod telling;
+#[cfg(test)]
+mod telling_tests;
 mod zeros;
 
 pub(crate) use change::{GRACE, NewPartition};
@@ -35,6 +41,7 @@ pub use record::{MemoryUse, OnRestart, Partition, Scheme, SpreadMap, SpreadNode,
 pub use region::MOST_TABLES;
 use region::at;
 pub(crate) use region::{CATALOG_BYTES, Catalog, LEASE, Phase, check_name};
+pub(crate) use telling::{LONGEST_TOLD, map_of, tables_from};
 
 use farslot_fabric::{NodeId, RemoteAddr};
 

@@ -8,7 +8,7 @@ use farslot_index::duo::DuoLayout;
 use farslot_index::linear::LinearLayout;
 use farslot_index::race::RaceLayout;
 use farslot_index::sealed::SealedLayout;
-use farslot_index::{FieldSize, KeyRule, SchemeKind};
+use farslot_index::{FieldSize, Hasher, KeyRule, SchemeKind};
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 
@@ -96,6 +96,24 @@ impl Scheme {
         }
     }
 
+    /// The same without what keys are hashed by: all that a client needs to know of it who does not
+    /// hash keys.
+    pub(crate) fn without_seeds(&self) -> Self {
+        let mut scheme = self.clone();
+        let (hasher, seed) = match &mut scheme {
+            Self::Linear(layout) => (&mut layout.hasher, Some(&mut layout.mask_seed)),
+            Self::Cuckoo(layout) => (&mut layout.hasher, Some(&mut layout.mask_seed)),
+            Self::Sealed(layout) => (&mut layout.hasher, Some(&mut layout.mask_seed)),
+            Self::Race(layout) => (&mut layout.hasher, None),
+            Self::Duo(layout) => (&mut layout.hasher, Some(&mut layout.checksum_seed)),
+        };
+        if let Hasher::Xxh3 { seed } = hasher {
+            *seed = 0;
+        }
+        seed.into_iter().for_each(|seed| *seed = 0);
+        scheme
+    }
+
     /// The sizes of keys and values.
     #[must_use]
     pub const fn record_sizes(&self) -> (FieldSize, FieldSize) {
@@ -157,7 +175,8 @@ pub struct TableRecord {
     pub name: String,
     /// Its first byte in the region.
     pub offset: u64,
-    /// How it is organised; of a partition of a table, how that one is.
+    /// How it is organised; of a partition of a table, how that one is. The seeds in it are 0 for a
+    /// client whose grant opens single keys: those are not told.
     pub scheme: Scheme,
     /// Which partition this is, of a table that is spread over several nodes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -181,6 +200,10 @@ pub struct TableRecord {
     /// Whether it is being emptied: nobody opens it before it is.
     #[serde(skip)]
     pub(crate) is_emptying: bool,
+    /// Whether the node's owner has told of it, without what its keys are hashed by: it can be used
+    /// by calls alone.
+    #[serde(skip)]
+    pub(crate) is_told: bool,
 }
 
 impl TableRecord {

@@ -15,7 +15,7 @@ use super::find::{Found, Place, SpreadTable, find, is_absence};
 use super::{Entry, MOST_ATTEMPTS, Part, Spread};
 use crate::catalog::{Catalog, NewPartition, table_at};
 use crate::{OnRestart, Result, Scheme, StoreError, TableRecord};
-use farslot_fabric::{Endpoint, FabricError, Nanos, NodeState};
+use farslot_fabric::{Endpoint, FabricError, Nanos, NodeState, Rights};
 use farslot_index::{Index, IndexError};
 
 /// How long it is not looked whether somebody has brought back a partition that was refused.
@@ -222,6 +222,14 @@ impl Spread {
             (false, true) => return Err(self.restarted(number)),
             (true, true) if !is_accepted => return Err(self.refused(number)),
             (true, _) => {}
+        }
+        if sample.is_told {
+            // What the keys of the others are hashed by is not known.
+            return Err(StoreError::Fabric(FabricError::AccessDenied {
+                at: table_at(node, sample),
+                needed: Rights::WRITE,
+                granted: Rights::NONE,
+            }));
         }
         let partition = NewPartition {
             creation: self.common.creation,

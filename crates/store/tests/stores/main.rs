@@ -15,9 +15,13 @@ mod emptied;
 mod expiry;
 mod grants;
 mod prefixes;
+#[path = "../../../fabric/tests/common/raw.rs"]
+#[allow(dead_code, reason = "not every program that has it uses all of it")]
+mod raw;
 mod several_nodes;
 mod several_nodes_model;
 mod slow_link;
 mod snapshots;
 mod taken_over;
+mod told;
 mod turns;

@@ -19,7 +19,7 @@
 //! ```
 //!
 //! A grant opens its tables, the catalog to be read, and nothing else. One with a prefix opens
-//! single keys of its tables in place of their memory. It comes into force when all
+//! single keys of its tables in place of all memory. It comes into force when all
 //! of its tables are there: a node starts empty, and its tables are made by clients. SIGHUP has the
 //! file read again: grants that it lacks are revoked, those that have changed are put in force
 //! anew, and the clients of all others notice nothing. A file with a mistake changes nothing.

@@ -1,0 +1,232 @@
+//! What the owner of a node tells of its catalog to clients that may not read it: their grants open
+//! single keys, to calls. The records hold what keys are hashed by, with which anybody could make keys
+//! that collide. So these clients are told of the tables that are open to them, without that, and of no
+//! others.
+//!
+//! ```text
+//! answer       | head | entry | entry | ...        values, with the numbers of the entries
+//! head         | the first entry that is not told of yet, or 256 | mark | 0 | phase |    number 256
+//! entry        | state word | id word | the table's record, as JSON |    as in the catalog
+//! of damage    nothing
+//! ```
+//! An answer takes no more than a call's turn, so a client asks for the rest, from the entry on that the
+//! answer names. What comes is another's word, and believed as little as what stands in a catalog.
+
+use super::entry::{ENTRY_BYTES, ID_AT, State, closed, id_of};
+use super::listing::{Entry, Is, MOST_READS, Snapshot, damaged, entry_in};
+use super::record::TableRecord;
+use super::region::{Catalog, HEADER_WORDS, MARK_AT, MOST_TABLES, PHASE_AT, entry_at};
+use crate::{Result, StoreError};
+use farslot_fabric::{Endpoint, NodeId, OwnerMemory, RegionId};
+use farslot_index::calls::{Question, ask_of_tables};
+use farslot_index::{IndexError, Value};
+
+/// Bytes of the head.
+const HEAD_BYTES: usize = 8 * HEADER_WORDS;
+/// Bytes for the values of an answer that clients have room for.
+const ROOM: usize = 64 << 10;
+/// Values of an answer, at most: the head, and an entry each.
+const MOST_VALUES: usize = 1 + MOST_TABLES;
+/// Bytes of the longest value that an answer must have room for: those of an entry and the head.
+pub(crate) const LONGEST_TOLD: usize = ENTRY_BYTES + HEAD_BYTES;
+
+/// The values of an answer of the owner, from the entry `first` on: of the tables that `is_open` says
+/// are open to the caller. It goes on while `may_go_on` says so of the bytes and the number of the
+/// values so far, the head counted; an entry adds a value of [`ENTRY_BYTES`] at most.
+///
+/// # Errors
+/// What the memory says.
+pub(crate) fn tables_from(
+    memory: &dyn OwnerMemory,
+    first: u64,
+    is_open: impl Fn(&TableRecord) -> bool,
+    may_go_on: impl Fn(usize, usize) -> bool,
+) -> farslot_fabric::Result<Vec<(usize, Vec<u8>)>> {
+    let mut told = Vec::new();
+    let mut bytes = HEAD_BYTES;
+    let first = usize::try_from(first).map_or(MOST_TABLES, |first| first.min(MOST_TABLES));
+    let mut next = first;
+    // One entry at least, so that every answer comes to something.
+    while next < MOST_TABLES && (next == first || may_go_on(bytes, told.len() + 1)) {
+        if let Some(entry) = told_of(&entry_of(memory, next)?, &is_open) {
+            bytes += entry.len();
+            told.push((next, entry));
+        }
+        next += 1;
+    }
+    let head = [
+        next as u64,
+        memory.load(MARK_AT)?,
+        0,
+        memory.load(PHASE_AT)?,
+    ];
+    let head: Vec<u8> = head.into_iter().flat_map(u64::to_le_bytes).collect();
+    told.push((MOST_TABLES, head));
+    Ok(told)
+}
+
+/// The record of the table of this id, and the bytes of its map; nothing if there is none.
+///
+/// # Errors
+/// What the memory says.
+pub(crate) fn map_of(
+    memory: &dyn OwnerMemory,
+    id: u64,
+) -> farslot_fabric::Result<Option<(TableRecord, Vec<u8>)>> {
+    for number in 0..MOST_TABLES {
+        let word = memory.load(entry_at(NodeId(0), number).offset + ID_AT)?;
+        if ![id, closed(id)].contains(&word) {
+            continue;
+        }
+        let (entry, _) = entry_of(memory, number)?;
+        let Is::Table(record) = entry.is else {
+            continue;
+        };
+        let Some(place) = record.partition.as_ref().map(|partition| partition.map) else {
+            continue;
+        };
+        // It was checked that it lies in the region, and how long it is.
+        let mut words = vec![0; (place.bytes as usize).div_ceil(8)];
+        memory.copy_out(place.offset, &mut words)?;
+        let mut bytes: Vec<u8> = words.into_iter().flat_map(u64::to_le_bytes).collect();
+        bytes.truncate(place.bytes as usize);
+        return Ok(Some((record, bytes)));
+    }
+    Ok(None)
+}
+
+/// An entry, and its id word. One that may be torn is read again at once: whoever changes it may take
+/// as long as it likes.
+fn entry_of(memory: &dyn OwnerMemory, number: usize) -> farslot_fabric::Result<(Entry, u64)> {
+    let at = entry_at(NodeId(0), number).offset;
+    let mut words = [0; ENTRY_BYTES / 8];
+    let mut attempt = 1;
+    loop {
+        // Most have no table.
+        words[0] = memory.load(at)?;
+        if words[0] != 0 {
+            memory.copy_out(at, &mut words)?;
+        }
+        let bytes: &[u8] = bytemuck::cast_slice(&words);
+        match entry_in(number, bytes, memory.bytes()) {
+            (_, true) if attempt < MOST_READS => attempt += 1,
+            (entry, _) => return Ok((entry, id_of(bytes))),
+        }
+    }
+}
+
+/// What a caller is told of an entry, if anything.
+fn told_of((entry, id): &(Entry, u64), is_open: impl Fn(&TableRecord) -> bool) -> Option<Vec<u8>> {
+    let record = match &entry.is {
+        Is::Table(record) | Is::Retired(record) if is_open(record) => record,
+        Is::Damaged(_) => return Some(Vec::new()),
+        _ => return None,
+    };
+    let told = TableRecord {
+        scheme: record.scheme.without_seeds(),
+        ..record.clone()
+    };
+    // It was made of such JSON.
+    let json = serde_json::to_vec(&told).unwrap_or_default();
+    let word = State::table(&json) | entry.word & State::FLAGS;
+    Some([&word.to_le_bytes()[..], &id.to_le_bytes(), &json].concat())
+}
+
+impl<E: Endpoint> Catalog<'_, E> {
+    /// The catalog as far as the owner tells of it.
+    pub(super) async fn told(&self) -> Result<Snapshot> {
+        let mut snapshot = Snapshot {
+            header: [0; HEADER_WORDS],
+            entries: Vec::new(),
+            is_whole: false,
+        };
+        let mut next = 0;
+        // It is one further after each call.
+        while next < MOST_TABLES {
+            let answer = self.told_from(next).await?;
+            let (head, mut entries) = taken_apart(answer, next, self.region_bytes)?;
+            let [first_untold, .., phase] = head;
+            self.admit(phase, false)?;
+            next = first_untold as usize;
+            snapshot.header = head;
+            snapshot.entries.append(&mut entries);
+        }
+        Ok(snapshot)
+    }
+
+    /// What the owner answers who asks for the tables from an entry on.
+    pub(super) async fn told_from(&self, first: usize) -> Result<Vec<(usize, Value)>> {
+        self.ask(Question::Tables, first as u64, (MOST_VALUES, ROOM))
+            .await
+    }
+
+    /// The map of the table with this id, of so many bytes.
+    pub(super) async fn told_map(&self, id: u64, bytes: usize) -> Result<Value> {
+        let mut told = self.ask(Question::Map, id, (1, bytes)).await?;
+        let map = told.pop().map(|(_, map)| map);
+        map.ok_or_else(|| nonsense("there is no map in it"))
+    }
+
+    async fn ask(
+        &self,
+        question: Question,
+        number: u64,
+        room: (usize, usize),
+    ) -> Result<Vec<(usize, Value)>> {
+        let to = (self.node, RegionId(0));
+        Ok(ask_of_tables(self.endpoint, to, (question, number), room).await?)
+    }
+}
+
+fn nonsense(why: &str) -> StoreError {
+    let reason = format!("its answer makes no sense: {why}");
+    IndexError::AtOwner { reason }.into()
+}
+
+/// The head of an answer from the entry `first` on, and its entries.
+pub(super) fn taken_apart(
+    answer: Vec<(usize, Value)>,
+    first: usize,
+    region_bytes: u64,
+) -> Result<([u64; HEADER_WORDS], Vec<Entry>)> {
+    let mut head = None;
+    let mut entries: Vec<Entry> = Vec::new();
+    for (number, bytes) in answer {
+        if number == MOST_TABLES {
+            let (words, rest) = bytes.as_chunks::<8>();
+            let words = <[[u8; 8]; HEADER_WORDS]>::try_from(words).ok();
+            let words = words.filter(|_| rest.is_empty() && head.is_none());
+            head = Some(words.ok_or_else(|| nonsense("its head is none"))?);
+            continue;
+        }
+        let least = entries.last().map_or(first, |last| last.number + 1);
+        if !(least..MOST_TABLES).contains(&number) {
+            return Err(nonsense("its entries are out of order"));
+        }
+        entries.push(told_entry(number, &bytes, region_bytes));
+    }
+    let head = head.ok_or_else(|| nonsense("it has no head"))?;
+    let head = head.map(u64::from_le_bytes);
+    let least = entries.last().map_or(first, |last| last.number) + 1;
+    match (least as u64..=MOST_TABLES as u64).contains(&head[0]) {
+        true => Ok((head, entries)),
+        false => Err(nonsense("it does not come to an end")),
+    }
+}
+
+/// What an owner says of an entry.
+fn told_entry(number: usize, bytes: &[u8], region_bytes: u64) -> Entry {
+    let (mut entry, _) = entry_in(number, bytes, region_bytes);
+    match &mut entry.is {
+        Is::Table(record) | Is::Retired(record) => record.is_told = true,
+        // Its owner cannot read it either.
+        is if bytes.is_empty() => {
+            let reason = "its node says so, and no more".into();
+            *is = damaged(number, None, reason);
+        }
+        Is::Empty | Is::Damaged(_) => {}
+    }
+    entry
+}
+
+const _: () = assert!(ROOM >= LONGEST_TOLD);

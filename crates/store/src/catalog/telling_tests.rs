@@ -1,0 +1,248 @@
+//! What an owner tells of its catalog is what stands in it, without the seeds; and what an owner that
+//! means harm tells is believed as little as a damaged catalog.
+
+use super::entry::{ENTRY_BYTES, ID_AT, State, closed};
+use super::listing::{Entry, Is};
+use super::region::{CATALOG_BYTES, HEADER_WORDS, MOST_TABLES, PHASE_AT, entry_at};
+use super::telling::{tables_from, taken_apart};
+use super::*;
+use crate::{CuckooShape, DuoShape, FieldSize, RaceShape, Result, Store, StoreError, TableOptions};
+use farslot_fabric::{Endpoint, EndpointExt, Executor, NodeId, OwnerMemory};
+use farslot_index::Value;
+use proptest::prelude::*;
+use std::rc::Rc;
+use std::sync::LazyLock;
+
+const MEMORY: u64 = 16 << 20;
+
+/// A node's memory as its owner has it: the catalog, and nothing behind.
+#[derive(Clone)]
+struct Words(Vec<u64>);
+
+impl OwnerMemory for Words {
+    fn bytes(&self) -> u64 {
+        MEMORY
+    }
+
+    fn load(&self, offset: u64) -> farslot_fabric::Result<u64> {
+        Ok(self.0[offset as usize / 8])
+    }
+
+    fn store(&mut self, offset: u64, value: u64) -> farslot_fabric::Result<()> {
+        self.0[offset as usize / 8] = value;
+        Ok(())
+    }
+
+    fn compare_swap(&mut self, _: u64, _: u64, _: u64) -> farslot_fabric::Result<u64> {
+        panic!("nothing is changed")
+    }
+
+    fn copy_out(&self, offset: u64, into: &mut [u64]) -> farslot_fabric::Result<()> {
+        into.copy_from_slice(&self.0[offset as usize / 8..][..into.len()]);
+        Ok(())
+    }
+
+    fn copy_in(&mut self, _: u64, _: &[u64]) -> farslot_fabric::Result<()> {
+        panic!("nothing is changed")
+    }
+}
+
+/// A catalog with a table of each scheme, the last of which ends, and a damaged entry.
+static CATALOG: LazyLock<Vec<u64>> = LazyLock::new(|| {
+    let store = Store::open(&format!("sim://cx5-edr?seed=1&memory={MEMORY}B")).unwrap();
+    let options = TableOptions::new(64)
+        .keys(FieldSize::Fixed(8))
+        .values(FieldSize::Fixed(16));
+    let tables = [
+        ("linear", options.clone()),
+        ("cuckoo", options.clone().cuckoo(CuckooShape::default())),
+        ("race", options.clone().race(RaceShape::default())),
+        ("duo", options.clone().duo(DuoShape::default())),
+        ("damaged", options.clone()),
+        ("ends", options),
+    ];
+    for (name, options) in tables {
+        store.create(name, &options).unwrap();
+    }
+    let limits = store.0.sessions.options.limits;
+    let endpoint = Rc::new(store.0.fabric.endpoint(limits).unwrap());
+    let executor = Executor::new(Rc::clone(&endpoint));
+    let read = endpoint.read(region::at(NodeId(0), 0), CATALOG_BYTES as usize);
+    let mut words = executor.block_on(read).unwrap().words().to_vec();
+    let word_of = |entry: usize| entry_at(NodeId(0), entry).offset as usize / 8;
+    words[word_of(4)] ^= 1;
+    let id = &mut words[word_of(5) + ID_AT as usize / 8];
+    *id = closed(*id);
+    words
+});
+
+fn memory() -> Words {
+    Words(CATALOG.clone())
+}
+
+/// A client's answer as it would come over a network.
+fn sent(told: Vec<(usize, Vec<u8>)>) -> Vec<(usize, Value)> {
+    let told = told.into_iter();
+    told.map(|(number, value)| (number, Value::from(&value[..])))
+        .collect()
+}
+
+fn told(
+    memory: &Words,
+    first: usize,
+    is_open: impl Fn(&TableRecord) -> bool,
+    may_go_on: bool,
+) -> Vec<(usize, Vec<u8>)> {
+    tables_from(memory, first as u64, is_open, |_, _| may_go_on).unwrap()
+}
+
+fn apart(answer: Vec<(usize, Vec<u8>)>, first: usize) -> Result<([u64; HEADER_WORDS], Vec<Entry>)> {
+    taken_apart(sent(answer), first, MEMORY)
+}
+
+fn names_of(entries: &[Entry]) -> Vec<&str> {
+    let names = entries.iter().map(|entry| match &entry.is {
+        Is::Table(record) => &*record.name,
+        Is::Damaged(_) => "?",
+        Is::Retired(_) | Is::Empty => panic!("{entry:?}"),
+    });
+    names.collect()
+}
+
+#[test]
+fn what_is_told_is_what_stands_there_without_the_seeds() {
+    let memory = memory();
+    let (head, entries) = apart(told(&memory, 0, |_| true, true), 0).unwrap();
+    assert_eq!(head[0], MOST_TABLES as u64);
+    assert_eq!(
+        names_of(&entries),
+        ["linear", "cuckoo", "race", "duo", "?", "ends"]
+    );
+    for entry in &entries {
+        let at = entry_at(NodeId(0), entry.number).offset as usize / 8;
+        let bytes: &[u8] = bytemuck::cast_slice(&memory.0[at..][..ENTRY_BYTES / 8]);
+        let (there, _) = listing::entry_in(entry.number, bytes, MEMORY);
+        let (Is::Table(told), Is::Table(there)) = (&entry.is, &there.is) else {
+            assert_eq!(entry.number, 4, "{entry:?} of {there:?}");
+            continue;
+        };
+        assert_ne!(there.scheme, there.scheme.without_seeds());
+        let expected = TableRecord {
+            scheme: there.scheme.without_seeds(),
+            is_told: true,
+            ..there.clone()
+        };
+        assert_eq!(told, &expected);
+        assert_eq!(told.is_closed, told.name == "ends");
+    }
+    // Some tables alone, and the damage of one that nobody knows.
+    let race = |record: &TableRecord| record.name == "race";
+    let (_, entries) = apart(told(&memory, 0, race, true), 0).unwrap();
+    assert_eq!(names_of(&entries), ["race", "?"]);
+    let (_, entries) = apart(told(&memory, 5, |_| false, true), 5).unwrap();
+    assert!(entries.is_empty());
+}
+
+#[test]
+fn an_answer_that_is_cut_short_is_gone_on_with() {
+    let mut memory = memory();
+    memory.store(PHASE_AT, Phase::Ending as u64).unwrap();
+    let (mut next, mut all, mut calls) = (0, Vec::new(), 0);
+    while next < MOST_TABLES {
+        // As if the turn were over at once.
+        let (head, mut entries) = apart(told(&memory, next, |_| true, false), next).unwrap();
+        assert_eq!(head[3], Phase::Ending as u64);
+        assert_eq!(head[0], next as u64 + 1);
+        all.append(&mut entries);
+        next += 1;
+        calls += 1;
+    }
+    assert_eq!((all.len(), calls), (6, MOST_TABLES));
+    // What lies behind the last entry, or nowhere.
+    for first in [MOST_TABLES, usize::MAX] {
+        let head_alone = told(&memory, first, |_| true, true);
+        assert_eq!(head_alone.len(), 1);
+    }
+}
+
+fn is_nonsense(answer: Vec<(usize, Vec<u8>)>, first: usize) -> bool {
+    match apart(answer, first) {
+        Err(StoreError::Index(farslot_index::IndexError::AtOwner { reason })) => {
+            reason.contains("makes no sense")
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn answers_that_no_owner_gives_are_refused() {
+    let whole = told(&memory(), 0, |_| true, true);
+    let (head, entries) = whole.split_last().unwrap();
+    // Without a head, with two, with one that is too long.
+    assert!(is_nonsense(entries.to_vec(), 0));
+    assert!(is_nonsense(
+        [&whole[..], std::slice::from_ref(head)].concat(),
+        0
+    ));
+    let long = [&head.1[..], &[0]].concat();
+    assert!(is_nonsense(vec![(MOST_TABLES, long)], 0));
+    // Entries that come twice, out of order, before the first that was asked for, or behind the last.
+    let twice = [&entries[..1], &whole].concat();
+    assert!(is_nonsense(twice, 0));
+    let turned: Vec<_> = entries.iter().rev().chain([head]).cloned().collect();
+    assert!(is_nonsense(turned, 0));
+    assert!(is_nonsense(whole.clone(), 1));
+    let behind = vec![(MOST_TABLES + 1, entries[0].1.clone()), head.clone()];
+    assert!(is_nonsense(behind, 0));
+    // That would make a client ask without end.
+    for next in [0, 3, 5, MOST_TABLES as u64 + 1, u64::MAX] {
+        let mut bytes = head.1.clone();
+        bytes[..8].copy_from_slice(&next.to_le_bytes());
+        let endless = [entries, &[(MOST_TABLES, bytes)]].concat();
+        assert!(is_nonsense(endless, 0), "{next}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn no_answer_panics_or_gives_a_table_that_cannot_be_there(
+        first in 0..8_usize,
+        changes in proptest::collection::vec((any::<usize>(), any::<usize>(), any::<u8>()), 0..6),
+        renumbered in proptest::option::of((any::<usize>(), 0..300_usize)),
+        cut in proptest::option::of((any::<usize>(), any::<usize>())),
+        mends_sums: bool,
+    ) {
+        let mut answer = told(&memory(), first, |_| true, true);
+        let count = answer.len();
+        for (value, at, byte) in changes {
+            let value = &mut answer[value % count].1;
+            if let Some(at) = at.checked_rem(value.len()) {
+                value[at] = byte;
+            }
+        }
+        if let Some((value, to)) = renumbered {
+            answer[value % count].0 = to;
+        }
+        if let Some((value, at)) = cut {
+            let value = &mut answer[value % count].1;
+            value.truncate(at % (value.len() + 1));
+        }
+        for (_, value) in answer.iter_mut().filter(|_| mends_sums) {
+            // As whoever knows the checksum would.
+            if let Some((head, json)) = value.split_at_mut_checked(16)
+                && !json.is_empty()
+            {
+                head[..8].copy_from_slice(&State::table(json).to_le_bytes());
+            }
+        }
+        if let Ok((head, entries)) = apart(answer, first) {
+            prop_assert!(head[0] > first as u64 || first == MOST_TABLES);
+            for entry in entries {
+                if let Is::Table(record) | Is::Retired(record) = entry.is {
+                    prop_assert!(record.is_told && record.scheme.check().is_ok());
+                    prop_assert!(record.extent().end <= MEMORY, "{:?}", record);
+                }
+            }
+        }
+    }
+}
