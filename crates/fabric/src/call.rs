@@ -67,6 +67,11 @@ pub trait Caller {
 
     /// The handler has refused it a key: that counts as a refused verb does.
     fn refused(&self) {}
+
+    /// The name of the grant that it was admitted under, for the log.
+    fn grant(&self) -> Option<&str> {
+        None
+    }
 }
 
 impl<F: Fn(Range<u64>, Rights) -> Result<()>> Caller for F {

@@ -47,6 +47,14 @@ impl Source for NodeMetrics {
                 .with(f64::from(u8::from(self.ready().is_ok()))),
         ];
         of_agents(&self.server.counters(), &mut families);
+        let mut later = Family::counter(
+            "farslot_calls_later_total",
+            "Calls to tables whose clients have to ask again, by the reason.",
+        );
+        for (reason, calls) in self.server.later_calls() {
+            later.add(&[("reason", reason)], calls as f64);
+        }
+        families.push(later);
         // A catalog that cannot be read leaves its metrics out, and the node is not ready.
         if let Ok(memory) = self.server.store().memory() {
             families.extend([

@@ -6,6 +6,7 @@ use crate::catalog::{CATALOG_BYTES, Phase, TableRecord};
 use crate::clients::executes;
 use crate::fabrics::{check_size, region_of};
 use crate::service::Service;
+use crate::service::later::LaterCalls;
 use crate::{Address, Occupancy, OpenOptions, Result, Secret, Store, StoreError, Survey, Sweeper};
 use farslot_fabric::tcp::{
     Agent, AgentCounters, AgentOptions, Area, Audit, Clients, Grant, Network, PrefixArea, Rate,
@@ -113,6 +114,7 @@ pub struct Server {
     addresses: Vec<Address>,
     store: Store,
     keeper: Store,
+    later: Arc<LaterCalls>,
     node: shm::Node,
 }
 
@@ -224,10 +226,12 @@ impl Server {
             }
         };
         let by_nic = matches!(parsed[0], Address::Verbs { .. });
-        node.serve_calls(Arc::new(match by_nic {
+        let service = match by_nic {
             true => Service::beside_nic(),
             false => Service::of_node(node.downgrade()),
-        }));
+        };
+        let later = service.later();
+        node.serve_calls(Arc::new(service));
         let grants = grants_to_all(
             &node,
             &options.secrets,
@@ -298,6 +302,7 @@ impl Server {
             store,
             keeper,
             addresses: parsed,
+            later,
             node,
         })
     }
@@ -529,6 +534,15 @@ impl Server {
             Some((address, counters?))
         });
         counters.flatten().collect()
+    }
+
+    /// How many calls to tables were answered *later* so far, by the reason: their clients have to ask
+    /// again for operations. `many`: the call had more than a turn is for. `long`: single operations
+    /// took the turn, as probes or chains are long; the log names the table and the grant. `waits`: an
+    /// operation would have had to wait.
+    #[must_use]
+    pub fn later_calls(&self) -> [(&'static str, u64); 3] {
+        self.later.counts()
     }
 
     /// Whether every address is served: no thread of an agent has panicked.

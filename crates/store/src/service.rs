@@ -17,25 +17,26 @@
 //! its clients is held to that here, and to the grant's rights. They cannot do by verbs what the
 //! owner leaves undone, so they are told why.
 
-use crate::catalog::{CATALOG_BYTES, Catalog, TableRecord, closed, id_at};
+use crate::catalog::{CATALOG_BYTES, Catalog, TableRecord, id_at};
 use crate::clients::{executes, has_one_writer};
 use crate::expiry::Clock;
 use crate::lease::Leased;
 use crate::nodes::Nodes;
-use crate::session::Session;
 use crate::sessions::Sessions;
 use crate::{Access, OpenOptions, Outcome, StoreError, WriterChange};
 use farslot_fabric::shm::{ShmEndpoint, WeakNode};
 use farslot_fabric::sim::World;
 use farslot_fabric::{
-    AnyEndpoint, Call, Caller, Endpoint, Executor, Handler, Limits, Nanos, NodeId, OwnerEndpoint,
-    OwnerMemory, RegionId, RegionInfo, Rights, WorkLimit,
+    AnyEndpoint, Call, Endpoint, Executor, Handler, Limits, Nanos, NodeId, OwnerEndpoint,
+    OwnerMemory, RegionId, RegionInfo, Rights,
 };
-use farslot_index::calls::{Answered, CALL_TURN, Question, ReplyWriter, Request, Status, Why};
+use farslot_index::IndexError;
+use farslot_index::calls::{Answered, CALL_TURN, Question, ReplyWriter, Request, Status};
 use farslot_index::linear::ReadPolicy;
-use farslot_index::{IndexError, Operation, Outcomes};
 use farslot_model::NicModel;
-use std::cell::{Cell, RefCell};
+use later::LaterCalls;
+use opened::{Opened, OpenedTo, WRITES, needed_by, opened_to};
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::ops::Range;
 use std::rc::Rc;
@@ -44,8 +45,6 @@ use std::sync::{Arc, Mutex, TryLockError, Weak};
 /// Slots that a lookup in the owner's memory looks at first: the best number takes longer to find
 /// than it saves here.
 const READ_SIZE: u32 = 8;
-/// What a write needs.
-const WRITES: Rights = Rights::READ.and(Rights::WRITE).and(Rights::ATOMIC);
 /// The first byte of the region, of which all of a store is in.
 const REGION: RegionId = RegionId(0);
 const NODE: NodeId = NodeId(0);
@@ -53,14 +52,6 @@ const NODE: NodeId = NodeId(0);
 /// The most tables that a thread has open for callers: another is opened in place of the one that
 /// was called for the longest ago.
 const MOST_OPEN: usize = 128;
-/// Operations of a call that run side by side: of the schemes' own batches. Between such groups the
-/// time is looked at.
-const LOOKUPS_AT_ONCE: usize = 128;
-const OPERATIONS_AT_ONCE: usize = 32;
-/// What operations may wait that do not know of the call's turn, in nanoseconds: what still waits
-/// then is given up.
-const UNFORESEEN: Nanos = 20_000;
-
 /// Answers the calls for the tables of one node.
 pub(crate) struct Service {
     memory: Memory,
@@ -72,6 +63,7 @@ pub(crate) struct Service {
     writing: Mutex<()>,
     /// Held by the service alone: threads know by it that it is there.
     alive: Arc<()>,
+    later: Arc<LaterCalls>,
 }
 
 /// How the owner's memory is reached.
@@ -92,27 +84,6 @@ struct OfService {
     tables: HashMap<u64, Opened>,
     /// Calls so far.
     calls: u64,
-}
-
-/// A table that a thread has open.
-struct Opened {
-    session: Box<dyn Session>,
-    /// What the session works over.
-    endpoint: Rc<Leased>,
-    /// The number of the last call for it.
-    called: u64,
-    id: u64,
-    /// Where the id stands in the catalog while the table is there.
-    id_at: u64,
-    extent: Range<u64>,
-    /// What of the extent is the scheme's.
-    own: Range<u64>,
-    writes: bool,
-    /// Whether it takes no writes any more, as was seen at the beginning of the call.
-    is_closed: bool,
-    has_one_writer: bool,
-    /// What the session's memory is lent to.
-    lent: Option<Rc<OwnerEndpoint>>,
 }
 
 /// Has the owners of simulated nodes answer calls, and again whenever they come back.
@@ -149,7 +120,13 @@ impl Service {
             sessions: Sessions::new(nodes, nic, options, false, None, Clock::Wall),
             writing: Mutex::default(),
             alive: Arc::new(()),
+            later: Arc::default(),
         }
+    }
+
+    /// What it counts of calls that did not end in their turn.
+    pub(crate) fn later(&self) -> Arc<LaterCalls> {
+        Arc::clone(&self.later)
     }
 
     /// Answers a call; returns the bytes of its reply, or what there is to say instead.
@@ -212,7 +189,8 @@ impl Service {
                         Some(_) => CALL_TURN,
                         None => 0,
                     };
-                    let bytes = table.run(operations, writer, &opened, turn);
+                    let (bytes, ended) = table.run(operations, writer, &opened, turn);
+                    self.later.note(&ended, &table.name, caller.grant());
                     // For the next thread, and for clients who write by verbs. If it is the writer on,
                     // these are told so.
                     if writing.is_some() {
@@ -220,7 +198,11 @@ impl Service {
                     }
                     Ok(bytes)
                 }
-                Question::Run => Ok(table.run(operations, writer, &opened, CALL_TURN)),
+                Question::Run => {
+                    let (bytes, ended) = table.run(operations, writer, &opened, CALL_TURN);
+                    self.later.note(&ended, &table.name, caller.grant());
+                    Ok(bytes)
+                }
                 Question::Flush => match table.flush() {
                     // What is left to do is done beside the next writes.
                     Ok(()) | Err(StoreError::Index(IndexError::TurnOver { .. })) => {
@@ -320,6 +302,7 @@ impl Service {
         Ok(Opened {
             endpoint,
             called: 0,
+            name: record.name.clone(),
             session: session.map_err(|_| Status::NotServed)?,
             id: record.id,
             id_at: id_at(NODE, record).offset,
@@ -344,161 +327,6 @@ impl Handler for Service {
 
     fn checks_callers(&self) -> bool {
         true
-    }
-}
-
-impl Opened {
-    /// Whether the table is still there. Its memory is no other table's for some time after it was
-    /// dropped: longer than a call takes.
-    fn is_in(&self, memory: &dyn OwnerMemory) -> bool {
-        memory.load(self.id_at) == Ok(self.id) || self.is_closed_in(memory)
-    }
-
-    /// Whether it takes no writes any more: the last snapshots begin after a longer time than a call
-    /// takes.
-    fn is_closed_in(&self, memory: &dyn OwnerMemory) -> bool {
-        memory.load(self.id_at) == Ok(closed(self.id))
-    }
-
-    /// Reports what was done for callers, as far as it comes within a turn.
-    fn flush(&self) -> crate::Result<()> {
-        let _limit = self.limit(CALL_TURN);
-        self.session.flush()
-    }
-
-    /// Has the session work for so long, and never wait.
-    fn limit(&self, turn: Nanos) -> WorkLimit<'_> {
-        let until = self.endpoint.now().saturating_add(turn);
-        self.endpoint.core().limit_work(until)
-    }
-
-    /// Runs operations of a caller to whom so much is opened, in a turn of so many nanoseconds;
-    /// returns the bytes of the reply that says what became of each.
-    fn run(
-        &self,
-        operations: &[Operation<'_>],
-        mut writer: ReplyWriter<'_>,
-        opened: &OpenedTo<'_>,
-        turn: Nanos,
-    ) -> usize {
-        if let OpenedTo::Keys { .. } = opened {
-            writer = writer.of_keys();
-        }
-        let undone = |operation| self.not_executed(operation, opened);
-        if operations
-            .iter()
-            .any(|operation| undone(operation).is_some())
-        {
-            let mut own = Vec::new();
-            for (number, operation) in operations.iter().enumerate() {
-                match undone(operation) {
-                    Some(answered) => writer.put(number, &answered),
-                    None => own.push(number),
-                }
-            }
-            let all: Vec<_> = own.iter().map(|number| operations[*number]).collect();
-            self.run_all(&all, opened, turn, &mut writer, |at| own[at]);
-        } else {
-            self.run_all(operations, opened, turn, &mut writer, |number| number);
-        }
-        writer.finish()
-    }
-
-    /// What to say of an operation that is not executed for a caller; nothing of one that is.
-    fn not_executed(&self, operation: &Operation<'_>, opened: &OpenedTo<'_>) -> Option<Answered> {
-        let is_executed = self.writes && !self.is_closed || operation.is_lookup();
-        match *opened {
-            OpenedTo::All => (!is_executed).then_some(Answered::Left),
-            OpenedTo::Keys {
-                caller,
-                prefix,
-                rights,
-            } => {
-                let needed = needed_by(std::slice::from_ref(operation));
-                if !operation.key().starts_with(prefix) || !rights.allow(needed) {
-                    caller.refused();
-                    return Some(Answered::Refused(Why::Key));
-                }
-                let why = "it executes no writes of such a table";
-                (!is_executed).then(|| match self.is_closed {
-                    true => Answered::Refused(Why::Ending),
-                    false => Answered::Refused(Why::Said(why.into())),
-                })
-            }
-        }
-    }
-
-    /// Runs operations that all are executed, until the turn is over; each has the number in the
-    /// reply that is given for its place here.
-    fn run_all(
-        &self,
-        operations: &[Operation<'_>],
-        opened: &OpenedTo<'_>,
-        turn: Nanos,
-        writer: &mut ReplyWriter<'_>,
-        number_of: impl Fn(usize) -> usize,
-    ) {
-        let at_once = match operations.iter().all(Operation::is_lookup) {
-            true => LOOKUPS_AT_ONCE,
-            false => OPERATIONS_AT_ONCE,
-        };
-        let _limit = self.limit(turn);
-        let may_work = || self.endpoint.core().may_work(|| self.endpoint.now());
-        let (mut begun, mut cut) = (0, Vec::new());
-        // One group at least, so that every call that may work comes to something.
-        while begun < operations.len() && turn > 0 && (begun == 0 || may_work()) {
-            let group = &operations[begun..][..at_once.min(operations.len() - begun)];
-            self.run_group(group, opened, writer, |at| number_of(begun + at), &mut cut);
-            begun += group.len();
-        }
-        // Those that would have had to wait would in the next turn as well. Where the time has ended
-        // too, they are told so then. A client of single keys has no other way.
-        let is_left = matches!(opened, OpenedTo::All) && may_work();
-        let of_cut = match is_left {
-            true => Answered::Left,
-            false => Answered::Later,
-        };
-        for number in cut {
-            writer.put(number, &of_cut);
-        }
-        for at in begun..operations.len() {
-            writer.put(number_of(at), &Answered::Later);
-        }
-    }
-
-    /// Runs operations side by side. The numbers in the reply of those that the end of the turn has cut
-    /// come into `cut`.
-    fn run_group(
-        &self,
-        operations: &[Operation<'_>],
-        opened: &OpenedTo<'_>,
-        writer: &mut ReplyWriter<'_>,
-        number_of: impl Fn(usize) -> usize,
-        cut: &mut Vec<usize>,
-    ) {
-        let mut is_told = vec![false; operations.len()];
-        let are_gets = operations.iter().all(|of| matches!(of, Operation::Get(_)));
-        let left = Cell::new(UNFORESEEN);
-        self.session
-            .run_many(Some(&left), operations, &mut |outcomes| match outcomes {
-                Outcomes::Small(small) if are_gets => small.each(|at, value| {
-                    is_told[at] = true;
-                    writer.put_value(number_of(at), value);
-                }),
-                outcomes => outcomes.each_of(operations, |at, outcome| {
-                    is_told[at] = true;
-                    let number = number_of(at);
-                    match outcome {
-                        Ok(outcome) => writer.put(number, &Answered::Done(outcome)),
-                        Err(error) if was_cut(&error) => cut.push(number),
-                        Err(error) => writer.put(number, &answered_by(error, opened)),
-                    }
-                }),
-            });
-        // What was given up may have been on its way.
-        for (at, _) in is_told.iter().enumerate().filter(|(_, is_told)| !**is_told) {
-            writer.put(number_of(at), &Answered::InDoubt);
-        }
     }
 }
 
@@ -528,65 +356,6 @@ fn lending<T>(
     }
 }
 
-/// Whether an operation has ended with the call's turn, and has changed nothing.
-const fn was_cut(error: &StoreError) -> bool {
-    matches!(
-        error,
-        StoreError::Index(IndexError::TurnOver { in_doubt: false })
-    )
-}
-
-/// What of a table is opened to a caller.
-enum OpenedTo<'c> {
-    /// All of its bytes.
-    All,
-    /// Keys with a prefix.
-    Keys {
-        caller: &'c dyn Caller,
-        prefix: &'c [u8],
-        rights: Rights,
-    },
-}
-
-/// What is opened of a table of such an extent, of which `own` is the scheme's, to a caller who
-/// needs these rights; to one with a prefix, whatever its rights.
-fn opened_to<'c>(
-    caller: &'c dyn Caller,
-    (extent, own): (Range<u64>, Range<u64>),
-    needed: Rights,
-) -> Result<OpenedTo<'c>, Status> {
-    if caller.check(extent, needed).is_ok() {
-        return Ok(OpenedTo::All);
-    }
-    let (prefix, rights) = caller.keys(own).ok_or(Status::Denied)?;
-    Ok(OpenedTo::Keys {
-        caller,
-        prefix,
-        rights,
-    })
-}
-
-/// The rights that operations need.
-fn needed_by(operations: &[Operation<'_>]) -> Rights {
-    match operations.iter().all(Operation::is_lookup) {
-        true => Rights::READ,
-        false => WRITES,
-    }
-}
-
-/// What to say of an operation that failed, unless something was done: the client does it itself,
-/// and so finds the same, or it is told.
-fn answered_by(error: StoreError, opened: &OpenedTo<'_>) -> Answered {
-    if error.may_have_taken_effect() {
-        return Answered::InDoubt;
-    }
-    match (opened, error) {
-        (OpenedTo::All, _) => Answered::Left,
-        (OpenedTo::Keys { .. }, StoreError::Index(error)) => Answered::Refused(Why::Failed(error)),
-        (OpenedTo::Keys { .. }, error) => Answered::Refused(Why::Said(error.to_string())),
-    }
-}
-
 /// The tables in the catalog of the only node that an endpoint reaches.
 fn tables_in<E: Endpoint>(endpoint: E) -> crate::Result<Vec<TableRecord>> {
     let executor = Executor::new(Rc::new(endpoint));
@@ -594,6 +363,8 @@ fn tables_in<E: Endpoint>(endpoint: E) -> crate::Result<Vec<TableRecord>> {
     Ok(executor.block_on(catalog.listing())?.tables)
 }
 
+pub(crate) mod later;
+mod opened;
 mod telling;
 #[cfg(test)]
 mod tests;

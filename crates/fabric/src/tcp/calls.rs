@@ -34,4 +34,8 @@ impl Caller for Calls<'_> {
     fn refused(&self) {
         self.refused.set(true);
     }
+
+    fn grant(&self) -> Option<&str> {
+        Some(&self.grant.name)
+    }
 }

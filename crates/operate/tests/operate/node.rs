@@ -89,6 +89,13 @@ fn a_scrape_says_what_clients_did_and_what_the_catalog_has() {
     // To everything, and to read everything.
     assert_eq!(sum("farslot_grants", &[at]), 2.0);
     assert_eq!(sum("farslot_ready", &[]), 1.0);
+    for (reason, calls) in server.later_calls() {
+        assert_eq!(
+            sum("farslot_calls_later_total", &[("reason", reason)]),
+            calls as f64
+        );
+    }
+    assert!(metrics.has("farslot_calls_later_total"));
     assert_eq!(sum("farslot_tables", &[]), 1.0);
     let of_table = [("table", name), ("scheme", "linear")];
     let load = sum("farslot_table_load_factor", &of_table);

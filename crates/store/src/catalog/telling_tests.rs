@@ -7,7 +7,7 @@ use super::region::{CATALOG_BYTES, HEADER_WORDS, MOST_TABLES, PHASE_AT, entry_at
 use super::telling::{tables_from, taken_apart};
 use super::*;
 use crate::{CuckooShape, DuoShape, FieldSize, RaceShape, Result, Store, StoreError, TableOptions};
-use farslot_fabric::{Endpoint, EndpointExt, Executor, NodeId, OwnerMemory};
+use farslot_fabric::{EndpointExt, Executor, NodeId, OwnerMemory};
 use farslot_index::Value;
 use proptest::prelude::*;
 use std::rc::Rc;

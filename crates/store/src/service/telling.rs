@@ -1,7 +1,7 @@
 //! Telling callers of tables, as far as they are opened to them: those may not read the catalog whose
 //! grants open single keys.
 
-use super::opened_to;
+use super::opened::opened_to;
 use crate::TableRecord;
 use crate::catalog::{LONGEST_TOLD, map_of, tables_from};
 use farslot_fabric::{Caller, Nanos, OwnerMemory, Rights};

@@ -13,6 +13,7 @@ use farslot::{
     FieldSize, Operation, Outcome, RaceShape, Server, ServerOptions, SlotKind, Store, StoreError,
     TableGrant, TableOptions, TableRecord,
 };
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -190,6 +191,57 @@ fn what_a_call_did_not_come_to_is_asked_for_again_at_once() {
         assert_eq!(counted.operation(GET).count, keys.len() as u64);
         table.close().unwrap();
     }
+}
+
+/// Lines of the log of this process.
+struct Lines(Mutex<Vec<String>>);
+
+static LINES: Lines = Lines(Mutex::new(Vec::new()));
+
+impl log::Log for Lines {
+    fn enabled(&self, _: &log::Metadata<'_>) -> bool {
+        true
+    }
+
+    fn log(&self, record: &log::Record<'_>) {
+        self.0.lock().unwrap().push(record.args().to_string());
+    }
+
+    fn flush(&self) {}
+}
+
+#[test]
+fn calls_that_are_answered_later_are_counted_and_long_ones_are_told_of() {
+    log::set_logger(&LINES).unwrap();
+    log::set_max_level(log::LevelFilter::Warn);
+    let (server, record, _store) = filled();
+    // To a holder of a prefix nothing is left, so that what is not done is asked for again.
+    let watched = TableGrant {
+        prefix: Some(Vec::new()),
+        ..grant("watched", 3, &["t"], Rights::ALL)
+    };
+    server.grant(&watched).unwrap();
+    let alone = open(&server, "watched", secret(3)).unwrap();
+    let count = || server.later_calls().map(|(_, calls)| calls);
+    assert_eq!(count(), [0; 3]);
+    let keys = keys(MOST_OPERATIONS as u64);
+    let mut later = 0;
+    for operations in [1, 2, 64, MOST_OPERATIONS].repeat(5) {
+        let [_, rest, in_doubt] = told(&alone, record.id, &gets(&keys[..operations]));
+        assert_eq!(in_doubt, 0);
+        later += u64::from(rest > 0);
+    }
+    let [_, long, _] = count();
+    assert_eq!(count().iter().sum::<u64>(), later);
+    // Each operation looks at 65,536 slots.
+    assert!(long > 0 && later >= 10, "{long} of {later}");
+    let lines = LINES.0.lock().unwrap().clone();
+    let told_of = |line: &&String| {
+        line.contains("under the grant \"watched\"") && line.contains("in table \"t\"")
+    };
+    let told_of = lines.iter().filter(told_of).count();
+    // Of ten a second there is not a line for each on a fast machine.
+    assert!((1..=long as usize).contains(&told_of), "{lines:?}");
 }
 
 /// Many calls for records that never become readable: each would make the thread wait for more than a

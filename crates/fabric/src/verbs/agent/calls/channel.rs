@@ -423,6 +423,10 @@ impl Caller for Calling<'_> {
     fn refused(&self) {
         self.refused.set(true);
     }
+
+    fn grant(&self) -> Option<&str> {
+        Some(&self.permitted.grant.name)
+    }
 }
 
 /// Slots, requests and replies are counted by 16 bits.

@@ -1,0 +1,140 @@
+//! What is counted and told of calls that did not end in their turn. Their clients ask again; the owner
+//! of the node learns here that they have to, and in which table.
+
+use farslot_fabric::tcp::LineLimit;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+/// How a call's turn has ended.
+pub(super) struct Turn {
+    /// All that were to be run.
+    pub(super) operations: usize,
+    /// Those that had begun, and were cut.
+    pub(super) cut: usize,
+    /// Those that are to be asked for again.
+    pub(super) later: usize,
+    /// Whether the time was over.
+    pub(super) is_over: bool,
+}
+
+impl Turn {
+    /// Operations that were done.
+    const fn done(&self) -> usize {
+        self.operations - self.later
+    }
+
+    /// Why some are to be asked for again; nothing if none is.
+    const fn why(&self) -> Option<Why> {
+        match self {
+            Self { later: 0, .. } => None,
+            Self { cut: 0, .. } => Some(Why::Many),
+            Self { is_over: false, .. } => Some(Why::Waits),
+            _ if self.done() < FEW => Some(Why::Long),
+            _ => Some(Why::Many),
+        }
+    }
+}
+
+/// A turn that came to fewer operations went on single ones: it is about as long as a thousand short ones
+/// take.
+const FEW: usize = 8;
+
+/// Why a call has operations that are to be asked for again.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Why {
+    /// There were more than a turn is for, or another thread writes to a table of one writer.
+    Many,
+    /// Single operations took the turn: probes or chains are long.
+    Long,
+    /// They would have had to wait, for a record that cannot be read or for another client.
+    Waits,
+}
+
+/// The names of these reasons, in their order.
+const NAMES: [&str; 3] = ["many", "long", "waits"];
+
+/// Counts calls that were answered *later*, and tells of those whose operations are long.
+#[derive(Default)]
+pub(crate) struct LaterCalls {
+    by: [AtomicU64; NAMES.len()],
+    lines: Mutex<LineLimit>,
+}
+
+impl LaterCalls {
+    /// How many there were so far, by the reason.
+    pub(crate) fn counts(&self) -> [(&'static str, u64); NAMES.len()] {
+        std::array::from_fn(|why| (NAMES[why], self.by[why].load(Ordering::Relaxed)))
+    }
+
+    /// Notes the end of a call's turn in a table, under a grant.
+    pub(super) fn note(&self, turn: &Turn, table: &str, grant: Option<&str>) {
+        let Some(why) = turn.why() else {
+            return;
+        };
+        self.by[why as usize].fetch_add(1, Ordering::Relaxed);
+        if why != Why::Long {
+            return;
+        }
+        let line = self
+            .lines
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .line();
+        let Some(left_out) = line else {
+            return;
+        };
+        if left_out > 0 {
+            log::warn!("{left_out} more like the next one");
+        }
+        let (done, all) = (turn.done(), turn.operations);
+        let under = grant.map_or_else(String::new, |name| format!(" under the grant {name:?}"));
+        log::warn!(
+            "a call{under} came to {done} of its {all} operations in table {table:?} within its turn: \
+             their probes or chains are long"
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_turn_that_went_on_single_operations_is_told_from_one_of_many() {
+        let why = |operations, cut, later, is_over| {
+            let turn = Turn {
+                operations,
+                cut,
+                later,
+                is_over,
+            };
+            turn.why()
+        };
+        assert_eq!(why(1_024, 0, 0, true), None);
+        assert_eq!(why(1_024, 0, 512, true), Some(Why::Many));
+        // The end of the turn cuts what is under way then.
+        assert_eq!(why(1_024, 3, 515, true), Some(Why::Many));
+        assert_eq!(why(1_024, 3, 1_020, true), Some(Why::Long));
+        assert_eq!(why(1, 1, 1, true), Some(Why::Long));
+        assert_eq!(why(1, 1, 1, false), Some(Why::Waits));
+        // Left to the client.
+        assert_eq!(why(1, 1, 0, false), None);
+        // Nothing was begun.
+        assert_eq!(why(8, 0, 8, true), Some(Why::Many));
+    }
+
+    #[test]
+    fn every_call_is_counted_by_its_reason() {
+        let calls = LaterCalls::default();
+        for operations in [0, 1, 2, 30] {
+            let turn = Turn {
+                operations,
+                cut: 1,
+                later: operations.min(1),
+                is_over: true,
+            };
+            calls.note(&turn, "t", Some("g"));
+        }
+        assert_eq!(calls.counts(), [("many", 1), ("long", 2), ("waits", 0)]);
+    }
+}

@@ -1,0 +1,274 @@
+//! A table that a thread has open for its callers: what is opened of it to whom, and the turns of their
+//! calls.
+
+use super::later::Turn;
+use crate::StoreError;
+use crate::catalog::closed;
+use crate::lease::Leased;
+use crate::session::Session;
+use farslot_fabric::{Caller, Endpoint, Nanos, OwnerEndpoint, OwnerMemory, Rights, WorkLimit};
+use farslot_index::calls::{Answered, CALL_TURN, ReplyWriter, Status, Why};
+use farslot_index::{IndexError, Operation, Outcomes};
+use std::cell::Cell;
+use std::ops::Range;
+use std::rc::Rc;
+
+/// What a write needs.
+pub(super) const WRITES: Rights = Rights::READ.and(Rights::WRITE).and(Rights::ATOMIC);
+/// Operations of a call that run side by side: of the schemes' own batches. Between such groups the
+/// time is looked at.
+const LOOKUPS_AT_ONCE: usize = 128;
+const OPERATIONS_AT_ONCE: usize = 32;
+/// What operations may wait that do not know of the call's turn, in nanoseconds: what still waits
+/// then is given up.
+const UNFORESEEN: Nanos = 20_000;
+
+/// A table that a thread has open.
+pub(super) struct Opened {
+    pub(super) session: Box<dyn Session>,
+    /// What the session works over.
+    pub(super) endpoint: Rc<Leased>,
+    /// The number of the last call for it.
+    pub(super) called: u64,
+    /// The table's name.
+    pub(super) name: String,
+    pub(super) id: u64,
+    /// Where the id stands in the catalog while the table is there.
+    pub(super) id_at: u64,
+    pub(super) extent: Range<u64>,
+    /// What of the extent is the scheme's.
+    pub(super) own: Range<u64>,
+    pub(super) writes: bool,
+    /// Whether it takes no writes any more, as was seen at the beginning of the call.
+    pub(super) is_closed: bool,
+    pub(super) has_one_writer: bool,
+    /// What the session's memory is lent to.
+    pub(super) lent: Option<Rc<OwnerEndpoint>>,
+}
+
+impl Opened {
+    /// Whether the table is still there. Its memory is no other table's for some time after it was
+    /// dropped: longer than a call takes.
+    pub(super) fn is_in(&self, memory: &dyn OwnerMemory) -> bool {
+        memory.load(self.id_at) == Ok(self.id) || self.is_closed_in(memory)
+    }
+
+    /// Whether it takes no writes any more: the last snapshots begin after a longer time than a call
+    /// takes.
+    pub(super) fn is_closed_in(&self, memory: &dyn OwnerMemory) -> bool {
+        memory.load(self.id_at) == Ok(closed(self.id))
+    }
+
+    /// Reports what was done for callers, as far as it comes within a turn.
+    pub(super) fn flush(&self) -> crate::Result<()> {
+        let _limit = self.limit(CALL_TURN);
+        self.session.flush()
+    }
+
+    /// Has the session work for so long, and never wait.
+    fn limit(&self, turn: Nanos) -> WorkLimit<'_> {
+        let until = self.endpoint.now().saturating_add(turn);
+        self.endpoint.core().limit_work(until)
+    }
+
+    /// Runs operations of a caller to whom so much is opened, in a turn of so many nanoseconds;
+    /// returns the bytes of the reply that says what became of each, and what became of the turn.
+    pub(super) fn run(
+        &self,
+        operations: &[Operation<'_>],
+        mut writer: ReplyWriter<'_>,
+        opened: &OpenedTo<'_>,
+        turn: Nanos,
+    ) -> (usize, Turn) {
+        if let OpenedTo::Keys { .. } = opened {
+            writer = writer.of_keys();
+        }
+        let undone = |operation| self.not_executed(operation, opened);
+        let turn = if operations
+            .iter()
+            .any(|operation| undone(operation).is_some())
+        {
+            let mut own = Vec::new();
+            for (number, operation) in operations.iter().enumerate() {
+                match undone(operation) {
+                    Some(answered) => writer.put(number, &answered),
+                    None => own.push(number),
+                }
+            }
+            let all: Vec<_> = own.iter().map(|number| operations[*number]).collect();
+            self.run_all(&all, opened, turn, &mut writer, |at| own[at])
+        } else {
+            self.run_all(operations, opened, turn, &mut writer, |number| number)
+        };
+        (writer.finish(), turn)
+    }
+
+    /// What to say of an operation that is not executed for a caller; nothing of one that is.
+    pub(super) fn not_executed(
+        &self,
+        operation: &Operation<'_>,
+        opened: &OpenedTo<'_>,
+    ) -> Option<Answered> {
+        let is_executed = self.writes && !self.is_closed || operation.is_lookup();
+        match *opened {
+            OpenedTo::All => (!is_executed).then_some(Answered::Left),
+            OpenedTo::Keys {
+                caller,
+                prefix,
+                rights,
+            } => {
+                let needed = needed_by(std::slice::from_ref(operation));
+                if !operation.key().starts_with(prefix) || !rights.allow(needed) {
+                    caller.refused();
+                    return Some(Answered::Refused(Why::Key));
+                }
+                let why = "it executes no writes of such a table";
+                (!is_executed).then(|| match self.is_closed {
+                    true => Answered::Refused(Why::Ending),
+                    false => Answered::Refused(Why::Said(why.into())),
+                })
+            }
+        }
+    }
+
+    /// Runs operations that all are executed, until the turn is over; each has the number in the
+    /// reply that is given for its place here.
+    fn run_all(
+        &self,
+        operations: &[Operation<'_>],
+        opened: &OpenedTo<'_>,
+        turn: Nanos,
+        writer: &mut ReplyWriter<'_>,
+        number_of: impl Fn(usize) -> usize,
+    ) -> Turn {
+        let at_once = match operations.iter().all(Operation::is_lookup) {
+            true => LOOKUPS_AT_ONCE,
+            false => OPERATIONS_AT_ONCE,
+        };
+        let _limit = self.limit(turn);
+        let may_work = || self.endpoint.core().may_work(|| self.endpoint.now());
+        let (mut begun, mut cut) = (0, Vec::new());
+        // One group at least, so that every call that may work comes to something.
+        while begun < operations.len() && turn > 0 && (begun == 0 || may_work()) {
+            let group = &operations[begun..][..at_once.min(operations.len() - begun)];
+            self.run_group(group, opened, writer, |at| number_of(begun + at), &mut cut);
+            begun += group.len();
+        }
+        // Those that would have had to wait would in the next turn as well. Where the time has ended
+        // too, they are told so then. A client of single keys has no other way.
+        let is_over = !may_work();
+        let is_left = matches!(opened, OpenedTo::All) && !is_over;
+        let of_cut = match is_left {
+            true => Answered::Left,
+            false => Answered::Later,
+        };
+        let undone = operations.len() - begun;
+        let ended = Turn {
+            operations: operations.len(),
+            cut: cut.len(),
+            later: if is_left { undone } else { undone + cut.len() },
+            is_over,
+        };
+        for number in cut {
+            writer.put(number, &of_cut);
+        }
+        for at in begun..operations.len() {
+            writer.put(number_of(at), &Answered::Later);
+        }
+        ended
+    }
+
+    /// Runs operations side by side. The numbers in the reply of those that the end of the turn has cut
+    /// come into `cut`.
+    fn run_group(
+        &self,
+        operations: &[Operation<'_>],
+        opened: &OpenedTo<'_>,
+        writer: &mut ReplyWriter<'_>,
+        number_of: impl Fn(usize) -> usize,
+        cut: &mut Vec<usize>,
+    ) {
+        let mut is_told = vec![false; operations.len()];
+        let are_gets = operations.iter().all(|of| matches!(of, Operation::Get(_)));
+        let left = Cell::new(UNFORESEEN);
+        self.session
+            .run_many(Some(&left), operations, &mut |outcomes| match outcomes {
+                Outcomes::Small(small) if are_gets => small.each(|at, value| {
+                    is_told[at] = true;
+                    writer.put_value(number_of(at), value);
+                }),
+                outcomes => outcomes.each_of(operations, |at, outcome| {
+                    is_told[at] = true;
+                    let number = number_of(at);
+                    match outcome {
+                        Ok(outcome) => writer.put(number, &Answered::Done(outcome)),
+                        Err(error) if was_cut(&error) => cut.push(number),
+                        Err(error) => writer.put(number, &answered_by(error, opened)),
+                    }
+                }),
+            });
+        // What was given up may have been on its way.
+        for (at, _) in is_told.iter().enumerate().filter(|(_, is_told)| !**is_told) {
+            writer.put(number_of(at), &Answered::InDoubt);
+        }
+    }
+}
+
+/// Whether an operation has ended with the call's turn, and has changed nothing.
+const fn was_cut(error: &StoreError) -> bool {
+    matches!(
+        error,
+        StoreError::Index(IndexError::TurnOver { in_doubt: false })
+    )
+}
+
+/// What of a table is opened to a caller.
+pub(super) enum OpenedTo<'c> {
+    /// All of its bytes.
+    All,
+    /// Keys with a prefix.
+    Keys {
+        caller: &'c dyn Caller,
+        prefix: &'c [u8],
+        rights: Rights,
+    },
+}
+
+/// What is opened of a table of such an extent, of which `own` is the scheme's, to a caller who
+/// needs these rights; to one with a prefix, whatever its rights.
+pub(super) fn opened_to<'c>(
+    caller: &'c dyn Caller,
+    (extent, own): (Range<u64>, Range<u64>),
+    needed: Rights,
+) -> Result<OpenedTo<'c>, Status> {
+    if caller.check(extent, needed).is_ok() {
+        return Ok(OpenedTo::All);
+    }
+    let (prefix, rights) = caller.keys(own).ok_or(Status::Denied)?;
+    Ok(OpenedTo::Keys {
+        caller,
+        prefix,
+        rights,
+    })
+}
+
+/// The rights that operations need.
+pub(super) fn needed_by(operations: &[Operation<'_>]) -> Rights {
+    match operations.iter().all(Operation::is_lookup) {
+        true => Rights::READ,
+        false => WRITES,
+    }
+}
+
+/// What to say of an operation that failed, unless something was done: the client does it itself,
+/// and so finds the same, or it is told.
+fn answered_by(error: StoreError, opened: &OpenedTo<'_>) -> Answered {
+    if error.may_have_taken_effect() {
+        return Answered::InDoubt;
+    }
+    match (opened, error) {
+        (OpenedTo::All, _) => Answered::Left,
+        (OpenedTo::Keys { .. }, StoreError::Index(error)) => Answered::Refused(Why::Failed(error)),
+        (OpenedTo::Keys { .. }, error) => Answered::Refused(Why::Said(error.to_string())),
+    }
+}
