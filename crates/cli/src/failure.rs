@@ -193,6 +193,7 @@ const fn is_usage(error: &StoreError) -> bool {
         StoreError::UnknownScheme { .. }
             | StoreError::BadAddress { .. }
             | StoreError::BadName { .. }
+            | StoreError::BadGrant { .. }
             | StoreError::NotServable { .. }
             | StoreError::Index(IndexError::BadOption { .. })
     )

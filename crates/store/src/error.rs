@@ -37,6 +37,14 @@ pub enum StoreError {
         /// What is wrong with it.
         reason: String,
     },
+    /// A grant that cannot be given: its name cannot be used, or no key of a table begins so.
+    #[error("the grant {name:?} cannot be given: {reason}")]
+    BadGrant {
+        /// Its name.
+        name: String,
+        /// What is wrong with it.
+        reason: String,
+    },
     /// There is a table of that name.
     #[error("there is a table {name:?} already")]
     TableExists {
@@ -462,6 +470,7 @@ impl StoreError {
             Self::UnknownScheme { .. }
             | Self::BadAddress { .. }
             | Self::BadName { .. }
+            | Self::BadGrant { .. }
             | Self::TooSmall { .. }
             | Self::NotServable { .. }
             | Self::MissingNodes { .. }

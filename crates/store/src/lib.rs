@@ -106,7 +106,7 @@ pub use farslot_index::{
 #[cfg(feature = "unstable")]
 pub use farslot_model as model;
 pub use handle::{Closing, Handle, HandleOptions, Running};
-pub use names::{is_visible, name_fault};
+pub use names::{check_grant_name, is_visible};
 pub use nodes::{NodeReport, PartitionReport};
 pub use open_options::{Access, OpenOptions, RECORD_LOCATIONS};
 pub use options::{HashKind, TableOptions};

@@ -1,6 +1,12 @@
 //! Names that people give to tables and grants, and that others see on terminals and in files'
 //! names.
 
+use crate::{Result, StoreError};
+use farslot_fabric::tcp::admission::handshake::LONGEST_NAME as LONGEST_GRANT;
+
+/// Bytes of the longest name of a table.
+const LONGEST_NAME: usize = 128;
+
 /// Characters that count as letters or marks and have no ink.
 const BLANK: [char; 6] = [
     '\u{34f}', '\u{115f}', '\u{1160}', '\u{2800}', '\u{3164}', '\u{ffa0}',
@@ -18,18 +24,51 @@ pub fn is_visible(character: char) -> bool {
     behind.escape_debug().nth(1) == Some(character) && !BLANK.contains(&character)
 }
 
-/// What is wrong with a name, if anything is. Its length is not looked at.
-#[must_use]
-pub fn name_fault(name: &str) -> Option<&'static str> {
-    if [".", ".."].contains(&name) {
-        return Some("it stands for a directory");
-    }
-    if name.starts_with(' ') || name.ends_with(' ') {
-        return Some("it begins or ends with a space");
+/// Refuses a name that no table can have.
+///
+/// # Errors
+/// [`StoreError::BadName`].
+pub(crate) fn check_name(name: &str) -> Result<()> {
+    let bad = |reason| StoreError::BadName {
+        name: name.into(),
+        reason,
+    };
+    fault_of(name, LONGEST_NAME).map_or(Ok(()), |reason| Err(bad(reason)))
+}
+
+/// Refuses a name that no grant can have: one of more than 64 bytes, or one that no table could have
+/// either.
+///
+/// # Errors
+/// [`StoreError::BadGrant`].
+///
+/// ```
+/// assert!(farslot::check_grant_name("reporting").is_ok());
+/// assert!(farslot::check_grant_name("report\ning").is_err());
+/// ```
+pub fn check_grant_name(name: &str) -> Result<()> {
+    let bad = |reason| StoreError::BadGrant {
+        name: name.into(),
+        reason,
+    };
+    fault_of(name, LONGEST_GRANT).map_or(Ok(()), |reason| Err(bad(reason)))
+}
+
+/// What is wrong with a name of at most so many bytes, if anything is.
+fn fault_of(name: &str, longest: usize) -> Option<String> {
+    let bytes = name.len();
+    if bytes > longest {
+        return Some(format!("its {bytes} bytes are over the limit of {longest}"));
     }
     let is_hidden = |character| !is_visible(character);
-    name.contains(is_hidden)
-        .then_some("it has characters that nobody sees")
+    let fault = match name {
+        "" => "it is empty",
+        "." | ".." => "it stands for a directory",
+        name if name.starts_with(' ') || name.ends_with(' ') => "it begins or ends with a space",
+        name if name.contains(is_hidden) => "it has characters that nobody sees",
+        _ => return None,
+    };
+    Some(fault.into())
 }
 
 #[cfg(test)]
@@ -50,9 +89,12 @@ mod tests {
             "it's \"one\"\\",
             "\u{1f33f}",
         ] {
-            assert_eq!(name_fault(name), None, "{name:?}");
+            assert_eq!(check_name(name), Ok(()));
+            assert_eq!(check_grant_name(name), Ok(()));
         }
         for name in [
+            "",
+            &"x".repeat(129),
             ".",
             "..",
             " a",
@@ -70,7 +112,11 @@ mod tests {
             "a\u{3164}",
             "a\u{e0041}",
         ] {
-            assert!(name_fault(name).is_some(), "{name:?}");
+            assert!(check_name(name).is_err(), "{name:?}");
+            assert!(check_grant_name(name).is_err(), "{name:?}");
         }
+        // A grant's name has to fit into a frame of the handshake.
+        let long = "x".repeat(65);
+        assert!(check_name(&long).is_ok() && check_grant_name(&long).is_err());
     }
 }

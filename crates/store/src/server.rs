@@ -1,19 +1,19 @@
 //! A process that lends its memory, and does nothing else.
 
+mod grants;
 mod keeper;
 
-use crate::catalog::{CATALOG_BYTES, Phase, TableRecord};
-use crate::clients::executes;
+use crate::catalog::{Phase, TableRecord};
 use crate::fabrics::{check_size, region_of};
 use crate::service::Service;
 use crate::service::later::LaterCalls;
 use crate::{Address, Occupancy, OpenOptions, Result, Secret, Store, StoreError, Survey, Sweeper};
 use farslot_fabric::tcp::{
-    Agent, AgentCounters, AgentOptions, Area, Audit, Clients, Grant, Network, PrefixArea, Rate,
-    ServeOptions, TlsServer,
+    Agent, AgentCounters, AgentOptions, Audit, Clients, Grant, Network, ServeOptions, TlsServer,
 };
 use farslot_fabric::verbs::{self, VerbsAgentOptions};
-use farslot_fabric::{EventLoop, FabricError, RegionId, Rights, shm};
+use farslot_fabric::{EventLoop, RegionId, Rights, shm};
+pub use grants::TableGrant;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -72,31 +72,6 @@ pub const READ_ONLY: &str = "read-only";
 
 /// All of a store is in one region.
 const REGION: RegionId = RegionId(0);
-
-/// Tables that are opened to those who know a secret or have a certificate.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct TableGrant {
-    /// Its name, by which clients ask for it: at most 64 bytes.
-    pub name: String,
-    /// What clients must know: any one of these.
-    pub secrets: Vec<Secret>,
-    /// Certificates that do instead of a secret, at `tcps://` addresses. Without these and without
-    /// a secret the grant is to anybody of a trusted network.
-    pub clients: Option<Clients>,
-    /// Names of the tables.
-    pub tables: Vec<String>,
-    /// What may be done to them: `Rights::READ` for lookups, `Rights::ALL` for everything.
-    pub rights: Rights,
-    /// What the keys begin with that it opens; all keys and all of the tables' bytes if there is
-    /// none. Clients of a grant with a prefix get, put, update and remove single keys by calls, and
-    /// nothing else: they cannot scan, ask for a table's occupancy, or read any memory. What they
-    /// need to know of these tables they are told by calls, without what keys are hashed by. It can
-    /// be given at `tcp://` and `tcps://` addresses, for tables of which the owner executes lookups,
-    /// and writes if it opens these: linear, RACE and cuckoo tables; to read, also sealed ones.
-    pub prefix: Option<Vec<u8>>,
-    /// How much its clients may ask for, all together.
-    pub rate: Rate,
-}
 
 /// Memory that is served to other processes for as long as this is held. When the process ends,
 /// `kill -9` included, every operation of its clients fails, and the memory is gone with the last
@@ -307,103 +282,6 @@ impl Server {
         })
     }
 
-    /// Opens tables, and nothing besides but the catalog to be read, to those who know a secret or
-    /// have a certificate; with a prefix, neither of them but single keys to calls. They ask for it by its name
-    /// ([`OpenOptions::grant`](crate::OpenOptions::grant)). A grant of
-    /// that name that is in force is revoked, and its clients must open the store anew. Shared
-    /// memory has no grants.
-    ///
-    /// # Errors
-    /// [`StoreError::NoSuchTable`]: a table is granted once it is there.
-    /// [`NotEnforceable`](FabricError::NotEnforceable) of a prefix, if nobody executes the calls that
-    /// it opens. As [`Agent::grant`](farslot_fabric::tcp::Agent::grant).
-    ///
-    /// ```
-    /// # use farslot::{OpenOptions, Rate, Rights, Server, Store, TableGrant, TableOptions};
-    /// # fn main() -> Result<(), farslot::StoreError> {
-    /// let server = Server::start("tcp://127.0.0.1:0", 64 << 20)?;
-    /// server.store().create("prices", &TableOptions::default())?;
-    /// server.grant(&TableGrant {
-    ///     name: "shop".into(),
-    ///     secrets: Vec::new(),
-    ///     clients: None,
-    ///     tables: vec!["prices".into()],
-    ///     rights: Rights::READ,
-    ///     prefix: None,
-    ///     rate: Rate::default(),
-    /// })?;
-    /// let options = OpenOptions {
-    ///     grant: "shop".into(),
-    ///     ..OpenOptions::default()
-    /// };
-    /// let shop = Store::open_with(&server.addresses()[0].to_string(), options)?;
-    /// assert!(shop.table("prices")?.put(b"pears", b"7").is_err());
-    ///
-    /// assert!(server.revoke("shop"));
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn grant(&self, grant: &TableGrant) -> Result<()> {
-        let all = self.store.tables()?;
-        let mut areas = Vec::new();
-        let mut by_prefix = Vec::new();
-        // Clients of a prefix ask the owner: the catalog says what keys are hashed by.
-        if grant.prefix.is_none() {
-            areas.push(Area {
-                region: REGION,
-                bytes: 0..CATALOG_BYTES,
-                rights: grant.rights.masked_by(Rights::READ),
-            });
-        }
-        for name in &grant.tables {
-            let table = all.iter().find(|table| table.name == *name);
-            let table = table.ok_or_else(|| no_such_table(name, &all))?;
-            let Some(prefix) = &grant.prefix else {
-                areas.push(Area {
-                    region: REGION,
-                    bytes: table.extent(),
-                    rights: grant.rights,
-                });
-                continue;
-            };
-            self.check_prefix(grant, table)?;
-            by_prefix.push(PrefixArea {
-                region: REGION,
-                bytes: table.scheme_bytes(),
-                rights: grant.rights,
-                prefix: prefix.clone(),
-            });
-        }
-        let grant = Grant {
-            name: grant.name.clone(),
-            secrets: grant.secrets.clone(),
-            clients: grant.clients.clone(),
-            areas: Some(areas),
-            by_prefix,
-            rate: grant.rate,
-        };
-        self.put_in_force(&grant)
-    }
-
-    /// Refuses a prefix that nobody could hold the clients of a table to.
-    fn check_prefix(&self, grant: &TableGrant, table: &TableRecord) -> Result<()> {
-        let reason = match executes(&table.scheme) {
-            _ if self.agents.is_empty() && self.nic.is_none() => {
-                "shared memory has no grants: whoever has attached reads all of it"
-            }
-            (false, _) => {
-                "keys with a prefix are opened to calls, and CuckooDuo tables are used by READs"
-            }
-            (true, false) if grant.rights != Rights::READ => {
-                "keys with a prefix are opened to calls, and sealed tables are never written: open \
-                 them to be read"
-            }
-            (true, _) => return Ok(()),
-        };
-        let grant = grant.name.clone();
-        Err(FabricError::NotEnforceable { grant, reason }.into())
-    }
-
     fn put_in_force(&self, grant: &Grant) -> Result<()> {
         for agent in &self.agents {
             agent.grant(&grant_at(grant, agent.is_tls()))?;
@@ -468,22 +346,6 @@ impl Server {
     pub fn change_tls(&self, tls: &TlsServer) -> Result<()> {
         let mut under_tls = self.agents.iter().filter(|agent| agent.is_tls());
         Ok(under_tls.try_for_each(|agent| agent.change_tls(tls))?)
-    }
-
-    /// The ids of the tables of a grant, in its order: they change when one is dropped and made
-    /// anew, emptied or renamed. What was granted is then another table's memory soon, and the
-    /// grant to be ended or made anew.
-    ///
-    /// # Errors
-    /// As [`Store::tables`].
-    pub fn ids_of(&self, grant: &TableGrant) -> Result<Vec<Option<u64>>> {
-        let all = self.store.tables()?;
-        let id_of = |name: &String| {
-            all.iter()
-                .find(|table| table.name == *name)
-                .map(|table| table.id)
-        };
-        Ok(grant.tables.iter().map(id_of).collect())
     }
 
     /// Ends a grant: verbs of its clients that are begun after this returned are refused. False if
@@ -635,17 +497,6 @@ fn grant_at(grant: &Grant, tls: bool) -> Grant {
 fn set_port(authority: &mut String, port: u16) {
     if let Some(host) = authority.strip_suffix(":0") {
         *authority = format!("{host}:{port}");
-    }
-}
-
-fn no_such_table(name: &str, all: &[TableRecord]) -> StoreError {
-    let names: Vec<_> = all.iter().map(|table| &*table.name).collect();
-    StoreError::NoSuchTable {
-        name: name.into(),
-        tables: match &*names {
-            [] => "none".into(),
-            names => names.join(", "),
-        },
     }
 }
 

@@ -25,10 +25,9 @@ use super::entry::{ID_AT, MOST_RECORD, RECORD_AT, State, closed};
 use super::listing::{Entry, Is, MOST_MAP_BYTES, Snapshot, too_long};
 use super::lock::{Change, LONGEST_VERB};
 use super::record::{MapPlace, Partition, Scheme, SpreadMap, TableRecord};
-use super::region::{
-    CATALOG_BYTES, Catalog, LEASE, MARK_AT, MOST_TABLES, PHASE_AT, Phase, check_name,
-};
+use super::region::{CATALOG_BYTES, Catalog, LEASE, MARK_AT, MOST_TABLES, PHASE_AT, Phase};
 use super::space;
+use crate::names::check_name;
 use crate::seeds::draw_id;
 use crate::{Result, StoreError};
 use farslot_fabric::{Endpoint, EndpointExt, Nanos};

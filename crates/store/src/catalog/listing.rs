@@ -6,8 +6,9 @@
 
 use super::entry::{ENTRY_BYTES, State, closed, id_of, record_in, word_of};
 use super::record::{MapPlace, MemoryUse, SpreadMap, TableRecord};
-use super::region::{CATALOG_BYTES, Catalog, HEADER_WORDS, MOST_TABLES, PAUSE, check_name};
+use super::region::{CATALOG_BYTES, Catalog, HEADER_WORDS, MOST_TABLES, PAUSE};
 use super::space;
+use crate::names::check_name;
 use crate::slot_map::MOST_NODES;
 use crate::{Result, StoreError};
 use farslot_fabric::{Buffer, Endpoint, EndpointExt, both, window};

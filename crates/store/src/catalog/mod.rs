@@ -40,7 +40,7 @@ pub use listing::{DamagedEntry, Listing};
 pub use record::{MemoryUse, OnRestart, Partition, Scheme, SpreadMap, SpreadNode, TableRecord};
 pub use region::MOST_TABLES;
 use region::at;
-pub(crate) use region::{CATALOG_BYTES, Catalog, LEASE, Phase, check_name};
+pub(crate) use region::{CATALOG_BYTES, Catalog, LEASE, Phase};
 pub(crate) use telling::{LONGEST_TOLD, map_of, tables_from};
 
 use farslot_fabric::{NodeId, RemoteAddr};

@@ -1,7 +1,6 @@
 //! The catalog's place in a node's memory, and its header.
 
 use super::entry::ENTRY_BYTES;
-use crate::names::name_fault;
 use crate::{Result, StoreError};
 use farslot_fabric::{
     Endpoint, EndpointExt, FabricError, Nanos, NodeId, RegionId, RemoteAddr, Rights,
@@ -10,8 +9,6 @@ use std::time::Duration;
 
 /// The most tables of a store.
 pub const MOST_TABLES: usize = 256;
-/// Bytes of the longest name.
-const LONGEST_NAME: usize = 128;
 
 /// Byte of the word of the client that changes the catalog.
 pub(super) const LOCK_AT: u64 = 0;
@@ -150,26 +147,4 @@ pub(crate) const fn at(node: NodeId, offset: u64) -> RemoteAddr {
 /// Where an entry of a node's catalog is.
 pub(super) const fn entry_at(node: NodeId, entry: usize) -> RemoteAddr {
     at(node, ENTRIES_AT + (entry * ENTRY_BYTES) as u64)
-}
-
-pub(crate) fn check_name(name: &str) -> Result<()> {
-    let bad = |reason: String| {
-        Err(StoreError::BadName {
-            name: name.into(),
-            reason,
-        })
-    };
-    if name.is_empty() {
-        return bad("it is empty".into());
-    }
-    if name.len() > LONGEST_NAME {
-        return bad(format!(
-            "its {} bytes are over the limit of {LONGEST_NAME}",
-            name.len()
-        ));
-    }
-    match name_fault(name) {
-        Some(fault) => bad(fault.into()),
-        None => Ok(()),
-    }
 }

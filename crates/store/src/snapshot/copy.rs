@@ -9,7 +9,7 @@ use super::restore::{MOST_ENLARGEMENTS, is_full};
 use super::take::{moves_of, settle};
 use super::workers::Meter;
 use super::{COPYING, OnProgress, Parts, SnapshotError};
-use crate::catalog::check_name;
+use crate::names::check_name;
 use crate::{Cursor, Record, Result, Store, StoreError, Table};
 use farslot_index::Cursor as Place;
 use std::time::Duration;

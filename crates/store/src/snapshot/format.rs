@@ -15,7 +15,7 @@
 //! `next` is where the scan of the partition continues behind the block: [`MIDDLE`] if the block
 //! ends within a piece of the scan, [`DONE`] behind the last one.
 
-use crate::catalog::check_name;
+use crate::names::check_name;
 use crate::slot_map::{MOST_NODES, SlotMap};
 use crate::{Result, Scheme, SpreadMap, SpreadNode};
 use farslot_index::Record;

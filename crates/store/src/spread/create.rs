@@ -6,7 +6,8 @@
 //! [`super::revive`]).
 
 use super::find::{ask_all, check_phases, nodes_of};
-use crate::catalog::{Catalog, NewPartition, SpreadMap, SpreadNode, check_name};
+use crate::catalog::{Catalog, NewPartition, SpreadMap, SpreadNode};
+use crate::names::check_name;
 use crate::nodes::Nodes;
 use crate::slot_map::SlotMap;
 use crate::{OnRestart, Result, Scheme, StoreError, TableRecord};

@@ -4,8 +4,8 @@ use farslot::fabric::tcp::Refusal;
 use farslot::fabric::{FabricError, Rights};
 use farslot::index::IndexError;
 use farslot::{
-    CuckooShape, DuoShape, FieldSize, OpenOptions, RaceShape, Rate, Secret, Server, ServerOptions,
-    Store, StoreError,
+    CuckooShape, DuoShape, ErrorKind, FieldSize, OpenOptions, RaceShape, Rate, Secret, Server,
+    ServerOptions, Store, StoreError,
 };
 use farslot::{TableGrant, TableOptions};
 
@@ -164,6 +164,47 @@ fn grants_end_when_they_are_revoked_and_name_tables_that_there_are() {
     let store = open(&server, "some", secret(2)).unwrap();
     let table = store.table("d").unwrap();
     assert_eq!(table.get(&[1; 8]), Ok(Some(vec![2; 8])));
+}
+
+/// Whoever makes a grant: the program, the library, or another language's.
+#[test]
+fn names_that_nobody_could_use_are_refused() {
+    let server = server();
+    let with = |name: &str, table: &str| server.grant(&grant(name, 2, &[table], Rights::READ));
+    let long = "x".repeat(129);
+    for name in ["", ".", " a", "a\n", "a\u{202e}b", "a\u{200b}", &long] {
+        let of_grant = with(name, "a").unwrap_err();
+        assert!(
+            matches!(of_grant, StoreError::BadGrant { .. }),
+            "{of_grant}"
+        );
+        let of_table = with("some", name).unwrap_err();
+        assert!(matches!(of_table, StoreError::BadName { .. }), "{of_table}");
+        for error in [of_grant, of_table] {
+            assert_eq!(error.kind(), ErrorKind::BadInput);
+        }
+    }
+    let too_long = with(&long[..65], "a").unwrap_err();
+    assert!(
+        matches!(too_long, StoreError::BadGrant { .. }),
+        "{too_long}"
+    );
+    with(&long[..64], "a").unwrap();
+    // No key of 8 bytes begins with nine.
+    let prefix = |bytes: usize| {
+        let of_prefix = TableGrant {
+            prefix: Some(vec![1; bytes]),
+            ..grant("some", 2, &["a"], Rights::READ)
+        };
+        server.grant(&of_prefix)
+    };
+    let too_long = prefix(9).unwrap_err();
+    assert!(
+        matches!(too_long, StoreError::BadGrant { .. }),
+        "{too_long}"
+    );
+    assert!(!server.revoke("some"));
+    prefix(8).unwrap();
 }
 
 /// Behind a partition lies the map of its table, without which nobody knows whose a key is.

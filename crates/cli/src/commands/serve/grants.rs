@@ -39,9 +39,6 @@ use std::path::{Path, PathBuf};
 /// More than any such file has.
 const LONGEST_FILE: u64 = 1 << 20;
 
-/// The longest name of a grant, in bytes, as the handshake has room for it.
-const LONGEST_NAME: usize = 64;
-
 /// A grant as the file has it.
 #[derive(Deserialize, Debug)]
 #[serde(deny_unknown_fields)]
@@ -76,12 +73,8 @@ impl Opened {
 /// What is wrong with a grant of the file.
 #[derive(PartialEq, Eq, Debug, thiserror::Error)]
 enum BadGrant {
-    #[error("its name is empty")]
-    NoName,
-    #[error("its name cannot be used: {fault}")]
-    BadName { fault: &'static str },
-    #[error("its name has {bytes} bytes, and may have {LONGEST_NAME}")]
-    LongName { bytes: usize },
+    #[error("{0}")]
+    BadName(#[from] StoreError),
     #[error("there is a grant of that name to more than single tables already; choose another")]
     TakenName,
     #[error("it names no table")]
@@ -337,15 +330,7 @@ fn check(
     secrets: &[Secret],
     mightier: &Mightier,
 ) -> std::result::Result<(), BadGrant> {
-    if name.is_empty() {
-        return Err(BadGrant::NoName);
-    }
-    if name.len() > LONGEST_NAME {
-        return Err(BadGrant::LongName { bytes: name.len() });
-    }
-    if let Some(fault) = farslot::name_fault(name) {
-        return Err(BadGrant::BadName { fault });
-    }
+    farslot::check_grant_name(name)?;
     if [Grant::DEFAULT, READ_ONLY].contains(&name) {
         return Err(BadGrant::TakenName);
     }
