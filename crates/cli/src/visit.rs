@@ -40,7 +40,7 @@ impl Visit {
         let mut cursor = Some(Cursor::default());
         while let Some(from) = cursor {
             let mut visited = Ok(());
-            let next = table.scan(from, |key, value| {
+            let next = table.scan(from, u64::MAX, |key, value| {
                 if visited.is_ok() {
                     visited = visitor(key, value);
                 }

@@ -148,7 +148,7 @@ impl Reading {
     ) -> Result<(Option<Cursor>, u64), Told> {
         let (limit, now) = (self.room, self.now);
         let (mut met, mut is_full) = (0, false);
-        let next = table.scan(cursor, |key, record| {
+        let next = table.scan(cursor, u64::MAX, |key, record| {
             met += 1;
             let wanted =
                 !is_dead(record, now) && pattern.is_none_or(|pattern| glob::matches(pattern, key));
@@ -195,7 +195,7 @@ fn flush(databases: &mut Databases, database: u8) -> Result<Reply<'static>, Told
     let mut next = Some(Cursor::default());
     while let Some(cursor) = next {
         let mut keys = Vec::new();
-        next = table.scan(cursor, |key, _| keys.push(key.to_vec()))?;
+        next = table.scan(cursor, u64::MAX, |key, _| keys.push(key.to_vec()))?;
         let keys: Vec<&[u8]> = keys.iter().map(|key| &key[..]).collect();
         let mut failed = None;
         table.remove_many(&keys, |_, removed| {

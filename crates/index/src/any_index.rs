@@ -68,6 +68,7 @@ trait Erased {
     fn scan<'s>(
         &'s self,
         cursor: Cursor,
+        most: u64,
         visit: &'s mut dyn FnMut(&[u8], &[u8]),
     ) -> Running<'s, Result<Option<Cursor>>>;
     fn occupancy(&self) -> Running<'_, Result<Occupancy>>;
@@ -130,9 +131,10 @@ impl<I: Index> Erased for I {
     fn scan<'s>(
         &'s self,
         cursor: Cursor,
+        most: u64,
         visit: &'s mut dyn FnMut(&[u8], &[u8]),
     ) -> Running<'s, Result<Option<Cursor>>> {
-        Box::pin(Index::scan(self, cursor, visit))
+        Box::pin(Index::scan(self, cursor, most, visit))
     }
 
     fn occupancy(&self) -> Running<'_, Result<Occupancy>> {
@@ -214,9 +216,10 @@ impl Index for AnyIndex {
     async fn scan(
         &self,
         cursor: Cursor,
+        most: u64,
         mut visit: impl FnMut(&[u8], &[u8]),
     ) -> Result<Option<Cursor>> {
-        self.0.scan(cursor, &mut visit).await
+        self.0.scan(cursor, most, &mut visit).await
     }
 
     async fn occupancy(&self) -> Result<Occupancy> {

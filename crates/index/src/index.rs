@@ -132,8 +132,17 @@ pub trait Index {
 
     /// Visits a piece of the table from `cursor` on; returns where the next piece starts, or
     /// nothing at the end. A key that is present all along is visited once, whatever others write.
-    async fn scan(&self, cursor: Cursor, visit: impl FnMut(&[u8], &[u8]))
-    -> Result<Option<Cursor>>;
+    ///
+    /// A piece has at most `most` slots (or records, where these are all that is visited), but no
+    /// less than the scheme can begin the next one behind: a slot, a bucket, a group of buckets. It
+    /// is never longer than what one READ fetches well, so [`u64::MAX`] visits the table with the
+    /// fewest round trips. Each piece of a scan may have another limit.
+    async fn scan(
+        &self,
+        cursor: Cursor,
+        most: u64,
+        visit: impl FnMut(&[u8], &[u8]),
+    ) -> Result<Option<Cursor>>;
 
     /// What the table holds, read from where the clients add it up. Clients report at intervals, so
     /// that it may lag behind by a small part of the table.

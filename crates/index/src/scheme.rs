@@ -151,10 +151,11 @@ pub trait SchemeClient: Sized {
         Err(IndexError::NotAtomic { scheme: Self::NAME })
     }
 
-    /// Visits a piece of the table.
+    /// Visits a piece of the table, as [`Index::scan`] says.
     async fn scan_piece(
         &self,
         cursor: Cursor,
+        most: u64,
         visit: impl FnMut(&[u8], &[u8]),
     ) -> Result<Option<Cursor>>;
 
@@ -251,10 +252,11 @@ impl<S: SchemeClient> Index for S {
     async fn scan(
         &self,
         cursor: Cursor,
+        most: u64,
         mut visit: impl FnMut(&[u8], &[u8]),
     ) -> Result<Option<Cursor>> {
         let visit: &mut dyn FnMut(&[u8], &[u8]) = &mut visit;
-        let scanning = self.scan_piece(cursor, visit);
+        let scanning = self.scan_piece(cursor, most, visit);
         self.endpoint().operation(SCAN, scanning).await
     }
 

@@ -71,7 +71,7 @@ impl Records {
             bytes.extend_from_slice(value);
             lengths.push((key.len(), value.len()));
         };
-        let next = py.detach(|| clients.with(|table| table.scan(from, visit)));
+        let next = py.detach(|| clients.with(|table| table.scan(from, u64::MAX, visit)));
         self.next = next.map_err(|failure| failure.raise(py))?;
         (self.bytes, self.lengths, self.at) = (bytes, lengths.into_iter(), 0);
         Ok(())

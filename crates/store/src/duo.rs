@@ -192,11 +192,12 @@ impl<E: Endpoint> SchemeClient for DuoClient<E> {
     async fn scan_piece(
         &self,
         cursor: Cursor,
+        most: u64,
         visit: impl FnMut(&[u8], &[u8]),
     ) -> Result<Option<Cursor>> {
         match self.as_reader() {
-            Some(reader) => reader.scan_piece(cursor, visit).await,
-            None => SchemeClient::scan_piece(self.as_owner(), cursor, visit).await,
+            Some(reader) => reader.scan_piece(cursor, most, visit).await,
+            None => SchemeClient::scan_piece(self.as_owner(), cursor, most, visit).await,
         }
     }
 

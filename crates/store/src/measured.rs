@@ -139,8 +139,13 @@ impl Session for Measured {
         });
     }
 
-    fn scan(&self, cursor: Cursor, visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<Option<Cursor>> {
-        self.other(|session| session.scan(cursor, visit))
+    fn scan(
+        &self,
+        cursor: Cursor,
+        most: u64,
+        visit: &mut dyn FnMut(&[u8], &[u8]),
+    ) -> Result<Option<Cursor>> {
+        self.other(|session| session.scan(cursor, most, visit))
     }
 
     fn occupancy(&self) -> Result<Occupancy> {

@@ -47,7 +47,13 @@ pub(crate) trait Session {
         operations: &[Operation<'_>],
         done: OutcomeOfEach<'_>,
     );
-    fn scan(&self, cursor: Cursor, visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<Option<Cursor>>;
+    /// Visits a piece of at most so many slots ([`Index::scan`]).
+    fn scan(
+        &self,
+        cursor: Cursor,
+        most: u64,
+        visit: &mut dyn FnMut(&[u8], &[u8]),
+    ) -> Result<Option<Cursor>>;
     fn occupancy(&self) -> Result<Occupancy>;
     fn flush(&self) -> Result<()>;
     fn survey(&self) -> Result<Survey>;
@@ -207,10 +213,14 @@ impl Session for OnOneNode {
         });
     }
 
-    fn scan(&self, cursor: Cursor, visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<Option<Cursor>> {
-        let next = self
-            .executor
-            .block_on(self.index.scan(cursor.place, visit))?;
+    fn scan(
+        &self,
+        cursor: Cursor,
+        most: u64,
+        visit: &mut dyn FnMut(&[u8], &[u8]),
+    ) -> Result<Option<Cursor>> {
+        let scanning = self.index.scan(cursor.place, most, visit);
+        let next = self.executor.block_on(scanning)?;
         Ok(next.map(|place| Cursor::of(cursor.partition, place)))
     }
 

@@ -558,9 +558,10 @@ impl<E: Endpoint, I: Index> Index for Calling<E, I> {
     async fn scan(
         &self,
         cursor: Cursor,
+        most: u64,
         visit: impl FnMut(&[u8], &[u8]),
     ) -> Result<Option<Cursor>> {
-        self.index.scan(cursor, visit).await
+        self.index.scan(cursor, most, visit).await
     }
 
     async fn occupancy(&self) -> Result<Occupancy> {

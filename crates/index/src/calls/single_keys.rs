@@ -36,7 +36,7 @@ impl<E: Endpoint> Index for SingleKeys<E> {
         }
     }
 
-    async fn scan(&self, _: Cursor, _: impl FnMut(&[u8], &[u8])) -> Result<Option<Cursor>> {
+    async fn scan(&self, _: Cursor, _: u64, _: impl FnMut(&[u8], &[u8])) -> Result<Option<Cursor>> {
         refused("a scan")
     }
 

@@ -11,8 +11,13 @@ const PIECE: usize = 64 << 10;
 
 /// How many of the things from `first` to `end` fit in a piece; 1 at least, if there are any.
 pub(crate) fn piece(first: u64, end: u64, bytes: usize) -> u64 {
+    piece_of(first, end, bytes, u64::MAX)
+}
+
+/// As [`piece`], and at most `most` of them, but still at least 1 if there are any.
+pub(crate) fn piece_of(first: u64, end: u64, bytes: usize, most: u64) -> u64 {
     let left = end.saturating_sub(first);
-    left.min((PIECE / bytes).max(1) as u64)
+    left.min(most.min((PIECE / bytes) as u64).max(1))
 }
 
 /// Where the next piece starts, if there is one.

@@ -15,10 +15,12 @@ impl<E: Endpoint> CuckooTable<E> {
     pub(super) async fn scan_piece(
         &self,
         Cursor(first): Cursor,
+        most: u64,
         mut visit: impl FnMut(&[u8], &[u8]),
     ) -> Result<Option<Cursor>> {
         let bucket_bytes = self.layout.bucket_bytes();
-        let buckets = scan::piece(first, self.layout.buckets, bucket_bytes);
+        let most = most / u64::from(self.layout.bucket_slots);
+        let buckets = scan::piece_of(first, self.layout.buckets, bucket_bytes, most);
         if buckets == 0 {
             return Ok(None);
         }

@@ -25,19 +25,21 @@ struct Part {
 }
 
 impl Piece {
-    /// Reads the piece that starts at a cursor: a bucket of either array, or a slot of the stash.
+    /// Reads the piece that starts at a cursor, a bucket of either array or a slot of the stash: at
+    /// most so many slots, but at least a bucket of each.
     pub(super) async fn read<E: Endpoint>(
         endpoint: &E,
         layout: &DuoLayout,
         vault: &Vault,
         Cursor(first): Cursor,
+        most: u64,
     ) -> Result<Self> {
         if first >= SlotNumber::STASH.0 {
-            return Self::read_stash(endpoint, layout, vault, first).await;
+            return Self::read_stash(endpoint, layout, vault, (first, most)).await;
         }
         let stash = Some(Cursor(SlotNumber::STASH.0));
         let end = vault.buckets();
-        let buckets = Self::buckets(layout, vault, first);
+        let buckets = Self::buckets(layout, vault, first, most);
         if buckets == 0 {
             let parts = Vec::new();
             return Ok(Self { parts, next: stash });
@@ -61,9 +63,11 @@ impl Piece {
         })
     }
 
-    /// Buckets of either array that a piece has which starts at this one: 0 behind the last.
-    pub(super) fn buckets(layout: &DuoLayout, vault: &Vault, first: u64) -> u64 {
-        match scan::piece(first, vault.buckets(), 2 * layout.bytes_in_piece()) {
+    /// Buckets of either array that a piece of at most so many slots has which starts at this one: 0
+    /// behind the last.
+    pub(super) fn buckets(layout: &DuoLayout, vault: &Vault, first: u64, most: u64) -> u64 {
+        let most = most / (2 * u64::from(layout.bucket_slots));
+        match scan::piece_of(first, vault.buckets(), 2 * layout.bytes_in_piece(), most) {
             0 => 0,
             buckets => buckets.min(vault.side_by_side(first)),
         }
@@ -73,11 +77,11 @@ impl Piece {
         endpoint: &E,
         layout: &DuoLayout,
         vault: &Vault,
-        first: u64,
+        (first, most): (u64, u64),
     ) -> Result<Self> {
         let slot_bytes = layout.slot_bytes();
         let end = layout.stash_pages().end;
-        let slots = scan::piece(first, end, slot_bytes);
+        let slots = scan::piece_of(first, end, slot_bytes, most);
         if slots == 0 {
             let parts = Vec::new();
             return Ok(Self { parts, next: None });
@@ -113,12 +117,13 @@ impl<E: Endpoint> DuoTable<E> {
     pub(super) async fn scan_piece(
         &self,
         cursor: Cursor,
+        most: u64,
         mut visit: impl FnMut(&[u8], &[u8]),
     ) -> Result<Option<Cursor>> {
         // Who becomes the owner learns now how far the table has grown, and it may have grown until
         // now.
         let alone = self.hold_alone().await?;
-        let piece = Piece::read(&*self.endpoint, &self.layout, &self.vault, cursor).await?;
+        let piece = Piece::read(&*self.endpoint, &self.layout, &self.vault, cursor, most).await?;
         let live = self.live_in(&piece);
         let records = self.records_of(&live).await?;
         // Who is visited may write.

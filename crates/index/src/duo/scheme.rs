@@ -67,9 +67,10 @@ impl<E: Endpoint> SchemeClient for DuoTable<E> {
     async fn scan_piece(
         &self,
         cursor: Cursor,
+        most: u64,
         visit: impl FnMut(&[u8], &[u8]),
     ) -> Result<Option<Cursor>> {
-        Self::scan_piece(self, cursor, visit).await
+        Self::scan_piece(self, cursor, most, visit).await
     }
 
     async fn read_occupancy(&self) -> Result<Occupancy> {

@@ -14,10 +14,11 @@ impl<E: Endpoint> LinearTable<E> {
     pub(super) async fn scan_piece(
         &self,
         Cursor(first): Cursor,
+        most: u64,
         mut visit: impl FnMut(&[u8], &[u8]),
     ) -> Result<Option<Cursor>> {
         let slot_bytes = self.layout.slot_bytes();
-        let slots = scan::piece(first, self.layout.slots, slot_bytes);
+        let slots = scan::piece_of(first, self.layout.slots, slot_bytes, most);
         if slots == 0 {
             return Ok(None);
         }

@@ -36,12 +36,13 @@ impl<E: Endpoint> RaceTable<E> {
     pub(super) async fn scan_piece(
         &self,
         Cursor(at): Cursor,
+        most: u64,
         mut visit: impl FnMut(&[u8], &[u8]),
     ) -> Result<Option<Cursor>> {
         if at == 0 {
             self.read_directory().await?;
         }
-        let Some((mut areas, next)) = self.piece(at) else {
+        let Some((mut areas, next)) = self.piece(at, most) else {
             return Ok(None);
         };
         let learnt = Learnt::default();
@@ -70,8 +71,9 @@ impl<E: Endpoint> RaceTable<E> {
         Ok(next)
     }
 
-    /// What the piece at a cursor has, and where the next one starts; nothing behind the last.
-    fn piece(&self, at: u64) -> Option<(Vec<Area>, Option<Cursor>)> {
+    /// What the piece at a cursor has, of at most so many slots or one leaf's in a row, and where the
+    /// next one starts; nothing behind the last.
+    fn piece(&self, at: u64, most: u64) -> Option<(Vec<Area>, Option<Cursor>)> {
         let bits = self.layout.route_bits();
         let (row, from) = (at >> bits, at & ((1 << bits) - 1));
         if row >= self.layout.groups {
@@ -80,13 +82,15 @@ impl<E: Endpoint> RaceTable<E> {
         let directory = self.directory.borrow();
         let row_bytes = self.layout.group_slots() as usize * 8;
         let in_all = directory.subtables() as usize * row_bytes;
+        let most_leaves = most / self.layout.group_slots();
         let whole_rows = if from == 0 {
-            scan::piece(row, self.layout.groups, in_all)
+            let most_rows = most_leaves / directory.subtables();
+            scan::piece_of(row, self.layout.groups, in_all, most_rows)
         } else {
             1
         };
         let leaves = match whole_rows {
-            1 => scan::piece(0, directory.subtables(), row_bytes),
+            1 => scan::piece_of(0, directory.subtables(), row_bytes, most_leaves),
             _ => directory.subtables(),
         };
         let span = Span {

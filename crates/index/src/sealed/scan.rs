@@ -12,16 +12,20 @@ impl<E: Endpoint> Client<E> {
     pub(super) async fn scan_piece(
         &self,
         Cursor(first): Cursor,
+        most: u64,
         visit: impl FnMut(&[u8], &[u8]),
     ) -> Result<Option<Cursor>> {
         let built = self.built().await?;
         match (self.layout.form, self.layout.record_bytes()) {
-            (SealedForm::Inline, Some(_)) => self.scan_slots(&built, first, visit).await,
-            (SealedForm::Inline, None) => self.scan_sized_slots(first, visit).await,
+            (SealedForm::Inline, Some(_)) => self.scan_slots(&built, (first, most), visit).await,
+            (SealedForm::Inline, None) => self.scan_sized_slots((first, most), visit).await,
             (SealedForm::OutOfBand, Some(bytes)) => {
-                self.scan_records(&built, first, bytes, visit).await
+                let from = (first, most);
+                self.scan_records(&built, from, bytes, visit).await
             }
-            (SealedForm::OutOfBand, None) => self.scan_sized_records(&built, first, visit).await,
+            (SealedForm::OutOfBand, None) => {
+                self.scan_sized_records(&built, (first, most), visit).await
+            }
         }
     }
 
@@ -29,11 +33,11 @@ impl<E: Endpoint> Client<E> {
     async fn scan_slots(
         &self,
         built: &Built,
-        first: u64,
+        (first, most): (u64, u64),
         mut visit: impl FnMut(&[u8], &[u8]),
     ) -> Result<Option<Cursor>> {
         let format = self.inline_format(built.mask);
-        let slots = scan::piece(first, self.layout.slots, format.slot);
+        let slots = scan::piece_of(first, self.layout.slots, format.slot, most);
         if slots == 0 {
             return Ok(None);
         }
@@ -55,11 +59,11 @@ impl<E: Endpoint> Client<E> {
     /// The cursor is a slot's number.
     async fn scan_sized_slots(
         &self,
-        first: u64,
+        (first, most): (u64, u64),
         mut visit: impl FnMut(&[u8], &[u8]),
     ) -> Result<Option<Cursor>> {
         let bytes = self.layout.slot_bytes();
-        let slots = scan::piece(first, self.layout.slots, bytes);
+        let slots = scan::piece_of(first, self.layout.slots, bytes, most);
         if slots == 0 {
             return Ok(None);
         }
@@ -77,11 +81,11 @@ impl<E: Endpoint> Client<E> {
     async fn scan_records(
         &self,
         built: &Built,
-        first: u64,
+        (first, most): (u64, u64),
         bytes: usize,
         mut visit: impl FnMut(&[u8], &[u8]),
     ) -> Result<Option<Cursor>> {
-        let records = scan::piece(first, built.records, bytes);
+        let records = scan::piece_of(first, built.records, bytes, most);
         if records == 0 {
             return Ok(None);
         }
@@ -98,11 +102,12 @@ impl<E: Endpoint> Client<E> {
     async fn scan_sized_records(
         &self,
         built: &Built,
-        first: u64,
+        (first, most): (u64, u64),
         mut visit: impl FnMut(&[u8], &[u8]),
     ) -> Result<Option<Cursor>> {
         let end = built.heap_used / UNIT as u64;
-        let units = scan::piece(first, end, UNIT);
+        let mean = end.div_ceil(built.records.max(1));
+        let units = scan::piece_of(first, end, UNIT, most.saturating_mul(mean));
         if units == 0 {
             return Ok(None);
         }
@@ -112,8 +117,9 @@ impl<E: Endpoint> Client<E> {
         if longest > piece.len() {
             piece = self.read_rest(piece, first, longest).await?;
         }
-        let mut at = 0;
-        while at < piece.len() {
+        let (mut at, mut met) = (0, 0);
+        // The first one was read whole.
+        while at < piece.len() && met < most.max(1) {
             let unit = first + (at / UNIT) as u64;
             let record = &piece[at..];
             let parts = self.parts(record, unit)?;
@@ -121,6 +127,7 @@ impl<E: Endpoint> Client<E> {
                 return Ok(scan::next(unit, end));
             }
             at += parts.bytes();
+            met += 1;
             visit(&record[parts.key], &record[parts.value]);
         }
         Ok(scan::next(first + (at / UNIT) as u64, end))

@@ -91,9 +91,10 @@ impl<E: Endpoint> SchemeClient for SealedTable<E> {
     async fn scan_piece(
         &self,
         cursor: Cursor,
+        most: u64,
         visit: impl FnMut(&[u8], &[u8]),
     ) -> Result<Option<Cursor>> {
-        self.client().scan_piece(cursor, visit).await
+        self.client().scan_piece(cursor, most, visit).await
     }
 
     async fn read_occupancy(&self) -> Result<Occupancy> {

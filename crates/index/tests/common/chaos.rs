@@ -279,12 +279,20 @@ impl<T: Index> Caller<'_, T> {
         (some_are_dropped && turn % 8 == 7 && self.client % 2 == 1).then_some(4_000)
     }
 
-    /// Visits the whole table; what it meets of each key, and what it does not, are lookups.
+    /// Visits the whole table, by pieces of any size; what it meets of each key, and what it does not,
+    /// are lookups.
     pub async fn scan(&self, keys: u64) {
         let start = self.table.now();
+        let mut rng = ChaCha8Rng::seed_from_u64(start ^ u64::from(self.client) << 32);
+        let limits: Vec<u64> = (0..4).map(|_| rng.random_range(1..32)).collect();
+        let limits = if rng.random() {
+            &limits
+        } else {
+            &[u64::MAX][..]
+        };
         let lookup = |key| self.record.invoke(self.client, key, TableOp::Get, start);
         let lookups: Vec<OpId> = (0..keys).map(lookup).collect();
-        let scanned = super::scan_all(self.table).await;
+        let scanned = super::scan_in_pieces(self.table, limits).await;
         let now = self.table.now();
         let Ok(met) = scanned else {
             let error = scanned.unwrap_err();
@@ -299,8 +307,14 @@ impl<T: Index> Caller<'_, T> {
             let number = (0..keys).find(|number| self.slot.key(*number) == *key);
             let number = number.expect("a scan meets keys that were put");
             let value = self.slot.number(value);
-            let twice = of_key[number as usize].replace(value).is_some();
-            assert!(!twice, "{}: a scan met key {number} twice", self.slot.name);
+            if let Some(before) = of_key[number as usize].replace(value) {
+                // It was removed and put into another slot between two pieces, with another value.
+                let name = self.slot.name;
+                assert_ne!(before, value, "{name}: a scan met key {number} twice");
+                let lookup = lookup(number);
+                self.record
+                    .complete(lookup, TableRet::Got(Some(before)), now);
+            }
         }
         for (id, value) in lookups.into_iter().zip(of_key) {
             self.record.complete(id, TableRet::Got(value), now);

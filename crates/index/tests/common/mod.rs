@@ -262,11 +262,30 @@ pub type Alone = (TestNode, Executor<AnyEndpoint>, LinearTable<AnyEndpoint>);
 
 /// All records, in the order of the table.
 pub async fn scan_all(table: &impl Index) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
+    scan_in_pieces(table, &[u64::MAX]).await
+}
+
+/// The most slots that a scheme of the tests visits in a piece of which fewer were asked for.
+const LEAST_PIECE: u64 = 32;
+
+/// All records, in the order of the table, by pieces of at most so many slots: one limit after the
+/// other, over and over again.
+pub async fn scan_in_pieces(table: &impl Index, limits: &[u64]) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
     let mut met = Vec::new();
     let mut cursor = Some(Cursor(0));
+    let mut limits = limits.iter().cycle();
     while let Some(from) = cursor {
+        let (before, most) = (met.len(), *limits.next().unwrap());
         let visit = |key: &[u8], value: &[u8]| met.push((key.to_vec(), value.to_vec()));
-        cursor = table.scan(from, visit).await?;
+        cursor = table.scan(from, most, visit).await?;
+        let of_piece = (met.len() - before) as u64;
+        assert!(of_piece <= most.max(LEAST_PIECE), "{of_piece} of {most}");
     }
     Ok(met)
+}
+
+/// Limits of the pieces of a scan: of a slot, of a few, and none.
+pub fn piece_limits() -> impl Strategy<Value = Vec<u64>> {
+    let limit = prop_oneof![3 => 0..60_u64, 1 => Just(u64::MAX)];
+    proptest::collection::vec(limit, 1..6)
 }

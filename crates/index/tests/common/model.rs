@@ -1,7 +1,7 @@
 //! One client's operations on a table against a plain map: unique keys, one operation at a time and
 //! many.
 
-use super::{Slot, scan_all};
+use super::{Slot, piece_limits, scan_in_pieces};
 use farslot_index::{Index, IndexError, IndexExt, Occupancy, Operation, Outcome, Value};
 use proptest::collection::{btree_map, btree_set, vec};
 use proptest::prelude::*;
@@ -20,7 +20,8 @@ pub enum Step {
     PutMany(BTreeMap<u64, u64>),
     FindOrPutMany(BTreeMap<u64, u64>),
     RemoveMany(BTreeSet<u64>),
-    Scan,
+    /// By pieces of at most so many slots.
+    Scan(Vec<u64>),
     Flush,
 }
 
@@ -40,7 +41,7 @@ pub fn step(keys: u64) -> impl Strategy<Value = Step> {
         1 => records.clone().prop_map(Step::PutMany),
         1 => records.prop_map(Step::FindOrPutMany),
         1 => btree_set(key, 0..20).prop_map(Step::RemoveMany),
-        1 => Just(Step::Scan),
+        1 => piece_limits().prop_map(Step::Scan),
         1 => Just(Step::Flush),
     ]
 }
@@ -87,7 +88,7 @@ impl<R: Room> Model<R> {
         for key in 0..self.keys {
             self.step(table, &Step::Get(key)).await?;
         }
-        self.is_what_a_scan_finds(table).await?;
+        self.is_what_a_scan_finds(table, &[u64::MAX]).await?;
         self.is_what_is_counted(table).await?;
         Ok(self)
     }
@@ -151,7 +152,7 @@ impl<R: Room> Model<R> {
                 }
             }
             Step::RemoveMany(keys) => self.remove_many(table, keys).await?,
-            Step::Scan => self.is_what_a_scan_finds(table).await?,
+            Step::Scan(limits) => self.is_what_a_scan_finds(table, limits).await?,
             Step::Flush => self.is_what_is_counted(table).await?,
         }
         Ok(())
@@ -225,8 +226,8 @@ impl<R: Room> Model<R> {
         Ok(())
     }
 
-    async fn is_what_a_scan_finds(&self, table: &R::Table) -> Checked {
-        let met = scan_all(table).await.unwrap();
+    async fn is_what_a_scan_finds(&self, table: &R::Table, limits: &[u64]) -> Checked {
+        let met = scan_in_pieces(table, limits).await.unwrap();
         prop_assert_eq!(met.len(), self.records.len(), "each record once");
         prop_assert_eq!(&met.into_iter().collect::<Records>(), &self.records);
         Ok(())

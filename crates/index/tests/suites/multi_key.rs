@@ -2,7 +2,7 @@
 
 use crate::common::model::{Checked, run_cases};
 use crate::common::{
-    HEAP, HYBRID, HYBRID_SHORT, INLINE, PAIR, Slot, WORD, all_reads, new_table, scan_all,
+    HEAP, HYBRID, HYBRID_SHORT, INLINE, PAIR, Slot, WORD, all_reads, new_table, scan_in_pieces,
 };
 use farslot_index::Sizing;
 use farslot_index::linear::{KeyRule, LinearOptions, LinearTable};
@@ -140,9 +140,11 @@ impl Model {
             values.map(|value| (key.clone(), value.clone()))
         });
         let records = Vec::from_iter(records);
-        let mut met = scan_all(table).await.unwrap();
-        met.sort();
-        prop_assert_eq!(&met, &records);
+        for limits in [&[u64::MAX][..], &[self.slots as u64 % 5, 1, 3]] {
+            let mut met = scan_in_pieces(table, limits).await.unwrap();
+            met.sort();
+            prop_assert_eq!(&met, &records);
+        }
         table.flush().await.unwrap();
         let occupancy = table.occupancy().await.unwrap();
         prop_assert_eq!(occupancy.entries, records.len() as u64);

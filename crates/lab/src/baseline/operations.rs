@@ -232,12 +232,14 @@ impl<E: Endpoint, P: Placing> BaselineTable<E, P> {
     pub(super) async fn scan_piece(
         &self,
         Cursor(first): Cursor,
+        most: u64,
         mut visit: impl FnMut(&[u8], &[u8]),
     ) -> Result<Option<Cursor>> {
         let alone = self.hold_alone().await?;
         let layout = self.layout();
         let left = layout.buckets.saturating_sub(first);
-        let count = left.min((PIECE / layout.bucket_bytes()).max(1) as u64);
+        let most = most / u64::from(layout.bucket_slots);
+        let count = left.min(most.min((PIECE / layout.bucket_bytes()) as u64).max(1));
         if count == 0 {
             let stash = self.stash.borrow();
             stash.iter().for_each(|(key, value)| visit(key, value));

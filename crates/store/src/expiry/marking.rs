@@ -270,8 +270,13 @@ impl Session for Marking {
         }
     }
 
-    fn scan(&self, cursor: Cursor, visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<Option<Cursor>> {
-        self.beneath.scan(cursor, visit)
+    fn scan(
+        &self,
+        cursor: Cursor,
+        most: u64,
+        visit: &mut dyn FnMut(&[u8], &[u8]),
+    ) -> Result<Option<Cursor>> {
+        self.beneath.scan(cursor, most, visit)
     }
 
     fn occupancy(&self) -> Result<Occupancy> {

@@ -339,9 +339,14 @@ impl Session for Expiring {
         self.rounds(left, operations, done);
     }
 
-    fn scan(&self, cursor: Cursor, visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<Option<Cursor>> {
+    fn scan(
+        &self,
+        cursor: Cursor,
+        most: u64,
+        visit: &mut dyn FnMut(&[u8], &[u8]),
+    ) -> Result<Option<Cursor>> {
         let now = self.now_millis();
-        self.stored.scan(cursor, &mut |key, stored| {
+        self.stored.scan(cursor, most, &mut |key, stored| {
             if let Some((_, value)) = Expiry::living(stored, now) {
                 visit(key, value);
             }

@@ -223,7 +223,7 @@ impl Store {
             let mut batch = Batch::default();
             let mut cursor = Some(Cursor::of(partition, Place::default()));
             while let Some(at) = cursor {
-                let next = source.scan(at, |key, value| batch.push(key, value))?;
+                let next = source.scan(at, u64::MAX, |key, value| batch.push(key, value))?;
                 cursor = next.filter(|next| next.partition == partition);
                 if batch.bytes.len() >= BATCH_BYTES || cursor.is_none() {
                     let records = batch.ends.len() as u64;

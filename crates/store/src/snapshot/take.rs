@@ -349,7 +349,7 @@ fn scan_part(table: &Table, from: Cursor, partial: &Partial, meter: &Meter<'_>) 
     let mut cursor = Some(from);
     while let Some(from) = cursor {
         let (mut seen, mut written) = (0, Ok(()));
-        let next = table.scan(from, |key, value| {
+        let next = table.scan(from, u64::MAX, |key, value| {
             if written.is_ok() {
                 seen += 1;
                 payload.push(key, value);

@@ -55,6 +55,7 @@ impl Spread {
     pub(super) async fn scan(
         &self,
         cursor: Cursor,
+        most: u64,
         visit: impl FnMut(&[u8], &[u8]),
     ) -> Result<Option<Cursor>> {
         let number = cursor.partition;
@@ -75,7 +76,7 @@ impl Spread {
                     visited.set(true);
                     (visit.borrow_mut())(key, value);
                 };
-                client.scan(cursor.place, visit).await
+                client.scan(cursor.place, most, visit).await
             },
         );
         Ok(match next.await? {

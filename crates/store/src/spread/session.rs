@@ -52,8 +52,13 @@ impl Session for OverNodes {
         });
     }
 
-    fn scan(&self, cursor: Cursor, visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<Option<Cursor>> {
-        self.executor.block_on(self.table.scan(cursor, visit))
+    fn scan(
+        &self,
+        cursor: Cursor,
+        most: u64,
+        visit: &mut dyn FnMut(&[u8], &[u8]),
+    ) -> Result<Option<Cursor>> {
+        self.executor.block_on(self.table.scan(cursor, most, visit))
     }
 
     fn occupancy(&self) -> Result<Occupancy> {

@@ -58,7 +58,7 @@ impl Iterator for Entries<'_> {
             }
             let from = self.next.take()?;
             let mut piece = Vec::new();
-            let scanned = self.table.scan(from, |key, value| {
+            let scanned = self.table.scan(from, u64::MAX, |key, value| {
                 piece.push((key.to_vec(), value.to_vec()));
             });
             match scanned {

@@ -7,6 +7,10 @@ use crate::session::{Asked, MOST_ATTEMPTS, Session, contended};
 use crate::{Cursor, Expiry, Operation, Record, Result, StoreError};
 use std::time::Duration;
 
+/// Slots that are swept together: records that have expired are held in memory until they are
+/// removed, and the sweeper's turns are short.
+const SWEPT: u64 = 1024;
+
 /// What comes of sweeping a piece of a table.
 pub(crate) struct Swept {
     /// Where the next piece starts.
@@ -291,11 +295,11 @@ impl Table {
         Ok(removed)
     }
 
-    /// Removes the records of a piece that have expired.
+    /// Removes the records of a short piece that have expired.
     pub(crate) fn sweep(&self, cursor: Cursor) -> Result<Swept> {
         let (session, now) = (self.stored(), self.now_millis());
         let (mut dead, mut some_expire) = (Vec::new(), false);
-        let next = session.scan(cursor, &mut |key, stored| {
+        let next = session.scan(cursor, SWEPT, &mut |key, stored| {
             let Some((expiry, _)) = Expiry::split(stored) else {
                 return;
             };

@@ -33,12 +33,16 @@ impl Table {
     pub fn for_each(&self, mut visit: impl FnMut(&[u8], &[u8])) -> Result<()> {
         let mut cursor = Some(Cursor::default());
         while let Some(from) = cursor {
-            cursor = self.session.scan(from, &mut visit)?;
+            cursor = self.session.scan(from, u64::MAX, &mut visit)?;
         }
         Ok(())
     }
 
     /// Visits a piece of the table; returns where the next piece starts, or nothing at the end.
+    ///
+    /// A piece has at most `most` slots, vacant ones included, or the few dozen that are the least a
+    /// scheme visits at once. [`u64::MAX`] visits as many as one read fetches well, thousands: use it
+    /// unless pages shall be short. Each call may have another limit.
     ///
     /// # Errors
     /// What the fabric says.
@@ -53,7 +57,7 @@ impl Table {
     /// // A piece at a time: a page of a listing, say.
     /// let (mut records, mut next) = (0, Some(farslot::Cursor::default()));
     /// while let Some(cursor) = next {
-    ///     next = stock.scan(cursor, |_key, _value| records += 1)?;
+    ///     next = stock.scan(cursor, 100, |_key, _value| records += 1)?;
     /// }
     /// assert_eq!(records, 1);
     /// # Ok(())
@@ -62,9 +66,10 @@ impl Table {
     pub fn scan(
         &self,
         cursor: Cursor,
+        most: u64,
         mut visit: impl FnMut(&[u8], &[u8]),
     ) -> Result<Option<Cursor>> {
-        self.session.scan(cursor, &mut visit)
+        self.session.scan(cursor, most, &mut visit)
     }
 
     /// Where the next partition of a table over several nodes starts, behind the one that a cursor
@@ -79,7 +84,7 @@ impl Table {
     ///     let (mut records, mut gaps) = (0, 0);
     ///     let mut next = Some(Cursor::default());
     ///     while let Some(cursor) = next {
-    ///         next = match table.scan(cursor, |_key, _value| records += 1) {
+    ///         next = match table.scan(cursor, u64::MAX, |_key, _value| records += 1) {
     ///             Ok(next) => next,
     ///             Err(error) if error.kind() == ErrorKind::NodeDown => {
     ///                 gaps += 1;

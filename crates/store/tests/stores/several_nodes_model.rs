@@ -2,8 +2,8 @@
 //! slot.
 
 use farslot::{
-    CuckooShape, DuoShape, FieldSize, Operation, Outcome, RaceShape, SlotKind, Store, Table,
-    TableOptions, Value,
+    CuckooShape, Cursor, DuoShape, FieldSize, Operation, Outcome, RaceShape, SlotKind, Store,
+    Table, TableOptions, Value,
 };
 use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
@@ -26,7 +26,8 @@ enum Step {
     RemoveMany(BTreeMap<u8, u8>),
     /// Of each key which operation, and with which value.
     RunMany(BTreeMap<u8, (u8, u8)>),
-    Scan,
+    /// By pieces of at most so many slots.
+    Scan(Vec<u64>),
     Count,
 }
 
@@ -46,7 +47,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => records().prop_map(Step::UpdateMany),
         1 => records().prop_map(Step::RemoveMany),
         2 => btree_map(0..KEYS, (0..5u8, any::<u8>()), 0..40).prop_map(Step::RunMany),
-        1 => Just(Step::Scan),
+        1 => vec(prop_oneof![3 => 0..60_u64, 1 => Just(u64::MAX)], 1..6).prop_map(Step::Scan),
         1 => Just(Step::Count),
     ]
 }
@@ -219,13 +220,18 @@ fn take(kind: &Kind, table: &Table, there: &mut BTreeMap<u8, u8>, step: &Step) -
             }
         }
         Step::RunMany(of) => run_many(kind, table, there, of)?,
-        Step::Scan => {
+        Step::Scan(limits) => {
             let mut met = BTreeMap::new();
             let mut twice = false;
-            let visit = |key: &[u8], value: &[u8]| {
+            let mut visit = |key: &[u8], value: &[u8]| {
                 twice |= met.insert(key.to_vec(), value.to_vec()).is_some();
             };
-            table.for_each(visit).unwrap();
+            let (mut next, mut limits) = (Some(Cursor::default()), limits.iter().cycle());
+            while let Some(cursor) = next {
+                next = table
+                    .scan(cursor, *limits.next().unwrap(), &mut visit)
+                    .unwrap();
+            }
             prop_assert!(!twice);
             prop_assert_eq!(met, kind.records(there).into_iter().collect());
         }
@@ -315,7 +321,7 @@ fn tables_of_every_scheme_over_three_nodes_are_as_a_map() {
             for key in 0..KEYS {
                 take(&kind, &other, &mut there, &Step::Get(key))?;
             }
-            take(&kind, &other, &mut there, &Step::Scan)
+            take(&kind, &other, &mut there, &Step::Scan(vec![3]))
         });
     }
 }
@@ -337,7 +343,11 @@ fn sealed_tables_over_three_nodes_are_as_the_map_that_they_are_of() {
         let built = store.build("t", &kind.options, &borrowed(&records));
         prop_assert_eq!(built, Ok(of.len() as u64));
         let table = store.table("t").unwrap();
-        for step in [Step::GetMany((0..KEYS).collect()), Step::Scan, Step::Count] {
+        for step in [
+            Step::GetMany((0..KEYS).collect()),
+            Step::Scan(vec![u64::MAX, 1]),
+            Step::Count,
+        ] {
             take(&kind, &table, &mut of, &step)?;
         }
         Ok(())

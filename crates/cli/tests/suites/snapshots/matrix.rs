@@ -60,7 +60,7 @@ fn nodes_of_records(three: &Three) -> HashMap<String, usize> {
         let note = |key: &[u8], _: &[u8]| {
             found.insert(String::from_utf8(key.to_vec()).unwrap(), node);
         };
-        next = table.scan(cursor, note).unwrap();
+        next = table.scan(cursor, u64::MAX, note).unwrap();
     }
     found
 }

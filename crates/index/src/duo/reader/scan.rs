@@ -31,8 +31,9 @@ enum Met {
 }
 
 impl<E: Endpoint> DuoReader<E> {
-    /// Visits a piece of the table from `cursor` on; returns where the next piece starts, or
-    /// nothing at the end. Keys that the owner moves meanwhile may be met twice, or not at all; all
+    /// Visits a piece of the table from `cursor` on, of at most `most` slots, as
+    /// [`Index::scan`](crate::Index::scan) does; returns where the next piece starts, or nothing at
+    /// the end. Keys that the owner moves meanwhile may be met twice, or not at all; all
     /// others that are there, once.
     ///
     /// # Errors
@@ -41,9 +42,10 @@ impl<E: Endpoint> DuoReader<E> {
     pub async fn scan(
         &self,
         cursor: Cursor,
+        most: u64,
         visit: impl FnMut(&[u8], &[u8]),
     ) -> Result<Option<Cursor>> {
-        let scanning = self.scan_piece(cursor, visit);
+        let scanning = self.scan_piece(cursor, most, visit);
         self.endpoint.operation(SCAN, scanning).await
     }
 
@@ -54,19 +56,20 @@ impl<E: Endpoint> DuoReader<E> {
     pub async fn scan_piece(
         &self,
         cursor: Cursor,
+        most: u64,
         mut visit: impl FnMut(&[u8], &[u8]),
     ) -> Result<Option<Cursor>> {
-        self.learn_splits(cursor).await?;
+        self.learn_splits(cursor, most).await?;
         let (vault, in_use) = {
             let copy = self.copy.borrow();
             let vault = Rc::clone(&copy.vault);
-            let buckets = self.buckets_of(&vault, cursor);
+            let buckets = self.buckets_of(&vault, cursor, most);
             let in_use: Vec<bool> = buckets.map(|bucket| copy.is_in_use(bucket)).collect();
             (vault, in_use)
         };
-        let piece = Piece::read(&*self.endpoint, &self.layout, &vault, cursor).await?;
-        self.learn_splits(cursor).await?;
-        let first = self.buckets_of(&vault, cursor).start;
+        let piece = Piece::read(&*self.endpoint, &self.layout, &vault, cursor, most).await?;
+        self.learn_splits(cursor, most).await?;
+        let first = self.buckets_of(&vault, cursor, most).start;
         let live: Vec<_> = {
             let copy = self.copy.borrow();
             let counts = |slot: SlotNumber, head: u64| {
@@ -104,22 +107,25 @@ impl<E: Endpoint> DuoReader<E> {
         Ok(piece.next)
     }
 
-    /// The buckets of the piece that starts at a cursor, numbered through both arrays: of the
-    /// stash's none.
-    fn buckets_of(&self, vault: &Vault, Cursor(first): Cursor) -> Range<u64> {
+    /// The buckets of the piece of at most so many slots that starts at a cursor, numbered through
+    /// both arrays: of the stash's none.
+    fn buckets_of(&self, vault: &Vault, Cursor(first): Cursor, most: u64) -> Range<u64> {
         match SlotNumber(first).in_stash() {
             Some(_) => 0..0,
-            None => 2 * first..2 * (first + Piece::buckets(&self.layout, vault, first)),
+            None => {
+                let buckets = Piece::buckets(&self.layout, vault, first, most);
+                2 * first..2 * (first + buckets)
+            }
         }
     }
 
-    /// Learns how the table has grown, and which of the buckets of the piece that starts at a
-    /// cursor are split, or come of one that is.
-    async fn learn_splits(&self, cursor: Cursor) -> Result<()> {
+    /// Learns how the table has grown, and which of the buckets of the piece of at most so many
+    /// slots that starts at a cursor are split, or come of one that is.
+    async fn learn_splits(&self, cursor: Cursor, most: u64) -> Result<()> {
         self.learn_of_growth().await?;
         let words = {
             let copy = self.copy.borrow();
-            copy.words_of_origins(self.buckets_of(&copy.vault, cursor))
+            copy.words_of_origins(self.buckets_of(&copy.vault, cursor, most))
         };
         let reads = words
             .iter()

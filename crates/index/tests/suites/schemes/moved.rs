@@ -1,6 +1,7 @@
 //! A scan that is cut off and goes on later, by another client, in a table in which insertions move
 //! records: [`Index::moves`] tells whether it may go on. Where it may, each record that was there all
-//! along is met once, whatever the writers in between have done and wherever they have died.
+//! along is met, whatever the writers in between have done and wherever they have died; once, unless
+//! one died that had copied it to another place.
 
 use crate::common::chaos::limits;
 use crate::common::faults;
@@ -125,7 +126,8 @@ async fn begin(layout: Layout, endpoint: Rc<SimEndpoint>, seed: u64) -> CutOff {
     let (mut met, mut cursor) = (Vec::new(), Some(Cursor(0)));
     for _ in 0..rng.random_range(1..4) {
         let visit = |key: &[u8], value: &[u8]| met.push(number_of(key, value));
-        cursor = table.scan(cursor.unwrap(), visit).await.unwrap();
+        let most = rng.random_range(1..80);
+        cursor = table.scan(cursor.unwrap(), most, visit).await.unwrap();
     }
     assert!(cursor.is_some(), "it has more pieces");
     // Else as one that was killed.
@@ -184,7 +186,7 @@ async fn go_on(layout: Layout, endpoint: Rc<SimEndpoint>, cut_off: CutOff) -> (b
     let may = table.moves().await.unwrap() == moves;
     while let Some(from) = cursor {
         let visit = |key: &[u8], value: &[u8]| met.push(number_of(key, value));
-        cursor = table.scan(from, visit).await.unwrap();
+        cursor = table.scan(from, 40, visit).await.unwrap();
     }
     (may, met)
 }
@@ -244,11 +246,13 @@ fn judge(kind: Kind, seed: u64, tally: &mut Tally) {
     run(&mut simulation, seed);
     let (may, met) = scanned.try_take().unwrap();
     let stayed = (0..FIRST).filter(|number| !gone.borrow().contains(number));
+    // A cuckoo writer that died may have left a record in two places.
+    let most = if failed && kind == Kind::Cuckoo { 2 } else { 1 };
     let is_right = stayed
         .map(|number| met.iter().filter(|met| **met == number).count())
-        .all(|times| times == 1);
+        .all(|times| (1..=most).contains(&times));
     if may {
-        assert!(is_right, "{kind:?} {seed}: a key was missed, or met twice");
+        assert!(is_right, "{kind:?} {seed}: a key was missed, or met too often");
         tally.continued += 1;
         tally.behind_failures += u64::from(failed);
     } else {

@@ -316,6 +316,8 @@ impl<E: Endpoint> SchemeClient for InlineRace<E> {
     async fn scan_piece(
         &self,
         cursor: Cursor,
+        // A group is the least that a piece has, and all that it has here.
+        _most: u64,
         visit: impl FnMut(&[u8], &[u8]),
     ) -> Result<Option<Cursor>> {
         self.scan_group(cursor, visit).await
@@ -397,7 +399,7 @@ mod tests {
                 let field = |bytes: &[u8]| <[u8; 8]>::try_from(bytes).unwrap();
                 assert!(scanned.insert(field(key), field(value)).is_none());
             };
-            cursor = executor.block_on(table.scan(at, visit)).unwrap();
+            cursor = executor.block_on(table.scan(at, 1, visit)).unwrap();
         }
         assert_eq!(scanned, map);
         let occupancy = executor.block_on(table.occupancy()).unwrap();

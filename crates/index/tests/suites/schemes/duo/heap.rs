@@ -172,7 +172,7 @@ fn the_next_owner_and_readers_find_all_records() {
                 assert_eq!(found_value, &expected[..]);
                 met += 1;
             };
-            cursor = table.scan(next, visit).await.unwrap();
+            cursor = table.scan(next, u64::MAX, visit).await.unwrap();
         }
     });
     assert_eq!(met, keys - 1);

@@ -430,6 +430,7 @@ fn meets_every_record(dimensions: Dimensions, at_load: f64, insertions: u64) {
     });
     let (executor, reader) = shm_reader(&node, &layout);
     let (mut put, mut unsplit) = (keys, 0);
+    let mut limits = [u64::MAX, 1, 300].into_iter().cycle();
     let met = executor.block_on(async {
         let mut met = BTreeMap::new();
         let mut cursor = Some(Cursor::default());
@@ -437,7 +438,10 @@ fn meets_every_record(dimensions: Dimensions, at_load: f64, insertions: u64) {
             let visit = |key: &[u8], value: &[u8]| {
                 met.insert(key.to_vec(), value.to_vec());
             };
-            cursor = reader.scan(from, visit).await.unwrap();
+            cursor = reader
+                .scan(from, limits.next().unwrap(), visit)
+                .await
+                .unwrap();
             // Insertions that move nothing, but let buckets be split.
             owner.block_on(async {
                 for _ in 0..insertions {
@@ -467,7 +471,7 @@ fn meets_every_record(dimensions: Dimensions, at_load: f64, insertions: u64) {
             let visit = |key: &[u8], value: &[u8]| {
                 assert!(met.insert(key.to_vec(), value.to_vec()).is_none());
             };
-            cursor = reader.scan(from, visit).await.unwrap();
+            cursor = reader.scan(from, u64::MAX, visit).await.unwrap();
         }
         met
     });
@@ -494,7 +498,7 @@ fn a_reader_meets_every_record_whole_beside_the_owner() {
                 let visit = |key: &[u8], value: &[u8]| {
                     assert!(met.insert(key.to_vec(), value.to_vec()).is_none());
                 };
-                cursor = reader.scan(from, visit).await.unwrap();
+                cursor = reader.scan(from, 50, visit).await.unwrap();
                 // What is removed is not met, and what is updated is met with a value that it had.
                 owner.block_on(async {
                     table.remove(&key(1)).await.unwrap();

@@ -143,7 +143,7 @@ fn grows_to(keys: u64) {
                 assert_eq!(record(number).0, key);
                 met += 1;
             };
-            cursor = table.scan(from, visit).await.unwrap();
+            cursor = table.scan(from, 1_000, visit).await.unwrap();
         }
         assert_eq!(met, keys);
     });
