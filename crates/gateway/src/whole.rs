@@ -10,6 +10,12 @@ use crate::reply::{OK, Reply};
 use farslot::{Cursor, Table};
 use rand::RngExt;
 
+/// Pieces of a table that a SCAN visits at the most, however few keys they have: the other clients of
+/// the thread wait meanwhile.
+const SCANNED: u32 = 128;
+/// Slots of a table that are emptied together, so that the memory for their keys is bounded.
+const FLUSHED: u64 = 1024;
+
 /// Bytes that it takes to set these: their records, and their places in a map.
 fn weight(pairs: &[(&[u8], &[u8])]) -> usize {
     let bytes = pairs.iter().map(|(_, value)| value.len() + 256);
@@ -111,7 +117,8 @@ impl Reading {
                 let mut keys = Keys::default();
                 let mut next = Some(Cursor::default());
                 while let Some(cursor) = next {
-                    next = self.piece(table, cursor, Some(pattern), &mut keys)?.0;
+                    let piece = (cursor, u64::MAX);
+                    next = self.piece(table, piece, Some(pattern), &mut keys)?.0;
                 }
                 keys.into()
             }
@@ -123,9 +130,16 @@ impl Reading {
             } => {
                 let mut keys = Keys::default();
                 let (mut next, mut seen) = (Some(Cursor::from_number(*cursor)), 0);
-                while let Some(cursor) = next.filter(|_| seen < *count) {
-                    let (behind, met) = self.piece(table, cursor, *pattern, &mut keys)?;
+                // Pieces that double find the keys of a sparse table in few round trips, and visit
+                // not much more of a full one than was asked for.
+                let mut most = *count;
+                for _ in 0..SCANNED {
+                    let Some(cursor) = next.filter(|_| seen < *count) else {
+                        break;
+                    };
+                    let (behind, met) = self.piece(table, (cursor, most), *pattern, &mut keys)?;
                     (next, seen) = (behind, seen + met);
+                    most = most.saturating_mul(2);
                 }
                 if !strings {
                     keys = Keys::default();
@@ -137,18 +151,18 @@ impl Reading {
         })
     }
 
-    /// Visits a piece, and takes the keys that match; returns where the next one starts, and how
-    /// many records were met.
+    /// Visits a piece from a cursor on, of at most so many slots, and takes the keys that match;
+    /// returns where the next one starts, and how many records were met.
     fn piece(
         &mut self,
         table: &Table,
-        cursor: Cursor,
+        (cursor, most): (Cursor, u64),
         pattern: Option<&[u8]>,
         keys: &mut Keys,
     ) -> Result<(Option<Cursor>, u64), Told> {
         let (limit, now) = (self.room, self.now);
         let (mut met, mut is_full) = (0, false);
-        let next = table.scan(cursor, u64::MAX, |key, record| {
+        let next = table.scan(cursor, most, |key, record| {
             met += 1;
             let wanted =
                 !is_dead(record, now) && pattern.is_none_or(|pattern| glob::matches(pattern, key));
@@ -195,7 +209,7 @@ fn flush(databases: &mut Databases, database: u8) -> Result<Reply<'static>, Told
     let mut next = Some(Cursor::default());
     while let Some(cursor) = next {
         let mut keys = Vec::new();
-        next = table.scan(cursor, u64::MAX, |key, _| keys.push(key.to_vec()))?;
+        next = table.scan(cursor, FLUSHED, |key, _| keys.push(key.to_vec()))?;
         let keys: Vec<&[u8]> = keys.iter().map(|key| &key[..]).collect();
         let mut failed = None;
         table.remove_many(&keys, |_, removed| {

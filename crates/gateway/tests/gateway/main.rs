@@ -7,4 +7,5 @@ mod floods;
 mod hostile;
 mod limits;
 mod metrics;
+mod scans;
 mod together;
