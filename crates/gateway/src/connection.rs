@@ -49,8 +49,8 @@ pub(crate) struct Connection {
     is_last: bool,
     /// Whether the kernel has no room for its replies. Nothing more is done meanwhile.
     pub(crate) is_blocked: bool,
-    /// When it was accepted.
-    pub(crate) born: Instant,
+    /// Whether it is among the strangers.
+    pub(crate) is_stranger: bool,
     /// Since when no request of it was done and no reply was taken.
     pub(crate) since: Instant,
     /// Until when nothing is done, because a secret was wrong.
@@ -119,7 +119,7 @@ enum Stop {
     Failed(Failure),
     /// There is no room for it in this turn.
     Full,
-    /// Steps before it are to be run first.
+    /// Steps before it are to be run first, or the connection rests.
     Later,
 }
 
@@ -150,7 +150,7 @@ impl Connection {
             is_ending: false,
             is_last: false,
             is_blocked: false,
-            born: Instant::now(),
+            is_stranger: false,
             since: Instant::now(),
             rest_until: None,
             is_ready: false,
@@ -443,7 +443,8 @@ impl<'r> Requests<'_, 'r> {
             }
             Request::Whole(of) => self.whole(turn, database, &of)?,
             Request::Session(of) => {
-                if self.has_steps && session::is_choice(&of) {
+                let is_later = self.has_steps && session::is_choice(&of);
+                if is_later || self.choices.waits_before(&of, self.shared) {
                     return Err(Stop::Later);
                 }
                 let (reply, besides) = session::weight(&of);

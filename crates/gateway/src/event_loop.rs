@@ -12,6 +12,7 @@ use crate::failure::Failure;
 use crate::session::Choices;
 use crate::shared::{Notice, Shared};
 use crate::turn::{ByKey, Room, Turn};
+use farslot::fabric::tcp::Strangers;
 use farslot::{Expiry, Store};
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, EventData, EventFlags};
@@ -61,6 +62,8 @@ pub(crate) struct EventLoop {
     ready: Vec<usize>,
     /// The places of connections that rest because they gave a wrong secret.
     resting: Vec<usize>,
+    /// Those of clients that have not shown that they know the secret.
+    strangers: Strangers,
     /// Bytes of all connections' buffers.
     held: usize,
     /// The most bytes that were in use since some were given back to the system.
@@ -88,6 +91,7 @@ impl EventLoop {
             EventFlags::IN,
         )?;
         Ok(Self {
+            strangers: Strangers::new(shared.strangers),
             shared,
             epoll,
             listener,
@@ -187,7 +191,15 @@ impl EventLoop {
 
     fn welcome(&mut self, mut stream: TcpStream, peer: SocketAddr) {
         let counts = &self.shared.counts;
-        if counts.connected.fetch_add(1, Relaxed) >= self.shared.connections {
+        let is_full = counts.connected.fetch_add(1, Relaxed) >= self.shared.connections;
+        let goes = match is_full {
+            true => self.strangers.oldest(),
+            false => self.strangers.to_go_for(peer.ip()),
+        };
+        if is_full || goes.is_some() {
+            counts.turned_away.fetch_add(1, Relaxed);
+        }
+        if is_full && goes.is_none() {
             counts.connected.fetch_sub(1, Relaxed);
             counts.turned_away.fetch_add(1, Relaxed);
             // A new connection has room for it; and what becomes of it is the client's business.
@@ -195,6 +207,10 @@ impl EventLoop {
             let _ = write!(stream, "-{}\r\n", Failure::Connections);
             return;
         }
+        if let Some(stranger) = goes {
+            self.let_go(stranger as usize);
+        }
+        let counts = &self.shared.counts;
         let id = counts.accepted.fetch_add(1, Relaxed) + 1;
         let place = self.vacant.pop().unwrap_or(self.places.len());
         if place == self.places.len() {
@@ -205,10 +221,13 @@ impl EventLoop {
             .set_nonblocking(true)
             .and_then(|()| stream.set_nodelay(true))
             .and_then(|()| Ok(epoll::add(&self.epoll, &stream, data, EventFlags::IN)?));
-        let connection = Box::new(Connection::new(
-            stream,
-            Choices::new(&self.shared, id, Some(peer)),
-        ));
+        let choices = Choices::new(&self.shared, id, Some(peer));
+        let mut connection = Box::new(Connection::new(stream, choices));
+        if !connection.is_admitted() {
+            connection.is_stranger = true;
+            let until = Instant::now() + STRANGER;
+            self.strangers.add(place as u64, peer.ip(), until);
+        }
         match watched {
             Ok(()) => self.places[place] = Some(connection),
             Err(error) => {
@@ -340,6 +359,10 @@ impl EventLoop {
         let held = connection.held();
         self.held = self.held - connection.counted + held;
         connection.counted = held;
+        if connection.is_stranger && connection.is_admitted() {
+            connection.is_stranger = false;
+            self.strangers.remove(place as u64);
+        }
         if !is_sent || connection.has_ended() {
             return self.close(place, connection);
         }
@@ -365,6 +388,9 @@ impl EventLoop {
 
     fn close(&mut self, place: usize, connection: Box<Connection>) {
         self.held -= connection.counted;
+        if connection.is_stranger {
+            self.strangers.remove(place as u64);
+        }
         self.vacant.push(place);
         self.shared.counts.connected.fetch_sub(1, Relaxed);
         // The kernel forgets it with its file.
@@ -374,14 +400,25 @@ impl EventLoop {
     /// Ends connections of clients that have not shown that they know the secret, or do not take
     /// their replies, for too long.
     fn end_late_ones(&mut self) {
+        let now = Instant::now();
+        while let Some(stranger) = self.strangers.late(now) {
+            self.strangers.remove(stranger);
+            self.let_go(stranger as usize);
+        }
         for place in 0..self.places.len() {
             let is_late = self.places[place].as_ref().is_some_and(|connection| {
                 connection.is_blocked && connection.since.elapsed() > STUCK
-                    || !connection.is_admitted() && connection.born.elapsed() > STRANGER
             });
-            if is_late && let Some(connection) = self.places[place].take() {
-                self.close(place, connection);
+            if is_late {
+                self.let_go(place);
             }
+        }
+    }
+
+    /// Closes the connection at a place.
+    fn let_go(&mut self, place: usize) {
+        if let Some(connection) = self.places[place].take() {
+            self.close(place, connection);
         }
     }
 }

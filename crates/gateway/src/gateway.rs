@@ -2,7 +2,7 @@
 
 use crate::event_loop::EventLoop;
 use crate::metrics::GatewayMetrics;
-use crate::shared::{Counts, Latencies, Notices, Shared};
+use crate::shared::{Counts, Guessers, Latencies, Notices, Shared};
 use farslot::{BACKLOG, Secret, Store, StoreError};
 use rustix::event::{EventfdFlags, eventfd};
 use std::fmt;
@@ -26,7 +26,9 @@ pub struct GatewayOptions {
     pub insecure: bool,
     /// Threads; a connection belongs to the one that accepts it.
     pub threads: usize,
-    /// The most connections. One that is too many is told so, and closed.
+    /// The most connections. One that is too many is told so, and closed. Where there is a secret,
+    /// half of them at most are of clients that have not given it, and a quarter of those of one
+    /// address: the oldest of these is closed for another, so that they keep nobody out.
     pub connections: usize,
     /// Bytes that one thread may take for its clients: the buffers of its connections, which have
     /// requests that have not arrived whole and replies that were not taken, and what a turn needs
@@ -124,12 +126,15 @@ impl Gateway {
             address,
             secret: options.secret.clone(),
             connections: options.connections as u64,
+            // Half of the places, and a quarter for one address.
+            strangers: [2, 4].map(|part| (options.connections / part / options.threads).max(1)),
             buffers: options.buffers,
             started: Instant::now(),
             is_ending: AtomicBool::new(false),
             counts: Counts::default(),
             latencies: Latencies::default(),
             notices: Notices::default(),
+            guessers: Guessers::default(),
             sweeper: store.sweeper().map_err(GatewayError::Sweeper)?,
         });
         let end = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);

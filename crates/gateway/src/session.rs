@@ -16,7 +16,7 @@ const REDIS_VERSION: &str = "7.0.0";
 
 /// Bytes of the longest name of a client.
 const LONGEST_NAME: usize = 1 << 10;
-/// How long a connection rests after a wrong secret, for each that it has given in a row.
+/// How long a connection rests after a wrong secret, for each that its address has given lately.
 const A_GUESS: Duration = Duration::from_millis(100);
 /// For no more than so many.
 const MOST_RESTS: u32 = 20;
@@ -35,8 +35,8 @@ pub(crate) struct Choices {
     /// Whether the client has asked to end the connection.
     pub(crate) has_quit: bool,
     pub(crate) peer: Option<SocketAddr>,
-    /// Secrets that were wrong, one after the other.
-    wrong_secrets: u32,
+    /// Whether it has waited before its first secret was looked at, or had not to.
+    has_waited: bool,
     /// How long nothing more is done, because a secret was wrong.
     pub(crate) rest: Option<Duration>,
 }
@@ -51,7 +51,7 @@ impl Choices {
             name: Vec::new(),
             has_quit: false,
             peer,
-            wrong_secrets: 0,
+            has_waited: false,
             rest: None,
         }
     }
@@ -143,14 +143,37 @@ impl Choices {
         };
         if !is_right {
             shared.counts.refused.fetch_add(1, Relaxed);
-            self.wrong_secrets = self.wrong_secrets.saturating_add(1);
-            self.rest = Some(A_GUESS * self.wrong_secrets.min(MOST_RESTS));
-            shared.notices.tell(Notice::WrongSecret, self.peer);
+            let address = self.peer.map(|peer| peer.ip());
+            let wrong = address.map_or(1, |address| shared.guessers.note(address));
+            self.rest = Some(rest_after(wrong));
+            // One address that guesses on and on shall not have all the lines.
+            if wrong.is_power_of_two() {
+                shared.notices.tell(Notice::WrongSecret(wrong), self.peer);
+            }
             return Err(Failure::WrongSecret);
         }
         self.is_admitted = true;
-        self.wrong_secrets = 0;
         Ok(())
+    }
+
+    /// Whether it waits before a secret of its is looked at: wrong ones have come from its address
+    /// lately, perhaps by other connections, so that it may guess no sooner for being a new one.
+    pub(crate) fn waits_before(&mut self, session: &Session<'_>, shared: &Shared) -> bool {
+        let gives_secret = matches!(
+            session,
+            Session::Auth { .. }
+                | Session::Hello {
+                    secret: Some(_),
+                    ..
+                }
+        );
+        if self.is_admitted || !gives_secret || std::mem::replace(&mut self.has_waited, true) {
+            return false;
+        }
+        let address = self.peer.map(|peer| peer.ip());
+        let wrong = address.map_or(0, |address| shared.guessers.wrong_secrets_of(address));
+        self.rest = (wrong > 0).then(|| rest_after(wrong));
+        wrong > 0
     }
 
     fn set_name(&mut self, name: &[u8]) -> Result<(), Failure> {
@@ -179,6 +202,11 @@ impl Choices {
             ("modules", Reply::Array(Vec::new())),
         ])
     }
+}
+
+/// How long a connection rests whose address has given so many wrong secrets lately.
+fn rest_after(wrong_secrets: u32) -> Duration {
+    A_GUESS * wrong_secrets.min(MOST_RESTS)
 }
 
 /// Seconds since 1970, and the microseconds of the next one.

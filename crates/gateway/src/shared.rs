@@ -4,7 +4,8 @@ use crate::commands::all;
 use crate::failure::CODES;
 use farslot::fabric::tcp::LineLimit;
 use farslot::{LATENCY_BOUNDS, Secret, Sweeper};
-use std::net::SocketAddr;
+use std::collections::HashMap;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,6 +18,9 @@ pub(crate) struct Shared {
     pub(crate) secret: Option<Secret>,
     /// The most connections.
     pub(crate) connections: u64,
+    /// The most connections of one thread whose clients have not shown that they know the secret, in
+    /// all and of one address.
+    pub(crate) strangers: [usize; 2],
     /// Bytes that the buffers of one thread's connections may have together.
     pub(crate) buffers: usize,
     pub(crate) started: Instant,
@@ -25,13 +29,71 @@ pub(crate) struct Shared {
     pub(crate) latencies: Latencies,
     pub(crate) sweeper: Arc<Sweeper>,
     pub(crate) notices: Notices,
+    pub(crate) guessers: Guessers,
+}
+
+/// The most addresses of which wrong secrets are remembered.
+const MOST_GUESSERS: usize = 1 << 10;
+/// After so long without another wrong secret an address is forgotten.
+const FORGOTTEN: Duration = Duration::from_secs(60);
+
+/// The addresses that have given wrong secrets lately: how many each, and when the last. An IPv6
+/// address stands for its network of 64 bits, of which one machine mostly has all.
+#[derive(Debug, Default)]
+pub(crate) struct Guessers(Mutex<HashMap<IpAddr, (u32, Instant)>>);
+
+impl Guessers {
+    /// Wrong secrets that came from an address lately.
+    pub(crate) fn wrong_secrets_of(&self, address: IpAddr) -> u32 {
+        self.wrong_secrets(address, Instant::now())
+    }
+
+    fn wrong_secrets(&self, address: IpAddr, now: Instant) -> u32 {
+        let guessers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = guessers.get(&network_of(address));
+        known.map_or(0, |(wrong, last)| match has_forgotten(*last, now) {
+            true => 0,
+            false => *wrong,
+        })
+    }
+
+    /// Notes another one; returns how many came lately. Where too many addresses are remembered, the
+    /// one goes whose last was the longest ago.
+    pub(crate) fn note(&self, address: IpAddr) -> u32 {
+        self.note_at(address, Instant::now())
+    }
+
+    fn note_at(&self, address: IpAddr, now: Instant) -> u32 {
+        let wrong = self.wrong_secrets(address, now).saturating_add(1);
+        let mut guessers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let address = network_of(address);
+        if guessers.len() >= MOST_GUESSERS && !guessers.contains_key(&address) {
+            let oldest = guessers.iter().min_by_key(|(_, (_, last))| *last);
+            if let Some(oldest) = oldest.map(|(address, _)| *address) {
+                guessers.remove(&oldest);
+            }
+        }
+        guessers.insert(address, (wrong, now));
+        wrong
+    }
+}
+
+fn has_forgotten(last: Instant, now: Instant) -> bool {
+    now.saturating_duration_since(last) >= FORGOTTEN
+}
+
+const fn network_of(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() >> 64 << 64)),
+        address @ IpAddr::V4(_) => address,
+    }
 }
 
 /// What clients do that its owner wants to know.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Notice {
-    /// A secret was wrong.
-    WrongSecret,
+    /// A secret was wrong, of so many from its address lately.
+    WrongSecret(u32),
     /// A connection began as HTTP.
     Http,
     /// A connection held the buffers that others need.
@@ -47,7 +109,12 @@ impl Notices {
     /// Tells of what one at this address has done.
     pub(crate) fn tell(&self, notice: Notice, peer: Option<SocketAddr>) {
         let mut limits = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(left_out) = limits[notice as usize].line() else {
+        let kind = match notice {
+            Notice::WrongSecret(_) => 0,
+            Notice::Http => 1,
+            Notice::Evicted => 2,
+        };
+        let Some(left_out) = limits[kind].line() else {
             return;
         };
         drop(limits);
@@ -56,7 +123,9 @@ impl Notices {
         }
         let peer = peer.map_or_else(|| "a client".into(), |peer| peer.to_string());
         match notice {
-            Notice::WrongSecret => log::warn!("{peer} gave the Redis gateway a wrong secret"),
+            Notice::WrongSecret(number) => log::warn!(
+                "{peer} gave the Redis gateway a wrong secret, number {number} from that address lately"
+            ),
             Notice::Http => log::warn!("{peer} speaks HTTP to the Redis gateway: closed"),
             Notice::Evicted => log::warn!(
                 "closing the connection of {peer}: it holds buffers of the Redis gateway that others need"
@@ -119,5 +188,46 @@ impl Latencies {
         let class = LATENCY_BOUNDS.partition_point(|bound| *bound < took);
         self.counts[class].fetch_add(commands, Relaxed);
         self.sum.fetch_add(took.saturating_mul(commands), Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::Ipv4Addr;
+
+    #[test]
+    fn guesses_are_counted_by_address_and_forgotten() {
+        let guessers = Guessers::default();
+        let at = |last| IpAddr::from(Ipv4Addr::from_bits(10 << 24 | last));
+        let now = Instant::now();
+        assert_eq!([1, 2, 3].map(|_| guessers.note_at(at(0), now)), [1, 2, 3]);
+        assert_eq!(guessers.wrong_secrets(at(1), now), 0);
+        // The same address in other words, and one of the same network.
+        let mapped = IpAddr::from(Ipv4Addr::from_bits(10 << 24).to_ipv6_mapped());
+        assert_eq!(guessers.wrong_secrets(mapped, now), 3);
+        let of_network = |last: u128| IpAddr::from(Ipv6Addr::from_bits(0x2001 << 112 | last));
+        assert_eq!(guessers.note_at(of_network(7), now), 1);
+        assert_eq!(guessers.note_at(of_network(8), now), 2);
+        assert_eq!(guessers.wrong_secrets(at(0), now + FORGOTTEN), 0);
+        assert_eq!(guessers.note_at(at(0), now + FORGOTTEN), 1);
+    }
+
+    #[test]
+    fn no_more_addresses_are_remembered_than_a_limit() {
+        let guessers = Guessers::default();
+        let now = Instant::now();
+        let most = MOST_GUESSERS as u32;
+        for last in 0..2 * most {
+            let at = now + Duration::from_nanos(last.into());
+            guessers.note_at(IpAddr::from(Ipv4Addr::from_bits(last)), at);
+            assert!(guessers.0.lock().unwrap().len() <= MOST_GUESSERS);
+        }
+        let known = |last| guessers.wrong_secrets(Ipv4Addr::from_bits(last).into(), now);
+        // Those whose last guess was the longest ago have gone.
+        assert_eq!(
+            [known(most - 1), known(most), known(2 * most - 1)],
+            [0, 1, 1]
+        );
     }
 }

@@ -251,3 +251,24 @@ fn guesses_of_a_secret_take_longer_and_longer() {
         assert!(since.elapsed() < Duration::from_secs(60), "it may guess on");
     }
 }
+
+/// Whoever guesses by new connections waits as long as by one, and with the right secret no longer
+/// than that.
+#[test]
+fn guesses_of_an_address_take_longer_and_longer_over_all_of_its_connections() {
+    let right = "sixteen bytes at least";
+    let secret = Secret::new(right).unwrap();
+    let (_store, gateway) = gateway_with(|options| options.secret = Some(secret));
+    let since = Instant::now();
+    for _ in 0..5 {
+        let mut guesser = Client::of(&gateway);
+        let told = guesser.run(&["AUTH", "a guess"]).shown();
+        assert!(told.starts_with("-WRONGPASS"), "{told}");
+    }
+    // Before each but the first it has waited for 100 ms more than before.
+    assert!(since.elapsed() >= Duration::from_millis(1_000));
+    let mut client = Client::of(&gateway);
+    let hello = client.run(&["HELLO", "3", "AUTH", "default", right]);
+    assert!(hello.shown().contains("\"proto\" :3"), "{hello:?}");
+    client.expect(&[("PING", "PONG")]);
+}

@@ -203,6 +203,30 @@ fn buffers_are_bounded() {
     }
 }
 
+/// Whoever has not given the secret makes room for others who come, however many these are.
+#[test]
+fn strangers_keep_nobody_out() {
+    let secret = "sixteen bytes at least";
+    let (_store, gateway) = gateway_with(|options| {
+        options.secret = Some(Secret::new(secret).unwrap());
+        options.connections = 8;
+    });
+    let mut admitted = Vec::new();
+    for number in 0..7 {
+        // Two of one address may stay; the others are closed for those behind them.
+        let strangers: Vec<Client> = (0..20).map(|_| Client::of(&gateway)).collect();
+        let mut client = Client::of(&gateway);
+        assert_eq!(client.run(&["AUTH", secret]).shown(), "OK", "{number}");
+        admitted.push(client);
+        drop(strangers);
+    }
+    // None of those who have given it is closed for them.
+    let _strangers: Vec<Client> = (0..20).map(|_| Client::of(&gateway)).collect();
+    for client in &mut admitted {
+        client.expect(&[("PING", "PONG")]);
+    }
+}
+
 #[test]
 fn connections_are_limited() {
     let (_store, gateway) = gateway_with(|options| options.connections = 3);

@@ -27,3 +27,4 @@ pub(crate) use dialogue::{Dialogue, End, Warn};
 pub(crate) use server::Server;
 pub(crate) use service::{Client, Pause, Quota, Serve, Served, Service, Tell};
 pub(crate) use shared::{Shared, Workers};
+pub use strangers::Strangers;

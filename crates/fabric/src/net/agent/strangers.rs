@@ -5,15 +5,16 @@ use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
 use std::time::Instant;
 
-/// Those connections, the oldest first.
-pub(crate) struct Strangers {
+/// The connections of a thread whose clients are not admitted, the oldest first.
+#[derive(Debug)]
+pub struct Strangers {
     /// The most, in all and of one address.
     most: [usize; 2],
     oldest_first: VecDeque<Stranger>,
     of_address: HashMap<IpAddr, usize>,
 }
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 struct Stranger {
     token: u64,
     address: IpAddr,
@@ -23,7 +24,8 @@ struct Stranger {
 
 impl Strangers {
     /// None, and at most so many in all and of one address.
-    pub(crate) fn new(most: [usize; 2]) -> Self {
+    #[must_use]
+    pub fn new(most: [usize; 2]) -> Self {
         Self {
             most,
             oldest_first: VecDeque::new(),
@@ -31,13 +33,16 @@ impl Strangers {
         }
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
         self.oldest_first.is_empty()
     }
 
     /// Who has to go so that one from this address may come: the oldest, of that address where
     /// these are too many.
-    pub(crate) fn to_go_for(&self, address: IpAddr) -> Option<u64> {
+    #[must_use]
+    pub fn to_go_for(&self, address: IpAddr) -> Option<u64> {
         let [most, most_of_one] = self.most;
         let of_one = self.of_address.get(&address).copied().unwrap_or(0);
         let mut all = self.oldest_first.iter();
@@ -52,7 +57,7 @@ impl Strangers {
     }
 
     /// Adds one, which has the same time as all others, from now on.
-    pub(crate) fn add(&mut self, token: u64, address: IpAddr, until: Instant) {
+    pub fn add(&mut self, token: u64, address: IpAddr, until: Instant) {
         *self.of_address.entry(address).or_default() += 1;
         self.oldest_first.push_back(Stranger {
             token,
@@ -62,7 +67,7 @@ impl Strangers {
     }
 
     /// Removes one; false if it was none of these.
-    pub(crate) fn remove(&mut self, token: u64) -> bool {
+    pub fn remove(&mut self, token: u64) -> bool {
         let mut all = self.oldest_first.iter();
         let Some(place) = all.position(|stranger| stranger.token == token) else {
             return false;
@@ -79,9 +84,16 @@ impl Strangers {
     }
 
     /// The next whose time is up.
-    pub(crate) fn late(&self, now: Instant) -> Option<u64> {
+    #[must_use]
+    pub fn late(&self, now: Instant) -> Option<u64> {
         let oldest = self.oldest_first.front()?;
         (now >= oldest.until).then_some(oldest.token)
+    }
+
+    /// The one that has been there for the longest.
+    #[must_use]
+    pub fn oldest(&self) -> Option<u64> {
+        self.oldest_first.front().map(|oldest| oldest.token)
     }
 }
 
