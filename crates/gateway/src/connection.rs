@@ -30,6 +30,8 @@ const STRANGERS_LIMITS: RequestLimits = RequestLimits {
 };
 /// Requests of a connection that one turn does.
 const REQUESTS_A_TURN: usize = 32;
+/// Bytes of requests and replies of a turn beyond which a connection's requests count as long.
+const LONG: usize = 32 << 10;
 /// Bytes of replies that are sent even if there are more requests.
 const SEND_FROM: usize = 256 << 10;
 
@@ -59,6 +61,8 @@ pub(crate) struct Connection {
     pub(crate) is_ready: bool,
     /// Whether it is in the line for the next turn.
     pub(crate) is_queued: bool,
+    /// Whether what it asks for takes long: others have their turns before it.
+    pub(crate) is_long: bool,
     /// Bytes that were counted as held.
     pub(crate) counted: usize,
     /// What the kernel watches: whether there is input, whether there is room for output.
@@ -100,6 +104,10 @@ pub(crate) struct Done {
     pub(crate) has_more: bool,
     /// Whether it waits for room: it is among the first in the next turn.
     pub(crate) waits: bool,
+    /// Whether a request of it was too long for this turn.
+    pub(crate) is_cut: bool,
+    /// Bytes of the replies.
+    pub(crate) replied: usize,
     /// Requests that were done.
     pub(crate) commands: u64,
 }
@@ -110,6 +118,8 @@ impl Done {
         bytes: 0,
         has_more: true,
         waits: true,
+        is_cut: false,
+        replied: 0,
         commands: 0,
     };
 }
@@ -155,6 +165,7 @@ impl Connection {
             rest_until: None,
             is_ready: false,
             is_queued: false,
+            is_long: false,
             counted: 0,
             watched: (true, false),
         }
@@ -196,6 +207,7 @@ impl Connection {
             Ok(bytes) => {
                 self.is_last = bytes == 0;
                 self.input.extend_from_slice(&buffer[..bytes]);
+                self.is_long |= self.input.len() > LONG;
             }
             Err(error) => match error.kind() {
                 ErrorKind::WouldBlock | ErrorKind::Interrupted => {}
@@ -282,6 +294,8 @@ impl Connection {
                 bytes,
                 has_more: has_more || waits,
                 waits,
+                is_cut: waits && !turn.is_full(),
+                replied: 0,
                 commands: 0,
             },
         }
@@ -297,6 +311,8 @@ impl Connection {
             self.input.shrink_to(64 << 10);
         }
         self.is_ready = done.has_more && !self.is_ending;
+        let was_long = self.is_long && done.commands == 0;
+        self.is_long = was_long || done.is_cut || done.bytes + done.replied > LONG;
     }
 
     /// Whether replies are to be sent now: there are enough, or nothing more to do.
@@ -489,6 +505,7 @@ impl<'r> Gathered<'r> {
     /// Appends the answers, all of whose steps were run, to the connection's output.
     pub(crate) fn finish(self, turn: &mut Turn<'r>, shared: &Shared) -> Done {
         let mut done = self.done;
+        let before = self.output.len();
         for answered in self.answers {
             let first = match &answered.answer {
                 Answer::Ready(_) => None,
@@ -499,6 +516,7 @@ impl<'r> Gathered<'r> {
                 // Nothing from here on was done: it is read again.
                 self.parser.reset();
                 (done.bytes, done.has_more, done.waits) = (answered.from, true, true);
+                done.is_cut = true;
                 break;
             }
             let reply = match answered.answer {
@@ -517,6 +535,7 @@ impl<'r> Gathered<'r> {
             reply.put(self.output, usize::MAX, answered.protocol);
         }
         shared.counts.commands.fetch_add(done.commands, Relaxed);
+        done.replied = self.output.len() - before;
         done
     }
 }

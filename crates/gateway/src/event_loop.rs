@@ -1,5 +1,9 @@
 //! A thread of the gateway: the connections that it has accepted, served in turns.
 //!
+//! In a round those connections have a turn first whose requests are short, and then those whose
+//! requests, or replies, are long: one of these, or as many as fit into a mebibyte. So a client that
+//! asks for little waits for one long request of others, however many of them there are.
+//!
 //! What all connections cost together is bounded by `Shared::buffers`: what they keep between turns,
 //! and what a turn takes besides, which is a quarter of the rest at the most. A client that does
 //! not take its replies is not read, and is disconnected when it has taken nothing for a minute. When
@@ -33,8 +37,13 @@ const READ: usize = 64 << 10;
 /// Bytes of requests that have not arrived whole, which a connection may have unless it is closed for
 /// the sake of others.
 const LEAST_ROOM: usize = 64 << 10;
-/// Bytes that the requests of a turn take together: others wait for no longer than these take.
-const A_TURN: usize = 16 << 20;
+/// Bytes that the requests of a turn take together, of short ones and of long ones: others wait for
+/// no longer than these take.
+const A_TURN: [usize; 2] = [4 << 20, 1 << 20];
+/// Bytes of long requests that are received in a round.
+const RECEIVED_A_ROUND: usize = 256 << 10;
+/// Events that are taken from the kernel at once: about as many as there are connections.
+const EVENTS: usize = 2048;
 /// Bytes by which the memory in use must have shrunk before it is given back to the system.
 const GIVEN_BACK: usize = 8 << 20;
 /// How long a client may take to show that it knows the secret.
@@ -60,6 +69,8 @@ pub(crate) struct EventLoop {
     vacant: Vec<usize>,
     /// The places of connections that have something to do.
     ready: Vec<usize>,
+    /// Bytes that may be received of long requests in this round.
+    may_receive: usize,
     /// The places of connections that rest because they gave a wrong secret.
     resting: Vec<usize>,
     /// Those of clients that have not shown that they know the secret.
@@ -99,6 +110,7 @@ impl EventLoop {
             places: Vec::new(),
             vacant: Vec::new(),
             ready: Vec::new(),
+            may_receive: 0,
             resting: Vec::new(),
             held: 0,
             most_used: 0,
@@ -110,7 +122,7 @@ impl EventLoop {
 
     /// Serves until the gateway ends.
     pub(crate) fn run(mut self) {
-        let mut events = Vec::with_capacity(256);
+        let mut events = Vec::with_capacity(EVENTS);
         while !self.shared.is_ending.load(Relaxed) {
             events.clear();
             let sleep = match (self.ready.is_empty(), self.resting.is_empty()) {
@@ -125,6 +137,7 @@ impl EventLoop {
             // Interrupted or not, what there is will be told again.
             let space = rustix::buffer::spare_capacity(&mut events);
             let _ = epoll::wait(&self.epoll, space, Some(&timeout));
+            self.may_receive = RECEIVED_A_ROUND;
             for event in &events {
                 let event: &epoll::Event = event;
                 match event.data.u64() {
@@ -133,7 +146,7 @@ impl EventLoop {
                     place => self.react(place as usize, event.flags),
                 }
             }
-            self.turn();
+            self.turns();
             if !self.resting.is_empty() {
                 self.wake();
             }
@@ -201,7 +214,6 @@ impl EventLoop {
         }
         if is_full && goes.is_none() {
             counts.connected.fetch_sub(1, Relaxed);
-            counts.turned_away.fetch_add(1, Relaxed);
             // A new connection has room for it; and what becomes of it is the client's business.
             let _ = stream.set_nonblocking(true);
             let _ = write!(stream, "-{}\r\n", Failure::Connections);
@@ -249,8 +261,17 @@ impl EventLoop {
         let has_input = EventFlags::IN | EventFlags::HUP | EventFlags::ERR;
         // One with requests that were not done is told of again.
         let takes_input = connection.watched.0 && !connection.is_ready;
+        if alive && connection.is_long && takes_input && self.may_receive == 0 {
+            // It is told of again.
+            return self.settle(place, connection);
+        }
         if alive && told.intersects(has_input) && takes_input {
+            let before = connection.input_bytes();
             alive = connection.receive(&mut self.buffer).is_ok();
+            if connection.is_long {
+                let received = connection.input_bytes() - before;
+                self.may_receive = self.may_receive.saturating_sub(received);
+            }
         } else if told.intersects(EventFlags::HUP | EventFlags::ERR) {
             // Nobody is there to take the replies that wait.
             alive = false;
@@ -272,21 +293,32 @@ impl EventLoop {
         (left / 4).max(LEAST_ROOM)
     }
 
-    /// Does what all connections that are ready have asked for.
-    fn turn(&mut self) {
+    /// Does what connections that are ready have asked for: all that is short, and some that is long.
+    fn turns(&mut self) {
         let ready = std::mem::take(&mut self.ready);
-        let mut taken = Vec::with_capacity(ready.len());
+        let (mut short, mut long) = (Vec::with_capacity(ready.len()), Vec::new());
         for place in ready {
             if let Some(mut connection) = self.places[place].take() {
                 connection.is_queued = false;
-                taken.push((place, connection));
+                match connection.is_long {
+                    true => long.push((place, connection)),
+                    false => short.push((place, connection)),
+                }
             }
         }
+        self.turn(short, true);
+        self.turn(long, false);
+        self.evict();
+    }
+
+    /// Gives connections a turn.
+    fn turn(&mut self, mut taken: Vec<(usize, Box<Connection>)>, is_short: bool) {
         if taken.is_empty() {
             return;
         }
         let since = Instant::now();
-        let mut turn = Turn::new(Expiry::now(), std::mem::take(&mut self.by_key), self.room());
+        let room = self.room(is_short);
+        let mut turn = Turn::new(Expiry::now(), std::mem::take(&mut self.by_key), room);
         let mut gathered = Vec::with_capacity(taken.len());
         for (_, connection) in &mut taken {
             if turn.is_full() {
@@ -312,16 +344,20 @@ impl EventLoop {
             connection.consume(done);
             self.settle(place, connection);
         }
-        self.evict();
     }
 
     /// What the next turn may take.
-    fn room(&self) -> Room {
+    fn room(&self, is_short: bool) -> Room {
         let left = self.shared.buffers.saturating_sub(self.held);
+        let [short, long] = A_TURN;
         Room {
             alone: left / 4,
-            together: A_TURN.min(left / 4),
-            replies: (left / 256).max(LEAST_ROOM),
+            together: if is_short { short } else { long }.min(left / 4),
+            replies: match is_short {
+                true => LEAST_ROOM,
+                false => (left / 256).max(LEAST_ROOM),
+            },
+            is_short,
         }
     }
 

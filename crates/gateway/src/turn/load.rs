@@ -72,8 +72,10 @@ impl<'r> Turn<'r> {
             match fits {
                 Ok(()) => {}
                 Err(NoRoom::Now) => {
-                    // Of one that has enough replies the others need not wait.
-                    is_full |= self.connections[by].replies < self.room.replies;
+                    // Of one that has enough replies, or asks for what is long, the others need not
+                    // wait.
+                    let is_its_own = self.connections[by].replies >= self.room.replies;
+                    is_full |= !is_its_own && !self.room.is_short;
                     self.connections[by].cut = Some(steps.start);
                     self.undo(steps);
                 }

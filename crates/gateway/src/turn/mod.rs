@@ -18,6 +18,9 @@
 //! requests are taken in their order for as long as there is room, and those of a connection from
 //! one on are *cut*: nothing of them is done, and the connection sends them into the next turn
 //! again. So a request fails for want of room only where it would fill a turn by itself.
+//!
+//! A *short* turn has room for short requests alone. Longer ones are cut, and go into a turn with
+//! others of their kind.
 
 mod load;
 
@@ -54,6 +57,8 @@ pub(crate) struct Room {
     pub(crate) together: usize,
     /// Replies of one connection, from which on no more of its requests are done.
     pub(crate) replies: usize,
+    /// Whether a request that finds no room is cut even if it is the first.
+    pub(crate) is_short: bool,
 }
 
 /// A step, and its reply once it was applied.
@@ -146,7 +151,8 @@ pub(crate) struct Turn<'r> {
     room: Room,
     /// Bytes that it has taken.
     taken: usize,
-    /// Whether a request of it is done, so that another may wait for the next turn.
+    /// Whether a request of it is done, so that another may wait for the next turn; in a short one any
+    /// may.
     has_done: bool,
 }
 
@@ -162,7 +168,7 @@ impl<'r> Turn<'r> {
             connections: Vec::new(),
             room,
             taken: 0,
-            has_done: false,
+            has_done: room.is_short,
         }
     }
 
@@ -212,6 +218,9 @@ impl<'r> Turn<'r> {
             return Err(NoRoom::Now);
         }
         let all = reply.saturating_add(besides);
+        if self.room.is_short && all > 2 * self.room.replies {
+            return Err(NoRoom::Now);
+        }
         if all > limit.saturating_sub(self.taken) {
             return Err(match is_first {
                 true => NoRoom::Ever(Failure::LongReply { limit }),
@@ -254,7 +263,7 @@ impl<'r> Turn<'r> {
     /// may have, which is written twice. [Give back](Turn::give_back) what it has not used.
     pub(crate) fn take_rest(&mut self) -> usize {
         self.has_done = true;
-        let rest = self.room.alone.saturating_sub(self.taken);
+        let rest = self.limit(!self.room.is_short).saturating_sub(self.taken);
         self.taken += rest;
         rest / 2
     }
@@ -329,7 +338,10 @@ impl<'r> Turn<'r> {
         let mut numbers: Vec<u8> = self.chains.iter().map(|chain| chain.database).collect();
         numbers.sort_unstable();
         numbers.dedup();
-        if self.by_key.is_tight || !self.load_all(databases, &numbers) {
+        if !self.room.is_short {
+            // Mostly there is room for few of them.
+            self.load_in_order(databases);
+        } else if self.by_key.is_tight || !self.load_all(databases, &numbers) {
             self.by_key.is_tight = self.load_in_order(databases);
         }
         for chain in 0..self.chains.len() {

@@ -95,3 +95,41 @@ fn long_pipelines_are_answered_in_order() {
         assert!(since.elapsed().as_secs() < 60, "{}", client.ask("GET last"));
     }
 }
+
+/// Requests of one connection that take long keep nobody waiting whose requests are short, however
+/// many connections have sent such.
+#[test]
+fn short_requests_are_done_before_long_ones() {
+    const LONG: usize = 20;
+    let (_store, gateway) = gateway();
+    let mut good = Client::of(&gateway);
+    let mut others: Vec<Client> = (0..LONG).map(|_| Client::of(&gateway)).collect();
+    let names = ["get"; 20_000];
+    let long = request(&[&["COMMAND", "INFO"], &names[..]].concat());
+    let (most, last) = long.split_at(long.len() - 1);
+    let mut done = || {
+        let info = good.ask("INFO stats");
+        let (_, rest) = info.split_once("total_commands_processed:").unwrap();
+        let digits = rest.split_once("\\r").unwrap().0;
+        digits.parse::<usize>().unwrap()
+    };
+    // A machine may keep this thread from its processor between the requests: then once more.
+    let least = (0..100)
+        .map(|_| {
+            for other in &mut others {
+                other.send(most).unwrap();
+            }
+            let before = done();
+            for other in &mut others {
+                other.send(last).unwrap();
+            }
+            // Besides the INFO before.
+            let between = done() - before - 1;
+            for other in &mut others {
+                assert!(matches!(other.reply(), Ok(Reply::Array(_))));
+            }
+            between
+        })
+        .find(|between| *between <= LONG / 4);
+    assert!(least.is_some(), "long requests are done first");
+}
