@@ -10,17 +10,24 @@
 //! frame: +-----------------+---------+   rank r > 0 -> 0:  HELLO (magic, ranks, rank), then PART frames
 //!        | bytes | kind    | payload |   0 -> rank r:      ALL frames: the parts of all ranks, each behind its length;
 //!        +-------+---------+---------+                     DEAD: the rank that was lost
-//!        0       4         8                               REFUSED: a rank that came, how many ranks it and rank 0 know
+//!        0       4         8                               REFUSED: a rank that came, how many ranks it and rank 0 know;
+//!                                                          BEGUN: a rank that came too late, how many ranks there are
 //! ```
 //! A process that dies closes its connection: all others get [`JobError::RankDied`] from the
 //! collective that they are in, or from the next. One that hangs is noticed by the timeout. Where two
-//! say that they are the same rank, or one knows of another number of ranks, none goes on. What all
+//! say that they are the same rank, or one knows of another number of ranks, none goes on. Once all
+//! have come, rank 0 still listens: it tells whoever comes later that the job has begun. What all
 //! must have alike they compare by [`Job::agree`]. Frames
 //! are bounded; there is no authentication: the rendezvous address belongs on a network that is
 //! trusted, as that of an MPI job does.
 
+mod door;
+mod frames;
+
 use crate::agreement;
-use std::io::{ErrorKind, Read, Write};
+use door::{Door, say_last};
+use frames::{lost, receive, send, split_parts};
+use std::io::ErrorKind;
 use std::net::{TcpListener, TcpStream, ToSocketAddrs};
 use std::time::{Duration, Instant};
 
@@ -32,12 +39,16 @@ const MAX_RANKS: u32 = crate::MAX_RANKS as u32;
 pub const MAX_PART: usize = 1 << 16;
 /// Between two tries to connect.
 const PAUSE: Duration = Duration::from_millis(20);
+/// For this part of the timeout a job that has begun, or a rank 0 that goes, may be that of a job
+/// that is about to end, and the next one the right one.
+const GRACE: u32 = 30;
 
 const HELLO: u32 = 1;
 const PART: u32 = 2;
 const ALL: u32 = 3;
 const DEAD: u32 = 4;
 const REFUSED: u32 = 5;
+const BEGUN: u32 = 6;
 
 /// Pairs of variables that launchers set: rank, and number of ranks.
 const VARIABLES: [(&str, &str); 3] = [
@@ -117,6 +128,28 @@ pub enum JobError {
         rank: u32,
         /// How many ranks there are.
         ranks: u32,
+    },
+    /// All ranks have come already: this process is one too many, such as a rank's second one.
+    #[error(
+        "rank {rank} comes too late: the job of {ranks} ranks that meets there has begun, with all of them"
+    )]
+    HasBegun {
+        /// The rank that this process says it is.
+        rank: u32,
+        /// How many ranks the job has.
+        ranks: u32,
+    },
+    /// Rank 0 does not listen.
+    #[error(
+        "nobody answered at {address} within {after:?} ({error}): rank 0 has not started, or its job has ended"
+    )]
+    NobodyListens {
+        /// Where the ranks meet.
+        address: String,
+        /// How long it was tried.
+        after: Duration,
+        /// What the system says.
+        error: String,
     },
     /// A process that was told of another number of ranks than rank 0.
     #[error("rank {rank} was told of {theirs} ranks, and rank 0 of {ranks}")]
@@ -231,6 +264,8 @@ pub struct Job {
     launch: Launch,
     /// Of rank 0 the connections of all others in their order, of the others that to rank 0.
     peers: Vec<TcpStream>,
+    /// Of rank 0: what tells others that they come too late.
+    _door: Option<Door>,
 }
 
 impl Job {
@@ -238,8 +273,8 @@ impl Job {
     ///
     /// # Errors
     /// [`JobError::NoSuchRank`], [`JobError::NoRendezvous`], [`JobError::NotAllCame`],
-    /// [`JobError::SameRank`], [`JobError::OtherRanks`], [`JobError::Io`], and as
-    /// [`Job::all_gather`].
+    /// [`JobError::SameRank`], [`JobError::OtherRanks`], [`JobError::HasBegun`],
+    /// [`JobError::NobodyListens`], [`JobError::Io`], and as [`Job::all_gather`].
     pub fn join(launch: Launch) -> Result<Self, JobError> {
         let listener = match &launch.rendezvous {
             Some(address) if launch.rank == 0 && launch.ranks > 1 => {
@@ -260,17 +295,35 @@ impl Job {
         if rank >= ranks || ranks > MAX_RANKS {
             return Err(JobError::NoSuchRank { rank, ranks });
         }
-        let address = launch.rendezvous.clone();
-        let deadline = Instant::now() + launch.timeout;
-        let peers = match (listener, address) {
-            _ if ranks == 1 => Vec::new(),
-            (Some(listener), _) => gather_ranks(&listener, ranks, deadline, launch.timeout)?,
-            (None, Some(address)) if rank > 0 => vec![connect(&address, rank, ranks, deadline)?],
-            _ => return Err(JobError::NoRendezvous { ranks }),
+        let (timeout, started) = (launch.timeout, Instant::now());
+        let deadline = started + timeout;
+        let mut job = Self {
+            launch,
+            peers: Vec::new(),
+            _door: None,
         };
-        let mut job = Self { launch, peers };
-        job.barrier()?;
-        Ok(job)
+        if ranks == 1 {
+            return Ok(job);
+        }
+        if let Some(listener) = listener {
+            job.peers = gather_ranks(&listener, ranks, deadline, timeout)?;
+            job._door = Some(Door::new(listener, ranks));
+            job.barrier()?;
+            return Ok(job);
+        }
+        let address = job.launch.rendezvous.clone().filter(|_| rank > 0);
+        let address = address.ok_or(JobError::NoRendezvous { ranks })?;
+        loop {
+            job.peers = vec![connect(&address, rank, ranks, deadline, timeout)?];
+            match job.barrier() {
+                Err(JobError::HasBegun { .. } | JobError::RankDied { rank: 0 })
+                    if started.elapsed() < timeout / GRACE =>
+                {
+                    std::thread::sleep(PAUSE);
+                }
+                end => return end.map(|()| job),
+            }
+        }
     }
 
     /// This process's rank.
@@ -353,6 +406,7 @@ impl Job {
                 Err(JobError::RankDied { rank })
             }
             REFUSED => Err(refusal(&payload)),
+            BEGUN => Err(has_begun(&payload)),
             _ => Err(JobError::Malformed {
                 rank: 0,
                 what: "a frame of the wrong kind",
@@ -419,7 +473,7 @@ fn gather_ranks(
             _ => {
                 let refused = [rank, of, ranks].map(u32::to_le_bytes).concat();
                 for peer in came.iter_mut().flatten().chain([&mut stream]) {
-                    let _ = send(peer, REFUSED, &refused);
+                    say_last(peer, REFUSED, &refused);
                 }
                 return Err(refusal(&refused));
             }
@@ -449,6 +503,20 @@ fn refusal(payload: &[u8]) -> JobError {
     }
 }
 
+/// Why one that came late cannot join.
+fn has_begun(payload: &[u8]) -> JobError {
+    match *payload.as_chunks::<4>().0 {
+        [rank, ranks] => JobError::HasBegun {
+            rank: u32::from_le_bytes(rank),
+            ranks: u32::from_le_bytes(ranks),
+        },
+        _ => JobError::Malformed {
+            rank: 0,
+            what: "a refusal of another length",
+        },
+    }
+}
+
 /// The rank that a new connection says it is, and of how many.
 fn greeted(stream: &mut TcpStream, by: Instant, timeout: Duration) -> Option<(u32, u32)> {
     stream.set_nonblocking(false).ok()?;
@@ -465,7 +533,13 @@ fn greeted(stream: &mut TcpStream, by: Instant, timeout: Duration) -> Option<(u3
 }
 
 /// Another rank: connects to rank 0, which may not listen yet.
-fn connect(address: &str, rank: u32, ranks: u32, deadline: Instant) -> Result<TcpStream, JobError> {
+fn connect(
+    address: &str,
+    rank: u32,
+    ranks: u32,
+    deadline: Instant,
+    after: Duration,
+) -> Result<TcpStream, JobError> {
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
         let found = address.to_socket_addrs();
@@ -485,7 +559,13 @@ fn connect(address: &str, rank: u32, ranks: u32, deadline: Instant) -> Result<Tc
                 send(&mut stream, HELLO, &hello).map_err(io("connecting to", address))?;
                 return Ok(stream);
             }
-            Err(error) if left <= PAUSE => return Err(io("connecting to", address)(error)),
+            Err(error) if left <= PAUSE => {
+                return Err(JobError::NobodyListens {
+                    address: address.into(),
+                    after,
+                    error: error.to_string(),
+                });
+            }
             Err(_) => std::thread::sleep(PAUSE),
         }
     }
@@ -496,81 +576,6 @@ fn io<'a>(what: &'static str, address: &'a str) -> impl Fn(std::io::Error) -> Jo
         what,
         address: address.into(),
         error: error.to_string(),
-    }
-}
-
-fn lost(rank: u32, error: &std::io::Error, after: Duration) -> JobError {
-    match error.kind() {
-        ErrorKind::WouldBlock | ErrorKind::TimedOut => JobError::TimedOut { rank, after },
-        _ => JobError::RankDied { rank },
-    }
-}
-
-fn send(to: &mut TcpStream, kind: u32, payload: &[u8]) -> std::io::Result<()> {
-    let mut frame = Vec::with_capacity(8 + payload.len());
-    frame.extend_from_slice(&(payload.len() as u32).to_le_bytes());
-    frame.extend_from_slice(&kind.to_le_bytes());
-    frame.extend_from_slice(payload);
-    to.write_all(&frame)
-}
-
-/// The next frame of a rank: kind and payload, which is at most `most` bytes.
-fn receive(
-    from: &mut TcpStream,
-    rank: u32,
-    most: usize,
-    deadline: Instant,
-    timeout: Duration,
-) -> Result<(u32, Vec<u8>), JobError> {
-    let mut head = [0; 8];
-    fill(from, &mut head, deadline).map_err(|error| lost(rank, &error, timeout))?;
-    let [a, b, c, d, kind @ ..] = head;
-    let bytes = u32::from_le_bytes([a, b, c, d]) as usize;
-    if bytes > most {
-        return Err(JobError::Malformed {
-            rank,
-            what: "a frame that is too long",
-        });
-    }
-    let mut payload = vec![0; bytes];
-    fill(from, &mut payload, deadline).map_err(|error| lost(rank, &error, timeout))?;
-    Ok((u32::from_le_bytes(kind), payload))
-}
-
-fn fill(from: &mut TcpStream, mut buffer: &mut [u8], deadline: Instant) -> std::io::Result<()> {
-    while !buffer.is_empty() {
-        let left = deadline.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Err(ErrorKind::TimedOut.into());
-        }
-        from.set_read_timeout(Some(left))?;
-        match from.read(buffer) {
-            Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
-            Ok(bytes) => buffer = &mut buffer[bytes..],
-            Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(())
-}
-
-fn split_parts(mut all: &[u8], ranks: u32) -> Result<Vec<Vec<u8>>, JobError> {
-    let malformed = JobError::Malformed {
-        rank: 0,
-        what: "parts that do not add up",
-    };
-    let mut parts = Vec::new();
-    for _ in 0..ranks {
-        let (len, rest) = all.split_first_chunk::<4>().ok_or(malformed.clone())?;
-        let len = u32::from_le_bytes(*len) as usize;
-        let (part, rest) = rest.split_at_checked(len).ok_or(malformed.clone())?;
-        parts.push(part.to_vec());
-        all = rest;
-    }
-    if all.is_empty() {
-        Ok(parts)
-    } else {
-        Err(malformed)
     }
 }
 

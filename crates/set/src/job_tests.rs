@@ -2,6 +2,7 @@
 
 use super::*;
 use std::collections::HashMap;
+use std::io::Write;
 
 fn rendezvous() -> (TcpListener, String) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -161,6 +162,76 @@ fn a_rank_that_comes_twice_is_refused_and_all_hear_it() {
         joined(&[(0, 3), (1, 3), (1, 3)]),
         [refused.clone(), refused.clone(), refused]
     );
+}
+
+#[test]
+fn a_rank_that_comes_when_the_job_has_begun_is_told_so() {
+    let meeting = rendezvous();
+    let address = &meeting.1;
+    let first = {
+        let meeting = (meeting.0.try_clone().unwrap(), address.clone());
+        std::thread::spawn(move || join(0, 2, &meeting))
+    };
+    let mut other = join(1, 2, &meeting);
+    let mut first = first.join().unwrap();
+    // One that says nothing, and one that is no rank, keep nobody else waiting for long.
+    let silent = TcpStream::connect(address).unwrap();
+    let mut stranger = TcpStream::connect(address).unwrap();
+    stranger.write_all(&[0xff; 64]).unwrap();
+    for (rank, ranks) in [(1, 2), (0, 2), (2, 3)] {
+        let end = match rank {
+            // Rank 0 would listen itself.
+            0 => Job::join(launch(rank, ranks, address)).map(drop),
+            _ => Job::join_over(launch(rank, ranks, address), None).map(drop),
+        };
+        match rank {
+            0 => assert!(matches!(end, Err(JobError::Io { .. })), "{end:?}"),
+            _ => assert_eq!(end, Err(JobError::HasBegun { rank, ranks: 2 })),
+        }
+    }
+    drop((silent, stranger));
+    // The job goes on.
+    let others = std::thread::spawn(move || other.all_gather(b"other"));
+    let all = first.all_gather(b"first").unwrap();
+    assert_eq!(all, [b"first".to_vec(), b"other".to_vec()]);
+    assert_eq!(others.join().unwrap().unwrap(), all);
+    // When it has ended nobody listens, and another job can meet there.
+    drop(first);
+    drop(meeting.0);
+    let late = Launch {
+        timeout: Duration::from_millis(50),
+        ..launch(1, 2, address)
+    };
+    let end = Job::join(late).map(drop);
+    assert!(
+        matches!(end, Err(JobError::NobodyListens { .. })),
+        "{end:?}"
+    );
+}
+
+#[test]
+fn a_job_begins_where_another_one_is_about_to_end() {
+    let meeting = rendezvous();
+    let address = meeting.1.clone();
+    let before = {
+        let meeting = (meeting.0.try_clone().unwrap(), address.clone());
+        std::thread::spawn(move || join(0, 2, &meeting))
+    };
+    drop(join(1, 2, &meeting));
+    let before = before.join().unwrap();
+    drop(meeting.0);
+    let next = {
+        let launch = Launch {
+            timeout: Duration::from_secs(600),
+            ..launch(1, 2, &address)
+        };
+        std::thread::spawn(move || Job::join(launch).map(drop))
+    };
+    // Whether it has been told that a job has begun, or was cut off, or neither: it tries again.
+    drop(before);
+    let first = Job::join(launch(0, 2, &address));
+    assert!(first.is_ok(), "{first:?}");
+    assert_eq!(next.join().unwrap(), Ok(()));
 }
 
 #[test]

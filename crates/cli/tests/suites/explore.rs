@@ -1,6 +1,7 @@
 //! `farslot explore`, as a user meets it.
 
 use crate::common::{error_of, farslot, one_object};
+use farslot_set::job::{Job, Launch};
 
 /// One token that goes to one of two places and back: three markings.
 const CHOICE: &str = r#"<pnml><net id="choice" type="http://www.pnml.org/version-2009/grammar/ptnet"><page id="page">
@@ -327,6 +328,35 @@ fn processes_that_do_not_fit_together_are_refused() {
         ],
         &["two processes say that they are rank 1 of 3"],
     );
+}
+
+#[test]
+fn a_second_process_of_a_rank_is_told_that_the_job_has_begun() {
+    let address = fresh_rendezvous(15);
+    let rank = |rank| {
+        let args = ["explore", "2pc:3", "--rendezvous", &address];
+        let mut process = farslot([&args[..], &["--rank", rank, "--ranks", "2"]].concat());
+        process.stdout(std::process::Stdio::piped());
+        process.stderr(std::process::Stdio::piped());
+        process.spawn().unwrap()
+    };
+    let first = rank("0");
+    // This process is rank 1, and holds up the job that has begun.
+    let launch = Launch {
+        rank: 1,
+        ranks: 2,
+        rendezvous: Some(address.clone()),
+        ..Launch::alone()
+    };
+    let job = Job::join(launch).unwrap();
+    let late = rank("1").wait_with_output().unwrap();
+    assert_eq!(late.status.code(), Some(1), "{}", error_of(&late));
+    let said = "rank 1 comes too late: the job of 2 ranks";
+    assert!(error_of(&late).contains(said), "{}", error_of(&late));
+    drop(job);
+    let first = first.wait_with_output().unwrap();
+    let said = error_of(&first);
+    assert!(said.contains("rank 1 has ended"), "{said}");
 }
 
 #[test]
