@@ -5,7 +5,14 @@ use super::labels::{Child, Label, Likeness, Open, TOKEN_CLASS, child};
 use super::limits;
 use super::text::Lines;
 use quick_xml::events::{BytesRef, BytesStart, Event};
-use quick_xml::{Reader, XmlVersion};
+use quick_xml::name::ResolveResult;
+use quick_xml::{NsReader, XmlVersion};
+
+/// How the name spaces begin that the standard has had.
+const PNML_SPACES: &str = "http://www.pnml.org/";
+
+/// Words by which tools say that an arc is no normal one.
+const ARC_TYPES: [&str; 2] = ["inhibitor", "reset"];
 
 /// What a document has, in its order, before names are resolved.
 #[derive(Debug, Default)]
@@ -43,9 +50,10 @@ pub(super) struct RawArc {
 
 pub(super) fn read(text: &str) -> Result<Document, PnmlError> {
     let mut parser = Parser {
-        reader: Reader::from_str(text),
+        reader: NsReader::from_str(text),
         lines: Lines::new(text),
         line: 1,
+        space: None,
         open: Vec::new(),
         begun: false,
         nets: 0,
@@ -70,10 +78,12 @@ pub(super) fn read(text: &str) -> Result<Document, PnmlError> {
 }
 
 struct Parser<'a> {
-    reader: Reader<&'a [u8]>,
+    reader: NsReader<&'a [u8]>,
     lines: Lines<'a>,
     /// Where the last event began.
     line: u64,
+    /// The root's name space.
+    space: Option<String>,
     open: Vec<Open>,
     begun: bool,
     nets: usize,
@@ -135,6 +145,7 @@ impl Parser<'_> {
         if element.attributes_raw().len() > limits::TEXT {
             return Err(Problem::LongText("list of attributes"));
         }
+        self.check_space(element)?;
         let name = element.local_name();
         let name = name.as_ref();
         let open = match self.open.last().copied() {
@@ -142,7 +153,13 @@ impl Parser<'_> {
             None => return Err(Problem::NotPnml("its root is not one <pnml> element")),
             Some(Open::Pnml) if name == "net" => self.net(element)?,
             Some(parent) => match child(parent, name) {
-                Child::Skipped => return self.skip(),
+                Child::Skipped => {
+                    let may_be_type = parent == Open::Arc && name == "toolspecific";
+                    if may_be_type {
+                        no_arc_type(element)?;
+                    }
+                    return self.skip(may_be_type);
+                }
                 Child::Unknown => return Err(unknown_child(parent, name)),
                 Child::Node => self.node(name, element)?,
                 Child::Label(label) => self.label(label, element)?,
@@ -153,6 +170,33 @@ impl Parser<'_> {
         };
         self.begun = true;
         self.open.push(open);
+        Ok(())
+    }
+
+    /// All elements are of the root's name space, or of one of PNML's: what a foreign one means is
+    /// not known, whatever its local name is.
+    fn check_space(&mut self, element: &BytesStart<'_>) -> Result<(), Problem> {
+        let space = match self.reader.resolver().resolve_element(element.name()).0 {
+            ResolveResult::Unbound => None,
+            ResolveResult::Bound(space) => Some(space.0),
+            ResolveResult::Unknown(prefix) => {
+                let prefix = shortened(&prefix);
+                return Err(Problem::Xml(format!(
+                    "no name space has the prefix {prefix:?}"
+                )));
+            }
+        };
+        if self.open.is_empty() {
+            self.space = space.map(String::from);
+        } else if space != self.space.as_deref()
+            && !space.is_some_and(|space| space.starts_with(PNML_SPACES))
+        {
+            return Err(Problem::Unsupported(format!(
+                "<{}> of the name space {:?}",
+                shortened(element.name().as_ref()),
+                shortened(space.unwrap_or_default()),
+            )));
+        }
         Ok(())
     }
 
@@ -271,10 +315,12 @@ impl Parser<'_> {
         }
     }
 
-    /// Skips an element with all that is in it.
-    fn skip(&mut self) -> Result<(), Problem> {
+    /// Skips an element with all that is in it. Some tools write there that an arc is no normal one,
+    /// which is refused if it `may_be_type`.
+    fn skip(&mut self, may_be_type: bool) -> Result<(), Problem> {
         let mut depth = self.open.len();
         loop {
+            let before = self.reader.buffer_position();
             let event = match self.reader.read_event() {
                 Ok(event) => event,
                 Err(error) => {
@@ -282,6 +328,10 @@ impl Parser<'_> {
                     return Err(Problem::Xml(error.to_string()));
                 }
             };
+            if may_be_type && let Event::Start(_) | Event::Text(_) | Event::CData(_) = event {
+                self.line = self.lines.at(before);
+                no_arc_type(&event)?;
+            }
             match event {
                 Event::Start(_) => {
                     depth += 1;
@@ -403,6 +453,15 @@ fn known_attributes(
     Ok(())
 }
 
+/// Refuses what a tool says of an arc if that is its type.
+fn no_arc_type(said: &str) -> Result<(), Problem> {
+    let said = said.to_ascii_lowercase();
+    match ARC_TYPES.iter().find(|kind| said.contains(**kind)) {
+        Some(kind) => Err(unsupported_arc(kind)),
+        None => Ok(()),
+    }
+}
+
 fn unsupported_arc(kind: &str) -> Problem {
     Problem::Unsupported(format!("an arc of type {:?}", shortened(kind)))
 }
@@ -420,7 +479,7 @@ fn attribute(element: &BytesStart<'_>, name: &str) -> Result<Option<String>, Pro
     // To the last one, so that doubles are noticed: a quadratic check, of a list of bounded length.
     for found in element.attributes() {
         let found = found.map_err(|error| malformed(&error))?;
-        if found.key.local_name().as_ref() == name {
+        if found.key.as_ref() == name {
             let found = found.normalized_value(XmlVersion::Implicit1_0);
             value = Some(found.map_err(|error| malformed(&error))?.into_owned());
         }

@@ -3,8 +3,9 @@
 //!
 //! Documents are not trusted: a document type declaration is refused, every count has a limit
 //! ([`limits`]), and memory stays proportional to the document. Names, graphics and tool-specific
-//! parts (such as NUPN) are skipped. Any other element, attribute or text that is not known is an
-//! error, for it could mean something, and every error names the line.
+//! parts (such as NUPN) are skipped, but for those by which a tool says that an arc inhibits or
+//! resets. Any other element, attribute or text that is not known is an error, for it could mean
+//! something, and so is an element of another name space; every error names the line.
 //!
 //! What PIPE writes is read too, as far as it means a place/transition net: `<value>` for `<text>`,
 //! markings and weights with the name of its one class of tokens (`Default,5`), and what it adds to

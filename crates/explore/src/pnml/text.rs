@@ -25,7 +25,9 @@ fn declares_latin1(bytes: &[u8]) -> bool {
     let start = &bytes[..bytes.len().min(DECLARATION)];
     let start = String::from_utf8_lossy(start).to_ascii_lowercase();
     let declaration = start.split("?>").next().unwrap_or_default();
-    declaration.starts_with("<?xml") && declaration.contains("iso-8859-1")
+    // In quotes: ISO-8859-15 is another one.
+    let named = ["'iso-8859-1'", "\"iso-8859-1\""];
+    declaration.starts_with("<?xml") && named.iter().any(|name| declaration.contains(name))
 }
 
 fn line_of(bytes: &[u8], offset: usize) -> u64 {

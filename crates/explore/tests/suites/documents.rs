@@ -169,6 +169,35 @@ fn documents_that_are_no_nets_are_refused() {
 }
 
 #[test]
+fn documents_are_read_in_the_encodings_that_are_known() {
+    let name = |text: &str| {
+        let content = format!("<place id='{text}'/>");
+        document(&content).replacen("\"1.0\"", "\"1.0\" encoding='ISO-8859-1'", 1)
+    };
+    let places = |bytes: &[u8]| parse(bytes).map(|net| net.places()[0].id.clone());
+    assert_eq!(places(name("é").as_bytes()).unwrap(), "é");
+    let latin1 = |text: &str| text.chars().map(|c| c as u8).collect::<Vec<u8>>();
+    assert_eq!(places(&latin1(&name("é"))).unwrap(), "é");
+    let other = name("é").replacen("8859-1", "8859-15", 1);
+    let error = places(&latin1(&other)).unwrap_err();
+    assert_eq!((error.line, error.problem), (4, Problem::Encoding));
+    let marked = [b"\xEF\xBB\xBF", document("<place id='p'/>").as_bytes()].concat();
+    assert_eq!(places(&marked).unwrap(), "p");
+    // Two bytes a character, of either order, with a mark and without one.
+    let text = document("<place id='p'/>");
+    for (mark, swapped) in [(true, false), (true, true), (false, false), (false, true)] {
+        let mark = if mark { "\u{feff}" } else { "" };
+        let words = mark.encode_utf16().chain(text.encode_utf16());
+        let bytes = words.flat_map(|word| match swapped {
+            true => word.to_be_bytes(),
+            false => word.to_le_bytes(),
+        });
+        let error = parse(&bytes.collect::<Vec<u8>>()).unwrap_err();
+        assert_eq!(error.line, 1, "{error}");
+    }
+}
+
+#[test]
 fn documents_that_are_too_large_are_refused() {
     let deep = document(&"<page id='x'>".repeat(100));
     assert_eq!(error(&deep).problem, Problem::TooDeep);

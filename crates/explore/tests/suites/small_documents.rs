@@ -1,6 +1,8 @@
 //! Small documents, each with one thing that other tools write, and what becomes of it: explored
 //! with the right number of states, or refused with a line and a reason.
 
+mod markup;
+
 use farslot_explore::explicit::{Options, Progress, explore_net};
 use farslot_explore::pnml::parse;
 use std::fmt::Write;
@@ -385,7 +387,13 @@ fn outcome(text: &str) -> String {
 
 #[test]
 fn small_documents_are_explored_or_refused() {
-    let cases = [of_places(), of_transitions_and_arcs(), of_nets()].concat();
+    let cases = [
+        of_places(),
+        of_transitions_and_arcs(),
+        of_nets(),
+        markup::of_markup(),
+    ]
+    .concat();
     let (mut table, mut wrong) = (String::new(), 0);
     for (name, text, expected) in &cases {
         let found = outcome(text);
