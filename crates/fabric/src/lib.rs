@@ -50,6 +50,8 @@ mod owner_endpoint;
 mod prefetch;
 mod process;
 pub mod reader;
+#[cfg(feature = "schedule")]
+pub mod schedule;
 pub mod shm;
 pub mod sim;
 pub mod tcp;

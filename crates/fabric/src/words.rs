@@ -33,6 +33,7 @@ impl<'m> SharedWords<'m> {
     /// Loads a word. To be followed by [`SharedWords::acquire`].
     #[inline(always)]
     pub(crate) fn load(self, number: usize) -> u64 {
+        before_access();
         self.0[number].load(Ordering::Relaxed)
     }
 
@@ -45,6 +46,12 @@ impl<'m> SharedWords<'m> {
     /// The verb of the same name; returns what was there.
     #[inline]
     pub(crate) fn compare_swap(self, offset: u64, expected: u64, new: u64) -> u64 {
+        before_access();
+        #[cfg(feature = "schedule")]
+        if crate::schedule::swaps_blindly() {
+            self.word(offset).store(new, Ordering::Relaxed);
+            return expected;
+        }
         let seen =
             self.word(offset)
                 .compare_exchange(expected, new, Ordering::AcqRel, Ordering::Acquire);
@@ -55,6 +62,7 @@ impl<'m> SharedWords<'m> {
     /// The verb of the same name; returns what was there.
     #[inline]
     pub(crate) fn fetch_add(self, offset: u64, add: u64) -> u64 {
+        before_access();
         let seen = self.word(offset).fetch_add(add, Ordering::AcqRel);
         before_later_reads();
         seen
@@ -71,7 +79,12 @@ impl<'m> SharedWords<'m> {
     ) -> impl Iterator<Item = impl Fn(usize) -> u64> {
         let (slots, _) = self.from(offset).0[..count * WORDS].as_chunks::<WORDS>();
         let slots = slots.iter();
-        slots.map(|slot| move |number: usize| slot[number].load(Ordering::Relaxed))
+        slots.map(|slot| {
+            move |number: usize| {
+                before_access();
+                slot[number].load(Ordering::Relaxed)
+            }
+        })
     }
 
     /// Asks for the cache lines of a span that will be read soon.
@@ -103,6 +116,7 @@ impl<'m> SharedWords<'m> {
         if shift == 0 {
             let count = len.div_ceil(8);
             for (into, from) in to[..count].iter_mut().zip(&self.0[first..first + count]) {
+                before_access();
                 *into = from.load(Ordering::Relaxed);
             }
         } else {
@@ -118,7 +132,10 @@ impl<'m> SharedWords<'m> {
         if offset.is_multiple_of(8) {
             let first = (offset / 8) as usize;
             let from = &self.0[first..first + words];
-            to.extend(from.iter().map(|word| word.load(Ordering::Relaxed)));
+            to.extend(from.iter().map(|word| {
+                before_access();
+                word.load(Ordering::Relaxed)
+            }));
             fence(Ordering::Acquire);
         } else {
             let start = to.len();
@@ -129,10 +146,12 @@ impl<'m> SharedWords<'m> {
 
     fn copy_out_shifted(self, first: usize, shift: u32, len: usize, to: &mut [u64]) {
         let last = first + (shift as usize / 8 + len).div_ceil(8);
+        before_access();
         let mut low = self.0[first].load(Ordering::Relaxed);
         for (index, into) in to[..len.div_ceil(8)].iter_mut().enumerate() {
             let next = first + index + 1;
             let high = if next < last {
+                before_access();
                 self.0[next].load(Ordering::Relaxed)
             } else {
                 0
@@ -154,6 +173,7 @@ impl<'m> SharedWords<'m> {
         }
         let whole = len / 8;
         for (to, word) in self.0[first..first + whole].iter().zip(from) {
+            before_access();
             to.store(*word, Ordering::Relaxed);
         }
         if !len.is_multiple_of(8) {
@@ -176,7 +196,10 @@ impl<'m> SharedWords<'m> {
             let behind = 64usize.saturating_sub(end - index * 64);
             let before = if index == 0 { shift } else { 0 };
             match u64::MAX << before & u64::MAX >> behind {
-                u64::MAX => self.0[first + index].store(value, Ordering::Relaxed),
+                u64::MAX => {
+                    before_access();
+                    self.0[first + index].store(value, Ordering::Relaxed);
+                }
                 part => self.merge(first + index, part, value),
             }
         }
@@ -184,6 +207,7 @@ impl<'m> SharedWords<'m> {
 
     /// Replaces the bits of `mask` by a compare-and-swap of their word.
     fn merge(self, index: usize, mask: u64, value: u64) {
+        before_access();
         let word = &self.0[index];
         let mut seen = word.load(Ordering::Relaxed);
         loop {
@@ -195,6 +219,13 @@ impl<'m> SharedWords<'m> {
         }
     }
 }
+
+#[cfg(feature = "schedule")]
+use crate::schedule::before_access;
+/// Where a thread of a schedule gives way to others.
+#[cfg(not(feature = "schedule"))]
+#[inline(always)]
+const fn before_access() {}
 
 /// What a read-modify-write has stored is seen before what is loaded behind it: two clients that
 /// each swap a word and then read the other's do not miss each other. On x86-64 its instruction

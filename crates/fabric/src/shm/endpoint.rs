@@ -514,11 +514,19 @@ impl Endpoint for ShmEndpoint {
     }
 
     fn now(&self) -> Nanos {
+        #[cfg(feature = "schedule")]
+        if let Some(now) = crate::schedule::now() {
+            return now;
+        }
         static START: OnceLock<Instant> = OnceLock::new();
         START.get_or_init(Instant::now).elapsed().as_nanos() as Nanos
     }
 
     fn wait(&self, deadline: Option<Nanos>, idle_turns: u32) {
+        #[cfg(feature = "schedule")]
+        if crate::schedule::wait(deadline) {
+            return;
+        }
         const SPINS: u32 = 64;
         const YIELDS: u32 = 256;
         const NAP: Duration = Duration::from_micros(50);

@@ -4,6 +4,7 @@
 mod cuckoo;
 mod duo;
 mod heap_sweeps;
+mod in_place;
 mod insert_many;
 mod linear;
 mod moved;
