@@ -113,7 +113,8 @@ pub use options::{HashKind, TableOptions};
 #[cfg(feature = "unstable")]
 pub use profile::read_cost;
 pub use profile::{NicProfileError, nic_profile};
-pub use server::{READ_ONLY, Server, ServerOptions, TableGrant};
+pub use server::grants::TableGrant;
+pub use server::{READ_ONLY, Server, ServerOptions};
 pub use shapes::{CuckooShape, DuoShape, RaceShape};
 pub use slot_map::{HASH_SLOTS, MOST_NODES, SlotMap};
 pub use snapshot::{

@@ -33,7 +33,7 @@ pub(crate) fn check_name(name: &str) -> Result<()> {
         name: name.into(),
         reason,
     };
-    fault_of(name, LONGEST_NAME).map_or(Ok(()), |reason| Err(bad(reason)))
+    fault_of(name, LONGEST_NAME).map_or(Ok(()), |fault| Err(bad(format!("it {fault}"))))
 }
 
 /// Refuses a name that no grant can have: one of more than 64 bytes, or one that no table could have
@@ -51,21 +51,21 @@ pub fn check_grant_name(name: &str) -> Result<()> {
         name: name.into(),
         reason,
     };
-    fault_of(name, LONGEST_GRANT).map_or(Ok(()), |reason| Err(bad(reason)))
+    fault_of(name, LONGEST_GRANT).map_or(Ok(()), |fault| Err(bad(format!("its name {fault}"))))
 }
 
 /// What is wrong with a name of at most so many bytes, if anything is.
 fn fault_of(name: &str, longest: usize) -> Option<String> {
     let bytes = name.len();
     if bytes > longest {
-        return Some(format!("its {bytes} bytes are over the limit of {longest}"));
+        return Some(format!("has {bytes} bytes, over the limit of {longest}"));
     }
     let is_hidden = |character| !is_visible(character);
     let fault = match name {
-        "" => "it is empty",
-        "." | ".." => "it stands for a directory",
-        name if name.starts_with(' ') || name.ends_with(' ') => "it begins or ends with a space",
-        name if name.contains(is_hidden) => "it has characters that nobody sees",
+        "" => "is empty",
+        "." | ".." => "stands for a directory",
+        name if name.starts_with(' ') || name.ends_with(' ') => "begins or ends with a space",
+        name if name.contains(is_hidden) => "has characters that nobody sees",
         _ => return None,
     };
     Some(fault.into())

@@ -1,6 +1,6 @@
 //! A process that lends its memory, and does nothing else.
 
-mod grants;
+pub(crate) mod grants;
 mod keeper;
 
 use crate::catalog::{Phase, TableRecord};
@@ -13,7 +13,6 @@ use farslot_fabric::tcp::{
 };
 use farslot_fabric::verbs::{self, VerbsAgentOptions};
 use farslot_fabric::{EventLoop, RegionId, Rights, shm};
-pub use grants::TableGrant;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;

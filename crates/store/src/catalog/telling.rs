@@ -12,7 +12,7 @@
 //! An answer takes no more than a call's turn, so a client asks for the rest, from the entry on that the
 //! answer names. What comes is another's word, and believed as little as what stands in a catalog.
 
-use super::entry::{ENTRY_BYTES, ID_AT, State, closed, id_of};
+use super::entry::{ENTRY_BYTES, ID_AT, MOST_RECORD, State, closed, id_of};
 use super::listing::{Entry, Is, MOST_READS, Snapshot, damaged, entry_in};
 use super::record::TableRecord;
 use super::region::{Catalog, HEADER_WORDS, MARK_AT, MOST_TABLES, PHASE_AT, entry_at};
@@ -126,8 +126,11 @@ fn told_of((entry, id): &(Entry, u64), is_open: impl Fn(&TableRecord) -> bool) -
         scheme: record.scheme.without_seeds(),
         ..record.clone()
     };
-    // It was made of such JSON.
+    // It was made of such JSON, but maybe by another program. A damaged entry says as much.
     let json = serde_json::to_vec(&told).unwrap_or_default();
+    if !(1..=MOST_RECORD).contains(&json.len()) {
+        return Some(Vec::new());
+    }
     let word = State::table(&json) | entry.word & State::FLAGS;
     Some([&word.to_le_bytes()[..], &id.to_le_bytes(), &json].concat())
 }

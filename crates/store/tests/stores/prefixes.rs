@@ -337,6 +337,8 @@ fn mutated_calls_under_a_prefix_reach_no_other_key() {
                 Question::Run,
                 Question::Flush,
                 Question::Opened,
+                Question::Tables,
+                Question::Map,
             ];
             let question = question[below(question.len())];
             let mut request = request(question, id, &operations);

@@ -9,7 +9,7 @@ use farslot::fabric::shm::{Node, RegionSpec};
 use farslot::fabric::tcp::{Agent, AgentOptions, ConnectOptions, Grant, ServeOptions, wire};
 use farslot::fabric::{Call, FabricError, Handler, Rights};
 use farslot::index::IndexError;
-use farslot::index::calls::Question;
+use farslot::index::calls::{Question, Status, status_of};
 use farslot::{
     ErrorKind, FieldSize, Operation, Server, ServerOptions, Store, StoreError, TableOptions,
     TableRecord,
@@ -222,6 +222,17 @@ fn nothing_of_a_table_over_several_nodes_shows_the_seeds_of_its_parts() {
         "t",
         &["other"],
     );
+    // Where its keys lie is told, of others' not.
+    let tenant = open_at(&address, "tenant", secret(2)).unwrap();
+    for part in servers[0].store().tables().unwrap() {
+        let asked = request(Question::Map, part.id, &[]);
+        let told = call(&tenant, &asked, 64 << 10).unwrap();
+        let expected = match &*part.name {
+            "t" => Status::Done,
+            _ => Status::Denied,
+        };
+        assert_eq!(status_of(&told).unwrap().0, expected, "{}", part.name);
+    }
     let parts = servers
         .iter()
         .flat_map(|server| server.store().tables().unwrap());
