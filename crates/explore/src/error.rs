@@ -45,6 +45,22 @@ pub enum ExploreError {
         /// The limit that was met.
         limit: TokenLimit,
     },
+    /// A symbolic exploration has not ended after as many steps as the memory that it may take
+    /// stands for, and a place gets ever more tokens that nothing in the net's structure bounds.
+    #[error(
+        "place {place:?} has got {tokens} tokens after {steps} steps, the limit with {memory} bytes, \
+         and gets ever more: the net may be unbounded"
+    )]
+    StillGrows {
+        /// The place's id.
+        place: String,
+        /// The most tokens that it has got.
+        tokens: u32,
+        /// The limit that was met: steps of one of several tries.
+        steps: u64,
+        /// Bytes of memory that may be taken; more allow more steps.
+        memory: u64,
+    },
     /// More memory would be needed than was allowed, and a place has got more tokens than it seemed
     /// to get.
     #[error("{short}; place {place:?} has got {tokens} tokens, and may get any number")]

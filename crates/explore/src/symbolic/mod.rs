@@ -42,7 +42,8 @@ use crate::order::orders;
 ///
 /// # Errors
 /// [`ExploreError::OutOfMemory`]; [`ExploreError::Unbounded`] of a net that is seen to be so;
-/// [`ExploreError::AboveLimit`] where a place takes too many different numbers of tokens.
+/// [`ExploreError::AboveLimit`] where a place takes too many different numbers of tokens;
+/// [`ExploreError::StillGrows`] where one gets ever more.
 pub fn explore_symbolically(
     net: &Net,
     options: &SymbolicOptions,
@@ -104,7 +105,8 @@ mod tests {
         let progress = Progress::default();
         let limits = Limits {
             memory: 1 << 30,
-            operations: u64::MAX,
+            steps: u64::MAX,
+            branches: 64,
             garbage: 100,
         };
         let memory = SharedMemory::alone(&SymbolicOptions::default()).unwrap();

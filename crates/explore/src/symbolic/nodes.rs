@@ -20,6 +20,8 @@ const AGAIN: u64 = 2;
 pub(super) const PART_OF_CACHE: u64 = 3;
 /// A worker asks whether the others are still there once in so many operations.
 const ANYBODY_THERE: u64 = 1 << 14;
+/// Bytes that a branch of a list in the making takes, where the list grows.
+const BYTES_OF_BRANCH: u64 = 2 * size_of::<Branch>() as u64;
 
 /// A node: markings with `value` tokens in its place are in `down`, those with more in `right`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,10 +37,12 @@ pub(super) type Branch = (u32, u32);
 /// What making a diagram may take.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Limits {
-    /// Bytes for the nodes and the operation cache.
+    /// Bytes for the nodes, the operation cache and lists in the making.
     pub(super) memory: u64,
-    /// Results of operations, of worker 0.
-    pub(super) operations: u64,
+    /// Steps of worker 0 ([`Nodes::steps`]).
+    pub(super) steps: u64,
+    /// Branches of lists that are one step to pass, or to make nodes of.
+    pub(super) branches: u64,
     /// Nodes below which garbage is not worth its collection.
     pub(super) garbage: u64,
 }
@@ -46,8 +50,8 @@ pub(super) struct Limits {
 /// Why a diagram could not be made.
 #[derive(Debug)]
 pub(super) enum Halt {
-    /// After as many operations as were allowed.
-    Operations,
+    /// After as many steps as were allowed.
+    Steps,
     /// All workers stop, and what this one was doing is not kept.
     Stopped,
     Failed(ExploreError),
@@ -63,7 +67,7 @@ impl From<Halt> for ExploreError {
     fn from(halt: Halt) -> Self {
         match halt {
             Halt::Failed(error) => error,
-            Halt::Operations => unreachable!("operations are limited while markings are reached"),
+            Halt::Steps => unreachable!("steps are limited while markings are reached"),
             Halt::Stopped => unreachable!("worker 0 is stopped by nobody else but to grow"),
         }
     }
@@ -79,6 +83,9 @@ pub(super) struct Nodes {
     order: u64,
     /// Branches of the lists that are being made, those of the innermost last.
     branches: Vec<Branch>,
+    /// Branches of all lists that were passed, and of those in the making elsewhere.
+    passed: u64,
+    held: u64,
     /// Garbage is collected where there are more nodes than this and it is safe.
     collect_above: u64,
     collections: u64,
@@ -93,6 +100,8 @@ impl Nodes {
             limits,
             order: 0,
             branches: Vec::new(),
+            passed: 0,
+            held: 0,
             collect_above: limits.garbage,
             collections: 0,
         }
@@ -194,6 +203,7 @@ impl Nodes {
     /// The list with these branches, in ascending order of values. Branches to nothing are left
     /// out.
     pub(super) fn make(&mut self, branches: &[Branch]) -> Result<u32, Halt> {
+        self.passed += branches.len() as u64;
         let mut right = EMPTY;
         for &(value, down) in branches.iter().rev() {
             if down != EMPTY {
@@ -248,6 +258,7 @@ impl Nodes {
         if hints > 0 {
             self.crew.unlist(listed);
         }
+        self.passed += (self.branches.len() - start) as u64;
         // What is left of one of them stands behind all others as it is.
         let mut result = if left == EMPTY { other } else { left };
         while self.branches.len() > start {
@@ -287,16 +298,51 @@ impl Nodes {
     #[inline]
     pub(super) fn remember(&mut self, operation: Operation, result: u32) -> Result<u32, Halt> {
         self.cache.put(operation, result);
-        let writes = self.cache.writes();
-        if writes > self.limits.operations {
-            return Err(Halt::Operations);
-        }
+        self.pass(0)?;
         if self.crew.is_requested() {
             self.follow()?;
-        } else if writes.is_multiple_of(ANYBODY_THERE) {
+        } else if self.cache.writes().is_multiple_of(ANYBODY_THERE) {
             self.look_round()?;
         }
         Ok(result)
+    }
+
+    /// How much this worker has done: operations that were not in the cache, and branches of lists
+    /// that it has passed, many of which are one step.
+    #[inline]
+    pub(super) fn steps(&self) -> u64 {
+        self.cache.writes() + self.passed / self.limits.branches
+    }
+
+    /// Counts branches of a list that are passed.
+    #[inline]
+    pub(super) fn pass(&mut self, branches: usize) -> Result<(), Halt> {
+        self.passed += branches as u64;
+        match self.steps() > self.limits.steps {
+            true => Err(Halt::Steps),
+            false => Ok(()),
+        }
+    }
+
+    /// Counts branches that a list in the making has got: they are in no node yet.
+    #[inline]
+    pub(super) fn hold(&mut self, branches: usize) -> Result<(), Halt> {
+        self.held += branches as u64;
+        let needed = self.bytes() + self.held * BYTES_OF_BRANCH;
+        if needed <= self.limits.memory {
+            return Ok(());
+        }
+        Err(Halt::Failed(ExploreError::OutOfMemory {
+            needed,
+            limit: self.limits.memory,
+            states: self.table.len(),
+        }))
+    }
+
+    /// The branches of a list are in nodes, or not needed any more.
+    #[inline]
+    pub(super) fn release(&mut self, branches: usize) {
+        self.held = self.held.saturating_sub(branches as u64);
     }
 
     /// What is to be done once in many operations.
@@ -350,6 +396,7 @@ impl Nodes {
         }
         self.limits = limits;
         self.cache.forget_writes();
+        (self.passed, self.held) = (0, 0);
         self.collect_above = limits.garbage;
         let (_, arguments) = self.crew.stop()?;
         Ok(self.clean(arguments, &[])?)
@@ -369,6 +416,7 @@ impl Nodes {
     /// Another worker than 0: forgets what it has left behind when it gave up a task half way.
     pub(super) fn give_up(&mut self) {
         self.branches.clear();
+        self.held = 0;
         self.crew.unlist(0);
     }
 

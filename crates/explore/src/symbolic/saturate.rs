@@ -13,6 +13,10 @@ const MOST_VALUES: usize = 1 << 24;
 const KINDS: u32 = 2;
 /// Operations on diagrams of so many levels are done sooner than another worker is told of them.
 const SHALLOW: usize = 3;
+/// A list with so many branches, or a power of 2 above, is looked at for growth without end.
+const LONG: usize = 32;
+/// Branches that are moved aside in a list in the time in which one is passed.
+const MOVED: usize = 16;
 
 /// What a transition does at one level.
 #[derive(Debug, Clone, Copy)]
@@ -31,6 +35,11 @@ pub(super) struct Saturation<'n> {
     effects: Vec<Vec<LevelEffect>>,
     /// The transitions that begin at each level and change something.
     beginning: Vec<Vec<u32>>,
+    /// For each transition that takes no tokens away and brings some: the level of a place that
+    /// grows with each of its firings.
+    growing: Vec<Option<usize>>,
+    /// The most tokens that firings have led to, at each level.
+    most: Vec<u32>,
     progress: &'n Progress,
     /// The level whose list is being saturated by nobody's order but the first one's: between two
     /// of its firings, no other list is in use.
@@ -51,6 +60,7 @@ impl<'n> Saturation<'n> {
         }
         let mut beginning = vec![Vec::new(); order.len()];
         let mut effects = Vec::with_capacity(net.transitions().len());
+        let mut growing = Vec::with_capacity(net.transitions().len());
         for (number, transition) in net.transitions().iter().enumerate() {
             let here = transition.effects().into_iter().map(|effect| LevelEffect {
                 level: level_of[effect.place],
@@ -62,6 +72,10 @@ impl<'n> Saturation<'n> {
             if here.iter().any(|effect| effect.change != 0) {
                 beginning[here[0].level].push(number as u32);
             }
+            let takes_none = here.iter().all(|effect| effect.change >= 0);
+            let mut brings = here.iter().filter(|effect| effect.change > 0);
+            let brings = brings.next().filter(|_| takes_none);
+            growing.push(brings.map(|effect| effect.level));
             effects.push(here);
         }
         Self {
@@ -70,6 +84,8 @@ impl<'n> Saturation<'n> {
             nodes,
             effects,
             beginning,
+            growing,
+            most: vec![0; order.len()],
             progress,
             outermost: None,
         }
@@ -85,6 +101,11 @@ impl<'n> Saturation<'n> {
 
     pub(super) fn nodes_mut(&mut self) -> &mut Nodes {
         &mut self.nodes
+    }
+
+    /// The most tokens that firings have led to, and their place.
+    pub(super) fn most(&self) -> impl Iterator<Item = (usize, u32)> + '_ {
+        self.order.iter().copied().zip(self.most.iter().copied())
     }
 
     /// The nodes, for an exploration with another order of the places.
@@ -148,6 +169,7 @@ impl<'n> Saturation<'n> {
         for level in (0..self.levels()).rev() {
             let tokens = initial[self.order[level]];
             self.outermost = Some(level);
+            self.nodes.hold(1)?;
             below = self.saturated(vec![(tokens, below)], level)?;
             self.outermost = None;
             self.progress
@@ -158,7 +180,9 @@ impl<'n> Saturation<'n> {
 
     /// Saturates the list of these branches, which are saturated below.
     fn saturated(&mut self, mut branches: Vec<Branch>, level: usize) -> Result<u32, Halt> {
+        let all = branches.len();
         branches.retain(|(_, down)| *down != EMPTY);
+        self.nodes.release(all - branches.len());
         if branches.is_empty() {
             return Ok(EMPTY);
         }
@@ -166,7 +190,9 @@ impl<'n> Saturation<'n> {
         let result = self.fire_all(&transitions, &mut branches, level);
         self.beginning[level] = transitions;
         result?;
-        self.nodes.make(&branches)
+        let list = self.nodes.make(&branches)?;
+        self.nodes.release(branches.len());
+        Ok(list)
     }
 
     /// Fires transitions until the branches have all that they lead to.
@@ -207,6 +233,7 @@ impl<'n> Saturation<'n> {
             branches.len() - 1
         };
         loop {
+            self.nodes.pass(1)?;
             let (value, down) = branches[at];
             if value >= effect.needs {
                 let below = self.fire(transition, 1, down, level + 1)?;
@@ -215,6 +242,10 @@ impl<'n> Saturation<'n> {
                     self.nodes.collect(&lists.collect::<Vec<_>>())?;
                 }
                 if below != EMPTY {
+                    let is_longest = branches.len() >= LONG
+                        && branches.len().is_power_of_two()
+                        && at + 1 == branches.len();
+                    self.check_growth(transition, [down, below], is_longest)?;
                     let value = self.changed(value, effect, level)?;
                     let new = self.join(branches, value, below, level)?;
                     changed |= new;
@@ -240,6 +271,34 @@ impl<'n> Saturation<'n> {
         }
     }
 
+    /// Fails where a firing, at its first level and in all markings of a node, shows that a place can
+    /// get any number of tokens: each of the markings in `before` that the levels below had is
+    /// reached again from one of them, if they are all in `after`. As they are not infinitely many,
+    /// one is reached again from itself, with more tokens at the first level.
+    fn check_growth(
+        &mut self,
+        transition: u32,
+        [before, after]: [u32; 2],
+        is_longest: bool,
+    ) -> Result<(), Halt> {
+        let effect = self.effects[transition as usize][0];
+        let grown = match self.growing[transition as usize] {
+            Some(level) => Some(level),
+            None if effect.change <= 0 => None,
+            None if before == after => Some(effect.level),
+            None if is_longest => {
+                let both = self
+                    .nodes
+                    .union(before, after, self.hints(effect.level + 1))?;
+                (both == after).then_some(effect.level)
+            }
+            None => None,
+        };
+        let Some(level) = grown else { return Ok(()) };
+        let place = self.place(level);
+        Err(ExploreError::Unbounded { place }.into())
+    }
+
     /// Adds a branch. Says whether there is anything new.
     fn join(
         &mut self,
@@ -259,6 +318,8 @@ impl<'n> Saturation<'n> {
                     let limit = TokenLimit::Numbers(MOST_VALUES as u64);
                     return Err(self.above(level, limit).into());
                 }
+                self.nodes.pass((branches.len() - at) / MOVED)?;
+                self.nodes.hold(1)?;
                 branches.insert(at, (value, below));
                 Ok(true)
             }
@@ -283,6 +344,8 @@ impl<'n> Saturation<'n> {
         if level == effect.level {
             branches.retain(|(value, _)| *value >= effect.needs);
         }
+        self.nodes.pass(branches.len())?;
+        self.nodes.hold(branches.len())?;
         let listed = self.nodes.crew.listed();
         let hints = self.hints(level);
         if hints > 0 {
@@ -297,7 +360,9 @@ impl<'n> Saturation<'n> {
         } else {
             for branch in &mut branches {
                 branch.1 = self.fire(transition, next + 1, branch.1, level + 1)?;
-                branch.0 = self.changed(branch.0, effect, level)?;
+                if branch.1 != EMPTY {
+                    branch.0 = self.changed(branch.0, effect, level)?;
+                }
             }
         }
         if hints > 0 {
@@ -307,18 +372,24 @@ impl<'n> Saturation<'n> {
         self.nodes.remember(operation, result)
     }
 
-    fn changed(&self, value: u32, effect: LevelEffect, level: usize) -> Result<u32, Halt> {
-        let value = i64::from(value) + effect.change;
-        let changed = u32::try_from(value);
-        let limit = TokenLimit::Tokens(u32::MAX.into());
-        changed.map_err(|_| self.above(level, limit).into())
+    /// What a firing leaves of so many tokens.
+    fn changed(&mut self, value: u32, effect: LevelEffect, level: usize) -> Result<u32, Halt> {
+        let Ok(value) = u32::try_from(i64::from(value) + effect.change) else {
+            let limit = TokenLimit::Tokens(u32::MAX.into());
+            return Err(self.above(level, limit).into());
+        };
+        self.most[level] = self.most[level].max(value);
+        Ok(value)
     }
 
     fn above(&self, level: usize, limit: TokenLimit) -> ExploreError {
-        ExploreError::AboveLimit {
-            place: self.net.places()[self.order[level]].id.clone(),
-            limit,
-        }
+        let place = self.place(level);
+        ExploreError::AboveLimit { place, limit }
+    }
+
+    /// The id of a level's place.
+    fn place(&self, level: usize) -> String {
+        self.net.places()[self.order[level]].id.clone()
     }
 
     /// Of the markings of a diagram, those in which no transition is enabled.

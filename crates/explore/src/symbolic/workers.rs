@@ -8,6 +8,7 @@ use super::nodes::{Halt, Limits, Nodes};
 use super::saturate::Saturation;
 use crate::error::{ExploreError, RankError};
 use crate::explicit::Progress;
+use crate::growth::{self, Growth};
 use crate::net::Net;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Instant;
@@ -19,10 +20,15 @@ const STACK_PER_LEVEL: usize = 4 << 10;
 /// Limits within which each order of the places is tried first, and how many times as much next.
 const LEAST: Limits = Limits {
     memory: 16 << 20,
-    operations: 100_000,
+    steps: 100_000,
+    branches: 64,
     garbage: 1 << 18,
 };
 const MORE: u64 = 4;
+/// A place with so many tokens that nothing seems to bound makes a net suspicious: long lists are
+/// all that is to be expected from then on, and so many of their branches are a step.
+const MANY_TOKENS: u32 = 64;
+const BRANCHES_IF_SUSPICIOUS: u64 = 8;
 
 /// Runs this process's threads to the end. What was found is of worker 0.
 pub(super) fn run(
@@ -36,14 +42,14 @@ pub(super) fn run(
     // All that may fail before any thread waits for another.
     let nodes: Result<Vec<Nodes>, ExploreError> = (0..memory.threads())
         .map(|thread| {
-            let operations = if (memory.rank(), thread) == (0, 0) {
-                LEAST.operations
+            let steps = if (memory.rank(), thread) == (0, 0) {
+                LEAST.steps
             } else {
                 u64::MAX
             };
             let limits = Limits {
                 memory: LEAST.memory.min(memory.bytes()),
-                operations,
+                steps,
                 ..LEAST
             };
             memory.nodes(thread, limits)
@@ -122,7 +128,8 @@ fn lead(
 }
 
 /// Reaches all markings by the first order that does it within small limits; if none does, within
-/// larger ones.
+/// larger ones. Once there is no more memory to be had, it goes on for as long as no place gets more
+/// tokens that nothing seems to bound.
 fn reach<'n>(
     net: &'n Net,
     orders: &'n [Vec<usize>],
@@ -132,6 +139,7 @@ fn reach<'n>(
 ) -> Result<(Saturation<'n>, u32), ExploreError> {
     let mut limits = LEAST;
     let mut is_first = true;
+    let mut growth = Growth::new(net);
     loop {
         limits.memory = limits.memory.min(memory);
         let mut too_small = None;
@@ -142,29 +150,55 @@ fn reach<'n>(
             let mut saturation = Saturation::new(net, order, nodes, progress);
             match saturation.reachable() {
                 Ok(reached) => {
-                    let operations = u64::MAX;
+                    let steps = u64::MAX;
                     saturation.nodes_mut().allow(Limits {
                         memory,
-                        operations,
+                        steps,
                         ..limits
                     });
                     return Ok((saturation, reached));
                 }
-                Err(Halt::Operations | Halt::Stopped) => {}
+                Err(Halt::Steps | Halt::Stopped) => {}
                 Err(Halt::Failed(error @ ExploreError::OutOfMemory { .. })) => {
                     too_small = Some(error);
                 }
                 Err(Halt::Failed(error)) => return Err(error),
             }
+            growth.note(saturation.most());
+            let is_suspicious = limits.branches == BRANCHES_IF_SUSPICIOUS;
+            if !is_suspicious && growth.since_start(MANY_TOKENS).is_some() {
+                limits.branches = BRANCHES_IF_SUSPICIOUS;
+            }
             nodes = saturation.into_nodes();
         }
-        match too_small {
-            Some(error) if limits.memory >= memory => return Err(error),
-            _ => {
-                limits.memory = limits.memory.saturating_mul(MORE);
-                limits.operations = limits.operations.saturating_mul(MORE);
+        let is_first_round = limits.steps == LEAST.steps;
+        if is_first_round {
+            growth::check_far(net)?;
+        }
+        if limits.memory >= memory {
+            match (too_small, growth.in_round()) {
+                (Some(short), Some((place, tokens))) => {
+                    return Err(ExploreError::Grown {
+                        place,
+                        tokens: tokens.into(),
+                        short: Box::new(short),
+                    });
+                }
+                (Some(short), None) => return Err(short),
+                (None, Some((place, tokens))) if !is_first_round => {
+                    return Err(ExploreError::StillGrows {
+                        place,
+                        tokens,
+                        steps: limits.steps,
+                        memory,
+                    });
+                }
+                (None, _) => {}
             }
         }
+        growth.end_round();
+        limits.memory = limits.memory.saturating_mul(MORE);
+        limits.steps = limits.steps.saturating_mul(MORE);
     }
 }
 
@@ -219,7 +253,10 @@ fn help_with(saturation: &mut Saturation<'_>, order: u64) -> Result<Option<u64>,
         let helped = saturation.help(hint);
         saturation.nodes_mut().give_up();
         match helped {
-            Ok(()) | Err(Halt::Operations | Halt::Stopped) => {}
+            Ok(()) | Err(Halt::Steps | Halt::Stopped) => {}
+            // Worker 0 finds that too, and tells it to the others.
+            Err(Halt::Failed(ExploreError::Unbounded { .. } | ExploreError::AboveLimit { .. })) => {
+            }
             Err(Halt::Failed(ExploreError::OutOfMemory { .. })) => has_memory = false,
             Err(Halt::Failed(error)) => return Err(error),
         }

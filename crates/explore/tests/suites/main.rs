@@ -9,3 +9,4 @@ mod oracle;
 mod ranks;
 mod small_documents;
 mod symbolic;
+mod unbounded;

@@ -45,7 +45,7 @@ fn words(text: &str) -> Vec<String> {
 }
 
 /// From lines such as `t: a b > c`.
-fn from_lines(name: &str, marking: &[(&str, u32)], lines: &str) -> Net {
+pub fn from_lines(name: &str, marking: &[(&str, u32)], lines: &str) -> Net {
     let transition = |line: &str| {
         let (id, arcs) = line.split_once(':').unwrap();
         let (takes, puts) = arcs.split_once('>').unwrap();
