@@ -329,4 +329,34 @@ mod tests {
         assert_eq!(growing_place(&net([5, 0], &[(&[(0, 2)], &[(1, 3)])])), None);
         assert_eq!(growing_place(&net([1, 1], &[])), None);
     }
+
+    #[test]
+    fn long_walks_see_what_begins_late_and_nothing_else() {
+        let one = |place| Arc { place, weight: 1 };
+        let step = |takes, puts: Vec<Arc>| Transition {
+            id: "t".into(),
+            takes: vec![one(takes)],
+            puts,
+        };
+        for gain in [0, 1] {
+            // A token that goes to and fro on its way, and at its end adds to the last place.
+            let places = (0..302).map(|at| Place {
+                id: format!("p{at}"),
+                initial: u32::from(at == 0),
+            });
+            let mut transitions = Vec::new();
+            for at in 0..300 {
+                transitions.push(step(at + 1, vec![one(at)]));
+                transitions.push(step(at, vec![one(at + 1)]));
+            }
+            let more = (301..301 + gain).map(one);
+            transitions.push(step(300, [one(300)].into_iter().chain(more).collect()));
+            let net = Net::new("late", places.collect(), transitions).unwrap();
+            assert!(check(&net).is_ok());
+            match check_far(&net) {
+                Err(ExploreError::Unbounded { place }) => assert_eq!((gain, &*place), (1, "p301")),
+                end => assert!(gain == 0 && end.is_ok(), "{end:?}"),
+            }
+        }
+    }
 }

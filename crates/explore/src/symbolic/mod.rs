@@ -73,7 +73,7 @@ pub fn explore_symbolically_together(
 
 #[cfg(test)]
 mod tests {
-    use super::nodes::Limits;
+    use super::nodes::{Halt, Limits};
     use super::saturate::Saturation;
     use super::*;
     use crate::net::{Arc, Place, Transition};
@@ -122,5 +122,90 @@ mod tests {
         assert_eq!(plain.transitions, counts.transitions(&saturation));
         let dead = saturation.disabled(reached).unwrap();
         assert_eq!(count::Counts::of(&saturation, dead).states(), 0_u32.into());
+    }
+
+    /// A token that comes to the last of many places, where it begins anew at each, and there adds
+    /// to another place, at once or by a second transition.
+    fn growing(places: usize, by_two: bool) -> Net {
+        let id = |at: usize| Place {
+            id: format!("p{at}"),
+            initial: u32::from(at == 0),
+        };
+        let (grown, other, last) = (places, places + 1, places - 1);
+        let step = |takes: usize, puts: &[usize]| {
+            let arc = |place: usize| Arc { place, weight: 1 };
+            Transition {
+                id: "t".into(),
+                takes: vec![arc(takes)],
+                puts: puts.iter().copied().map(arc).collect(),
+            }
+        };
+        let back = (1..last).map(|at| step(at, &[0]));
+        let on = (0..last).map(|at| step(at, &[at + 1]));
+        let end = match by_two {
+            false => vec![step(last, &[last, grown])],
+            true => vec![step(last, &[other]), step(other, &[last, grown])],
+        };
+        let transitions = back.chain(on).chain(end).collect();
+        Net::new("growing", (0..places + 2).map(id).collect(), transitions).unwrap()
+    }
+
+    #[test]
+    fn a_firing_that_can_follow_for_ever_is_seen_within_few_steps() {
+        let progress = Progress::default();
+        let limits = Limits {
+            memory: 64 << 20,
+            steps: 20_000,
+            branches: 64,
+            garbage: u64::MAX,
+        };
+        for by_two in [false, true] {
+            let net = growing(40, by_two);
+            // No walk comes that far.
+            assert!(growth::check(&net).is_ok() && growth::check_far(&net).is_ok());
+            let ends = orders(&net).into_iter().map(|order| {
+                let memory = SharedMemory::alone(&SymbolicOptions::default()).unwrap();
+                let nodes = memory.nodes(0, limits).unwrap();
+                let mut saturation = Saturation::new(&net, &order, nodes, &progress);
+                let end = saturation.reachable();
+                let steps = saturation.nodes().steps();
+                println!("by two: {by_two}, {steps} steps: {end:?}");
+                assert!(steps <= limits.steps + 100, "{steps} steps");
+                match end {
+                    Err(Halt::Failed(ExploreError::Unbounded { place })) => place == "p40",
+                    Err(Halt::Steps) => false,
+                    end => panic!("{end:?}"),
+                }
+            });
+            let seen: Vec<bool> = ends.collect();
+            assert!(seen.contains(&true), "{seen:?}");
+            // One transition that adds is seen with every order.
+            assert!(by_two || !seen.contains(&false), "{seen:?}");
+        }
+    }
+
+    #[test]
+    fn lists_in_the_making_count_as_memory() {
+        let options = SymbolicOptions {
+            memory: 64 << 20,
+            ..SymbolicOptions::default()
+        };
+        let memory = SharedMemory::alone(&options).unwrap();
+        let limits = Limits {
+            memory: 4 << 20,
+            steps: u64::MAX,
+            branches: 64,
+            garbage: u64::MAX,
+        };
+        let mut nodes = memory.nodes(0, limits).unwrap();
+        let free = limits.memory - nodes.bytes();
+        nodes.hold((free / 16) as usize).unwrap();
+        let end = nodes.hold(1);
+        assert!(
+            matches!(end, Err(Halt::Failed(ExploreError::OutOfMemory { .. }))),
+            "{end:?}"
+        );
+        nodes.release(2);
+        nodes.hold(1).unwrap();
     }
 }
