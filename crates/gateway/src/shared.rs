@@ -199,7 +199,7 @@ mod tests {
     #[test]
     fn guesses_are_counted_by_address_and_forgotten() {
         let guessers = Guessers::default();
-        let at = |last| IpAddr::from(Ipv4Addr::from_bits(10 << 24 | last));
+        let at = |last| IpAddr::from(Ipv4Addr::from_bits(10u32 << 24 | last));
         let now = Instant::now();
         assert_eq!([1, 2, 3].map(|_| guessers.note_at(at(0), now)), [1, 2, 3]);
         assert_eq!(guessers.wrong_secrets(at(1), now), 0);
