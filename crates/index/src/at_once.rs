@@ -119,7 +119,7 @@ async fn write_at_once<T: WriteAtOnce>(
         return left;
     }
     let core = SchemeClient::endpoint(table).core();
-    let (mut work, mut ended) = (Work::default(), Vec::with_capacity(RUN));
+    let (mut work, mut ended) = (Work::default(), Vec::with_capacity(RUN.min(writes.len())));
     let mut refills = true;
     for (run, some) in writes.chunks(RUN).enumerate() {
         let first = run * RUN;
