@@ -252,7 +252,10 @@ fn judge(kind: Kind, seed: u64, tally: &mut Tally) {
         .map(|number| met.iter().filter(|met| **met == number).count())
         .all(|times| (1..=most).contains(&times));
     if may {
-        assert!(is_right, "{kind:?} {seed}: a key was missed, or met too often");
+        assert!(
+            is_right,
+            "{kind:?} {seed}: a key was missed, or met too often"
+        );
         tally.continued += 1;
         tally.behind_failures += u64::from(failed);
     } else {
