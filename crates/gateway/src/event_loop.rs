@@ -209,10 +209,14 @@ impl EventLoop {
             true => self.strangers.oldest(),
             false => self.strangers.to_go_for(peer.ip()),
         };
-        if is_full || goes.is_some() {
+        let waits = match is_full && goes.is_none() {
+            true => self.longest_waiting(),
+            false => None,
+        };
+        if goes.is_some() || is_full && waits.is_none() {
             counts.turned_away.fetch_add(1, Relaxed);
         }
-        if is_full && goes.is_none() {
+        if is_full && goes.is_none() && waits.is_none() {
             counts.connected.fetch_sub(1, Relaxed);
             // A new connection has room for it; and what becomes of it is the client's business.
             let _ = stream.set_nonblocking(true);
@@ -221,6 +225,9 @@ impl EventLoop {
         }
         if let Some(stranger) = goes {
             self.let_go(stranger as usize);
+        }
+        if let Some(place) = waits {
+            self.evict_from(place);
         }
         let counts = &self.shared.counts;
         let id = counts.accepted.fetch_add(1, Relaxed) + 1;
@@ -373,19 +380,34 @@ impl EventLoop {
                 .filter(|(_, connection)| connection.counted >= mean)
                 .min_by_key(|(_, connection)| connection.since);
             let Some((place, _)) = oldest else { return };
-            let Some(mut connection) = self.places[place].take() else {
-                return;
-            };
-            self.shared.counts.evicted.fetch_add(1, Relaxed);
-            self.shared.notices.tell(Notice::Evicted, connection.peer());
-            if !connection.is_blocked {
-                let bytes = connection.input_bytes();
-                connection.refuse(Failure::Buffers { bytes });
-                // What becomes of it is the client's business.
-                let _ = connection.send();
-            }
-            self.close(place, connection);
+            self.evict_from(place);
         }
+    }
+
+    /// The connection that has asked for what is long and has not gone on for the longest, beyond a
+    /// moment: perhaps its client has left since.
+    fn longest_waiting(&self) -> Option<usize> {
+        let places = self.places.iter().enumerate();
+        let held = places.filter_map(|(place, of)| Some((place, of.as_ref()?)));
+        let waiting = held.filter(|(_, of)| of.is_long && (of.is_ready || of.is_blocked));
+        let (place, longest) = waiting.min_by_key(|(_, of)| of.since)?;
+        (longest.since.elapsed() > LOOK).then_some(place)
+    }
+
+    /// Closes the connection at a place for the sake of others.
+    fn evict_from(&mut self, place: usize) {
+        let Some(mut connection) = self.places[place].take() else {
+            return;
+        };
+        self.shared.counts.evicted.fetch_add(1, Relaxed);
+        self.shared.notices.tell(Notice::Evicted, connection.peer());
+        if !connection.is_blocked {
+            let bytes = connection.input_bytes();
+            connection.refuse(Failure::Buffers { bytes });
+            // What becomes of it is the client's business.
+            let _ = connection.send();
+        }
+        self.close(place, connection);
     }
 
     /// Sends what is to be sent, and puts a connection back where it waits for what comes next.

@@ -248,3 +248,26 @@ fn connections_are_limited() {
         assert!(since.elapsed().as_secs() < 30);
     }
 }
+
+/// Those who ask for much and take nothing keep nobody out, however many connections they have.
+#[test]
+fn connections_that_do_not_go_on_make_room_for_others() {
+    let (_store, gateway) = gateway_with(|options| options.connections = 4);
+    let mut deaf: Vec<Client> = (0..4).map(|_| Client::of(&gateway)).collect();
+    let value = vec![b'v'; 1 << 20];
+    assert_eq!(deaf[0].run(&[b"SET", &b"k"[..], &value]).shown(), "OK");
+    for client in &mut deaf {
+        client.send(&request(&["GET", "k"]).repeat(32)).unwrap();
+    }
+    // Once they have not gone on for a second, and long before they are closed for that alone.
+    let since = std::time::Instant::now();
+    loop {
+        let mut client = Client::of(&gateway);
+        let _ = client.send(b"PING\r\n");
+        if client.reply().is_ok_and(|reply| reply.shown() == "PONG") {
+            break;
+        }
+        assert!(since.elapsed().as_secs() < 50);
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+}
