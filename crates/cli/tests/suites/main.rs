@@ -23,9 +23,12 @@ mod nodes;
 mod phases;
 mod processes;
 mod race;
+#[path = "../../../fabric/tests/common/raw.rs"]
+mod raw;
 mod redis;
 mod round_trips;
 mod sealed;
+mod siege;
 mod snapshots;
 mod tcp;
 mod tls;

@@ -25,6 +25,7 @@ pub fn bytes_of(words: &[u64]) -> Vec<u8> {
 }
 
 impl RawClient {
+    #[allow(dead_code, reason = "not every file that has this has an agent")]
     pub fn connect(agent: &Agent, options: &ConnectOptions) -> Self {
         Self(connect(&agent.address().to_string(), options).unwrap())
     }
