@@ -110,7 +110,7 @@ fn wait_for_all(field: &Field, size: Size) {
     while (0..3).any(|side| field.made_by(side) < wanted[side]) {
         let made = [0, 1, 2].map(|side| field.made_by(side));
         assert!(
-            since.elapsed() < Duration::from_secs(120),
+            since.elapsed() < Duration::from_secs(600),
             "of {wanted:?} connections there are {made:?}"
         );
         std::thread::sleep(Duration::from_millis(10));
