@@ -222,12 +222,17 @@ fn is_stop(panic: &(dyn Any + Send)) -> bool {
     panic.is::<Stopped>()
 }
 
+/// Nothing on a thread that has ended but for what it drops.
 fn place() -> Option<Place> {
-    PLACE.with_borrow(Option::clone)
+    PLACE
+        .try_with(|place| place.borrow().clone())
+        .ok()
+        .flatten()
 }
 
-/// To be called before each access of a word.
-#[inline]
+/// To be called before each access of a word. Never inlined: where tests are compiled without
+/// optimisation, this still is not.
+#[inline(never)]
 pub(crate) fn before_access() {
     let left = LEFT.get();
     LEFT.set(left - 1);
@@ -250,7 +255,7 @@ fn turn_is_over() {
 }
 
 /// Whether a swap is to take place whatever the word is.
-#[inline]
+#[inline(never)]
 pub(crate) fn swaps_blindly() -> bool {
     let blindly =
         |place: &Place| place.shared.plan.swaps_blindly && place.shared.lock().rng.random_bool(0.1);
