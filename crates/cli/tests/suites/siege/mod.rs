@@ -152,10 +152,7 @@ fn stands(size: Size, least: Duration, rounds: u64) {
                 let callers = field.sent_by(CALLERS)[..callers::KINDS].to_vec();
                 [callers, field.sent_by(REDIS)[..redis::KINDS].to_vec()].concat()
             };
-            while since.elapsed() < least
-                || round < rounds
-                || attacks().iter().any(|sent| *sent == 0)
-            {
+            while since.elapsed() < least || round < rounds || attacks().contains(&0) {
                 round += 1;
                 good.round(round);
                 assert!(
