@@ -22,33 +22,24 @@
 //! trusted, as that of an MPI job does.
 
 mod door;
+mod error;
 mod frames;
+
+pub use error::{JobError, MAX_PART};
 
 use crate::agreement;
 use door::{Door, say_last};
-use frames::{lost, receive, send, split_parts};
+use error::MAX_RANKS;
+use frames::{
+    ALL, BEGUN, DEAD, HELLO, MAGIC, PART, PAUSE, REFUSED, greeted, lost, receive, send, split_parts,
+};
 use std::io::ErrorKind;
 use std::net::{TcpListener, TcpStream, ToSocketAddrs};
 use std::time::{Duration, Instant};
 
-/// "FARSJOB" and the version of the frames.
-const MAGIC: u64 = 0x0242_4f4a_5352_4146;
-/// Most ranks of a job.
-const MAX_RANKS: u32 = crate::MAX_RANKS as u32;
-/// Most bytes of one rank's part of an all-gather.
-pub const MAX_PART: usize = 1 << 16;
-/// Between two tries to connect.
-const PAUSE: Duration = Duration::from_millis(20);
 /// For this part of the timeout a job that has begun, or a rank 0 that goes, may be that of a job
 /// that is about to end, and the next one the right one.
 const GRACE: u32 = 30;
-
-const HELLO: u32 = 1;
-const PART: u32 = 2;
-const ALL: u32 = 3;
-const DEAD: u32 = 4;
-const REFUSED: u32 = 5;
-const BEGUN: u32 = 6;
 
 /// Pairs of variables that launchers set: rank, and number of ranks.
 const VARIABLES: [(&str, &str); 3] = [
@@ -56,138 +47,6 @@ const VARIABLES: [(&str, &str); 3] = [
     ("PMI_RANK", "PMI_SIZE"),
     ("SLURM_PROCID", "SLURM_NTASKS"),
 ];
-
-/// What went wrong among the processes of a job.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum JobError {
-    /// A launcher's variable that is no number in its range.
-    #[error("{name}={value:?} is no number from {least} to {most}")]
-    BadVariable {
-        /// The variable.
-        name: String,
-        /// Its value.
-        value: String,
-        /// The least allowed.
-        least: u32,
-        /// The most allowed.
-        most: u32,
-    },
-    /// A rank that the job does not have.
-    #[error("rank {rank} of a job of {ranks} ranks, of which there may be {MAX_RANKS}")]
-    NoSuchRank {
-        /// The rank.
-        rank: u32,
-        /// How many there are.
-        ranks: u32,
-    },
-    /// Several ranks without an address to meet at.
-    #[error("a job of {ranks} ranks needs a rendezvous address, which rank 0 listens at")]
-    NoRendezvous {
-        /// How many there are.
-        ranks: u32,
-    },
-    /// The system refused something.
-    #[error("{what} {address}: {error}")]
-    Io {
-        /// What was done.
-        what: &'static str,
-        /// With which address.
-        address: String,
-        /// What the system says.
-        error: String,
-    },
-    /// A process of the job has ended.
-    #[error("rank {rank} has ended")]
-    RankDied {
-        /// Its rank.
-        rank: u32,
-    },
-    /// A process of the job did not answer.
-    #[error("rank {rank} did not answer within {after:?}")]
-    TimedOut {
-        /// Its rank.
-        rank: u32,
-        /// How long it was waited for.
-        after: Duration,
-    },
-    /// Not all ranks came to the rendezvous.
-    #[error("{came} of {ranks} ranks came to the rendezvous within {after:?}")]
-    NotAllCame {
-        /// How many came, rank 0 included.
-        came: u32,
-        /// How many there are.
-        ranks: u32,
-        /// How long they were waited for.
-        after: Duration,
-    },
-    /// Two processes that are the same rank.
-    #[error("two processes say that they are rank {rank} of {ranks}")]
-    SameRank {
-        /// The rank.
-        rank: u32,
-        /// How many ranks there are.
-        ranks: u32,
-    },
-    /// All ranks have come already: this process is one too many, such as a rank's second one.
-    #[error(
-        "rank {rank} comes too late: the job of {ranks} ranks that meets there has begun, with all of them"
-    )]
-    HasBegun {
-        /// The rank that this process says it is.
-        rank: u32,
-        /// How many ranks the job has.
-        ranks: u32,
-    },
-    /// Rank 0 does not listen.
-    #[error(
-        "nobody answered at {address} within {after:?} ({error}): rank 0 has not started, or its job has ended"
-    )]
-    NobodyListens {
-        /// Where the ranks meet.
-        address: String,
-        /// How long it was tried.
-        after: Duration,
-        /// What the system says.
-        error: String,
-    },
-    /// A process that was told of another number of ranks than rank 0.
-    #[error("rank {rank} was told of {theirs} ranks, and rank 0 of {ranks}")]
-    OtherRanks {
-        /// The rank.
-        rank: u32,
-        /// How many it was told of.
-        theirs: u32,
-        /// How many rank 0 was told of.
-        ranks: u32,
-    },
-    /// A rank has something else than rank 0, in which all must agree.
-    #[error("the ranks do not agree: the {what} of rank {rank} is {theirs}, that of rank 0 {ours}")]
-    Disagreement {
-        /// In what.
-        what: String,
-        /// The first rank that has something else.
-        rank: u32,
-        /// What it has.
-        theirs: String,
-        /// What rank 0 has.
-        ours: String,
-    },
-    /// Something that is no process of this job.
-    #[error("rank {rank} sent {what}")]
-    Malformed {
-        /// Its rank.
-        rank: u32,
-        /// What is wrong.
-        what: &'static str,
-    },
-    /// A part of an all-gather over the limit.
-    #[error("{bytes} bytes to be gathered are over the limit of {MAX_PART}")]
-    TooLong {
-        /// Bytes of the part.
-        bytes: usize,
-    },
-}
 
 /// Which process of a job this is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -515,21 +374,6 @@ fn has_begun(payload: &[u8]) -> JobError {
             what: "a refusal of another length",
         },
     }
-}
-
-/// The rank that a new connection says it is, and of how many.
-fn greeted(stream: &mut TcpStream, by: Instant, timeout: Duration) -> Option<(u32, u32)> {
-    stream.set_nonblocking(false).ok()?;
-    stream.set_nodelay(true).ok()?;
-    let (kind, hello) = receive(stream, 0, 16, by, timeout).ok()?;
-    let (magic, rest) = hello.split_first_chunk::<8>()?;
-    let (of, rest) = rest.split_first_chunk::<4>()?;
-    let (rank, of) = (
-        u32::from_le_bytes(rest.try_into().ok()?),
-        u32::from_le_bytes(*of),
-    );
-    let fits = kind == HELLO && u64::from_le_bytes(*magic) == MAGIC && rank < of;
-    fits.then_some((rank, of))
 }
 
 /// Another rank: connects to rank 0, which may not listen yet.

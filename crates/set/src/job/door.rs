@@ -1,7 +1,6 @@
 //! Rank 0's listener while its job runs: whoever comes now is too late, and is told so.
 
-use super::frames::send;
-use super::{BEGUN, PAUSE, greeted};
+use super::frames::{BEGUN, PAUSE, greeted, send};
 use std::io::Read;
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::Arc;

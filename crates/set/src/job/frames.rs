@@ -1,9 +1,21 @@
 //! Frames on the connections of a job, and what their errors mean.
 
-use super::JobError;
+use super::error::JobError;
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
+
+/// "FARSJOB" and the version of the frames.
+pub(super) const MAGIC: u64 = 0x0242_4f4a_5352_4146;
+/// Between two tries to connect.
+pub(super) const PAUSE: Duration = Duration::from_millis(20);
+
+pub(super) const HELLO: u32 = 1;
+pub(super) const PART: u32 = 2;
+pub(super) const ALL: u32 = 3;
+pub(super) const DEAD: u32 = 4;
+pub(super) const REFUSED: u32 = 5;
+pub(super) const BEGUN: u32 = 6;
 
 pub(super) fn lost(rank: u32, error: &std::io::Error, after: Duration) -> JobError {
     match error.kind() {
@@ -78,4 +90,23 @@ pub(super) fn split_parts(mut all: &[u8], ranks: u32) -> Result<Vec<Vec<u8>>, Jo
     } else {
         Err(malformed)
     }
+}
+
+/// The rank that a new connection says it is, and of how many.
+pub(super) fn greeted(
+    stream: &mut TcpStream,
+    by: Instant,
+    timeout: Duration,
+) -> Option<(u32, u32)> {
+    stream.set_nonblocking(false).ok()?;
+    stream.set_nodelay(true).ok()?;
+    let (kind, hello) = receive(stream, 0, 16, by, timeout).ok()?;
+    let (magic, rest) = hello.split_first_chunk::<8>()?;
+    let (of, rest) = rest.split_first_chunk::<4>()?;
+    let (rank, of) = (
+        u32::from_le_bytes(rest.try_into().ok()?),
+        u32::from_le_bytes(*of),
+    );
+    let fits = kind == HELLO && u64::from_le_bytes(*magic) == MAGIC && rank < of;
+    fits.then_some((rank, of))
 }
