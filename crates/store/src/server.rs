@@ -43,8 +43,8 @@ pub struct ServerOptions {
     /// Where to write down who came, what was refused them, and which grants came and went.
     pub audit: Option<Arc<Audit>>,
     /// Whether tables are to be restored first: clients that come before
-    /// [`Server::open_to_clients`] get [`Restoring`](FabricError::Restoring), whatever they ask of the
-    /// tables.
+    /// [`Server::open_to_clients`] get [`Restoring`](farslot_fabric::FabricError::Restoring),
+    /// whatever they ask of the tables.
     pub restoring: bool,
 }
 

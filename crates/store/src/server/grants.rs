@@ -149,7 +149,7 @@ impl Server {
     /// grant to be ended or made anew.
     ///
     /// # Errors
-    /// As [`Store::tables`].
+    /// As [`Store::tables`](crate::Store::tables).
     pub fn ids_of(&self, grant: &TableGrant) -> Result<Vec<Option<u64>>> {
         let all = self.store.tables()?;
         let id_of = |name: &String| {
