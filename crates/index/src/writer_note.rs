@@ -10,6 +10,7 @@
 //! it yet.
 
 use crate::hash::checksum;
+use crate::{IndexError, Result};
 use farslot_fabric::{Endpoint, Piece, ProcessId, RemoteAddr, Rights};
 
 /// Bytes of a note.
@@ -36,9 +37,20 @@ pub(crate) fn leave(endpoint: &impl Endpoint, at: RemoteAddr, mark: u64) {
     }
 }
 
-/// The number of the process that is the writer with this mark, if the note at `at` says that it is
-/// another process than this one, and it runs. Always `None` where the memory is not mapped.
-pub(crate) fn running_process(endpoint: &impl Endpoint, at: RemoteAddr, mark: u64) -> Option<u32> {
+/// Refuses to take over from the writer with this mark, if the note at `at` says that it is another
+/// process than this one, and it runs. Never does so where the memory is not mapped.
+///
+/// # Errors
+/// [`IndexError::WriterAlive`].
+pub(crate) fn check_ended(endpoint: &impl Endpoint, at: RemoteAddr, writer: u64) -> Result<()> {
+    match running_process(endpoint, at, writer) {
+        Some(pid) => Err(IndexError::WriterAlive { writer, pid }),
+        None => Ok(()),
+    }
+}
+
+/// The number of that process.
+fn running_process(endpoint: &impl Endpoint, at: RemoteAddr, mark: u64) -> Option<u32> {
     let view = endpoint.in_place(at, Rights::READ)?;
     let words = view.words(view.offset_of(Piece {
         from: at,

@@ -187,11 +187,9 @@ impl<E: Endpoint> CuckooTable<E> {
         let taking = async {
             let holder = self.endpoint.read(word, 8).await?.words()[0];
             if holder != 0 && holder != self.mark().await? {
-                let note = self.table.plus(NOTE_AT);
-                let running = writer_note::running_process(&*self.endpoint, note, holder);
-                if let Some(pid) = running.filter(|_| !by_force) {
-                    let writer = holder;
-                    return Err(IndexError::WriterAlive { writer, pid });
+                if !by_force {
+                    let note = self.table.plus(NOTE_AT);
+                    writer_note::check_ended(&*self.endpoint, note, holder)?;
                 }
                 // Also if this is given up now: the mark may be there all the same.
                 self.unsettled.set(true);

@@ -163,11 +163,9 @@ impl<E: Endpoint> DuoTable<E> {
                 return Ok(());
             }
             if holder != 0 && holder != mark {
-                let note = self.table.plus(NOTE_AT);
-                let running = writer_note::running_process(&*self.endpoint, note, holder);
-                if let Some(pid) = running.filter(|_| !by_force) {
-                    let writer = holder;
-                    return Err(IndexError::WriterAlive { writer, pid });
+                if !by_force {
+                    let note = self.table.plus(NOTE_AT);
+                    writer_note::check_ended(&*self.endpoint, note, holder)?;
                 }
                 // Also if this is given up now: the mark may be there all the same.
                 self.unsettled.store(true, Ordering::Relaxed);
