@@ -205,28 +205,22 @@ impl EventLoop {
     fn welcome(&mut self, mut stream: TcpStream, peer: SocketAddr) {
         let counts = &self.shared.counts;
         let is_full = counts.connected.fetch_add(1, Relaxed) >= self.shared.connections;
-        let goes = match is_full {
+        let stranger = match is_full {
             true => self.strangers.oldest(),
             false => self.strangers.to_go_for(peer.ip()),
         };
-        let waits = match is_full && goes.is_none() {
-            true => self.longest_waiting(),
-            false => None,
-        };
-        if goes.is_some() || is_full && waits.is_none() {
+        if let Some(stranger) = stranger {
             counts.turned_away.fetch_add(1, Relaxed);
-        }
-        if is_full && goes.is_none() && waits.is_none() {
-            counts.connected.fetch_sub(1, Relaxed);
-            // A new connection has room for it; and what becomes of it is the client's business.
-            let _ = stream.set_nonblocking(true);
-            let _ = write!(stream, "-{}\r\n", Failure::Connections);
-            return;
-        }
-        if let Some(stranger) = goes {
             self.let_go(stranger as usize);
-        }
-        if let Some(place) = waits {
+        } else if is_full {
+            let Some(place) = self.longest_waiting() else {
+                counts.turned_away.fetch_add(1, Relaxed);
+                counts.connected.fetch_sub(1, Relaxed);
+                // A new connection has room for it; and what becomes of it is the client's business.
+                let _ = stream.set_nonblocking(true);
+                let _ = write!(stream, "-{}\r\n", Failure::Connections);
+                return;
+            };
             self.evict_from(place);
         }
         let counts = &self.shared.counts;

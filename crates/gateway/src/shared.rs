@@ -50,11 +50,7 @@ impl Guessers {
 
     fn wrong_secrets(&self, address: IpAddr, now: Instant) -> u32 {
         let guessers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = guessers.get(&network_of(address));
-        known.map_or(0, |(wrong, last)| match has_forgotten(*last, now) {
-            true => 0,
-            false => *wrong,
-        })
+        lately(guessers.get(&network_of(address)), now)
     }
 
     /// Notes another one; returns how many came lately. Where too many addresses are remembered, the
@@ -64,9 +60,9 @@ impl Guessers {
     }
 
     fn note_at(&self, address: IpAddr, now: Instant) -> u32 {
-        let wrong = self.wrong_secrets(address, now).saturating_add(1);
         let mut guessers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let address = network_of(address);
+        let wrong = lately(guessers.get(&address), now).saturating_add(1);
         if guessers.len() >= MOST_GUESSERS && !guessers.contains_key(&address) {
             let oldest = guessers.iter().min_by_key(|(_, (_, last))| *last);
             if let Some(oldest) = oldest.map(|(address, _)| *address) {
@@ -78,8 +74,13 @@ impl Guessers {
     }
 }
 
-fn has_forgotten(last: Instant, now: Instant) -> bool {
-    now.saturating_duration_since(last) >= FORGOTTEN
+/// Wrong secrets of an address, unless they are forgotten.
+fn lately(known: Option<&(u32, Instant)>, now: Instant) -> u32 {
+    let remembered = |last: Instant| now.saturating_duration_since(last) < FORGOTTEN;
+    known.map_or(
+        0,
+        |(wrong, last)| if remembered(*last) { *wrong } else { 0 },
+    )
 }
 
 const fn network_of(address: IpAddr) -> IpAddr {
