@@ -251,6 +251,31 @@ impl<T: Index> Caller<'_, T> {
         self.count_batch();
     }
 
+    /// Runs an operation of any kind on random keys, in this `turn` of the caller; each kind as often
+    /// as its weight says: get, put, find-or-put, update, remove, a batch of gets, one of all kinds,
+    /// a scan. No two operations of a run write the same value, where values are long enough.
+    pub async fn run_any(&self, keys: u64, turn: u32, weights: [u32; 8], rng: &mut ChaCha8Rng) {
+        let key = rng.random_range(0..keys);
+        let unique = u64::from(self.client * 16 + turn + 1);
+        let value = self.slot.fitted(unique);
+        let mut drawn = rng.random_range(0..weights.iter().sum());
+        let kind = weights.iter().position(|weight| {
+            let is_it = drawn < *weight;
+            drawn = drawn.saturating_sub(*weight);
+            is_it
+        });
+        match kind {
+            Some(0) => self.run(key, TableOp::Get).await,
+            Some(1) => self.run(key, TableOp::Put(value)).await,
+            Some(2) => self.run(key, TableOp::FindOrPut(value)).await,
+            Some(3) => self.run(key, TableOp::Update(value)).await,
+            Some(4) => self.run(key, TableOp::Remove).await,
+            Some(5) => self.get_many(keys).await,
+            Some(6) => self.run_many(keys, unique, rng).await,
+            _ => self.scan(keys).await,
+        }
+    }
+
     fn count_batch(&self) {
         let mut tally = self.tally.get();
         tally.batches += 1;
@@ -498,19 +523,7 @@ async fn work<E: Endpoint>(caller: Caller<'_, LinearTable<E>>, shape: &Shape, mu
             let pause = rng.random_range(0..=shape.pause);
             caller.table.endpoint().sleep(pause).await;
         }
-        let key = rng.random_range(0..shape.keys);
-        // No two operations of a run write the same value, where values are long enough.
-        let unique = caller.client * 16 + turn + 1;
-        let value = caller.slot.fitted(u64::from(unique));
-        match rng.random_range(0..22) {
-            0..7 => caller.run(key, TableOp::Get).await,
-            7..11 => caller.run(key, TableOp::Put(value)).await,
-            11..14 => caller.run(key, TableOp::FindOrPut(value)).await,
-            14..16 => caller.run(key, TableOp::Update(value)).await,
-            16..18 => caller.run(key, TableOp::Remove).await,
-            18 => caller.get_many(shape.keys).await,
-            19..21 => caller.run_many(shape.keys, unique.into(), &mut rng).await,
-            _ => caller.scan(shape.keys).await,
-        }
+        let weights = [7, 4, 3, 2, 2, 1, 2, 1];
+        caller.run_any(shape.keys, turn, weights, &mut rng).await;
     }
 }

@@ -9,7 +9,7 @@ use farslot::index::calls::MOST_OPERATIONS;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use std::io::{ErrorKind, Read, Write};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Kinds of hostile clients.
 pub const KINDS: usize = 6;
@@ -238,24 +238,14 @@ pub fn behave(bed: &Bed, field: &Field, rate: f64) {
     });
     let mut all: Vec<Caller> = all.collect();
     let mut sink = vec![0; AT_ONCE];
-    let (begun, mut sent) = (Instant::now(), 0.0);
-    while !field.has_ended() {
-        for caller in &mut all {
-            while begun.elapsed().as_secs_f64() * rate < sent {
-                if field.has_ended() {
-                    return;
-                }
-                std::thread::sleep(Duration::from_micros(100));
-            }
-            caller.hear(&mut sink).expect("the node is there");
-            if caller.at == caller.said.len() {
-                let asked = request(bed.targets.good.id, &[Operation::Get(b"quiet")]);
-                (caller.said, caller.at) = (caller.call(&asked, 4 << 10), 0);
-            }
-            if caller.say().expect("the node is there") {
-                field.has_sent(CALLERS, 0);
-            }
-            sent += 1.0;
+    field.take_turns(&mut all, rate, |caller| {
+        caller.hear(&mut sink).expect("the node is there");
+        if caller.at == caller.said.len() {
+            let asked = request(bed.targets.good.id, &[Operation::Get(b"quiet")]);
+            (caller.said, caller.at) = (caller.call(&asked, 4 << 10), 0);
         }
-    }
+        if caller.say().expect("the node is there") {
+            field.has_sent(CALLERS, 0);
+        }
+    });
 }

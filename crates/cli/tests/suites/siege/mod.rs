@@ -42,6 +42,23 @@ impl Field {
         self.ends.load(Ordering::Acquire)
     }
 
+    /// Gives clients their turns one after the other, so many in a second all together, until the end.
+    pub fn take_turns<C>(&self, clients: &mut [C], rate: f64, mut turn: impl FnMut(&mut C)) {
+        let (begun, mut taken) = (Instant::now(), 0.0);
+        while !self.has_ended() {
+            for client in &mut *clients {
+                while begun.elapsed().as_secs_f64() * rate < taken {
+                    if self.has_ended() {
+                        return;
+                    }
+                    std::thread::sleep(Duration::from_micros(100));
+                }
+                turn(client);
+                taken += 1.0;
+            }
+        }
+    }
+
     pub fn has_made(&self, side: usize) {
         self.made[side].fetch_add(1, Ordering::AcqRel);
     }

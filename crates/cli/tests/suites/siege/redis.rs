@@ -184,18 +184,8 @@ pub fn behave(bed: &Bed, field: &Field, rate: f64) {
         repeats: true,
         takes: true,
     };
-    let (begun, mut sent) = (Instant::now(), 0.0);
-    while !field.has_ended() {
-        for client in &mut all {
-            while begun.elapsed().as_secs_f64() * rate < sent {
-                if field.has_ended() {
-                    return;
-                }
-                std::thread::sleep(Duration::from_micros(100));
-            }
-            let done = client.go_on(field, 0, &attack, &mut sink);
-            done.expect("the gateway is there");
-            sent += 1.0;
-        }
-    }
+    field.take_turns(&mut all, rate, |client| {
+        let done = client.go_on(field, 0, &attack, &mut sink);
+        done.expect("the gateway is there");
+    });
 }

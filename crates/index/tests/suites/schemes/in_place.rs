@@ -160,27 +160,13 @@ impl Shape {
 
     /// What a coroutine does: a random operation after the other, on random keys.
     async fn work(&self, caller: Caller<'_, AnyIndex>, number: usize, mut rng: ChaCha8Rng) {
+        // Who may not write looks.
+        let weights = match self.all_write || number == 0 {
+            true => [4, 4, 3, 2, 2, 2, 6, 1],
+            false => [12, 0, 0, 0, 0, 8, 0, 4],
+        };
         for turn in 0..self.operations {
-            let key = rng.random_range(0..self.keys);
-            // No two operations of a run write the same value, where values are long enough.
-            let unique = u64::from(caller.client * 16 + turn + 1);
-            let value = caller.slot.fitted(unique);
-            let kind = rng.random_range(0..24);
-            match kind {
-                _ if number > 0 && !self.all_write => match kind {
-                    0..12 => caller.run(key, TableOp::Get).await,
-                    12..20 => caller.get_many(self.keys).await,
-                    _ => caller.scan(self.keys).await,
-                },
-                0..4 => caller.run(key, TableOp::Get).await,
-                4..8 => caller.run(key, TableOp::Put(value)).await,
-                8..11 => caller.run(key, TableOp::FindOrPut(value)).await,
-                11..13 => caller.run(key, TableOp::Update(value)).await,
-                13..15 => caller.run(key, TableOp::Remove).await,
-                15..17 => caller.get_many(self.keys).await,
-                17..23 => caller.run_many(self.keys, unique, &mut rng).await,
-                _ => caller.scan(self.keys).await,
-            }
+            caller.run_any(self.keys, turn, weights, &mut rng).await;
         }
     }
 }

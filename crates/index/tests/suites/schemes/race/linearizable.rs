@@ -146,27 +146,11 @@ async fn work(caller: Caller<'_, SimTable>, shape: &Shape, mut rng: ChaCha8Rng) 
         }
         let dropped = rng.random_bool(shape.dropped);
         let span = rng.random_range(1_000..20_000);
-        let working = work_once(&caller, shape, turn, &mut rng);
+        let weights = [6, 4, 4, 2, 2, 1, 2, 1];
+        let working = caller.run_any(shape.keys, turn, weights, &mut rng);
         if !within(endpoint, dropped.then_some(span), working).await {
             return;
         }
-    }
-}
-
-async fn work_once(caller: &Caller<'_, SimTable>, shape: &Shape, turn: u32, rng: &mut ChaCha8Rng) {
-    let key = rng.random_range(0..shape.keys);
-    // No two operations of a run write the same value.
-    let number = u64::from(caller.client * 16 + turn + 1);
-    let value = caller.slot.fitted(number);
-    match rng.random_range(0..22) {
-        0..6 => caller.run(key, TableOp::Get).await,
-        6..10 => caller.run(key, TableOp::Put(value)).await,
-        10..14 => caller.run(key, TableOp::FindOrPut(value)).await,
-        14..16 => caller.run(key, TableOp::Update(value)).await,
-        16..18 => caller.run(key, TableOp::Remove).await,
-        18 => caller.get_many(shape.keys).await,
-        19..21 => caller.run_many(shape.keys, number, rng).await,
-        _ => caller.scan(shape.keys).await,
     }
 }
 
