@@ -104,35 +104,14 @@ impl Failure {
 
     /// The same failure, knowing which store it was about.
     #[must_use]
-    pub fn at(self, address: &Address) -> Self {
-        match self {
-            Self::Store {
-                error,
-                address: None,
-            } => Self::Store {
-                error,
-                address: Some(address.clone()),
-            },
-            Self::WriterBusy {
-                table,
-                writer,
-                address: None,
-            } => Self::WriterBusy {
-                table,
-                writer,
-                address: Some(address.clone()),
-            },
-            Self::WriterAlive {
-                table,
-                pid,
-                address: None,
-            } => Self::WriterAlive {
-                table,
-                pid,
-                address: Some(address.clone()),
-            },
-            other => other,
+    pub fn at(mut self, address: &Address) -> Self {
+        if let Self::Store { address: known, .. }
+        | Self::WriterBusy { address: known, .. }
+        | Self::WriterAlive { address: known, .. } = &mut self
+        {
+            known.get_or_insert_with(|| address.clone());
         }
+        self
     }
 
     /// Whether nobody reads the output any more (`| head`), which is no failure.

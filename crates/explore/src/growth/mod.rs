@@ -100,8 +100,7 @@ fn growing_place(net: &Net) -> Option<usize> {
             let mut tried = (start..effects.len()).chain(0..start);
             let enabled = tried.find(|&number| {
                 tests += 1;
-                let mut effects = effects[number].iter();
-                effects.all(|effect| marking[effect.place] >= u64::from(effect.needs))
+                is_enabled(&effects[number], marking)
             });
             let Some(number) = enabled else { break };
             let mut next = marking.clone();
