@@ -4,7 +4,7 @@ use crate::cache::Cache;
 use crate::catalog::{TableRecord, table_at};
 use crate::clients::{CallRule, Clients, KnownSizes};
 use crate::duo::DuoOwners;
-use crate::expiry::{Clock, Expiring, Marking};
+use crate::expiry::{Clock, Ending, Expiring, Marking};
 use crate::fabrics::Fabric;
 use crate::lease::Leased;
 use crate::measured::Measured;
@@ -27,6 +27,8 @@ pub(crate) struct Sessions {
     is_networked: bool,
     calls: Option<CallRule>,
     clock: Clock,
+    /// For the sweeper.
+    pub(crate) ending: Ending,
 }
 
 /// What of a table whose records may have a time to live is shown.
@@ -80,6 +82,7 @@ impl Sessions {
             is_networked,
             calls,
             clock,
+            ending: Ending::default(),
             options,
         }
     }
@@ -144,12 +147,13 @@ impl Sessions {
         since: Nanos,
     ) -> Table {
         let opened_in = session.now().saturating_sub(since);
+        let stored = |session| Marking::new(session, self.clock, self.ending.of(record.id));
         let session: Box<dyn Session> = match (record.scheme.is_expiring(), view) {
             (false, _) => session,
-            (true, View::Stored) => Box::new(Marking::new(session, self.clock)),
+            (true, View::Stored) => Box::new(stored(session)),
             (true, View::Living) => {
                 let (_, value) = record.scheme.record_sizes();
-                let stored = Marking::new(session, self.clock);
+                let stored = stored(session);
                 Box::new(Expiring::new(stored, value, self.clock))
             }
         };

@@ -6,6 +6,7 @@
 //! [`Contended`](crate::ErrorKind::Contended) at last.
 
 use super::broken::{self, Breach};
+use super::ending::EndingIn;
 use super::{Clock, Expiry};
 use crate::session::{AnswerEach, MOST_ATTEMPTS, OutcomeOfEach, Session, contended};
 use crate::{
@@ -21,6 +22,8 @@ use std::num::NonZero;
 pub(crate) struct Marking {
     beneath: Box<dyn Session>,
     clock: Clock,
+    /// For the sweeper.
+    ending: EndingIn,
 }
 
 /// A replacement by a record that ends later.
@@ -34,8 +37,12 @@ struct Prolonging<'o> {
 
 impl Marking {
     /// Over the table's own session.
-    pub(crate) fn new(beneath: Box<dyn Session>, clock: Clock) -> Self {
-        Self { beneath, clock }
+    pub(crate) fn new(beneath: Box<dyn Session>, clock: Clock, ending: EndingIn) -> Self {
+        Self {
+            beneath,
+            clock,
+            ending,
+        }
     }
 
     fn now_millis(&self) -> u64 {
@@ -173,6 +180,7 @@ impl Session for Marking {
     }
 
     fn run(&self, operation: Operation<'_>) -> Result<Outcome> {
+        self.ending.note(&operation);
         match self.prolonging(&operation) {
             Some(prolonging) => prolonging.run(self),
             None => self.settle(operation, self.beneath.run(operation)?),
@@ -213,7 +221,10 @@ impl Session for Marking {
         done: OutcomeOfEach<'_>,
     ) {
         let all = operations.iter();
-        let prolonging: Vec<_> = all.map(|operation| self.prolonging(operation)).collect();
+        let prolonging: Vec<_> = all
+            .inspect(|operation| self.ending.note(operation))
+            .map(|operation| self.prolonging(operation))
+            .collect();
         let firsts = operations.iter().zip(&prolonging);
         let firsts: Vec<_> = firsts
             .map(|(operation, prolonging)| {

@@ -58,6 +58,7 @@
 //! The index knows nothing of this. Its record of a value that lives for a while is a longer value.
 
 mod broken;
+mod ending;
 #[cfg(test)]
 mod histories;
 mod marking;
@@ -66,6 +67,7 @@ mod session;
 mod sweeper;
 mod thread;
 
+pub(crate) use ending::Ending;
 pub(crate) use marking::Marking;
 pub(crate) use moment::Clock;
 pub use moment::Expiry;

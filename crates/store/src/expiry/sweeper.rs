@@ -14,8 +14,8 @@ const TICK: Duration = Duration::from_millis(100);
 const WORK: Duration = Duration::from_millis(5);
 /// How long a table that was visited whole is left alone, and how often it looks which there are.
 const REST: Duration = Duration::from_millis(500);
-/// And a table in which nothing expires: so many times as long as the visit took, so that a small
-/// one is visited again soon.
+/// And a table in which nothing expires, as far as this process knows: so many times as long as the
+/// visit took, so that a small one is visited again soon.
 const RESTS: u32 = 100;
 /// For no longer than this.
 const LONG_REST: Duration = Duration::from_secs(5);
@@ -69,7 +69,7 @@ struct Place {
     cursor: Cursor,
     /// Not before then.
     from: Instant,
-    /// Whether this visit has met a record that expires.
+    /// Whether this visit has met a record that expires, or one was put meanwhile.
     some_expire: bool,
     /// How long this visit has taken so far.
     took: Duration,
@@ -113,28 +113,38 @@ fn run(store: &Store, removed: &AtomicU64, end: &Receiver<()>) {
     let mut places: HashMap<u64, Place> = HashMap::new();
     let mut look_at = Instant::now();
     while end.recv_timeout(TICK) == Err(RecvTimeoutError::Timeout) {
-        let since = Instant::now();
-        if since >= look_at {
-            look_at = since + REST;
+        if Instant::now() >= look_at {
+            look_at = Instant::now() + REST;
             if let Err(error) = look(store, &mut places) {
                 log::debug!("which tables are to be swept is not known: {error}");
             }
         }
-        places.retain(|_, place| {
-            while since.elapsed() < WORK && place.from <= Instant::now() {
-                match place.sweep() {
-                    Ok(number) => drop(removed.fetch_add(number, Relaxed)),
-                    Err(error) => {
-                        log::debug!("table {:?} is not swept: {error}", place.table.name());
-                        place.cursor = Cursor::default();
-                        place.from = Instant::now() + LONG_REST;
-                        return error.kind() != ErrorKind::TableGone;
-                    }
+        turn(store, &mut places, removed);
+    }
+}
+
+/// Goes on in tables that were left alone for long enough.
+fn turn(store: &Store, places: &mut HashMap<u64, Place>, removed: &AtomicU64) {
+    let since = Instant::now();
+    places.retain(|id, place| {
+        if store.0.sessions.ending.take(*id) {
+            // Perhaps behind what this visit has seen already.
+            place.some_expire = true;
+            place.from = place.from.min(since + REST);
+        }
+        while since.elapsed() < WORK && place.from <= Instant::now() {
+            match place.sweep() {
+                Ok(number) => drop(removed.fetch_add(number, Relaxed)),
+                Err(error) => {
+                    log::debug!("table {:?} is not swept: {error}", place.table.name());
+                    place.cursor = Cursor::default();
+                    place.from = Instant::now() + LONG_REST;
+                    return error.kind() != ErrorKind::TableGone;
                 }
             }
-            true
-        });
-    }
+        }
+        true
+    });
 }
 
 /// Opens the tables that are new, and forgets those that are gone.
@@ -162,6 +172,42 @@ fn look(store: &Store, places: &mut HashMap<u64, Place>) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A large table in which nothing expired is left alone for long, but not once this process has put
+    /// something into it that does.
+    #[test]
+    fn a_table_is_visited_soon_after_a_record_that_expires_was_put_into_it() {
+        let store = Store::embedded_with(64 << 20, crate::OpenOptions::default()).unwrap();
+        store.create("t", &crate::TableOptions::default()).unwrap();
+        let table = store.table("t").unwrap();
+        let (mut places, removed) = (HashMap::new(), AtomicU64::new(0));
+        look(&store, &mut places).unwrap();
+        let rests_until = Instant::now() + Duration::from_secs(3_600);
+        let rest = |places: &mut HashMap<u64, Place>| {
+            places
+                .values_mut()
+                .for_each(|place| place.from = rests_until);
+        };
+        rest(&mut places);
+        table.put(b"stays", b"value").unwrap();
+        turn(&store, &mut places, &removed);
+        assert!(places.values().all(|place| place.from == rests_until));
+        table
+            .put_for(b"ends", b"value", Duration::from_millis(1))
+            .unwrap();
+        turn(&store, &mut places, &removed);
+        assert!(
+            places
+                .values()
+                .all(|place| place.from <= Instant::now() + REST)
+        );
+        std::thread::sleep(REST);
+        // A visit may take several turns.
+        for _ in 0..1_000 {
+            turn(&store, &mut places, &removed);
+        }
+        assert_eq!(removed.load(Relaxed), 1);
+    }
 
     /// Records that expire may come into a table that had none: in a small one they are met soon.
     #[test]
