@@ -6,6 +6,7 @@
 //! dependent completions: verbs that are posted before any of them was waited for share one.
 
 use crate::VerbKind;
+use crate::window::{chain, chain_reaches, set_chain};
 use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::future::Future;
@@ -48,6 +49,13 @@ pub struct Booking {
     /// Those of the verbs that were done in place, each step of them with a doorbell that is
     /// counted already.
     in_place: u32,
+    /// The length of the longest chain of which the last verb was done at once, with a doorbell that is
+    /// counted already.
+    rung: u32,
+    /// The length of the longest chain of which the last verb was posted, and not done at once.
+    sent: u32,
+    /// Whether a verb was posted whose doorbell is not counted yet.
+    rings: bool,
     /// Whether it is an operation's.
     is_of_operation: bool,
     /// Whether the operation around it, or one within it, has posted verbs.
@@ -381,7 +389,7 @@ impl Counters {
         current.verbs += 1;
         current.bytes += bytes;
         self.current.set(current);
-        current.depth + 1
+        chain() + 1
     }
 
     #[inline]
@@ -407,11 +415,30 @@ impl Counters {
     /// Books the completion of a verb that [`Counters::verb_posted`] put at `depth`.
     #[inline]
     pub(crate) fn verb_completed(&self, depth: u32) {
+        chain_reaches(depth);
+    }
+
+    /// Books that such a verb is on its way.
+    #[inline]
+    pub(crate) fn verb_sent(&self, depth: u32) {
         let mut current = self.current.get();
-        if depth > current.depth {
-            current.depth = depth;
-            self.current.set(current);
+        current.sent = current.sent.max(depth);
+        current.rings |= depth > current.rung;
+        self.current.set(current);
+    }
+
+    /// Books that such a verb was done when it was posted: it left with those of the same length of
+    /// chain.
+    #[inline]
+    pub(crate) fn verb_done(&self, depth: u32) {
+        chain_reaches(depth);
+        let mut current = self.current.get();
+        current.in_place += 1;
+        if depth > current.rung.max(current.sent) {
+            current.rung = depth;
+            current.doorbells += 1;
         }
+        self.current.set(current);
     }
 
     /// Books the bytes of a reply, which were not known when its call was posted.
@@ -448,8 +475,8 @@ impl Counters {
         current.in_place += of.verbs;
         current.bytes += of.bytes;
         current.doorbells += of.steps;
-        current.depth += of.steps;
         self.current.set(current);
+        set_chain(chain() + of.steps);
     }
 
     #[inline]
@@ -543,11 +570,15 @@ impl<F: Future> Future for Operation<'_, F> {
         let mut outer = counters.current.get();
         booking.others_posted |= outer.has_posted();
         counters.current.set(*booking);
+        let outer_chain = chain();
+        set_chain(booking.depth);
         let polled = future.poll(cx);
         *booking = counters.current.get();
+        booking.depth = chain();
+        set_chain(outer_chain);
         outer.others_posted |= booking.has_posted();
         counters.current.set(outer);
-        if booking.posted() > posted_before {
+        if booking.posted() > posted_before && std::mem::take(&mut booking.rings) {
             booking.doorbells += 1;
         }
         if polled.is_ready() {

@@ -86,4 +86,4 @@ pub use reader::Reader;
 pub use timer::{InWords, Nanos, TimedOut};
 pub use verb::{Completion, Message, Piece, Pieces, Verb, VerbKind};
 pub use verb_future::VerbFuture;
-pub use window::{all_in_order, both, in_order, window};
+pub use window::{all_in_order, both, in_order, posting_many, window};

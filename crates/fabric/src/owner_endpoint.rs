@@ -10,7 +10,7 @@
 //! **Time.** A handler must not wait. What sleeps within one finds the time over at once: the
 //! endpoint's clock begins with the call's and goes forward by what is waited for.
 
-use crate::verb::{check_access, check_aligned, gathered_len};
+use crate::verb::{check_access, check_aligned, check_gathered};
 use crate::{
     Buffer, Completion, Endpoint, EndpointCore, FabricError, Limits, Nanos, NodeId, NodeInfo,
     NodeState, OwnerMemory, PostError, RegionId, RegionInfo, RemoteAddr, Result, Rights, Verb,
@@ -181,11 +181,7 @@ impl OwnerEndpoint {
                 Completion::Filled(into)
             }
             Verb::ReadMany { pieces, mut into } => {
-                let requested = gathered_len(&pieces);
-                if requested > into.len() {
-                    let limit = into.len();
-                    return Err(FabricError::BufferTooLarge { requested, limit });
-                }
+                check_gathered(&pieces, &into)?;
                 let mut at = 0;
                 for piece in &pieces {
                     self.copy_out(piece.from, piece.len, &mut into.words_mut()[at..])?;

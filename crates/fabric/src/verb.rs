@@ -24,6 +24,19 @@ pub fn gathered_len(pieces: &[Piece]) -> usize {
         .sum()
 }
 
+/// Checks that the pieces of a gather have room in its buffer.
+///
+/// # Errors
+/// [`FabricError::BufferTooLarge`].
+#[inline]
+pub fn check_gathered(pieces: &[Piece], into: &Buffer) -> Result<()> {
+    let (requested, limit) = (gathered_len(pieces), into.len());
+    match requested <= limit {
+        true => Ok(()),
+        false => Err(FabricError::BufferTooLarge { requested, limit }),
+    }
+}
+
 /// Checks that a gather goes to one node.
 ///
 /// # Errors

@@ -58,6 +58,7 @@ impl<E: Endpoint, T: FromCompletion> Future for VerbFuture<'_, E, T> {
     #[inline]
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<T>> {
         let this = &mut *self;
+        let is_first = matches!(this.state, State::Unposted(_));
         if let State::Unposted(_) = this.state {
             let State::Unposted(verb) = std::mem::replace(&mut this.state, State::Resolved) else {
                 unreachable!("matched above")
@@ -86,12 +87,18 @@ impl<E: Endpoint, T: FromCompletion> Future for VerbFuture<'_, E, T> {
         let State::Posted(posted) = &mut this.state else {
             panic!("a verb future was polled after it had resolved")
         };
+        let counters = &this.endpoint.core().counters;
         let Poll::Ready(outcome) = this.endpoint.poll_posted(posted, cx) else {
+            if is_first {
+                counters.verb_sent(this.depth);
+            }
             return Poll::Pending;
         };
         this.state = State::Resolved;
-        let counters = &this.endpoint.core().counters;
-        counters.verb_completed(this.depth);
+        match is_first {
+            true => counters.verb_done(this.depth),
+            false => counters.verb_completed(this.depth),
+        }
         if let Ok(Completion::Replied(reply)) = &outcome {
             counters.reply_arrived(reply.len() as u64);
         }

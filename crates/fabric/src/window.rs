@@ -5,6 +5,36 @@ use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
 
+thread_local! {
+    /// The completions that the operation which is being polled has waited for, one after the other.
+    static CHAIN: Cell<u32> = const { Cell::new(0) };
+    /// Whether what is being polled is one of several that run side by side in a [`window`].
+    static IS_ONE_OF_MANY: Cell<bool> = const { Cell::new(false) };
+}
+
+/// The length of the chain of completions that lead to what is being polled.
+#[inline]
+pub(crate) fn chain() -> u32 {
+    CHAIN.get()
+}
+
+#[inline]
+pub(crate) fn set_chain(length: u32) {
+    CHAIN.set(length);
+}
+
+/// A completion has come that a chain of this length leads to.
+#[inline]
+pub(crate) fn chain_reaches(length: u32) {
+    CHAIN.set(CHAIN.get().max(length));
+}
+
+/// Whether others have work to do while what is being polled waits for memory.
+#[inline]
+pub(crate) fn is_one_of_many() -> bool {
+    IS_ONE_OF_MANY.get()
+}
+
 /// Runs the futures that `jobs` yields, at most `width` of them at a time, and gives each result
 /// with its number to `done`, in the order in which they end.
 ///
@@ -32,6 +62,14 @@ pub fn window<F: Future>(
         started: 0,
         running,
     }
+}
+
+/// Polls what posts several verbs before it waits for any of them: none of them is done at once.
+pub fn posting_many<T>(poll: impl FnOnce() -> T) -> T {
+    let outer = IS_ONE_OF_MANY.replace(true);
+    let polled = poll();
+    IS_ONE_OF_MANY.set(outer);
+    polled
 }
 
 /// Runs two futures side by side to their ends.
@@ -64,16 +102,21 @@ impl<A: Future, B: Future> Future for Both<A, B> {
     #[inline]
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
+        // What has completed at once for one of them leads to nothing of the other.
+        let before = chain();
         if this.of_a.is_none()
             && let Poll::Ready(output) = this.a.poll(cx)
         {
             *this.of_a = Some(output);
         }
+        let of_a = chain();
+        set_chain(before);
         if this.of_b.is_none()
             && let Poll::Ready(output) = this.b.poll(cx)
         {
             *this.of_b = Some(output);
         }
+        chain_reaches(of_a);
         match (this.of_a.take(), this.of_b.take()) {
             (Some(a), Some(b)) => Poll::Ready((a, b)),
             unfinished => {
@@ -168,7 +211,12 @@ where
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let this = &mut *self;
         let mut under_way = 0;
+        let (before, mut longest) = (chain(), chain());
+        let is_many = this.running.len() > 1 || is_one_of_many();
+        let outer = IS_ONE_OF_MANY.replace(is_many);
         for place in &mut this.running {
+            // What completes at once in one place leads to nothing in another.
+            set_chain(before);
             loop {
                 if place.is_none() {
                     let Some(job) = this.jobs.next() else { break };
@@ -191,7 +239,10 @@ where
                     }
                 }
             }
+            longest = longest.max(chain());
         }
+        set_chain(longest);
+        IS_ONE_OF_MANY.set(outer);
         if under_way == 0 {
             Poll::Ready(())
         } else {

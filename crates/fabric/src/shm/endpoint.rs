@@ -3,16 +3,18 @@
 //! Writes and atomics happen when they are posted. So do messages, unless the receiver's mailbox is
 //! full: then the endpoint keeps them and delivers them in order once there is room, even if their
 //! futures were dropped. Calls to another process's node complete with the owner's reply
-//! (see [`calls`](super::calls)). Posting a READ prefetches its cache lines, at once or with the doorbell.
-//! Its bytes are copied one turn of the executor later, when the task takes the completion and the
-//! lines have arrived.
+//! (see [`calls`](super::calls)). A verb that its task waits for alone is done when it is posted, READs
+//! too. Where several are side by side, posting a READ prefetches its cache lines, at once or with the
+//! doorbell. Its bytes are copied one turn of the executor later, when the task takes the completion and
+//! the lines have arrived.
 
 use super::attach::Attached;
 use super::calls::{Asked, Asking};
 use super::parked::ParkedMessages;
 use super::settled::Settled;
 use crate::memory::{Node, mailbox};
-use crate::verb::{check_access, check_aligned, gathered_len};
+use crate::verb::{FromCompletion, check_access, check_aligned, check_gathered};
+use crate::window::is_one_of_many;
 use crate::{
     Buffer, Completion, Endpoint, EndpointCore, FabricError, InPlace, Limits, Message, Nanos,
     NodeId, NodeInfo, NodeState, Pieces, PostError, RegionId, RemoteAddr, Result, Rights, Verb,
@@ -92,10 +94,14 @@ enum Rest {
     Deliver(Rc<Settled<()>>),
     /// Wait for the reply of another process.
     Ask(Rc<Settled<Buffer>>),
-    Word(u64),
-    /// The reply to a call.
-    Replied(Option<Buffer>),
-    Nothing,
+    /// Nothing but to take this.
+    Done(Option<Completion>),
+}
+
+impl Rest {
+    const fn done(completion: Completion) -> Self {
+        Self::Done(Some(completion))
+    }
 }
 
 impl ShmEndpoint {
@@ -173,29 +179,24 @@ impl ShmEndpoint {
                     let (_, byte) = self.locate(piece.from, piece.len as u64, needed)?;
                     self.prefetch_soon(piece.from.node.0, byte, piece.len);
                 }
-                let requested = gathered_len(&pieces);
-                if requested > into.len() {
-                    return Err(FabricError::BufferTooLarge {
-                        requested,
-                        limit: into.len(),
-                    });
-                }
+                check_gathered(&pieces, &into)?;
                 Rest::Gather(Box::new((pieces, Some(into))))
             }
             Verb::Write { to, data } => {
                 let (node, byte) = self.locate(to, data.len() as u64, needed)?;
                 node.words().copy_in(byte, data.len(), data.words());
-                Rest::Nothing
+                Rest::done(Completion::Placed)
             }
             Verb::CompareSwap { at, expected, new } => {
                 check_aligned(at)?;
                 let (node, byte) = self.locate(at, 8, needed)?;
-                Rest::Word(node.words().compare_swap(byte, expected, new))
+                let word = node.words().compare_swap(byte, expected, new);
+                Rest::done(Completion::Word(word))
             }
             Verb::FetchAdd { at, add } => {
                 check_aligned(at)?;
                 let (node, byte) = self.locate(at, 8, needed)?;
-                Rest::Word(node.words().fetch_add(byte, add))
+                Rest::done(Completion::Word(node.words().fetch_add(byte, add)))
             }
             Verb::Call {
                 node,
@@ -221,8 +222,35 @@ impl ShmEndpoint {
                     .parked
                     .deliver_or_park((to.node.0, node), message, deadline);
                 self.note_lasting();
-                parked.map_or(Rest::Nothing, Rest::Deliver)
+                parked.map_or(Rest::done(Completion::Placed), Rest::Deliver)
             }
+        })
+    }
+
+    /// Whether a verb is done when it is posted, and nobody waits for its completion: alone in its
+    /// task, it has no other to fetch memory for meanwhile. Every now and then other tasks have a turn.
+    #[inline]
+    fn is_at_once(&self, verb: &Verb) -> bool {
+        let is_short = !matches!(verb, Verb::WriteImm { .. } | Verb::Call { .. });
+        is_short && !is_one_of_many() && !self.core.is_turn_over()
+    }
+
+    /// Does a verb.
+    #[inline]
+    fn do_at_once(&self, verb: Verb) -> Result<Rest> {
+        Ok(match verb {
+            Verb::Read { from, mut into } => {
+                let (node, byte) = self.locate(from, into.len() as u64, Rights::READ)?;
+                let len = into.len();
+                node.words().copy_out(byte, len, into.words_mut());
+                Rest::done(Completion::Filled(into))
+            }
+            Verb::ReadMany { pieces, mut into } => {
+                check_gathered(&pieces, &into)?;
+                self.gather(&pieces, &mut into)?;
+                Rest::done(Completion::Filled(into))
+            }
+            verb => self.start(verb)?,
         })
     }
 
@@ -273,7 +301,7 @@ impl ShmEndpoint {
         };
         let bytes = owner.answer_call(&*handler, region, &request, &mut reply, &allowed);
         reply.truncate(bytes);
-        Ok(Rest::Replied(Some(reply)))
+        Ok(Rest::done(Completion::Replied(reply)))
     }
 
     /// Sees to what lasts; returns how many verbs are done.
@@ -398,6 +426,10 @@ impl Endpoint for ShmEndpoint {
 
     #[inline]
     fn post(&self, verb: Verb) -> std::result::Result<ShmPosted, PostError> {
+        if self.is_at_once(&verb) {
+            let rest = self.do_at_once(verb).map_err(PostError::Rejected)?;
+            return Ok(ShmPosted { number: 0, rest });
+        }
         let Some(number) = self.next_number() else {
             return Err(PostError::QueueFull(verb));
         };
@@ -448,6 +480,9 @@ impl Endpoint for ShmEndpoint {
         }
         match &mut posted.rest {
             Rest::Copy { node, from, into } => Poll::Ready(self.finish_read(*node, *from, into)),
+            Rest::Done(Some(Completion::Filled(_))) => {
+                self.poll_posted(posted, cx).map_ok(Buffer::from_completion)
+            }
             _ => unreachable!("posted as a read"),
         }
     }
@@ -476,11 +511,7 @@ impl Endpoint for ShmEndpoint {
                 return delivery.poll(cx).map_ok(|()| Completion::Placed);
             }
             Rest::Ask(asked) => return asked.poll(cx).map_ok(Completion::Replied),
-            Rest::Word(word) => Ok(Completion::Word(*word)),
-            Rest::Replied(reply) => Ok(Completion::Replied(
-                reply.take().expect("a call completes once"),
-            )),
-            Rest::Nothing => Ok(Completion::Placed),
+            Rest::Done(done) => Ok(done.take().expect("a verb completes once")),
         })
     }
 

@@ -135,12 +135,11 @@ impl<E: Endpoint> LinearTable<E> {
         }
     }
 
-    /// [`LinearTable::merge_hints`], if the READs that were polled have not come.
+    /// [`LinearTable::merge_hints`], once READs were polled. Those that are here already leave no other
+    /// time for it.
     #[inline]
     pub(super) fn polled<T>(&self, reads: Poll<T>) -> Poll<T> {
-        if reads.is_pending() {
-            self.merge_hints();
-        }
+        self.merge_hints();
         reads
     }
 

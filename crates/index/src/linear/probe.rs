@@ -5,7 +5,7 @@ use super::cluster_hints::{ReadLength, Until};
 use crate::Result;
 use crate::client::{MANY_READS, check_turn};
 use farslot_fabric::VerbFuture;
-use farslot_fabric::{Buffer, Endpoint, EndpointExt, Piece, RemoteAddr};
+use farslot_fabric::{Buffer, Endpoint, EndpointExt, Piece, RemoteAddr, posting_many};
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -217,7 +217,10 @@ impl<E: Endpoint> LinearTable<E> {
         let more = self.read_length(home, behind, probe.until);
         let goes_on = more.slots > 0 && !asked.length.reaches_empty;
         probe.ahead = goes_on.then(|| ask_ahead(behind, more));
-        let both = poll_fn(|cx| self.polled(poll_first(&mut asked, &mut probe.ahead, cx)));
+        let both = poll_fn(|cx| {
+            let polled = posting_many(|| poll_first(&mut asked, &mut probe.ahead, cx));
+            self.polled(polled)
+        });
         both.await?;
         let Answer::Here(bytes) = asked.answer else {
             unreachable!("a chunk is taken once, when it is here")

@@ -4,7 +4,7 @@ use super::chunks::ChunkSizes;
 use super::reach::{Reach, Request};
 use crate::layout;
 use crate::{Outcome, SetError};
-use farslot_fabric::{Endpoint, EndpointExt, OperationClass};
+use farslot_fabric::{Endpoint, EndpointExt, OperationClass, posting_many};
 use smallvec::SmallVec;
 use std::future::poll_fn;
 use std::task::{Context, Poll};
@@ -170,12 +170,14 @@ async fn sync<E: Endpoint>(
     mut next: Option<&mut Chunk<'_, E>>,
 ) -> Result<(), SetError> {
     poll_fn(|cx| {
-        let done = chunk.poll(cx);
-        if let Some(next) = next.take() {
-            // To be posted. What becomes of it is seen when it is waited for, if ever.
-            let _ = next.poll(cx);
-        }
-        done
+        posting_many(|| {
+            let done = chunk.poll(cx);
+            if let Some(next) = next.take() {
+                // To be posted. What becomes of it is seen when it is waited for, if ever.
+                let _ = next.poll(cx);
+            }
+            done
+        })
     })
     .await
 }
