@@ -11,6 +11,7 @@ use crate::client::end_turns;
 use crate::heap::{BlockRef, Heap, Held, RecordView, bytes_by_lengths, encode_in, seal_words};
 use crate::{BATCH_WIDTH, Index, Operation, Outcome, Outcomes, Result, SchemeClient};
 use farslot_fabric::{Endpoint, InPlace, OperationClass, Piece, Steps, Tally, window};
+use smallvec::SmallVec;
 
 /// Writes that are done in turns: the slots of all are prefetched, then the records that they name.
 const RUN: usize = 32;
@@ -18,6 +19,9 @@ const RUN: usize = 32;
 pub(crate) const MOST_TRIES: u32 = 8;
 /// Bytes of a record that are prefetched: processors go on by themselves behind these.
 pub(crate) const LIKELY: usize = 256;
+/// Words of the longest buffer that a client keeps from one batch to the next: one client of many
+/// tables shall not keep the longest record of each.
+const KEPT: usize = 1 << 10;
 
 /// A client of a scheme whose writes can be done at once.
 pub(crate) trait WriteAtOnce: SchemeClient {
@@ -100,6 +104,9 @@ pub(crate) async fn write_many<T: WriteAtOnce>(
     mut done: impl FnMut(Outcomes<'_>),
 ) {
     let left = write_at_once(table, writes, &mut done).await;
+    if left.is_empty() {
+        return;
+    }
     let all = left.iter().map(|number| table.run(writes[*number]));
     window(BATCH_WIDTH, all, |at, outcome| {
         done(Outcomes::One(left[at], outcome));
@@ -119,7 +126,8 @@ async fn write_at_once<T: WriteAtOnce>(
         return left;
     }
     let core = SchemeClient::endpoint(table).core();
-    let (mut work, mut ended) = (Work::default(), Vec::with_capacity(RUN.min(writes.len())));
+    let mut work = Work::of(table.of_heap());
+    let mut ended: SmallVec<[(usize, Outcome); 1]> = SmallVec::new();
     let mut refills = true;
     for (run, some) in writes.chunks(RUN).enumerate() {
         let first = run * RUN;
@@ -127,7 +135,9 @@ async fn write_at_once<T: WriteAtOnce>(
             left.extend(first..writes.len());
             break;
         };
-        let mut begun = Vec::with_capacity(some.len());
+        // Most batches of one are single writes.
+        let mut begun: SmallVec<[Write<'_, T::Place<'_>>; 1]> = SmallVec::new();
+        begun.reserve(some.len());
         for (at, operation) in some.iter().enumerate() {
             match table.begin(view, operation) {
                 Some(place) => begun.push(Write::begun(first + at, *operation, place)),
@@ -175,6 +185,7 @@ async fn write_at_once<T: WriteAtOnce>(
         }
         end_turns(core, some.len()).await;
     }
+    work.end(table.of_heap());
     left
 }
 
@@ -244,6 +255,27 @@ impl<'k, P> Write<'k, P> {
 }
 
 impl Work {
+    /// That of a batch; to be [ended](Work::end).
+    pub(crate) fn of<E: Endpoint>(heap: Option<&Heap<E>>) -> Self {
+        let [there, draft] = heap.map(|heap| heap.room.take()).unwrap_or_default();
+        Self {
+            there,
+            draft,
+            ..Self::default()
+        }
+    }
+
+    /// Leaves what it has to the next batch.
+    pub(crate) fn end<E: Endpoint>(self, heap: Option<&Heap<E>>) {
+        let is_small = |room: &Vec<u64>| room.capacity() <= KEPT;
+        if let Some(heap) = heap {
+            heap.room.set(
+                [self.there, self.draft]
+                    .map(|room| if is_small(&room) { room } else { Vec::new() }),
+            );
+        }
+    }
+
     /// Finds out whether blocks of the heap may be used: to be called behind each wait.
     pub(crate) fn look<E: Endpoint>(&mut self, heap: &Heap<E>) {
         self.is_look_due = heap.is_look_due();

@@ -46,7 +46,7 @@ pub(crate) async fn write_in_turn<T: OnlyWriter>(
     writes: &[Operation<'_>],
     mut done: impl FnMut(Outcomes<'_>),
 ) {
-    let mut work = Work::default();
+    let mut work = Work::of(table.of_heap());
     for (run, writes) in writes.chunks(RUN).enumerate() {
         table.of_heap().inspect(|heap| work.look(heap));
         let mut hashes = [0; RUN];
@@ -71,4 +71,5 @@ pub(crate) async fn write_in_turn<T: OnlyWriter>(
         }
         end_turns(SchemeClient::endpoint(table).core(), writes.len()).await;
     }
+    work.end(table.of_heap());
 }
