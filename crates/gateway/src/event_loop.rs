@@ -1,8 +1,8 @@
 //! A thread of the gateway: the connections that it has accepted, served in turns.
 //!
 //! In a round those connections have a turn first whose requests are short, and then those whose
-//! requests, or replies, are long: one of these, or as many as fit into a mebibyte. So a client that
-//! asks for little waits for one long request of others, however many of them there are.
+//! requests, or replies, are long: one of these, or as many as fit into a mebibyte. These have a
+//! [lane](crate::lane) of their own, so that a client that asks for little waits for none of them.
 //!
 //! What all connections cost together is bounded by `Shared::buffers`: what they keep between turns,
 //! and what a turn takes besides, which is a quarter of the rest at the most. A client that does
@@ -13,6 +13,7 @@
 use crate::connection::{Connection, Done};
 use crate::databases::Databases;
 use crate::failure::Failure;
+use crate::lane::Lanes;
 use crate::session::Choices;
 use crate::shared::{Notice, Shared};
 use crate::turn::{ByKey, Room, Turn};
@@ -31,6 +32,8 @@ use std::time::{Duration, Instant};
 const LISTENER: u64 = u64::MAX;
 /// Stands for the eventfd that says that the gateway ends.
 const END: u64 = u64::MAX - 1;
+/// Stands for the one that says that the lane has something to do.
+const LANE: u64 = u64::MAX - 2;
 
 /// Bytes that one read takes.
 const READ: usize = 64 << 10;
@@ -52,6 +55,8 @@ const STRANGER: Duration = Duration::from_secs(10);
 const STUCK: Duration = Duration::from_secs(60);
 /// How often this is looked at.
 const LOOK: Duration = Duration::from_secs(1);
+/// How often the connections of the lane that is long are counted that could make room for others.
+const COUNTED_AGAIN: Duration = Duration::from_millis(10);
 /// How often it is looked whether a connection has rested for long enough.
 const LOOK_AT_RESTING: Duration = Duration::from_millis(20);
 /// Connections that are accepted before others have their turn.
@@ -62,8 +67,10 @@ const PAUSE: Duration = Duration::from_millis(10);
 /// A thread of the gateway.
 pub(crate) struct EventLoop {
     shared: Arc<Shared>,
+    lanes: Lanes,
     epoll: OwnedFd,
-    listener: TcpListener,
+    /// That of the lane of short requests, with which every connection begins.
+    listener: Option<TcpListener>,
     databases: Databases,
     places: Vec<Option<Box<Connection>>>,
     vacant: Vec<usize>,
@@ -75,35 +82,37 @@ pub(crate) struct EventLoop {
     resting: Vec<usize>,
     /// Those of clients that have not shown that they know the secret.
     strangers: Strangers,
-    /// Bytes of all connections' buffers.
-    held: usize,
     /// The most bytes that were in use since some were given back to the system.
     most_used: usize,
     looked: Instant,
+    /// When those were counted who could be closed for newcomers.
+    counted_waiting: Instant,
     buffer: Vec<u8>,
     /// What turns are made of.
     by_key: ByKey,
 }
 
 impl EventLoop {
-    /// One that accepts connections until `end` is readable.
+    /// One that serves the connections of a lane, and those that it accepts, until `end` is readable.
     pub(crate) fn new(
         shared: Arc<Shared>,
-        listener: TcpListener,
+        lanes: Lanes,
+        listener: Option<TcpListener>,
         end: &OwnedFd,
         store: Store,
     ) -> rustix::io::Result<Self> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         epoll::add(&epoll, end, EventData::new_u64(END), EventFlags::IN)?;
-        epoll::add(
-            &epoll,
-            &listener,
-            EventData::new_u64(LISTENER),
-            EventFlags::IN,
-        )?;
+        let told = &lanes.own.told;
+        epoll::add(&epoll, told, EventData::new_u64(LANE), EventFlags::IN)?;
+        if let Some(listener) = &listener {
+            let data = EventData::new_u64(LISTENER);
+            epoll::add(&epoll, listener, data, EventFlags::IN)?;
+        }
         Ok(Self {
             strangers: Strangers::new(shared.strangers),
             shared,
+            lanes,
             epoll,
             listener,
             databases: Databases::new(store),
@@ -112,9 +121,9 @@ impl EventLoop {
             ready: Vec::new(),
             may_receive: 0,
             resting: Vec::new(),
-            held: 0,
             most_used: 0,
             looked: Instant::now(),
+            counted_waiting: Instant::now(),
             buffer: vec![0; READ],
             by_key: ByKey::default(),
         })
@@ -143,12 +152,17 @@ impl EventLoop {
                 match event.data.u64() {
                     END => return,
                     LISTENER => self.accept(),
+                    LANE => self.receive_others(),
                     place => self.react(place as usize, event.flags),
                 }
             }
             self.turns();
             if !self.resting.is_empty() {
                 self.wake();
+            }
+            if self.lanes.is_long && self.counted_waiting.elapsed() >= COUNTED_AGAIN {
+                self.counted_waiting = Instant::now();
+                self.lanes.own.note_waiting(self.waiting().count());
             }
             if self.looked.elapsed() >= LOOK {
                 self.looked = Instant::now();
@@ -161,8 +175,9 @@ impl EventLoop {
 
     /// Gives memory back to the system after a flood.
     fn give_back(&mut self) {
-        if self.most_used > self.held + GIVEN_BACK {
-            self.most_used = self.held;
+        let held = self.lanes.own_held();
+        if self.most_used > held + GIVEN_BACK {
+            self.most_used = held;
             self.by_key = ByKey::default();
             farslot::give_back_freed();
         }
@@ -188,7 +203,10 @@ impl EventLoop {
 
     fn accept(&mut self) {
         for _ in 0..ACCEPTED_A_TURN {
-            match self.listener.accept() {
+            let Some(listener) = &self.listener else {
+                return;
+            };
+            match listener.accept() {
                 Ok((stream, peer)) => self.welcome(stream, peer),
                 Err(error) => match error.kind() {
                     std::io::ErrorKind::WouldBlock => return,
@@ -205,35 +223,32 @@ impl EventLoop {
     fn welcome(&mut self, mut stream: TcpStream, peer: SocketAddr) {
         let counts = &self.shared.counts;
         let is_full = counts.connected.fetch_add(1, Relaxed) >= self.shared.connections;
-        let stranger = match is_full {
-            true => self.strangers.oldest(),
-            false => self.strangers.to_go_for(peer.ip()),
-        };
-        if let Some(stranger) = stranger {
+        if let Some(stranger) = self.strangers.to_go_for(peer.ip()) {
             counts.turned_away.fetch_add(1, Relaxed);
             self.let_go(stranger as usize);
-        } else if is_full {
-            let Some(place) = self.longest_waiting() else {
+        } else if is_full && !self.lanes.other.makes_room() {
+            // Those who have only just come are the last to go, or newcomers would close each other.
+            if let Some(place) = self.longest_waiting() {
+                self.evict_from(place);
+            } else if let Some(stranger) = self.strangers.oldest() {
+                counts.turned_away.fetch_add(1, Relaxed);
+                self.let_go(stranger as usize);
+            } else {
                 counts.turned_away.fetch_add(1, Relaxed);
                 counts.connected.fetch_sub(1, Relaxed);
                 // A new connection has room for it; and what becomes of it is the client's business.
                 let _ = stream.set_nonblocking(true);
                 let _ = write!(stream, "-{}\r\n", Failure::Connections);
                 return;
-            };
-            self.evict_from(place);
+            }
         }
         let counts = &self.shared.counts;
         let id = counts.accepted.fetch_add(1, Relaxed) + 1;
-        let place = self.vacant.pop().unwrap_or(self.places.len());
-        if place == self.places.len() {
-            self.places.push(None);
-        }
-        let data = EventData::new_u64(place as u64);
+        let place = self.vacant_place();
         let watched = stream
             .set_nonblocking(true)
             .and_then(|()| stream.set_nodelay(true))
-            .and_then(|()| Ok(epoll::add(&self.epoll, &stream, data, EventFlags::IN)?));
+            .and_then(|()| self.watch(&stream, place, (true, false)));
         let choices = Choices::new(&self.shared, id, Some(peer));
         let mut connection = Box::new(Connection::new(stream, choices));
         if !connection.is_admitted() {
@@ -246,6 +261,42 @@ impl EventLoop {
             Err(error) => {
                 log::warn!("the Redis gateway cannot watch a connection: {error}");
                 self.close(place, connection);
+            }
+        }
+    }
+
+    /// A place that no connection has.
+    fn vacant_place(&mut self) -> usize {
+        let place = self.vacant.pop().unwrap_or(self.places.len());
+        if place == self.places.len() {
+            self.places.push(None);
+        }
+        place
+    }
+
+    /// Has the kernel tell of a connection.
+    fn watch(&self, stream: &TcpStream, place: usize, wants: (bool, bool)) -> std::io::Result<()> {
+        let data = EventData::new_u64(place as u64);
+        Ok(epoll::add(&self.epoll, stream, data, flags_of(wants))?)
+    }
+
+    /// Takes in the connections that the other lane has handed over, and closes those of its own that
+    /// make room for newcomers.
+    fn receive_others(&mut self) {
+        for mut connection in self.lanes.own.arrivals() {
+            let place = self.vacant_place();
+            connection.watched = connection.wants();
+            match self.watch(&connection.stream, place, connection.watched) {
+                Ok(()) => self.settle(place, connection),
+                Err(error) => {
+                    log::warn!("the Redis gateway cannot watch a connection: {error}");
+                    self.close(place, connection);
+                }
+            }
+        }
+        for _ in 0..self.lanes.own.to_close() {
+            if let Some(place) = self.longest_waiting() {
+                self.evict_from(place);
             }
         }
     }
@@ -290,7 +341,7 @@ impl EventLoop {
 
     /// Bytes that a connection which holds so many may hold.
     fn room_beside(&self, counted: usize) -> usize {
-        let left = self.shared.buffers.saturating_sub(self.held - counted);
+        let left = (self.shared.buffers + counted).saturating_sub(self.lanes.held());
         (left / 4).max(LEAST_ROOM)
     }
 
@@ -330,7 +381,7 @@ impl EventLoop {
         turn.run(&mut self.databases);
         let done = gathered.into_iter();
         let mut done: Vec<Done> = done.map(|of| of.finish(&mut turn, &self.shared)).collect();
-        self.most_used = self.most_used.max(self.held + turn.taken());
+        self.most_used = (self.most_used).max(self.lanes.own_held() + turn.taken());
         self.by_key = turn.end();
         let commands = done.iter().map(|done| done.commands).sum();
         self.shared.latencies.add(commands, since.elapsed());
@@ -349,7 +400,7 @@ impl EventLoop {
 
     /// What the next turn may take.
     fn room(&self, is_short: bool) -> Room {
-        let left = self.shared.buffers.saturating_sub(self.held);
+        let left = self.shared.buffers.saturating_sub(self.lanes.held());
         let [short, long] = A_TURN;
         Room {
             alone: left / 4,
@@ -365,9 +416,9 @@ impl EventLoop {
     /// Closes connections while they keep more than three quarters of the limit: of those that keep
     /// no less than others do, the one that has not gone on for the longest.
     fn evict(&mut self) {
-        while self.held > self.shared.buffers / 4 * 3 {
+        while self.lanes.held() > self.shared.buffers / 4 * 3 && self.lanes.holds_more() {
             let all = self.places.iter().flatten().count();
-            let mean = self.held / all.max(1);
+            let mean = self.lanes.own_held() / all.max(1);
             let places = self.places.iter().enumerate();
             let held = places.filter_map(|(place, of)| Some((place, of.as_ref()?)));
             let oldest = held
@@ -381,11 +432,16 @@ impl EventLoop {
     /// The connection that has asked for what is long and has not gone on for the longest, beyond a
     /// moment: perhaps its client has left since.
     fn longest_waiting(&self) -> Option<usize> {
+        let longest = self.waiting().min_by_key(|(_, of)| of.since);
+        longest.map(|(place, _)| place)
+    }
+
+    /// Those that have asked for what is long and have not gone on for a moment, with their places.
+    fn waiting(&self) -> impl Iterator<Item = (usize, &Connection)> {
         let places = self.places.iter().enumerate();
-        let held = places.filter_map(|(place, of)| Some((place, of.as_ref()?)));
+        let held = places.filter_map(|(place, of)| Some((place, of.as_deref()?)));
         let waiting = held.filter(|(_, of)| of.is_long && (of.is_ready || of.is_blocked));
-        let (place, longest) = waiting.min_by_key(|(_, of)| of.since)?;
-        (longest.since.elapsed() > LOOK).then_some(place)
+        waiting.filter(|(_, of)| of.since.elapsed() > LOOK)
     }
 
     /// Closes the connection at a place for the sake of others.
@@ -409,8 +465,7 @@ impl EventLoop {
         let is_sent =
             !connection.is_to_send() || connection.is_blocked || connection.send().is_ok();
         let held = connection.held();
-        self.held = self.held - connection.counted + held;
-        connection.counted = held;
+        self.lanes.count(&mut connection.counted, held);
         if connection.is_stranger && connection.is_admitted() {
             connection.is_stranger = false;
             self.strangers.remove(place as u64);
@@ -418,12 +473,13 @@ impl EventLoop {
         if !is_sent || connection.has_ended() {
             return self.close(place, connection);
         }
+        if self.lanes.has_left(&connection) {
+            return self.hand_over(place, connection);
+        }
         let wants = connection.wants();
         if wants != connection.watched {
-            let mut flags = EventFlags::empty();
-            flags.set(EventFlags::IN, wants.0);
-            flags.set(EventFlags::OUT, wants.1);
             let data = EventData::new_u64(place as u64);
+            let flags = flags_of(wants);
             if epoll::modify(&self.epoll, &connection.stream, data, flags).is_err() {
                 return self.close(place, connection);
             }
@@ -438,8 +494,19 @@ impl EventLoop {
         self.places[place] = Some(connection);
     }
 
-    fn close(&mut self, place: usize, connection: Box<Connection>) {
-        self.held -= connection.counted;
+    /// Gives the connection of a place to the other lane. What it has put counts from now on.
+    fn hand_over(&mut self, place: usize, mut connection: Box<Connection>) {
+        if epoll::delete(&self.epoll, &connection.stream).is_err() {
+            return self.close(place, connection);
+        }
+        self.databases.report();
+        self.vacant.push(place);
+        connection.is_queued = false;
+        self.lanes.hand_over(connection);
+    }
+
+    fn close(&mut self, place: usize, mut connection: Box<Connection>) {
+        self.lanes.count(&mut connection.counted, 0);
         if connection.is_stranger {
             self.strangers.remove(place as u64);
         }
@@ -477,7 +544,16 @@ impl EventLoop {
 
 impl Drop for EventLoop {
     fn drop(&mut self) {
-        let left = self.places.iter().flatten().count() as u64;
+        let left = self.places.iter().flatten().count() + self.lanes.own.arrivals().len();
+        let left = left as u64;
         self.shared.counts.connected.fetch_sub(left, Relaxed);
     }
+}
+
+/// What the kernel tells of a connection that wants input, or room for output.
+fn flags_of((input, output): (bool, bool)) -> EventFlags {
+    let mut flags = EventFlags::empty();
+    flags.set(EventFlags::IN, input);
+    flags.set(EventFlags::OUT, output);
+    flags
 }

@@ -1,6 +1,7 @@
 //! A gateway, from its start to its end.
 
 use crate::event_loop::EventLoop;
+use crate::lane::Lanes;
 use crate::metrics::GatewayMetrics;
 use crate::shared::{Counts, Guessers, Latencies, Notices, Shared};
 use farslot::{BACKLOG, Secret, Store, StoreError};
@@ -24,7 +25,8 @@ pub struct GatewayOptions {
     pub secret: Option<Secret>,
     /// Whether an address that other machines can reach may be served without a secret.
     pub insecure: bool,
-    /// Threads; a connection belongs to the one that accepts it.
+    /// Threads, each with another beside it for what is long; a connection belongs to the two that
+    /// accept it.
     pub threads: usize,
     /// The most connections. One that is too many is told so, and closed. Where there is a secret,
     /// half of them at most are of clients that have not given it, and a quarter of those of one
@@ -145,15 +147,24 @@ impl Gateway {
             threads: Vec::new(),
         };
         for number in 0..options.threads {
-            let shared = Arc::clone(&shared);
-            let listener = listener.try_clone().map_err(thread)?;
-            let end = gateway.end.try_clone().map_err(thread)?;
-            let store = store.clone();
-            let serve = move || match EventLoop::new(shared, listener, &end, store) {
-                Ok(event_loop) => event_loop.run(),
-                Err(error) => log::error!("thread {number} of the Redis gateway: {error}"),
-            };
-            gateway.spawn(format!("farslot-redis-{number}"), serve)?;
+            for lanes in Lanes::new().map_err(|error| thread(error.into()))? {
+                let name = match lanes.is_long {
+                    false => format!("farslot-redis-{number}"),
+                    true => format!("farslot-long-{number}"),
+                };
+                let listener = match lanes.is_long {
+                    false => Some(listener.try_clone().map_err(thread)?),
+                    true => None,
+                };
+                let shared = Arc::clone(&shared);
+                let end = gateway.end.try_clone().map_err(thread)?;
+                let store = store.clone();
+                let serve = move || match EventLoop::new(shared, lanes, listener, &end, store) {
+                    Ok(event_loop) => event_loop.run(),
+                    Err(error) => log::error!("thread {number} of the Redis gateway: {error}"),
+                };
+                gateway.spawn(name, serve)?;
+            }
         }
         Ok(gateway)
     }

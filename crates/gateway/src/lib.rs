@@ -64,6 +64,7 @@ mod frame;
 mod gateway;
 mod glob;
 mod info;
+mod lane;
 mod metrics;
 mod number;
 mod record;

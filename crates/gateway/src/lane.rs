@@ -1,0 +1,137 @@
+//! The two lanes of a thread of the gateway, each with a thread of its own: one for connections whose
+//! requests are short, and one for those that ask for what is long. A connection belongs to one of
+//! them, and is handed to the other when what it asks for becomes long, or short again. So who asks
+//! for little waits for nothing that is long.
+
+use crate::connection::Connection;
+use rustix::event::{EventfdFlags, eventfd};
+use std::os::fd::OwnedFd;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// What the threads of two lanes know of one of them.
+#[derive(Debug)]
+pub(crate) struct Lane {
+    /// Connections on their way to it.
+    arriving: Mutex<Vec<Box<Connection>>>,
+    /// Readable when there is something to do.
+    pub(crate) told: OwnedFd,
+    /// Bytes that its connections hold.
+    held: AtomicUsize,
+    /// Connections that have asked for what is long and have not gone on for a moment.
+    waiting: AtomicUsize,
+    /// How many of those are to be closed for newcomers.
+    to_close: AtomicUsize,
+}
+
+/// A lane, and the other one of the two.
+#[derive(Debug)]
+pub(crate) struct Lanes {
+    pub(crate) own: Arc<Lane>,
+    pub(crate) other: Arc<Lane>,
+    /// Whether requests of the own one are long.
+    pub(crate) is_long: bool,
+}
+
+impl Lane {
+    fn new() -> rustix::io::Result<Arc<Self>> {
+        Ok(Arc::new(Self {
+            arriving: Mutex::default(),
+            told: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
+            held: AtomicUsize::new(0),
+            waiting: AtomicUsize::new(0),
+            to_close: AtomicUsize::new(0),
+        }))
+    }
+
+    /// Tells its thread that there is something to do.
+    fn tell(&self) {
+        // One that was told already is told.
+        let _ = rustix::io::write(&self.told, &1_u64.to_ne_bytes());
+    }
+
+    /// Closes one of its connections for a newcomer, if one has waited for long.
+    pub(crate) fn makes_room(&self) -> bool {
+        let less = |waiting: usize| waiting.checked_sub(1);
+        if self.waiting.fetch_update(Relaxed, Relaxed, less).is_err() {
+            return false;
+        }
+        self.to_close.fetch_add(1, Relaxed);
+        self.tell();
+        true
+    }
+
+    /// How many of its connections are to be closed.
+    pub(crate) fn to_close(&self) -> usize {
+        self.to_close.swap(0, Relaxed)
+    }
+
+    /// Notes how many of its connections have waited for long.
+    pub(crate) fn note_waiting(&self, waiting: usize) {
+        let going = self.to_close.load(Relaxed);
+        self.waiting.store(waiting.saturating_sub(going), Relaxed);
+    }
+
+    /// The connections that were handed to it.
+    pub(crate) fn arrivals(&self) -> Vec<Box<Connection>> {
+        let _ = rustix::io::read(&self.told, &mut [0; 8]);
+        let mut arriving = self.arriving.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::take(&mut *arriving)
+    }
+}
+
+impl Lanes {
+    /// Both of a thread: that of short requests, and that of long ones.
+    pub(crate) fn new() -> rustix::io::Result<[Self; 2]> {
+        let [short, long] = [Lane::new()?, Lane::new()?];
+        let of = |own: &Arc<Lane>, other: &Arc<Lane>, is_long| Self {
+            own: Arc::clone(own),
+            other: Arc::clone(other),
+            is_long,
+        };
+        Ok([of(&short, &long, false), of(&long, &short, true)])
+    }
+
+    /// Whether a connection belongs to the other lane. What strangers may ask for is never long.
+    pub(crate) fn has_left(&self, connection: &Connection) -> bool {
+        match self.is_long {
+            false => connection.is_long && !connection.is_stranger,
+            true => !connection.is_long && connection.is_idle(),
+        }
+    }
+
+    /// Gives a connection to the other lane.
+    pub(crate) fn hand_over(&self, connection: Box<Connection>) {
+        let held = connection.counted;
+        self.own.held.fetch_sub(held, Relaxed);
+        self.other.held.fetch_add(held, Relaxed);
+        let arriving = &self.other.arriving;
+        let mut arriving = arriving.lock().unwrap_or_else(PoisonError::into_inner);
+        arriving.push(connection);
+        drop(arriving);
+        self.other.tell();
+    }
+
+    /// Notes that a connection holds so many bytes, and no longer those that were counted.
+    pub(crate) fn count(&self, counted: &mut usize, held: usize) {
+        self.own.held.fetch_add(held, Relaxed);
+        self.own.held.fetch_sub(*counted, Relaxed);
+        *counted = held;
+    }
+
+    /// Bytes that the connections of both hold.
+    pub(crate) fn held(&self) -> usize {
+        self.own_held() + self.other.held.load(Relaxed)
+    }
+
+    /// Those of the own one.
+    pub(crate) fn own_held(&self) -> usize {
+        self.own.held.load(Relaxed)
+    }
+
+    /// Whether it is for this one to close connections where both hold too much.
+    pub(crate) fn holds_more(&self) -> bool {
+        self.own_held() >= self.held() / 2
+    }
+}
