@@ -104,6 +104,27 @@ impl Good {
         }
     }
 
+    /// Waits until the gateway has noticed that all other clients have left.
+    pub fn wait_until_others_left(&self) {
+        let mut redis = self.redis.borrow_mut();
+        let since = Instant::now();
+        let mut clients = || {
+            let info = String::from_utf8(redis.ask(&["INFO", "clients"])).unwrap();
+            let line = info
+                .lines()
+                .find_map(|line| line.strip_prefix("connected_clients:"));
+            line.unwrap().trim().parse::<u64>().unwrap()
+        };
+        while clients() > 1 {
+            assert!(
+                since.elapsed() < Duration::from_secs(120),
+                "{} stay",
+                clients()
+            );
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+
     /// How long gets took within so long, by calls and by Redis: measured at the same time.
     pub fn measure(&self, lasts: Duration) -> [Vec<Duration>; 2] {
         let until = Instant::now() + lasts;
