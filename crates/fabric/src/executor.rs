@@ -1,6 +1,7 @@
 //! Runs many coroutines on one thread: run every ready task, ring the doorbell once, poll
 //! completions, repeat.
 
+use crate::window::beside_others;
 use crate::{Endpoint, Nanos};
 use std::cell::RefCell;
 use std::fmt;
@@ -140,6 +141,11 @@ impl<E: Endpoint> Executor<E> {
         self.ready.push(task);
     }
 
+    /// Tasks that have not ended.
+    fn task_count(&self) -> usize {
+        self.tasks.borrow().len() - self.vacant.borrow().len()
+    }
+
     /// Runs each ready task once, in the order in which they were woken; returns whether any ran.
     pub fn run_ready(&self) -> bool {
         let ready = self.ready.take();
@@ -162,7 +168,8 @@ impl<E: Endpoint> Executor<E> {
         // A late wake of a task that has ended finds no future.
         let Some(mut future) = future else { return };
         let waker = Waker::from(waker);
-        match future.as_mut().poll(&mut Context::from_waker(&waker)) {
+        let mut cx = Context::from_waker(&waker);
+        match beside_others(self.task_count() > 1, || future.as_mut().poll(&mut cx)) {
             Poll::Pending => self.tasks.borrow_mut()[task].future = Some(future),
             Poll::Ready(()) => self.vacant.borrow_mut().push(task),
         }
@@ -227,7 +234,9 @@ impl<E: Endpoint> Executor<E> {
         self.root.0.store(true, Ordering::Release);
         loop {
             let root_ready = self.root.0.swap(false, Ordering::AcqRel);
-            if root_ready && future.as_mut().poll(&mut cx).is_ready() {
+            let mut poll =
+                || beside_others(self.task_count() > 0, || future.as_mut().poll(&mut cx));
+            if root_ready && poll().is_ready() {
                 self.endpoint.ring_doorbell();
                 // An outer call may have been woken meanwhile: it looks once more.
                 self.root.0.store(true, Ordering::Release);

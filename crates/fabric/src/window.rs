@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 thread_local! {
     /// The completions that the operation which is being polled has waited for, one after the other.
     static CHAIN: Cell<u32> = const { Cell::new(0) };
-    /// Whether what is being polled is one of several that run side by side in a [`window`].
+    /// Whether what is being polled is one of several that run side by side, in a [`window`] or as tasks.
     static IS_ONE_OF_MANY: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -66,7 +66,12 @@ pub fn window<F: Future>(
 
 /// Polls what posts several verbs before it waits for any of them: none of them is done at once.
 pub fn posting_many<T>(poll: impl FnOnce() -> T) -> T {
-    let outer = IS_ONE_OF_MANY.replace(true);
+    beside_others(true, poll)
+}
+
+/// Polls what runs beside others, or does not.
+pub(crate) fn beside_others<T>(are_there: bool, poll: impl FnOnce() -> T) -> T {
+    let outer = IS_ONE_OF_MANY.replace(are_there || is_one_of_many());
     let polled = poll();
     IS_ONE_OF_MANY.set(outer);
     polled

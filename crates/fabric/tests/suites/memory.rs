@@ -98,9 +98,19 @@ pub fn a_full_send_queue_waits_and_one_doorbell_carries_many_verbs<F: Fabric>() 
     };
     let executor = F::executor(&[&node], limits);
     let endpoint = Rc::clone(executor.endpoint());
-    let mut seen = Vec::new();
-    let adds = (0..10).map(|_| endpoint.fetch_add(at(0), 1));
-    executor.block_on(window(10, adds, |_, word| seen.push(word.unwrap())));
+    let tasks: Vec<_> = (0..10)
+        .map(|_| {
+            let endpoint = Rc::clone(&endpoint);
+            executor.spawn(async move { endpoint.fetch_add(at(0), 1).await.unwrap() })
+        })
+        .collect();
+    let mut seen = executor.block_on(async {
+        let mut seen = Vec::new();
+        for task in tasks {
+            seen.push(task.await);
+        }
+        seen
+    });
     seen.sort_unstable();
     assert_eq!(seen, (0..10).collect::<Vec<_>>());
     let counters = endpoint.core().counters.snapshot();

@@ -133,3 +133,55 @@ fn short_requests_are_done_before_long_ones() {
         .find(|between| *between <= LONG / 4);
     assert!(least.is_some(), "long requests are done first");
 }
+
+/// A connection whose requests are long and short by turns goes from one thread to another and back:
+/// they are done in their order, and what one thread has put counts in the other.
+#[test]
+fn long_and_short_requests_of_a_connection_are_done_in_their_order() {
+    let (_store, gateway) = gateway();
+    let mut client = Client::of(&gateway);
+    for number in 0..20 {
+        let long = vec![b'v'; 40_000 + number];
+        let put = client.run(&[b"SET", format!("long-{number}").as_bytes(), &long]);
+        assert_eq!(put.shown(), "OK");
+        assert_eq!(client.ask("DBSIZE"), format!(":{}", number + 1));
+    }
+    std::thread::scope(|scope| {
+        for number in 0..4 {
+            let gateway = &gateway;
+            scope.spawn(move || {
+                let mut client = Client::of(gateway);
+                let [long, short] = ["long", "short"].map(|of| format!("{of}-of-{number}"));
+                for round in 0..40_usize {
+                    // Some fit into a turn of short ones, and some do not.
+                    let value = vec![b'a' + (round % 26) as u8; 5_000 * (round % 9)];
+                    let said = format!("{round}");
+                    let all = [
+                        request(&[b"SET", long.as_bytes(), &value]),
+                        request(&["SET", &short, &said]),
+                        request(&["GET", &long]),
+                        request(&["GET", &short]),
+                        request(&["APPEND", &long, "!"]),
+                        request(&["STRLEN", &long]),
+                    ];
+                    let length = value.len() as i64 + 1;
+                    let expected = [
+                        Reply::Status("OK".into()),
+                        Reply::Status("OK".into()),
+                        Reply::Bulk(value),
+                        Reply::Bulk(said.into_bytes()),
+                        Reply::Integer(length),
+                        Reply::Integer(length),
+                    ];
+                    match round % 2 {
+                        0 => client.send(&all.concat()).unwrap(),
+                        _ => all.iter().for_each(|one| client.send(one).unwrap()),
+                    }
+                    for expected in expected {
+                        assert_eq!(client.reply().unwrap(), expected, "round {round}");
+                    }
+                }
+            });
+        }
+    });
+}
