@@ -283,7 +283,8 @@ impl EventLoop {
     /// Takes in the connections that the other lane has handed over, and closes those of its own that
     /// make room for newcomers.
     fn receive_others(&mut self) {
-        for mut connection in self.lanes.own.arrivals() {
+        for connection in self.lanes.own.arrivals() {
+            let mut connection = Box::new(connection);
             let place = self.vacant_place();
             connection.watched = connection.wants();
             match self.watch(&connection.stream, place, connection.watched) {
@@ -502,7 +503,7 @@ impl EventLoop {
         self.databases.report();
         self.vacant.push(place);
         connection.is_queued = false;
-        self.lanes.hand_over(connection);
+        self.lanes.hand_over(*connection);
     }
 
     fn close(&mut self, place: usize, mut connection: Box<Connection>) {

@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 #[derive(Debug)]
 pub(crate) struct Lane {
     /// Connections on their way to it.
-    arriving: Mutex<Vec<Box<Connection>>>,
+    arriving: Mutex<Vec<Connection>>,
     /// Readable when there is something to do.
     pub(crate) told: OwnedFd,
     /// Bytes that its connections hold.
@@ -74,7 +74,7 @@ impl Lane {
     }
 
     /// The connections that were handed to it.
-    pub(crate) fn arrivals(&self) -> Vec<Box<Connection>> {
+    pub(crate) fn arrivals(&self) -> Vec<Connection> {
         let _ = rustix::io::read(&self.told, &mut [0; 8]);
         let mut arriving = self.arriving.lock().unwrap_or_else(PoisonError::into_inner);
         std::mem::take(&mut *arriving)
@@ -102,7 +102,7 @@ impl Lanes {
     }
 
     /// Gives a connection to the other lane.
-    pub(crate) fn hand_over(&self, connection: Box<Connection>) {
+    pub(crate) fn hand_over(&self, connection: Connection) {
         let held = connection.counted;
         self.own.held.fetch_sub(held, Relaxed);
         self.other.held.fetch_add(held, Relaxed);
