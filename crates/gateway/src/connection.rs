@@ -196,11 +196,6 @@ impl Connection {
         (takes_input, self.is_blocked)
     }
 
-    /// Whether nothing is to be done before more arrives.
-    pub(crate) fn is_idle(&self) -> bool {
-        !self.is_ready && self.output.is_empty()
-    }
-
     /// Whether everything is done.
     pub(crate) fn has_ended(&self) -> bool {
         (self.is_ending || self.is_last && !self.is_ready) && self.output.is_empty()

@@ -1,8 +1,7 @@
-//! A thread of the gateway: the connections that it has accepted, served in turns.
+//! A thread of the gateway: the connections of a [lane](crate::lane), served in turns.
 //!
-//! In a round those connections have a turn first whose requests are short, and then those whose
-//! requests, or replies, are long: one of these, or as many as fit into a mebibyte. These have a
-//! [lane](crate::lane) of their own, so that a client that asks for little waits for none of them.
+//! Where requests are short, a turn does those of all connections that are ready. Where requests, or
+//! replies, are long, it does one, or as many as fit into a mebibyte.
 //!
 //! What all connections cost together is bounded by `Shared::buffers`: what they keep between turns,
 //! and what a turn takes besides, which is a quarter of the rest at the most. A client that does
@@ -156,7 +155,7 @@ impl EventLoop {
                     place => self.react(place as usize, event.flags),
                 }
             }
-            self.turns();
+            self.turn();
             if !self.resting.is_empty() {
                 self.wake();
             }
@@ -346,31 +345,20 @@ impl EventLoop {
         (left / 4).max(LEAST_ROOM)
     }
 
-    /// Does what connections that are ready have asked for: all that is short, and some that is long.
-    fn turns(&mut self) {
-        let ready = std::mem::take(&mut self.ready);
-        let (mut short, mut long) = (Vec::with_capacity(ready.len()), Vec::new());
-        for place in ready {
+    /// Gives those connections a turn that are ready.
+    fn turn(&mut self) {
+        let mut taken = Vec::with_capacity(self.ready.len());
+        for place in std::mem::take(&mut self.ready) {
             if let Some(mut connection) = self.places[place].take() {
                 connection.is_queued = false;
-                match connection.is_long {
-                    true => long.push((place, connection)),
-                    false => short.push((place, connection)),
-                }
+                taken.push((place, connection));
             }
         }
-        self.turn(short, true);
-        self.turn(long, false);
-        self.evict();
-    }
-
-    /// Gives connections a turn.
-    fn turn(&mut self, mut taken: Vec<(usize, Box<Connection>)>, is_short: bool) {
         if taken.is_empty() {
             return;
         }
         let since = Instant::now();
-        let room = self.room(is_short);
+        let room = self.room();
         let mut turn = Turn::new(Expiry::now(), std::mem::take(&mut self.by_key), room);
         let mut gathered = Vec::with_capacity(taken.len());
         for (_, connection) in &mut taken {
@@ -397,10 +385,12 @@ impl EventLoop {
             connection.consume(done);
             self.settle(place, connection);
         }
+        self.evict();
     }
 
     /// What the next turn may take.
-    fn room(&self, is_short: bool) -> Room {
+    fn room(&self) -> Room {
+        let is_short = !self.lanes.is_long;
         let left = self.shared.buffers.saturating_sub(self.lanes.held());
         let [short, long] = A_TURN;
         Room {

@@ -95,10 +95,7 @@ impl Lanes {
 
     /// Whether a connection belongs to the other lane. What strangers may ask for is never long.
     pub(crate) fn has_left(&self, connection: &Connection) -> bool {
-        match self.is_long {
-            false => connection.is_long && !connection.is_stranger,
-            true => !connection.is_long && connection.is_idle(),
-        }
+        connection.is_long != self.is_long && !connection.is_stranger
     }
 
     /// Gives a connection to the other lane.
