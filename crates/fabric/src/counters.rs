@@ -44,7 +44,8 @@ pub struct Booking {
     verbs: u32,
     doorbells: u32,
     bytes: u64,
-    /// Length of the longest chain of completions that the operation has seen so far.
+    /// Length of the longest chain of completions that the operation has seen so far; while it is
+    /// polled, the thread has it ([`chain`]).
     depth: u32,
     /// Those of the verbs that were done in place, each step of them with a doorbell that is
     /// counted already.

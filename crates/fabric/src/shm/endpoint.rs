@@ -13,7 +13,7 @@ use super::calls::{Asked, Asking};
 use super::parked::ParkedMessages;
 use super::settled::Settled;
 use crate::memory::{Node, mailbox};
-use crate::verb::{FromCompletion, check_access, check_aligned, check_gathered};
+use crate::verb::{check_access, check_aligned, check_gathered};
 use crate::window::is_one_of_many;
 use crate::{
     Buffer, Completion, Endpoint, EndpointCore, FabricError, InPlace, Limits, Message, Nanos,
@@ -480,9 +480,6 @@ impl Endpoint for ShmEndpoint {
         }
         match &mut posted.rest {
             Rest::Copy { node, from, into } => Poll::Ready(self.finish_read(*node, *from, into)),
-            Rest::Done(Some(Completion::Filled(_))) => {
-                self.poll_posted(posted, cx).map_ok(Buffer::from_completion)
-            }
             _ => unreachable!("posted as a read"),
         }
     }
