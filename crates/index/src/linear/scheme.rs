@@ -7,8 +7,8 @@ use crate::at_once;
 use crate::index::Rest;
 use crate::step;
 use crate::{
-    Answers, ClientState, Cursor, Index, Occupancy, Operation, Outcomes, Result, SchemeClient,
-    SchemeKind, Survey, Value,
+    Answers, ClientState, Cursor, Occupancy, Operation, Outcomes, Result, SchemeClient, SchemeKind,
+    Survey, Value,
 };
 use farslot_fabric::{Endpoint, NodeId};
 
@@ -54,10 +54,6 @@ impl<E: Endpoint> SchemeClient for LinearTable<E> {
     async fn write_many(&self, writes: &[Operation<'_>], mut done: impl FnMut(Outcomes<'_>)) {
         let first = writes.first().filter(|write| !write.is_lookup());
         match (self.word_writes(), first.map(Operation::class)) {
-            // Nothing is to be fetched beside it.
-            (Some(_), Some(_)) if writes.len() == 1 => {
-                done(Outcomes::One(0, Index::run(self, writes[0]).await));
-            }
             (Some(table), Some(class)) if writes.iter().all(|write| write.class() == class) => {
                 let done = |was: Answers<'_>| done(was.of_writes(writes));
                 step::write_many(&table, class, writes, done).await;

@@ -74,11 +74,16 @@ pub(crate) async fn write_many<'k, L: Lookup>(
     writes: &[L::Asked<'k>],
     mut done: impl FnMut(Answers<'_>),
 ) {
+    let endpoint = table.endpoint();
+    if let [write] = writes {
+        // Alone, it has no other to fetch memory beside.
+        let outcome = endpoint.operation(class, run(table, *write)).await;
+        return done(Answers::One(0, outcome));
+    }
     let taken = in_place::do_many(table, class, writes, &mut done).await;
     if taken == writes.len() {
         return;
     }
-    let endpoint = table.endpoint();
     let rest = writes[taken..].iter().map(|write| run(table, *write));
     let rest = rest.map(|write| endpoint.operation(class, write));
     window(BATCH_WIDTH, rest, |number, answer| {
