@@ -183,12 +183,9 @@ mod tests {
         let (mut places, removed) = (HashMap::new(), AtomicU64::new(0));
         look(&store, &mut places).unwrap();
         let rests_until = Instant::now() + Duration::from_secs(3_600);
-        let rest = |places: &mut HashMap<u64, Place>| {
-            places
-                .values_mut()
-                .for_each(|place| place.from = rests_until);
-        };
-        rest(&mut places);
+        places
+            .values_mut()
+            .for_each(|place| place.from = rests_until);
         table.put(b"stays", b"value").unwrap();
         turn(&store, &mut places, &removed);
         assert!(places.values().all(|place| place.from == rests_until));
