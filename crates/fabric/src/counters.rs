@@ -385,7 +385,7 @@ impl Counters {
     /// Books a verb that was posted; returns its place in the operation's chain of completions.
     #[inline]
     pub(crate) fn verb_posted(&self, kind: VerbKind, bytes: u64) -> u32 {
-        self.count_verb(kind, bytes);
+        self.count_verbs(kind, 1, bytes);
         let mut current = self.current.get();
         current.verbs += 1;
         current.bytes += bytes;
@@ -394,8 +394,8 @@ impl Counters {
     }
 
     #[inline]
-    fn count_verb(&self, kind: VerbKind, bytes: u64) {
-        add(&self.verbs[kind as usize], 1);
+    fn count_verbs(&self, kind: VerbKind, verbs: u64, bytes: u64) {
+        add(&self.verbs[kind as usize], verbs);
         if kind.writes() {
             add(&self.bytes_written, bytes);
         } else {
@@ -406,7 +406,7 @@ impl Counters {
     /// Books a read that is the only verb of its operation under way.
     #[inline]
     pub(crate) fn lone_read_posted(&self, booking: &mut Booking, kind: VerbKind, bytes: u64) {
-        self.count_verb(kind, bytes);
+        self.count_verbs(kind, 1, bytes);
         booking.verbs += 1;
         booking.bytes += bytes;
         booking.doorbells += 1;
@@ -440,6 +440,24 @@ impl Counters {
             current.doorbells += 1;
         }
         self.current.set(current);
+    }
+
+    /// Books verbs of a kind that were done in place side by side: they left with those of the same
+    /// length of chain.
+    #[inline]
+    pub(crate) fn done_side_by_side(&self, kind: VerbKind, verbs: u32, bytes: u64) {
+        self.count_verbs(kind, u64::from(verbs), bytes);
+        let mut current = self.current.get();
+        current.verbs += verbs;
+        current.bytes += bytes;
+        current.in_place += verbs;
+        let depth = chain() + 1;
+        if depth > current.rung.max(current.sent) {
+            current.rung = depth;
+            current.doorbells += 1;
+        }
+        self.current.set(current);
+        set_chain(depth);
     }
 
     /// Books the bytes of a reply, which were not known when its call was posted.

@@ -1,11 +1,12 @@
 //! The verbs of an endpoint as futures, and sleeping on its clock.
 
 use crate::counters::Operation;
+use crate::look;
 use crate::timer::{Sleep, timeout};
 use crate::verb::{check_one_node, gathered_len};
 use crate::{
-    Booking, Buffer, Endpoint, Nanos, NodeId, NodeState, OperationClass, Pieces, Reader, RegionId,
-    RemoteAddr, TimedOut, Verb, VerbFuture,
+    Booking, Buffer, Change, Endpoint, Fetched, Nanos, NodeId, NodeState, OperationClass, Pieces,
+    Reader, RegionId, RemoteAddr, TimedOut, Verb, VerbFuture,
 };
 use std::cell::Cell;
 use std::future::Future;
@@ -17,6 +18,35 @@ pub trait EndpointExt: Endpoint + Sized {
     fn read(&self, from: RemoteAddr, len: usize) -> VerbFuture<'_, Self, Buffer> {
         let into = self.core().buffers.take(len);
         VerbFuture::new(self, into.map(|into| Verb::Read { from, into }))
+    }
+
+    /// Reads pieces side by side and looks at them, without a copy where the memory is mapped.
+    #[inline(always)]
+    fn look<T>(
+        &self,
+        pieces: Pieces,
+        look: impl FnOnce(&mut Fetched<'_>) -> T,
+    ) -> impl Future<Output = crate::Result<T>> {
+        look::look(self, pieces, false, look)
+    }
+
+    /// Makes a change; resolves to what the word was that was swapped, 0 without one.
+    #[inline(always)]
+    fn change(&self, change: Change) -> impl Future<Output = crate::Result<u64>> {
+        look::change(self, change)
+    }
+
+    /// Makes a change and, with the same doorbell, reads pieces and looks at them
+    /// ([`look`](EndpointExt::look)). The change takes effect before they are read. Resolves to what
+    /// the word was that was swapped (0 without one), and what was seen; the error is the change's.
+    #[inline(always)]
+    fn change_and_look<T>(
+        &self,
+        change: Change,
+        pieces: Pieces,
+        look: impl FnOnce(&mut Fetched<'_>) -> T,
+    ) -> impl Future<Output = crate::Result<(u64, crate::Result<T>)>> {
+        look::change_and_look(self, change, pieces, look)
     }
 
     /// A [`Reader`] over this endpoint.

@@ -217,10 +217,12 @@ impl<E: Endpoint> Executor<E> {
     pub fn block_on<F: Future>(&self, future: F) -> F::Output {
         let mut output = None;
         {
-            let storing = pin!(async {
-                output = Some(future.await);
-            });
-            self.run_to_end(storing);
+            let future = pin!(future);
+            let storing = Storing {
+                future,
+                output: &mut output,
+            };
+            self.run_to_end(pin!(storing));
         }
         output.expect("a future that has ended has an output")
     }
@@ -253,6 +255,25 @@ impl<E: Endpoint> Executor<E> {
         }
     }
 }
+
+/// Stores the output of a future that lies elsewhere: a future is moved byte by byte.
+struct Storing<'s, F: Future> {
+    future: Pin<&'s mut F>,
+    output: &'s mut Option<F::Output>,
+}
+
+impl<F: Future> Future for Storing<'_, F> {
+    type Output = ();
+
+    #[inline]
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let output = std::task::ready!(self.future.as_mut().poll(cx));
+        *self.output = Some(output);
+        Poll::Ready(())
+    }
+}
+
+impl<F: Future> Unpin for Storing<'_, F> {}
 
 enum Outcome<T> {
     Running(Option<Waker>),

@@ -62,6 +62,18 @@ impl<'m> InPlace<'m> {
         move |number| words.load(number)
     }
 
+    /// Gives so many words from byte `offset`, a multiple of 8, on in a piece that was checked to
+    /// `each`, in their order, each loaded once.
+    ///
+    /// # Panics
+    /// Behind the region's end.
+    #[inline(always)]
+    pub fn each_word(&self, offset: u64, count: usize, mut each: impl FnMut(u64)) {
+        self.words
+            .slots::<1>(offset, count)
+            .for_each(|word| each(word(0)));
+    }
+
     /// Loads words of consecutive slots of so many words each, in a piece that was checked: `count`
     /// slots, the first of which starts at byte `offset`, a multiple of 8. Each word of a slot by its
     /// number, when it is asked for: whoever looks through many checks the region's end once.

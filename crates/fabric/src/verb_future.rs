@@ -1,7 +1,12 @@
 //! A posted verb as a future.
+//!
+//! Where the memory is mapped, a verb that is alone in its task is done when the future is first
+//! polled, and nothing is posted: it has no other to fetch memory for meanwhile. Every now and then
+//! one is posted all the same, so that other tasks have a turn.
 
 use crate::verb::FromCompletion;
-use crate::{Completion, Endpoint, PostError, Result, Verb};
+use crate::window::is_one_of_many;
+use crate::{Completion, Endpoint, Piece, PostError, RemoteAddr, Result, Rights, Verb};
 use std::fmt;
 use std::future::Future;
 use std::marker::PhantomData;
@@ -52,6 +57,59 @@ impl<'e, E: Endpoint, T> VerbFuture<'e, E, T> {
     }
 }
 
+impl<E: Endpoint, T: FromCompletion> VerbFuture<'_, E, T> {
+    /// Does the verb in memory that is mapped, if that has all that it reaches.
+    #[inline]
+    fn do_in_place(&mut self) -> Option<T> {
+        let State::Unposted(Ok(verb)) = &mut self.state else {
+            return None;
+        };
+        let endpoint = self.endpoint;
+        let core = endpoint.core();
+        if is_one_of_many() || core.is_turn_over() {
+            return None;
+        }
+        let place = |from: RemoteAddr, len: usize, needed: Rights| {
+            let view = endpoint.in_place(from, needed)?;
+            Some((view, view.offset_of(Piece { from, len })?))
+        };
+        let word = |at: RemoteAddr| {
+            let is_aligned = at.offset.is_multiple_of(8);
+            is_aligned.then(|| place(at, 8, Rights::ATOMIC)).flatten()
+        };
+        let (kind, bytes) = (verb.kind(), verb.bytes());
+        let completion = match verb {
+            Verb::CompareSwap { at, expected, new } => {
+                let (view, offset) = word(*at)?;
+                Completion::Word(view.compare_swap(offset, *expected, *new))
+            }
+            Verb::FetchAdd { at, add } => {
+                let (view, offset) = word(*at)?;
+                Completion::Word(view.fetch_add(offset, *add))
+            }
+            Verb::Write { to, data } => {
+                let (view, offset) = place(*to, data.len(), Rights::WRITE)?;
+                view.write(offset, data.len(), data.words());
+                Completion::Placed
+            }
+            Verb::Read { from, into } => {
+                let (view, offset) = place(*from, into.len(), Rights::READ)?;
+                let len = into.len();
+                view.copy_out(offset, len, into.words_mut());
+                let verb = std::mem::replace(&mut self.state, State::Resolved);
+                match verb {
+                    State::Unposted(Ok(Verb::Read { into, .. })) => Completion::Filled(into),
+                    _ => unreachable!("it was a READ"),
+                }
+            }
+            Verb::ReadMany { .. } | Verb::WriteImm { .. } | Verb::Call { .. } => return None,
+        };
+        self.state = State::Resolved;
+        core.counters.done_side_by_side(kind, 1, bytes);
+        Some(T::from_completion(completion))
+    }
+}
+
 impl<E: Endpoint, T: FromCompletion> Future for VerbFuture<'_, E, T> {
     type Output = Result<T>;
 
@@ -59,7 +117,10 @@ impl<E: Endpoint, T: FromCompletion> Future for VerbFuture<'_, E, T> {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<T>> {
         let this = &mut *self;
         let is_first = matches!(this.state, State::Unposted(_));
-        if let State::Unposted(_) = this.state {
+        if is_first {
+            if let Some(done) = this.do_in_place() {
+                return Poll::Ready(Ok(done));
+            }
             let State::Unposted(verb) = std::mem::replace(&mut this.state, State::Resolved) else {
                 unreachable!("matched above")
             };

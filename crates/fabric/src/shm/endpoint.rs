@@ -3,10 +3,10 @@
 //! Writes and atomics happen when they are posted. So do messages, unless the receiver's mailbox is
 //! full: then the endpoint keeps them and delivers them in order once there is room, even if their
 //! futures were dropped. Calls to another process's node complete with the owner's reply
-//! (see [`calls`](super::calls)). A verb that its task waits for alone is done when it is posted, READs
-//! too. Where several are side by side, posting a READ prefetches its cache lines, at once or with the
-//! doorbell. Its bytes are copied one turn of the executor later, when the task takes the completion and
-//! the lines have arrived.
+//! (see [`calls`](super::calls)). Posting a READ prefetches its cache lines, at once or with the doorbell.
+//! Its bytes are copied one turn of the executor later, when the task takes the completion and the lines
+//! have arrived. (Verbs that need not wait are not posted: see
+//! [`VerbFuture`](crate::VerbFuture).)
 
 use super::attach::Attached;
 use super::calls::{Asked, Asking};
@@ -14,7 +14,6 @@ use super::parked::ParkedMessages;
 use super::settled::Settled;
 use crate::memory::{Node, mailbox};
 use crate::verb::{check_access, check_aligned, check_gathered};
-use crate::window::is_one_of_many;
 use crate::{
     Buffer, Completion, Endpoint, EndpointCore, FabricError, InPlace, Limits, Message, Nanos,
     NodeId, NodeInfo, NodeState, Pieces, PostError, RegionId, RemoteAddr, Result, Rights, Verb,
@@ -227,33 +226,6 @@ impl ShmEndpoint {
         })
     }
 
-    /// Whether a verb is done when it is posted, and nobody waits for its completion: alone in its
-    /// task, it has no other to fetch memory for meanwhile. Every now and then other tasks have a turn.
-    #[inline]
-    fn is_at_once(&self, verb: &Verb) -> bool {
-        let is_short = !matches!(verb, Verb::WriteImm { .. } | Verb::Call { .. });
-        is_short && !is_one_of_many() && !self.core.is_turn_over()
-    }
-
-    /// Does a verb.
-    #[inline]
-    fn do_at_once(&self, verb: Verb) -> Result<Rest> {
-        Ok(match verb {
-            Verb::Read { from, mut into } => {
-                let (node, byte) = self.locate(from, into.len() as u64, Rights::READ)?;
-                let len = into.len();
-                node.words().copy_out(byte, len, into.words_mut());
-                Rest::done(Completion::Filled(into))
-            }
-            Verb::ReadMany { pieces, mut into } => {
-                check_gathered(&pieces, &into)?;
-                self.gather(&pieces, &mut into)?;
-                Rest::done(Completion::Filled(into))
-            }
-            verb => self.start(verb)?,
-        })
-    }
-
     /// When what is posted now has taken too long.
     fn deadline(&self) -> Nanos {
         self.now().saturating_add(self.core.limits.verb_timeout)
@@ -426,10 +398,6 @@ impl Endpoint for ShmEndpoint {
 
     #[inline]
     fn post(&self, verb: Verb) -> std::result::Result<ShmPosted, PostError> {
-        if self.is_at_once(&verb) {
-            let rest = self.do_at_once(verb).map_err(PostError::Rejected)?;
-            return Ok(ShmPosted { number: 0, rest });
-        }
         let Some(number) = self.next_number() else {
             return Err(PostError::QueueFull(verb));
         };

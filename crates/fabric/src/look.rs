@@ -1,0 +1,325 @@
+//! READs whose bytes are looked at where they are.
+//!
+//! A protocol says which pieces it reads, and a closure that looks at them. Where the memory is
+//! mapped the closure has the memory itself, within one poll: nothing is posted and nothing is
+//! copied. Elsewhere verbs read the pieces, and it has what they have brought. Both are booked
+//! alike: as READs side by side.
+//!
+//! Of several that run beside each other, as the jobs of a [`window`](crate::window::window) do,
+//! each has the processor fetch its pieces first, and looks when the others have done so.
+//!
+//! A [`Change`] is what leaves before such READs with the same doorbell: a WRITE, a compare-and-swap,
+//! or one behind the other.
+
+use crate::window::{both, chain, is_one_of_many, set_chain, window};
+use crate::{
+    Buffer, BufferPool, Endpoint, EndpointExt, InPlace, Piece, Pieces, RemoteAddr, Result, Rights,
+    VerbKind,
+};
+use smallvec::SmallVec;
+use std::fmt;
+use std::ops::Range;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+/// Bytes of a piece that the processor is told to fetch: behind these it goes on by itself.
+const FETCHED: usize = 256;
+
+/// Pieces that were read, for one look at them. They are numbered from 0 on.
+pub struct Fetched<'m>(Source<'m>);
+
+enum Source<'m> {
+    /// In memory that is mapped: a word may be another each time that it is loaded.
+    Mapped {
+        view: InPlace<'m>,
+        pieces: &'m [Piece],
+        pool: &'m BufferPool,
+    },
+    Read(SmallVec<[Option<Buffer>; 2]>),
+}
+
+impl fmt::Debug for Fetched<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.0 {
+            Source::Mapped { .. } => "Fetched(mapped)",
+            Source::Read(_) => "Fetched(read)",
+        })
+    }
+}
+
+impl Fetched<'_> {
+    /// Gives some words of a piece, by their numbers, to `each`, in their order, each loaded once.
+    ///
+    /// # Panics
+    /// If the piece has not all of them, or was [taken](Fetched::take).
+    #[inline(always)]
+    pub fn words(&self, piece: usize, numbers: Range<usize>, mut each: impl FnMut(u64)) {
+        match &self.0 {
+            Source::Mapped { view, pieces, .. } => {
+                let start = pieces[piece].from.offset + numbers.start as u64 * 8;
+                view.each_word(start, numbers.len(), each);
+            }
+            Source::Read(buffers) => {
+                let words = buffers[piece].as_ref().expect("a piece is taken last");
+                words.words()[numbers].iter().for_each(|word| each(*word));
+            }
+        }
+    }
+
+    /// The bytes of a piece.
+    ///
+    /// # Panics
+    /// If there is no such piece, or it was [taken](Fetched::take).
+    #[inline]
+    #[must_use]
+    pub fn bytes(&self, piece: usize) -> usize {
+        match &self.0 {
+            Source::Mapped { pieces, .. } => pieces[piece].len,
+            Source::Read(buffers) => buffers[piece]
+                .as_ref()
+                .expect("a piece is taken last")
+                .len(),
+        }
+    }
+
+    /// A word of a piece.
+    ///
+    /// # Panics
+    /// If the piece has none of this number, or it was [taken](Fetched::take).
+    #[inline]
+    #[must_use]
+    pub fn word(&self, piece: usize, number: usize) -> u64 {
+        match &self.0 {
+            Source::Mapped { view, pieces, .. } => view.words(pieces[piece].from.offset)(number),
+            Source::Read(buffers) => buffers[piece]
+                .as_ref()
+                .expect("a piece is taken last")
+                .words()[number],
+        }
+    }
+
+    /// The first `len` bytes of a piece, to be kept: a copy, or the buffer that they were read into.
+    ///
+    /// # Errors
+    /// Where there is no buffer of that size.
+    ///
+    /// # Panics
+    /// If the piece is shorter, or was taken before.
+    #[inline]
+    pub fn take(&mut self, piece: usize, len: usize) -> Result<Buffer> {
+        match &mut self.0 {
+            Source::Mapped { view, pieces, pool } => {
+                let mut copy = pool.take(len)?;
+                view.copy_out(pieces[piece].from.offset, len, copy.words_mut());
+                Ok(copy)
+            }
+            Source::Read(buffers) => {
+                let mut buffer = buffers[piece].take().expect("a piece is taken once");
+                buffer.truncate(len);
+                Ok(buffer)
+            }
+        }
+    }
+}
+
+/// Verbs that change memory, in their order.
+#[derive(Debug, Default)]
+pub struct Change {
+    /// Bytes, and where they are written.
+    pub write: Option<(RemoteAddr, Buffer)>,
+    /// A word at a multiple of 8, what it must be, and what it becomes.
+    pub swap: Option<(RemoteAddr, u64, u64)>,
+}
+
+impl Change {
+    /// Nothing but a compare-and-swap: of a word, from what it must be to what it becomes.
+    #[inline]
+    #[must_use]
+    pub const fn swap(swap: (RemoteAddr, u64, u64)) -> Self {
+        Self {
+            write: None,
+            swap: Some(swap),
+        }
+    }
+}
+
+/// [`EndpointExt::change`].
+#[inline(always)]
+pub(crate) async fn change<E: Endpoint>(endpoint: &E, change: Change) -> Result<u64> {
+    let before = chain();
+    match change_in_place(endpoint, &change) {
+        Some(seen) => {
+            // It was waited for.
+            set_chain(before + 1);
+            Ok(seen)
+        }
+        // Boxed: where memory is mapped, every change would be as large.
+        None => Ok(Box::pin(post(endpoint, change, &[])).await?.0),
+    }
+}
+
+/// The memory, where all pieces are in it.
+#[inline]
+fn view_of<'e, E: Endpoint>(endpoint: &'e E, pieces: &[Piece]) -> Option<InPlace<'e>> {
+    let view = endpoint.in_place(pieces.first()?.from, Rights::READ)?;
+    let is_there = |piece: &Piece| {
+        let offset = view.offset_of(*piece);
+        offset.is_some_and(|offset| offset.is_multiple_of(8))
+    };
+    pieces.iter().all(is_there).then_some(view)
+}
+
+/// [`EndpointExt::look`]; `is_at_hand` says that nothing need be fetched.
+#[inline(always)]
+pub(crate) async fn look<E: Endpoint, T>(
+    endpoint: &E,
+    pieces: Pieces,
+    is_at_hand: bool,
+    look: impl FnOnce(&mut Fetched<'_>) -> T,
+) -> Result<T> {
+    let core = endpoint.core();
+    if !is_at_hand
+        && (is_one_of_many() || core.is_turn_over())
+        && let Some(view) = view_of(endpoint, &pieces)
+    {
+        for Piece { from, len } in &pieces {
+            view.prefetch(from.offset, FETCHED.min(*len));
+        }
+        Yield(false).await;
+    }
+    if let Some(view) = view_of(endpoint, &pieces) {
+        let bytes = pieces.iter().map(|piece| piece.len as u64).sum();
+        let count = pieces.len() as u32;
+        core.counters
+            .done_side_by_side(VerbKind::Read, count, bytes);
+        let looked = look(&mut Fetched(Source::Mapped {
+            view,
+            pieces: &pieces,
+            pool: &core.buffers,
+        }));
+        view.acquire();
+        return Ok(looked);
+    }
+    // Boxed: where memory is mapped, every look would be as large.
+    let (_, read) = Box::pin(post(endpoint, Change::default(), &pieces)).await?;
+    Ok(look(&mut Fetched(Source::Read(read?))))
+}
+
+/// [`EndpointExt::change_and_look`].
+#[inline(always)]
+pub(crate) async fn change_and_look<E: Endpoint, T>(
+    endpoint: &E,
+    change: Change,
+    pieces: Pieces,
+    look_at: impl FnOnce(&mut Fetched<'_>) -> T,
+) -> Result<(u64, Result<T>)> {
+    match change_in_place(endpoint, &change) {
+        Some(seen) => {
+            // What is looked at lies around a word that was swapped.
+            let is_at_hand = change.swap.is_some();
+            drop(change);
+            let looked = look(endpoint, pieces, is_at_hand, look_at).await;
+            Ok((seen, looked))
+        }
+        None => {
+            let (seen, read) = Box::pin(post(endpoint, change, &pieces)).await?;
+            let look_at = |read| look_at(&mut Fetched(Source::Read(read)));
+            Ok((seen, read.map(look_at)))
+        }
+    }
+}
+
+/// Makes a change in memory that is mapped, if that has all that it reaches; returns what the word
+/// was. It is as long a chain as what leaves with it.
+#[inline]
+fn change_in_place<E: Endpoint>(endpoint: &E, change: &Change) -> Option<u64> {
+    let (first, needed) = match (&change.write, change.swap) {
+        (Some((to, _)), None) => (*to, Rights::WRITE),
+        (Some((to, _)), Some(_)) => (*to, Rights::WRITE.and(Rights::ATOMIC)),
+        (None, Some((at, ..))) => (at, Rights::ATOMIC),
+        (None, None) => return Some(0),
+    };
+    // Beside others, those that are done at once would seem to lead to what the others do.
+    if is_one_of_many() {
+        return None;
+    }
+    let view = endpoint.in_place(first, needed)?;
+    let place = |from: RemoteAddr, len: usize| view.offset_of(Piece { from, len });
+    let bytes = match &change.write {
+        Some((to, data)) => Some((place(*to, data.len())?, data)),
+        None => None,
+    };
+    let word = match change.swap {
+        Some((at, ..)) => place(at, 8).filter(|offset| offset.is_multiple_of(8)),
+        None => Some(0),
+    }?;
+    let (counters, before) = (&endpoint.core().counters, chain());
+    if let Some((offset, data)) = bytes {
+        view.write(offset, data.len(), data.words());
+        counters.done_side_by_side(VerbKind::Write, 1, data.len() as u64);
+    }
+    let mut seen = 0;
+    if let Some((_, expected, new)) = change.swap {
+        seen = view.compare_swap(word, expected, new);
+        set_chain(before);
+        counters.done_side_by_side(VerbKind::CompareSwap, 1, 8);
+    }
+    set_chain(before);
+    Some(seen)
+}
+
+/// What was read of each piece.
+type AllRead = SmallVec<[Option<Buffer>; 2]>;
+
+/// Posts a change, and READs with it; returns what the word was, and what was read. All are waited
+/// for. The error is the change's.
+async fn post<E: Endpoint>(
+    endpoint: &E,
+    Change { write, swap }: Change,
+    pieces: &[Piece],
+) -> Result<(u64, Result<AllRead>)> {
+    let write = async {
+        match write {
+            Some((to, data)) => endpoint.write(to, data).await,
+            None => Ok(()),
+        }
+    };
+    let swap = async {
+        match swap {
+            Some((at, expected, new)) => endpoint.compare_swap(at, expected, new).await,
+            None => Ok(0),
+        }
+    };
+    let read = async {
+        let (mut all, mut outcome) = (AllRead::new(), Ok(()));
+        all.resize_with(pieces.len(), || None);
+        let reads = pieces
+            .iter()
+            .map(|piece| endpoint.read(piece.from, piece.len));
+        window(pieces.len(), reads, |number, read| match read {
+            Ok(buffer) => all[number] = Some(buffer),
+            Err(error) => outcome = Err(error),
+        })
+        .await;
+        outcome.map(|()| all)
+    };
+    let (written, (swapped, read)) = both(write, both(swap, read)).await;
+    written?;
+    Ok((swapped?, read))
+}
+
+/// Lets the others of a window, and other tasks, run once.
+struct Yield(bool);
+
+impl Future for Yield {
+    type Output = ();
+
+    #[inline]
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        if std::mem::replace(&mut self.0, true) {
+            return Poll::Ready(());
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+}
