@@ -7,6 +7,7 @@ use crate::{
     Outcome, Outcomes, Record, Result, SCAN, Survey, Value, Waits, WriterChange,
 };
 use farslot_fabric::{Endpoint, EndpointExt, Nanos, NodeId, window};
+use std::pin::pin;
 
 /// The schemes that a table of a store may have.
 #[derive(
@@ -127,28 +128,13 @@ pub trait SchemeClient: Sized {
         run_side_by_side(self, writes, done).await;
     }
 
-    /// Makes the key have this value; true if it is new.
-    async fn put_record(&self, key: &[u8], value: &[u8]) -> Result<bool>;
+    /// Does an operation that is no lookup. One that the scheme does not have fails with
+    /// [`SchemeClient::refuse`].
+    async fn write(&self, operation: Operation<'_>) -> Result<Outcome>;
 
-    /// Puts the value if the key is absent, else answers with the value that is there.
-    async fn find_or_put_record(&self, key: &[u8], value: &[u8]) -> Result<Option<Value>>;
-
-    /// Replaces the value of a key that is present; false if it is absent.
-    async fn update_record(&self, key: &[u8], value: &[u8]) -> Result<bool>;
-
-    /// Replaces the value of a key if it is `expected`; false if it is another, or the key is
-    /// absent. In one step, whoever else writes: where the scheme cannot, nothing is done.
-    async fn replace_value(&self, _key: &[u8], _expected: &[u8], _value: &[u8]) -> Result<bool> {
-        Err(IndexError::NotAtomic { scheme: Self::NAME })
-    }
-
-    /// Removes the key; false if it was absent.
-    async fn remove_records(&self, key: &[u8]) -> Result<bool>;
-
-    /// Removes the key if its value is `expected`; false if it is another, or the key is absent. In
-    /// one step, whoever else writes: where the scheme cannot, nothing is done.
-    async fn remove_value(&self, _key: &[u8], _expected: &[u8]) -> Result<bool> {
-        Err(IndexError::NotAtomic { scheme: Self::NAME })
+    /// The error of an operation that the scheme does not have.
+    fn refuse(&self, _: &Operation<'_>) -> IndexError {
+        IndexError::NotAtomic { scheme: Self::NAME }
     }
 
     /// Visits a piece of the table, as [`Index::scan`] says.
@@ -215,26 +201,14 @@ impl<S: SchemeClient> Index for S {
     }
 
     async fn run(&self, operation: Operation<'_>) -> Result<Outcome> {
-        let doing = async {
+        // Pinned here: an operation that is moved is moved byte by byte.
+        let doing = pin!(async {
             Ok(match operation {
                 Operation::Get(key) => Outcome::Value(self.find(key).await?),
                 Operation::GetAll(key) => Outcome::Values(self.find_all(key).await?),
-                Operation::Put(key, value) => Outcome::Changed(self.put_record(key, value).await?),
-                Operation::FindOrPut(key, value) => {
-                    Outcome::Value(self.find_or_put_record(key, value).await?)
-                }
-                Operation::Update(key, value) => {
-                    Outcome::Changed(self.update_record(key, value).await?)
-                }
-                Operation::Replace(key, expected, value) => {
-                    Outcome::Changed(self.replace_value(key, expected, value).await?)
-                }
-                Operation::Remove(key) => Outcome::Changed(self.remove_records(key).await?),
-                Operation::RemoveIf(key, expected) => {
-                    Outcome::Changed(self.remove_value(key, expected).await?)
-                }
+                write => self.write(write).await?,
             })
-        };
+        });
         self.endpoint().operation(operation.class(), doing).await
     }
 

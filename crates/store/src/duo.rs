@@ -8,8 +8,8 @@
 use farslot_fabric::{Endpoint, NodeId, RemoteAddr};
 use farslot_index::duo::{DuoLayout, DuoOwner, DuoReader, DuoTable};
 use farslot_index::{
-    Answers, ClientState, Cursor, Occupancy, Operation, Outcomes, Result, SchemeClient, SchemeKind,
-    Survey, Value, Waits, WriterChange, run_side_by_side,
+    Answers, ClientState, Cursor, Occupancy, Operation, Outcome, Outcomes, Result, SchemeClient,
+    SchemeKind, Survey, Value, Waits, WriterChange, run_side_by_side,
 };
 use std::cell::Cell;
 use std::rc::Rc;
@@ -173,20 +173,8 @@ impl<E: Endpoint> SchemeClient for DuoClient<E> {
         SchemeClient::write_many(self.as_owner(), writes, done).await;
     }
 
-    async fn put_record(&self, key: &[u8], value: &[u8]) -> Result<bool> {
-        self.as_owner().put_record(key, value).await
-    }
-
-    async fn find_or_put_record(&self, key: &[u8], value: &[u8]) -> Result<Option<Value>> {
-        self.as_owner().find_or_put_record(key, value).await
-    }
-
-    async fn update_record(&self, key: &[u8], value: &[u8]) -> Result<bool> {
-        self.as_owner().update_record(key, value).await
-    }
-
-    async fn remove_records(&self, key: &[u8]) -> Result<bool> {
-        self.as_owner().remove_records(key).await
+    async fn write(&self, operation: Operation<'_>) -> Result<Outcome> {
+        SchemeClient::write(self.as_owner(), operation).await
     }
 
     async fn scan_piece(

@@ -49,7 +49,12 @@ pub(super) enum Written {
 }
 
 impl<E: Endpoint> CuckooTable<E> {
-    pub(super) async fn write(&self, key: &[u8], value: &[u8], mode: Mode) -> Result<Written> {
+    pub(super) async fn write_value(
+        &self,
+        key: &[u8],
+        value: &[u8],
+        mode: Mode,
+    ) -> Result<Written> {
         let write = async || self.write_once(key, value, mode).await;
         Heap::with_room(self.heap.as_ref(), self, write).await
     }

@@ -6,8 +6,8 @@ use crate::answers::Got;
 use crate::index::Rest;
 use crate::only_writer::write_in_turn;
 use crate::{
-    Answers, ClientState, Cursor, Occupancy, Operation, Outcomes, Record, Result, SchemeClient,
-    SchemeKind, Survey, Value, Waits, WriterChange,
+    Answers, ClientState, Cursor, Occupancy, Operation, Outcome, Outcomes, Record, Result,
+    SchemeClient, SchemeKind, Survey, Value, Waits, WriterChange,
 };
 use crate::{run_side_by_side, step};
 use farslot_fabric::{Endpoint, NodeId};
@@ -60,25 +60,22 @@ impl<E: Endpoint> SchemeClient for CuckooTable<E> {
         Ok(values)
     }
 
-    async fn put_record(&self, key: &[u8], value: &[u8]) -> Result<bool> {
-        let written = self.write(key, value, Mode::Put).await?;
-        Ok(matches!(written, Written::Inserted))
-    }
-
-    async fn find_or_put_record(&self, key: &[u8], value: &[u8]) -> Result<Option<Value>> {
-        Ok(match self.write(key, value, Mode::FindOrPut).await? {
+    async fn write(&self, operation: Operation<'_>) -> Result<Outcome> {
+        let (value, mode) = match operation {
+            Operation::Put(_, value) => (value, Mode::Put),
+            Operation::FindOrPut(_, value) => (value, Mode::FindOrPut),
+            Operation::Update(_, value) => (value, Mode::Update),
+            Operation::Remove(key) => {
+                return Ok(Outcome::Changed(self.remove_record(key).await?));
+            }
+            _ => return Err(self.refuse(&operation)),
+        };
+        let was = match self.write_value(operation.key(), value, mode).await? {
             Written::Found(value) => Some(value),
-            _ => None,
-        })
-    }
-
-    async fn update_record(&self, key: &[u8], value: &[u8]) -> Result<bool> {
-        let written = self.write(key, value, Mode::Update).await?;
-        Ok(matches!(written, Written::Replaced))
-    }
-
-    async fn remove_records(&self, key: &[u8]) -> Result<bool> {
-        self.remove_record(key).await
+            Written::Replaced => Some(Value::from(&[][..])),
+            Written::Inserted | Written::Absent => None,
+        };
+        Ok(operation.outcome(was))
     }
 
     async fn scan_piece(

@@ -5,8 +5,8 @@ use super::state::{DuoTable, Stamps};
 use crate::heap::Heap;
 use crate::only_writer::write_in_turn;
 use crate::{
-    Answers, ClientState, Cursor, Occupancy, Operation, Outcomes, Result, SchemeClient, SchemeKind,
-    Survey, UPKEEP, Value, Waits, WriterChange, run_side_by_side, step,
+    Answers, ClientState, Cursor, Occupancy, Operation, Outcome, Outcomes, Result, SchemeClient,
+    SchemeKind, Survey, UPKEEP, Value, Waits, WriterChange, run_side_by_side, step,
 };
 use farslot_fabric::{Endpoint, EndpointExt, NodeId};
 
@@ -43,25 +43,26 @@ impl<E: Endpoint> SchemeClient for DuoTable<E> {
         }
     }
 
-    async fn put_record(&self, key: &[u8], value: &[u8]) -> Result<bool> {
-        let written = self.write(key, value, Mode::Put).await?;
-        Ok(matches!(written, Written::Inserted))
-    }
-
-    async fn find_or_put_record(&self, key: &[u8], value: &[u8]) -> Result<Option<Value>> {
-        Ok(match self.write(key, value, Mode::FindOrPut).await? {
+    async fn write(&self, operation: Operation<'_>) -> Result<Outcome> {
+        let (value, mode) = match operation {
+            Operation::Put(_, value) => (value, Mode::Put),
+            Operation::FindOrPut(_, value) => (value, Mode::FindOrPut),
+            Operation::Update(key, value) => {
+                let update = async || self.update_record(key, value).await;
+                let updated = Heap::with_room(self.heap.as_ref(), self, update).await;
+                return Ok(Outcome::Changed(updated?));
+            }
+            Operation::Remove(key) => {
+                return Ok(Outcome::Changed(self.remove_record(key).await?));
+            }
+            _ => return Err(self.refuse(&operation)),
+        };
+        let was = match self.write_value(operation.key(), value, mode).await? {
             Written::Found(value) => Some(value),
-            _ => None,
-        })
-    }
-
-    async fn update_record(&self, key: &[u8], value: &[u8]) -> Result<bool> {
-        let update = async || self.update_record(key, value).await;
-        Heap::with_room(self.heap.as_ref(), self, update).await
-    }
-
-    async fn remove_records(&self, key: &[u8]) -> Result<bool> {
-        self.remove_record(key).await
+            Written::Replaced => Some(Value::from(&[][..])),
+            Written::Inserted => None,
+        };
+        Ok(operation.outcome(was))
     }
 
     async fn scan_piece(

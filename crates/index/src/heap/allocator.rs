@@ -21,7 +21,7 @@ use super::mark::{Epoch, HeapMark, Held, bytes_of};
 use super::turn::{Taken, Turn};
 use crate::{Result, UPKEEP};
 use farslot_fabric::VerbFuture;
-use farslot_fabric::{Buffer, Endpoint, EndpointExt, Nanos, Piece, RemoteAddr};
+use farslot_fabric::{Buffer, Endpoint, EndpointExt, Fetched, Nanos, Piece, Pieces, RemoteAddr};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -142,9 +142,10 @@ impl<E: Endpoint> Heap<E> {
     /// What the fabric says.
     #[inline]
     pub async fn read(&self, block: BlockRef) -> Result<Option<Record>> {
-        let Piece { from, len } = self.piece(block);
-        let read = self.endpoint.read(from, len);
-        Ok(Record::decode(read.await?, block))
+        let look = |fetched: &mut Fetched<'_>| Record::fetched(fetched, 0, block);
+        self.endpoint
+            .look(Pieces::from_elem(self.piece(block), 1), look)
+            .await?
     }
 
     /// What has to be read of a block to have its record.
@@ -173,7 +174,15 @@ impl<E: Endpoint> Heap<E> {
     /// # Errors
     /// [`HeapFull`](crate::IndexError::HeapFull), or what the fabric says.
     pub(crate) async fn assign(&self, record: &mut Buffer) -> Result<BlockRef> {
-        let block = self.allocate(record.len()).await?;
+        // What is written to a node that is down fails, and a block that a failed WRITE was for is
+        // not used again: who tries on and on would use up the heap.
+        self.endpoint.check_not_down(self.place.header.node)?;
+        let own = || self.allocate_own(record.len());
+        let block = match (!self.is_look_due()).then(own).flatten() {
+            Some(held) => held.block,
+            // Boxed, for it is rare: every write would be as large.
+            None => Box::pin(self.allocate(record.len())).await?,
+        };
         seal(record, block);
         Ok(block)
     }
@@ -194,7 +203,8 @@ impl<E: Endpoint> Heap<E> {
     /// posted that took the slot's name away. A sweep that has begun since then may have the block.
     pub(crate) async fn free_since(&self, block: BlockRef, since: Epoch) {
         if self.keep_since(block, since) {
-            self.give_surplus().await;
+            // Boxed, for it is rare: every write would be as large.
+            Box::pin(self.give_surplus()).await;
         }
     }
 

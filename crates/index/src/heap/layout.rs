@@ -2,7 +2,7 @@
 
 use crate::hash::{checksum, word_of};
 use crate::{IndexError, Result};
-use farslot_fabric::{Buffer, BufferPool, RemoteAddr};
+use farslot_fabric::{Buffer, BufferPool, Fetched, RemoteAddr};
 use std::ops::Range;
 
 /// Blocks start at multiples of this.
@@ -221,6 +221,21 @@ impl Record {
         let RecordView { key, value, .. } = RecordView::decode(&buffer, block)?;
         let (key, value) = (key.len(), value.len());
         Some(Self { buffer, key, value })
+    }
+
+    /// The record in a piece that was fetched of its block, by the piece's number; nothing if it is
+    /// not the record of that use, or not whole.
+    ///
+    /// # Errors
+    /// Where there is no buffer for it.
+    #[inline]
+    pub(crate) fn fetched(
+        fetched: &mut Fetched<'_>,
+        piece: usize,
+        block: BlockRef,
+    ) -> Result<Option<Self>> {
+        let bytes = bytes_by_lengths(fetched.word(piece, 1), fetched.bytes(piece));
+        Ok(Self::decode(fetched.take(piece, bytes)?, block))
     }
 
     /// The record's key.

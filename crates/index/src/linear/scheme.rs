@@ -7,8 +7,8 @@ use crate::at_once;
 use crate::index::Rest;
 use crate::step;
 use crate::{
-    Answers, ClientState, Cursor, Occupancy, Operation, Outcomes, Result, SchemeClient, SchemeKind,
-    Survey, Value,
+    Answers, ClientState, Cursor, Occupancy, Operation, Outcome, Outcomes, Result, SchemeClient,
+    SchemeKind, Survey, Value,
 };
 use farslot_fabric::{Endpoint, NodeId};
 
@@ -62,61 +62,27 @@ impl<E: Endpoint> SchemeClient for LinearTable<E> {
         }
     }
 
-    async fn put_record(&self, key: &[u8], value: &[u8]) -> Result<bool> {
-        match self.word_writes() {
-            Some(table) => {
-                let was = step::run(&table, Operation::Put(key, value)).await?;
-                Ok(was.is_none())
+    async fn write(&self, operation: Operation<'_>) -> Result<Outcome> {
+        if let Some(table) = self.word_writes() {
+            return Ok(operation.outcome(step::run(&table, operation).await?));
+        }
+        Ok(match operation {
+            Operation::Put(key, value) => Outcome::Changed(self.put_record(key, value).await?),
+            Operation::FindOrPut(key, value) => {
+                Outcome::Value(self.find_or_put_record(key, value).await?)
             }
-            None => Self::put_record(self, key, value).await,
-        }
-    }
-
-    async fn find_or_put_record(&self, key: &[u8], value: &[u8]) -> Result<Option<Value>> {
-        match self.word_writes() {
-            Some(table) => step::run(&table, Operation::FindOrPut(key, value)).await,
-            None => Self::find_or_put_record(self, key, value).await,
-        }
-    }
-
-    async fn update_record(&self, key: &[u8], value: &[u8]) -> Result<bool> {
-        match self.word_writes() {
-            Some(table) => {
-                let was = step::run(&table, Operation::Update(key, value)).await?;
-                Ok(was.is_some())
+            Operation::Update(key, value) => {
+                Outcome::Changed(self.update_record(key, value).await?)
             }
-            None => Self::update_record(self, key, value).await,
-        }
-    }
-
-    async fn replace_value(&self, key: &[u8], expected: &[u8], value: &[u8]) -> Result<bool> {
-        match self.word_writes() {
-            Some(table) => {
-                let was = step::run(&table, Operation::Replace(key, expected, value)).await?;
-                Ok(was.is_some())
+            Operation::Replace(key, expected, value) => {
+                Outcome::Changed(self.replace_value(key, expected, value).await?)
             }
-            None => Self::replace_value(self, key, expected, value).await,
-        }
-    }
-
-    async fn remove_records(&self, key: &[u8]) -> Result<bool> {
-        match self.word_writes() {
-            Some(table) => {
-                let was = step::run(&table, Operation::Remove(key)).await?;
-                Ok(was.is_some())
+            Operation::Remove(key) => Outcome::Changed(self.remove_records(key).await?),
+            Operation::RemoveIf(key, expected) => {
+                Outcome::Changed(self.remove_value(key, expected).await?)
             }
-            None => Self::remove_records(self, key).await,
-        }
-    }
-
-    async fn remove_value(&self, key: &[u8], expected: &[u8]) -> Result<bool> {
-        match self.word_writes() {
-            Some(table) => {
-                let was = step::run(&table, Operation::RemoveIf(key, expected)).await?;
-                Ok(was.is_some())
-            }
-            None => Self::remove_value(self, key, expected).await,
-        }
+            Operation::Get(_) | Operation::GetAll(_) => return Err(self.refuse(&operation)),
+        })
     }
 
     async fn scan_piece(

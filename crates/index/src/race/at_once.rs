@@ -7,14 +7,12 @@
 
 use super::client::{Key, RaceTable};
 use super::directory::Leaf;
-use super::insert::empty_slot;
-use super::view::empty_among;
 use super::word::{Met, State, Word};
 use crate::at_once::{MOST_TRIES, Work, Write, WriteAtOnce};
 use crate::heap::{BlockRef, Heap};
 use crate::step::view_for;
 use crate::{Operation, Outcome, Result, Value};
-use farslot_fabric::{Endpoint, InPlace, Piece, Rights};
+use farslot_fabric::{Endpoint, InPlace, Rights};
 use std::ops::Range;
 
 /// Slots with a key's tag, at most. (With 32 slots and 8 bits one write in ten meets a second.)
@@ -56,7 +54,7 @@ impl<E: Endpoint> WriteAtOnce for RaceTable<E> {
             self.layout.shape().check_value(value).ok()?;
         }
         let key = self.checked_key(operation.key()).ok()?;
-        for piece in self.pieces(&key) {
+        for piece in self.pieces(self.leaf_of(&key), &key) {
             let at = view.offset_of(piece)?;
             view.prefetch(at, piece.len);
         }
@@ -114,16 +112,6 @@ impl<E: Endpoint> WriteAtOnce for RaceTable<E> {
 }
 
 impl<E: Endpoint> RaceTable<E> {
-    /// The spans of a key's slots, in the subtable that is its own as far as this client knows.
-    fn pieces(&self, key: &Key<'_>) -> impl Iterator<Item = Piece> {
-        let leaf = self.leaf_of(key);
-        let (first, second) = key.buckets.spans();
-        [Some(first), second]
-            .into_iter()
-            .flatten()
-            .map(move |span| self.piece_of(leaf.subtable, span.first, span.slots))
-    }
-
     /// The live slots with the key's tag, where nothing is under way in the key's slots but what is
     /// begun in its `own`; and the READs of that, with their bytes.
     fn candidates(
@@ -132,10 +120,11 @@ impl<E: Endpoint> RaceTable<E> {
         key: &Key<'_>,
         own: Option<(u64, Word)>,
     ) -> (Option<Candidates>, u32, u64) {
-        let mut met = Met::nothing(Word::live(self.leaf_of(key).depth, key.tag));
+        let wanted = Word::live(self.leaf_of(key).depth, key.tag);
+        let mut met = Met::nothing(wanted);
         let mut found = Some(Candidates::NONE);
         let (mut reads, mut bytes) = (0, 0);
-        for piece in self.pieces(key) {
+        for piece in self.pieces(self.leaf_of(key), key) {
             let Some(start) = view.offset_of(piece) else {
                 return (None, reads, bytes);
             };
@@ -146,7 +135,7 @@ impl<E: Endpoint> RaceTable<E> {
                 if own == Some((at, Word(word))) {
                     continue;
                 }
-                if met.is_wanted(word) {
+                if wanted.is_but_for_block(word) {
                     found = found.and_then(|found| found.and((at, Word(word))));
                 }
                 met.word(word);
@@ -228,9 +217,8 @@ impl<E: Endpoint> RaceTable<E> {
         work: &mut Work,
     ) -> Option<bool> {
         let leaf = self.leaf_of(&write.place.key);
-        let slot = empty_slot(&write.place.key.buckets, |slots| {
-            self.empty_in(view, leaf, slots)
-        })?;
+        let buckets = &write.place.key.buckets;
+        let slot = buckets.empty_slot(|slots| self.empty_in(view, leaf, slots))?;
         let at = view.offset_of(self.piece_of(leaf.subtable, slot, 1))?;
         let record = (write.place.key.bytes, write.operation.value()?);
         let held = write.write_record(view, &self.heap, record, work)?;
@@ -264,18 +252,17 @@ impl<E: Endpoint> RaceTable<E> {
         Some(true)
     }
 
-    /// [`empty_among`] these slots.
-    fn empty_in(&self, view: InPlace<'_>, leaf: Leaf, slots: Range<u64>) -> (usize, Option<u64>) {
+    /// How many of some slots are empty, and the first of them.
+    fn empty_in(&self, view: InPlace<'_>, leaf: Leaf, slots: Range<u64>) -> (u64, Option<u64>) {
         let piece = self.piece_of(leaf.subtable, slots.start, slots.end - slots.start);
         let Some(at) = view.offset_of(piece) else {
             return (0, None);
         };
         let words = view.words(at);
-        empty_among(
-            slots
-                .zip(0..)
-                .map(|(slot, number)| (slot, Word(words(number)))),
-        )
+        let is_empty = |(_, number): &(u64, usize)| Word(words(*number)).state() == State::Empty;
+        let mut empty = slots.zip(0..).filter(is_empty);
+        let first = empty.next().map(|(slot, _)| slot);
+        (u64::from(first.is_some()) + empty.count() as u64, first)
     }
 }
 

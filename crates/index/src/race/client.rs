@@ -7,7 +7,7 @@ use crate::client::Counts;
 use crate::client::locks::BucketLocks;
 use crate::heap::Heap;
 use crate::{IndexError, Result, UPKEEP};
-use farslot_fabric::{Endpoint, EndpointExt, Piece, RemoteAddr};
+use farslot_fabric::{Change, Endpoint, EndpointExt, Piece, RemoteAddr};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -167,8 +167,8 @@ impl<E: Endpoint> RaceTable<E> {
         new: Word,
     ) -> Result<Word> {
         let at = self.slot_at(subtable, slot);
-        let found = self.endpoint.compare_swap(at, expected.0, new.0).await?;
-        Ok(Word(found))
+        let swap = (at, expected.0, new.0);
+        Ok(Word(self.endpoint.change(Change::swap(swap)).await?))
     }
 
     /// Reads the splits that this client does not know yet.
@@ -218,7 +218,8 @@ impl<E: Endpoint> RaceTable<E> {
     /// fail: the operation that is counted is done, and counts may lag.
     pub(super) async fn entries_changed(&self, change: i64) {
         if self.counts.change(change, change) {
-            let _ = self.report().await;
+            // Boxed, for it is rare: every write would be as large.
+            let _ = Box::pin(self.report()).await;
         }
     }
 

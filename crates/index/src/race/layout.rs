@@ -376,6 +376,29 @@ pub(super) struct Span {
     pub(super) slots: u64,
 }
 
+/// The most words of a chunk, which has a bit of one for each.
+const CHUNK: usize = 64;
+/// Chunks that a key's slots are, at most: two spans of two buckets each, or one of three.
+pub(super) const CHUNKS: usize = 2;
+const _: () = assert!(2 * MOST_BUCKET_SLOTS as usize <= CHUNK);
+
+/// Some words of a span, for one look.
+pub(super) struct Chunk {
+    /// The span's number, and that of its words.
+    pub(super) piece: usize,
+    pub(super) words: Range<usize>,
+    /// The span's first slot.
+    first: u64,
+}
+
+impl Chunk {
+    /// The slot of a word.
+    #[inline]
+    pub(super) const fn slot_of(&self, number: usize) -> u64 {
+        self.first + number as u64
+    }
+}
+
 /// Where a key may be.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Buckets {
@@ -400,6 +423,45 @@ impl Buckets {
             return (Span { first, slots }, None);
         }
         (span(first), Some(span(second)))
+    }
+
+    /// The spans that there are.
+    #[inline]
+    pub(super) fn each_span(&self) -> impl Iterator<Item = Span> + use<> {
+        let (first, second) = self.spans();
+        [Some(first), second].into_iter().flatten()
+    }
+
+    /// The slot that a new key goes to: one of the less loaded of its pairs of buckets, of the main
+    /// bucket before that for what it overflows. `empty_in` says how many of a bucket's slots are
+    /// empty, and which is the first of them.
+    pub(super) fn empty_slot(
+        &self,
+        empty_in: impl Fn(Range<u64>) -> (u64, Option<u64>),
+    ) -> Option<u64> {
+        let bucket = |first: u64| empty_in(first..first + self.bucket);
+        let [first, second] = self.pairs.map(|pair| {
+            let (in_main, main) = bucket(pair.main);
+            let (in_overflow, overflow) = bucket(pair.overflow);
+            (in_main + in_overflow, main.or(overflow))
+        });
+        match second.0 > first.0 {
+            true => second.1.or(first.1),
+            false => first.1.or(second.1),
+        }
+    }
+
+    /// The words of the spans, in chunks.
+    #[inline]
+    pub(super) fn chunks(&self) -> impl Iterator<Item = Chunk> + use<> {
+        self.each_span().enumerate().flat_map(|(piece, span)| {
+            let all = span.slots as usize;
+            (0..all).step_by(CHUNK).map(move |from| Chunk {
+                piece,
+                words: from..all.min(from + CHUNK),
+                first: span.first,
+            })
+        })
     }
 
     /// Whether a slot is in one of them.

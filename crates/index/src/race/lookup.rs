@@ -14,6 +14,7 @@ use super::directory::Leaf;
 use super::glance::RecordGlance;
 use super::layout::Span;
 use super::search::Learnt;
+use super::seen::Marked;
 use super::view::View;
 use super::word::Word;
 use crate::heap::{BlockRef, RecordView};
@@ -27,7 +28,7 @@ pub(crate) struct Search {
     stage: Stage,
     leaf: Leaf,
     /// Slots with the key's tag; the first of those whose records are read, and how many are.
-    candidates: Vec<(u64, Word)>,
+    candidates: Marked,
     first: usize,
     count: usize,
     /// Records with the key's tag that are those of other keys.
@@ -126,7 +127,7 @@ impl<E: Endpoint> Lookup for RaceTable<E> {
         search: &mut Search,
         aside: Aside,
     ) -> Result<Next<Self::Aside>> {
-        let learnt = Learnt::of_others(std::mem::take(&mut search.others));
+        let mut learnt = Learnt::of_others(std::mem::take(&mut search.others));
         let seen = match aside {
             Aside::Unsettled(seen) => Some(*seen),
             Aside::Unclear(slot) => {
@@ -134,7 +135,7 @@ impl<E: Endpoint> Lookup for RaceTable<E> {
                 None
             }
         };
-        let found = self.find_unsettled(key, seen, &learnt);
+        let found = self.find_unsettled(key, seen, &mut learnt);
         Ok(match found.await? {
             Some(value) => Next::Found(Found::Value(Box::new(value))),
             None => Next::Absent,

@@ -101,16 +101,16 @@ mod glance;
 mod insert;
 mod layout;
 mod lookup;
-mod remove;
 mod scan;
 mod scheme;
 mod search;
+mod seen;
 mod split;
 mod survey;
 mod sweep;
-mod update;
 mod view;
 mod word;
+mod write;
 
 pub use client::{RaceTable, Work};
 pub use layout::{RaceLayout, RaceOptions};

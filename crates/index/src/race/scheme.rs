@@ -6,11 +6,10 @@ use crate::at_once;
 use crate::index::Rest;
 use crate::step;
 use crate::{
-    Answers, ClientState, Cursor, Occupancy, Operation, Outcomes, Result, SchemeClient, SchemeKind,
-    Survey, UPKEEP, Value, Waits,
+    Answers, ClientState, Cursor, Occupancy, Operation, Outcome, Outcomes, Result, SchemeClient,
+    SchemeKind, Survey, UPKEEP, Value, Waits,
 };
 use farslot_fabric::{Endpoint, EndpointExt, NodeId};
-use std::pin::pin;
 
 impl<E: Endpoint> SchemeClient for RaceTable<E> {
     type Endpoint = E;
@@ -52,34 +51,8 @@ impl<E: Endpoint> SchemeClient for RaceTable<E> {
         at_once::write_many(self, writes, done).await;
     }
 
-    async fn put_record(&self, key: &[u8], value: &[u8]) -> Result<bool> {
-        let putting = pin!(self.put_record(key, value));
-        self.beside_splits(putting).await
-    }
-
-    async fn find_or_put_record(&self, key: &[u8], value: &[u8]) -> Result<Option<Value>> {
-        let putting = pin!(self.find_or_put_record(key, value));
-        self.beside_splits(putting).await
-    }
-
-    async fn update_record(&self, key: &[u8], value: &[u8]) -> Result<bool> {
-        let updating = pin!(self.update_record(key, value));
-        self.beside_splits(updating).await
-    }
-
-    async fn replace_value(&self, key: &[u8], expected: &[u8], value: &[u8]) -> Result<bool> {
-        let replacing = pin!(self.replace_value(key, expected, value));
-        self.beside_splits(replacing).await
-    }
-
-    async fn remove_records(&self, key: &[u8]) -> Result<bool> {
-        let removing = pin!(self.remove_record(key, None));
-        self.beside_splits(removing).await
-    }
-
-    async fn remove_value(&self, key: &[u8], expected: &[u8]) -> Result<bool> {
-        let removing = pin!(self.remove_record(key, Some(expected)));
-        self.beside_splits(removing).await
+    async fn write(&self, operation: Operation<'_>) -> Result<Outcome> {
+        Self::write(self, operation).await
     }
 
     async fn scan_piece(

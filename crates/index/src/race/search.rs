@@ -7,27 +7,26 @@
 
 use super::client::{Key, RaceTable};
 use super::directory::Leaf;
+use super::seen::{Marked, Placed};
 use super::view::{Attempts, View};
 use super::word::{State, Word};
-use crate::client::side_by_side;
 use crate::heap::{BlockRef, Record};
-use crate::{BATCH_WIDTH, Result, Value};
-use farslot_fabric::Endpoint;
-use std::cell::RefCell;
+use crate::{BATCH_WIDTH, IndexError, Result, Value};
+use farslot_fabric::{Endpoint, EndpointExt, Pieces};
 
 /// What an operation has learnt of its key's slots on the way.
 #[derive(Default)]
 pub(super) struct Learnt {
     pub(super) attempts: Attempts,
     /// Records with the key's tag that are those of other keys.
-    others: RefCell<Vec<BlockRef>>,
+    others: Vec<BlockRef>,
 }
 
 impl Learnt {
     /// That these records are those of other keys.
     pub(super) fn of_others(others: Vec<BlockRef>) -> Self {
         Self {
-            others: RefCell::new(others),
+            others,
             ..Self::default()
         }
     }
@@ -35,8 +34,8 @@ impl Learnt {
 
 /// What a search of a key's slots has come to.
 pub(super) enum Found {
-    /// The key's slot, its word, and the value.
-    Present { slot: u64, word: Word, value: Value },
+    /// The key's slot with its word, and the record.
+    Present(Placed, Record),
     /// No slot is the key's.
     Absent,
     /// A slot has changed meanwhile, and may be the key's.
@@ -49,7 +48,7 @@ impl<E: Endpoint> RaceTable<E> {
         &self,
         key: &Key<'_>,
         mut first: Option<View>,
-        learnt: &Learnt,
+        learnt: &mut Learnt,
     ) -> Result<Option<Value>> {
         let spans = key.buckets.spans();
         loop {
@@ -65,8 +64,9 @@ impl<E: Endpoint> RaceTable<E> {
                     .await?;
                 continue;
             };
-            match self.search(key, &view, learnt).await? {
-                Found::Present { value, .. } => return Ok(Some(value)),
+            let marked: Marked = view.words().collect();
+            match self.search(key, &marked, learnt).await? {
+                Found::Present(_, record) => return Ok(Some(record.into_value())),
                 Found::Absent => return Ok(None),
                 Found::Unclear { slot } => self.was_unclear(learnt, leaf, slot).await?,
             }
@@ -85,55 +85,50 @@ impl<E: Endpoint> RaceTable<E> {
         learnt.attempts.unreadable(&*self.endpoint, slot).await
     }
 
-    /// Looks for the key in slots that were read: the records of those with its tag are read side
-    /// by side.
+    /// Looks for the key in slots that were seen: the records of those that are live and have its
+    /// tag are read side by side.
     pub(super) async fn search(
         &self,
         key: &Key<'_>,
-        view: &View,
-        learnt: &Learnt,
+        seen: &[Placed],
+        learnt: &mut Learnt,
     ) -> Result<Found> {
-        let may_be = |(_, word): &(u64, Word)| {
+        let may_be = |(_, word): &&Placed| {
             word.state() == State::Live
                 && word.tag() == key.tag
-                && !learnt.others.borrow().contains(&word.block())
+                && !learnt.others.contains(&word.block())
         };
-        let mut candidates = view.words().filter(may_be);
-        let Some(first) = candidates.next() else {
-            return Ok(Found::Absent);
-        };
-        let Some(second) = candidates.next() else {
-            return self.look_closer(key, first, learnt).await;
-        };
-        let all: Vec<_> = [first, second].into_iter().chain(candidates).collect();
+        let mut candidates = Marked::new();
+        for placed in seen.iter().filter(may_be) {
+            candidates.push(*placed);
+        }
         let mut found = Found::Absent;
-        let looks = all.into_iter().map(|of| self.look_closer(key, of, learnt));
-        side_by_side(BATCH_WIDTH, looks, |_, seen| match (&found, &seen) {
-            (Found::Present { .. }, _) | (_, Found::Absent) => {}
-            _ => found = seen,
-        })
-        .await?;
-        Ok(found)
-    }
-
-    async fn look_closer(
-        &self,
-        key: &Key<'_>,
-        (slot, word): (u64, Word),
-        learnt: &Learnt,
-    ) -> Result<Found> {
-        Ok(match self.record_of(slot, word).await? {
-            None => Found::Unclear { slot },
-            Some(record) if record.key() == key.bytes => Found::Present {
-                slot,
-                word,
-                value: record.into_value(),
-            },
-            Some(_) => {
-                learnt.others.borrow_mut().push(word.block());
-                Found::Absent
+        for some in candidates.chunks(BATCH_WIDTH) {
+            let mut pieces = Pieces::new();
+            for (_, word) in some {
+                pieces.push(self.heap.piece(word.block()));
             }
-        })
+            let looking = self.endpoint.look(pieces, |fetched| {
+                for (number, (slot, word)) in some.iter().enumerate() {
+                    match Record::fetched(fetched, number, word.block())? {
+                        Some(record) if record.key() == key.bytes => {
+                            found = Found::Present((*slot, *word), record);
+                            break;
+                        }
+                        Some(record) if self.may_stand_at(record.key(), *slot, *word) => {
+                            learnt.others.push(word.block());
+                        }
+                        _ => found = Found::Unclear { slot: *slot },
+                    }
+                }
+                Ok::<_, IndexError>(())
+            });
+            looking.await??;
+            if let Found::Present(..) = found {
+                break;
+            }
+        }
+        Ok(found)
     }
 
     /// The record that the word of a slot names; nothing if the block has had another use since.

@@ -35,8 +35,7 @@ use super::view::Attempts;
 use super::word::{State, Word};
 use crate::client::{check_turn, side_by_side};
 use crate::{IndexError, Result};
-use farslot_fabric::{Endpoint, EndpointExt, all_in_order, both};
-use std::pin::Pin;
+use farslot_fabric::{Endpoint, EndpointExt, all_in_order};
 
 /// Slots that are carried over at once.
 const SLOTS_CARRIED: u64 = 128;
@@ -105,17 +104,6 @@ impl<E: Endpoint> RaceTable<E> {
         self.say_finished(split).await
     }
 
-    /// Runs a write, and beside it carries over some more slots of a split that this client has
-    /// begun. What becomes of these is no concern of the write's: others can carry them over too.
-    pub(super) async fn beside_splits<T>(&self, write: Pin<&mut impl Future<Output = T>>) -> T {
-        if self.to_finish.borrow().is_empty() {
-            return write.await;
-        }
-        // Boxed, for it is rare: every write would be as large.
-        let (outcome, _) = both(write, Box::pin(self.go_on_splitting())).await;
-        outcome
-    }
-
     /// Finishes all splits that this client has begun.
     pub(super) async fn finish_splits(&self) -> Result<()> {
         while !self.to_finish.borrow().is_empty() {
@@ -126,7 +114,8 @@ impl<E: Endpoint> RaceTable<E> {
         Ok(())
     }
 
-    async fn go_on_splitting(&self) -> Result<()> {
+    /// Carries over some more slots of a split that this client has begun.
+    pub(super) async fn go_on_splitting(&self) -> Result<()> {
         if self.splitting.is_held(CARRYING) {
             return Ok(());
         }

@@ -12,9 +12,8 @@ use super::layout::Span;
 use super::word::{State, Word};
 use crate::client::{MOST_READS, pause, side_by_side};
 use crate::{BATCH_WIDTH, IndexError, Result};
-use farslot_fabric::{Buffer, Endpoint, EndpointExt, both};
+use farslot_fabric::{Buffer, Endpoint, EndpointExt, Fetched, both};
 use std::cell::Cell;
-use std::ops::Range;
 
 /// How often others may be faster before an operation gives up.
 ///
@@ -39,6 +38,20 @@ impl View {
         Self { leaf, parts }
     }
 
+    /// What was fetched of a key's slots.
+    ///
+    /// # Errors
+    /// Where there is no buffer for it.
+    #[cold]
+    pub(super) fn taken(fetched: &mut Fetched<'_>, leaf: Leaf, key: &Key<'_>) -> Result<Self> {
+        let mut parts = [const { None }; 2];
+        for (number, (span, part)) in key.buckets.each_span().zip(&mut parts).enumerate() {
+            let words = fetched.take(number, span.slots as usize * 8)?;
+            *part = Some((span.first, words));
+        }
+        Ok(Self { leaf, parts })
+    }
+
     /// The slots with their words.
     #[inline]
     pub(super) fn words(&self) -> impl Iterator<Item = (u64, Word)> {
@@ -48,14 +61,9 @@ impl View {
     }
 
     /// The word of a slot that was read.
-    pub(super) fn word(&self, slot: u64) -> Option<Word> {
+    fn word(&self, slot: u64) -> Option<Word> {
         let mut words = self.words();
         words.find(|(of, _)| *of == slot).map(|(_, word)| word)
-    }
-
-    /// [`empty_among`] these slots.
-    pub(super) fn empty_in(&self, slots: Range<u64>) -> (usize, Option<u64>) {
-        empty_among(self.words().filter(|(slot, _)| slots.contains(slot)))
     }
 
     /// Sets words right.
@@ -76,23 +84,11 @@ impl View {
             .filter(|(_, depth)| *depth > self.leaf.depth)
     }
 
-    /// Whether all slots are of the depth that the directory has.
-    pub(super) fn is_current(&self) -> bool {
-        self.ahead().is_none() && self.behind().next().is_none()
-    }
-
     /// Slots that the last split has not come to, with their words.
     fn behind(&self) -> impl Iterator<Item = (u64, Word)> {
         self.words()
             .filter(|(_, word)| word.depth() < self.leaf.depth)
     }
-}
-
-/// How many of some slots are empty, and the first of them.
-pub(super) fn empty_among(slots: impl Iterator<Item = (u64, Word)>) -> (usize, Option<u64>) {
-    let mut empty = slots.filter(|(_, word)| word.state() == State::Empty);
-    let first = empty.next().map(|(slot, _)| slot);
-    (usize::from(first.is_some()) + empty.count(), first)
 }
 
 /// How often an operation has begun again, and why.
@@ -203,23 +199,23 @@ impl<E: Endpoint> RaceTable<E> {
         Ok(Some(view))
     }
 
-    /// The key's slots, for an operation that writes: all of the depth that the directory has,
-    /// which no split has still to come to.
-    pub(super) async fn current(&self, key: &Key<'_>, attempts: &Attempts) -> Result<View> {
-        loop {
-            let view = self
-                .read_spans(self.leaf_of(key), key.buckets.spans())
-                .await?;
-            if self.is_current(&view).await? {
-                return Ok(view);
-            }
-            let slot = self.number_of(view.leaf.subtable, key.buckets.pairs[0].main);
-            attempts.lost_race(&*self.endpoint, slot).await?;
+    /// Reads the directory on, or lets a split come to a key's slots, where this view of them was
+    /// not current.
+    pub(super) async fn make_current(
+        &self,
+        view: View,
+        key: &Key<'_>,
+        attempts: &Attempts,
+    ) -> Result<()> {
+        if self.is_current(&view).await? {
+            return Ok(());
         }
+        let slot = self.number_of(view.leaf.subtable, key.buckets.pairs[0].main);
+        attempts.lost_race(&*self.endpoint, slot).await
     }
 
     /// Whether what was read is current; makes the directory, or the slots, current if not.
-    pub(super) async fn is_current(&self, view: &View) -> Result<bool> {
+    async fn is_current(&self, view: &View) -> Result<bool> {
         if self.was_ahead(view).await? {
             return Ok(false);
         }

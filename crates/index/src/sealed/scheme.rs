@@ -6,8 +6,8 @@ use crate::answers::Got;
 use crate::index::Rest;
 use crate::step;
 use crate::{
-    Answers, ClientState, Cursor, IndexError, Occupancy, Record, Result, SchemeClient, SchemeKind,
-    Value, WriterChange,
+    Answers, ClientState, Cursor, IndexError, Occupancy, Operation, Outcome, Record, Result,
+    SchemeClient, SchemeKind, Value, WriterChange,
 };
 use farslot_fabric::{Endpoint, NodeId};
 
@@ -72,20 +72,8 @@ impl<E: Endpoint> SchemeClient for SealedTable<E> {
         Ok(values)
     }
 
-    async fn put_record(&self, _: &[u8], _: &[u8]) -> Result<bool> {
-        sealed("put")
-    }
-
-    async fn find_or_put_record(&self, _: &[u8], _: &[u8]) -> Result<Option<Value>> {
-        sealed("find_or_put")
-    }
-
-    async fn update_record(&self, _: &[u8], _: &[u8]) -> Result<bool> {
-        sealed("update")
-    }
-
-    async fn remove_records(&self, _: &[u8]) -> Result<bool> {
-        sealed("remove")
+    async fn write(&self, operation: Operation<'_>) -> Result<Outcome> {
+        sealed(operation.name())
     }
 
     async fn scan_piece(

@@ -4,13 +4,14 @@ use super::lookup::{Answer, Found, Lookup, MOST_PIECES, Next, Read, Reads, Swap}
 use crate::hash::word_of;
 use crate::{Result, Value};
 use farslot_fabric::{BufferPool, Endpoint, InPlace, Piece, Steps, Tally};
+use smallvec::SmallVec;
 use std::ops::Range;
 
 /// The largest values that an answer holds in itself.
 const SMALL: usize = 8;
 
-/// Words that the copy has room for, if anything was copied.
-const COPIED: usize = 16;
+/// Words that the copy has room for, if anything was copied, and without an allocation.
+const COPIED: usize = 32;
 
 /// The pieces of a step in the mapping.
 pub(super) struct Mapped<'m> {
@@ -19,7 +20,7 @@ pub(super) struct Mapped<'m> {
     pub(super) starts: [u64; MOST_PIECES],
     /// The piece and the bytes that were copied last, and these: at the start of the copy.
     copied: (usize, Range<usize>),
-    copy: Vec<u64>,
+    copy: SmallVec<[u64; COPIED]>,
 }
 
 impl<'m> Mapped<'m> {
@@ -29,7 +30,7 @@ impl<'m> Mapped<'m> {
             view,
             starts: [0; MOST_PIECES],
             copied: (0, 0..0),
-            copy: Vec::new(),
+            copy: SmallVec::new(),
         }
     }
 

@@ -24,24 +24,24 @@ impl<E: Endpoint, P: Placing> SchemeClient for BaselineTable<E, P> {
         Self::find(self, key).await
     }
 
-    async fn put_record(&self, key: &[u8], value: &[u8]) -> Result<bool> {
-        let written = self.write(key, value, Mode::Put).await?;
-        Ok(matches!(written, Written::Inserted))
-    }
-
-    async fn find_or_put_record(&self, key: &[u8], value: &[u8]) -> Result<Option<Value>> {
-        Ok(match self.write(key, value, Mode::FindOrPut).await? {
-            Written::Found(value) => Some(value),
-            _ => None,
+    async fn write(&self, operation: Operation<'_>) -> Result<Outcome> {
+        Ok(match operation {
+            Operation::Put(key, value) => {
+                let written = self.write_value(key, value, Mode::Put).await?;
+                Outcome::Changed(matches!(written, Written::Inserted))
+            }
+            Operation::FindOrPut(key, value) => {
+                match self.write_value(key, value, Mode::FindOrPut).await? {
+                    Written::Found(value) => Outcome::Value(Some(value)),
+                    _ => Outcome::Value(None),
+                }
+            }
+            Operation::Update(key, value) => {
+                Outcome::Changed(self.update_record(key, value).await?)
+            }
+            Operation::Remove(key) => Outcome::Changed(self.remove_record(key).await?),
+            _ => return Err(self.refuse(&operation)),
         })
-    }
-
-    async fn update_record(&self, key: &[u8], value: &[u8]) -> Result<bool> {
-        self.update_record(key, value).await
-    }
-
-    async fn remove_records(&self, key: &[u8]) -> Result<bool> {
-        self.remove_record(key).await
     }
 
     async fn scan_piece(

@@ -59,7 +59,12 @@ impl<E: Endpoint, P: Placing> BaselineTable<E, P> {
         Ok(found.map(|(_, value)| value_in(&bytes, value)))
     }
 
-    pub(super) async fn write(&self, key: &[u8], value: &[u8], mode: Mode) -> Result<Written> {
+    pub(super) async fn write_value(
+        &self,
+        key: &[u8],
+        value: &[u8],
+        mode: Mode,
+    ) -> Result<Written> {
         let key = self.key(key)?;
         self.layout().format.check_value(value)?;
         let (held, window) = self.hold_to_write(&key).await?;

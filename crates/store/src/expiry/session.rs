@@ -150,6 +150,7 @@ impl<'r> Pending<'r> {
     fn write(&self, buffer: &mut Vec<u8>) -> [Option<Place>; 2] {
         let mut append = |expiry: Expiry, value: &[u8]| {
             let from = buffer.len();
+            buffer.reserve(Expiry::BYTES + value.len());
             buffer.extend_from_slice(&expiry.to_bytes());
             buffer.extend_from_slice(value);
             Some(from..buffer.len())

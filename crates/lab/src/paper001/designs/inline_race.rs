@@ -296,21 +296,21 @@ impl<E: Endpoint> SchemeClient for InlineRace<E> {
         self.look_up(key).await
     }
 
-    async fn put_record(&self, key: &[u8], value: &[u8]) -> Result<bool> {
-        Ok(Self::put_record(self, key, value, false).await?.is_none())
-    }
-
-    async fn find_or_put_record(&self, key: &[u8], value: &[u8]) -> Result<Option<Value>> {
-        let there = Self::put_record(self, key, value, true).await?;
-        Ok(there.map(|value| Value::from(&*value)))
-    }
-
-    async fn update_record(&self, key: &[u8], value: &[u8]) -> Result<bool> {
-        Self::update_record(self, key, value).await
-    }
-
-    async fn remove_records(&self, key: &[u8]) -> Result<bool> {
-        self.remove_record(key).await
+    async fn write(&self, operation: Operation<'_>) -> Result<Outcome> {
+        Ok(match operation {
+            Operation::Put(key, value) => {
+                Outcome::Changed(self.put_record(key, value, false).await?.is_none())
+            }
+            Operation::FindOrPut(key, value) => {
+                let there = self.put_record(key, value, true).await?;
+                Outcome::Value(there.map(|value| Value::from(&*value)))
+            }
+            Operation::Update(key, value) => {
+                Outcome::Changed(self.update_record(key, value).await?)
+            }
+            Operation::Remove(key) => Outcome::Changed(self.remove_record(key).await?),
+            _ => return Err(self.refuse(&operation)),
+        })
     }
 
     async fn scan_piece(
