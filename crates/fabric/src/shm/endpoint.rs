@@ -526,17 +526,23 @@ impl Endpoint for ShmEndpoint {
         const SPINS: u32 = 64;
         const YIELDS: u32 = 256;
         const NAP: Duration = Duration::from_micros(50);
-        if idle_turns < SPINS {
+        let left = deadline.map_or(Duration::MAX, |deadline| {
+            Duration::from_nanos(deadline.saturating_sub(self.now()))
+        });
+        let has_parked = self.parked.len() > 0;
+        // Then nothing comes but the deadline, or what another thread does. That is looked for more
+        // seldom the longer it does not come: many threads that sleep shall not take the processors.
+        let is_asleep = deadline.is_some() && left > NAP && !has_parked && self.asking.open() == 0;
+        if is_asleep {
+            std::thread::sleep(left.min(NAP * (1 << idle_turns.min(8))));
+        } else if idle_turns < SPINS {
             std::hint::spin_loop();
         } else if idle_turns < YIELDS {
             std::thread::yield_now();
         } else {
-            let left = deadline.map_or(Duration::MAX, |deadline| {
-                Duration::from_nanos(deadline.saturating_sub(self.now()))
-            });
             // Nobody tells when a mailbox has room.
             let nap = left.min(NAP);
-            let left = if self.parked.len() > 0 { nap } else { left };
+            let left = if has_parked { nap } else { left };
             if !self.asking.sleep(left) {
                 std::thread::sleep(nap);
             }

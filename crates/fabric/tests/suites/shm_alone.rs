@@ -85,3 +85,25 @@ fn more_memory_than_there_is_is_refused() {
         ));
     }
 }
+
+/// How often this thread has given its processor away of its own accord.
+fn gave_way() -> u64 {
+    let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
+    let mut lines = status.lines();
+    let count = lines.find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+    count.unwrap().trim().parse().unwrap()
+}
+
+#[test]
+fn a_thread_that_only_sleeps_wakes_up_seldom() {
+    let node = node(4096, Rights::ALL);
+    let executor = Shm::executor(&[&node], Limits::default());
+    let endpoint = Rc::clone(executor.endpoint());
+    let before = gave_way();
+    let since = endpoint.now();
+    executor.block_on(endpoint.sleep(500_000_000));
+    assert!(endpoint.now() - since >= 500_000_000);
+    let times = gave_way() - before;
+    // Every 50 us it would be some 5,000 times.
+    assert!(times < 200, "{times}");
+}
