@@ -24,6 +24,10 @@ const SHOWN_EVERY: Nanos = HOLD / 4;
 pub(super) const LONGEST_VERB: Nanos = 1_000_000_000;
 /// How long a client waits for others that change the catalog, one after the other.
 const PATIENCE: Nanos = 60_000_000_000;
+/// The longest that it waits between two looks at the lock.
+const LONGEST_PAUSE: Nanos = 64_000_000;
+/// One that has waited for so long looks twice as often as that.
+const OFTEN_AFTER: Nanos = 4_000_000_000;
 
 /// A change of the catalog, for as long as this client holds its lock.
 pub(super) struct Change<'c, 'e, E> {
@@ -67,9 +71,18 @@ impl<'e, E: Endpoint> Catalog<'e, E> {
             if now.saturating_sub(begun) > PATIENCE {
                 return Err(StoreError::CatalogContended { attempts });
             }
-            self.endpoint.sleep(PAUSE).await;
+            let pause = pause_after(now.saturating_sub(begun));
+            self.endpoint.sleep(pause).await;
         }
     }
+}
+
+/// What a client that has waited for so long waits before it looks at the lock again: at first as
+/// long again, so that many who wait do not keep the holder from its processor or its link; later
+/// less and less, so that who has waited for the longest is the likeliest to be next.
+fn pause_after(waited: Nanos) -> Nanos {
+    let falling = LONGEST_PAUSE * OFTEN_AFTER / (OFTEN_AFTER + waited);
+    waited.max(PAUSE).min(falling)
 }
 
 impl<E: Endpoint> Change<'_, '_, E> {
@@ -130,5 +143,55 @@ impl<E: Endpoint> Change<'_, '_, E> {
             .compare_swap(lock, self.number.get(), 0);
         freed.await?;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use farslot_fabric::sim::{HostId, NicProfile, Simulation, World};
+    use farslot_fabric::{Limits, NodeId, Rights};
+
+    #[test]
+    fn who_waits_for_the_lock_for_long_asks_for_it_seldom_and_gives_up_in_the_end() {
+        let world = World::new(1, NicProfile::connectx5_edr());
+        world.add_node(&[(8 << 20, Rights::ALL)]);
+        let mut simulation = Simulation::new(world);
+        let holder = simulation.add_client(HostId(0), Limits::default());
+        let held = simulation.spawn(holder, async move |endpoint| {
+            let catalog = Catalog::new(&*endpoint, NodeId(0)).unwrap();
+            let change = catalog.begin().await.unwrap();
+            while endpoint.now() < PATIENCE + 2 * HOLD {
+                change.show().await.unwrap();
+                endpoint.sleep(SHOWN_EVERY).await;
+            }
+            change.end().await.unwrap();
+        });
+        let waiting = simulation.add_client(HostId(0), Limits::default());
+        let refused = simulation.spawn(waiting, async move |endpoint| {
+            endpoint.sleep(PAUSE).await;
+            let catalog = Catalog::new(&*endpoint, NodeId(0)).unwrap();
+            let since = endpoint.now();
+            let refused = catalog.begin().await.err().unwrap();
+            (refused, endpoint.now() - since)
+        });
+        simulation.run();
+        held.try_take().unwrap();
+        let (refused, waited) = refused.try_take().unwrap();
+        assert!(waited < PATIENCE + LONGEST_PAUSE + PAUSE, "{waited}");
+        // Once a millisecond would be 60,000 times.
+        let StoreError::CatalogContended { attempts } = refused else {
+            panic!("{refused}")
+        };
+        assert!((500..10_000).contains(&attempts), "{attempts}");
+    }
+
+    #[test]
+    fn pauses_grow_at_first_and_shrink_for_who_has_waited_for_long() {
+        assert_eq!(pause_after(0), PAUSE);
+        assert!(pause_after(20 * PAUSE) > pause_after(10 * PAUSE));
+        assert!(pause_after(OFTEN_AFTER) >= LONGEST_PAUSE / 2);
+        assert!(pause_after(PATIENCE) < LONGEST_PAUSE / 8);
+        assert!((0..100).all(|part| pause_after(PATIENCE / 100 * part) >= PAUSE));
     }
 }
