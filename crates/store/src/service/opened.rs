@@ -17,8 +17,8 @@ use std::rc::Rc;
 pub(super) const WRITES: Rights = Rights::READ.and(Rights::WRITE).and(Rights::ATOMIC);
 /// Operations of a call that run side by side: of the schemes' own batches. Between such groups the
 /// time is looked at.
-const LOOKUPS_AT_ONCE: usize = 128;
-const OPERATIONS_AT_ONCE: usize = 32;
+const LOOKUPS_AT_ONCE: usize = 32;
+const OPERATIONS_AT_ONCE: usize = 16;
 /// What operations may wait that do not know of the call's turn, in nanoseconds: what still waits
 /// then is given up.
 const UNFORESEEN: Nanos = 20_000;
