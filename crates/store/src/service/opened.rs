@@ -17,8 +17,11 @@ use std::rc::Rc;
 pub(super) const WRITES: Rights = Rights::READ.and(Rights::WRITE).and(Rights::ATOMIC);
 /// Operations of a call that run side by side: of the schemes' own batches. Between such groups the
 /// time is looked at.
-const LOOKUPS_AT_ONCE: usize = 32;
-const OPERATIONS_AT_ONCE: usize = 16;
+const LOOKUPS_AT_ONCE: usize = 128;
+const OPERATIONS_AT_ONCE: usize = 32;
+/// Of the first group, which is done whatever it takes. One has twice as many as the one before if
+/// that took little of the turn.
+const FIRST_AT_ONCE: usize = 8;
 /// What operations may wait that do not know of the call's turn, in nanoseconds: what still waits
 /// then is given up.
 const UNFORESEEN: Nanos = 20_000;
@@ -141,18 +144,23 @@ impl Opened {
         writer: &mut ReplyWriter<'_>,
         number_of: impl Fn(usize) -> usize,
     ) -> Turn {
-        let at_once = match operations.iter().all(Operation::is_lookup) {
+        let most_at_once = match operations.iter().all(Operation::is_lookup) {
             true => LOOKUPS_AT_ONCE,
             false => OPERATIONS_AT_ONCE,
         };
+        let mut at_once = FIRST_AT_ONCE;
         let _limit = self.limit(turn);
         let may_work = || self.endpoint.core().may_work(|| self.endpoint.now());
         let (mut begun, mut cut) = (0, Vec::new());
         // One group at least, so that every call that may work comes to something.
         while begun < operations.len() && turn > 0 && (begun == 0 || may_work()) {
             let group = &operations[begun..][..at_once.min(operations.len() - begun)];
+            let since = self.endpoint.now();
             self.run_group(group, opened, writer, |at| number_of(begun + at), &mut cut);
             begun += group.len();
+            if self.endpoint.now().saturating_sub(since) < turn / 8 {
+                at_once = most_at_once.min(2 * at_once);
+            }
         }
         // Those that would have had to wait would in the next turn as well. Where the time has ended
         // too, they are told so then. A client of single keys has no other way.
