@@ -15,6 +15,10 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::thread::JoinHandle;
 use std::time::Instant;
 
+/// How nice the threads are that serve what is long, beside those of short requests and of whatever
+/// else serves in the process: then these have some nine tenths of a processor that they share.
+const LONG_NICE: i32 = 10;
+
 /// How clients are served.
 #[derive(Clone, Debug)]
 pub struct GatewayOptions {
@@ -159,9 +163,15 @@ impl Gateway {
                 let shared = Arc::clone(&shared);
                 let end = gateway.end.try_clone().map_err(thread)?;
                 let store = store.clone();
-                let serve = move || match EventLoop::new(shared, lanes, listener, &end, store) {
-                    Ok(event_loop) => event_loop.run(),
-                    Err(error) => log::error!("thread {number} of the Redis gateway: {error}"),
+                let serve = move || {
+                    if lanes.is_long {
+                        // Refused or not, it serves.
+                        let _ = rustix::process::nice(LONG_NICE);
+                    }
+                    match EventLoop::new(shared, lanes, listener, &end, store) {
+                        Ok(event_loop) => event_loop.run(),
+                        Err(error) => log::error!("thread {number} of the Redis gateway: {error}"),
+                    }
                 };
                 gateway.spawn(name, serve)?;
             }

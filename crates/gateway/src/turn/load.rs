@@ -190,11 +190,25 @@ impl<'r> Turn<'r> {
     }
 
     /// Reads the records of chains, of one database, for as long as the turn has not taken more
-    /// than `limit`.
+    /// than `limit`. A short turn does not read those again that were found to be long.
     fn read(&mut self, databases: &mut Databases, chains: &[usize], limit: usize) {
-        let Some(first) = chains.first() else { return };
-        let database = self.chains[*first].database;
         let mut asking = chains.to_vec();
+        if self.room.is_short && !self.by_key.long.is_empty() {
+            asking.retain(|chain| {
+                let Chain { database, key, .. } = self.chains[*chain];
+                let is_long = self.by_key.long.has((database, key), self.now);
+                if is_long {
+                    self.chains[*chain].stored = Stored::TooLarge;
+                }
+                !is_long
+            });
+        }
+        let Some(first) = asking.first() else { return };
+        let database = self.chains[*first].database;
+        let longest = match self.room.is_short {
+            true => self.room.replies,
+            false => usize::MAX,
+        };
         for may_be_gone in [true, false] {
             let table = match databases.existing(database) {
                 Ok(Some(table)) => table,
@@ -212,8 +226,17 @@ impl<'r> Turn<'r> {
             let keys: Vec<&[u8]> = asking.iter().map(|chain| self.chains[*chain].key).collect();
             let mut failed = Vec::new();
             table.get_many(&keys, |number, answer| {
-                let stored = &mut self.chains[asking[number]].stored;
+                let Chain {
+                    database,
+                    key,
+                    stored,
+                    ..
+                } = &mut self.chains[asking[number]];
                 *stored = match answer {
+                    Ok(Some(record)) if record.len() > longest => {
+                        self.by_key.long.add((*database, key), self.now);
+                        Stored::TooLarge
+                    }
                     Ok(None) => Stored::Absent,
                     Ok(Some(record)) if record.len() <= limit.saturating_sub(self.taken) => {
                         self.taken += record.len();

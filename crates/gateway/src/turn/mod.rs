@@ -23,7 +23,9 @@
 //! others of their kind.
 
 mod load;
+mod long_keys;
 
+use self::long_keys::LongKeys;
 use crate::databases::Databases;
 use crate::failure::Failure;
 use crate::record::{Entry, Kept, is_dead};
@@ -135,6 +137,8 @@ pub(crate) struct ByKey {
     /// Whether the turn before had no room for what all of its requests read: then the next one does
     /// not read it in vain.
     is_tight: bool,
+    /// Keys whose records are too long for short turns.
+    long: LongKeys,
 }
 
 /// The steps of a turn.
