@@ -218,6 +218,9 @@ pub fn attack(bed: &Bed, field: &Field, in_idle: bool) {
                 None => *place = Caller::hostile(bed, field, kind, seed),
                 Some(caller) => {
                     if caller.go_on(bed, field, kind, &mut sink).is_err() {
+                        if (1..caller.said.len()).contains(&caller.at) {
+                            field.has_been_cut(CALLERS, kind);
+                        }
                         *place = None;
                     }
                 }

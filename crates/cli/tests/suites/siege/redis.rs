@@ -160,6 +160,9 @@ pub fn attack(bed: &Bed, field: &Field, in_idle: bool) {
                 Some(client) => {
                     let attack = &attacks[kind][number / KINDS % 2];
                     if client.go_on(field, kind, attack, &mut sink).is_err() {
+                        if (1..attack.said.len()).contains(&client.at) {
+                            field.has_been_cut(REDIS, kind);
+                        }
                         *place = None;
                     }
                 }
