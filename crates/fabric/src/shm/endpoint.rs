@@ -534,7 +534,7 @@ impl Endpoint for ShmEndpoint {
         // seldom the longer it does not come: many threads that sleep shall not take the processors.
         let is_asleep = deadline.is_some() && left > NAP && !has_parked && self.asking.open() == 0;
         if is_asleep {
-            std::thread::sleep(left.min(NAP * (1 << idle_turns.min(8))));
+            std::thread::sleep(left.min(NAP * (1 << idle_turns.min(6))));
         } else if idle_turns < SPINS {
             std::hint::spin_loop();
         } else if idle_turns < YIELDS {

@@ -138,6 +138,58 @@ pub fn round_trips_are_the_longest_chain_of_completions<F: Fabric>() {
     assert_eq!(counted.bytes, 32);
 }
 
+pub fn a_look_sees_the_change_that_left_with_it_and_is_booked_with_it<F: Fabric>() {
+    let node = node(4096, Rights::ALL);
+    let executor = F::executor(&[&node], Limits::default());
+    let endpoint = Rc::clone(executor.endpoint());
+    let class = OperationClass(3);
+    let pieces = [(64, 16), (128, 12)].map(|(offset, len)| Piece {
+        from: at(offset),
+        len,
+    });
+    // Alone, and beside others.
+    for (turn, width) in [(0, 1), (1, 3)] {
+        let change = |number: u64| Change {
+            write: (number == 0).then(|| {
+                let data = endpoint.core().buffers.copy_of(b"0123456789ab").unwrap();
+                (at(128), data)
+            }),
+            swap: Some((at(64), turn + number, turn + number + 1)),
+        };
+        let looks = (0..width as u64).map(|number| {
+            let looking = endpoint.change_and_look(change(number), pieces.into(), |fetched| {
+                let mut words = Vec::new();
+                fetched.words(0, 0..2, |word| words.push(word));
+                assert_eq!((fetched.bytes(1), fetched.word(0, 1)), (12, 0));
+                (words, fetched.take(1, 10).unwrap())
+            });
+            endpoint.operation(class, looking)
+        });
+        executor.block_on(window(width, looks, |number, done| {
+            let (seen, looked) = done.unwrap();
+            let (words, bytes) = looked.unwrap();
+            let was = turn + number as u64;
+            assert_eq!(seen, was);
+            assert!(words[0] > was && words[1] == 0, "{words:?} behind {was}");
+            assert_eq!(&*bytes, b"0123456789");
+        }));
+    }
+    let counted = endpoint.core().counters.snapshot().operation(class);
+    assert_eq!((counted.count, counted.verbs), (4, 4 * 3 + 2));
+    assert_eq!((counted.round_trips, counted.doorbells), (4, 4));
+    assert_eq!(counted.bytes, 4 * (8 + 16 + 12) + 2 * 12);
+    let beyond = Piece {
+        from: at(4090),
+        len: 8,
+    };
+    let refused = endpoint.look(Pieces::from_elem(beyond, 1), |_| ());
+    let refused = executor.block_on(refused).unwrap_err();
+    assert!(
+        matches!(refused, FabricError::OutOfBounds { .. }),
+        "{refused}"
+    );
+}
+
 pub fn dropped_verbs_and_timeouts_leave_everything_usable<F: Fabric>() {
     let node = node(4096, Rights::ALL);
     let executor = F::executor(&[&node], Limits::default());
