@@ -4,7 +4,9 @@ use super::client::BaselineTable;
 use super::operations::{Mode, Written};
 use super::placing::Placing;
 use farslot::fabric::{Endpoint, NodeId};
-use farslot::index::{ClientState, Cursor, Occupancy, Result, SchemeClient, Value};
+use farslot::index::{
+    ClientState, Cursor, Occupancy, Operation, Outcome, Result, SchemeClient, Value,
+};
 use std::rc::Rc;
 
 impl<E: Endpoint, P: Placing> SchemeClient for BaselineTable<E, P> {

@@ -14,7 +14,8 @@
 use super::race::{Pair, pairs};
 use farslot::fabric::{Buffer, Endpoint, EndpointExt, NodeId, RemoteAddr, both};
 use farslot::index::{
-    ClientState, Cursor, Hasher, IndexError, Occupancy, Result, SchemeClient, Value,
+    ClientState, Cursor, Hasher, IndexError, Occupancy, Operation, Outcome, Result, SchemeClient,
+    Value,
 };
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, HashSet};
