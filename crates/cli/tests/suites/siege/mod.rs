@@ -253,9 +253,6 @@ fn a_good_client_waits_no_more_than_three_times_as_long_beside_hostile_ones_as_b
     let bed = Bed::new(Size::FULL.within_limits());
     let good = Good::new(&bed);
     good.round(0);
-    if !bed::run_at_once() {
-        println!("the good client may not have a processor at once: its own waits count too");
-    }
     let mut measured: [[Vec<Duration>; 2]; 2] = Default::default();
     for turn in 0..TURNS {
         good.wait_until_others_left();
