@@ -6,6 +6,7 @@
 //! dependent completions: verbs that are posted before any of them was waited for share one.
 
 use crate::VerbKind;
+use crate::tally::{Steps, Tally};
 use crate::window::{chain, chain_reaches, set_chain};
 use std::cell::{Cell, RefCell};
 use std::fmt;
@@ -69,9 +70,17 @@ impl Booking {
     const fn posted(&self) -> u32 {
         self.verbs - self.in_place
     }
-}
 
-impl Booking {
+    /// Takes verbs for done in place at this length of the chain.
+    #[inline]
+    fn done_at(&mut self, depth: u32, verbs: u32) {
+        self.in_place += verbs;
+        if depth > self.rung.max(self.sent) {
+            self.rung = depth;
+            self.doorbells += 1;
+        }
+    }
+
     /// Whether no verb is booked.
     pub(crate) const fn is_empty(&self) -> bool {
         self.verbs == 0
@@ -99,55 +108,6 @@ impl Booking {
     }
 }
 
-/// The verbs of an operation under way whose every step was done in place: a step is one READ, READs
-/// that wait for no other of them, or a compare-and-swap, and a WRITE before it. Begins empty.
-#[derive(Clone, Copy, Default, Debug)]
-pub struct Steps {
-    steps: u32,
-    verbs: u32,
-    bytes: u64,
-}
-
-impl Steps {
-    /// Those of an operation whose first step is so many verbs side by side, of so many bytes in all.
-    #[inline(always)]
-    #[must_use]
-    pub const fn begun(verbs: u32, bytes: u64) -> Self {
-        Self {
-            steps: 1,
-            verbs,
-            bytes,
-        }
-    }
-
-    /// Books READs of so many bytes in all.
-    #[inline(always)]
-    pub const fn read(&mut self, verbs: u32, bytes: u64) {
-        self.steps += 1;
-        self.verbs += verbs;
-        self.bytes += bytes;
-    }
-
-    /// Books verbs of so many bytes in all that leave with the last step.
-    #[inline(always)]
-    pub const fn beside(&mut self, verbs: u32, bytes: u64) {
-        self.verbs += verbs;
-        self.bytes += bytes;
-    }
-
-    /// Books a compare-and-swap.
-    #[inline(always)]
-    pub const fn swap(&mut self) {
-        self.read(1, 8);
-    }
-
-    /// Books a WRITE of so many bytes, and a compare-and-swap behind it that does not wait for it.
-    #[inline(always)]
-    pub const fn write_and_swap(&mut self, bytes: u64) {
-        self.read(2, bytes + 8);
-    }
-}
-
 /// Each step is as if it had left with a doorbell of its own.
 impl From<Steps> for Booking {
     #[inline]
@@ -160,107 +120,6 @@ impl From<Steps> for Booking {
             in_place: of.verbs,
             ..Self::default()
         }
-    }
-}
-
-/// Operations that were done in place, not yet added to an endpoint's [`Counters`]: added up once
-/// for many.
-#[derive(Clone, Copy, Default, Debug)]
-pub struct Tally {
-    gathers: u64,
-    swaps: u64,
-    adds: u64,
-    writes: u64,
-    written: u64,
-    /// Operations that have ended. Their steps stand for their doorbells and round trips.
-    ended: OperationCounters,
-    /// Verbs and bytes of those that go on elsewhere, where they are counted with their operation.
-    left: (u64, u64),
-}
-
-impl Tally {
-    /// Counts READs of which one request gathers all: an operation's, in whose [`Steps`] they are
-    /// one verb.
-    #[inline(always)]
-    pub const fn gather(&mut self) {
-        self.gathers += 1;
-    }
-
-    /// Counts a compare-and-swap: an operation's, in whose [`Steps`] it is.
-    #[inline(always)]
-    pub const fn swap(&mut self) {
-        self.swaps += 1;
-    }
-
-    /// Counts a fetch-and-add: an operation's, in whose [`Steps`] it is.
-    #[inline(always)]
-    pub const fn add(&mut self) {
-        self.adds += 1;
-    }
-
-    /// Counts a WRITE of so many bytes: an operation's, in whose [`Steps`] it is.
-    #[inline(always)]
-    pub const fn write(&mut self, bytes: u64) {
-        self.writes += 1;
-        self.written += bytes;
-    }
-
-    /// Counts an operation.
-    #[inline(always)]
-    pub fn operation_ended(&mut self, of: Steps) {
-        self.ended.count += 1;
-        self.ended.verbs += u64::from(of.verbs);
-        self.ended.bytes += of.bytes;
-        self.ended.round_trips += u64::from(of.steps);
-        self.ended.most_round_trips = self.ended.most_round_trips.max(of.steps);
-    }
-
-    /// Counts operations which have all taken the same steps.
-    #[inline]
-    pub fn usual_ended(&mut self, operations: u64, usual: Steps) {
-        self.ended.count += operations;
-        self.ended.verbs += operations * u64::from(usual.verbs);
-        self.ended.bytes += operations * usual.bytes;
-        self.ended.round_trips += operations * u64::from(usual.steps);
-        if operations > 0 {
-            self.ended.most_round_trips = self.ended.most_round_trips.max(usual.steps);
-        }
-    }
-
-    /// Counts READs of so many bytes each that some of those have taken besides, one after the other;
-    /// of these and swaps one operation has taken `most`. To be called right behind
-    /// [`Tally::usual_ended`].
-    #[inline]
-    pub fn took_more(&mut self, reads: u64, bytes: u64, most: u32) {
-        self.ended.verbs += reads;
-        self.ended.bytes += reads * bytes;
-        self.ended.round_trips += reads;
-        self.ended.most_round_trips += most;
-    }
-
-    /// Counts compare-and-swaps that some of those have taken besides, each behind all before it.
-    #[inline]
-    pub fn took_swaps(&mut self, swaps: u64) {
-        self.swaps += swaps;
-        self.ended.verbs += swaps;
-        self.ended.bytes += 8 * swaps;
-        self.ended.round_trips += swaps;
-    }
-
-    /// Counts READs of so many bytes each that some of those have taken besides, side by side with
-    /// others. To be called right behind [`Tally::usual_ended`].
-    #[inline]
-    pub fn took_beside(&mut self, reads: u64, bytes: u64) {
-        self.ended.verbs += reads;
-        self.ended.bytes += reads * bytes;
-    }
-
-    /// Counts the verbs of an operation that goes on elsewhere: with the [`Booking`] that these
-    /// steps come to.
-    #[inline]
-    pub fn goes_on(&mut self, of: Steps) {
-        self.left.0 += u64::from(of.verbs);
-        self.left.1 += of.bytes;
     }
 }
 
@@ -428,34 +287,24 @@ impl Counters {
         self.current.set(current);
     }
 
-    /// Books that such a verb was done when it was posted: it left with those of the same length of
-    /// chain.
+    /// Books that such a verb was done when it was posted, with those of as long a chain.
     #[inline]
     pub(crate) fn verb_done(&self, depth: u32) {
         chain_reaches(depth);
         let mut current = self.current.get();
-        current.in_place += 1;
-        if depth > current.rung.max(current.sent) {
-            current.rung = depth;
-            current.doorbells += 1;
-        }
+        current.done_at(depth, 1);
         self.current.set(current);
     }
 
-    /// Books verbs of a kind that were done in place side by side: they left with those of the same
-    /// length of chain.
+    /// Books verbs of a kind that were done in place side by side, with those of as long a chain.
     #[inline]
     pub(crate) fn done_side_by_side(&self, kind: VerbKind, verbs: u32, bytes: u64) {
         self.count_verbs(kind, u64::from(verbs), bytes);
         let mut current = self.current.get();
         current.verbs += verbs;
         current.bytes += bytes;
-        current.in_place += verbs;
         let depth = chain() + 1;
-        if depth > current.rung.max(current.sent) {
-            current.rung = depth;
-            current.doorbells += 1;
-        }
+        current.done_at(depth, verbs);
         self.current.set(current);
         set_chain(depth);
     }

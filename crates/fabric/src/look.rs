@@ -13,8 +13,8 @@
 
 use crate::window::{both, chain, is_one_of_many, set_chain, window};
 use crate::{
-    Buffer, BufferPool, Endpoint, EndpointExt, InPlace, Piece, Pieces, RemoteAddr, Result, Rights,
-    VerbKind,
+    Buffer, BufferPool, Endpoint, InPlace, Piece, Pieces, RemoteAddr, Result, Rights, Verb,
+    VerbFuture, VerbKind,
 };
 use smallvec::SmallVec;
 use std::fmt;
@@ -143,7 +143,7 @@ impl Change {
     }
 }
 
-/// [`EndpointExt::change`].
+/// [`EndpointExt::change`](crate::EndpointExt::change).
 #[inline(always)]
 pub(crate) async fn change<E: Endpoint>(endpoint: &E, change: Change) -> Result<u64> {
     let before = chain();
@@ -169,7 +169,7 @@ fn view_of<'e, E: Endpoint>(endpoint: &'e E, pieces: &[Piece]) -> Option<InPlace
     pieces.iter().all(is_there).then_some(view)
 }
 
-/// [`EndpointExt::look`]; `is_at_hand` says that nothing need be fetched.
+/// [`EndpointExt::look`](crate::EndpointExt::look); `is_at_hand` says that nothing need be fetched.
 #[inline(always)]
 pub(crate) async fn look<E: Endpoint, T>(
     endpoint: &E,
@@ -205,7 +205,7 @@ pub(crate) async fn look<E: Endpoint, T>(
     Ok(look(&mut Fetched(Source::Read(read?))))
 }
 
-/// [`EndpointExt::change_and_look`].
+/// [`EndpointExt::change_and_look`](crate::EndpointExt::change_and_look).
 #[inline(always)]
 pub(crate) async fn change_and_look<E: Endpoint, T>(
     endpoint: &E,
@@ -280,22 +280,27 @@ async fn post<E: Endpoint>(
 ) -> Result<(u64, Result<AllRead>)> {
     let write = async {
         match write {
-            Some((to, data)) => endpoint.write(to, data).await,
+            Some((to, data)) => VerbFuture::new(endpoint, Ok(Verb::Write { to, data })).await,
             None => Ok(()),
         }
     };
     let swap = async {
         match swap {
-            Some((at, expected, new)) => endpoint.compare_swap(at, expected, new).await,
+            Some((at, expected, new)) => {
+                let swap = Verb::CompareSwap { at, expected, new };
+                VerbFuture::new(endpoint, Ok(swap)).await
+            }
             None => Ok(0),
         }
     };
     let read = async {
         let (mut all, mut outcome) = (AllRead::new(), Ok(()));
         all.resize_with(pieces.len(), || None);
-        let reads = pieces
-            .iter()
-            .map(|piece| endpoint.read(piece.from, piece.len));
+        let reads = pieces.iter().map(|piece| {
+            let into = endpoint.core().buffers.take(piece.len);
+            let from = piece.from;
+            VerbFuture::new(endpoint, into.map(|into| Verb::Read { from, into }))
+        });
         window(pieces.len(), reads, |number, read| match read {
             Ok(buffer) => all[number] = Some(buffer),
             Err(error) => outcome = Err(error),

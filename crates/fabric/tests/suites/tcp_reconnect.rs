@@ -1,6 +1,6 @@
 //! Nodes that go and come back: what their clients see, and what those of other nodes do not.
 
-use crate::bed::nobody;
+use crate::bed::{nobody, wait_until};
 use crate::proxy::Proxy;
 use crate::raw::RawClient;
 use farslot_fabric::shm::{Node, RegionSpec};
@@ -204,7 +204,10 @@ fn a_node_that_came_back_empty_is_told_apart_until_it_is_adopted() {
         let read = endpoint.read(at(FIRST, 0), 8).await.unwrap();
         assert_eq!(read.words(), [0]);
     });
-    assert_eq!(before.counters().connections, 0);
+    // The agent's thread notices in its next turn.
+    wait_until("the connection to the node before to end", || {
+        before.counters().connections == 0
+    });
 }
 
 #[test]

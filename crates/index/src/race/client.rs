@@ -1,7 +1,8 @@
 //! What a client keeps of a RACE table: the layout, the directory, and its share of the heap.
 
+use super::buckets::Buckets;
 use super::directory::{Directory, Leaf, Split};
-use super::layout::{Buckets, RaceLayout};
+use super::layout::RaceLayout;
 use super::word::Word;
 use crate::client::Counts;
 use crate::client::locks::BucketLocks;

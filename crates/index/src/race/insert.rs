@@ -26,15 +26,6 @@ use crate::client::{pause, side_by_side};
 use crate::{BATCH_WIDTH, Result};
 use farslot_fabric::{Change, Endpoint};
 
-/// What an insertion knows of others that are not decided.
-#[derive(Default)]
-pub(super) struct Rivals {
-    /// Those that it has met, and given the time to become live or to give way.
-    met: Vec<Placed>,
-    /// Whether to give them that time before it begins again.
-    wait: bool,
-}
-
 /// A slot that an insertion has begun in.
 #[derive(Clone, Copy)]
 struct Stake {

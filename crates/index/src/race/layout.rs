@@ -1,5 +1,6 @@
 //! The bytes of a RACE table, and the options that decide them.
 
+use super::buckets::{Buckets, Pair};
 use super::directory::Directory;
 use super::word::{LARGEST_HEAP, MOST_DEPTH};
 use crate::Sizing;
@@ -15,7 +16,7 @@ use std::ops::Range;
 /// Buckets of a group: two main ones, and between them the one that both overflow into.
 const GROUP: u64 = 3;
 /// The most slots of a bucket.
-const MOST_BUCKET_SLOTS: u32 = 32;
+pub(super) const MOST_BUCKET_SLOTS: u32 = 32;
 /// The most subtables of a table: as many as a client's directory can number.
 const MOST_SUBTABLES: u64 = 1 << 31;
 /// A client's directory has so many entries for each subtable, at most, and so many in all where
@@ -358,123 +359,6 @@ impl RaceLayout {
     #[inline]
     pub(super) fn route_of(&self, hash: u64) -> u64 {
         derive(hash, ROUTE)
-    }
-}
-
-/// A main bucket and the one that it overflows into, by their first slots: next to each other, so
-/// that one READ fetches both.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Pair {
-    pub(super) main: u64,
-    pub(super) overflow: u64,
-}
-
-/// Consecutive slots of a subtable.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Span {
-    pub(super) first: u64,
-    pub(super) slots: u64,
-}
-
-/// The most words of a chunk, which has a bit of one for each.
-const CHUNK: usize = 64;
-/// Chunks that a key's slots are, at most: two spans of two buckets each, or one of three.
-pub(super) const CHUNKS: usize = 2;
-const _: () = assert!(2 * MOST_BUCKET_SLOTS as usize <= CHUNK);
-
-/// Some words of a span, for one look.
-pub(super) struct Chunk {
-    /// The span's number, and that of its words.
-    pub(super) piece: usize,
-    pub(super) words: Range<usize>,
-    /// The span's first slot.
-    first: u64,
-}
-
-impl Chunk {
-    /// The slot of a word.
-    #[inline]
-    pub(super) const fn slot_of(&self, number: usize) -> u64 {
-        self.first + number as u64
-    }
-}
-
-/// Where a key may be.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Buckets {
-    pub(super) pairs: [Pair; 2],
-    /// Slots of each.
-    pub(super) bucket: u64,
-}
-
-impl Buckets {
-    /// What there is to read: two spans, or one where both pairs share their overflow bucket.
-    #[inline]
-    pub(super) fn spans(&self) -> (Span, Option<Span>) {
-        let [first, second] = self.pairs;
-        let slots = 2 * self.bucket;
-        let span = |pair: Pair| Span {
-            first: pair.main.min(pair.overflow),
-            slots,
-        };
-        if first.overflow == second.overflow {
-            let first = first.main.min(second.main);
-            let slots = 3 * self.bucket;
-            return (Span { first, slots }, None);
-        }
-        (span(first), Some(span(second)))
-    }
-
-    /// The spans that there are.
-    #[inline]
-    pub(super) fn each_span(&self) -> impl Iterator<Item = Span> + use<> {
-        let (first, second) = self.spans();
-        [Some(first), second].into_iter().flatten()
-    }
-
-    /// The slot that a new key goes to: one of the less loaded of its pairs of buckets, of the main
-    /// bucket before that for what it overflows. `empty_in` says how many of a bucket's slots are
-    /// empty, and which is the first of them.
-    pub(super) fn empty_slot(
-        &self,
-        empty_in: impl Fn(Range<u64>) -> (u64, Option<u64>),
-    ) -> Option<u64> {
-        let bucket = |first: u64| empty_in(first..first + self.bucket);
-        let [first, second] = self.pairs.map(|pair| {
-            let (in_main, main) = bucket(pair.main);
-            let (in_overflow, overflow) = bucket(pair.overflow);
-            (in_main + in_overflow, main.or(overflow))
-        });
-        match second.0 > first.0 {
-            true => second.1.or(first.1),
-            false => first.1.or(second.1),
-        }
-    }
-
-    /// The words of the spans, in chunks.
-    #[inline]
-    pub(super) fn chunks(&self) -> impl Iterator<Item = Chunk> + use<> {
-        self.each_span().enumerate().flat_map(|(piece, span)| {
-            let all = span.slots as usize;
-            (0..all).step_by(CHUNK).map(move |from| Chunk {
-                piece,
-                words: from..all.min(from + CHUNK),
-                first: span.first,
-            })
-        })
-    }
-
-    /// Whether a slot is in one of them.
-    pub(super) fn contain(&self, slot: u64) -> bool {
-        let inside = |first: u64| (first..first + self.bucket).contains(&slot);
-        let mut pairs = self.pairs.iter();
-        pairs.any(|pair| inside(pair.main) || inside(pair.overflow))
-    }
-
-    /// Slots that a key can be in.
-    pub(super) fn slots(&self) -> u64 {
-        let (first, second) = self.spans();
-        first.slots + second.map_or(0, |span| span.slots)
     }
 }
 

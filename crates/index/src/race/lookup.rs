@@ -9,10 +9,10 @@
 //! subtable, where a reader looks for it too. A reader that has met it in no slot, each read at
 //! some moment of the lookup, has therefore looked up a key that was absent at one of them.
 
+use super::buckets::Span;
 use super::client::{Key, RaceTable};
 use super::directory::Leaf;
 use super::glance::RecordGlance;
-use super::layout::Span;
 use super::search::Learnt;
 use super::seen::Marked;
 use super::view::View;

@@ -94,6 +94,7 @@
 //! the directory as a list of splits.
 
 mod at_once;
+mod buckets;
 mod carry_at_once;
 mod client;
 mod directory;

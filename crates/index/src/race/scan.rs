@@ -5,9 +5,9 @@
 //! all subtables, and in a row in the order of the routes' ends, in which a subtable that splits
 //! stays one interval.
 
+use super::buckets::Span;
 use super::client::RaceTable;
 use super::directory::{Directory, Leaf};
-use super::layout::Span;
 use super::search::Learnt;
 use super::word::{State, Word};
 use crate::client::scan;

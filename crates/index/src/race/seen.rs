@@ -1,8 +1,8 @@
 //! One look at a key's slots: where its record may be, and where there is room for it.
 
+use super::buckets::{Buckets, CHUNKS};
 use super::client::{Key, RaceTable};
 use super::directory::Leaf;
-use super::layout::{Buckets, CHUNKS};
 use super::view::{Attempts, View};
 use super::word::{State, Word};
 use crate::Result;

@@ -28,9 +28,9 @@
 //! A subtable that a split has not come to the end of is not split again before that: who wants to
 //! finishes it first. The entry's finished bit says that all slots have been carried over.
 
+use super::buckets::Span;
 use super::client::RaceTable;
 use super::directory::{Leaf, Split, finished, is_finished};
-use super::layout::Span;
 use super::view::Attempts;
 use super::word::{State, Word};
 use crate::client::{check_turn, side_by_side};

@@ -1,7 +1,7 @@
 //! A look at every slot: exact counts, and what splits and dead clients have left.
 
+use super::buckets::Span;
 use super::client::RaceTable;
-use super::layout::Span;
 use super::word::{State, Word};
 use crate::client::Parts;
 use crate::{Result, SCAN};

@@ -6,9 +6,9 @@
 //! not come to yet. Writers carry it over first; readers, who may have no right to write, look
 //! where its record still is.
 
+use super::buckets::Span;
 use super::client::{Key, RaceTable};
 use super::directory::{Leaf, Split};
-use super::layout::Span;
 use super::word::{State, Word};
 use crate::client::{MOST_READS, pause, side_by_side};
 use crate::{BATCH_WIDTH, IndexError, Result};

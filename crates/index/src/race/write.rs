@@ -9,7 +9,6 @@
 
 use super::client::{Key, RaceTable};
 use super::directory::Leaf;
-use super::insert::Rivals;
 use super::search::{Found, Learnt};
 use super::seen::{Placed, Seen};
 use super::word::{State, Word};
@@ -25,6 +24,15 @@ pub(super) struct Write<'w> {
     pub(super) block: Option<Held>,
     pub(super) learnt: Learnt,
     pub(super) rivals: Rivals,
+}
+
+/// What an insertion knows of others that are not decided.
+#[derive(Default)]
+pub(super) struct Rivals {
+    /// Those that it has met, and given the time to become live or to give way.
+    pub(super) met: Vec<Placed>,
+    /// Whether to give them that time before it begins again.
+    pub(super) wait: bool,
 }
 
 impl<'w> Write<'w> {
