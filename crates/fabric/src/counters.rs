@@ -6,6 +6,7 @@
 //! dependent completions: verbs that are posted before any of them was waited for share one.
 
 use crate::VerbKind;
+pub use crate::tally::OperationCounters;
 use crate::tally::{Steps, Tally};
 use crate::window::{chain, chain_reaches, set_chain};
 use std::cell::{Cell, RefCell};
@@ -123,23 +124,6 @@ impl From<Steps> for Booking {
     }
 }
 
-/// Totals over the operations of one class.
-#[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
-pub struct OperationCounters {
-    /// Operations that ended.
-    pub count: u64,
-    /// Verbs that they posted.
-    pub verbs: u64,
-    /// Payload bytes of these verbs.
-    pub bytes: u64,
-    /// Doorbells that carried these verbs, a doorbell counted once for each operation in it.
-    pub doorbells: u64,
-    /// Sum of their round trips.
-    pub round_trips: u64,
-    /// The most round trips of any of them.
-    pub most_round_trips: u32,
-}
-
 /// A copy of an endpoint's counters.
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
 pub struct Snapshot {
@@ -198,18 +182,6 @@ impl Snapshot {
 }
 
 impl OperationCounters {
-    #[inline]
-    fn combined(&self, other: &Self, sum: fn(u64, u64) -> u64, most: fn(u32, u32) -> u32) -> Self {
-        Self {
-            count: sum(self.count, other.count),
-            verbs: sum(self.verbs, other.verbs),
-            bytes: sum(self.bytes, other.bytes),
-            doorbells: sum(self.doorbells, other.doorbells),
-            round_trips: sum(self.round_trips, other.round_trips),
-            most_round_trips: most(self.most_round_trips, other.most_round_trips),
-        }
-    }
-
     #[inline(always)]
     fn count_one(&mut self, booking: Booking) {
         self.count += 1;

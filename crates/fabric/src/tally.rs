@@ -1,9 +1,5 @@
 //! What is counted of operations that are done in place, before it is added to an endpoint's
-//! [`Counters`].
-
-use crate::OperationCounters;
-#[cfg(doc)]
-use crate::{Booking, Counters};
+//! [`Counters`](crate::Counters).
 
 /// The verbs of an operation under way whose every step was done in place: a step is one READ, READs
 /// that wait for no other of them, or a compare-and-swap, and a WRITE before it. Begins empty.
@@ -54,7 +50,7 @@ impl Steps {
     }
 }
 
-/// Operations that were done in place, not yet added to an endpoint's [`Counters`]: added up once
+/// Operations that were done in place, not yet added to an endpoint's [`Counters`](crate::Counters): added up once
 /// for many.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Tally {
@@ -146,11 +142,47 @@ impl Tally {
         self.ended.bytes += reads * bytes;
     }
 
-    /// Counts the verbs of an operation that goes on elsewhere: with the [`Booking`] that these
+    /// Counts the verbs of an operation that goes on elsewhere: with the [`Booking`](crate::Booking) that these
     /// steps come to.
     #[inline]
     pub fn goes_on(&mut self, of: Steps) {
         self.left.0 += u64::from(of.verbs);
         self.left.1 += of.bytes;
+    }
+}
+
+/// Totals over the operations of one class.
+#[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
+pub struct OperationCounters {
+    /// Operations that ended.
+    pub count: u64,
+    /// Verbs that they posted.
+    pub verbs: u64,
+    /// Payload bytes of these verbs.
+    pub bytes: u64,
+    /// Doorbells that carried these verbs, a doorbell counted once for each operation in it.
+    pub doorbells: u64,
+    /// Sum of their round trips.
+    pub round_trips: u64,
+    /// The most round trips of any of them.
+    pub most_round_trips: u32,
+}
+
+impl OperationCounters {
+    #[inline]
+    pub(crate) fn combined(
+        &self,
+        other: &Self,
+        sum: fn(u64, u64) -> u64,
+        most: fn(u32, u32) -> u32,
+    ) -> Self {
+        Self {
+            count: sum(self.count, other.count),
+            verbs: sum(self.verbs, other.verbs),
+            bytes: sum(self.bytes, other.bytes),
+            doorbells: sum(self.doorbells, other.doorbells),
+            round_trips: sum(self.round_trips, other.round_trips),
+            most_round_trips: most(self.most_round_trips, other.most_round_trips),
+        }
     }
 }

@@ -1,7 +1,9 @@
 //! The buckets that a key may be in, as slots of whichever subtable is the key's.
 
-use super::layout::MOST_BUCKET_SLOTS;
 use std::ops::Range;
+
+/// The most slots of a bucket.
+pub(super) const MOST_BUCKET_SLOTS: u32 = 32;
 
 /// A main bucket and the one that it overflows into, by their first slots: next to each other, so
 /// that one READ fetches both.

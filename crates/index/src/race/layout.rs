@@ -1,6 +1,6 @@
 //! The bytes of a RACE table, and the options that decide them.
 
-use super::buckets::{Buckets, Pair};
+use super::buckets::{Buckets, MOST_BUCKET_SLOTS, Pair};
 use super::directory::Directory;
 use super::word::{LARGEST_HEAP, MOST_DEPTH};
 use crate::Sizing;
@@ -15,8 +15,6 @@ use std::ops::Range;
 
 /// Buckets of a group: two main ones, and between them the one that both overflow into.
 const GROUP: u64 = 3;
-/// The most slots of a bucket.
-pub(super) const MOST_BUCKET_SLOTS: u32 = 32;
 /// The most subtables of a table: as many as a client's directory can number.
 const MOST_SUBTABLES: u64 = 1 << 31;
 /// A client's directory has so many entries for each subtable, at most, and so many in all where
