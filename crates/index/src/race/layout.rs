@@ -364,6 +364,7 @@ impl RaceLayout {
 mod tests {
     use super::*;
     use crate::IndexError;
+    use crate::race::buckets::Span;
     use proptest::prelude::*;
 
     fn options(capacity: u64) -> RaceOptions {
