@@ -31,11 +31,6 @@ impl<E: Endpoint> Heap<E> {
         Ok(!self.is_revoked(held.block, held.since))
     }
 
-    /// Whether a slot may be made to name the block, as far as is known without another look.
-    pub(crate) fn surely_holds(&self, held: Held) -> bool {
-        !self.is_look_due() && !self.is_revoked(held.block, held.since)
-    }
-
     /// Gives back a block that was allocated and that no slot has come to name.
     pub(crate) async fn give_up(&self, held: Held) {
         self.free_since(held.block, held.since).await;

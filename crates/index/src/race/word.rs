@@ -120,21 +120,6 @@ impl Word {
         (self.0 ^ Self::empty(depth).0) & DEPTH | moving
     }
 
-    /// Whether a word is this one with another block, or with the same.
-    #[inline(always)]
-    pub(super) const fn is_but_for_block(self, word: u64) -> bool {
-        word ^ self.0 <= BLOCK
-    }
-
-    /// Whether words that differ from that of a live record in these bits, taken together, are all of
-    /// its depth, and of nothing that is under way: neither a record on its way nor an insertion that
-    /// is not decided.
-    #[inline(always)]
-    pub(super) const fn are_quiet(differing: u64) -> bool {
-        const UNDER_WAY: u64 = 1 << STATE_SHIFT;
-        differing & (DEPTH | UNDER_WAY) == 0
-    }
-
     /// Where the record is.
     #[inline]
     pub(super) const fn block(self) -> BlockRef {
@@ -183,11 +168,17 @@ impl Met {
         }
     }
 
+    /// Whether a word is that of such a record.
+    #[inline(always)]
+    pub(super) const fn is_wanted(&self, word: u64) -> bool {
+        word ^ self.wanted <= BLOCK
+    }
+
     /// Looks at one more, of 64 at most.
     #[inline(always)]
     pub(super) const fn word(&mut self, word: u64) {
         let differs = word ^ self.wanted;
-        let is_wanted = Word(self.wanted).is_but_for_block(word);
+        let is_wanted = self.is_wanted(word);
         self.differing |= differs;
         self.found = (self.found << 1) + is_wanted as u64;
         self.block = if is_wanted { differs } else { self.block };
@@ -197,7 +188,8 @@ impl Met {
     /// a record on its way nor an insertion that is not decided.
     #[inline(always)]
     pub(super) const fn is_quiet(&self) -> bool {
-        Word::are_quiet(self.differing)
+        const UNDER_WAY: u64 = 1 << STATE_SHIFT;
+        self.differing & (DEPTH | UNDER_WAY) == 0
     }
 
     /// The word that is wanted, if there is one; nothing if there are several.

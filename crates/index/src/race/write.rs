@@ -159,11 +159,7 @@ impl<E: Endpoint> RaceTable<E> {
         let new = match removes {
             true => Word::empty(seen.depth()),
             false => {
-                let block = match write.block {
-                    Some(held) if self.heap.surely_holds(held) => held.block,
-                    // Boxed, for it is rare: every write would be as large.
-                    _ => Box::pin(self.written(write)).await?,
-                };
+                let block = self.written(write).await?;
                 Word::begun(seen.depth(), seen.tag(), block).in_state(State::Live)
             }
         };
@@ -179,16 +175,19 @@ impl<E: Endpoint> RaceTable<E> {
         Ok(is_replaced)
     }
 
-    /// The block that the write's record is in: still this client's.
+    /// The block that the write's record is in, which is still this client's once it is written.
     async fn written(&self, write: &mut Write<'_>) -> Result<BlockRef> {
-        let mut change = Change::default();
-        let block = self.add_record(write, &mut change).await?;
-        if let Some((to, record)) = change.write {
+        loop {
+            let mut change = Change::default();
+            let block = self.add_record(write, &mut change).await?;
+            let Some((to, record)) = change.write else {
+                return Ok(block);
+            };
+            // If this fails, the WRITE may come yet: the block is not used again.
             let held = write.block.take();
             self.endpoint.write(to, record).await?;
             write.block = held;
         }
-        Ok(block)
     }
 
     /// The block of the write's record. If it is not written yet, or in a block that is no longer this
