@@ -128,12 +128,12 @@ pub trait SchemeClient: Sized {
         run_side_by_side(self, writes, done).await;
     }
 
-    /// Does an operation that is no lookup. One that the scheme does not have fails with
-    /// [`SchemeClient::refuse`].
+    /// Does an operation that is no lookup. One that the scheme cannot do in one step fails with
+    /// [`SchemeClient::not_atomic`].
     async fn write(&self, operation: Operation<'_>) -> Result<Outcome>;
 
-    /// The error of an operation that the scheme does not have.
-    fn refuse(&self, _: &Operation<'_>) -> IndexError {
+    /// The error of a write that the scheme cannot do in one step.
+    fn not_atomic() -> IndexError {
         IndexError::NotAtomic { scheme: Self::NAME }
     }
 

@@ -68,7 +68,7 @@ impl<E: Endpoint> SchemeClient for CuckooTable<E> {
             Operation::Remove(key) => {
                 return Ok(Outcome::Changed(self.remove_record(key).await?));
             }
-            _ => return Err(self.refuse(&operation)),
+            _ => return Err(Self::not_atomic()),
         };
         let was = match self.write_value(operation.key(), value, mode).await? {
             Written::Found(value) => Some(value),

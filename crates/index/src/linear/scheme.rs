@@ -81,7 +81,7 @@ impl<E: Endpoint> SchemeClient for LinearTable<E> {
             Operation::RemoveIf(key, expected) => {
                 Outcome::Changed(self.remove_value(key, expected).await?)
             }
-            Operation::Get(_) | Operation::GetAll(_) => return Err(self.refuse(&operation)),
+            Operation::Get(_) | Operation::GetAll(_) => return Err(Self::not_atomic()),
         })
     }
 

@@ -120,8 +120,7 @@ impl<E: Endpoint> RaceTable<E> {
         key: &Key<'_>,
         own: Option<(u64, Word)>,
     ) -> (Option<Candidates>, u32, u64) {
-        let wanted = Word::live(self.leaf_of(key).depth, key.tag);
-        let mut met = Met::nothing(wanted);
+        let mut met = Met::nothing(Word::live(self.leaf_of(key).depth, key.tag));
         let mut found = Some(Candidates::NONE);
         let (mut reads, mut bytes) = (0, 0);
         for piece in self.pieces(self.leaf_of(key), key) {
@@ -135,7 +134,7 @@ impl<E: Endpoint> RaceTable<E> {
                 if own == Some((at, Word(word))) {
                     continue;
                 }
-                if wanted.is_but_for_block(word) {
+                if met.is_wanted(word) {
                     found = found.and_then(|found| found.and((at, Word(word))));
                 }
                 met.word(word);

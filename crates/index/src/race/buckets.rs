@@ -20,29 +20,6 @@ pub(super) struct Span {
     pub(super) slots: u64,
 }
 
-/// The most words of a chunk, which has a bit of one for each.
-const CHUNK: usize = 64;
-/// Chunks that a key's slots are, at most: two spans of two buckets each, or one of three.
-pub(super) const CHUNKS: usize = 2;
-const _: () = assert!(2 * MOST_BUCKET_SLOTS as usize <= CHUNK);
-
-/// Some words of a span, for one look.
-pub(super) struct Chunk {
-    /// The span's number, and that of its words.
-    pub(super) piece: usize,
-    pub(super) words: Range<usize>,
-    /// The span's first slot.
-    first: u64,
-}
-
-impl Chunk {
-    /// The slot of a word.
-    #[inline]
-    pub(super) const fn slot_of(&self, number: usize) -> u64 {
-        self.first + number as u64
-    }
-}
-
 /// Where a key may be.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Buckets {
@@ -93,19 +70,6 @@ impl Buckets {
             true => second.1.or(first.1),
             false => first.1.or(second.1),
         }
-    }
-
-    /// The words of the spans, in chunks.
-    #[inline]
-    pub(super) fn chunks(&self) -> impl Iterator<Item = Chunk> + use<> {
-        self.each_span().enumerate().flat_map(|(piece, span)| {
-            let all = span.slots as usize;
-            (0..all).step_by(CHUNK).map(move |from| Chunk {
-                piece,
-                words: from..all.min(from + CHUNK),
-                first: span.first,
-            })
-        })
     }
 
     /// Whether a slot is in one of them.

@@ -1,6 +1,6 @@
 //! One look at a key's slots: where its record may be, and where there is room for it.
 
-use super::buckets::{Buckets, CHUNKS};
+use super::buckets::Buckets;
 use super::client::{Key, RaceTable};
 use super::directory::Leaf;
 use super::view::{Attempts, View};
@@ -27,66 +27,32 @@ pub(super) struct Seen {
     pub(super) marked: Marked,
     /// Whether an insertion has begun in any of them.
     pub(super) has_begun: bool,
-    /// Which are in use, a bit each, chunk by chunk: the last word's of a chunk is the lowest.
-    used: [u64; CHUNKS],
+    /// Which are empty, a bit each, in the order in which they were read.
+    empty: u128,
 }
 
 impl Seen {
-    fn nothing(leaf: Leaf) -> Self {
-        Self {
+    /// Looks through the words of a key's slots; nothing if some are not settled.
+    fn of(fetched: &Fetched<'_>, leaf: Leaf, key: &Key<'_>) -> Option<Self> {
+        let mut seen = Self {
             leaf,
             marked: Marked::new(),
             has_begun: false,
-            used: [0; CHUNKS],
-        }
-    }
-
-    /// Looks through the words of a key's slots, with a few instructions for each and no branch;
-    /// nothing if an insertion has begun in any of them, or some are not settled.
-    #[inline]
-    fn quick(fetched: &Fetched<'_>, leaf: Leaf, key: &Key<'_>) -> Option<Self> {
-        let mut seen = Self::nothing(leaf);
-        let wanted = Word::live(leaf.depth, key.tag);
-        let mut differing = 0;
-        for (chunk, of_chunk) in key.buckets.chunks().zip(&mut seen.used) {
-            let (mut live, mut used, mut differs) = (0u64, 0, 0);
-            fetched.words(chunk.piece, chunk.words.clone(), |word| {
-                differs |= word ^ wanted.0;
-                live = (live << 1) + u64::from(wanted.is_but_for_block(word));
-                // Quiet words are live or empty.
-                used = (used << 1) + (word >> 63);
-            });
-            *of_chunk = used;
-            differing |= differs;
-            while live != 0 {
-                let number = chunk.words.end - 1 - live.trailing_zeros() as usize;
-                live &= live - 1;
-                // In memory that is mapped it may be another by now.
-                let word = fetched.word(chunk.piece, number);
-                if !wanted.is_but_for_block(word) {
-                    return None;
-                }
-                seen.marked.push((chunk.slot_of(number), Word(word)));
-            }
-        }
-        Word::are_quiet(differing).then_some(seen)
-    }
-
-    /// Looks through the words of a key's slots; nothing if some are not settled.
-    fn thorough(fetched: &Fetched<'_>, leaf: Leaf, key: &Key<'_>) -> Option<Self> {
-        let mut seen = Self::nothing(leaf);
-        let mut unsettled = 0;
-        for (chunk, used) in key.buckets.chunks().zip(&mut seen.used) {
-            let mut number = chunk.words.start;
-            fetched.words(chunk.piece, chunk.words.clone(), |word| {
+            empty: 0,
+        };
+        let (mut unsettled, mut number) = (0, 0);
+        for (piece, span) in key.buckets.each_span().enumerate() {
+            let mut slot = span.first;
+            fetched.words(piece, 0..span.slots as usize, |word| {
                 let word = Word(word);
                 unsettled |= word.unsettled_at(leaf.depth);
                 let state = word.state();
                 if matches!(state, State::Live | State::Begun) && word.tag() == key.tag {
-                    seen.marked.push((chunk.slot_of(number), word));
+                    seen.marked.push((slot, word));
                 }
-                *used = (*used << 1) + u64::from(state != State::Empty);
                 seen.has_begun |= state == State::Begun;
+                seen.empty |= u128::from(state == State::Empty) << number;
+                slot += 1;
                 number += 1;
             });
         }
@@ -100,19 +66,15 @@ impl Seen {
 
     /// How many of a bucket's slots are empty, and the first of them.
     fn empty_in(&self, buckets: &Buckets, slots: Range<u64>) -> (u64, Option<u64>) {
-        for (chunk, used) in buckets.chunks().zip(self.used) {
-            let (from, to) = (
-                chunk.slot_of(chunk.words.start),
-                chunk.slot_of(chunk.words.end),
-            );
-            if !(from..to).contains(&slots.start) {
-                continue;
+        let mut before = 0;
+        for span in buckets.each_span() {
+            if (span.first..span.first + span.slots).contains(&slots.start) {
+                let all = (1 << (slots.end - slots.start)) - 1;
+                let empty = self.empty >> (before + slots.start - span.first) & all;
+                let first = slots.start + u64::from(empty.trailing_zeros());
+                return (u64::from(empty.count_ones()), (empty != 0).then_some(first));
             }
-            // A bucket lies in one chunk: the last of its slots has the lowest of its bits.
-            let bits = slots.end - slots.start;
-            let empty = !used >> (to - slots.end) & ((1 << bits) - 1);
-            let first = (empty != 0).then(|| slots.end - 1 - u64::from(empty.ilog2()));
-            return (u64::from(empty.count_ones()), first);
+            before += span.slots;
         }
         (0, None)
     }
@@ -141,8 +103,7 @@ impl<E: Endpoint> RaceTable<E> {
             pieces.push(piece);
         }
         let look = move |fetched: &mut Fetched<'_>| {
-            let seen = Seen::quick(fetched, leaf, key);
-            let seen = seen.or_else(|| Seen::thorough(fetched, leaf, key));
+            let seen = Seen::of(fetched, leaf, key);
             match seen.filter(|_| self.directory.borrow().leaf(leaf.subtable) == leaf) {
                 Some(seen) => Ok(Ok(seen)),
                 None => Ok(Err(View::taken(fetched, leaf, key)?)),

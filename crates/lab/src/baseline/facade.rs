@@ -42,7 +42,7 @@ impl<E: Endpoint, P: Placing> SchemeClient for BaselineTable<E, P> {
                 Outcome::Changed(self.update_record(key, value).await?)
             }
             Operation::Remove(key) => Outcome::Changed(self.remove_record(key).await?),
-            _ => return Err(self.refuse(&operation)),
+            _ => return Err(Self::not_atomic()),
         })
     }
 

@@ -310,7 +310,7 @@ impl<E: Endpoint> SchemeClient for InlineRace<E> {
                 Outcome::Changed(self.update_record(key, value).await?)
             }
             Operation::Remove(key) => Outcome::Changed(self.remove_record(key).await?),
-            _ => return Err(self.refuse(&operation)),
+            _ => return Err(Self::not_atomic()),
         })
     }
 
