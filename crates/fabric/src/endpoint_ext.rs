@@ -27,7 +27,7 @@ pub trait EndpointExt: Endpoint + Sized {
         pieces: Pieces,
         look: impl FnOnce(&mut Fetched<'_>) -> T,
     ) -> impl Future<Output = crate::Result<T>> {
-        look::look(self, pieces, false, look)
+        look::look(self, pieces, look)
     }
 
     /// Makes a change; resolves to what the word was that was swapped, 0 without one.

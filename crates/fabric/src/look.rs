@@ -11,7 +11,7 @@
 //! A [`Change`] is what leaves before such READs with the same doorbell: a WRITE, a compare-and-swap,
 //! or one behind the other.
 
-use crate::window::{both, chain, is_one_of_many, set_chain, window};
+use crate::window::{both, chain, is_one_of_many, let_others_run, set_chain, window};
 use crate::{
     Buffer, BufferPool, Endpoint, InPlace, Piece, Pieces, RemoteAddr, Result, Rights, Verb,
     VerbFuture, VerbKind,
@@ -19,8 +19,6 @@ use crate::{
 use smallvec::SmallVec;
 use std::fmt;
 use std::ops::Range;
-use std::pin::Pin;
-use std::task::{Context, Poll};
 
 /// Bytes of a piece that the processor is told to fetch: behind these it goes on by itself.
 const FETCHED: usize = 256;
@@ -169,23 +167,21 @@ fn view_of<'e, E: Endpoint>(endpoint: &'e E, pieces: &[Piece]) -> Option<InPlace
     pieces.iter().all(is_there).then_some(view)
 }
 
-/// [`EndpointExt::look`](crate::EndpointExt::look); `is_at_hand` says that nothing need be fetched.
+/// [`EndpointExt::look`](crate::EndpointExt::look).
 #[inline(always)]
 pub(crate) async fn look<E: Endpoint, T>(
     endpoint: &E,
     pieces: Pieces,
-    is_at_hand: bool,
     look: impl FnOnce(&mut Fetched<'_>) -> T,
 ) -> Result<T> {
     let core = endpoint.core();
-    if !is_at_hand
-        && (is_one_of_many() || core.is_turn_over())
+    if (is_one_of_many() || core.is_turn_over())
         && let Some(view) = view_of(endpoint, &pieces)
     {
         for Piece { from, len } in &pieces {
             view.prefetch(from.offset, FETCHED.min(*len));
         }
-        Yield(false).await;
+        let_others_run().await;
     }
     if let Some(view) = view_of(endpoint, &pieces) {
         let bytes = pieces.iter().map(|piece| piece.len as u64).sum();
@@ -215,11 +211,8 @@ pub(crate) async fn change_and_look<E: Endpoint, T>(
 ) -> Result<(u64, Result<T>)> {
     match change_in_place(endpoint, &change) {
         Some(seen) => {
-            // What is looked at lies around a word that was swapped.
-            let is_at_hand = change.swap.is_some();
             drop(change);
-            let looked = look(endpoint, pieces, is_at_hand, look_at).await;
-            Ok((seen, looked))
+            Ok((seen, look(endpoint, pieces, look_at).await))
         }
         None => {
             let (seen, read) = Box::pin(post(endpoint, change, &pieces)).await?;
@@ -311,20 +304,4 @@ async fn post<E: Endpoint>(
     let (written, (swapped, read)) = both(write, both(swap, read)).await;
     written?;
     Ok((swapped?, read))
-}
-
-/// Lets the others of a window, and other tasks, run once.
-struct Yield(bool);
-
-impl Future for Yield {
-    type Output = ();
-
-    #[inline]
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        if std::mem::replace(&mut self.0, true) {
-            return Poll::Ready(());
-        }
-        cx.waker().wake_by_ref();
-        Poll::Pending
-    }
 }

@@ -50,8 +50,8 @@ impl Steps {
     }
 }
 
-/// Operations that were done in place, not yet added to an endpoint's [`Counters`](crate::Counters): added up once
-/// for many.
+/// Operations that were done in place, not yet added to an endpoint's
+/// [`Counters`](crate::Counters): added up once for many.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Tally {
     pub(crate) gathers: u64,
@@ -142,8 +142,8 @@ impl Tally {
         self.ended.bytes += reads * bytes;
     }
 
-    /// Counts the verbs of an operation that goes on elsewhere: with the [`Booking`](crate::Booking) that these
-    /// steps come to.
+    /// Counts the verbs of an operation that goes on elsewhere: with the
+    /// [`Booking`](crate::Booking) that these steps come to.
     #[inline]
     pub fn goes_on(&mut self, of: Steps) {
         self.left.0 += u64::from(of.verbs);

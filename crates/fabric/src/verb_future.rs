@@ -4,9 +4,9 @@
 //! polled, and nothing is posted: it has no other to fetch memory for meanwhile. Every now and then
 //! one is posted all the same, so that other tasks have a turn.
 
-use crate::verb::FromCompletion;
+use crate::verb::{FromCompletion, check_gathered};
 use crate::window::is_one_of_many;
-use crate::{Completion, Endpoint, Piece, PostError, RemoteAddr, Result, Rights, Verb};
+use crate::{Buffer, Completion, Endpoint, Piece, PostError, RemoteAddr, Result, Rights, Verb};
 use std::fmt;
 use std::future::Future;
 use std::marker::PhantomData;
@@ -96,17 +96,34 @@ impl<E: Endpoint, T: FromCompletion> VerbFuture<'_, E, T> {
                 let (view, offset) = place(*from, into.len(), Rights::READ)?;
                 let len = into.len();
                 view.copy_out(offset, len, into.words_mut());
-                let verb = std::mem::replace(&mut self.state, State::Resolved);
-                match verb {
-                    State::Unposted(Ok(Verb::Read { into, .. })) => Completion::Filled(into),
-                    _ => unreachable!("it was a READ"),
-                }
+                Completion::Filled(self.take_buffer()?)
             }
-            Verb::ReadMany { .. } | Verb::WriteImm { .. } | Verb::Call { .. } => return None,
+            Verb::ReadMany { pieces, into } => {
+                check_gathered(pieces, into).ok()?;
+                let mut words = into.words_mut();
+                for Piece { from, len } in pieces {
+                    let (view, offset) = place(*from, *len, Rights::READ)?;
+                    view.copy_out(offset, *len, words);
+                    words = &mut words[len.div_ceil(8)..];
+                }
+                Completion::Filled(self.take_buffer()?)
+            }
+            Verb::WriteImm { .. } | Verb::Call { .. } => return None,
         };
         self.state = State::Resolved;
         core.counters.done_side_by_side(kind, 1, bytes);
         Some(T::from_completion(completion))
+    }
+
+    /// Takes the buffer of a READ that was not posted.
+    #[inline]
+    fn take_buffer(&mut self) -> Option<Buffer> {
+        match std::mem::replace(&mut self.state, State::Resolved) {
+            State::Unposted(Ok(Verb::Read { into, .. } | Verb::ReadMany { into, .. })) => {
+                Some(into)
+            }
+            _ => None,
+        }
     }
 }
 

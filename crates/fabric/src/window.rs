@@ -35,6 +35,19 @@ pub(crate) fn is_one_of_many() -> bool {
     IS_ONE_OF_MANY.get()
 }
 
+/// Lets the other tasks run that are ready, of whatever executor runs this one.
+pub async fn let_others_run() {
+    let mut has_waited = false;
+    poll_fn(|cx| {
+        if std::mem::replace(&mut has_waited, true) {
+            return Poll::Ready(());
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}
+
 /// Runs the futures that `jobs` yields, at most `width` of them at a time, and gives each result
 /// with its number to `done`, in the order in which they end.
 ///

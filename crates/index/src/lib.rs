@@ -52,7 +52,7 @@ mod writer_note;
 
 pub use answers::{Answers, Got, KeptAnswers, Outcomes, SmallAnswers};
 pub use any_index::AnyIndex;
-pub use client::{BucketCounts, let_others_run};
+pub use client::BucketCounts;
 pub use error::{FieldSize, IndexError, Result};
 pub use hash::Hasher;
 pub use index::{

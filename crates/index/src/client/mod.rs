@@ -18,9 +18,7 @@ pub(crate) use counts::Counts;
 pub(crate) use parts::Parts;
 
 use crate::{IndexError, Result};
-use farslot_fabric::{Endpoint, EndpointCore, EndpointExt, window};
-use std::future::{Future, poll_fn};
-use std::task::Poll;
+use farslot_fabric::{Endpoint, EndpointCore, EndpointExt, let_others_run, window};
 
 /// How often a slot is read before its record is called unreadable, or a lookup begun before it
 /// gives up.
@@ -75,19 +73,6 @@ pub(crate) async fn side_by_side<T, F: Future<Output = Result<T>>>(
     })
     .await;
     outcome
-}
-
-/// Lets the other tasks run that are ready, of whatever executor runs this one.
-pub async fn let_others_run() {
-    let mut has_waited = false;
-    poll_fn(|cx| {
-        if std::mem::replace(&mut has_waited, true) {
-            return Poll::Ready(());
-        }
-        cx.waker().wake_by_ref();
-        Poll::Pending
-    })
-    .await;
 }
 
 /// Lets the other tasks run, if so many operations of a batch that were done at once have ended this

@@ -3,9 +3,9 @@
 use super::lookup::{Answer, Lookup, Next, Reads, Swap, failed};
 use super::mapped;
 use super::received::Received;
-use crate::client::{let_others_run, side_by_side};
+use crate::client::side_by_side;
 use crate::{IndexError, Result, Value};
-use farslot_fabric::{Endpoint, EndpointExt, FabricError, Piece};
+use farslot_fabric::{Endpoint, EndpointExt, FabricError, Piece, let_others_run};
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 

@@ -18,8 +18,10 @@ use super::glancing::glance_at;
 use super::lookup::{Answer, Lookup, Next, Reads, Rest};
 use super::mapped::{Mapped, book, bytes_of, locate};
 use crate::answers::{Answers, End, SmallAnswers};
-use crate::client::{end_turns, let_others_run};
-use farslot_fabric::{Endpoint, EndpointExt, InPlace, OperationClass, Piece, Steps, Tally};
+use crate::client::end_turns;
+use farslot_fabric::{
+    Endpoint, EndpointExt, InPlace, OperationClass, Piece, Steps, Tally, let_others_run,
+};
 
 /// Lanes of a row. Their pieces are fetched while the other row has its turn; of larger rows the
 /// prefetches wait for each other, while nothing else is done.

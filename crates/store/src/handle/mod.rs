@@ -21,7 +21,7 @@ use self::shared::Shared;
 use self::worker::Worker;
 use crate::error::bad_option;
 use crate::{FieldSize, Operation, Result, Store, StoreError, Table};
-use farslot_index::let_others_run;
+use farslot_fabric::let_others_run;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
