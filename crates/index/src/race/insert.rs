@@ -63,11 +63,10 @@ impl<E: Endpoint> RaceTable<E> {
             return Ok(false);
         }
         let decided = match looked {
-            Ok(Ok(Ok(seen))) => self.may_be_live(write, stake, seen).await,
+            Ok(Ok(seen)) => self.may_be_live(write, stake, seen).await,
             // A split has come: this insertion gives way.
-            Ok(Ok(Err(_))) => Ok(false),
-            Ok(Err(error)) => Err(error),
-            Err(error) => Err(error.into()),
+            Ok(Err(_)) => Ok(false),
+            Err(error) => Err(error),
         };
         if !matches!(decided, Ok(true)) {
             // If it was undone, there is nothing to take back.
@@ -131,7 +130,7 @@ impl<E: Endpoint> RaceTable<E> {
             self.lost_race(&write.learnt, stake.leaf, stake.slot)
                 .await?;
             let again = self.change_and_look_at(Change::default(), stake.leaf, &write.key);
-            match again.await?.1?? {
+            match again.await?.1? {
                 Ok(again) => seen = again,
                 Err(_) => return Ok(false),
             }

@@ -88,28 +88,25 @@ impl<E: Endpoint> RaceTable<E> {
         spans.map(move |span| self.piece_of(leaf.subtable, span.first, span.slots))
     }
 
-    /// Makes a change, and with it looks at a key's slots in a leaf. The innermost error is a view of
-    /// them, if they are not settled, or the leaf has been split as this client knows.
-    #[inline(always)]
-    pub(super) fn change_and_look_at(
+    /// Makes a change, and with it looks at a key's slots in a leaf; returns what the word was that was
+    /// swapped. A look is a view of the slots if they are not settled, or the leaf has been split as
+    /// this client knows. The outer error is the change's.
+    pub(super) async fn change_and_look_at(
         &self,
         change: Change,
         leaf: Leaf,
         key: &Key<'_>,
-    ) -> impl Future<Output = farslot_fabric::Result<(u64, farslot_fabric::Result<Result<Looked>>)>>
-    {
-        let mut pieces = Pieces::new();
-        for piece in self.pieces(leaf, key) {
-            pieces.push(piece);
-        }
-        let look = move |fetched: &mut Fetched<'_>| {
+    ) -> Result<(u64, Result<Looked>)> {
+        let pieces: Pieces = self.pieces(leaf, key).collect();
+        let look = |fetched: &mut Fetched<'_>| {
             let seen = Seen::of(fetched, leaf, key);
             match seen.filter(|_| self.directory.borrow().leaf(leaf.subtable) == leaf) {
                 Some(seen) => Ok(Ok(seen)),
                 None => Ok(Err(View::taken(fetched, leaf, key)?)),
             }
         };
-        self.endpoint.change_and_look(change, pieces, look)
+        let (found, looked) = self.endpoint.change_and_look(change, pieces, look).await?;
+        Ok((found, looked.unwrap_or_else(|error| Err(error.into()))))
     }
 
     /// The key's slots, for an operation that writes: no split has still to come to any of them.
@@ -117,7 +114,7 @@ impl<E: Endpoint> RaceTable<E> {
         loop {
             let leaf = self.leaf_of(key);
             let looking = self.change_and_look_at(Change::default(), leaf, key);
-            match looking.await?.1?? {
+            match looking.await?.1? {
                 Ok(seen) => return Ok(seen),
                 // Boxed, for it is rare: every write would be as large.
                 Err(view) => Box::pin(self.make_current(view, key, attempts)).await?,

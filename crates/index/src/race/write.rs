@@ -134,7 +134,7 @@ impl<E: Endpoint> RaceTable<E> {
         let looking = self.change_and_look_at(change, self.leaf_of(key), key);
         let (_, looked) = looking.await?;
         write.block = held;
-        match looked?? {
+        match looked? {
             Ok(seen) => Ok(seen),
             Err(view) => {
                 // Boxed, for it is rare: every write would be as large.
