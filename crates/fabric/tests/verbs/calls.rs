@@ -232,11 +232,18 @@ fn calls_that_are_not_answered_in_time_are_in_doubt_and_none_begins_behind_a_lat
     let executor = impatient(&agent, TIMEOUT);
     let endpoint = executor.endpoint();
     let held = echo.gate.lock().unwrap();
-    let calls = (0..100).map(|number| endpoint.call(REGION, request(endpoint, 9, number), 9));
-    let mut ends = Vec::new();
-    executor.block_on(window(100, calls, |_, end| ends.push(end.map(drop))));
-    let (node, after) = (NodeId(0), TIMEOUT);
-    assert_eq!(ends, vec![Err(FabricError::TimedOut { node, after }); 100]);
+    let node = NodeId(0);
+    // Where the agent gets no processor in time none is begun: then others are sent.
+    while echo.calls.load(SeqCst) == 0 {
+        let calls = (0..100).map(|number| endpoint.call(REGION, request(endpoint, 9, number), 9));
+        let mut ends = Vec::new();
+        executor.block_on(window(100, calls, |_, end| ends.push(end.map(drop))));
+        let after = TIMEOUT;
+        assert_eq!(ends, vec![Err(FabricError::TimedOut { node, after }); 100]);
+        wait_until("begun, or up again", || {
+            echo.calls.load(SeqCst) > 0 || endpoint.is_up(node)
+        });
+    }
     drop(held);
     // By a new connection, before which what was left of the old one is at an end.
     wait_until("up again", || endpoint.is_up(node));
@@ -244,7 +251,6 @@ fn calls_that_are_not_answered_in_time_are_in_doubt_and_none_begins_behind_a_lat
     let call = endpoint.call(REGION, request(endpoint, 9, 1), 9);
     assert_reply(&executor.block_on(call).unwrap(), 9, 9, 1);
     assert_eq!(echo.calls.load(SeqCst), begun + 1);
-    assert!(begun > 0);
 }
 
 #[test]
