@@ -218,7 +218,7 @@ impl Shape {
     #[must_use]
     pub fn summary(&self) -> String {
         format!(
-            "{} {} slots ({}), keys of {} bytes, values of {}{}; {}",
+            "{} {} slots ({}), keys of {}, values of {}{}; {}",
             output::grouped(self.slots),
             self.slot_kind,
             self.organisation(),

@@ -60,6 +60,12 @@ impl SchemeKind {
     pub const fn admits_one_writer(self) -> bool {
         matches!(self, Self::Cuckoo | Self::Duo)
     }
+
+    /// Whether a value is replaced only if it is what the client expects, in one step.
+    #[must_use]
+    pub const fn replaces_in_one_step(self) -> bool {
+        matches!(self, Self::Linear | Self::Race)
+    }
 }
 
 impl std::fmt::Display for SchemeKind {

@@ -5,7 +5,7 @@ use crate::codec::Field;
 use crate::failure::Failure;
 use crate::input::{Input, pieces};
 use crate::output::Output;
-use farslot::{Record, Table};
+use farslot::{ByteCount, Record, Table};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use std::sync::Arc;
@@ -230,14 +230,17 @@ impl Batch<'_> {
         let found = Output::mask(py, len)?;
         let (width, zero_padded) = (there.rows.width, there.rows.zero_padded);
         if zero_padded && !values.fit_strings(width) {
-            let message = format!("some values have over {width} bytes, or end in a zero byte");
+            let most = ByteCount(width);
+            let message = format!("some values have more than {most}, or end in a zero byte");
             return Err(PyValueError::new_err(message));
         }
         if len > 0 && !zero_padded && values.width() != Some(width) {
             let given = values
                 .width()
-                .map_or("different numbers of".to_owned(), |w| w.to_string());
-            let message = format!("the values have {given} bytes, a row of the result {width}");
+                .map_or("different numbers of bytes".to_owned(), |width| {
+                    ByteCount(width).to_string()
+                });
+            let message = format!("the values have {given}, a row of the result {width}");
             return Err(PyValueError::new_err(message));
         }
         let (mut key_copy, mut value_copy) = (Vec::new(), Vec::new());

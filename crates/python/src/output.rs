@@ -2,7 +2,7 @@
 
 use crate::codec::{Field, Form};
 use crate::input::Rows;
-use farslot::FieldSize;
+use farslot::{ByteCount, FieldSize};
 use pyo3::buffer::PyUntypedBuffer;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -88,8 +88,9 @@ impl<'py> Output<'py> {
         }
         if !made.rows.zero_padded && !field.size.admits(made.rows.width) {
             return Err(PyValueError::new_err(format!(
-                "a row of the array has {} bytes, the table's values have {}",
-                made.rows.width, field.size
+                "a row of the array has {}, the table's values have {}",
+                ByteCount(made.rows.width),
+                field.size
             )));
         }
         Ok(made)
@@ -120,8 +121,9 @@ impl<'py> Output<'py> {
             }
             (_, FieldSize::Fixed(bytes)) => Self::zeros(py, (len, bytes as usize), "uint8", field),
             (_, FieldSize::UpTo(most)) => Err(PyTypeError::new_err(format!(
-                "the table's values have at most {most} bytes: say by dtype or out how many these \
-                 have, or use get_many_ragged"
+                "the table's values have at most {}: say by dtype or out how many these have, or use \
+                 get_many_ragged",
+                ByteCount(most)
             ))),
         }
     }

@@ -12,12 +12,9 @@ impl Store {
     /// The only node behind the store, where it is shared memory: for measurements of the memory
     /// itself.
     #[must_use]
-    pub fn shm_node(&self) -> Option<&shm::Node> {
+    pub fn shm_node(&self) -> Option<shm::Node> {
         match &self.0.fabric {
-            Fabric::Shm(nodes) => match &nodes[..] {
-                [node] => Some(node),
-                _ => None,
-            },
+            Fabric::Shm(nodes) => <[_; 1]>::try_from(nodes.nodes()).ok().map(|[node]| node),
             Fabric::Tcp(_) | Fabric::Verbs(_) | Fabric::Sim(_) => None,
         }
     }

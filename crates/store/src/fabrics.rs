@@ -7,11 +7,12 @@ use farslot_fabric::shm::{self, RegionSpec, ShmEndpoint};
 use farslot_fabric::sim::World;
 use farslot_fabric::tcp::{ConnectOptions, TcpEndpoint};
 use farslot_fabric::verbs::{VerbsEndpoint, VerbsOptions};
-use farslot_fabric::{AnyEndpoint, Endpoint, FabricError, Limits, NodeId, NodeInfo, Rights};
+use farslot_fabric::{AnyEndpoint, Endpoint, FabricError, Limits, Rights};
+use std::sync::{Mutex, PoisonError};
 
 /// The memory, as each fabric holds it.
 pub(crate) enum Fabric {
-    Shm(Vec<shm::Node>),
+    Shm(MappedNodes),
     Tcp(Box<Remote<TcpEndpoint>>),
     Verbs(Box<Remote<VerbsEndpoint>>),
     Sim(World),
@@ -45,37 +46,54 @@ impl Connect for VerbsEndpoint {
 pub(crate) struct Remote<E: Connect> {
     authorities: Vec<String>,
     options: E::Options,
-    /// What the only one was when the store was opened.
-    only: Option<NodeInfo>,
 }
 
 impl<E: Connect> Remote<E> {
+    /// Connects once, so that whoever opens a store learns whether he can.
     fn new(authorities: &[String], options: E::Options) -> Result<Self> {
-        let first = E::connect(authorities, &options)?;
-        let only = match authorities {
-            [_] => Some(first.node(NodeId(0))?),
-            _ => None,
-        };
+        E::connect(authorities, &options)?;
         Ok(Self {
             authorities: authorities.into(),
             options,
-            only,
         })
     }
 
-    /// An endpoint of the nodes; if there is one only, of the one that the store was opened on, and
-    /// not of one that came after it.
+    /// An endpoint of the nodes that are served there now.
     pub(crate) fn endpoint(&self) -> Result<E> {
-        let endpoint = E::connect(&self.authorities, &self.options)?;
-        if let Some(only) = &self.only
-            && endpoint.node(NodeId(0))?.incarnation != only.incarnation
-        {
-            return Err(StoreError::Fabric(FabricError::NodeRestarted {
-                node: NodeId(0),
-                expected: only.incarnation,
-            }));
+        Ok(E::connect(&self.authorities, &self.options)?)
+    }
+}
+
+/// Nodes whose memory is mapped into this process.
+pub(crate) struct MappedNodes {
+    nodes: Mutex<Vec<shm::Node>>,
+    /// What they are served under, and how they are used; an embedded one has no name.
+    names: Vec<String>,
+    rights: Rights,
+}
+
+impl MappedNodes {
+    fn attached(names: &[String], rights: Rights) -> Result<Self> {
+        let nodes = names.iter().map(|name| shm::attach(name, rights));
+        Ok(Self {
+            nodes: Mutex::new(nodes.collect::<farslot_fabric::Result<Vec<_>>>()?),
+            names: names.into(),
+            rights,
+        })
+    }
+
+    /// The nodes that are served there now; of one that has gone, and that nobody serves again, the
+    /// memory that it had.
+    pub(crate) fn nodes(&self) -> Vec<shm::Node> {
+        let mut nodes = self.nodes.lock().unwrap_or_else(PoisonError::into_inner);
+        for (node, name) in nodes.iter_mut().zip(&self.names) {
+            if node.is_gone()
+                && let Ok(back) = shm::attach(name, self.rights)
+            {
+                *node = back;
+            }
         }
-        Ok(endpoint)
+        nodes.clone()
     }
 }
 
@@ -122,10 +140,19 @@ impl Fabric {
     /// A new endpoint, whatever the fabric is.
     pub(crate) fn endpoint(&self, limits: Limits) -> Result<AnyEndpoint> {
         Ok(match self {
-            Self::Shm(nodes) => AnyEndpoint::Shm(ShmEndpoint::new(nodes.clone(), limits)),
+            Self::Shm(nodes) => AnyEndpoint::Shm(ShmEndpoint::new(nodes.nodes(), limits)),
             Self::Tcp(nodes) => AnyEndpoint::Tcp(nodes.endpoint()?),
             Self::Verbs(nodes) => AnyEndpoint::Verbs(nodes.endpoint()?),
             Self::Sim(world) => AnyEndpoint::Sim(world.endpoint(limits)),
+        })
+    }
+
+    /// A node of this process.
+    pub(crate) fn mapped(node: shm::Node) -> Self {
+        Self::Shm(MappedNodes {
+            rights: Rights::ALL,
+            nodes: Mutex::new(vec![node]),
+            names: Vec::new(),
         })
     }
 
@@ -133,7 +160,7 @@ impl Fabric {
     pub(crate) fn embedded(bytes: u64) -> Result<Self> {
         check_size(bytes)?;
         let node = shm::Node::embedded(&[region_of(bytes)])?;
-        Ok(Self::Shm(vec![node]))
+        Ok(Self::mapped(node))
     }
 
     /// What there is at an address, which `text` is.
@@ -141,8 +168,7 @@ impl Fabric {
         match address {
             Address::Embedded => Self::embedded(embedded_bytes()),
             Address::Shm { names } => {
-                let nodes = names.iter().map(|name| shm::attach(name, options.rights));
-                let nodes = nodes.collect::<farslot_fabric::Result<Vec<_>>>()?;
+                let nodes = MappedNodes::attached(names, options.rights)?;
                 Ok(Self::Shm(nodes))
             }
             Address::Tcp { tls, authorities } => {

@@ -17,7 +17,7 @@
 //! its clients is held to that here, and to the grant's rights. They cannot do by verbs what the
 //! owner leaves undone, so they are told why.
 
-use crate::catalog::{CATALOG_BYTES, Catalog, TableRecord, id_at};
+use crate::catalog::{TableRecord, id_at, is_restoring, record_of};
 use crate::clients::{executes, has_one_writer};
 use crate::expiry::Clock;
 use crate::lease::Leased;
@@ -27,8 +27,8 @@ use crate::{Access, OpenOptions, Outcome, StoreError, WriterChange};
 use farslot_fabric::shm::{ShmEndpoint, WeakNode};
 use farslot_fabric::sim::World;
 use farslot_fabric::{
-    AnyEndpoint, Call, Endpoint, Executor, Handler, Limits, Nanos, NodeId, OwnerEndpoint,
-    OwnerMemory, RegionId, RegionInfo, Rights,
+    AnyEndpoint, Call, Executor, Handler, Limits, Nanos, NodeId, OwnerEndpoint, OwnerMemory,
+    RegionId, RegionInfo, Rights,
 };
 use farslot_index::IndexError;
 use farslot_index::calls::{Answered, CALL_TURN, Question, ReplyWriter, Request, Status};
@@ -163,7 +163,7 @@ impl Service {
                 tables.retain(|_, open| open.is_in(memory));
             }
             if !tables.contains_key(&request.table) {
-                let record = self.find(request.table, memory, now)?;
+                let record = find(request.table, memory)?;
                 // Only for those who may use it another table is closed.
                 opened_to(caller, (record.extent(), record.scheme_bytes()), needed)?;
                 make_room_in(tables, memory, now);
@@ -236,31 +236,6 @@ impl Service {
             open.len() - 1
         });
         &mut open[at]
-    }
-
-    /// The table that has this id.
-    fn find(
-        &self,
-        id: u64,
-        memory: &mut dyn OwnerMemory,
-        now: Nanos,
-    ) -> Result<TableRecord, Status> {
-        let limits = Limits::default();
-        let tables = match &self.memory {
-            Memory::Mapped(node) => {
-                let node = node.upgrade().ok_or(Status::NotServed)?;
-                let endpoint = ShmEndpoint::confined(vec![node], 0..CATALOG_BYTES, limits);
-                tables_in(AnyEndpoint::Shm(endpoint))
-            }
-            Memory::Lent => {
-                let endpoint = self.lent_endpoint(memory, 0..CATALOG_BYTES);
-                let any = AnyEndpoint::Owner(Rc::clone(&endpoint));
-                endpoint.lend(memory, now, || tables_in(any))
-            }
-        };
-        let tables = tables.map_err(|_| Status::NotServed)?;
-        let found = tables.into_iter().find(|record| record.id == id);
-        found.ok_or(Status::NoTable)
     }
 
     /// An endpoint for memory that is lent, which reaches these bytes.
@@ -356,11 +331,14 @@ fn lending<T>(
     }
 }
 
-/// The tables in the catalog of the only node that an endpoint reaches.
-fn tables_in<E: Endpoint>(endpoint: E) -> crate::Result<Vec<TableRecord>> {
-    let executor = Executor::new(Rc::new(endpoint));
-    let catalog = Catalog::new(&**executor.endpoint(), NODE)?;
-    Ok(executor.block_on(catalog.listing())?.tables)
+/// The table that has this id.
+fn find(id: u64, memory: &dyn OwnerMemory) -> Result<TableRecord, Status> {
+    let not_served = |_| Status::NotServed;
+    if is_restoring(memory).map_err(not_served)? {
+        return Err(Status::NotServed);
+    }
+    let found = record_of(memory, id).map_err(not_served)?;
+    found.ok_or(Status::NoTable)
 }
 
 pub(crate) mod later;

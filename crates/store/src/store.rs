@@ -12,11 +12,12 @@ use crate::sessions::{Sessions, View, calls_of};
 use crate::slot_map::SlotMap;
 use crate::spread::{self, Found, NewTable};
 use crate::{Address, OpenOptions, Result, StoreError, Table, TableOptions};
-use farslot_fabric::{Endpoint, EndpointExt, Executor, NodeId, shm};
+use farslot_fabric::{Endpoint, EndpointExt, Executor, FabricError, NodeId, shm};
 use farslot_index::{Record, UPKEEP};
 use farslot_model::NicModel;
 use std::fmt;
 use std::rc::Rc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 
 /// A store. Cloning it shares it, among threads too; each thread opens its own [`Table`]s.
@@ -87,14 +88,16 @@ impl Store {
     ///
     /// A node at a `tcp://` address is connected to now, and again by every table: this and opening
     /// a table block for [`OpenOptions::connect_timeout`] at most. Should the only node end and
-    /// another be served at its address, the store does not take it for the same:
-    /// [`NodeRestarted`](farslot_fabric::FabricError::NodeRestarted), until it is opened again. Of
+    /// another be served at its address, or under its name in shared memory, the store goes on with that.
+    /// A [`Table`] of the one before does not
+    /// ([`NodeRestarted`](farslot_fabric::FabricError::NodeRestarted), or
+    /// [`NodeStopped`](farslot_fabric::FabricError::NodeStopped) in shared memory): open it again. A
+    /// [`Handle`](crate::Handle) does that by itself, if its table was restored from a snapshot. Of
     /// several nodes, [`TableOptions::on_restart`] says what becomes of the keys of one that came
     /// back empty.
     ///
     /// A store over several nodes opens if any of them answers; a line in the log says which do
-    /// not. Over shared memory all must: a process that is served under a name later is another
-    /// node.
+    /// not. Over shared memory all must.
     ///
     /// # Errors
     /// [`StoreError::UnknownScheme`], [`StoreError::BadAddress`], or what the fabric says.
@@ -135,7 +138,7 @@ impl Store {
     }
 
     pub(crate) fn of_node(address: Address, node: shm::Node) -> Self {
-        Self::new(address, Fabric::Shm(vec![node]), OpenOptions::default())
+        Self::new(address, Fabric::mapped(node), OpenOptions::default())
     }
 
     /// The same store as the keeper of its memory uses it.
@@ -469,7 +472,7 @@ impl Store {
     /// # }
     /// ```
     pub fn table(&self, name: &str) -> Result<Table> {
-        self.open_table(name, View::Living)
+        self.open_table(name, View::Living, None)
     }
 
     /// Opens a table as it is stored. Where records may have a time to live
@@ -495,20 +498,37 @@ impl Store {
     /// # }
     /// ```
     pub fn stored_table(&self, name: &str) -> Result<Table> {
-        self.open_table(name, View::Stored)
+        self.open_table(name, View::Stored, None)
     }
 
-    fn open_table(&self, name: &str, view: View) -> Result<Table> {
+    /// Opens a table; also where it was `seen` open before, on one node that had this incarnation then
+    /// (or 0). If the node has come back since, the table is the one that was seen only if it was
+    /// restored: of any other its keys are lost, and whoever knew it is to be told.
+    pub(crate) fn open_table(
+        &self,
+        name: &str,
+        view: View,
+        seen: Option<&AtomicU64>,
+    ) -> Result<Table> {
         let executor = self.executor()?;
         let since = executor.endpoint().now();
         let nodes = &self.0.sessions.nodes;
         let finding = spread::find(&**executor.endpoint(), nodes, name);
         match executor.block_on(finding)? {
             Found::Spread(table) => self.0.sessions.open_on_all(executor, table, view),
-            Found::Whole(node, record) => self
-                .0
-                .sessions
-                .open_on_one(executor, node, record, since, view),
+            Found::Whole(node, record) => {
+                if let Some(seen) = seen {
+                    let incarnation = executor.endpoint().node(node)?.incarnation;
+                    let expected = seen.load(Ordering::Relaxed);
+                    if ![0, incarnation].contains(&expected) && !record.restored {
+                        let error = FabricError::NodeRestarted { node, expected };
+                        return Err(StoreError::Fabric(error));
+                    }
+                    seen.store(incarnation, Ordering::Relaxed);
+                }
+                let sessions = &self.0.sessions;
+                sessions.open_on_one(executor, node, record, since, view)
+            }
         }
     }
 

@@ -25,10 +25,12 @@
 //! The fabric is a value, and no type parameter, so that the tests and all that they use are
 //! compiled once.
 
+mod block_on;
 mod fabric;
 mod node;
 mod suites;
 
+pub use block_on::block_on;
 pub use fabric::{Fabric, NODE_START, PATIENCE};
 pub use farslot_fabric::AnyEndpoint;
 pub use node::TestNode;

@@ -5,15 +5,13 @@ use farslot_fabric::{Limits, NodeId, RegionId, Rights};
 use farslot_remote::ObjectId;
 use farslot_remote::chained::{Shape, Table};
 use farslot_rpc::{Client, ClientOptions, Server, ServerOptions};
+use farslot_testbed::block_on;
 use farslot_txn::{
     Database, DatabaseOptions, Handle, OwnerOptions, TableId, Transaction, TxnError, serve,
 };
-use std::future::Future;
-use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::task::{Context, Poll, Wake, Waker};
-use std::thread::{self, Thread};
+use std::thread;
 
 const TABLE: ObjectId = ObjectId(0);
 const SHAPE: Shape = Shape {
@@ -26,26 +24,6 @@ const SHAPE: Shape = Shape {
     overflow: 16,
     split_after: 0,
 };
-
-struct Unpark(Thread);
-
-impl Wake for Unpark {
-    fn wake(self: Arc<Self>) {
-        self.0.unpark();
-    }
-}
-
-/// The least of all runtimes.
-fn block_on<T>(future: impl Future<Output = T>) -> T {
-    let waker = Waker::from(Arc::new(Unpark(thread::current())));
-    let mut future = pin!(future);
-    loop {
-        match future.as_mut().poll(&mut Context::from_waker(&waker)) {
-            Poll::Ready(done) => return done,
-            Poll::Pending => thread::park(),
-        }
-    }
-}
 
 fn open(node: Node) -> Result<Database<ShmEndpoint>, TxnError> {
     let endpoint = Rc::new(ShmEndpoint::new(vec![node], Limits::default()));

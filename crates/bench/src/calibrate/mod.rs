@@ -101,7 +101,7 @@ pub fn run(
     if let Some(node) = store.shm_node() {
         let page = node.info().page_bytes >> 10;
         let description = format!("shared memory, {mib} MiB in pages of {page} KiB");
-        let mut bed = RealBed::new(Shm(node.clone()), scratch, description, options.seed);
+        let mut bed = RealBed::new(Shm(node), scratch, description, options.seed);
         return measure::calibrate(&mut bed, address, options.clients, progress);
     }
     if matches!(parsed, Address::Verbs { .. }) {

@@ -245,7 +245,7 @@ impl Fabric {
     pub(super) fn of(store: &Store) -> Result<Self> {
         if let Some(node) = store.shm_node() {
             let endpoint = ShmEndpoint::new(vec![node.clone()], Limits::default());
-            return Ok(Self::Shm(node.clone(), Executor::new(Rc::new(endpoint))));
+            return Ok(Self::Shm(node, Executor::new(Rc::new(endpoint))));
         }
         if let Some(endpoint) = store.tcp_endpoint()? {
             return Ok(Self::Tcp(Executor::new(endpoint)));

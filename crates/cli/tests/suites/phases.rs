@@ -1,7 +1,11 @@
 //! Nodes that end, and that start from snapshots, while clients write: what was acknowledged is there.
 
 use crate::common::{ANY_PORT, Node, error_of, farslot, fresh_address};
-use farslot::{Access, ErrorKind, FieldSize, OpenOptions, Store, StoreError, Table, TableOptions};
+use farslot::{
+    Access, ErrorKind, FieldSize, Handle, HandleOptions, OpenOptions, Store, StoreError, Table,
+    TableOptions,
+};
+use farslot_testbed::block_on;
 use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -10,6 +14,9 @@ use std::time::{Duration, Instant};
 
 /// Nothing takes longer than this that is going to happen.
 const LONG: Duration = Duration::from_secs(60);
+
+/// Records that are there before.
+const OLD: u64 = 30_000;
 
 /// A node that writes a snapshot at its end and starts from it.
 fn start(address: &str, directory: &Path) -> Node {
@@ -32,7 +39,7 @@ fn fill(store: &Store) {
         .values(FieldSize::UpTo(32));
     store.create("t", &options).unwrap();
     let table = store.table("t").unwrap();
-    let keys: Vec<_> = (0..60_000).map(|key| format!("old-{key}")).collect();
+    let keys: Vec<_> = (0..OLD).map(|key| format!("old-{key}")).collect();
     let records: Vec<_> = keys
         .iter()
         .map(|key| (key.as_bytes(), &b"value"[..]))
@@ -50,12 +57,20 @@ fn is_retryable(error: &StoreError) -> bool {
     .contains(&kind)
 }
 
-/// Writers that put new keys until they are told to stop; each returns how many were acknowledged. A
-/// key that failed is put again, unless the writer `gives_up` with it.
+/// Writers that put new keys until they are told to stop; each counts what was acknowledged. What one
+/// does with a key that failed, the manner says.
 struct Writers {
     stop: AtomicBool,
     acknowledged: [AtomicU64; 3],
-    gives_up: bool,
+    manner: Manner,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Manner {
+    /// Puts it again, in the same table.
+    TriesAgain,
+    /// The same, in a table that it opens again; the first by a handle, which does that by itself.
+    OpensAgain,
 }
 
 fn key_of(writer: usize, number: u64) -> String {
@@ -63,11 +78,11 @@ fn key_of(writer: usize, number: u64) -> String {
 }
 
 impl Writers {
-    fn new(gives_up: bool) -> Self {
+    fn new(manner: Manner) -> Self {
         Self {
             stop: AtomicBool::new(false),
             acknowledged: Default::default(),
-            gives_up,
+            manner,
         }
     }
 
@@ -80,19 +95,28 @@ impl Writers {
         let writers = writers.map(|(writer, acknowledged)| {
             let store = store.clone();
             scope.spawn(move || {
-                let table = store.table("t").unwrap();
+                let mut table = store.table("t").unwrap();
+                let by_handle = writer == 0 && self.manner == Manner::OpensAgain;
+                let handle =
+                    by_handle.then(|| Handle::open(&store, "t", HandleOptions::default()).unwrap());
                 while !self.stop.load(Relaxed) {
                     let number = acknowledged.load(Relaxed);
-                    match table.put(key_of(writer, number).as_bytes(), b"value") {
-                        Ok(_) => acknowledged.store(number + 1, Relaxed),
-                        Err(error) => {
-                            assert!(is_retryable(&error), "{error}");
-                            if self.gives_up {
-                                return;
-                            }
-                            std::thread::sleep(Duration::from_millis(1));
-                        }
+                    let key = key_of(writer, number);
+                    let put = match &handle {
+                        Some(handle) => block_on(handle.put(key.as_bytes(), b"value")),
+                        None => table.put(key.as_bytes(), b"value"),
+                    };
+                    let Err(error) = put else {
+                        acknowledged.store(number + 1, Relaxed);
+                        continue;
+                    };
+                    assert!(is_retryable(&error), "{error}");
+                    if self.manner == Manner::OpensAgain
+                        && let Ok(again) = store.table("t")
+                    {
+                        table = again;
                     }
+                    std::thread::sleep(Duration::from_millis(1));
                 }
             })
         });
@@ -128,40 +152,9 @@ impl Writers {
                 panic!("{lost} of {count} are lost, the first is {first}");
             }
         }
-        for key in 0..60_000 {
+        for key in 0..OLD {
             assert!(table.exists(format!("old-{key}").as_bytes()).unwrap());
         }
-    }
-}
-
-/// Over shared memory clients write by themselves; over TCP by calls and by verbs.
-#[test]
-fn what_was_acknowledged_when_a_node_ended_is_there_when_it_is_back() {
-    for (address, access) in [
-        (fresh_address(), Access::Auto),
-        (ANY_PORT.into(), Access::Auto),
-        (ANY_PORT.into(), Access::Reads),
-    ] {
-        let directory = tempfile::tempdir().unwrap();
-        let mut node = start(&address, directory.path());
-        let options = || OpenOptions {
-            access,
-            ..OpenOptions::default()
-        };
-        let store = Store::open_with(&node.address, options()).unwrap();
-        fill(&store);
-        let writers = Writers::new(true);
-        std::thread::scope(|scope| {
-            let started = writers.start(scope, &store);
-            writers.wait_for(50);
-            terminate(&mut node);
-            started
-                .into_iter()
-                .for_each(|writer| writer.join().unwrap());
-        });
-        let node = start(&node.address, directory.path());
-        let store = Store::open_with(&node.address, options()).unwrap();
-        writers.check(&store.table("t").unwrap());
     }
 }
 
@@ -180,7 +173,7 @@ fn writers_of_a_table_over_several_nodes_go_on_when_one_has_ended_and_is_back() 
     let store = Store::open(&all).unwrap();
     fill(&store);
     let table = store.table("t").unwrap();
-    let writers = Writers::new(false);
+    let writers = Writers::new(Manner::TriesAgain);
     std::thread::scope(|scope| {
         let started = writers.start(scope, &store);
         for turn in 0..2 {
@@ -206,6 +199,87 @@ fn writers_of_a_table_over_several_nodes_go_on_when_one_has_ended_and_is_back() 
             .iter()
             .all(|node| node.lost.is_empty())
     );
+}
+
+/// The store that was open opens its table again, and a handle by itself. Over shared memory clients
+/// write by themselves; over TCP by calls and by verbs.
+#[test]
+fn what_was_acknowledged_when_a_node_ended_is_there_when_it_is_back_and_its_writers_go_on() {
+    for (address, access) in [
+        (fresh_address(), Access::Auto),
+        (ANY_PORT.into(), Access::Auto),
+        (ANY_PORT.into(), Access::Reads),
+    ] {
+        let directory = tempfile::tempdir().unwrap();
+        let mut node = start(&address, directory.path());
+        let options = OpenOptions {
+            access,
+            ..OpenOptions::default()
+        };
+        let store = Store::open_with(&node.address, options.clone()).unwrap();
+        fill(&store);
+        let writers = Writers::new(Manner::OpensAgain);
+        std::thread::scope(|scope| {
+            let started = writers.start(scope, &store);
+            writers.wait_for(50);
+            terminate(&mut node);
+            node = start(&node.address.clone(), directory.path());
+            writers.wait_for(50);
+            writers.stop.store(true, Relaxed);
+            started
+                .into_iter()
+                .for_each(|writer| writer.join().unwrap());
+        });
+        let store = Store::open_with(&node.address, options).unwrap();
+        writers.check(&store.table("t").unwrap());
+    }
+}
+
+/// What a variable of the packaged unit says, and of its defaults the same.
+fn packaged(variable: &str) -> String {
+    let files = ["farslot.service", "farslot.default"].map(|file| {
+        let packaging = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/systemd");
+        std::fs::read_to_string(packaging.join(file)).unwrap()
+    });
+    let said = files.map(|text| {
+        let line = text
+            .lines()
+            .find_map(|line| line.split_once(&format!("{variable}=")));
+        line.unwrap().1.trim_matches('"').to_owned()
+    });
+    assert!(said[1].starts_with(&said[0]), "{variable}: {said:?}");
+    said[1].clone()
+}
+
+/// As systemd starts it: without a secret, with snapshots.
+#[test]
+fn a_node_as_it_is_packaged_keeps_its_tables() {
+    let unit = include_str!("../../../../packaging/systemd/farslot.service");
+    for line in [
+        "ExecStart=/usr/bin/farslot serve $FARSLOT_SERVE $FARSLOT_SNAPSHOTS",
+        "StateDirectory=farslot",
+    ] {
+        assert!(unit.lines().any(|there| there == line), "{line}");
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let start = || {
+        let options = format!(
+            "{} {}",
+            packaged("FARSLOT_SERVE"),
+            packaged("FARSLOT_SNAPSHOTS")
+        )
+        .replace(":7000", ":0")
+        .replace(":9464", ":0")
+        .replace("/var/lib/farslot", directory.path().to_str().unwrap());
+        let mut command = farslot(["serve"].into_iter().chain(options.split(' ')));
+        command.args(["--memory", "64MiB", "--while-stdin"]);
+        Node::start_command(command)
+    };
+    let mut node = start();
+    node.ok(["create", "t"]);
+    node.ok(["put", "t", "key", "value"]);
+    terminate(&mut node);
+    assert_eq!(start().ok(["get", "t", "key"]), b"value\n");
 }
 
 /// A client that makes its tables where they are not there, as fast as it can.
@@ -259,7 +333,7 @@ fn clients_that_make_tables_while_a_node_restores_do_it_no_harm() {
             let table = store.table("t").unwrap();
             std::thread::sleep(Duration::from_millis(50));
             ended.store(true, Relaxed);
-            let writers = Writers::new(true);
+            let writers = Writers::new(Manner::TriesAgain);
             writers.acknowledged[0].store(client.join().unwrap(), Relaxed);
             writers.check(&table);
             let tables = farslot(["tables", "-a", &address]).output().unwrap();

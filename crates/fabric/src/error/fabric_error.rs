@@ -41,7 +41,7 @@ pub enum FabricError {
         other: NodeId,
     },
     /// A verb reaches past the end of its region.
-    #[error("{len} bytes at {at} reach past the region's end at {region_len:#x}")]
+    #[error("{} at {at}: the region ends at {region_len:#x}", ByteCount(*len))]
     OutOfBounds {
         /// First byte of the access.
         at: RemoteAddr,

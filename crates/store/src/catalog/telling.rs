@@ -15,7 +15,7 @@
 use super::entry::{ENTRY_BYTES, ID_AT, MOST_RECORD, State, closed, id_of};
 use super::listing::{Entry, Is, MOST_READS, Snapshot, damaged, entry_in};
 use super::record::TableRecord;
-use super::region::{Catalog, HEADER_WORDS, MARK_AT, MOST_TABLES, PHASE_AT, entry_at};
+use super::region::{Catalog, HEADER_WORDS, MARK_AT, MOST_TABLES, PHASE_AT, Phase, entry_at};
 use crate::{Result, StoreError};
 use farslot_fabric::{Endpoint, NodeId, OwnerMemory, RegionId};
 use farslot_index::calls::{Question, ask_of_tables};
@@ -65,7 +65,37 @@ pub(crate) fn tables_from(
     Ok(told)
 }
 
-/// The record of the table of this id, and the bytes of its map; nothing if there is none.
+/// The record of the table of this id; nothing if there is none. Only what has the id is parsed, so
+/// that asking for tables that are none takes the owner a word of each entry.
+///
+/// # Errors
+/// What the memory says.
+pub(crate) fn record_of(
+    memory: &dyn OwnerMemory,
+    id: u64,
+) -> farslot_fabric::Result<Option<TableRecord>> {
+    for number in 0..MOST_TABLES {
+        let word = memory.load(entry_at(NodeId(0), number).offset + ID_AT)?;
+        if [id, closed(id)].contains(&word)
+            && let Is::Table(record) = entry_of(memory, number)?.0.is
+            && record.id == id
+        {
+            return Ok(Some(record));
+        }
+    }
+    Ok(None)
+}
+
+/// Whether the node restores its tables: clients do nothing to them meanwhile.
+///
+/// # Errors
+/// What the memory says.
+pub(crate) fn is_restoring(memory: &dyn OwnerMemory) -> farslot_fabric::Result<bool> {
+    Ok(Phase::admit(memory.load(PHASE_AT)?, NodeId(0), false).is_err())
+}
+
+/// The record of the table of this id, and the bytes of its map; nothing if there is none, or it has
+/// no map.
 ///
 /// # Errors
 /// What the memory says.
@@ -73,26 +103,18 @@ pub(crate) fn map_of(
     memory: &dyn OwnerMemory,
     id: u64,
 ) -> farslot_fabric::Result<Option<(TableRecord, Vec<u8>)>> {
-    for number in 0..MOST_TABLES {
-        let word = memory.load(entry_at(NodeId(0), number).offset + ID_AT)?;
-        if ![id, closed(id)].contains(&word) {
-            continue;
-        }
-        let (entry, _) = entry_of(memory, number)?;
-        let Is::Table(record) = entry.is else {
-            continue;
-        };
-        let Some(place) = record.partition.as_ref().map(|partition| partition.map) else {
-            continue;
-        };
-        // It was checked that it lies in the region, and how long it is.
-        let mut words = vec![0; (place.bytes as usize).div_ceil(8)];
-        memory.copy_out(place.offset, &mut words)?;
-        let mut bytes: Vec<u8> = words.into_iter().flat_map(u64::to_le_bytes).collect();
-        bytes.truncate(place.bytes as usize);
-        return Ok(Some((record, bytes)));
-    }
-    Ok(None)
+    let Some(record) = record_of(memory, id)? else {
+        return Ok(None);
+    };
+    let Some(place) = record.partition.as_ref().map(|partition| partition.map) else {
+        return Ok(None);
+    };
+    // It was checked that it lies in the region, and how long it is.
+    let mut words = vec![0; (place.bytes as usize).div_ceil(8)];
+    memory.copy_out(place.offset, &mut words)?;
+    let mut bytes: Vec<u8> = words.into_iter().flat_map(u64::to_le_bytes).collect();
+    bytes.truncate(place.bytes as usize);
+    Ok(Some((record, bytes)))
 }
 
 /// An entry, and its id word. One that may be torn is read again at once: whoever changes it may take

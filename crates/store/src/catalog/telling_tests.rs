@@ -3,13 +3,14 @@
 
 use super::entry::{ENTRY_BYTES, ID_AT, State, closed};
 use super::listing::{Entry, Is};
-use super::region::{CATALOG_BYTES, HEADER_WORDS, MOST_TABLES, PHASE_AT, entry_at};
-use super::telling::{tables_from, taken_apart};
+use super::region::{CATALOG_BYTES, HEADER_WORDS, MOST_TABLES, PHASE_AT, Phase, entry_at};
+use super::telling::{is_restoring, record_of, tables_from, taken_apart};
 use super::*;
 use crate::{CuckooShape, DuoShape, FieldSize, RaceShape, Result, Store, StoreError, TableOptions};
 use farslot_fabric::{EndpointExt, Executor, NodeId, OwnerMemory};
 use farslot_index::Value;
 use proptest::prelude::*;
+use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::LazyLock;
 
@@ -17,7 +18,11 @@ const MEMORY: u64 = 16 << 20;
 
 /// A node's memory as its owner has it: the catalog, and nothing behind.
 #[derive(Clone)]
-struct Words(Vec<u64>);
+struct Words {
+    words: Vec<u64>,
+    /// Entries that were read whole.
+    copied: Cell<usize>,
+}
 
 impl OwnerMemory for Words {
     fn bytes(&self) -> u64 {
@@ -25,11 +30,11 @@ impl OwnerMemory for Words {
     }
 
     fn load(&self, offset: u64) -> farslot_fabric::Result<u64> {
-        Ok(self.0[offset as usize / 8])
+        Ok(self.words[offset as usize / 8])
     }
 
     fn store(&mut self, offset: u64, value: u64) -> farslot_fabric::Result<()> {
-        self.0[offset as usize / 8] = value;
+        self.words[offset as usize / 8] = value;
         Ok(())
     }
 
@@ -38,7 +43,8 @@ impl OwnerMemory for Words {
     }
 
     fn copy_out(&self, offset: u64, into: &mut [u64]) -> farslot_fabric::Result<()> {
-        into.copy_from_slice(&self.0[offset as usize / 8..][..into.len()]);
+        self.copied.set(self.copied.get() + 1);
+        into.copy_from_slice(&self.words[offset as usize / 8..][..into.len()]);
         Ok(())
     }
 
@@ -77,7 +83,10 @@ static CATALOG: LazyLock<Vec<u64>> = LazyLock::new(|| {
 });
 
 fn memory() -> Words {
-    Words(CATALOG.clone())
+    Words {
+        words: CATALOG.clone(),
+        copied: Cell::new(0),
+    }
 }
 
 /// A client's answer as it would come over a network.
@@ -120,7 +129,7 @@ fn what_is_told_is_what_stands_there_without_the_seeds() {
     );
     for entry in &entries {
         let at = entry_at(NodeId(0), entry.number).offset as usize / 8;
-        let bytes: &[u8] = bytemuck::cast_slice(&memory.0[at..][..ENTRY_BYTES / 8]);
+        let bytes: &[u8] = bytemuck::cast_slice(&memory.words[at..][..ENTRY_BYTES / 8]);
         let (there, _) = listing::entry_in(entry.number, bytes, MEMORY);
         let (Is::Table(told), Is::Table(there)) = (&entry.is, &there.is) else {
             assert_eq!(entry.number, 4, "{entry:?} of {there:?}");
@@ -244,5 +253,52 @@ proptest! {
                 }
             }
         }
+    }
+}
+
+/// Whoever is asked for tables that are none shall not have to parse those that there are.
+#[test]
+fn a_table_is_found_by_its_id_and_nothing_else_is_parsed() {
+    let memory = memory();
+    let (_, entries) = apart(told(&memory, 0, |_| true, true), 0).unwrap();
+    for entry in &entries {
+        memory.copied.set(0);
+        match &entry.is {
+            Is::Table(there) => {
+                let found = record_of(&memory, there.id).unwrap().unwrap();
+                assert_eq!(
+                    (found.name, found.entry),
+                    (there.name.clone(), entry.number)
+                );
+                assert_eq!(found.is_closed, there.name == "ends");
+                assert_eq!(memory.copied.get(), 1);
+            }
+            // Of the damaged one, whose id word is as it was.
+            _ => {
+                let at = entry_at(NodeId(0), entry.number).offset + ID_AT;
+                let id = memory.load(at).unwrap();
+                assert_eq!(record_of(&memory, id), Ok(None));
+                assert!(memory.copied.get() <= listing::MOST_READS as usize);
+            }
+        }
+    }
+    memory.copied.set(0);
+    for id in [1, u64::MAX, 0xdead_beef] {
+        assert_eq!(record_of(&memory, id), Ok(None));
+    }
+    assert_eq!(memory.copied.get(), 0);
+}
+
+#[test]
+fn a_node_restores_while_its_phase_says_so() {
+    let mut memory = memory();
+    for (phase, restores) in [
+        (Phase::Serving as u64, false),
+        (Phase::Restoring as u64, true),
+        (Phase::Ending as u64, false),
+        (77, false),
+    ] {
+        memory.store(PHASE_AT, phase).unwrap();
+        assert_eq!(is_restoring(&memory), Ok(restores));
     }
 }

@@ -3,12 +3,13 @@
 //! the most. Threads take turns as the system has it, so that a seed fixes the faults and the
 //! operations, not their order.
 
-use super::tests::{block_on, poll};
+use super::tests::poll;
 use super::{Handle, HandleOptions, Running};
 use crate::{ErrorKind, FieldSize, Operation, Outcome, SlotKind, Store, StoreError, TableOptions};
 use farslot_check::{History, OpId, RegisterMap, TableOp, TableRet, check};
 use farslot_fabric::NodeId;
 use farslot_fabric::sim::{FaultPlan, HostId, Partition, Side};
+use farslot_testbed::block_on;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::collections::HashMap;

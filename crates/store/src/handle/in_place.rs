@@ -6,7 +6,8 @@
 //! itself, and the lookups of many tasks are fetched side by side. Then it is done to its end, which waits
 //! for nobody in the tables that are used so.
 
-use crate::{Result, Scheme, Store, Table};
+use super::opener::Opener;
+use crate::{Result, Scheme, Table};
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
@@ -26,8 +27,7 @@ thread_local! {
 
 /// The tables in which threads look a handle's keys up, each in its own.
 pub(super) struct ThreadTables {
-    store: Store,
-    name: String,
+    opener: Arc<Opener>,
     /// Threads that have one.
     threads: AtomicUsize,
     is_closed: AtomicBool,
@@ -46,15 +46,15 @@ impl ThreadTables {
     /// Those of a table whose keys threads look up themselves; nothing where they cannot, or had better
     /// not: a client takes much memory, or has answers of its own, which another's writes do not change,
     /// or its lookups may wait for one another, as those of a store in a CuckooDuo table.
-    pub(super) fn of(store: &Store, table: &Table) -> Option<Arc<Self>> {
+    pub(super) fn of(opener: &Arc<Opener>, table: &Table) -> Option<Arc<Self>> {
+        let store = &opener.store;
         let suits = store.is_mapped()
             && !store.caches_answers()
             && !matches!(table.scheme(), Scheme::Duo(_))
             && table.client_bytes() <= MOST_CLIENT_BYTES;
         suits.then(|| {
             Arc::new(Self {
-                store: store.clone(),
-                name: table.name().into(),
+                opener: Arc::clone(opener),
                 threads: AtomicUsize::new(0),
                 is_closed: AtomicBool::new(false),
             })
@@ -99,7 +99,7 @@ impl ThreadTables {
     /// Opens a thread's table, if it may have one.
     fn open(&self) -> Option<Table> {
         if self.threads.fetch_add(1, Ordering::Relaxed) < MOST_THREADS
-            && let Ok(table) = self.store.table(&self.name)
+            && let Ok(table) = self.opener.open()
         {
             return Some(table);
         }

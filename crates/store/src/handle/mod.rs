@@ -6,6 +6,7 @@ mod batch;
 #[cfg(test)]
 mod fault_tests;
 mod in_place;
+mod opener;
 mod queue;
 mod shared;
 #[cfg(test)]
@@ -16,6 +17,7 @@ pub use self::asking::Running;
 use self::asking::{Asking, Given, OwnedOperation};
 use self::batch::{Answer, Ask, Call};
 use self::in_place::ThreadTables;
+use self::opener::Opener;
 use self::queue::Queue;
 use self::shared::Shared;
 use self::worker::Worker;
@@ -92,7 +94,7 @@ pub struct Handle(Arc<Shared>);
 
 impl fmt::Debug for Handle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = &self.0.name;
+        let name = &self.0.opener.name;
         f.debug_struct("Handle")
             .field("table", name)
             .finish_non_exhaustive()
@@ -128,19 +130,19 @@ impl Handle {
             }
         }
         // An error in opening is told now, not by every operation.
-        let opened = store.table(table)?;
+        let opener = Arc::new(Opener::new(store, table));
+        let opened = opener.open()?;
         let record_sizes = opened.scheme().record_sizes();
-        let thread_tables = ThreadTables::of(store, &opened);
+        let thread_tables = ThreadTables::of(&opener, &opened);
         opened.close()?;
         let queue = Arc::new(Queue::new(queue, workers));
         let handle = Self(Arc::new(Shared {
             queue: Arc::clone(&queue),
-            name: table.into(),
+            opener: Arc::clone(&opener),
             record_sizes,
             thread_tables,
         }));
-        let all =
-            (0..workers).map(|_| Worker::new(Arc::clone(&queue), store.clone(), table.into()));
+        let all = (0..workers).map(|_| Worker::new(Arc::clone(&queue), Arc::clone(&opener)));
         // All of them, so that one that is not started leaves the queue.
         let all: Vec<_> = all.collect();
         for worker in all {
@@ -156,7 +158,7 @@ impl Handle {
     /// The table's name.
     #[must_use]
     pub fn name(&self) -> &str {
-        &self.0.name
+        &self.0.opener.name
     }
 
     pub(crate) fn record_sizes(&self) -> (FieldSize, FieldSize) {

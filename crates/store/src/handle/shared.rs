@@ -1,6 +1,7 @@
 //! What all clones of a handle, and the futures that wait, share.
 
 use super::in_place::ThreadTables;
+use super::opener::Opener;
 use super::queue::Queue;
 use crate::FieldSize;
 use std::sync::Arc;
@@ -8,7 +9,7 @@ use std::sync::Arc;
 /// Workers stay for as long as anybody has it.
 pub(super) struct Shared {
     pub(super) queue: Arc<Queue>,
-    pub(super) name: String,
+    pub(super) opener: Arc<Opener>,
     /// The sizes of the table's keys and values.
     pub(super) record_sizes: (FieldSize, FieldSize),
     /// Where threads look keys up themselves.

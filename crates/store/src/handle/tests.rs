@@ -2,33 +2,12 @@
 
 use super::{Handle, HandleOptions};
 use crate::{ErrorKind, FieldSize, Operation, Store, StoreError, TableOptions};
+use farslot_testbed::block_on;
 use std::future::Future;
-use std::pin::{Pin, pin};
-use std::sync::Arc;
+use std::pin::Pin;
 use std::sync::mpsc;
-use std::task::{Context, Poll, Wake, Waker};
-use std::thread::Thread;
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
-
-struct Unpark(Thread);
-
-impl Wake for Unpark {
-    fn wake(self: Arc<Self>) {
-        self.0.unpark();
-    }
-}
-
-/// A runtime of a few lines: it sleeps until it is woken, so that a wake that is lost hangs it.
-pub(super) fn block_on<F: Future>(future: F) -> F::Output {
-    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
-    let mut future = pin!(future);
-    loop {
-        match future.as_mut().poll(&mut Context::from_waker(&waker)) {
-            Poll::Ready(output) => return output,
-            Poll::Pending => std::thread::park(),
-        }
-    }
-}
 
 /// Polls once, for nobody.
 pub(super) fn poll<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {

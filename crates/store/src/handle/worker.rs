@@ -1,16 +1,16 @@
 //! A worker: a thread with a table of its own, which does what is in the queue, a batch at a time.
 
 use super::batch::{Asked, Desk};
+use super::opener::Opener;
 use super::queue::Queue;
-use crate::{Cursor, ErrorKind, Operation, Outcome, Result, Store, StoreError, Table};
+use crate::{Cursor, Operation, Outcome, Result, StoreError, Table};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 /// A worker. Its table belongs to its thread.
 pub(super) struct Worker {
     queue: Arc<Queue>,
-    store: Store,
-    name: String,
+    opener: Arc<Opener>,
 }
 
 impl Drop for Worker {
@@ -21,8 +21,8 @@ impl Drop for Worker {
 
 impl Worker {
     /// One that has not begun. It is counted by the queue, and leaves it when it is dropped.
-    pub(super) fn new(queue: Arc<Queue>, store: Store, name: String) -> Self {
-        Self { queue, store, name }
+    pub(super) fn new(queue: Arc<Queue>, opener: Arc<Opener>) -> Self {
+        Self { queue, opener }
     }
 
     /// Works until the queue is closed and empty.
@@ -35,14 +35,20 @@ impl Worker {
                 self.serve(&mut table, batch, &mut desk);
             }));
             if served.is_err() {
-                log::error!("a worker of the handle of {:?} has panicked", self.name);
+                log::error!(
+                    "a worker of the handle of {:?} has panicked",
+                    self.opener.name
+                );
             }
             self.queue.finish(batch, &mut desk);
         }
         if let Some(table) = table
             && let Err(error) = table.close()
         {
-            log::warn!("a worker's table {:?} was not closed: {error}", self.name);
+            log::warn!(
+                "a worker's table {:?} was not closed: {error}",
+                self.opener.name
+            );
         }
     }
 
@@ -50,7 +56,7 @@ impl Worker {
     fn serve(&self, kept: &mut Option<Table>, batch: usize, desk: &mut Desk) {
         let Desk { asked, answers, .. } = desk;
         answers.begin(asked.len());
-        let table = match kept.take().map_or_else(|| self.open(), Ok) {
+        let table = match kept.take().map_or_else(|| self.opener.open(), Ok) {
             Ok(table) => table,
             Err(error) => {
                 return (0..asked.len())
@@ -58,8 +64,7 @@ impl Worker {
             }
         };
         let mut is_gone = false;
-        // Another client has dropped, emptied or renamed it.
-        let mut look = |error: &StoreError| is_gone |= error.kind() == ErrorKind::TableGone;
+        let mut look = |error: &StoreError| is_gone |= self.opener.is_gone(error);
         if let Some(call) = asked.take_call() {
             call(&table);
             answers.keep(0, Ok(Outcome::Changed(true)));
@@ -95,10 +100,6 @@ impl Worker {
             });
         }
         *kept = Some(table).filter(|_| !is_gone);
-    }
-
-    fn open(&self) -> Result<Table> {
-        self.store.table(&self.name)
     }
 }
 

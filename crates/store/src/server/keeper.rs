@@ -45,8 +45,9 @@ impl Server {
     /// Has no client write any more, and none make, drop, rename or empty a table, until the server
     /// ends: all of that fails with [`Ending`](farslot_fabric::FabricError::Ending). What
     /// was acknowledged before this returns is in the memory, and nothing is acknowledged after. It
-    /// takes a quarter of a second, and as long as a verb may be under way: one second at most. Tables
-    /// that admit one writer have none then, so that a snapshot of them can be taken.
+    /// takes two and a half seconds: as long as a client may write by what it knew before, and as a verb
+    /// may be under way. Tables that admit one writer have none then, so that a snapshot of them can be
+    /// taken.
     ///
     /// # Errors
     /// What the fabric says.

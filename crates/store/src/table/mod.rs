@@ -12,6 +12,7 @@ use crate::expiry::Clock;
 use crate::session::{MOST_ATTEMPTS, Session, contended};
 use crate::{Operation, Result, StoreError};
 use farslot_fabric::Nanos;
+use farslot_index::IndexError;
 use std::fmt;
 
 /// How long a table that is dropped tries to tell what it has to tell, or as long as it took to open
@@ -329,6 +330,10 @@ impl Table {
     /// another size than the sum as text; [`Contended`](farslot_index::IndexError::Contended) if others were
     /// faster 100,000 times; as [`Table::compare_and_set`].
     pub fn increment(&self, key: &[u8], by: i64) -> Result<i64> {
+        if !self.scheme().kind().replaces_in_one_step() {
+            let scheme = self.scheme().name();
+            return Err(IndexError::NotAtomic { scheme }.into());
+        }
         let mut there = self.session.get(key)?.map(|value| value.to_vec());
         for _ in 0..MOST_ATTEMPTS {
             let text = there.as_deref().unwrap_or(b"0");

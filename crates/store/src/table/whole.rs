@@ -276,7 +276,7 @@ impl Table {
     /// - in shared memory, if the other was stopped in the nanoseconds between that look and the
     ///   write itself, the write can still overwrite one slot, and destroy a record that this client
     ///   has acknowledged;
-    /// - over RDMA the same, if it was stopped between its look, up to a quarter of a second before,
+    /// - over RDMA the same, if it was stopped between its look, up to a second and a half before,
     ///   and the NIC's taking the verbs: nobody can refuse them then.
     ///
     /// # Errors

@@ -4,8 +4,9 @@ use crate::common::open;
 use crate::roles::Other;
 use farslot::fabric::FabricError;
 use farslot::fabric::tcp::Refusal;
-use farslot::{FieldSize, OpenOptions, Secret, Server, ServerOptions, Store, StoreError};
-use farslot::{Survey, TableOptions};
+use farslot::{ErrorKind, FieldSize, Handle, HandleOptions, OpenOptions, Secret, Server};
+use farslot::{ServerOptions, Store, StoreError, Survey, TableOptions};
+use farslot_testbed::block_on;
 use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
@@ -39,6 +40,9 @@ fn an_owner_killed_under_its_clients_is_named_and_one_that_comes_after_it_is_ano
     store.create("t", &small()).unwrap();
     let table = store.table("t").unwrap();
     table.put(&[1; 8], &[2; 8]).unwrap();
+    let handle = Handle::open(&store, "t", HandleOptions::default()).unwrap();
+    let get = || block_on(handle.get(&[1; 8]));
+    assert_eq!(get(), Ok(Some(vec![2; 8])));
     owner.kill();
     for _ in 0..2 {
         let error = error_of(table.get(&[1; 8]));
@@ -49,19 +53,37 @@ fn an_owner_killed_under_its_clients_is_named_and_one_that_comes_after_it_is_ano
     assert!(matches!(refused, FabricError::ConnectionRefused { .. }));
 
     let (_owner, _) = Other::owner(&address);
-    let restarted = error_of(store.table("t"));
-    assert!(matches!(restarted, FabricError::NodeRestarted { .. }));
-    // Its table is told so once it has found the other one there.
-    let until = Instant::now() + Duration::from_secs(20);
-    loop {
-        match error_of(table.get(&[1; 8])) {
-            FabricError::NodeStopped { .. } => assert!(Instant::now() < until),
-            FabricError::NodeRestarted { .. } => break,
-            other => panic!("{other}"),
+    // The store goes on, without the table.
+    let absent = store.table("t").map(drop);
+    assert_eq!(absent.unwrap_err().kind(), ErrorKind::NoSuchTable);
+    // Its table and its handle are told so once they have found the other one there.
+    let until_restarted = |get: &dyn Fn() -> farslot::Result<Option<Vec<u8>>>| {
+        let until = Instant::now() + Duration::from_secs(20);
+        loop {
+            match error_of(get()) {
+                FabricError::NodeStopped { .. } => assert!(Instant::now() < until),
+                FabricError::NodeRestarted { .. } => break,
+                other => panic!("{other}"),
+            }
+            std::thread::sleep(Duration::from_millis(1));
         }
-        std::thread::sleep(Duration::from_millis(1));
+    };
+    until_restarted(&|| table.get(&[1; 8]));
+    until_restarted(&get);
+    assert_eq!(store.tables(), Ok(Vec::new()));
+    assert_eq!(get().unwrap_err().kind(), ErrorKind::NoSuchTable);
+    // What another makes under that name has none of their keys: a handle that knew them is told.
+    store.create("t", &small()).unwrap();
+    assert_eq!(store.table("t").unwrap().get(&[1; 8]), Ok(None));
+    for _ in 0..2 {
+        assert!(matches!(error_of(get()), FabricError::NodeRestarted { .. }));
+        assert!(matches!(
+            error_of(table.get(&[1; 8])),
+            FabricError::NodeRestarted { .. }
+        ));
     }
-    assert_eq!(open(&address).unwrap().tables(), Ok(Vec::new()));
+    let anew = Handle::open(&store, "t", HandleOptions::default()).unwrap();
+    assert_eq!(block_on(anew.get(&[1; 8])), Ok(None));
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! Records with a time to live.
 
 use farslot::{
-    CuckooShape, ErrorKind, Expiry, FieldSize, OpenOptions, Operation, Outcome, RaceShape, Server,
-    Store, TableOptions,
+    CuckooShape, DuoShape, ErrorKind, Expiry, FieldSize, IndexError, OpenOptions, Operation,
+    Outcome, RaceShape, Server, Store, TableOptions,
 };
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
@@ -370,6 +370,34 @@ fn a_time_to_live_over_the_limit_is_refused_by_its_value_and_the_limit() {
 }
 
 /// What does not fit is the sum, which no user has given as a value.
+#[test]
+fn numbers_are_counted_where_a_value_is_replaced_in_one_step_and_nowhere_else() {
+    let store = Store::embedded_with(64 * MIB, OpenOptions::default()).unwrap();
+    let options = TableOptions::new(64).values(FieldSize::UpTo(8));
+    store.create("linear", &options.clone()).unwrap();
+    store
+        .create("race", &options.clone().race(RaceShape::default()))
+        .unwrap();
+    store
+        .create("cuckoo", &options.clone().cuckoo(CuckooShape::default()))
+        .unwrap();
+    store
+        .create("duo", &options.clone().duo(DuoShape::default()))
+        .unwrap();
+    for name in ["linear", "race", "cuckoo", "duo"] {
+        let table = store.table(name).unwrap();
+        if ["linear", "race"].contains(&name) {
+            assert_eq!(table.increment(b"k", 41), Ok(41));
+            assert_eq!(table.increment(b"k", 1), Ok(42));
+            continue;
+        }
+        // Nothing is put either, so that it does not fail the second time alone.
+        let refused = table.increment(b"k", 41).unwrap_err();
+        assert_eq!(refused, IndexError::NotAtomic { scheme: name }.into());
+        assert_eq!(table.get(b"k"), Ok(None));
+    }
+}
+
 #[test]
 fn a_sum_that_does_not_fit_is_named_with_the_size_of_the_values() {
     let store = Store::embedded_with(64 * MIB, OpenOptions::default()).unwrap();

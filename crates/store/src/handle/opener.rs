@@ -1,0 +1,41 @@
+//! Opening a handle's table, and when to do it again.
+
+use crate::sessions::View;
+use crate::{ErrorKind, Result, Store, StoreError, Table};
+use std::sync::atomic::AtomicU64;
+
+/// How the threads of a handle open its table, each for itself, and again when it is gone.
+pub(super) struct Opener {
+    pub(super) store: Store,
+    pub(super) name: String,
+    /// The incarnation of the node that has it, if one has it alone.
+    seen: AtomicU64,
+}
+
+impl Opener {
+    pub(super) fn new(store: &Store, table: &str) -> Self {
+        Self {
+            store: store.clone(),
+            name: table.into(),
+            seen: AtomicU64::new(0),
+        }
+    }
+
+    pub(super) fn open(&self) -> Result<Table> {
+        let seen = Some(&self.seen);
+        self.store.open_table(&self.name, View::Living, seen)
+    }
+
+    /// Whether an operation failed because the table is to be opened again: another client has
+    /// dropped, emptied or renamed it, or its only node has come back.
+    pub(super) fn is_gone(&self, error: &StoreError) -> bool {
+        let is_on_one = self.store.node_count() == 1;
+        match error.kind() {
+            ErrorKind::TableGone => true,
+            ErrorKind::NodeRestarted => is_on_one,
+            // What is mapped stays that of a process that has ended.
+            ErrorKind::NodeDown => is_on_one && self.store.is_mapped(),
+            _ => false,
+        }
+    }
+}
