@@ -6,10 +6,11 @@ use crate::failure::{Failure, Result};
 use crate::output;
 use crate::until_stopped::UntilStopped;
 use farslot::{
-    ErrorKind, RestoreOptions, Store, check_snapshot, older_snapshot, snapshot_path, snapshots,
+    ErrorKind, RestoreOptions, SnapshotInfo, Store, check_snapshot, older_snapshot, snapshot_path,
+    snapshots,
 };
 use serde_json::json;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// The options of `farslot restore`.
 #[derive(clap::Args, Debug)]
@@ -52,7 +53,7 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<()> {
         fewer_nodes: args.fewer_nodes,
     };
     let (tables, mut left) = match &*args.tables {
-        [] => wanted(&args.directory, &store, args.node.is_some())?,
+        [] => wanted(args, &store)?,
         tables => (tables.to_vec(), Vec::new()),
     };
     for table in &left {
@@ -104,15 +105,30 @@ fn address_of(node: &str, store: &Store) -> String {
     address.map_or_else(|| node.to_owned(), String::clone)
 }
 
-/// The tables of a directory's snapshots that are not in the store, and those that are; `all` if a
-/// node may lack its part of those as well.
-fn wanted(directory: &Path, store: &Store, all: bool) -> Result<(Vec<String>, Vec<String>)> {
-    let there = if all { Vec::new() } else { store.tables()? };
-    let found = snapshots(directory)?;
+/// The snapshots of a directory that are asked for, of which there is one at least.
+fn asked_for(args: &Args) -> Result<Vec<SnapshotInfo>> {
+    let found = snapshots(&args.directory, args.older)?;
     if found.is_empty() {
-        let directory = directory.display();
-        return Err(Failure::Failed(format!("{directory} has no snapshots")));
+        let directory = args.directory.display();
+        let older = match args.older {
+            0 => String::new(),
+            older => format!(" that are {older} older than the last"),
+        };
+        return Err(Failure::Failed(format!(
+            "{directory} has no snapshots{older}"
+        )));
     }
+    Ok(found)
+}
+
+/// The tables of a directory's snapshots that are not in the store, and those that are; of one node
+/// all, for it may lack its part of those as well.
+fn wanted(args: &Args, store: &Store) -> Result<(Vec<String>, Vec<String>)> {
+    let there = match &args.node {
+        Some(_) => Vec::new(),
+        None => store.tables()?,
+    };
+    let found = asked_for(args)?;
     let mut names: Vec<_> = found.into_iter().map(|snapshot| snapshot.table).collect();
     // The whole table's and the nodes' own.
     names.dedup();
@@ -124,7 +140,7 @@ fn wanted(directory: &Path, store: &Store, all: bool) -> Result<(Vec<String>, Ve
 fn check(args: &Args, context: &Context) -> Result<()> {
     let paths: Vec<_> = match &*args.tables {
         [] => {
-            let found = snapshots(&args.directory)?.into_iter();
+            let found = asked_for(args)?.into_iter();
             found.map(|snapshot| snapshot.path).collect()
         }
         tables => {

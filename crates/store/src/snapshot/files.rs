@@ -16,14 +16,16 @@ use super::SnapshotError;
 use super::walk::{Bytes, failed, head, totals};
 use rustix::fs::{FlockOperation, OFlags, flock};
 use rustix::process::geteuid;
-use std::fs::{File, Metadata, OpenOptions};
+use std::fs::{File, Metadata, OpenOptions, Permissions};
 use std::io;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use xxhash_rust::xxh3::xxh3_64;
 
 /// What the names of snapshots end with.
 pub(super) const EXTENSION: &str = "snapshot";
+/// The mode of a file that only its user may read.
+const OURS_ALONE: u32 = 0o600;
 /// Bytes of a name before its extension: longer ones are cut, and told apart by a hash.
 const LONGEST_STEM: usize = 180;
 
@@ -64,6 +66,20 @@ pub fn older_snapshot(path: &Path, older: u32) -> PathBuf {
         0 => path.into(),
         older => beside(path, &older.to_string()),
     }
+}
+
+/// Whether a file is named as a snapshot that was written so many before the last.
+pub(super) fn is_named_as_older(path: &Path, older: u32) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let name = match older {
+        0 => Some(&*name),
+        older => name.strip_suffix(&format!(".{older}")),
+    };
+    name.is_some_and(|name| {
+        Path::new(name)
+            .extension()
+            .is_some_and(|of| of == EXTENSION)
+    })
 }
 
 /// A file beside that of a snapshot.
@@ -115,6 +131,10 @@ pub(super) fn open_alone(path: &Path) -> Result<File, SnapshotError> {
             let there = there.map_err(|error| refused(path, &error))?;
             let metadata = there.metadata().map_err(|error| failed(path, &error))?;
             check_ours(path, &metadata)?;
+            // Whoever may read what was there does not read what comes.
+            let ours_alone = Permissions::from_mode(OURS_ALONE);
+            let set = there.set_permissions(ours_alone);
+            set.map_err(|error| failed(path, &error))?;
             there
         }
         opened => opened.map_err(|error| failed(path, &error))?,
@@ -135,7 +155,7 @@ fn open_to_write(path: &Path, new: bool) -> io::Result<File> {
     options.read(true).write(true).create_new(new);
     options.custom_flags(flags(OFlags::NOFOLLOW | OFlags::NONBLOCK));
     // Secrets may keep others from the table.
-    options.mode(0o600).open(path)
+    options.mode(OURS_ALONE).open(path)
 }
 
 const fn flags(flags: OFlags) -> i32 {
@@ -243,7 +263,7 @@ pub fn remove_snapshots(path: &Path) -> crate::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::{PermissionsExt, symlink};
+    use std::os::unix::fs::symlink;
 
     #[test]
     fn every_name_has_a_file_of_its_own() {
@@ -300,7 +320,11 @@ mod tests {
         assert!(read.contains("not a regular file"), "{read}");
         std::fs::remove_file(&path).unwrap();
 
+        // One that an attempt has left, as whoever may read it has it open.
+        std::fs::write(&path, "").unwrap();
+        std::fs::set_permissions(&path, PermissionsExt::from_mode(0o644)).unwrap();
         let file = open_alone(&path).unwrap();
+        assert_eq!(file.metadata().unwrap().mode() & 0o777, 0o600);
         assert!(matches!(
             open_alone(&path),
             Err(SnapshotError::InUse { .. })

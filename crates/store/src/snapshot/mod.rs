@@ -54,7 +54,7 @@ use crate::slot_map::SlotMap;
 use crate::spread::{self, Found};
 use crate::{OnRestart, Result, Scheme, SpreadMap, SpreadNode, Store, StoreError};
 use farslot_fabric::{Endpoint, FabricError, NodeId};
-use files::{EXTENSION, open_to_read};
+use files::{is_named_as_older, open_to_read};
 use format::Head;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -107,8 +107,9 @@ impl SnapshotInfo {
     }
 }
 
-/// The snapshots in a directory, by the names of their tables. What they say of themselves is
-/// checked when they are restored, or by [`check_snapshot`].
+/// The snapshots in a directory that were written so many snapshots before the last, by the names of
+/// their tables: 0 for the last. What they say of themselves is checked when they are restored, or by
+/// [`check_snapshot`].
 ///
 /// # Errors
 /// [`SnapshotError`]: a directory that cannot be read, or a file of that name that is no snapshot.
@@ -124,7 +125,7 @@ impl SnapshotInfo {
 /// store.create("stock", &TableOptions::new(100).values(FieldSize::UpTo(8)))?;
 /// store.table("stock")?.put(b"pears", b"7")?;
 /// store.snapshot("stock", directory, &|_| ControlFlow::Continue(()))?;
-/// assert_eq!(snapshots(directory)?[0].records, 1);
+/// assert_eq!(snapshots(directory, 0)?[0].records, 1);
 ///
 /// // In another process, after this one has ended:
 /// let store = Store::embedded()?;
@@ -133,15 +134,12 @@ impl SnapshotInfo {
 /// # Ok(())
 /// # }
 /// ```
-pub fn snapshots(directory: &Path) -> Result<Vec<SnapshotInfo>> {
+pub fn snapshots(directory: &Path, older: u32) -> Result<Vec<SnapshotInfo>> {
     let entries = std::fs::read_dir(directory).map_err(|error| failed(directory, &error))?;
     let mut found = Vec::new();
     for entry in entries {
         let path = entry.map_err(|error| failed(directory, &error))?.path();
-        if path
-            .extension()
-            .is_some_and(|extension| extension == EXTENSION)
-        {
+        if is_named_as_older(&path, older) {
             let file = open_to_read(&path)?;
             let bytes = Bytes::of(&file, &path)?;
             let (head, ..) = walk::head(&bytes)?;
@@ -237,10 +235,10 @@ impl Store {
             nodes: Vec::new(),
             map: None,
         };
-        for place in table.places {
+        for (place, was) in table.places.into_iter().zip(&table.map.nodes) {
             let lost = FabricError::NodeRestarted {
                 node: place.node,
-                expected: table.common.incarnation,
+                expected: was.incarnation,
             };
             parts
                 .records

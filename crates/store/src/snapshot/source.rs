@@ -1,6 +1,6 @@
 //! The file that a table is restored from.
 
-use super::files::{EXTENSION, older_snapshot, open_to_read, snapshot_path};
+use super::files::{is_named_as_older, older_snapshot, open_to_read, snapshot_path};
 use super::format::{Head, PartOf, Records};
 use super::walk::{self, Block, Bytes, Walk, failed, walk};
 use super::{SnapshotError, SnapshotInfo};
@@ -32,22 +32,19 @@ impl Source {
     /// Finds the file of a table's snapshot, reads and checks it.
     pub(super) fn find(directory: &Path, table: &str, options: &RestoreOptions) -> Result<Self> {
         let whole = older_snapshot(&snapshot_path(directory, table), options.older);
-        let mut own = own_parts(directory, table, options.older)?;
+        let own = own_parts(directory, table, options.older)?;
         let of_whole = head_of(&whole);
-        // In a directory of several nodes, that of this one.
-        if own.len() > 1 {
-            let ours = own.iter().position(|(_, head)| is_of(head, &options.node));
-            own = match ours {
-                Some(ours) => vec![own.swap_remove(ours)],
-                None if of_whole.is_err() => return Err(which_of(&own, &options.node)),
-                None => Vec::new(),
-            };
-        }
-        let path = match (of_whole, own.pop()) {
+        let ours = match own_part(&own, &options.node) {
+            None if !own.is_empty() && of_whole.is_err() => {
+                return Err(which_of(&own, &options.node));
+            }
+            ours => ours,
+        };
+        let path = match (of_whole, ours) {
             // A node's own is later than the snapshot that the node was started from.
             (Ok(head), Some((_, part))) if head.begun > part.begun => whole,
             (Ok(_), Some(_)) if options.node.is_empty() => whole,
-            (_, Some((path, _))) => path,
+            (_, Some((path, _))) => path.clone(),
             (_, None) => whole,
         };
         Self::open(&path, table)
@@ -171,11 +168,25 @@ pub(super) fn names(addresses: &[String], address: &str) -> bool {
     addresses.iter().any(|of| place(of) == place(address))
 }
 
-/// Whether the file of that head is of the part of a node that has these addresses.
-fn is_of(head: &Head, addresses: &[String]) -> bool {
-    head.part.as_ref().is_some_and(|part| {
-        let node = part.of.map.nodes.get(usize::from(part.number));
-        node.is_some_and(|node| names(addresses, &node.address))
+/// Of the parts in a directory, the one that the node had which has these addresses. The last that was
+/// begun, if there are several: another table may have had the name before, of which the node had
+/// another part. An only one that names none of these addresses is its own too: it has moved.
+fn own_part<'p>(parts: &'p [(PathBuf, Head)], addresses: &[String]) -> Option<&'p (PathBuf, Head)> {
+    let numbers = |head: &Head| {
+        let part = head.part.as_ref()?;
+        let nodes = &part.of.map.nodes;
+        let ours = nodes
+            .iter()
+            .position(|node| names(addresses, &node.address));
+        Some((ours, usize::from(part.number)))
+    };
+    let ours = parts
+        .iter()
+        .filter(|(_, head)| matches!(numbers(head), Some((Some(ours), number)) if ours == number));
+    let last = ours.max_by_key(|(_, head)| head.begun);
+    last.or_else(|| match parts {
+        [only] if matches!(numbers(&only.1), Some((None, _))) => Some(only),
+        _ => None,
     })
 }
 
@@ -190,14 +201,12 @@ fn own_parts(directory: &Path, table: &str, older: u32) -> Result<Vec<(PathBuf, 
     let mut found = Vec::new();
     for entry in entries {
         let path = entry.map_err(|error| failed(directory, &error))?.path();
-        let is_snapshot = path.extension().is_some_and(|of| of == EXTENSION);
         let is_part = path
             .file_name()
             .is_some_and(|name| name.to_string_lossy().contains('@'));
-        if !is_snapshot || !is_part {
+        if !is_named_as_older(&path, older) || !is_part {
             continue;
         }
-        let path = older_snapshot(&path, older);
         match head_of(&path) {
             Ok(head) if head.table == table && head.part.is_some() => found.push((path, head)),
             // One that is damaged is refused when it is the one to be restored.

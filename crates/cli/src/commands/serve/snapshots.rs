@@ -5,7 +5,7 @@ use crate::failure::{Failure, Result};
 use crate::{number, output};
 use farslot::{
     RestoreOptions, SnapshotInfo, SnapshotOptions, Store, StoreError, is_unfinished,
-    remove_snapshots, snapshots,
+    remove_snapshots, snapshot_path, snapshots,
 };
 use farslot_operate::SnapshotMetrics;
 use std::collections::{BTreeSet, HashMap};
@@ -84,7 +84,7 @@ pub fn start(
     };
     let name = directory.display().to_string();
     std::fs::create_dir_all(directory).map_err(Failure::io(name.clone()))?;
-    let found = snapshots(directory)?;
+    let found = snapshots(directory, 0)?;
     let mut known = HashMap::new();
     if args.restore {
         known = restore(args, store, directory, addresses, found)?;
@@ -193,6 +193,7 @@ impl Keeper {
             output::note(format_args!("no new snapshot: {damaged}"));
         }
         let tables = listing.tables;
+        let mut last = BTreeSet::new();
         for table in tables.iter().filter(|table| !is_unfinished(&table.name)) {
             let name = &table.name;
             // Of a table over several nodes, the part that this node has.
@@ -207,6 +208,7 @@ impl Keeper {
             let taken = store.snapshot_own_part(table, &self.directory, &options, &go_on);
             match taken {
                 Ok(SnapshotInfo { path, .. }) => {
+                    last.insert(path.clone());
                     self.known.entry(name.clone()).or_default().insert(path);
                 }
                 Err(StoreError::NoSuchTable { .. }) => {}
@@ -222,11 +224,16 @@ impl Keeper {
         if all_written {
             self.known.retain(|name, paths| {
                 let is_there = tables.iter().any(|table| table.name == *name);
-                for path in paths.iter().filter(|_| !is_there) {
-                    if let Err(error) = remove_snapshots(path) {
+                // Of a table that was dropped, and another has its name: the node had another part of
+                // it. What a client has made of a whole table stays for as long as there is one.
+                let whole = snapshot_path(&self.directory, name);
+                paths.retain(|path| {
+                    let stays = last.contains(path) || is_there && *path == whole;
+                    if !stays && let Err(error) = remove_snapshots(path) {
                         output::note(error);
                     }
-                }
+                    stays
+                });
                 is_there
             });
         }

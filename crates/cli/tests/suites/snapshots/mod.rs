@@ -4,6 +4,7 @@
 mod lost;
 mod matrix;
 mod planted;
+mod reused;
 
 use crate::common::{
     ANY_PORT, Node, assert_fails, error_of, farslot, fresh_address, lines, one_object,

@@ -121,7 +121,7 @@ fn there_and_back(store: &Store, directory: &Path) -> Vec<Pair> {
     let taken = store.snapshot("t", directory, &go_on).unwrap();
     assert_eq!(check_snapshot(&taken.path).unwrap(), taken);
     assert_eq!(
-        *snapshots(directory).unwrap(),
+        *snapshots(directory, 0).unwrap(),
         *std::slice::from_ref(&taken)
     );
     let mode = std::fs::metadata(&taken.path).unwrap().permissions().mode();
