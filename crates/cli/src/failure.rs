@@ -328,9 +328,10 @@ fn fabric_hint(error: &FabricError, at: &str) -> Option<String> {
         FabricError::NodeStopped { .. } if at.starts_with("tcp") => format!(
             "the process that served {at} has ended, and its memory with it, or the network is down"
         ),
-        FabricError::NodeRestarted { .. } => {
-            "restore what it had (farslot serve --restore), or go on without: farslot accept-loss TABLE".into()
-        }
+        FabricError::NodeRestarted { .. } => format!(
+            "restore what it had (farslot serve --restore, or farslot restore DIRECTORY --node {at}), or go on \
+             without: farslot accept-loss TABLE"
+        ),
         FabricError::NodeStopped { .. } => {
             format!("the process that served {at} has ended, and its memory with it")
         }

@@ -71,6 +71,8 @@ pub(crate) enum ProtocolError {
     LongBulkHeader,
     #[error("too big inline request")]
     LongLine,
+    #[error("quotes in an inline request, which have no meaning here: send an array")]
+    Quotes,
     #[error("the request is longer than {limit} bytes")]
     Request { limit: usize },
 }
@@ -251,7 +253,8 @@ impl Parser {
         self.arguments = Vec::new();
     }
 
-    /// A line of words, as a person types it. Quotes have no meaning.
+    /// A line of words, as a person types it. One with quotes is refused: they would be taken for part
+    /// of a key or value.
     fn read_words(
         &mut self,
         input: &[u8],
@@ -268,6 +271,9 @@ impl Parser {
         let end = searched + end;
         let mut at = 0;
         for word in input[..end].split(u8::is_ascii_whitespace) {
+            if word.contains(&b'"') || word.contains(&b'\'') {
+                return Err(ProtocolError::Quotes);
+            }
             if !word.is_empty() {
                 self.arguments.push(at..at + word.len());
             }
@@ -401,6 +407,9 @@ mod tests {
         let words = |words: &[&str]| words.iter().map(|word| word.as_bytes().to_vec()).collect();
         let expected: [Vec<Vec<u8>>; 3] = [words(&["PING"]), words(&[]), words(&["set", "a", "b"])];
         assert_eq!(requests, expected);
+        for line in [&b"set a \"b c\"\n"[..], b"set a 'b'\n", b"set a it's\n"] {
+            assert_eq!(read_all(line, 3), Err(ProtocolError::Quotes));
+        }
     }
 
     #[test]

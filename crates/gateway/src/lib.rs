@@ -26,8 +26,8 @@
 //! on them: it belongs where the memory is, in the process that serves it.
 //!
 //! **What it has not.** Types but strings, transactions, scripts, publish and subscribe, keys that
-//! are empty or longer than 64 KiB, values longer than 2,555,880 bytes. Quotes on lines that a
-//! person types.
+//! are empty or longer than 64 KiB, values longer than 2,555,880 bytes, quotes on lines that a person
+//! types (they are refused).
 //!
 //! # Records
 //!

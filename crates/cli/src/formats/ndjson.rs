@@ -60,7 +60,7 @@ impl<R: BufRead> NdjsonReader<R> {
 
     fn record(&self) -> Result<Record, String> {
         let Fields(mut fields) =
-            serde_json::from_slice(&self.line).map_err(|error| error.to_string())?;
+            serde_json::from_slice(&self.line).map_err(|error| in_its_line(&error))?;
         let key = take(&mut fields, &self.key)?
             .ok_or_else(|| format!("it has no field {:?}", self.key))?;
         let expires = match self.expires {
@@ -171,13 +171,28 @@ fn rest(mut fields: Vec<(Cow<'_, str>, &RawValue)>) -> Result<Option<Vec<u8>>, S
     }
 }
 
-/// The bytes of a JSON value: of a string its text, of anything else how it was written.
+/// The bytes of a JSON value: of a string its text, of anything else how it was written. Of null there
+/// are none.
 fn content(value: &RawValue) -> Result<Vec<u8>, String> {
     if value.get().starts_with('"') {
-        let text: String = serde_json::from_str(value.get()).map_err(|error| error.to_string())?;
+        let text: String =
+            serde_json::from_str(value.get()).map_err(|error| in_its_line(&error))?;
         return Ok(text.into_bytes());
     }
+    if value.get() == "null" {
+        return Err("null is no key and no value".into());
+    }
     Ok(value.get().as_bytes().to_vec())
+}
+
+/// An error without the number of the line, which is that in the file, and said beside it.
+fn in_its_line(error: &serde_json::Error) -> String {
+    let said = error.to_string();
+    let what = said.split(" at line ").next().unwrap_or_default();
+    match error.column() {
+        0 => what.into(),
+        column => format!("{what} at column {column}"),
+    }
 }
 
 /// Writes records as objects.
@@ -305,7 +320,7 @@ mod tests {
             ("{\"key\":1,\"key_base64\":\"\",\"value\":1}", "both"),
             ("{\"key\":1,\"value_base64\":\"?\"}", "no base64"),
             ("{\"key\":\"a\"", "EOF"),
-            ("nonsense", "line 1"),
+            ("nonsense", "expected ident at column 2"),
         ] {
             let reason = one(text, None, None).unwrap_err();
             assert!(reason.contains(part), "{text}: {reason}");

@@ -227,7 +227,7 @@ const TSV: [Case; 3] = [
     ),
 ];
 
-const NDJSON: [Case; 12] = [
+const NDJSON: [Case; 15] = [
     (
         "two records",
         b"{\"key\":\"a\",\"value\":1}\n{\"key\":\"b\",\"value\":\"2\"}",
@@ -252,6 +252,24 @@ const NDJSON: [Case; 12] = [
         b"{\"key\":\"a\",\"value\":1}\r\n\r\n{\"key\":\"b\",\"value\":2}\r\n",
         None,
         r#"1 "a"="1"; 3 "b"="2""#,
+    ),
+    (
+        "null as a value",
+        b"{\"key\":\"a\",\"value\":null}\n{\"key\":\"b\",\"value\":\"null\"}\n",
+        None,
+        r#"1 bad: null is no key and no value; 2 "b"="null""#,
+    ),
+    (
+        "null as a key",
+        b"{\"key\":null,\"value\":1}\n",
+        None,
+        "1 bad: null is no key and no value",
+    ),
+    (
+        "an error within a later line",
+        b"{\"key\":\"a\",\"value\":1}\n{\"key\":\"b\" \"value\":2}\n",
+        None,
+        r#"1 "a"="1"; 2 bad: expected `,` or `}` at column 12"#,
     ),
     (
         "a cut line",

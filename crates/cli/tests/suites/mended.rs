@@ -157,6 +157,17 @@ fn the_names_of_columns_are_no_record_and_it_is_said_what_the_first_line_was_tak
         2,
         &["\"ada, Ada Lovelace\"", "say --header or --no-header"],
     );
+    // No table is left that the next try would find there.
+    for again in [None, Some("--no-header")] {
+        let create = ["load", "new", "--create=100"];
+        let loaded = node.feed(create.into_iter().chain(again), b"ada,Ada Lovelace\n");
+        assert_eq!(
+            loaded.status.success(),
+            again.is_some(),
+            "{}",
+            error_of(&loaded)
+        );
+    }
 }
 
 #[test]

@@ -146,6 +146,7 @@ impl Parser<'_> {
             return Err(Problem::LongText("list of attributes"));
         }
         self.check_space(element)?;
+        self.check_attributes(element)?;
         let name = element.local_name();
         let name = name.as_ref();
         let open = match self.open.last().copied() {
@@ -179,12 +180,7 @@ impl Parser<'_> {
         let space = match self.reader.resolver().resolve_element(element.name()).0 {
             ResolveResult::Unbound => None,
             ResolveResult::Bound(space) => Some(space.0),
-            ResolveResult::Unknown(prefix) => {
-                let prefix = shortened(&prefix);
-                return Err(Problem::Xml(format!(
-                    "no name space has the prefix {prefix:?}"
-                )));
-            }
+            ResolveResult::Unknown(prefix) => return Err(unknown_prefix(&prefix)),
         };
         if self.open.is_empty() {
             self.space = space.map(String::from);
@@ -196,6 +192,33 @@ impl Parser<'_> {
                 shortened(element.name().as_ref()),
                 shortened(space.unwrap_or_default()),
             )));
+        }
+        Ok(())
+    }
+
+    /// Attributes with a prefix are foreign and have no meaning, unless the prefix is one of PNML's: no
+    /// attribute of PNML has any, and what it would mean is not known.
+    fn check_attributes(&self, element: &BytesStart<'_>) -> Result<(), Problem> {
+        for found in element.attributes() {
+            let found = found.map_err(|error| Problem::Xml(error.to_string()))?;
+            let key = found.key;
+            if !key.as_ref().contains(':') || key.as_namespace_binding().is_some() {
+                continue;
+            }
+            match self.reader.resolver().resolve_attribute(key).0 {
+                ResolveResult::Unknown(prefix) => return Err(unknown_prefix(&prefix)),
+                ResolveResult::Bound(space)
+                    if self.space.as_deref() == Some(space.0)
+                        || space.0.starts_with(PNML_SPACES) =>
+                {
+                    return Err(Problem::Unsupported(format!(
+                        "<{}> with an attribute {:?} of PNML's name space",
+                        shortened(element.name().as_ref()),
+                        shortened(key.as_ref()),
+                    )));
+                }
+                _ => {}
+            }
         }
         Ok(())
     }
@@ -417,6 +440,11 @@ impl Parser<'_> {
             label => self.likeness.note(label, text),
         }
     }
+}
+
+fn unknown_prefix(prefix: &str) -> Problem {
+    let prefix = shortened(prefix);
+    Problem::Xml(format!("no name space has the prefix {prefix:?}"))
 }
 
 fn unknown_child(parent: Open, name: &str) -> Problem {

@@ -42,7 +42,7 @@ pub enum Problem {
     )]
     Doctype,
     /// An entity other than the five of XML.
-    #[error("unknown entity &{0};")]
+    #[error("unknown entity &{};", shortened(.0))]
     Entity(String),
     /// Elements nested deeper than [`limits::DEPTH`].
     #[error("elements are nested deeper than {}", limits::DEPTH)]
@@ -65,7 +65,7 @@ pub enum Problem {
     #[error("the document has {0}; exactly one can be explored")]
     Nets(&'static str),
     /// The net is of another type than place/transition nets.
-    #[error("nets of type {0:?} cannot be explored, only place/transition nets")]
+    #[error("nets of type {:?} cannot be explored, only place/transition nets", shortened(.0))]
     NetType(String),
     /// An element that would change the net's meaning and is not known, such as an inhibitor arc.
     #[error("{0} cannot be explored")]
@@ -85,7 +85,7 @@ pub enum Problem {
         attribute: &'static str,
     },
     /// Two objects have one id.
-    #[error("the id {id:?} is taken since line {first}")]
+    #[error("the id {:?} is taken since line {first}", shortened(.id))]
     DuplicateId {
         /// The id.
         id: String,
@@ -112,7 +112,7 @@ pub enum Problem {
     #[error("an arc has weight 0")]
     ZeroWeight,
     /// An arc or a reference names a node that the document does not have.
-    #[error("{what} names {id:?}, which is no place and no transition of the document")]
+    #[error("{what} names {:?}, which is no place and no transition of the document", shortened(.id))]
     NoSuchNode {
         /// Which end of an arc, or a reference.
         what: &'static str,
@@ -123,10 +123,10 @@ pub enum Problem {
     #[error("an arc from {0} to {0}: arcs join a place and a transition")]
     SameKind(&'static str),
     /// A reference place that refers to a transition, or the other way round.
-    #[error("the reference {0:?} refers to a node of the other kind")]
+    #[error("the reference {:?} refers to a node of the other kind", shortened(.0))]
     WrongReference(String),
     /// References that refer to each other in a circle.
-    #[error("the reference {0:?} refers to itself in the end")]
+    #[error("the reference {:?} refers to itself in the end", shortened(.0))]
     ReferenceCircle(String),
 }
 

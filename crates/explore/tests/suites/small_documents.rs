@@ -326,6 +326,19 @@ fn of_nets() -> Vec<(&'static str, String, Expected)> {
             States(1),
         ),
         (
+            "an attribute of PNML's name space, with a prefix",
+            beside(
+                "<arc xmlns:x='http://www.pnml.org/version-2009/grammar/pnml' id='c' source='p' \
+                 target='t' x:type='inhibitor'/>",
+            ),
+            Refused(4, "<arc> with an attribute \"x:type\" of PNML's name space"),
+        ),
+        (
+            "an attribute whose prefix has no name space",
+            attribute("zz:initialMarking='5'"),
+            Refused(1, "no name space has the prefix \"zz\""),
+        ),
+        (
             "a net that says that it is timed",
             within("timed='yes'", ""),
             Refused(1, "<net> with an attribute \"timed\""),

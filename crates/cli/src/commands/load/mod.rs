@@ -33,8 +33,8 @@ pub fn run(args: Args, context: &Context) -> Result<()> {
     let loaded = match args.create {
         Some(_) if args.sealed() => whole::make(&args, &source, &store, &bad)?,
         Some(capacity) => {
-            create(&args, &source, &store, capacity)?;
-            load(&args, &source, &store, &bad)?
+            let made = || create(&args, &source, &store, capacity);
+            put(&args, &source, &store, &bad, made)?
         }
         None => load(&args, &source, &store, &bad)?,
     };
@@ -62,23 +62,26 @@ fn load(args: &Args, source: &Source<'_>, store: &Store, bad: &BadLines) -> Resu
     if args.seal || matches!(table.scheme(), Scheme::Sealed(_)) {
         return whole::build(source, table, bad);
     }
-    put(args, source, store, &table, bad)
+    put(args, source, store, bad, || Ok(table))
 }
 
-/// Puts record by record.
+/// Puts record by record, into a table that is made once the file's first lines are understood.
 fn put(
     args: &Args,
     source: &Source<'_>,
     store: &Store,
-    table: &Table,
     bad: &BadLines,
+    table: impl FnOnce() -> Result<Table>,
 ) -> Result<Loaded> {
-    let threads = threads(args.threads, table)?;
-    let mut loader = Loader::new(store, table, threads, bad).with_time_to_live(args.ttl);
-    if args.partial {
-        loader = loader.of_nodes_that_answer();
-    }
-    source.read_with("loading", |reader| loader.load(reader))
+    source.read_with("loading", |reader| {
+        let table = table()?;
+        let threads = threads(args.threads, &table)?;
+        let mut loader = Loader::new(store, &table, threads, bad).with_time_to_live(args.ttl);
+        if args.partial {
+            loader = loader.of_nodes_that_answer();
+        }
+        loader.load(reader)
+    })
 }
 
 /// More threads than this only wait for the one that reads, unless they are asked for.
@@ -103,7 +106,7 @@ fn threads(asked: Option<u64>, table: &Table) -> Result<usize> {
     Ok(1)
 }
 
-fn create(args: &Args, source: &Source<'_>, store: &Store, capacity: Option<u64>) -> Result<()> {
+fn create(args: &Args, source: &Source<'_>, store: &Store, capacity: Option<u64>) -> Result<Table> {
     let mut shape = args.shape.clone();
     let measure = match capacity {
         Some(_) => None,
@@ -122,7 +125,7 @@ fn create(args: &Args, source: &Source<'_>, store: &Store, capacity: Option<u64>
         record.name,
         Shape::of_new(&record, store.address().nodes().len() as u64).summary()
     ));
-    Ok(())
+    Ok(store.table(&args.table)?)
 }
 
 fn report(
