@@ -117,6 +117,65 @@ fn a_snapshot_without_what_a_node_lost_does_not_replace_the_last() {
     assert!(std::fs::read(directory.path().join("t.snapshot.1")).unwrap() == last);
 }
 
+/// What clients have put since the loss was accepted stays, and the other keys come back.
+#[test]
+fn a_part_whose_loss_was_accepted_can_still_be_put_back() {
+    let mut three = Three::start(alone);
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().to_str().unwrap();
+    three.ok(&["create", "t", "--capacity", "5000"]);
+    three.load("t", 0..1_000);
+    three.ok(&["snapshot", path]);
+    let before = three.dump("t");
+    three.nodes[1].kill();
+    three.nodes[1] = alone(1, &three.address(1));
+    three.ok(&["accept-loss", "t"]);
+    let lost = before.len() - three.dump("t").len();
+    assert!((200..500).contains(&lost), "{lost}");
+    // Of these some were lost, whichever.
+    for number in 0..20 {
+        three.ok(&["put", "t", &format!("key-{number}"), "newer"]);
+    }
+    three.ok(&["restore", path, "--node", &three.hosts[1]]);
+    let after = three.dump("t");
+    assert_eq!(after.len(), before.len());
+    for number in 0..20 {
+        assert!(after.contains(&format!("key-{number}\tnewer")), "{number}");
+    }
+    let old = before.iter().filter(|line| after.contains(line)).count();
+    assert_eq!(old, before.len() - 20);
+}
+
+#[test]
+fn parts_of_every_scheme_are_put_back() {
+    let mut three = Three::start(alone);
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().to_str().unwrap();
+    let records = tempfile::NamedTempFile::with_suffix(".csv").unwrap();
+    std::fs::write(records.path(), lines(0..600)).unwrap();
+    let file = records.path().to_str().unwrap();
+    let schemes = ["linear", "cuckoo", "race", "duo", "sealed"];
+    for scheme in schemes {
+        three.ok(&[
+            "load",
+            scheme,
+            file,
+            "--create",
+            "--no-header",
+            "--scheme",
+            scheme,
+        ]);
+    }
+    three.ok(&["snapshot", path]);
+    let before = schemes.map(|scheme| three.dump(scheme));
+    three.nodes[1].kill();
+    three.nodes[1] = alone(1, &three.address(1));
+    three.ok(&["restore", path, "--node", &three.hosts[1]]);
+    for (scheme, before) in schemes.iter().zip(&before) {
+        assert_eq!((three.dump(scheme), scheme), (before.clone(), scheme));
+    }
+}
+
 #[test]
 fn a_table_made_anew_on_a_node_that_restarted_does_not_replace_the_last() {
     let directory = tempfile::tempdir().unwrap();

@@ -126,7 +126,7 @@ async fn sweeps(endpoint: &SimEndpoint) -> u64 {
 const RUNS: Runs = Runs {
     module: module_path!(),
     slots: &[HEAP, INLINE, HYBRID, race::VARIED],
-    seeds: 250,
+    seeds: 100,
     run: history,
 };
 

@@ -27,7 +27,7 @@ const VARIED: Slot = Slot {
 const RUNS: Runs = Runs {
     module: module_path!(),
     slots: &[INLINE, VARIED],
-    seeds: 150,
+    seeds: 60,
     run,
 };
 /// Where a table goes when it grows.

@@ -19,7 +19,7 @@ use std::rc::Rc;
 const RUNS: Runs = Runs {
     module: module_path!(),
     slots: &SLOTS,
-    seeds: 600,
+    seeds: 200,
     run,
 };
 

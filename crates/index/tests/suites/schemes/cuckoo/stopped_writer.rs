@@ -230,7 +230,7 @@ fn a_writer_may_stop_after_any_verb_of_an_insertion() {
             (ways(2, 2), 1),
             (ways(3, 2), 1),
         ] {
-            for case in (0..16).filter_map(|seed| case(slot, of, wanted, seed)) {
+            for case in (0..6).filter_map(|seed| case(slot, of, wanted, seed)) {
                 cases += 1;
                 moves += case.moves;
                 stopped += stops_of(&case);
@@ -238,7 +238,7 @@ fn a_writer_may_stop_after_any_verb_of_an_insertion() {
         }
     }
     println!("{cases} insertions, {moves} moves, {stopped} stops");
-    assert!(cases > 150 && moves > 250 && stopped > 2_000);
+    assert!(cases > 55 && moves > 90 && stopped > 750);
 }
 
 /// A key that stands twice may be displaced to where its other copy is.

@@ -25,7 +25,7 @@ use rand_chacha::ChaCha8Rng;
 const RUNS: Runs = Runs {
     module: module_path!(),
     slots: &GROWING,
-    seeds: 400,
+    seeds: 130,
     run,
 };
 

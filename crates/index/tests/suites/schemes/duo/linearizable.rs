@@ -24,7 +24,7 @@ use rand_chacha::ChaCha8Rng;
 const RUNS: Runs = Runs {
     module: module_path!(),
     slots: &SLOTS,
-    seeds: 300,
+    seeds: 120,
     run,
 };
 

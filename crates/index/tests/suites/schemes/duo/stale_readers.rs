@@ -22,7 +22,7 @@ use std::rc::Rc;
 const RUNS: Runs = Runs {
     module: module_path!(),
     slots: &[INLINE, VARIED],
-    seeds: 300,
+    seeds: 120,
     run,
 };
 const LONGEST_RUN: Nanos = 10_000_000_000;

@@ -10,7 +10,7 @@ use crate::common::{
 const RUNS: Runs = Runs {
     module: module_path!(),
     slots: &SLOTS,
-    seeds: 1_000,
+    seeds: 350,
     run: |slot, seed| match run(slot, seed) {
         Ok((tally, _)) => tally,
         Err(failure) => panic!("{}", failure.error),

@@ -38,7 +38,7 @@ const SLOTS: [Slot; 3] = [FIXED, GROWING, GROWING_SHORT];
 const RUNS: Runs = Runs {
     module: module_path!(),
     slots: &SLOTS,
-    seeds: 1_000,
+    seeds: 350,
     run,
 };
 
