@@ -135,7 +135,7 @@ def test_string_arrays_have_strings_without_the_zeros_that_fill_them_up(
     with pytest.raises(farslot.errors.DoesNotFitError, match="get_many_ragged"):
         table.get_many([b"ends"], dtype="S20")
     for wrong in ([b"\0"], [b"too long"]):
-        with pytest.raises(ValueError, match="over 4 bytes, or end in a zero byte"):
+        with pytest.raises(ValueError, match="more than 4 bytes, or end in a zero byte"):
             table.find_or_put_many([b"new"], wrong, dtype="S4")
     assert b"new" not in table
 

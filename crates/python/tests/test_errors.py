@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib.metadata
+import re
 import subprocess
 import sys
 import threading
@@ -218,3 +220,8 @@ def in_thread(run: Any) -> None:
     thread.join()
     if failures:
         raise failures[0]
+
+
+def test_the_version_is_that_of_the_package() -> None:
+    assert farslot.__version__ == importlib.metadata.version("farslot")
+    assert re.fullmatch(r"\d+\.\d+\.\d+\S*", farslot.__version__)

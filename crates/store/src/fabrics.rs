@@ -85,15 +85,17 @@ impl MappedNodes {
     /// The nodes that are served there now; of one that has gone, and that nobody serves again, the
     /// memory that it had.
     pub(crate) fn nodes(&self) -> Vec<shm::Node> {
-        let mut nodes = self.nodes.lock().unwrap_or_else(PoisonError::into_inner);
-        for (node, name) in nodes.iter_mut().zip(&self.names) {
-            if node.is_gone()
+        let nodes = || self.nodes.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = nodes().clone();
+        for (number, name) in self.names.iter().enumerate() {
+            // While this is tried, which may take seconds, others go on.
+            if known[number].is_gone()
                 && let Ok(back) = shm::attach(name, self.rights)
             {
-                *node = back;
+                nodes()[number] = back;
             }
         }
-        nodes.clone()
+        nodes().clone()
     }
 }
 

@@ -176,7 +176,7 @@ fn rest(mut fields: Vec<(Cow<'_, str>, &RawValue)>) -> Result<Option<Vec<u8>>, S
 fn content(value: &RawValue) -> Result<Vec<u8>, String> {
     if value.get().starts_with('"') {
         let text: String =
-            serde_json::from_str(value.get()).map_err(|error| in_its_line(&error))?;
+            serde_json::from_str(value.get()).map_err(|error| without_place(&error))?;
         return Ok(text.into_bytes());
     }
     if value.get() == "null" {
@@ -187,12 +187,16 @@ fn content(value: &RawValue) -> Result<Vec<u8>, String> {
 
 /// An error without the number of the line, which is that in the file, and said beside it.
 fn in_its_line(error: &serde_json::Error) -> String {
-    let said = error.to_string();
-    let what = said.split(" at line ").next().unwrap_or_default();
+    let what = without_place(error);
     match error.column() {
-        0 => what.into(),
+        0 => what,
         column => format!("{what} at column {column}"),
     }
+}
+
+fn without_place(error: &serde_json::Error) -> String {
+    let said = error.to_string();
+    said.split(" at line ").next().unwrap_or_default().into()
 }
 
 /// Writes records as objects.

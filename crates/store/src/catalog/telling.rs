@@ -65,8 +65,9 @@ pub(crate) fn tables_from(
     Ok(told)
 }
 
-/// The record of the table of this id; nothing if there is none. Only what has the id is parsed, so
-/// that asking for tables that are none takes the owner a word of each entry.
+/// The record of the table of this id; nothing if there is none, or it is being emptied: nobody opens
+/// it before it is. Only what has the id is parsed, so that asking for tables that are none takes the
+/// owner a word of each entry.
 ///
 /// # Errors
 /// What the memory says.
@@ -74,11 +75,16 @@ pub(crate) fn record_of(
     memory: &dyn OwnerMemory,
     id: u64,
 ) -> farslot_fabric::Result<Option<TableRecord>> {
+    // What entries without a table have there.
+    if [0, closed(0)].contains(&id) {
+        return Ok(None);
+    }
     for number in 0..MOST_TABLES {
         let word = memory.load(entry_at(NodeId(0), number).offset + ID_AT)?;
         if [id, closed(id)].contains(&word)
             && let Is::Table(record) = entry_of(memory, number)?.0.is
             && record.id == id
+            && !record.is_emptying
         {
             return Ok(Some(record));
         }

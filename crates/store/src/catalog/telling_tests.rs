@@ -282,8 +282,18 @@ fn a_table_is_found_by_its_id_and_nothing_else_is_parsed() {
             }
         }
     }
+    // One that is being emptied is opened by nobody.
+    let Is::Table(there) = &entries[0].is else {
+        panic!("{entries:?}");
+    };
+    let mut emptying = memory.clone();
+    let at = entry_at(NodeId(0), entries[0].number).offset;
+    let word = emptying.load(at).unwrap();
+    emptying.store(at, State::emptying(word)).unwrap();
+    assert_eq!(record_of(&emptying, there.id), Ok(None));
+
     memory.copied.set(0);
-    for id in [1, u64::MAX, 0xdead_beef] {
+    for id in [0, u64::MAX, 1, 0xdead_beef] {
         assert_eq!(record_of(&memory, id), Ok(None));
     }
     assert_eq!(memory.copied.get(), 0);

@@ -2,6 +2,8 @@
 
 use crate::sessions::View;
 use crate::{ErrorKind, Result, Store, StoreError, Table};
+use farslot_fabric::FabricError;
+use farslot_index::IndexError;
 use std::sync::atomic::AtomicU64;
 
 /// How the threads of a handle open its table, each for itself, and again when it is gone.
@@ -34,8 +36,15 @@ impl Opener {
             ErrorKind::TableGone => true,
             ErrorKind::NodeRestarted => is_on_one,
             // What is mapped stays that of a process that has ended.
-            ErrorKind::NodeDown => is_on_one && self.store.is_mapped(),
-            _ => false,
+            _ => is_on_one && self.store.is_mapped() && has_stopped(error),
         }
     }
+}
+
+const fn has_stopped(error: &StoreError) -> bool {
+    matches!(
+        error,
+        StoreError::Fabric(FabricError::NodeStopped { .. })
+            | StoreError::Index(IndexError::Fabric(FabricError::NodeStopped { .. }))
+    )
 }

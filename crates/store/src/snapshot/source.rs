@@ -4,7 +4,7 @@ use super::files::{is_named_as_older, older_snapshot, open_to_read, snapshot_pat
 use super::format::{Head, PartOf, Records};
 use super::walk::{self, Block, Bytes, Walk, failed, walk};
 use super::{SnapshotError, SnapshotInfo};
-use crate::{Record, Result, StoreError};
+use crate::{Record, Result, SpreadNode, StoreError};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
@@ -170,22 +170,25 @@ pub(super) fn names(addresses: &[String], address: &str) -> bool {
 
 /// Of the parts in a directory, the one that the node had which has these addresses. The last that was
 /// begun, if there are several: another table may have had the name before, of which the node had
-/// another part. An only one that names none of these addresses is its own too: it has moved.
+/// another part. An only one of a table none of whose nodes has any of the addresses is its own too: it
+/// has moved.
 fn own_part<'p>(parts: &'p [(PathBuf, Head)], addresses: &[String]) -> Option<&'p (PathBuf, Head)> {
-    let numbers = |head: &Head| {
-        let part = head.part.as_ref()?;
-        let nodes = &part.of.map.nodes;
-        let ours = nodes
-            .iter()
-            .position(|node| names(addresses, &node.address));
-        Some((ours, usize::from(part.number)))
+    let is_named = |node: &SpreadNode| names(addresses, &node.address);
+    let is_own = |(_, head): &&(PathBuf, Head)| {
+        head.part.as_ref().is_some_and(|part| {
+            let node = part.of.map.nodes.get(usize::from(part.number));
+            node.is_some_and(is_named)
+        })
     };
-    let ours = parts
+    let last = parts
         .iter()
-        .filter(|(_, head)| matches!(numbers(head), Some((Some(ours), number)) if ours == number));
-    let last = ours.max_by_key(|(_, head)| head.begun);
+        .filter(is_own)
+        .max_by_key(|(_, head)| head.begun);
     last.or_else(|| match parts {
-        [only] if matches!(numbers(&only.1), Some((None, _))) => Some(only),
+        [only] => {
+            let part = only.1.part.as_ref()?;
+            (!part.of.map.nodes.iter().any(is_named)).then_some(only)
+        }
         _ => None,
     })
 }

@@ -369,7 +369,6 @@ fn a_time_to_live_over_the_limit_is_refused_by_its_value_and_the_limit() {
     assert_eq!(table.get(b"k").unwrap().unwrap(), b"v");
 }
 
-/// What does not fit is the sum, which no user has given as a value.
 #[test]
 fn numbers_are_counted_where_a_value_is_replaced_in_one_step_and_nowhere_else() {
     let store = Store::embedded_with(64 * MIB, OpenOptions::default()).unwrap();
@@ -398,6 +397,7 @@ fn numbers_are_counted_where_a_value_is_replaced_in_one_step_and_nowhere_else() 
     }
 }
 
+/// What does not fit is the sum, which no user has given as a value.
 #[test]
 fn a_sum_that_does_not_fit_is_named_with_the_size_of_the_values() {
     let store = Store::embedded_with(64 * MIB, OpenOptions::default()).unwrap();

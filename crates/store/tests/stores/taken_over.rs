@@ -75,10 +75,11 @@ fn a_writer_in_shared_memory_destroys_nothing() {
     }
 }
 
-/// Two clients are deposed that hold a free block each, which the third finds and uses. When they are
-/// the writer again, they do not use it.
-fn uses_no_memory_of_before(scheme: &str) {
-    let name = format!("shm://memory-of-before-{}-{scheme}", std::process::id());
+/// Two clients are deposed, or resign, that hold a free block each, which the third finds and uses. When
+/// they are the writer again, they do not use it.
+fn uses_no_memory_of_before(scheme: &str, is_deposed: bool) {
+    let process = std::process::id();
+    let name = format!("shm://memory-of-before-{process}-{scheme}-{is_deposed}");
     let _server = Server::start(&name, 64 << 20).unwrap();
     let stores = [(); 3].map(|()| Store::open(&name).unwrap());
     let options = options(scheme)
@@ -89,11 +90,18 @@ fn uses_no_memory_of_before(scheme: &str) {
     let [first, second, third] = stores.each_ref().map(|store| store.table("t").unwrap());
     let value = |number: u64| vec![number as u8; 4_000];
     for table in [&first, &second] {
-        table.take_over().unwrap();
+        if is_deposed {
+            table.take_over().unwrap();
+        }
         table.put(&0_u64.to_le_bytes(), &value(0)).unwrap();
         assert!(table.remove(&0_u64.to_le_bytes()).unwrap());
+        if !is_deposed {
+            table.resign().unwrap();
+        }
     }
-    third.take_over().unwrap();
+    if is_deposed {
+        third.take_over().unwrap();
+    }
     let is_put = |number: &u64| {
         let put = third.put(&number.to_le_bytes(), &value(*number));
         put.inspect_err(|error| assert_eq!(error.kind(), ErrorKind::OutOfMemory))
@@ -114,10 +122,12 @@ fn uses_no_memory_of_before(scheme: &str) {
 
 #[test]
 fn a_duo_writer_that_returns_uses_no_memory_of_before() {
-    uses_no_memory_of_before("duo");
+    uses_no_memory_of_before("duo", true);
+    uses_no_memory_of_before("duo", false);
 }
 
 #[test]
 fn a_cuckoo_writer_that_returns_uses_no_memory_of_before() {
-    uses_no_memory_of_before("cuckoo");
+    uses_no_memory_of_before("cuckoo", true);
+    uses_no_memory_of_before("cuckoo", false);
 }

@@ -150,9 +150,14 @@ fn a_node_does_not_start_from_the_part_of_another() {
         .output()
         .unwrap();
     assert_fails(&refused, 1, &[&two.hosts[0], &two.hosts[1], "t@0.snapshot"]);
-    // With its own beside it, it takes that.
+    // With its own beside it, it takes that; also if it has an address of the other node besides.
     std::fs::write(part(1), own).unwrap();
     two.come_back();
+    two.assert_count(true, "t", 100);
+    end(&mut two.nodes[1]);
+    let named = ["--restore", "--restore-as", &two.hosts[0]];
+    let again = serve(&address, two.directories[1].path(), &named);
+    two.nodes[1] = Node::start_command(again);
     two.assert_count(true, "t", 100);
 }
 
