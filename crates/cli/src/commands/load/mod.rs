@@ -33,7 +33,7 @@ pub fn run(args: Args, context: &Context) -> Result<()> {
     let loaded = match args.create {
         Some(_) if args.sealed() => whole::make(&args, &source, &store, &bad)?,
         Some(capacity) => {
-            let made = || create(&args, &source, &store, capacity);
+            let made = || to_write(&args, create(&args, &source, &store, capacity)?);
             put(&args, &source, &store, &bad, made)?
         }
         None => load(&args, &source, &store, &bad)?,
@@ -62,20 +62,27 @@ fn load(args: &Args, source: &Source<'_>, store: &Store, bad: &BadLines) -> Resu
     if args.seal || matches!(table.scheme(), Scheme::Sealed(_)) {
         return whole::build(source, table, bad);
     }
+    // Before anything is read: another may be the writer.
+    let table = to_write(args, table)?;
     put(args, source, store, bad, || Ok(table))
 }
 
-/// Puts record by record, into a table that is made once the file's first lines are understood.
+/// A table, and how many threads put into it.
+fn to_write(args: &Args, table: Table) -> Result<(Table, usize)> {
+    let threads = threads(args.threads, &table)?;
+    Ok((table, threads))
+}
+
+/// Puts record by record, into a table that may be made once the file's first lines are understood.
 fn put(
     args: &Args,
     source: &Source<'_>,
     store: &Store,
     bad: &BadLines,
-    table: impl FnOnce() -> Result<Table>,
+    table: impl FnOnce() -> Result<(Table, usize)>,
 ) -> Result<Loaded> {
     source.read_with("loading", |reader| {
-        let table = table()?;
-        let threads = threads(args.threads, &table)?;
+        let (table, threads) = table()?;
         let mut loader = Loader::new(store, &table, threads, bad).with_time_to_live(args.ttl);
         if args.partial {
             loader = loader.of_nodes_that_answer();
