@@ -107,6 +107,13 @@ impl Node {
         Self { process, address }
     }
 
+    /// Has the node end, and waits until it has.
+    pub fn end(&mut self) {
+        let pid = self.process.id().to_string();
+        assert!(Command::new("kill").arg(&pid).status().unwrap().success());
+        assert!(self.process.wait().unwrap().success());
+    }
+
     /// Has the node read its files again.
     pub fn hang_up(&self) {
         let pid = self.process.id().to_string();

@@ -7,7 +7,6 @@ use farslot::{
 };
 use farslot_testbed::block_on;
 use std::path::Path;
-use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread::{Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
@@ -24,12 +23,6 @@ fn start(address: &str, directory: &Path) -> Node {
     command.arg("--snapshot-dir").arg(directory);
     command.args(["--snapshot-every", "1h", "--restore"]);
     Node::start_command(command)
-}
-
-fn terminate(node: &mut Node) {
-    let pid = node.process.id().to_string();
-    assert!(Command::new("kill").arg(&pid).status().unwrap().success());
-    assert!(node.process.wait().unwrap().success());
 }
 
 /// A table whose snapshot takes a while.
@@ -178,7 +171,7 @@ fn writers_of_a_table_over_several_nodes_go_on_when_one_has_ended_and_is_back() 
         let started = writers.start(scope, &store);
         for turn in 0..2 {
             writers.wait_for(50);
-            terminate(&mut nodes[turn]);
+            nodes[turn].end();
             nodes[turn] = start(&nodes[turn].address.clone(), directories[turn].path());
             writers.wait_for(50);
         }
@@ -222,7 +215,7 @@ fn what_was_acknowledged_when_a_node_ended_is_there_when_it_is_back_and_its_writ
         std::thread::scope(|scope| {
             let started = writers.start(scope, &store);
             writers.wait_for(50);
-            terminate(&mut node);
+            node.end();
             node = start(&node.address.clone(), directory.path());
             writers.wait_for(50);
             writers.stop.store(true, Relaxed);
@@ -278,7 +271,7 @@ fn a_node_as_it_is_packaged_keeps_its_tables() {
     let mut node = start();
     node.ok(["create", "t"]);
     node.ok(["put", "t", "key", "value"]);
-    terminate(&mut node);
+    node.end();
     assert_eq!(start().ok(["get", "t", "key"]), b"value\n");
 }
 
@@ -322,7 +315,7 @@ fn clients_that_make_tables_while_a_node_restores_do_it_no_harm() {
         let directory = tempfile::tempdir().unwrap();
         let mut node = start(&address, directory.path());
         fill(&Store::open(&node.address).unwrap());
-        terminate(&mut node);
+        node.end();
         let address = node.address.clone();
         let ended = AtomicBool::new(false);
         std::thread::scope(|scope| {

@@ -3,7 +3,6 @@
 use crate::sessions::View;
 use crate::{ErrorKind, Result, Store, StoreError, Table};
 use farslot_fabric::FabricError;
-use farslot_index::IndexError;
 use std::sync::atomic::AtomicU64;
 
 /// How the threads of a handle open its table, each for itself, and again when it is gone.
@@ -32,19 +31,13 @@ impl Opener {
     /// dropped, emptied or renamed it, or its only node has come back.
     pub(super) fn is_gone(&self, error: &StoreError) -> bool {
         let is_on_one = self.store.node_count() == 1;
-        match error.kind() {
-            ErrorKind::TableGone => true,
-            ErrorKind::NodeRestarted => is_on_one,
+        match (error, error.kind()) {
             // What is mapped stays that of a process that has ended.
-            _ => is_on_one && self.store.is_mapped() && has_stopped(error),
+            (StoreError::Fabric(FabricError::NodeStopped { .. }), _) => {
+                is_on_one && self.store.is_mapped()
+            }
+            (_, ErrorKind::NodeRestarted) => is_on_one,
+            (_, kind) => kind == ErrorKind::TableGone,
         }
     }
-}
-
-const fn has_stopped(error: &StoreError) -> bool {
-    matches!(
-        error,
-        StoreError::Fabric(FabricError::NodeStopped { .. })
-            | StoreError::Index(IndexError::Fabric(FabricError::NodeStopped { .. }))
-    )
 }

@@ -6,7 +6,8 @@ use crate::common::{
     ANY_PORT, Node, assert_fails, error_of, farslot, fresh_address, lines, one_object,
 };
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Output;
+use tempfile::TempDir;
 
 /// Three nodes, and commands on all of them.
 pub struct Three {
@@ -65,20 +66,26 @@ fn alone(_: usize, address: &str) -> Node {
     Node::start_at(address, "64MiB")
 }
 
-#[test]
-fn a_snapshot_without_what_a_node_lost_does_not_replace_the_last() {
+/// Three nodes with table `t` and a snapshot of it, of which the second came back empty; and the lines
+/// that the table had.
+fn with_a_part_lost() -> (Three, TempDir, Vec<String>) {
     let mut three = Three::start(alone);
     let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().to_str().unwrap();
     three.ok(&["create", "t", "--capacity", "5000"]);
     three.load("t", 0..1_000);
-    three.ok(&["snapshot", path]);
-    let file = directory.path().join("t.snapshot");
-    let last = std::fs::read(&file).unwrap();
+    three.ok(&["snapshot", directory.path().to_str().unwrap()]);
     let before = three.dump("t");
-
     three.nodes[1].kill();
     three.nodes[1] = alone(1, &three.address(1));
+    (three, directory, before)
+}
+
+#[test]
+fn a_snapshot_without_what_a_node_lost_does_not_replace_the_last() {
+    let (three, directory, before) = with_a_part_lost();
+    let path = directory.path().to_str().unwrap();
+    let file = directory.path().join("t.snapshot");
+    let last = std::fs::read(&file).unwrap();
     let untouched = three.run(&["snapshot", path, "t"]);
     let parts = ["came back empty", &three.hosts[1], "--node", "--force"];
     assert_fails(&untouched, 1, &parts);
@@ -120,15 +127,8 @@ fn a_snapshot_without_what_a_node_lost_does_not_replace_the_last() {
 /// What clients have put since the loss was accepted stays, and the other keys come back.
 #[test]
 fn a_part_whose_loss_was_accepted_can_still_be_put_back() {
-    let mut three = Three::start(alone);
-    let directory = tempfile::tempdir().unwrap();
+    let (three, directory, before) = with_a_part_lost();
     let path = directory.path().to_str().unwrap();
-    three.ok(&["create", "t", "--capacity", "5000"]);
-    three.load("t", 0..1_000);
-    three.ok(&["snapshot", path]);
-    let before = three.dump("t");
-    three.nodes[1].kill();
-    three.nodes[1] = alone(1, &three.address(1));
     three.ok(&["accept-loss", "t"]);
     let lost = before.len() - three.dump("t").len();
     assert!((200..500).contains(&lost), "{lost}");
@@ -360,10 +360,7 @@ fn a_node_with_a_directory_writes_snapshots_when_it_is_told_to_end() {
     assert!(says().contains("at the end alone"), "{}", says());
     node.ok(["create", "t", "--capacity", "2000"]);
     load(&node, "t", 0..1_000);
-    let number = node.process.id().to_string();
-    let told = Command::new("kill").arg(number).status();
-    assert!(told.unwrap().success());
-    assert!(node.process.wait().unwrap().success());
+    node.end();
     // Without --restore, it would replace them.
     let refused = serve(&address, &directory.path().join("kept"), &[]).output();
     assert_fails(&refused.unwrap(), 2, &["has snapshots", "--restore"]);

@@ -4,7 +4,6 @@
 use super::serve;
 use crate::common::{ANY_PORT, Node, assert_fails, error_of, farslot, lines};
 use std::path::Path;
-use std::process::Command;
 use tempfile::TempDir;
 
 /// Two nodes, each with a directory that it starts from.
@@ -16,12 +15,6 @@ struct Two {
 
 fn start(address: &str, directory: &Path) -> Node {
     Node::start_command(serve(address, directory, &["--restore"]))
-}
-
-fn end(node: &mut Node) {
-    let pid = node.process.id().to_string();
-    assert!(Command::new("kill").arg(&pid).status().unwrap().success());
-    assert!(node.process.wait().unwrap().success());
 }
 
 impl Two {
@@ -40,7 +33,7 @@ impl Two {
 
     /// Ends both, and starts them from what they have written.
     fn restart(&mut self) {
-        self.nodes.iter_mut().for_each(end);
+        self.nodes.iter_mut().for_each(Node::end);
         self.come_back();
     }
 
@@ -128,7 +121,7 @@ fn of_two_parts_that_a_node_had_it_starts_from_the_last() {
     // What the snapshots say of their age is in seconds.
     std::thread::sleep(std::time::Duration::from_millis(1_100));
     two.load(false, "t", 500..530);
-    two.nodes.iter_mut().for_each(end);
+    two.nodes.iter_mut().for_each(Node::end);
     std::fs::write(&stale, kept).unwrap();
     assert_eq!(two.files(0), ["t@0.snapshot", "t@1.snapshot"]);
     two.come_back();
@@ -139,7 +132,7 @@ fn of_two_parts_that_a_node_had_it_starts_from_the_last() {
 fn a_node_does_not_start_from_the_part_of_another() {
     let mut two = Two::start();
     two.load(true, "t", 0..100);
-    two.nodes.iter_mut().for_each(end);
+    two.nodes.iter_mut().for_each(Node::end);
     let part = |of: usize| two.directories[of].path().join(format!("t@{of}.snapshot"));
     let wrong = two.directories[1].path().join("t@0.snapshot");
     std::fs::copy(part(0), &wrong).unwrap();
@@ -154,7 +147,7 @@ fn a_node_does_not_start_from_the_part_of_another() {
     std::fs::write(part(1), own).unwrap();
     two.come_back();
     two.assert_count(true, "t", 100);
-    end(&mut two.nodes[1]);
+    two.nodes[1].end();
     let named = ["--restore", "--restore-as", &two.hosts[0]];
     let again = serve(&address, two.directories[1].path(), &named);
     two.nodes[1] = Node::start_command(again);
