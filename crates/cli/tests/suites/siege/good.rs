@@ -1,11 +1,12 @@
-//! Clients that do no harm: one of a table of its own, one of the Redis gateway.
+//! Clients that do no harm: one of a table of its own, one of the Redis gateway; and one that nobody
+//! attacks, of a server that only echoes, which shows what the machine is still good for.
 
 use super::bed::{Bed, REDIS_SECRET};
 use super::redis::{LARGE, request};
 use farslot::Table;
 use std::cell::RefCell;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
 /// Keys of a batch.
@@ -16,6 +17,7 @@ pub struct Good {
     table: Table,
     redis: RefCell<Redis>,
     gateway: SocketAddr,
+    echo: RefCell<TcpStream>,
 }
 
 /// A connection to the gateway that was admitted.
@@ -51,6 +53,24 @@ impl Redis {
     }
 }
 
+/// A connection to a thread of its own that sends back what it gets, and ends with the connection.
+fn echo() -> TcpStream {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let (mut echoing, _) = listener.accept().unwrap();
+    for end in [&stream, &echoing] {
+        end.set_nodelay(true).unwrap();
+    }
+    std::thread::spawn(move || {
+        let mut byte = [0];
+        while echoing.read_exact(&mut byte).is_ok() && echoing.write_all(&byte).is_ok() {}
+    });
+    stream
+}
+
+/// Who is measured.
+pub const MEASURED: [&str; 3] = ["calls", "Redis", "an echo"];
+
 impl Good {
     pub fn new(bed: &Bed) -> Self {
         let mut redis = Redis::admitted(bed.redis);
@@ -64,6 +84,7 @@ impl Good {
             table: bed.good().table("good").unwrap(),
             redis: RefCell::new(redis),
             gateway: bed.redis,
+            echo: RefCell::new(echo()),
         }
     }
 
@@ -125,10 +146,10 @@ impl Good {
         }
     }
 
-    /// How long gets took within so long, by calls and by Redis: measured at the same time.
-    pub fn measure(&self, lasts: Duration) -> [Vec<Duration>; 2] {
+    /// How long gets took within so long, by calls and by Redis, and an echo: measured at the same time.
+    pub fn measure(&self, lasts: Duration) -> [Vec<Duration>; MEASURED.len()] {
         let until = Instant::now() + lasts;
-        let mut took: [Vec<Duration>; 2] = Default::default();
+        let mut took: [Vec<Duration>; MEASURED.len()] = Default::default();
         let key = b"key-0";
         let value = self.table.get(key).unwrap().expect("it was put");
         let mut redis = self.redis.borrow_mut();
@@ -139,6 +160,11 @@ impl Good {
             let since = Instant::now();
             assert_eq!(redis.ask(&["GET", "quiet"]), b"value");
             took[1].push(since.elapsed());
+            let since = Instant::now();
+            let mut echo = self.echo.borrow_mut();
+            echo.write_all(b"e").unwrap();
+            echo.read_exact(&mut [0]).unwrap();
+            took[2].push(since.elapsed());
         }
         took
     }

@@ -11,7 +11,7 @@ mod strangers;
 mod tables;
 
 use self::bed::{Bed, MIB, Size};
-use self::good::{Good, p99};
+use self::good::{Good, MEASURED, p99};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
@@ -255,7 +255,7 @@ fn good_clients_are_measured_beside_hostile_ones_and_beside_quiet_ones() {
     let bed = Bed::new(Size::FULL.within_limits());
     let good = Good::new(&bed);
     good.round(0);
-    let mut measured: [[Vec<Duration>; 2]; 2] = Default::default();
+    let mut measured: [[Vec<Duration>; 2]; MEASURED.len()] = Default::default();
     for turn in 0..TURNS {
         good.wait_until_others_left();
         let ((hostile, rates), field) = besieged(&bed, true, |field| {
@@ -283,7 +283,7 @@ fn good_clients_are_measured_beside_hostile_ones_and_beside_quiet_ones() {
             field.sent_by(CALLERS),
             field.sent_by(REDIS)
         );
-        for (of, what) in ["calls", "Redis"].into_iter().enumerate() {
+        for (of, what) in MEASURED.into_iter().enumerate() {
             let (calm, hostile) = (p99(&calm[of]), p99(&hostile[of]));
             println!(
                 "{turn}: {what}: p99 {calm:?} beside quiet clients, {hostile:?} beside hostile ones"
@@ -297,7 +297,7 @@ fn good_clients_are_measured_beside_hostile_ones_and_beside_quiet_ones() {
         all.sort_unstable();
         all[all.len() / 2]
     };
-    for (of, what) in ["calls", "Redis"].into_iter().enumerate() {
+    for (of, what) in MEASURED.into_iter().enumerate() {
         let [calm, hostile] = measured[of].each_mut().map(median);
         let times = hostile.as_secs_f64() / calm.as_secs_f64();
         println!("{what}: median p99 {calm:?} and {hostile:?}: {times:.1} times");
