@@ -59,8 +59,8 @@ pub struct Booking {
     sent: u32,
     /// Whether a verb was posted whose doorbell is not counted yet.
     rings: bool,
-    /// Whether it is an operation's.
-    is_of_operation: bool,
+    /// The class of the operation that it is of, if it is of one.
+    of: Option<OperationClass>,
     /// Whether the operation around it, or one within it, has posted verbs.
     others_posted: bool,
 }
@@ -89,7 +89,7 @@ impl Booking {
 
     #[inline]
     const fn has_posted(&self) -> bool {
-        self.is_of_operation && (self.verbs > 0 || self.others_posted)
+        self.of.is_some() && (self.verbs > 0 || self.others_posted)
     }
 
     /// Books a call that answers several operations to one of them: its part of the bytes, and the
@@ -211,6 +211,11 @@ impl Counters {
     /// operation each is for itself.
     pub(crate) fn has_sent(&self) -> bool {
         self.current.get().has_posted()
+    }
+
+    /// The class of the operation that runs, if one does.
+    pub(crate) fn current_class(&self) -> Option<OperationClass> {
+        self.current.get().of
     }
 
     /// Books a verb that was posted; returns its place in the operation's chain of completions.
@@ -385,7 +390,7 @@ impl<'c, F> Operation<'c, F> {
             counters,
             class,
             booking: Booking {
-                is_of_operation: true,
+                of: Some(class),
                 ..booking
             },
             future,

@@ -80,6 +80,7 @@ impl State {
         // The thread may have been suspended since it took the call.
         let runs_at = self.faults.runs_at(node, self.now);
         if runs_at > self.now {
+            self.tell(number, format_args!("waits for an owner that is paused"));
             return self.queue.push(runs_at, Event::Handle { op: number });
         }
         let free = self.now + self.costs.doorbell + self.costs.post;
@@ -91,6 +92,7 @@ impl State {
         let pair = CacheEntry::QueuePair { client, node };
         let misses = self.hosts[host].cache.miss(pair);
         self.ops[number].missed_cache = misses > 0;
+        self.tell(number, format_args!("is answered by the owner"));
         self.answer(number);
         self.stop_node_in_time(number);
     }

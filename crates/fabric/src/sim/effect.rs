@@ -18,18 +18,29 @@ impl State {
         }
     }
 
+    /// Tells what a verb has found or brought.
+    fn tell_effect(&mut self, number: u32) {
+        if self.trace.is_on() {
+            let op = &self.ops[number];
+            let event = op.effect().to_string();
+            self.tell(number, format_args!("{event}"));
+        }
+    }
+
     fn read(&mut self, number: u32) {
         let words = self.ops[number].data.len() as u32;
         if words > 1 && self.faults.torn_reads.strikes(&mut self.rng) {
             return self.read_torn(number, words);
         }
         self.copy(number, 0, words);
+        self.tell_effect(number);
         self.answer(number);
     }
 
     /// Copies the words in parts, each at its own time: in no order.
     fn read_torn(&mut self, number: u32, words: u32) {
         let parts = tear(words, &mut self.rng);
+        self.tell(number, format_args!("is torn in {} parts", parts.len()));
         self.ops[number].parts_left = parts.len() as u32;
         for Part { first, words } in parts {
             let at = self.now + self.faults.torn_reads.span(&mut self.rng);
@@ -42,6 +53,7 @@ impl State {
         self.copy(number, first, words);
         self.ops[number].parts_left -= 1;
         if self.ops[number].parts_left == 0 {
+            self.tell_effect(number);
             self.answer(number);
         }
     }
@@ -68,15 +80,18 @@ impl State {
         let words = self.ops[number].data.len() as u32;
         self.digest.mix_all(&self.ops[number].data);
         if self.faults.torn_writes.strikes(&mut self.rng) {
+            self.tell(number, format_args!("is torn"));
             let span = |state: &mut Self| state.faults.torn_writes.span(&mut state.rng);
             let last = self.place_late(number, words, span);
             self.ops[number].started = self.ops[number].started.max(last);
         } else if self.faults.late_writes.strikes(&mut self.rng) {
+            self.tell(number, format_args!("is seen by others only later"));
             self.place_late(number, words, |state| {
                 state.faults.late_writes.span(&mut state.rng)
             });
         } else {
             self.place(number);
+            self.tell_effect(number);
         }
         self.answer(number);
     }
@@ -129,6 +144,7 @@ impl State {
         op.found = *word;
         *word = op.atomic_result(*word);
         self.digest.mix_all(&[op.found, *word]);
+        self.tell_effect(number);
         self.answer(number);
     }
 

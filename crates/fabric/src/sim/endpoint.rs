@@ -217,7 +217,8 @@ impl Endpoint for SimEndpoint {
         {
             return Err(PostError::Rejected(error));
         }
-        let (op, into) = state.post(self.client, verb);
+        let of = self.core.counters.current_class();
+        let (op, into) = state.post(self.client, verb, of);
         drop(state);
         Ok(SimPosted {
             world: self.world.clone(),

@@ -101,6 +101,7 @@ impl State {
     /// Stops a node. Answers that have not left it are lost, except perhaps one.
     pub(super) fn stop_node(&mut self, node: u16, answered: Option<u32>) {
         let now = self.now;
+        self.trace.line(now, format_args!("node {node} stops"));
         let owner = &mut self.nodes[usize::from(node)];
         owner.up = false;
         owner.inbox.clear();
@@ -126,6 +127,8 @@ impl State {
         let incarnation = self.rng.random();
         let owner = &mut self.nodes[usize::from(node)];
         if !owner.up {
+            self.trace
+                .line(self.now, format_args!("node {node} is back, empty"));
             owner.up = true;
             owner.incarnation = incarnation;
             owner.memory.clear();
@@ -151,6 +154,8 @@ impl State {
             Some(client) if !client.stopped => {}
             _ => return,
         }
+        self.trace
+            .line(self.now, format_args!("client {client} stops for good"));
         let unrung = self.clients[client as usize].unrung.len();
         let kept = self.rng.random_range(0..=unrung);
         let cut = self.clients[client as usize].unrung.split_off(kept);
@@ -282,6 +287,7 @@ impl State {
     }
 
     pub(super) fn fail_with(&mut self, number: u32, error: FabricError, at: Picos) {
+        self.tell(number, format_args!("is lost"));
         let op = &mut self.ops[number];
         op.outcome = Err(error);
         op.stage = Stage::Failing;

@@ -2,7 +2,8 @@
 //!
 //! A [`World`] has nodes with memory, machines with a NIC each, and client threads. What hardware
 //! costs is data, a [`NicProfile`]; what goes wrong is data, a [`FaultPlan`]; chance comes from one
-//! seed. Same seed, same run, event for event: [`World::digest`] tells.
+//! seed. Same seed, same run, event for event: [`World::digest`] tells. [`World::trace_to`], and the
+//! variable `FARSLOT_TRACE`, have the events told line by line.
 //!
 //! One client thread is an [`Executor`](crate::Executor) over a [`SimEndpoint`], as on any fabric;
 //! its `block_on` advances the clock. Many of them run in a [`Simulation`].
@@ -55,6 +56,7 @@ mod parts;
 mod profile;
 mod profile_text;
 mod state;
+mod trace;
 mod world;
 
 pub use clock::Picos;

@@ -8,11 +8,13 @@ use super::nic::{CacheEntry, Costs, Nic};
 use super::op::{Batch, ClientId, NONE, Op, Slab, Stage};
 use super::parts::{HostId, NodeConfig};
 use super::profile::NicProfile;
+use super::trace::{OfClass, Trace};
 use crate::verb::Verb;
-use crate::{Buffer, FabricError, Message, NodeId, NodeInfo, NodeState};
+use crate::{Buffer, FabricError, Message, NodeId, NodeInfo, NodeState, OperationClass};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::collections::VecDeque;
+use std::fmt;
 use std::task::Waker;
 
 pub(super) struct State {
@@ -37,6 +39,7 @@ pub(super) struct State {
     pub(super) noticeable: u64,
     /// Tasks to be woken once the state is unlocked.
     pub(super) to_wake: Vec<Waker>,
+    pub(super) trace: Trace,
 }
 
 pub(super) struct Node {
@@ -110,6 +113,19 @@ impl State {
             notified: Vec::new(),
             noticeable: 0,
             to_wake: Vec::new(),
+            trace: Trace::of_environment(seed),
+        }
+    }
+
+    /// Tells what a verb does or meets, if it is asked for.
+    #[inline]
+    pub(super) fn tell(&mut self, number: u32, event: fmt::Arguments<'_>) {
+        if self.trace.is_on() {
+            let Op { client, node, .. } = self.ops[number];
+            self.trace.line(
+                self.now,
+                format_args!("client {client}, node {node}, verb {number}: {event}"),
+            );
         }
     }
 
@@ -267,7 +283,12 @@ impl State {
     }
 
     /// Takes in a posted verb; returns its number, and the buffer that it is to fill.
-    pub(super) fn post(&mut self, client: u32, verb: Verb) -> (u32, Option<Buffer>) {
+    pub(super) fn post(
+        &mut self,
+        client: u32,
+        verb: Verb,
+        of: Option<OperationClass>,
+    ) -> (u32, Option<Buffer>) {
         self.stop_client_in_time(client);
         let number = self.ops.take(Op::vacant);
         let into = self.ops[number].load(client, verb);
@@ -275,6 +296,17 @@ impl State {
         let node = self.ops[number].node;
         self.ops[number].incarnation = self.pair(client, node).incarnation;
         self.ops[number].behind_a_loss = self.is_being_told_of_a_loss(client, node);
+        if self.trace.is_on() {
+            let op = &self.ops[number];
+            let (asked, now) = (op.asked(), self.now);
+            self.trace.line(
+                now,
+                format_args!(
+                    "client {client}, node {node}, verb {number}: {asked}{}",
+                    OfClass(of)
+                ),
+            );
+        }
         let poster = &mut self.clients[client as usize];
         if poster.stopped {
             // The thread is dead: what it still seems to do reaches nobody.
@@ -294,6 +326,19 @@ impl State {
         let mut arrived = std::mem::take(&mut taker.arrived);
         taker.in_flight -= arrived.len();
         for &number in &arrived {
+            if self.trace.is_on() {
+                let Op {
+                    node, ref outcome, ..
+                } = self.ops[number];
+                let told: &dyn fmt::Display = match outcome {
+                    Ok(()) => &"completes",
+                    Err(error) => error,
+                };
+                self.trace.line(
+                    self.now,
+                    format_args!("client {client}, node {node}, verb {number}: {told}"),
+                );
+            }
             let op = &mut self.ops[number];
             op.stage = Stage::Completed;
             if let Err(
@@ -379,6 +424,8 @@ impl State {
             Event::Arrive { op } => self.arrive(op),
             Event::Sample { op, first, words } => self.sample(op, first, words),
             Event::Settle { node, settling } => {
+                self.trace
+                    .line(at, format_args!("node {node}: a part of a write is there"));
                 self.nodes[usize::from(node)].memory.settle(settling);
             }
             Event::Respond { op } => self.respond(op),

@@ -117,6 +117,12 @@ impl World {
         self.lock().digest.value()
     }
 
+    /// Has all that happens from now on told line by line: when, who, which verb, and what became of
+    /// it. The run stays the same.
+    pub fn trace_to(&self, sink: impl std::io::Write + Send + 'static) {
+        self.lock().trace.to(Box::new(sink));
+    }
+
     /// Verbs that the fabric or a future still holds.
     #[must_use]
     pub fn verbs_under_way(&self) -> usize {

@@ -26,6 +26,7 @@ mod sim_endpoint;
 mod sim_faults;
 mod sim_memory;
 mod sim_timing;
+mod sim_trace;
 mod tcp_admission;
 mod tcp_alone;
 mod tcp_attacks;
