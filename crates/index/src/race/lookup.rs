@@ -16,7 +16,7 @@ use super::glance::RecordGlance;
 use super::search::Learnt;
 use super::seen::Marked;
 use super::view::View;
-use super::word::Word;
+use super::word::{Met, Word};
 use crate::heap::{BlockRef, RecordView};
 use crate::step::{Found, Glance, Lookup, MOST_PIECES, Next, Read, Reads, view};
 use crate::{IndexError, Result};
@@ -166,12 +166,24 @@ impl<E: Endpoint> RaceTable<E> {
         let mut unsettled = 0;
         for piece in 0..pieces {
             let Span { first, slots } = span_of(key, piece);
-            let words = read.words(piece);
-            for (slot, number) in (first..first + slots).zip(0..) {
-                let word = Word(words(number));
-                unsettled |= word.unsettled_at(depth);
-                if word.is_live_at(depth, key.tag) {
-                    search.candidates.push((slot, word));
+            let slots = slots as usize;
+            let mut met = Met::nothing(Word::live(depth, key.tag));
+            read.each_word(piece, slots, |word| met.word(word));
+            match met.found_among(slots) {
+                Some(found) if met.is_quiet() => {
+                    let found = found.map(|(number, word)| (first + number, word));
+                    search.candidates.extend(found);
+                }
+                // Several have the tag, or something is under way: they are looked at one by one.
+                _ => {
+                    let words = read.words(piece);
+                    for number in 0..slots {
+                        let word = Word(words(number));
+                        unsettled |= word.unsettled_at(depth);
+                        if word.is_live_at(depth, key.tag) {
+                            search.candidates.push((first + number as u64, word));
+                        }
+                    }
                 }
             }
         }

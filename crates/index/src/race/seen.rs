@@ -4,7 +4,7 @@ use super::buckets::Buckets;
 use super::client::{Key, RaceTable};
 use super::directory::Leaf;
 use super::view::{Attempts, View};
-use super::word::{State, Word};
+use super::word::{Met, State, Word};
 use crate::Result;
 use farslot_fabric::{Change, Endpoint, EndpointExt, Fetched, Piece, Pieces};
 use smallvec::SmallVec;
@@ -33,13 +33,50 @@ pub(super) struct Seen {
 
 impl Seen {
     /// Looks through the words of a key's slots; nothing if some are not settled.
+    #[inline]
     fn of(fetched: &Fetched<'_>, leaf: Leaf, key: &Key<'_>) -> Option<Self> {
-        let mut seen = Self {
+        Self::of_quiet(fetched, leaf, key).or_else(|| Self::of_any(fetched, leaf, key))
+    }
+
+    fn nothing(leaf: Leaf) -> Self {
+        Self {
             leaf,
             marked: Marked::new(),
             has_begun: false,
             empty: 0,
-        };
+        }
+    }
+
+    /// The same, where nothing is under way in the slots and no span has several of the key's tag.
+    #[inline]
+    fn of_quiet(fetched: &Fetched<'_>, leaf: Leaf, key: &Key<'_>) -> Option<Self> {
+        let mut seen = Self::nothing(leaf);
+        let mut before = 0;
+        for (piece, span) in key.buckets.each_span().enumerate() {
+            let slots = span.slots as usize;
+            let mut met = Met::nothing(Word::live(leaf.depth, key.tag));
+            // A bit each, the last word's the lowest.
+            let mut empty = 0_u64;
+            fetched.words(piece, 0..slots, |word| {
+                met.word(word);
+                empty = empty << 1 | u64::from(Word(word).is_empty());
+            });
+            if !met.is_quiet() {
+                return None;
+            }
+            if let Some((number, word)) = met.found_among(slots)? {
+                seen.marked.push((span.first + number, word));
+            }
+            let empty = empty.reverse_bits() >> (u64::BITS - slots as u32);
+            seen.empty |= u128::from(empty) << before;
+            before += slots;
+        }
+        Some(seen)
+    }
+
+    #[cold]
+    fn of_any(fetched: &Fetched<'_>, leaf: Leaf, key: &Key<'_>) -> Option<Self> {
+        let mut seen = Self::nothing(leaf);
         let (mut unsettled, mut number) = (0, 0);
         for (piece, span) in key.buckets.each_span().enumerate() {
             let mut slot = span.first;

@@ -80,6 +80,12 @@ impl Word {
         Self(self.0 & !(3 << STATE_SHIFT) | (state as u64) << STATE_SHIFT)
     }
 
+    /// Whether nothing is in the slot.
+    #[inline(always)]
+    pub(super) const fn is_empty(self) -> bool {
+        self.0 < 1 << STATE_SHIFT
+    }
+
     /// How often the subtable had split.
     #[inline]
     pub(super) const fn depth(self) -> u32 {
@@ -199,6 +205,14 @@ impl Met {
         let are_several = self.found & self.found.wrapping_sub(1) != 0;
         (!are_several).then_some(one)
     }
+
+    /// The same, with its number among so many words that were looked at; nothing of more than 64.
+    #[inline(always)]
+    pub(super) fn found_among(&self, words: usize) -> Option<Option<(u64, Word)>> {
+        let behind = self.found.trailing_zeros() as usize;
+        let found = self.found().filter(|_| words <= u64::BITS as usize)?;
+        Some(found.map(|word| ((words - 1 - behind) as u64, word)))
+    }
 }
 
 #[cfg(test)]
@@ -232,6 +246,8 @@ mod tests {
                 (_, Some(_)) => None,
             };
             prop_assert_eq!(met.found(), found);
+            let number = |word| words.iter().position(|of| *of == word).map(|at| (at as u64, word));
+            prop_assert_eq!(met.found_among(words.len()), found.map(|word| word.and_then(number)));
         }
 
         #[test]

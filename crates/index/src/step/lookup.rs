@@ -207,6 +207,12 @@ pub(crate) trait Read {
     /// The words of a piece that starts at a multiple of 8, by their numbers.
     fn words(&self, piece: usize) -> impl Fn(usize) -> u64;
 
+    /// So many of them, from the first on, each given to `each` once.
+    #[inline(always)]
+    fn each_word(&self, piece: usize, count: usize, each: impl FnMut(u64)) {
+        (0..count).map(self.words(piece)).for_each(each);
+    }
+
     /// One of them.
     #[inline(always)]
     fn word(&self, piece: usize, number: usize) -> u64 {
