@@ -2,15 +2,16 @@
 //! that the next owner and readers find all of it.
 
 use crate::common::costs::spent;
-use crate::common::duo::{Dimensions, ShmTable, shm_client, shm_node, shm_reader};
+use crate::common::duo::{Dimensions, ShmTable, open, shm_client, shm_node, shm_reader, world};
 use crate::common::{INLINE, Slot};
-use farslot_fabric::{Executor, OperationClass};
+use farslot_fabric::{Executor, Limits, OperationClass};
 use farslot_index::Sizing;
 use farslot_index::duo::{DuoLayout, DuoOptions};
 use farslot_index::{
     FieldSize, GET, Index, IndexError, IndexExt, PUT, REMOVE, SCAN, SlotKind, UPDATE, UPKEEP,
 };
 use farslot_testbed::AnyEndpoint;
+use std::rc::Rc;
 
 const ANY: Slot = Slot {
     name: "any",
@@ -125,6 +126,57 @@ fn blocks_come_back_and_a_full_heap_says_so() {
         table.flush().await.unwrap();
         let occupancy = table.occupancy().await.unwrap();
         assert!(occupancy.heap_used > 0 && occupancy.heap_used <= occupancy.heap_bytes);
+    });
+}
+
+/// The blocks that an owner holds for later are named by no slot: an owner whose heap is full finds them, and
+/// uses them. Where an owner does not forget them, its next record lies over one of another's.
+#[test]
+fn an_owner_that_was_replaced_forgets_what_it_held_of_the_heap() {
+    const BYTES: usize = 20_000;
+    const KEEPERS: u64 = 8;
+    let layout = layout(1 << 8, 1 << 20, false);
+    let world = world(1, &layout);
+    let client = || {
+        let endpoint = world.endpoint(Limits::default());
+        (Executor::new(Rc::clone(&endpoint)), open(endpoint, &layout))
+    };
+    // One after the other is the owner, puts a record that stays, and keeps the block of one that it has
+    // removed. All they keep is enough for the last to look for.
+    let replaced: Vec<_> = (0..KEEPERS).map(|_| client()).collect();
+    for (number, (executor, table)) in (0..).zip(&replaced) {
+        executor.block_on(async {
+            table.force_take_over().await.unwrap();
+            let removed = key(KEEPERS + number);
+            assert!(table.put(&key(number), &[1; BYTES]).await.unwrap());
+            assert!(table.put(&removed, &[1; BYTES]).await.unwrap());
+            assert!(table.remove(&removed).await.unwrap());
+        });
+    }
+    let (executor, table) = client();
+    let filled = executor.block_on(async {
+        table.force_take_over().await.unwrap();
+        for number in 100.. {
+            match table.put(&key(number), &[2; BYTES]).await {
+                Ok(is_new) => assert!(is_new),
+                Err(IndexError::HeapFull { .. }) => return 100..number,
+                Err(error) => panic!("{error}"),
+            }
+        }
+        unreachable!("a heap is full some time")
+    });
+    let (executor, table) = &replaced[0];
+    executor.block_on(async {
+        table.force_take_over().await.unwrap();
+        // For a record of as many bytes there is the room that this leaves, and no other.
+        assert!(table.remove(&key(filled.start)).await.unwrap());
+        assert!(table.put(&key(1_000), &[3; BYTES]).await.unwrap());
+        let records = (0..KEEPERS).map(|number| (number, 1));
+        let records = records.chain((filled.start + 1..filled.end).map(|number| (number, 2)));
+        for (number, byte) in records.chain([(1_000, 3)]) {
+            let found = table.get(&key(number)).await.unwrap();
+            assert!(found.as_deref() == Some(&[byte; BYTES]), "of key {number}");
+        }
     });
 }
 
