@@ -114,6 +114,17 @@ impl<'m> InPlace<'m> {
         self.words.copy_out(offset, len, to);
     }
 
+    /// Whether bytes from `offset`, a multiple of 8, on in a piece that was checked are these. They may
+    /// have been loaded at different moments.
+    ///
+    /// # Panics
+    /// Behind the region's end.
+    #[inline]
+    #[must_use]
+    pub fn are(&self, offset: u64, bytes: &[u8]) -> bool {
+        self.words.are(offset, bytes)
+    }
+
     /// The verb WRITE, of `len` bytes, into a piece that was checked. Whoever sees a later
     /// [`InPlace::compare_swap`] of this thread sees these bytes.
     ///
@@ -231,6 +242,25 @@ mod tests {
         let mut copy = [0; 3];
         view.copy_out(8, 20, &mut copy);
         assert_eq!(copy, [u64::MAX, 0xffff_ffff, 0]);
+    }
+
+    #[test]
+    fn bytes_are_compared_where_they_are() {
+        let endpoint = endpoint();
+        let needed = Rights::READ.and(Rights::WRITE);
+        let view = endpoint.in_place(at(0, 0, 0), needed).unwrap();
+        let bytes: Vec<u8> = (1..=24).collect();
+        let words = bytes.as_chunks::<8>().0.iter();
+        let words: Vec<u64> = words.map(|word| u64::from_le_bytes(*word)).collect();
+        view.write(8, 24, &words);
+        for len in 0..=24 {
+            assert!(view.are(8, &bytes[..len]), "{len}");
+            for other in 0..len {
+                let mut bytes = bytes[..len].to_vec();
+                bytes[other] ^= 0x80;
+                assert!(!view.are(8, &bytes), "{other} of {len}");
+            }
+        }
     }
 
     #[test]

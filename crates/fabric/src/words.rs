@@ -144,6 +144,30 @@ impl<'m> SharedWords<'m> {
         }
     }
 
+    /// Whether bytes from `offset`, a multiple of 8, on are these.
+    #[inline]
+    pub(crate) fn are(self, offset: u64, bytes: &[u8]) -> bool {
+        let first = (offset / 8) as usize;
+        let words = &self.0[first..first + bytes.len().div_ceil(8)];
+        let load = |word: &AtomicU64| {
+            before_access();
+            word.load(Ordering::Relaxed)
+        };
+        let (whole, rest) = bytes.as_chunks::<8>();
+        let mut words = words.iter();
+        let are_equal = whole
+            .iter()
+            .zip(&mut words)
+            .all(|(bytes, word)| load(word) == u64::from_le_bytes(*bytes));
+        are_equal
+            && words.next().is_none_or(|word| {
+                let mut padded = [0; 8];
+                padded[..rest.len()].copy_from_slice(rest);
+                let others = u64::MAX << (rest.len() * 8);
+                load(word) & !others == u64::from_le_bytes(padded)
+            })
+    }
+
     fn copy_out_shifted(self, first: usize, shift: u32, len: usize, to: &mut [u64]) {
         let last = first + (shift as usize / 8 + len).div_ceil(8);
         before_access();

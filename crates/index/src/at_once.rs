@@ -8,7 +8,9 @@
 //! hand, or with a look at the heap's epoch due, for instance.
 
 use crate::client::end_turns;
-use crate::heap::{BlockRef, Heap, Held, RecordView, bytes_by_lengths, encode_in, seal_words};
+use crate::heap::{
+    BlockRef, Heap, Held, RecordView, bytes_by_lengths, encode_in, record_bytes, seal_words,
+};
 use crate::{BATCH_WIDTH, Index, Operation, Outcome, Outcomes, Result, SchemeClient};
 use farslot_fabric::{Endpoint, InPlace, OperationClass, Piece, Steps, Tally, window};
 use smallvec::SmallVec;
@@ -149,7 +151,11 @@ async fn write_at_once<T: WriteAtOnce>(
                 && let piece = heap.piece(block)
                 && let Some(at) = view.offset_of(piece)
             {
-                view.prefetch(at, LIKELY.min(piece.len));
+                let likely = match write.needs_key_alone() {
+                    true => record_bytes(write.operation.key().len(), 0),
+                    false => LIKELY,
+                };
+                view.prefetch(at, likely.min(piece.len));
             }
         }
         work.look(heap);
@@ -243,6 +249,14 @@ impl<'k, P> Write<'k, P> {
         Some(held)
     }
 
+    /// Whether it is decided by the key alone what becomes of a record that is there.
+    pub(crate) const fn needs_key_alone(&self) -> bool {
+        matches!(
+            self.operation,
+            Operation::Put(..) | Operation::Update(..) | Operation::Remove(_)
+        )
+    }
+
     /// Whether a record that is there is not the one that the write expects.
     pub(crate) fn is_refused_by(&self, record: &RecordView<'_>) -> bool {
         match self.operation {
@@ -309,6 +323,28 @@ impl Work {
         seal_words(&mut self.draft, len, held.block);
         view.write(at, len, &self.draft);
         Some((held, len))
+    }
+
+    /// Whether the record in a block has this key, as far as can be told without its checksum: whoever
+    /// then swaps the word that named the block knows that the block had this use all the while, and
+    /// that what a word names was whole before. Its READ is for the caller to book.
+    pub(crate) fn has_key<E: Endpoint>(
+        view: InPlace<'_>,
+        heap: &Heap<E>,
+        block: BlockRef,
+        key: &[u8],
+    ) -> bool {
+        let piece = heap.piece(block);
+        piece.len >= record_bytes(key.len(), 0)
+            && view.offset_of(piece).is_some_and(|at| {
+                let [first, lengths] = [0, 1].map(view.words(at));
+                let is_of_use = first >> 32 == block.generation;
+                let is_there = is_of_use
+                    && lengths as u32 as usize == key.len()
+                    && view.are(at + record_bytes(0, 0) as u64, key);
+                view.acquire();
+                is_there
+            })
     }
 
     /// The record in a block; nothing if it is not whole. Its READ is for the caller to book.

@@ -92,12 +92,16 @@ impl<E: Endpoint> WriteAtOnce for LinearTable<E> {
                         .counted
                         .steps
                         .read(1, self.heap().piece(block).len as u64);
-                    let record = work.record(view, self.heap(), block)?;
-                    if record.key != key {
-                        return None;
-                    }
-                    if write.is_refused_by(&record) {
-                        return Some(Outcome::Changed(false));
+                    let is_known =
+                        write.needs_key_alone() && Work::has_key(view, self.heap(), block, key);
+                    if !is_known {
+                        let record = work.record(view, self.heap(), block)?;
+                        if record.key != key {
+                            return None;
+                        }
+                        if write.is_refused_by(&record) {
+                            return Some(Outcome::Changed(false));
+                        }
                     }
                     true
                 }

@@ -120,30 +120,29 @@ impl<E: Endpoint> RaceTable<E> {
         key: &Key<'_>,
         own: Option<(u64, Word)>,
     ) -> (Option<Candidates>, u32, u64) {
-        let mut met = Met::nothing(Word::live(self.leaf_of(key).depth, key.tag));
+        let wanted = Word::live(self.leaf_of(key).depth, key.tag);
         let mut found = Some(Candidates::NONE);
         let (mut reads, mut bytes) = (0, 0);
         for piece in self.pieces(self.leaf_of(key), key) {
             let Some(start) = view.offset_of(piece) else {
                 return (None, reads, bytes);
             };
-            let slots = view.words(start);
-            for slot in 0..piece.len / 8 {
-                let word = slots(slot);
-                let at = start + slot as u64 * 8;
-                if own == Some((at, Word(word))) {
-                    continue;
+            let slots = piece.len / 8;
+            let mut met = Met::nothing(wanted);
+            view.each_word(start, slots, |word| met.word(word));
+            found = match met.found_among(slots) {
+                Some(None) if met.is_quiet() => found,
+                Some(Some((number, word))) if met.is_quiet() => {
+                    found.and_then(|found| found.and((start + number * 8, word)))
                 }
-                if met.is_wanted(word) {
-                    found = found.and_then(|found| found.and((at, Word(word))));
-                }
-                met.word(word);
-            }
+                // Several have the tag, or its own is begun there.
+                _ => found.and_then(|found| found.and_of(view, (start, slots), wanted, own)),
+            };
             reads += 1;
             bytes += piece.len as u64;
         }
         view.acquire();
-        (found.filter(|_| met.is_quiet()), reads, bytes)
+        (found, reads, bytes)
     }
 
     /// Which of the slots with the key's tag is its own. Nothing if a record is not whole.
@@ -163,6 +162,10 @@ impl<E: Endpoint> RaceTable<E> {
         let bytes = lengths.sum::<usize>() as u64;
         write.counted.steps.read(candidates.len() as u32, bytes);
         for &(at, word) in candidates {
+            let key = write.place.key.bytes;
+            if write.needs_key_alone() && Work::has_key(view, &self.heap, word.block(), key) {
+                return Some(Looked::Found((at, word)));
+            }
             let record = work.record(view, &self.heap, word.block())?;
             if record.key == write.place.key.bytes {
                 return Some(match write.operation {
@@ -283,6 +286,33 @@ impl Candidates {
 
     fn all(&self) -> &[(u64, Word)] {
         &self.slots[..self.count]
+    }
+
+    /// Those of some slots, which are looked at once more one by one: nothing where something is under
+    /// way there but what is begun in the key's `own`.
+    #[cold]
+    fn and_of(
+        mut self,
+        view: InPlace<'_>,
+        (start, slots): (u64, usize),
+        wanted: Word,
+        own: Option<(u64, Word)>,
+    ) -> Option<Self> {
+        let words = view.words(start);
+        for slot in 0..slots {
+            let placed = (start + slot as u64 * 8, Word(words(slot)));
+            let (_, word) = placed;
+            if own == Some(placed) {
+                continue;
+            }
+            if word.unsettled_at(wanted.depth()) != 0 || word.state() == State::Begun {
+                return None;
+            }
+            if word.is_live_at(wanted.depth(), wanted.tag()) {
+                self = self.and(placed)?;
+            }
+        }
+        Some(self)
     }
 
     /// One more, if there is room for it.
