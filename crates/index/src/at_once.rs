@@ -2,7 +2,9 @@
 //!
 //! The words that are read, written and swapped are those of a scheme's protocol over verbs, in the
 //! same order, and so is what is booked. A record that is there is believed by its checksum, as
-//! there. Blocks come of what this client holds, and go back to it, by the heap's rules of epochs.
+//! there; of one that is to be replaced or removed whatever its value, the key and the generation are
+//! enough ([`Work::has_key`]), so that a damaged one can be replaced here, and cannot over verbs.
+//! Blocks come of what this client holds, and go back to it, by the heap's rules of epochs.
 //!
 //! Whatever is rare is left to that protocol, with nothing changed; a client without a block at
 //! hand, or with a look at the heap's epoch due, for instance.

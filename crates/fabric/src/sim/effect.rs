@@ -207,6 +207,7 @@ impl State {
         node.inbox.push_back(op.message());
         self.to_wake.append(&mut node.inbox_waiters);
         self.noticeable += 1;
+        self.tell_effect(number);
         self.answer(number);
         true
     }

@@ -296,6 +296,12 @@ impl State {
         let node = self.ops[number].node;
         self.ops[number].incarnation = self.pair(client, node).incarnation;
         self.ops[number].behind_a_loss = self.is_being_told_of_a_loss(client, node);
+        let poster = &mut self.clients[client as usize];
+        if poster.stopped {
+            // The thread is dead: what it still seems to do reaches nobody.
+            self.ops[number].stage = Stage::Failing;
+            return (number, into);
+        }
         if self.trace.is_on() {
             let op = &self.ops[number];
             let (asked, now) = (op.asked(), self.now);
@@ -308,11 +314,6 @@ impl State {
             );
         }
         let poster = &mut self.clients[client as usize];
-        if poster.stopped {
-            // The thread is dead: what it still seems to do reaches nobody.
-            self.ops[number].stage = Stage::Failing;
-            return (number, into);
-        }
         poster.in_flight += 1;
         poster.verbs_posted += 1;
         poster.unrung.push(number);
@@ -424,9 +425,13 @@ impl State {
             Event::Arrive { op } => self.arrive(op),
             Event::Sample { op, first, words } => self.sample(op, first, words),
             Event::Settle { node, settling } => {
-                self.trace
-                    .line(at, format_args!("node {node}: a part of a write is there"));
-                self.nodes[usize::from(node)].memory.settle(settling);
+                let writer = self.nodes[usize::from(node)].memory.settle(settling);
+                if let Some(client) = writer {
+                    let told = format_args!(
+                        "client {client}, node {node}: others see a part of a WRITE now"
+                    );
+                    self.trace.line(at, told);
+                }
             }
             Event::Respond { op } => self.respond(op),
             Event::RetryMessage { client, node } => self.retry_message(client, node),

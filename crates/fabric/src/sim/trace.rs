@@ -1,7 +1,7 @@
 //! What happens in a world, line by line: to read a run that a seed replays.
 //!
 //! With `FARSLOT_TRACE=FILE` every world of the process appends its events to the file; `-` is the
-//! error output. A line has the virtual time, who does or meets it, and the verb by its number. What a
+//! error output. A line has the world's number there, the virtual time, who does or meets it, and the verb by its number. What a
 //! trace tells changes nothing in the run: the digest is the same.
 
 use super::clock::Picos;
@@ -10,14 +10,22 @@ use crate::{OperationClass, VerbKind};
 use std::fmt;
 use std::fs::OpenOptions;
 use std::io::{LineWriter, Write};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The variable that names the file.
 const VARIABLE: &str = "FARSLOT_TRACE";
 /// Words that a line shows at most.
 const SHOWN: usize = 4;
 
+/// Worlds of this process whose events the environment has asked for.
+static WORLDS: AtomicU64 = AtomicU64::new(0);
+
 /// Where the events of a world go, if anywhere.
-pub(super) struct Trace(Option<Box<dyn Write + Send>>);
+pub(super) struct Trace {
+    sink: Option<Box<dyn Write + Send>>,
+    /// What a line begins with.
+    world: String,
+}
 
 impl Trace {
     /// As the environment says.
@@ -33,27 +41,35 @@ impl Trace {
             let opened = opened.unwrap_or_else(|error| panic!("{VARIABLE}={file:?}: {error}"));
             Box::new(LineWriter::new(opened))
         });
-        let mut trace = Self(named);
-        trace.line(0, format_args!("a world of seed {seed}"));
+        let mut world = String::new();
+        if named.is_some() {
+            world = format!("world {} ", WORLDS.fetch_add(1, Ordering::Relaxed));
+        }
+        let mut trace = Self { sink: named, world };
+        trace.line(0, format_args!("begins, with seed {seed}"));
         trace
     }
 
     /// From now on to here.
     pub(super) fn to(&mut self, sink: Box<dyn Write + Send>) {
-        self.0 = Some(sink);
+        self.sink = Some(sink);
     }
 
     pub(super) fn is_on(&self) -> bool {
-        self.0.is_some()
+        self.sink.is_some()
     }
 
     /// Tells an event.
     #[inline]
     pub(super) fn line(&mut self, now: Picos, event: fmt::Arguments<'_>) {
-        if let Some(sink) = &mut self.0 {
+        if let Self {
+            sink: Some(sink),
+            world,
+        } = self
+        {
             let (micros, nanos) = (now / 1_000_000, now / 1_000 % 1_000);
             // A full disk is no reason for the run to be another.
-            let _ = writeln!(sink, "{micros:>6}.{nanos:03} us  {event}");
+            let _ = writeln!(sink, "{world}{micros:>6}.{nanos:03} us  {event}");
         }
     }
 }
