@@ -4,8 +4,8 @@
 //!
 //! * [`advise`]: which scheme suits a workload, by the model, and whether the simulator agrees.
 //! * [`calibrate`]: what a fabric costs, as a NIC profile for the model and the simulator.
-//! * [`find_or_put`]: find-or-puts of processes that share one table, beside compare-and-swaps of the
-//!   same memory.
+//! * [`find_or_put`]: find-or-puts of processes that share one table, beside compare-and-swaps of
+//!   the same memory.
 //! * [`lookup`]: lookup rates of one or several schemes, over real memory beside what that gives
 //!   ([`memory_limit`]), or behind a simulated NIC beside bare READs.
 //! * [`raw`]: bare READs, beside a plain echo (TCP) or plain loads (shared memory) of the same

@@ -99,8 +99,8 @@ pub fn report(failure: &Failure, as_json: bool) {
     }
 }
 
-/// Refuses a file that could not be written when the work is done. It is left as it is, and one that
-/// is not there yet is not there afterwards.
+/// Refuses a file that could not be written when the work is done. It is left as it is, and one
+/// that is not there yet is not there afterwards.
 ///
 /// # Errors
 /// What the system says.

@@ -30,8 +30,8 @@ pub enum ExploreError {
     /// A state does not fit into the model's bits.
     #[error(transparent)]
     NoRoom(#[from] NoRoom),
-    /// A place can get any number of tokens: some firings lead from a marking that is reached to one
-    /// that has as many tokens everywhere and more there.
+    /// A place can get any number of tokens: some firings lead from a marking that is reached to
+    /// one that has as many tokens everywhere and more there.
     #[error("the net is unbounded: place {place:?} can get any number of tokens")]
     Unbounded {
         /// The place's id.

@@ -376,9 +376,9 @@ const ONE_WORD: usize = 63;
 /// Halves of words, of which longer states have at least so many.
 const LEAST_HALVES: usize = 4;
 
-/// Puts fields of these widths into words, in this order, and returns them with the bits of a state.
-/// Long states are spread evenly over the halves of their words, so that none of the pairs that
-/// they are compressed to takes most of the information. No field lies in two halves.
+/// Puts fields of these widths into words, in this order, and returns them with the bits of a
+/// state. Long states are spread evenly over the halves of their words, so that none of the pairs
+/// that they are compressed to takes most of the information. No field lies in two halves.
 fn lay_out(widths: &[u32], order: &[usize]) -> (Vec<Field>, usize) {
     let total: usize = widths.iter().map(|width| *width as usize).sum();
     let spread = total > ONE_WORD;

@@ -52,8 +52,8 @@ pub struct Booking {
     /// Those of the verbs that were done in place, each step of them with a doorbell that is
     /// counted already.
     in_place: u32,
-    /// The length of the longest chain of which the last verb was done at once, with a doorbell that is
-    /// counted already.
+    /// The length of the longest chain of which the last verb was done at once, with a doorbell
+    /// that is counted already.
     rung: u32,
     /// The length of the longest chain of which the last verb was posted, and not done at once.
     sent: u32,
@@ -310,8 +310,8 @@ impl Counters {
         operations[usize::from(class.0) % OPERATION_CLASSES].count_one(booking);
     }
 
-    /// Books steps in place, one after the other, to the operation that runs: at once, where there is
-    /// no [`Tally`] of many.
+    /// Books steps in place, one after the other, to the operation that runs: at once, where there
+    /// is no [`Tally`] of many.
     pub fn done_in_place(&self, mut tally: Tally, of: Steps) {
         tally.goes_on(of);
         self.add_verbs(&tally);

@@ -43,8 +43,8 @@ pub struct EndpointCore {
     pub counters: Counters,
     /// What this endpoint may hold.
     pub limits: Limits,
-    /// Whether it works for the keeper of the memory, to whom that is open which is closed to clients.
-    /// Fabrics take no notice of it.
+    /// Whether it works for the keeper of the memory, to whom that is open which is closed to
+    /// clients. Fabrics take no notice of it.
     pub for_keeper: Cell<bool>,
     pub(crate) timers: Timers,
     queue_waiters: RefCell<Vec<Waker>>,
@@ -116,8 +116,8 @@ impl EndpointCore {
     }
 
     /// Has operations work until this time of the endpoint's clock at most, and never wait, for as
-    /// long as what it returns is kept: so the owner of the memory executes what a call asks for, on
-    /// a thread that serves others too. Code that waits or repeats asks
+    /// long as what it returns is kept: so the owner of the memory executes what a call asks for,
+    /// on a thread that serves others too. Code that waits or repeats asks
     /// [`EndpointCore::may_wait`] and [`EndpointCore::may_work`] first.
     #[must_use]
     pub fn limit_work(&self, until: Nanos) -> WorkLimit<'_> {
@@ -280,8 +280,8 @@ pub trait Endpoint: 'static {
 
     /// From now on verbs that change the memory of the word's node are posted, or executed, only
     /// while the word is seen to hold that value, where the endpoint sees to that; 0 ends it. What
-    /// changes the word itself is always posted. Returns false once the word is known to hold another
-    /// value.
+    /// changes the word itself is always posted. Returns false once the word is known to hold
+    /// another value.
     #[inline]
     fn fence(&self, _word: RemoteAddr, _holds: u64) -> bool {
         true

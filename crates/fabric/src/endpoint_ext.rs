@@ -37,8 +37,9 @@ pub trait EndpointExt: Endpoint + Sized {
     }
 
     /// Makes a change and, with the same doorbell, reads pieces and looks at them
-    /// ([`look`](EndpointExt::look)). The change takes effect before they are read. Resolves to what
-    /// the word was that was swapped (0 without one), and what was seen; the error is the change's.
+    /// ([`look`](EndpointExt::look)). The change takes effect before they are read. Resolves to
+    /// what the word was that was swapped (0 without one), and what was seen; the error is the
+    /// change's.
     #[inline(always)]
     fn change_and_look<T>(
         &self,
@@ -157,9 +158,9 @@ pub trait EndpointExt: Endpoint + Sized {
         timeout(self.sleep(span), span, future)
     }
 
-    /// Runs `future` until it has waited for what is `left`, and takes from that what it waited; past
-    /// that it is dropped, as by [`timeout`](Self::timeout). Time in which the thread has something to
-    /// do does not count, nor does time in which the machine runs something else.
+    /// Runs `future` until it has waited for what is `left`, and takes from that what it waited;
+    /// past that it is dropped, as by [`timeout`](Self::timeout). Time in which the thread has
+    /// something to do does not count, nor does time in which the machine runs something else.
     ///
     /// # Errors
     /// [`TimedOut`](crate::TimedOut) if it has waited for so long.

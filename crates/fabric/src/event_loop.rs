@@ -2,8 +2,8 @@
 //!
 //! A fabric that answers calls for a node does it in rounds: it answers what has come, and sleeps
 //! where nothing has. A thread of its own runs them (`Shift::run`), so that progress depends on
-//! nobody's polling. The application may take them over ([`EventLoop`]), to choose the processor, or
-//! to do its own work between them, and gives them back whenever it likes.
+//! nobody's polling. The application may take them over ([`EventLoop`]), to choose the processor,
+//! or to do its own work between them, and gives them back whenever it likes.
 
 use crate::Result;
 use crate::error::os;

@@ -5,15 +5,16 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// Freed bytes that the allocator may keep for what is allocated next.
 const KEPT: usize = 32 << 20;
 
-/// Bytes that were free when memory was last given back: those that the system has count as free too.
+/// Bytes that were free when memory was last given back: those that the system has count as free
+/// too.
 static FREE_THEN: AtomicUsize = AtomicUsize::new(0);
 
-/// Gives freed memory back to the system if the process has freed much since the last time, as after
-/// a flood of requests: the C library's allocator by itself gives back only what lies behind
+/// Gives freed memory back to the system if the process has freed much since the last time, as
+/// after a flood of requests: the C library's allocator by itself gives back only what lies behind
 /// everything that is in use. Returns whether it was called for.
 ///
-/// To be called every few seconds, by a thread that serves nobody: it may take some milliseconds for
-/// each GiB. Does nothing where the allocator is not that of the GNU C library.
+/// To be called every few seconds, by a thread that serves nobody: it may take some milliseconds
+/// for each GiB. Does nothing where the allocator is not that of the GNU C library.
 pub fn give_back_freed() -> bool {
     let free = free_bytes();
     let then = FREE_THEN.load(Ordering::Relaxed);

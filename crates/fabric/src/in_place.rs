@@ -2,8 +2,9 @@
 //!
 //! Where a node's memory is mapped into the process, a READ can be a load, and a compare-and-swap
 //! the processor's own: nothing is posted, completed or buffered. What the verbs promise still
-//! holds, and no more: a word is loaded whole, several words may be torn. [`Endpoint::in_place`](crate::Endpoint::in_place) checks node, region
-//! and rights once for as many loads as follow; each piece is checked against the region's bounds
+//! holds, and no more: a word is loaded whole, several words may be torn.
+//! [`Endpoint::in_place`](crate::Endpoint::in_place) checks node, region and rights once for as
+//! many loads as follow; each piece is checked against the region's bounds
 //! ([`InPlace::offset_of`]).
 
 use crate::words::SharedWords;
@@ -75,8 +76,8 @@ impl<'m> InPlace<'m> {
     }
 
     /// Loads words of consecutive slots of so many words each, in a piece that was checked: `count`
-    /// slots, the first of which starts at byte `offset`, a multiple of 8. Each word of a slot by its
-    /// number, when it is asked for: whoever looks through many checks the region's end once.
+    /// slots, the first of which starts at byte `offset`, a multiple of 8. Each word of a slot by
+    /// its number, when it is asked for: whoever looks through many checks the region's end once.
     ///
     /// # Panics
     /// Where any of the slots lies behind the region's end.
@@ -114,8 +115,8 @@ impl<'m> InPlace<'m> {
         self.words.copy_out(offset, len, to);
     }
 
-    /// Whether bytes from `offset`, a multiple of 8, on in a piece that was checked are these. They may
-    /// have been loaded at different moments.
+    /// Whether bytes from `offset`, a multiple of 8, on in a piece that was checked are these. They
+    /// may have been loaded at different moments.
     ///
     /// # Panics
     /// Behind the region's end.

@@ -8,8 +8,8 @@
 //! Of several that run beside each other, as the jobs of a [`window`](crate::window::window) do,
 //! each has the processor fetch its pieces first, and looks when the others have done so.
 //!
-//! A [`Change`] is what leaves before such READs with the same doorbell: a WRITE, a compare-and-swap,
-//! or one behind the other.
+//! A [`Change`] is what leaves before such READs with the same doorbell: a WRITE, a
+//! compare-and-swap, or one behind the other.
 
 use crate::window::{both, chain, is_one_of_many, let_others_run, set_chain, window};
 use crate::{
@@ -96,7 +96,8 @@ impl Fetched<'_> {
         }
     }
 
-    /// The first `len` bytes of a piece, to be kept: a copy, or the buffer that they were read into.
+    /// The first `len` bytes of a piece, to be kept: a copy, or the buffer that they were read
+    /// into.
     ///
     /// # Errors
     /// Where there is no buffer of that size.

@@ -1,14 +1,15 @@
 //! Threads that reach mapped memory in an order that a seed draws: for tests (feature `schedule`).
 //!
 //! What a client does in memory that is mapped is loads, stores and swaps of the processor, which
-//! no simulated fabric sees. Under a schedule one thread of several runs at a time. Before a word is
-//! loaded, stored or swapped, and whenever a thread would wait, the seed says which goes on. So
+//! no simulated fabric sees. Under a schedule one thread of several runs at a time. Before a word
+//! is loaded, stored or swapped, and whenever a thread would wait, the seed says which goes on. So
 //! every order of accesses can come about, a copy of several words is torn as it is on a machine,
 //! and a thread can stop for good before any access. The clock of a shared-memory endpoint counts
 //! accesses then. A run of a seed is always the same, as long as what the threads do depends on
 //! nothing else.
 //!
-//! Not found by this is what a processor or a compiler may reorder: that is what loom models are for.
+//! Not found by this is what a processor or a compiler may reorder: that is what loom models are
+//! for.
 
 use crate::Nanos;
 use rand::{RngExt, SeedableRng};

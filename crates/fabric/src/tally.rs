@@ -1,8 +1,9 @@
 //! What is counted of operations that are done in place, before it is added to an endpoint's
 //! [`Counters`](crate::Counters).
 
-/// The verbs of an operation under way whose every step was done in place: a step is one READ, READs
-/// that wait for no other of them, or a compare-and-swap, and a WRITE before it. Begins empty.
+/// The verbs of an operation under way whose every step was done in place: a step is one READ,
+/// READs that wait for no other of them, or a compare-and-swap, and a WRITE before it. Begins
+/// empty.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Steps {
     pub(crate) steps: u32,
@@ -11,7 +12,8 @@ pub struct Steps {
 }
 
 impl Steps {
-    /// Those of an operation whose first step is so many verbs side by side, of so many bytes in all.
+    /// Those of an operation whose first step is so many verbs side by side, of so many bytes in
+    /// all.
     #[inline(always)]
     #[must_use]
     pub const fn begun(verbs: u32, bytes: u64) -> Self {
@@ -114,8 +116,8 @@ impl Tally {
         }
     }
 
-    /// Counts READs of so many bytes each that some of those have taken besides, one after the other;
-    /// of these and swaps one operation has taken `most`. To be called right behind
+    /// Counts READs of so many bytes each that some of those have taken besides, one after the
+    /// other; of these and swaps one operation has taken `most`. To be called right behind
     /// [`Tally::usual_ended`].
     #[inline]
     pub fn took_more(&mut self, reads: u64, bytes: u64, most: u32) {

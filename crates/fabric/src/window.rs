@@ -6,9 +6,11 @@ use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
 
 thread_local! {
-    /// The completions that the operation which is being polled has waited for, one after the other.
+    /// The completions that the operation which is being polled has waited for, one after the
+    /// other.
     static CHAIN: Cell<u32> = const { Cell::new(0) };
-    /// Whether what is being polled is one of several that run side by side, in a [`window`] or as tasks.
+    /// Whether what is being polled is one of several that run side by side, in a [`window`] or as
+    /// tasks.
     static IS_ONE_OF_MANY: Cell<bool> = const { Cell::new(false) };
 }
 

@@ -68,8 +68,8 @@ impl<'m> SharedWords<'m> {
         seen
     }
 
-    /// Consecutive slots of so many words each, from byte `offset`, a multiple of 8, on: the words of
-    /// a slot by their numbers, each loaded when it is asked for. To be followed by
+    /// Consecutive slots of so many words each, from byte `offset`, a multiple of 8, on: the words
+    /// of a slot by their numbers, each loaded when it is asked for. To be followed by
     /// [`SharedWords::acquire`].
     #[inline(always)]
     pub(crate) fn slots<const WORDS: usize>(

@@ -1,13 +1,13 @@
 //! A thread of the gateway: the connections of a [lane](crate::lane), served in turns.
 //!
-//! Where requests are short, a turn does those of all connections that are ready. Where requests, or
-//! replies, are long, it does one, or as many as fit into a mebibyte.
+//! Where requests are short, a turn does those of all connections that are ready. Where requests,
+//! or replies, are long, it does one, or as many as fit into a mebibyte.
 //!
-//! What all connections cost together is bounded by `Shared::buffers`: what they keep between turns,
-//! and what a turn takes besides, which is a quarter of the rest at the most. A client that does
-//! not take its replies is not read, and is disconnected when it has taken nothing for a minute. When
-//! connections keep three quarters of the limit, those of them are closed that keep more than others
-//! and have not gone on for the longest.
+//! What all connections cost together is bounded by `Shared::buffers`: what they keep between
+//! turns, and what a turn takes besides, which is a quarter of the rest at the most. A client that
+//! does not take its replies is not read, and is disconnected when it has taken nothing for a
+//! minute. When connections keep three quarters of the limit, those of them are closed that keep
+//! more than others and have not gone on for the longest.
 
 use crate::connection::{Connection, Done};
 use crate::databases::Databases;
@@ -36,8 +36,8 @@ const LANE: u64 = u64::MAX - 2;
 
 /// Bytes that one read takes.
 const READ: usize = 64 << 10;
-/// Bytes of requests that have not arrived whole, which a connection may have unless it is closed for
-/// the sake of others.
+/// Bytes of requests that have not arrived whole, which a connection may have unless it is closed
+/// for the sake of others.
 const LEAST_ROOM: usize = 64 << 10;
 /// Bytes that the requests of a turn take together, of short ones and of long ones: others wait for
 /// no longer than these take.
@@ -92,7 +92,8 @@ pub(crate) struct EventLoop {
 }
 
 impl EventLoop {
-    /// One that serves the connections of a lane, and those that it accepts, until `end` is readable.
+    /// One that serves the connections of a lane, and those that it accepts, until `end` is
+    /// readable.
     pub(crate) fn new(
         shared: Arc<Shared>,
         lanes: Lanes,
@@ -226,7 +227,8 @@ impl EventLoop {
             counts.turned_away.fetch_add(1, Relaxed);
             self.let_go(stranger as usize);
         } else if is_full && !self.lanes.other.makes_room() {
-            // Those who have only just come are the last to go, or newcomers would close each other.
+            // Those who have only just come are the last to go, or newcomers would close each
+            // other.
             if let Some(place) = self.longest_waiting() {
                 self.evict_from(place);
             } else if let Some(stranger) = self.strangers.oldest() {
@@ -235,7 +237,8 @@ impl EventLoop {
             } else {
                 counts.turned_away.fetch_add(1, Relaxed);
                 counts.connected.fetch_sub(1, Relaxed);
-                // A new connection has room for it; and what becomes of it is the client's business.
+                // A new connection has room for it; and what becomes of it is the client's
+                // business.
                 let _ = stream.set_nonblocking(true);
                 let _ = write!(stream, "-{}\r\n", Failure::Connections);
                 return;
@@ -279,8 +282,8 @@ impl EventLoop {
         Ok(epoll::add(&self.epoll, stream, data, flags_of(wants))?)
     }
 
-    /// Takes in the connections that the other lane has handed over, and closes those of its own that
-    /// make room for newcomers.
+    /// Takes in the connections that the other lane has handed over, and closes those of its own
+    /// that make room for newcomers.
     fn receive_others(&mut self) {
         for connection in self.lanes.own.arrivals() {
             let mut connection = Box::new(connection);

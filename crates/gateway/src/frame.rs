@@ -253,8 +253,8 @@ impl Parser {
         self.arguments = Vec::new();
     }
 
-    /// A line of words, as a person types it. One with quotes is refused: they would be taken for part
-    /// of a key or value.
+    /// A line of words, as a person types it. One with quotes is refused: they would be taken for
+    /// part of a key or value.
     fn read_words(
         &mut self,
         input: &[u8],
@@ -324,8 +324,8 @@ mod tests {
         request: 800,
     };
 
-    /// The arguments of all whole requests in the bytes, which arrive so many at a time. In place of
-    /// one that is too long stands why.
+    /// The arguments of all whole requests in the bytes, which arrive so many at a time. In place
+    /// of one that is too long stands why.
     fn read_all(bytes: &[u8], at_a_time: usize) -> Result<Vec<Vec<Vec<u8>>>, ProtocolError> {
         read_as(bytes, at_a_time, false)
     }

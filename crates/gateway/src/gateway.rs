@@ -34,8 +34,9 @@ pub struct GatewayOptions {
     pub threads: usize,
     /// The most connections. One that is too many is told so, and closed. Where there is a secret,
     /// half of them at most are of clients that have not given it, and a quarter of those of one
-    /// address: the oldest of these is closed for another, so that they keep nobody out. Nor do those who
-    /// ask for what is long and have not gone on for a second: where all are in use, one is closed.
+    /// address: the oldest of these is closed for another, so that they keep nobody out. Nor do
+    /// those who ask for what is long and have not gone on for a second: where all are in use, one
+    /// is closed.
     pub connections: usize,
     /// Bytes that one thread may take for its clients: the buffers of its connections, which have
     /// requests that have not arrived whole and replies that were not taken, and what a turn needs
@@ -113,7 +114,8 @@ impl fmt::Debug for Gateway {
 }
 
 impl Gateway {
-    /// Serves the tables of a store. Those that are missing are made when they are first written to.
+    /// Serves the tables of a store. Those that are missing are made when they are first written
+    /// to.
     ///
     /// # Errors
     /// An address that cannot be listened at, one that other machines reach without a secret, or a

@@ -1,7 +1,7 @@
-//! The two lanes of a thread of the gateway, each with a thread of its own: one for connections whose
-//! requests are short, and one for those that ask for what is long. A connection belongs to one of
-//! them, and is handed to the other when what it asks for becomes long, or short again. So who asks
-//! for little waits for nothing that is long.
+//! The two lanes of a thread of the gateway, each with a thread of its own: one for connections
+//! whose requests are short, and one for those that ask for what is long. A connection belongs to
+//! one of them, and is handed to the other when what it asks for becomes long, or short again. So
+//! who asks for little waits for nothing that is long.
 
 use crate::connection::Connection;
 use rustix::event::{EventfdFlags, eventfd};

@@ -26,14 +26,14 @@
 //! on them: it belongs where the memory is, in the process that serves it.
 //!
 //! **What it has not.** Types but strings, transactions, scripts, publish and subscribe, keys that
-//! are empty or longer than 64 KiB, values longer than 2,555,880 bytes, quotes on lines that a person
-//! types (they are refused).
+//! are empty or longer than 64 KiB, values longer than 2,555,880 bytes, quotes on lines that a
+//! person types (they are refused).
 //!
 //! # Records
 //!
 //! A database is a table whose records may have a time to live
-//! ([`TableOptions::expiring`](farslot::TableOptions::expiring)): what Redis clients see, any client of
-//! the store sees.
+//! ([`TableOptions::expiring`](farslot::TableOptions::expiring)): what Redis clients see, any
+//! client of the store sees.
 //!
 //! ```
 //! use farslot::Store;

@@ -1,5 +1,5 @@
-//! What the gateway keeps of a key: when it expires, and its value, as the store keeps them in a table
-//! whose records may have a time to live ([`Expiry`]).
+//! What the gateway keeps of a key: when it expires, and its value, as the store keeps them in a
+//! table whose records may have a time to live ([`Expiry`]).
 
 use farslot::Expiry;
 use farslot::index::heap::{LARGEST_RECORD, record_bytes};
@@ -17,8 +17,8 @@ pub(crate) const LONGEST_VALUE: usize = LARGEST_RECORD - record_bytes(LONGEST_KE
 /// Bytes that lie where their [`Kept`] lies: a record of a number is no longer.
 const FEW: usize = 30;
 
-/// The bytes of a string that is kept, or of a record: a few in place, more of them where copies share
-/// them.
+/// The bytes of a string that is kept, or of a record: a few in place, more of them where copies
+/// share them.
 #[derive(Clone, Debug)]
 pub(crate) enum Kept {
     Few { bytes: [u8; FEW], len: u8 },

@@ -18,8 +18,8 @@ pub(crate) struct Shared {
     pub(crate) secret: Option<Secret>,
     /// The most connections.
     pub(crate) connections: u64,
-    /// The most connections of one thread whose clients have not shown that they know the secret, in
-    /// all and of one address.
+    /// The most connections of one thread whose clients have not shown that they know the secret,
+    /// in all and of one address.
     pub(crate) strangers: [usize; 2],
     /// Bytes that the buffers of one thread's connections may have together.
     pub(crate) buffers: usize,
@@ -53,8 +53,8 @@ impl Guessers {
         lately(guessers.get(&network_of(address)), now)
     }
 
-    /// Notes another one; returns how many came lately. Where too many addresses are remembered, the
-    /// one goes whose last was the longest ago.
+    /// Notes another one; returns how many came lately. Where too many addresses are remembered,
+    /// the one goes whose last was the longest ago.
     pub(crate) fn note(&self, address: IpAddr) -> u32 {
         self.note_at(address, Instant::now())
     }

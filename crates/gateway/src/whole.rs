@@ -10,8 +10,8 @@ use crate::reply::{OK, Reply};
 use farslot::{Cursor, Table};
 use rand::RngExt;
 
-/// Pieces of a table that a SCAN visits at the most, however few keys they have: the other clients of
-/// the thread wait meanwhile.
+/// Pieces of a table that a SCAN visits at the most, however few keys they have: the other clients
+/// of the thread wait meanwhile.
 const SCANNED: u32 = 128;
 /// Slots of a table that are emptied together, so that the memory for their keys is bounded.
 const FLUSHED: u64 = 1024;

@@ -21,8 +21,8 @@ pub enum Answers<'a, One = Got> {
     One(usize, One),
 }
 
-/// Answers to keys that stand one behind the other in a batch. Some may be missing: they are told by
-/// themselves.
+/// Answers to keys that stand one behind the other in a batch. Some may be missing: they are told
+/// by themselves.
 #[derive(Clone, Copy, Debug)]
 pub struct SmallAnswers<'a> {
     /// The number of the first key.
@@ -73,8 +73,8 @@ impl<'a> SmallAnswers<'a> {
         });
     }
 
-    /// Gives each key's number, the word of its value, and that one's bytes: more than 8 if the key is
-    /// absent.
+    /// Gives each key's number, the word of its value, and that one's bytes: more than 8 if the key
+    /// is absent.
     #[inline(always)]
     fn each_word(self, mut done: impl FnMut(usize, u64, u8)) {
         let all = self.ends.iter().zip(self.words);
@@ -105,8 +105,8 @@ impl KeptAnswers {
         self.words[answers.first..end].copy_from_slice(answers.words);
     }
 
-    /// Keeps the answer to the key with this number, which is not kept yet, unless its value is larger
-    /// than a word; false then.
+    /// Keeps the answer to the key with this number, which is not kept yet, unless its value is
+    /// larger than a word; false then.
     #[inline]
     pub(crate) fn keep_one(&mut self, number: usize, value: Option<&Value>) -> bool {
         let (end, word) = match value.map(|value| value.as_word()) {

@@ -2,9 +2,9 @@
 //!
 //! The words that are read, written and swapped are those of a scheme's protocol over verbs, in the
 //! same order, and so is what is booked. A record that is there is believed by its checksum, as
-//! there; of one that is to be replaced or removed whatever its value, the key and the generation are
-//! enough ([`Work::has_key`]), so that a damaged one can be replaced here, and cannot over verbs.
-//! Blocks come of what this client holds, and go back to it, by the heap's rules of epochs.
+//! there; of one that is to be replaced or removed whatever its value, the key and the generation
+//! are enough ([`Work::has_key`]), so that a damaged one can be replaced here, and cannot over
+//! verbs. Blocks come of what this client holds, and go back to it, by the heap's rules of epochs.
 //!
 //! Whatever is rare is left to that protocol, with nothing changed; a client without a block at
 //! hand, or with a look at the heap's epoch due, for instance.
@@ -66,7 +66,8 @@ pub(crate) struct Write<'k, P> {
     number: usize,
     pub(crate) operation: Operation<'k>,
     pub(crate) place: P,
-    /// What it has read and written. Of one that is left nothing is counted: the protocol counts all.
+    /// What it has read and written. Of one that is left nothing is counted: the protocol counts
+    /// all.
     pub(crate) counted: Counted,
     /// Bytes of its record.
     written: u64,
@@ -92,16 +93,17 @@ pub(crate) struct Work {
     surplus: bool,
     /// Bytes of a record that there was no block at hand for.
     lacking: Option<usize>,
-    /// Whether this client has to look at the heap's epoch before it uses a block. Asked once for the
-    /// writes between two waits, which take microseconds: a look at the clock costs as much as a swap.
+    /// Whether this client has to look at the heap's epoch before it uses a block. Asked once for
+    /// the writes between two waits, which take microseconds: a look at the clock costs as much as
+    /// a swap.
     is_look_due: bool,
     /// The record that is there, and the one that is to be.
     there: Vec<u64>,
     draft: Vec<u64>,
 }
 
-/// Does many writes, each booked to its class: at once where that can be, the others side by side by
-/// the protocol over verbs.
+/// Does many writes, each booked to its class: at once where that can be, the others side by side
+/// by the protocol over verbs.
 pub(crate) async fn write_many<T: WriteAtOnce>(
     table: &T,
     writes: &[Operation<'_>],
@@ -297,8 +299,8 @@ impl Work {
         self.is_look_due = heap.is_look_due();
     }
 
-    /// Gives to all what this client keeps too much of: before it keeps more, so that no client ever
-    /// holds more than it may.
+    /// Gives to all what this client keeps too much of: before it keeps more, so that no client
+    /// ever holds more than it may.
     pub(crate) async fn give_surplus<E: Endpoint>(&mut self, heap: &Heap<E>) {
         if std::mem::take(&mut self.surplus) {
             heap.give_surplus().await;
@@ -327,9 +329,9 @@ impl Work {
         Some((held, len))
     }
 
-    /// Whether the record in a block has this key, as far as can be told without its checksum: whoever
-    /// then swaps the word that named the block knows that the block had this use all the while, and
-    /// that what a word names was whole before. Its READ is for the caller to book.
+    /// Whether the record in a block has this key, as far as can be told without its checksum:
+    /// whoever then swaps the word that named the block knows that the block had this use all the
+    /// while, and that what a word names was whole before. Its READ is for the caller to book.
     pub(crate) fn has_key<E: Endpoint>(
         view: InPlace<'_>,
         heap: &Heap<E>,
@@ -364,8 +366,8 @@ impl Work {
         RecordView::decode(&bytemuck::cast_slice(there)[..bytes], block)
     }
 
-    /// Keeps a block that no slot names, or none any more: it was allocated, or freed, behind the last
-    /// wait.
+    /// Keeps a block that no slot names, or none any more: it was allocated, or freed, behind the
+    /// last wait.
     pub(crate) fn keep<E: Endpoint>(&mut self, heap: &Heap<E>, block: BlockRef) {
         self.surplus |= heap.keep_since(block, heap.epoch());
     }

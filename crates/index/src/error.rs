@@ -80,8 +80,8 @@ pub enum IndexError {
         /// The writer's mark.
         writer: u64,
     },
-    /// The writer that was to be taken over from is a process of this machine that has not ended. It
-    /// may be stopped.
+    /// The writer that was to be taken over from is a process of this machine that has not ended.
+    /// It may be stopped.
     #[error(
         "process {pid}, client {writer}, is the table's writer and is alive (stopped?): \
          only force takes over from it"
@@ -144,8 +144,8 @@ pub enum IndexError {
         /// What is possible.
         limit: String,
     },
-    /// A published record stayed unreadable: its checksum never fitted. A client that was stopped while
-    /// it wrote leaves that until it goes on, and so does damage.
+    /// A published record stayed unreadable: its checksum never fitted. A client that was stopped
+    /// while it wrote leaves that until it goes on, and so does damage.
     #[error(
         "the record at slot {slot} did not become readable in {attempts} attempts: a client may have stopped while it wrote there"
     )]
@@ -177,8 +177,8 @@ pub enum IndexError {
         /// How often it was tried.
         attempts: u32,
     },
-    /// An operation that names no key, or that no call carries, under a grant that opens single keys
-    /// to calls.
+    /// An operation that names no key, or that no call carries, under a grant that opens single
+    /// keys to calls.
     #[error(
         "{operation} is not possible: the grant opens single keys of the table, to calls alone"
     )]

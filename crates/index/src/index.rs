@@ -103,8 +103,8 @@ pub trait Index {
         false
     }
 
-    /// Answers a get without a future, where nothing has to be waited for: mostly so where the memory
-    /// is mapped. Else the rest of the get, if it has begun, or nothing.
+    /// Answers a get without a future, where nothing has to be waited for: mostly so where the
+    /// memory is mapped. Else the rest of the get, if it has begun, or nothing.
     #[inline]
     fn get_at_once<'s>(&'s self, _key: &'s [u8]) -> Option<std::result::Result<Got, Rest<'s>>> {
         None
@@ -119,8 +119,8 @@ pub trait Index {
 
     /// Runs many operations; `done` gets the outcomes with the operations' numbers, in the order in
     /// which they come, several at once where they have come together. All gets are under way
-    /// together with all others, [`BATCH_WIDTH`] of each at a time: of several on one key, which one
-    /// takes effect first is not said.
+    /// together with all others, [`BATCH_WIDTH`] of each at a time: of several on one key, which
+    /// one takes effect first is not said.
     async fn run_many(&self, operations: &[Operation<'_>], mut done: impl FnMut(Outcomes<'_>)) {
         run_gets_beside_writes(self, operations, &mut done).await;
     }

@@ -1,10 +1,10 @@
 //! Writes where the memory is mapped, by the only writer of a table: what is common, without
 //! waiting.
 //!
-//! Writes are done one after the other, some at a time, for which what they probably change is fetched
-//! together. Most are of new keys that have room, or of keys that are there, with nobody in the way: these
-//! are done at once, with the words and in the order of the scheme's protocol over verbs, and booked as
-//! it does. All others are left to that.
+//! Writes are done one after the other, some at a time, for which what they probably change is
+//! fetched together. Most are of new keys that have room, or of keys that are there, with nobody in
+//! the way: these are done at once, with the words and in the order of the scheme's protocol over
+//! verbs, and booked as it does. All others are left to that.
 
 use crate::at_once::Work;
 use crate::client::end_turns;
@@ -26,9 +26,9 @@ pub(crate) trait OnlyWriter: SchemeClient {
     /// Has fetched what writes of keys with these hashes, at most [`RUN`], probably change.
     fn prefetch_writes(&self, hashes: &[u64]);
 
-    /// Does a write whose key has this hash; returns the value that the key had, as far as that matters
-    /// to the write, if it was there. Nothing if it is not a write that can be done at once, or has to
-    /// wait for something, and then nothing has changed.
+    /// Does a write whose key has this hash; returns the value that the key had, as far as that
+    /// matters to the write, if it was there. Nothing if it is not a write that can be done at
+    /// once, or has to wait for something, and then nothing has changed.
     fn write_at_once(
         &self,
         write: &Operation<'_>,

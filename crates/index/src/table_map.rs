@@ -35,8 +35,8 @@ impl TableMap {
         u128::from(SLOTS_AT) + self.slot_area() + u128::from(self.heap_bytes)
     }
 
-    /// Bytes from the table's start that may have been written, where the word of the heap's mark is
-    /// `heap_mark`: none behind what was handed out of the heap.
+    /// Bytes from the table's start that may have been written, where the word of the heap's mark
+    /// is `heap_mark`: none behind what was handed out of the heap.
     pub(crate) fn written(&self, heap_mark: u64) -> [Range<u64>; 2] {
         let heap = SLOTS_AT + self.slot_area() as u64;
         let heap_mark = HeapMark::of_word(heap_mark).bytes;

@@ -1,5 +1,5 @@
-//! Find-or-puts of threads of one process: Farslot's set beside concurrent sets that a program could
-//! have instead, `papaya` and `dashmap`.
+//! Find-or-puts of threads of one process: Farslot's set beside concurrent sets that a program
+//! could have instead, `papaya` and `dashmap`.
 //!
 //! The measurement is that of [`farslot_bench::find_or_put`], with threads as ranks. The others are
 //! given room for all elements before, hash with the same hasher (foldhash), and have no batches:

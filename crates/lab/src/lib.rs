@@ -40,8 +40,8 @@ pub use report::{Axis, Basis, Line, Plot, ReproReport, ReproRow, Source};
 use farslot::fabric::Limits;
 use farslot_bench::Progress;
 
-/// The limits of a measurement's clients: on a machine that others keep busy it is slow, and does not
-/// fail.
+/// The limits of a measurement's clients: on a machine that others keep busy it is slow, and does
+/// not fail.
 fn patient() -> Limits {
     Limits {
         verb_timeout: 20_000_000_000,

@@ -2,10 +2,10 @@
 //! has workers, in turns on the same table.
 //!
 //! Tasks run on tokio, and each has one lookup under way at a time. Threads collect batches of
-//! [`BATCH`] keys. Both draw their keys while they are measured, and check every answer. In the same
-//! run as many tasks only draw keys and let each other run between: what the runtime itself takes, and
-//! any handle at least that where tasks wait. A task times one of [`TIMED`] lookups, from its first poll
-//! until it has its answer.
+//! [`BATCH`] keys. Both draw their keys while they are measured, and check every answer. In the
+//! same run as many tasks only draw keys and let each other run between: what the runtime itself
+//! takes, and any handle at least that where tasks wait. A task times one of [`TIMED`] lookups,
+//! from its first poll until it has its answer.
 
 use crate::{LabError, Progress, Result};
 use farslot::{FieldSize, Handle, HandleOptions, Store, Table, TableOptions};
@@ -260,8 +260,8 @@ async fn all_tasks(
     Ok(rate)
 }
 
-/// Lets tasks draw as many keys as [`all_tasks`], with a turn for the others behind each; returns turns/s
-/// of all together.
+/// Lets tasks draw as many keys as [`all_tasks`], with a turn for the others behind each; returns
+/// turns/s of all together.
 async fn all_turns(records: &Records, options: &Options) -> Result<f64> {
     let count = options.lookups.div_ceil(options.tasks);
     let since = Instant::now();

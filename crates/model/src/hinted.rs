@@ -5,9 +5,9 @@
 //! puts that into C_k, the probability that the first k slots contain the one that ends the lookup:
 //! up to the cluster C_k is what it was, over the cluster it stands still, behind it it is 1.
 //!
-//! In terms of this crate's survival functions, with the cluster `ahead` slots in front of the probe's
-//! place and `len` slots long: P(distance >= k) is S(k) for k <= ahead, S(ahead) for
-//! ahead < k <= ahead + len, and 0 from there on. All else, Eqs. 1, 2 and 4, stays.
+//! In terms of this crate's survival functions, with the cluster `ahead` slots in front of the
+//! probe's place and `len` slots long: P(distance >= k) is S(k) for k <= ahead, S(ahead) for ahead
+//! < k <= ahead + len, and 0 from there on. All else, Eqs. 1, 2 and 4, stays.
 
 use crate::read_size::{cheaper, least_reads};
 use crate::{ProbeDistribution, ReadCost, ReadSizeModel};

@@ -126,7 +126,8 @@ impl Rows {
         }
     }
 
-    /// Refuses signed little-endian numbers below zero, as of single ones: the table's are unsigned.
+    /// Refuses signed little-endian numbers below zero, as of single ones: the table's are
+    /// unsigned.
     fn refuse_negative(&self, py: Python<'_>, field: &Field) -> PyResult<()> {
         let mut copy = Vec::new();
         for range in pieces(self.len) {

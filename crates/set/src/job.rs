@@ -14,12 +14,12 @@
 //!                                                          BEGUN: a rank that came too late, how many ranks there are
 //! ```
 //! A process that dies closes its connection: all others get [`JobError::RankDied`] from the
-//! collective that they are in, or from the next. One that hangs is noticed by the timeout. Where two
-//! say that they are the same rank, or one knows of another number of ranks, none goes on. Once all
-//! have come, rank 0 still listens: it tells whoever comes later that the job has begun. What all
-//! must have alike they compare by [`Job::agree`]. Frames
-//! are bounded; there is no authentication: the rendezvous address belongs on a network that is
-//! trusted, as that of an MPI job does.
+//! collective that they are in, or from the next. One that hangs is noticed by the timeout. Where
+//! two say that they are the same rank, or one knows of another number of ranks, none goes on. Once
+//! all have come, rank 0 still listens: it tells whoever comes later that the job has begun. What
+//! all must have alike they compare by [`Job::agree`]. Frames are bounded; there is no
+//! authentication: the rendezvous address belongs on a network that is trusted, as that of an MPI
+//! job does.
 
 mod door;
 mod error;
@@ -205,8 +205,8 @@ impl Job {
         self.all_gather(&[]).map(drop)
     }
 
-    /// Compares what all ranks must have alike: each gives what it has, by the same names in the same
-    /// order. All ranks get the same answer.
+    /// Compares what all ranks must have alike: each gives what it has, by the same names in the
+    /// same order. All ranks get the same answer.
     ///
     /// # Errors
     /// [`JobError::Disagreement`], of the first rank and the first name; as [`Job::all_gather`].

@@ -19,9 +19,8 @@
 //!
 //! an element's index: rank | unit within the rank's part
 //! ```
-//! A table may use fewer buckets than its memory has room for ([`Layout::using`]): it grows where it
-//! is.
-//! Memory starts as zeros, which is an empty table.
+//! A table may use fewer buckets than its memory has room for ([`Layout::using`]): it grows where
+//! it is. Memory starts as zeros, which is an empty table.
 
 use crate::error::check_range;
 use crate::{SetError, hash};

@@ -11,11 +11,12 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Counters and latencies of all tables that are opened with them
-/// ([`OpenOptions::metrics`](crate::OpenOptions::metrics)), by the tables' names. Clones share them,
-/// among stores and threads too.
+/// ([`OpenOptions::metrics`](crate::OpenOptions::metrics)), by the tables' names. Clones share
+/// them, among stores and threads too.
 ///
 /// An operation costs two looks at the clock and two atomic additions more. Counters of verbs and
-/// bytes are those of the tables' endpoints, added up ten times a second and when a table is closed.
+/// bytes are those of the tables' endpoints, added up ten times a second and when a table is
+/// closed.
 ///
 /// ```
 /// use farslot::{ClientMetrics, OpenOptions, Store, TableOptions};

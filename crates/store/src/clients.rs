@@ -52,17 +52,17 @@ pub(crate) struct Clients {
 pub(crate) struct CallRule {
     /// Writes too, of schemes that admit any number of writers.
     pub(crate) writes: bool,
-    /// Whether calls were asked for: then the owner also writes to tables of one writer, and a table
-    /// is not opened where the owner answers no calls.
+    /// Whether calls were asked for: then the owner also writes to tables of one writer, and a
+    /// table is not opened where the owner answers no calls.
     pub(crate) is_forced: bool,
 }
 
 /// Whether the owner executes lookups in tables of a scheme, and whether writes.
 ///
 /// A cuckoo table has one writer at a time. The owner is that for as long as a call lasts, so that
-/// all who call write. It is asked only by those who have asked for calls: beside them a client that
-/// writes by verbs, and stays the writer, keeps them out, and may find itself kept out. A CuckooDuo table is read by an index of it in the
-/// reader's memory, which saves what a call would.
+/// all who call write. It is asked only by those who have asked for calls: beside them a client
+/// that writes by verbs, and stays the writer, keeps them out, and may find itself kept out. A
+/// CuckooDuo table is read by an index of it in the reader's memory, which saves what a call would.
 pub(crate) const fn executes(scheme: &Scheme) -> (bool, bool) {
     match scheme {
         Scheme::Linear(_) | Scheme::Race(_) | Scheme::Cuckoo(_) => (true, true),
@@ -138,7 +138,8 @@ impl Clients {
                 AnyIndex::new(SealedTable::open(endpoint, at, layout.clone(), policy).await?)
             }
             Scheme::Race(layout) => {
-                // One without a directory is opened without a READ, and so without the right to any.
+                // One without a directory is opened without a READ, and so without the right to
+                // any.
                 if self.calls.is_some() {
                     endpoint.read(at, 8).await?;
                 }

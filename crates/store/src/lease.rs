@@ -16,20 +16,21 @@
 //! READ found the table's id, so the word became 0 after `p`, and the wait ends later than
 //! `p + LEASE` and a second. The verb takes effect by `t` and a second, which is earlier.
 //!
-//! The READ may be executed, and its answer may come, as late as they like: a lease counts from when
-//! the READ was posted. An answer that comes later than a lease therefore allows nothing. Where all
-//! do, verbs fail with [`SlowLink`](FabricError::SlowLink) once the verb timeout is over.
+//! The READ may be executed, and its answer may come, as late as they like: a lease counts from
+//! when the READ was posted. An answer that comes later than a lease therefore allows nothing.
+//! Where all do, verbs fail with [`SlowLink`](FabricError::SlowLink) once the verb timeout is over.
 //!
-//! **Nodes that end.** Whoever ends a node inverts the words of its tables first, and waits likewise
-//! before it takes the last snapshots: clients that see such a word go on reading, and what they write
-//! is refused with [`Ending`](FabricError::Ending). So all that was acknowledged is in these snapshots.
+//! **Nodes that end.** Whoever ends a node inverts the words of its tables first, and waits
+//! likewise before it takes the last snapshots: clients that see such a word go on reading, and
+//! what they write is refused with [`Ending`](FabricError::Ending). So all that was acknowledged is
+//! in these snapshots.
 //!
-//! **Writers.** A CuckooDuo table has one writer at a time, named by a word of the table. The writer
-//! has a lease on that word as well, for what it writes ([`Endpoint::fence`]): a verb that changes
-//! memory is posted only while the word was seen to name this client. Whoever takes over changes the
-//! word and then waits as a dropper does, so no verb of the writer before meets what the new one
-//! does, by the same proof. This holds for a writer that was stopped and goes on as well. Over TCP
-//! the node's agent looks at the word too, before it executes the verb.
+//! **Writers.** A CuckooDuo table has one writer at a time, named by a word of the table. The
+//! writer has a lease on that word as well, for what it writes ([`Endpoint::fence`]): a verb that
+//! changes memory is posted only while the word was seen to name this client. Whoever takes over
+//! changes the word and then waits as a dropper does, so no verb of the writer before meets what
+//! the new one does, by the same proof. This holds for a writer that was stopped and goes on as
+//! well. Over TCP the node's agent looks at the word too, before it executes the verb.
 //!
 //! Both need two bounds that no verb can check. A verb that a node executes more than
 //! a second after it was posted could meet another table's bytes. So could a client's
@@ -51,7 +52,8 @@ pub(crate) struct Leased {
     inner: AnyEndpoint,
     /// By the nodes' numbers; nothing of nodes on which no table is open.
     leases: RefCell<Vec<Option<Lease>>>,
-    /// By the nodes' numbers, on the words that name the only writers: for verbs that change memory.
+    /// By the nodes' numbers, on the words that name the only writers: for verbs that change
+    /// memory.
     fences: RefCell<Vec<Option<Lease>>>,
 }
 
@@ -244,8 +246,9 @@ impl Lease {
         }
     }
 
-    /// Takes the answer of the READ that is under way, if it has come: what the READ failed with, or
-    /// that it took too long too often. An error says that the table is gone, or takes no writes.
+    /// Takes the answer of the READ that is under way, if it has come: what the READ failed with,
+    /// or that it took too long too often. An error says that the table is gone, or takes no
+    /// writes.
     fn take_answer(
         &self,
         endpoint: &AnyEndpoint,
@@ -389,8 +392,8 @@ impl Endpoint for Leased {
         }
     }
 
-    /// Not of a table that is gone, nor to change one that takes no writes: what is posted then says
-    /// so.
+    /// Not of a table that is gone, nor to change one that takes no writes: what is posted then
+    /// says so.
     #[inline]
     fn in_place(&self, at: RemoteAddr, needed: Rights) -> Option<InPlace<'_>> {
         let view = self.inner.in_place(at, needed)?;

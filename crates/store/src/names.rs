@@ -36,8 +36,8 @@ pub(crate) fn check_name(name: &str) -> Result<()> {
     fault_of(name, LONGEST_NAME).map_or(Ok(()), |fault| Err(bad(format!("it {fault}"))))
 }
 
-/// Refuses a name that no grant can have: one of more than 64 bytes, or one that no table could have
-/// either.
+/// Refuses a name that no grant can have: one of more than 64 bytes, or one that no table could
+/// have either.
 ///
 /// # Errors
 /// [`StoreError::BadGrant`].

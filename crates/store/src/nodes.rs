@@ -25,8 +25,8 @@ pub struct NodeReport {
     pub tables: Option<u64>,
     /// How often this store has taken it for what it was after it came back empty.
     pub adopted: u64,
-    /// Names of the tables over several nodes of which it has lost its part: other nodes have theirs,
-    /// and nobody has restored it or [accepted the loss](crate::Store::accept_loss).
+    /// Names of the tables over several nodes of which it has lost its part: other nodes have
+    /// theirs, and nobody has restored it or [accepted the loss](crate::Store::accept_loss).
     pub lost: Vec<String>,
 }
 

@@ -22,11 +22,11 @@ pub enum Access {
     Reads,
     /// By calls: the owner executes operations in its own memory, each in one round trip, many in
     /// one call. Opening a table fails where the owner answers no calls, as in embedded stores that
-    /// nobody serves. A cuckoo table then has any number of writers, for which its owner writes. Over
-    /// RDMA verbs lookups are calls and writes are not: a NIC's atomics are not atomic against those
-    /// of the owner's processor. CuckooDuo tables are used by verbs all the same, as is whatever the owner
-    /// leaves to the client. A simulated owner's atomics are atomic against those of clients, which
-    /// no NIC promises.
+    /// nobody serves. A cuckoo table then has any number of writers, for which its owner writes.
+    /// Over RDMA verbs lookups are calls and writes are not: a NIC's atomics are not atomic against
+    /// those of the owner's processor. CuckooDuo tables are used by verbs all the same, as is
+    /// whatever the owner leaves to the client. A simulated owner's atomics are atomic against
+    /// those of clients, which no NIC promises.
     Calls,
     /// By whichever is cheaper: by calls over TCP, where the other side is a processor anyway, and
     /// else by verbs.

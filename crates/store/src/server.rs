@@ -102,9 +102,9 @@ impl fmt::Debug for Server {
 
 impl Server {
     /// Serves `bytes` of this process's memory at an address: `shm://NAME`, or `tcp://HOST:PORT`,
-    /// `tcps://HOST:PORT` or `verbs://HOST:PORT`, with port 0 for any that is free. What is not used
-    /// takes no memory, except where the machine has set enough 2 MiB pages aside: for `shm://`
-    /// these are taken at once.
+    /// `tcps://HOST:PORT` or `verbs://HOST:PORT`, with port 0 for any that is free. What is not
+    /// used takes no memory, except where the machine has set enough 2 MiB pages aside: for
+    /// `shm://` these are taken at once.
     ///
     /// # Errors
     /// As [`Server::start_with`].
@@ -397,10 +397,10 @@ impl Server {
         counters.flatten().collect()
     }
 
-    /// How many calls to tables were answered *later* so far, by the reason: their clients have to ask
-    /// again for operations. `many`: the call had more than a turn is for. `long`: single operations
-    /// took the turn, as probes or chains are long; the log names the table and the grant. `waits`: an
-    /// operation would have had to wait.
+    /// How many calls to tables were answered *later* so far, by the reason: their clients have to
+    /// ask again for operations. `many`: the call had more than a turn is for. `long`: single
+    /// operations took the turn, as probes or chains are long; the log names the table and the
+    /// grant. `waits`: an operation would have had to wait.
     #[must_use]
     pub fn later_calls(&self) -> [(&'static str, u64); 3] {
         self.later.counts()
@@ -413,9 +413,9 @@ impl Server {
         self.agents.iter().all(Agent::is_serving) && nic.all(verbs::Agent::is_serving)
     }
 
-    /// The event loop of one of the server's threads, for a thread of the program: while it is held,
-    /// its turns serve the clients of that thread. At `verbs://` and `shm://` addresses these are
-    /// their calls. Nothing if the program has all of them already.
+    /// The event loop of one of the server's threads, for a thread of the program: while it is
+    /// held, its turns serve the clients of that thread. At `verbs://` and `shm://` addresses these
+    /// are their calls. Nothing if the program has all of them already.
     ///
     /// # Errors
     /// What the system says.
@@ -439,8 +439,8 @@ impl Server {
         self.store.own_part(of)?.occupancy()
     }
 
-    /// A look at every slot of a table of the catalog, or of the part of one that lies here, for any
-    /// thread to take: it outlives the server. It fails as [`Server::occupancy`] does.
+    /// A look at every slot of a table of the catalog, or of the part of one that lies here, for
+    /// any thread to take: it outlives the server. It fails as [`Server::occupancy`] does.
     pub fn surveyor(
         &self,
         of: &TableRecord,

@@ -10,8 +10,9 @@
 //! for reading, and for writing and atomics where the call has a write. What a caller may not do is
 //! not begun, nor what makes no sense.
 //!
-//! The threads serve others too, so nothing here waits, and a call has a turn of [`CALL_TURN`]: what
-//! it has not come to by then, or would have to wait for, the client asks for again, or does itself.
+//! The threads serve others too, so nothing here waits, and a call has a turn of [`CALL_TURN`]:
+//! what it has not come to by then, or would have to wait for, the client asks for again, or does
+//! itself.
 //!
 //! A grant may open none of the table's bytes and yet the keys with a prefix. Every operation of
 //! its clients is held to that here, and to the grant's rights. They cannot do by verbs what the
@@ -179,7 +180,8 @@ impl Service {
             });
             let run = || match request.question {
                 Question::Run if table.has_one_writer && has_writes => {
-                    // Another thread writes, within its turn: whatever is asked for can wait so long.
+                    // Another thread writes, within its turn: whatever is asked for can wait so
+                    // long.
                     let writing = match self.writing.try_lock() {
                         Ok(writing) => Some(writing),
                         Err(TryLockError::Poisoned(writing)) => Some(writing.into_inner()),
@@ -191,8 +193,8 @@ impl Service {
                     };
                     let (bytes, ended) = table.run(operations, writer, &opened, turn);
                     self.later.note(&ended, &table.name, caller.grant());
-                    // For the next thread, and for clients who write by verbs. If it is the writer on,
-                    // these are told so.
+                    // For the next thread, and for clients who write by verbs. If it is the writer
+                    // on, these are told so.
                     if writing.is_some() {
                         let _ = table.session.change_writer(WriterChange::Resign);
                     }

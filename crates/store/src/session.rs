@@ -285,8 +285,8 @@ impl Session for OnOneNode {
     }
 }
 
-/// Runs a batch, until it has waited for what is left if there is a limit. Whoever asked knows which
-/// operations have no outcome.
+/// Runs a batch, until it has waited for what is left if there is a limit. Whoever asked knows
+/// which operations have no outcome.
 pub(crate) fn block_on_within<E: Endpoint>(
     executor: &Executor<E>,
     left: Option<&Cell<Nanos>>,

@@ -88,13 +88,13 @@ impl Store {
     ///
     /// A node at a `tcp://` address is connected to now, and again by every table: this and opening
     /// a table block for [`OpenOptions::connect_timeout`] at most. Should the only node end and
-    /// another be served at its address, or under its name in shared memory, the store goes on with that.
-    /// A [`Table`] of the one before does not
+    /// another be served at its address, or under its name in shared memory, the store goes on with
+    /// that. A [`Table`] of the one before does not
     /// ([`NodeRestarted`](farslot_fabric::FabricError::NodeRestarted), or
-    /// [`NodeStopped`](farslot_fabric::FabricError::NodeStopped) in shared memory): open it again. A
-    /// [`Handle`](crate::Handle) does that by itself, if its table was restored from a snapshot. Of
-    /// several nodes, [`TableOptions::on_restart`] says what becomes of the keys of one that came
-    /// back empty.
+    /// [`NodeStopped`](farslot_fabric::FabricError::NodeStopped) in shared memory): open it again.
+    /// A [`Handle`](crate::Handle) does that by itself, if its table was restored from a snapshot.
+    /// Of several nodes, [`TableOptions::on_restart`] says what becomes of the keys of one that
+    /// came back empty.
     ///
     /// A store over several nodes opens if any of them answers; a line in the log says which do
     /// not. Over shared memory all must.
@@ -209,9 +209,9 @@ impl Store {
     /// gets a part, laid out for its share of the keys and five standard deviations more; all of
     /// them must be there.
     ///
-    /// Its keys are hashed by a seed of its own, which is drawn by chance. In a simulation it is derived
-    /// from the address's seed; elsewhere from `FARSLOT_TABLE_SEED` of the environment, if that is set, so
-    /// that a run can be had again: whoever knows it can choose keys that collide.
+    /// Its keys are hashed by a seed of its own, which is drawn by chance. In a simulation it is
+    /// derived from the address's seed; elsewhere from `FARSLOT_TABLE_SEED` of the environment, if
+    /// that is set, so that a run can be had again: whoever knows it can choose keys that collide.
     ///
     /// # Errors
     /// [`StoreError::TableExists`], [`StoreError::BadName`], [`StoreError::OutOfMemory`],
@@ -364,15 +364,15 @@ impl Store {
         self.change(async |endpoint| spread::drop_table(endpoint, nodes, name).await)
     }
 
-    /// Accepts that what nodes which came back empty had of a table is lost: they get empty parts, whose
-    /// keys are absent and can be put again. Until then, or until the parts are
+    /// Accepts that what nodes which came back empty had of a table is lost: they get empty parts,
+    /// whose keys are absent and can be put again. Until then, or until the parts are
     /// [restored](Store::restore), these keys fail for every client. Returns the addresses of these
     /// nodes: none where nothing is lost.
     ///
     /// # Errors
-    /// [`StoreError::NoSuchTable`]; what the fabric says of a node of the table that does not answer;
-    /// [`NodeRestarted`](farslot_fabric::FabricError::NodeRestarted) of a table that was built whole,
-    /// of which no key may be taken for absent.
+    /// [`StoreError::NoSuchTable`]; what the fabric says of a node of the table that does not
+    /// answer; [`NodeRestarted`](farslot_fabric::FabricError::NodeRestarted) of a table that was
+    /// built whole, of which no key may be taken for absent.
     ///
     /// ```
     /// # use farslot::{Store, TableOptions};
@@ -420,17 +420,18 @@ impl Store {
     }
 
     /// Takes all records out of a table, whatever its scheme, at one moment: what others had
-    /// acknowledged before is gone, and what is acknowledged later is there. Until then the table is
-    /// closed, for as long as [`Store::drop_table`] takes: others that have it open must open it
+    /// acknowledged before is gone, and what is acknowledged later is there. Until then the table
+    /// is closed, for as long as [`Store::drop_table`] takes: others that have it open must open it
     /// again ([`ErrorKind::TableGone`](crate::ErrorKind::TableGone)), and whoever opens it waits. A
-    /// table that was built whole can be built again. Should this client die meanwhile, whoever opens
-    /// the table ends it, ten seconds after it was found closed.
+    /// table that was built whole can be built again. Should this client die meanwhile, whoever
+    /// opens the table ends it, ten seconds after it was found closed.
     ///
     /// Of a table over several nodes, all of them must be there. If one fails half way, only the
     /// parts on the others are empty.
     ///
     /// # Errors
-    /// As [`Store::drop_table`]; [`StoreError::TooManyTables`] if no entry is free beside the table's.
+    /// As [`Store::drop_table`]; [`StoreError::TooManyTables`] if no entry is free beside the
+    /// table's.
     ///
     /// ```
     /// # use farslot::{Store, TableOptions};
@@ -455,8 +456,8 @@ impl Store {
     /// # Errors
     /// [`StoreError::NoSuchTable`]; [`StoreError::MissingNodes`] if the store's address does not
     /// name all nodes of the table, [`StoreError::ConflictingTables`] if it names those of two;
-    /// [`StoreError::BeingEmptied`] if somebody empties the table for more than a minute; or what the
-    /// fabric says.
+    /// [`StoreError::BeingEmptied`] if somebody empties the table for more than a minute; or what
+    /// the fabric says.
     ///
     /// ```
     /// # use farslot::{Store, TableOptions};
@@ -476,11 +477,12 @@ impl Store {
     }
 
     /// Opens a table as it is stored. Where records may have a time to live
-    /// ([`TableOptions::expiring`]), every value begins with its [`Expiry`](crate::Expiry), and those
-    /// that have expired are shown as well: whoever writes such a table writes values of that form. A
-    /// value that is replaced by one that ends later ([`Operation::Replace`](crate::Operation)) is
-    /// replaced only while it lives: one that has ended is removed, as if another had been faster.
-    /// Any other table is what [`Store::table`] opens.
+    /// ([`TableOptions::expiring`]), every value begins with its [`Expiry`](crate::Expiry), and
+    /// those that have expired are shown as well: whoever writes such a table writes values of that
+    /// form. A value that is replaced by one that ends later
+    /// ([`Operation::Replace`](crate::Operation)) is replaced only while it lives: one that has
+    /// ended is removed, as if another had been faster. Any other table is what [`Store::table`]
+    /// opens.
     ///
     /// # Errors
     /// As [`Store::table`].
@@ -501,9 +503,9 @@ impl Store {
         self.open_table(name, View::Stored, None)
     }
 
-    /// Opens a table; also where it was `seen` open before, on one node that had this incarnation then
-    /// (or 0). If the node has come back since, the table is the one that was seen only if it was
-    /// restored: of any other its keys are lost, and whoever knew it is to be told.
+    /// Opens a table; also where it was `seen` open before, on one node that had this incarnation
+    /// then (or 0). If the node has come back since, the table is the one that was seen only if it
+    /// was restored: of any other its keys are lost, and whoever knew it is to be told.
     pub(crate) fn open_table(
         &self,
         name: &str,

@@ -1,6 +1,6 @@
-//! Threads of one simulated world that take turns: one runs at a time. Wherever one waits for a verb,
-//! a seed decides which runs next, and by how much the clock jumps before it does. So a seed fixes all
-//! that happens, though each thread blocks as the threads of a program do.
+//! Threads of one simulated world that take turns: one runs at a time. Wherever one waits for a
+//! verb, a seed decides which runs next, and by how much the clock jumps before it does. So a seed
+//! fixes all that happens, though each thread blocks as the threads of a program do.
 
 use farslot_fabric::Nanos;
 use farslot_fabric::sim::World;

@@ -73,9 +73,9 @@ impl TestNode {
         }
     }
 
-    /// The owner's event loop, for a thread of the test: in its hands no other answers calls. Nothing
-    /// where no thread of the fabric does so in any case: calls within a process are answered by who
-    /// makes them, those of the simulator by who drives its clock.
+    /// The owner's event loop, for a thread of the test: in its hands no other answers calls.
+    /// Nothing where no thread of the fabric does so in any case: calls within a process are
+    /// answered by who makes them, those of the simulator by who drives its clock.
     ///
     /// # Panics
     /// If the test has it already.

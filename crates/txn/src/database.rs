@@ -130,7 +130,8 @@ fn read_locked(mut from: Reader<'_>) -> Option<CommittedAt> {
 
 /// Most transactions that one request tells to be finished.
 const MOST_DONE: usize = 1024;
-/// Bytes of what tells who holds a key, without the key: table, lock, and whether its lease is over.
+/// Bytes of what tells who holds a key, without the key: table, lock, and whether its lease is
+/// over.
 const STOPPED_BYTES: usize = 11;
 /// Room for a part of a transaction, in bytes: what servers take in a request unless they are told
 /// otherwise.
@@ -258,8 +259,8 @@ impl<E: Endpoint> Database<E> {
         Ok(name)
     }
 
-    /// Uses no further name of those that this one is of: its home may have given up all of them, or
-    /// has lost its memory, and knows none.
+    /// Uses no further name of those that this one is of: its home may have given up all of them,
+    /// or has lost its memory, and knows none.
     pub(crate) fn drop_names(&self, lock: Lock) {
         let Some(home) = home_of(lock) else {
             return;

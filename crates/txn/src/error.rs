@@ -34,8 +34,8 @@ pub enum TxnError {
         /// Why the call failed.
         cause: RpcError,
     },
-    /// An earlier operation of the transaction failed, or was dropped before it ended: all it can do
-    /// is to abort.
+    /// An earlier operation of the transaction failed, or was dropped before it ended: all it can
+    /// do is to abort.
     #[error("an earlier operation of the transaction failed, or was dropped before it ended")]
     Failed,
     /// The node keeps the decisions of as many unfinished transactions as it may. Nothing was

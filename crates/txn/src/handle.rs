@@ -2,8 +2,8 @@
 //!
 //! A [`Database`] belongs to one thread, as its endpoint does, and so do its futures. A [`Handle`]
 //! is `Send`, `Sync` and cheap to clone; it hands transactions to a thread of its own, which runs
-//! any number of them side by side. Its futures need no particular runtime. One that is dropped lets
-//! its transaction go on, committed or not.
+//! any number of them side by side. Its futures need no particular runtime. One that is dropped
+//! lets its transaction go on, committed or not.
 
 use crate::database::Database;
 use crate::error::TxnError;

@@ -246,8 +246,8 @@ impl Turn<'_> {
     }
 
     /// As [`Self::change_all`], without a note in the books, which nobody reads within a turn.
-    /// Returns `false`, and has changed nothing, where it cannot: of keys of maps, and of those that
-    /// another holds.
+    /// Returns `false`, and has changed nothing, where it cannot: of keys of maps, and of those
+    /// that another holds.
     fn change_at_once(&mut self, lock: Lock, writes: &[Write<'_>]) -> Result<bool, Fault> {
         let mut tables = SmallVec::<[Table; 4]>::new();
         for write in writes {

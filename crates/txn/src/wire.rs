@@ -93,8 +93,8 @@ pub(crate) enum Status {
     Done = 0,
     /// Of [`Ask::Lock`]: another holds the key. Its lock follows, and whether its lease is over; of
     /// [`Ask::Commit`] the key's place in the request before that, of [`Ask::Execute`] the table's
-    /// number before and the key behind; of [`Ask::Inquire`]: its lease is over, and its home must be
-    /// asked.
+    /// number before and the key behind; of [`Ask::Inquire`]: its lease is over, and its home must
+    /// be asked.
     Locked = 1,
     /// The transaction's locks here were broken; of [`Ask::Resolve`]: it is aborted.
     Aborted = 2,

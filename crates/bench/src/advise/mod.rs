@@ -67,8 +67,8 @@ pub fn verb_costs(profile: &NicProfile) -> VerbCosts {
 /// Prices all schemes for a workload, and ranks them.
 ///
 /// # Errors
-/// [`BenchError::BadOption`] for a workload that there is not, or for a profile of mapped memory that
-/// does not say what a processor needs; or what the model says.
+/// [`BenchError::BadOption`] for a workload that there is not, or for a profile of mapped memory
+/// that does not say what a processor needs; or what the model says.
 pub fn advise(question: &Question) -> Result<Advice> {
     question.check()?;
     has_processor(&question.profile)?;

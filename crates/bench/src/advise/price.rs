@@ -197,8 +197,8 @@ fn remembered(question: &Question, plan: &Plan) -> u64 {
 pub(super) const CACHED_INDEX_BYTES: f64 = 1_048_576.0;
 
 /// A look into the client's index of the table. CuckooDuo's is two buckets of fingerprints, each on
-/// one cache line; a perfect hash function reads one line of its own. In mapped memory a lookup that
-/// needs no verb takes as long as one beside its lines, assumed.
+/// one cache line; a perfect hash function reads one line of its own. In mapped memory a lookup
+/// that needs no verb takes as long as one beside its lines, assumed.
 fn local_index(costs: &VerbCosts, plan: &Plan, verbs: f64) -> Work {
     let (bytes, lines) = match &plan.reads {
         Reads::Duo { layout, .. } => (layout.index_bytes(), 2.0),
@@ -216,10 +216,10 @@ fn local_index(costs: &VerbCosts, plan: &Plan, verbs: f64) -> Work {
         })
 }
 
-/// The client's processor for two lines of an index of so many bytes, in ns, where all that is known
-/// of the machine is its NIC. Measured on shared memory for absent keys of CuckooDuo tables, which
-/// cost nothing else (docs/results.md): 115 ns at 2 MB, 1,124 at 200 MB; in between and beyond by the
-/// logarithm, assumed. One line is half of it, assumed.
+/// The client's processor for two lines of an index of so many bytes, in ns, where all that is
+/// known of the machine is its NIC. Measured on shared memory for absent keys of CuckooDuo tables,
+/// which cost nothing else (docs/results.md): 115 ns at 2 MB, 1,124 at 200 MB; in between and
+/// beyond by the logarithm, assumed. One line is half of it, assumed.
 fn local_index_ns(bytes: u64) -> f64 {
     const SMALL: (f64, f64) = (2.1e6, 115.0);
     const LARGE: (f64, f64) = (2.1e8, 1_124.0);
@@ -234,8 +234,8 @@ fn growth(question: &Question, costs: &VerbCosts, plan: &Plan) -> Result<Option<
     let load = plan.load;
     Ok(match &plan.reads {
         Reads::Race { .. } => {
-            // Every slot of the parent and of the child is swapped once, that of a record which goes
-            // once more, and each record is read to know whether it goes.
+            // Every slot of the parent and of the child is swapped once, that of a record which
+            // goes once more, and each record is read to know whether it goes.
             let (swap, record) = (costs.atomic(), costs.transfer(question.block_bytes()?));
             let slot = swap * (2.0 + load / 2.0) + record * load;
             Some(slot * (1.0 / load))
@@ -253,7 +253,8 @@ fn growth(question: &Question, costs: &VerbCosts, plan: &Plan) -> Result<Option<
 
 /// The records that are out of band, if any are, of schemes whose slots have a part of the hash.
 fn out_of_band(question: &Question, plan: &Plan) -> Result<Option<OutOfBand>> {
-    // In the long run every value has been replaced, and only in cuckoo tables comes back into its slot.
+    // In the long run every value has been replaced, and only in cuckoo tables comes back into its
+    // slot.
     let is_replaced = question.updates > 0.0;
     Ok(match (&plan.reads, plan.kind) {
         (_, SlotKind::Word | SlotKind::Pair) => None,

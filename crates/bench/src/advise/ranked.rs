@@ -23,8 +23,8 @@ pub struct Ranked {
     pub round_trips: f64,
     /// The client thread's processor for a lookup, in ns: for its verbs and in its local index.
     pub client_ns: f64,
-    /// Cache lines that it loads for a lookup where no NIC moves the bytes, those of its local index
-    /// included; else none.
+    /// Cache lines that it loads for a lookup where no NIC moves the bytes, those of its local
+    /// index included; else none.
     pub lines: f64,
     /// Keys of which each client remembers where their records are.
     pub remembered: u64,
@@ -41,8 +41,8 @@ pub struct Ranked {
     /// The put of a new key, where the table can be written.
     pub put: Option<WritePrice>,
     /// What growing costs for each new key, on average, where the table has to grow. It is an
-    /// estimate: what a split moves, by the keys that fill what it made. No latency of a put has it,
-    /// but the operations per second do.
+    /// estimate: what a split moves, by the keys that fill what it made. No latency of a put has
+    /// it, but the operations per second do.
     pub growth: Option<WritePrice>,
     /// What bounds the operations per second.
     #[serde(serialize_with = "limit_name")]

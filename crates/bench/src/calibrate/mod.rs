@@ -6,8 +6,8 @@
 //! so for how long a saturated NIC is busy with each. READs go to random places, aligned to 8 bytes
 //! as slots are.
 //!
-//! Where the memory is mapped no NIC moves the bytes: what loading a cache line takes a processor is
-//! measured too, and what a verb takes beside it.
+//! Where the memory is mapped no NIC moves the bytes: what loading a cache line takes a processor
+//! is measured too, and what a verb takes beside it.
 //!
 //! Others' tables are not touched. In a store that is in use all verbs go to a table that is made
 //! for it,

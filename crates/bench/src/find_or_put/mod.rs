@@ -2,11 +2,11 @@
 //! of one process: how many, as the table fills, of elements of which some are there.
 //!
 //! A mix such as 80/20 says of how many of 100 find-or-puts the element is there, and of how many
-//! it is new. A load factor is what the table has reached when the measurement ends; it begins
-//! 1/32 of the slots earlier, so that a mix with few new elements has more find-or-puts. No element
-//! is inserted by two ranks, elements that are there were inserted by any of them, and every
-//! outcome counts: a set that says "inserted" once too often or too seldom ends the measurement. What a
-//! set refuses for want of a bucket, as that of paper 002 does where 1,024 are full, is in the report.
+//! it is new. A load factor is what the table has reached when the measurement ends; it begins 1/32
+//! of the slots earlier, so that a mix with few new elements has more find-or-puts. No element is
+//! inserted by two ranks, elements that are there were inserted by any of them, and every outcome
+//! counts: a set that says "inserted" once too often or too seldom ends the measurement. What a set
+//! refuses for want of a bucket, as that of paper 002 does where 1,024 are full, is in the report.
 //!
 //! Every figure is the median over repetitions, and within each repetition everything is measured
 //! once, one after the other. The limit is compare-and-swaps of random buckets of the set's own

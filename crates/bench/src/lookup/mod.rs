@@ -25,8 +25,8 @@ use crate::{BenchError, Result};
 pub struct Options {
     /// The schemes, at least one.
     pub schemes: Vec<LookupScheme>,
-    /// Load factors, rising: above 0, and at most the [limit](LookupScheme::limit) of a scheme. Schemes
-    /// are measured at those that are within their limits, each at one at least.
+    /// Load factors, rising: above 0, and at most the [limit](LookupScheme::limit) of a scheme.
+    /// Schemes are measured at those that are within their limits, each at one at least.
     pub loads: Vec<f64>,
     /// Whether absent keys are looked up too.
     pub misses: bool,

@@ -76,10 +76,12 @@ impl LookupScheme {
         matches!(self, Self::Linear | Self::Race)
     }
 
-    /// Cache lines on which the READs of a hit lie, on average: so many READs, with so many bytes in all, in
-    /// a table of keys and values of 8 bytes. A lookup in place may have its answer before the last line.
+    /// Cache lines on which the READs of a hit lie, on average: so many READs, with so many bytes
+    /// in all, in a table of keys and values of 8 bytes. A lookup in place may have its answer
+    /// before the last line.
     pub(super) fn lines(self, reads: f64, bytes: f64) -> f64 {
-        // READs that begin anywhere at multiples of so many bytes, and are as long as some of these.
+        // READs that begin anywhere at multiples of so many bytes, and are as long as some of
+        // these.
         let aligned = |unit: f64| reads * (1.0 - unit / 64.0) + bytes / 64.0;
         match self {
             Self::Linear | Self::Sealed | Self::Perfect => aligned(16.0),

@@ -3,8 +3,8 @@
 //! Keys and values have 8 bytes. A client that learns where keys are has met each of them once
 //! before it is measured. Every figure is the median over repetitions, and within each repetition
 //! every table is measured once, one after the other, so that what else the machine does meets all
-//! alike. Keys are drawn before the clock starts; every answer is checked. As many threads as there are
-//! processors, each with a client of its own, are measured beside as many times what one does.
+//! alike. Keys are drawn before the clock starts; every answer is checked. As many threads as there
+//! are processors, each with a client of its own, are measured beside as many times what one does.
 //!
 //! Over shared memory the limit is loads of cache lines at random places of the table, through the
 //! same mapping, the next ones prefetched. Between them and the lookups stand READs of a line
@@ -244,7 +244,8 @@ impl Bench<'_> {
             lines: Lines::of(table.record()),
             table,
             memory: Memory::default(),
-            // Clients that have to meet the keys first, or of which there is one, are measured alone.
+            // Clients that have to meet the keys first, or of which there is one, are measured
+            // alone.
             threads: (!scheme.learns() && !writer_alone)
                 .then(threads::available)
                 .filter(|threads| *threads > 1),

@@ -8,8 +8,8 @@
 //! fabric's: encoding, checks, copies from memory at random places, and the executor.
 //!
 //! Under TLS the READs take the same way through a session of TLS 1.3, with the cipher that both
-//! sides choose by themselves. The echo stays as it is, so what the READs lose to it is the price of
-//! TLS as well.
+//! sides choose by themselves. The echo stays as it is, so what the READs lose to it is the price
+//! of TLS as well.
 //!
 //! Over shared memory the loads are of the same lines through the same mapping, with the next ones
 //! prefetched where READs are many. What the READs lose to them is the fabric's as well.

@@ -1,4 +1,5 @@
-//! Whether the advisor ranks schemes in mapped memory as `farslot bench lookup` measures them there.
+//! Whether the advisor ranks schemes in mapped memory as `farslot bench lookup` measures them
+//! there.
 
 use super::advise::place;
 use farslot::Server;
@@ -41,7 +42,8 @@ fn question(profile: &NicProfile, slots: u64) -> Question {
     }
 }
 
-/// Tables that are built whole are ranked where tables may be sealed; all others where they may not.
+/// Tables that are built whole are ranked where tables may be sealed; all others where they may
+/// not.
 fn ranked(profile: &NicProfile, slots: u64, scheme: LookupScheme) -> Ranked {
     let question = Question {
         sealed: matches!(scheme, LookupScheme::Sealed | LookupScheme::Perfect),
@@ -75,10 +77,10 @@ fn agrees(profile: &NicProfile, slots: u64, measured: [f64; 6]) {
     assert!(compared > 0, "no scheme differs from another: {measured:?}");
 }
 
-/// What was measured in one session, beside other work: the profile by
-/// `farslot calibrate shm://NAME`, and lookups/s, in the order of [`SCHEMES`], by
-/// `farslot bench lookup --scheme linear,sealed,perfect,cuckoo,race,duo --load 0.75 --slots 4M --operations 300k`,
-/// medians of three runs.
+/// What was measured in one session, beside other work: the profile by `farslot calibrate
+/// shm://NAME`, and lookups/s, in the order of [`SCHEMES`], by `farslot bench lookup --scheme
+/// linear,sealed,perfect,cuckoo,race,duo --load 0.75 --slots 4M --operations 300k`, medians of
+/// three runs.
 const PROFILE: &str = include_str!("in_place.toml");
 const MEASURED: [f64; 6] = [23.416e6, 26.163e6, 28.941e6, 12.357e6, 8.340e6, 15.714e6];
 

@@ -60,8 +60,8 @@ pub(crate) struct ExpireArgs {
     /// The key
     #[arg(allow_negative_numbers = true)]
     key: OsString,
-    /// How long it lives from now on (30s, 5m, 24h), or "never" to let it live for ever [default: say
-    /// how long it has]
+    /// How long it lives from now on (30s, 5m, 24h), or "never" to let it live for ever [default:
+    /// say how long it has]
     #[arg(value_parser = time_to_live)]
     time: Option<TimeToLive>,
     /// The key is hexadecimal digits

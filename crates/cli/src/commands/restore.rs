@@ -25,8 +25,8 @@ pub(crate) struct Args {
     /// From the snapshot that was written N snapshots before the last one
     #[arg(long, value_name = "N", default_value_t = 0)]
     older: u32,
-    /// Only the part that one node had of tables over several, of which it has lost its part: HOST:PORT
-    /// or the node's number in --address, from 1. What clients have put there since stays
+    /// Only the part that one node had of tables over several, of which it has lost its part:
+    /// HOST:PORT or the node's number in --address, from 1. What clients have put there since stays
     #[arg(long, value_name = "NODE", conflicts_with = "check")]
     node: Option<String>,
     /// Restore a table, whole, to fewer nodes than it was spread over

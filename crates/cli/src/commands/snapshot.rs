@@ -21,8 +21,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", default_value_t = SnapshotOptions::default().keep,
           value_parser = clap::value_parser!(u32).range(1..))]
     keep: u32,
-    /// Write a snapshot also of a table that lacks what a node had of it, because the node came back
-    /// empty since the last snapshot
+    /// Write a snapshot also of a table that lacks what a node had of it, because the node came
+    /// back empty since the last snapshot
     #[arg(long)]
     force: bool,
 }

@@ -21,8 +21,8 @@ pub struct Args {
     table: Option<String>,
 }
 
-/// Lists the tables, or draws one. It fails if a node is down or an entry of the catalog is damaged,
-/// when all that can be told is.
+/// Lists the tables, or draws one. It fails if a node is down or an entry of the catalog is
+/// damaged, when all that can be told is.
 ///
 /// # Errors
 /// What the fabric says, or that there is no such table; [`Failure::Told`] of what is down.
@@ -158,8 +158,8 @@ impl Listed {
     }
 }
 
-/// What a table holds, of which these are the parts: nothing if it is to be built and is not; of one
-/// over several nodes, what those have that answer.
+/// What a table holds, of which these are the parts: nothing if it is to be built and is not; of
+/// one over several nodes, what those have that answer.
 ///
 /// # Errors
 /// What the fabric says.

@@ -55,8 +55,8 @@ pub struct TableArgs {
     #[arg(long, value_name = "BYTES", value_parser = number::field_bytes, conflicts_with = "max_value")]
     pub value_size: Option<u32>,
     /// How full the table is, 0 to 1, when its capacity is reached [default: 0.75; of a sealed or
-    /// cuckoo table 0.9, with --perfect 0.99, of a race table 0.8, of a duo table 0.95, or less with few ways and small
-    /// buckets]
+    /// cuckoo table 0.9, with --perfect 0.99, of a race table 0.8, of a duo table 0.95, or less
+    /// with few ways and small buckets]
     #[arg(long, value_name = "FRACTION", value_parser = fraction)]
     pub load_factor: Option<f64>,
     /// Let a key have several records

@@ -1,4 +1,5 @@
-//! `farslot tables`, `drop`, `rename`, `empty` and `copy`: which tables there are, and changing that.
+//! `farslot tables`, `drop`, `rename`, `empty` and `copy`: which tables there are, and changing
+//! that.
 
 use super::snapshot::is_stop;
 use crate::context::Context;

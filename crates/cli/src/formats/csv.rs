@@ -185,9 +185,9 @@ fn is_ours(first: &ByteRecord) -> bool {
 /// Rows that the first one is compared with, to find out whether it names the columns.
 const ROWS_COMPARED: usize = 8;
 
-/// What a first row is taken for, and why; nothing where that cannot be decided. Names are different
-/// words without digits. They are names for certain if one of them says so (`id`, `key`), or if
-/// there are numbers only below one.
+/// What a first row is taken for, and why; nothing where that cannot be decided. Names are
+/// different words without digits. They are names for certain if one of them says so (`id`, `key`),
+/// or if there are numbers only below one.
 fn taken_for(first: &ByteRecord, next: &VecDeque<ByteRecord>) -> Option<Header> {
     if first.len() < 2 {
         return Some(Header::Record("it has one column".into()));

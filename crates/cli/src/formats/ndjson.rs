@@ -171,8 +171,8 @@ fn rest(mut fields: Vec<(Cow<'_, str>, &RawValue)>) -> Result<Option<Vec<u8>>, S
     }
 }
 
-/// The bytes of a JSON value: of a string its text, of anything else how it was written. Of null there
-/// are none.
+/// The bytes of a JSON value: of a string its text, of anything else how it was written. Of null
+/// there are none.
 fn content(value: &RawValue) -> Result<Vec<u8>, String> {
     if value.get().starts_with('"') {
         let text: String =

@@ -9,8 +9,8 @@ pub struct Columns {
     pub key: Option<String>,
     /// The value's; by default all that is not the key.
     pub value: Option<String>,
-    /// Whether the first line names the columns; by default that is found out, and an error where it
-    /// cannot be.
+    /// Whether the first line names the columns; by default that is found out, and an error where
+    /// it cannot be.
     pub header: Option<bool>,
 }
 

@@ -59,7 +59,8 @@ pub fn wait_for(log: &Path, times: usize, said: &str) {
     );
 }
 
-/// A process that serves, for as long as its input is open, and the line by which it says that it is ready.
+/// A process that serves, for as long as its input is open, and the line by which it says that it
+/// is ready.
 pub fn start_serving(mut command: Command) -> (Child, String) {
     let mut process = command
         .stdin(Stdio::piped())

@@ -2,8 +2,8 @@
 //! empty directory.
 //!
 //! A block that begins with "```sh" is run. "```sh slow" is run by `scripts/test --all`; "```sh
-//! openssl" where there is that program; "```sh repository" is for the directory of the sources, and
-//! what it names must be there.
+//! openssl" where there is that program; "```sh repository" is for the directory of the sources,
+//! and what it names must be there.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -1,4 +1,5 @@
-//! Records with a time to live, copies of tables, and keys that come and go, as the program has them.
+//! Records with a time to live, copies of tables, and keys that come and go, as the program has
+//! them.
 
 use crate::common::{
     ANY_PORT, Node, assert_fails, error_of, farslot, lines, one_object, wait_until,

@@ -141,8 +141,8 @@ fn a_node_that_is_killed_is_shown_and_the_others_go_on() {
         &[&down],
     );
 
-    // It comes back empty: what it had is lost, for every client and whatever others have done, until
-    // somebody says that this is fine.
+    // It comes back empty: what it had is lost, for every client and whatever others have done,
+    // until somebody says that this is fine.
     nodes[1] = Node::start_at(&down, "64MiB");
     let lost = [&down[..], "came back empty", "farslot accept-loss"];
     let directory = tempfile::tempdir().unwrap();

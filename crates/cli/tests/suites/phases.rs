@@ -1,4 +1,5 @@
-//! Nodes that end, and that start from snapshots, while clients write: what was acknowledged is there.
+//! Nodes that end, and that start from snapshots, while clients write: what was acknowledged is
+//! there.
 
 use crate::common::{ANY_PORT, Node, error_of, farslot, fresh_address};
 use farslot::{
@@ -50,8 +51,8 @@ fn is_retryable(error: &StoreError) -> bool {
     .contains(&kind)
 }
 
-/// Writers that put new keys until they are told to stop; each counts what was acknowledged. What one
-/// does with a key that failed, the manner says.
+/// Writers that put new keys until they are told to stop; each counts what was acknowledged. What
+/// one does with a key that failed, the manner says.
 struct Writers {
     stop: AtomicBool,
     acknowledged: [AtomicU64; 3],
@@ -151,8 +152,8 @@ impl Writers {
     }
 }
 
-/// Handles of a table over several nodes go on when the node is back, and their writers need no more
-/// than to try again.
+/// Handles of a table over several nodes go on when the node is back, and their writers need no
+/// more than to try again.
 #[test]
 fn writers_of_a_table_over_several_nodes_go_on_when_one_has_ended_and_is_back() {
     let directories = [(); 2].map(|()| tempfile::tempdir().unwrap());
@@ -194,8 +195,8 @@ fn writers_of_a_table_over_several_nodes_go_on_when_one_has_ended_and_is_back() 
     );
 }
 
-/// The store that was open opens its table again, and a handle by itself. Over shared memory clients
-/// write by themselves; over TCP by calls and by verbs.
+/// The store that was open opens its table again, and a handle by itself. Over shared memory
+/// clients write by themselves; over TCP by calls and by verbs.
 #[test]
 fn what_was_acknowledged_when_a_node_ended_is_there_when_it_is_back_and_its_writers_go_on() {
     for (address, access) in [

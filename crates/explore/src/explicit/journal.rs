@@ -125,8 +125,8 @@ impl Journal {
     /// The journal at `path`, if there is one; else a new one.
     ///
     /// # Errors
-    /// As [`Journal::open`] and [`Journal::create`]; [`ExploreError::WrongJournal`] if it belongs to
-    /// something else.
+    /// As [`Journal::open`] and [`Journal::create`]; [`ExploreError::WrongJournal`] if it belongs
+    /// to something else.
     pub fn open_or_create(path: &Path, header: Header) -> Result<Self, ExploreError> {
         if !path.exists() {
             return Self::create(path, header);

@@ -18,8 +18,8 @@ use std::path::Path;
 /// Returns the net as it was packed in the end, which the markings of a trace are read by.
 ///
 /// # Errors
-/// [`ExploreError`]; [`ExploreError::Unbounded`] of a net that is seen to be so, before it is explored
-/// or, where there is an invariant to be violated, when memory is full;
+/// [`ExploreError`]; [`ExploreError::Unbounded`] of a net that is seen to be so, before it is
+/// explored or, where there is an invariant to be violated, when memory is full;
 /// [`ExploreError::AboveLimit`] where a place would get 2^32 tokens.
 pub fn explore_net<'n>(
     net: &'n Net,

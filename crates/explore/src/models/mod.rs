@@ -90,8 +90,8 @@ pub struct NamedExplored {
 }
 
 impl Named {
-    /// Explores it and checks its invariant. With a path for a journal, the exploration goes on from
-    /// the journal there, or begins one.
+    /// Explores it and checks its invariant. With a path for a journal, the exploration goes on
+    /// from the journal there, or begins one.
     ///
     /// # Errors
     /// [`ExploreError`].

@@ -196,8 +196,8 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// Attributes with a prefix are foreign and have no meaning, unless the prefix is one of PNML's: no
-    /// attribute of PNML has any, and what it would mean is not known.
+    /// Attributes with a prefix are foreign and have no meaning, unless the prefix is one of
+    /// PNML's: no attribute of PNML has any, and what it would mean is not known.
     fn check_attributes(&self, element: &BytesStart<'_>) -> Result<(), Problem> {
         for found in element.attributes() {
             let found = found.map_err(|error| Problem::Xml(error.to_string()))?;
@@ -338,8 +338,8 @@ impl Parser<'_> {
         }
     }
 
-    /// Skips an element with all that is in it. Some tools write there that an arc is no normal one,
-    /// which is refused if it `may_be_type`.
+    /// Skips an element with all that is in it. Some tools write there that an arc is no normal
+    /// one, which is refused if it `may_be_type`.
     fn skip(&mut self, may_be_type: bool) -> Result<(), Problem> {
         let mut depth = self.open.len();
         loop {

@@ -67,7 +67,8 @@ impl Shape {
 /// memory that any of them allows for all.
 ///
 /// # Errors
-/// [`ExploreError::Rank`], also where a rank has other terms or threads; [`ExploreError::Set`] for more memory than the machine has.
+/// [`ExploreError::Rank`], also where a rank has other terms or threads; [`ExploreError::Set`] for
+/// more memory than the machine has.
 pub fn share_memory(
     job: &mut Job,
     options: &SymbolicOptions,

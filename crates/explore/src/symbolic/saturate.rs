@@ -271,8 +271,8 @@ impl<'n> Saturation<'n> {
         }
     }
 
-    /// Fails where a firing, at its first level and in all markings of a node, shows that a place can
-    /// get any number of tokens: each of the markings in `before` that the levels below had is
+    /// Fails where a firing, at its first level and in all markings of a node, shows that a place
+    /// can get any number of tokens: each of the markings in `before` that the levels below had is
     /// reached again from one of them, if they are all in `after`. As they are not infinitely many,
     /// one is reached again from itself, with more tokens at the first level.
     fn check_growth(

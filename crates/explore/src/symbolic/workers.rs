@@ -128,8 +128,8 @@ fn lead(
 }
 
 /// Reaches all markings by the first order that does it within small limits; if none does, within
-/// larger ones. Once there is no more memory to be had, it goes on for as long as no place gets more
-/// tokens that nothing seems to bound.
+/// larger ones. Once there is no more memory to be had, it goes on for as long as no place gets
+/// more tokens that nothing seems to bound.
 fn reach<'n>(
     net: &'n Net,
     orders: &'n [Vec<usize>],

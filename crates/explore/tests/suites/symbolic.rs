@@ -1,4 +1,5 @@
-//! Symbolic explorations by several processes, and of nets with more markings than could be visited.
+//! Symbolic explorations by several processes, and of nets with more markings than could be
+//! visited.
 
 use crate::agreement::symbolic_options;
 use crate::nets::{kanban, manufacturing, philosophers};

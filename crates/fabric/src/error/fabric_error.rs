@@ -94,8 +94,8 @@ pub enum FabricError {
     NodeStopped {
         /// The peer.
         node: NodeId,
-        /// Whether the verb, or one of the same operation, may have been sent, and so may have taken
-        /// effect: no if the peer was known to have stopped before.
+        /// Whether the verb, or one of the same operation, may have been sent, and so may have
+        /// taken effect: no if the peer was known to have stopped before.
         sent: bool,
     },
     /// The peer restarted with empty memory: whatever was known of it is void.
@@ -214,8 +214,8 @@ pub enum FabricError {
         /// The address of the verb.
         at: RemoteAddr,
     },
-    /// The node makes its tables anew from snapshots, and has none for clients before they are whole.
-    /// Nothing was posted.
+    /// The node makes its tables anew from snapshots, and has none for clients before they are
+    /// whole. Nothing was posted.
     #[error("node {} restores its tables: try again", .node.0)]
     Restoring {
         /// The node.
@@ -478,8 +478,8 @@ impl FabricError {
         self.of_unsent(true)
     }
 
-    /// The error of a verb that was refused as it was posted: so it was not sent, and its operation has
-    /// taken effect only if others of its verbs were.
+    /// The error of a verb that was refused as it was posted: so it was not sent, and its operation
+    /// has taken effect only if others of its verbs were.
     pub(crate) fn of_unsent(mut self, others_were_sent: bool) -> Self {
         if let Self::NodeStopped { sent, .. } | Self::Deposed { sent, .. } = &mut self {
             *sent = others_were_sent;

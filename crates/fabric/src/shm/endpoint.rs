@@ -2,10 +2,10 @@
 //!
 //! Writes and atomics happen when they are posted. So do messages, unless the receiver's mailbox is
 //! full: then the endpoint keeps them and delivers them in order once there is room, even if their
-//! futures were dropped. Calls to another process's node complete with the owner's reply
-//! (see [`calls`](super::calls)). Posting a READ prefetches its cache lines, at once or with the doorbell.
-//! Its bytes are copied one turn of the executor later, when the task takes the completion and the lines
-//! have arrived. (Verbs that need not wait are not posted: see
+//! futures were dropped. Calls to another process's node complete with the owner's reply (see
+//! [`calls`](super::calls)). Posting a READ prefetches its cache lines, at once or with the
+//! doorbell. Its bytes are copied one turn of the executor later, when the task takes the
+//! completion and the lines have arrived. (Verbs that need not wait are not posted: see
 //! [`VerbFuture`](crate::VerbFuture).)
 
 use super::attach::Attached;
@@ -235,8 +235,8 @@ impl ShmEndpoint {
         self.lasting.set(self.parked.len() + self.asking.open());
     }
 
-    /// Posts a call to another process; one to a node of this process is answered by this thread, as
-    /// the owner's threads would: the memory is as near to it.
+    /// Posts a call to another process; one to a node of this process is answered by this thread,
+    /// as the owner's threads would: the memory is as near to it.
     fn call(
         &self,
         (node, region): (NodeId, RegionId),
@@ -531,7 +531,8 @@ impl Endpoint for ShmEndpoint {
         });
         let has_parked = self.parked.len() > 0;
         // Then nothing comes but the deadline, or what another thread does. That is looked for more
-        // seldom the longer it does not come: many threads that sleep shall not take the processors.
+        // seldom the longer it does not come: many threads that sleep shall not take the
+        // processors.
         let is_asleep = deadline.is_some() && left > NAP && !has_parked && self.asking.open() == 0;
         if is_asleep {
             std::thread::sleep(left.min(NAP * (1 << idle_turns.min(6))));

@@ -60,10 +60,10 @@ impl Node {
         Ok(node.with_companion(Arc::new(served)))
     }
 
-    /// What answers the calls of other processes, for a thread of the application: while it is held,
-    /// its turns answer them, and no thread of the node. Nothing if the application has it already,
-    /// and of a node that is not served by name: callers of this process answer their calls
-    /// themselves.
+    /// What answers the calls of other processes, for a thread of the application: while it is
+    /// held, its turns answer them, and no thread of the node. Nothing if the application has it
+    /// already, and of a node that is not served by name: callers of this process answer their
+    /// calls themselves.
     ///
     /// # Errors
     /// What the system says.

@@ -43,8 +43,8 @@ pub struct SlowNode {
     pub until: Nanos,
 }
 
-/// A while in which the processes of a node do not run, as if they were suspended: calls to it wait,
-/// and each finds the clock as it was when a thread took it. What the NIC answers goes on.
+/// A while in which the processes of a node do not run, as if they were suspended: calls to it
+/// wait, and each finds the clock as it was when a thread took it. What the NIC answers goes on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct NodePause {
     /// The node.

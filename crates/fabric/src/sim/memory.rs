@@ -140,8 +140,8 @@ impl Memory {
         &mut self.regions[usize::from(region)]
     }
 
-    /// Shows one part of a write to everybody, as far as no later write to its words has done so; returns
-    /// whose it was, if there was anything left to show.
+    /// Shows one part of a write to everybody, as far as no later write to its words has done so;
+    /// returns whose it was, if there was anything left to show.
     pub(super) fn settle(&mut self, settling: u32) -> Option<u32> {
         let mut writer = None;
         self.settle_where(|_, pending| {

@@ -2,8 +2,8 @@
 //!
 //! A [`World`] has nodes with memory, machines with a NIC each, and client threads. What hardware
 //! costs is data, a [`NicProfile`]; what goes wrong is data, a [`FaultPlan`]; chance comes from one
-//! seed. Same seed, same run, event for event: [`World::digest`] tells. [`World::trace_to`], and the
-//! variable `FARSLOT_TRACE`, have the events told line by line.
+//! seed. Same seed, same run, event for event: [`World::digest`] tells. [`World::trace_to`], and
+//! the variable `FARSLOT_TRACE`, have the events told line by line.
 //!
 //! One client thread is an [`Executor`](crate::Executor) over a [`SimEndpoint`], as on any fabric;
 //! its `block_on` advances the clock. Many of them run in a [`Simulation`].
@@ -35,9 +35,9 @@
 //! of a queue pair start in order; on one word, verbs take effect one after the other.
 //!
 //! What it does not cost: an atomic occupies the responder as long on a contended word as on any
-//! other (30 ns, so 32 million a second on one word, where real NICs serialise those of one word and
-//! do far fewer), and a WRITE occupies it as long as a READ of as many bytes. So rates of contended
-//! words are too high, and those of small WRITEs are not known.
+//! other (30 ns, so 32 million a second on one word, where real NICs serialise those of one word
+//! and do far fewer), and a WRITE occupies it as long as a READ of as many bytes. So rates of
+//! contended words are too high, and those of small WRITEs are not known.
 
 mod call_queue;
 mod calls;

@@ -1,8 +1,8 @@
 //! What happens in a world, line by line: to read a run that a seed replays.
 //!
 //! With `FARSLOT_TRACE=FILE` every world of the process appends its events to the file; `-` is the
-//! error output. A line has the world's number there, the virtual time, who does or meets it, and the verb by its number. What a
-//! trace tells changes nothing in the run: the digest is the same.
+//! error output. A line has the world's number there, the virtual time, who does or meets it, and
+//! the verb by its number. What a trace tells changes nothing in the run: the digest is the same.
 
 use super::clock::Picos;
 use super::op::Op;

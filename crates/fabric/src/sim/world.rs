@@ -117,8 +117,8 @@ impl World {
         self.lock().digest.value()
     }
 
-    /// Has all that happens from now on told line by line: when, who, which verb, and what became of
-    /// it. The run stays the same.
+    /// Has all that happens from now on told line by line: when, who, which verb, and what became
+    /// of it. The run stays the same.
     pub fn trace_to(&self, sink: impl std::io::Write + Send + 'static) {
         self.lock().trace.to(Box::new(sink));
     }

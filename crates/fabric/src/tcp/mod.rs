@@ -27,8 +27,8 @@
 //!   timeout if verbs are in flight. A process that hangs is detected by verbs alone.
 //! * Behind a [fence](crate::Endpoint::fence) the agent looks at the word before each verb that
 //!   changes what lies behind the word in its region, and refuses the verb with
-//!   [`Deposed`](crate::FabricError::Deposed) if the word has changed: also verbs that the client had
-//!   posted before, and that were sent late.
+//!   [`Deposed`](crate::FabricError::Deposed) if the word has changed: also verbs that the client
+//!   had posted before, and that were sent late.
 //! * The agent trusts no client. A verb that is not permitted is answered with its error and has no
 //!   effect. A malformed frame closes its connection, is logged, and affects no other connection.
 //!

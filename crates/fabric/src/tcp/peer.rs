@@ -221,8 +221,8 @@ impl TcpPeer {
         self.out.entry(FrameKind::Verbs, words, self.frame_words)
     }
 
-    /// From now on the node refuses verbs that change what lies behind this word, in this connection
-    /// and later ones, while the word is another; 0 ends that.
+    /// From now on the node refuses verbs that change what lies behind this word, in this
+    /// connection and later ones, while the word is another; 0 ends that.
     pub(super) fn fence(&mut self, word: RemoteAddr, holds: u64) {
         self.fence = Some((word, holds));
         if self.is_open() {

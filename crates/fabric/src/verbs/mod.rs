@@ -29,15 +29,15 @@
 //!   the capacity of the node's inbox. While it is full, the sender's NIC retries for half of the
 //!   verb timeout.
 //!
-//! * *Calls* have a second queue pair, which a client's first call sets up over the set-up connection.
-//!   A request is one WRITE with immediate into a room that the agent lends to this client, the
-//!   reply one into a room of the client's. Of each client 64 calls are on their way at most, and
-//!   both sides have as many receives posted, so that none is ever missing; other calls wait at the
-//!   client. One thread of the agent answers all clients by one completion queue, in turns. Requests
-//!   and replies have up to 1 MiB less 8 bytes each. The order of calls and other verbs to each
-//!   other is unspecified: what must see a call's effects begins after its reply. A call that is not
-//!   answered within the verb timeout ends the connection; no call of it begins once the next
-//!   connection is made.
+//! * *Calls* have a second queue pair, which a client's first call sets up over the set-up
+//!   connection. A request is one WRITE with immediate into a room that the agent lends to this
+//!   client, the reply one into a room of the client's. Of each client 64 calls are on their way at
+//!   most, and both sides have as many receives posted, so that none is ever missing; other calls
+//!   wait at the client. One thread of the agent answers all clients by one completion queue, in
+//!   turns. Requests and replies have up to 1 MiB less 8 bytes each. The order of calls and other
+//!   verbs to each other is unspecified: what must see a call's effects begins after its reply. A
+//!   call that is not answered within the verb timeout ends the connection; no call of it begins
+//!   once the next connection is made.
 //! * The owner's processor and clients' NICs may both *read and write* words. Only atomics do not
 //!   mix: a handler must not swap words that clients swap.
 //!
@@ -58,10 +58,10 @@
 //! A device limits queue pairs, registered regions and completion queues; the kernel limits locked
 //! memory (`RLIMIT_MEMLOCK`), which a node takes once for each grant, and an endpoint for its
 //! buffers. Calls lock 2 MiB of the agent and 1 MiB of the client for each client that calls, up to
-//! 256 of them at a time. Each limit has its own error. Every endpoint opens the device for itself, because the
-//! doorbells of one opening are shared and locked. On-demand paging, memory windows, extended
-//! atomics and shared (XRC) queue pairs are not used. A process that forks while it holds an
-//! endpoint or an agent needs a kernel that copies pinned pages on fork (5.12 or newer).
+//! 256 of them at a time. Each limit has its own error. Every endpoint opens the device for itself,
+//! because the doorbells of one opening are shared and locked. On-demand paging, memory windows,
+//! extended atomics and shared (XRC) queue pairs are not used. A process that forks while it holds
+//! an endpoint or an agent needs a kernel that copies pinned pages on fork (5.12 or newer).
 
 mod abi;
 mod agent;

@@ -455,8 +455,8 @@ impl QueuePair {
     ///
     /// # Safety
     /// `first` begins a list of requests that is live for the call; the memory that they name is
-    /// registered, and stays so and is used by nobody else until each has completed or this
-    /// queue pair is dropped. What a request only reads may be written to meanwhile, if nobody minds
+    /// registered, and stays so and is used by nobody else until each has completed or this queue
+    /// pair is dropped. What a request only reads may be written to meanwhile, if nobody minds
     /// which bytes are sent.
     ///
     /// # Errors

@@ -135,8 +135,8 @@ impl WorkList {
         let (mut bytes, mut used) = (0, 0);
         for index in 0..=last {
             // SAFETY: the list of requests has an element of that index, and the next where it is
-            // not the last. That of local bytes has as many behind `used` as the request says, since
-            // each `push` adds just those, in this order.
+            // not the last. That of local bytes has as many behind `used` as the request says,
+            // since each `push` adds just those, in this order.
             unsafe {
                 let request = &mut *first.add(index);
                 let pieces = request.num_sge as usize;

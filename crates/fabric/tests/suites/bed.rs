@@ -135,7 +135,8 @@ pub fn client_as<N: Network>(agent: &N::Agent, asking: &Asking) -> Executor<N::E
     Executor::new(Rc::new(N::connect(&[address], asking, false).unwrap()))
 }
 
-/// An address at which nobody listens, and what keeps it from all but a test that listens there itself.
+/// An address at which nobody listens, and what keeps it from all but a test that listens there
+/// itself.
 pub fn nobody() -> (Socket, String) {
     let held = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
     // One that listens may share it then.
@@ -301,8 +302,8 @@ impl<const TLS: bool> Network for OverTcp<TLS> {
 
 pub struct Verbs;
 
-/// The agents of nodes that were served last, by the nodes' incarnations: a NIC serves a node by one
-/// agent, whichever threads of a test connect to it.
+/// The agents of nodes that were served last, by the nodes' incarnations: a NIC serves a node by
+/// one agent, whichever threads of a test connect to it.
 static BY_NIC: Mutex<BTreeMap<u64, Arc<verbs::Agent>>> = Mutex::new(BTreeMap::new());
 
 thread_local! {

@@ -122,8 +122,8 @@ pub fn a_killed_node_is_noticed_at_once_and_its_successor_is_told_apart<N: Netwo
         }
     });
     let stopped = |sent| Err(FabricError::NodeStopped { node, sent });
-    // In the order of their posting: none was done behind one that was lost, nor sent behind one that
-    // was not.
+    // In the order of their posting: none was done behind one that was lost, nor sent behind one
+    // that was not.
     outcomes.sort_by_key(|(number, _)| *number);
     let lost = outcomes.iter().position(|(_, outcome)| outcome.is_err());
     let (done, lost) = outcomes.split_at(lost.unwrap());

@@ -43,8 +43,8 @@ fn at(offset: u64) -> RemoteAddr {
     }
 }
 
-/// One client publishes a record of two words and stops for good; another reads them meanwhile, and each
-/// READ is torn. Returns the digest of the run.
+/// One client publishes a record of two words and stops for good; another reads them meanwhile, and
+/// each READ is torn. Returns the digest of the run.
 fn run(trace: Option<Kept>) -> u64 {
     let world = World::new(0, NicProfile::connectx5_edr());
     world.add_node(&[(4096, Rights::ALL)]);

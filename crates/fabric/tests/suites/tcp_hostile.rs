@@ -392,7 +392,8 @@ fn a_hundred_thousand_hostile_frames_harm_nobody() {
     attack.run();
 }
 
-/// It leaves most of a machine to others. With `FARSLOT_PATIENCE=600` it may be stopped for minutes.
+/// It leaves most of a machine to others. With `FARSLOT_PATIENCE=600` it may be stopped for
+/// minutes.
 #[test]
 #[ignore = "takes an hour"]
 fn ten_million_hostile_frames_over_an_hour_harm_nobody() {

@@ -1,11 +1,11 @@
 //! All that hostile clients can do, at once and for a while: what an agent's memory comes to, and
-//! how long a good client waits. It takes a minute and most of a machine, so `scripts/test` does not
-//! run it.
+//! how long a good client waits. It takes a minute and most of a machine, so `scripts/test` does
+//! not run it.
 //!
 //! Attackers that are cut off come again at once, so that there are always as many. The admitted
-//! ones run when nothing else wants to (Linux's `SCHED_IDLE`), the strangers at the lowest priority:
-//! elsewhere they would be on machines of their own, and would not take turns with the agent and
-//! the good client on two processors.
+//! ones run when nothing else wants to (Linux's `SCHED_IDLE`), the strangers at the lowest
+//! priority: elsewhere they would be on machines of their own, and would not take turns with the
+//! agent and the good client on two processors.
 
 use crate::attacked::{LEN, asking, serve};
 use crate::raw::{RawClient, bytes_of, frame};

@@ -78,8 +78,8 @@ fn moment_at(millis: u64, command: &'static str) -> Result<u64, Failure> {
     }
 }
 
-/// What options have said of an expiry: of the same one given twice, the last counts. Different ones
-/// exclude each other. Both as in Redis.
+/// What options have said of an expiry: of the same one given twice, the last counts. Different
+/// ones exclude each other. Both as in Redis.
 #[derive(Default)]
 pub(super) struct Given<'r> {
     option: Option<(&'r [u8], Option<&'r [u8]>)>,

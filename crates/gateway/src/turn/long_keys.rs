@@ -10,8 +10,8 @@ const REMEMBERED: u64 = 10_000;
 /// How many are remembered.
 const MOST: usize = 4096;
 
-/// Keys by their hashes, each with the milliseconds since 1970 until which it is remembered. Where two
-/// have the same, one is taken for long that is not: its requests wait with the long ones.
+/// Keys by their hashes, each with the milliseconds since 1970 until which it is remembered. Where
+/// two have the same, one is taken for long that is not: its requests wait with the long ones.
 #[derive(Default)]
 pub(super) struct LongKeys {
     until: HashMap<u64, u64>,

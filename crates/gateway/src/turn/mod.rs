@@ -39,7 +39,8 @@ use std::hash::BuildHasher;
 /// How often a chain is read again because others were faster.
 const MOST_ATTEMPTS: u32 = 10_000;
 
-/// Steps of a turn, beyond which no more requests are taken into it: few enough for a processor's cache.
+/// Steps of a turn, beyond which no more requests are taken into it: few enough for a processor's
+/// cache.
 pub(crate) const STEPS_A_TURN: usize = 1 << 10;
 /// Stands for no further step.
 const END: usize = usize::MAX;
@@ -134,8 +135,8 @@ pub(crate) struct ByKey {
     hasher: RandomState,
     /// Steps of the turn before, for which the next one has room from the start.
     steps: usize,
-    /// Whether the turn before had no room for what all of its requests read: then the next one does
-    /// not read it in vain.
+    /// Whether the turn before had no room for what all of its requests read: then the next one
+    /// does not read it in vain.
     is_tight: bool,
     /// Keys whose records are too long for short turns.
     long: LongKeys,
@@ -155,8 +156,8 @@ pub(crate) struct Turn<'r> {
     room: Room,
     /// Bytes that it has taken.
     taken: usize,
-    /// Whether a request of it is done, so that another may wait for the next turn; in a short one any
-    /// may.
+    /// Whether a request of it is done, so that another may wait for the next turn; in a short one
+    /// any may.
     has_done: bool,
 }
 

@@ -97,8 +97,8 @@ const MOMENTS: [&str; 7] = [
     "4102444800",
 ];
 
-/// What may stand in a command: K a key, V a value, I a number, T a time, M a moment, O an option of
-/// SET, C a condition of EXPIRE, F a number with a fraction. All others are words.
+/// What may stand in a command: K a key, V a value, I a number, T a time, M a moment, O an option
+/// of SET, C a condition of EXPIRE, F a number with a fraction. All others are words.
 const COMMANDS: [&str; 60] = [
     "SET K V",
     "SET K V O",

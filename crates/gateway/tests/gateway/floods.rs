@@ -9,7 +9,8 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
 const MIB: usize = 1 << 20;
-/// The bound of a thread, by default ([`GatewayOptions::buffers`](farslot_gateway::GatewayOptions)).
+/// The bound of a thread, by default
+/// ([`GatewayOptions::buffers`](farslot_gateway::GatewayOptions)).
 const BOUND: usize = 256 * MIB;
 /// Says that this process is the one that serves.
 const SERVES: &str = "FARSLOT_TEST_SERVES";

@@ -50,8 +50,8 @@ fn scan(client: &mut Client, cursor: &str, count: usize) -> (String, Vec<String>
     (text(cursor), keys.iter().map(text).collect())
 }
 
-/// Scans the whole database, with these counts by turns; returns the calls, and how often each key was
-/// met.
+/// Scans the whole database, with these counts by turns; returns the calls, and how often each key
+/// was met.
 fn scan_all(client: &mut Client, counts: &[usize]) -> (usize, BTreeMap<String, usize>) {
     let (mut cursor, mut calls, mut met) = ("0".to_string(), 0, BTreeMap::new());
     loop {

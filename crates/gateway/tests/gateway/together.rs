@@ -134,8 +134,8 @@ fn short_requests_are_done_before_long_ones() {
     assert!(least.is_some(), "long requests are done first");
 }
 
-/// A connection whose requests are long and short by turns goes from one thread to another and back:
-/// they are done in their order, and what one thread has put counts in the other.
+/// A connection whose requests are long and short by turns goes from one thread to another and
+/// back: they are done in their order, and what one thread has put counts in the other.
 #[test]
 fn long_and_short_requests_of_a_connection_are_done_in_their_order() {
     let (_store, gateway) = gateway();

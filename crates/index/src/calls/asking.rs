@@ -6,12 +6,13 @@ use crate::{IndexError, Outcome, Result, UPKEEP, Value};
 use farslot_fabric::{Endpoint, EndpointExt, NodeId, RegionId};
 
 /// Asks the owner of a region one of the questions about tables; `number` stands in place of a
-/// table's id. Returns the values of its answer with their numbers, in the order in which they came.
-/// The reply has room for `values` of them, which take `bytes` together: that bounds what a hostile
-/// owner can answer. What the values say is not looked at.
+/// table's id. Returns the values of its answer with their numbers, in the order in which they
+/// came. The reply has room for `values` of them, which take `bytes` together: that bounds what a
+/// hostile owner can answer. What the values say is not looked at.
 ///
 /// # Errors
-/// What the fabric says; [`IndexError::AtOwner`] if the owner refuses, or its answer makes no sense.
+/// What the fabric says; [`IndexError::AtOwner`] if the owner refuses, or its answer makes no
+/// sense.
 pub async fn ask_of_tables<E: Endpoint>(
     endpoint: &E,
     to: (NodeId, RegionId),

@@ -285,8 +285,9 @@ impl<E: Endpoint> Owner<E> {
         }
     }
 
-    /// Which operations go in which call: as many as fit, and `most` at most. Two calls where one would do, to overlap,
-    /// were slower over loopback: what they save is less than a frame more costs at both sides.
+    /// Which operations go in which call: as many as fit, and `most` at most. Two calls where one
+    /// would do, to overlap, were slower over loopback: what they save is less than a frame more
+    /// costs at both sides.
     fn calls_of(
         &self,
         operations: &[Operation<'_>],
@@ -409,8 +410,9 @@ impl<E: Endpoint> Owner<E> {
         }
     }
 
-    /// Whether the client does an operation by verbs that the owner does not come to. Of a table's one
-    /// writer at a time it waits for its turn: it would have to become the writer, and keep others out.
+    /// Whether the client does an operation by verbs that the owner does not come to. Of a table's
+    /// one writer at a time it waits for its turn: it would have to become the writer, and keep
+    /// others out.
     fn can_be_left(&self, operation: &Operation<'_>) -> bool {
         !self.is_alone && (operation.is_lookup() || !self.options.one_writer)
     }
@@ -428,8 +430,8 @@ impl<E: Endpoint> Owner<E> {
         Ok(self.fitting(&operation, told, status))
     }
 
-    /// Asks for some of many operations, and books each. The numbers of those that the owner leaves to
-    /// the client come into `left`, and those that it has not come to into `later`.
+    /// Asks for some of many operations, and books each. The numbers of those that the owner leaves
+    /// to the client come into `left`, and those that it has not come to into `later`.
     async fn ask_for(
         &self,
         operations: &[Operation<'_>],

@@ -15,8 +15,8 @@
 //! **Turns.** An owner never waits within a call, and works for [`CALL_TURN`]. What it has not come
 //! to by then the client asks for [again](Answered::Later): at once if the owner has done anything
 //! of the call, else after ever longer pauses, until the endpoint's
-//! [`verb_timeout`](farslot_fabric::Limits::verb_timeout) has passed without progress. Then it fails
-//! with [`IndexError::TurnOver`](crate::IndexError::TurnOver). What would have to wait, or is
+//! [`verb_timeout`](farslot_fabric::Limits::verb_timeout) has passed without progress. Then it
+//! fails with [`IndexError::TurnOver`](crate::IndexError::TurnOver). What would have to wait, or is
 //! not done in three turns, is left to clients that can do it by verbs.
 //!
 //! ```text

@@ -32,8 +32,8 @@ pub enum Answered {
     Done(Outcome),
     /// The owner leaves it to the client, and has changed nothing.
     Left,
-    /// The owner has not come to it within the call's turn, and has changed nothing: the client asks
-    /// again.
+    /// The owner has not come to it within the call's turn, and has changed nothing: the client
+    /// asks again.
     Later,
     /// It may have taken effect or not, and does not any more.
     InDoubt,

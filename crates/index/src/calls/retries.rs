@@ -28,15 +28,15 @@ impl Retries {
         }
     }
 
-    /// Notes that a call came to nothing. Whether it is time to do without the owner: one that the machine
-    /// has stopped in its turn would have come to it in the next.
+    /// Notes that a call came to nothing. Whether it is time to do without the owner: one that the
+    /// machine has stopped in its turn would have come to it in the next.
     pub(super) fn are_enough(&mut self) -> bool {
         self.calls += 1;
         self.calls >= ENOUGH
     }
 
-    /// Waits before the next call, each time longer; false if there has been no progress for as long as
-    /// a verb may take, and no call is to follow.
+    /// Waits before the next call, each time longer; false if there has been no progress for as
+    /// long as a verb may take, and no call is to follow.
     pub(super) async fn wait<E: Endpoint>(&mut self, endpoint: &E) -> bool {
         let span = endpoint.core().limits.verb_timeout;
         if endpoint.now().saturating_sub(self.since) >= span {

@@ -75,8 +75,8 @@ pub(crate) async fn side_by_side<T, F: Future<Output = Result<T>>>(
     outcome
 }
 
-/// Lets the other tasks run, if so many operations of a batch that were done at once have ended this
-/// one's turn: several of a batch count as one operation that is run by itself.
+/// Lets the other tasks run, if so many operations of a batch that were done at once have ended
+/// this one's turn: several of a batch count as one operation that is run by itself.
 pub(crate) async fn end_turns(core: &EndpointCore, operations: usize) {
     let mut turns = 0..operations.div_ceil(8);
     if turns.any(|_| core.is_turn_over()) {

@@ -72,8 +72,8 @@ impl Step {
 }
 
 impl<E: Endpoint> CuckooTable<E> {
-    /// Runs a batch that was made, and gives back the blocks that no word names then. Those of a batch
-    /// that has failed may still be written, or named.
+    /// Runs a batch that was made, and gives back the blocks that no word names then. Those of a
+    /// batch that has failed may still be written, or named.
     pub(super) async fn run_batch<T>(&self, batch: Batch, made: Result<T>) -> Result<T> {
         let Batch { steps, taken, left } = batch;
         let unused = if made.is_ok() {

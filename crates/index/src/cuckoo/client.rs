@@ -18,8 +18,8 @@ pub struct CuckooTable<E> {
     pub(super) endpoint: Rc<E>,
     pub(super) layout: CuckooLayout,
     pub(super) table: RemoteAddr,
-    /// What follows from the layout, for lookups: where the first bucket is, bytes of each, and words
-    /// of a slot.
+    /// What follows from the layout, for lookups: where the first bucket is, bytes of each, and
+    /// words of a slot.
     pub(super) first_bucket: RemoteAddr,
     pub(super) bucket_bytes: usize,
     pub(super) slot_words: usize,

@@ -1,9 +1,10 @@
 //! The usual steps of lookups, made ready for many keys, where keys and values are words in Inline
 //! slots and all buckets of a key are read side by side.
 //!
-//! What is found whole in a slot is the answer. What is not found, not whole, or has become a record
-//! out of band is looked up in steps, but for absent keys of a sealed table. The first bucket's memory is
-//! looked at before that of the others is fetched, for a third of all keys or more are there.
+//! What is found whole in a slot is the answer. What is not found, not whole, or has become a
+//! record out of band is looked up in steps, but for absent keys of a sealed table. The first
+//! bucket's memory is looked at before that of the others is fetched, for a third of all keys or
+//! more are there.
 
 use super::client::CuckooTable;
 use super::layout::{CuckooLayout, LookupOrder, MOST_WAYS};

@@ -215,10 +215,10 @@ impl<E: Endpoint> CuckooTable<E> {
         self.run_batch(batch, made).await
     }
 
-    /// Replaces the record in an Inline slot. Before the slot's bytes are overwritten its word names the
-    /// new record out of band, so that at every moment the slot has the key, with the old value or the
-    /// new one. A slot that is found to name a record stays so: a writer that was taken for dead may be
-    /// about to overwrite the bytes.
+    /// Replaces the record in an Inline slot. Before the slot's bytes are overwritten its word
+    /// names the new record out of band, so that at every moment the slot has the key, with the old
+    /// value or the new one. A slot that is found to name a record stays so: a writer that was
+    /// taken for dead may be about to overwrite the bytes.
     async fn replace_inline(&self, key: &Key<'_>, hole: Hole, value: &[u8]) -> Result<()> {
         let mut words = vec![0; self.layout.slot_words()];
         self.fill_words(key, value, &mut words)?;
@@ -326,8 +326,8 @@ impl<E: Endpoint> CuckooTable<E> {
             Content::Words(words) => {
                 let mut hole = *hole;
                 if words.len() > 1 && hole.word != 0 {
-                    // Emptied first: should this be cut off here, the old head would stay over the new
-                    // body, unreadable for ever.
+                    // Emptied first: should this be cut off here, the old head would stay over the
+                    // new body, unreadable for ever.
                     batch.steps.push(Step::swap(hole.place, hole.word, 0));
                     hole.word = 0;
                 }

@@ -28,8 +28,8 @@ pub(super) const SEALED_AT: u64 = MOVES_AT + STRIPES as u64 * 8;
 pub(super) const MOST_WAYS: usize = 4;
 const MOST_BUCKET_SLOTS: u64 = 8;
 
-/// Inline records that are out of band at once at most, because their values are being replaced: with
-/// some for clients that were killed meanwhile.
+/// Inline records that are out of band at once at most, because their values are being replaced:
+/// with some for clients that were killed meanwhile.
 const MOST_REPLACED: u64 = 1 << 10;
 
 /// The load factor unless another is asked for.

@@ -253,8 +253,8 @@ impl<E: Endpoint> CuckooTable<E> {
         self.read_records(key, search)
     }
 
-    /// Looks at a slot whose head, its first word, may be that of the key's record; notes what has to
-    /// be looked at closer.
+    /// Looks at a slot whose head, its first word, may be that of the key's record; notes what has
+    /// to be looked at closer.
     #[inline]
     fn look_at_slot(
         &self,

@@ -1,9 +1,10 @@
 //! Many writes where the memory is mapped.
 //!
-//! Most writes are of new keys for which one of their buckets has a free slot, or of keys that are there,
-//! and nobody is in the way: these are [done at once](crate::only_writer), as `insert.rs` and `remove.rs`
-//! do them over verbs. Left to those: keys that several slots may have, full buckets, buckets of
-//! signatures, the cuckoo graph, who has no block at hand, and who is not the writer yet.
+//! Most writes are of new keys for which one of their buckets has a free slot, or of keys that are
+//! there, and nobody is in the way: these are [done at once](crate::only_writer), as `insert.rs`
+//! and `remove.rs` do them over verbs. Left to those: keys that several slots may have, full
+//! buckets, buckets of signatures, the cuckoo graph, who has no block at hand, and who is not the
+//! writer yet.
 
 use super::client::{CuckooTable, Key};
 use super::layout::{Candidates, LookupOrder, MOST_WAYS, Place};
@@ -130,8 +131,8 @@ impl<E: Endpoint> CuckooTable<E> {
         Some(words)
     }
 
-    /// Writes the words of a slot but for the first, which publishes them; books that word's swap with
-    /// them, and returns it.
+    /// Writes the words of a slot but for the first, which publishes them; books that word's swap
+    /// with them, and returns it.
     fn write_body(
         &self,
         (view, at): (InPlace<'_>, u64),
@@ -162,8 +163,8 @@ impl<E: Endpoint> CuckooTable<E> {
         }
     }
 
-    /// Does a write to the only slot that may be the key's; returns the value that was there, as far as
-    /// that matters.
+    /// Does a write to the only slot that may be the key's; returns the value that was there, as
+    /// far as that matters.
     fn write_there(
         &self,
         view: InPlace<'_>,
@@ -256,8 +257,8 @@ impl<E: Endpoint> CuckooTable<E> {
         }))
     }
 
-    /// The value in an Inline slot, as far as it matters to a write; nothing if the record is not whole,
-    /// or not the key's.
+    /// The value in an Inline slot, as far as it matters to a write; nothing if the record is not
+    /// whole, or not the key's.
     fn value_inline(
         &self,
         (view, at): (InPlace<'_>, u64),

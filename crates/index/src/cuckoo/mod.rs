@@ -11,9 +11,10 @@
 //! told [`WriterBusy`](crate::IndexError::WriterBusy) and may [take over](CuckooTable::take_over)
 //! from a writer that is known to be dead, which leaves nothing to repair: at most a key stands
 //! twice, until it is next written. In mapped memory that is refused while the writer's process
-//! runs, unless it is [forced](CuckooTable::force_take_over). A full table says so and goes on serving. Tables with several
-//! records of a key are [built](CuckooTable::build) whole and sealed. `scan` meets every key while
-//! no insertion displaces others: once, or twice where it stands twice.
+//! runs, unless it is [forced](CuckooTable::force_take_over). A full table says so and goes on
+//! serving. Tables with several records of a key are [built](CuckooTable::build) whole and sealed.
+//! `scan` meets every key while no insertion displaces others: once, or twice where it stands
+//! twice.
 //!
 //! **How a reader is not misled.** It reads its key's buckets one after the other or side by side,
 //! and an insertion may carry the key from a bucket that is not read yet to one that has been. So
@@ -38,14 +39,14 @@
 //! ```
 //! Only the writer changes slots, each by a compare-and-swap of the word that publishes it, behind
 //! the bytes that it publishes: a slot's first word, or that of a Signatures bucket for its four.
-//! Before the bytes of a slot in use are overwritten, its first word is 0, or its signature; or, where
-//! the key stays and gets a new value, names that value out of band, and a second batch writes the bytes
-//! and swaps the word again. So replacing values takes no memory, and a hit stays one READ: only the slot
-//! of a writer that died between both batches keeps its record in the heap, and so it does when that
-//! value is replaced. An insertion with all its displacements is one batch of verbs: what of it takes
-//! effect is its first part, wherever the writer or the fabric stops. A batch comes to no bucket twice,
-//! and each of its swaps expects the word that the one before it left there. Heads are those of the
-//! linear table.
+//! Before the bytes of a slot in use are overwritten, its first word is 0, or its signature; or,
+//! where the key stays and gets a new value, names that value out of band, and a second batch
+//! writes the bytes and swaps the word again. So replacing values takes no memory, and a hit stays
+//! one READ: only the slot of a writer that died between both batches keeps its record in the heap,
+//! and so it does when that value is replaced. An insertion with all its displacements is one batch
+//! of verbs: what of it takes effect is its first part, wherever the writer or the fabric stops. A
+//! batch comes to no bucket twice, and each of its swaps expects the word that the one before it
+//! left there. Heads are those of the linear table.
 //!
 //! **Signatures** (paper 000, figure 5). A lookup reads its buckets' words, and of the heap buckets
 //! the regions whose signatures are the key's. A new value goes into a free position, and one swap

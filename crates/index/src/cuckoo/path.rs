@@ -50,8 +50,8 @@ const MOST_LEVELS: usize = 16;
 /// Buckets that a search reads at most.
 const MOST_BUCKETS: usize = 512;
 
-/// The number of the roomiest of some buckets, which have so many free slots; nothing if none has any.
-/// Of equally roomy ones it is the first: sequential lookups then find more at once.
+/// The number of the roomiest of some buckets, which have so many free slots; nothing if none has
+/// any. Of equally roomy ones it is the first: sequential lookups then find more at once.
 pub(super) fn roomiest(
     free: impl DoubleEndedIterator<Item = usize> + ExactSizeIterator,
 ) -> Option<usize> {

@@ -77,10 +77,10 @@ impl<E: Endpoint> CuckooTable<E> {
     ///   there and this client's lookups READ the one bucket.
     ///
     /// A client that was taken over from while it lives knows a table that is no more. Over an
-    /// endpoint without [fences](Endpoint::fence) it knows it until its next insertion that it takes
-    /// to have a place: so, even more than without, take over from the dead only. Each such insertion
-    /// READs the writer's word beside the buckets, or behind its swap if it READs none, and says
-    /// [`IndexError::WriterLost`].
+    /// endpoint without [fences](Endpoint::fence) it knows it until its next insertion that it
+    /// takes to have a place: so, even more than without, take over from the dead only. Each such
+    /// insertion READs the writer's word beside the buckets, or behind its swap if it READs none,
+    /// and says [`IndexError::WriterLost`].
     ///
     /// # Errors
     /// [`IndexError::BadOption`] for tables of 2^32 - 2 buckets and more.

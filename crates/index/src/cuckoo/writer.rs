@@ -170,8 +170,8 @@ impl<E: Endpoint> CuckooTable<E> {
     /// If it is alive, or was stopped and goes on, its writes are refused from then on
     /// ([`Endpoint::fence`]). A verb that it was about to post when it was stopped can still
     /// overwrite one slot, and with it a record that this client has acknowledged, unless the node
-    /// looks at the writer's word too, as over TCP. Over an endpoint without fences it notices at its next
-    /// write that touches what this one has changed, and not before.
+    /// looks at the writer's word too, as over TCP. Over an endpoint without fences it notices at
+    /// its next write that touches what this one has changed, and not before.
     ///
     /// # Errors
     /// As [`CuckooTable::take_over`], without [`IndexError::WriterAlive`].

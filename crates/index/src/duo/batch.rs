@@ -39,9 +39,9 @@ impl<E: Endpoint> Batch<'_, E> {
         self.changes.push(Change::Swap { at, from, to, slot });
     }
 
-    /// Spoils what is behind a dead slot's head, so that it is no whole record, where readers beside
-    /// the owner could take it for one. It is an atomic: what was written is visible when this is
-    /// done.
+    /// Spoils what is behind a dead slot's head, so that it is no whole record, where readers
+    /// beside the owner could take it for one. It is an atomic: what was written is visible when
+    /// this is done.
     pub(super) fn spoil(&mut self, slot: SlotNumber) {
         let layout = &self.table.layout;
         if layout.published {
@@ -110,9 +110,9 @@ impl<E: Endpoint> DuoTable<E> {
         Ok(())
     }
 
-    /// Runs batches of an operation that ends with them, each behind the one before, where all of what
-    /// they change is in memory; returns what they have done, and books the operation with the steps
-    /// before.
+    /// Runs batches of an operation that ends with them, each behind the one before, where all of
+    /// what they change is in memory; returns what they have done, and books the operation with the
+    /// steps before.
     pub(super) fn run_at_once(
         &self,
         batches: &[Batch<'_, E>],

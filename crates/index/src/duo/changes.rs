@@ -1,8 +1,8 @@
-//! Changes of a table's bytes and words, in an order: what of them takes effect is their first part,
-//! wherever the owner or the fabric stops.
+//! Changes of a table's bytes and words, in an order: what of them takes effect is their first
+//! part, wherever the owner or the fabric stops.
 //!
-//! They are verbs that are posted together. Where the memory is mapped they are done in it, one after
-//! the other, and booked alike.
+//! They are verbs that are posted together. Where the memory is mapped they are done in it, one
+//! after the other, and booked alike.
 
 use super::bytes::SlotNumber;
 use super::state::DuoTable;
@@ -18,8 +18,8 @@ pub(super) enum Change {
     WriteWord(RemoteAddr, u64),
     /// Adds to a word to which others add at the same time: to a count, or bits that are not set.
     Add(RemoteAddr, u64),
-    /// Changes a word that nobody else changes, from what it is. If it is not, the table has another
-    /// owner, who has changed that slot.
+    /// Changes a word that nobody else changes, from what it is. If it is not, the table has
+    /// another owner, who has changed that slot.
     Swap {
         at: RemoteAddr,
         from: u64,
@@ -102,8 +102,8 @@ impl<E: Endpoint> DuoTable<E> {
         changes.iter().all(is_mapped).then_some(view)
     }
 
-    /// Makes changes in memory that has all of them; returns what is to be booked besides: verbs that
-    /// leave together, and their bytes.
+    /// Makes changes in memory that has all of them; returns what is to be booked besides: verbs
+    /// that leave together, and their bytes.
     pub(super) fn change_in(
         &self,
         view: InPlace<'_>,

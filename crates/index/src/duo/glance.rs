@@ -1,9 +1,9 @@
-//! The usual steps of the owner's lookups, made ready for many keys, where keys and values are words:
-//! the first slot that the index has for the key, or that it has none.
+//! The usual steps of the owner's lookups, made ready for many keys, where keys and values are
+//! words: the first slot that the index has for the key, or that it has none.
 //!
-//! The index stays as it is while this looks. A record that is found whole in the slot is the answer, as
-//! it is in steps (`lookup.rs`), and so is that the index names no slot; whatever else is there, the key
-//! is looked up in steps.
+//! The index stays as it is while this looks. A record that is found whole in the slot is the
+//! answer, as it is in steps (`lookup.rs`), and so is that the index names no slot; whatever else
+//! is there, the key is looked up in steps.
 
 use super::placement::Placement;
 use super::state::DuoTable;
@@ -41,8 +41,8 @@ impl<'t, E: Endpoint> OwnerGlance<'t, E> {
         })
     }
 
-    /// Whether what was found of a key may be news that others could not have had, as someone writes in
-    /// one of its buckets.
+    /// Whether what was found of a key may be news that others could not have had, as someone
+    /// writes in one of its buckets.
     #[inline(always)]
     fn may_be_new(&self, hash: u64) -> bool {
         self.table.has_others() && self.is_any_held(hash)

@@ -1,8 +1,8 @@
 //! Many writes where the memory is mapped.
 //!
-//! Most puts are of new keys for which one of their buckets has room, or of keys that are there, and
-//! nobody is in the way: these are [done at once](crate::only_writer), as `insert.rs` and `update.rs` do
-//! them over verbs. All others are left to these.
+//! Most puts are of new keys for which one of their buckets has room, or of keys that are there,
+//! and nobody is in the way: these are [done at once](crate::only_writer), as `insert.rs` and
+//! `update.rs` do them over verbs. All others are left to these.
 
 use super::bytes::{SlotNumber, bucket_entry, head_in, live_head};
 use super::placement::{Candidates, Met};
@@ -26,8 +26,8 @@ struct Places {
 }
 
 impl<E: Endpoint> DuoTable<E> {
-    /// Where all is that an insertion into a slot of the arrays changes; nothing if not all of it is in
-    /// memory.
+    /// Where all is that an insertion into a slot of the arrays changes; nothing if not all of it
+    /// is in memory.
     fn places(&self, view: InPlace<'_>, slot: SlotNumber) -> Option<Places> {
         let offset = |from, len| view.offset_of(Piece { from, len });
         let published = match &self.stamps {
@@ -92,7 +92,8 @@ impl<E: Endpoint> DuoTable<E> {
         Some(Ok(None))
     }
 
-    /// Finds or replaces the record of a key whose buckets are held, in the only slot that may be its own.
+    /// Finds or replaces the record of a key whose buckets are held, in the only slot that may be
+    /// its own.
     fn write_there(
         &self,
         view: InPlace<'_>,

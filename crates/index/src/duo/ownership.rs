@@ -144,8 +144,8 @@ impl<E: Endpoint> DuoTable<E> {
     /// If it is alive, or was stopped and goes on, its writes are refused from then on
     /// ([`Endpoint::fence`]). A verb that it was about to post when it was stopped can still
     /// overwrite one slot, and with it a record that this client has acknowledged, unless the node
-    /// looks at the owner's word too, as over TCP. Over an endpoint without fences it notices at its next
-    /// write to a slot that this one has changed, and not before.
+    /// looks at the owner's word too, as over TCP. Over an endpoint without fences it notices at
+    /// its next write to a slot that this one has changed, and not before.
     ///
     /// # Errors
     /// As [`DuoTable::take_over`], without [`IndexError::WriterAlive`].

@@ -130,8 +130,8 @@ impl<E: Endpoint> DuoTable<E> {
         Ok(())
     }
 
-    /// Takes the keys of these live slots into the index whose records are whole and that match none:
-    /// nearly all. Of the others it says which they are, a bit each.
+    /// Takes the keys of these live slots into the index whose records are whole and that match
+    /// none: nearly all. Of the others it says which they are, a bit each.
     fn take_new(&self, run: &[(SlotNumber, &[u8])]) -> u32 {
         {
             let index = self.index.borrow();

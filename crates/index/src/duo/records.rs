@@ -43,7 +43,8 @@ impl Deref for SlotRead {
     }
 }
 
-/// A slot that may be a key's, as the steps of a lookup read it: the slot, then the block that it names.
+/// A slot that may be a key's, as the steps of a lookup read it: the slot, then the block that it
+/// names.
 #[derive(Default)]
 pub(super) struct SlotToMeet {
     at: Option<RemoteAddr>,

@@ -63,8 +63,8 @@ impl Piece {
         })
     }
 
-    /// Buckets of either array that a piece of at most so many slots has which starts at this one: 0
-    /// behind the last.
+    /// Buckets of either array that a piece of at most so many slots has which starts at this one:
+    /// 0 behind the last.
     pub(super) fn buckets(layout: &DuoLayout, vault: &Vault, first: u64, most: u64) -> u64 {
         let most = most / (2 * u64::from(layout.bucket_slots));
         match scan::piece_of(first, vault.buckets(), 2 * layout.bytes_in_piece(), most) {

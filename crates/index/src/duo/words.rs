@@ -1,5 +1,5 @@
-//! Slots whose keys and values are words, in a mapping: what lookups of many keys at a glance go by, of
-//! the owner and of readers.
+//! Slots whose keys and values are words, in a mapping: what lookups of many keys at a glance go
+//! by, of the owner and of readers.
 
 use super::bytes::{DuoLayout, SlotNumber, Vault, hash_in, live_head};
 use super::placement::Primary;
@@ -7,8 +7,8 @@ use crate::hash::{Hasher, checksum, xxh3};
 use crate::slot::SlotKind;
 use farslot_fabric::{InPlace, Piece};
 
-/// Bytes of a key, and of a value, that is a word; bytes of a slot that holds both; and their lengths,
-/// as the slot's second word has them behind the checksum.
+/// Bytes of a key, and of a value, that is a word; bytes of a slot that holds both; and their
+/// lengths, as the slot's second word has them behind the checksum.
 pub(super) const WORD: usize = 8;
 pub(super) const SLOT: usize = 32;
 const LENGTHS: u32 = (WORD as u32) << 16 | WORD as u32;

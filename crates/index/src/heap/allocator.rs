@@ -4,13 +4,13 @@
 //! Its first extent is the block it needs, or a few small ones; each later one is four times the
 //! one before, up to a usual size, which is 1/64 of the heap at most. What it frees it keeps, and
 //! gives on to all when that is more than another 1/64 of the heap, or 1 MiB, and more than one
-//! block: to a stack of free blocks for each class, whose head carries a tag that changes with every
-//! push and pop. A client that flushes keeps nothing. A [sweep](super::sweep) finds what dead clients
-//! held.
+//! block: to a stack of free blocks for each class, whose head carries a tag that changes with
+//! every push and pop. A client that flushes keeps nothing. A [sweep](super::sweep) finds what dead
+//! clients held.
 //!
 //! **A client owns what it holds for a limited time only.** It must have looked at the heap's epoch
-//! within [`LOOK_AFTER`](super::hold::LOOK_AFTER) when it uses a block or an extent, when it makes a
-//! slot name a block, and when it gives blocks on; it forgets whatever the epoch
+//! within [`LOOK_AFTER`](super::hold::LOOK_AFTER) when it uses a block or an extent, when it makes
+//! a slot name a block, and when it gives blocks on; it forgets whatever the epoch
 //! [revokes](Epoch::revokes).
 
 use super::layout::{
@@ -69,7 +69,8 @@ pub struct Heap<E> {
     /// A bit for each class of which this client has given blocks to all, and may find some there.
     gave: Cell<u64>,
     pub(super) sweeping: SweepState,
-    /// Room for the records that a client reads and writes at once, kept from one batch to the next.
+    /// Room for the records that a client reads and writes at once, kept from one batch to the
+    /// next.
     pub(crate) room: Cell<[Vec<u64>; 2]>,
 }
 
@@ -337,8 +338,8 @@ impl<E: Endpoint> Heap<E> {
     }
 
     /// A block for so many bytes, of those that this client has and may use without asking anybody:
-    /// for a slot that is made to name it before anything is awaited. Nothing if there is none. To be
-    /// called only while no [look](Heap::is_look_due) is due.
+    /// for a slot that is made to name it before anything is awaited. Nothing if there is none. To
+    /// be called only while no [look](Heap::is_look_due) is due.
     pub(crate) fn allocate_own(&self, bytes: usize) -> Option<Held> {
         let class = class_for(bytes)?;
         let block = match self.reuse_rested(class) {
@@ -350,8 +351,8 @@ impl<E: Endpoint> Heap<E> {
         (!self.is_revoked(block, self.epoch())).then(|| self.held(block))
     }
 
-    /// Gets a block for so many bytes, and mostly more of them, so that there are some at hand; false
-    /// if there are none.
+    /// Gets a block for so many bytes, and mostly more of them, so that there are some at hand;
+    /// false if there are none.
     pub(crate) async fn refill(&self, bytes: usize) -> bool {
         let allocating = self.allocate(bytes);
         let allocated = self.endpoint.operation(UPKEEP, allocating).await;
@@ -400,8 +401,8 @@ impl<E: Endpoint> Heap<E> {
         self.split_larger(class).await
     }
 
-    /// A block of the common stack, for one coroutine after the other: of several that tried for its
-    /// top at once, one would have it, and the others would have read in vain.
+    /// A block of the common stack, for one coroutine after the other: of several that tried for
+    /// its top at once, one would have it, and the others would have read in vain.
     async fn take_in_turn(&self, class: usize) -> Result<Option<Held>> {
         let _turn = self.turn().await;
         self.take_from_all(class).await
@@ -566,8 +567,8 @@ impl<E: Endpoint> Heap<E> {
     }
 }
 
-/// The largest blocks, each of at most so many bytes if that fills a block, that fit into these bytes
-/// of a heap, one behind the other.
+/// The largest blocks, each of at most so many bytes if that fills a block, that fit into these
+/// bytes of a heap, one behind the other.
 pub(super) fn largest_blocks(
     bytes: Range<u64>,
     most: usize,

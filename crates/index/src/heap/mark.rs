@@ -3,9 +3,9 @@
 //! ```text
 //! | epoch, 26 bits | mark, 38 |
 //! ```
-//! An even epoch is the usual state. In an odd one somebody sweeps a zone, a fixed part of the heap:
-//! nobody allocates what overlaps it, and blocks there that are freed are left to the sweep. The
-//! next epoch, even again, ends it. Zones have their turns in order.
+//! An even epoch is the usual state. In an odd one somebody sweeps a zone, a fixed part of the
+//! heap: nobody allocates what overlaps it, and blocks there that are freed are left to the sweep.
+//! The next epoch, even again, ends it. Zones have their turns in order.
 
 use super::layout::{BlockRef, GRANULE, block_bytes};
 use std::ops::Range;

@@ -72,8 +72,8 @@ impl<E: Endpoint> Heap<E> {
     /// Takes all blocks of a class from the common stack, and the epoch in which they were there.
     ///
     /// The look at the epoch comes between the READ of the head and the swap. So the blocks were on
-    /// the stack at the moment of the look: those in a zone that was swept before are what that sweep
-    /// has found, for a sweep empties the stacks, which changes their heads.
+    /// the stack at the moment of the look: those in a zone that was swept before are what that
+    /// sweep has found, for a sweep empties the stacks, which changes their heads.
     pub(super) async fn take_stack(&self, class: usize) -> Result<(Vec<BlockRef>, Epoch)> {
         let (mut granule, epoch) = self.detach_stack(class).await?;
         let mut taken = Vec::new();
@@ -92,8 +92,8 @@ impl<E: Endpoint> Heap<E> {
         Ok((taken, epoch))
     }
 
-    /// Empties the common stack of a class. Returns the first granule of its first block, 0 if there
-    /// is none, and the epoch in which its blocks were there.
+    /// Empties the common stack of a class. Returns the first granule of its first block, 0 if
+    /// there is none, and the epoch in which its blocks were there.
     pub(super) async fn detach_stack(&self, class: usize) -> Result<(u64, Epoch)> {
         let head_at = self.head_at(class);
         let mut head = self.endpoint.read(head_at, 8).await?.words()[0];

@@ -1,12 +1,13 @@
-//! Finding blocks that no slot names and no live client holds: what killed clients have left behind.
+//! Finding blocks that no slot names and no live client holds: what killed clients have left
+//! behind.
 //!
 //! When a heap refuses a record although the table names few of its bytes, the client that was
 //! refused begins a sweep of one zone of it. No operation waits for a sweep: one operation begins
 //! it, and a later one of any client ends it.
 //!
-//! 1. One compare-and-swap of the heap's first word makes its [epoch](super::mark) odd. As soon as a
-//!    client sees that, it neither allocates nor gives on what overlaps the zone, and forgets what
-//!    it holds there.
+//! 1. One compare-and-swap of the heap's first word makes its [epoch](super::mark) odd. As soon as
+//!    a client sees that, it neither allocates nor gives on what overlaps the zone, and forgets
+//!    what it holds there.
 //! 2. A client that has known the odd epoch for [`SWEEP_AFTER`] empties the stacks of free blocks,
 //!    and puts blocks outside the zone back.
 //! 3. It reads every slot. What slots name in the zone is in use; everything between is free.
@@ -23,15 +24,15 @@
 //! since it posted the swap. Then either the sweep has the block, or no client has until the next
 //! sweep.
 //!
-//! **What it relies on.** No client decides that another one is dead: a client whose last look is too
-//! old by its own clock may no longer use what it holds. The clocks need not agree; they must run
-//! at about the same rate. A verb that takes effect more than 20 s after its client looked at its
-//! clock could do harm: one of a process that was stopped just then (by a signal, a debugger, a
-//! suspended machine), or one that waited in front of a node that was stopped. For the latter a sweep
-//! lets the node run for [`RUN_ON`] before it reads the slots. Such a late WRITE may overwrite the
-//! record of another key. The checksum and the generation reveal it, so lookups of that key fail
-//! with an error and return nothing wrong; but the record is lost. So a process must not be
-//! continued after a stop of 20 s or more if it was writing to a table whose heap is full.
+//! **What it relies on.** No client decides that another one is dead: a client whose last look is
+//! too old by its own clock may no longer use what it holds. The clocks need not agree; they must
+//! run at about the same rate. A verb that takes effect more than 20 s after its client looked at
+//! its clock could do harm: one of a process that was stopped just then (by a signal, a debugger, a
+//! suspended machine), or one that waited in front of a node that was stopped. For the latter a
+//! sweep lets the node run for [`RUN_ON`] before it reads the slots. Such a late WRITE may
+//! overwrite the record of another key. The checksum and the generation reveal it, so lookups of
+//! that key fail with an error and return nothing wrong; but the record is lost. So a process must
+//! not be continued after a stop of 20 s or more if it was writing to a table whose heap is full.
 //!
 //! **Tables that one client writes** need no epochs: their writer keeps its own operations away and
 //! [reclaims](Heap::reclaim) all that no slot names at once, when the heap refuses it a record.
@@ -73,12 +74,12 @@ pub(crate) trait NamedBlocks {
     /// How many slots there are by now. They only become more.
     async fn slots(&self) -> Result<u64>;
 
-    /// Visits the blocks that these slots name, and perhaps some more. A block that moves to another
-    /// slot meanwhile moves to one of a higher number, which is read later.
+    /// Visits the blocks that these slots name, and perhaps some more. A block that moves to
+    /// another slot meanwhile moves to one of a higher number, which is read later.
     async fn visit(&self, slots: Range<u64>, visit: impl FnMut(BlockRef)) -> Result<()>;
 
-    /// Looks for blocks that no slot names, for the heap has refused a record of so many bytes; true
-    /// if it may have room now.
+    /// Looks for blocks that no slot names, for the heap has refused a record of so many bytes;
+    /// true if it may have room now.
     async fn make_room(&self, refused: usize) -> Result<bool>;
 
     /// Whether an operation that has ended so can be tried again: the heap was full, and may have
@@ -269,9 +270,9 @@ impl<E: Endpoint> Heap<E> {
         Ok(is_much)
     }
 
-    /// Does an operation of the one client that allocates, and once more if the heap was full and has
-    /// [room again](NamedBlocks::has_room_again). What was found may be too small for it even so, and
-    /// is not worth another look soon.
+    /// Does an operation of the one client that allocates, and once more if the heap was full and
+    /// has [room again](NamedBlocks::has_room_again). What was found may be too small for it even
+    /// so, and is not worth another look soon.
     ///
     /// # Errors
     /// As the operation.

@@ -135,8 +135,8 @@ impl<E: Endpoint> LinearTable<E> {
         }
     }
 
-    /// [`LinearTable::merge_hints`], once READs were polled. Those that are here already leave no other
-    /// time for it.
+    /// [`LinearTable::merge_hints`], once READs were polled. Those that are here already leave no
+    /// other time for it.
     #[inline]
     pub(super) fn polled<T>(&self, reads: Poll<T>) -> Poll<T> {
         self.merge_hints();

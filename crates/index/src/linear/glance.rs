@@ -209,8 +209,8 @@ impl<'t, E: Endpoint> PairWriteGlance<'t, E> {
         })
     }
 
-    /// Writes to the first of some of the slots from the home on that is the key's, or empty; nothing if
-    /// all were others'.
+    /// Writes to the first of some of the slots from the home on that is the key's, or empty;
+    /// nothing if all were others'.
     #[inline(always)]
     fn write_among(
         &self,

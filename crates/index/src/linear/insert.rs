@@ -210,8 +210,8 @@ impl<E: Endpoint> LinearTable<E> {
         in_order(write, self.swap(probe, claim, head)).await?
     }
 
-    /// Replaces the head of the key's own slot by one that names the draft's record; false if another
-    /// was faster.
+    /// Replaces the head of the key's own slot by one that names the draft's record; false if
+    /// another was faster.
     pub(super) async fn replace<'t>(
         &'t self,
         key: &Key<'_>,
@@ -293,8 +293,8 @@ impl<E: Endpoint> LinearTable<E> {
         Ok((new, swapped?))
     }
 
-    /// One compare-and-swap of the head of the slot that is looked at. If it is lost, the local copy
-    /// shows what was there instead.
+    /// One compare-and-swap of the head of the slot that is looked at. If it is lost, the local
+    /// copy shows what was there instead.
     pub(super) async fn swap<'t>(
         &'t self,
         probe: &mut Probe<'t, E>,
@@ -338,8 +338,8 @@ impl<E: Endpoint> LinearTable<E> {
         }
     }
 
-    /// Gives back the block that a replaced head named; the swap that replaced it was posted at that
-    /// epoch.
+    /// Gives back the block that a replaced head named; the swap that replaced it was posted at
+    /// that epoch.
     pub(super) async fn free_block_of(&self, head: u64, since: Epoch) {
         if let (Some(heap), Head::Out { block, .. }) = (&self.heap, Head::decode(head)) {
             heap.free_since(block, since).await;

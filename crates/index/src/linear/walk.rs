@@ -1,8 +1,8 @@
 //! Walking a key's probe as whoever writes it does: to its slot, and what is in it. Lookups take
 //! the same steps without a walk (`lookup.rs`), but for those of tables that look ahead.
 //!
-//! Invariant: a slot that is in use keeps its key for ever, unless it is retired, and then it has no
-//! key for ever. A slot that was seen to be another key's or nobody's therefore is not the key's
+//! Invariant: a slot that is in use keeps its key for ever, unless it is retired, and then it has
+//! no key for ever. A slot that was seen to be another key's or nobody's therefore is not the key's
 //! later, and a key whose probe was seen to meet an empty slot was absent at the moment when that
 //! slot was read: it can stand in no later one.
 
@@ -198,8 +198,8 @@ impl<E: Endpoint> LinearTable<E> {
         (slot as u64, seen)
     }
 
-    /// Looks through consecutive slots of the table's kind, of which `word` knows the words; returns
-    /// the slot at which it came to something, or the end.
+    /// Looks through consecutive slots of the table's kind, of which `word` knows the words;
+    /// returns the slot at which it came to something, or the end.
     #[inline(always)]
     pub(super) fn scan(
         &self,

@@ -1,9 +1,9 @@
 //! Keys that are put or removed, and values that are replaced, [at once](crate::at_once): as
 //! `insert.rs`, `update.rs` and `remove.rs` do it over verbs.
 //!
-//! Left to those: an absent key that has no slot, or is put by another too, or is to be updated; slots
-//! that a split or an insertion is under way in; more than a few records with the key's tag; a client
-//! with a split to finish; a race that was lost often.
+//! Left to those: an absent key that has no slot, or is put by another too, or is to be updated;
+//! slots that a split or an insertion is under way in; more than a few records with the key's tag;
+//! a client with a split to finish; a race that was lost often.
 
 use super::client::{Key, RaceTable};
 use super::directory::Leaf;
@@ -181,8 +181,8 @@ impl<E: Endpoint> RaceTable<E> {
         Some(Looked::Absent)
     }
 
-    /// Replaces the word of the key's own slot, by that of an empty one if the key is removed; false if
-    /// another was faster.
+    /// Replaces the word of the key's own slot, by that of an empty one if the key is removed;
+    /// false if another was faster.
     fn replace_at_once(
         &self,
         view: InPlace<'_>,
@@ -209,8 +209,8 @@ impl<E: Endpoint> RaceTable<E> {
         Some(is_swapped)
     }
 
-    /// Inserts a key that no slot is the own of: begun in an empty one, and live if a second look at
-    /// the key's slots shows what the first did. False if another was faster.
+    /// Inserts a key that no slot is the own of: begun in an empty one, and live if a second look
+    /// at the key's slots shows what the first did. False if another was faster.
     fn insert_at_once(
         &self,
         view: InPlace<'_>,
@@ -288,8 +288,8 @@ impl Candidates {
         &self.slots[..self.count]
     }
 
-    /// Those of some slots, which are looked at once more one by one: nothing where something is under
-    /// way there but what is begun in the key's `own`.
+    /// Those of some slots, which are looked at once more one by one: nothing where something is
+    /// under way there but what is begun in the key's `own`.
     #[cold]
     fn and_of(
         mut self,

@@ -1,8 +1,9 @@
-//! The usual steps of lookups, made ready for many keys, where keys and values are words: two spans of
-//! slots, and in each the one record that has the key's tag, if there is one.
+//! The usual steps of lookups, made ready for many keys, where keys and values are words: two spans
+//! of slots, and in each the one record that has the key's tag, if there is one.
 //!
-//! What is found whole there is the answer. Where something is under way in the slots, where several of
-//! a span have the tag, or none of both, and where no record is the key's, it is looked up in steps.
+//! What is found whole there is the answer. Where something is under way in the slots, where
+//! several of a span have the tag, or none of both, and where no record is the key's, it is looked
+//! up in steps.
 
 use super::client::RaceTable;
 use super::directory::{Directory, Leaf};

@@ -343,8 +343,8 @@ impl RaceLayout {
         [first, other + u64::from(other >= first)]
     }
 
-    /// Buckets of a subtable before those that the two READs of the key with this hash fetch, a main
-    /// one each and the one that it overflows into; nothing of keys that take one READ.
+    /// Buckets of a subtable before those that the two READs of the key with this hash fetch, a
+    /// main one each and the one that it overflows into; nothing of keys that take one READ.
     #[inline(always)]
     pub(super) fn before_reads_of(&self, hash: u64) -> Option<[u64; 2]> {
         let mains = self.mains_of(hash);

@@ -71,8 +71,8 @@ impl<E: Endpoint> RaceTable<E> {
         Ok(next)
     }
 
-    /// What the piece at a cursor has, of at most so many slots or one leaf's in a row, and where the
-    /// next one starts; nothing behind the last.
+    /// What the piece at a cursor has, of at most so many slots or one leaf's in a row, and where
+    /// the next one starts; nothing behind the last.
     fn piece(&self, at: u64, most: u64) -> Option<(Vec<Area>, Option<Cursor>)> {
         let bits = self.layout.route_bits();
         let (row, from) = (at >> bits, at & ((1 << bits) - 1));

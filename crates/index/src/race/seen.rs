@@ -125,9 +125,9 @@ impl<E: Endpoint> RaceTable<E> {
         spans.map(move |span| self.piece_of(leaf.subtable, span.first, span.slots))
     }
 
-    /// Makes a change, and with it looks at a key's slots in a leaf; returns what the word was that was
-    /// swapped. A look is a view of the slots if they are not settled, or the leaf has been split as
-    /// this client knows. The outer error is the change's.
+    /// Makes a change, and with it looks at a key's slots in a leaf; returns what the word was that
+    /// was swapped. A look is a view of the slots if they are not settled, or the leaf has been
+    /// split as this client knows. The outer error is the change's.
     pub(super) async fn change_and_look_at(
         &self,
         change: Change,

@@ -118,8 +118,8 @@ impl Word {
         self.0 >> TAG_SHIFT == Self::live(depth, tag).0 >> TAG_SHIFT
     }
 
-    /// 0 if it is of this depth, and no record that is on its way to another subtable: for those who
-    /// look through many words, and take them together by an or.
+    /// 0 if it is of this depth, and no record that is on its way to another subtable: for those
+    /// who look through many words, and take them together by an or.
     #[inline(always)]
     pub(super) const fn unsettled_at(self, depth: u32) -> u64 {
         let moving = self.0 & self.0 << 1 & 1 << (STATE_SHIFT + 1);

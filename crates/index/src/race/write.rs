@@ -147,8 +147,8 @@ impl<E: Endpoint> RaceTable<E> {
         }
     }
 
-    /// Replaces the word of the key's own slot, by that of an empty one if the key is removed; false
-    /// if another was faster.
+    /// Replaces the word of the key's own slot, by that of an empty one if the key is removed;
+    /// false if another was faster.
     async fn replace(
         &self,
         write: &mut Write<'_>,
@@ -190,8 +190,8 @@ impl<E: Endpoint> RaceTable<E> {
         }
     }
 
-    /// The block of the write's record. If it is not written yet, or in a block that is no longer this
-    /// client's, its WRITE is added to a change.
+    /// The block of the write's record. If it is not written yet, or in a block that is no longer
+    /// this client's, its WRITE is added to a change.
     pub(super) async fn add_record(
         &self,
         write: &mut Write<'_>,

@@ -1,7 +1,8 @@
 //! The first step of lookups, made ready for many keys, where keys and values are words.
 //!
-//! Of tables that are probed it looks on in the READs that follow, as the steps would, up to the table's
-//! end; what has no answer by then is looked up in steps. Where each key has one slot, that decides.
+//! Of tables that are probed it looks on in the READs that follow, as the steps would, up to the
+//! table's end; what has no answer by then is looked up in steps. Where each key has one slot, that
+//! decides.
 
 use super::client::Client;
 use super::layout::{SealedForm, SlotOrder};
@@ -92,8 +93,8 @@ pub(super) struct PairPlace {
     start: u64,
 }
 
-/// Looks for the slot that begins with this word among some, so many from a byte on, after so many READs
-/// more than usual; goes on, behind them, with what the last begins with.
+/// Looks for the slot that begins with this word among some, so many from a byte on, after so many
+/// READs more than usual; goes on, behind them, with what the last begins with.
 #[inline(always)]
 fn scan(
     wanted: u64,
@@ -193,8 +194,8 @@ pub(super) struct ExactGlance<'t> {
 }
 
 impl<'t> ExactGlance<'t> {
-    /// That of a table whose lookups can do with it. Where there is a filter, absent keys mostly have
-    /// no slot.
+    /// That of a table whose lookups can do with it. Where there is a filter, absent keys mostly
+    /// have no slot.
     pub(super) fn of<E: Endpoint>(client: &'t Client<E>, view: &InPlace<'_>) -> Option<Self> {
         Some(Self {
             pairs: Pairs::of(client, view)?,

@@ -434,7 +434,8 @@ impl SealedLayout {
         self.map().bytes().next_multiple_of(8) + u128::from(shape.bytes())
     }
 
-    /// Bytes of memory that a client of a table with a perfect hash function keeps of it; 0 without.
+    /// Bytes of memory that a client of a table with a perfect hash function keeps of it; 0
+    /// without.
     #[must_use]
     pub fn client_bytes(&self) -> u64 {
         self.perfect.map_or(0, |shape| shape.bytes())

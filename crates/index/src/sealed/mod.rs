@@ -59,10 +59,10 @@
 //! slot out of band says its home and 8 more bits; that byte pays: without it, a miss at load 0.9
 //! reads 50 slots, of which one in 256 has the signature by chance and costs one more READ.
 //!
-//! **One slot for each key.** A table may have a perfect hash function instead of an order: no key is
-//! in another's way, so that it is 99% full and a lookup reads one slot, found or not. The module
-//! `perfect` has the function, which each client keeps, in 0.3 bytes a key. The slots behind the
-//! last home are none then, and a signature is the low byte of the function's hash.
+//! **One slot for each key.** A table may have a perfect hash function instead of an order: no key
+//! is in another's way, so that it is 99% full and a lookup reads one slot, found or not. The
+//! module `perfect` has the function, which each client keeps, in 0.3 bytes a key. The slots behind
+//! the last home are none then, and a signature is the low byte of the function's hash.
 //!
 //! Sources: paper 000, sections 3 and 4.1 (probing, inline and out of band); the order is that of
 //! Amble and Knuth, Ordered hash tables, The Computer Journal 17 (1974), with the hash as the key.

@@ -17,8 +17,8 @@ impl<E: Endpoint> SealedTable<E> {
     /// checked, now or when the table is found built.
     ///
     /// # Errors
-    /// [`IndexError::BadOption`](crate::IndexError::BadOption) for a layout that no options give, or
-    /// a policy that the model refuses;
+    /// [`IndexError::BadOption`](crate::IndexError::BadOption) for a layout that no options give,
+    /// or a policy that the model refuses;
     /// [`IndexError::BadFunction`](crate::IndexError::BadFunction); or what the fabric says.
     pub async fn open(
         endpoint: Rc<E>,
@@ -55,18 +55,21 @@ impl<E: Endpoint> SealedTable<E> {
     }
 
     /// Fills the table with these records and seals it. A record's number, where an error names it,
-    /// is its place in the slice. Needs up to 28 bytes of local memory for each record and slot; with a perfect
-    /// hash function 20 more for each record, and 17 more with a filter.
+    /// is its place in the slice. Needs up to 28 bytes of local memory for each record and slot;
+    /// with a perfect hash function 20 more for each record, and 17 more with a filter.
     ///
     /// A build that is refused has written nothing. If the fabric fails meanwhile, the table is not
     /// built and never will be: it is to be made anew. Only if the very last word's fate is unknown
     /// [`may_have_taken_effect`](crate::IndexError::may_have_taken_effect) can mean a built table.
     ///
     /// # Errors
-    /// [`IndexError::Sealed`](crate::IndexError::Sealed) if it has been built, [`IndexError::WriterBusy`](crate::IndexError::WriterBusy) if somebody has
-    /// begun to. A record that does not fit, [`IndexError::DuplicateKey`](crate::IndexError::DuplicateKey), [`IndexError::Full`](crate::IndexError::Full) or
-    /// [`IndexError::HeapFull`](crate::IndexError::HeapFull) where the layout is too small for them, [`IndexError::BadOption`](crate::IndexError::BadOption)
-    /// for inline records with all keys that there can be; or what the fabric says.
+    /// [`IndexError::Sealed`](crate::IndexError::Sealed) if it has been built,
+    /// [`IndexError::WriterBusy`](crate::IndexError::WriterBusy) if somebody has begun to. A record
+    /// that does not fit, [`IndexError::DuplicateKey`](crate::IndexError::DuplicateKey),
+    /// [`IndexError::Full`](crate::IndexError::Full) or
+    /// [`IndexError::HeapFull`](crate::IndexError::HeapFull) where the layout is too small for
+    /// them, [`IndexError::BadOption`](crate::IndexError::BadOption) for inline records with all
+    /// keys that there can be; or what the fabric says.
     pub async fn build(&self, records: &[(&[u8], &[u8])]) -> Result<()> {
         self.client().build(records).await
     }

@@ -1,17 +1,17 @@
 //! Lookups of keys and values that are words, where the memory is mapped: a look at it, without any
 //! state between two steps.
 //!
-//! Nearly all lookups of such tables take the same steps. A [`Glance`] is these steps, made ready once
-//! for many keys: what cannot change between two of them was looked at before. Whatever a glance does
-//! not decide is looked up in steps, from the beginning. It asks for the same READs as the steps do,
-//! and they are counted alike.
+//! Nearly all lookups of such tables take the same steps. A [`Glance`] is these steps, made ready
+//! once for many keys: what cannot change between two of them was looked at before. Whatever a
+//! glance does not decide is looked up in steps, from the beginning. It asks for the same READs as
+//! the steps do, and they are counted alike.
 
 use farslot_fabric::{InPlace, Steps};
 
 /// A table's usual steps.
 pub(crate) trait Glance<Asked> {
-    /// Whether the READs that some lookups take besides the usual ones are side by side with the last
-    /// of these, not one after the other behind them.
+    /// Whether the READs that some lookups take besides the usual ones are side by side with the
+    /// last of these, not one after the other behind them.
     const MORE_BESIDE: bool = false;
 
     /// What is known of a key before it has a place.
@@ -31,8 +31,8 @@ pub(crate) trait Glance<Asked> {
         view: &InPlace<'_>,
     ) -> Option<Self::Place>;
 
-    /// Has fetched what a look begins with, and does nothing else: fetches that stand close together wait
-    /// less for each other.
+    /// Has fetched what a look begins with, and does nothing else: fetches that stand close
+    /// together wait less for each other.
     fn fetch(&self, place: &Self::Place, view: &InPlace<'_>);
 
     /// Looks at what is there. Where the answer lies behind it, that may be fetched first.
@@ -113,8 +113,9 @@ impl<Asked> Glance<Asked> for NoGlance {
     }
 }
 
-/// How many slots of so many bytes, from the one at this byte on, lie up to the end of the cache line
-/// that has the one behind it: what is fetched first where most keys are at their home or close to it.
+/// How many slots of so many bytes, from the one at this byte on, lie up to the end of the cache
+/// line that has the one behind it: what is fetched first where most keys are at their home or
+/// close to it.
 #[inline(always)]
 pub(crate) const fn slots_near<const SLOT: u64>(start: u64) -> u64 {
     const LINE: u64 = 64;

@@ -1,5 +1,6 @@
-//! Glances at many keys, in groups: while one group is hashed, what the one before it wants is fetched,
-//! what the one before that has asked for is looked at, and of the one before that what lay behind it.
+//! Glances at many keys, in groups: while one group is hashed, what the one before it wants is
+//! fetched, what the one before that has asked for is looked at, and of the one before that what
+//! lay behind it.
 
 use super::glance::{Glance, Glanced, More};
 use super::lookup::Lookup;
@@ -138,8 +139,8 @@ impl<Prepared: Copy, Place: Copy> Group<Prepared, Place> {
         }
     }
 
-    /// Places keys that are prepared. A function of its own, as the next: so the processor's registers
-    /// suffice.
+    /// Places keys that are prepared. A function of its own, as the next: so the processor's
+    /// registers suffice.
     #[inline(never)]
     fn place<Asked: Copy>(
         &mut self,

@@ -1,17 +1,17 @@
 //! Operations on the memory itself, where that is mapped.
 //!
-//! A batch goes through two rows of lanes, in turns. In its turn a row first looks at what its lanes
-//! have asked for; lanes whose operations have ended take the next keys, hash them and say what they
-//! want. What all of the row want is then prefetched in one burst, and is fetched while the other row
-//! has its turn. (A processor walks the page table for several addresses at a time, but only for
-//! those that stand close together in its instructions: prefetches among the instructions of lookups
-//! wait for each other's walks, which takes half of the time.) Words are loaded from the mapping
-//! where they are looked at, and swapped there; only what has to be had in one piece (a record whose
-//! checksum is to be made) is copied first.
+//! A batch goes through two rows of lanes, in turns. In its turn a row first looks at what its
+//! lanes have asked for; lanes whose operations have ended take the next keys, hash them and say
+//! what they want. What all of the row want is then prefetched in one burst, and is fetched while
+//! the other row has its turn. (A processor walks the page table for several addresses at a time,
+//! but only for those that stand close together in its instructions: prefetches among the
+//! instructions of lookups wait for each other's walks, which takes half of the time.) Words are
+//! loaded from the mapping where they are looked at, and swapped there; only what has to be had in
+//! one piece (a record whose checksum is to be made) is copied first.
 //!
-//! Answers are given after a run of the rows, together: a callback may take its time, and the memory
-//! is known to be the table's only for a short while after a view of it was made. What is counted is
-//! added up once a run.
+//! Answers are given after a run of the rows, together: a callback may take its time, and the
+//! memory is known to be the table's only for a short while after a view of it was made. What is
+//! counted is added up once a run.
 
 use super::drive::{drive, run};
 use super::glancing::glance_at;
@@ -51,8 +51,8 @@ struct Rows<'k, L: Lookup> {
     wanted_count: usize,
     /// What lanes do next that cannot go on here.
     stuck: Vec<(usize, Next<L::Aside>)>,
-    /// The places in the run of operations that are not decided at a glance, how many these are, and
-    /// how many of them are taken.
+    /// The places in the run of operations that are not decided at a glance, how many these are,
+    /// and how many of them are taken.
     left: [u8; RUN],
     lefts: usize,
     taken: usize,
@@ -135,8 +135,9 @@ pub(super) async fn do_many<'k, L: Lookup>(
     taken
 }
 
-/// Prefetches what an operation looks at first, if it begins with READs. (An aside that is due is left to
-/// one that comes later.) Nothing where the memory is elsewhere, or the operation is refused.
+/// Prefetches what an operation looks at first, if it begins with READs. (An aside that is due is
+/// left to one that comes later.) Nothing where the memory is elsewhere, or the operation is
+/// refused.
 #[inline]
 pub(super) fn prefetch<'s, L: Lookup>(table: &'s L, asked: L::Asked<'s>) -> Option<()> {
     let view = table.in_place()?;
@@ -331,8 +332,8 @@ impl<'k, L: Lookup> Rows<'k, L> {
         }
     }
 
-    /// Has an operation look at what it has asked for. A function of its own, as that which begins one:
-    /// in one with both the processor's registers would not do.
+    /// Has an operation look at what it has asked for. A function of its own, as that which begins
+    /// one: in one with both the processor's registers would not do.
     #[inline(never)]
     fn look(&mut self, number: usize, shared: &mut Shared<'_, L>) {
         let next = self.lanes[number].look(shared);

@@ -32,8 +32,8 @@ pub(crate) trait Lookup {
     /// elsewhere only where a table has grown out of it.
     fn in_place(&self) -> Option<InPlace<'_>>;
 
-    /// The first step of these operations, made ready for all of them; nothing where they go in steps
-    /// only, or have to now. The view is that of [`Lookup::in_place`].
+    /// The first step of these operations, made ready for all of them; nothing where they go in
+    /// steps only, or have to now. The view is that of [`Lookup::in_place`].
     #[inline]
     fn glance<'k>(
         &self,

@@ -18,8 +18,8 @@ pub(super) struct Mapped<'m> {
     pub(super) view: InPlace<'m>,
     /// The bytes of the region at which they start.
     pub(super) starts: [u64; MOST_PIECES],
-    /// The piece and the bytes that were copied last, and these: at the start of the one copy, or of
-    /// the other if they are too many.
+    /// The piece and the bytes that were copied last, and these: at the start of the one copy, or
+    /// of the other if they are too many.
     copied: (usize, Range<usize>),
     short: [u64; COPIED],
     long: Vec<u64>,

@@ -10,8 +10,8 @@
 //!
 //! * [`drive`]: one operation as a future over verbs. Whatever else cannot go on, goes on so.
 //! * [`lanes`]: many lookups side by side over verbs, each in a lane, without a future.
-//! * [`in_place`]: where the memory is mapped, the steps run on the memory itself; of tables of words
-//!   the usual steps are made [at a glance](glance).
+//! * [`in_place`]: where the memory is mapped, the steps run on the memory itself; of tables of
+//!   words the usual steps are made [at a glance](glance).
 //!
 //! They differ in who does the verbs, never in which, and book the same: an operation with its
 //! verbs, bytes and round trips ([`Storm`](https://arxiv.org/abs/1902.02411) splits its lookups so,

@@ -251,9 +251,10 @@ impl<T: Index> Caller<'_, T> {
         self.count_batch();
     }
 
-    /// Runs an operation of any kind on random keys, in this `turn` of the caller; each kind as often
-    /// as its weight says: get, put, find-or-put, update, remove, a batch of gets, one of all kinds,
-    /// a scan. No two operations of a run write the same value, where values are long enough.
+    /// Runs an operation of any kind on random keys, in this `turn` of the caller; each kind as
+    /// often as its weight says: get, put, find-or-put, update, remove, a batch of gets, one of all
+    /// kinds, a scan. No two operations of a run write the same value, where values are long
+    /// enough.
     pub async fn run_any(&self, keys: u64, turn: u32, weights: [u32; 8], rng: &mut ChaCha8Rng) {
         let key = rng.random_range(0..keys);
         let unique = u64::from(self.client * 16 + turn + 1);
@@ -304,8 +305,8 @@ impl<T: Index> Caller<'_, T> {
         (some_are_dropped && turn % 8 == 7 && self.client % 2 == 1).then_some(4_000)
     }
 
-    /// Visits the whole table, by pieces of any size; what it meets of each key, and what it does not,
-    /// are lookups.
+    /// Visits the whole table, by pieces of any size; what it meets of each key, and what it does
+    /// not, are lookups.
     pub async fn scan(&self, keys: u64) {
         let start = self.table.now();
         let mut rng = ChaCha8Rng::seed_from_u64(start ^ u64::from(self.client) << 32);

@@ -236,7 +236,8 @@ async fn fill(table: &impl Index) -> Vec<Vec<u8>> {
     (0..260).map(|number| WORDS.key(number)).collect()
 }
 
-/// Looks keys up by a client, one by one or as a batch: the answers, and what was counted of the gets.
+/// Looks keys up by a client, one by one or as a batch: the answers, and what was counted of the
+/// gets.
 fn looked_up_by(
     (executor, table): (Executor<AnyEndpoint>, impl Index),
     keys: &[Vec<u8>],

@@ -497,8 +497,8 @@ const WRITERS: u32 = 3;
 /// Keys of a table of pairs.
 const PAIRS: u64 = 2048;
 
-/// Puts, or finds or puts, the keys 1 to `keys`, a multiple of 4, with the number of the client, from
-/// 1; returns those that were new.
+/// Puts, or finds or puts, the keys 1 to `keys`, a multiple of 4, with the number of the client,
+/// from 1; returns those that were new.
 async fn put_new<T: Index>(table: &T, client: u32, keys: u64) -> Vec<u64> {
     const BATCH: usize = 48;
     let value = u64::from(client + 1).to_le_bytes();

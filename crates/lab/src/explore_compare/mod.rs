@@ -132,9 +132,10 @@ const NOTES: [&str; 5] = [
 /// Runs the comparison.
 ///
 /// # Errors
-/// [`BadOption`](farslot_bench::BenchError::BadOption); [`LabError::NotInstalled`]; [`LabError::Explorer`];
-/// [`LabError::OtherStates`] where a system has found another number of states; and of the first
-/// system [`LabError::Explorer`], which of the others is a failure in the report.
+/// [`BadOption`](farslot_bench::BenchError::BadOption); [`LabError::NotInstalled`];
+/// [`LabError::Explorer`]; [`LabError::OtherStates`] where a system has found another number of
+/// states; and of the first system [`LabError::Explorer`], which of the others is a failure in the
+/// report.
 pub(crate) fn run(options: &Options, progress: Progress<'_>) -> Result<ExploreReport> {
     options.check()?;
     let spin = match options.systems.iter().any(|system| system.is_spin()) {

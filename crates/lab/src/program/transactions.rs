@@ -1,5 +1,5 @@
-//! `farslot-lab tatp`, `smallbank` and `ycsb-transactions`: transactions, on Farslot and other stores
-//! side by side.
+//! `farslot-lab tatp`, `smallbank` and `ycsb-transactions`: transactions, on Farslot and other
+//! stores side by side.
 
 use crate::transactions::{
     self, Bench, Locking, Nodes, Options, Rival, Served, SystemRow, TransactionsReport,

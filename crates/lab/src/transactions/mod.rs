@@ -1,13 +1,14 @@
-//! TATP, SmallBank and transactions of YCSB, on Farslot's transactions and on other stores side by side.
+//! TATP, SmallBank and transactions of YCSB, on Farslot's transactions and on other stores side by
+//! side.
 //!
 //! Every system has the same rows and draws the same transactions, runs as many client threads, and
 //! has as many transactions under way at once in each. Systems take turns within each round, and
 //! every figure is a median over rounds. What a transaction has read is checked, and of SmallBank
 //! the total in the end, to the cent.
 //!
-//! * Farslot: [`farslot_txn`], serializable. A transaction of TATP or SmallBank runs at the owner, by
-//!   one call to a procedure, as a script of Redis does; or in the client, by READs and calls, which
-//!   those of several nodes and of YCSB always do.
+//! * Farslot: [`farslot_txn`], serializable. A transaction of TATP or SmallBank runs at the owner,
+//!   by one call to a procedure, as a script of Redis does; or in the client, by READs and calls,
+//!   which those of several nodes and of YCSB always do.
 //! * Redis: one command or one Lua script a transaction, in pipelines.
 //! * PostgreSQL: one prepared statement or one function a transaction, in pipelines, serializable,
 //!   with `synchronous_commit` off.

@@ -77,8 +77,8 @@ pub struct Options {
     pub nodes: u64,
     /// When Farslot's transactions lock.
     pub locking: Locking,
-    /// Whether a transaction of TATP or SmallBank runs at the owner, by one call, where one node has
-    /// all of its rows.
+    /// Whether a transaction of TATP or SmallBank runs at the owner, by one call, where one node
+    /// has all of its rows.
     pub at_owner: bool,
     /// Client threads of each system.
     pub threads: usize,
@@ -98,8 +98,8 @@ pub struct Options {
 }
 
 impl Options {
-    /// Those of a workload: one node, run at the owner, or else with locks at the commit; one thread with 32 transactions under
-    /// way, 5 s in 5 rounds.
+    /// Those of a workload: one node, run at the owner, or else with locks at the commit; one
+    /// thread with 32 transactions under way, 5 s in 5 rounds.
     #[must_use]
     pub fn new(bench: Bench) -> Self {
         Self {

@@ -66,8 +66,8 @@ pub(super) struct Kind {
     pub succeeds: Option<f64>,
     /// The Lua script of Redis; one command where that is enough.
     pub redis: Redis,
-    /// The statement of PostgreSQL, with as many parameters as there are numbers, and one more where
-    /// there are [values](Workload::values).
+    /// The statement of PostgreSQL, with as many parameters as there are numbers, and one more
+    /// where there are [values](Workload::values).
     pub postgres: &'static str,
 }
 

@@ -10,10 +10,10 @@
 //!   moved from the second to the first: so a *miss* counts only if the first bucket's header is
 //!   still the same. It then was absent from both at the moment of the second look.
 //! - The writer decides under its lock, by the forest, and moves nothing in vain.
-//! - *Equal hashes*: two records of one hash fill both of its buckets, and no larger table would part
-//!   them from a third. A third goes *aside*, into a list of its shard behind a lock, and stays
-//!   there. A reader looks there after a miss, if there is anything; a key is either in the table or
-//!   aside, and never goes from one to the other unless it is removed in between.
+//! - *Equal hashes*: two records of one hash fill both of its buckets, and no larger table would
+//!   part them from a third. A third goes *aside*, into a list of its shard behind a lock, and
+//!   stays there. A reader looks there after a miss, if there is anything; a key is either in the
+//!   table or aside, and never goes from one to the other unless it is removed in between.
 //! - *Growth* builds a larger table elsewhere, publishes it, and never changes the old one again. A
 //!   reader that ends with another table than the published one looks again. Old tables are kept
 //!   for readers that may be in them, until [`ConcurrentSmartCuckoo::reclaim`] or the map's end:

@@ -126,7 +126,8 @@ impl CuckooSlots {
 }
 
 /// The put of a new key: the key's buckets are read; where none has room, a way to one that has is
-/// searched, a level of buckets in one round trip; all is written in one batch, records out of band too.
+/// searched, a level of buckets in one round trip; all is written in one batch, records out of band
+/// too.
 #[must_use]
 pub fn cuckoo_put(costs: &VerbCosts, slots: &CuckooSlots) -> Work {
     let mut looked = slots.key_buckets(costs);
@@ -143,10 +144,10 @@ pub fn cuckoo_put(costs: &VerbCosts, slots: &CuckooSlots) -> Work {
     looked + sum * (1.0 / insertions.len().max(1) as f64)
 }
 
-/// The replacement of the value of a key that is there: the key's buckets and its record are read, the
-/// new record is written if it is out of band, and with it a word is swapped. Where records stand in their
-/// slots, a second batch takes the new one there. A bucket of signatures has no free position sometimes:
-/// its records go to another heap bucket then.
+/// The replacement of the value of a key that is there: the key's buckets and its record are read,
+/// the new record is written if it is out of band, and with it a word is swapped. Where records
+/// stand in their slots, a second batch takes the new one there. A bucket of signatures has no free
+/// position sometimes: its records go to another heap bucket then.
 #[must_use]
 pub fn cuckoo_update(costs: &VerbCosts, slots: &CuckooSlots) -> Work {
     let mut found = slots.key_buckets(costs);

@@ -3,8 +3,8 @@
 //! An operation is a sequence of verbs, and its cost ([`Work`]) the sum of theirs: what they occupy
 //! at the node's NIC, on its link and at the clients' NIC, and how long they take when nothing else
 //! is under way. The dearest of the three stations bounds the rate of all clients together
-//! ([`Work::capacity`]). In memory that the clients have mapped there is no NIC: a client's processor
-//! loads the cache lines, and so bounds the rate ([`ProcessorCosts`]).
+//! ([`Work::capacity`]). In memory that the clients have mapped there is no NIC: a client's
+//! processor loads the cache lines, and so bounds the rate ([`ProcessorCosts`]).
 //!
 //! - [`linear_lookup`]: the READs of paper 000, section 3, by the exact distributions of this
 //!   crate; also of tables in the order of their hashes. [`linear_put`]: a new key.

@@ -116,8 +116,8 @@ impl VerbCosts {
         }
     }
 
-    /// READs of slots of which a processor looks at so many bytes, and no further: where it has them
-    /// mapped, it loads these lines alone.
+    /// READs of slots of which a processor looks at so many bytes, and no further: where it has
+    /// them mapped, it loads these lines alone.
     pub(super) fn looked_at(&self, reads: Work, bytes: f64, slot_bytes: f64) -> Work {
         let Some(processor) = self.in_place else {
             return reads;
@@ -130,9 +130,9 @@ impl VerbCosts {
         }
     }
 
-    /// A look into what the client keeps in its own memory, on so many cache lines that it loads side
-    /// by side, which takes as long as so many verbs beside them; nothing where NICs move the bytes of a table, for none of these costs says what that
-    /// takes.
+    /// A look into what the client keeps in its own memory, on so many cache lines that it loads
+    /// side by side, which takes as long as so many verbs beside them; nothing where NICs move the
+    /// bytes of a table, for none of these costs says what that takes.
     #[must_use]
     pub fn own_lines(&self, verbs: f64, lines: f64) -> Option<Work> {
         let processor = self.in_place?;

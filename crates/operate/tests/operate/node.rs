@@ -191,7 +191,8 @@ fn a_node_is_unready_while_a_table_cannot_be_opened() {
     server.store().create("t", &TableOptions::new(100)).unwrap();
     assert!(is_ready(page.address()));
     assert_eq!(get(page.address(), "/healthz").body, "ok\n");
-    // A client that may write everything destroys a word of the catalog's first entry, and mends it.
+    // A client that may write everything destroys a word of the catalog's first entry, and mends
+    // it.
     let node = shm::attach(&name, Rights::ALL).unwrap();
     let endpoint = shm::ShmEndpoint::new(vec![node], Limits::default());
     let executor = Executor::new(Rc::new(endpoint));

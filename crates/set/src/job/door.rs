@@ -31,7 +31,8 @@ impl Door {
                 }
             }
         };
-        // Without a thread the listener is closed: late ones wait in vain, and nothing else changes.
+        // Without a thread the listener is closed: late ones wait in vain, and nothing else
+        // changes.
         let thread = std::thread::Builder::new().spawn(answer).ok();
         Self { is_closed, thread }
     }

@@ -14,12 +14,12 @@
 //! moment, whoever dies when.
 //!
 //! **Emptying** takes three steps. The table is taken away: its record is published anew as for
-//! renaming, under the same name, by a word that says that it is being emptied. From then on nobody opens it, and clients
-//! that have it open notice when they next look. Then the one who empties it waits as if it had been
-//! dropped. Then the table's bytes are made zeros, and it is open again: that is the one moment at
-//! which it becomes empty. What was acknowledged before took effect before, as no client's lease
-//! lasts so long; what is acknowledged later is in the table that is open. A table whose client died
-//! half way is emptied by whoever opens it (`spread::find`).
+//! renaming, under the same name, by a word that says that it is being emptied. From then on nobody
+//! opens it, and clients that have it open notice when they next look. Then the one who empties it
+//! waits as if it had been dropped. Then the table's bytes are made zeros, and it is open again:
+//! that is the one moment at which it becomes empty. What was acknowledged before took effect
+//! before, as no client's lease lasts so long; what is acknowledged later is in the table that is
+//! open. A table whose client died half way is emptied by whoever opens it (`spread::find`).
 
 use super::entry::{ID_AT, MOST_RECORD, RECORD_AT, State, closed};
 use super::listing::{Entry, Is, MOST_MAP_BYTES, Snapshot, too_long};
@@ -345,8 +345,8 @@ impl<E: Endpoint> Catalog<'_, E> {
         }
     }
 
-    /// Makes a table empty that was taken away for that, and opens it, unless that was done. Whoever
-    /// has not waited since then waits here, for clients that had it open.
+    /// Makes a table empty that was taken away for that, and opens it, unless that was done.
+    /// Whoever has not waited since then waits here, for clients that had it open.
     pub(crate) async fn end_emptying(&self, record: &TableRecord, has_waited: bool) -> Result<()> {
         self.changing(async |change| {
             let snapshot = self.snapshot(true).await?;

@@ -333,8 +333,8 @@ impl<E: Endpoint> Catalog<'_, E> {
     }
 }
 
-/// What the bytes of an entry say, in a region of so many, and whether they may be torn: then that is
-/// what it is if they stay so.
+/// What the bytes of an entry say, in a region of so many, and whether they may be torn: then that
+/// is what it is if they stay so.
 pub(super) fn entry_in(number: usize, bytes: &[u8], region_bytes: u64) -> (Entry, bool) {
     let word = word_of(bytes);
     let (is, may_be_torn) = what_is_in(number, bytes, region_bytes);

@@ -13,8 +13,8 @@
 //! by something else: an entry that no client can have left is named, and passed over, and the
 //! other tables open all the same (`listing`).
 //!
-//! A client whose grant opens single keys may read none of it. Its node's owner tells it, by calls, of
-//! the tables whose keys are open to it (`telling`).
+//! A client whose grant opens single keys may read none of it. Its node's owner tells it, by calls,
+//! of the tables whose keys are open to it (`telling`).
 //!
 //! Each node of a store has a catalog of its own. A table over several nodes stands in each of
 //! theirs, with the part of it that this node has and, behind that part, the map of the whole: see

@@ -273,19 +273,19 @@ pub struct SpreadMap {
     pub on_restart: OnRestart,
 }
 
-/// What becomes of the keys of a node that came back empty, in a table over several nodes. It is the
-/// table's, so that all of its clients go by the same.
+/// What becomes of the keys of a node that came back empty, in a table over several nodes. It is
+/// the table's, so that all of its clients go by the same.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub enum OnRestart {
-    /// They are lost, and fail with [`NodeRestarted`](farslot_fabric::FabricError::NodeRestarted) for
-    /// every client, until the partition is restored from a snapshot (`farslot serve --restore`,
-    /// [`Store::restore`](crate::Store::restore)), or somebody accepts the loss
+    /// They are lost, and fail with [`NodeRestarted`](farslot_fabric::FabricError::NodeRestarted)
+    /// for every client, until the partition is restored from a snapshot (`farslot serve
+    /// --restore`, [`Store::restore`](crate::Store::restore)), or somebody accepts the loss
     /// ([`Store::accept_loss`](crate::Store::accept_loss)).
     #[default]
     Refuse,
-    /// The loss is accepted beforehand, as it may be of a cache: the first client that meets the node
-    /// gives it an empty partition. Its keys are absent, and can be put again. Never of a table that
-    /// was made whole of its records, where absence would be a wrong answer.
+    /// The loss is accepted beforehand, as it may be of a cache: the first client that meets the
+    /// node gives it an empty partition. Its keys are absent, and can be put again. Never of a
+    /// table that was made whole of its records, where absence would be a wrong answer.
     Recreate,
 }
 

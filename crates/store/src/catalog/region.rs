@@ -37,7 +37,8 @@ pub(super) const PAUSE: Nanos = 1_000_000;
 pub(crate) enum Phase {
     /// Everything. So it is where the word is none of the others.
     Serving = 0,
-    /// Nothing: its tables are made from snapshots, and no other may take their names or their room.
+    /// Nothing: its tables are made from snapshots, and no other may take their names or their
+    /// room.
     Restoring = 1,
     /// Reading: its last snapshots are taken. Each table's id word says so too.
     Ending = 2,

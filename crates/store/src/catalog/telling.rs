@@ -1,7 +1,7 @@
 //! What the owner of a node tells of its catalog to clients that may not read it: their grants open
-//! single keys, to calls. The records hold what keys are hashed by, with which anybody could make keys
-//! that collide. So these clients are told of the tables that are open to them, without that, and of no
-//! others.
+//! single keys, to calls. The records hold what keys are hashed by, with which anybody could make
+//! keys that collide. So these clients are told of the tables that are open to them, without that,
+//! and of no others.
 //!
 //! ```text
 //! answer       | head | entry | entry | ...        values, with the numbers of the entries
@@ -9,8 +9,9 @@
 //! entry        | state word | id word | the table's record, as JSON |    as in the catalog
 //! of damage    nothing
 //! ```
-//! An answer takes no more than a call's turn, so a client asks for the rest, from the entry on that the
-//! answer names. What comes is another's word, and believed as little as what stands in a catalog.
+//! An answer takes no more than a call's turn, so a client asks for the rest, from the entry on
+//! that the answer names. What comes is another's word, and believed as little as what stands in a
+//! catalog.
 
 use super::entry::{ENTRY_BYTES, ID_AT, MOST_RECORD, State, closed, id_of};
 use super::listing::{Entry, Is, MOST_READS, Snapshot, damaged, entry_in};
@@ -30,9 +31,9 @@ const MOST_VALUES: usize = 1 + MOST_TABLES;
 /// Bytes of the longest value that an answer must have room for: those of an entry and the head.
 pub(crate) const LONGEST_TOLD: usize = ENTRY_BYTES + HEAD_BYTES;
 
-/// The values of an answer of the owner, from the entry `first` on: of the tables that `is_open` says
-/// are open to the caller. It goes on while `may_go_on` says so of the bytes and the number of the
-/// values so far, the head counted; an entry adds a value of [`ENTRY_BYTES`] at most.
+/// The values of an answer of the owner, from the entry `first` on: of the tables that `is_open`
+/// says are open to the caller. It goes on while `may_go_on` says so of the bytes and the number of
+/// the values so far, the head counted; an entry adds a value of [`ENTRY_BYTES`] at most.
 ///
 /// # Errors
 /// What the memory says.
@@ -65,9 +66,9 @@ pub(crate) fn tables_from(
     Ok(told)
 }
 
-/// The record of the table of this id; nothing if there is none, or it is being emptied: nobody opens
-/// it before it is. Only what has the id is parsed, so that asking for tables that are none takes the
-/// owner a word of each entry.
+/// The record of the table of this id; nothing if there is none, or it is being emptied: nobody
+/// opens it before it is. Only what has the id is parsed, so that asking for tables that are none
+/// takes the owner a word of each entry.
 ///
 /// # Errors
 /// What the memory says.
@@ -100,8 +101,8 @@ pub(crate) fn is_restoring(memory: &dyn OwnerMemory) -> farslot_fabric::Result<b
     Ok(Phase::admit(memory.load(PHASE_AT)?, NodeId(0), false).is_err())
 }
 
-/// The record of the table of this id, and the bytes of its map; nothing if there is none, or it has
-/// no map.
+/// The record of the table of this id, and the bytes of its map; nothing if there is none, or it
+/// has no map.
 ///
 /// # Errors
 /// What the memory says.
@@ -123,8 +124,8 @@ pub(crate) fn map_of(
     Ok(Some((record, bytes)))
 }
 
-/// An entry, and its id word. One that may be torn is read again at once: whoever changes it may take
-/// as long as it likes.
+/// An entry, and its id word. One that may be torn is read again at once: whoever changes it may
+/// take as long as it likes.
 fn entry_of(memory: &dyn OwnerMemory, number: usize) -> farslot_fabric::Result<(Entry, u64)> {
     let at = entry_at(NodeId(0), number).offset;
     let mut words = [0; ENTRY_BYTES / 8];

@@ -1,5 +1,5 @@
-//! What an owner tells of its catalog is what stands in it, without the seeds; and what an owner that
-//! means harm tells is believed as little as a damaged catalog.
+//! What an owner tells of its catalog is what stands in it, without the seeds; and what an owner
+//! that means harm tells is believed as little as a damaged catalog.
 
 use super::entry::{ENTRY_BYTES, ID_AT, State, closed};
 use super::listing::{Entry, Is};
@@ -195,7 +195,8 @@ fn answers_that_no_owner_gives_are_refused() {
     ));
     let long = [&head.1[..], &[0]].concat();
     assert!(is_nonsense(vec![(MOST_TABLES, long)], 0));
-    // Entries that come twice, out of order, before the first that was asked for, or behind the last.
+    // Entries that come twice, out of order, before the first that was asked for, or behind the
+    // last.
     let twice = [&entries[..1], &whole].concat();
     assert!(is_nonsense(twice, 0));
     let turned: Vec<_> = entries.iter().rev().chain([head]).cloned().collect();

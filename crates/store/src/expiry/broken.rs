@@ -1,5 +1,5 @@
-//! Times to live that are broken on purpose: the histories must notice each. Nothing is broken but in
-//! tests.
+//! Times to live that are broken on purpose: the histories must notice each. Nothing is broken but
+//! in tests.
 
 /// What is left out, or done in the wrong order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,8 +1,8 @@
 //! A session with a table as it is stored, in which a record is made to live longer only while it
 //! lives: by two swaps, as the head of this room says.
 //!
-//! Who finds a mark whose record has ended removes that record before it says that the key is absent.
-//! A client that may only read cannot: it looks again until another has, and fails with
+//! Who finds a mark whose record has ended removes that record before it says that the key is
+//! absent. A client that may only read cannot: it looks again until another has, and fails with
 //! [`Contended`](crate::ErrorKind::Contended) at last.
 
 use super::broken::{self, Breach};
@@ -81,8 +81,8 @@ impl Marking {
         NonZero::new(drawn as u16).unwrap_or(NonZero::<u16>::MAX)
     }
 
-    /// Whether an outcome tells of a marked record that has ended; removes that record then, or finds
-    /// that another was faster, or may not.
+    /// Whether an outcome tells of a marked record that has ended; removes that record then, or
+    /// finds that another was faster, or may not.
     fn cancels(&self, key: &[u8], outcome: &Outcome) -> Result<bool> {
         let ended = |found: &&Value| Expiry::is_marked(found) && self.has_ended(found);
         let Some(found) = found_in(outcome).iter().find(ended) else {
@@ -126,8 +126,8 @@ fn has_mark(outcome: &Outcome) -> bool {
 }
 
 impl<'o> Prolonging<'o> {
-    /// The first swap: it marks the record, or removes one that has ended. One that has a mark needs
-    /// no other, which whoever gave it to us saw while it lived.
+    /// The first swap: it marks the record, or removes one that has ended. One that has a mark
+    /// needs no other, which whoever gave it to us saw while it lived.
     fn first(&self) -> Operation<'_> {
         match &self.marked {
             None => Operation::RemoveIf(self.key, self.old),

@@ -69,7 +69,8 @@ impl Expiry {
         Some((Self(u64::from_le_bytes(*head) & Self::LATEST.0), value))
     }
 
-    /// Whether the moment of a value as it is stored has a mark: its record is about to live longer.
+    /// Whether the moment of a value as it is stored has a mark: its record is about to live
+    /// longer.
     pub(crate) fn is_marked(stored: &[u8]) -> bool {
         let head = stored.first_chunk().map(|head| u64::from_le_bytes(*head));
         head.is_some_and(|head| head >> MOMENT_BITS != 0)
@@ -137,7 +138,8 @@ impl Expiry {
 pub(crate) enum Clock {
     /// This machine's.
     Wall,
-    /// The endpoint's, in a simulation: so that what a seed gives does not depend on the time of day.
+    /// The endpoint's, in a simulation: so that what a seed gives does not depend on the time of
+    /// day.
     Virtual,
 }
 

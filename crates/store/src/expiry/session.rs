@@ -3,8 +3,8 @@
 //!
 //! An operation that needs to know whether a record has expired first looks at it, and then writes
 //! by an operation that expects all of its bytes: where another client was faster, it looks again.
-//! Most need not look. A put writes whatever there is; a replacement, and a removal of one value, are
-//! first tried as if the record does not expire.
+//! Most need not look. A put writes whatever there is; a replacement, and a removal of one value,
+//! are first tried as if the record does not expire.
 
 use super::broken::{self, Breach};
 use super::{Clock, Expiry, Marking};
@@ -267,9 +267,9 @@ fn living(stored: Value, now: u64) -> Option<Value> {
 }
 
 impl Session for Expiring {
-    /// Of a record that lives, the clock is read once, after it; of one that does not expire, not at
-    /// all. Where it has ended, it may have done so since this began: what is there now is compared
-    /// with the clock as it was before.
+    /// Of a record that lives, the clock is read once, after it; of one that does not expire, not
+    /// at all. Where it has ended, it may have done so since this began: what is there now is
+    /// compared with the clock as it was before.
     fn get(&self, key: &[u8]) -> Result<Option<Value>> {
         let Some(found) = self.stored.get(key)? else {
             return Ok(None);

@@ -23,8 +23,8 @@ const LONG_REST: Duration = Duration::from_secs(5);
 impl Store {
     /// The thread that removes records that have expired from all tables of this store, for as long
     /// as somebody holds it: there is one for the store and its clones. A [`Server`](crate::Server)
-    /// holds one for its memory, so that its clients need none; a store in this process's own memory
-    /// wants one if its records expire without being put anew.
+    /// holds one for its memory, so that its clients need none; a store in this process's own
+    /// memory wants one if its records expire without being put anew.
     ///
     /// # Errors
     /// [`StoreError::Thread`].
@@ -173,8 +173,8 @@ fn look(store: &Store, places: &mut HashMap<u64, Place>) -> Result<()> {
 mod tests {
     use super::*;
 
-    /// A large table in which nothing expired is left alone for long, but not once this process has put
-    /// something into it that does.
+    /// A large table in which nothing expired is left alone for long, but not once this process has
+    /// put something into it that does.
     #[test]
     fn a_table_is_visited_soon_after_a_record_that_expires_was_put_into_it() {
         let store = Store::embedded_with(64 << 20, crate::OpenOptions::default()).unwrap();

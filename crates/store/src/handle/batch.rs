@@ -5,8 +5,8 @@ use crate::{Operation, Outcome, Record, Result, StoreError, Table};
 use std::task::Waker;
 use std::time::Duration;
 
-/// Requests of a batch where one worker does all. Over a network larger batches are fewer wake-ups: 1,000
-/// tasks did 0.48 of `get_many` in batches of 256, and 0.6 in these.
+/// Requests of a batch where one worker does all. Over a network larger batches are fewer wake-ups:
+/// 1,000 tasks did 0.48 of `get_many` in batches of 256, and 0.6 in these.
 const BATCH: usize = 1024;
 /// Requests of a batch where many workers share them.
 const SHARED_BATCH: usize = 256;
@@ -294,9 +294,9 @@ impl Batch {
     }
 
     /// Of a batch that is done: takes the wakers of those who are to be woken now. Of a large batch
-    /// these are one of each group; the others are woken by that one, when it takes its answer. So a
-    /// thread that runs many tasks mostly wakes its own, which costs it little, and the worker has
-    /// few to wake on threads that are not its own.
+    /// these are one of each group; the others are woken by that one, when it takes its answer. So
+    /// a thread that runs many tasks mostly wakes its own, which costs it little, and the worker
+    /// has few to wake on threads that are not its own.
     pub(super) fn leaders(&mut self, woken: &mut Vec<Waker>) {
         if self.wakers.len() <= ALL_AT_ONCE {
             woken.extend(self.wakers.drain(..).flatten());

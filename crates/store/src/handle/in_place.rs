@@ -1,10 +1,10 @@
-//! Lookups by the thread that asks, where the memory is mapped: a request to a worker takes many times
-//! what they do.
+//! Lookups by the thread that asks, where the memory is mapped: a request to a worker takes many
+//! times what they do.
 //!
-//! Each thread has a table of its own for that, as a worker has, and only looks keys up in it. Each lookup
-//! first has the processor fetch the memory, and lets other tasks run meanwhile: so none has a thread for
-//! itself, and the lookups of many tasks are fetched side by side. Then it is done to its end, which waits
-//! for nobody in the tables that are used so.
+//! Each thread has a table of its own for that, as a worker has, and only looks keys up in it. Each
+//! lookup first has the processor fetch the memory, and lets other tasks run meanwhile: so none has
+//! a thread for itself, and the lookups of many tasks are fetched side by side. Then it is done to
+//! its end, which waits for nobody in the tables that are used so.
 
 use super::opener::Opener;
 use crate::{Result, Scheme, Table};
@@ -12,8 +12,8 @@ use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
-/// Bytes of its process that a client of the table may take for every thread to have one: more is an
-/// index of the table.
+/// Bytes of its process that a client of the table may take for every thread to have one: more is
+/// an index of the table.
 const MOST_CLIENT_BYTES: u64 = 1 << 20;
 /// Threads that have a table of their own at the most.
 const MOST_THREADS: usize = 64;
@@ -43,9 +43,10 @@ struct ThreadTable {
 }
 
 impl ThreadTables {
-    /// Those of a table whose keys threads look up themselves; nothing where they cannot, or had better
-    /// not: a client takes much memory, or has answers of its own, which another's writes do not change,
-    /// or its lookups may wait for one another, as those of a store in a CuckooDuo table.
+    /// Those of a table whose keys threads look up themselves; nothing where they cannot, or had
+    /// better not: a client takes much memory, or has answers of its own, which another's writes do
+    /// not change, or its lookups may wait for one another, as those of a store in a CuckooDuo
+    /// table.
     pub(super) fn of(opener: &Arc<Opener>, table: &Table) -> Option<Arc<Self>> {
         let store = &opener.store;
         let suits = store.is_mapped()

@@ -53,11 +53,12 @@ impl Default for HandleOptions {
 ///
 /// Requests go to threads of its own. Those of many tasks that wait for a worker leave together, as
 /// one [`Table::get_many`] or [`Table::run_many`] of up to 256; so no task has to collect any. A
-/// worker that has nothing to do looks for requests for 50 µs more before it sleeps. Where the memory
-/// is mapped (`embedded`, `shm://`) and clients of the table take little of their own, the thread that
-/// asks looks keys up itself, in a table that it keeps until it ends or the handle does. A [`Table`] of one's own thread stays the fastest way to many keys at once. What
-/// [`Table`] says of operations goes for these, too; of several that are under way for one key, which
-/// takes effect first is unspecified.
+/// worker that has nothing to do looks for requests for 50 µs more before it sleeps. Where the
+/// memory is mapped (`embedded`, `shm://`) and clients of the table take little of their own, the
+/// thread that asks looks keys up itself, in a table that it keeps until it ends or the handle
+/// does. A [`Table`] of one's own thread stays the fastest way to many keys at once. What [`Table`]
+/// says of operations goes for these, too; of several that are under way for one key, which takes
+/// effect first is unspecified.
 ///
 /// A future does nothing before it is polled. If it is dropped before a worker has taken its
 /// operation, the operation is never sent; if later, it is done once all the same. When the last
@@ -251,7 +252,8 @@ impl Handle {
         Ok(self.ask(Operation::Put(key, value)).await?.is_changed())
     }
 
-    /// Makes the key have this value for so long, from when a worker puts it, as [`Table::put_for`].
+    /// Makes the key have this value for so long, from when a worker puts it, as
+    /// [`Table::put_for`].
     ///
     /// # Errors
     /// As [`Table::put_for`] and [`Handle::run`].
@@ -376,8 +378,8 @@ impl Handle {
         Ok(self.ask(Operation::Remove(key)).await?.is_changed())
     }
 
-    /// Does something else with a worker's table: visits it, counts, adds to numbers. Meanwhile that
-    /// worker does nothing else.
+    /// Does something else with a worker's table: visits it, counts, adds to numbers. Meanwhile
+    /// that worker does nothing else.
     ///
     /// # Errors
     /// As [`Handle::run`], besides what the closure returns; [`StoreError::WorkerPanicked`] if the

@@ -353,8 +353,8 @@ fn mapped_memory_is_looked_up_without_a_worker() {
     }
 }
 
-/// What one thread has looked up is another's after it was written by any; and no thread keeps a closed
-/// handle's answers.
+/// What one thread has looked up is another's after it was written by any; and no thread keeps a
+/// closed handle's answers.
 #[test]
 fn every_thread_looks_up_what_was_written_last() {
     let (_store, handle) = handle(HandleOptions::default());

@@ -282,8 +282,8 @@ impl TableOptions {
         }
     }
 
-    /// As [`TableOptions::perfect`], and clients keep a filter too, 1.2 bytes a key, so that all but
-    /// one in 256 lookups of absent keys read nothing.
+    /// As [`TableOptions::perfect`], and clients keep a filter too, 1.2 bytes a key, so that all
+    /// but one in 256 lookups of absent keys read nothing.
     ///
     /// ```
     /// # use farslot::{TableOptions};
@@ -348,10 +348,10 @@ impl TableOptions {
     }
 
     /// Slots in use per slot when `capacity` keys are in the table: above 0, at most 1. By default
-    /// 0.75; of a cuckoo table 0.9, or less with few ways and small buckets; of a sealed table 0.9, and
-    /// with [one slot for each key](TableOptions::perfect) 0.99, at most 0.995;
-    /// of a RACE table 0.8, or 0.65 with buckets of fewer than 8 slots; of a CuckooDuo table 0.95,
-    /// or 0.85 with such buckets.
+    /// 0.75; of a cuckoo table 0.9, or less with few ways and small buckets; of a sealed table 0.9,
+    /// and with [one slot for each key](TableOptions::perfect) 0.99, at most 0.995; of a RACE table
+    /// 0.8, or 0.65 with buckets of fewer than 8 slots; of a CuckooDuo table 0.95, or 0.85 with
+    /// such buckets.
     ///
     /// ```
     /// # use farslot::{TableOptions};
@@ -428,10 +428,10 @@ impl TableOptions {
         self
     }
 
-    /// Whether records may have a time to live ([`Table::put_for`](crate::Table::put_for)): in linear
-    /// and RACE tables of unique keys. Each record takes 8 bytes more, for the moment at which it
-    /// expires; removals, updates and replacements may take a round trip more, to look whether what
-    /// is there has expired.
+    /// Whether records may have a time to live ([`Table::put_for`](crate::Table::put_for)): in
+    /// linear and RACE tables of unique keys. Each record takes 8 bytes more, for the moment at
+    /// which it expires; removals, updates and replacements may take a round trip more, to look
+    /// whether what is there has expired.
     ///
     /// ```
     /// # use farslot::{Store, TableOptions};

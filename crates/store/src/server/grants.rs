@@ -26,8 +26,9 @@ pub struct TableGrant {
     /// none. Clients of a grant with a prefix get, put, update and remove single keys by calls, and
     /// nothing else: they cannot scan, ask for a table's occupancy, or read any memory. What they
     /// need to know of these tables they are told by calls, without what keys are hashed by. It can
-    /// be given at `tcp://` and `tcps://` addresses, for tables of which the owner executes lookups,
-    /// and writes if it opens these: linear, RACE and cuckoo tables; to read, also sealed ones.
+    /// be given at `tcp://` and `tcps://` addresses, for tables of which the owner executes
+    /// lookups, and writes if it opens these: linear, RACE and cuckoo tables; to read, also sealed
+    /// ones.
     pub prefix: Option<Vec<u8>>,
     /// How much its clients may ask for, all together.
     pub rate: Rate,
@@ -35,16 +36,16 @@ pub struct TableGrant {
 
 impl Server {
     /// Opens tables, and nothing besides but the catalog to be read, to those who know a secret or
-    /// have a certificate; with a prefix, no memory but single keys to calls. They ask for it by its
-    /// name ([`OpenOptions::grant`](crate::OpenOptions::grant)). A grant of that name that is in force
-    /// is revoked, and its clients must open the store anew. Shared memory has no grants.
+    /// have a certificate; with a prefix, no memory but single keys to calls. They ask for it by
+    /// its name ([`OpenOptions::grant`](crate::OpenOptions::grant)). A grant of that name that is
+    /// in force is revoked, and its clients must open the store anew. Shared memory has no grants.
     ///
     /// # Errors
-    /// [`StoreError::BadGrant`] of a name that no grant can have, or a prefix that is longer than the
-    /// keys of a table; [`StoreError::BadName`] of one that no table can have;
+    /// [`StoreError::BadGrant`] of a name that no grant can have, or a prefix that is longer than
+    /// the keys of a table; [`StoreError::BadName`] of one that no table can have;
     /// [`StoreError::NoSuchTable`]: a table is granted once it is there.
-    /// [`NotEnforceable`](FabricError::NotEnforceable) of a prefix, if nobody executes the calls that
-    /// it opens. As [`Agent::grant`](farslot_fabric::tcp::Agent::grant).
+    /// [`NotEnforceable`](FabricError::NotEnforceable) of a prefix, if nobody executes the calls
+    /// that it opens. As [`Agent::grant`](farslot_fabric::tcp::Agent::grant).
     ///
     /// ```
     /// # use farslot::{OpenOptions, Rate, Rights, Server, Store, TableGrant, TableOptions};

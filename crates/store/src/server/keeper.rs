@@ -1,5 +1,5 @@
-//! What the keeper of a served memory does while its clients may not: it restores tables before they
-//! come, and takes the last snapshots after they have written.
+//! What the keeper of a served memory does while its clients may not: it restores tables before
+//! they come, and takes the last snapshots after they have written.
 
 use super::Server;
 use crate::catalog::Phase;
@@ -14,8 +14,8 @@ impl Server {
         &self.keeper
     }
 
-    /// Lets clients use the tables, where [`ServerOptions::restoring`](crate::ServerOptions::restoring)
-    /// has kept them from that.
+    /// Lets clients use the tables, where
+    /// [`ServerOptions::restoring`](crate::ServerOptions::restoring) has kept them from that.
     ///
     /// # Errors
     /// What the fabric says.
@@ -43,11 +43,11 @@ impl Server {
     }
 
     /// Has no client write any more, and none make, drop, rename or empty a table, until the server
-    /// ends: all of that fails with [`Ending`](farslot_fabric::FabricError::Ending). What
-    /// was acknowledged before this returns is in the memory, and nothing is acknowledged after. It
-    /// takes two and a half seconds: as long as a client may write by what it knew before, and as a verb
-    /// may be under way. Tables that admit one writer have none then, so that a snapshot of them can be
-    /// taken.
+    /// ends: all of that fails with [`Ending`](farslot_fabric::FabricError::Ending). What was
+    /// acknowledged before this returns is in the memory, and nothing is acknowledged after. It
+    /// takes two and a half seconds: as long as a client may write by what it knew before, and as a
+    /// verb may be under way. Tables that admit one writer have none then, so that a snapshot of
+    /// them can be taken.
     ///
     /// # Errors
     /// What the fabric says.

@@ -1,5 +1,5 @@
-//! What is counted and told of calls that did not end in their turn. Their clients ask again; the owner
-//! of the node learns here that they have to, and in which table.
+//! What is counted and told of calls that did not end in their turn. Their clients ask again; the
+//! owner of the node learns here that they have to, and in which table.
 
 use farslot_fabric::tcp::LineLimit;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -35,8 +35,8 @@ impl Turn {
     }
 }
 
-/// A turn that came to fewer operations went on single ones: it is about as long as a thousand short ones
-/// take.
+/// A turn that came to fewer operations went on single ones: it is about as long as a thousand
+/// short ones take.
 const FEW: usize = 8;
 
 /// Why a call has operations that are to be asked for again.

@@ -1,5 +1,5 @@
-//! A table that a thread has open for its callers: what is opened of it to whom, and the turns of their
-//! calls.
+//! A table that a thread has open for its callers: what is opened of it to whom, and the turns of
+//! their calls.
 
 use super::later::Turn;
 use crate::StoreError;
@@ -56,8 +56,8 @@ impl Opened {
         memory.load(self.id_at) == Ok(self.id) || self.is_closed_in(memory)
     }
 
-    /// Whether it takes no writes any more: the last snapshots begin after a longer time than a call
-    /// takes.
+    /// Whether it takes no writes any more: the last snapshots begin after a longer time than a
+    /// call takes.
     pub(super) fn is_closed_in(&self, memory: &dyn OwnerMemory) -> bool {
         memory.load(self.id_at) == Ok(closed(self.id))
     }
@@ -162,8 +162,8 @@ impl Opened {
                 at_once = most_at_once.min(2 * at_once);
             }
         }
-        // Those that would have had to wait would in the next turn as well. Where the time has ended
-        // too, they are told so then. A client of single keys has no other way.
+        // Those that would have had to wait would in the next turn as well. Where the time has
+        // ended too, they are told so then. A client of single keys has no other way.
         let is_over = !may_work();
         let is_left = matches!(opened, OpenedTo::All) && !is_over;
         let of_cut = match is_left {
@@ -186,8 +186,8 @@ impl Opened {
         ended
     }
 
-    /// Runs operations side by side. The numbers in the reply of those that the end of the turn has cut
-    /// come into `cut`.
+    /// Runs operations side by side. The numbers in the reply of those that the end of the turn has
+    /// cut come into `cut`.
     fn run_group(
         &self,
         operations: &[Operation<'_>],

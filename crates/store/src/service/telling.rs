@@ -1,5 +1,5 @@
-//! Telling callers of tables, as far as they are opened to them: those may not read the catalog whose
-//! grants open single keys.
+//! Telling callers of tables, as far as they are opened to them: those may not read the catalog
+//! whose grants open single keys.
 
 use super::opened::opened_to;
 use crate::TableRecord;

@@ -1,5 +1,5 @@
-//! What a thread keeps of the tables that it was called for. The owner of a simulated node answers on
-//! the thread of the test.
+//! What a thread keeps of the tables that it was called for. The owner of a simulated node answers
+//! on the thread of the test.
 
 use super::{MOST_OPEN, OPEN};
 use crate::{Access, FieldSize, OpenOptions, Store, TableOptions};

@@ -1,8 +1,8 @@
 //! Copying a table to another of the same store, while others use it.
 //!
-//! As a snapshot that is restored, without a file: the records go into a table of another name, which
-//! gets its own when all are in it. A copy that was killed leaves that table; the
-//! next one, to whatever name, drops it.
+//! As a snapshot that is restored, without a file: the records go into a table of another name,
+//! which gets its own when all are in it. A copy that was killed leaves that table; the next one,
+//! to whatever name, drops it.
 
 use super::respread::{enlarged, within};
 use super::restore::{MOST_ENLARGEMENTS, is_full};
@@ -62,18 +62,18 @@ impl Batch {
 
 impl Store {
     /// Copies a table to a new one of another name, of the same scheme and sizes, and returns how
-    /// many records were copied. Of memory that the table reserves to grow into, the copy has no more
-    /// than half of what is free, as a new table has, if its records do not need more. Others may use the table meanwhile; of a cuckoo or CuckooDuo table
-    /// they may read, for this is its writer then: should another thread of this store move its
-    /// records, there is no copy. A record that was acknowledged before this began
-    /// and is not changed is in the copy, and each record in it was its key's value at some moment.
-    /// Records keep the moments at which they expire. The new table is there when all records are
-    /// in it.
+    /// many records were copied. Of memory that the table reserves to grow into, the copy has no
+    /// more than half of what is free, as a new table has, if its records do not need more. Others
+    /// may use the table meanwhile; of a cuckoo or CuckooDuo table they may read, for this is its
+    /// writer then: should another thread of this store move its records, there is no copy. A
+    /// record that was acknowledged before this began and is not changed is in the copy, and each
+    /// record in it was its key's value at some moment. Records keep the moments at which they
+    /// expire. The new table is there when all records are in it.
     ///
     /// # Errors
     /// [`StoreError::NoSuchTable`], [`StoreError::TableExists`], [`StoreError::OutOfMemory`], that
-    /// another client is the table's writer; [`SnapshotError::Stopped`], [`SnapshotError::Replaced`];
-    /// what the fabric says.
+    /// another client is the table's writer; [`SnapshotError::Stopped`],
+    /// [`SnapshotError::Replaced`]; what the fabric says.
     ///
     /// ```
     /// # use farslot::{Store, TableOptions};
@@ -164,8 +164,8 @@ impl Store {
         }
     }
 
-    /// Drops what copies have left that were killed: the table `own` of this one, and those of others
-    /// that put nothing. One that was paused, and goes on, fails.
+    /// Drops what copies have left that were killed: the table `own` of this one, and those of
+    /// others that put nothing. One that was paused, and goes on, fails.
     fn drop_left_copies(&self, own: &str) -> Result<()> {
         self.drop_if_there(own)?;
         let left = || -> Result<Vec<_>> {

@@ -6,11 +6,11 @@
 //! frame  | kind, 4 | partition, 4 | next, 8 | records, 8 | bytes, 8 | sum of the payload, 8 | chain, 8 |
 //! payload  records: | length of the key, 4 | length of the value, 4 | key | value |
 //! ```
-//! Numbers are little-endian, sums are XXH3 with 64 bits. The sum of the head is that of the
-//! JSON, seeded with the sum of the 16 bytes before it. A frame's *chain* is the sum of its other bytes, seeded with the chain of the
-//! frame before it, or with the sum of the head. So the chain of the last frame is a checksum of
-//! the whole file, and can be computed from the frames alone. The last frame has the totals, and
-//! nothing may follow it.
+//! Numbers are little-endian, sums are XXH3 with 64 bits. The sum of the head is that of the JSON,
+//! seeded with the sum of the 16 bytes before it. A frame's *chain* is the sum of its other bytes,
+//! seeded with the chain of the frame before it, or with the sum of the head. So the chain of the
+//! last frame is a checksum of the whole file, and can be computed from the frames alone. The last
+//! frame has the totals, and nothing may follow it.
 //!
 //! `next` is where the scan of the partition continues behind the block: [`MIDDLE`] if the block
 //! ends within a piece of the scan, [`DONE`] behind the last one.

@@ -10,21 +10,20 @@
 //! or a CuckooDuo table an insertion may move a record past the scan. So the snapshot is such a
 //! table's writer until it ends, and others are told [`WriterBusy`](crate::IndexError::WriterBusy);
 //! if there is another writer, so is the snapshot. Such a table has a number that is another once a
-//! record has moved ([`Index::moves`](farslot_index::Index::moves)). The file's head has it as it was
-//! when the snapshot was begun: if it is another at the end, a thread of the same store, as the same
-//! writer, has moved records, and there is no snapshot.
+//! record has moved ([`Index::moves`](farslot_index::Index::moves)). The file's head has it as it
+//! was when the snapshot was begun: if it is another at the end, a thread of the same store, as the
+//! same writer, has moved records, and there is no snapshot.
 //!
-//! **Files.** A file for each table, whose blocks have checksums, as has the whole (`format`). It is
-//! written under another name, and takes the place of the one before, which is kept, when it is
+//! **Files.** A file for each table, whose blocks have checksums, as has the whole (`format`). It
+//! is written under another name, and takes the place of the one before, which is kept, when it is
 //! complete and on disk (`partial`, `files`). One that lacks what a node had of the table, because
 //! the node came back empty, does not take that place (`losses`). A restore reads and checks all of
 //! a file before it touches the store (`walk`).
 //!
 //! **What was cut off goes on.** A snapshot of the same table continues behind the last piece of
-//! the scan that is whole; one of a table whose records have moved since begins again, and says so in
-//! the log. A restore puts the
-//! records into a table of another name, which is renamed when it is complete; how far it has come
-//! stands in a small file beside the snapshot (`restore`).
+//! the scan that is whole; one of a table whose records have moved since begins again, and says so
+//! in the log. A restore puts the records into a table of another name, which is renamed when it is
+//! complete; how far it has come stands in a small file beside the snapshot (`restore`).
 //!
 //! **Memory.** A block of 1 MiB for each partition that is worked on, some words for each block of
 //! the file, and to restore a table that is built whole, all of its records.
@@ -107,9 +106,9 @@ impl SnapshotInfo {
     }
 }
 
-/// The snapshots in a directory that were written so many snapshots before the last, by the names of
-/// their tables: 0 for the last. What they say of themselves is checked when they are restored, or by
-/// [`check_snapshot`].
+/// The snapshots in a directory that were written so many snapshots before the last, by the names
+/// of their tables: 0 for the last. What they say of themselves is checked when they are restored,
+/// or by [`check_snapshot`].
 ///
 /// # Errors
 /// [`SnapshotError`]: a directory that cannot be read, or a file of that name that is no snapshot.

@@ -1,8 +1,8 @@
-//! Restoring the part that a node had of a table over several, from a snapshot of its own or from one
-//! of the whole table.
+//! Restoring the part that a node had of a table over several, from a snapshot of its own or from
+//! one of the whole table.
 //!
-//! The part is made under another name, with the number that it has in the table: so nobody makes it
-//! anew, empty, while it is filled, and clients of the table are told that the node came back
+//! The part is made under another name, with the number that it has in the table: so nobody makes
+//! it anew, empty, while it is filled, and clients of the table are told that the node came back
 //! without it. Then it gets its name. If a client was faster, and has made it anew, what it has put
 //! since stays, and the records of the snapshot go beside that.
 

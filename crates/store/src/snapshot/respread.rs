@@ -22,8 +22,8 @@ pub(super) fn over(nodes: u16, head: &Head, seed: u64) -> Result<(Option<SlotMap
     Ok((slots, vec![scheme; nodes.into()]))
 }
 
-/// The scheme of a table that reserves memory to grow into, with at most so many bytes of it, but with
-/// a quarter more than so many bytes of records out of band need; any other scheme as it is.
+/// The scheme of a table that reserves memory to grow into, with at most so many bytes of it, but
+/// with a quarter more than so many bytes of records out of band need; any other scheme as it is.
 pub(super) fn within(scheme: &Scheme, most: u64, needed: u64) -> Result<Scheme> {
     let Scheme::Race(layout) = scheme else {
         return Ok(scheme.clone());

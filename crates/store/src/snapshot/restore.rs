@@ -27,10 +27,10 @@ const MARKS: &str = "restoring";
 pub(super) const MOST_ENLARGEMENTS: u32 = 8;
 
 impl Store {
-    /// Makes a table from its last snapshot in a directory, of the same scheme and sizes. On as many
-    /// nodes as the table had, each key lies where it lay, and the partitions are filled side by
-    /// side; on more, the table is spread over all of them. The whole
-    /// file is read and checked first. The table is there when all of its records are.
+    /// Makes a table from its last snapshot in a directory, of the same scheme and sizes. On as
+    /// many nodes as the table had, each key lies where it lay, and the partitions are filled side
+    /// by side; on more, the table is spread over all of them. The whole file is read and checked
+    /// first. The table is there when all of its records are.
     ///
     /// An attempt that was cut off has left a table `restoring-...`; the next attempt goes on with
     /// it, or begins it again if keys may have several records or the table is built whole.
@@ -173,8 +173,8 @@ impl Store {
         Ok(source.info())
     }
 
-    /// These schemes; where the memory does not hold what a table had reserved to grow into, with half
-    /// of what is free in place of that, as a new table has.
+    /// These schemes; where the memory does not hold what a table had reserved to grow into, with
+    /// half of what is free in place of that, as a new table has.
     pub(super) fn fitting(&self, schemes: Vec<Scheme>, source: &Source) -> Result<Vec<Scheme>> {
         /// Bytes of memory that a record takes beside its key and its value, at most.
         const BESIDE: u64 = 64;
@@ -322,10 +322,10 @@ pub(super) fn is_full(error: &StoreError) -> bool {
     error.kind() == ErrorKind::Full || matches!(error, StoreError::Index(HeapFull { .. }))
 }
 
-/// How many blocks of each of the snapshot's partitions are in the table, in memory and in a file: the id of the
-/// table's first record, then a word for each partition. Each is written once the block is in the
-/// table: at worst a block is put again. Without the file, for the directory may be read-only, an
-/// attempt that is cut off begins again.
+/// How many blocks of each of the snapshot's partitions are in the table, in memory and in a file:
+/// the id of the table's first record, then a word for each partition. Each is written once the
+/// block is in the table: at worst a block is put again. Without the file, for the directory may be
+/// read-only, an attempt that is cut off begins again.
 struct Marks {
     path: PathBuf,
     file: Option<File>,

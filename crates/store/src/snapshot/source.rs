@@ -168,10 +168,10 @@ pub(super) fn names(addresses: &[String], address: &str) -> bool {
     addresses.iter().any(|of| place(of) == place(address))
 }
 
-/// Of the parts in a directory, the one that the node had which has these addresses. The last that was
-/// begun, if there are several: another table may have had the name before, of which the node had
-/// another part. An only one of a table none of whose nodes has any of the addresses is its own too: it
-/// has moved.
+/// Of the parts in a directory, the one that the node had which has these addresses. The last that
+/// was begun, if there are several: another table may have had the name before, of which the node
+/// had another part. An only one of a table none of whose nodes has any of the addresses is its own
+/// too: it has moved.
 fn own_part<'p>(parts: &'p [(PathBuf, Head)], addresses: &[String]) -> Option<&'p (PathBuf, Head)> {
     let is_named = |node: &SpreadNode| names(addresses, &node.address);
     let is_own = |(_, head): &&(PathBuf, Head)| {

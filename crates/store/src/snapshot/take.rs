@@ -43,11 +43,11 @@ struct Taking<'t> {
 
 impl Store {
     /// Writes a snapshot of a table into a directory. It takes the place of the last one there when
-    /// it is whole; that one is kept, in place of the one before it. Others may
-    /// read and write the table meanwhile; of a cuckoo or CuckooDuo table they may read, for this is
-    /// its writer then: should another thread of this store move its records, the snapshot is given
-    /// up. The partitions of a table over several nodes are read side by side; all of its nodes must
-    /// be there, with what they had of it.
+    /// it is whole; that one is kept, in place of the one before it. Others may read and write the
+    /// table meanwhile; of a cuckoo or CuckooDuo table they may read, for this is its writer then:
+    /// should another thread of this store move its records, the snapshot is given up. The
+    /// partitions of a table over several nodes are read side by side; all of its nodes must be
+    /// there, with what they had of it.
     ///
     /// A record that was acknowledged before this began and is not changed is in the snapshot, and
     /// each record in it was its key's value at some moment. An attempt that was cut off goes on
@@ -55,9 +55,9 @@ impl Store {
     /// again, with a warning in the log, if records have moved since.
     ///
     /// # Errors
-    /// That there is no such table, or that another client is its writer; [`SnapshotError`], such as
-    /// [`SnapshotError::Lost`] if a node came back empty since the last snapshot and its part was not
-    /// restored; what the fabric says.
+    /// That there is no such table, or that another client is its writer; [`SnapshotError`], such
+    /// as [`SnapshotError::Lost`] if a node came back empty since the last snapshot and its part
+    /// was not restored; what the fabric says.
     ///
     /// ```
     /// # use farslot::{FieldSize, Store, TableOptions};
@@ -191,10 +191,10 @@ impl Store {
     }
 
     /// Writes a snapshot of the part that the only node of this store has of a table over several,
-    /// into a directory: what a node can do for itself, without the others. Its file is another than
-    /// that of a snapshot of the whole table. Of any other table this is
-    /// [`Store::snapshot_with`]. Restored on a node that takes the place of this one, it has its part
-    /// of the table again, and clients of the table use it.
+    /// into a directory: what a node can do for itself, without the others. Its file is another
+    /// than that of a snapshot of the whole table. Of any other table this is
+    /// [`Store::snapshot_with`]. Restored on a node that takes the place of this one, it has its
+    /// part of the table again, and clients of the table use it.
     ///
     /// # Errors
     /// As [`Store::snapshot`].

@@ -115,8 +115,8 @@ const LONGEST_EMPTYING: Nanos = 4 * GRACE;
 /// After this a table that is being emptied is no longer waited for.
 const PATIENCE: Nanos = 60_000_000_000;
 
-/// Finds a table by its name. One that is being emptied is waited for; if the client that empties it
-/// has died, this one does it.
+/// Finds a table by its name. One that is being emptied is waited for; if the client that empties
+/// it has died, this one does it.
 ///
 /// # Errors
 /// [`StoreError::NoSuchTable`], [`StoreError::ConflictingTables`], [`StoreError::MissingNodes`],

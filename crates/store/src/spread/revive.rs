@@ -99,8 +99,8 @@ impl Spread {
         self.restarted(number)
     }
 
-    /// Refuses a node that is down; takes one that came back for what it is. If it is empty, and that
-    /// is not wanted, it is refused later: somebody may have restored the partition meanwhile.
+    /// Refuses a node that is down; takes one that came back for what it is. If it is empty, and
+    /// that is not wanted, it is refused later: somebody may have restored the partition meanwhile.
     fn come_up(&self, number: u16) -> Result<()> {
         let node = self.part(number).node.get();
         match self.endpoint.node_state(node)? {
@@ -176,12 +176,12 @@ impl Spread {
         }
     }
 
-    /// Accepts the loss of every partition that is lost: makes it anew, empty. Returns the addresses
-    /// of their nodes.
+    /// Accepts the loss of every partition that is lost: makes it anew, empty. Returns the
+    /// addresses of their nodes.
     ///
     /// # Errors
-    /// [`NodeRestarted`](FabricError::NodeRestarted) if the table was built whole; what the fabric says
-    /// of a node that cannot be asked.
+    /// [`NodeRestarted`](FabricError::NodeRestarted) if the table was built whole; what the fabric
+    /// says of a node that cannot be asked.
     pub(crate) async fn accept_loss(&self) -> Result<Vec<String>> {
         let found = find(&*self.endpoint, &self.nodes, &self.name).await?;
         let Found::Spread(SpreadTable { sample, places, .. }) = found else {

@@ -172,8 +172,8 @@ impl Table {
     }
 
     /// Runs an operation for each of these, as they are: where keys are the same, nothing is
-    /// coalesced. `done` gets outcomes, with the operations that they are of, and the number of the first
-    /// of these.
+    /// coalesced. `done` gets outcomes, with the operations that they are of, and the number of the
+    /// first of these.
     fn run_all<'k, T: Copy>(
         &self,
         items: &[T],

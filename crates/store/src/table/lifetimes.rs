@@ -22,11 +22,11 @@ pub(crate) struct Swept {
 }
 
 impl Table {
-    /// Makes the key have this value for so long, from when this is called: from then on it is absent.
-    /// If the call itself takes longer, the value is there for an instant before it returns. True if
-    /// there was no record of the key; one that has expired and was not removed yet is one. A later
-    /// [`Table::put`] gives it a value that stays; [`Table::update`], [`Table::compare_and_set`] and
-    /// [`Table::increment`] leave it as long to live as it had.
+    /// Makes the key have this value for so long, from when this is called: from then on it is
+    /// absent. If the call itself takes longer, the value is there for an instant before it
+    /// returns. True if there was no record of the key; one that has expired and was not removed
+    /// yet is one. A later [`Table::put`] gives it a value that stays; [`Table::update`],
+    /// [`Table::compare_and_set`] and [`Table::increment`] leave it as long to live as it had.
     ///
     /// # Errors
     /// As [`Table::put`]; [`StoreError::NotExpiring`] if records have no time to live;
@@ -58,12 +58,12 @@ impl Table {
         })
     }
 
-    /// Puts many records for so long, side by side. Of several with the same key, which one stays is
-    /// not said.
+    /// Puts many records for so long, side by side. Of several with the same key, which one stays
+    /// is not said.
     ///
     /// # Errors
-    /// [`StoreError::NotExpiring`], or a time to live over [`Expiry::LONGEST`], and nothing is done;
-    /// what else goes wrong, `done` is told.
+    /// [`StoreError::NotExpiring`], or a time to live over [`Expiry::LONGEST`], and nothing is
+    /// done; what else goes wrong, `done` is told.
     ///
     /// ```
     /// # use farslot::{Store, TableOptions};
@@ -187,7 +187,8 @@ impl Table {
         self.session.did(Asked::Puts(all), since);
     }
 
-    /// The key's value, and how long it still has: nothing in place of a time if it does not expire.
+    /// The key's value, and how long it still has: nothing in place of a time if it does not
+    /// expire.
     ///
     /// # Errors
     /// As [`Table::get`]. A table whose records have no time to live has values that do not expire.
@@ -219,9 +220,9 @@ impl Table {
         })
     }
 
-    /// Lets the key live so long from now on, or for ever, with the value that it has; false if it is
-    /// absent. A key whose time ends before this has taken effect stays absent. To live longer than it
-    /// would costs a round trip more than to live shorter.
+    /// Lets the key live so long from now on, or for ever, with the value that it has; false if it
+    /// is absent. A key whose time ends before this has taken effect stays absent. To live longer
+    /// than it would costs a round trip more than to live shorter.
     ///
     /// # Errors
     /// As [`Table::compare_and_set`] and [`Table::put_for`].

@@ -15,8 +15,8 @@ use farslot_fabric::Nanos;
 use farslot_index::IndexError;
 use std::fmt;
 
-/// How long a table that is dropped tries to tell what it has to tell, or as long as it took to open
-/// it: over a slow link that is a few round trips.
+/// How long a table that is dropped tries to tell what it has to tell, or as long as it took to
+/// open it: over a slow link that is a few round trips.
 const PATIENCE: Nanos = 100_000_000;
 
 /// A table as one thread uses it: its own connections, buffers and counters. Every thread opens its
@@ -327,8 +327,8 @@ impl Table {
     ///
     /// # Errors
     /// [`StoreError::NoNumber`]; [`StoreError::LongNumber`], mostly of a table whose values have
-    /// another size than the sum as text; [`Contended`](farslot_index::IndexError::Contended) if others were
-    /// faster 100,000 times; as [`Table::compare_and_set`].
+    /// another size than the sum as text; [`Contended`](farslot_index::IndexError::Contended) if
+    /// others were faster 100,000 times; as [`Table::compare_and_set`].
     pub fn increment(&self, key: &[u8], by: i64) -> Result<i64> {
         if !self.scheme().kind().replaces_in_one_step() {
             let scheme = self.scheme().name();

@@ -1,4 +1,5 @@
-//! A table as a whole: its records and counts, its writer, building and closing it, and what its client has done.
+//! A table as a whole: its records and counts, its writer, building and closing it, and what its
+//! client has done.
 
 use super::Table;
 use crate::deduplicate::last_of_each_key;
@@ -40,9 +41,9 @@ impl Table {
 
     /// Visits a piece of the table; returns where the next piece starts, or nothing at the end.
     ///
-    /// A piece has at most `most` slots, vacant ones included, or the few dozen that are the least a
-    /// scheme visits at once. [`u64::MAX`] visits as many as one read fetches well, thousands: use it
-    /// unless pages shall be short. Each call may have another limit.
+    /// A piece has at most `most` slots, vacant ones included, or the few dozen that are the least
+    /// a scheme visits at once. [`u64::MAX`] visits as many as one read fetches well, thousands:
+    /// use it unless pages shall be short. Each call may have another limit.
     ///
     /// # Errors
     /// What the fabric says.
@@ -274,8 +275,8 @@ impl Table {
     ///
     /// - over TCP nothing: the node looks at who the writer is before it executes each write;
     /// - in shared memory, if the other was stopped in the nanoseconds between that look and the
-    ///   write itself, the write can still overwrite one slot, and destroy a record that this client
-    ///   has acknowledged;
+    ///   write itself, the write can still overwrite one slot, and destroy a record that this
+    ///   client has acknowledged;
     /// - over RDMA the same, if it was stopped between its look, up to a second and a half before,
     ///   and the NIC's taking the verbs: nobody can refuse them then.
     ///

@@ -43,7 +43,8 @@ pub fn a_client_leaves_whole_records_and_a_table_that_serves<S: Served>() {
     }
 }
 
-/// Clients of a small heap are killed at any moment, and at least 95 % of it can be used after that.
+/// Clients of a small heap are killed at any moment, and at least 95 % of it can be used after
+/// that.
 #[test]
 #[ignore = "four minutes: each of the sweeps waits for half a minute"]
 fn what_a_thousand_killed_clients_held_of_a_heap_comes_back() {

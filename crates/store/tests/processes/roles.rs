@@ -117,8 +117,8 @@ pub fn play() {
 /// How often a writer that was deposed tries to write.
 pub const REFUSALS: u64 = 6_000;
 
-/// Writes, waits to be told to go on, tries to write as one that was deposed, waits again, and writes
-/// as a new writer.
+/// Writes, waits to be told to go on, tries to write as one that was deposed, waits again, and
+/// writes as a new writer.
 fn write_in_two_parts(table: &Table) {
     // A third of the keys, so that half of what follows is insertions and half is not.
     for number in (0..2_000u64).filter(|number| number % 3 == 0) {

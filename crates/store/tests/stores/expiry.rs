@@ -48,8 +48,8 @@ fn value(number: u32) -> [u8; 4] {
     number.to_le_bytes()
 }
 
-/// Whatever is done, in whatever batches, is what a map does whose records may have been put so that
-/// they have expired.
+/// Whatever is done, in whatever batches, is what a map does whose records may have been put so
+/// that they have expired.
 #[test]
 fn what_has_expired_is_absent_to_every_operation() {
     let seed = rand::random();

@@ -75,8 +75,8 @@ fn a_writer_in_shared_memory_destroys_nothing() {
     }
 }
 
-/// Two clients are deposed, or resign, that hold a free block each, which the third finds and uses. When
-/// they are the writer again, they do not use it.
+/// Two clients are deposed, or resign, that hold a free block each, which the third finds and uses.
+/// When they are the writer again, they do not use it.
 fn uses_no_memory_of_before(scheme: &str, is_deposed: bool) {
     let process = std::process::id();
     let name = format!("shm://memory-of-before-{process}-{scheme}-{is_deposed}");

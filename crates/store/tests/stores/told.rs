@@ -1,5 +1,5 @@
-//! What the holders of a grant of a prefix learn of tables: what they need, and nothing of what keys
-//! are hashed by.
+//! What the holders of a grant of a prefix learn of tables: what they need, and nothing of what
+//! keys are hashed by.
 
 use crate::callers::{call, request};
 use crate::grants::{MIB, grant, open_at, secret, server};

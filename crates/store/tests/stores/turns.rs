@@ -1,5 +1,5 @@
-//! A call never makes an agent's thread wait, and has a bounded turn: what clients do to a table that
-//! they may write costs the clients of others no more than that.
+//! A call never makes an agent's thread wait, and has a bounded turn: what clients do to a table
+//! that they may write costs the clients of others no more than that.
 
 use crate::callers::{call, request};
 use crate::calls::{MIB, besides_calls};
@@ -52,8 +52,8 @@ fn overwrite(store: &Store, first: u64, words: &[u64]) {
     });
 }
 
-/// Changes a byte of a key's record, wherever that is, by a WRITE of a client: its checksum never fits
-/// again.
+/// Changes a byte of a key's record, wherever that is, by a WRITE of a client: its checksum never
+/// fits again.
 fn damage(store: &Store, record: &TableRecord, key: &[u8]) {
     let executor = Executor::new(store.tcp_endpoint().unwrap().unwrap());
     let endpoint = executor.endpoint();
@@ -104,7 +104,8 @@ fn gets(keys: &[[u8; 8]]) -> Vec<Operation<'_>> {
     keys.iter().map(|key| Operation::Get(key)).collect()
 }
 
-/// A linear table whose slots all have one word, so that each lookup of an absent key looks at 65,536.
+/// A linear table whose slots all have one word, so that each lookup of an absent key looks at
+/// 65,536.
 fn filled() -> (Server, TableRecord, Store) {
     let options = TableOptions::new(SLOTS * 9 / 10)
         .keys(FieldSize::Fixed(8))
@@ -244,8 +245,8 @@ fn calls_that_are_answered_later_are_counted_and_long_ones_are_told_of() {
     assert!((1..=long as usize).contains(&told_of), "{lines:?}");
 }
 
-/// Many calls for records that never become readable: each would make the thread wait for more than a
-/// tenth of a second.
+/// Many calls for records that never become readable: each would make the thread wait for more than
+/// a tenth of a second.
 fn none_waits(store: &Store, table: u64, operations: &[Operation<'_>]) {
     const CALLS: u32 = 300;
     let since = Instant::now();
@@ -366,8 +367,8 @@ fn keys_that_collide_cost_the_holder_of_a_prefix_alone() {
     });
 }
 
-/// What a client of another grant waits for a get, at the 99th percentile, while 30 connections make
-/// calls as fast as they can.
+/// What a client of another grant waits for a get, at the 99th percentile, while 30 connections
+/// make calls as fast as they can.
 fn p99_beside(server: &Server, of: &str, number: u8, asked: &(dyn Fn(&Store) + Sync)) -> Duration {
     const OTHERS: usize = 30;
     let good = open(server, "good", secret(9)).unwrap();

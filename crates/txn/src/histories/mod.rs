@@ -173,7 +173,8 @@ fn histories_with_calls_later_than_leases_are_strictly_serializable() {
     check_tally(&judge(0..1000, LATE));
 }
 
-/// As many as `FARSLOT_SEEDS` says, 100,000 by default, half of them with scans; and half as many with calls that come late.
+/// As many as `FARSLOT_SEEDS` says, 100,000 by default, half of them with scans; and half as many
+/// with calls that come late.
 #[test]
 #[ignore = "takes minutes"]
 fn many_histories_under_faults_are_strictly_serializable() {
@@ -292,7 +293,8 @@ fn two_clients(test: impl AsyncFnOnce(&World, &Rc<SimEndpoint>, [Database<SimEnd
     Executor::new(Rc::clone(&endpoint)).block_on(test(&world, &endpoint, clients));
 }
 
-/// Calls of a transaction that writes a key of each of these nodes, once its client has a name there.
+/// Calls of a transaction that writes a key of each of these nodes, once its client has a name
+/// there.
 fn calls_of(locking: Locking, nodes: &[u16]) -> u64 {
     let world = world(1, Wrong::NONE);
     let endpoint = world.endpoint(limits(1, Wrong::NONE));
@@ -361,7 +363,8 @@ fn a_transaction_that_was_said_to_be_aborted_begins_no_more_at_its_home() {
         let end = slow.lock(TableId(1), key, late, true).await.unwrap();
         assert!(matches!(end, Locked::Held { .. }));
         endpoint.sleep(2 * LEASE).await;
-        // Who meets the lock asks the home, to which the transaction's first lock is still on its way.
+        // Who meets the lock asks the home, to which the transaction's first lock is still on its
+        // way.
         assert!(other.begin().write(TableId(1), key, b"x").await.is_err());
         let end = slow.lock(home, key, late, true).await.unwrap();
         assert!(matches!(end, Locked::LeaseOver));
@@ -431,7 +434,8 @@ fn locks_that_no_transaction_took_last_for_a_lease() {
         let client = Client::new(Rc::clone(endpoint), to, ClientOptions::default());
         let table = Table::new(SHAPE).unwrap();
         let plain = Chained::new(table, OBJECT, Rc::new(client), 4, PolicyOptions::default());
-        // Without a home, with one that never gave this name out, and with a node that is not there.
+        // Without a home, with one that never gave this name out, and with a node that is not
+        // there.
         for owner in [5, (1 << 24) | 5, (200 << 24) | 5] {
             plain.lock(b"key", Lock { owner, epoch: 1 }).await.unwrap();
             // Its lease runs from when it is first met.

@@ -28,9 +28,9 @@ pub struct Args {
     /// The value's column or field [default: all that is not the key]
     #[arg(long, value_name = "COLUMN")]
     pub(super) value: Option<String>,
-    /// The first line names the columns [default: if a column is named, or if it has words only, and
-    /// one is id or key or has numbers only below it; that is said, and asked for where words alone
-    /// do not tell]
+    /// The first line names the columns [default: if a column is named, or if it has words only,
+    /// and one is id or key or has numbers only below it; that is said, and asked for where words
+    /// alone do not tell]
     #[arg(long)]
     pub(super) header: bool,
     /// The first line is a record
@@ -65,8 +65,8 @@ pub struct Args {
     /// be loaded
     #[arg(long, conflicts_with = "seal")]
     pub(super) partial: bool,
-    /// The keys are absent again after this time (30s, 5m, 24h), if the file does not say when (dump
-    /// --expires); of a table whose records may expire, as one is that this makes
+    /// The keys are absent again after this time (30s, 5m, 24h), if the file does not say when
+    /// (dump --expires); of a table whose records may expire, as one is that this makes
     #[arg(long, value_name = "TIME", value_parser = number::time, conflicts_with = "seal")]
     pub(super) ttl: Option<Duration>,
     #[command(flatten)]

@@ -1,5 +1,5 @@
-//! The grants of `farslot serve --grants FILE`: tables that are opened to clients with a secret or a
-//! certificate of their own.
+//! The grants of `farslot serve --grants FILE`: tables that are opened to clients with a secret or
+//! a certificate of their own.
 //!
 //! ```toml
 //! # Clients ask for it by its name: --grant reporting --secret-file reporting.secret

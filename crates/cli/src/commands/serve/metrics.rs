@@ -17,7 +17,8 @@ pub struct MetricsArgs {
     metrics: Option<String>,
 }
 
-/// Serves metrics, those of the gateway to Redis clients and of snapshots too, if that is asked for.
+/// Serves metrics, those of the gateway to Redis clients and of snapshots too, if that is asked
+/// for.
 ///
 /// # Errors
 /// That the address cannot be listened at, or that nobody beyond loopback is trusted.

@@ -219,13 +219,13 @@ impl Keeper {
                 }
             }
         }
-        // A table that is not listed may have another name by now, or an entry that is damaged: what
-        // was its snapshot may be all that there is of it.
+        // A table that is not listed may have another name by now, or an entry that is damaged:
+        // what was its snapshot may be all that there is of it.
         if all_written {
             self.known.retain(|name, paths| {
                 let is_there = tables.iter().any(|table| table.name == *name);
-                // Of a table that was dropped, and another has its name: the node had another part of
-                // it. What a client has made of a whole table stays for as long as there is one.
+                // Of a table that was dropped, and another has its name: the node had another part
+                // of it. What a client has made of a whole table stays for as long as there is one.
                 let whole = snapshot_path(&self.directory, name);
                 paths.retain(|path| {
                     let stays = last.contains(path) || is_there && *path == whole;

@@ -360,8 +360,8 @@ pub fn request(table: u64, operations: &[Operation<'_>]) -> Vec<u8> {
     request
 }
 
-/// Has this thread run when no other wants to (`SCHED_IDLE`): elsewhere attackers have processors of
-/// their own.
+/// Has this thread run when no other wants to (`SCHED_IDLE`): elsewhere attackers have processors
+/// of their own.
 pub fn run_when_idle() {
     let thread = rustix::thread::gettid().as_raw_nonzero().to_string();
     let told = std::process::Command::new("chrt")

@@ -1,5 +1,5 @@
-//! Clients that do no harm: one of a table of its own, one of the Redis gateway; and one that nobody
-//! attacks, of a server that only echoes, which shows what the machine is still good for.
+//! Clients that do no harm: one of a table of its own, one of the Redis gateway; and one that
+//! nobody attacks, of a server that only echoes, which shows what the machine is still good for.
 
 use super::bed::{Bed, REDIS_SECRET};
 use super::redis::{LARGE, request};
@@ -88,8 +88,8 @@ impl Good {
         }
     }
 
-    /// Puts and gets, by calls and by Redis, and a Redis client that comes anew: each is answered as
-    /// if nobody else were there.
+    /// Puts and gets, by calls and by Redis, and a Redis client that comes anew: each is answered
+    /// as if nobody else were there.
     pub fn round(&self, round: u64) {
         let value = round.to_le_bytes();
         let keys: Vec<_> = (0..BATCH)
@@ -146,7 +146,8 @@ impl Good {
         }
     }
 
-    /// How long gets took within so long, by calls and by Redis, and an echo: measured at the same time.
+    /// How long gets took within so long, by calls and by Redis, and an echo: measured at the same
+    /// time.
     pub fn measure(&self, lasts: Duration) -> [Vec<Duration>; MEASURED.len()] {
         let until = Instant::now() + lasts;
         let mut took: [Vec<Duration>; MEASURED.len()] = Default::default();

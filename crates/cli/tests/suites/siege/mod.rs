@@ -45,7 +45,8 @@ impl Field {
         self.ends.load(Ordering::Acquire)
     }
 
-    /// Gives clients their turns one after the other, so many in a second all together, until the end.
+    /// Gives clients their turns one after the other, so many in a second all together, until the
+    /// end.
     pub fn take_turns<C>(&self, clients: &mut [C], rate: f64, mut turn: impl FnMut(&mut C)) {
         let (begun, mut taken) = (Instant::now(), 0.0);
         while !self.has_ended() {
@@ -158,8 +159,9 @@ fn bound(size: Size) -> u64 {
     agent + gateway
 }
 
-/// Besieges a node until good clients have had so many rounds and every attacker has attacked. Attackers
-/// that are thousands have only what processors have left: else they keep each other from them.
+/// Besieges a node until good clients have had so many rounds and every attacker has attacked.
+/// Attackers that are thousands have only what processors have left: else they keep each other from
+/// them.
 fn stands(size: Size, in_idle: bool, least: Duration, rounds: u64) {
     let bed = Bed::new(size);
     let good = Good::new(&bed);
@@ -247,8 +249,8 @@ fn a_siege_of_full_size_leaves_a_node_its_bounds_and_good_clients_their_answers(
 const TURNS: usize = 3;
 const A_TURN: Duration = Duration::from_secs(5);
 
-/// What good clients wait for beside hostile ones and beside quiet ones is printed: times are no matter
-/// for a test. All answers are right.
+/// What good clients wait for beside hostile ones and beside quiet ones is printed: times are no
+/// matter for a test. All answers are right.
 #[test]
 #[ignore = "takes two minutes and most of a machine"]
 fn good_clients_are_measured_beside_hostile_ones_and_beside_quiet_ones() {

@@ -116,8 +116,8 @@ fn assert_no_growth(bed: &Bed, first: u64) {
     assert!(last < first + MIB, "{} bytes more", last - first);
 }
 
-/// To its owner a table with another id is another, and the one before is gone: as when one is dropped
-/// and another made, but without the seconds for which its memory rests.
+/// To its owner a table with another id is another, and the one before is gone: as when one is
+/// dropped and another made, but without the seconds for which its memory rests.
 #[test]
 #[ignore = "takes half a minute"]
 fn thousands_of_tables_that_become_others_leave_nothing_with_their_owner() {

@@ -1,5 +1,5 @@
-//! Snapshots and nodes that came back empty: what the last snapshot has is not replaced by less, and
-//! can be put back.
+//! Snapshots and nodes that came back empty: what the last snapshot has is not replaced by less,
+//! and can be put back.
 
 use super::{load, serve, wait_for};
 use crate::common::{
@@ -66,8 +66,8 @@ fn alone(_: usize, address: &str) -> Node {
     Node::start_at(address, "64MiB")
 }
 
-/// Three nodes with table `t` and a snapshot of it, of which the second came back empty; and the lines
-/// that the table had.
+/// Three nodes with table `t` and a snapshot of it, of which the second came back empty; and the
+/// lines that the table had.
 fn with_a_part_lost() -> (Three, TempDir, Vec<String>) {
     let mut three = Three::start(alone);
     let directory = tempfile::tempdir().unwrap();

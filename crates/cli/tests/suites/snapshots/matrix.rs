@@ -1,5 +1,5 @@
-//! Three nodes with directories of snapshots, of which each is ended, lost or replaced, in every order:
-//! what comes back is compared with what was acknowledged.
+//! Three nodes with directories of snapshots, of which each is ended, lost or replaced, in every
+//! order: what comes back is compared with what was acknowledged.
 
 use super::lost::Three;
 use super::serve;

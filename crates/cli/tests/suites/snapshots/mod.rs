@@ -1,5 +1,5 @@
-//! `farslot snapshot`, `restore` and `serve --snapshot-every --restore`: nodes are killed, and their
-//! tables come back.
+//! `farslot snapshot`, `restore` and `serve --snapshot-every --restore`: nodes are killed, and
+//! their tables come back.
 
 mod lost;
 mod matrix;
@@ -144,8 +144,8 @@ fn a_node_starts_from_its_last_snapshots() {
     assert_eq!(node.count("users"), 1_200);
 }
 
-/// Each node of a table over several writes its own part, and has it again when it starts: the others
-/// have what they had, and a client that has the table open goes on with it.
+/// Each node of a table over several writes its own part, and has it again when it starts: the
+/// others have what they had, and a client that has the table open goes on with it.
 #[test]
 fn nodes_of_a_table_over_several_start_from_their_parts() {
     let directories = [(); 3].map(|()| tempfile::tempdir().unwrap());
@@ -257,8 +257,8 @@ fn commands_that_are_killed_at_any_moment_go_on() {
     assert!(!directory.path().join("t.snapshot.part").exists());
 }
 
-/// How many records a table has but for those that are written meanwhile, and a sum over them in which
-/// their order does not matter.
+/// How many records a table has but for those that are written meanwhile, and a sum over them in
+/// which their order does not matter.
 fn digest(node: &Node, table: &str) -> (u64, u64) {
     let mut dump = node.spawn(["dump", table]);
     let lines = BufReader::new(dump.stdout.take().unwrap()).lines();

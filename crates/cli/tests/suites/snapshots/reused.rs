@@ -1,5 +1,5 @@
-//! Names that another table had before, and files of another node: what a node starts from is its own,
-//! and the last.
+//! Names that another table had before, and files of another node: what a node starts from is its
+//! own, and the last.
 
 use super::serve;
 use crate::common::{ANY_PORT, Node, assert_fails, error_of, farslot, lines};

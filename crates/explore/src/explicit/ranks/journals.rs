@@ -1,4 +1,5 @@
-//! Journals of an exploration by several ranks: each has one of its own, with its parts of the levels.
+//! Journals of an exploration by several ranks: each has one of its own, with its parts of the
+//! levels.
 
 use super::super::{Header, Journal, Options};
 use super::rank::Rank;
@@ -13,8 +14,8 @@ const SOME: u64 = 1;
 const FAILED: u64 = 2;
 
 /// A rank's journal for [`explore_rank`](super::explore_rank), beside those of the others: of
-/// `PATH`, `PATH.0-of-3` and so on. All ranks call this together, each with its own header. It is the
-/// one that is there, or a new one.
+/// `PATH`, `PATH.0-of-3` and so on. All ranks call this together, each with its own header. It is
+/// the one that is there, or a new one.
 ///
 /// # Errors
 /// As [`Journal::open_or_create`]; [`RankError::GaveUp`] where another rank cannot use its own;

@@ -22,8 +22,9 @@ use std::path::Path;
 /// the exploration goes on from those that are there.
 ///
 /// # Errors
-/// As [`explore_rank`]; of the net as [`explore_net`](super::super::explore_net); [`ExploreError::WrongJournal`] on all ranks
-/// where some have a journal with levels, and others none.
+/// As [`explore_rank`]; of the net as [`explore_net`](super::super::explore_net);
+/// [`ExploreError::WrongJournal`] on all ranks where some have a journal with levels, and others
+/// none.
 pub fn explore_net_rank<'n>(
     net: &'n Net,
     invariant: Option<&'n Formula>,

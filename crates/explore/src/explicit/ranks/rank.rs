@@ -97,8 +97,8 @@ impl<'m, 'x, M: Model> Rank<'m, 'x, M> {
         }
     }
 
-    /// Inserts the states of a journal, of which each rank has as many levels as the others. Returns
-    /// this rank's part of the last level, and its depth; nothing where there is no level.
+    /// Inserts the states of a journal, of which each rank has as many levels as the others.
+    /// Returns this rank's part of the last level, and its depth; nothing where there is no level.
     pub(super) async fn replay(
         &mut self,
         journal: &mut Journal,

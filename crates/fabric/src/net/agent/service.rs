@@ -95,8 +95,8 @@ impl Quota {
     /// The work of a verb that is refused, and of a step of a handshake.
     pub(crate) const REFUSED: usize = 8 << 10;
 
-    /// Counts work that is known by the time that it took: a nanosecond as a byte, so that calls end
-    /// a short turn after some 16 microseconds, and a long one after 256.
+    /// Counts work that is known by the time that it took: a nanosecond as a byte, so that calls
+    /// end a short turn after some 16 microseconds, and a long one after 256.
     pub(crate) fn spend_time(&mut self, took: Duration) {
         self.spend(usize::try_from(took.as_nanos()).unwrap_or(usize::MAX));
     }

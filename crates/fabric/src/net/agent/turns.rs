@@ -5,9 +5,9 @@
 //! other. So clients of one grant cannot keep those of another from being served, however many they
 //! are and whatever they ask for; nor can strangers.
 //!
-//! After each round of turns, of [`ROUND`] and what the last turn takes longer, the kernel is asked for
-//! what has come meanwhile. A line that has asked for less than others, or for nothing, has its turn
-//! then before all others: it waits for one round, however many lines there are.
+//! After each round of turns, of [`ROUND`] and what the last turn takes longer, the kernel is asked
+//! for what has come meanwhile. A line that has asked for less than others, or for nothing, has its
+//! turn then before all others: it waits for one round, however many lines there are.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -17,8 +17,8 @@ pub(crate) const STRANGERS: u64 = 0;
 
 /// How long a round may take, and a turn longer.
 const ROUND: Duration = Duration::from_micros(100);
-/// How much less time a line counts as having had, at the most, than the one that has had the least:
-/// whoever asks for nothing for long may not then keep the others waiting for as long.
+/// How much less time a line counts as having had, at the most, than the one that has had the
+/// least: whoever asks for nothing for long may not then keep the others waiting for as long.
 const AHEAD: Duration = Duration::from_micros(25);
 /// How much more, at the most: a thread that was kept from its processor took no turn so long.
 const BEHIND: Duration = Duration::from_millis(1);
@@ -65,7 +65,8 @@ impl Turns {
             line.waiting.push_back(token);
             return;
         }
-        // Lines of grants that have gone make room for others; what is forgotten makes no difference.
+        // Lines of grants that have gone make room for others; what is forgotten makes no
+        // difference.
         self.lines
             .retain(|line| !line.waiting.is_empty() || line.had > ahead);
         self.lines.push(Line {

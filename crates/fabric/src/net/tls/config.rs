@@ -173,8 +173,8 @@ impl TlsServer {
         })
     }
 
-    /// Why its certificate is not valid now, as clients that trust an authority see it; those with a
-    /// fingerprint take it all the same.
+    /// Why its certificate is not valid now, as clients that trust an authority see it; those with
+    /// a fingerprint take it all the same.
     #[must_use]
     pub fn not_valid_now(&self) -> Option<String> {
         let parsed = match ParsedCertificate::try_from(&self.certificate) {

@@ -127,8 +127,8 @@ pub enum Request<'w> {
         /// The request.
         request: &'w [u64],
     },
-    /// [`Endpoint::fence`](crate::Endpoint::fence): from now on verbs that change what lies behind a
-    /// word in its region are refused while the word is another. It is not answered.
+    /// [`Endpoint::fence`](crate::Endpoint::fence): from now on verbs that change what lies behind
+    /// a word in its region are refused while the word is another. It is not answered.
     Fence {
         /// The word.
         word: Span,

@@ -247,8 +247,8 @@ impl Channel {
         &self.stream
     }
 
-    /// Has the other side send a byte for what it puts from now on. To be followed by a look at what it
-    /// has put already.
+    /// Has the other side send a byte for what it puts from now on. To be followed by a look at
+    /// what it has put already.
     pub(super) fn falls_asleep(&self, side: Side) {
         self.words().word(side.sleeps_at()).store(1, SeqCst);
         fence(SeqCst);

@@ -11,8 +11,8 @@
 //! uses a processor for long while nothing comes, and no wake-up costs a system call while both are
 //! awake.
 //!
-//! **Death.** The kernel ends the socket with its process, which wakes the other side: calls without
-//! a reply fail, and may have been executed.
+//! **Death.** The kernel ends the socket with its process, which wakes the other side: calls
+//! without a reply fail, and may have been executed.
 //!
 //! **Malice.** A client may write anything into its own channel, and into no other's. The owner
 //! keeps its places in the rings itself, takes a request out before it looks at it, bounds its
@@ -22,8 +22,8 @@
 //!
 //! **Order.** Calls of an endpoint begin in the order of their posting, each after the one before
 //! has ended. Other verbs are the thread's own loads and stores and do not wait for them: what must
-//! see a call's effects begins after its reply. After a call was not answered in time no other of its
-//! channel begins, and the channel ends; the one that the owner is at may still take effect.
+//! see a call's effects begins after its reply. After a call was not answered in time no other of
+//! its channel begins, and the channel ends; the one that the owner is at may still take effect.
 
 mod answering;
 mod asking;

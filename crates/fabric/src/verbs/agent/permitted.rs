@@ -19,8 +19,8 @@ impl Permitted {
     /// Checks an access.
     ///
     /// # Errors
-    /// [`FabricError::GrantRevoked`], [`FabricError::UnknownRegion`], [`FabricError::AccessDenied`],
-    /// [`FabricError::OutOfBounds`].
+    /// [`FabricError::GrantRevoked`], [`FabricError::UnknownRegion`],
+    /// [`FabricError::AccessDenied`], [`FabricError::OutOfBounds`].
     pub(super) fn check(&self, at: RemoteAddr, len: u64, needed: Rights) -> Result<()> {
         let RemoteAddr { node, region, .. } = at;
         if self.grant.is_revoked() {

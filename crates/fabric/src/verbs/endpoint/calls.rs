@@ -342,8 +342,8 @@ impl Calls {
 /// What a client that does not keep to its slots and places can do.
 #[cfg(test)]
 impl Calls {
-    /// Writes bytes into the room of requests, with an immediate that says anything; returns whether
-    /// there is a way.
+    /// Writes bytes into the room of requests, with an immediate that says anything; returns
+    /// whether there is a way.
     pub(in crate::verbs) fn write_raw(&mut self, at: u64, bytes: &Buffer, imm: u32) -> bool {
         let Way::Open(channel) = &mut self.way else {
             return false;

@@ -44,8 +44,8 @@ impl DuoLayout {
         Ok(body)
     }
 
-    /// Writes that record to where `body` begins; returns how many bytes it has, in whole words. Key and
-    /// value are of the table's sizes.
+    /// Writes that record to where `body` begins; returns how many bytes it has, in whole words.
+    /// Key and value are of the table's sizes.
     pub(in super::super) fn fill_body(&self, body: &mut [u8], key: &[u8], value: &[u8]) -> usize {
         let len = SLOT_HEADER - 8 + (key.len() + value.len());
         let all = len.next_multiple_of(8);

@@ -353,8 +353,8 @@ impl Placement {
         }
     }
 
-    /// As [`Placement::assign`], of a key that can be there and matches none of the slots that hold keys;
-    /// false of any other, and then nothing has changed.
+    /// As [`Placement::assign`], of a key that can be there and matches none of the slots that hold
+    /// keys; false of any other, and then nothing has changed.
     #[inline]
     pub fn assign_new(&mut self, slot: SlotNumber, hash: u64) -> bool {
         let of = self.candidates(hash);
@@ -416,8 +416,8 @@ impl Placement {
     }
 }
 
-/// The first of some slots of two buckets, of each a bit a slot: its bucket, and its number there. Which of
-/// the two it is nobody can predict: so without a branch.
+/// The first of some slots of two buckets, of each a bit a slot: its bucket, and its number there.
+/// Which of the two it is nobody can predict: so without a branch.
 #[inline(always)]
 pub(super) fn first_of(buckets: [u64; 2], [first, second]: [u32; 2]) -> Option<(u64, u32)> {
     let both = u64::from(first) | u64::from(second) << u32::BITS;

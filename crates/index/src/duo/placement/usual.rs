@@ -1,13 +1,13 @@
-//! The index as lookups of many keys go by it, one after the other: in its usual form, without what is
-//! hardly ever needed.
+//! The index as lookups of many keys go by it, one after the other: in its usual form, without what
+//! is hardly ever needed.
 
 use super::hashes::{Candidates, Primary};
 use super::index::{Placement, first_of};
 use super::packed::Packed;
 use farslot_fabric::{equal_of_eight, prefetch};
 
-/// An index in one part, none of whose buckets is to be split, by buckets of 8 slots with fingerprints
-/// of 16 bits.
+/// An index in one part, none of whose buckets is to be split, by buckets of 8 slots with
+/// fingerprints of 16 bits.
 struct Usual<'i> {
     /// Those of both arrays: a bucket's, by its number.
     fingerprints: &'i [[u16; 8]],
@@ -62,8 +62,8 @@ impl Placement {
         }
     }
 
-    /// The first of the matches of the key with this hash that is in the arrays: its bucket, and its
-    /// number there.
+    /// The first of the matches of the key with this hash that is in the arrays: its bucket, and
+    /// its number there.
     #[inline(always)]
     #[must_use]
     pub fn first_match(&self, hash: u64, of: &Primary) -> Option<(u64, u32)> {

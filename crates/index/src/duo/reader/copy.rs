@@ -158,8 +158,8 @@ impl IndexCopy {
         self.index.prefetch_first(hash)
     }
 
-    /// The first of the slots that may be that of the key with this hash: its bucket, and its number
-    /// there. Nothing also where it may be in the stash.
+    /// The first of the slots that may be that of the key with this hash: its bucket, and its
+    /// number there. Nothing also where it may be in the stash.
     #[inline(always)]
     pub(super) fn first_match(&self, hash: u64, of: &Primary) -> Option<(u64, u32)> {
         match self.may_be_stashed(hash) {

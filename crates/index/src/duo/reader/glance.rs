@@ -1,8 +1,8 @@
-//! The usual steps of lookups by the copy, made ready for many keys, where keys and values are words:
-//! the first slot that the copy has for the key.
+//! The usual steps of lookups by the copy, made ready for many keys, where keys and values are
+//! words: the first slot that the copy has for the key.
 //!
-//! A record that is found whole there is the answer. Whatever else is there, the key is looked up in
-//! steps.
+//! A record that is found whole there is the answer. Whatever else is there, the key is looked up
+//! in steps.
 
 use super::client::DuoReader;
 use super::copy::IndexCopy;

@@ -104,7 +104,8 @@ fn damaged_bytes_are_refused() {
 }
 
 proptest! {
-    /// Bytes of somebody who knows the checksum: refused, or a function whose slots are the table's.
+    /// Bytes of somebody who knows the checksum: refused, or a function whose slots are the
+    /// table's.
     #[test]
     fn hostile_bytes_never_leave_the_table(
         parts in 1u32..5,

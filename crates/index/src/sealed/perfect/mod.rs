@@ -18,9 +18,9 @@
 //! pilots, 1 each, part by part | fingerprints of the filter, 1 each | zeros to a multiple of 8
 //! ```
 //!
-//! The checksum is over all that follows it, with the seed. A client that reads what its builder did
-//! not write says [`BadFunction`](crate::IndexError::BadFunction). Bytes that pass can name wrong
-//! slots, never one outside of the table.
+//! The checksum is over all that follows it, with the seed. A client that reads what its builder
+//! did not write says [`BadFunction`](crate::IndexError::BadFunction). Bytes that pass can name
+//! wrong slots, never one outside of the table.
 
 mod filter;
 mod function;

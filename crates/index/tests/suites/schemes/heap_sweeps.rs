@@ -256,8 +256,8 @@ const HEAP_BYTES: u64 = 512 << 10;
 const CHURNED: u64 = 200;
 
 /// Two clients at a time, or one where a table admits no more, put and remove records in a heap of
-/// 512 KiB, and are killed by their verbs; in the end at least 95 % of it can be used, and the counts
-/// are right.
+/// 512 KiB, and are killed by their verbs; in the end at least 95 % of it can be used, and the
+/// counts are right.
 fn kills(bed: &Bed, kills: u64) {
     let slot = LARGE;
     let width = if bed.has_one_writer() { 1 } else { 2 };

@@ -1,5 +1,5 @@
-//! Tables in memory that is mapped, as clients use them by default: their loads, stores and swaps in
-//! any order that a seed draws, with words that are torn between any two loads, and clients that
+//! Tables in memory that is mapped, as clients use them by default: their loads, stores and swaps
+//! in any order that a seed draws, with words that are torn between any two loads, and clients that
 //! stop for good before any access. Histories are judged as those under the simulator's faults.
 
 use crate::common::chaos::{Caller, Tally, rng_of};
@@ -100,7 +100,8 @@ impl Shape {
         }
     }
 
-    /// Runs the clients, each by `work` with its number; then one more, that is to look at every key.
+    /// Runs the clients, each by `work` with its number; then one more, that is to look at every
+    /// key.
     fn judged(&self, node: &Node, work: impl Fn(&Run, usize, Rc<AnyEndpoint>) + Sync) -> Tally {
         let kept = Mutex::new(Vec::new());
         let client = |number: usize| {

@@ -1,5 +1,5 @@
-//! Batches of writes, which are done at once in mapped memory, beside the same writes one after the other:
-//! the same outcomes, the same bytes in the end, booked alike.
+//! Batches of writes, which are done at once in mapped memory, beside the same writes one after the
+//! other: the same outcomes, the same bytes in the end, booked alike.
 
 use crate::common::cuckoo::{self, ways};
 use crate::common::duo::{Dimensions, shm_client, shm_node, shm_reader};
@@ -20,8 +20,8 @@ const CLASSES: [OperationClass; 4] = [PUT, FIND_OR_PUT, UPDATE, REMOVE];
 
 type Client<T> = (Executor<AnyEndpoint>, T);
 
-/// Writes of so many keys: puts and find-or-puts, of which every tenth is of a key that has come before;
-/// updates and removals, mostly of keys that are there; and all keys once more.
+/// Writes of so many keys: puts and find-or-puts, of which every tenth is of a key that has come
+/// before; updates and removals, mostly of keys that are there; and all keys once more.
 fn writes(slot: Slot, count: u64) -> Vec<(u64, Vec<u8>, Vec<u8>)> {
     let write = |number: u64| {
         let key = match number {
@@ -90,16 +90,17 @@ fn left_behind<T: Index>(node: &Node, (executor, table): &Client<T>) -> (Vec<u64
 /// The outcomes of writes, and all words and counts behind them.
 type Left = (Vec<Result<Outcome>>, (Vec<u64>, Vec<u64>));
 
-/// Checks that a batch and single writes have come to the same: the outcomes, and what is left behind.
+/// Checks that a batch and single writes have come to the same: the outcomes, and what is left
+/// behind.
 fn assert_same(many: &Left, single: &Left, case: impl Debug) {
     assert_eq!(many.0, single.0, "{case:?}");
     let (many, single) = (&many.1, &single.1);
     assert!(many == single, "{case:?}: {:?} {:?}", many.1, single.1);
 }
 
-/// Adds READs of slots to what a batch has booked, where single writes have done more. These read, together
-/// with the record that may be the key's own, those that would make room if the key were new; of a key
-/// that is there, a batch does not.
+/// Adds READs of slots to what a batch has booked, where single writes have done more. These read,
+/// together with the record that may be the key's own, those that would make room if the key were
+/// new; of a key that is there, a batch does not.
 fn read_what_would_make_room(many: &mut Left, single: &Left, slot_bytes: u64) {
     for class in (0..CLASSES.len()).map(|number| 5 * number) {
         let [verbs, bytes] = [class + 1, class + 2];

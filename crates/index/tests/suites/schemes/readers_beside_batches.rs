@@ -1,5 +1,5 @@
-//! Readers beside a writer's batches, which are done at once in mapped memory: a key that stays is always
-//! there, whole, and never with a value older than one that was seen.
+//! Readers beside a writer's batches, which are done at once in mapped memory: a key that stays is
+//! always there, whole, and never with a value older than one that was seen.
 
 use crate::common::cuckoo::{self, ways};
 use crate::common::duo::{Dimensions, region_bytes};
@@ -52,8 +52,8 @@ async fn write(table: &impl Index, slot: Slot) {
     }
 }
 
-/// Looks the keys that stay up until it is told that all is written, and once more; returns how often it
-/// has.
+/// Looks the keys that stay up until it is told that all is written, and once more; returns how
+/// often it has.
 async fn read(
     look_up: impl AsyncFn(&[&[u8]], &mut dyn FnMut(usize, Got)),
     slot: Slot,

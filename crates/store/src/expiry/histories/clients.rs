@@ -195,8 +195,8 @@ impl<'r> Client<'r> {
         self.record.end(id, set.map(Ret::Is));
     }
 
-    /// The records of all keys get another end by one batch, as a gateway's do. One that another has
-    /// changed meanwhile is left so.
+    /// The records of all keys get another end by one batch, as a gateway's do. One that another
+    /// has changed meanwhile is left so.
     fn live_longer_side_by_side(&mut self, span: Duration) {
         let expiry = self.after(span);
         let ids: Vec<_> = (0..KEYS)

@@ -1,6 +1,6 @@
-//! Histories of tables whose records end, under the simulator's faults: several clients, words that are
-//! torn and late, verbs that are lost, and a clock that jumps between any two verbs. One seed fixes all
-//! of a run, and it is the clients' one clock.
+//! Histories of tables whose records end, under the simulator's faults: several clients, words that
+//! are torn and late, verbs that are lost, and a clock that jumps between any two verbs. One seed
+//! fixes all of a run, and it is the clients' one clock.
 
 mod clients;
 mod model;

@@ -13,7 +13,8 @@ pub(super) enum Op {
     PutFor(u64, Life),
     /// What is there lives as long as this, or for ever.
     Live(Option<Life>),
-    /// The moment has come at which a life ends: that of the record that has it, if one has it still.
+    /// The moment has come at which a life ends: that of the record that has it, if one has it
+    /// still.
     End(Life),
 }
 

@@ -17,7 +17,8 @@ fn one_node() -> Arc<Nodes> {
     Arc::new(Nodes::new(vec!["node".into()]))
 }
 
-/// A value that says which table it was put into, under which key. A table that was renamed is the same.
+/// A value that says which table it was put into, under which key. A table that was renamed is the
+/// same.
 fn mark(record: &TableRecord, key: u64) -> [u8; 16] {
     let scheme = serde_json::to_vec(&record.scheme).unwrap();
     let table = xxh3_64(&scheme) ^ record.offset;

@@ -1,5 +1,5 @@
-//! Tables that are emptied while others use them, and clients that die in that: a key becomes absent
-//! at one moment, and what is acknowledged after it stays.
+//! Tables that are emptied while others use them, and clients that die in that: a key becomes
+//! absent at one moment, and what is acknowledged after it stays.
 
 use super::super::change;
 use super::*;

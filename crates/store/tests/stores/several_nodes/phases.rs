@@ -20,8 +20,8 @@ fn error_at<T: std::fmt::Debug>(result: farslot::Result<T>, node: &str) -> Fabri
     }
 }
 
-/// Clients get an error that says so and that they may try again, whatever they had open; nobody makes
-/// anything there before what was there is back.
+/// Clients get an error that says so and that they may try again, whatever they had open; nobody
+/// makes anything there before what was there is back.
 #[test]
 fn a_node_that_restores_has_nothing_for_clients_before_it_is_done() {
     let directory = tempfile::tempdir().unwrap();

@@ -110,8 +110,8 @@ fn every_kind_of_table_survives_attempts_that_are_cut_off() {
     }
 }
 
-/// Tables in which insertions move records, how many they have, in more than one piece, and how many
-/// more have moved some for sure.
+/// Tables in which insertions move records, how many they have, in more than one piece, and how
+/// many more have moved some for sure.
 fn moving() -> Vec<(TableOptions, u64, u64)> {
     let large = kinds().into_iter().filter_map(|options| {
         let scheme = options.scheme().unwrap();
@@ -148,7 +148,8 @@ fn cut_off(store: &Store, directory: &TempDir) -> u64 {
     id_in(&directory.path().join("t.snapshot.part"))
 }
 
-/// Takes the snapshot again; whether it is the one that was cut off, which had some records already.
+/// Takes the snapshot again; whether it is the one that was cut off, which had some records
+/// already.
 fn goes_on(store: &Store, directory: &TempDir, cut_off: u64) -> bool {
     let first = Mutex::new(None);
     let report = |progress: SnapshotProgress| {

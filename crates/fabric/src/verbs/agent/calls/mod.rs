@@ -75,8 +75,8 @@ struct Shared {
     bell: Option<Bell>,
     events: Arc<CompletionChannel>,
     completions: Arc<CompletionQueue>,
-    /// By their numbers, which are never used again: what is left in the queue of a channel that has
-    /// ended is nobody's.
+    /// By their numbers, which are never used again: what is left in the queue of a channel that
+    /// has ended is nobody's.
     channels: Mutex<HashMap<u64, Arc<Channel>>>,
     /// Channels for which the queue has room, and how many of them are taken.
     most: usize,

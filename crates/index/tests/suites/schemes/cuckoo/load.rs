@@ -16,8 +16,8 @@ fn key(number: u64) -> [u8; 4] {
     (number as u32).to_le_bytes()
 }
 
-/// However often the values of Inline records are replaced, the table needs no memory for it, and a hit
-/// stays one READ.
+/// However often the values of Inline records are replaced, the table needs no memory for it, and a
+/// hit stays one READ.
 #[test]
 fn replaced_values_stay_in_their_slots() {
     const RECORDS: u64 = 200;

@@ -129,8 +129,9 @@ fn blocks_come_back_and_a_full_heap_says_so() {
     });
 }
 
-/// The blocks that an owner holds for later are named by no slot: an owner whose heap is full finds them, and
-/// uses them. Where an owner does not forget them, its next record lies over one of another's.
+/// The blocks that an owner holds for later are named by no slot: an owner whose heap is full finds
+/// them, and uses them. Where an owner does not forget them, its next record lies over one of
+/// another's.
 #[test]
 fn an_owner_that_was_replaced_forgets_what_it_held_of_the_heap() {
     const BYTES: usize = 20_000;
@@ -141,8 +142,8 @@ fn an_owner_that_was_replaced_forgets_what_it_held_of_the_heap() {
         let endpoint = world.endpoint(Limits::default());
         (Executor::new(Rc::clone(&endpoint)), open(endpoint, &layout))
     };
-    // One after the other is the owner, puts a record that stays, and keeps the block of one that it has
-    // removed. All they keep is enough for the last to look for.
+    // One after the other is the owner, puts a record that stays, and keeps the block of one that
+    // it has removed. All they keep is enough for the last to look for.
     let replaced: Vec<_> = (0..KEEPERS).map(|_| client()).collect();
     for (number, (executor, table)) in (0..).zip(&replaced) {
         executor.block_on(async {

@@ -149,7 +149,8 @@ fn many_writes_do_and_cost_what_as_many_single_ones_do() {
         for readers in [false, true] {
             let dimensions = Dimensions {
                 readers,
-                // A single put reads the records as well that would make room, were the key new: so there is.
+                // A single put reads the records as well that would make room, were the key new: so
+                // there is.
                 ..Dimensions::of_paper(1 << 14)
             };
             write_many(slot, &dimensions.layout(slot, 9));
