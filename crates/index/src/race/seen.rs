@@ -135,8 +135,13 @@ impl<E: Endpoint> RaceTable<E> {
         key: &Key<'_>,
     ) -> Result<(u64, Result<Looked>)> {
         let pieces: Pieces = self.pieces(leaf, key).collect();
+        let swaps = change.swap.is_some();
         let look = |fetched: &mut Fetched<'_>| {
-            let seen = Seen::of(fetched, leaf, key);
+            let seen = match swaps {
+                // Its own word is under way there.
+                true => Seen::of_any(fetched, leaf, key),
+                false => Seen::of(fetched, leaf, key),
+            };
             match seen.filter(|_| self.directory.borrow().leaf(leaf.subtable) == leaf) {
                 Some(seen) => Ok(Ok(seen)),
                 None => Ok(Err(View::taken(fetched, leaf, key)?)),
