@@ -110,7 +110,14 @@ impl SlotToMeet {
                 }
                 _ => {
                     let record = layout.record_in(read.bytes(0, 0..layout.slot_bytes()));
-                    record.map_or(Met::Torn, |record| is_key(record.key, record.value_range()))
+                    let met =
+                        record.map_or(Met::Torn, |record| is_key(record.key, record.value_range()));
+                    // In mapped memory a look may take so long that the key was removed and put
+                    // into the same slot meanwhile: its new record lies there before its head.
+                    match read.word(0, 0) == head {
+                        true => met,
+                        false => Met::Torn,
+                    }
                 }
             },
         }

@@ -6,8 +6,11 @@
 //!
 //! **A key that is found** is there: the head of the slot that was read says that the slot is live
 //! and whose it is, the checksum that the record is whole; and no dead slot holds a whole record,
-//! so that head and record are of one use of the slot. A split leaves a record where it was until
-//! its new bucket has it, and nobody changes it meanwhile.
+//! so that head and record are of one use of the slot. Where the memory is mapped a look may take
+//! as long as the system lets others run: there the head is looked at once more behind the record,
+//! for a key that was removed and is being put into the same slot has its new record there before
+//! its head. (A READ by a NIC that lasts over both could join them still; none has been seen to.) A
+//! split leaves a record where it was until its new bucket has it, and nobody changes it meanwhile.
 //!
 //! **A key that is not found** where the copy has it, or that the copy does not have, is looked for
 //! in the published index: one READ fetches the key's two pages and the stash. If they are as in

@@ -338,6 +338,13 @@ fn duo_tables_and_readers_beside_their_owner() {
     }
 }
 
+/// A reader had loaded the head of a slot when the key was removed and put into the slot again: the
+/// record that it then loaded was whole, and had no head yet.
+#[test]
+fn a_record_that_is_put_into_its_slot_again_is_not_seen_before_its_head() {
+    duo(DUO_SLOTS[0], 2140, false);
+}
+
 #[test]
 fn a_seed_is_one_run() {
     LINEAR.are_repeatable(3);
