@@ -8,6 +8,7 @@
 use super::bytes::{DuoLayout, SlotNumber, head_in};
 use super::state::{DuoTable, Key};
 use crate::client::{MOST_READS, pause};
+use crate::hash::word_of;
 use crate::heap::{BlockRef, Heap, RecordView, encode, seal};
 use crate::step::Read;
 use crate::{IndexError, Result, Value};
@@ -104,19 +105,23 @@ impl SlotToMeet {
             (_, heap) => match read.word(0, 0) {
                 0 => Met::Dead,
                 other if other != head => Met::Other,
-                _ if heap.is_some() => {
-                    self.block = layout.block_of(read.word(0, 1));
-                    self.block.map_or(Met::Torn, |_| Met::Named)
-                }
                 _ => {
-                    let record = layout.record_in(read.bytes(0, 0..layout.slot_bytes()));
-                    let met =
-                        record.map_or(Met::Torn, |record| is_key(record.key, record.value_range()));
+                    let slot = read.bytes(0, 0..layout.slot_bytes());
+                    let met = if heap.is_some() {
+                        self.block = layout.block_of(word_of(&slot[8..16]));
+                        self.block.map_or(Met::Torn, |_| Met::Named)
+                    } else {
+                        let record = layout.record_in(slot);
+                        record.map_or(Met::Torn, |record| is_key(record.key, record.value_range()))
+                    };
                     // In mapped memory a look may take so long that the key was removed and put
                     // into the same slot meanwhile: its new record lies there before its head.
                     match read.word(0, 0) == head {
                         true => met,
-                        false => Met::Torn,
+                        false => {
+                            self.block = None;
+                            Met::Torn
+                        }
                     }
                 }
             },
