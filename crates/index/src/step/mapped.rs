@@ -4,25 +4,23 @@ use super::lookup::{Answer, Found, Lookup, MOST_PIECES, Next, Read, Reads, Swap}
 use crate::hash::word_of;
 use crate::{Result, Value};
 use farslot_fabric::{BufferPool, Endpoint, InPlace, Piece, Steps, Tally};
+use smallvec::SmallVec;
 use std::ops::Range;
 
 /// The largest values that an answer holds in itself.
 const SMALL: usize = 8;
 
-/// Words, and bytes, that are copied without an allocation.
+/// Words that are copied without an allocation.
 const COPIED: usize = 32;
-const COPIED_BYTES: usize = COPIED * 8;
 
 /// The pieces of a step in the mapping.
 pub(super) struct Mapped<'m> {
     pub(super) view: InPlace<'m>,
     /// The bytes of the region at which they start.
     pub(super) starts: [u64; MOST_PIECES],
-    /// The piece and the bytes that were copied last, and these: at the start of the one copy, or
-    /// of the other if they are too many.
+    /// The piece and the bytes that were copied last, and these: at the start of the copy.
     copied: (usize, Range<usize>),
-    short: [u64; COPIED],
-    long: Vec<u64>,
+    copy: SmallVec<[u64; COPIED]>,
 }
 
 impl<'m> Mapped<'m> {
@@ -32,17 +30,7 @@ impl<'m> Mapped<'m> {
             view,
             starts: [0; MOST_PIECES],
             copied: (0, 0..0),
-            short: [0; COPIED],
-            long: Vec::new(),
-        }
-    }
-
-    /// What was copied last, and perhaps more.
-    #[inline(always)]
-    fn copy(&self) -> &[u8] {
-        match self.copied.1.len() {
-            ..=COPIED_BYTES => bytemuck::cast_slice(&self.short),
-            _ => bytemuck::cast_slice(&self.long),
+            copy: SmallVec::from_buf([0; COPIED]),
         }
     }
 
@@ -54,7 +42,7 @@ impl<'m> Mapped<'m> {
             Found::Word { word, len } => Some((*word, *len)),
             Found::Bytes { bytes, .. } if bytes.len() <= SMALL => {
                 let start = bytes.start - self.copied.1.start;
-                let copy = self.copy();
+                let copy: &[u8] = bytemuck::cast_slice(&self.copy);
                 // There is more behind it, as the copy has room for more than any small record.
                 match copy[start..].first_chunk() {
                     Some(word) => Some((u64::from_le_bytes(*word), bytes.len())),
@@ -77,7 +65,8 @@ impl<'m> Mapped<'m> {
         };
         let (copied, within) = &self.copied;
         debug_assert_eq!(*copied, piece, "a value is in what was copied last");
-        let value = &self.copy()[bytes.start - within.start..bytes.end - within.start];
+        let copy: &[u8] = bytemuck::cast_slice(&self.copy);
+        let value = &copy[bytes.start - within.start..bytes.end - within.start];
         Value::copied(value, pool)
     }
 }
@@ -96,14 +85,11 @@ impl Read for Mapped<'_> {
     #[inline(always)]
     fn bytes(&mut self, piece: usize, bytes: Range<usize>) -> &[u8] {
         let words = bytes.len().div_ceil(8);
+        if words > self.copy.len() {
+            self.copy.resize(words, 0);
+        }
         let from = self.starts[piece] + bytes.start as u64;
-        let copy = match self.short.get_mut(..words) {
-            Some(short) => short,
-            None => {
-                self.long.resize(words.max(self.long.len()), 0);
-                &mut self.long[..words]
-            }
-        };
+        let copy = &mut self.copy[..words];
         self.view.copy_out(from, bytes.len(), copy);
         let len = bytes.len();
         self.copied = (piece, bytes);
