@@ -130,13 +130,13 @@ impl<E: Endpoint> RaceTable<E> {
             let slots = piece.len / 8;
             let mut met = Met::nothing(wanted);
             view.each_word(start, slots, |word| met.word(word));
-            found = match met.found_among(slots) {
-                Some(None) if met.is_quiet() => found,
-                Some(Some((number, word))) if met.is_quiet() => {
+            found = match met.quiet_among(slots) {
+                Some(None) => found,
+                Some(Some((number, word))) => {
                     found.and_then(|found| found.and((start + number * 8, word)))
                 }
                 // Several have the tag, or its own is begun there.
-                _ => found.and_then(|found| found.and_of(view, (start, slots), wanted, own)),
+                None => found.and_then(|found| found.and_of(view, (start, slots), wanted, own)),
             };
             reads += 1;
             bytes += piece.len as u64;

@@ -169,13 +169,13 @@ impl<E: Endpoint> RaceTable<E> {
             let slots = slots as usize;
             let mut met = Met::nothing(Word::live(depth, key.tag));
             read.each_word(piece, slots, |word| met.word(word));
-            match met.found_among(slots) {
-                Some(found) if met.is_quiet() => {
+            match met.quiet_among(slots) {
+                Some(found) => {
                     let found = found.map(|(number, word)| (first + number, word));
                     search.candidates.extend(found);
                 }
                 // Several have the tag, or something is under way: they are looked at one by one.
-                _ => {
+                None => {
                     let words = read.words(piece);
                     for number in 0..slots {
                         let word = Word(words(number));

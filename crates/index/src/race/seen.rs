@@ -59,12 +59,9 @@ impl Seen {
             let mut empty = 0_u64;
             fetched.words(piece, 0..slots, |word| {
                 met.word(word);
-                empty = empty << 1 | u64::from(Word(word).is_empty());
+                empty = empty << 1 | u64::from(Word(word).state() == State::Empty);
             });
-            if !met.is_quiet() {
-                return None;
-            }
-            if let Some((number, word)) = met.found_among(slots)? {
+            if let Some((number, word)) = met.quiet_among(slots)? {
                 seen.marked.push((span.first + number, word));
             }
             let empty = empty.reverse_bits() >> (u64::BITS - slots as u32);

@@ -80,12 +80,6 @@ impl Word {
         Self(self.0 & !(3 << STATE_SHIFT) | (state as u64) << STATE_SHIFT)
     }
 
-    /// Whether nothing is in the slot.
-    #[inline(always)]
-    pub(super) const fn is_empty(self) -> bool {
-        self.0 < 1 << STATE_SHIFT
-    }
-
     /// How often the subtable had split.
     #[inline]
     pub(super) const fn depth(self) -> u32 {
@@ -206,11 +200,13 @@ impl Met {
         (!are_several).then_some(one)
     }
 
-    /// The same, with its number among so many words that were looked at; nothing of more than 64.
+    /// The same, with its number among so many words that were looked at, of 64 at most; nothing where
+    /// they are not all [quiet](Met::is_quiet).
     #[inline(always)]
-    pub(super) fn found_among(&self, words: usize) -> Option<Option<(u64, Word)>> {
+    pub(super) fn quiet_among(&self, words: usize) -> Option<Option<(u64, Word)>> {
         let behind = self.found.trailing_zeros() as usize;
-        let found = self.found().filter(|_| words <= u64::BITS as usize)?;
+        let are_quiet = self.is_quiet() && words <= u64::BITS as usize;
+        let found = self.found().filter(|_| are_quiet)?;
         Some(found.map(|word| ((words - 1 - behind) as u64, word)))
     }
 }
@@ -229,58 +225,59 @@ mod tests {
     }
 
     proptest! {
-        #[test]
-        fn what_is_met_in_many_is_what_each_says(
-            words in proptest::collection::vec(prop_oneof![4 => word(), 1 => any::<u64>().prop_map(Word)], 0..20),
-        ) {
-            let (depth, tag) = (3, 6);
-            let mut met = Met::nothing(Word::live(depth, tag));
-            words.iter().for_each(|word| met.word(word.0));
-            let is_quiet = |word: &Word| {
-                word.unsettled_at(depth) == 0 && word.state() != State::Begun
-            };
-            prop_assert_eq!(met.is_quiet(), words.iter().all(is_quiet));
-            let mut live = words.iter().filter(|word| word.is_live_at(depth, tag));
-            let found = match (live.next(), live.next()) {
-                (one, None) => Some(one.copied()),
-                (_, Some(_)) => None,
-            };
-            prop_assert_eq!(met.found(), found);
-            let number = |word| words.iter().position(|of| *of == word).map(|at| (at as u64, word));
-            prop_assert_eq!(met.found_among(words.len()), found.map(|word| word.and_then(number)));
-        }
+            #[test]
+            fn what_is_met_in_many_is_what_each_says(
+                words in proptest::collection::vec(prop_oneof![4 => word(), 1 => any::<u64>().prop_map(Word)], 0..20),
+            ) {
+                let (depth, tag) = (3, 6);
+                let mut met = Met::nothing(Word::live(depth, tag));
+                words.iter().for_each(|word| met.word(word.0));
+                let is_quiet = |word: &Word| {
+                    word.unsettled_at(depth) == 0 && word.state() != State::Begun
+                };
+                prop_assert_eq!(met.is_quiet(), words.iter().all(is_quiet));
+                let mut live = words.iter().filter(|word| word.is_live_at(depth, tag));
+                let found = match (live.next(), live.next()) {
+                    (one, None) => Some(one.copied()),
+                    (_, Some(_)) => None,
+                };
+                prop_assert_eq!(met.found(), found);
+                let number = |word| words.iter().position(|of| *of == word).map(|at| (at as u64, word));
+    let numbered = found.map(|word| word.and_then(number));
+                prop_assert_eq!(met.quiet_among(words.len()), numbered.filter(|_| met.is_quiet()));
+            }
 
-        #[test]
-        fn words_say_what_they_were_made_of(
-            depth in 0..=MOST_DEPTH,
-            tag: u8,
-            granule in 0u64..1 << GRANULE_BITS,
-            generation in 0u64..1 << GENERATION_BITS,
-            class in 0usize..1 << CLASS_BITS,
-            later in 0..=MOST_DEPTH,
-        ) {
-            let block = BlockRef { granule, generation, class };
-            let begun = Word::begun(depth, tag, block);
-            for state in [State::Begun, State::Live, State::Moving] {
-                let word = begun.in_state(state).at_depth(later);
-                prop_assert_eq!((word.state(), word.depth()), (state, later));
-                prop_assert_eq!((word.tag(), word.block()), (tag, block));
-                prop_assert_eq!(word.in_state(State::Begun).at_depth(depth), begun);
+            #[test]
+            fn words_say_what_they_were_made_of(
+                depth in 0..=MOST_DEPTH,
+                tag: u8,
+                granule in 0u64..1 << GRANULE_BITS,
+                generation in 0u64..1 << GENERATION_BITS,
+                class in 0usize..1 << CLASS_BITS,
+                later in 0..=MOST_DEPTH,
+            ) {
+                let block = BlockRef { granule, generation, class };
+                let begun = Word::begun(depth, tag, block);
+                for state in [State::Begun, State::Live, State::Moving] {
+                    let word = begun.in_state(state).at_depth(later);
+                    prop_assert_eq!((word.state(), word.depth()), (state, later));
+                    prop_assert_eq!((word.tag(), word.block()), (tag, block));
+                    prop_assert_eq!(word.in_state(State::Begun).at_depth(depth), begun);
+                }
+                for state in [State::Begun, State::Live, State::Moving] {
+                    let word = begun.in_state(state);
+                    let is_live = state == State::Live;
+                    prop_assert_eq!(word.is_live_at(depth, tag), is_live);
+                    prop_assert!(!word.is_live_at(depth, tag ^ 1));
+                    prop_assert_eq!(word.is_live_at(later, tag), is_live && later == depth);
+                    let is_settled = state != State::Moving;
+                    prop_assert_eq!(word.unsettled_at(depth) == 0, is_settled);
+                    prop_assert_eq!(word.unsettled_at(later) == 0, is_settled && later == depth);
+                }
+                prop_assert_eq!(Word::empty(depth).unsettled_at(later) == 0, later == depth);
+                let empty = Word::empty(depth);
+                prop_assert_eq!((empty.state(), empty.depth()), (State::Empty, depth));
+                prop_assert_eq!(empty.0 == 0, depth == 0);
             }
-            for state in [State::Begun, State::Live, State::Moving] {
-                let word = begun.in_state(state);
-                let is_live = state == State::Live;
-                prop_assert_eq!(word.is_live_at(depth, tag), is_live);
-                prop_assert!(!word.is_live_at(depth, tag ^ 1));
-                prop_assert_eq!(word.is_live_at(later, tag), is_live && later == depth);
-                let is_settled = state != State::Moving;
-                prop_assert_eq!(word.unsettled_at(depth) == 0, is_settled);
-                prop_assert_eq!(word.unsettled_at(later) == 0, is_settled && later == depth);
-            }
-            prop_assert_eq!(Word::empty(depth).unsettled_at(later) == 0, later == depth);
-            let empty = Word::empty(depth);
-            prop_assert_eq!((empty.state(), empty.depth()), (State::Empty, depth));
-            prop_assert_eq!(empty.0 == 0, depth == 0);
         }
-    }
 }
