@@ -59,7 +59,9 @@ const COUNTED_AGAIN: Duration = Duration::from_millis(10);
 /// How often it is looked whether a connection has rested for long enough.
 const LOOK_AT_RESTING: Duration = Duration::from_millis(20);
 /// Connections that are accepted before others have their turn.
-const ACCEPTED_A_TURN: usize = 64;
+const ACCEPTED_A_TURN: usize = 4;
+/// Strangers whose time is up, of which so many are closed before others have their turn.
+const ENDED_A_ROUND: usize = 8;
 /// How long none is accepted where the process may open no more files.
 const PAUSE: Duration = Duration::from_millis(10);
 
@@ -139,6 +141,7 @@ impl EventLoop {
                 (true, false) => LOOK_AT_RESTING,
                 (true, true) => LOOK,
             };
+            let sleep = sleep.min(LOOK.saturating_sub(self.looked.elapsed()));
             let timeout = Timespec {
                 tv_sec: sleep.as_secs() as i64,
                 tv_nsec: sleep.subsec_nanos().into(),
@@ -164,9 +167,8 @@ impl EventLoop {
                 self.counted_waiting = Instant::now();
                 self.lanes.own.note_waiting(self.waiting().count());
             }
-            if self.looked.elapsed() >= LOOK {
+            if self.looked.elapsed() >= LOOK && self.end_late_ones() {
                 self.looked = Instant::now();
-                self.end_late_ones();
                 self.databases.report();
                 self.give_back();
             }
@@ -511,13 +513,22 @@ impl EventLoop {
     }
 
     /// Ends connections of clients that have not shown that they know the secret, or do not take
-    /// their replies, for too long.
-    fn end_late_ones(&mut self) {
+    /// their replies, for too long: some in a round. Returns whether none is left.
+    fn end_late_ones(&mut self) -> bool {
         let now = Instant::now();
-        while let Some(stranger) = self.strangers.late(now) {
+        for _ in 0..ENDED_A_ROUND {
+            let Some(stranger) = self.strangers.late(now) else {
+                self.end_stuck_ones();
+                return true;
+            };
             self.strangers.remove(stranger);
             self.let_go(stranger as usize);
         }
+        false
+    }
+
+    /// Closes the connections of clients that have taken nothing for too long.
+    fn end_stuck_ones(&mut self) {
         for place in 0..self.places.len() {
             let is_late = self.places[place].as_ref().is_some_and(|connection| {
                 connection.is_blocked && connection.since.elapsed() > STUCK

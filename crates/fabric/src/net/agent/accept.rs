@@ -14,8 +14,8 @@ use std::time::{Duration, Instant};
 
 /// How long none are taken after the process ran out of files or memory.
 const PAUSE: Duration = Duration::from_millis(100);
-/// The most that are taken before those that are there have their turn.
-const AT_ONCE: usize = 16;
+/// The most that are taken in a turn.
+const A_TURN: usize = 2;
 /// Connections over the limit that are told so; more are closed without a word.
 const TURNED_AWAY: usize = 64;
 
@@ -64,7 +64,7 @@ impl Acceptor {
         shared: &Shared,
     ) -> SmallVec<[(usize, Newcomer); 8]> {
         let mut accepted = SmallVec::new();
-        for _ in 0..AT_ONCE {
+        for _ in 0..A_TURN {
             let (stream, peer) = match self.listener.accept() {
                 Ok(connected) => connected,
                 Err(error) => {

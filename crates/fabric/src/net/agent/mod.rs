@@ -13,6 +13,7 @@ mod admit;
 mod connection;
 mod counters;
 mod dialogue;
+mod places;
 mod server;
 mod service;
 mod session;

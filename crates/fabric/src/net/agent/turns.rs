@@ -1,7 +1,7 @@
 //! Whose turn it is, where there is more to do than one turn.
 //!
-//! Connections that have more to do wait in lines, one for each grant and one for those that are
-//! not admitted. The line that has had the least time has the next turn, one connection after the
+//! Connections that have more to do wait in lines, one for each grant, one for those that are not
+//! admitted, and one for what is done at the door: newcomers, and those that have to leave. The line that has had the least time has the next turn, one connection after the
 //! other. So clients of one grant cannot keep those of another from being served, however many they
 //! are and whatever they ask for; nor can strangers.
 //!
@@ -14,6 +14,8 @@ use std::time::Duration;
 
 /// The line of those who are not admitted.
 pub(crate) const STRANGERS: u64 = 0;
+/// The line of those who come, and of those who have not been admitted in time.
+pub(crate) const DOOR: u64 = u64::MAX;
 
 /// How long a round may take, and a turn longer.
 const ROUND: Duration = Duration::from_micros(100);

@@ -8,10 +8,11 @@ use super::accept::{Acceptor, LISTENER};
 use super::connection::{Connection, Scratch, Turn, Wants};
 use super::counters::count;
 use super::dialogue::{End, News};
+use super::places::{Held, Place, held_of, interest, token, want};
 use super::service::Quota;
 use super::shared::{Newcomer, Shared};
 use super::strangers::Strangers;
-use super::turns::{STRANGERS, Turns};
+use super::turns::{DOOR, Turns};
 use crate::Result;
 use crate::error::Refusal;
 use crate::event_loop::Rounds;
@@ -41,8 +42,13 @@ const SWEEP: Duration = Duration::from_millis(100);
 /// Events that are taken from the kernel at once.
 const EVENTS: usize = 256;
 
+/// Handshakes that took too long, of which so many are ended in a turn.
+const ENDED_A_TURN: usize = 4;
+
 /// Stands for the eventfd that wakes the thread.
 const WAKE: u64 = u64::MAX;
+/// Stands for the handshakes that take too long, where it is their end that waits for a turn.
+const LATE: u64 = u64::MAX - 2;
 
 pub(crate) struct Worker {
     shared: Arc<Shared>,
@@ -54,6 +60,9 @@ pub(crate) struct Worker {
     /// Connections in their handshake, or refused, or whose grant was revoked.
     strangers: Strangers,
     next_sweep: Instant,
+    /// Whether newcomers, and the end of late handshakes, wait for their turn.
+    newcomers_wait: bool,
+    late_wait: bool,
     /// Those that were busy last, the latest first.
     hot: Vec<u64>,
     /// Those that have more to do than a turn, and those that wait behind them.
@@ -66,35 +75,6 @@ pub(crate) struct Worker {
     reports: Reports,
     spin: Spin,
     rounds: u32,
-}
-
-/// A place for a connection. Its number and its generation are the connection's token.
-#[derive(Default)]
-struct Place {
-    generation: u32,
-    held: Option<Held>,
-}
-
-struct Held {
-    connection: Connection,
-    wants: Wants,
-    /// Whether it is among the strangers.
-    is_stranger: bool,
-}
-
-impl Held {
-    /// The line in which it waits for its turn.
-    fn line(&self) -> u64 {
-        match self.connection.grant() {
-            Some(grant) if !self.is_stranger => grant.number,
-            _ => STRANGERS,
-        }
-    }
-}
-
-fn token(place: u32, generation: u32) -> u64 {
-    // Generations are below 2^31, so that no token is one of the two above.
-    u64::from(place) | u64::from(generation) << 32
 }
 
 impl Worker {
@@ -122,6 +102,8 @@ impl Worker {
             vacant: Vec::new(),
             strangers,
             next_sweep: now,
+            newcomers_wait: false,
+            late_wait: false,
             hot: Vec::with_capacity(HOT + 1),
             turns: Turns::default(),
             resting: BinaryHeap::new(),
@@ -175,7 +157,9 @@ impl Worker {
     fn look_at_clock(&mut self, now: Instant) {
         if !self.strangers.is_empty() && now >= self.next_sweep {
             self.next_sweep = now + SWEEP;
-            self.sweep(now);
+            if !std::mem::replace(&mut self.late_wait, true) {
+                self.turns.wait(DOOR, LATE);
+            }
         }
         while let Some(&Reverse((until, token))) = self.resting.peek()
             && now >= until
@@ -194,13 +178,17 @@ impl Worker {
         }
     }
 
-    /// Ends the handshakes that take too long.
-    fn sweep(&mut self, now: Instant) {
+    /// Ends some of the handshakes that take too long; the others wait for the next turn.
+    fn end_late(&mut self, now: Instant) {
         let timeout = self.shared.handshake_timeout;
         let refusal = Refusal::TooSlow {
             after_ms: u32::try_from(timeout.as_millis()).unwrap_or(u32::MAX),
         };
-        while let Some(token) = self.strangers.late(now) {
+        for _ in 0..ENDED_A_TURN {
+            let Some(token) = self.strangers.late(now) else {
+                self.late_wait = false;
+                return;
+            };
             let Some(held) = self.held(token) else {
                 self.strangers.remove(token);
                 continue;
@@ -214,6 +202,7 @@ impl Worker {
             }
             self.close(token as u32);
         }
+        self.turns.wait(DOOR, LATE);
     }
 
     /// Tells what a connection came to.
@@ -241,7 +230,13 @@ impl Worker {
         self.turns.begin_round();
         while let Some((line, token)) = self.turns.next() {
             let since = Instant::now();
-            self.serve(token);
+            match (line, token) {
+                (DOOR, LATE) => self.end_late(since),
+                (DOOR, _) => self.accept(),
+                _ => {
+                    self.serve(token);
+                }
+            }
             self.turns.spend(line, since.elapsed());
         }
         true
@@ -291,7 +286,11 @@ impl Worker {
         for event in &*events {
             match event.data.u64() {
                 WAKE => self.answer_wake(),
-                LISTENER => self.accept(),
+                LISTENER => {
+                    if !std::mem::replace(&mut self.newcomers_wait, true) {
+                        self.turns.wait(DOOR, LISTENER);
+                    }
+                }
                 token => self.react(token, event.flags, many, mixed),
             }
         }
@@ -461,7 +460,9 @@ impl Worker {
         drop(held);
     }
 
+    /// Takes some of those that have come; the kernel tells of the others again.
     fn accept(&mut self) {
+        self.newcomers_wait = false;
         let Some(acceptor) = &mut self.acceptor else {
             return;
         };
@@ -567,34 +568,5 @@ impl Worker {
 impl Rounds for Worker {
     fn round(&mut self, most: Option<Duration>) -> Result<bool> {
         Ok(self.serve_round(most))
-    }
-}
-
-/// The connection with that token, if it is still there.
-fn held_of(places: &mut [Place], token: u64) -> Option<&mut Held> {
-    let place = places.get_mut(token as u32 as usize)?;
-    if u64::from(place.generation) != token >> 32 {
-        return None;
-    }
-    place.held.as_mut()
-}
-
-/// Notes what a connection waits for, and has the kernel tell of that; returns what it was before.
-fn want(epoll: &OwnedFd, token: u64, held: &mut Held, wants: Wants) -> Wants {
-    let before = std::mem::replace(&mut held.wants, wants);
-    if interest(before) != interest(wants) {
-        let data = EventData::new_u64(token);
-        // It can only fail for a socket that is not registered; this one is.
-        let _ = epoll::modify(epoll, held.connection.socket.tcp(), data, interest(wants));
-    }
-    before
-}
-
-/// What the kernel is to tell of a connection.
-fn interest(wants: Wants) -> EventFlags {
-    match wants {
-        Wants::Input => EventFlags::IN,
-        Wants::Output => EventFlags::OUT,
-        Wants::Receiver | Wants::Rest(_) | Wants::Turn => EventFlags::empty(),
     }
 }
