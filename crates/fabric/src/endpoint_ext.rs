@@ -36,18 +36,15 @@ pub trait EndpointExt: Endpoint + Sized {
         look::change(self, change)
     }
 
-    /// Makes a change and, with the same doorbell, reads pieces and looks at them
-    /// ([`look`](EndpointExt::look)). The change takes effect before they are read. Resolves to
-    /// what the word was that was swapped (0 without one), and what was seen; the error is the
-    /// change's.
-    #[inline(always)]
-    fn change_and_look<T>(
+    /// Makes a change and, with the same doorbell, reads pieces. The change takes effect before
+    /// they are read. Resolves to what the word was that was swapped (0 without one), and to what
+    /// was read of each piece; the error is the change's.
+    fn change_and_read(
         &self,
         change: Change,
         pieces: Pieces,
-        look: impl FnOnce(&mut Fetched<'_>) -> T,
-    ) -> impl Future<Output = crate::Result<(u64, crate::Result<T>)>> {
-        look::change_and_look(self, change, pieces, look)
+    ) -> impl Future<Output = crate::Result<(u64, crate::Result<Vec<Buffer>>)>> {
+        look::change_and_read(self, change, pieces)
     }
 
     /// A [`Reader`] over this endpoint.

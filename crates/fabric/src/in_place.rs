@@ -122,8 +122,8 @@ impl<'m> InPlace<'m> {
     /// Behind the region's end.
     #[inline]
     #[must_use]
-    pub fn are(&self, offset: u64, bytes: &[u8]) -> bool {
-        self.words.are(offset, bytes)
+    pub fn has_bytes(&self, offset: u64, bytes: &[u8]) -> bool {
+        self.words.has_bytes(offset, bytes)
     }
 
     /// The verb WRITE, of `len` bytes, into a piece that was checked. Whoever sees a later
@@ -255,11 +255,11 @@ mod tests {
         let words: Vec<u64> = words.map(|word| u64::from_le_bytes(*word)).collect();
         view.write(8, 24, &words);
         for len in 0..=24 {
-            assert!(view.are(8, &bytes[..len]), "{len}");
+            assert!(view.has_bytes(8, &bytes[..len]), "{len}");
             for other in 0..len {
                 let mut bytes = bytes[..len].to_vec();
                 bytes[other] ^= 0x80;
-                assert!(!view.are(8, &bytes), "{other} of {len}");
+                assert!(!view.has_bytes(8, &bytes), "{other} of {len}");
             }
         }
     }

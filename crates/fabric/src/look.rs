@@ -8,7 +8,7 @@
 //! Of several that run beside each other, as the jobs of a [`window`](crate::window::window) do,
 //! each has the processor fetch its pieces first, and looks when the others have done so.
 //!
-//! A [`Change`] is what leaves before such READs with the same doorbell: a WRITE, a
+//! A [`Change`] is what leaves by itself, or before READs, with one doorbell: a WRITE, a
 //! compare-and-swap, or one behind the other.
 
 use crate::window::{both, chain, is_one_of_many, let_others_run, set_chain, window};
@@ -202,25 +202,14 @@ pub(crate) async fn look<E: Endpoint, T>(
     Ok(look(&mut Fetched(Source::Read(read?))))
 }
 
-/// [`EndpointExt::change_and_look`](crate::EndpointExt::change_and_look).
-#[inline(always)]
-pub(crate) async fn change_and_look<E: Endpoint, T>(
+/// [`EndpointExt::change_and_read`](crate::EndpointExt::change_and_read).
+pub(crate) async fn change_and_read<E: Endpoint>(
     endpoint: &E,
     change: Change,
     pieces: Pieces,
-    look_at: impl FnOnce(&mut Fetched<'_>) -> T,
-) -> Result<(u64, Result<T>)> {
-    match change_in_place(endpoint, &change) {
-        Some(seen) => {
-            drop(change);
-            Ok((seen, look(endpoint, pieces, look_at).await))
-        }
-        None => {
-            let (seen, read) = Box::pin(post(endpoint, change, &pieces)).await?;
-            let look_at = |read| look_at(&mut Fetched(Source::Read(read)));
-            Ok((seen, read.map(look_at)))
-        }
-    }
+) -> Result<(u64, Result<Vec<Buffer>>)> {
+    let (seen, read) = post(endpoint, change, &pieces).await?;
+    Ok((seen, read.map(|all| all.into_iter().flatten().collect())))
 }
 
 /// Makes a change in memory that is mapped, if that has all that it reaches; returns what the word

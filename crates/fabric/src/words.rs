@@ -146,7 +146,7 @@ impl<'m> SharedWords<'m> {
 
     /// Whether bytes from `offset`, a multiple of 8, on are these.
     #[inline]
-    pub(crate) fn are(self, offset: u64, bytes: &[u8]) -> bool {
+    pub(crate) fn has_bytes(self, offset: u64, bytes: &[u8]) -> bool {
         let first = (offset / 8) as usize;
         let words = &self.0[first..first + bytes.len().div_ceil(8)];
         let load = |word: &AtomicU64| {

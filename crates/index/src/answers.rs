@@ -149,6 +149,17 @@ impl<'a> Answers<'a> {
 }
 
 impl<'a, One> Answers<'a, One> {
+    /// The same, of operations whose numbers are higher by so much.
+    #[inline]
+    pub(crate) fn behind(self, numbers: usize) -> Self {
+        match self {
+            Self::Small(SmallAnswers { first, ends, words }) => {
+                Self::Small(SmallAnswers::new(first + numbers, ends, words))
+            }
+            Self::One(number, told) => Self::One(number + numbers, told),
+        }
+    }
+
     /// The same, with what is told by itself in another form.
     #[inline]
     pub fn map_one<Other>(self, map: impl FnOnce(usize, One) -> Other) -> Answers<'a, Other> {

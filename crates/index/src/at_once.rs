@@ -3,8 +3,8 @@
 //! The words that are read, written and swapped are those of a scheme's protocol over verbs, in the
 //! same order, and so is what is booked. A record that is there is believed by its checksum, as
 //! there; of one that is to be replaced or removed whatever its value, the key and the generation
-//! are enough ([`Work::has_key`]), so that a damaged one can be replaced here, and cannot over
-//! verbs. Blocks come of what this client holds, and go back to it, by the heap's rules of epochs.
+//! are enough ([`Work::has_key`]), so that a damaged one can be replaced here, and cannot over verbs.
+//! Blocks come of what this client holds, and go back to it, by the heap's rules of epochs.
 //!
 //! Whatever is rare is left to that protocol, with nothing changed; a client without a block at
 //! hand, or with a look at the heap's epoch due, for instance.
@@ -345,7 +345,7 @@ impl Work {
                 let is_of_use = first >> 32 == block.generation;
                 let is_there = is_of_use
                     && lengths as u32 as usize == key.len()
-                    && view.are(at + record_bytes(0, 0) as u64, key);
+                    && view.has_bytes(at + record_bytes(0, 0) as u64, key);
                 view.acquire();
                 is_there
             })

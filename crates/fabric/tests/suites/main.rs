@@ -60,7 +60,7 @@ mod over_memory {
                 bounds_rights_and_alignment_are_checked
                 a_full_send_queue_waits_and_one_doorbell_carries_many_verbs
                 round_trips_are_the_longest_chain_of_completions
-                a_look_sees_the_change_that_left_with_it_and_is_booked_with_it
+                what_is_read_with_a_change_is_read_behind_it_and_booked_with_it
                 dropped_verbs_and_timeouts_leave_everything_usable
                 only_time_that_is_waited_counts_as_waiting
                 a_mailbox_that_nobody_empties_refuses_in_time

@@ -138,7 +138,7 @@ pub fn round_trips_are_the_longest_chain_of_completions<F: Fabric>() {
     assert_eq!(counted.bytes, 32);
 }
 
-pub fn a_look_sees_the_change_that_left_with_it_and_is_booked_with_it<F: Fabric>() {
+pub fn what_is_read_with_a_change_is_read_behind_it_and_booked_with_it<F: Fabric>() {
     let node = node(4096, Rights::ALL);
     let executor = F::executor(&[&node], Limits::default());
     let endpoint = Rc::clone(executor.endpoint());
@@ -157,21 +157,17 @@ pub fn a_look_sees_the_change_that_left_with_it_and_is_booked_with_it<F: Fabric>
             swap: Some((at(64), turn + number, turn + number + 1)),
         };
         let looks = (0..width as u64).map(|number| {
-            let looking = endpoint.change_and_look(change(number), pieces.into(), |fetched| {
-                let mut words = Vec::new();
-                fetched.words(0, 0..2, |word| words.push(word));
-                assert_eq!((fetched.bytes(1), fetched.word(0, 1)), (12, 0));
-                (words, fetched.take(1, 10).unwrap())
-            });
-            endpoint.operation(class, looking)
+            let reading = endpoint.change_and_read(change(number), pieces.into());
+            endpoint.operation(class, reading)
         });
         executor.block_on(window(width, looks, |number, done| {
-            let (seen, looked) = done.unwrap();
-            let (words, bytes) = looked.unwrap();
+            let (seen, read) = done.unwrap();
+            let read = read.unwrap();
+            let (words, bytes) = (read[0].words(), &read[1]);
             let was = turn + number as u64;
             assert_eq!(seen, was);
             assert!(words[0] > was && words[1] == 0, "{words:?} behind {was}");
-            assert_eq!(&*bytes, b"0123456789");
+            assert_eq!(&**bytes, b"0123456789ab");
         }));
     }
     let counted = endpoint.core().counters.snapshot().operation(class);

@@ -14,8 +14,8 @@
 //! [revokes](Epoch::revokes).
 
 use super::layout::{
-    BlockRef, CLASSES, GRANULE, HeapPlace, LARGEST_RECORD, Record, block_bytes, class_for, seal,
-    too_large,
+    BlockRef, CLASSES, GRANULE, HeapPlace, LARGEST_RECORD, NewRecord, Record, block_bytes,
+    class_for, seal, too_large,
 };
 use super::mark::{Epoch, HeapMark, Held, bytes_of};
 use super::turn::{Taken, Turn};
@@ -169,6 +169,20 @@ impl<E: Endpoint> Heap<E> {
         Ok(block)
     }
 
+    /// A record that goes into this block.
+    pub(crate) fn new_record<'k>(
+        &self,
+        block: BlockRef,
+        (key, value): (&'k [u8], &'k [u8]),
+    ) -> NewRecord<'k> {
+        NewRecord {
+            at: self.at(block.granule),
+            block,
+            key,
+            value,
+        }
+    }
+
     /// Finds a block for an encoded record, and makes the record that of the block. It is still to
     /// be [written there](Self::write_at).
     ///
@@ -218,6 +232,11 @@ impl<E: Endpoint> Heap<E> {
         }
         self.keep(block);
         self.kept_bytes.get() > self.most_held() || self.freed.borrow()[block.class].len() > KEPT
+    }
+
+    /// The same of a block that was allocated and that no slot has come to name.
+    pub(crate) fn keep_held(&self, held: Held) -> bool {
+        self.keep_since(held.block, held.since)
     }
 
     /// Gives to all what this client keeps too much of.

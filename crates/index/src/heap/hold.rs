@@ -36,6 +36,12 @@ impl<E: Endpoint> Heap<E> {
         self.free_since(held.block, held.since).await;
     }
 
+    /// Whether a block that was allocated is still this client's, as far as it knows: to be asked
+    /// only while no [look](Heap::is_look_due) is due.
+    pub(crate) fn holds(&self, held: Held) -> bool {
+        !self.is_revoked(held.block, held.since)
+    }
+
     pub(super) fn is_revoked(&self, block: BlockRef, since: Epoch) -> bool {
         self.revokes(&bytes_of(block), since)
     }

@@ -2,7 +2,7 @@
 
 use crate::hash::{checksum, word_of};
 use crate::{IndexError, Result};
-use farslot_fabric::{Buffer, BufferPool, Fetched, RemoteAddr};
+use farslot_fabric::{Buffer, BufferPool, Fetched, Piece, RemoteAddr};
 use std::ops::Range;
 
 /// Blocks start at multiples of this.
@@ -170,6 +170,46 @@ pub(crate) fn seal_words(words: &mut [u64], len: usize, block: BlockRef) {
     let bytes: &[u8] = bytemuck::cast_slice(words);
     let sum = checksum(&bytes[8..len], block.generation);
     words[0] = u64::from(sum) | block.generation << 32;
+}
+
+/// A record that is to be written into a block.
+pub(crate) struct NewRecord<'k> {
+    pub(super) at: RemoteAddr,
+    pub(super) block: BlockRef,
+    pub(super) key: &'k [u8],
+    pub(super) value: &'k [u8],
+}
+
+impl NewRecord<'_> {
+    /// Where it is written: as many bytes as it has.
+    pub(crate) const fn piece(&self) -> Piece {
+        Piece {
+            from: self.at,
+            len: record_bytes(self.key.len(), self.value.len()),
+        }
+    }
+
+    /// Its bytes, in a buffer.
+    ///
+    /// # Errors
+    /// Where there is no buffer of that size.
+    pub(crate) fn encode(&self, pool: &BufferPool) -> Result<Buffer> {
+        let mut record = encode(pool, self.key, self.value)?;
+        seal(&mut record, self.block);
+        Ok(record)
+    }
+
+    /// The same at the start of words of which there are enough.
+    #[inline]
+    pub(crate) fn encode_in(&self, words: &mut [u64]) {
+        let len = record_bytes(self.key.len(), self.value.len());
+        fill(
+            &mut bytemuck::cast_slice_mut(words)[..len],
+            self.key,
+            self.value,
+        );
+        seal_words(words, len, self.block);
+    }
 }
 
 /// A record found whole in bytes that were read from its block.

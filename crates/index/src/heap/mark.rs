@@ -60,10 +60,14 @@ impl Epoch {
 
     /// Whether bytes that a client had at the epoch `since` may not be its own any more at this
     /// one, or are in the zone that is being swept.
+    #[inline]
     pub(super) fn revokes(self, since: Self, bytes: &Range<u64>, heap_bytes: u64) -> bool {
-        if self == since && self.0.is_multiple_of(2) {
-            return false;
-        }
+        let is_as_before = self == since && self.0.is_multiple_of(2);
+        !is_as_before && self.revokes_by_now(since, bytes, heap_bytes)
+    }
+
+    #[cold]
+    fn revokes_by_now(self, since: Self, bytes: &Range<u64>, heap_bytes: u64) -> bool {
         let changes = self.0.wrapping_sub(since.0) & ((1 << EPOCH_BITS) - 1);
         if changes >= 2 * zones(heap_bytes) {
             return true;

@@ -51,14 +51,10 @@ impl<E: Endpoint> SchemeClient for LinearTable<E> {
         step::find_many(self, keys, done).await;
     }
 
-    async fn write_many(&self, writes: &[Operation<'_>], mut done: impl FnMut(Outcomes<'_>)) {
-        let first = writes.first().filter(|write| !write.is_lookup());
-        match (self.word_writes(), first.map(Operation::class)) {
-            (Some(table), Some(class)) if writes.iter().all(|write| write.class() == class) => {
-                let done = |was: Answers<'_>| done(was.of_writes(writes));
-                step::write_many(&table, class, writes, done).await;
-            }
-            _ => at_once::write_many(self, writes, done).await,
+    async fn write_many(&self, writes: &[Operation<'_>], done: impl FnMut(Outcomes<'_>)) {
+        match self.word_writes() {
+            Some(table) => step::write_many(&table, writes, done).await,
+            None => at_once::write_many(self, writes, done).await,
         }
     }
 

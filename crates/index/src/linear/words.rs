@@ -16,7 +16,7 @@ use super::probe::{MOST_RACES, Probe};
 use super::walk::{Seen, Spot};
 use crate::client::check_turn;
 use crate::slot::{KeyRule, SlotKind};
-use crate::step::{Found, Glance, Lookup, Next, Read, Reads, Swap, failed, view_for};
+use crate::step::{Change, Found, Glance, Lookup, Next, Read, Reads, Swap, failed, view_for};
 use crate::{IndexError, Operation, Result};
 use farslot_fabric::{Endpoint, EndpointExt, InPlace, Piece, Rights};
 
@@ -189,7 +189,7 @@ impl<E: Endpoint> Lookup for WordWrites<'_, E> {
     }
 
     #[inline(always)]
-    fn swap(&self, write: &Self::Key<'_>, walk: &Walk) -> Swap {
+    fn change<'k>(&self, write: &Self::Key<'k>, walk: &Walk) -> Change<'k> {
         let table = self.0;
         let slot = table.slot_number(write.key.home, walk.distance);
         let Wanted {
@@ -197,46 +197,26 @@ impl<E: Endpoint> Lookup for WordWrites<'_, E> {
             expected,
             new,
         } = walk.swap;
-        Swap {
+        let swap = Swap {
             at: table.layout.slot_at(table.table, slot).plus(word * 8),
             expected,
             new,
+        };
+        Change {
+            record: None,
+            swap: Some(swap),
         }
     }
 
     #[inline(always)]
-    fn swapped(&self, write: &Self::Key<'_>, walk: &mut Walk, seen: u64) -> Next<Aside> {
-        let table = self.0;
-        let Wanted {
-            word,
-            expected,
-            new,
-        } = walk.swap;
-        if seen != expected {
-            return self.was_slower(write, walk, seen);
-        }
-        if word == 0 && expected == 0 {
-            table.slot_used();
-            if table.layout.kind == SlotKind::Pair {
-                return wants(walk, 1, 0, write.word);
-            }
-        }
-        let (was_there, is_there) = (
-            table.has_value(table.layout.kind, expected),
-            table.has_value(table.layout.kind, new),
-        );
-        if was_there != is_there {
-            let change = i64::from(is_there) - i64::from(was_there);
-            walk.is_report_due |= table.counts.change(0, change);
-        }
-        if let Operation::Remove(_) = write.operation {
-            walk.removed += 1;
-            if table.layout.keys == KeyRule::Multi {
-                walk.distance += 1;
-                return Next::LookOn;
-            }
-        }
-        done(walk, was_there)
+    fn changed(
+        &self,
+        write: &Self::Key<'_>,
+        walk: &mut Walk,
+        seen: u64,
+        _: &mut impl Read,
+    ) -> Next<Aside> {
+        self.swapped(write, walk, seen)
     }
 
     async fn aside(
@@ -288,7 +268,7 @@ fn wants(walk: &mut Walk, word: u64, expected: u64, new: u64) -> Next<Aside> {
         expected,
         new,
     };
-    Next::Swap
+    Next::Change(Reads::NONE)
 }
 
 /// Ends a write; whether the key was there is its answer.
@@ -341,6 +321,42 @@ impl<E: Endpoint> WordWrites<'_, E> {
             }
         }
         self.read_on(write, walk)
+    }
+
+    /// Looks at what the word had that was to be swapped: what was expected, if it was.
+    #[inline(always)]
+    fn swapped(&self, write: &Write<'_>, walk: &mut Walk, seen: u64) -> Next<Aside> {
+        let table = self.0;
+        let Wanted {
+            word,
+            expected,
+            new,
+        } = walk.swap;
+        if seen != expected {
+            return self.was_slower(write, walk, seen);
+        }
+        if word == 0 && expected == 0 {
+            table.slot_used();
+            if table.layout.kind == SlotKind::Pair {
+                return wants(walk, 1, 0, write.word);
+            }
+        }
+        let (was_there, is_there) = (
+            table.has_value(table.layout.kind, expected),
+            table.has_value(table.layout.kind, new),
+        );
+        if was_there != is_there {
+            let change = i64::from(is_there) - i64::from(was_there);
+            walk.is_report_due |= table.counts.change(0, change);
+        }
+        if let Operation::Remove(_) = write.operation {
+            walk.removed += 1;
+            if table.layout.keys == KeyRule::Multi {
+                walk.distance += 1;
+                return Next::LookOn;
+            }
+        }
+        done(walk, was_there)
     }
 
     /// What a Word or Pair slot's word becomes.
@@ -492,8 +508,9 @@ impl<E: Endpoint> WordWrites<'_, E> {
                         Next::LookOn
                     }),
             };
-            while let Next::Swap = next {
-                let Swap { at, expected, new } = self.swap(write, walk);
+            while let Next::Change(_) = next
+                && let Some(Swap { at, expected, new }) = self.change(write, walk).swap
+            {
                 let seen = table.endpoint.compare_swap(at, expected, new).await?;
                 next = self.swapped(write, walk, seen);
             }

@@ -215,15 +215,6 @@ impl<E: Endpoint> RaceTable<E> {
         })
     }
 
-    /// Notes entries that came or went; tells the others when there is enough to tell. This cannot
-    /// fail: the operation that is counted is done, and counts may lag.
-    pub(super) async fn entries_changed(&self, change: i64) {
-        if self.counts.change(change, change) {
-            // Boxed, for it is rare: every write would be as large.
-            let _ = Box::pin(self.report()).await;
-        }
-    }
-
     /// Adds this client's share to the counts that all see.
     pub(super) async fn report(&self) -> Result<()> {
         self.counts.report(&*self.endpoint).await

@@ -1,4 +1,4 @@
-//! Putting a new key.
+//! Putting a new key, in steps.
 //!
 //! An insertion takes two swaps. The first *begins* it in an empty slot, where no lookup sees it;
 //! the READ of the key's slots that leaves in the same batch takes effect behind that swap. If it
@@ -18,125 +18,85 @@
 
 use super::client::RaceTable;
 use super::directory::Leaf;
-use super::search::Found;
-use super::seen::{Placed, Seen};
+use super::seen::Placed;
 use super::word::{State, Word};
-use super::write::Write;
+use super::write::{Aside, Stage, Write, Writes, Writing};
 use crate::client::{pause, side_by_side};
+use crate::step::{Next, Reads};
 use crate::{BATCH_WIDTH, Result};
-use farslot_fabric::{Change, Endpoint};
+use farslot_fabric::Endpoint;
 
-/// A slot that an insertion has begun in.
-#[derive(Clone, Copy)]
-struct Stake {
-    leaf: Leaf,
-    slot: u64,
-    begun: Word,
+impl<E: Endpoint> Writes<'_, E> {
+    /// Begins to insert a key that was seen to be absent.
+    #[inline]
+    pub(super) fn insert(&self, write: &Write<'_>, of: &mut Writing) -> Next<Aside> {
+        let Some(slot) = of.seen.empty_slot(&write.key.buckets) else {
+            return Next::Aside(Aside::MakeRoom);
+        };
+        (of.slot, of.expected) = (slot, Word::empty(of.leaf.depth));
+        // In this order: whoever sees the swap can read the record, and the look sees whoever has
+        // swapped before.
+        self.with_record(write, of, Stage::Begin)
+    }
+
+    /// Makes an insertion live that is begun, where no record is the key's: unless others have
+    /// begun to insert it too.
+    #[inline]
+    pub(super) fn is_alone(&self, of: &mut Writing) -> Next<Aside> {
+        match of.seen.has_begun && self.rivals(of).next().is_some() {
+            true => Next::Aside(Aside::Rivals),
+            false => Self::become_live(of),
+        }
+    }
+
+    fn become_live(of: &mut Writing) -> Next<Aside> {
+        Self::decide(of, Stage::Live, |begun| begun.in_state(State::Live))
+    }
+
+    /// Has an insertion that is begun undone.
+    pub(super) fn give_way(&self, of: &mut Writing) -> Next<Aside> {
+        Self::decide(of, Stage::Undo, |begun| Word::empty(begun.depth()))
+    }
+
+    #[inline]
+    fn decide(of: &mut Writing, stage: Stage, becomes: impl Fn(Word) -> Word) -> Next<Aside> {
+        if let Some(begun) = of.begun {
+            (of.expected, of.new) = (begun, becomes(begun));
+        }
+        of.stage = stage;
+        Next::Change(Reads::NONE)
+    }
+
+    /// Other insertions of the key, as it seems by its tag.
+    fn rivals(&self, of: &Writing) -> impl Iterator<Item = Placed> {
+        let is_rival = |(slot, word): &Placed| *slot != of.slot && word.state() == State::Begun;
+        of.seen.marked.iter().copied().filter(is_rival)
+    }
+
+    /// Gives way to others that have begun to insert the key, or undoes what they have begun;
+    /// nothing if one of them has become live or given way meanwhile.
+    pub(super) async fn meet_rivals(&self, of: &mut Writing) -> Result<Option<Next<Aside>>> {
+        let others: Vec<Placed> = self.rivals(of).collect();
+        let goes_first = |other: &Placed| other.0 < of.slot && !of.rivals.met.contains(other);
+        if others.iter().any(goes_first) {
+            self.table.worked(|work| work.yielded += 1);
+            (of.rivals.met, of.rivals.wait) = (others, true);
+            return Ok(Some(self.give_way(of)));
+        }
+        let are_undone = self.table.undo_all(of.leaf, others).await?;
+        Ok(are_undone.then(|| Self::become_live(of)))
+    }
+
+    /// Gives those some time that an insertion has given way to.
+    pub(super) async fn let_rivals_go_first(&self, of: &mut Writing) -> Result<()> {
+        match std::mem::take(&mut of.rivals.wait) {
+            true => pause(&*self.table.endpoint, 1).await,
+            false => Ok(()),
+        }
+    }
 }
 
 impl<E: Endpoint> RaceTable<E> {
-    /// Inserts a key that was seen to be absent; false if that has to be looked at again.
-    pub(super) async fn insert(&self, write: &mut Write<'_>, seen: &Seen) -> Result<bool> {
-        let leaf = seen.leaf;
-        let Some(slot) = seen.empty_slot(&write.key.buckets) else {
-            // Boxed, for it is rare: every insertion would be as large.
-            Box::pin(self.make_room(write, seen)).await?;
-            let first = write.key.buckets.pairs[0].main;
-            self.lost_race(&write.learnt, leaf, first).await?;
-            return Ok(false);
-        };
-        let empty = Word::empty(leaf.depth);
-        let mut change = Change::default();
-        let block = self.add_record(write, &mut change).await?;
-        let stake = Stake {
-            leaf,
-            slot,
-            begun: Word::begun(leaf.depth, write.key.tag, block),
-        };
-        // In this order: whoever sees the swap can read the record, and the look sees whoever has
-        // swapped before.
-        let at = self.slot_at(leaf.subtable, slot);
-        change.swap = Some((at, empty.0, stake.begun.0));
-        let (found, looked) = self.change_and_look_at(change, leaf, &write.key).await?;
-        if Word(found) != empty {
-            self.lost_race(&write.learnt, leaf, slot).await?;
-            return Ok(false);
-        }
-        let decided = match looked {
-            Ok(Ok(seen)) => self.may_be_live(write, stake, seen).await,
-            // A split has come: this insertion gives way.
-            Ok(Err(_)) => Ok(false),
-            Err(error) => Err(error),
-        };
-        if !matches!(decided, Ok(true)) {
-            // If it was undone, there is nothing to take back.
-            let taken_back = self.undo(leaf, (slot, stake.begun)).await;
-            decided?;
-            taken_back?;
-            if std::mem::take(&mut write.rivals.wait) {
-                pause(&*self.endpoint, 1).await?;
-            }
-            self.lost_race(&write.learnt, leaf, slot).await?;
-            return Ok(false);
-        }
-        let live = stake.begun.in_state(State::Live);
-        if self.swap(leaf.subtable, slot, stake.begun, live).await? != stake.begun {
-            self.lost_race(&write.learnt, leaf, slot).await?;
-            return Ok(false);
-        }
-        write.block = None;
-        self.entries_changed(1).await;
-        Ok(true)
-    }
-
-    /// Whether an insertion that has begun may become live: nobody else has put the key, and nobody
-    /// who has begun to can any more.
-    async fn may_be_live(
-        &self,
-        write: &mut Write<'_>,
-        stake: Stake,
-        mut seen: Seen,
-    ) -> Result<bool> {
-        loop {
-            if !seen.marked.contains(&(stake.slot, stake.begun)) {
-                return Ok(false);
-            }
-            let found = self.search(&write.key, &seen.marked, &mut write.learnt);
-            let is_alone = match found.await? {
-                Found::Present(..) => return Ok(false),
-                Found::Unclear { slot } => {
-                    self.was_unclear(&write.learnt, seen.leaf, slot).await?;
-                    false
-                }
-                Found::Absent => {
-                    let is_rival = |(slot, word): &&Placed| {
-                        *slot != stake.slot && word.state() == State::Begun
-                    };
-                    let others: Vec<Placed> =
-                        seen.marked.iter().filter(is_rival).copied().collect();
-                    let goes_first =
-                        |other: &Placed| other.0 < stake.slot && !write.rivals.met.contains(other);
-                    if others.iter().any(goes_first) {
-                        self.worked(|work| work.yielded += 1);
-                        (write.rivals.met, write.rivals.wait) = (others, true);
-                        return Ok(false);
-                    }
-                    others.is_empty() || Box::pin(self.undo_all(stake.leaf, others)).await?
-                }
-            };
-            if is_alone {
-                return Ok(true);
-            }
-            self.lost_race(&write.learnt, stake.leaf, stake.slot)
-                .await?;
-            let again = self.change_and_look_at(Change::default(), stake.leaf, &write.key);
-            match again.await?.1? {
-                Ok(again) => seen = again,
-                Err(_) => return Ok(false),
-            }
-        }
-    }
-
     /// Undoes insertions of others; true if none of them has become live or given way before.
     async fn undo_all(&self, leaf: Leaf, begun: Vec<Placed>) -> Result<bool> {
         let mut all = true;
@@ -150,28 +110,27 @@ impl<E: Endpoint> RaceTable<E> {
     }
 
     /// Empties a slot that an insertion has begun in; false if it is not that any more.
-    async fn undo(&self, leaf: Leaf, (slot, begun): Placed) -> Result<bool> {
+    pub(super) async fn undo(&self, leaf: Leaf, (slot, begun): Placed) -> Result<bool> {
         let empty = Word::empty(begun.depth());
         Ok(self.swap(leaf.subtable, slot, begun, empty).await? == begun)
     }
 
     /// Makes an empty slot for a key that finds none: of insertions that their clients have left,
     /// and that are still there when it has waited, or else by splitting the subtable.
-    async fn make_room(&self, write: &mut Write<'_>, seen: &Seen) -> Result<()> {
+    pub(super) async fn make_room(&self, write: &Write<'_>, of: &mut Writing) -> Result<()> {
         let buckets = &write.key.buckets;
-        if !seen.has_begun {
-            return self.split(seen.leaf, buckets.slots()).await;
+        if !of.seen.has_begun {
+            return self.split(of.leaf, buckets.slots()).await;
         }
-        let view = self.read_spans(seen.leaf, buckets.spans()).await?;
+        let view = self.read_spans(of.leaf, buckets.spans()).await?;
         let of_state = |(_, word): &Placed| word.state() == State::Begun;
         let begun: Vec<Placed> = view.words().filter(of_state).collect();
-        let left = begun.iter().filter(|of| write.rivals.met.contains(of));
+        let left = begun.iter().filter(|other| of.rivals.met.contains(other));
         let left: Vec<Placed> = left.copied().collect();
         if left.is_empty() {
-            write.rivals.met = begun;
-            pause(&*self.endpoint, 1).await?;
-            return Ok(());
+            of.rivals.met = begun;
+            return pause(&*self.endpoint, 1).await;
         }
-        self.undo_all(seen.leaf, left).await.map(drop)
+        self.undo_all(of.leaf, left).await.map(drop)
     }
 }

@@ -9,17 +9,14 @@
 //! subtable, where a reader looks for it too. A reader that has met it in no slot, each read at
 //! some moment of the lookup, has therefore looked up a key that was absent at one of them.
 
-use super::buckets::Span;
 use super::client::{Key, RaceTable};
 use super::directory::Leaf;
 use super::glance::RecordGlance;
 use super::search::Learnt;
-use super::seen::Marked;
+use super::seen::{Seen, slots_of, span_of};
 use super::view::View;
-use super::word::{Met, Word};
-use crate::heap::{BlockRef, RecordView};
-use crate::step::{Found, Glance, Lookup, MOST_PIECES, Next, Read, Reads, view};
-use crate::{IndexError, Result};
+use crate::Result;
+use crate::step::{Found, Glance, Lookup, MOST_PIECES, Next, Read, Reads, record_in, view};
 use farslot_fabric::{Endpoint, InPlace, Piece};
 
 /// How far a lookup has come.
@@ -27,12 +24,11 @@ use farslot_fabric::{Endpoint, InPlace, Piece};
 pub(crate) struct Search {
     stage: Stage,
     leaf: Leaf,
-    /// Slots with the key's tag; the first of those whose records are read, and how many are.
-    candidates: Marked,
+    seen: Seen,
+    /// The first of the slots with the key's tag whose records are read, and how many are.
     first: usize,
     count: usize,
-    /// Records with the key's tag that are those of other keys.
-    others: Vec<BlockRef>,
+    learnt: Learnt,
 }
 
 /// What is read.
@@ -86,23 +82,21 @@ impl<E: Endpoint> Lookup for RaceTable<E> {
     fn begin(&self, key: &Self::Key<'_>, search: &mut Search) -> Next<Self::Aside> {
         search.stage = Stage::Slots;
         search.leaf = self.leaf_of(key);
-        search.candidates.clear();
-        search.others.clear();
+        search.learnt.forget();
         search.first = 0;
         search.count = 0;
-        let (_, second) = key.buckets.spans();
-        Next::Read(Reads::apart(1 + usize::from(second.is_some())))
+        Next::Read(slots_of(key))
     }
 
     #[inline]
     fn piece(&self, key: &Self::Key<'_>, search: &Search, number: usize) -> Piece {
         match search.stage {
             Stage::Slots => {
-                let Span { first, slots } = span_of(key, number);
-                self.piece_of(search.leaf.subtable, first, slots)
+                let span = span_of(key, number);
+                self.piece_of(search.leaf.subtable, span.first, span.slots)
             }
             Stage::Records => {
-                let (_, word) = search.candidates[search.first + number];
+                let (_, word) = search.seen.marked[search.first + number];
                 self.heap.piece(word.block())
             }
         }
@@ -127,28 +121,19 @@ impl<E: Endpoint> Lookup for RaceTable<E> {
         search: &mut Search,
         aside: Aside,
     ) -> Result<Next<Self::Aside>> {
-        let mut learnt = Learnt::of_others(std::mem::take(&mut search.others));
         let seen = match aside {
             Aside::Unsettled(seen) => Some(*seen),
             Aside::Unclear(slot) => {
-                self.was_unclear(&learnt, search.leaf, slot).await?;
+                self.was_unclear(&search.learnt, search.leaf, slot).await?;
                 None
             }
         };
-        let found = self.find_unsettled(key, seen, &mut learnt);
-        Ok(match found.await? {
-            Some(value) => Next::Found(Found::Value(Box::new(value))),
-            None => Next::Absent,
-        })
-    }
-}
-
-/// The slots that are read as this piece.
-#[inline]
-fn span_of(key: &Key<'_>, number: usize) -> Span {
-    match (number, key.buckets.spans()) {
-        (1, (_, Some(second))) => second,
-        (_, (first, _)) => first,
+        let marked = &mut search.seen.marked;
+        search.leaf = self
+            .look_unsettled(key, seen, &search.learnt, marked)
+            .await?;
+        (search.first, search.count) = (0, 0);
+        Ok(self.read_records(search))
     }
 }
 
@@ -160,55 +145,27 @@ impl<E: Endpoint> RaceTable<E> {
         search: &mut Search,
         read: &mut impl Read,
     ) -> Next<Aside> {
-        let (_, second) = key.buckets.spans();
-        let pieces = 1 + usize::from(second.is_some());
-        let depth = search.leaf.depth;
-        let mut unsettled = 0;
-        for piece in 0..pieces {
-            let Span { first, slots } = span_of(key, piece);
-            let slots = slots as usize;
-            let mut met = Met::nothing(Word::live(depth, key.tag));
-            read.each_word(piece, slots, |word| met.word(word));
-            match met.quiet_among(slots) {
-                Some(found) => {
-                    let found = found.map(|(number, word)| (first + number, word));
-                    search.candidates.extend(found);
-                }
-                // Several have the tag, or something is under way: they are looked at one by one.
-                None => {
-                    let words = read.words(piece);
-                    for number in 0..slots {
-                        let word = Word(words(number));
-                        unsettled |= word.unsettled_at(depth);
-                        if word.is_live_at(depth, key.tag) {
-                            search.candidates.push((first + number as u64, word));
-                        }
-                    }
-                }
-            }
+        let leaf = search.leaf;
+        let is_settled = search.seen.look::<false>(read, leaf, key);
+        if !is_settled || self.directory.borrow().leaf(leaf.subtable) != leaf {
+            let view = View::copied(read, leaf, key, &self.endpoint.core().buffers);
+            return match view {
+                Ok(seen) => Next::Aside(Aside::Unsettled(Box::new(seen))),
+                Err(error) => Next::Failed(Box::new(error)),
+            };
         }
-        let is_known = || self.directory.borrow().leaf(search.leaf.subtable) == search.leaf;
-        if unsettled == 0 && is_known() {
-            return self.read_records(search);
+        if search.seen.has_begun {
+            let marked = &mut search.seen.marked;
+            marked.retain(|(_, word)| word.is_live_at(leaf.depth, key.tag));
         }
-        let mut parts = [const { None }; 2];
-        for (piece, part) in parts[..pieces].iter_mut().enumerate() {
-            let Span { first, slots } = span_of(key, piece);
-            let bytes = read.bytes(piece, 0..slots as usize * 8);
-            match self.endpoint.core().buffers.copy_of(bytes) {
-                Ok(copy) => *part = Some((first, copy)),
-                Err(error) => return Next::Failed(Box::new(IndexError::from(error))),
-            }
-        }
-        let seen = Box::new(View::new(search.leaf, parts));
-        Next::Aside(Aside::Unsettled(seen))
+        self.read_records(search)
     }
 
     /// Has the records of the next candidates read.
     #[inline]
     fn read_records(&self, search: &mut Search) -> Next<Aside> {
         search.first += search.count;
-        search.count = (search.candidates.len() - search.first).min(MOST_PIECES);
+        search.count = (search.seen.marked.len() - search.first).min(MOST_PIECES);
         if search.count == 0 {
             return Next::Absent;
         }
@@ -225,16 +182,15 @@ impl<E: Endpoint> RaceTable<E> {
     ) -> Next<Aside> {
         let mut unclear = None;
         for piece in 0..search.count {
-            let (slot, word) = search.candidates[search.first + piece];
+            let (slot, word) = search.seen.marked[search.first + piece];
             let block = word.block();
-            let record = read.bytes(piece, 0..self.heap.piece(block).len);
-            match RecordView::decode(record, block) {
+            match record_in(read, piece, block, self.heap.piece(block).len) {
                 Some(record) if record.key == key.bytes => {
                     let bytes = record.value_range();
                     return Next::Found(Found::Bytes { piece, bytes });
                 }
                 Some(record) if self.may_stand_at(record.key, slot, word) => {
-                    search.others.push(block);
+                    search.learnt.others.push(block);
                 }
                 _ => unclear = Some(slot),
             }

@@ -83,7 +83,7 @@
 //! **When things fail.** [`Full`](crate::IndexError::Full): no slot for a new key, and no subtable
 //! left to split into. [`HeapFull`](crate::IndexError::HeapFull): no room for the record.
 //! [`Contended`]( crate::IndexError::Contended) and [`Unreadable`](crate::IndexError::Unreadable):
-//! others were faster 100,000 times, or a record was not whole 100 times, with ever longer pauses
+//! others were faster 1,000 times, or a record was not whole 100 times, with ever longer pauses
 //! in between. [`BadDirectory`](crate::IndexError::BadDirectory): the memory was written by
 //! something else.
 //!
@@ -93,11 +93,11 @@
 //! directory. Not in them: begun insertions, depths in slots, splits that everybody goes on with,
 //! the directory as a list of splits.
 
-mod at_once;
 mod buckets;
 mod carry_at_once;
 mod client;
 mod directory;
+mod draft;
 mod glance;
 mod insert;
 mod layout;

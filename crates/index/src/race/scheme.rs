@@ -2,7 +2,6 @@
 
 use super::client::RaceTable;
 use crate::answers::Got;
-use crate::at_once;
 use crate::index::Rest;
 use crate::step;
 use crate::{
@@ -48,11 +47,11 @@ impl<E: Endpoint> SchemeClient for RaceTable<E> {
     }
 
     async fn write_many(&self, writes: &[Operation<'_>], done: impl FnMut(Outcomes<'_>)) {
-        at_once::write_many(self, writes, done).await;
+        step::write_many(&self.writes(), writes, done).await;
     }
 
     async fn write(&self, operation: Operation<'_>) -> Result<Outcome> {
-        Self::write(self, operation).await
+        Ok(operation.outcome(step::run(&self.writes(), operation).await?))
     }
 
     async fn scan_piece(

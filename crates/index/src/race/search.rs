@@ -1,4 +1,4 @@
-//! Finding a key's record as its writers do, and where slots are changing.
+//! Finding a key's record where slots are changing.
 //!
 //! Invariant: a key that is in the table has one live slot, and that stays where it is until the
 //! key is removed: updates swap its word, and a split carries it to the same slot of another
@@ -10,46 +10,37 @@ use super::directory::Leaf;
 use super::seen::{Marked, Placed};
 use super::view::{Attempts, View};
 use super::word::{State, Word};
+use crate::Result;
 use crate::heap::{BlockRef, Record};
-use crate::{BATCH_WIDTH, IndexError, Result, Value};
-use farslot_fabric::{Endpoint, EndpointExt, Pieces};
+use farslot_fabric::Endpoint;
 
 /// What an operation has learnt of its key's slots on the way.
 #[derive(Default)]
 pub(super) struct Learnt {
     pub(super) attempts: Attempts,
     /// Records with the key's tag that are those of other keys.
-    others: Vec<BlockRef>,
+    pub(super) others: Vec<BlockRef>,
 }
 
 impl Learnt {
-    /// That these records are those of other keys.
-    pub(super) fn of_others(others: Vec<BlockRef>) -> Self {
-        Self {
-            others,
-            ..Self::default()
-        }
+    /// Begins anew.
+    #[inline]
+    pub(super) fn forget(&mut self) {
+        self.attempts = Attempts::default();
+        self.others.clear();
     }
 }
 
-/// What a search of a key's slots has come to.
-pub(super) enum Found {
-    /// The key's slot with its word, and the record.
-    Present(Placed, Record),
-    /// No slot is the key's.
-    Absent,
-    /// A slot has changed meanwhile, and may be the key's.
-    Unclear { slot: u64 },
-}
-
 impl<E: Endpoint> RaceTable<E> {
-    /// Finds a key whose slots may be changing, from a first view of them on if there is one.
-    pub(super) async fn find_unsettled(
+    /// The slots with a key's tag, where slots may be changing: those of a first view of them, if
+    /// there is one, or else of another. Returns the leaf that they are of.
+    pub(super) async fn look_unsettled(
         &self,
         key: &Key<'_>,
         mut first: Option<View>,
-        learnt: &mut Learnt,
-    ) -> Result<Option<Value>> {
+        learnt: &Learnt,
+        marked: &mut Marked,
+    ) -> Result<Leaf> {
         let spans = key.buckets.spans();
         loop {
             let (leaf, view) = match first.take() {
@@ -59,17 +50,18 @@ impl<E: Endpoint> RaceTable<E> {
                     (leaf, self.view(leaf, spans).await?)
                 }
             };
-            let Some(view) = view else {
-                self.lost_race(learnt, leaf, key.buckets.pairs[0].main)
-                    .await?;
-                continue;
-            };
-            let marked: Marked = view.words().collect();
-            match self.search(key, &marked, learnt).await? {
-                Found::Present(_, record) => return Ok(Some(record.into_value())),
-                Found::Absent => return Ok(None),
-                Found::Unclear { slot } => self.was_unclear(learnt, leaf, slot).await?,
+            if let Some(view) = view {
+                let is_live = |(_, word): &Placed| {
+                    word.state() == State::Live
+                        && word.tag() == key.tag
+                        && !learnt.others.contains(&word.block())
+                };
+                marked.clear();
+                marked.extend(view.words().filter(is_live));
+                return Ok(leaf);
             }
+            self.lost_race(learnt, leaf, key.buckets.pairs[0].main)
+                .await?;
         }
     }
 
@@ -83,52 +75,6 @@ impl<E: Endpoint> RaceTable<E> {
     pub(super) async fn was_unclear(&self, learnt: &Learnt, leaf: Leaf, slot: u64) -> Result<()> {
         let slot = self.number_of(leaf.subtable, slot);
         learnt.attempts.unreadable(&*self.endpoint, slot).await
-    }
-
-    /// Looks for the key in slots that were seen: the records of those that are live and have its
-    /// tag are read side by side.
-    pub(super) async fn search(
-        &self,
-        key: &Key<'_>,
-        seen: &[Placed],
-        learnt: &mut Learnt,
-    ) -> Result<Found> {
-        let may_be = |(_, word): &&Placed| {
-            word.state() == State::Live
-                && word.tag() == key.tag
-                && !learnt.others.contains(&word.block())
-        };
-        let mut candidates = Marked::new();
-        for placed in seen.iter().filter(may_be) {
-            candidates.push(*placed);
-        }
-        let mut found = Found::Absent;
-        for some in candidates.chunks(BATCH_WIDTH) {
-            let mut pieces = Pieces::new();
-            for (_, word) in some {
-                pieces.push(self.heap.piece(word.block()));
-            }
-            let looking = self.endpoint.look(pieces, |fetched| {
-                for (number, (slot, word)) in some.iter().enumerate() {
-                    match Record::fetched(fetched, number, word.block())? {
-                        Some(record) if record.key() == key.bytes => {
-                            found = Found::Present((*slot, *word), record);
-                            break;
-                        }
-                        Some(record) if self.may_stand_at(record.key(), *slot, *word) => {
-                            learnt.others.push(word.block());
-                        }
-                        _ => found = Found::Unclear { slot: *slot },
-                    }
-                }
-                Ok::<_, IndexError>(())
-            });
-            looking.await??;
-            if let Found::Present(..) = found {
-                break;
-            }
-        }
-        Ok(found)
     }
 
     /// The record that the word of a slot names; nothing if the block has had another use since.

@@ -11,8 +11,9 @@ use super::client::{Key, RaceTable};
 use super::directory::{Leaf, Split};
 use super::word::{State, Word};
 use crate::client::{MOST_READS, pause, side_by_side};
+use crate::step::Read;
 use crate::{BATCH_WIDTH, IndexError, Result};
-use farslot_fabric::{Buffer, Endpoint, EndpointExt, Fetched, both};
+use farslot_fabric::{Buffer, BufferPool, Endpoint, EndpointExt, both};
 use std::cell::Cell;
 
 /// How often others may be faster before an operation gives up.
@@ -33,20 +34,20 @@ pub(crate) struct View {
 }
 
 impl View {
-    /// What was read of one span, or of two.
-    pub(super) fn new(leaf: Leaf, parts: [Option<(u64, Buffer)>; 2]) -> Self {
-        Self { leaf, parts }
-    }
-
-    /// What was fetched of a key's slots.
+    /// What was read of a key's slots.
     ///
     /// # Errors
     /// Where there is no buffer for it.
     #[cold]
-    pub(super) fn taken(fetched: &mut Fetched<'_>, leaf: Leaf, key: &Key<'_>) -> Result<Self> {
+    pub(super) fn copied(
+        read: &mut impl Read,
+        leaf: Leaf,
+        key: &Key<'_>,
+        pool: &BufferPool,
+    ) -> Result<Self> {
         let mut parts = [const { None }; 2];
-        for (number, (span, part)) in key.buckets.each_span().zip(&mut parts).enumerate() {
-            let words = fetched.take(number, span.slots as usize * 8)?;
+        for (piece, (span, part)) in key.buckets.each_span().zip(&mut parts).enumerate() {
+            let words = pool.copy_of(read.bytes(piece, 0..span.slots as usize * 8))?;
             *part = Some((span.first, words));
         }
         Ok(Self { leaf, parts })

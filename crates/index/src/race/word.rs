@@ -45,7 +45,7 @@ impl State {
 }
 
 /// A slot's word.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Word(pub(super) u64);
 
 impl Word {

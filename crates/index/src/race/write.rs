@@ -1,29 +1,98 @@
-//! Putting a record under a key, finding or putting, replacing a value and removing a key.
+//! Putting a record under a key, finding or putting, replacing a value and removing a key, in
+//! steps.
 //!
 //! All of them look at the key's slots first, and at the records of those with its tag. A slot of
 //! the key's own has its word swapped: for that of another record, or of an empty slot, which then
 //! is there for whichever key comes next. That swap expects the word that named the record which
 //! was seen, so that no other value is replaced or removed. If it is lost, the write begins again.
 //!
+//! Of a record that is to be replaced or removed whatever its value, the key and the generation are
+//! enough: whoever then swaps the word that named the block knows that the block had this use all
+//! the while, and that what a word names was whole before.
+//!
 //! How a new key is put, `insert.rs` says.
 
 use super::client::{Key, RaceTable};
 use super::directory::Leaf;
-use super::search::{Found, Learnt};
-use super::seen::{Placed, Seen};
+use super::search::Learnt;
+use super::seen::{Marked, Placed, Seen, slots_of, span_of};
+use super::view::View;
 use super::word::{State, Word};
-use crate::heap::{BlockRef, Held, NamedBlocks, Record, encode};
-use crate::{Operation, Outcome, Result};
-use farslot_fabric::{Change, Endpoint, EndpointExt, both};
+use crate::heap::{Epoch, Held, RecordView};
+use crate::step::{
+    Change, Found, Lookup, MOST_PIECES, Next, Read, Reads, Swap, drive, has_key, record_in,
+    view_for,
+};
+use crate::{IndexError, Operation, Result};
+use farslot_fabric::{Endpoint, InPlace, Piece, Rights, both};
+use std::cell::Cell;
 
-/// A write under way.
-pub(super) struct Write<'w> {
-    pub(super) operation: Operation<'w>,
-    pub(super) key: Key<'w>,
-    /// Where its record is, from when that is written until a live slot names it.
-    pub(super) block: Option<Held>,
+/// The writes of a table.
+pub(super) struct Writes<'t, E> {
+    pub(super) table: &'t RaceTable<E>,
+    /// Whether blocks of the heap may be used, as far as is known since the last wait: a look at
+    /// the clock costs as much as a swap.
+    pub(super) may_use_blocks: Cell<bool>,
+}
+
+/// A write whose key and value were checked.
+pub(crate) struct Write<'k> {
+    pub(super) operation: Operation<'k>,
+    pub(super) key: Key<'k>,
+}
+
+/// How far a write has come.
+#[derive(Default)]
+pub(crate) struct Writing {
+    pub(super) stage: Stage,
+    pub(super) leaf: Leaf,
+    pub(super) seen: Seen,
+    /// Slots with the key's tag; the first of those whose records are read, and how many are.
+    candidates: Marked,
+    first: usize,
+    count: usize,
     pub(super) learnt: Learnt,
+    pub(super) record: Draft,
+    /// The slot whose word is swapped, what it must be, and what it becomes.
+    pub(super) slot: u64,
+    pub(super) expected: Word,
+    pub(super) new: Word,
+    /// The heap's epoch, as this client knew it when it began to.
+    since: Epoch,
+    /// What stands in that slot, while an insertion of its own is begun there.
+    pub(super) begun: Option<Word>,
     pub(super) rivals: Rivals,
+    /// Whether there is enough to give to all, and to report.
+    pub(super) gives: bool,
+    pub(super) reports: bool,
+}
+
+/// What is under way.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// The key's slots are read, behind the WRITE of the record if that is needed in any case.
+    #[default]
+    Slots,
+    /// The records of those with its tag are read.
+    Records,
+    /// The word of the key's own slot is swapped.
+    Own,
+    /// An insertion is begun.
+    Begin,
+    /// It is made live.
+    Live,
+    /// It is undone.
+    Undo,
+}
+
+/// The record of a write, in a block that no slot names yet.
+#[derive(Clone, Copy, Default)]
+pub(super) enum Draft {
+    #[default]
+    None,
+    /// It is to be written with the next change.
+    Unwritten(Held),
+    Written(Held),
 }
 
 /// What an insertion knows of others that are not decided.
@@ -35,189 +104,449 @@ pub(super) struct Rivals {
     pub(super) wait: bool,
 }
 
-impl<'w> Write<'w> {
-    fn of(operation: Operation<'w>, key: Key<'w>) -> Self {
-        Self {
-            operation,
-            key,
-            block: None,
-            learnt: Learnt::default(),
-            rivals: Rivals::default(),
-        }
-    }
+/// What a write needs besides READs and changes.
+pub(crate) enum Aside {
+    /// Some slots of a split that this client has begun are carried over beside it.
+    CarryOver,
+    /// A block for the record, before this stage.
+    Block(Stage),
+    /// The slots, of which this was seen, are not all of the depth that the directory has.
+    Unsettled(Box<Result<View>>),
+    /// The record of this slot is not that of its word.
+    Unclear(u64),
+    /// Another was faster at this slot.
+    LostRace(u64),
+    /// There is no empty slot for a new key.
+    MakeRoom,
+    /// Others have begun to insert the key too.
+    Rivals,
+    /// Its own insertion is undone: others are given some time, if they are to have it.
+    GaveWay,
+    /// What is left to do once the write is done. The key was there, or not.
+    After { was_there: bool },
+}
 
-    /// Whether nothing is to be changed where this record is there.
-    fn decided_by(&self, record: &Record) -> bool {
-        match self.operation {
-            Operation::FindOrPut(..) => true,
-            Operation::Replace(_, expected, _) | Operation::RemoveIf(_, expected) => {
-                record.value() != expected
-            }
-            _ => false,
+impl<E: Endpoint> RaceTable<E> {
+    /// Its writes.
+    pub(super) fn writes(&self) -> Writes<'_, E> {
+        Writes {
+            table: self,
+            may_use_blocks: Cell::new(false),
         }
     }
 }
 
-impl<E: Endpoint> RaceTable<E> {
-    /// Does an operation that is no lookup, and beside it carries over some slots of a split that
-    /// this client has begun. What becomes of these is no concern of the write's: others can carry
-    /// them over too.
-    pub(super) async fn write(&self, operation: Operation<'_>) -> Result<Outcome> {
-        if self.to_finish.borrow().is_empty() {
-            return self.write_alone(operation).await;
-        }
-        // Boxed, for it is rare: every write would be as large.
-        let both = both(self.write_alone(operation), self.go_on_splitting());
-        Box::pin(both).await.0
+impl<E: Endpoint> Lookup for Writes<'_, E> {
+    const WRITES: bool = true;
+
+    type Endpoint = E;
+    type Asked<'k> = Operation<'k>;
+    type Key<'k> = Write<'k>;
+    type Search = Writing;
+    type Aside = Aside;
+
+    #[inline(always)]
+    fn endpoint(&self) -> &E {
+        &self.table.endpoint
     }
 
-    async fn write_alone(&self, operation: Operation<'_>) -> Result<Outcome> {
+    #[inline]
+    fn in_place(&self) -> Option<InPlace<'_>> {
+        let needed = Rights::READ.and(Rights::WRITE).and(Rights::ATOMIC);
+        let view = view_for(&*self.table.endpoint, self.table.table, needed);
+        let may_use = view.is_some() && !self.table.heap.is_look_due();
+        self.may_use_blocks.set(may_use);
+        view
+    }
+
+    #[inline]
+    fn key<'k>(&self, operation: Self::Asked<'k>) -> Result<Write<'k>> {
         if let Some(value) = operation.value() {
-            self.layout.shape().check_value(value)?;
+            self.table.layout.shape().check_value(value)?;
         }
-        loop {
-            let key = self.checked_key(operation.key())?;
-            let mut write = Write::of(operation, key);
-            let outcome = self.try_to_write(&mut write).await;
-            let outcome = self.settle(write.block, outcome).await;
-            if !self.has_room_again(&outcome).await {
-                return outcome;
+        let key = self.table.checked_key(operation.key())?;
+        Ok(Write { operation, key })
+    }
+
+    #[inline]
+    fn begin(&self, write: &Self::Key<'_>, of: &mut Writing) -> Next<Aside> {
+        of.learnt.forget();
+        of.rivals.met.clear();
+        of.rivals.wait = false;
+        of.record = Draft::None;
+        of.begun = None;
+        (of.gives, of.reports) = (false, false);
+        match self.table.to_finish.borrow().is_empty() {
+            true => self.look_first(write, of),
+            false => Next::Aside(Aside::CarryOver),
+        }
+    }
+
+    #[inline]
+    fn piece(&self, write: &Self::Key<'_>, of: &Writing, number: usize) -> Piece {
+        match of.stage {
+            Stage::Records => {
+                let (_, word) = of.candidates[of.first + number];
+                self.table.heap.piece(word.block())
+            }
+            _ => {
+                let span = span_of(&write.key, number);
+                self.table
+                    .piece_of(of.leaf.subtable, span.first, span.slots)
             }
         }
     }
 
-    async fn try_to_write(&self, write: &mut Write<'_>) -> Result<Outcome> {
-        let mut seen = self.look_first(write).await?;
-        loop {
-            let found = self.search(&write.key, &seen.marked, &mut write.learnt);
-            match found.await? {
-                Found::Present(_, record) if write.decided_by(&record) => {
-                    let is_found = matches!(write.operation, Operation::FindOrPut(..));
-                    return Ok(write
-                        .operation
-                        .outcome(is_found.then(|| record.into_value())));
-                }
-                Found::Present(own, record) => {
-                    if self.replace(write, seen.leaf, own).await? {
-                        return Ok(write.operation.outcome(Some(record.into_value())));
-                    }
-                    self.lost_race(&write.learnt, seen.leaf, own.0).await?;
-                }
-                Found::Absent => {
-                    let inserts = matches!(
-                        write.operation,
-                        Operation::Put(..) | Operation::FindOrPut(..)
-                    );
-                    if !inserts || self.insert(write, &seen).await? {
-                        return Ok(write.operation.outcome(None));
-                    }
-                }
-                Found::Unclear { slot } => {
-                    self.was_unclear(&write.learnt, seen.leaf, slot).await?;
-                }
-            }
-            seen = self.current(&write.key, &write.learnt.attempts).await?;
+    #[inline]
+    fn look(&self, write: &Self::Key<'_>, of: &mut Writing, read: &mut impl Read) -> Next<Aside> {
+        match of.stage {
+            Stage::Records => self.look_at_records(write, of, read),
+            _ => self.look_at_slots(write, of, read),
         }
     }
 
+    #[inline]
+    fn change<'k>(&self, write: &Self::Key<'k>, of: &Writing) -> Change<'k> {
+        let record = match of.record {
+            Draft::Unwritten(held) => {
+                let value = write.operation.value().unwrap_or_default();
+                let heap = &self.table.heap;
+                Some(heap.new_record(held.block, (write.key.bytes, value)))
+            }
+            _ => None,
+        };
+        let swap = (of.stage != Stage::Slots).then(|| Swap {
+            at: self.table.slot_at(of.leaf.subtable, of.slot),
+            expected: of.expected.0,
+            new: of.new.0,
+        });
+        Change { record, swap }
+    }
+
+    #[inline]
+    fn changed(
+        &self,
+        write: &Self::Key<'_>,
+        of: &mut Writing,
+        seen: u64,
+        read: &mut impl Read,
+    ) -> Next<Aside> {
+        if let Draft::Unwritten(held) = of.record {
+            of.record = Draft::Written(held);
+        }
+        let is_swapped = seen == of.expected.0;
+        match of.stage {
+            Stage::Slots | Stage::Records => self.look_at_slots(write, of, read),
+            Stage::Undo => {
+                // If it was undone before, there is nothing to take back.
+                of.begun = None;
+                Next::Aside(Aside::GaveWay)
+            }
+            Stage::Live if !is_swapped => {
+                of.begun = None;
+                Next::Aside(Aside::LostRace(of.slot))
+            }
+            Stage::Own | Stage::Begin if !is_swapped => Next::Aside(Aside::LostRace(of.slot)),
+            Stage::Own => self.replaced(write, of),
+            Stage::Begin => {
+                of.begun = Some(of.new);
+                self.look_at_slots(write, of, read)
+            }
+            Stage::Live => {
+                of.record = Draft::None;
+                of.reports |= self.table.counts.change(1, 1);
+                self.done(of, false)
+            }
+        }
+    }
+
+    async fn aside(
+        &self,
+        write: &Self::Key<'_>,
+        of: &mut Writing,
+        aside: Aside,
+    ) -> Result<Next<Aside>> {
+        self.may_use_blocks.set(false);
+        let (table, leaf) = (self.table, of.leaf);
+        match aside {
+            Aside::CarryOver => {
+                let writing = async {
+                    let next = self.look_first(write, of);
+                    drive(self, write, of, next).await
+                };
+                let (was, _) = Box::pin(both(writing, table.go_on_splitting())).await;
+                return Ok(match was? {
+                    Some(value) => Next::Found(Found::Value(Box::new(value))),
+                    None => Next::Absent,
+                });
+            }
+            Aside::Block(stage) => {
+                self.get_block(write, of).await?;
+                return Ok(self.with_record(write, of, stage));
+            }
+            Aside::Unsettled(view) => {
+                table
+                    .make_current((*view)?, &write.key, &of.learnt.attempts)
+                    .await?;
+            }
+            Aside::Unclear(slot) => table.was_unclear(&of.learnt, leaf, slot).await?,
+            Aside::LostRace(slot) => table.lost_race(&of.learnt, leaf, slot).await?,
+            Aside::MakeRoom => {
+                table.make_room(write, of).await?;
+                let first = write.key.buckets.pairs[0].main;
+                table.lost_race(&of.learnt, leaf, first).await?;
+            }
+            Aside::Rivals => match self.meet_rivals(of).await? {
+                Some(next) => return Ok(next),
+                None => table.lost_race(&of.learnt, leaf, of.slot).await?,
+            },
+            Aside::GaveWay => {
+                self.let_rivals_go_first(of).await?;
+                table.lost_race(&of.learnt, leaf, of.slot).await?;
+            }
+            Aside::After { was_there } => {
+                if of.gives {
+                    table.heap.give_surplus().await;
+                }
+                if of.reports {
+                    // This cannot fail: the write that is counted is done, and counts may lag.
+                    let _ = table.report().await;
+                }
+                return Ok(answer(was_there));
+            }
+        }
+        Ok(self.look_again(write, of))
+    }
+
+    async fn give_up(&self, _: &Self::Key<'_>, of: &mut Writing, error: &IndexError) {
+        if let Some(begun) = of.begun.take() {
+            // Whoever meets it can undo it as well.
+            let _ = self.table.undo(of.leaf, (of.slot, begun)).await;
+        }
+        // If the WRITE has failed it may come yet, and if the swap is in doubt a slot may name the
+        // block: it is left to a sweep.
+        if let Draft::Written(held) = std::mem::take(&mut of.record)
+            && !error.may_have_taken_effect()
+        {
+            self.table.heap.give_up(held).await;
+        }
+    }
+}
+
+impl<E: Endpoint> Writes<'_, E> {
     /// Looks at the key's slots, and with that writes the record, of operations that need it in any
     /// case.
-    async fn look_first(&self, write: &mut Write<'_>) -> Result<Seen> {
-        let mut change = Change::default();
-        if let Operation::Put(..) | Operation::Update(..) | Operation::Replace(..) = write.operation
-        {
-            self.add_record(write, &mut change).await?;
-        }
-        // If the WRITE fails, it may come yet: the block is not used again.
-        let held = write.block.take();
-        let (key, attempts) = (&write.key, &write.learnt.attempts);
-        let looking = self.change_and_look_at(change, self.leaf_of(key), key);
-        let (_, looked) = looking.await?;
-        write.block = held;
-        match looked? {
-            Ok(seen) => Ok(seen),
-            Err(view) => {
-                // Boxed, for it is rare: every write would be as large.
-                Box::pin(async {
-                    self.make_current(view, key, attempts).await?;
-                    self.current(key, attempts).await
-                })
-                .await
+    #[inline]
+    fn look_first(&self, write: &Write<'_>, of: &mut Writing) -> Next<Aside> {
+        of.leaf = self.table.leaf_of(&write.key);
+        match write.operation {
+            Operation::Put(..) | Operation::Update(..) | Operation::Replace(..) => {
+                self.with_record(write, of, Stage::Slots)
             }
+            _ => self.look_again(write, of),
         }
     }
 
-    /// Replaces the word of the key's own slot, by that of an empty one if the key is removed;
-    /// false if another was faster.
-    async fn replace(
+    /// Looks at the key's slots: while an insertion of its own is begun, at those that it is begun
+    /// in.
+    #[inline]
+    fn look_again(&self, write: &Write<'_>, of: &mut Writing) -> Next<Aside> {
+        if of.begun.is_none() {
+            of.leaf = self.table.leaf_of(&write.key);
+        }
+        of.stage = Stage::Slots;
+        Next::Read(slots_of(&write.key))
+    }
+
+    #[inline]
+    fn look_at_slots(
         &self,
-        write: &mut Write<'_>,
-        leaf: Leaf,
-        (slot, seen): Placed,
-    ) -> Result<bool> {
-        let removes = write.operation.value().is_none();
-        let new = match removes {
-            true => Word::empty(seen.depth()),
-            false => {
-                let block = self.written(write).await?;
-                Word::begun(seen.depth(), seen.tag(), block).in_state(State::Live)
-            }
-        };
-        let since = self.heap.epoch();
-        let is_replaced = self.swap(leaf.subtable, slot, seen, new).await? == seen;
-        if is_replaced {
-            write.block = None;
-            self.heap.free_since(seen.block(), since).await;
-            if removes {
-                self.entries_changed(-1).await;
-            }
-        }
-        Ok(is_replaced)
-    }
-
-    /// The block that the write's record is in, which is still this client's once it is written.
-    async fn written(&self, write: &mut Write<'_>) -> Result<BlockRef> {
-        loop {
-            let mut change = Change::default();
-            let block = self.add_record(write, &mut change).await?;
-            let Some((to, record)) = change.write else {
-                return Ok(block);
+        write: &Write<'_>,
+        of: &mut Writing,
+        read: &mut impl Read,
+    ) -> Next<Aside> {
+        let (table, key) = (self.table, &write.key);
+        let is_settled = of.seen.look::<true>(read, of.leaf, key);
+        if !is_settled || table.directory.borrow().leaf(of.leaf.subtable) != of.leaf {
+            return match of.begun {
+                // A split has come: this insertion gives way.
+                Some(_) => self.give_way(of),
+                None => {
+                    let view = View::copied(read, of.leaf, key, &table.endpoint.core().buffers);
+                    Next::Aside(Aside::Unsettled(Box::new(view)))
+                }
             };
-            // If this fails, the WRITE may come yet: the block is not used again.
-            let held = write.block.take();
-            self.endpoint.write(to, record).await?;
-            write.block = held;
         }
-    }
-
-    /// The block of the write's record. If it is not written yet, or in a block that is no longer
-    /// this client's, its WRITE is added to a change.
-    pub(super) async fn add_record(
-        &self,
-        write: &mut Write<'_>,
-        change: &mut Change,
-    ) -> Result<BlockRef> {
-        if let Some(held) = write.block {
-            if self.heap.still_holds(held).await? {
-                return Ok(held.block);
+        if let Some(begun) = of.begun
+            && !of.seen.marked.contains(&(of.slot, begun))
+        {
+            // Another has undone it.
+            return self.give_way(of);
+        }
+        of.candidates.clear();
+        for (slot, word) in &of.seen.marked {
+            let is_live = word.is_live_at(of.leaf.depth, key.tag);
+            if is_live && !of.learnt.others.contains(&word.block()) {
+                of.candidates.push((*slot, *word));
             }
-            write.block = None;
         }
-        let (key, value) = (write.key.bytes, write.operation.value().unwrap_or_default());
-        let mut record = encode(&self.endpoint.core().buffers, key, value)?;
-        let block = self.heap.assign(&mut record).await?;
-        write.block = Some(self.heap.held(block));
-        change.write = Some((self.heap.at(block.granule), record));
-        Ok(block)
+        (of.first, of.count) = (0, 0);
+        self.read_records(write, of)
     }
 
-    /// Ends a write: gives back its block if no slot has come to name it. If that is in doubt, the
-    /// block is left to a sweep.
-    async fn settle<T>(&self, block: Option<Held>, outcome: Result<T>) -> Result<T> {
-        let in_doubt = matches!(&outcome, Err(error) if error.may_have_taken_effect());
-        if let (Some(held), false) = (block, in_doubt) {
-            self.heap.give_up(held).await;
+    /// Has the records of the next candidates read.
+    #[inline]
+    fn read_records(&self, write: &Write<'_>, of: &mut Writing) -> Next<Aside> {
+        of.first += of.count;
+        of.count = (of.candidates.len() - of.first).min(MOST_PIECES);
+        if of.count == 0 {
+            return match of.begun {
+                Some(_) => self.is_alone(of),
+                None => self.is_absent(write, of),
+            };
         }
-        outcome
+        of.stage = Stage::Records;
+        Next::Read(Reads::apart(of.count))
+    }
+
+    #[inline]
+    fn look_at_records(
+        &self,
+        write: &Write<'_>,
+        of: &mut Writing,
+        read: &mut impl Read,
+    ) -> Next<Aside> {
+        let key_is_enough = matches!(
+            write.operation,
+            Operation::Put(..) | Operation::Update(..) | Operation::Remove(_)
+        );
+        let key = write.key.bytes;
+        let mut unclear = None;
+        for piece in 0..of.count {
+            let (slot, word) = of.candidates[of.first + piece];
+            let block = word.block();
+            let len = self.table.heap.piece(block).len;
+            if key_is_enough && of.begun.is_none() && has_key(read, piece, block, len, key) {
+                return self.at_own(write, of, (slot, word));
+            }
+            match record_in(read, piece, block, len) {
+                Some(record) if record.key == key => match of.begun {
+                    Some(_) => return self.give_way(of),
+                    None => return self.at_record(write, of, (slot, word), (piece, record)),
+                },
+                Some(record) if self.table.may_stand_at(record.key, slot, word) => {
+                    of.learnt.others.push(block);
+                }
+                _ => unclear = Some(slot),
+            }
+        }
+        match unclear {
+            Some(slot) => Next::Aside(Aside::Unclear(slot)),
+            None => self.read_records(write, of),
+        }
+    }
+
+    /// The key has this record.
+    #[inline]
+    fn at_record(
+        &self,
+        write: &Write<'_>,
+        of: &mut Writing,
+        own: Placed,
+        (piece, record): (usize, RecordView<'_>),
+    ) -> Next<Aside> {
+        match write.operation {
+            Operation::FindOrPut(..) => {
+                let bytes = record.value_range();
+                // What there is to give to all can wait.
+                self.keep_record(of);
+                Next::Found(Found::Bytes { piece, bytes })
+            }
+            Operation::Replace(_, expected, _) | Operation::RemoveIf(_, expected)
+                if record.value != expected =>
+            {
+                self.done(of, false)
+            }
+            _ => self.at_own(write, of, own),
+        }
+    }
+
+    /// Has the word of the key's own slot swapped, for that of an empty one if the key is removed.
+    #[inline]
+    fn at_own(&self, write: &Write<'_>, of: &mut Writing, (slot, word): Placed) -> Next<Aside> {
+        (of.slot, of.expected) = (slot, word);
+        if write.operation.value().is_some() {
+            return self.with_record(write, of, Stage::Own);
+        }
+        of.new = Word::empty(word.depth());
+        of.since = self.table.heap.epoch();
+        of.stage = Stage::Own;
+        Next::Change(Reads::NONE)
+    }
+
+    /// The word of the key's own slot is swapped.
+    #[inline]
+    fn replaced(&self, write: &Write<'_>, of: &mut Writing) -> Next<Aside> {
+        of.record = Draft::None;
+        of.gives |= (self.table.heap).keep_since(of.expected.block(), of.since);
+        if write.operation.value().is_none() {
+            of.reports |= self.table.counts.change(-1, -1);
+        }
+        self.done(of, true)
+    }
+
+    /// No record is the key's.
+    #[inline]
+    fn is_absent(&self, write: &Write<'_>, of: &mut Writing) -> Next<Aside> {
+        match write.operation {
+            Operation::Put(..) | Operation::FindOrPut(..) => self.insert(write, of),
+            _ => self.done(of, false),
+        }
+    }
+
+    /// Makes the change of a stage that needs the record, which is written with it if that has not
+    /// been done.
+    #[inline]
+    pub(super) fn with_record(
+        &self,
+        write: &Write<'_>,
+        of: &mut Writing,
+        stage: Stage,
+    ) -> Next<Aside> {
+        let Some(held) = self.hold(write, of) else {
+            return Next::Aside(Aside::Block(stage));
+        };
+        of.stage = stage;
+        of.since = self.table.heap.epoch();
+        let begun = |depth| Word::begun(depth, write.key.tag, held.block);
+        match stage {
+            Stage::Own => {
+                of.new = begun(of.expected.depth()).in_state(State::Live);
+                Next::Change(Reads::NONE)
+            }
+            Stage::Begin => {
+                of.new = begun(of.expected.depth());
+                Next::Change(slots_of(&write.key))
+            }
+            _ => Next::Change(slots_of(&write.key)),
+        }
+    }
+
+    /// Ends a write; whether the key was there is its answer.
+    #[inline]
+    pub(super) fn done(&self, of: &mut Writing, was_there: bool) -> Next<Aside> {
+        self.keep_record(of);
+        match of.gives || of.reports {
+            true => Next::Aside(Aside::After { was_there }),
+            false => answer(was_there),
+        }
+    }
+}
+
+#[inline]
+fn answer(was_there: bool) -> Next<Aside> {
+    match was_there {
+        true => Next::Found(Found::Word { word: 0, len: 0 }),
+        false => Next::Absent,
     }
 }

@@ -5,7 +5,7 @@ use super::mapped;
 use super::received::Received;
 use crate::client::side_by_side;
 use crate::{IndexError, Result, Value};
-use farslot_fabric::{Endpoint, EndpointExt, FabricError, Piece, let_others_run};
+use farslot_fabric::{Change, Endpoint, EndpointExt, FabricError, Piece, let_others_run};
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 
@@ -27,14 +27,20 @@ pub(crate) async fn run<L: Lookup>(table: &L, asked: L::Asked<'_>) -> Answer {
 
 /// Goes on with a lookup until it ends.
 #[inline]
-pub(super) async fn drive<L: Lookup>(
+pub(crate) async fn drive<L: Lookup>(
     table: &L,
     key: &L::Key<'_>,
     search: &mut L::Search,
     next: Next<L::Aside>,
 ) -> Answer {
-    let ended = drive_while(table, key, search, next, |_| true).await?;
-    Ok(ended.flatten())
+    let ended = drive_while(table, key, search, next, |_| true).await;
+    if L::WRITES
+        && let Err(error) = &ended
+    {
+        // Boxed, for it is rare: every write would be as large.
+        Box::pin(table.give_up(key, search, error)).await;
+    }
+    Ok(ended?.flatten())
 }
 
 /// Goes on with a lookup until it ends, or wants to read what it shall not: then there is no
@@ -74,17 +80,11 @@ pub(crate) async fn drive_while<L: Lookup>(
                     Err(error) => not_read(table, key, search, error),
                 },
             },
-            Next::Swap => {
-                let swap = table.swap(key, search);
-                let seen = match mapped::swap(table, swap) {
-                    Some(seen) => seen,
-                    None => {
-                        let Swap { at, expected, new } = swap;
-                        endpoint.compare_swap(at, expected, new).await?
-                    }
-                };
-                table.swapped(key, search, seen)
-            }
+            Next::Change(reads) => match mapped::change(table, key, search, reads) {
+                Some(next) => next,
+                // Boxed: where memory is mapped, every write would be as large.
+                None => Box::pin(change(table, key, search, reads)).await?,
+            },
             Next::LookOn => match std::mem::replace(&mut kept, Kept::Nothing) {
                 Kept::Received(mut received) => match table.look(key, search, &mut received) {
                     Next::Found(found) => {
@@ -138,6 +138,32 @@ pub(super) fn not_read<L: Lookup>(
     );
     let less = is_too_much_at_once.then(|| table.gather_less(key, search));
     less.flatten().unwrap_or_else(|| failed(error))
+}
+
+/// Makes a change by verbs, and looks at what came of it.
+async fn change<L: Lookup>(
+    table: &L,
+    key: &L::Key<'_>,
+    search: &mut L::Search,
+    reads: Reads,
+) -> Result<Next<L::Aside>> {
+    let endpoint = table.endpoint();
+    let wanted = table.change(key, search);
+    let write = match wanted.record {
+        Some(record) => Some((
+            record.piece().from,
+            record.encode(&endpoint.core().buffers)?,
+        )),
+        None => None,
+    };
+    let swap = wanted.swap;
+    let swap = swap.map(|Swap { at, expected, new }| (at, expected, new));
+    let pieces = reads
+        .numbers()
+        .map(|number| table.piece(key, search, number));
+    let posted = endpoint.change_and_read(Change { write, swap }, pieces.collect());
+    let (seen, read) = while_waiting(table, posted).await?;
+    Ok(table.changed(key, search, seen, &mut Received::Apart(read?)))
 }
 
 /// Reads the pieces of a step.

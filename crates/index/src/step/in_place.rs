@@ -16,11 +16,11 @@
 use super::drive::{drive, run};
 use super::glancing::glance_at;
 use super::lookup::{Answer, Lookup, Next, Reads, Rest};
-use super::mapped::{Mapped, book, bytes_of, locate};
+use super::mapped::{Mapped, book, locate, locate_and_prefetch};
 use crate::answers::{Answers, End, SmallAnswers};
 use crate::client::end_turns;
 use farslot_fabric::{
-    Endpoint, EndpointExt, InPlace, OperationClass, Piece, Steps, Tally, let_others_run,
+    Endpoint, EndpointExt, InPlace, OperationClass, Steps, Tally, let_others_run,
 };
 
 /// Lanes of a row. Their pieces are fetched while the other row has its turn; of larger rows the
@@ -70,7 +70,11 @@ struct Lane<'k, L: Lookup> {
     search: L::Search,
     /// What it is about to look at, and where the first pieces start: bytes of the region.
     reads: Reads,
+    bytes: u64,
     starts: [u64; STARTS],
+    /// Whether it makes a change before it looks, and whether it has looked at anything.
+    changes: bool,
+    has_looked: bool,
     steps: Steps,
     /// Its place in the run.
     place: usize,
@@ -190,18 +194,30 @@ pub(super) fn do_one<'s, L: Lookup>(
     table.prepare(&key, &mut search);
     let mut next = table.begin(&key, &mut search);
     let answer = loop {
-        next = match next {
-            Next::Read(reads) if locate(table, &key, &search, reads, &mut read) => {
-                let bytes = bytes_of(table, &key, &search, reads);
-                book(&mut tally, &mut steps, reads, bytes);
-                let next = table.look(&key, &mut search, &mut read);
-                view.acquire();
-                next
+        let done = match next {
+            Next::Read(reads) => {
+                locate_and_prefetch(table, &key, &search, reads, &mut read).map(|bytes| {
+                    book(&mut tally, &mut steps, reads, bytes);
+                    let next = table.look(&key, &mut search, &mut read);
+                    view.acquire();
+                    next
+                })
+            }
+            Next::Change(reads) => {
+                let located = locate_and_prefetch(table, &key, &search, reads, &mut read);
+                let booked = (&mut tally, &mut steps);
+                located.and_then(|bytes| {
+                    read.change_and_look(table, &key, &mut search, (reads, bytes), booked)
+                })
             }
             Next::Found(found) => break read.value(found, &core.buffers).map(Some),
             Next::Absent => break Ok(None),
             Next::Failed(error) => break Err(*error),
-            next => {
+            _ => None,
+        };
+        next = match done {
+            Some(next) => next,
+            None => {
                 tally.goes_on(steps);
                 core.counters.add(class, &tally);
                 let rest = async move { drive(table, &key, &mut search, next).await };
@@ -220,7 +236,10 @@ impl<'k, L: Lookup> Rows<'k, L> {
             key: None,
             search: L::Search::default(),
             reads: Reads::ONE,
+            bytes: 0,
             starts: [0; STARTS],
+            changes: false,
+            has_looked: false,
             steps: Steps::default(),
             place: 0,
         };
@@ -347,6 +366,7 @@ impl<'k, L: Lookup> Rows<'k, L> {
     fn begin(&mut self, number: usize, shared: &mut Shared<'_, L>) {
         let lane = &mut self.lanes[number];
         lane.steps = Steps::default();
+        (lane.changes, lane.has_looked) = (false, false);
         let next = shared.table.begin(key_of(&lane.key), &mut lane.search);
         if self.follow(number, next, shared) {
             self.reading |= 1 << number;
@@ -365,9 +385,17 @@ impl<'k, L: Lookup> Rows<'k, L> {
         if L::WRITES {
             next = lane.write_on(next, shared);
         }
-        let place = lane.place % RUN;
+        let (place, changes) = (lane.place % RUN, lane.changes);
         match next {
             Next::Read(reads) if self.ask(number, reads, shared) => return true,
+            Next::Change(reads) if L::WRITES && !changes => {
+                self.lanes[number].changes = true;
+                if self.ask(number, reads, shared) {
+                    return true;
+                }
+                self.end_otherwise(number, Next::Change(reads), shared);
+                return false;
+            }
             Next::Absent => self.ends[place] = End::ABSENT,
             Next::Found(found) => match shared.read.small(&found) {
                 Some((word, len)) => {
@@ -444,8 +472,11 @@ impl<'k, L: Lookup> Rows<'k, L> {
             }
             bytes += of.len as u64;
         }
-        book(&mut shared.tally, &mut lane.steps, reads, bytes);
-        lane.reads = reads;
+        // What is read behind a change is booked with it.
+        if !(L::WRITES && lane.changes) {
+            book(&mut shared.tally, &mut lane.steps, reads, bytes);
+        }
+        (lane.reads, lane.bytes) = (reads, bytes);
         true
     }
 
@@ -460,57 +491,67 @@ impl<'k, L: Lookup> Rows<'k, L> {
 }
 
 impl<L: Lookup> Lane<'_, L> {
-    /// Looks at what it has asked for.
+    /// Looks at what it has asked for, behind the change that it makes first, if it does.
     #[inline(always)]
     fn look(&mut self, shared: &mut Shared<'_, L>) -> Next<L::Aside> {
-        let key = key_of(&self.key);
+        self.has_looked = true;
+        let (key, table) = (key_of(&self.key), shared.table);
         if self.reads.pieces == 1 {
             shared.read.starts[0] = self.starts[0];
         } else if self.reads.pieces <= STARTS {
             shared.read.starts[..STARTS].copy_from_slice(&self.starts);
         } else {
-            locate(
-                shared.table,
-                key,
-                &self.search,
-                self.reads,
-                &mut shared.read,
-            );
+            locate(table, key, &self.search, self.reads, &mut shared.read);
         }
-        let next = shared.table.look(key, &mut self.search, &mut shared.read);
+        if L::WRITES && self.changes {
+            return self.change((self.reads, self.bytes), shared);
+        }
+        let next = table.look(key, &mut self.search, &mut shared.read);
         shared.read.view.acquire();
         next
     }
 
-    /// Swaps what the operation wants swapped, for as long as it does.
+    /// Makes the changes that the operation wants, for as long as it wants any. Others shall not
+    /// come between what it has looked at and what it changes, so it waits for no memory that it
+    /// has looked at before.
     #[inline(always)]
     fn write_on(&mut self, mut next: Next<L::Aside>, shared: &mut Shared<'_, L>) -> Next<L::Aside> {
         loop {
             next = match next {
-                Next::Swap => match self.swap(shared) {
-                    Some(next) => next,
-                    None => return Next::Swap,
-                },
+                Next::Change(reads) if self.is_at_once(reads) => {
+                    self.changes = true;
+                    let (key, read) = (key_of(&self.key), &mut shared.read);
+                    match locate(shared.table, key, &self.search, reads, read) {
+                        Some(bytes) => self.change((reads, bytes), shared),
+                        None => return Next::Change(reads),
+                    }
+                }
                 Next::LookOn => self.look(shared),
                 next => return next,
             };
         }
     }
 
-    /// Swaps the word that the operation wants swapped; nothing if that is not in the mapping.
+    /// Whether a change is made without waiting for what is read behind it.
     #[inline(always)]
-    fn swap(&mut self, shared: &mut Shared<'_, L>) -> Option<Next<L::Aside>> {
-        let key = key_of(&self.key);
-        let swap = shared.table.swap(key, &self.search);
-        let word = Piece {
-            from: swap.at,
-            len: 8,
-        };
-        let view = &shared.read.view;
-        let seen = view.compare_swap(view.offset_of(word)?, swap.expected, swap.new);
-        shared.tally.swap();
-        self.steps.swap();
-        Some(shared.table.swapped(key, &mut self.search, seen))
+    const fn is_at_once(&self, reads: Reads) -> bool {
+        !self.changes && (reads.pieces == 0 || self.has_looked)
+    }
+
+    /// Makes a change and looks at what came of it. One that reaches beyond the mapping is still
+    /// wanted then.
+    #[inline(always)]
+    fn change(
+        &mut self,
+        (reads, bytes): (Reads, u64),
+        shared: &mut Shared<'_, L>,
+    ) -> Next<L::Aside> {
+        let booked = (&mut shared.tally, &mut self.steps);
+        let (key, search) = (key_of(&self.key), &mut self.search);
+        let read = &mut shared.read;
+        let looked = read.change_and_look(shared.table, key, search, (reads, bytes), booked);
+        self.changes = looked.is_none();
+        looked.unwrap_or(Next::Change(reads))
     }
 }
 

@@ -1,6 +1,7 @@
 //! An operation in steps, as a scheme says it.
 
 use super::glance::{Glance, NoGlance};
+use crate::heap::NewRecord;
 use crate::{IndexError, Result, Value};
 use farslot_fabric::{Endpoint, InPlace, Piece, RemoteAddr, Rights};
 use std::ops::Range;
@@ -10,7 +11,7 @@ pub(crate) const MOST_PIECES: usize = 32;
 
 /// A scheme's lookup of one key, or its write of one, in steps.
 pub(crate) trait Lookup {
-    /// Whether it may [swap](Next::Swap) words.
+    /// Whether it may [change](Next::Change) anything.
     const WRITES: bool = false;
     /// Whether it has this client's memory fetched ([`Lookup::prepare`]).
     const PREPARES: bool = false;
@@ -86,19 +87,21 @@ pub(crate) trait Lookup {
         read: &mut impl Read,
     ) -> Next<Self::Aside>;
 
-    /// The compare-and-swap that is wanted.
-    fn swap(&self, _key: &Self::Key<'_>, _search: &Self::Search) -> Swap {
-        unreachable!("a lookup swaps nothing")
+    /// The change that is wanted. It may be asked for more than once, until it is made.
+    fn change<'k>(&self, _key: &Self::Key<'k>, _search: &Self::Search) -> Change<'k> {
+        unreachable!("a lookup changes nothing")
     }
 
-    /// Looks at what the word had that was to be swapped: what was expected, if it was.
-    fn swapped(
+    /// Looks at what came of that change: at what the word had that was to be swapped (what was
+    /// expected, if it was), and at the words that were read behind it.
+    fn changed(
         &self,
         _key: &Self::Key<'_>,
         _search: &mut Self::Search,
         _seen: u64,
+        _read: &mut impl Read,
     ) -> Next<Self::Aside> {
-        unreachable!("a lookup swaps nothing")
+        unreachable!("a lookup changes nothing")
     }
 
     /// What to have read where [`Next::LookOn`] finds that what was read is not kept.
@@ -123,6 +126,9 @@ pub(crate) trait Lookup {
         aside: Self::Aside,
     ) -> Result<Next<Self::Aside>>;
 
+    /// Ends an operation that has failed: puts right what it has begun, as far as that can be.
+    async fn give_up(&self, _key: &Self::Key<'_>, _search: &mut Self::Search, _: &IndexError) {}
+
     /// Called while READs are under way: time for housekeeping.
     #[inline]
     fn while_waiting(&self) {}
@@ -132,8 +138,9 @@ pub(crate) trait Lookup {
 pub(crate) enum Next<A> {
     /// It wants these read.
     Read(Reads),
-    /// It wants a word swapped, as [`Lookup::swap`] says: a round trip of its own.
-    Swap,
+    /// It wants something changed, as [`Lookup::change`] says, and these read behind that: all of
+    /// it takes one round trip.
+    Change(Reads),
     /// It looks at what was read last once more.
     LookOn,
     /// The key is there.
@@ -157,6 +164,9 @@ pub(crate) struct Reads {
 }
 
 impl Reads {
+    /// Nothing.
+    pub(crate) const NONE: Self = Self::apart(0);
+
     /// One piece.
     pub(crate) const ONE: Self = Self::apart(1);
 
@@ -179,6 +189,12 @@ impl Reads {
             is_last: false,
         }
     }
+}
+
+/// What is to be changed, in this order.
+pub(crate) struct Change<'k> {
+    pub(crate) record: Option<NewRecord<'k>>,
+    pub(crate) swap: Option<Swap>,
 }
 
 /// One compare-and-swap.
@@ -224,6 +240,14 @@ pub(crate) trait Read {
     /// # Panics
     /// Outside of the piece.
     fn bytes(&mut self, piece: usize, bytes: Range<usize>) -> &[u8];
+
+    /// Whether a piece has these bytes from a byte on, which is a multiple of 8.
+    ///
+    /// # Panics
+    /// Outside of the piece.
+    fn has_bytes(&mut self, piece: usize, at: usize, bytes: &[u8]) -> bool {
+        self.bytes(piece, at..at + bytes.len()) == bytes
+    }
 }
 
 /// The memory of the table at `place`, where that is mapped and may be read, and words are words.

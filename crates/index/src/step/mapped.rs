@@ -1,6 +1,6 @@
 //! The pieces of a step in the mapping, and one step on them.
 
-use super::lookup::{Answer, Found, Lookup, MOST_PIECES, Next, Read, Reads, Swap};
+use super::lookup::{Answer, Change, Found, Lookup, MOST_PIECES, Next, Read, Reads};
 use crate::hash::word_of;
 use crate::{Result, Value};
 use farslot_fabric::{BufferPool, Endpoint, InPlace, Piece, Steps, Tally};
@@ -71,6 +71,62 @@ impl<'m> Mapped<'m> {
     }
 }
 
+impl Mapped<'_> {
+    /// Makes a change behind which pieces of so many bytes are read, which are [located](locate),
+    /// and looks at what came of it; nothing where what it reaches is not in the mapping, and then
+    /// nothing is changed.
+    #[inline(always)]
+    pub(super) fn change_and_look<L: Lookup>(
+        &mut self,
+        table: &L,
+        key: &L::Key<'_>,
+        search: &mut L::Search,
+        (reads, bytes): (Reads, u64),
+        (tally, steps): (&mut Tally, &mut Steps),
+    ) -> Option<Next<L::Aside>> {
+        let (seen, count, changed) = self.make(&table.change(key, search), tally)?;
+        steps.read(count + reads.verbs(), changed + bytes);
+        let next = table.changed(key, search, seen, self);
+        self.view.acquire();
+        Some(next)
+    }
+
+    /// Makes a change: what the word was that is swapped, and the verbs that it stands for, with
+    /// their bytes.
+    #[inline(always)]
+    fn make(&mut self, change: &Change<'_>, tally: &mut Tally) -> Option<(u64, u32, u64)> {
+        let word = match &change.swap {
+            Some(swap) => Some((
+                self.view.offset_of(Piece {
+                    from: swap.at,
+                    len: 8,
+                })?,
+                swap,
+            )),
+            None => None,
+        };
+        let (mut seen, mut count, mut bytes) = (0, 0, 0);
+        if let Some(record) = &change.record {
+            let piece = record.piece();
+            let at = self.view.offset_of(piece)?;
+            let words = piece.len.div_ceil(8);
+            if words > self.copy.len() {
+                self.copy.resize(words, 0);
+            }
+            record.encode_in(&mut self.copy[..words]);
+            self.view.write(at, piece.len, &self.copy[..words]);
+            tally.write(piece.len as u64);
+            (count, bytes) = (1, piece.len as u64);
+        }
+        if let Some((at, swap)) = word {
+            seen = self.view.compare_swap(at, swap.expected, swap.new);
+            tally.swap();
+            (count, bytes) = (count + 1, bytes + 8);
+        }
+        Some((seen, count, bytes))
+    }
+}
+
 impl Read for Mapped<'_> {
     #[inline(always)]
     fn words(&self, piece: usize) -> impl Fn(usize) -> u64 {
@@ -95,6 +151,11 @@ impl Read for Mapped<'_> {
         self.copied = (piece, bytes);
         &bytemuck::cast_slice(copy)[..len]
     }
+
+    #[inline(always)]
+    fn has_bytes(&mut self, piece: usize, at: usize, bytes: &[u8]) -> bool {
+        self.view.has_bytes(self.starts[piece] + at as u64, bytes)
+    }
 }
 
 /// Does one step of a lookup, booked to the operation that runs; nothing where its pieces are not
@@ -109,18 +170,11 @@ pub(super) fn step<L: Lookup>(
 ) -> Option<std::result::Result<Next<L::Aside>, Answer>> {
     let view = table.in_place()?;
     let mut read = Mapped::new(view);
-    if !locate(table, key, search, reads, &mut read) {
-        return None;
-    }
+    let bytes = locate(table, key, search, reads, &mut read)?;
     let core = table.endpoint().core();
     if is_new {
         let (mut tally, mut steps) = (Tally::default(), Steps::default());
-        book(
-            &mut tally,
-            &mut steps,
-            reads,
-            bytes_of(table, key, search, reads),
-        );
+        book(&mut tally, &mut steps, reads, bytes);
         core.counters.done_in_place(tally, steps);
     }
     let next = table.look(key, search, &mut read);
@@ -131,21 +185,22 @@ pub(super) fn step<L: Lookup>(
     })
 }
 
-/// Swaps a word, booked to the operation that runs; nothing where it is not in memory. Else what
-/// the word had.
+/// Makes a change and looks at what came of it, booked to the operation that runs; nothing where
+/// what it reaches is not in memory.
 #[inline(always)]
-pub(super) fn swap<L: Lookup>(table: &L, swap: Swap) -> Option<u64> {
-    let view = table.in_place()?;
-    let word = Piece {
-        from: swap.at,
-        len: 8,
-    };
-    let seen = view.compare_swap(view.offset_of(word)?, swap.expected, swap.new);
+pub(super) fn change<L: Lookup>(
+    table: &L,
+    key: &L::Key<'_>,
+    search: &mut L::Search,
+    reads: Reads,
+) -> Option<Next<L::Aside>> {
+    let mut read = Mapped::new(table.in_place()?);
+    let bytes = locate(table, key, search, reads, &mut read)?;
     let (mut tally, mut steps) = (Tally::default(), Steps::default());
-    tally.swap();
-    steps.swap();
+    let booked = (&mut tally, &mut steps);
+    let next = read.change_and_look(table, key, search, (reads, bytes), booked)?;
     table.endpoint().core().counters.done_in_place(tally, steps);
-    Some(seen)
+    Some(next)
 }
 
 /// Books the READs of a step, of so many bytes.
@@ -157,21 +212,27 @@ pub(super) fn book(tally: &mut Tally, steps: &mut Steps, reads: Reads, bytes: u6
     steps.read(reads.verbs(), bytes);
 }
 
-/// Bytes of the pieces of a step.
+/// Finds the pieces of a step in the mapping, and has the processor fetch them, so that they are
+/// fetched side by side.
 #[inline(always)]
-pub(super) fn bytes_of<L: Lookup>(
+pub(super) fn locate_and_prefetch<L: Lookup>(
     table: &L,
     key: &L::Key<'_>,
     search: &L::Search,
     reads: Reads,
-) -> u64 {
-    let lengths = reads
-        .numbers()
-        .map(|of| table.piece(key, search, of).len as u64);
-    lengths.sum()
+    read: &mut Mapped<'_>,
+) -> Option<u64> {
+    let bytes = locate(table, key, search, reads, read)?;
+    if reads.pieces > 1 {
+        let likely = table.likely_bytes(search, bytes as usize / reads.pieces);
+        for start in &read.starts[..reads.pieces] {
+            read.view.prefetch(*start, likely);
+        }
+    }
+    Some(bytes)
 }
 
-/// Finds the pieces of a step in the mapping; false if one is not there.
+/// Finds the pieces of a step in the mapping; their bytes, or nothing if one is not there.
 #[inline(always)]
 pub(super) fn locate<L: Lookup>(
     table: &L,
@@ -179,12 +240,12 @@ pub(super) fn locate<L: Lookup>(
     search: &L::Search,
     reads: Reads,
     read: &mut Mapped<'_>,
-) -> bool {
-    reads.numbers().all(|number| {
-        let start = read.view.offset_of(table.piece(key, search, number));
-        start.is_some_and(|start| {
-            read.starts[number] = start;
-            true
-        })
-    })
+) -> Option<u64> {
+    let mut bytes = 0;
+    for number in reads.numbers() {
+        let piece = table.piece(key, search, number);
+        read.starts[number] = read.view.offset_of(piece)?;
+        bytes += piece.len as u64;
+    }
+    Some(bytes)
 }

@@ -1,7 +1,7 @@
 //! Operations as steps: a scheme says its lookup, or its write, once, and several drivers run it.
 //!
 //! A [`Lookup`] says which bytes it wants to have read next and, when they are here, what they
-//! mean: an answer, more to read, or, of a write, a word to be swapped. Between two steps it has
+//! mean: an answer, more to read, or, of a write, a [change](Next::Change). Between two steps it has
 //! its [`Lookup::Search`], plain data; it has no future, no buffer, and books nothing. What cannot
 //! be decided so (a pause before a slot is read again, a directory to be read on, a bucket to be
 //! held) is an [aside](Next::Aside), which the scheme does itself as a future, and comes back from.
@@ -25,15 +25,17 @@ mod lanes;
 mod lookup;
 mod mapped;
 mod received;
+mod records;
 
-use crate::{Answers, BATCH_WIDTH, GET};
-pub(crate) use drive::{drive_while, run};
+use crate::{Answers, BATCH_WIDTH, GET, Operation, Outcomes};
+pub(crate) use drive::{drive, drive_while, run};
 use farslot_fabric::{EndpointExt, OperationClass, window};
 pub(crate) use glance::{Glance, Glanced, More, slots_near};
 use lookup::{Answer, Rest};
 pub(crate) use lookup::{
-    Found, Lookup, MOST_PIECES, Next, Read, Reads, Swap, failed, view, view_for,
+    Change, Found, Lookup, MOST_PIECES, Next, Read, Reads, Swap, failed, view, view_for,
 };
+pub(crate) use records::{has_key, record_in};
 
 /// Has the processor fetch what a lookup looks at first, where the memory is mapped; else false.
 #[inline]
@@ -66,24 +68,49 @@ pub(crate) async fn find_many<'k, L: Lookup>(
     }
 }
 
-/// Does many writes of a class; `done` gets the answers with the writes' numbers, in the order in
-/// which they come.
-pub(crate) async fn write_many<'k, L: Lookup>(
+/// Does many writes, each booked to its class; `done` gets the outcomes with the writes' numbers, in
+/// the order in which they come.
+pub(crate) async fn write_many<L>(
     table: &L,
+    writes: &[Operation<'_>],
+    mut done: impl FnMut(Outcomes<'_>),
+) where
+    L: for<'k> Lookup<Asked<'k> = Operation<'k>>,
+{
+    let mut first = 0;
+    for some in writes.chunk_by(|one, other| one.class() == other.class()) {
+        let done = |was: Answers<'_>| done(was.of_writes(some).behind(first));
+        write_class(table, some[0].class(), some, done).await;
+        first += some.len();
+    }
+}
+
+/// Does many writes of a class.
+async fn write_class<'s, L: Lookup>(
+    table: &'s L,
     class: OperationClass,
-    writes: &[L::Asked<'k>],
+    writes: &[L::Asked<'s>],
     mut done: impl FnMut(Answers<'_>),
 ) {
-    let endpoint = table.endpoint();
-    if let [write] = writes {
+    let taken = match writes {
         // Alone, it has no other to fetch memory beside.
-        let outcome = endpoint.operation(class, run(table, *write)).await;
-        return done(Answers::One(0, outcome));
-    }
-    let taken = in_place::do_many(table, class, writes, &mut done).await;
+        [write] => match in_place::do_one(table, class, *write) {
+            Some(Ok(answer)) => {
+                done(Answers::One(0, answer));
+                1
+            }
+            Some(Err(rest)) => {
+                done(Answers::One(0, rest.await));
+                1
+            }
+            None => 0,
+        },
+        _ => in_place::do_many(table, class, writes, &mut done).await,
+    };
     if taken == writes.len() {
         return;
     }
+    let endpoint = table.endpoint();
     let rest = writes[taken..].iter().map(|write| run(table, *write));
     let rest = rest.map(|write| endpoint.operation(class, write));
     window(BATCH_WIDTH, rest, |number, answer| {

@@ -192,7 +192,9 @@ pub fn what_is_done_in_place_is_booked_as_single_writes(fabric: Fabric) {
     for slot in SLOTS.into_iter().filter(of_words) {
         // By small READs, what lies far from the table's end is done at a glance.
         for (multi, read) in [(false, 256), (false, 1), (true, 256)] {
-            let mut options = slot.options(256, 5);
+            // So large that no two keys want one slot: which of them then has the longer probe, depends
+            // on the order in which they come.
+            let mut options = slot.options(1 << 14, 5);
             if multi {
                 options.sizing.keys = KeyRule::Multi;
             }
@@ -304,7 +306,8 @@ pub fn keys_of_a_race_table_come_and_go_at_once_and_are_booked_as_single_writes(
         value: FieldSize::Fixed(300),
         ..race::VARIED
     };
-    let layout = race::Dimensions::fixed(312, 8).layout(slot, 5, Some(1 << 20));
+    // So much heap that no block has to be given to all: which are, depends on how many are held.
+    let layout = race::Dimensions::fixed(312, 8).layout(slot, 5, Some(1 << 23));
     let clients = [0, 1].map(|_| race::new_client(&race::new_node(fabric, &layout), &layout));
     let all = |kind, value| -> Batch { (0..RECORDS).map(|key| (kind, key, key + value)).collect() };
     // Until both hold blocks of their own, also for those that are put later.
@@ -348,16 +351,26 @@ pub fn keys_of_a_race_table_come_and_go_at_once_and_are_booked_as_single_writes(
         assert_eq!(told[0], told[1]);
         let after = clients.each_ref().map(counters);
         let [many, single] = [0, 1].map(|of| after[of].since(&before[of]));
-        for kind in [VerbKind::Read, VerbKind::Write, VerbKind::CompareSwap] {
-            assert_eq!(many.verbs_of(kind), single.verbs_of(kind), "{kind:?}");
+        // Where two of a batch want one slot, one of them looks and swaps once more.
+        for (kind, again) in [(VerbKind::Read, 8), (VerbKind::CompareSwap, 2)] {
+            let [many, single] = [many, single].map(|of| of.verbs_of(kind));
+            assert!(
+                (single..=single + again).contains(&many),
+                "{kind:?}: {many} for {single}"
+            );
         }
+        assert_eq!(
+            many.verbs_of(VerbKind::Write),
+            single.verbs_of(VerbKind::Write)
+        );
         assert_eq!(many.bytes_written, single.bytes_written);
         // A put alone is booked with its report of counts, which several of a batch share.
         let [many_took, single_took] = [many, single]
             .map(|of| [PUT, FIND_OR_PUT, REMOVE].map(|class| of.operation(class).round_trips))
             .map(|took| took.iter().sum::<u64>());
-        let reports = single_took.checked_sub(many_took);
-        assert!(reports.is_some() && reports < Some(8), "{reports:?}");
+        // And who looks once more has two round trips, or three.
+        let apart = single_took.abs_diff(many_took);
+        assert!(apart < 8, "{many_took} for {single_took}");
         // Of reports, and of the few that are left: one alone rings three times.
         let rung = many.doorbells;
         assert!(rung < batch.len() as u64 / 2, "{rung} of {batch:?}");
