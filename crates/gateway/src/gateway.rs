@@ -58,6 +58,36 @@ impl GatewayOptions {
             buffers: 256 << 20,
         }
     }
+
+    /// Refuses what [`Gateway::start`] would refuse, as far as that shows without listening. Returns
+    /// the addresses to listen at.
+    ///
+    /// # Errors
+    /// [`GatewayError::BadOption`]; [`GatewayError::Listen`] if the address has no IP address;
+    /// [`GatewayError::Insecure`].
+    pub fn check(&self) -> Result<Vec<SocketAddr>, GatewayError> {
+        let least = [("threads", self.threads), ("connections", self.connections)];
+        if let Some((option, value)) = least.into_iter().find(|(_, value)| *value == 0) {
+            return Err(GatewayError::BadOption { option, value });
+        }
+        let resolved = self.listen.to_socket_addrs();
+        let resolved: Vec<_> = resolved.map_err(|error| self.unusable(error))?.collect();
+        let is_open = |address: &&SocketAddr| !address.ip().is_loopback();
+        if self.secret.is_none()
+            && !self.insecure
+            && let Some(address) = resolved.iter().find(is_open)
+        {
+            return Err(GatewayError::Insecure { address: *address });
+        }
+        Ok(resolved)
+    }
+
+    fn unusable(&self, error: std::io::Error) -> GatewayError {
+        GatewayError::Listen {
+            address: self.listen.clone(),
+            error,
+        }
+    }
 }
 
 /// Why a gateway cannot be started.
@@ -121,13 +151,6 @@ impl Gateway {
     /// An address that cannot be listened at, one that other machines reach without a secret, or a
     /// thread that cannot be started.
     pub fn start(store: &Store, options: &GatewayOptions) -> Result<Self, GatewayError> {
-        let least = [
-            ("threads", options.threads),
-            ("connections", options.connections),
-        ];
-        if let Some((option, value)) = least.into_iter().find(|(_, value)| *value == 0) {
-            return Err(GatewayError::BadOption { option, value });
-        }
         let listener = listen(options)?;
         let thread = |error| GatewayError::Thread { error };
         let address = listener.local_addr().map_err(thread)?;
@@ -212,18 +235,8 @@ impl Gateway {
 }
 
 fn listen(options: &GatewayOptions) -> Result<TcpListener, GatewayError> {
-    let failed = |error| GatewayError::Listen {
-        address: options.listen.clone(),
-        error,
-    };
-    let addresses: Vec<_> = options.listen.to_socket_addrs().map_err(failed)?.collect();
-    let is_open = |address: &&SocketAddr| !address.ip().is_loopback();
-    if options.secret.is_none()
-        && !options.insecure
-        && let Some(address) = addresses.iter().find(is_open)
-    {
-        return Err(GatewayError::Insecure { address: *address });
-    }
+    let failed = |error| options.unusable(error);
+    let addresses = options.check()?;
     let listener = TcpListener::bind(&addresses[..]).map_err(failed)?;
     listener.set_nonblocking(true).map_err(failed)?;
     rustix::net::listen(&listener, BACKLOG).map_err(|error| failed(error.into()))?;

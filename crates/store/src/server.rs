@@ -149,43 +149,11 @@ impl Server {
     /// # }
     /// ```
     pub fn start_with(addresses: &[&str], bytes: u64, options: &ServerOptions) -> Result<Self> {
-        let mut parsed = Vec::with_capacity(addresses.len());
-        let mut name = None;
-        for text in addresses {
-            let address: Address = text.parse()?;
-            match &address {
-                Address::Tcp { tls, authorities } if authorities.len() == 1 => {
-                    if *tls && options.tls.is_none() {
-                        return Err(StoreError::BadAddress {
-                            address: (*text).into(),
-                            reason: "there is no certificate to serve it with".into(),
-                        });
-                    }
-                }
-                Address::Verbs { authorities, .. } if authorities.len() == 1 => {
-                    if addresses.len() > 1 {
-                        return Err(StoreError::BadAddress {
-                            address: (*text).into(),
-                            reason: "memory that a NIC serves can have no other address".into(),
-                        });
-                    }
-                }
-                Address::Shm { names } if names.len() == 1 => {
-                    if let Some(name) = name.replace(names[0].clone()) {
-                        return Err(StoreError::BadAddress {
-                            address: (*text).into(),
-                            reason: format!("the memory has the name {name:?} already"),
-                        });
-                    }
-                }
-                _ => return Err(not_servable(text)),
-            }
-            parsed.push(address);
-        }
-        if parsed.is_empty() {
-            return Err(not_servable(""));
-        }
-        check_size(bytes)?;
+        let mut parsed = checked(addresses, bytes, options)?;
+        let name = parsed.iter().find_map(|address| match address {
+            Address::Shm { names } => names.first().cloned(),
+            _ => None,
+        });
         let regions = [region_of(bytes)];
         let prepare = |node: &shm::Node| match options.restoring {
             true => Store::of_node(Address::Embedded, node.clone()).begin_phase(Phase::Restoring),
@@ -212,15 +180,7 @@ impl Server {
             options.clients.as_ref(),
             &options.read_only_secrets,
         );
-        let serve = |listen: &str, tls: bool| ServeOptions {
-            listen: listen.into(),
-            grants: grants.iter().map(|grant| grant_at(grant, tls)).collect(),
-            tls: options.tls.clone().filter(|_| tls),
-            trusted: options.trusted.clone(),
-            insecure: options.insecure,
-            audit: options.audit.clone(),
-            ..ServeOptions::default()
-        };
+        let serve = |listen: &str, tls| serve_options(listen, tls, &grants, options);
         let mut agents = Vec::new();
         let mut nic = None;
         for address in &mut parsed {
@@ -279,6 +239,42 @@ impl Server {
             later,
             node,
         })
+    }
+
+    /// Refuses what [`Server::start_with`] would refuse, as far as that shows without serving: it
+    /// takes no memory, listens nowhere, and uses no device.
+    ///
+    /// # Errors
+    /// As [`Server::start_with`]; [`Unresolvable`](farslot_fabric::FabricError::Unresolvable).
+    ///
+    /// ```
+    /// # use farslot::{Server, ServerOptions};
+    /// // Other machines reach it, and clients would have to prove nothing.
+    /// let addresses = ["tcp://0.0.0.0:7000"];
+    /// assert!(Server::check(&addresses, 64 << 20, &ServerOptions::default()).is_err());
+    /// let options = ServerOptions {
+    ///     trusted: vec!["10.0.0.0/8".parse().unwrap()],
+    ///     ..ServerOptions::default()
+    /// };
+    /// Server::check(&addresses, 64 << 20, &options).unwrap();
+    /// ```
+    pub fn check(addresses: &[&str], bytes: u64, options: &ServerOptions) -> Result<()> {
+        let to_all = [grant_to_all(&options.secrets, options.clients.as_ref())];
+        for address in checked(addresses, bytes, options)? {
+            match address {
+                Address::Tcp { tls, authorities } => AgentOptions {
+                    serve: serve_options(&authorities[0], tls, &to_all, options),
+                    threads: options.threads,
+                    ..AgentOptions::default()
+                }
+                .check()?,
+                Address::Verbs { authorities, .. } => {
+                    serve_options(&authorities[0], false, &to_all, options).check()?;
+                }
+                Address::Embedded | Address::Shm { .. } | Address::Sim { .. } => {}
+            }
+        }
+        Ok(())
     }
 
     fn put_in_force(&self, grant: &Grant) -> Result<()> {
@@ -470,16 +466,77 @@ fn grants_to_all(
     clients: Option<&Clients>,
     read_only: &[Secret],
 ) -> Vec<Grant> {
-    let everything = Grant {
-        secrets: all.into(),
-        clients: clients.cloned(),
-        ..Grant::everything(None)
-    };
+    let everything = grant_to_all(all, clients);
     let limited = (!read_only.is_empty()).then(|| Grant {
         secrets: read_only.into(),
         ..Grant::limited(READ_ONLY, None, node.info(), Rights::READ)
     });
     std::iter::once(everything).chain(limited).collect()
+}
+
+/// The grant to do everything.
+fn grant_to_all(secrets: &[Secret], clients: Option<&Clients>) -> Grant {
+    Grant {
+        secrets: secrets.into(),
+        clients: clients.cloned(),
+        ..Grant::everything(None)
+    }
+}
+
+/// How one address is served.
+fn serve_options(
+    listen: &str,
+    tls: bool,
+    grants: &[Grant],
+    options: &ServerOptions,
+) -> ServeOptions {
+    ServeOptions {
+        listen: listen.into(),
+        grants: grants.iter().map(|grant| grant_at(grant, tls)).collect(),
+        tls: options.tls.clone().filter(|_| tls),
+        trusted: options.trusted.clone(),
+        insecure: options.insecure,
+        audit: options.audit.clone(),
+        ..ServeOptions::default()
+    }
+}
+
+/// The addresses, if memory of this size can be served at all of them.
+fn checked(addresses: &[&str], bytes: u64, options: &ServerOptions) -> Result<Vec<Address>> {
+    let mut parsed = Vec::with_capacity(addresses.len());
+    let mut name = None;
+    for text in addresses {
+        let address: Address = text.parse()?;
+        let bad = |reason: String| StoreError::BadAddress {
+            address: (*text).into(),
+            reason,
+        };
+        match &address {
+            Address::Tcp { tls, authorities } if authorities.len() == 1 => {
+                if *tls && options.tls.is_none() {
+                    return Err(bad("there is no certificate to serve it with".into()));
+                }
+            }
+            Address::Verbs { authorities, .. } if authorities.len() == 1 => {
+                if addresses.len() > 1 {
+                    let reason = "memory that a NIC serves can have no other address";
+                    return Err(bad(reason.into()));
+                }
+            }
+            Address::Shm { names } if names.len() == 1 => {
+                if let Some(name) = name.replace(names[0].clone()) {
+                    return Err(bad(format!("the memory has the name {name:?} already")));
+                }
+            }
+            _ => return Err(not_servable(text)),
+        }
+        parsed.push(address);
+    }
+    if parsed.is_empty() {
+        return Err(not_servable(""));
+    }
+    check_size(bytes)?;
+    Ok(parsed)
 }
 
 /// A grant as an agent can give it: without TLS, clients with a certificate need a secret as well.

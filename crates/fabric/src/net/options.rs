@@ -6,7 +6,8 @@ use super::backoff::Backoff;
 use super::network::Network;
 use super::spin;
 use super::tls::{TlsClient, TlsServer};
-use crate::{Limits, Rights};
+use crate::{FabricError, Limits, Result, Rights};
+use std::net::ToSocketAddrs;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -110,6 +111,32 @@ impl Default for ConnectOptions {
             peer_timeout: Duration::from_secs(5),
             reconnect: Backoff::default(),
             limits: Limits::default(),
+        }
+    }
+}
+
+impl ServeOptions {
+    /// Refuses what an agent would refuse, as far as that shows without listening: an address that
+    /// has no IP address, and one that other machines reach although a grant needs no proof.
+    ///
+    /// # Errors
+    /// [`FabricError::Unresolvable`], [`FabricError::Insecure`].
+    pub fn check(&self) -> Result<()> {
+        let resolved = self.listen.to_socket_addrs();
+        let mut resolved = resolved.map_err(|error| FabricError::Unresolvable {
+            address: self.listen.clone(),
+            error: error.to_string(),
+        })?;
+        let reached_by_others = resolved.find(|address| !address.ip().is_loopback());
+        let open = self.grants.iter().find(|grant| grant.needs_no_proof());
+        match (reached_by_others, open) {
+            (Some(address), Some(grant)) if !self.insecure && self.trusted.is_empty() => {
+                Err(FabricError::Insecure {
+                    address: address.to_string(),
+                    grant: grant.name.clone(),
+                })
+            }
+            _ => Ok(()),
         }
     }
 }

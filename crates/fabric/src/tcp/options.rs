@@ -1,5 +1,6 @@
 //! The options of a TCP agent beyond those that all agents share.
 
+use crate::Result;
 use crate::net::ServeOptions;
 use crate::net::agent::Workers;
 use crate::net::spin;
@@ -38,6 +39,16 @@ impl Default for AgentOptions {
 }
 
 impl AgentOptions {
+    /// Refuses what [`Agent::start`](super::Agent::start) would refuse, as far as that shows
+    /// without listening.
+    ///
+    /// # Errors
+    /// [`BadOption`](crate::FabricError::BadOption); as [`ServeOptions::check`].
+    pub fn check(&self) -> Result<()> {
+        self.workers().check()?;
+        self.serve.check()
+    }
+
     pub(super) fn workers(&self) -> Workers {
         Workers {
             threads: self.threads,

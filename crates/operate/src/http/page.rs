@@ -38,6 +38,33 @@ pub enum PageError {
     },
 }
 
+impl PageOptions {
+    /// Refuses what [`Page::start`] would refuse, as far as that shows without
+    /// listening. Returns the addresses to listen at.
+    ///
+    /// # Errors
+    /// [`PageError::Listen`] if the address has no IP address; [`PageError::Insecure`].
+    pub fn check(&self) -> Result<Vec<SocketAddr>, PageError> {
+        let resolved = self.listen.to_socket_addrs();
+        let resolved: Vec<_> = resolved.map_err(|error| self.unusable(error))?.collect();
+        let is_open = |address: &&SocketAddr| !address.ip().is_loopback();
+        if !self.insecure
+            && self.trusted.is_empty()
+            && let Some(address) = resolved.iter().find(is_open)
+        {
+            return Err(PageError::Insecure { address: *address });
+        }
+        Ok(resolved)
+    }
+
+    fn unusable(&self, error: std::io::Error) -> PageError {
+        PageError::Listen {
+            address: self.listen.clone(),
+            error,
+        }
+    }
+}
+
 /// Metrics, health and a page, served over HTTP for as long as this is held.
 #[derive(Debug)]
 pub struct Page {
@@ -88,18 +115,8 @@ impl Drop for Page {
 }
 
 fn listen(options: &PageOptions) -> Result<TcpListener, PageError> {
-    let failed = |error| PageError::Listen {
-        address: options.listen.clone(),
-        error,
-    };
-    let addresses: Vec<_> = options.listen.to_socket_addrs().map_err(failed)?.collect();
-    let is_open = |address: &&SocketAddr| !address.ip().is_loopback();
-    if !options.insecure
-        && options.trusted.is_empty()
-        && let Some(address) = addresses.iter().find(is_open)
-    {
-        return Err(PageError::Insecure { address: *address });
-    }
+    let failed = |error| options.unusable(error);
+    let addresses = options.check()?;
     let listener = TcpListener::bind(&addresses[..]).map_err(failed)?;
     listener.set_nonblocking(true).map_err(failed)?;
     rustix::net::listen(&listener, BACKLOG).map_err(|error| failed(error.into()))?;
