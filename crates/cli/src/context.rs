@@ -18,6 +18,7 @@ use std::time::{Duration, Instant};
 
 /// The options that stand before or after every command.
 #[derive(clap::Args, Clone, Debug)]
+#[command(next_help_heading = "Global options")]
 pub struct Context {
     /// Where the store is: shm://NAME, tcp://HOST:PORT or, under TLS, tcps://HOST:PORT, as given to
     /// `farslot serve`; over several nodes tcp://HOST:PORT,HOST:PORT,...

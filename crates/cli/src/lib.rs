@@ -154,8 +154,8 @@ fn run(command: Command, context: &Context) -> Result<()> {
         Command::Bench(args) => commands::bench::run(args, context),
         Command::Advise(args) => commands::advise::run(args, context),
         Command::Calibrate(args) => commands::calibrate::run(args, context),
-        Command::Completions(args) => commands::manual::completions(&args, &mut Cli::command()),
-        Command::Man(args) => commands::manual::man(&args, Cli::command()),
+        Command::Completions(args) => commands::manual::completions(&args, &mut definition()),
+        Command::Man(args) => commands::manual::man(&args, definition()),
         Command::Repro(args) => commands::repro::run(&args),
     }
 }
@@ -166,6 +166,12 @@ fn bad_address(error: &clap::Error) -> Option<Failure> {
     let source = std::error::Error::source(error)?;
     let said = source.downcast_ref::<StoreError>()?;
     Some(said.clone().into())
+}
+
+/// The commands of the program `farslot`, and their options.
+#[must_use]
+pub fn definition() -> clap::Command {
+    Cli::command()
 }
 
 /// The program `farslot`.

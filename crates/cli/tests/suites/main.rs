@@ -8,6 +8,7 @@ mod authority;
 mod bench;
 #[path = "../common/mod.rs"]
 mod common;
+mod configuration;
 mod cuckoo;
 mod demo;
 mod documents;
