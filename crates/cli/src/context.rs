@@ -3,6 +3,7 @@
 use crate::commands::access_arg::AccessArg;
 use crate::failure::{Failure, Result};
 use crate::output;
+use crate::settings::{SECRET, Settings};
 use farslot::fabric::tcp::Grant;
 use farslot::fabric::{FabricError, RemoteAddr, Rights};
 use farslot::index::IndexError;
@@ -64,22 +65,10 @@ pub struct Context {
     pub tls_pin: Vec<Fingerprint>,
     /// The certificate by which this side of a tcps:// address proves itself: a node always, a
     /// client if the node admits it by that instead of a secret. In PEM, its authority's last
-    #[arg(
-        long,
-        global = true,
-        env = "FARSLOT_TLS_CERT",
-        value_name = "FILE",
-        requires = "tls_key"
-    )]
+    #[arg(long, global = true, env = "FARSLOT_TLS_CERT", value_name = "FILE")]
     pub tls_cert: Option<PathBuf>,
     /// The private key to --tls-cert, in PEM
-    #[arg(
-        long,
-        global = true,
-        env = "FARSLOT_TLS_KEY",
-        value_name = "FILE",
-        requires = "tls_cert"
-    )]
+    #[arg(long, global = true, env = "FARSLOT_TLS_KEY", value_name = "FILE")]
     pub tls_key: Option<PathBuf>,
     /// By what operations on keys are done at a tcp:// address
     #[arg(
@@ -89,10 +78,10 @@ pub struct Context {
         default_value_t = AccessArg::default()
     )]
     pub access: AccessArg,
+    /// Where these and the command's own options come from.
+    #[arg(skip)]
+    pub(crate) settings: Settings,
 }
-
-/// The environment variable with the secret: command lines can be read by all.
-const SECRET: &str = "FARSLOT_SECRET";
 
 /// Files longer than this are rejected as secrets.
 const LONGEST_SECRET: u64 = 4096;
@@ -279,10 +268,16 @@ impl Context {
     /// The certificate and the key by which this side proves itself under TLS.
     ///
     /// # Errors
-    /// A file that cannot be read.
+    /// A file that cannot be read; one without the other.
     pub fn own_certificate(&self) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
-        let (Some(certificate), Some(key)) = (&self.tls_cert, &self.tls_key) else {
-            return Ok(None);
+        // clap would not take one from a flag where the other is from the environment.
+        let (certificate, key) = match (&self.tls_cert, &self.tls_key) {
+            (Some(certificate), Some(key)) => (certificate, key),
+            (None, None) => return Ok(None),
+            _ => {
+                let both = "--tls-cert FILE and --tls-key FILE go together: one is not given";
+                return Err(Failure::Usage(both.into()));
+            }
         };
         Ok(Some((
             certificates_in(certificate)?,

@@ -15,6 +15,7 @@ mod job;
 pub mod memory_node;
 pub mod number;
 pub mod output;
+mod settings;
 mod shape;
 mod unfinished;
 mod until_stopped;
@@ -24,6 +25,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 use context::Context;
 use failure::{Failure, Result};
 use farslot::StoreError;
+use settings::{Rejected, Settings};
 use std::process::ExitCode;
 
 /// Hash tables in far memory: any process that can reach the memory reads and writes them, and
@@ -186,11 +188,23 @@ pub fn run_program<P: Parser, C>(
     parts: impl FnOnce(P) -> (Context, C),
     run: impl FnOnce(C, &Context) -> Result<()>,
 ) -> ExitCode {
-    let (context, command) = match P::try_parse() {
-        Ok(parsed) => parts(parsed),
-        Err(error) => {
-            let Some(failure) = bad_address(&error) else {
-                error.exit()
+    let read = Settings::read(P::command(), std::env::args_os().collect());
+    let parsed = read.and_then(|settings| {
+        let parsed = P::from_arg_matches(settings.matches()).map_err(Rejected::CommandLine)?;
+        Ok((parts(parsed), settings))
+    });
+    let (context, command) = match parsed {
+        Ok(((context, command), settings)) => (
+            Context {
+                settings,
+                ..context
+            },
+            command,
+        ),
+        Err(rejected) => {
+            let failure = match rejected {
+                Rejected::CommandLine(error) => bad_address(&error).unwrap_or_else(|| error.exit()),
+                Rejected::File(failure) => failure,
             };
             let as_json = std::env::args_os().any(|argument| argument == "--json");
             output::report(&failure, as_json);

@@ -11,14 +11,14 @@ use std::process::{Command, Output};
 const ANY_PORT: &str = "tcps://127.0.0.1:0";
 
 /// A directory with certificates and secrets.
-struct Bed {
+pub struct Bed {
     directory: tempfile::TempDir,
     authority: Authority,
     clients: Authority,
 }
 
 impl Bed {
-    fn new() -> Self {
+    pub fn new() -> Self {
         let directory = tempfile::tempdir().unwrap();
         let bed = Self {
             directory,
@@ -31,11 +31,11 @@ impl Bed {
         bed
     }
 
-    fn at(&self, name: &str) -> PathBuf {
+    pub fn at(&self, name: &str) -> PathBuf {
         self.directory.path().join(name)
     }
 
-    fn write(&self, name: &str, content: &[u8]) {
+    pub fn write(&self, name: &str, content: &[u8]) {
         std::fs::write(self.at(name), content).unwrap();
         std::fs::set_permissions(self.at(name), Permissions::from_mode(0o600)).unwrap();
     }
@@ -46,7 +46,7 @@ impl Bed {
     }
 
     /// Another certificate of the node; returns its fingerprint.
-    fn issue_own(&self) -> String {
+    pub fn issue_own(&self) -> String {
         let own = self.authority.issue(&["127.0.0.1"]);
         self.keep("own", &own);
         Fingerprint::of(&own.der).to_string()

@@ -13,6 +13,14 @@ pub struct Args {
     /// verbs://HOST:PORT[?device=NAME&port=N&gid=N] to those with an RDMA NIC
     #[arg(value_name = "ADDRESS")]
     pub(super) at: Option<Address>,
+    /// Take options from this TOML file: each key is the name of a flag, such as
+    /// snapshot-dir = "DIR". A flag or a variable of the environment goes before the file
+    #[arg(long, value_name = "FILE")]
+    pub(super) config: Option<PathBuf>,
+    /// Check all that can be checked without serving, and print what would be in force and where it
+    /// comes from
+    #[arg(long)]
+    pub(super) check_config: bool,
     /// Serve the same memory there as well: one shm:// name, any number of tcp:// and
     /// tcps:// addresses
     #[arg(long, value_name = "ADDRESS")]

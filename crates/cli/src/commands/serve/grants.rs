@@ -27,17 +27,14 @@
 use crate::context::secrets_in;
 use crate::failure::{Failure, Result};
 use crate::output;
+use crate::settings::text_of;
 use bytesize::ByteSize;
 use farslot::fabric::Rights;
 use farslot::fabric::tcp::Grant;
 use farslot::{Clients, READ_ONLY, Rate, Secret, Server, StoreError, TableGrant};
 use serde::Deserialize;
 use std::collections::{BTreeMap, HashSet};
-use std::io::Read;
 use std::path::{Path, PathBuf};
-
-/// More than any such file has.
-const LONGEST_FILE: u64 = 1 << 20;
 
 /// A grant as the file has it.
 #[derive(Deserialize, Debug)]
@@ -289,15 +286,7 @@ fn differ_in_proof_alone(one: &TableGrant, other: &TableGrant) -> bool {
 /// The grants of a file, with their secrets.
 fn grants_of(file: &Path, mightier: &Mightier) -> Result<Vec<TableGrant>> {
     let shown = file.display();
-    let mut text = String::new();
-    std::fs::File::open(file)
-        .and_then(|opened| opened.take(LONGEST_FILE + 1).read_to_string(&mut text))
-        .map_err(Failure::io(shown.to_string()))?;
-    if text.len() as u64 > LONGEST_FILE {
-        return Err(Failure::Failed(format!(
-            "{shown}: a file of grants has at most {LONGEST_FILE} bytes"
-        )));
-    }
+    let text = text_of(file, "grants")?;
     let entries: BTreeMap<String, Entry> = toml::from_str(&text)
         .map_err(|error| Failure::Failed(format!("{shown}: {}", error.to_string().trim_end())))?;
     let directory = file.parent().unwrap_or(Path::new(""));

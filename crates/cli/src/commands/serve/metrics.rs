@@ -17,19 +17,15 @@ pub struct MetricsArgs {
     metrics: Option<String>,
 }
 
-/// Serves metrics, those of the gateway to Redis clients and of snapshots too, if that is asked
-/// for.
+/// How metrics are served, if that is asked for.
 ///
 /// # Errors
-/// That the address cannot be listened at, or that nobody beyond loopback is trusted.
-pub fn start(
+/// That nobody beyond loopback is trusted, or that the address cannot be served.
+pub fn options(
     args: &MetricsArgs,
-    server: &Arc<Server>,
-    gateway: Option<&Gateway>,
-    snapshots: Option<&Snapshots>,
     trusted: &[Network],
     insecure: bool,
-) -> Result<Option<Page>> {
+) -> Result<Option<PageOptions>> {
     let Some(listen) = &args.metrics else {
         return Ok(None);
     };
@@ -38,6 +34,20 @@ pub fn start(
         insecure,
         ..PageOptions::at(listen)
     };
+    options.check().map_err(failure)?;
+    Ok(Some(options))
+}
+
+/// Serves metrics, those of the gateway to Redis clients and of snapshots too.
+///
+/// # Errors
+/// That the address cannot be listened at.
+pub fn start(
+    options: &PageOptions,
+    server: &Arc<Server>,
+    gateway: Option<&Gateway>,
+    snapshots: Option<&Snapshots>,
+) -> Result<Page> {
     let mut sources: Vec<Box<dyn Source>> = vec![Box::new(NodeMetrics::of(Arc::clone(server)))];
     if let Some(gateway) = gateway {
         sources.push(Box::new(gateway.metrics()));
@@ -45,8 +55,7 @@ pub fn start(
     if let Some(snapshots) = snapshots {
         sources.push(Box::new(snapshots.metrics()));
     }
-    let page = Page::start(sources, &options);
-    Ok(Some(page.map_err(failure)?))
+    Page::start(sources, options).map_err(failure)
 }
 
 fn failure(error: PageError) -> Failure {

@@ -5,12 +5,14 @@ mod args;
 mod audit;
 mod grants;
 mod metrics;
+mod plan;
 mod redis;
 mod snapshots;
 mod told;
 
 use self::admission::Admission;
 use self::audit::{Tables, audit_to};
+use self::plan::Plan;
 use crate::context::Context;
 use crate::failure::{Failure, Result};
 use crate::output;
@@ -27,84 +29,51 @@ pub use told::{Told, switch};
 /// # Errors
 /// That the memory cannot be had or the name is taken.
 pub fn run(args: Args, context: &Context) -> Result<()> {
-    let address = args.at.as_ref().or(context.address.as_ref());
-    let Some(address) = address else {
-        return Err(Failure::Usage(
-            "nothing says where to serve\n  try:  farslot serve shm://work &".into(),
-        ));
-    };
-    let all: Vec<&Address> = std::iter::once(address).chain(&args.also).collect();
-    let by_network =
-        |address: &&Address| matches!(address, Address::Tcp { .. } | Address::Verbs { .. });
-    for address in &all {
-        if !matches!(address, Address::Shm { .. }) && !by_network(address) {
-            return Err(Failure::Usage(format!(
-                "{address} has no process that could serve it: use shm://NAME, tcp://HOST:PORT, tcps://HOST:PORT or verbs://HOST:PORT"
-            )));
-        }
+    let mut plan = Plan::read(&args, context)?;
+    if args.check_config {
+        return plan.check_and_print(&args, context);
     }
-    let over_network = all.iter().any(by_network);
     let audit = args.audit.as_deref().map(audit_to).transpose()?;
-    let under_tls = all
-        .iter()
-        .any(|address| matches!(address, Address::Tcp { tls: true, .. }));
-    let mut admission = if over_network {
-        Admission::read(&args, context, under_tls)?
-    } else {
-        Admission::of_this_user(&args)?
-    };
     let options = ServerOptions {
-        threads: args.threads,
-        secrets: admission.secrets.clone(),
-        clients: admission.clients.clone(),
-        read_only_secrets: admission.read_only_secrets.clone(),
-        tls: admission.tls.clone(),
-        trusted: args.trust.clone(),
-        insecure: args.insecure,
         audit: audit.clone(),
-        restoring: args.snapshots.restores(),
-        ..ServerOptions::default()
+        ..plan.options(&args)
     };
-    let bytes = args.memory.map_or_else(
-        || farslot::fabric::shm::available_memory() / 2,
-        |size| size.as_u64(),
-    );
-    // The switch is there before the line that says "ready": whoever reads it may end us at once.
-    let reloads = admission.grants.is_some()
-        || admission.tls.is_some()
-        || over_network && context.secret_file.is_some();
-    let told = switch(args.while_stdin, reloads)?;
-    let names: Vec<String> = all.iter().map(ToString::to_string).collect();
+    let names = plan.names();
     let served: Vec<&str> = names.iter().map(String::as_str).collect();
-    let server = Server::start_with(&served, bytes, &options)
-        .map_err(|error| Failure::from(error).at(address))?;
+    // The switch is there before the line that says "ready": whoever reads it may end us at once.
+    let reloads = plan.admission.grants.is_some()
+        || plan.admission.tls.is_some()
+        || plan.over_network && context.secret_file.is_some();
+    let told = switch(args.while_stdin, reloads)?;
+    let server = Server::start_with(&served, plan.bytes, &options)
+        .map_err(|error| Failure::from(error).at(&plan.addresses[0]))?;
     let server = Arc::new(server);
-    if over_network && !context.json {
-        note_openness(&args, &all, &admission);
+    if plan.over_network && !context.json {
+        note_openness(&args, &plan.addresses, &plan.admission);
     }
     let snapshots = snapshots::start(&args.snapshots, server.keeper(), &names)?;
     if args.snapshots.restores() {
         server.open_to_clients()?;
     }
-    let gateway = redis::start(&args.redis, &server, args.insecure)?;
-    let page = metrics::start(
-        &args.metrics,
-        &server,
-        gateway.as_ref(),
-        snapshots.as_ref(),
-        &args.trust,
-        args.insecure,
-    )?;
+    let redis = plan.redis.as_ref();
+    let gateway = redis.map(|options| redis::start(options, &server));
+    let gateway = gateway.transpose()?;
+    let page = plan
+        .metrics
+        .as_ref()
+        .map(|options| metrics::start(options, &server, gateway.as_ref(), snapshots.as_ref()));
+    let page = page.transpose()?;
     announce(
         server.addresses(),
         gateway.as_ref().map(Gateway::address),
         page.as_ref().map(Page::address),
-        bytes,
-        &admission,
+        plan.bytes,
+        &plan.admission,
         context.json,
     )?;
     let mut tables = audit.map(|audit| Tables::new(audit, &server));
-    admission.keep_in_force(&args, context, &server, &told, &mut tables);
+    plan.admission
+        .keep_in_force(&args, context, &server, &told, &mut tables);
     drop(page);
     drop(gateway);
     if let Some(snapshots) = snapshots {
@@ -121,7 +90,7 @@ pub fn run(args: Args, context: &Context) -> Result<()> {
 }
 
 /// Notes what the owner may not expect of an address.
-fn note_openness(args: &Args, addresses: &[&Address], admission: &Admission) {
+fn note_openness(args: &Args, addresses: &[Address], admission: &Admission) {
     if admission.is_open() {
         output::note(if args.insecure {
             "no secret is needed: whoever reaches this address can use the memory"
@@ -131,7 +100,7 @@ fn note_openness(args: &Args, addresses: &[&Address], admission: &Admission) {
             "no secret is needed: whoever is in a network of --trust can use the memory"
         });
     }
-    let plain = |address: &&&Address| match address {
+    let plain = |address: &&Address| match address {
         Address::Tcp {
             tls: false,
             authorities,

@@ -26,36 +26,41 @@ pub struct RedisArgs {
     redis_connections: usize,
 }
 
-/// Serves Redis clients, if that is asked for.
+/// How Redis clients are served, if that is asked for.
 ///
 /// # Errors
-/// That the address cannot be listened at, or needs a secret.
-pub fn start(args: &RedisArgs, server: &Server, insecure: bool) -> Result<Option<Gateway>> {
+/// A secret's file, as [`secrets_in`]; an address that needs a secret, or cannot be served.
+pub fn options(args: &RedisArgs, insecure: bool) -> Result<Option<GatewayOptions>> {
     let Some(listen) = &args.redis else {
         return Ok(None);
     };
-    let secrets = args
-        .redis_secret_file
-        .as_deref()
-        .map(secrets_in)
-        .transpose()?;
-    // Redis clients have one.
-    let secret = secrets.and_then(|secrets| secrets.into_iter().next());
-    let has_secret = secret.is_some();
+    let secrets = args.redis_secret_file.as_deref().map(secrets_in);
     let options = GatewayOptions {
-        secret,
+        // Redis clients have one.
+        secret: secrets
+            .transpose()?
+            .and_then(|secrets| secrets.into_iter().next()),
         insecure,
         threads: args.redis_threads,
         connections: args.redis_connections,
         ..GatewayOptions::at(listen)
     };
-    let gateway = Gateway::start(server.store(), &options).map_err(failure)?;
-    if !has_secret && !gateway.address().ip().is_loopback() {
+    options.check().map_err(failure)?;
+    Ok(Some(options))
+}
+
+/// Serves Redis clients.
+///
+/// # Errors
+/// That the address cannot be listened at.
+pub fn start(options: &GatewayOptions, server: &Server) -> Result<Gateway> {
+    let gateway = Gateway::start(server.store(), options).map_err(failure)?;
+    if options.secret.is_none() && !gateway.address().ip().is_loopback() {
         output::note(
             "Redis clients need no secret: whoever reaches this address can use all databases",
         );
     }
-    Ok(Some(gateway))
+    Ok(gateway)
 }
 
 fn failure(error: GatewayError) -> Failure {

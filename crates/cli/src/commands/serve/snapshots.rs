@@ -44,6 +44,33 @@ impl SnapshotArgs {
     pub const fn restores(&self) -> bool {
         self.restore
     }
+
+    /// Refuses a directory in which no snapshots can be written, or that has some which would be
+    /// lost. One that is not there yet is made later.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn check(&self) -> Result<()> {
+        let Some(directory) = self.snapshot_dir.as_deref().filter(|path| path.exists()) else {
+            return Ok(());
+        };
+        let name = directory.display().to_string();
+        tempfile::tempfile_in(directory).map_err(Failure::io(name))?;
+        self.found(directory).map(drop)
+    }
+
+    /// The snapshots that are there to start from.
+    fn found(&self, directory: &Path) -> Result<Vec<SnapshotInfo>> {
+        let found = snapshots(directory, 0)?;
+        if !self.restore && !found.is_empty() {
+            return Err(Failure::Usage(format!(
+                "{} has snapshots, which those of this node would replace\n  \
+                 start from them: --restore, or use another directory",
+                directory.display()
+            )));
+        }
+        Ok(found)
+    }
 }
 
 /// The thread that writes snapshots.
@@ -84,16 +111,11 @@ pub fn start(
     };
     let name = directory.display().to_string();
     std::fs::create_dir_all(directory).map_err(Failure::io(name.clone()))?;
-    let found = snapshots(directory, 0)?;
-    let mut known = HashMap::new();
-    if args.restore {
-        known = restore(args, store, directory, addresses, found)?;
-    } else if !found.is_empty() {
-        return Err(Failure::Usage(format!(
-            "{name} has snapshots, which those of this node would replace\n  \
-             start from them: --restore, or use another directory"
-        )));
-    }
+    let found = args.found(directory)?;
+    let known = match args.restore {
+        true => restore(args, store, directory, addresses, found)?,
+        false => HashMap::new(),
+    };
     let every = args.snapshot_every;
     output::note(match every {
         Some(every) => {
