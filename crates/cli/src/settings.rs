@@ -8,7 +8,7 @@
 use crate::failure::{Failure, Result};
 use clap::error::ContextKind;
 use clap::parser::ValueSource;
-use clap::{Arg, ArgAction, ArgMatches, Command};
+use clap::{Arg, ArgAction, ArgMatches, Command, FromArgMatches};
 use serde::Serialize;
 use std::any::TypeId;
 use std::collections::{BTreeMap, HashSet};
@@ -34,6 +34,7 @@ const LONGEST_TEXT: u64 = 1 << 20;
 #[derive(Clone, Default, Debug)]
 pub(crate) struct Settings {
     definition: Command,
+    command_line: Vec<OsString>,
     matches: ArgMatches,
     file: Option<PathBuf>,
     /// The lines of the file's keys that are in force.
@@ -46,6 +47,15 @@ pub(crate) enum Rejected {
     CommandLine(clap::Error),
     /// The file is wrong.
     File(Failure),
+}
+
+impl From<Rejected> for Failure {
+    fn from(rejected: Rejected) -> Self {
+        match rejected {
+            Rejected::CommandLine(error) => Self::Usage(first_paragraph(&error)),
+            Rejected::File(failure) => failure,
+        }
+    }
 }
 
 /// Where a value comes from.
@@ -144,14 +154,36 @@ impl Settings {
         Ok(Self {
             lines: lines.collect(),
             definition,
+            command_line,
             matches,
             file,
         })
     }
 
+    /// Reads the file again.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub(crate) fn read_again(&self) -> Result<Self> {
+        Ok(Self::read(
+            self.definition.clone(),
+            self.command_line.clone(),
+        )?)
+    }
+
     /// The options of the program and its command.
     pub(crate) const fn matches(&self) -> &ArgMatches {
         &self.matches
+    }
+
+    /// The options of the command that are in `T`.
+    ///
+    /// # Errors
+    /// None, where the command has them.
+    pub(crate) fn parsed<T: FromArgMatches>(&self) -> Result<T> {
+        let of_command = self.matches.subcommand().map(|(_, matches)| matches);
+        T::from_arg_matches(of_command.unwrap_or(&self.matches))
+            .map_err(|error| Failure::Usage(first_paragraph(&error)))
     }
 
     /// The file, if one was named.

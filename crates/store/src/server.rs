@@ -83,8 +83,6 @@ pub struct Server {
     // They stop before the memory goes.
     agents: Vec<Agent>,
     nic: Option<verbs::Agent>,
-    /// As the options have them.
-    clients: Option<Clients>,
     addresses: Vec<Address>,
     store: Store,
     keeper: Store,
@@ -232,7 +230,6 @@ impl Server {
             sweeper,
             agents,
             nic,
-            clients: options.clients.clone(),
             store,
             keeper,
             addresses: parsed,
@@ -287,20 +284,26 @@ impl Server {
         Ok(())
     }
 
-    /// Has these secrets open everything from now on, and those reading everything, each instead of
-    /// those that did. Clients that came by a secret that stays notice nothing; those that came by
-    /// another are refused, disconnected, and connect anew with one that is valid. Certificates
-    /// open what they did.
+    /// Has these secrets and certificates open everything from now on, and the others reading
+    /// everything, each instead of those that did. Clients that came by one that stays notice
+    /// nothing; those that came by another are refused, disconnected, and connect anew with one
+    /// that is valid.
     ///
     /// # Errors
-    /// As [`Server::start_with`] says of grants.
-    pub fn change_secrets(&self, all: &[Secret], read_only: &[Secret]) -> Result<()> {
+    /// As [`Server::start_with`] says of grants; [`Insecure`](farslot_fabric::FabricError::Insecure)
+    /// if nothing is to be proved any more.
+    pub fn change_proofs(
+        &self,
+        all: &[Secret],
+        clients: Option<&Clients>,
+        read_only: &[Secret],
+    ) -> Result<()> {
         let node = match (self.agents.first(), &self.nic) {
             (Some(agent), _) => agent.node(),
             (None, Some(nic)) => nic.node(),
             (None, None) => return Ok(()),
         };
-        for grant in grants_to_all(node, all, self.clients.as_ref(), read_only) {
+        for grant in grants_to_all(node, all, clients, read_only) {
             if !self.change_proof(&grant.name, &grant.secrets, grant.clients.as_ref())? {
                 self.put_in_force(&grant)?;
             }

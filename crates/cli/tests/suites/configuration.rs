@@ -1,11 +1,13 @@
-//! Where the options of `farslot serve` come from: flags, the environment, a file.
+//! Where the options of `farslot serve` come from: flags, the environment, a file; and what SIGHUP
+//! changes of them.
 
-use crate::common::{ANY_PORT, Node, assert_fails, error_of, farslot, one_object};
+use crate::common::{ANY_PORT, Node, assert_fails, error_of, farslot, one_object, wait_for};
 use crate::tls::Bed;
 use clap::{Arg, ArgAction, Command as Definition};
 use serde_json::Value;
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::fs::File;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 /// Every command of the program, with the program's own options.
@@ -170,9 +172,14 @@ impl Place {
         self.serve(args).arg("--check-config").output().unwrap()
     }
 
+    fn log(&self) -> PathBuf {
+        self.at("log")
+    }
+
     fn start(&self, args: &[&str]) -> Node {
         let mut command = self.serve(args);
         command.arg("--while-stdin");
+        command.stderr(File::create(self.log()).unwrap());
         Node::start_command(command)
     }
 }
@@ -356,6 +363,105 @@ fn a_file_with_a_mistake_is_refused_with_its_line_and_what_is_wanted() {
     let output = place.check(&[ANY_PORT, "--memory", "lots"]);
     assert_fails(&output, 2, &["'lots'"]);
     assert!(!error_of(&output).contains("farslot.toml"));
+}
+
+fn with_secret(node: &Node, secret: &Path, args: &[&str]) -> Output {
+    let mut command = node.command(args);
+    command.arg("--secret-file").arg(secret).output().unwrap()
+}
+
+#[test]
+fn sighup_applies_what_can_change_and_names_what_needs_a_restart() {
+    let place = Place::new("");
+    place.write("first", "the first of the secrets");
+    place.write("second", "the second of the secrets");
+    place.write("grants.toml", "");
+    let say = |node: &Node, text: &str| {
+        place.write("farslot.toml", text);
+        node.hang_up();
+    };
+    place.write(
+        "farslot.toml",
+        "memory = '64MiB'\nsecret-file = 'first'\nthreads = 3\nsnapshot-dir = 'snapshots'\n\
+         snapshot-every = '1h'\n",
+    );
+    let node = place.start(&[ANY_PORT, "--threads", "2"]);
+    let told = |said: &str| wait_for(&place.log(), 1, said);
+    let create = ["create", "t", "-c", "10"];
+    assert!(
+        with_secret(&node, &place.at("first"), &create)
+            .status
+            .success()
+    );
+
+    say(
+        &node,
+        "memory = '128MiB'\nsecret-file = 'second'\nthreads = 4\nsnapshot-dir = 'snapshots'\n\
+         snapshot-every = '50ms'\nsnapshot-keep = 1\ngrants = 'grants.toml'\nredis = '127.0.0.1:0'\n",
+    );
+    for said in [
+        "secret-file is \"second\" now; it was \"first\"",
+        "snapshot-every is \"50ms\" now; it was \"1h\"",
+        "snapshot-keep is 1 now; it was 2",
+        "grants is \"grants.toml\" now; it was not set",
+        "memory is \"64MiB\" until a restart; then it is \"128MiB\"",
+        "redis is not set until a restart; then it is \"127.0.0.1:0\"",
+    ] {
+        told(said);
+    }
+    let has_snapshot = || std::fs::read_dir(place.at("snapshots")).unwrap().count() > 0;
+    crate::common::wait_until(has_snapshot, || "no snapshot".into());
+    let stat = |secret: &str| with_secret(&node, &place.at(secret), &["stat"]);
+    assert_fails(&stat("first"), 1, &["the secret is wrong"]);
+    assert!(stat("second").status.success());
+
+    // Nothing of a damaged file is in force, and nothing of the other files is read again.
+    for (before, damaged) in ["memory = ", "memroy = 1\n"].into_iter().enumerate() {
+        say(&node, &format!("secret-file = 'first'\n{damaged}"));
+        wait_for(&place.log(), before + 1, "everything stays as it was");
+    }
+    told("a similar one is \"memory\"");
+    assert!(stat("second").status.success());
+
+    // What can be used no more without a secret stays closed.
+    say(&node, "memory = '64MiB'\nsnapshot-dir = 'snapshots'\n");
+    told("all secrets stay as they were");
+    told("grants is not set now; it was \"grants.toml\"");
+    told("snapshot-every is not set now; it was \"50ms\"");
+    told("secret-file is \"second\" until a restart; then it is not set");
+    assert_fails(&node.run(["stat"]), 1, &["needs a secret"]);
+    let log = std::fs::read_to_string(place.log()).unwrap();
+    // The flag says the number of threads.
+    assert!(!log.contains("threads"), "{log}");
+}
+
+#[test]
+fn a_node_that_was_open_can_be_closed_while_it_serves() {
+    let place = Place::new("memory = '64MiB'\n");
+    place.write("secret", "a secret for everything");
+    let node = place.start(&[ANY_PORT]);
+    node.ok(["create", "t", "-c", "10"]);
+    place.write("farslot.toml", "memory = '64MiB'\nsecret-file = 'secret'\n");
+    node.hang_up();
+    let said = "secret-file is \"secret\" now; it was not set";
+    wait_for(&place.log(), 1, said);
+    assert_fails(&node.run(["stat"]), 1, &["needs a secret"]);
+    let stat = with_secret(&node, &place.at("secret"), &["stat"]);
+    assert!(stat.status.success(), "{}", error_of(&stat));
+}
+
+#[test]
+fn a_node_of_shared_memory_reads_its_file_again_too() {
+    let place = Place::new("memory = '64MiB'\n");
+    let node = place.start(&["shm://configured"]);
+    place.write(
+        "farslot.toml",
+        "memory = '64MiB'\nsnapshot-dir = 'snapshots'\n",
+    );
+    node.hang_up();
+    let said = "snapshot-dir is not set until a restart; then it is \"snapshots\"";
+    wait_for(&place.log(), 1, said);
+    node.ok(["stat"]);
 }
 
 #[test]

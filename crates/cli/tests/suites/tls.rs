@@ -293,3 +293,46 @@ fn what_does_not_go_together_is_told_with_what_to_do() {
         error_of(&plain)
     );
 }
+
+#[test]
+fn sighup_changes_whose_certificates_open_everything_as_the_configuration_says() {
+    let bed = Bed::new();
+    bed.write("secret", b"a secret that is long enough");
+    for name in ["first.example", "second.example"] {
+        bed.issue_client(name);
+    }
+    let configure = |authority: &str| {
+        let secret = bed.at("secret");
+        let text = format!(
+            "secret-file = {:?}\n{authority}",
+            secret.display().to_string()
+        );
+        bed.write("farslot.toml", text.as_bytes());
+    };
+    let client_ca = bed.at("client-ca").display().to_string();
+    let named = |name: &str| format!("tls-client-ca = {client_ca:?}\ntls-client = {name:?}\n");
+    configure("");
+    let node = Node::start_command(bed.serve(&["--config", "@farslot.toml"]));
+    let opens = |name: &str| bed.client(&node, Some(name), &["stat"]).status.success();
+    let both = || [opens("first.example"), opens("second.example")];
+    assert_eq!(both(), [false, false]);
+    configure(&named("first.example"));
+    bed.reload(
+        &node,
+        1,
+        "tls-client is [\"first.example\"] now; it was not set",
+    );
+    assert_eq!(both(), [true, false]);
+    configure(&named("second.example"));
+    bed.reload(&node, 1, "tls-client is [\"second.example\"] now");
+    assert_eq!(both(), [false, true]);
+    // None are asked for any more.
+    configure("");
+    bed.reload(&node, 1, "tls-client-ca is not set now");
+    assert_eq!(both(), [false, false]);
+    let log = bed.log();
+    assert!(
+        !log.contains("stay as they were") && !log.contains("restart"),
+        "{log}"
+    );
+}

@@ -2,34 +2,26 @@
 //! changes of them.
 
 use super::args::Args;
-use super::audit::Tables;
 use super::grants::{Grants, Mightier};
-use super::told::Told;
+use super::reload::Changes;
 use crate::context::{Context, certificates_in, secrets_in};
 use crate::failure::{Failure, Result};
 use crate::output;
-use farslot::{Clients, Secret, Server, StoreError, TlsServer, give_back_freed};
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
-use std::time::{Duration, Instant};
-
-/// How often a node looks whether tables have been made that a grant waits for, or dropped that one
-/// opens: well before the memory of one that was dropped is another's.
-const LOOK_FOR_TABLES: Duration = Duration::from_millis(100);
-/// How often it looks which tables were made and dropped, to write that down.
-const AUDIT_TABLES: Duration = Duration::from_secs(1);
-
-/// How often it looks whether much of its memory was freed, to give that back to the system.
-const GIVE_BACK: Duration = Duration::from_secs(5);
+use farslot::{Clients, Secret, Server, StoreError, TlsServer};
 
 /// Who is admitted to what.
-#[derive(Default)]
 pub(super) struct Admission {
+    pub(super) proofs: Proofs,
+    pub(super) grants: Option<Grants>,
+    pub(super) tls: Option<TlsServer>,
+}
+
+/// What opens more than single tables.
+pub(super) struct Proofs {
     pub(super) secrets: Vec<Secret>,
     pub(super) read_only_secrets: Vec<Secret>,
     /// Certificates that open everything.
     pub(super) clients: Option<Clients>,
-    pub(super) grants: Option<Grants>,
-    pub(super) tls: Option<TlsServer>,
 }
 
 const NO_CERTIFICATE: &str = "a tcps:// address is served with a certificate: --tls-cert FILE --tls-key FILE
@@ -37,121 +29,64 @@ const NO_CERTIFICATE: &str = "a tcps:// address is served with a certificate: --
                 -keyout key.pem -out cert.pem -subj /CN=farslot -addext subjectAltName=IP:127.0.0.1";
 
 impl Admission {
-    /// Of memory that only processes of this user reach, by its name: they need no secret, and may
-    /// do everything.
-    pub(super) fn of_this_user(args: &Args) -> Result<Self> {
+    /// Memory that only processes of this user reach, by its name, has none: they need no secret,
+    /// and may do everything.
+    pub(super) fn check_none(args: &Args) -> Result<()> {
         let client_ca = args.tls_client_ca.as_ref().map(|_| "--tls-client-ca");
-        let Some(option) = limiting_option(args).or(client_ca) else {
-            return Ok(Self::default());
-        };
-        Err(Failure::Usage(format!(
-            "{option} is for tcp:// and verbs:// addresses: whoever reaches a shm:// address may do everything"
-        )))
+        match limiting_option(args).or(client_ca) {
+            None => Ok(()),
+            Some(option) => Err(Failure::Usage(format!(
+                "{option} is for tcp:// and verbs:// addresses: whoever reaches a shm:// address may do everything"
+            ))),
+        }
     }
 
     /// Of memory that is served over a network.
     pub(super) fn read(args: &Args, context: &Context, under_tls: bool) -> Result<Self> {
-        let clients = args
-            .tls_client_ca
-            .as_ref()
-            .map(|_| match &*args.tls_client {
-                [] => Clients::Any,
-                names => Clients::Named(names.into()),
-            });
-        if clients.is_some() && !under_tls {
-            return Err(Failure::Usage(
-                "--tls-client-ca is for tcps:// addresses: no certificate is shown at others"
-                    .into(),
-            ));
-        }
-        let tls = if under_tls {
-            Some(tls_of(args, context)?)
-        } else {
-            None
-        };
-        let [secrets, read_only_secrets] = secrets_of(args, context)?;
-        let mut admission = Self {
-            secrets,
-            read_only_secrets,
-            clients,
-            grants: None,
+        let tls = under_tls.then(|| tls_of(args, context)).transpose()?;
+        let proofs = Proofs::read(args, context, under_tls)?;
+        let grants = args.grants.as_deref();
+        let grants = grants.map(|file| Grants::read(file, proofs.mightier()));
+        Ok(Self {
+            grants: grants.transpose()?,
+            proofs,
             tls,
-        };
-        // Whoever may do less must not be able to ask for the grant to everything.
-        if let Some(option) = limiting_option(args)
-            && admission.is_open()
-        {
-            return Err(Failure::Usage(format!(
-                "{option} needs --secret-file as well: without one anybody can write"
-            )));
-        }
-        if let Some(file) = &args.grants {
-            admission.grants = Some(Grants::read(file, admission.mightier())?);
-        }
-        Ok(admission)
-    }
-
-    /// Whether clients may do everything that prove nothing.
-    pub(super) fn is_open(&self) -> bool {
-        self.secrets.is_empty() && self.clients.is_none()
-    }
-
-    /// What opens more than single tables.
-    fn mightier(&self) -> Mightier {
-        let both = self.secrets.iter().chain(&self.read_only_secrets);
-        Mightier {
-            secrets: both.cloned().collect(),
-            clients: self.clients.clone(),
-        }
-    }
-
-    /// Keeps grants, secrets and certificates as their files say, until the process is to end.
-    pub(super) fn keep_in_force(
-        &mut self,
-        args: &Args,
-        context: &Context,
-        server: &Server,
-        told: &Receiver<Told>,
-        tables: &mut Option<Tables>,
-    ) {
-        let mut gave_back = Instant::now();
-        loop {
-            // This thread serves nobody.
-            if gave_back.elapsed() >= GIVE_BACK {
-                give_back_freed();
-                gave_back = Instant::now();
-            }
-            if let Some(grants) = &mut self.grants {
-                grants.put_in_force(server);
-            }
-            if let Some(tables) = tables {
-                tables.look(server);
-            }
-            let look = self.grants.as_ref().map(|_| LOOK_FOR_TABLES);
-            let look = look.or(tables.as_ref().map(|_| AUDIT_TABLES));
-            match told.recv_timeout(look.unwrap_or(GIVE_BACK)) {
-                Ok(Told::Reload) => self.reload(args, context, server),
-                Err(RecvTimeoutError::Timeout) => {}
-                Ok(Told::End) | Err(RecvTimeoutError::Disconnected) => return,
-            }
-        }
+        })
     }
 
     /// Reads all files again. Where something is wrong with one, it says so and nothing of it
     /// changes.
-    fn reload(&mut self, args: &Args, context: &Context, server: &Server) {
-        if let Err(failure) = self.reload_tls(args, context, server) {
-            output::note(format_args!(
-                "error: {failure}\n  all certificates stay as they were"
-            ));
-        }
-        if let Err(failure) = self.reload_secrets(args, context, server) {
-            output::note(format_args!(
-                "error: {failure}\n  all secrets stay as they were"
-            ));
-        }
-        if let Some(grants) = &mut self.grants {
-            grants.reload(server);
+    pub(super) fn reload(
+        &mut self,
+        args: &Args,
+        context: &Context,
+        server: &Server,
+        changes: &mut Changes<'_>,
+    ) {
+        type Step = fn(&mut Admission, &Args, &Context, &Server) -> Result<()>;
+        let certificates: (Step, _, &[_]) = (
+            Self::reload_tls,
+            "certificates",
+            &["tls-cert", "tls-key", "tls-client-ca"],
+        );
+        let proofs: (Step, _, &[_]) = (
+            Self::reload_proofs,
+            "secrets",
+            &["secret-file", "read-only-secret-file", "tls-client"],
+        );
+        let grants: (Step, _, &[_]) = (Self::reload_grants, "grants", &["grants"]);
+        // A client authority is there for as long as anything is opened by its certificates.
+        let steps = match args.tls_client_ca {
+            Some(_) => [certificates, proofs, grants],
+            None => [proofs, certificates, grants],
+        };
+        for (step, what, keys) in steps {
+            match step(self, args, context, server) {
+                Ok(()) => changes.applied(keys),
+                Err(failure) => output::note(format_args!(
+                    "error: {failure}\n  all {what} stay as they were"
+                )),
+            }
         }
     }
 
@@ -172,17 +107,24 @@ impl Admission {
         Ok(())
     }
 
-    fn reload_secrets(&mut self, args: &Args, context: &Context, server: &Server) -> Result<()> {
-        let [secrets, read_only_secrets] = secrets_of(args, context)?;
-        server.change_secrets(&secrets, &read_only_secrets)?;
-        for (before, now, option) in [
-            (&self.secrets, &secrets, "--secret-file"),
+    fn reload_proofs(&mut self, args: &Args, context: &Context, server: &Server) -> Result<()> {
+        let now = Proofs::read(args, context, self.tls.is_some())?;
+        server.change_proofs(&now.secrets, now.clients.as_ref(), &now.read_only_secrets)?;
+        let before = std::mem::replace(&mut self.proofs, now);
+        let now = &self.proofs;
+        let changed = [
+            (&before.secrets, &now.secrets, "--secret-file"),
             (
-                &self.read_only_secrets,
-                &read_only_secrets,
+                &before.read_only_secrets,
+                &now.read_only_secrets,
                 "--read-only-secret-file",
             ),
-        ] {
+        ];
+        // Where there were none, or are none now, the option has changed, which is told.
+        let changed = changed
+            .into_iter()
+            .filter(|(before, now, _)| !before.is_empty() && !now.is_empty());
+        for (before, now, option) in changed {
             if before.iter().any(|secret| !now.contains(secret)) {
                 output::note(format_args!(
                     "the secret of {option} is another now: clients with the one before connect anew"
@@ -193,12 +135,75 @@ impl Admission {
                 ));
             }
         }
-        (self.secrets, self.read_only_secrets) = (secrets, read_only_secrets);
-        let mightier = self.mightier();
         if let Some(grants) = &mut self.grants {
-            grants.set_mightier(mightier);
+            grants.set_mightier(self.proofs.mightier());
         }
         Ok(())
+    }
+
+    fn reload_grants(&mut self, args: &Args, _: &Context, server: &Server) -> Result<()> {
+        match (&mut self.grants, &args.grants) {
+            (None, None) => {}
+            (Some(grants), Some(file)) => grants.reload(file, server)?,
+            (Some(grants), None) => {
+                grants.end(server);
+                self.grants = None;
+            }
+            (None, Some(file)) => {
+                self.proofs.check_limits(args)?;
+                self.grants = Some(Grants::read(file, self.proofs.mightier())?);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Proofs {
+    fn read(args: &Args, context: &Context, under_tls: bool) -> Result<Self> {
+        let clients = args
+            .tls_client_ca
+            .as_ref()
+            .map(|_| match &*args.tls_client {
+                [] => Clients::Any,
+                names => Clients::Named(names.into()),
+            });
+        if clients.is_some() && !under_tls {
+            return Err(Failure::Usage(
+                "--tls-client-ca is for tcps:// addresses: no certificate is shown at others"
+                    .into(),
+            ));
+        }
+        let [secrets, read_only_secrets] = secrets_of(args, context)?;
+        let proofs = Self {
+            secrets,
+            read_only_secrets,
+            clients,
+        };
+        proofs.check_limits(args)?;
+        Ok(proofs)
+    }
+
+    /// Whether clients may do everything that prove nothing.
+    pub(super) fn is_open(&self) -> bool {
+        self.secrets.is_empty() && self.clients.is_none()
+    }
+
+    /// Whoever may do less must not be able to ask for the grant to everything.
+    fn check_limits(&self, args: &Args) -> Result<()> {
+        match limiting_option(args) {
+            Some(option) if self.is_open() => Err(Failure::Usage(format!(
+                "{option} needs --secret-file as well: without one anybody can write"
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    fn mightier(&self) -> Mightier {
+        let both = self.secrets.iter().chain(&self.read_only_secrets);
+        Mightier {
+            secrets: both.cloned().collect(),
+            clients: self.clients.clone(),
+        }
     }
 }
 

@@ -14,7 +14,8 @@ pub struct Args {
     #[arg(value_name = "ADDRESS")]
     pub(super) at: Option<Address>,
     /// Take options from this TOML file: each key is the name of a flag, such as
-    /// snapshot-dir = "DIR". A flag or a variable of the environment goes before the file
+    /// snapshot-dir = "DIR". A flag or a variable of the environment goes before the file. SIGHUP
+    /// has the file read again
     #[arg(long, value_name = "FILE")]
     pub(super) config: Option<PathBuf>,
     /// Check all that can be checked without serving, and print what would be in force and where it

@@ -104,7 +104,6 @@ pub struct Mightier {
 
 /// The grants of a file, and which of them are in force.
 pub struct Grants {
-    file: PathBuf,
     mightier: Mightier,
     held: BTreeMap<String, Held>,
 }
@@ -221,7 +220,6 @@ impl Grants {
             .into_iter()
             .map(|grant| (grant.name.clone(), Held::new(grant)));
         Ok(Self {
-            file: file.into(),
             mightier,
             held: held.collect(),
         })
@@ -239,18 +237,12 @@ impl Grants {
         self.mightier = mightier;
     }
 
-    /// Reads the file again, and does what it says now. Where something is wrong with it, it says
-    /// so and nothing changes.
-    pub fn reload(&mut self, server: &Server) {
-        let grants = match grants_of(&self.file, &self.mightier) {
-            Ok(grants) => grants,
-            Err(failure) => {
-                output::note(format_args!(
-                    "error: {failure}\n  all grants stay as they were"
-                ));
-                return;
-            }
-        };
+    /// Reads the file again, or another in its place, and does what it says now.
+    ///
+    /// # Errors
+    /// Where something is wrong with it: nothing changes then.
+    pub fn reload(&mut self, file: &Path, server: &Server) -> Result<()> {
+        let grants = grants_of(file, &self.mightier)?;
         let mut before = std::mem::take(&mut self.held);
         for grant in grants {
             let held = match before.remove(&grant.name) {
@@ -270,6 +262,14 @@ impl Grants {
             held.end(server);
         }
         self.put_in_force(server);
+        Ok(())
+    }
+
+    /// Revokes all.
+    pub fn end(&mut self, server: &Server) {
+        for held in std::mem::take(&mut self.held).into_values() {
+            held.end(server);
+        }
     }
 }
 

@@ -7,12 +7,15 @@ mod grants;
 mod metrics;
 mod plan;
 mod redis;
+mod reload;
+mod running;
 mod snapshots;
 mod told;
 
 use self::admission::Admission;
 use self::audit::{Tables, audit_to};
 use self::plan::Plan;
+use self::running::Running;
 use crate::context::Context;
 use crate::failure::{Failure, Result};
 use crate::output;
@@ -29,7 +32,7 @@ pub use told::{Told, switch};
 /// # Errors
 /// That the memory cannot be had or the name is taken.
 pub fn run(args: Args, context: &Context) -> Result<()> {
-    let mut plan = Plan::read(&args, context)?;
+    let plan = Plan::read(&args, context)?;
     if args.check_config {
         return plan.check_and_print(&args, context);
     }
@@ -41,15 +44,16 @@ pub fn run(args: Args, context: &Context) -> Result<()> {
     let names = plan.names();
     let served: Vec<&str> = names.iter().map(String::as_str).collect();
     // The switch is there before the line that says "ready": whoever reads it may end us at once.
-    let reloads = plan.admission.grants.is_some()
-        || plan.admission.tls.is_some()
-        || plan.over_network && context.secret_file.is_some();
+    let reloads = args.config.is_some()
+        || plan.admission.as_ref().is_some_and(|admission| {
+            admission.grants.is_some() || admission.tls.is_some() || context.secret_file.is_some()
+        });
     let told = switch(args.while_stdin, reloads)?;
     let server = Server::start_with(&served, plan.bytes, &options)
         .map_err(|error| Failure::from(error).at(&plan.addresses[0]))?;
     let server = Arc::new(server);
-    if plan.over_network && !context.json {
-        note_openness(&args, &plan.addresses, &plan.admission);
+    if let Some(admission) = plan.admission.as_ref().filter(|_| !context.json) {
+        note_openness(&args, &plan.addresses, admission);
     }
     let snapshots = snapshots::start(&args.snapshots, server.keeper(), &names)?;
     if args.snapshots.restores() {
@@ -63,17 +67,22 @@ pub fn run(args: Args, context: &Context) -> Result<()> {
         .as_ref()
         .map(|options| metrics::start(options, &server, gateway.as_ref(), snapshots.as_ref()));
     let page = page.transpose()?;
+    let running = Running::new(
+        &server,
+        plan.admission,
+        snapshots.as_ref(),
+        audit.map(|audit| Tables::new(audit, &server)),
+        &context.settings,
+    );
     announce(
         server.addresses(),
         gateway.as_ref().map(Gateway::address),
         page.as_ref().map(Page::address),
         plan.bytes,
-        &plan.admission,
+        running.admission(),
         context.json,
     )?;
-    let mut tables = audit.map(|audit| Tables::new(audit, &server));
-    plan.admission
-        .keep_in_force(&args, context, &server, &told, &mut tables);
+    running.until_told(&told);
     drop(page);
     drop(gateway);
     if let Some(snapshots) = snapshots {
@@ -91,7 +100,7 @@ pub fn run(args: Args, context: &Context) -> Result<()> {
 
 /// Notes what the owner may not expect of an address.
 fn note_openness(args: &Args, addresses: &[Address], admission: &Admission) {
-    if admission.is_open() {
+    if admission.proofs.is_open() {
         output::note(if args.insecure {
             "no secret is needed: whoever reaches this address can use the memory"
         } else if args.trust.is_empty() {
@@ -137,7 +146,7 @@ fn announce(
     redis: Option<SocketAddr>,
     metrics: Option<SocketAddr>,
     bytes: u64,
-    admission: &Admission,
+    admission: Option<&Admission>,
     as_json: bool,
 ) -> Result<()> {
     let pid = std::process::id();
@@ -147,8 +156,11 @@ fn announce(
     let said = if as_json {
         output::json(&serde_json::json!({
             "address": addresses.first(), "addresses": addresses, "memory_bytes": bytes, "pid": pid,
-            "redis": redis, "metrics": metrics, "secret_needed": !admission.secrets.is_empty(),
-            "certificate_sha256": admission.tls.as_ref().map(|tls| tls.fingerprint().to_string()),
+            "redis": redis, "metrics": metrics,
+            "secret_needed": admission.is_some_and(|all| !all.proofs.secrets.is_empty()),
+            "certificate_sha256": admission
+                .and_then(|all| all.tls.as_ref())
+                .map(|tls| tls.fingerprint().to_string()),
         }))
     } else {
         output::line(format!(

@@ -16,8 +16,8 @@ use std::collections::BTreeMap;
 pub(super) struct Plan {
     pub(super) addresses: Vec<Address>,
     pub(super) bytes: u64,
-    pub(super) over_network: bool,
-    pub(super) admission: Admission,
+    /// Where clients are admitted: over a network.
+    pub(super) admission: Option<Admission>,
     pub(super) redis: Option<GatewayOptions>,
     pub(super) metrics: Option<PageOptions>,
 }
@@ -47,14 +47,13 @@ impl Plan {
         let under_tls = addresses
             .iter()
             .any(|address| matches!(address, Address::Tcp { tls: true, .. }));
-        let over_network = addresses.iter().any(by_network);
-        let admission = if over_network {
-            Admission::read(args, context, under_tls)?
+        let admission = if addresses.iter().any(by_network) {
+            Some(Admission::read(args, context, under_tls)?)
         } else {
-            Admission::of_this_user(args)?
+            Admission::check_none(args)?;
+            None
         };
         Ok(Self {
-            over_network,
             admission,
             redis: redis::options(&args.redis, args.insecure)?,
             metrics: metrics::options(&args.metrics, &args.trust, args.insecure)?,
@@ -73,16 +72,22 @@ impl Plan {
 
     /// How the memory is served; without an audit log.
     pub(super) fn options(&self, args: &Args) -> ServerOptions {
-        ServerOptions {
+        let options = ServerOptions {
             threads: args.threads,
-            secrets: self.admission.secrets.clone(),
-            clients: self.admission.clients.clone(),
-            read_only_secrets: self.admission.read_only_secrets.clone(),
-            tls: self.admission.tls.clone(),
             trusted: args.trust.clone(),
             insecure: args.insecure,
             restoring: args.snapshots.restores(),
             ..ServerOptions::default()
+        };
+        match &self.admission {
+            None => options,
+            Some(Admission { proofs, tls, .. }) => ServerOptions {
+                secrets: proofs.secrets.clone(),
+                clients: proofs.clients.clone(),
+                read_only_secrets: proofs.read_only_secrets.clone(),
+                tls: tls.clone(),
+                ..options
+            },
         }
     }
 

@@ -1,5 +1,6 @@
 //! A node that writes snapshots of its tables, and starts from the last.
 
+use super::reload::Changes;
 use crate::commands::snapshot::part;
 use crate::failure::{Failure, Result};
 use crate::{number, output};
@@ -45,6 +46,13 @@ impl SnapshotArgs {
         self.restore
     }
 
+    const fn schedule(&self) -> Schedule {
+        Schedule {
+            every: self.snapshot_every,
+            keep: self.snapshot_keep,
+        }
+    }
+
     /// Refuses a directory in which no snapshots can be written, or that has some which would be
     /// lost. One that is not there yet is made later.
     ///
@@ -73,9 +81,22 @@ impl SnapshotArgs {
     }
 }
 
+/// When snapshots are written, and how many are kept.
+#[derive(Clone, Copy)]
+struct Schedule {
+    every: Option<Duration>,
+    keep: u32,
+}
+
+/// What the thread that writes snapshots is told.
+enum Told {
+    Schedule(Schedule),
+    End,
+}
+
 /// The thread that writes snapshots.
 pub struct Snapshots {
-    end: Sender<()>,
+    tell: Sender<Told>,
     metrics: SnapshotMetrics,
     thread: JoinHandle<()>,
 }
@@ -86,10 +107,18 @@ impl Snapshots {
         self.metrics.clone()
     }
 
+    /// Has them written and kept as these options say from now on. The next is written when the
+    /// interval has passed from now on.
+    pub fn reload(&self, args: &SnapshotArgs, changes: &mut Changes<'_>) {
+        if self.tell.send(Told::Schedule(args.schedule())).is_ok() {
+            changes.applied(&["snapshot-every", "snapshot-keep"]);
+        }
+    }
+
     /// Has the last snapshots written.
     pub fn end(self) {
         // It waits for this, and ends by itself.
-        let _ = self.end.send(());
+        let _ = self.tell.send(Told::End);
         if self.thread.join().is_err() {
             output::note("the thread that writes snapshots has panicked");
         }
@@ -116,8 +145,8 @@ pub fn start(
         true => restore(args, store, directory, addresses, found)?,
         false => HashMap::new(),
     };
-    let every = args.snapshot_every;
-    output::note(match every {
+    let mut schedule = args.schedule();
+    output::note(match schedule.every {
         Some(every) => {
             format!("snapshots of all tables go to {name} every {every:?}, and at the end")
         }
@@ -126,31 +155,32 @@ pub fn start(
              (--snapshot-every)"
         ),
     });
-    let (end, ended) = mpsc::channel();
+    let (tell, told) = mpsc::channel();
     let metrics = SnapshotMetrics::of(directory);
     let mut keeper = Keeper {
         store: store.clone(),
         directory: directory.clone(),
-        keep: args.snapshot_keep,
         known,
         metrics: metrics.clone(),
     };
     let thread = std::thread::Builder::new().name("snapshots".into());
     let thread = thread.spawn(move || {
-        while let Some(every) = every
-            && ended.recv_timeout(every) == Err(RecvTimeoutError::Timeout)
-        {
-            keeper.write();
+        loop {
+            let next = match schedule.every {
+                Some(every) => told.recv_timeout(every),
+                None => told.recv().map_err(|_| RecvTimeoutError::Disconnected),
+            };
+            match next {
+                Ok(Told::Schedule(now)) => schedule = now,
+                Err(RecvTimeoutError::Timeout) => keeper.write(schedule.keep),
+                Ok(Told::End) | Err(RecvTimeoutError::Disconnected) => break,
+            }
         }
-        if every.is_none() {
-            // It is sent, or the sender is gone: the end in both cases.
-            let _ = ended.recv();
-        }
-        keeper.write();
+        keeper.write(schedule.keep);
     });
     let thread = thread.map_err(Failure::io("the thread that writes snapshots"))?;
     Ok(Some(Snapshots {
-        end,
+        tell,
         metrics,
         thread,
     }))
@@ -193,7 +223,6 @@ type Known = HashMap<String, BTreeSet<PathBuf>>;
 struct Keeper {
     store: Store,
     directory: PathBuf,
-    keep: u32,
     known: Known,
     metrics: SnapshotMetrics,
 }
@@ -201,7 +230,7 @@ struct Keeper {
 impl Keeper {
     /// Writes snapshots of all tables, and removes those of tables that were dropped. What fails is
     /// said, and the last snapshot stays.
-    fn write(&mut self) {
+    fn write(&mut self, keep: u32) {
         let listing = match self.store.listing() {
             Ok(listing) => listing,
             Err(error) => {
@@ -221,7 +250,7 @@ impl Keeper {
             // Of a table over several nodes, the part that this node has.
             let go_on = |_| ControlFlow::Continue(());
             let options = SnapshotOptions {
-                keep: self.keep,
+                keep,
                 // Nothing was lost since this process has started: another table of the name is
                 // what its user wants there.
                 force: self.known.contains_key(name),

@@ -1,0 +1,115 @@
+//! A node that serves, until it is told to end.
+
+use super::admission::Admission;
+use super::args::Args;
+use super::audit::Tables;
+use super::reload::{Changes, Values, values_of};
+use super::snapshots::Snapshots;
+use super::told::Told;
+use crate::context::Context;
+use crate::failure::Result;
+use crate::output;
+use crate::settings::Settings;
+use farslot::{Server, give_back_freed};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+/// How often a node looks whether tables have been made that a grant waits for, or dropped that one
+/// opens: well before the memory of one that was dropped is another's.
+const LOOK_FOR_TABLES: Duration = Duration::from_millis(100);
+/// How often it looks which tables were made and dropped, to write that down.
+const AUDIT_TABLES: Duration = Duration::from_secs(1);
+/// How often it looks whether much of its memory was freed, to give that back to the system.
+const GIVE_BACK: Duration = Duration::from_secs(5);
+
+/// A node that serves.
+pub(super) struct Running<'r> {
+    server: &'r Server,
+    /// Where clients are admitted: over a network.
+    admission: Option<Admission>,
+    snapshots: Option<&'r Snapshots>,
+    tables: Option<Tables>,
+    settings: &'r Settings,
+    in_force: Values,
+}
+
+impl<'r> Running<'r> {
+    pub(super) fn new(
+        server: &'r Server,
+        admission: Option<Admission>,
+        snapshots: Option<&'r Snapshots>,
+        tables: Option<Tables>,
+        settings: &'r Settings,
+    ) -> Self {
+        Self {
+            in_force: values_of(settings),
+            server,
+            admission,
+            snapshots,
+            tables,
+            settings,
+        }
+    }
+
+    pub(super) const fn admission(&self) -> Option<&Admission> {
+        self.admission.as_ref()
+    }
+
+    /// Does what is to be done beside serving, which other threads do, until the process is to end.
+    pub(super) fn until_told(mut self, told: &Receiver<Told>) {
+        let mut gave_back = Instant::now();
+        loop {
+            if gave_back.elapsed() >= GIVE_BACK {
+                give_back_freed();
+                gave_back = Instant::now();
+            }
+            let grants = self.admission.as_mut().and_then(|all| all.grants.as_mut());
+            let look = grants.map(|grants| {
+                grants.put_in_force(self.server);
+                LOOK_FOR_TABLES
+            });
+            let audit = self.tables.as_mut().map(|tables| {
+                tables.look(self.server);
+                AUDIT_TABLES
+            });
+            match told.recv_timeout(look.or(audit).unwrap_or(GIVE_BACK)) {
+                Ok(Told::Reload) => self.reload(),
+                Err(RecvTimeoutError::Timeout) => {}
+                Ok(Told::End) | Err(RecvTimeoutError::Disconnected) => return,
+            }
+        }
+    }
+
+    /// Does what the files say now, as far as that can change while it serves.
+    fn reload(&mut self) {
+        let (args, context) = match self.read_again() {
+            Ok(read) => read,
+            Err(failure) => {
+                return output::note(format_args!(
+                    "error: {failure}\n  everything stays as it was"
+                ));
+            }
+        };
+        let mut changes = Changes::new(&mut self.in_force, values_of(&context.settings));
+        if let Some(admission) = &mut self.admission {
+            admission.reload(&args, &context, self.server, &mut changes);
+        }
+        if let Some(snapshots) = self.snapshots {
+            snapshots.reload(&args.snapshots, &mut changes);
+        }
+        changes.tell_the_rest();
+    }
+
+    fn read_again(&self) -> Result<(Args, Context)> {
+        let settings = self.settings.read_again()?;
+        let args = settings.parsed()?;
+        let context = settings.parsed()?;
+        Ok((
+            args,
+            Context {
+                settings,
+                ..context
+            },
+        ))
+    }
+}
