@@ -229,46 +229,32 @@ fn what_was_acknowledged_when_a_node_ended_is_there_when_it_is_back_and_its_writ
     }
 }
 
-/// What a variable of the packaged unit says, and of its defaults the same.
-fn packaged(variable: &str) -> String {
-    let files = ["farslot.service", "farslot.default"].map(|file| {
-        let packaging = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/systemd");
-        std::fs::read_to_string(packaging.join(file)).unwrap()
-    });
-    let said = files.map(|text| {
-        let line = text
-            .lines()
-            .find_map(|line| line.split_once(&format!("{variable}=")));
-        line.unwrap().1.trim_matches('"').to_owned()
-    });
-    assert!(said[1].starts_with(&said[0]), "{variable}: {said:?}");
-    said[1].clone()
-}
-
 /// As systemd starts it: without a secret, with snapshots.
 #[test]
 fn a_node_as_it_is_packaged_keeps_its_tables() {
     let unit = include_str!("../../../../packaging/systemd/farslot.service");
     for line in [
-        "ExecStart=/usr/bin/farslot serve $FARSLOT_SERVE $FARSLOT_SNAPSHOTS",
+        "ExecStart=/usr/bin/farslot serve --config /etc/farslot/farslot.toml",
+        "ExecReload=/usr/bin/farslot serve --config /etc/farslot/farslot.toml --check-config",
         "StateDirectory=farslot",
     ] {
         assert!(unit.lines().any(|there| there == line), "{line}");
     }
     let directory = tempfile::tempdir().unwrap();
-    let start = || {
-        let options = format!(
-            "{} {}",
-            packaged("FARSLOT_SERVE"),
-            packaged("FARSLOT_SNAPSHOTS")
-        )
+    let configuration = directory.path().join("farslot.toml");
+    let packaged = include_str!("../../../../packaging/systemd/farslot.toml")
         .replace(":7000", ":0")
         .replace(":9464", ":0")
         .replace("/var/lib/farslot", directory.path().to_str().unwrap());
-        let mut command = farslot(["serve"].into_iter().chain(options.split(' ')));
-        command.args(["--memory", "64MiB", "--while-stdin"]);
-        Node::start_command(command)
+    std::fs::write(&configuration, packaged).unwrap();
+    let serve = |args: &[&str]| {
+        let mut command = farslot(["serve", "--config"]);
+        command.arg(&configuration).args(args);
+        command
     };
+    let checked = serve(&["--check-config"]).output().unwrap();
+    assert!(checked.status.success(), "{}", error_of(&checked));
+    let start = || Node::start_command(serve(&["--memory", "64MiB", "--while-stdin"]));
     let mut node = start();
     node.ok(["create", "t"]);
     node.ok(["put", "t", "key", "value"]);
