@@ -14,7 +14,7 @@ const PRELUDE: &str = r#"
 set -eu
 trap 'kill $(jobs -p) 2> /dev/null; wait' EXIT
 farslot() {
-    if [ "$1" = serve ]; then exec farslot-program "$@"; fi
+    if [ "$1" = serve ] && [ $BASHPID != $$ ]; then exec farslot-program "$@"; fi
     for attempt in 1 2 3 4 5 6 7 8 9 10; do
         farslot-program "$@" 2> error && { cat error >&2; return 0; }
         grep -q -e 'no process serves' -e 'refused the connection' -e 'restores its tables' error || break

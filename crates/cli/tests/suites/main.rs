@@ -33,4 +33,5 @@ mod siege;
 mod snapshots;
 mod tcp;
 mod tls;
+mod variables;
 mod verbs;
