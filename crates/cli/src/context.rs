@@ -285,6 +285,17 @@ impl Context {
         )))
     }
 
+    /// Refuses a certificate without its key, and a key alone, also where neither is needed.
+    ///
+    /// # Errors
+    /// One without the other.
+    pub fn check_certificate(&self) -> Result<()> {
+        match self.tls_cert.is_some() == self.tls_key.is_some() {
+            true => Ok(()),
+            false => self.own_certificate().map(drop),
+        }
+    }
+
     /// Which nodes are trusted under TLS, and the certificate of this client.
     fn tls_client(&self, address: &Address) -> Result<TlsClient> {
         let trust = match &self.tls_ca {
@@ -308,6 +319,7 @@ impl Context {
     /// # Errors
     /// As [`Context::secrets`]; certificates that cannot be used.
     pub fn open_options(&self, address: &Address) -> Result<OpenOptions> {
+        self.check_certificate()?;
         let secret = match address {
             Address::Tcp { .. } | Address::Verbs { .. } => self.secrets()?.into_iter().next(),
             _ => None,

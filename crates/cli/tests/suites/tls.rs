@@ -265,6 +265,8 @@ fn what_does_not_go_together_is_told_with_what_to_do() {
     let [own, key, ca] = ["own.pem", "own.key", "client-ca"].map(|name| path(&bed.at(name)));
     assert_fails(&serve(&[ANY_PORT]), 2, &["--tls-cert FILE", "openssl req"]);
     assert_fails(&serve(&[ANY_PORT, "--tls-cert", &own]), 2, &["--tls-key"]);
+    let no_tls = ["shm://of-no-use", "--tls-key", &key];
+    assert_fails(&serve(&no_tls), 2, &["--tls-cert", "not given"]);
     let plain = ["tcp://127.0.0.1:0", "--tls-client-ca", &ca];
     assert_fails(&serve(&plain), 2, &["--tls-client-ca is for tcps://"]);
     let key_alone = [ANY_PORT, "--tls-cert", &key, "--tls-key", &key];

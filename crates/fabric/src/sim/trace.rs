@@ -28,18 +28,21 @@ pub(super) struct Trace {
 }
 
 impl Trace {
-    /// As the environment says.
-    ///
-    /// # Panics
-    /// If the file cannot be opened: whoever debugs a seed wants to know.
+    /// As the environment says: to the error output too where the file cannot be opened, which is
+    /// told there.
     pub(super) fn of_environment(seed: u64) -> Self {
         let named = std::env::var_os(VARIABLE).map(|file| -> Box<dyn Write + Send> {
             if file == "-" {
                 return Box::new(std::io::stderr());
             }
-            let opened = OpenOptions::new().create(true).append(true).open(&file);
-            let opened = opened.unwrap_or_else(|error| panic!("{VARIABLE}={file:?}: {error}"));
-            Box::new(LineWriter::new(opened))
+            match OpenOptions::new().create(true).append(true).open(&file) {
+                Ok(opened) => Box::new(LineWriter::new(opened)),
+                Err(error) => {
+                    let mut output = std::io::stderr();
+                    let _ = writeln!(output, "{VARIABLE}={}: {error}", file.display());
+                    Box::new(output)
+                }
+            }
         });
         let mut world = String::new();
         if named.is_some() {

@@ -28,6 +28,7 @@ impl Plan {
     /// # Errors
     /// What is wrong with one, or does not go with another.
     pub(super) fn read(args: &Args, context: &Context) -> Result<Self> {
+        context.check_certificate()?;
         let Some(address) = args.at.as_ref().or(context.address.as_ref()) else {
             return Err(Failure::Usage(
                 "nothing says where to serve\n  try:  farslot serve shm://work &".into(),
