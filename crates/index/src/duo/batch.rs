@@ -1,7 +1,7 @@
 //! Batches of verbs that change slots: what of one takes effect is its first part, wherever the
 //! owner or the fabric stops.
 
-use super::bytes::{SlotNumber, head_in};
+use super::bytes::{SLOT_HEADER, SlotNumber, head_in, second_in};
 use super::changes::Change;
 use super::records::NewRecord;
 use super::state::DuoTable;
@@ -17,38 +17,56 @@ pub(super) struct Batch<'t, E> {
 
 impl<E: Endpoint> Batch<'_, E> {
     /// Makes a dead slot live.
-    pub(super) fn fill(&mut self, slot: SlotNumber, head: u64, body: Buffer) {
-        self.overwrite(slot, body);
-        self.swap_head(slot, 0, head);
+    pub(super) fn fill(&mut self, slot: SlotNumber, head: u64, body: Buffer) -> Result<()> {
+        if !self.table.layout.published {
+            self.overwrite(slot, body);
+            self.swap_head(slot, 0, head);
+            return Ok(());
+        }
+        let (at, record) = (self.table.slot_at(slot), &body[8..]);
+        self.changes.push(Change::WriteWord(at, head));
+        if !record.is_empty() {
+            let record = self.table.endpoint.core().buffers.copy_of(record)?;
+            let at = at.plus(SLOT_HEADER as u64);
+            self.changes.push(Change::Write(at, record));
+        }
+        self.refer(slot, 0, body.words()[0]);
+        Ok(())
     }
 
-    /// Makes a live slot dead.
-    pub(super) fn kill(&mut self, slot: SlotNumber, head: u64) {
+    /// Makes a live slot with these words dead.
+    pub(super) fn kill(&mut self, slot: SlotNumber, head: u64, second: u64) {
+        self.hide(slot, second);
         self.clear_head(slot, head);
-        self.spoil(slot);
     }
 
-    /// The same without what is behind the head, which is still to be [spoilt](Self::spoil).
+    /// Makes a live slot dead for readers beside the owner, if there may be any. Its head is to be
+    /// cleared in the same batch.
+    pub(super) fn hide(&mut self, slot: SlotNumber, second: u64) {
+        if self.table.layout.published {
+            self.refer(slot, second, 0);
+        }
+    }
+
+    /// Clears the head of a slot that no reader takes for a live one. It is an atomic: what was
+    /// written is visible when this is done.
     pub(super) fn clear_head(&mut self, slot: SlotNumber, head: u64) {
         self.slots.push(slot);
         self.swap_head(slot, head, 0);
     }
 
+    /// Clears what is left in a slot whose insertion, removal or going elsewhere was cut off.
+    pub(super) fn clear_dead(&mut self, slot: SlotNumber, words: &[u8]) {
+        match (head_in(words), second_in(words)) {
+            (0, second) if second != 0 => self.hide(slot, second),
+            (head, 0) if head != 0 => self.clear_head(slot, head),
+            _ => {}
+        }
+    }
+
     fn swap_head(&mut self, slot: SlotNumber, from: u64, to: u64) {
         let at = self.table.slot_at(slot);
         self.changes.push(Change::Swap { at, from, to, slot });
-    }
-
-    /// Spoils what is behind a dead slot's head, so that it is no whole record, where readers
-    /// beside the owner could take it for one. It is an atomic: what was written is visible when
-    /// this is done.
-    pub(super) fn spoil(&mut self, slot: SlotNumber) {
-        let layout = &self.table.layout;
-        if layout.published {
-            self.slots.push(slot);
-            let change = Change::Add(self.body_at(slot), layout.spoiling());
-            self.changes.push(change);
-        }
     }
 
     /// Writes a word of the published index.
@@ -70,7 +88,7 @@ impl<E: Endpoint> Batch<'_, E> {
         self.changes.push(Change::Write(at, record));
     }
 
-    /// Lets a live slot name another record than it does.
+    /// Swaps the word behind a slot's head: it publishes a record, or names another block.
     pub(super) fn refer(&mut self, slot: SlotNumber, from: u64, to: u64) {
         self.slots.push(slot);
         let at = self.body_at(slot);
@@ -110,29 +128,21 @@ impl<E: Endpoint> DuoTable<E> {
         Ok(())
     }
 
-    /// Runs batches of an operation that ends with them, each behind the one before, where all of
-    /// what they change is in memory; returns what they have done, and books the operation with the
-    /// steps before.
+    /// Runs the batch that an operation ends with, where all of what it changes is in memory;
+    /// returns what it has done, and books the operation with the steps before.
     pub(super) fn run_at_once(
         &self,
-        batches: &[Batch<'_, E>],
+        batch: Batch<'_, E>,
         class: OperationClass,
         mut steps: Steps,
     ) -> Option<Result<()>> {
-        let views = batches.iter().map(|batch| self.view_of(&batch.changes));
-        let view = views.reduce(Option::and)??;
-        let (mut tally, mut changed) = (Tally::default(), Ok(()));
-        for batch in batches.iter().filter(|batch| !batch.changes.is_empty()) {
-            let (done, (verbs, bytes)) = self.change_in(view, &batch.changes, &mut tally);
-            steps.read(verbs, bytes);
-            changed = done;
-            match &changed {
-                Ok(()) => self.note_change(),
-                Err(_) => {
-                    drop(self.doubt(batch.slots.clone()));
-                    break;
-                }
-            }
+        let view = self.view_of(&batch.changes)?;
+        let mut tally = Tally::default();
+        let (changed, (verbs, bytes)) = self.change_in(view, &batch.changes, &mut tally);
+        steps.read(verbs, bytes);
+        match &changed {
+            Ok(()) => self.note_change(),
+            Err(_) => drop(self.doubt(batch.slots)),
         }
         tally.operation_ended(steps);
         self.endpoint.core().counters.add(class, &tally);

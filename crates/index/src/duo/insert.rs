@@ -103,9 +103,7 @@ impl<E: Endpoint> DuoTable<E> {
                     Ok(Some(Written::Found(self.value_in(bytes))))
                 }
                 Mode::Put => {
-                    let replaced = self
-                        .replace(*there, read[there].reference, key, value)
-                        .await?;
+                    let replaced = self.replace(*there, read[there].second, key, value).await?;
                     Ok(replaced.then_some(Written::Replaced))
                 }
             };
@@ -236,8 +234,8 @@ impl<E: Endpoint> DuoTable<E> {
             let (fingerprint, backup) = self.index.borrow().fingerprint_at(pair[0]);
             let entry = bucket_entry(fingerprint, backup, self.layout.fingerprint_bits);
             self.publish(&mut batch, &[(pair[1], entry)]);
-            batch.fill(pair[1], head_in(moved), self.body_in(moved)?);
-            batch.kill(pair[0], head_in(moved));
+            batch.fill(pair[1], head_in(moved), self.body_in(moved)?)?;
+            batch.kill(pair[0], head_in(moved), moved.second);
         }
         let pool = &self.endpoint.core().buffers;
         let body = match &self.heap {
@@ -250,7 +248,7 @@ impl<E: Endpoint> DuoTable<E> {
             }
         };
         self.publish_entry(&mut batch, key, of, path.slots[0], entry);
-        batch.fill(path.slots[0], key.head(), body);
+        batch.fill(path.slots[0], key.head(), body)?;
         self.run(batch).await?;
         self.worked(|work| {
             work.moved += path.moves() as u64;

@@ -4,7 +4,7 @@
 //! and nobody is in the way: these are [done at once](crate::only_writer), as `insert.rs` and
 //! `update.rs` do them over verbs. All others are left to these.
 
-use super::bytes::{SlotNumber, bucket_entry, head_in, live_head};
+use super::bytes::{SLOT_HEADER, SlotNumber, bucket_entry, head_in, live_head};
 use super::placement::{Candidates, Met};
 use super::state::DuoTable;
 use crate::at_once::Work;
@@ -72,11 +72,21 @@ impl<E: Endpoint> DuoTable<E> {
             view.fetch_add(count_at, 1);
             tally.write(8);
             tally.add();
-            (verbs, bytes) = (verbs + 2, bytes + 16);
+            // The word behind the head publishes the record.
+            view.write(places.slot, 8, &[head]);
+            view.write(places.slot + 16, len - 8, &body[1..]);
+            tally.write(8);
+            tally.write(len as u64 - 8);
+            (verbs, bytes) = (verbs + 3, bytes + 16);
+        } else {
+            view.write(places.slot + 8, len, &body);
+            tally.write(len as u64);
         }
-        view.write(places.slot + 8, len, &body);
-        let seen = view.compare_swap(places.slot, 0, head);
-        tally.write(len as u64);
+        let (at, to) = match places.published {
+            Some(_) => (places.slot + 8, body[0]),
+            None => (places.slot, head),
+        };
+        let seen = view.compare_swap(at, 0, to);
         tally.swap();
         tally.operation_ended(Steps::begun(verbs, bytes));
         self.endpoint.core().counters.add(write.class(), &tally);
@@ -123,11 +133,10 @@ impl<E: Endpoint> DuoTable<E> {
             self.endpoint.core().counters.add(write.class(), &tally);
             return Some(Ok(Some(found)));
         }
-        let body = || self.layout.body_of(pool, key, value).ok();
-        let (first, second) = (body()?, body()?);
         let journal = self.journal.try_take()?;
-        let batch = self.replacing((slot, first), (journal, second), head);
-        let Some(replaced) = self.run_at_once(&[batch], write.class(), read) else {
+        let batch = self.replacing((slot, journal), head, (key, value)).ok();
+        let replaced = batch.and_then(|batch| self.run_at_once(batch, write.class(), read));
+        let Some(replaced) = replaced else {
             self.journal.give_back(journal);
             return None;
         };
@@ -147,18 +156,19 @@ impl<E: Endpoint> DuoTable<E> {
         head: u64,
         work: &mut Work,
     ) -> Option<Result<Option<Value>>> {
-        let from = self.slot_at(slot);
-        let at = view.offset_of(Piece { from, len: 8 })?;
-        if view.words(at)(0) != head {
+        let (from, len) = (self.slot_at(slot), SLOT_HEADER);
+        let at = view.offset_of(Piece { from, len })?;
+        let [seen, second] = [0, 1].map(view.words(at));
+        if seen != head {
             return None;
         }
-        let (mut clearing, mut spoiling) = (self.batch(), self.batch());
-        clearing.clear_head(slot, head);
-        if self.layout.published {
-            self.unpublish(&mut spoiling, slot);
-            spoiling.spoil(slot);
-        }
-        let removed = self.run_at_once(&[clearing, spoiling], REMOVE, Steps::default())?;
+        let read = match self.layout.published {
+            true => Steps::begun(1, len as u64),
+            false => Steps::default(),
+        };
+        let mut batch = self.batch();
+        self.take_out(&mut batch, slot, (head, second));
+        let removed = self.run_at_once(batch, REMOVE, read)?;
         Some(removed.map(|()| {
             self.change_index(|index| index.vacate(slot));
             work.reports |= self.note_entry(-1);

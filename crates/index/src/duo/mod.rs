@@ -18,10 +18,10 @@
 //! The owner may be several threads of one process, each with its own endpoint ([`DuoOwner`]). All
 //! operations on one key are linearizable across the owner's threads and coroutines, and from one
 //! owner to the next: an acknowledged write is never lost, a write in doubt either took effect or
-//! did not, and a removed key does not come back. `scan` visits every key unless an insertion moves
-//! it meanwhile or a removal brings it back from the stash; the same holds for a [reader's
-//! scan](DuoReader::scan). All of this, and what [readers are promised](ReaderPromise), also holds
-//! while the table grows.
+//! did not, and a removed key does not come back. `scan` visits every key once, unless an insertion
+//! moves it meanwhile or a removal brings it back from the stash: then it may visit it twice, or
+//! not at all. The same holds for a [reader's scan](DuoReader::scan). All of this, and what
+//! [readers are promised](ReaderPromise), also holds while the table grows.
 //!
 //! | operation | round trips | slots read and written |
 //! |---|---|---|
@@ -66,7 +66,9 @@
 //! The owner fills a slot with one batch: a WRITE of everything but the head, then a
 //! compare-and-swap of the head, which makes the slot live. To move a record, it fills another slot
 //! and then makes the old one dead. The head holds the hash of the key, so one compare-and-swap
-//! removes a key without a READ. A checksum tells whether the record is whole.
+//! removes a key without a READ. A checksum tells whether the record is whole. In a table for
+//! readers the word with the checksum makes the slot live, and head and record are written before
+//! it (bytes/slot.rs): so a removal reads the slot first.
 //!
 //! **Records of any size** lie in a heap if the table is [made so](crate::SlotKind::Heap); a slot
 //! then has 16 bytes. A lookup takes 2 dependent READs (1 more if a fingerprint collides), an
@@ -84,9 +86,10 @@
 //! finishes updates that it finds in the journal.
 //!
 //! **Readers** keep a copy of the index, which the owner publishes in the same batches as its
-//! changes (`publish.rs`). That costs an insertion one more word and one more count, and no round
-//! trip. Each slot tells whether it is live, whose it is and whether it is whole, so a stale copy
-//! is detected (`reader/`). Owner and reader both spend 4 more bytes a bucket.
+//! changes (`publish.rs`). That costs an insertion three more verbs, for a word of the index, a
+//! count and the head, and no round trip. Each slot tells whether it is live, whose it is and
+//! whether it is whole, so a stale copy is detected (`reader/`). Owner and reader both spend 4 more
+//! bytes a bucket.
 //!
 //! Source: paper 001, sections III-A to III-D, and its supplement on threads. Not in the paper:
 //! readers, backup fingerprints in any slot, preferring the emptier bucket, the journal, owners
@@ -113,6 +116,8 @@ mod remove;
 mod scan;
 mod scheme;
 mod settle;
+#[cfg(test)]
+mod slot_tests;
 mod stash;
 mod state;
 mod survey;

@@ -2,9 +2,8 @@
 //!
 //! The words that name a key are written in the batch that makes its slot live, before the slot's
 //! head, and the count of their segment grows in between: no insertion takes a round trip more. A
-//! removal does: the bytes of a dead slot must be no whole record any more before the removal is
-//! acknowledged, else a READ that takes long could join them with the head that the same key has in
-//! the same slot later.
+//! removal does, as it swaps out the word that publishes the record, and must know it
+//! (`bytes/slot.rs`).
 
 use super::batch::Batch;
 use super::bytes::{SlotNumber, bucket_entry, stash_entry};

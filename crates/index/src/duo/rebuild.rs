@@ -4,13 +4,13 @@
 //! moving, or a new record in the journal with its old one in any state: both are set right here.
 //! Nothing writes meanwhile: the verbs of the owner before are over, and this one's have not begun.
 
-use super::bytes::{SlotNumber, hash_in, head_in};
+use super::bytes::{SlotNumber, hash_in, head_in, is_dead, second_in};
 use super::records::SlotRead;
 use super::state::DuoTable;
 use crate::client::{scan, side_by_side};
 use crate::{BATCH_WIDTH, Result};
 use farslot_fabric::{Endpoint, EndpointExt};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
 /// Slots whose keys' part of the index is fetched together.
 const RUN: usize = 16;
@@ -33,7 +33,6 @@ impl<E: Endpoint> DuoTable<E> {
         self.take_array(0, &mut torn).await?;
         let journal: Vec<SlotNumber> = self.layout.journal().collect();
         let live = self.read_live(&journal).await?;
-        self.spoil_others(&journal, &live).await?;
         for (slot, bytes) in live {
             self.recover_update(slot, bytes, &mut torn).await?;
         }
@@ -101,21 +100,23 @@ impl<E: Endpoint> DuoTable<E> {
         slots: impl Iterator<Item = (SlotNumber, &'b [u8])>,
         torn: &mut Torn,
     ) -> Result<()> {
-        let mut live = Vec::new();
+        let (mut live, mut dead) = (Vec::new(), self.batch());
         for (slot, bytes) in slots {
-            if head_in(bytes) == 0 {
-                self.spoil_dead(slot, bytes).await?;
+            if is_dead(bytes) {
+                dead.clear_dead(slot, bytes);
             } else {
                 live.push((slot, bytes));
             }
         }
+        self.run(dead).await?;
         if self.heap.is_none() {
             for run in live.chunks(RUN) {
                 let mut left = self.take_new(run);
                 while left != 0 {
                     let (slot, bytes) = run[left.trailing_zeros() as usize];
                     left &= left - 1;
-                    self.take_slot(slot, bytes, torn).await?;
+                    let words = (bytes, second_in(bytes));
+                    self.take_slot(slot, words, torn).await?;
                 }
             }
             return Ok(());
@@ -125,7 +126,7 @@ impl<E: Endpoint> DuoTable<E> {
         let keep = |number: usize, bytes| read.push((live[number].0, bytes));
         side_by_side(BATCH_WIDTH, reads, keep).await?;
         for (slot, bytes) in read {
-            self.take_slot(slot, &bytes, torn).await?;
+            self.take_slot(slot, (&bytes, bytes.second), torn).await?;
         }
         Ok(())
     }
@@ -150,13 +151,18 @@ impl<E: Endpoint> DuoTable<E> {
         })
     }
 
-    /// Takes the key of a live slot into the index.
-    async fn take_slot(&self, slot: SlotNumber, bytes: &[u8], torn: &mut Torn) -> Result<()> {
+    /// Takes the key of a live slot, with its record and its second word, into the index.
+    async fn take_slot(
+        &self,
+        slot: SlotNumber,
+        (bytes, second): (&[u8], u64),
+        torn: &mut Torn,
+    ) -> Result<()> {
         let head = head_in(bytes);
         let hash = hash_in(head);
         if !self.index.borrow().belongs(slot, hash) {
             // Left behind when its bucket was split.
-            return self.remove_copy(slot, head).await;
+            return self.remove_copy(slot, head, second).await;
         }
         let Some(record) = self.layout.record_in(bytes) else {
             torn.insert(head, slot);
@@ -164,41 +170,19 @@ impl<E: Endpoint> DuoTable<E> {
         };
         if self.copy_of(record.key, hash).await?.is_some() {
             // Moved, and the original not removed: both are alike.
-            self.remove_copy(slot, head).await?;
+            self.remove_copy(slot, head, second).await?;
         } else {
             self.change_index(|index| index.assign(slot, hash));
         }
         Ok(())
     }
 
-    async fn remove_copy(&self, slot: SlotNumber, head: u64) -> Result<()> {
+    async fn remove_copy(&self, slot: SlotNumber, head: u64, second: u64) -> Result<()> {
         let mut batch = self.batch();
-        batch.kill(slot, head);
+        batch.kill(slot, head, second);
         self.run(batch).await?;
         self.worked(|work| work.copies_removed += 1);
         Ok(())
-    }
-
-    /// Spoils those of these slots that are not live.
-    async fn spoil_others(
-        &self,
-        slots: &[SlotNumber],
-        live: &BTreeMap<SlotNumber, SlotRead>,
-    ) -> Result<()> {
-        let mut batch = self.batch();
-        let dead = slots.iter().filter(|slot| !live.contains_key(slot));
-        dead.for_each(|slot| batch.spoil(*slot));
-        self.run(batch).await
-    }
-
-    /// Spoils a whole record in a dead slot, which an owner that died has left there.
-    async fn spoil_dead(&self, slot: SlotNumber, bytes: &[u8]) -> Result<()> {
-        if !self.layout.published || !self.layout.is_whole_behind(bytes) {
-            return Ok(());
-        }
-        let mut batch = self.batch();
-        batch.spoil(slot);
-        self.run(batch).await
     }
 
     /// The slot in which the index has this key.

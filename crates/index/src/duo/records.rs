@@ -5,10 +5,9 @@
 //! use of the block it is of. So a record is replaced by swapping that word, without the journal,
 //! and moved by copying it.
 
-use super::bytes::{DuoLayout, SlotNumber, head_in};
+use super::bytes::{DuoLayout, SlotNumber, head_in, is_dead, second_in};
 use super::state::{DuoTable, Key};
 use crate::client::{MOST_READS, pause};
-use crate::hash::word_of;
 use crate::heap::{BlockRef, Heap, RecordView, encode, seal};
 use crate::step::Read;
 use crate::{IndexError, Result, Value};
@@ -20,15 +19,15 @@ use std::sync::atomic::Ordering;
 /// understands.
 pub(super) struct SlotRead {
     bytes: Buffer,
-    /// The word behind the head, if it names a block.
-    pub(super) reference: u64,
+    /// The word behind the head, as it is in the slot.
+    pub(super) second: u64,
 }
 
 impl SlotRead {
-    /// One that has its record in it.
-    pub(super) const fn in_place(bytes: Buffer) -> Self {
-        let reference = 0;
-        Self { bytes, reference }
+    /// One with the bytes of the slot alone.
+    pub(super) fn in_place(bytes: Buffer) -> Self {
+        let second = second_in(&bytes);
+        Self { bytes, second }
     }
 
     pub(super) fn into_bytes(self) -> Buffer {
@@ -108,21 +107,16 @@ impl SlotToMeet {
                 _ => {
                     let slot = read.bytes(0, 0..layout.slot_bytes());
                     let met = if heap.is_some() {
-                        self.block = layout.block_of(word_of(&slot[8..16]));
-                        self.block.map_or(Met::Torn, |_| Met::Named)
+                        self.block = layout.block_of(second_in(slot));
+                        self.block.map(|_| Met::Named)
                     } else {
                         let record = layout.record_in(slot);
-                        record.map_or(Met::Torn, |record| is_key(record.key, record.value_range()))
+                        record.map(|record| is_key(record.key, record.value_range()))
                     };
-                    // In mapped memory a look may take so long that the key was removed and put
-                    // into the same slot meanwhile: its new record lies there before its head.
-                    match read.word(0, 0) == head {
-                        true => met,
-                        false => {
-                            self.block = None;
-                            Met::Torn
-                        }
-                    }
+                    met.unwrap_or_else(|| match is_dead(slot) {
+                        true => Met::Dead,
+                        false => Met::Torn,
+                    })
                 }
             },
         }
@@ -154,7 +148,8 @@ pub(super) async fn with_record<E: Endpoint>(
         Some(record) => {
             let mut bytes = record.into_buffer();
             bytes.words_mut()[0] = head;
-            SlotRead { bytes, reference }
+            let second = reference;
+            SlotRead { bytes, second }
         }
         None => SlotRead::in_place(slot),
     })
@@ -184,10 +179,7 @@ impl<E: Endpoint> DuoTable<E> {
             return self.read_whole(slot).await;
         }
         let bytes = self.read_bare(slot).await?;
-        Ok(SlotRead {
-            bytes,
-            reference: 0,
-        })
+        Ok(SlotRead::in_place(bytes))
     }
 
     /// Reads a slot that is live and that nobody writes.

@@ -10,13 +10,13 @@
 //! count of extents. There is nothing to find out about them, but other threads must not act before
 //! these verbs are over.
 
-use super::bytes::{SlotNumber, hash_in, head_in};
+use super::bytes::{SlotNumber, hash_in, head_in, is_dead};
 use super::records::SlotRead;
 use super::state::{Doubt, DuoTable};
 use crate::client::side_by_side;
 use crate::{BATCH_WIDTH, Result};
 use farslot_fabric::{Endpoint, EndpointExt};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 impl<E: Endpoint> DuoTable<E> {
     /// Of verbs that this thread is about to post, and that change these slots, or something else
@@ -47,8 +47,6 @@ impl<E: Endpoint> DuoTable<E> {
         // Some of them may be of a split that did not come about.
         self.vault.set_touched(self.index.borrow().unsplit() > 0);
         let mut live = self.read_live(&slots).await?;
-        // Those that are made dead here are spoilt with it.
-        let was_live: BTreeSet<SlotNumber> = live.keys().copied().collect();
         let (mut keys, mut journal) = (BTreeMap::new(), Vec::new());
         let (mut left_behind, mut left) = (self.batch(), 0);
         while let Some((slot, bytes)) = live.pop_last() {
@@ -59,7 +57,7 @@ impl<E: Endpoint> DuoTable<E> {
             let (index, head) = (self.index.borrow(), head_in(&bytes));
             if !index.belongs(slot, hash_in(head)) {
                 // Left behind by a split, or written by one that did not come about.
-                left_behind.kill(slot, head);
+                left_behind.kill(slot, head, bytes.second);
                 left += 1;
                 continue;
             }
@@ -79,8 +77,8 @@ impl<E: Endpoint> DuoTable<E> {
         let mut certain = Vec::new();
         for (head, copies) in keys {
             let mut batch = self.batch();
-            for (copy, _) in &copies[1..] {
-                batch.kill(*copy, head);
+            for (copy, bytes) in &copies[1..] {
+                batch.kill(*copy, head, bytes.second);
             }
             self.run(batch).await?;
             self.worked(|work| work.copies_removed += copies.len() as u64 - 1);
@@ -97,13 +95,6 @@ impl<E: Endpoint> DuoTable<E> {
                 .for_each(|(slot, hash)| index.assign(*slot, *hash));
         });
         // What was to be published may have been, or not.
-        let mut dead = self.batch();
-        let is_dead = |slot: &&SlotNumber| !was_live.contains(slot);
-        slots
-            .iter()
-            .filter(is_dead)
-            .for_each(|slot| dead.spoil(*slot));
-        self.run(dead).await?;
         let of_keys = slots.iter().filter(|slot| !slot.is_journal());
         self.publish_pages_of(&of_keys.copied().collect::<Vec<_>>())
             .await?;
@@ -113,19 +104,22 @@ impl<E: Endpoint> DuoTable<E> {
         Ok(())
     }
 
-    /// Reads slots; gives those that are live.
+    /// Reads slots; gives those that are live, and clears the others.
     pub(super) async fn read_live(
         &self,
         slots: &[SlotNumber],
     ) -> Result<BTreeMap<SlotNumber, SlotRead>> {
-        let mut live = BTreeMap::new();
+        let (mut live, mut dead) = (BTreeMap::new(), self.batch());
         let reads = slots.iter().map(|slot| self.read_slot(*slot));
         side_by_side(BATCH_WIDTH, reads, |number, bytes| {
-            if head_in(&bytes) != 0 {
+            if is_dead(&bytes) {
+                dead.clear_dead(slots[number], &bytes);
+            } else {
                 live.insert(slots[number], bytes);
             }
         })
         .await?;
+        self.run(dead).await?;
         Ok(live)
     }
 
@@ -141,7 +135,7 @@ impl<E: Endpoint> DuoTable<E> {
         }
         let mut batch = self.batch();
         batch.overwrite(place, self.body_in(newest)?);
-        batch.kill(journal, head_in(newest));
+        batch.kill(journal, head_in(newest), newest.second);
         self.run(batch).await?;
         self.worked(|work| work.updates_finished += 1);
         Ok(())

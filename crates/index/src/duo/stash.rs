@@ -76,9 +76,8 @@ impl<E: Endpoint> DuoTable<E> {
         let entry = bucket_entry(key.of.primary, false, self.layout.fingerprint_bits);
         let mut batch = self.batch();
         self.publish(&mut batch, &[(to, entry)]);
-        batch.fill(to, head, self.body_in(&read)?);
-        batch.kill(key.from, head);
-        self.unpublish(&mut batch, key.from);
+        batch.fill(to, head, self.body_in(&read)?)?;
+        self.take_out(&mut batch, key.from, (head, read.second));
         self.run(batch).await?;
         self.change_index(|index| {
             index.vacate(key.from);

@@ -8,7 +8,7 @@ use super::batch::Batch;
 use super::bytes::SlotNumber;
 use super::state::{DuoTable, Key};
 use crate::Result;
-use farslot_fabric::{Buffer, Endpoint};
+use farslot_fabric::Endpoint;
 
 impl<E: Endpoint> DuoTable<E> {
     pub(super) async fn update_record(&self, key: &[u8], value: &[u8]) -> Result<bool> {
@@ -19,18 +19,18 @@ impl<E: Endpoint> DuoTable<E> {
             let Some((there, read)) = self.find_held(&key).await? else {
                 return Ok(false);
             };
-            if self.replace(there, read.reference, &key, value).await? {
+            if self.replace(there, read.second, &key, value).await? {
                 return Ok(true);
             }
         }
     }
 
-    /// Replaces the record of a slot, and what the slot names, if that is where its record is, in
-    /// one batch; false if it has to wait until what is in doubt is settled.
+    /// Replaces the record of a slot with this word behind its head, and what that names, if the
+    /// record is there, in one batch; false if it has to wait until what is in doubt is settled.
     pub(super) async fn replace(
         &self,
         slot: SlotNumber,
-        reference: u64,
+        second: u64,
         key: &Key<'_>,
         value: &[u8],
     ) -> Result<bool> {
@@ -39,26 +39,22 @@ impl<E: Endpoint> DuoTable<E> {
             let mut batch = self.batch();
             let to = new.reference;
             batch.record(new);
-            batch.refer(slot, reference, to);
+            batch.refer(slot, second, to);
             self.run(batch).await?;
-            self.free(self.layout.block_of(reference)).await;
+            self.free(self.layout.block_of(second)).await;
             return Ok(true);
         }
         let given_up = || !self.is_settled();
         let Some(journal) = self.journal.take(given_up).await else {
             return Ok(false);
         };
-        let pool = &self.endpoint.core().buffers;
-        let body = || self.layout.body_of(pool, key.bytes, value);
-        let (first, second) = match (body(), body()) {
-            (Ok(first), Ok(second)) => (first, second),
-            (Err(error), _) | (_, Err(error)) => {
+        match self.replacing((slot, journal), key.head(), (key.bytes, value)) {
+            Ok(batch) => self.run(batch).await?,
+            Err(error) => {
                 self.journal.give_back(journal);
                 return Err(error);
             }
-        };
-        self.run(self.replacing((slot, second), (journal, first), key.head()))
-            .await?;
+        }
         self.journal.give_back(journal);
         Ok(true)
     }
@@ -66,14 +62,18 @@ impl<E: Endpoint> DuoTable<E> {
     /// Replaces the record of a live slot with this head, by way of a slot of the journal.
     pub(super) fn replacing(
         &self,
-        (slot, body): (SlotNumber, Buffer),
-        (journal, same): (SlotNumber, Buffer),
+        (slot, journal): (SlotNumber, SlotNumber),
         head: u64,
-    ) -> Batch<'_, E> {
+        (key, value): (&[u8], &[u8]),
+    ) -> Result<Batch<'_, E>> {
+        let pool = &self.endpoint.core().buffers;
+        let body = || self.layout.body_of(pool, key, value);
+        let (first, second) = (body()?, body()?);
+        let publishing = first.words()[0];
         let mut batch = self.batch();
-        batch.fill(journal, head, same);
-        batch.overwrite(slot, body);
-        batch.kill(journal, head);
-        batch
+        batch.fill(journal, head, first)?;
+        batch.overwrite(slot, second);
+        batch.kill(journal, head, publishing);
+        Ok(batch)
     }
 }

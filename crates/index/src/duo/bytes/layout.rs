@@ -39,7 +39,7 @@ pub(in super::super) const SEGMENTS: u64 = 512;
 pub(in super::super) const STASH_SEGMENT: u64 = SEGMENTS - 1;
 
 /// Bytes of a slot before its key.
-pub(super) const SLOT_HEADER: usize = 16;
+pub(in super::super) const SLOT_HEADER: usize = 16;
 /// The most bytes of a key, and of a value.
 const LONGEST_FIELD: usize = u16::MAX as usize;
 const MOST_STASH: u32 = 1024;

@@ -9,7 +9,7 @@
 //! word of the stash    | 35 bits of the key's hash | 1 | stamp |                0: none
 //! ```
 //! Invariant: the entry of a live slot names its key, from before the slot is live until it is
-//! dead. It is written in the batch that makes the slot live, before its head. The entry of a dead
+//! dead. It is written in the batch that makes the slot live, before the slot. The entry of a dead
 //! slot may be anything. So who sees all words of a key's two pages and of the stash at one moment,
 //! and none that names the key, knows that it is absent.
 //!

@@ -8,6 +8,14 @@
 //! slot     | head | which block of the heap, 51 bits | checksum of that, 13 |    of a table with a heap
 //! ```
 //! The checksum is over what follows it: so a record is either whole or none.
+//!
+//! **The word behind the head publishes the record** of a table with readers beside its owner. That
+//! word differs from one record to the next, and is 0 in a dead slot. An insertion writes the head
+//! and the record first, and then swaps this word in; a removal swaps it out before it clears the
+//! head. So a record that is read whole was in the table at the moment its second word was loaded.
+//! It does not matter when the other words were loaded, nor which use of the slot the head is of.
+//! In a table of its owner alone, the head publishes the record, and locks order the lookups of the
+//! owner's threads.
 
 use super::layout::{DuoLayout, SLOT_HEADER};
 use crate::Result;
@@ -65,13 +73,6 @@ impl DuoLayout {
         if head_in(slot) == 0 {
             return None;
         }
-        self.record_behind(slot)
-    }
-
-    /// The record behind the head of a slot that was read, dead or live; nothing if it is not
-    /// whole.
-    #[inline]
-    pub(in super::super) fn record_behind<'s>(&self, slot: &'s [u8]) -> Option<SlotRecord<'s>> {
         let (key, value) = match self.kind {
             // The record was found whole where it is; what names it has other lengths.
             SlotKind::Heap => {
@@ -111,24 +112,6 @@ impl DuoLayout {
         let whole = block.granule != 0 && self.reference_to(block) == reference;
         whole.then_some(block)
     }
-
-    /// Whether what is behind the head of a slot that was read is whole, whether the slot is dead
-    /// or live.
-    pub(in super::super) fn is_whole_behind(&self, slot: &[u8]) -> bool {
-        match self.kind {
-            SlotKind::Heap => self.block_of(word_of(&slot[8..16])).is_some(),
-            _ => self.record_behind(slot).is_some(),
-        }
-    }
-
-    /// What is added to the word behind a dead slot's head so that it is not whole: one to the
-    /// checksum.
-    pub(in super::super) const fn spoiling(&self) -> u64 {
-        match self.kind {
-            SlotKind::Heap => 1 << BlockRef::BITS,
-            _ => 1,
-        }
-    }
 }
 
 /// A record in a slot that was read.
@@ -163,4 +146,16 @@ pub(in super::super) const fn hash_in(head: u64) -> u64 {
 #[inline]
 pub(in super::super) fn head_in(slot: &[u8]) -> u64 {
     word_of(&slot[..8])
+}
+
+/// The word behind the head of a slot that was read: it publishes the record, or is 0.
+#[inline]
+pub(in super::super) fn second_in(slot: &[u8]) -> u64 {
+    word_of(&slot[8..SLOT_HEADER])
+}
+
+/// Whether a slot that was read is dead: also one whose insertion or removal is under way.
+#[inline]
+pub(in super::super) fn is_dead(slot: &[u8]) -> bool {
+    head_in(slot) == 0 || second_in(slot) == 0
 }

@@ -6,7 +6,7 @@
 //! written at once.
 //!
 //! Invariant: when the bits say that a bucket is split, each slot of the new buckets has a key of
-//! its bucket's own or a head of 0; and when the batch is done, so has the bucket itself.
+//! its bucket's own or is dead; and when the batch is done, so has the bucket itself.
 
 use super::publish::Keys;
 use crate::Result;
@@ -20,8 +20,8 @@ use std::ops::Range;
 /// message more. A NIC is occupied by a WRITE for 15 ns and 0.07 ns a byte
 /// (`NicProfile::connectx5_edr`), and a client posts it in some 20 ns.
 const WORTH_A_MESSAGE: usize = 256;
-/// Bytes of a slot, from its head on, without which it is dead and no whole record: the head, and
-/// the checksum with the lengths or what names a block.
+/// Bytes of a slot, from its head on, without which it is dead: the head, and the word that
+/// publishes the record.
 const VITAL: usize = 16;
 
 /// A live slot of a run's buckets.
@@ -84,7 +84,7 @@ impl<E: Endpoint> DuoTable<E> {
                 if going.behind == sibling - first {
                     spans.add(slot);
                 } else {
-                    // All of it: a dead slot that readers may look at holds no whole record.
+                    // All of it: in a dead slot both of its first words are 0.
                     dead.push(slot);
                 }
             }

@@ -4,7 +4,7 @@ use super::client::{DuoReader, ReaderPromise};
 use super::copy::{State, View};
 use super::glance::ReaderGlance;
 use crate::client::{MOST_READS, pause, side_by_side};
-use crate::duo::bytes::{SlotNumber, hash_in, head_in, live_head};
+use crate::duo::bytes::{SlotNumber, hash_in, head_in, is_dead, live_head};
 use crate::duo::placement::Candidates;
 use crate::duo::records::{Met, SlotToMeet, with_record};
 use crate::step::{self, Found, Glance, Lookup, Next, Read, Reads, view};
@@ -288,6 +288,7 @@ impl<E: Endpoint> DuoReader<E> {
             0 => Seen::Dead,
             head if head != key.head => Seen::Other,
             _ => match self.layout.record_in(&bytes) {
+                None if is_dead(&bytes) => Seen::Dead,
                 None => Seen::Torn,
                 Some(record) if record.key != key.bytes => Seen::Other,
                 Some(record) => {

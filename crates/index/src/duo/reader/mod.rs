@@ -4,13 +4,13 @@
 //! The owner knows nothing of it: the copy is looked after by the reader. It may be old, as much as
 //! it likes: that costs READs, and never an answer.
 //!
-//! **A key that is found** is there: the head of the slot that was read says that the slot is live
-//! and whose it is, the checksum that the record is whole; and no dead slot holds a whole record,
-//! so that head and record are of one use of the slot. Where the memory is mapped a look may take
-//! as long as the system lets others run: there the head is looked at once more behind the record,
-//! for a key that was removed and is being put into the same slot has its new record there before
-//! its head. (A READ by a NIC that lasts over both could join them still; none has been seen to.) A
-//! split leaves a record where it was until its new bucket has it, and nobody changes it meanwhile.
+//! **A key that is found** was there during the lookup: at the moment at which the second word of
+//! the slot was loaded. It is the word that publishes the record (`bytes/slot.rs`), and its check
+//! is the record's. A READ may see the words of a slot in any order and last over a removal of the
+//! key and its next insertion into the same slot, as may a copy by a thread that is descheduled.
+//! Such a READ or copy joins words of different uses of the slot, but never a record that was not
+//! there. Only the key is taken from the head. A split leaves a record where it was until its new
+//! bucket has it, and nobody changes it meanwhile.
 //!
 //! **A key that is not found** where the copy has it, or that the copy does not have, is looked for
 //! in the published index: one READ fetches the key's two pages and the stash. If they are as in

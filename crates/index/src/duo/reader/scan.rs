@@ -13,7 +13,7 @@
 use super::client::DuoReader;
 use super::lookup::{TORN_READS, Wanted};
 use crate::client::{MOST_READS, pause, side_by_side};
-use crate::duo::bytes::{SlotNumber, Vault, hash_in, head_in, live_head};
+use crate::duo::bytes::{SlotNumber, Vault, hash_in, head_in, is_dead, live_head};
 use crate::duo::records::with_record;
 use crate::duo::scan::Piece;
 use crate::{BATCH_WIDTH, Cursor, IndexError, Result, SCAN, Value};
@@ -141,15 +141,13 @@ impl<E: Endpoint> DuoReader<E> {
                 let read = with_record(&self.layout, heap, bytes).await?;
                 bytes = read.into_bytes();
             }
-            if head_in(&bytes) == 0 {
-                return Ok(Met::Nothing);
-            }
-            // Else the head may be of one use of the slot, and the record of the next.
-            let whole = self.layout.record_in(&bytes).is_some_and(|record| {
-                head_in(&bytes) == live_head(self.layout.hash_of(record.key))
-            });
-            if whole {
-                return Ok(Met::Slot(bytes));
+            match self.layout.record_in(&bytes) {
+                // Else the head is of one use of the slot, and the record of another.
+                Some(record) if head_in(&bytes) == live_head(self.layout.hash_of(record.key)) => {
+                    return Ok(Met::Slot(bytes));
+                }
+                None if is_dead(&bytes) => return Ok(Met::Nothing),
+                _ => {}
             }
             if attempt >= TORN_READS
                 && self.heap.is_none()

@@ -12,11 +12,11 @@ use farslot_check::{History, RegisterMap, TableOp, TableRet, check};
 use farslot_fabric::schedule::{self, Plan};
 use farslot_fabric::shm::{Node, RegionSpec};
 use farslot_fabric::{Endpoint, Executor, Limits, Rights, window};
-use farslot_index::AnyIndex;
 use farslot_index::cuckoo::CuckooTable;
 use farslot_index::duo::{DuoReader, DuoTable};
 use farslot_index::linear::LinearTable;
 use farslot_index::race::RaceTable;
+use farslot_index::{AnyIndex, Cursor};
 use farslot_testbed::AnyEndpoint;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -70,6 +70,8 @@ struct Shape {
     operations: u32,
     /// Whether all write, or the first alone.
     all_write: bool,
+    /// Whether those that only read scan as well.
+    readers_scan: bool,
     plan: Plan,
 }
 
@@ -90,6 +92,7 @@ impl Shape {
             clients,
             operations: rng.random_range(4..=10),
             all_write: true,
+            readers_scan: false,
             plan: Plan {
                 stops,
                 seed: rng.random(),
@@ -258,6 +261,7 @@ fn duo(slot: Slot, seed: u64, swaps_blindly: bool) -> Tally {
     let mut shape = Shape::of(slot, seed, keys, &mut rng);
     shape.plan.swaps_blindly = swaps_blindly;
     shape.all_write = false;
+    shape.readers_scan = seed % 2 == 1;
     let dimensions = duo::Dimensions {
         slots: 16,
         bucket_slots: rng.random_range(1..=2),
@@ -279,8 +283,13 @@ fn duo(slot: Slot, seed: u64, swaps_blindly: bool) -> Tally {
             } else {
                 shape.operations
             };
-            for key in (0..rounds).flat_map(|_| 0..shape.keys) {
-                look(run, &reader, number, key).await;
+            for _ in 0..rounds {
+                for key in 0..shape.keys {
+                    look(run, &reader, number, key).await;
+                }
+                if shape.readers_scan {
+                    scan(run, &reader, number, shape.keys).await;
+                }
             }
         });
     })
@@ -296,6 +305,27 @@ async fn look(run: &Run, reader: &DuoReader<AnyEndpoint>, number: usize, key: u6
     let value = value.map(|value| run.slot.number(&value));
     run.count(|tally| tally.read_beside += u64::from(value.is_some()));
     run.record.complete(started, TableRet::Got(value), now());
+}
+
+/// A reader's scan beside the owner: each record that it meets is a lookup of the history. What it
+/// does not meet may have been moved.
+async fn scan(run: &Run, reader: &DuoReader<AnyEndpoint>, number: usize, keys: u64) {
+    let now = || reader.endpoint().now();
+    let (start, mut met) = (now(), Vec::new());
+    let mut next = Some(Cursor::default());
+    while let Some(cursor) = next {
+        let visit = |key: &[u8], value: &[u8]| met.push((key.to_vec(), value.to_vec()));
+        next = reader.scan(cursor, u64::MAX, visit).await.unwrap();
+    }
+    let end = now();
+    for (key, value) in met {
+        let key = (0..keys).find(|number| run.slot.key(*number) == key);
+        let key = key.expect("a scan meets keys that were put");
+        let client = number as u32 * 10;
+        let lookup = run.record.invoke(client, key, TableOp::Get, start);
+        let value = Some(run.slot.number(&value));
+        run.record.complete(lookup, TableRet::Got(value), end);
+    }
 }
 
 /// Whether these many seeds of a slot kind were worth it.
