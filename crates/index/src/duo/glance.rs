@@ -42,18 +42,18 @@ impl<'t, E: Endpoint> OwnerGlance<'t, E> {
     }
 
     /// Whether what was found of a key may be news that others could not have had, as someone
-    /// writes in one of its buckets.
+    /// writes in one of its buckets, or has left a write in doubt.
     #[inline(always)]
     fn may_be_new(&self, hash: u64) -> bool {
-        self.table.has_others() && self.is_any_held(hash)
+        self.table.has_others() && !self.is_quiet(hash)
     }
 
     #[inline(never)]
-    fn is_any_held(&self, hash: u64) -> bool {
+    fn is_quiet(&self, hash: u64) -> bool {
         // What others do they tell after they have written.
         fence(Ordering::Acquire);
         let buckets = self.index.buckets_of(&self.index.candidates(hash));
-        self.table.is_any_held(buckets)
+        self.table.is_quiet(buckets)
     }
 }
 

@@ -140,7 +140,7 @@ impl<E: Endpoint> DuoTable<E> {
     /// by others, who would answer with what was before.
     #[inline]
     fn may_be_new(&self, key: &Key<'_>) -> bool {
-        self.has_others() && self.is_any_held(key.buckets.get())
+        self.has_others() && !self.is_quiet(key.buckets.get())
     }
 
     /// Passes a slot that is not the key's, or not whole.
@@ -148,8 +148,7 @@ impl<E: Endpoint> DuoTable<E> {
     fn pass(&self, key: &Key<'_>, search: &mut Search) -> Next<Hold> {
         // In this order: who changes something counts that before it says that it is in doubt or
         // settled, and says so before it releases the bucket.
-        let quiet = !self.is_any_held(key.buckets.get()) && self.is_settled();
-        if !quiet || self.changes() != search.changes {
+        if !self.is_quiet(key.buckets.get()) || self.changes() != search.changes {
             return Next::Aside(Hold);
         }
         search.passed += 1;
@@ -211,6 +210,11 @@ impl<E: Endpoint> DuoTable<E> {
     #[inline]
     pub(super) fn has_others(&self) -> bool {
         self.has_threads || self.layout.published
+    }
+
+    /// Whether nobody writes in a key's buckets, and nothing is in doubt that was written there.
+    pub(super) fn is_quiet(&self, buckets: [u64; 2]) -> bool {
+        !self.is_any_held(buckets) && self.is_settled()
     }
 
     /// Whether somebody holds one of a key's buckets.

@@ -293,3 +293,21 @@ fn what_a_split_left_that_did_not_come_about_is_written_over() {
     }
     assert!(given_up > 5, "{given_up}");
 }
+
+/// A write that is cut off while a lookup reads may be undone: the lookup settles it first.
+#[test]
+fn a_lookup_that_finds_a_key_waits_until_nothing_is_in_doubt() {
+    let bed = Bed::new(&options());
+    let (executor, table) = bed.thread_of(&bed.owner());
+    executor.block_on(async {
+        fill(&table, 1).await;
+        let cut_off = async {
+            table.endpoint.sleep(ROUND_TRIP / 4).await;
+            drop(table.doubt(Vec::new()));
+            assert!(!table.is_settled());
+        };
+        let (found, ()) = both(table.get(&key(0)), cut_off).await;
+        assert!(found.unwrap().is_some());
+        assert!(table.is_settled());
+    });
+}
