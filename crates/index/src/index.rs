@@ -131,7 +131,9 @@ pub trait Index {
     }
 
     /// Visits a piece of the table from `cursor` on; returns where the next piece starts, or
-    /// nothing at the end. A key that is present all along is visited once, whatever others write.
+    /// nothing at the end. A key that is present all along is visited once, whatever others write;
+    /// but in a cuckoo or CuckooDuo table, one that the writer moves meanwhile may be visited
+    /// twice, or not at all. [`Index::moves`] tells whether it has moved any.
     ///
     /// A piece has at most `most` slots (or records, where these are all that is visited), but no
     /// less than the scheme can begin the next one behind: a slot, a bucket, a group of buckets. It

@@ -13,8 +13,10 @@
 //! twice, until it is next written. In mapped memory that is refused while the writer's process
 //! runs, unless it is [forced](CuckooTable::force_take_over). A full table says so and goes on
 //! serving. Tables with several records of a key are [built](CuckooTable::build) whole and sealed.
-//! `scan` meets every key while no insertion displaces others: once, or twice where it stands
-//! twice.
+//! `scan` meets every key once while no insertion displaces others. A key that is displaced while
+//! the scan runs may be met twice, or not at all; one that stands twice is met twice. A scan keeps
+//! nothing from one piece to the next, so it cannot know which keys it has met. The counts of
+//! displacements tell its caller ([`displacements`](CuckooTable::displacements)).
 //!
 //! **How a reader is not misled.** It reads its key's buckets one after the other or side by side,
 //! and an insertion may carry the key from a bucket that is not read yet to one that has been. So
