@@ -53,7 +53,7 @@ impl<E: Endpoint> SchemeClient for LinearTable<E> {
 
     async fn write_many(&self, writes: &[Operation<'_>], done: impl FnMut(Outcomes<'_>)) {
         match self.word_writes() {
-            Some(table) => step::write_many(&table, writes, done).await,
+            Some(table) => step::write_many(self, &table, writes, done).await,
             None => at_once::write_many(self, writes, done).await,
         }
     }

@@ -27,7 +27,8 @@ mod mapped;
 mod received;
 mod records;
 
-use crate::{Answers, BATCH_WIDTH, GET, Operation, Outcomes};
+use crate::index::run_side_by_side;
+use crate::{Answers, BATCH_WIDTH, GET, Index, Operation, Outcomes};
 pub(crate) use drive::{drive, drive_while, run};
 use farslot_fabric::{EndpointExt, OperationClass, window};
 pub(crate) use glance::{Glance, Glanced, More, slots_near};
@@ -68,19 +69,28 @@ pub(crate) async fn find_many<'k, L: Lookup>(
     }
 }
 
-/// Does many writes, each booked to its class; `done` gets the outcomes with the writes' numbers, in
-/// the order in which they come.
+/// Does many operations, writes in steps and lookups among them as the index does them, each booked
+/// to its class; `done` gets the outcomes with the operations' numbers, in the order in which they
+/// come.
 pub(crate) async fn write_many<L>(
+    index: &impl Index,
     table: &L,
-    writes: &[Operation<'_>],
+    operations: &[Operation<'_>],
     mut done: impl FnMut(Outcomes<'_>),
 ) where
     L: for<'k> Lookup<Asked<'k> = Operation<'k>>,
 {
     let mut first = 0;
-    for some in writes.chunk_by(|one, other| one.class() == other.class()) {
-        let done = |was: Answers<'_>| done(was.of_writes(some).behind(first));
-        write_class(table, some[0].class(), some, done).await;
+    for some in operations.chunk_by(|one, other| one.class() == other.class()) {
+        let is_lookup = some[0].is_lookup();
+        let mut done = |told: Outcomes<'_>| done(told.behind(first));
+        match is_lookup {
+            true => run_side_by_side(index, some, done).await,
+            false => {
+                let done = |was: Answers<'_>| done(was.of_writes(some));
+                write_class(table, some[0].class(), some, done).await;
+            }
+        }
         first += some.len();
     }
 }
