@@ -11,20 +11,20 @@ impl<E: Endpoint> Writes<'_, E> {
     /// The block of the write's record, if this client has one and may use it.
     #[inline]
     pub(super) fn hold(&self, write: &Write<'_>, of: &mut Writing) -> Option<Held> {
-        let heap = &self.table.heap;
-        let is_up = || {
-            self.table
-                .endpoint
-                .check_not_down(self.table.table.node)
-                .is_ok()
-        };
-        if !self.may_use_blocks.get() && (heap.is_look_due() || !is_up()) {
+        let (table, heap) = (self.table, &self.table.heap);
+        let may_use = self.may_use_blocks.get();
+        if !may_use && heap.is_look_due() {
             return None;
         }
         if let Draft::Unwritten(held) | Draft::Written(held) = of.record
             && heap.holds(held)
         {
             return Some(held);
+        }
+        // What is written to a node that is down fails, and a block that a failed WRITE was for is
+        // not used again: who tries on and on would use up the heap.
+        if !may_use && table.endpoint.check_not_down(table.table.node).is_err() {
+            return None;
         }
         let held = heap.allocate_own(write.record_bytes())?;
         of.record = Draft::Unwritten(held);

@@ -62,9 +62,8 @@ pub(crate) struct Writing {
     /// What stands in that slot, while an insertion of its own is begun there.
     pub(super) begun: Option<Word>,
     pub(super) rivals: Rivals,
-    /// Whether there is enough to give to all, and to report.
+    /// Whether this client keeps so many free blocks that it is to give some to all.
     pub(super) gives: bool,
-    pub(super) reports: bool,
 }
 
 /// What is under way.
@@ -122,8 +121,8 @@ pub(crate) enum Aside {
     Rivals,
     /// Its own insertion is undone: others are given some time, if they are to have it.
     GaveWay,
-    /// What is left to do once the write is done. The key was there, or not.
-    After { was_there: bool },
+    /// Free blocks are given to all, once the write is done. The key was there, or not.
+    Give { was_there: bool },
 }
 
 impl<E: Endpoint> RaceTable<E> {
@@ -159,6 +158,14 @@ impl<E: Endpoint> Lookup for Writes<'_, E> {
         view
     }
 
+    async fn report_if_due(&self) {
+        if self.table.counts.are_due() {
+            // This cannot fail: the writes that are counted are done, and counts may lag. Boxed, for
+            // it is rare: every write would be as large.
+            let _ = Box::pin(self.table.report()).await;
+        }
+    }
+
     #[inline]
     fn key<'k>(&self, operation: Self::Asked<'k>) -> Result<Write<'k>> {
         if let Some(value) = operation.value() {
@@ -175,7 +182,7 @@ impl<E: Endpoint> Lookup for Writes<'_, E> {
         of.rivals.wait = false;
         of.record = Draft::None;
         of.begun = None;
-        (of.gives, of.reports) = (false, false);
+        of.gives = false;
         match self.table.to_finish.borrow().is_empty() {
             true => self.look_first(write, of),
             false => Next::Aside(Aside::CarryOver),
@@ -254,7 +261,7 @@ impl<E: Endpoint> Lookup for Writes<'_, E> {
             }
             Stage::Live => {
                 of.record = Draft::None;
-                of.reports |= self.table.counts.change(1, 1);
+                self.table.counts.change(1, 1);
                 self.done(of, false)
             }
         }
@@ -304,14 +311,8 @@ impl<E: Endpoint> Lookup for Writes<'_, E> {
                 self.let_rivals_go_first(of).await?;
                 table.lost_race(&of.learnt, leaf, of.slot).await?;
             }
-            Aside::After { was_there } => {
-                if of.gives {
-                    table.heap.give_surplus().await;
-                }
-                if of.reports {
-                    // This cannot fail: the write that is counted is done, and counts may lag.
-                    let _ = table.report().await;
-                }
+            Aside::Give { was_there } => {
+                table.heap.give_surplus().await;
                 return Ok(answer(was_there));
             }
         }
@@ -319,15 +320,21 @@ impl<E: Endpoint> Lookup for Writes<'_, E> {
     }
 
     async fn give_up(&self, _: &Self::Key<'_>, of: &mut Writing, error: &IndexError) {
-        if let Some(begun) = of.begun.take() {
-            // Whoever meets it can undo it as well.
-            let _ = self.table.undo(of.leaf, (of.slot, begun)).await;
-        }
-        // If the WRITE has failed it may come yet, and if the swap is in doubt a slot may name the
+        // A swap that was to begin it may have done so, though what was to be read behind it was not.
+        let may_be_begun = (of.stage == Stage::Begin).then_some(of.new);
+        let is_undone = match of.begun.take().or(may_be_begun) {
+            // If it cannot be undone now, whoever meets it does so.
+            Some(begun) => self.table.undo(of.leaf, (of.slot, begun)).await.is_ok(),
+            None => true,
+        };
+        // If the WRITE has failed it may come yet, and if a swap is in doubt a slot may name the
         // block: it is left to a sweep.
-        if let Draft::Written(held) = std::mem::take(&mut of.record)
-            && !error.may_have_taken_effect()
-        {
+        let held = match std::mem::take(&mut of.record) {
+            Draft::Written(held) => Some(held),
+            Draft::Unwritten(held) if of.stage == Stage::Slots => Some(held),
+            _ => None,
+        };
+        if let Some(held) = held.filter(|_| is_undone && !error.may_have_taken_effect()) {
             self.table.heap.give_up(held).await;
         }
     }
@@ -456,7 +463,7 @@ impl<E: Endpoint> Writes<'_, E> {
         (piece, record): (usize, RecordView<'_>),
     ) -> Next<Aside> {
         match write.operation {
-            Operation::FindOrPut(..) => {
+            Operation::FindOrPut(..) | Operation::Get(_) | Operation::GetAll(_) => {
                 let bytes = record.value_range();
                 // What there is to give to all can wait.
                 self.keep_record(of);
@@ -490,7 +497,7 @@ impl<E: Endpoint> Writes<'_, E> {
         of.record = Draft::None;
         of.gives |= (self.table.heap).keep_since(of.expected.block(), of.since);
         if write.operation.value().is_none() {
-            of.reports |= self.table.counts.change(-1, -1);
+            self.table.counts.change(-1, -1);
         }
         self.done(of, true)
     }
@@ -516,6 +523,12 @@ impl<E: Endpoint> Writes<'_, E> {
         let Some(held) = self.hold(write, of) else {
             return Next::Aside(Aside::Block(stage));
         };
+        // No slot is made to name a record live that is not known to be written.
+        let is_written = matches!(of.record, Draft::Written(_));
+        let stage = match stage {
+            Stage::Own if !is_written => Stage::Slots,
+            stage => stage,
+        };
         of.stage = stage;
         of.since = self.table.heap.epoch();
         let begun = |depth| Word::begun(depth, write.key.tag, held.block);
@@ -536,8 +549,8 @@ impl<E: Endpoint> Writes<'_, E> {
     #[inline]
     pub(super) fn done(&self, of: &mut Writing, was_there: bool) -> Next<Aside> {
         self.keep_record(of);
-        match of.gives || of.reports {
-            true => Next::Aside(Aside::After { was_there }),
+        match of.gives {
+            true => Next::Aside(Aside::Give { was_there }),
             false => answer(was_there),
         }
     }

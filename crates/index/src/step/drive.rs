@@ -14,9 +14,16 @@ use std::pin::pin;
 pub(crate) async fn run<L: Lookup>(table: &L, asked: L::Asked<'_>) -> Answer {
     let key = table.key(asked)?;
     let mut search = L::Search::default();
+    if L::WRITES {
+        // What a table knows of its memory, it is to know of this moment.
+        table.in_place();
+    }
     table.prepare(&key, &mut search);
     let next = table.begin(&key, &mut search);
     let answer = drive(table, &key, &mut search, next).await;
+    if L::WRITES {
+        table.report_if_due().await;
+    }
     // In place it has not waited, and who does one operation after the other shall not keep all
     // others waiting.
     if table.in_place().is_some() && table.endpoint().core().is_turn_over() {

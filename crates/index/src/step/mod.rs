@@ -80,6 +80,21 @@ pub(crate) async fn write_many<L>(
 ) where
     L: for<'k> Lookup<Asked<'k> = Operation<'k>>,
 {
+    if table.in_place().is_none() {
+        // Whatever they are, all leave side by side.
+        let endpoint = table.endpoint();
+        let run = operations.iter().map(|operation| async {
+            match operation.is_lookup() {
+                true => index.run(*operation).await,
+                false => {
+                    let writing = endpoint.operation(operation.class(), run(table, *operation));
+                    Ok(operation.outcome(writing.await?))
+                }
+            }
+        });
+        let done = |number, outcome| done(Outcomes::One(number, outcome));
+        return window(BATCH_WIDTH, run, done).await;
+    }
     let mut first = 0;
     for some in operations.chunk_by(|one, other| one.class() == other.class()) {
         let is_lookup = some[0].is_lookup();
@@ -104,17 +119,19 @@ async fn write_class<'s, L: Lookup>(
 ) {
     let taken = match writes {
         // Alone, it has no other to fetch memory beside.
-        [write] => match in_place::do_one(table, class, *write) {
-            Some(Ok(answer)) => {
+        [write] => {
+            let answer = match in_place::do_one(table, class, *write) {
+                Some(Ok(answer)) => Some(answer),
+                Some(Err(rest)) => Some(rest.await),
+                None => None,
+            };
+            let taken = usize::from(answer.is_some());
+            if let Some(answer) = answer {
+                table.report_if_due().await;
                 done(Answers::One(0, answer));
-                1
             }
-            Some(Err(rest)) => {
-                done(Answers::One(0, rest.await));
-                1
-            }
-            None => 0,
-        },
+            taken
+        }
         _ => in_place::do_many(table, class, writes, &mut done).await,
     };
     if taken == writes.len() {
