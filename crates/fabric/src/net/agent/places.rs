@@ -30,7 +30,7 @@ impl Held {
 }
 
 pub(super) fn token(place: u32, generation: u32) -> u64 {
-    // Generations are below 2^31, so that no token is one of the two above.
+    // Generations are below 2^31, so that none is a token that stands for something else.
     u64::from(place) | u64::from(generation) << 32
 }
 

@@ -1,9 +1,10 @@
 //! Whose turn it is, where there is more to do than one turn.
 //!
 //! Connections that have more to do wait in lines, one for each grant, one for those that are not
-//! admitted, and one for what is done at the door: newcomers, and those that have to leave. The line that has had the least time has the next turn, one connection after the
-//! other. So clients of one grant cannot keep those of another from being served, however many they
-//! are and whatever they ask for; nor can strangers.
+//! admitted, and one for what is done at the door: newcomers, and those that have to leave. The line
+//! that has had the least time has the next turn, one connection after the other. So clients of one
+//! grant cannot keep those of another from being served, however many they are and whatever they
+//! ask for; nor can strangers.
 //!
 //! After each round of turns, of [`ROUND`] and what the last turn takes longer, the kernel is asked
 //! for what has come meanwhile. A line that has asked for less than others, or for nothing, has its
@@ -76,6 +77,14 @@ impl Turns {
             waiting: VecDeque::from([token]),
             had: ahead,
         });
+    }
+
+    /// Has what is done at the door wait for its turn, unless it does.
+    pub(crate) fn wait_at_door(&mut self, token: u64) {
+        let mut at_door = self.lines.iter().filter(|line| line.of == DOOR);
+        if !at_door.any(|line| line.waiting.contains(&token)) {
+            self.wait(DOOR, token);
+        }
     }
 
     /// Begins a round.
@@ -209,6 +218,19 @@ mod tests {
             others += LONG;
         }
         assert!(others <= BEHIND + LONG, "{others:?}");
+    }
+
+    #[test]
+    fn what_waits_at_the_door_waits_there_once() {
+        let mut turns = Turns::default();
+        for token in [1, 2, 1, 2, 2] {
+            turns.wait_at_door(token);
+        }
+        turns.begin_round();
+        let order: Vec<_> = std::iter::from_fn(|| turns.next()).collect();
+        assert_eq!(order, [(DOOR, 1), (DOOR, 2)]);
+        turns.wait_at_door(1);
+        assert!(!turns.is_empty());
     }
 
     #[test]

@@ -60,9 +60,6 @@ pub(crate) struct Worker {
     /// Connections in their handshake, or refused, or whose grant was revoked.
     strangers: Strangers,
     next_sweep: Instant,
-    /// Whether newcomers, and the end of late handshakes, wait for their turn.
-    newcomers_wait: bool,
-    late_wait: bool,
     /// Those that were busy last, the latest first.
     hot: Vec<u64>,
     /// Those that have more to do than a turn, and those that wait behind them.
@@ -102,8 +99,6 @@ impl Worker {
             vacant: Vec::new(),
             strangers,
             next_sweep: now,
-            newcomers_wait: false,
-            late_wait: false,
             hot: Vec::with_capacity(HOT + 1),
             turns: Turns::default(),
             resting: BinaryHeap::new(),
@@ -157,9 +152,7 @@ impl Worker {
     fn look_at_clock(&mut self, now: Instant) {
         if !self.strangers.is_empty() && now >= self.next_sweep {
             self.next_sweep = now + SWEEP;
-            if !std::mem::replace(&mut self.late_wait, true) {
-                self.turns.wait(DOOR, LATE);
-            }
+            self.turns.wait_at_door(LATE);
         }
         while let Some(&Reverse((until, token))) = self.resting.peek()
             && now >= until
@@ -186,7 +179,6 @@ impl Worker {
         };
         for _ in 0..ENDED_A_TURN {
             let Some(token) = self.strangers.late(now) else {
-                self.late_wait = false;
                 return;
             };
             let Some(held) = self.held(token) else {
@@ -202,7 +194,7 @@ impl Worker {
             }
             self.close(token as u32);
         }
-        self.turns.wait(DOOR, LATE);
+        self.turns.wait_at_door(LATE);
     }
 
     /// Tells what a connection came to.
@@ -286,11 +278,7 @@ impl Worker {
         for event in &*events {
             match event.data.u64() {
                 WAKE => self.answer_wake(),
-                LISTENER => {
-                    if !std::mem::replace(&mut self.newcomers_wait, true) {
-                        self.turns.wait(DOOR, LISTENER);
-                    }
-                }
+                LISTENER => self.turns.wait_at_door(LISTENER),
                 token => self.react(token, event.flags, many, mixed),
             }
         }
@@ -462,7 +450,6 @@ impl Worker {
 
     /// Takes some of those that have come; the kernel tells of the others again.
     fn accept(&mut self) {
-        self.newcomers_wait = false;
         let Some(acceptor) = &mut self.acceptor else {
             return;
         };
