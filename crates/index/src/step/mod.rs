@@ -28,9 +28,9 @@ mod received;
 mod records;
 
 use crate::index::run_side_by_side;
-use crate::{Answers, BATCH_WIDTH, GET, Index, Operation, Outcomes};
+use crate::{Answers, GET, Index, Operation, Outcomes};
 pub(crate) use drive::{drive, drive_while, run};
-use farslot_fabric::{EndpointExt, OperationClass, window};
+use farslot_fabric::OperationClass;
 pub(crate) use glance::{Glance, Glanced, More, slots_near};
 use lookup::{Answer, Rest};
 pub(crate) use lookup::{
@@ -80,68 +80,48 @@ pub(crate) async fn write_many<L>(
 ) where
     L: for<'k> Lookup<Asked<'k> = Operation<'k>>,
 {
-    if table.in_place().is_none() {
-        // Whatever they are, all leave side by side.
-        let endpoint = table.endpoint();
-        let run = operations.iter().map(|operation| async {
-            match operation.is_lookup() {
-                true => index.run(*operation).await,
-                false => {
-                    let writing = endpoint.operation(operation.class(), run(table, *operation));
-                    Ok(operation.outcome(writing.await?))
-                }
-            }
-        });
-        let done = |number, outcome| done(Outcomes::One(number, outcome));
-        return window(BATCH_WIDTH, run, done).await;
-    }
-    let mut first = 0;
+    let mut taken = 0;
     for some in operations.chunk_by(|one, other| one.class() == other.class()) {
-        let is_lookup = some[0].is_lookup();
-        let mut done = |told: Outcomes<'_>| done(told.behind(first));
-        match is_lookup {
-            true => run_side_by_side(index, some, done).await,
+        let mut done = |told: Outcomes<'_>| done(told.behind(taken));
+        let ended = match some[0].is_lookup() {
+            true => {
+                run_side_by_side(index, some, done).await;
+                some.len()
+            }
             false => {
                 let done = |was: Answers<'_>| done(was.of_writes(some));
-                write_class(table, some[0].class(), some, done).await;
+                write_in_place(table, some[0].class(), some, done).await
             }
+        };
+        taken += ended;
+        if ended < some.len() {
+            break;
         }
-        first += some.len();
+    }
+    // Where the memory is elsewhere, all leave side by side, of whichever class they are.
+    let rest = &operations[taken..];
+    if !rest.is_empty() {
+        run_side_by_side(index, rest, |told| done(told.behind(taken))).await;
     }
 }
 
-/// Does many writes of a class.
-async fn write_class<'s, L: Lookup>(
+/// Does writes of a class for as long as the memory is mapped; returns how many of them.
+async fn write_in_place<'s, L: Lookup>(
     table: &'s L,
     class: OperationClass,
     writes: &[L::Asked<'s>],
     mut done: impl FnMut(Answers<'_>),
-) {
-    let taken = match writes {
-        // Alone, it has no other to fetch memory beside.
-        [write] => {
-            let answer = match in_place::do_one(table, class, *write) {
-                Some(Ok(answer)) => Some(answer),
-                Some(Err(rest)) => Some(rest.await),
-                None => None,
-            };
-            let taken = usize::from(answer.is_some());
-            if let Some(answer) = answer {
-                table.report_if_due().await;
-                done(Answers::One(0, answer));
-            }
-            taken
-        }
-        _ => in_place::do_many(table, class, writes, &mut done).await,
+) -> usize {
+    let [write] = writes else {
+        return in_place::do_many(table, class, writes, &mut done).await;
     };
-    if taken == writes.len() {
-        return;
-    }
-    let endpoint = table.endpoint();
-    let rest = writes[taken..].iter().map(|write| run(table, *write));
-    let rest = rest.map(|write| endpoint.operation(class, write));
-    window(BATCH_WIDTH, rest, |number, answer| {
-        done(Answers::One(taken + number, answer));
-    })
-    .await;
+    // Alone, it has no other to fetch memory beside.
+    let answer = match in_place::do_one(table, class, *write) {
+        Some(Ok(answer)) => answer,
+        Some(Err(rest)) => rest.await,
+        None => return 0,
+    };
+    table.report_if_due().await;
+    done(Answers::One(0, answer));
+    1
 }

@@ -99,6 +99,8 @@ mod protocols {
                 records_out_of_band_are_written_at_once_and_booked_as_single_writes
                 keys_of_a_race_table_come_and_go_at_once_and_are_booked_as_single_writes
                 replaces_of_several_clients_count_every_success
+                batches_of_several_classes_leave_side_by_side
+                lookups_among_writes_are_answered_and_change_nothing
                 a_key_that_several_clients_put_is_new_to_one_of_them
             }
         }

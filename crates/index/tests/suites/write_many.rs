@@ -386,6 +386,76 @@ pub fn keys_of_a_race_table_come_and_go_at_once_and_are_booked_as_single_writes(
     executor.block_on(table.flush()).unwrap();
 }
 
+pub fn lookups_among_writes_are_answered_and_change_nothing(fabric: Fabric) {
+    async fn look<T: Index>(table: &T, slot: Slot) {
+        let (key, values) = (slot.key(1), [1, 2].map(|number| slot.value(number)));
+        assert!(table.put(&key, &values[0]).await.unwrap());
+        let operations = [
+            Operation::GetAll(&key),
+            Operation::Get(&key),
+            Operation::Put(&key, &values[1]),
+            Operation::GetAll(&key),
+        ];
+        for some in [&operations[..1], &operations[..2], &operations] {
+            let mut looked = 0;
+            table
+                .run_each(some, |number, outcome| match outcome.unwrap() {
+                    Outcome::Values(found) => {
+                        let is_one = found.len() == 1 && values.iter().any(|of| *found[0] == *of);
+                        assert!(is_one, "{number}: {found:?}");
+                        looked += 1;
+                    }
+                    Outcome::Value(found) => {
+                        assert!(values.iter().any(|of| found.as_deref() == Some(of)));
+                        looked += 1;
+                    }
+                    Outcome::Changed(is_new) => assert!(!is_new),
+                })
+                .await;
+            let expected = some.iter().filter(|of| of.is_lookup()).count();
+            assert_eq!(looked, expected);
+        }
+        assert_eq!(
+            table.get(&key).await.unwrap().as_deref(),
+            Some(&values[1][..])
+        );
+    }
+    for slot in [PAIR, HEAP] {
+        let layout = slot.options(256, 5).layout().unwrap();
+        let node = new_node(fabric, &layout);
+        let (executor, table) = new_client(&node, &layout, Reads::fixed(4));
+        executor.block_on(look(&table, slot));
+    }
+    let layout = race::Dimensions::fixed(256, 8).layout(race::SHORT, 5, None);
+    let node = race::new_node(fabric, &layout);
+    let (executor, table) = race::new_client(&node, &layout);
+    executor.block_on(look(&table, race::SHORT));
+}
+
+pub fn batches_of_several_classes_leave_side_by_side(fabric: Fabric) {
+    // By the simulator's clock.
+    if !matches!(fabric, Fabric::Sim) {
+        return;
+    }
+    let layout = race::Dimensions::fixed(1 << 12, 8).layout(race::SHORT, 5, None);
+    let node = race::new_node(fabric, &layout);
+    let client = race::new_client(&node, &layout);
+    let took = |batch: Batch| {
+        let before = client.0.endpoint().now();
+        write(&client, race::SHORT, &batch, false);
+        client.0.endpoint().now() - before
+    };
+    let keys = 0..64;
+    took(keys.clone().map(|key| (Kind::Put, key, key)).collect());
+    let alike = took(keys.clone().map(|key| (Kind::Update, key, key)).collect());
+    let mixed = keys.map(|key| match key % 2 {
+        0 => (Kind::Update, key, key),
+        _ => (Kind::Put, key, key),
+    });
+    let mixed = took(mixed.collect());
+    assert!(mixed < 2 * alike, "{mixed} ns, and {alike} of one class");
+}
+
 /// A RACE table that grows from one small subtable on.
 const GROWING: race::Dimensions = race::Dimensions {
     bucket_slots: 8,
