@@ -18,7 +18,6 @@ use crate::{
 };
 use smallvec::SmallVec;
 use std::fmt;
-use std::ops::Range;
 
 /// Bytes of a piece that the processor is told to fetch: behind these it goes on by itself.
 const FETCHED: usize = 256;
@@ -46,24 +45,6 @@ impl fmt::Debug for Fetched<'_> {
 }
 
 impl Fetched<'_> {
-    /// Gives some words of a piece, by their numbers, to `each`, in their order, each loaded once.
-    ///
-    /// # Panics
-    /// If the piece has not all of them, or was [taken](Fetched::take).
-    #[inline(always)]
-    pub fn words(&self, piece: usize, numbers: Range<usize>, mut each: impl FnMut(u64)) {
-        match &self.0 {
-            Source::Mapped { view, pieces, .. } => {
-                let start = pieces[piece].from.offset + numbers.start as u64 * 8;
-                view.each_word(start, numbers.len(), each);
-            }
-            Source::Read(buffers) => {
-                let words = buffers[piece].as_ref().expect("a piece is taken last");
-                words.words()[numbers].iter().for_each(|word| each(*word));
-            }
-        }
-    }
-
     /// The bytes of a piece.
     ///
     /// # Panics

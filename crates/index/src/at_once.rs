@@ -10,11 +10,9 @@
 //! hand, or with a look at the heap's epoch due, for instance.
 
 use crate::client::end_turns;
-use crate::heap::{
-    BlockRef, Heap, Held, RecordView, bytes_by_lengths, encode_in, record_bytes, seal_words,
-};
+use crate::heap::{BlockRef, Heap, Held, RecordView, bytes_by_lengths, record_bytes};
 use crate::{BATCH_WIDTH, Index, Operation, Outcome, Outcomes, Result, SchemeClient};
-use farslot_fabric::{Endpoint, InPlace, OperationClass, Piece, Steps, Tally, window};
+use farslot_fabric::{Endpoint, InPlace, OperationClass, Steps, Tally, window};
 use smallvec::SmallVec;
 
 /// Writes that are done in turns: the slots of all are prefetched, then the records that they name.
@@ -315,17 +313,18 @@ impl Work {
         heap: &Heap<E>,
         (key, value): (&[u8], &[u8]),
     ) -> Option<(Held, usize)> {
-        let len = encode_in(&mut self.draft, key, value);
+        let len = record_bytes(key.len(), value.len());
         let own = || heap.allocate_own(len);
         let Some(held) = (!self.is_look_due).then(own).flatten() else {
             self.lacking = Some(len);
             return None;
         };
-        let from = heap.at(held.block.granule);
+        let record = heap.new_record(held.block, (key, value));
         // A block that is not in the memory is lost: nobody can use it.
-        let at = view.offset_of(Piece { from, len })?;
-        seal_words(&mut self.draft, len, held.block);
-        view.write(at, len, &self.draft);
+        let at = view.offset_of(record.piece())?;
+        let draft = room(&mut self.draft, len);
+        record.encode_in(draft);
+        view.write(at, len, draft);
         Some((held, len))
     }
 

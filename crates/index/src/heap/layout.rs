@@ -144,14 +144,6 @@ pub fn encode(pool: &BufferPool, key: &[u8], value: &[u8]) -> Result<Buffer> {
     Ok(record)
 }
 
-/// The same into words, used again and again; returns the bytes of the record.
-pub(crate) fn encode_in(words: &mut Vec<u64>, key: &[u8], value: &[u8]) -> usize {
-    let len = record_bytes(key.len(), value.len());
-    words.resize(len.div_ceil(8), 0);
-    fill(&mut bytemuck::cast_slice_mut(words)[..len], key, value);
-    len
-}
-
 fn fill(record: &mut [u8], key: &[u8], value: &[u8]) {
     record[8..12].copy_from_slice(&(key.len() as u32).to_le_bytes());
     record[12..16].copy_from_slice(&(value.len() as u32).to_le_bytes());
@@ -166,7 +158,7 @@ pub(crate) fn seal(record: &mut Buffer, block: BlockRef) {
 }
 
 /// The same of a record of so many bytes.
-pub(crate) fn seal_words(words: &mut [u64], len: usize, block: BlockRef) {
+fn seal_words(words: &mut [u64], len: usize, block: BlockRef) {
     let bytes: &[u8] = bytemuck::cast_slice(words);
     let sum = checksum(&bytes[8..len], block.generation);
     words[0] = u64::from(sum) | block.generation << 32;

@@ -30,7 +30,7 @@ pub use layout::{
     BlockRef, GRANULE, HEADER_BYTES, HeapPlace, LARGEST_HEAP, LARGEST_RECORD, Record, block_bytes,
     class_for, encode, record_bytes,
 };
-pub(crate) use layout::{NewRecord, RecordView, bytes_by_lengths, encode_in, seal, seal_words};
+pub(crate) use layout::{NewRecord, RecordView, bytes_by_lengths, seal};
 pub(crate) use mark::Held;
 pub(crate) use mark::{Epoch, HeapMark};
 pub(crate) use sweep::NamedBlocks;

@@ -14,10 +14,10 @@ use super::probe::{MOST_RACES, Probe};
 use super::walk::Seen;
 use crate::client::{MANY_READS, MOST_READS, check_turn, pause};
 use crate::hash::checksum;
-use crate::heap::{BlockRef, RecordView, bytes_by_lengths};
+use crate::heap::BlockRef;
 use crate::record_locations::RecordLocation;
 use crate::slot::{Head, KeyRule, SlotKind};
-use crate::step::{Found, Glance, Lookup, Next, Read, Reads, drive_while, failed, view};
+use crate::step::{Found, Glance, Lookup, Next, Read, Reads, drive_while, failed, record_in, view};
 use crate::{IndexError, Result, Value};
 use farslot_fabric::{Endpoint, InPlace, Piece};
 use std::ops::{ControlFlow, Range};
@@ -394,9 +394,7 @@ impl<E: Endpoint> LinearTable<E> {
     ) -> Next<Aside> {
         let head = search.head;
         let block = BlockRef::unpack(head);
-        let most = self.heap().piece(block).len;
-        let bytes = read.bytes(0, 0..bytes_by_lengths(read.word(0, 1), most));
-        match RecordView::decode(bytes, block) {
+        match record_in(read, 0, block, self.heap().piece(block).len) {
             None => self.read_again(key, search, head),
             Some(record) if record.key == key.bytes => {
                 self.remember(key, search.distance, head);
@@ -428,9 +426,8 @@ impl<E: Endpoint> LinearTable<E> {
         let location = search.location();
         let head = read.word(1, 0);
         if head == Head::out(key.hash, location.block) {
-            let most = self.heap().piece(location.block).len;
-            let bytes = read.bytes(0, 0..bytes_by_lengths(read.word(0, 1), most));
-            if let Some(record) = RecordView::decode(bytes, location.block)
+            let len = self.heap().piece(location.block).len;
+            if let Some(record) = record_in(read, 0, location.block, len)
                 && record.key == key.bytes
             {
                 let bytes = record.value_range();
