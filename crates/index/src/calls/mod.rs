@@ -54,6 +54,6 @@ pub use single_keys::SingleKeys;
 /// later, and one that is under way then ends at its next step. Clients of other tables wait
 /// meanwhile. An owner never waits within a call.
 ///
-/// It is about what a thousand short operations take. What a call did not come to the client asks
+/// It is about what four hundred short operations take. What a call did not come to the client asks
 /// for again, so that a limit that ends a call early costs a round trip.
-pub const CALL_TURN: Nanos = 100_000;
+pub const CALL_TURN: Nanos = 40_000;

@@ -19,7 +19,7 @@ pub(crate) const STRANGERS: u64 = 0;
 pub(crate) const DOOR: u64 = u64::MAX;
 
 /// How long a round may take, and a turn longer.
-const ROUND: Duration = Duration::from_micros(100);
+const ROUND: Duration = Duration::from_micros(50);
 /// How much less time a line counts as having had, at the most, than the one that has had the
 /// least: whoever asks for nothing for long may not then keep the others waiting for as long.
 const AHEAD: Duration = Duration::from_micros(25);
