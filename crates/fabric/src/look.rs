@@ -11,7 +11,7 @@
 //! A [`Change`] is what leaves by itself, or before READs, with one doorbell: a WRITE, a
 //! compare-and-swap, or one behind the other.
 
-use crate::window::{both, chain, is_one_of_many, let_others_run, set_chain, window};
+use crate::window::{both, chain, in_order, is_one_of_many, let_others_run, set_chain, window};
 use crate::{
     Buffer, BufferPool, Endpoint, InPlace, Piece, Pieces, RemoteAddr, Result, Rights, Verb,
     VerbFuture, VerbKind,
@@ -272,7 +272,7 @@ async fn post<E: Endpoint>(
         .await;
         outcome.map(|()| all)
     };
-    let (written, (swapped, read)) = both(write, both(swap, read)).await;
-    written?;
+    // A swap that makes a word name what is written takes no effect unless that has.
+    let (swapped, read) = in_order(write, both(swap, read)).await?;
     Ok((swapped?, read))
 }

@@ -34,7 +34,11 @@ impl Read for Loaded {
         |number| self.0[number]
     }
 
-    fn bytes(&mut self, _: usize, bytes: Range<usize>) -> &[u8] {
+    fn bytes(&mut self, piece: usize, bytes: Range<usize>) -> &[u8] {
+        self.bytes_again(piece, bytes)
+    }
+
+    fn bytes_again(&self, _: usize, bytes: Range<usize>) -> &[u8] {
         &bytemuck::cast_slice(&self.0)[bytes]
     }
 }

@@ -177,7 +177,7 @@ impl<E: Endpoint> Heap<E> {
     ) -> NewRecord<'k> {
         NewRecord {
             at: self.at(block.granule),
-            block,
+            block: Some(block),
             key,
             value,
         }
@@ -368,17 +368,6 @@ impl<E: Endpoint> Heap<E> {
         };
         // If a sweep of its zone has begun, the block is left to that sweep.
         (!self.is_revoked(block, self.epoch())).then(|| self.held(block))
-    }
-
-    /// Gets a block for so many bytes, and mostly more of them, so that there are some at hand;
-    /// false if there are none.
-    pub(crate) async fn refill(&self, bytes: usize) -> bool {
-        let allocating = self.allocate(bytes);
-        let allocated = self.endpoint.operation(UPKEEP, allocating).await;
-        if let Ok(block) = allocated {
-            self.keep(block);
-        }
-        allocated.is_ok()
     }
 
     /// Whether the next block of a class is looked for where all give theirs: every large one would

@@ -164,20 +164,33 @@ fn seal_words(words: &mut [u64], len: usize, block: BlockRef) {
     words[0] = u64::from(sum) | block.generation << 32;
 }
 
-/// A record that is to be written into a block.
+/// A record that is to be written: into a block, or, without a header, into its slot.
 pub(crate) struct NewRecord<'k> {
     pub(super) at: RemoteAddr,
-    pub(super) block: BlockRef,
+    pub(super) block: Option<BlockRef>,
     pub(super) key: &'k [u8],
     pub(super) value: &'k [u8],
 }
 
-impl NewRecord<'_> {
+impl<'k> NewRecord<'k> {
+    /// One that goes into its slot, from this byte on: the key's bytes, and the value's.
+    pub(crate) const fn in_slot(at: RemoteAddr, (key, value): (&'k [u8], &'k [u8])) -> Self {
+        Self {
+            at,
+            block: None,
+            key,
+            value,
+        }
+    }
+
     /// Where it is written: as many bytes as it has.
     pub(crate) const fn piece(&self) -> Piece {
         Piece {
             from: self.at,
-            len: record_bytes(self.key.len(), self.value.len()),
+            len: match self.block {
+                Some(_) => record_bytes(self.key.len(), self.value.len()),
+                None => self.key.len() + self.value.len(),
+            },
         }
     }
 
@@ -186,21 +199,26 @@ impl NewRecord<'_> {
     /// # Errors
     /// Where there is no buffer of that size.
     pub(crate) fn encode(&self, pool: &BufferPool) -> Result<Buffer> {
-        let mut record = encode(pool, self.key, self.value)?;
-        seal(&mut record, self.block);
+        let mut record = pool.take(self.piece().len)?;
+        self.encode_in(record.words_mut());
         Ok(record)
     }
 
     /// The same at the start of words of which there are enough.
     #[inline]
     pub(crate) fn encode_in(&self, words: &mut [u64]) {
-        let len = record_bytes(self.key.len(), self.value.len());
-        fill(
-            &mut bytemuck::cast_slice_mut(words)[..len],
-            self.key,
-            self.value,
-        );
-        seal_words(words, len, self.block);
+        let len = self.piece().len;
+        let bytes = &mut bytemuck::cast_slice_mut(words)[..len];
+        match self.block {
+            Some(block) => {
+                fill(bytes, self.key, self.value);
+                seal_words(words, len, block);
+            }
+            None => {
+                bytes[..self.key.len()].copy_from_slice(self.key);
+                bytes[self.key.len()..].copy_from_slice(self.value);
+            }
+        }
     }
 }
 

@@ -18,6 +18,7 @@
 //! ```
 
 mod allocator;
+mod draft;
 mod hold;
 mod layout;
 mod mark;
@@ -26,6 +27,7 @@ mod sweep;
 mod turn;
 
 pub use allocator::Heap;
+pub(crate) use draft::Draft;
 pub use layout::{
     BlockRef, GRANULE, HEADER_BYTES, HeapPlace, LARGEST_HEAP, LARGEST_RECORD, Record, block_bytes,
     class_for, encode, record_bytes,

@@ -164,14 +164,6 @@ impl<E: Endpoint> LinearTable<E> {
         }
     }
 
-    /// Notes entries that came or went; tells the others when there is enough to tell. This cannot
-    /// fail: the operation that is counted is done, and counts may lag.
-    pub(super) async fn entries_changed(&self, change: i64) {
-        if self.counts.change(0, change) {
-            let _ = self.report().await;
-        }
-    }
-
     /// Adds this client's share to the counts that all see.
     pub(super) async fn report(&self) -> Result<()> {
         let reported = self.counts.report(&*self.endpoint).await;

@@ -9,7 +9,6 @@ use super::client::LinearTable;
 use crate::cluster_hints::ClusterHints;
 use farslot_fabric::Endpoint;
 use std::cell::RefCell;
-use std::task::Poll;
 
 /// A probe that has come so far, in slots, is a long one.
 pub(super) const LONG: u64 = 1 << 10;
@@ -17,9 +16,10 @@ pub(super) const LONG: u64 = 1 << 10;
 const FAR_BYTES: u64 = 16 << 10;
 
 /// What ends a walk that finds what it looks for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub(super) enum Until {
     /// The key's slot: reading up to the end of a cluster may be reading too much.
+    #[default]
     Match,
     /// The empty slot behind all of the key's records.
     EmptySlot,
@@ -133,14 +133,6 @@ impl<E: Endpoint> LinearTable<E> {
         if let Some(more) = behind.position(|head| head == 0) {
             self.met_empty(home, distance + 1 + more as u64);
         }
-    }
-
-    /// [`LinearTable::merge_hints`], once READs were polled. Those that are here already leave no
-    /// other time for it.
-    #[inline]
-    pub(super) fn polled<T>(&self, reads: Poll<T>) -> Poll<T> {
-        self.merge_hints();
-        reads
     }
 
     /// Merges what was noted, while READs are under way: the time until they come is free. (The

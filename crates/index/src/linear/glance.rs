@@ -5,8 +5,7 @@
 //! round the end, is looked up in steps.
 
 use super::client::LinearTable;
-use super::probe::MOST_RACES;
-use super::walk::{Seen, scan_pairs};
+use super::slots::{MOST_RACES, Seen, scan_pairs};
 use crate::hash::{Hasher, scale, xxh3};
 use crate::slot::{KeyRule, SlotKind, WordFormat};
 use crate::step::{Glance, Glanced, More, slots_near};
@@ -169,7 +168,7 @@ impl Glance<&[u8]> for PairGlance {
     }
 }
 
-/// Puts and find-or-puts in the Pair slots of a table: as `words.rs` does them, and the same swaps.
+/// Puts and find-or-puts in the Pair slots of a table: as `write.rs` does them, and the same swaps.
 pub(super) struct PairWriteGlance<'t, E> {
     table: &'t LinearTable<E>,
     pairs: PairGlance,

@@ -1,42 +1,53 @@
 //! Finding a key's value, in steps.
 //!
 //! A chunk of slots after the other, and where a slot names a record out of band, that record. A
-//! key that is remembered has its record and its slot read at once.
+//! key that is remembered has its record and its slot read at once. Writes walk as lookups do
+//! (`write.rs`): they change what the walk has come to.
 //!
-//! Invariant: that of every walk along a probe (`walk.rs`). A record that turns out to be another
+//! Invariant: that of every walk along a probe (`slots.rs`). A record that turns out to be another
 //! key's, and a slot whose record is not whole, have the chunk read on from that slot, as nothing
-//! of it was kept.
+//! of it was kept, unless the key may have many records.
 
 use super::client::{Key, LinearTable};
 use super::cluster_hints::Until;
 use super::glance::PairGlance;
-use super::probe::{MOST_RACES, Probe};
-use super::walk::Seen;
+use super::slots::{MOST_RACES, Seen};
 use crate::client::{MANY_READS, MOST_READS, check_turn, pause};
 use crate::hash::checksum;
-use crate::heap::BlockRef;
+use crate::heap::{BlockRef, Heap};
 use crate::record_locations::RecordLocation;
 use crate::slot::{Head, KeyRule, SlotKind};
-use crate::step::{Found, Glance, Lookup, Next, Read, Reads, drive_while, failed, record_in, view};
-use crate::{IndexError, Result, Value};
-use farslot_fabric::{Endpoint, InPlace, Piece};
-use std::ops::{ControlFlow, Range};
+use crate::step::{Found, Glance, Lookup, Next, Read, Reads, failed, record_in, view};
+use crate::{IndexError, Result};
+use farslot_fabric::{Endpoint, InPlace, Piece, Pieces};
+use std::ops::Range;
 
-/// How far a lookup has come.
+/// How far a walk along a key's probe has come.
 #[derive(Default)]
 pub(crate) struct Search {
-    stage: Stage,
-    /// From the key's home to the first slot that is, or was last, read; in slots.
-    distance: u64,
-    /// How many are read, and how many of them lie before the table's end.
+    pub(super) stage: Stage,
+    pub(super) seeks: Seeks,
+    /// What ends it, for the lengths of its READs.
+    pub(super) until: Until,
+    /// From the key's home to the slot that is looked at, in slots.
+    pub(super) distance: u64,
+    /// The word of it that says whose it is, or holds its value.
+    pub(super) word: u64,
+    /// What it has ended at, where no record was found.
+    pub(super) end: End,
+    /// The first slot that was read.
+    first: u64,
+    /// How many were read, and how many of them lie before the table's end.
     slots: u64,
     before_end: u64,
-    /// The head that names the record that is read.
-    head: u64,
+    /// Whether the last of them was empty when it was last seen.
+    reaches_empty: bool,
+    /// The first slot of the key without a record that it has passed, and its word.
+    pub(super) passed: Option<(u64, u64)>,
     /// READs of slots so far.
     reads: u32,
     /// How often the slot was read again because the record of this head was not whole.
-    rereads: u32,
+    pub(super) rereads: u32,
     unreadable: u64,
     /// How often it had another head by then.
     races: u32,
@@ -44,7 +55,7 @@ pub(crate) struct Search {
 
 /// What is read.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
-enum Stage {
+pub(super) enum Stage {
     #[default]
     Slots,
     /// The record that a slot names.
@@ -53,13 +64,35 @@ enum Stage {
     Located,
 }
 
-/// What a lookup needs besides READs.
+/// What a walk looks for.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum Seeks {
+    /// A record of the key.
+    #[default]
+    Record,
+    /// The same, or else a place for one.
+    RecordOrPlace,
+    /// A place for one more record of the key.
+    Place,
+}
+
+/// What a walk has ended at that has found no record.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum End {
+    /// The end of the longest probe: the key is absent, and there is no place for it.
+    #[default]
+    OfProbe,
+    /// The first empty slot: the key is absent, and belongs there.
+    Empty,
+    /// A slot of the key's own, without a record.
+    Own,
+}
+
+/// What a walk needs besides READs.
 #[derive(Clone, Copy)]
 pub(crate) enum Aside {
     /// The load factor, before it begins.
     Refresh,
-    /// A walk that has the next chunk on its way before it has looked at this one.
-    LookAhead,
     /// Time, before a slot is read again for the nth time.
     Pause(u32),
 }
@@ -109,11 +142,7 @@ impl<E: Endpoint> Lookup for LinearTable<E> {
 
     #[inline(always)]
     fn begin(&self, key: &Self::Key<'_>, search: &mut Search) -> Next<Aside> {
-        search.distance = 0;
-        search.reads = 0;
-        search.rereads = 0;
-        search.unreadable = 0;
-        search.races = 0;
+        search.begin(Seeks::Record, Until::Match);
         if self.refresh_is_due() {
             return Next::Aside(Aside::Refresh);
         }
@@ -123,15 +152,28 @@ impl<E: Endpoint> Lookup for LinearTable<E> {
     #[inline(always)]
     fn piece(&self, key: &Self::Key<'_>, search: &Search, number: usize) -> Piece {
         let of_slots = |kind| {
-            let (from, slots) = (search.distance, (search.slots, search.before_end));
+            let (from, slots) = (search.first, (search.slots, search.before_end));
             self.piece_of_slots(kind, (key.home, from), slots, number)
         };
         match (self.layout.kind, search.stage) {
             (SlotKind::Pair, _) => of_slots(SlotKind::Pair),
             (kind, Stage::Slots) => of_slots(kind),
-            (_, Stage::Record) => self.heap().piece(BlockRef::unpack(search.head)),
+            (_, Stage::Record) => self.heap().piece(BlockRef::unpack(search.word)),
             (_, Stage::Located) => self.piece_at_location(key, search.location(), number),
         }
+    }
+
+    fn pieces_ahead(&self, key: &Self::Key<'_>, search: &Search) -> Pieces {
+        let mut next = Search {
+            distance: search.first + search.slots,
+            until: search.until,
+            ..Search::default()
+        };
+        let goes_on = !search.reaches_empty && self.choose_slots(key, &mut next);
+        let pieces = if goes_on { next.chunk().pieces } else { 0 };
+        (0..pieces)
+            .map(|number| self.piece(key, &next, number))
+            .collect()
     }
 
     #[inline(always)]
@@ -162,6 +204,27 @@ impl<E: Endpoint> Lookup for LinearTable<E> {
         })
     }
 
+    /// Has the slots read at the lookup's place.
+    #[inline(always)]
+    fn read_on(&self, key: &Self::Key<'_>, search: &mut Search) -> Next<Aside> {
+        search.stage = Stage::Slots;
+        if !self.choose_slots(key, search) {
+            search.end = End::OfProbe;
+            self.lookup_took(search.reads);
+            return Next::Absent;
+        }
+        if search.reads >= MANY_READS
+            && let Err(error) = check_turn(&*self.endpoint)
+        {
+            return failed(error);
+        }
+        search.reads += 1;
+        Next::Read(Reads {
+            ahead: self.sizes.look_ahead,
+            ..search.chunk()
+        })
+    }
+
     async fn aside(
         &self,
         key: &Self::Key<'_>,
@@ -172,13 +235,6 @@ impl<E: Endpoint> Lookup for LinearTable<E> {
             Aside::Refresh => {
                 self.refresh().await?;
                 Ok(self.begin_reading(key, search))
-            }
-            Aside::LookAhead => {
-                let mut probe = Probe::new(key, Until::Match);
-                let found = self.find_from(key, &mut probe).await?;
-                Ok(found.map_or(Next::Absent, |value| {
-                    Next::Found(Found::Value(Box::new(value)))
-                }))
             }
             Aside::Pause(attempt) => {
                 pause(&*self.endpoint, attempt).await?;
@@ -194,23 +250,45 @@ impl<E: Endpoint> Lookup for LinearTable<E> {
 }
 
 impl Search {
+    #[inline(always)]
+    pub(super) fn begin(&mut self, seeks: Seeks, until: Until) {
+        (self.seeks, self.until) = (seeks, until);
+        self.distance = 0;
+        self.passed = None;
+        self.reads = 0;
+        self.rereads = 0;
+        self.unreadable = 0;
+        self.races = 0;
+    }
+
     /// What is remembered, as the head that it was.
     #[inline]
     fn location(&self) -> RecordLocation {
         RecordLocation {
             distance: self.distance,
-            block: BlockRef::unpack(self.head),
+            block: BlockRef::unpack(self.word),
+        }
+    }
+
+    /// The READ of the slots that were chosen. Round the table's end it has two pieces (paper 002,
+    /// section 3.2).
+    #[inline(always)]
+    const fn chunk(&self) -> Reads {
+        match self.before_end < self.slots {
+            true => Reads::gathered(2),
+            false => Reads::ONE,
         }
     }
 }
 
 impl<E: Endpoint> LinearTable<E> {
+    /// Begins where the key's record is remembered to be, or else at its home.
     #[inline(always)]
-    fn begin_reading(&self, key: &Key<'_>, search: &mut Search) -> Next<Aside> {
+    pub(super) fn begin_reading(&self, key: &Key<'_>, search: &mut Search) -> Next<Aside> {
         if let Some(location) = self.known_location(key) {
             search.stage = Stage::Located;
             search.distance = location.distance;
-            search.head = location.block.pack();
+            search.word = Head::out(key.hash, location.block);
             return Next::Read(Reads {
                 is_last: true,
                 ..Reads::gathered(2)
@@ -219,54 +297,16 @@ impl<E: Endpoint> LinearTable<E> {
         self.read_on(key, search)
     }
 
-    /// Has the slots read at the lookup's place.
+    /// Chooses the slots that are read at a walk's place; false at the end of the longest probe.
     #[inline(always)]
-    fn read_on(&self, key: &Key<'_>, search: &mut Search) -> Next<Aside> {
-        if self.sizes.look_ahead {
-            return Next::Aside(Aside::LookAhead);
-        }
-        search.stage = Stage::Slots;
-        let length = self.read_length(key.home, search.distance, Until::Match);
-        if length.slots == 0 {
-            self.lookup_took(search.reads);
-            return Next::Absent;
-        }
-        if search.reads >= MANY_READS
-            && let Err(error) = check_turn(&*self.endpoint)
-        {
-            return failed(error);
-        }
-        search.reads += 1;
+    fn choose_slots(&self, key: &Key<'_>, search: &mut Search) -> bool {
+        let length = self.read_length(key.home, search.distance, search.until);
+        search.first = search.distance;
         search.slots = length.slots;
+        search.reaches_empty = length.reaches_empty;
         let to_end = self.layout.slots - self.slot_number(key.home, search.distance);
         search.before_end = length.slots.min(to_end);
-        if search.before_end < search.slots {
-            // Round the table's end (paper 002, section 3.2).
-            Next::Read(Reads::gathered(2))
-        } else {
-            Next::Read(Reads::ONE)
-        }
-    }
-
-    /// Of the slots that are read from a distance of a key's home: those before the table's end, or
-    /// those that follow at its start.
-    #[inline(always)]
-    pub(super) fn piece_of_slots(
-        &self,
-        kind: SlotKind,
-        (home, distance): (u64, u64),
-        (slots, before_end): (u64, u64),
-        number: usize,
-    ) -> Piece {
-        let (slot, slots) = match number {
-            0 => (self.slot_number(home, distance), before_end),
-            _ => (0, slots - before_end),
-        };
-        let slot_bytes = self.layout.slot_bytes_of(kind);
-        Piece {
-            from: self.layout.slot_at_of(kind, self.table, slot),
-            len: slots as usize * slot_bytes,
-        }
+        length.slots > 0
     }
 
     #[inline(always)]
@@ -277,111 +317,117 @@ impl<E: Endpoint> LinearTable<E> {
         search: &mut Search,
         read: &mut impl Read,
     ) -> Next<Aside> {
-        let wrapped = search.slots - search.before_end;
-        for (piece, slots) in [(0, search.before_end), (1, wrapped)] {
-            match self.look_at_piece(kind, key, search, (piece, 0..slots as usize), read) {
-                ControlFlow::Break(next) => return next,
-                ControlFlow::Continue(()) => search.distance += slots,
+        let (before_end, slots) = (search.before_end, search.slots);
+        for (piece, slots) in [(0, 0..before_end), (1, before_end..slots)] {
+            while search.distance - search.first < slots.end {
+                let from = (search.distance - search.first - slots.start) as usize;
+                let end = (slots.end - slots.start) as usize;
+                let (slot, seen) = self.scan(kind, key, from..end, read.words(piece));
+                search.distance = search.first + slots.start + slot as u64;
+                let next = match seen {
+                    Seen::Nothing => break,
+                    Seen::Empty => {
+                        search.end = End::Empty;
+                        if search.seeks == Seeks::Record {
+                            self.met_empty(key.home, search.distance);
+                        }
+                        Some(Next::Absent)
+                    }
+                    Seen::Head(head) if Head::decode(head).is_in_slot() => {
+                        self.look_in_slot(key, search, (piece, slot), head, read)
+                    }
+                    seen => self.came_to(kind, search, seen),
+                };
+                let Some(next) = next else {
+                    search.distance += 1;
+                    continue;
+                };
+                // An empty slot that a writer comes to is in use as soon as he, or a faster one,
+                // has claimed it.
+                let is_used = !matches!(seen, Seen::Empty) || search.seeks != Seeks::Record;
+                if self.hints.is_some() && is_used {
+                    self.met_in_use_of(key, search.distance, (piece, slot..end), read);
+                }
+                if matches!(next, Next::Found(_) | Next::Absent) {
+                    self.lookup_took(search.reads);
+                }
+                return next;
             }
-            if wrapped == 0 {
+            if before_end == search.slots {
                 break;
             }
         }
         self.read_on(key, search)
     }
 
-    /// Looks at slots that lie side by side. Their first one is at the search's distance.
+    /// At a slot of the key, or, with the head of a record out of band, one that may be its: nothing
+    /// where the walk goes on to the next slot.
     #[inline(always)]
-    fn look_at_piece(
+    pub(super) fn came_to(
         &self,
         kind: SlotKind,
-        key: &Key<'_>,
         search: &mut Search,
-        (piece, mut slots): (usize, Range<usize>),
-        read: &mut impl Read,
-    ) -> ControlFlow<Next<Aside>> {
-        loop {
-            let (slot, seen) = self.scan(kind, key, slots.clone(), read.words(piece));
-            let distance = search.distance + slot as u64;
-            let next = match seen {
-                Seen::Nothing => return ControlFlow::Continue(()),
-                Seen::Empty => {
-                    self.met_empty(key.home, distance);
-                    Next::Absent
-                }
-                Seen::Word(word) if self.has_value(kind, word) => {
-                    self.met_in_use_of(key, distance, (piece, slot..slots.end), read);
-                    Next::Found(self.found_in(kind, word))
-                }
-                Seen::Head(head) if Head::decode(head).is_live() => {
-                    let at = (piece, slot..slots.end);
-                    match self.look_at_head(key, search, (head, distance), at, read) {
-                        ControlFlow::Break(next) => return ControlFlow::Break(next),
-                        ControlFlow::Continue(Some(found)) => Next::Found(found),
-                        ControlFlow::Continue(None) => {
-                            slots.start = slot + 1;
-                            continue;
-                        }
-                    }
-                }
-                // The key's own slot, without a value.
-                Seen::Word(_) | Seen::Head(_) if self.layout.keys == KeyRule::Multi => {
-                    slots.start = slot + 1;
-                    continue;
-                }
-                Seen::Word(_) | Seen::Head(_) => {
-                    self.met_in_use_of(key, distance, (piece, slot..slots.end), read);
-                    Next::Absent
+        seen: Seen,
+    ) -> Option<Next<Aside>> {
+        let (Seen::Word(word) | Seen::Head(word)) = seen else {
+            return None;
+        };
+        search.word = word;
+        if self.has_value(kind, word) {
+            return match seen {
+                _ if search.seeks == Seeks::Place => None,
+                Seen::Word(word) => Some(Next::Found(self.found_in(kind, word))),
+                _ => {
+                    search.stage = Stage::Record;
+                    Some(Next::Read(Reads::ONE_MORE))
                 }
             };
-            self.lookup_took(search.reads);
-            return ControlFlow::Break(next);
         }
+        if self.layout.keys == KeyRule::Multi && search.seeks != Seeks::Place {
+            search.passed.get_or_insert((search.distance, word));
+            return None;
+        }
+        search.end = End::Own;
+        Some(Next::Absent)
     }
 
-    /// Looks at a slot whose head says that it may hold the key's record: what to read, or, if that
-    /// needs no READ, the record's value if it is the key's.
+    /// Looks at a slot whose head says that it holds the key's record: nothing if it is another
+    /// key's.
     #[inline]
-    fn look_at_head(
+    fn look_in_slot(
         &self,
         key: &Key<'_>,
         search: &mut Search,
-        (head, distance): (u64, u64),
-        (piece, slots): (usize, Range<usize>),
+        (piece, slot): (usize, usize),
+        head: u64,
         read: &mut impl Read,
-    ) -> ControlFlow<Next<Aside>, Option<Found>> {
+    ) -> Option<Next<Aside>> {
+        if search.seeks == Seeks::Place {
+            return None;
+        }
+        search.word = head;
         let (lengths, sum) = match Head::decode(head) {
-            Head::Inline { sum, .. } => ((self.layout.key.most(), self.layout.value.most()), sum),
             Head::Sized {
                 key_len,
                 value_len,
                 sum,
                 ..
             } => ((key_len, value_len), sum),
-            _ => {
-                self.met_in_use_of(key, distance, (piece, slots), read);
-                search.stage = Stage::Record;
-                search.distance = distance;
-                search.head = head;
-                return ControlFlow::Break(Next::Read(Reads::ONE));
-            }
+            Head::Inline { sum, .. } => ((self.layout.key.most(), self.layout.value.most()), sum),
+            _ => return None,
         };
         let (key_len, bytes) = (lengths.0, lengths.0 + lengths.1);
-        let body = slots.start * self.layout.slot_bytes() + 8;
+        let body = slot * self.layout.slot_bytes() + 8;
         // A head that says more than the slot can hold is none that this table's clients write.
         if bytes + 8 <= self.layout.slot_bytes() {
             let record = read.bytes(piece, body..body + bytes);
             if checksum(record, self.layout.mask_seed) == sum {
-                if record[..key_len] != *key.bytes {
-                    return ControlFlow::Continue(None);
-                }
+                let is_own = record[..key_len] == *key.bytes;
                 let bytes = body + key_len..body + bytes;
-                self.met_in_use_of(key, distance, (piece, slots), read);
-                return ControlFlow::Continue(Some(Found::Bytes { piece, bytes }));
+                return is_own.then_some(Next::Found(Found::Bytes { piece, bytes }));
             }
         }
-        search.distance = distance;
-        ControlFlow::Break(self.read_again(key, search, head))
+        Some(self.read_again(key, search, head))
     }
 
     /// Looks at the record that a slot names.
@@ -392,7 +438,7 @@ impl<E: Endpoint> LinearTable<E> {
         search: &mut Search,
         read: &mut impl Read,
     ) -> Next<Aside> {
-        let head = search.head;
+        let head = search.word;
         let block = BlockRef::unpack(head);
         match record_in(read, 0, block, self.heap().piece(block).len) {
             None => self.read_again(key, search, head),
@@ -405,13 +451,23 @@ impl<E: Endpoint> LinearTable<E> {
             Some(record) => {
                 let slot = self.slot_number(key.home, search.distance);
                 if self.may_stand_at(record.key, head, slot) {
-                    search.distance += 1;
-                    self.read_on(key, search)
+                    self.pass(key, search)
                 } else {
                     // A later use of the block, whose generation has come round.
                     self.read_again(key, search, head)
                 }
             }
+        }
+    }
+
+    /// Goes on behind the slot that is looked at.
+    #[inline]
+    pub(super) fn pass(&self, key: &Key<'_>, search: &mut Search) -> Next<Aside> {
+        search.distance += 1;
+        search.stage = Stage::Slots;
+        match self.layout.keys {
+            KeyRule::Unique => self.read_on(key, search),
+            KeyRule::Multi => Next::LookOn,
         }
     }
 
@@ -423,11 +479,11 @@ impl<E: Endpoint> LinearTable<E> {
         search: &mut Search,
         read: &mut impl Read,
     ) -> Next<Aside> {
-        let location = search.location();
         let head = read.word(1, 0);
-        if head == Head::out(key.hash, location.block) {
-            let len = self.heap().piece(location.block).len;
-            if let Some(record) = record_in(read, 0, location.block, len)
+        if head == search.word {
+            let block = BlockRef::unpack(head);
+            let len = self.heap().piece(block).len;
+            if let Some(record) = record_in(read, 0, block, len)
                 && record.key == key.bytes
             {
                 let bytes = record.value_range();
@@ -438,18 +494,18 @@ impl<E: Endpoint> LinearTable<E> {
         if Head::decode(head).is_out_of(key.hash) {
             // As good as a slot that was looked for: it names the key's record, or does not.
             search.stage = Stage::Record;
-            search.head = head;
+            search.word = head;
             return Next::Read(Reads::ONE);
         }
         search.distance = 0;
         self.read_on(key, search)
     }
 
-    /// Has the slot at the lookup's place read again, as the record of its head was not whole: at
-    /// once the first time, then after ever longer pauses. If the head is another one than last
-    /// time, others are writing, and that is no fault.
+    /// Has the slot at the walk's place read again, as the record of its head was not whole: at once
+    /// the first time, then after ever longer pauses. If the head is another one than last time,
+    /// others are writing, and that is no fault.
     #[cold]
-    fn read_again(&self, key: &Key<'_>, search: &mut Search, head: u64) -> Next<Aside> {
+    pub(super) fn read_again(&self, key: &Key<'_>, search: &mut Search, head: u64) -> Next<Aside> {
         if head == search.unreadable {
             search.rereads += 1;
         } else {
@@ -469,19 +525,6 @@ impl<E: Endpoint> LinearTable<E> {
         self.read_on(key, search)
     }
 
-    /// Finds a key where it is remembered; nothing if it has to be looked for.
-    pub(super) async fn find_at_location(&self, key: &Key<'_>) -> Result<Option<Value>> {
-        let mut search = Search::default();
-        let Some(_) = self.known_location(key) else {
-            return Ok(None);
-        };
-        let next = self.begin_reading(key, &mut search);
-        let found = drive_while(self, key, &mut search, next, |search| {
-            search.stage != Stage::Slots
-        });
-        Ok(found.await?.flatten())
-    }
-
     /// The value that a Word or Pair slot's word stands for.
     #[inline(always)]
     pub(super) fn found_in(&self, kind: SlotKind, word: u64) -> Found {
@@ -495,7 +538,6 @@ impl<E: Endpoint> LinearTable<E> {
 
     /// Notes that the first of these slots, at this distance from the key's home, is in use, and
     /// where its run ends.
-    #[inline(always)]
     fn met_in_use_of(
         &self,
         key: &Key<'_>,
@@ -503,10 +545,20 @@ impl<E: Endpoint> LinearTable<E> {
         (piece, slots): (usize, Range<usize>),
         read: &impl Read,
     ) {
-        if self.hints.is_some() {
-            let slot_words = self.layout.slot_bytes() / 8;
-            let heads = slots.map(|slot| read.word(piece, slot * slot_words));
-            self.met_in_use(key.home, distance, heads);
+        let slot_words = self.layout.slot_bytes() / 8;
+        let heads = slots.map(|slot| read.word(piece, slot * slot_words));
+        self.met_in_use(key.home, distance, heads);
+    }
+
+    /// What ends a walk over all records of a key.
+    pub(super) fn until_all(&self) -> Until {
+        match self.layout.keys {
+            KeyRule::Unique => Until::Match,
+            KeyRule::Multi => Until::EmptySlot,
         }
+    }
+
+    pub(super) fn heap(&self) -> &Heap<E> {
+        self.heap.as_ref().expect("tables with heads have a heap")
     }
 }

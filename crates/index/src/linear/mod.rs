@@ -70,25 +70,21 @@
 //! 002, section 3 (`find_or_put`, wrapped chunks, requesting a chunk ahead). Removal, replacement,
 //! values, and concurrent writers to long records are not in them.
 
-mod at_once;
+mod all;
 mod client;
 mod cluster_hints;
 mod glance;
 mod hybrid;
-mod insert;
 mod layout;
 mod lookup;
-mod probe;
 mod read_sizes;
 mod record_locations;
-mod remove;
 mod scan;
 mod scheme;
+mod slots;
 mod survey;
 mod sweep;
-mod update;
-mod walk;
-mod words;
+mod write;
 
 pub use crate::read_policy::ReadPolicy;
 pub use crate::slot::{KeyRule, SlotKind};

@@ -9,10 +9,6 @@
 //! that is written before its slot is looked for, and never an answer.
 
 use super::client::{Key, LinearTable};
-use super::cluster_hints::Until;
-use super::insert::Draft;
-use super::probe::Probe;
-use crate::Result;
 use crate::record_locations::{LocatedKey, RecordLocation, RecordLocations};
 use crate::slot::{Head, KeyRule};
 use farslot_fabric::{Endpoint, Piece};
@@ -84,29 +80,5 @@ impl<E: Endpoint> LinearTable<E> {
             from: self.layout.slot_at(self.table, slot),
             len: 8,
         }
-    }
-
-    /// Replaces the value of a key where it is remembered; false if its slot has to be looked for.
-    /// The draft's record may be written then.
-    pub(super) async fn replace_at_location(
-        &self,
-        key: &Key<'_>,
-        draft: &mut Draft<'_>,
-    ) -> Result<bool> {
-        let Some(location) = self.known_location(key) else {
-            return Ok(false);
-        };
-        let mut probe = Probe::new(key, Until::Match);
-        probe.distance = location.distance;
-        let mut seen = Head::out(key.hash, location.block);
-        // The slot is the key's: a record that others have put there meanwhile is replaced as well.
-        while Head::decode(seen).is_out_of(key.hash) {
-            if self.replace(key, &mut probe, seen, draft).await? {
-                return Ok(true);
-            }
-            seen = probe.found;
-        }
-        self.forget(key);
-        Ok(false)
     }
 }

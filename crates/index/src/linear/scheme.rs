@@ -1,9 +1,7 @@
 //! What [`Index`](crate::Index) asks of a linear table.
 
 use super::client::LinearTable;
-use super::words::WordWrites;
 use crate::answers::Got;
-use crate::at_once;
 use crate::index::Rest;
 use crate::step;
 use crate::{
@@ -42,9 +40,7 @@ impl<E: Endpoint> SchemeClient for LinearTable<E> {
     }
 
     async fn find_all(&self, key: &[u8]) -> Result<Vec<Value>> {
-        let mut values = Vec::new();
-        Self::find_all(self, key, |value| values.push(value.into())).await?;
-        Ok(values)
+        self.values_of(key).await
     }
 
     async fn find_many(&self, keys: &[&[u8]], done: impl FnMut(Answers<'_>)) {
@@ -52,33 +48,11 @@ impl<E: Endpoint> SchemeClient for LinearTable<E> {
     }
 
     async fn write_many(&self, writes: &[Operation<'_>], done: impl FnMut(Outcomes<'_>)) {
-        match self.word_writes() {
-            Some(table) => step::write_many(self, &table, writes, done).await,
-            None => at_once::write_many(self, writes, done).await,
-        }
+        step::write_many(self, &self.writes(), writes, done).await;
     }
 
     async fn write(&self, operation: Operation<'_>) -> Result<Outcome> {
-        if let Some(table) = self.word_writes() {
-            return Ok(operation.outcome(step::run(&table, operation).await?));
-        }
-        Ok(match operation {
-            Operation::Put(key, value) => Outcome::Changed(self.put_record(key, value).await?),
-            Operation::FindOrPut(key, value) => {
-                Outcome::Value(self.find_or_put_record(key, value).await?)
-            }
-            Operation::Update(key, value) => {
-                Outcome::Changed(self.update_record(key, value).await?)
-            }
-            Operation::Replace(key, expected, value) => {
-                Outcome::Changed(self.replace_value(key, expected, value).await?)
-            }
-            Operation::Remove(key) => Outcome::Changed(self.remove_records(key).await?),
-            Operation::RemoveIf(key, expected) => {
-                Outcome::Changed(self.remove_value(key, expected).await?)
-            }
-            Operation::Get(_) | Operation::GetAll(_) => return Err(Self::not_atomic()),
-        })
+        Ok(operation.outcome(step::run(&self.writes(), operation).await?))
     }
 
     async fn scan_piece(
@@ -120,14 +94,5 @@ impl<E: Endpoint> SchemeClient for LinearTable<E> {
             client_bytes: of_clusters + of_records.map_or(0, |hints| hints.most_bytes()),
             ..ClientState::default()
         }
-    }
-}
-
-impl<E: Endpoint> LinearTable<E> {
-    /// The writes of its slots, if these are words.
-    #[inline]
-    fn word_writes(&self) -> Option<WordWrites<'_, E>> {
-        let has_words = !self.layout.kind.has_heads();
-        has_words.then_some(WordWrites(self))
     }
 }

@@ -97,7 +97,6 @@ mod buckets;
 mod carry_at_once;
 mod client;
 mod directory;
-mod draft;
 mod glance;
 mod insert;
 mod layout;

@@ -18,7 +18,7 @@ use super::search::Learnt;
 use super::seen::{Marked, Placed, Seen, slots_of, span_of};
 use super::view::View;
 use super::word::{State, Word};
-use crate::heap::{Epoch, Held, RecordView};
+use crate::heap::{Draft, Epoch, RecordView, record_bytes};
 use crate::step::{
     Change, Found, Lookup, MOST_PIECES, Next, Read, Reads, Swap, drive, has_key, record_in,
     view_for,
@@ -82,16 +82,6 @@ pub(super) enum Stage {
     Live,
     /// It is undone.
     Undo,
-}
-
-/// The record of a write, in a block that no slot names yet.
-#[derive(Clone, Copy, Default)]
-pub(super) enum Draft {
-    #[default]
-    None,
-    /// It is to be written with the next change.
-    Unwritten(Held),
-    Written(Held),
 }
 
 /// What an insertion knows of others that are not decided.
@@ -214,14 +204,7 @@ impl<E: Endpoint> Lookup for Writes<'_, E> {
 
     #[inline]
     fn change<'k>(&self, write: &Self::Key<'k>, of: &Writing) -> Change<'k> {
-        let record = match of.record {
-            Draft::Unwritten(held) => {
-                let value = write.operation.value().unwrap_or_default();
-                let heap = &self.table.heap;
-                Some(heap.new_record(held.block, (write.key.bytes, value)))
-            }
-            _ => None,
-        };
+        let record = of.record.unwritten(&self.table.heap, write.record());
         let swap = (of.stage != Stage::Slots).then(|| Swap {
             at: self.table.slot_at(of.leaf.subtable, of.slot),
             expected: of.expected.0,
@@ -238,9 +221,7 @@ impl<E: Endpoint> Lookup for Writes<'_, E> {
         seen: u64,
         read: &mut impl Read,
     ) -> Next<Aside> {
-        if let Draft::Unwritten(held) = of.record {
-            of.record = Draft::Written(held);
-        }
+        of.record.is_written();
         let is_swapped = seen == of.expected.0;
         match of.stage {
             Stage::Slots | Stage::Records => self.look_at_slots(write, of, read),
@@ -288,7 +269,8 @@ impl<E: Endpoint> Lookup for Writes<'_, E> {
                 });
             }
             Aside::Block(stage) => {
-                self.get_block(write, of).await?;
+                let bytes = write.record_bytes();
+                of.record.get_block(&table.heap, bytes, table).await?;
                 return Ok(self.with_record(write, of, stage));
             }
             Aside::Unsettled(view) => {
@@ -327,15 +309,11 @@ impl<E: Endpoint> Lookup for Writes<'_, E> {
             Some(begun) => self.table.undo(of.leaf, (of.slot, begun)).await.is_ok(),
             None => true,
         };
-        // If the WRITE has failed it may come yet, and if a swap is in doubt a slot may name the
-        // block: it is left to a sweep.
-        let held = match std::mem::take(&mut of.record) {
-            Draft::Written(held) => Some(held),
-            Draft::Unwritten(held) if of.stage == Stage::Slots => Some(held),
-            _ => None,
-        };
-        if let Some(held) = held.filter(|_| is_undone && !error.may_have_taken_effect()) {
-            self.table.heap.give_up(held).await;
+        let record = std::mem::take(&mut of.record);
+        // One that left with a swap may be named by the slot, wherever a split has carried that.
+        let may_be_named = of.stage != Stage::Slots && !matches!(record, Draft::Written(_));
+        if is_undone && !may_be_named {
+            record.give_up(&self.table.heap, error).await;
         }
     }
 }
@@ -466,7 +444,7 @@ impl<E: Endpoint> Writes<'_, E> {
             Operation::FindOrPut(..) | Operation::Get(_) | Operation::GetAll(_) => {
                 let bytes = record.value_range();
                 // What there is to give to all can wait.
-                self.keep_record(of);
+                of.record.keep(&self.table.heap);
                 Next::Found(Found::Bytes { piece, bytes })
             }
             Operation::Replace(_, expected, _) | Operation::RemoveIf(_, expected)
@@ -520,7 +498,8 @@ impl<E: Endpoint> Writes<'_, E> {
         of: &mut Writing,
         stage: Stage,
     ) -> Next<Aside> {
-        let Some(held) = self.hold(write, of) else {
+        let (bytes, may_use) = (write.record_bytes(), self.may_use_blocks.get());
+        let Some(held) = of.record.hold(&self.table.heap, bytes, may_use) else {
             return Next::Aside(Aside::Block(stage));
         };
         // No slot is made to name a record live that is not known to be written.
@@ -548,11 +527,22 @@ impl<E: Endpoint> Writes<'_, E> {
     /// Ends a write; whether the key was there is its answer.
     #[inline]
     pub(super) fn done(&self, of: &mut Writing, was_there: bool) -> Next<Aside> {
-        self.keep_record(of);
+        of.gives |= of.record.keep(&self.table.heap);
         match of.gives {
             true => Next::Aside(Aside::Give { was_there }),
             false => answer(was_there),
         }
+    }
+}
+
+impl<'k> Write<'k> {
+    fn record(&self) -> (&'k [u8], &'k [u8]) {
+        (self.key.bytes, self.operation.value().unwrap_or_default())
+    }
+
+    fn record_bytes(&self) -> usize {
+        let (key, value) = self.record();
+        record_bytes(key.len(), value.len())
     }
 }
 

@@ -153,6 +153,12 @@ impl Head {
         matches!(self, Self::Out { .. }) && self.may_be(hash)
     }
 
+    /// Whether the slot holds a record in itself.
+    #[inline]
+    pub(crate) const fn is_in_slot(self) -> bool {
+        matches!(self, Self::Inline { .. } | Self::Sized { .. })
+    }
+
     /// Whether the slot holds a record, in itself or out of band.
     #[inline]
     pub(crate) const fn is_live(self) -> bool {

@@ -1,10 +1,11 @@
 //! An operation as a future over verbs.
 
+use super::ahead::{Ahead, read_ahead};
 use super::lookup::{Answer, Lookup, Next, Reads, Swap, failed};
 use super::mapped;
 use super::received::Received;
 use crate::client::side_by_side;
-use crate::{IndexError, Result, Value};
+use crate::{IndexError, Result};
 use farslot_fabric::{Change, Endpoint, EndpointExt, FabricError, Piece, let_others_run};
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -32,7 +33,7 @@ pub(crate) async fn run<L: Lookup>(table: &L, asked: L::Asked<'_>) -> Answer {
     answer
 }
 
-/// Goes on with a lookup until it ends.
+/// Goes on with an operation until it ends.
 #[inline]
 pub(crate) async fn drive<L: Lookup>(
     table: &L,
@@ -40,45 +41,40 @@ pub(crate) async fn drive<L: Lookup>(
     search: &mut L::Search,
     next: Next<L::Aside>,
 ) -> Answer {
-    let ended = drive_while(table, key, search, next, |_| true).await;
+    let ended = go_on(table, key, search, next).await;
     if L::WRITES
         && let Err(error) = &ended
     {
         // Boxed, for it is rare: every write would be as large.
         Box::pin(table.give_up(key, search, error)).await;
     }
-    Ok(ended?.flatten())
+    ended
 }
 
-/// Goes on with a lookup until it ends, or wants to read what it shall not: then there is no
-/// answer.
-pub(crate) async fn drive_while<L: Lookup>(
+async fn go_on<L: Lookup>(
     table: &L,
     key: &L::Key<'_>,
     search: &mut L::Search,
     mut next: Next<L::Aside>,
-    may_read: impl Fn(&L::Search) -> bool,
-) -> Result<Option<Option<Value>>> {
-    let endpoint = table.endpoint();
-    let pool = &endpoint.core().buffers;
-    // What was read last, for those that look on.
-    let mut kept = Kept::Nothing;
+) -> Answer {
+    let pool = &table.endpoint().core().buffers;
+    // What was read, for those that look on, and what is under way behind it.
+    let (mut kept, mut under_way) = (Kept::Nothing, None);
     loop {
         next = match next {
-            Next::Read(_) if !may_read(search) => return Ok(None),
             Next::Read(reads) => match mapped::step(table, key, search, reads, true) {
                 Some(Ok(next)) => {
-                    kept = Kept::InPlace(reads);
+                    if !reads.keeps {
+                        kept = Kept::InPlace(reads);
+                    }
                     next
                 }
-                Some(Err(answer)) => return answer.map(Some),
-                None => match receive(table, key, search, reads).await {
+                Some(Err(answer)) => return answer,
+                None => match receive(table, key, search, reads, &mut under_way).await {
                     Ok(mut received) => match table.look(key, search, &mut received) {
-                        Next::Found(found) => {
-                            return Ok(Some(Some(received.into_value(found, pool)?)));
-                        }
+                        Next::Found(found) => return received.into_value(found, pool).map(Some),
                         next => {
-                            if L::WRITES {
+                            if L::LOOKS_ON && !reads.keeps {
                                 kept = Kept::Received(received);
                             }
                             next
@@ -94,9 +90,7 @@ pub(crate) async fn drive_while<L: Lookup>(
             },
             Next::LookOn => match std::mem::replace(&mut kept, Kept::Nothing) {
                 Kept::Received(mut received) => match table.look(key, search, &mut received) {
-                    Next::Found(found) => {
-                        return Ok(Some(Some(received.into_value(found, pool)?)));
-                    }
+                    Next::Found(found) => return received.into_value(found, pool).map(Some),
                     next => {
                         kept = Kept::Received(received);
                         next
@@ -107,16 +101,16 @@ pub(crate) async fn drive_while<L: Lookup>(
                         kept = Kept::InPlace(reads);
                         next
                     }
-                    Some(Err(answer)) => return answer.map(Some),
+                    Some(Err(answer)) => return answer,
                     None => table.read_on(key, search),
                 },
                 Kept::Nothing => table.read_on(key, search),
             },
             Next::Found(found) => {
                 let nothing = Received::Apart(Vec::new());
-                return Ok(Some(Some(nothing.into_value(found, pool)?)));
+                return nothing.into_value(found, pool).map(Some);
             }
-            Next::Absent => return Ok(Some(None)),
+            Next::Absent => return Ok(None),
             Next::Failed(error) => return Err(*error),
             Next::Aside(aside) => table.aside(key, search, aside).await?,
         };
@@ -174,12 +168,16 @@ async fn change<L: Lookup>(
 }
 
 /// Reads the pieces of a step.
-async fn receive<L: Lookup>(
-    table: &L,
+async fn receive<'t, L: Lookup>(
+    table: &'t L,
     key: &L::Key<'_>,
     search: &L::Search,
     reads: Reads,
+    under_way: &mut Option<Box<Ahead<'t, L::Endpoint>>>,
 ) -> Result<Received> {
+    if reads.ahead {
+        return Box::pin(read_ahead(table, key, search, reads, under_way)).await;
+    }
     let endpoint = table.endpoint();
     let piece = |number| table.piece(key, search, number);
     let read = |number| {

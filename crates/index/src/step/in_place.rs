@@ -526,6 +526,10 @@ impl<L: Lookup> Lane<'_, L> {
                         None => return Next::Change(reads),
                     }
                 }
+                // What lies on top is a record that was read beside what is to be looked at.
+                Next::LookOn if self.reads.keeps => {
+                    shared.table.read_on(key_of(&self.key), &mut self.search)
+                }
                 Next::LookOn => self.look(shared),
                 next => return next,
             };

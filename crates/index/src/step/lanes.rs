@@ -189,10 +189,10 @@ impl<'t, 'k, L: Lookup, F: Future<Output = Answer>> Lane<'t, 'k, L, F> {
         done: &mut impl FnMut(usize, Answer),
     ) {
         match next {
-            Next::Read(reads) => self.read(table, reads, go_on, done),
+            Next::Read(reads) if !reads.ahead => self.read(table, reads, go_on, done),
             Next::Absent => self.end(Ok(None), done),
             Next::Failed(error) => self.end(Err(*error), done),
-            next @ (Next::Aside(_) | Next::Found(_) | Next::Change(_) | Next::LookOn) => {
+            next => {
                 let key = self.key.take().expect("a lane that goes on has a key");
                 let search = std::mem::take(&mut self.search);
                 let (_, booking) = self.readers[0].hand_over();

@@ -3,7 +3,7 @@
 use super::glance::{Glance, NoGlance};
 use crate::heap::NewRecord;
 use crate::{IndexError, Result, Value};
-use farslot_fabric::{Endpoint, InPlace, Piece, RemoteAddr, Rights};
+use farslot_fabric::{Endpoint, InPlace, Piece, Pieces, RemoteAddr, Rights};
 use std::ops::Range;
 
 /// The most pieces that one step may want to have read.
@@ -13,6 +13,8 @@ pub(crate) const MOST_PIECES: usize = 32;
 pub(crate) trait Lookup {
     /// Whether it may [change](Next::Change) anything.
     const WRITES: bool = false;
+    /// Whether it may look on ([`Next::LookOn`]) at what was read before.
+    const LOOKS_ON: bool = Self::WRITES;
     /// Whether it has this client's memory fetched ([`Lookup::prepare`]).
     const PREPARES: bool = false;
 
@@ -72,6 +74,12 @@ pub(crate) trait Lookup {
     /// A piece that is to be read, by its number, counted from 0.
     fn piece(&self, key: &Self::Key<'_>, search: &Self::Search, number: usize) -> Piece;
 
+    /// What is to be on its way before what was asked for [ahead](Reads::ahead) of it is looked at:
+    /// nothing where it will hardly be needed.
+    fn pieces_ahead(&self, _key: &Self::Key<'_>, _search: &Self::Search) -> Pieces {
+        Pieces::new()
+    }
+
     /// How many bytes of a piece of this length a lookup mostly looks at: what the processor should
     /// fetch.
     #[inline(always)]
@@ -129,7 +137,8 @@ pub(crate) trait Lookup {
     /// Ends an operation that has failed: puts right what it has begun, as far as that can be.
     async fn give_up(&self, _key: &Self::Key<'_>, _search: &mut Self::Search, _: &IndexError) {}
 
-    /// Called while READs are under way: time for housekeeping.
+    /// Called while READs are under way, or behind them where that takes no time: time for
+    /// housekeeping.
     #[inline]
     fn while_waiting(&self) {}
 }
@@ -141,7 +150,7 @@ pub(crate) enum Next<A> {
     /// It wants something changed, as [`Lookup::change`] says, and these read behind that: all of
     /// it takes one round trip.
     Change(Reads),
-    /// It looks at what was read last once more.
+    /// It looks at what was read last, or was [kept](Reads::keeps), once more.
     LookOn,
     /// The key is there.
     Found(Found),
@@ -150,6 +159,22 @@ pub(crate) enum Next<A> {
     Failed(Box<IndexError>),
     /// It does something else first.
     Aside(A),
+}
+
+impl<A> Next<A> {
+    /// The same of who names his asides otherwise.
+    #[inline(always)]
+    pub(crate) fn map_aside<B>(self, aside: impl FnOnce(A) -> B) -> Next<B> {
+        match self {
+            Self::Read(reads) => Next::Read(reads),
+            Self::Change(reads) => Next::Change(reads),
+            Self::LookOn => Next::LookOn,
+            Self::Found(found) => Next::Found(found),
+            Self::Absent => Next::Absent,
+            Self::Failed(error) => Next::Failed(error),
+            Self::Aside(of) => Next::Aside(aside(of)),
+        }
+    }
 }
 
 /// What is to be read: pieces number 0 to `pieces - 1`, which wait for none of the others.
@@ -161,6 +186,10 @@ pub(crate) struct Reads {
     pub(crate) gathered: bool,
     /// The lookup is known to end with it: others should be posted before.
     pub(crate) is_last: bool,
+    /// What was read before is kept: that is looked at where the lookup [looks on](Next::LookOn).
+    pub(crate) keeps: bool,
+    /// What will be read next is [known](Lookup::pieces_ahead), and is asked for at once.
+    pub(crate) ahead: bool,
 }
 
 impl Reads {
@@ -170,6 +199,12 @@ impl Reads {
     /// One piece.
     pub(crate) const ONE: Self = Self::apart(1);
 
+    /// One piece, beside what was read before.
+    pub(crate) const ONE_MORE: Self = Self {
+        keeps: true,
+        ..Self::ONE
+    };
+
     /// So many pieces, a READ each.
     #[inline(always)]
     pub(crate) const fn apart(pieces: usize) -> Self {
@@ -177,6 +212,8 @@ impl Reads {
             pieces,
             gathered: false,
             is_last: false,
+            keeps: false,
+            ahead: false,
         }
     }
 
@@ -186,7 +223,7 @@ impl Reads {
         Self {
             pieces,
             gathered: true,
-            is_last: false,
+            ..Self::apart(pieces)
         }
     }
 }
@@ -240,6 +277,21 @@ pub(crate) trait Read {
     /// # Panics
     /// Outside of the piece.
     fn bytes(&mut self, piece: usize, bytes: Range<usize>) -> &[u8];
+
+    /// Some of the bytes that were asked for last.
+    ///
+    /// # Panics
+    /// Outside of those.
+    fn bytes_again(&self, piece: usize, bytes: Range<usize>) -> &[u8];
+
+    /// Whether the value that was found is this.
+    fn is_value(&self, found: &Found, value: &[u8]) -> bool {
+        match found {
+            Found::Word { word, len } => word.to_le_bytes()[..*len] == *value,
+            Found::Bytes { piece, bytes } => *self.bytes_again(*piece, bytes.clone()) == *value,
+            Found::Value(found) => ***found == *value,
+        }
+    }
 
     /// Whether a piece has these bytes from a byte on, which is a multiple of 8.
     ///

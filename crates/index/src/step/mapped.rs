@@ -63,11 +63,7 @@ impl<'m> Mapped<'m> {
             Found::Value(value) => return Ok(*value),
             Found::Bytes { piece, bytes } => (piece, bytes),
         };
-        let (copied, within) = &self.copied;
-        debug_assert_eq!(*copied, piece, "a value is in what was copied last");
-        let copy: &[u8] = bytemuck::cast_slice(&self.copy);
-        let value = &copy[bytes.start - within.start..bytes.end - within.start];
-        Value::copied(value, pool)
+        Value::copied(self.bytes_again(piece, bytes), pool)
     }
 }
 
@@ -153,6 +149,14 @@ impl Read for Mapped<'_> {
     }
 
     #[inline(always)]
+    fn bytes_again(&self, piece: usize, bytes: Range<usize>) -> &[u8] {
+        let (copied, within) = &self.copied;
+        debug_assert_eq!(*copied, piece, "they are in what was copied last");
+        let copy: &[u8] = bytemuck::cast_slice(&self.copy);
+        &copy[bytes.start - within.start..bytes.end - within.start]
+    }
+
+    #[inline(always)]
     fn has_bytes(&mut self, piece: usize, at: usize, bytes: &[u8]) -> bool {
         self.view.has_bytes(self.starts[piece] + at as u64, bytes)
     }
@@ -179,6 +183,8 @@ pub(super) fn step<L: Lookup>(
     }
     let next = table.look(key, search, &mut read);
     view.acquire();
+    // There is no other time for it.
+    table.while_waiting();
     Some(match next {
         Next::Found(found) => Err(read.value(found, &core.buffers).map(Some)),
         next => Ok(next),

@@ -17,6 +17,7 @@
 //! verbs, bytes and round trips ([`Storm`](https://arxiv.org/abs/1902.02411) splits its lookups so,
 //! `lookup_start` and `lookup_end`, to run them at the client and at the owner).
 
+mod ahead;
 mod drive;
 mod glance;
 mod glancing;
@@ -29,7 +30,7 @@ mod records;
 
 use crate::index::run_side_by_side;
 use crate::{Answers, GET, Index, Operation, Outcomes};
-pub(crate) use drive::{drive, drive_while, run};
+pub(crate) use drive::{drive, run};
 use farslot_fabric::OperationClass;
 pub(crate) use glance::{Glance, Glanced, More, slots_near};
 use lookup::{Answer, Rest};

@@ -73,6 +73,11 @@ impl Read for Received {
 
     #[inline]
     fn bytes(&mut self, piece: usize, bytes: Range<usize>) -> &[u8] {
+        self.bytes_again(piece, bytes)
+    }
+
+    #[inline]
+    fn bytes_again(&self, piece: usize, bytes: Range<usize>) -> &[u8] {
         let (buffer, start) = self.buffer(piece);
         &buffer[start + bytes.start..start + bytes.end]
     }

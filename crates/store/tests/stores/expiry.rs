@@ -105,7 +105,14 @@ fn what_has_expired_is_absent_to_every_operation() {
             let live = model.len() as u64;
             // A server sweeps too: what it removes in between, this has not.
             let left = all - removed;
-            assert!(if server.is_some() { left >= live } else { left == live }, "{name}: {left}");
+            assert!(
+                if server.is_some() {
+                    left >= live
+                } else {
+                    left == live
+                },
+                "{name}: {left}"
+            );
             assert_eq!(table.survey().unwrap().live(), live, "{name}");
         }
     }

@@ -264,7 +264,7 @@ fn histories_show_that_answers_are_old() {
 #[test]
 fn time_does_not_go_back() {
     let mut total = Total::default();
-    for seed in 0..60 {
+    for seed in 0..90 {
         let slot = HEAP;
         let opening = Linear(slot);
         let world = opening.world(seed);

@@ -1,0 +1,109 @@
+//! Finding all records of a key, in steps.
+
+use super::client::{Key, LinearTable};
+use super::lookup::{Aside, Search, Seeks};
+use crate::slot::KeyRule;
+use crate::step::{Found, Lookup, Next, Read, failed, run};
+use crate::{Result, Value};
+use farslot_fabric::{Endpoint, InPlace, Piece, Pieces};
+use std::cell::RefCell;
+
+/// Lookups of one key's records, and those that were found.
+struct AllRecords<'t, E> {
+    table: &'t LinearTable<E>,
+    values: RefCell<Vec<Value>>,
+}
+
+impl<E: Endpoint> LinearTable<E> {
+    /// The values of all records of a key.
+    pub(super) async fn values_of(&self, key: &[u8]) -> Result<Vec<Value>> {
+        let all = AllRecords {
+            table: self,
+            values: RefCell::default(),
+        };
+        run(&all, key).await?;
+        Ok(all.values.into_inner())
+    }
+}
+
+impl<E: Endpoint> Lookup for AllRecords<'_, E> {
+    const LOOKS_ON: bool = true;
+
+    type Endpoint = E;
+    type Asked<'k> = &'k [u8];
+    type Key<'k> = Key<'k>;
+    type Search = Search;
+    type Aside = Aside;
+
+    fn endpoint(&self) -> &E {
+        &self.table.endpoint
+    }
+
+    fn in_place(&self) -> Option<InPlace<'_>> {
+        self.table.in_place()
+    }
+
+    fn key<'k>(&self, bytes: Self::Asked<'k>) -> Result<Key<'k>> {
+        self.table.checked_key(bytes)
+    }
+
+    fn begin(&self, key: &Self::Key<'_>, search: &mut Search) -> Next<Aside> {
+        search.begin(Seeks::Record, self.table.until_all());
+        match self.table.refresh_is_due() {
+            true => Next::Aside(Aside::Refresh),
+            false => self.table.begin_reading(key, search),
+        }
+    }
+
+    fn piece(&self, key: &Self::Key<'_>, search: &Search, number: usize) -> Piece {
+        self.table.piece(key, search, number)
+    }
+
+    fn pieces_ahead(&self, key: &Self::Key<'_>, search: &Search) -> Pieces {
+        self.table.pieces_ahead(key, search)
+    }
+
+    fn look(&self, key: &Self::Key<'_>, search: &mut Search, read: &mut impl Read) -> Next<Aside> {
+        let found = match self.table.look(key, search, read) {
+            Next::Found(found) => found,
+            next => return next,
+        };
+        let value = match found {
+            Found::Word { word, len } => Ok(Value::of_word(word, len)),
+            Found::Value(value) => Ok(*value),
+            Found::Bytes { piece, bytes } => {
+                let pool = &self.table.endpoint.core().buffers;
+                Value::copied(read.bytes_again(piece, bytes), pool)
+            }
+        };
+        match value {
+            Ok(value) => self.values.borrow_mut().push(value),
+            Err(error) => return failed(error),
+        }
+        match self.table.layout.keys {
+            KeyRule::Unique => Next::Absent,
+            KeyRule::Multi => self.table.pass(key, search),
+        }
+    }
+
+    fn read_on(&self, key: &Self::Key<'_>, search: &mut Search) -> Next<Aside> {
+        self.table.read_on(key, search)
+    }
+
+    fn gather_less(&self, key: &Self::Key<'_>, search: &mut Search) -> Option<Next<Aside>> {
+        self.table.gather_less(key, search)
+    }
+
+    async fn aside(
+        &self,
+        key: &Self::Key<'_>,
+        search: &mut Search,
+        aside: Aside,
+    ) -> Result<Next<Aside>> {
+        self.table.aside(key, search, aside).await
+    }
+
+    fn while_waiting(&self) {
+        self.table.while_waiting();
+    }
+}

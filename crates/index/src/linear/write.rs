@@ -1,0 +1,663 @@
+//! Putting a record under a key, finding or putting (paper 002, figure 1), replacing a value and
+//! removing a key, in steps.
+//!
+//! A write walks to the key's slot as a lookup does (`lookup.rs`), and swaps a word of it: the one
+//! that says whose the slot is, or, of a Pair slot that has its key, the one of the value. A record
+//! that goes out of band is written before that swap, in the same batch.
+//!
+//! Invariant: a key is only ever put into the first empty slot of its probe, by a compare-and-swap
+//! from empty. Whoever inserts the same key tries for the same slot, and who comes second sees
+//! whose it is. A lost compare-and-swap costs no READ: the word that it found replaces what was
+//! read, and the slots behind it are looked at where they were read. A value is replaced or removed
+//! by a swap from the word that was read with it, so that no other value is.
+//!
+//! A slot takes one swap from empty to its first record where one word says all of that: in Word
+//! and Heap slots, and in Hybrid ones whose record goes out of band. In the others a first swap
+//! *claims* it, and a second one *publishes* what it holds: the value's word of a Pair slot, or the
+//! bytes of an Inline or a Hybrid one, which the claimant alone writes, in the batch of that swap.
+//! Whoever meets a claim for his own key replaces it, and waits for nobody.
+//!
+//! Of a record that is to be replaced or removed whatever its value, the key and the generation are
+//! enough: whoever then swaps the word that named the block knows that the block had this use all
+//! the while, and that what a word names was whole before.
+
+use super::client::{Key, LinearTable};
+use super::cluster_hints::Until;
+use super::glance::PairWriteGlance;
+use super::lookup::{self, End, Search, Seeks, Stage};
+use super::slots::{MOST_RACES, Seen};
+use crate::heap::{BlockRef, Draft, Epoch, Heap, Held, NewRecord, record_bytes};
+use crate::slot::{Head, KeyRule, SlotKind};
+use crate::step::{
+    Change, Found, Glance, Lookup, Next, Read, Reads, Swap, failed, has_key, view_for,
+};
+use crate::{IndexError, Operation, Result};
+use farslot_fabric::{Endpoint, InPlace, Piece, Pieces, Rights};
+use smallvec::SmallVec;
+use std::cell::Cell;
+
+/// The bytes of a record that goes into its slot.
+type InSlot = SmallVec<[u8; 64]>;
+
+/// How often a slot that a client has claimed is read before it is taken for one that a dead client
+/// has left.
+const CLAIM_READS: u32 = 8;
+
+/// The writes of a table.
+pub(super) struct Writes<'t, E> {
+    table: &'t LinearTable<E>,
+    /// Whether blocks of the heap may be used, as far as is known since the last wait: a look at
+    /// the clock costs as much as a swap.
+    may_use_blocks: Cell<bool>,
+}
+
+/// A write whose key and value were checked.
+pub(crate) struct Write<'k> {
+    key: Key<'k>,
+    operation: Operation<'k>,
+    /// The word that will hold the value: a live Word slot, or the value's word of a Pair slot.
+    word: u64,
+}
+
+/// How far a write has come.
+#[derive(Default)]
+pub(crate) struct Writing {
+    search: Search,
+    record: Draft,
+    aim: Aim,
+    /// The word of the slot that is swapped, 0 or 1, what it must be, and what it becomes.
+    number: u64,
+    expected: u64,
+    new: u64,
+    /// The heap's epoch, as this client knew it when it began to swap.
+    since: Epoch,
+    /// How often another writer was faster.
+    races: u32,
+    /// Records that it has removed.
+    removed: u64,
+    /// Whether this client keeps so many free blocks that it is to give some to all.
+    gives: bool,
+}
+
+/// What a swap is for.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum Aim {
+    /// The key's own slot has another record, or none.
+    #[default]
+    Own,
+    /// The same of a slot that is remembered, and was not read.
+    Located,
+    /// An empty slot becomes the key's.
+    Claim,
+    /// What a slot holds that this client has claimed is published.
+    Publish,
+    /// The key leaves its slot, which is nobody's then.
+    Retire,
+}
+
+/// What a write needs besides READs and changes.
+#[derive(Clone, Copy)]
+pub(crate) enum Aside {
+    OfWalk(lookup::Aside),
+    /// A block for the record.
+    Block,
+    /// Free blocks are given to all, once the write is done. The key was there, or not.
+    Give {
+        was_there: bool,
+    },
+}
+
+impl<E: Endpoint> LinearTable<E> {
+    /// Its writes.
+    pub(super) fn writes(&self) -> Writes<'_, E> {
+        Writes {
+            table: self,
+            may_use_blocks: Cell::new(false),
+        }
+    }
+}
+
+impl<E: Endpoint> Lookup for Writes<'_, E> {
+    const WRITES: bool = true;
+
+    type Endpoint = E;
+    type Asked<'k> = Operation<'k>;
+    type Key<'k> = Write<'k>;
+    type Search = Writing;
+    type Aside = Aside;
+
+    #[inline(always)]
+    fn endpoint(&self) -> &E {
+        &self.table.endpoint
+    }
+
+    #[inline]
+    fn in_place(&self) -> Option<InPlace<'_>> {
+        let (table, mut needed) = (self.table, Rights::READ.and(Rights::ATOMIC));
+        if table.heap.is_some() {
+            needed = needed.and(Rights::WRITE);
+        }
+        // Looking ahead is for READs that take their time. Where a key may have many records, what
+        // was read of the slots is kept while these are read one after the other.
+        let suits = !table.sizes.look_ahead
+            && (table.heap.is_none() || table.layout.keys == KeyRule::Unique);
+        let view = suits.then(|| view_for(&*table.endpoint, table.table, needed))?;
+        let may_use = |heap: &Heap<E>| view.is_some() && !heap.is_look_due();
+        self.may_use_blocks
+            .set(table.heap.as_ref().is_some_and(may_use));
+        view
+    }
+
+    #[inline]
+    fn glance<'k>(
+        &self,
+        view: &InPlace<'_>,
+        writes: &[Self::Asked<'k>],
+    ) -> Option<impl Glance<Self::Asked<'k>>> {
+        PairWriteGlance::of(self.table, view, writes.first()?)
+    }
+
+    async fn report_if_due(&self) {
+        if self.table.counts.are_due() {
+            // This cannot fail: the writes that are counted are done, and counts may lag. Boxed, for
+            // it is rare: every write would be as large.
+            let _ = Box::pin(self.table.report()).await;
+        }
+    }
+
+    #[inline(always)]
+    fn key<'k>(&self, operation: Self::Asked<'k>) -> Result<Write<'k>> {
+        let table = self.table;
+        if table.layout.keys == KeyRule::Multi {
+            check_multi_key(&operation)?;
+        }
+        let key = table.checked_key(operation.key())?;
+        let mut word = 0;
+        if let Some(value) = operation.value() {
+            table.check_value(value)?;
+            word = match table.layout.kind {
+                SlotKind::Pair => table.words.pair_value(value)?,
+                SlotKind::Word => table.words.live_word(key.word, value)?,
+                _ => 0,
+            };
+        }
+        Ok(Write {
+            key,
+            operation,
+            word,
+        })
+    }
+
+    #[inline(always)]
+    fn begin(&self, write: &Self::Key<'_>, of: &mut Writing) -> Next<Aside> {
+        of.record = Draft::None;
+        of.races = 0;
+        of.removed = 0;
+        of.gives = false;
+        let (table, key) = (self.table, &write.key);
+        let is_multi = table.layout.keys == KeyRule::Multi;
+        let (seeks, until) = match write.operation {
+            Operation::Put(..) if is_multi => (Seeks::Place, Until::EmptySlot),
+            Operation::Remove(_) if is_multi => (Seeks::Record, Until::EmptySlot),
+            Operation::Put(..) | Operation::FindOrPut(..) => (Seeks::RecordOrPlace, Until::Match),
+            _ => (Seeks::Record, Until::Match),
+        };
+        of.search.begin(seeks, until);
+        if let Operation::Put(..) | Operation::Update(..) = write.operation
+            && let Some(location) = table.known_location(key)
+        {
+            of.search.distance = location.distance;
+            of.search.word = Head::out(key.hash, location.block);
+            return self.change_own(write, of, Aim::Located);
+        }
+        table
+            .begin_reading(key, &mut of.search)
+            .map_aside(Aside::OfWalk)
+    }
+
+    #[inline(always)]
+    fn piece(&self, write: &Self::Key<'_>, of: &Writing, number: usize) -> Piece {
+        self.table.piece(&write.key, &of.search, number)
+    }
+
+    fn pieces_ahead(&self, write: &Self::Key<'_>, of: &Writing) -> Pieces {
+        self.table.pieces_ahead(&write.key, &of.search)
+    }
+
+    #[inline(always)]
+    fn likely_bytes(&self, of: &Writing, len: usize) -> usize {
+        self.table.likely_bytes(&of.search, len)
+    }
+
+    #[inline(always)]
+    fn look(&self, write: &Self::Key<'_>, of: &mut Writing, read: &mut impl Read) -> Next<Aside> {
+        let (table, key) = (self.table, &write.key);
+        let key_is_enough = matches!(
+            write.operation,
+            Operation::Put(..) | Operation::Update(..) | Operation::Remove(_)
+        );
+        if of.search.stage == Stage::Record && key_is_enough {
+            let block = BlockRef::unpack(of.search.word);
+            let len = table.heap().piece(block).len;
+            if has_key(read, 0, block, len, key.bytes) {
+                return self.change_own(write, of, Aim::Own);
+            }
+        }
+        match table.look(key, &mut of.search, read) {
+            Next::Found(found) => self.at_record(write, of, found, read),
+            Next::Absent => self.at_end(write, of),
+            Next::Failed(error) => failed(of.in_doubt_if_removed(*error)),
+            next => next.map_aside(Aside::OfWalk),
+        }
+    }
+
+    #[inline(always)]
+    fn read_on(&self, write: &Self::Key<'_>, of: &mut Writing) -> Next<Aside> {
+        match self.table.read_on(&write.key, &mut of.search) {
+            Next::Absent => self.at_end(write, of),
+            Next::Failed(error) => failed(of.in_doubt_if_removed(*error)),
+            next => next.map_aside(Aside::OfWalk),
+        }
+    }
+
+    #[inline(always)]
+    fn change<'k>(&self, write: &Self::Key<'k>, of: &Writing) -> Change<'k> {
+        let table = self.table;
+        let slot = table.slot_number(write.key.home, of.search.distance);
+        let at = table.layout.slot_at(table.table, slot);
+        let record = match (of.aim, &table.heap) {
+            (Aim::Publish, Some(_)) => Some(NewRecord::in_slot(at.plus(8), write.record())),
+            (_, Some(heap)) => of.record.unwritten(heap, write.record()),
+            (_, None) => None,
+        };
+        let swap = Swap {
+            at: at.plus(of.number * 8),
+            expected: of.expected,
+            new: of.new,
+        };
+        Change {
+            record,
+            swap: Some(swap),
+        }
+    }
+
+    #[inline(always)]
+    fn changed(
+        &self,
+        write: &Self::Key<'_>,
+        of: &mut Writing,
+        seen: u64,
+        read: &mut impl Read,
+    ) -> Next<Aside> {
+        of.record.is_written();
+        if seen != of.expected {
+            return self.was_slower(write, of, seen, read);
+        }
+        match of.aim {
+            Aim::Claim => {
+                self.table.slot_used();
+                self.claimed(write, of)
+            }
+            Aim::Retire => {
+                self.table.forget(&write.key);
+                of.pass()
+            }
+            Aim::Own | Aim::Located | Aim::Publish => self.is_done(write, of),
+        }
+    }
+
+    fn gather_less(&self, write: &Self::Key<'_>, of: &mut Writing) -> Option<Next<Aside>> {
+        let next = self.table.gather_less(&write.key, &mut of.search)?;
+        Some(next.map_aside(Aside::OfWalk))
+    }
+
+    async fn aside(
+        &self,
+        write: &Self::Key<'_>,
+        of: &mut Writing,
+        aside: Aside,
+    ) -> Result<Next<Aside>> {
+        self.may_use_blocks.set(false);
+        let table = self.table;
+        let next = match aside {
+            Aside::OfWalk(aside) => {
+                let next = table.aside(&write.key, &mut of.search, aside).await;
+                match next.map_err(|error| of.in_doubt_if_removed(error))? {
+                    Next::Absent => self.at_end(write, of),
+                    next => next.map_aside(Aside::OfWalk),
+                }
+            }
+            Aside::Block => {
+                let bytes = write.record_bytes();
+                match of.record.get_block(table.heap(), bytes, table).await {
+                    Ok(()) => self.name_record(write, of),
+                    Err(full @ IndexError::HeapFull { .. }) => self.retire(write, of, full)?,
+                    Err(error) => return Err(error),
+                }
+            }
+            Aside::Give { was_there } => {
+                table.heap().give_surplus().await;
+                answer(was_there)
+            }
+        };
+        Ok(next)
+    }
+
+    async fn give_up(&self, _: &Self::Key<'_>, of: &mut Writing, error: &IndexError) {
+        if let Some(heap) = &self.table.heap {
+            std::mem::take(&mut of.record).give_up(heap, error).await;
+        }
+    }
+
+    #[inline]
+    fn while_waiting(&self) {
+        self.table.while_waiting();
+    }
+}
+
+impl<E: Endpoint> Writes<'_, E> {
+    /// The key has this record, in the slot that is looked at.
+    #[inline(always)]
+    fn at_record(
+        &self,
+        write: &Write<'_>,
+        of: &mut Writing,
+        found: Found,
+        read: &impl Read,
+    ) -> Next<Aside> {
+        match write.operation {
+            Operation::FindOrPut(..) | Operation::Get(_) | Operation::GetAll(_) => {
+                // What there is to give to all can wait.
+                self.keep_record(of);
+                Next::Found(found)
+            }
+            Operation::Replace(_, expected, _) | Operation::RemoveIf(_, expected)
+                if !read.is_value(&found, expected) =>
+            {
+                self.done(of, false)
+            }
+            _ => self.change_own(write, of, Aim::Own),
+        }
+    }
+
+    /// The walk has come to its end without a record.
+    #[inline(always)]
+    fn at_end(&self, write: &Write<'_>, of: &mut Writing) -> Next<Aside> {
+        let (Operation::Put(..) | Operation::FindOrPut(..)) = write.operation else {
+            return self.done(of, of.removed > 0);
+        };
+        if let Some((distance, word)) = of.search.passed.take() {
+            (of.search.distance, of.search.word) = (distance, word);
+            of.search.end = End::Own;
+        }
+        match of.search.end {
+            End::OfProbe => failed(self.table.full()),
+            End::Empty => self.claim(write, of),
+            End::Own => self.change_own(write, of, Aim::Own),
+        }
+    }
+
+    /// Takes the empty slot for the key: with the record, where one word says all of that.
+    #[inline(always)]
+    fn claim(&self, write: &Write<'_>, of: &mut Writing) -> Next<Aside> {
+        let layout = &self.table.layout;
+        (of.aim, of.number, of.expected) = (Aim::Claim, 0, 0);
+        of.new = match layout.kind {
+            SlotKind::Word => write.word,
+            SlotKind::Pair => write.key.word,
+            _ if write.goes_out(self.table) => return self.name_record(write, of),
+            _ => Head::claimed(write.key.hash),
+        };
+        Next::Change(Reads::NONE)
+    }
+
+    /// The slot is the key's: publishes what it is to hold, unless it was claimed with that.
+    #[inline(always)]
+    fn claimed(&self, write: &Write<'_>, of: &mut Writing) -> Next<Aside> {
+        let (table, key) = (self.table, &write.key);
+        match table.layout.kind {
+            SlotKind::Pair => (of.number, of.expected, of.new) = (1, 0, write.word),
+            SlotKind::Word => return self.is_done(write, of),
+            _ if of.new != Head::claimed(key.hash) => return self.is_done(write, of),
+            kind => {
+                of.expected = of.new;
+                let (seed, mut record) = (table.layout.mask_seed, InSlot::new());
+                record.extend_from_slice(key.bytes);
+                record.extend_from_slice(write.operation.value().unwrap_or_default());
+                of.new = match kind {
+                    SlotKind::Hybrid => Head::sized(key.hash, &record, key.bytes.len(), seed),
+                    _ => Head::inline(key.hash, &record, seed),
+                };
+            }
+        }
+        of.aim = Aim::Publish;
+        Next::Change(Reads::NONE)
+    }
+
+    /// Has the word of the key's own slot swapped for that of the new record, or of none.
+    #[inline(always)]
+    fn change_own(&self, write: &Write<'_>, of: &mut Writing, aim: Aim) -> Next<Aside> {
+        let (table, kind) = (self.table, self.table.layout.kind);
+        (of.aim, of.expected) = (aim, of.search.word);
+        of.number = u64::from(kind == SlotKind::Pair);
+        let is_put = write.operation.value().is_some();
+        of.new = match kind {
+            SlotKind::Word | SlotKind::Pair if is_put => write.word,
+            SlotKind::Pair => 0,
+            SlotKind::Word => table.words.bury(of.expected),
+            _ if is_put => return self.name_record(write, of),
+            _ => {
+                of.since = table.heap().epoch();
+                Head::dead(write.key.hash)
+            }
+        };
+        Next::Change(Reads::NONE)
+    }
+
+    /// Has a slot's head swapped for one that names the record, which is written with that unless
+    /// it is already.
+    #[inline]
+    fn name_record(&self, write: &Write<'_>, of: &mut Writing) -> Next<Aside> {
+        let (heap, may_use) = (self.table.heap(), self.may_use_blocks.get());
+        let held = of.record.hold(heap, write.record_bytes(), may_use);
+        let Some(Held { block, .. }) = held else {
+            return Next::Aside(Aside::Block);
+        };
+        of.new = Head::out(write.key.hash, block);
+        of.since = heap.epoch();
+        Next::Change(Reads::NONE)
+    }
+
+    /// Makes the key leave its own slot, which has no record, when the heap has no room for one: a
+    /// slot's bytes are written once, and a record that fits into a slot can go into another. The
+    /// slot is nobody's from then on.
+    ///
+    /// # Errors
+    /// `full` where that is not so.
+    #[cold]
+    fn retire(&self, write: &Write<'_>, of: &mut Writing, full: IndexError) -> Result<Next<Aside>> {
+        let (table, head) = (self.table, of.expected);
+        let is_without = of.aim == Aim::Own && !Head::decode(head).is_live();
+        if !is_without || write.goes_out(table) {
+            return Err(full);
+        }
+        let is_claimed = matches!(Head::decode(head), Head::Claimed { .. });
+        if is_claimed && of.search.rereads < CLAIM_READS {
+            // Its client may be about to put the value there; if it is dead, the slot stays so.
+            let next = table.read_again(&write.key, &mut of.search, head);
+            return Ok(next.map_aside(Aside::OfWalk));
+        }
+        (of.aim, of.new) = (Aim::Retire, Head::retired());
+        Ok(Next::Change(Reads::NONE))
+    }
+
+    /// The slot has what the write was for.
+    #[inline(always)]
+    fn is_done(&self, write: &Write<'_>, of: &mut Writing) -> Next<Aside> {
+        let (table, kind) = (self.table, self.table.layout.kind);
+        let is_there = write.operation.value().is_some();
+        let was_there = table.has_value(kind, of.expected);
+        let change = i64::from(is_there) - i64::from(was_there);
+        if change != 0 {
+            table.counts.change(0, change);
+        }
+        if let Some(heap) = &table.heap {
+            of.record = Draft::None;
+            match is_there {
+                true => table.remember(&write.key, of.search.distance, of.new),
+                false => table.forget(&write.key),
+            }
+            if let Head::Out { block, .. } = Head::decode(of.expected) {
+                of.gives |= heap.keep_since(block, of.since);
+            }
+        }
+        if let Operation::Remove(_) = write.operation {
+            of.removed += 1;
+            if table.layout.keys == KeyRule::Multi {
+                return of.pass();
+            }
+        }
+        self.done(of, was_there)
+    }
+
+    /// Another writer was faster: the word that it has left says how this write goes on.
+    #[cold]
+    fn was_slower(
+        &self,
+        write: &Write<'_>,
+        of: &mut Writing,
+        word: u64,
+        read: &impl Read,
+    ) -> Next<Aside> {
+        let (table, key, kind) = (self.table, &write.key, self.table.layout.kind);
+        of.races += 1;
+        if of.races > MOST_RACES {
+            return failed(IndexError::Contended {
+                slot: table.slot_number(key.home, of.search.distance),
+                attempts: of.races,
+            });
+        }
+        if of.aim == Aim::Located {
+            // The slot is the key's: a record that others have put there meanwhile is replaced as
+            // well.
+            if Head::decode(word).is_out_of(key.hash) {
+                of.search.word = word;
+                return self.change_own(write, of, Aim::Located);
+            }
+            table.forget(key);
+            of.search.distance = 0;
+            return self.read_on(write, of);
+        }
+        let seen = match of.number {
+            // Of a slot that was empty when it was read, a value was not seen yet.
+            0 => {
+                table
+                    .scan(kind, key, 0..1, |at| if at == 0 { word } else { 0 })
+                    .1
+            }
+            _ => Seen::Word(word),
+        };
+        let next = match seen {
+            Seen::Nothing => return of.pass(),
+            Seen::Empty => {
+                of.search.end = End::Empty;
+                Some(Next::Absent)
+            }
+            Seen::Head(head) if Head::decode(head).is_in_slot() => {
+                let next = table.read_again(key, &mut of.search, head);
+                return next.map_aside(Aside::OfWalk);
+            }
+            seen => table.came_to(kind, &mut of.search, seen),
+        };
+        match next {
+            Some(Next::Found(found)) => self.at_record(write, of, found, read),
+            Some(Next::Absent) => self.at_end(write, of),
+            Some(next) => next.map_aside(Aside::OfWalk),
+            None => of.pass(),
+        }
+    }
+
+    /// Ends a write; whether the key was there is its answer.
+    #[inline(always)]
+    fn done(&self, of: &mut Writing, was_there: bool) -> Next<Aside> {
+        self.keep_record(of);
+        match of.gives {
+            true => Next::Aside(Aside::Give { was_there }),
+            false => answer(was_there),
+        }
+    }
+
+    /// Keeps the block of a record that no slot has come to name.
+    #[inline(always)]
+    fn keep_record(&self, of: &mut Writing) {
+        if let Some(heap) = &self.table.heap {
+            of.gives |= of.record.keep(heap);
+        }
+    }
+}
+
+impl Writing {
+    /// Goes on behind the slot that is looked at.
+    #[inline]
+    fn pass(&mut self) -> Next<Aside> {
+        self.search.distance += 1;
+        self.search.stage = Stage::Slots;
+        Next::LookOn
+    }
+
+    /// What an error says where some of the key's records are gone: that a turn was over does not
+    /// mean that nothing has changed.
+    fn in_doubt_if_removed(&self, error: IndexError) -> IndexError {
+        match error {
+            IndexError::TurnOver { .. } if self.removed > 0 => {
+                IndexError::TurnOver { in_doubt: true }
+            }
+            error => error,
+        }
+    }
+}
+
+impl<'k> Write<'k> {
+    fn record(&self) -> (&'k [u8], &'k [u8]) {
+        (self.key.bytes, self.operation.value().unwrap_or_default())
+    }
+
+    fn record_bytes(&self) -> usize {
+        let (key, value) = self.record();
+        record_bytes(key.len(), value.len())
+    }
+
+    /// Whether the first record of a slot goes out of band if it is this one.
+    fn goes_out<E>(&self, table: &LinearTable<E>) -> bool {
+        let (key, value) = self.record();
+        table.layout.goes_out(key.len() + value.len())
+    }
+}
+
+/// Refuses what needs unique keys.
+fn check_multi_key(operation: &Operation<'_>) -> Result<()> {
+    let operation = match operation {
+        Operation::Update(..) => "update",
+        Operation::Replace(..) => "replacing a value",
+        Operation::RemoveIf(..) => "removing a value",
+        _ => return Ok(()),
+    };
+    Err(IndexError::MultiKey { operation })
+}
+
+#[inline(always)]
+fn answer(was_there: bool) -> Next<Aside> {
+    match was_there {
+        true => Next::Found(Found::Word { word: 0, len: 0 }),
+        false => Next::Absent,
+    }
+}
+
+impl<E: Endpoint> LinearTable<E> {
+    fn full(&self) -> IndexError {
+        IndexError::Full {
+            probed: self.layout.longest_probe,
+            slots: self.layout.slots,
+        }
+    }
+}
