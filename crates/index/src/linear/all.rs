@@ -26,6 +26,13 @@ impl<E: Endpoint> LinearTable<E> {
     }
 }
 
+impl<E: Endpoint> AllRecords<'_, E> {
+    fn ended(&self, search: &Search) -> Next<Aside> {
+        self.table.lookup_took(search.reads);
+        Next::Absent
+    }
+}
+
 impl<E: Endpoint> Lookup for AllRecords<'_, E> {
     const LOOKS_ON: bool = true;
 
@@ -59,13 +66,14 @@ impl<E: Endpoint> Lookup for AllRecords<'_, E> {
         self.table.piece(key, search, number)
     }
 
-    fn pieces_ahead(&self, key: &Self::Key<'_>, search: &Search) -> Pieces {
+    fn pieces_ahead(&self, key: &Self::Key<'_>, search: &mut Search) -> Pieces {
         self.table.pieces_ahead(key, search)
     }
 
     fn look(&self, key: &Self::Key<'_>, search: &mut Search, read: &mut impl Read) -> Next<Aside> {
-        let found = match self.table.look(key, search, read) {
+        let found = match self.table.walk(key, search, read) {
             Next::Found(found) => found,
+            Next::Absent => return self.ended(search),
             next => return next,
         };
         let value = match found {
@@ -81,7 +89,7 @@ impl<E: Endpoint> Lookup for AllRecords<'_, E> {
             Err(error) => return failed(error),
         }
         match self.table.layout.keys {
-            KeyRule::Unique => Next::Absent,
+            KeyRule::Unique => self.ended(search),
             KeyRule::Multi => self.table.pass(key, search),
         }
     }

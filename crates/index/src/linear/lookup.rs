@@ -5,11 +5,11 @@
 //! (`write.rs`): they change what the walk has come to.
 //!
 //! Invariant: that of every walk along a probe (`slots.rs`). A record that turns out to be another
-//! key's, and a slot whose record is not whole, have the chunk read on from that slot, as nothing
-//! of it was kept, unless the key may have many records.
+//! key's, and a slot whose record is not whole, have the chunk read on from that slot: lookups keep
+//! nothing of it.
 
 use super::client::{Key, LinearTable};
-use super::cluster_hints::Until;
+use super::cluster_hints::{ReadLength, Until};
 use super::glance::PairGlance;
 use super::slots::{MOST_RACES, Seen};
 use crate::client::{MANY_READS, MOST_READS, check_turn, pause};
@@ -42,10 +42,14 @@ pub(crate) struct Search {
     before_end: u64,
     /// Whether the last of them was empty when it was last seen.
     reaches_empty: bool,
+    /// The slots behind them, from this one on, if these were asked for ahead.
+    ahead: Option<(u64, ReadLength)>,
+    /// Whether it looks on in what was read of the slots, once it has read a record.
+    looks_on: bool,
     /// The first slot of the key without a record that it has passed, and its word.
     pub(super) passed: Option<(u64, u64)>,
     /// READs of slots so far.
-    reads: u32,
+    pub(super) reads: u32,
     /// How often the slot was read again because the record of this head was not whole.
     pub(super) rereads: u32,
     unreadable: u64,
@@ -143,6 +147,7 @@ impl<E: Endpoint> Lookup for LinearTable<E> {
     #[inline(always)]
     fn begin(&self, key: &Self::Key<'_>, search: &mut Search) -> Next<Aside> {
         search.begin(Seeks::Record, Until::Match);
+        search.looks_on = false;
         if self.refresh_is_due() {
             return Next::Aside(Aside::Refresh);
         }
@@ -163,17 +168,21 @@ impl<E: Endpoint> Lookup for LinearTable<E> {
         }
     }
 
-    fn pieces_ahead(&self, key: &Self::Key<'_>, search: &Search) -> Pieces {
+    fn pieces_ahead(&self, key: &Self::Key<'_>, search: &mut Search) -> Pieces {
+        let behind = search.first + search.slots;
+        let length = self.read_length(key.home, behind, search.until);
+        if search.reaches_empty || length.slots == 0 {
+            return Pieces::new();
+        }
+        search.ahead = Some((behind, length));
         let mut next = Search {
-            distance: search.first + search.slots,
-            until: search.until,
+            ahead: search.ahead,
+            distance: behind,
             ..Search::default()
         };
-        let goes_on = !search.reaches_empty && self.choose_slots(key, &mut next);
-        let pieces = if goes_on { next.chunk().pieces } else { 0 };
-        (0..pieces)
-            .map(|number| self.piece(key, &next, number))
-            .collect()
+        self.choose_slots(key, &mut next);
+        let piece = |number| self.piece(key, &next, number);
+        (0..next.chunk().pieces).map(piece).collect()
     }
 
     #[inline(always)]
@@ -187,19 +196,17 @@ impl<E: Endpoint> Lookup for LinearTable<E> {
 
     #[inline(always)]
     fn look(&self, key: &Self::Key<'_>, search: &mut Search, read: &mut impl Read) -> Next<Aside> {
-        // Pair slots apart, for which the compiler leaves out what other kinds need.
-        match (self.layout.kind, search.stage) {
-            (SlotKind::Pair, _) => self.look_at_slots(SlotKind::Pair, key, search, read),
-            (kind, Stage::Slots) => self.look_at_slots(kind, key, search, read),
-            (_, Stage::Record) => self.look_at_record(key, search, read),
-            (_, Stage::Located) => self.look_at_location(key, search, read),
+        let next = self.walk(key, search, read);
+        if matches!(next, Next::Found(_) | Next::Absent) {
+            self.lookup_took(search.reads);
         }
+        next
     }
 
     fn gather_less(&self, key: &Self::Key<'_>, search: &mut Search) -> Option<Next<Aside>> {
         (search.stage == Stage::Located).then(|| {
             self.forget(key);
-            search.distance = 0;
+            search.go_to(0);
             self.read_on(key, search)
         })
     }
@@ -210,7 +217,6 @@ impl<E: Endpoint> Lookup for LinearTable<E> {
         search.stage = Stage::Slots;
         if !self.choose_slots(key, search) {
             search.end = End::OfProbe;
-            self.lookup_took(search.reads);
             return Next::Absent;
         }
         if search.reads >= MANY_READS
@@ -253,12 +259,21 @@ impl Search {
     #[inline(always)]
     pub(super) fn begin(&mut self, seeks: Seeks, until: Until) {
         (self.seeks, self.until) = (seeks, until);
-        self.distance = 0;
+        self.looks_on = true;
+        self.go_to(0);
         self.passed = None;
+        self.ahead = None;
         self.reads = 0;
         self.rereads = 0;
         self.unreadable = 0;
         self.races = 0;
+    }
+
+    /// Goes to a slot of which nothing was read.
+    #[inline(always)]
+    pub(super) fn go_to(&mut self, distance: u64) {
+        (self.distance, self.first) = (distance, distance);
+        (self.slots, self.before_end) = (0, 0);
     }
 
     /// What is remembered, as the head that it was.
@@ -287,7 +302,7 @@ impl<E: Endpoint> LinearTable<E> {
     pub(super) fn begin_reading(&self, key: &Key<'_>, search: &mut Search) -> Next<Aside> {
         if let Some(location) = self.known_location(key) {
             search.stage = Stage::Located;
-            search.distance = location.distance;
+            search.go_to(location.distance);
             search.word = Head::out(key.hash, location.block);
             return Next::Read(Reads {
                 is_last: true,
@@ -300,13 +315,33 @@ impl<E: Endpoint> LinearTable<E> {
     /// Chooses the slots that are read at a walk's place; false at the end of the longest probe.
     #[inline(always)]
     fn choose_slots(&self, key: &Key<'_>, search: &mut Search) -> bool {
-        let length = self.read_length(key.home, search.distance, search.until);
+        let length = match search.ahead {
+            Some((first, length)) if first == search.distance => length,
+            _ => self.read_length(key.home, search.distance, search.until),
+        };
         search.first = search.distance;
         search.slots = length.slots;
         search.reaches_empty = length.reaches_empty;
         let to_end = self.layout.slots - self.slot_number(key.home, search.distance);
         search.before_end = length.slots.min(to_end);
         length.slots > 0
+    }
+
+    /// Looks at what was read for a walk.
+    #[inline(always)]
+    pub(super) fn walk(
+        &self,
+        key: &Key<'_>,
+        search: &mut Search,
+        read: &mut impl Read,
+    ) -> Next<Aside> {
+        // Pair slots apart, for which the compiler leaves out what other kinds need.
+        match (self.layout.kind, search.stage) {
+            (SlotKind::Pair, _) => self.look_at_slots(SlotKind::Pair, key, search, read),
+            (kind, Stage::Slots) => self.look_at_slots(kind, key, search, read),
+            (_, Stage::Record) => self.look_at_record(key, search, read),
+            (_, Stage::Located) => self.look_at_location(key, search, read),
+        }
     }
 
     #[inline(always)]
@@ -342,14 +377,11 @@ impl<E: Endpoint> LinearTable<E> {
                     search.distance += 1;
                     continue;
                 };
-                // An empty slot that a writer comes to is in use as soon as he, or a faster one,
-                // has claimed it.
-                let is_used = !matches!(seen, Seen::Empty) || search.seeks != Seeks::Record;
+                // An empty slot that a writer claims is in use as soon as he, or a faster one, has.
+                let claims = search.seeks != Seeks::Record && search.passed.is_none();
+                let is_used = !matches!(seen, Seen::Empty) || claims;
                 if self.hints.is_some() && is_used {
                     self.met_in_use_of(key, search.distance, (piece, slot..end), read);
-                }
-                if matches!(next, Next::Found(_) | Next::Absent) {
-                    self.lookup_took(search.reads);
                 }
                 return next;
             }
@@ -444,7 +476,6 @@ impl<E: Endpoint> LinearTable<E> {
             None => self.read_again(key, search, head),
             Some(record) if record.key == key.bytes => {
                 self.remember(key, search.distance, head);
-                self.lookup_took(search.reads);
                 let bytes = record.value_range();
                 Next::Found(Found::Bytes { piece: 0, bytes })
             }
@@ -465,9 +496,9 @@ impl<E: Endpoint> LinearTable<E> {
     pub(super) fn pass(&self, key: &Key<'_>, search: &mut Search) -> Next<Aside> {
         search.distance += 1;
         search.stage = Stage::Slots;
-        match self.layout.keys {
-            KeyRule::Unique => self.read_on(key, search),
-            KeyRule::Multi => Next::LookOn,
+        match search.looks_on {
+            true => Next::LookOn,
+            false => self.read_on(key, search),
         }
     }
 
@@ -497,7 +528,7 @@ impl<E: Endpoint> LinearTable<E> {
             search.word = head;
             return Next::Read(Reads::ONE);
         }
-        search.distance = 0;
+        search.go_to(0);
         self.read_on(key, search)
     }
 

@@ -26,6 +26,7 @@ use super::cluster_hints::Until;
 use super::glance::PairWriteGlance;
 use super::lookup::{self, End, Search, Seeks, Stage};
 use super::slots::{MOST_RACES, Seen};
+use crate::at_once::LIKELY;
 use crate::heap::{BlockRef, Draft, Epoch, Heap, Held, NewRecord, record_bytes};
 use crate::slot::{Head, KeyRule, SlotKind};
 use crate::step::{
@@ -105,6 +106,8 @@ pub(crate) enum Aside {
     Give {
         was_there: bool,
     },
+    /// The same between the removals of a key's many records.
+    GiveAndGoOn,
 }
 
 impl<E: Endpoint> LinearTable<E> {
@@ -206,7 +209,7 @@ impl<E: Endpoint> Lookup for Writes<'_, E> {
         if let Operation::Put(..) | Operation::Update(..) = write.operation
             && let Some(location) = table.known_location(key)
         {
-            of.search.distance = location.distance;
+            of.search.go_to(location.distance);
             of.search.word = Head::out(key.hash, location.block);
             return self.change_own(write, of, Aim::Located);
         }
@@ -220,13 +223,18 @@ impl<E: Endpoint> Lookup for Writes<'_, E> {
         self.table.piece(&write.key, &of.search, number)
     }
 
-    fn pieces_ahead(&self, write: &Self::Key<'_>, of: &Writing) -> Pieces {
-        self.table.pieces_ahead(&write.key, &of.search)
+    fn pieces_ahead(&self, write: &Self::Key<'_>, of: &mut Writing) -> Pieces {
+        self.table.pieces_ahead(&write.key, &mut of.search)
     }
 
     #[inline(always)]
     fn likely_bytes(&self, of: &Writing, len: usize) -> usize {
-        self.table.likely_bytes(&of.search, len)
+        let likely = self.table.likely_bytes(&of.search, len);
+        match of.search.stage {
+            // Processors go on by themselves behind these.
+            Stage::Record => likely.min(LIKELY),
+            _ => likely,
+        }
     }
 
     #[inline(always)]
@@ -243,7 +251,7 @@ impl<E: Endpoint> Lookup for Writes<'_, E> {
                 return self.change_own(write, of, Aim::Own);
             }
         }
-        match table.look(key, &mut of.search, read) {
+        match table.walk(key, &mut of.search, read) {
             Next::Found(found) => self.at_record(write, of, found, read),
             Next::Absent => self.at_end(write, of),
             Next::Failed(error) => failed(of.in_doubt_if_removed(*error)),
@@ -258,6 +266,23 @@ impl<E: Endpoint> Lookup for Writes<'_, E> {
             Next::Failed(error) => failed(of.in_doubt_if_removed(*error)),
             next => next.map_aside(Aside::OfWalk),
         }
+    }
+
+    #[inline(always)]
+    fn likely_change(&self, write: &Self::Key<'_>, of: &mut Writing) -> Option<Piece> {
+        let (Operation::Put(..) | Operation::Update(..)) = write.operation else {
+            return None;
+        };
+        let heap = self.table.heap.as_ref()?;
+        if of.search.stage != Stage::Record {
+            return None;
+        }
+        let (bytes, may_use) = (write.record_bytes(), self.may_use_blocks.get());
+        let held = of.record.hold(heap, bytes, may_use)?;
+        Some(Piece {
+            len: bytes,
+            ..heap.piece(held.block)
+        })
     }
 
     #[inline(always)]
@@ -339,6 +364,10 @@ impl<E: Endpoint> Lookup for Writes<'_, E> {
                 table.heap().give_surplus().await;
                 answer(was_there)
             }
+            Aside::GiveAndGoOn => {
+                table.heap().give_surplus().await;
+                of.pass()
+            }
         };
         Ok(next)
     }
@@ -387,8 +416,8 @@ impl<E: Endpoint> Writes<'_, E> {
             return self.done(of, of.removed > 0);
         };
         if let Some((distance, word)) = of.search.passed.take() {
-            (of.search.distance, of.search.word) = (distance, word);
-            of.search.end = End::Own;
+            of.search.go_to(distance);
+            (of.search.word, of.search.end) = (word, End::Own);
         }
         match of.search.end {
             End::OfProbe => failed(self.table.full()),
@@ -502,7 +531,10 @@ impl<E: Endpoint> Writes<'_, E> {
             table.counts.change(0, change);
         }
         if let Some(heap) = &table.heap {
-            of.record = Draft::None;
+            // Beside a record that stands in its slot there may be a draft still, for another slot.
+            if of.aim != Aim::Publish {
+                of.record = Draft::None;
+            }
             match is_there {
                 true => table.remember(&write.key, of.search.distance, of.new),
                 false => table.forget(&write.key),
@@ -514,7 +546,10 @@ impl<E: Endpoint> Writes<'_, E> {
         if let Operation::Remove(_) = write.operation {
             of.removed += 1;
             if table.layout.keys == KeyRule::Multi {
-                return of.pass();
+                return match std::mem::take(&mut of.gives) {
+                    true => Next::Aside(Aside::GiveAndGoOn),
+                    false => of.pass(),
+                };
             }
         }
         self.done(of, was_there)
@@ -545,7 +580,7 @@ impl<E: Endpoint> Writes<'_, E> {
                 return self.change_own(write, of, Aim::Located);
             }
             table.forget(key);
-            of.search.distance = 0;
+            of.search.go_to(0);
             return self.read_on(write, of);
         }
         let seen = match of.number {
@@ -564,8 +599,10 @@ impl<E: Endpoint> Writes<'_, E> {
                 Some(Next::Absent)
             }
             Seen::Head(head) if Head::decode(head).is_in_slot() => {
-                let next = table.read_again(key, &mut of.search, head);
-                return next.map_aside(Aside::OfWalk);
+                return match table.read_again(key, &mut of.search, head) {
+                    Next::Failed(error) => failed(of.in_doubt_if_removed(*error)),
+                    next => next.map_aside(Aside::OfWalk),
+                };
             }
             seen => table.came_to(kind, &mut of.search, seen),
         };

@@ -24,12 +24,14 @@ enum Answer<'t, E: Endpoint> {
 pub(super) async fn read_ahead<'t, L: Lookup>(
     table: &'t L,
     key: &L::Key<'_>,
-    search: &L::Search,
+    search: &mut L::Search,
     reads: Reads,
     under_way: &mut Option<Box<Ahead<'t, L::Endpoint>>>,
 ) -> Result<Received> {
-    let piece = |number| table.piece(key, search, number);
-    let pieces: Pieces = reads.numbers().map(piece).collect();
+    let numbers = reads.numbers();
+    let pieces: Pieces = numbers
+        .map(|number| table.piece(key, search, number))
+        .collect();
     let endpoint = table.endpoint();
     let mut asked = match under_way.take() {
         Some(ahead) if ahead.pieces == pieces => ahead,

@@ -171,13 +171,14 @@ async fn change<L: Lookup>(
 async fn receive<'t, L: Lookup>(
     table: &'t L,
     key: &L::Key<'_>,
-    search: &L::Search,
+    search: &mut L::Search,
     reads: Reads,
     under_way: &mut Option<Box<Ahead<'t, L::Endpoint>>>,
 ) -> Result<Received> {
     if reads.ahead {
         return Box::pin(read_ahead(table, key, search, reads, under_way)).await;
     }
+    let search = &*search;
     let endpoint = table.endpoint();
     let piece = |number| table.piece(key, search, number);
     let read = |number| {

@@ -196,7 +196,14 @@ pub(super) fn do_one<'s, L: Lookup>(
     let answer = loop {
         let done = match next {
             Next::Read(reads) => {
-                locate_and_prefetch(table, &key, &search, reads, &mut read).map(|bytes| {
+                let located = locate_and_prefetch(table, &key, &search, reads, &mut read);
+                if L::WRITES
+                    && let Some(piece) = table.likely_change(&key, &mut search)
+                    && let Some(at) = view.offset_of(piece)
+                {
+                    view.prefetch(at, piece.len);
+                }
+                located.map(|bytes| {
                     book(&mut tally, &mut steps, reads, bytes);
                     let next = table.look(&key, &mut search, &mut read);
                     view.acquire();
@@ -212,7 +219,8 @@ pub(super) fn do_one<'s, L: Lookup>(
             }
             Next::Found(found) => break read.value(found, &core.buffers).map(Some),
             Next::Absent => break Ok(None),
-            Next::Failed(error) => break Err(*error),
+            // What a write has begun is put right as it is over verbs.
+            Next::Failed(error) if !L::WRITES => break Err(*error),
             _ => None,
         };
         next = match done {
@@ -431,7 +439,8 @@ impl<'k, L: Lookup> Rows<'k, L> {
                 let pool = &shared.table.endpoint().core().buffers;
                 shared.read.value(found, pool).map(Some)
             }
-            Next::Failed(error) => Err(*error),
+            // What a write has begun is put right as it is over verbs.
+            Next::Failed(error) if !L::WRITES => Err(*error),
             next => {
                 shared.tally.goes_on(lane.steps);
                 self.ends[lane.place] = End::ELSEWHERE;

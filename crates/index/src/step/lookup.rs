@@ -76,7 +76,7 @@ pub(crate) trait Lookup {
 
     /// What is to be on its way before what was asked for [ahead](Reads::ahead) of it is looked at:
     /// nothing where it will hardly be needed.
-    fn pieces_ahead(&self, _key: &Self::Key<'_>, _search: &Self::Search) -> Pieces {
+    fn pieces_ahead(&self, _key: &Self::Key<'_>, _search: &mut Self::Search) -> Pieces {
         Pieces::new()
     }
 
@@ -94,6 +94,13 @@ pub(crate) trait Lookup {
         search: &mut Self::Search,
         read: &mut impl Read,
     ) -> Next<Self::Aside>;
+
+    /// What a change will probably write, if what is asked for now says what is hoped for: to be
+    /// fetched beside that.
+    #[inline(always)]
+    fn likely_change(&self, _key: &Self::Key<'_>, _search: &mut Self::Search) -> Option<Piece> {
+        None
+    }
 
     /// The change that is wanted. It may be asked for more than once, until it is made.
     fn change<'k>(&self, _key: &Self::Key<'k>, _search: &Self::Search) -> Change<'k> {

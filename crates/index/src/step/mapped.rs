@@ -229,7 +229,7 @@ pub(super) fn locate_and_prefetch<L: Lookup>(
     read: &mut Mapped<'_>,
 ) -> Option<u64> {
     let bytes = locate(table, key, search, reads, read)?;
-    if reads.pieces > 1 {
+    if reads.pieces > 1 || L::WRITES && reads.pieces > 0 {
         let likely = table.likely_bytes(search, bytes as usize / reads.pieces);
         for start in &read.starts[..reads.pieces] {
             read.view.prefetch(*start, likely);

@@ -1,12 +1,14 @@
-//! A remover of several records of a key that stops half way.
+//! Keys with several records, some of whose slots are dead.
 
 use crate::common::from_sim;
 use crate::common::{HEAP, HYBRID, HYBRID_SHORT, INLINE, PAIR, Reads, TABLE, WORD, region_bytes};
+use crate::common::{new_client, new_node};
 use farslot_fabric::sim::{ClientStop, FaultPlan, HostId, NicProfile, Simulation, When, World};
 use farslot_fabric::{Executor, Limits, Rights};
 use farslot_index::Sizing;
 use farslot_index::linear::{KeyRule, LinearOptions, LinearTable};
 use farslot_index::{Index, IndexExt};
+use farslot_testbed::Fabric;
 use std::rc::Rc;
 
 /// All values of the key.
@@ -86,5 +88,38 @@ fn a_record_behind_a_dead_slot_is_found() {
             });
         }
         assert!(dead_in_front > 0, "{}", slot.name);
+    }
+}
+
+/// The key's first dead slot lies in a chunk before the one with the empty slot, and the heap has no
+/// room for the record that is to go there: the slots are left, and the record goes into that one.
+#[test]
+fn dead_slots_far_in_front_are_left_where_the_heap_is_full() {
+    for slot in [INLINE, HYBRID] {
+        let options = slot.options(16, 3);
+        let options = LinearOptions {
+            sizing: Sizing {
+                keys: KeyRule::Multi,
+                heap_bytes: Some(16),
+                ..options.sizing
+            },
+            ..options
+        };
+        let layout = options.layout().unwrap();
+        let node = new_node(Fabric::Sim, &layout);
+        let (executor, table) = new_client(&node, &layout, Reads::fixed(4));
+        executor.block_on(async {
+            let key = slot.key(5);
+            // One that fits into a slot.
+            let short = (1..100).map(|number| slot.value(number));
+            let value = short.min_by_key(Vec::len).unwrap();
+            for _ in 0..6 {
+                assert!(table.put(&key, &value).await.unwrap());
+            }
+            assert!(table.remove(&key).await.unwrap());
+            let put = table.find_or_put(&key, &value).await.unwrap();
+            assert!(put.is_none());
+            assert_eq!(all_of(&table, &key).await, [value]);
+        });
     }
 }
