@@ -30,6 +30,10 @@ impl fmt::Debug for Session {
 
 /// What is sealed at once: what rustls buffers at most.
 const SEALED_AT_ONCE: usize = 64 << 10;
+/// What an idle session takes.
+const IDLE: usize = 8 << 10;
+/// A record that has not come whole.
+const RECORD: usize = 18 << 10;
 /// What a failed session throws away at once of what still comes.
 const THROWN_AWAY: usize = 4 << 10;
 
@@ -60,6 +64,22 @@ impl Session {
     /// Bytes that have been opened and not received.
     pub(crate) fn opened(&self) -> usize {
         self.opened
+    }
+
+    /// Bytes that it holds, at the most.
+    pub(crate) fn held(&self) -> usize {
+        let arriving = match self.is_shaking_hands() {
+            true => Self::HANDSHAKE_BYTES,
+            false => RECORD,
+        };
+        IDLE + arriving + self.opened + self.sealed
+    }
+
+    /// Tells the other side that nothing more is sent.
+    pub(crate) fn close_notify(&mut self, tcp: &TcpStream) {
+        self.tls.send_close_notify();
+        // It goes with one call or not at all.
+        let _ = self.tls.write_tls(&mut Socket(tcp));
     }
 
     /// Why it is over, if the other side broke it.
