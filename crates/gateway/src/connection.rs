@@ -10,8 +10,9 @@ use crate::session::{self, Choices};
 use crate::shared::{Notice, Shared};
 use crate::turn::{NoRoom, Turn};
 use crate::whole;
+use farslot::fabric::net::Socket;
 use std::io::{ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
@@ -38,7 +39,7 @@ const SEND_FROM: usize = 256 << 10;
 /// A connection of a client.
 #[derive(Debug)]
 pub(crate) struct Connection {
-    pub(crate) stream: TcpStream,
+    pub(crate) socket: Socket,
     input: Vec<u8>,
     parser: Parser,
     output: Vec<u8>,
@@ -149,9 +150,9 @@ impl From<NoRoom> for Stop {
 }
 
 impl Connection {
-    pub(crate) fn new(stream: TcpStream, choices: Choices) -> Self {
+    pub(crate) fn new(socket: Socket, choices: Choices) -> Self {
         Self {
-            stream,
+            socket,
             choices,
             input: Vec::new(),
             parser: Parser::default(),
@@ -173,15 +174,17 @@ impl Connection {
 
     /// Bytes that it keeps.
     pub(crate) fn held(&self) -> usize {
-        self.input.capacity() + self.output.capacity() + self.parser.held()
+        let buffers = self.input.capacity() + self.output.capacity();
+        buffers + self.parser.held() + self.socket.held()
     }
 
     pub(crate) fn peer(&self) -> Option<SocketAddr> {
         self.choices.peer
     }
 
+    /// Whether its client is no stranger: it knows the secret, and the handshake of TLS is done.
     pub(crate) fn is_admitted(&self) -> bool {
-        self.choices.is_admitted
+        self.choices.is_admitted && !self.socket.is_shaking_hands()
     }
 
     /// Bytes that have arrived and were not done.
@@ -193,7 +196,7 @@ impl Connection {
     pub(crate) fn wants(&self) -> (bool, bool) {
         let is_open = !self.is_ending && !self.is_last;
         let takes_input = is_open && !self.is_blocked && self.rest_until.is_none();
-        (takes_input, self.is_blocked)
+        (takes_input, self.is_blocked || self.socket.has_unsent())
     }
 
     /// Whether everything is done.
@@ -203,7 +206,7 @@ impl Connection {
 
     /// Takes what has arrived, as much as the buffer holds; fails at the connection's end.
     pub(crate) fn receive(&mut self, buffer: &mut [u8]) -> std::io::Result<()> {
-        match (&self.stream).read(buffer) {
+        match self.socket.read(buffer) {
             Ok(bytes) => {
                 self.is_last = bytes == 0;
                 self.input.extend_from_slice(&buffer[..bytes]);
@@ -222,7 +225,7 @@ impl Connection {
     pub(crate) fn send(&mut self) -> std::io::Result<()> {
         self.is_blocked = false;
         while self.sent < self.output.len() {
-            match (&self.stream).write(&self.output[self.sent..]) {
+            match self.socket.write(&self.output[self.sent..]) {
                 Ok(0) => return Err(ErrorKind::WriteZero.into()),
                 Ok(bytes) => {
                     self.sent += bytes;
@@ -239,7 +242,11 @@ impl Connection {
         self.sent = 0;
         self.output.clear();
         self.output.shrink_to(SEND_FROM);
-        Ok(())
+        // What TLS has to say by itself goes when there is room.
+        match self.socket.flush() {
+            Err(error) if error.kind() != ErrorKind::WouldBlock => Err(error),
+            _ => Ok(()),
+        }
     }
 
     /// Takes whole requests into a turn, and runs those that are of no key. The connection

@@ -16,6 +16,7 @@ use crate::lane::Lanes;
 use crate::session::Choices;
 use crate::shared::{Notice, Shared};
 use crate::turn::{ByKey, Room, Turn};
+use farslot::fabric::net::Socket;
 use farslot::fabric::tcp::Strangers;
 use farslot::{Expiry, Store};
 use rustix::event::Timespec;
@@ -60,6 +61,8 @@ const COUNTED_AGAIN: Duration = Duration::from_millis(10);
 const LOOK_AT_RESTING: Duration = Duration::from_millis(20);
 /// Connections that are accepted before others have their turn.
 const ACCEPTED_A_TURN: usize = 4;
+/// Steps of TLS handshakes before others have their turn: one takes as long as many short requests.
+const HANDSHAKES_A_ROUND: usize = 2;
 /// Strangers whose time is up, of which so many are closed before others have their turn.
 const ENDED_A_ROUND: usize = 8;
 /// How long none is accepted where the process may open no more files.
@@ -79,6 +82,8 @@ pub(crate) struct EventLoop {
     ready: Vec<usize>,
     /// Bytes that may be received of long requests in this round.
     may_receive: usize,
+    /// Handshakes of TLS that may go on in this round.
+    may_shake_hands: usize,
     /// The places of connections that rest because they gave a wrong secret.
     resting: Vec<usize>,
     /// Those of clients that have not shown that they know the secret.
@@ -122,6 +127,7 @@ impl EventLoop {
             vacant: Vec::new(),
             ready: Vec::new(),
             may_receive: 0,
+            may_shake_hands: 0,
             resting: Vec::new(),
             most_used: 0,
             looked: Instant::now(),
@@ -150,6 +156,7 @@ impl EventLoop {
             let space = rustix::buffer::spare_capacity(&mut events);
             let _ = epoll::wait(&self.epoll, space, Some(&timeout));
             self.may_receive = RECEIVED_A_ROUND;
+            self.may_shake_hands = HANDSHAKES_A_ROUND;
             for event in &events {
                 let event: &epoll::Event = event;
                 match event.data.u64() {
@@ -239,22 +246,34 @@ impl EventLoop {
             } else {
                 counts.turned_away.fetch_add(1, Relaxed);
                 counts.connected.fetch_sub(1, Relaxed);
-                // A new connection has room for it; and what becomes of it is the client's
-                // business.
-                let _ = stream.set_nonblocking(true);
-                let _ = write!(stream, "-{}\r\n", Failure::Connections);
+                // A handshake costs more than the word is worth.
+                if self.shared.tls.is_none() {
+                    // A new connection has room for it; and what becomes of it is the client's
+                    // business.
+                    let _ = stream.set_nonblocking(true);
+                    let _ = write!(stream, "-{}\r\n", Failure::Connections);
+                }
                 return;
             }
         }
         let counts = &self.shared.counts;
         let id = counts.accepted.fetch_add(1, Relaxed) + 1;
+        let accepted = stream
+            .set_nodelay(true)
+            .and_then(|()| self.shared.secured(stream));
+        let socket = match accepted {
+            Ok(socket) => socket,
+            Err(error) => {
+                self.shared.counts.connected.fetch_sub(1, Relaxed);
+                return log::warn!("the Redis gateway cannot take a connection: {error}");
+            }
+        };
         let place = self.vacant_place();
-        let watched = stream
-            .set_nonblocking(true)
-            .and_then(|()| stream.set_nodelay(true))
-            .and_then(|()| self.watch(&stream, place, (true, false)));
+        let watched = self.watch(&socket, place, (true, false));
         let choices = Choices::new(&self.shared, id, Some(peer));
-        let mut connection = Box::new(Connection::new(stream, choices));
+        let mut connection = Box::new(Connection::new(socket, choices));
+        let held = connection.held();
+        self.lanes.count(&mut connection.counted, held);
         if !connection.is_admitted() {
             connection.is_stranger = true;
             let until = Instant::now() + STRANGER;
@@ -279,9 +298,10 @@ impl EventLoop {
     }
 
     /// Has the kernel tell of a connection.
-    fn watch(&self, stream: &TcpStream, place: usize, wants: (bool, bool)) -> std::io::Result<()> {
+    fn watch(&self, socket: &Socket, place: usize, wants: (bool, bool)) -> std::io::Result<()> {
         let data = EventData::new_u64(place as u64);
-        Ok(epoll::add(&self.epoll, stream, data, flags_of(wants))?)
+        let flags = flags_of(wants);
+        Ok(epoll::add(&self.epoll, socket.tcp(), data, flags)?)
     }
 
     /// Takes in the connections that the other lane has handed over, and closes those of its own
@@ -291,7 +311,7 @@ impl EventLoop {
             let mut connection = Box::new(connection);
             let place = self.vacant_place();
             connection.watched = connection.wants();
-            match self.watch(&connection.stream, place, connection.watched) {
+            match self.watch(&connection.socket, place, connection.watched) {
                 Ok(()) => self.settle(place, connection),
                 Err(error) => {
                     log::warn!("the Redis gateway cannot watch a connection: {error}");
@@ -321,6 +341,12 @@ impl EventLoop {
         if alive && connection.is_long && takes_input && self.may_receive == 0 {
             // It is told of again.
             return self.settle(place, connection);
+        }
+        if alive && connection.socket.is_shaking_hands() {
+            if self.may_shake_hands == 0 {
+                return self.settle(place, connection);
+            }
+            self.may_shake_hands -= 1;
         }
         if alive && told.intersects(has_input) && takes_input {
             let before = connection.input_bytes();
@@ -476,7 +502,7 @@ impl EventLoop {
         if wants != connection.watched {
             let data = EventData::new_u64(place as u64);
             let flags = flags_of(wants);
-            if epoll::modify(&self.epoll, &connection.stream, data, flags).is_err() {
+            if epoll::modify(&self.epoll, connection.socket.tcp(), data, flags).is_err() {
                 return self.close(place, connection);
             }
             connection.watched = wants;
@@ -492,7 +518,7 @@ impl EventLoop {
 
     /// Gives the connection of a place to the other lane. What it has put counts from now on.
     fn hand_over(&mut self, place: usize, mut connection: Box<Connection>) {
-        if epoll::delete(&self.epoll, &connection.stream).is_err() {
+        if epoll::delete(&self.epoll, connection.socket.tcp()).is_err() {
             return self.close(place, connection);
         }
         self.databases.report();
@@ -508,6 +534,12 @@ impl EventLoop {
         }
         self.vacant.push(place);
         self.shared.counts.connected.fetch_sub(1, Relaxed);
+        if let Some(failure) = connection.socket.failure() {
+            self.shared.counts.tls_broken.fetch_add(1, Relaxed);
+            let notice = Notice::BrokenTls(failure);
+            self.shared.notices.tell(notice, connection.peer());
+        }
+        connection.socket.close_notify();
         // The kernel forgets it with its file.
         drop(connection);
     }

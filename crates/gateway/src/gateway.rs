@@ -4,14 +4,14 @@ use crate::event_loop::EventLoop;
 use crate::lane::Lanes;
 use crate::metrics::GatewayMetrics;
 use crate::shared::{Counts, Guessers, Latencies, Notices, Shared};
-use farslot::{BACKLOG, Secret, Store, StoreError};
+use farslot::{BACKLOG, Secret, Store, StoreError, TlsServer};
 use rustix::event::{EventfdFlags, eventfd};
 use std::fmt;
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, PoisonError, RwLock};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
@@ -24,9 +24,12 @@ const LONG_NICE: i32 = 10;
 pub struct GatewayOptions {
     /// Where: HOST:PORT, with port 0 for any that is free.
     pub listen: String,
-    /// What clients must give to AUTH or HELLO: it comes over the network as it is. Give it to
-    /// nothing else.
+    /// What clients must give to AUTH or HELLO: without TLS it comes over the network as it is.
+    /// Give it to nothing else.
     pub secret: Option<Secret>,
+    /// How it is served under TLS, if it is. A client whose handshake is not done is as one that
+    /// has not given the secret.
+    pub tls: Option<TlsServer>,
     /// Whether an address that other machines can reach may be served without a secret.
     pub insecure: bool,
     /// Threads, each with another beside it for what is long; a connection belongs to the two that
@@ -52,6 +55,7 @@ impl GatewayOptions {
         Self {
             listen: listen.into(),
             secret: None,
+            tls: None,
             insecure: false,
             threads: 1,
             connections: 1_000,
@@ -157,6 +161,7 @@ impl Gateway {
         let shared = Arc::new(Shared {
             address,
             secret: options.secret.clone(),
+            tls: options.tls.clone().map(RwLock::new),
             connections: options.connections as u64,
             // Half of the places, and a quarter for one address.
             strangers: [2, 4].map(|part| (options.connections / part / options.threads).max(1)),
@@ -208,6 +213,14 @@ impl Gateway {
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.shared.address
+    }
+
+    /// Shows another certificate from now on, where it is served under TLS. Those who are connected
+    /// notice nothing.
+    pub fn change_tls(&self, new: &TlsServer) {
+        if let Some(tls) = &self.shared.tls {
+            *tls.write().unwrap_or_else(PoisonError::into_inner) = new.clone();
+        }
     }
 
     /// What it has counted, for a page of metrics.

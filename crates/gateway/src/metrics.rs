@@ -74,6 +74,11 @@ impl Source for GatewayMetrics {
                 "Connections to the Redis gateway that spoke HTTP, and were closed.",
                 &counts.http,
             ),
+            counter(
+                "farslot_redis_tls_broken_total",
+                "Connections to the Redis gateway that broke TLS, and were closed.",
+                &counts.tls_broken,
+            ),
             Family::counter(
                 "farslot_redis_expired_keys_total",
                 "Records of all tables that had expired and were swept.",

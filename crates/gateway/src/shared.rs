@@ -2,13 +2,14 @@
 
 use crate::commands::all;
 use crate::failure::CODES;
-use farslot::fabric::tcp::LineLimit;
-use farslot::{LATENCY_BOUNDS, Secret, Sweeper};
+use farslot::fabric::net::Socket;
+use farslot::fabric::tcp::{LineLimit, TlsFailure};
+use farslot::{LATENCY_BOUNDS, Secret, Sweeper, TlsServer};
 use std::collections::HashMap;
-use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpStream};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU64};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 /// What all threads of a gateway share.
@@ -16,6 +17,8 @@ use std::time::{Duration, Instant};
 pub(crate) struct Shared {
     pub(crate) address: SocketAddr,
     pub(crate) secret: Option<Secret>,
+    /// How it is served, where that is under TLS.
+    pub(crate) tls: Option<RwLock<TlsServer>>,
     /// The most connections.
     pub(crate) connections: u64,
     /// The most connections of one thread whose clients have not shown that they know the secret,
@@ -30,6 +33,15 @@ pub(crate) struct Shared {
     pub(crate) sweeper: Arc<Sweeper>,
     pub(crate) notices: Notices,
     pub(crate) guessers: Guessers,
+}
+
+impl Shared {
+    /// A client that has connected, under TLS where that is served.
+    pub(crate) fn secured(&self, stream: TcpStream) -> std::io::Result<Socket> {
+        let tls = self.tls.as_ref();
+        let tls = tls.map(|tls| tls.read().unwrap_or_else(PoisonError::into_inner));
+        Socket::accepted(stream, tls.as_deref())
+    }
 }
 
 /// The most addresses of which wrong secrets are remembered.
@@ -91,7 +103,7 @@ const fn network_of(address: IpAddr) -> IpAddr {
 }
 
 /// What clients do that its owner wants to know.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Notice {
     /// A secret was wrong, of so many from its address lately.
     WrongSecret(u32),
@@ -99,12 +111,14 @@ pub(crate) enum Notice {
     Http,
     /// A connection held the buffers that others need.
     Evicted,
+    /// A connection broke TLS.
+    BrokenTls(TlsFailure),
 }
 
 /// Tells of what clients do, in the log. Anybody can cause these events: of each kind there are at
 /// most ten lines a second.
 #[derive(Debug, Default)]
-pub(crate) struct Notices(Mutex<[LineLimit; 3]>);
+pub(crate) struct Notices(Mutex<[LineLimit; 4]>);
 
 impl Notices {
     /// Tells of what one at this address has done.
@@ -114,6 +128,7 @@ impl Notices {
             Notice::WrongSecret(_) => 0,
             Notice::Http => 1,
             Notice::Evicted => 2,
+            Notice::BrokenTls(_) => 3,
         };
         let Some(left_out) = limits[kind].line() else {
             return;
@@ -131,6 +146,9 @@ impl Notices {
             Notice::Evicted => log::warn!(
                 "closing the connection of {peer}: it holds buffers of the Redis gateway that others need"
             ),
+            Notice::BrokenTls(failure) => {
+                log::warn!("closing the connection of {peer} to the Redis gateway: {failure}");
+            }
         }
     }
 }
@@ -150,6 +168,8 @@ pub(crate) struct Counts {
     pub(crate) evicted: AtomicU64,
     /// Connections that began as HTTP.
     pub(crate) http: AtomicU64,
+    /// Connections that broke TLS.
+    pub(crate) tls_broken: AtomicU64,
     pub(crate) commands: AtomicU64,
     /// Those that are known, by their numbers.
     pub(crate) by_command: Vec<AtomicU64>,
@@ -167,6 +187,7 @@ impl Default for Counts {
             refused: zero(),
             evicted: zero(),
             http: zero(),
+            tls_broken: zero(),
             commands: zero(),
             by_command: all().map(|_| zero()).collect(),
             errors: Default::default(),

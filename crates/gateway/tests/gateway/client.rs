@@ -1,5 +1,6 @@
 //! A client that speaks RESP over a socket, and gateways to speak to.
 
+use crate::tls_stream;
 use farslot::{OpenOptions, Store};
 use farslot_gateway::{Gateway, GatewayOptions};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -48,9 +49,14 @@ impl Reply {
     }
 }
 
+/// What carries bytes both ways.
+trait Stream: Read + Write + Send {}
+
+impl<S: Read + Write + Send> Stream for S {}
+
 pub struct Client {
-    stream: TcpStream,
-    replies: BufReader<TcpStream>,
+    tcp: TcpStream,
+    stream: BufReader<Box<dyn Stream>>,
 }
 
 impl Client {
@@ -64,19 +70,36 @@ impl Client {
         let patience = Some(Duration::from_secs(60));
         stream.set_read_timeout(patience).unwrap();
         stream.set_nodelay(true).unwrap();
-        let replies = BufReader::new(stream.try_clone().unwrap());
-        Self { stream, replies }
+        Self::over(stream.try_clone().unwrap(), stream)
+    }
+
+    /// Under TLS; the certificate is of this authority (PEM).
+    pub fn under_tls(gateway: &Gateway, authority: &[u8]) -> std::io::Result<Self> {
+        let stream = tls_stream::connect(gateway.address(), authority)?;
+        Ok(Self::over(stream.sock.try_clone()?, stream))
+    }
+
+    fn over(tcp: TcpStream, stream: impl Stream + 'static) -> Self {
+        let stream = BufReader::new(Box::new(stream) as Box<dyn Stream>);
+        Self { tcp, stream }
     }
 
     /// Sends these bytes; the gateway may have closed the connection.
     pub fn send(&mut self, bytes: &[u8]) -> std::io::Result<()> {
-        self.stream.write_all(bytes)
+        let stream = self.stream.get_mut();
+        stream.write_all(bytes)?;
+        stream.flush()
+    }
+
+    /// Sends bytes below TLS.
+    pub fn send_bare(&mut self, bytes: &[u8]) -> std::io::Result<()> {
+        self.tcp.write_all(bytes)
     }
 
     /// The next reply; an error at the connection's end.
     pub fn reply(&mut self) -> std::io::Result<Reply> {
         let mut line = String::new();
-        if self.replies.read_line(&mut line)? == 0 {
+        if self.stream.read_line(&mut line)? == 0 {
             return Err(std::io::ErrorKind::UnexpectedEof.into());
         }
         let (kind, rest) = line.trim_end_matches(['\r', '\n']).split_at(1);
@@ -89,7 +112,7 @@ impl Client {
             "$" | "*" if rest == "-1" => Reply::Null,
             "$" | "=" => {
                 let mut bytes = vec![0; length() + 2];
-                self.replies.read_exact(&mut bytes)?;
+                self.stream.read_exact(&mut bytes)?;
                 bytes.truncate(length());
                 Reply::Bulk(bytes)
             }
@@ -133,7 +156,7 @@ impl Client {
 
     /// Sends no more. What was sent is done all the same.
     pub fn finish(&mut self) {
-        self.stream.shutdown(std::net::Shutdown::Write).unwrap();
+        self.tcp.shutdown(std::net::Shutdown::Write).unwrap();
     }
 
     /// Runs commands of words, and compares each reply as it is shown.

@@ -1,5 +1,7 @@
 //! The gateway over a real socket.
 
+#[path = "../../../fabric/tests/common/authority.rs"]
+mod authority;
 mod beside_redis;
 mod client;
 mod commands;
@@ -8,4 +10,7 @@ mod hostile;
 mod limits;
 mod metrics;
 mod scans;
+mod tls;
+#[path = "../../../fabric/tests/common/tls_stream.rs"]
+mod tls_stream;
 mod together;
