@@ -2,12 +2,13 @@
 
 use super::answer::Answers;
 use super::request::{Arrived, LONGEST};
+use farslot::fabric::net::Socket;
 use rustix::event::PollFlags;
 use std::io::{ErrorKind, Read, Write};
-use std::net::{Shutdown, TcpStream};
+use std::net::Shutdown;
 use std::time::{Duration, Instant};
 
-/// How long a request may take to arrive.
+/// How long a request may take to arrive, with the handshake of TLS before it.
 const REQUEST: Duration = Duration::from_secs(5);
 /// How long its answer may take to leave.
 const ANSWER: Duration = Duration::from_secs(10);
@@ -19,7 +20,7 @@ const STEPS_A_TURN: usize = 16;
 
 /// A connection.
 pub(super) struct Connection {
-    pub(super) stream: TcpStream,
+    pub(super) socket: Socket,
     /// When it is over, however far it has come.
     pub(super) until: Instant,
     stage: Stage,
@@ -35,17 +36,18 @@ enum Stage {
 }
 
 impl Connection {
-    pub(super) fn new(stream: TcpStream) -> Self {
+    pub(super) fn new(socket: Socket) -> Self {
         Self {
-            stream,
+            socket,
             until: Instant::now() + REQUEST,
             stage: Stage::Request(Vec::new()),
         }
     }
 
     /// What it waits for.
-    pub(super) const fn wants(&self) -> PollFlags {
+    pub(super) fn wants(&self) -> PollFlags {
         match self.stage {
+            Stage::Request(_) if self.socket.has_unsent() => PollFlags::IN | PollFlags::OUT,
             Stage::Request(_) | Stage::End => PollFlags::IN,
             Stage::Answer(..) => PollFlags::OUT,
         }
@@ -74,7 +76,7 @@ impl Connection {
         };
         let mut piece = [0; 1024];
         let room = piece.len().min(LONGEST - bytes.len());
-        let received = self.stream.read(&mut piece[..room])?;
+        let received = self.socket.read(&mut piece[..room])?;
         if received == 0 {
             return Err(ErrorKind::UnexpectedEof.into());
         }
@@ -91,17 +93,18 @@ impl Connection {
             return Ok(());
         };
         if *sent < answer.len() {
-            *sent += self.stream.write(&answer[*sent..])?;
+            *sent += self.socket.write(&answer[*sent..])?;
             return Ok(());
         }
-        self.stream.shutdown(Shutdown::Write)?;
+        self.socket.close_notify();
+        self.socket.tcp().shutdown(Shutdown::Write)?;
         self.stage = Stage::End;
         self.until = Instant::now() + LINGER;
         Ok(())
     }
 
     fn linger(&mut self) -> std::io::Result<()> {
-        match self.stream.read(&mut [0; 1024])? {
+        match self.socket.read(&mut [0; 1024])? {
             0 => Err(ErrorKind::UnexpectedEof.into()),
             // What follows a request is thrown away.
             _ => Ok(()),

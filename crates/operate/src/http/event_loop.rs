@@ -3,10 +3,13 @@
 use super::answer::Answers;
 use super::connection::Connection;
 use super::options::PageOptions;
+use farslot::TlsServer;
+use farslot::fabric::net::Socket;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io::ErrorKind;
 use std::net::TcpListener;
 use std::os::fd::OwnedFd;
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 /// The most connections.
@@ -20,6 +23,8 @@ pub(super) struct EventLoop {
     /// Readable once the thread is to end.
     end: OwnedFd,
     options: PageOptions,
+    /// How it is served, where that is under TLS.
+    tls: Arc<Option<RwLock<TlsServer>>>,
     answers: Answers,
     /// The oldest first.
     connections: Vec<Connection>,
@@ -31,12 +36,14 @@ impl EventLoop {
         listener: TcpListener,
         end: OwnedFd,
         options: PageOptions,
+        tls: Arc<Option<RwLock<TlsServer>>>,
         answers: Answers,
     ) -> Self {
         Self {
             listener,
             end,
             options,
+            tls,
             answers,
             connections: Vec::new(),
             paused_until: None,
@@ -85,7 +92,7 @@ impl EventLoop {
             PollFd::new(&self.listener, listens),
         ];
         let connections = self.connections.iter();
-        polled.extend(connections.map(|one| PollFd::new(&one.stream, one.wants())));
+        polled.extend(connections.map(|one| PollFd::new(one.socket.tcp(), one.wants())));
         // Interrupted or not, what there is will be told again.
         let _ = poll(&mut polled, timeout.as_ref());
         let mut told = polled.iter().map(|polled| !polled.revents().is_empty());
@@ -100,10 +107,16 @@ impl EventLoop {
         for _ in 0..CONNECTIONS {
             match self.listener.accept() {
                 Ok((stream, peer)) => {
-                    if !self.options.trusts(peer.ip()) || stream.set_nonblocking(true).is_err() {
+                    if !self.options.trusts(peer.ip()) {
                         continue;
                     }
-                    let mut connection = Connection::new(stream);
+                    let tls = (*self.tls).as_ref();
+                    let tls = tls.map(|tls| tls.read().unwrap_or_else(PoisonError::into_inner));
+                    let Ok(socket) = Socket::accepted(stream, tls.as_deref()) else {
+                        continue;
+                    };
+                    drop(tls);
+                    let mut connection = Connection::new(socket);
                     if connection.go_on(&mut self.answers) {
                         if self.connections.len() == CONNECTIONS {
                             self.connections.remove(0);

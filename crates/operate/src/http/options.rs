@@ -1,6 +1,6 @@
 //! How pages are served, and to whom.
 
-use farslot::Network;
+use farslot::{Network, TlsServer};
 use std::net::IpAddr;
 
 /// How a [`Page`](crate::Page) is served.
@@ -8,6 +8,8 @@ use std::net::IpAddr;
 pub struct PageOptions {
     /// Where: HOST:PORT, with port 0 for any that is free.
     pub listen: String,
+    /// How it is served under TLS, if it is.
+    pub tls: Option<TlsServer>,
     /// Networks beyond loopback whose clients are served.
     pub trusted: Vec<Network>,
     /// Whether all networks are.
@@ -20,6 +22,7 @@ impl PageOptions {
     pub fn at(listen: &str) -> Self {
         Self {
             listen: listen.into(),
+            tls: None,
             trusted: Vec::new(),
             insecure: false,
         }

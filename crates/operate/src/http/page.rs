@@ -4,10 +4,11 @@ use super::answer::Answers;
 use super::event_loop::EventLoop;
 use super::options::PageOptions;
 use crate::source::Source;
-use farslot::BACKLOG;
+use farslot::{BACKLOG, TlsServer};
 use rustix::event::{EventfdFlags, eventfd};
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
 use std::os::fd::OwnedFd;
+use std::sync::{Arc, PoisonError, RwLock};
 use std::thread::JoinHandle;
 
 /// Why a page cannot be served.
@@ -65,10 +66,11 @@ impl PageOptions {
     }
 }
 
-/// Metrics, health and a page, served over HTTP for as long as this is held.
+/// Metrics, health and a page, served over HTTP or HTTPS for as long as this is held.
 #[derive(Debug)]
 pub struct Page {
     address: SocketAddr,
+    tls: Arc<Option<RwLock<TlsServer>>>,
     end: OwnedFd,
     thread: Option<JoinHandle<()>>,
 }
@@ -86,14 +88,24 @@ impl Page {
         let end = end.map_err(|error| thread(error.into()))?;
         let told = end.try_clone().map_err(thread)?;
         let answers = Answers::of(Box::new(source), address.ip().is_loopback());
-        let event_loop = EventLoop::new(listener, told, options.clone(), answers);
+        let tls = Arc::new(options.tls.clone().map(RwLock::new));
+        let shared = Arc::clone(&tls);
+        let event_loop = EventLoop::new(listener, told, options.clone(), shared, answers);
         let started = std::thread::Builder::new().name("farslot-metrics".into());
         let started = started.spawn(move || event_loop.run()).map_err(thread)?;
         Ok(Self {
             address,
+            tls,
             end,
             thread: Some(started),
         })
+    }
+
+    /// Shows another certificate from now on, where it is served under TLS.
+    pub fn change_tls(&self, new: &TlsServer) {
+        if let Some(tls) = &*self.tls {
+            *tls.write().unwrap_or_else(PoisonError::into_inner) = new.clone();
+        }
     }
 
     /// Where it is served, with the port.

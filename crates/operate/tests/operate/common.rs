@@ -29,7 +29,7 @@ pub fn send(address: SocketAddr, request: &[u8]) -> Answer {
     answer(&mut stream)
 }
 
-pub fn answer(stream: &mut TcpStream) -> Answer {
+pub fn answer(stream: &mut impl Read) -> Answer {
     let mut text = String::new();
     stream.read_to_string(&mut text).unwrap();
     let (head, body) = text.split_once("\r\n\r\n").unwrap();
