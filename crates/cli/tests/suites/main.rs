@@ -33,5 +33,7 @@ mod siege;
 mod snapshots;
 mod tcp;
 mod tls;
+#[path = "../../../fabric/tests/common/tls_stream.rs"]
+mod tls_stream;
 mod variables;
 mod verbs;

@@ -1,7 +1,11 @@
 //! `farslot serve --redis`: the same memory for Redis clients and for tables.
 
-use crate::common::{assert_fails, farslot, fresh_address, start_serving};
+use crate::common::{Node, assert_fails, farslot, fresh_address, start_serving, wait_for};
+use crate::tls::Bed;
+use crate::tls_stream::{self, TlsStream};
+use farslot::Fingerprint;
 use serde_json::Value;
+use std::fs::File;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::process::{Child, Command};
@@ -87,4 +91,89 @@ fn an_open_address_needs_a_secret_of_its_own() {
     assert!(replies.starts_with("-WRONGPASS"), "{replies}");
     process.kill().unwrap();
     process.wait().unwrap();
+}
+
+/// Sends this under TLS, and returns what is answered until the other side ends TLS.
+fn ask_secured(mut stream: TlsStream, sent: &str) -> String {
+    stream.write_all(sent.as_bytes()).unwrap();
+    let mut replies = String::new();
+    stream.read_to_string(&mut replies).unwrap();
+    replies
+}
+
+#[test]
+fn redis_clients_and_metrics_are_served_under_tls() {
+    let bed = Bed::new();
+    let first = bed.issue_own();
+    let authority = std::fs::read(bed.at("ca")).unwrap();
+    let address = fresh_address();
+    let mut command = farslot(["serve", &address, "--redis", "rediss://127.0.0.1:0"]);
+    command.args(["--metrics", "https://127.0.0.1:0"]);
+    bed.prove(&mut command, "own");
+    command.stderr(File::create(bed.at("log")).unwrap());
+    let (process, ready) = serve(command);
+    let node = Node { process, address };
+    assert_eq!(ready["certificate_sha256"], first);
+    let said = |key: &str| ready[key].as_str().unwrap();
+    let redis = said("redis").strip_prefix("rediss://").unwrap();
+    let metrics = said("metrics").strip_prefix("https://").unwrap();
+    let metrics = metrics.strip_suffix("/metrics").unwrap();
+    let connect = |to: &str| tls_stream::connect(to.parse().unwrap(), &authority).unwrap();
+    let replies = ask_secured(connect(redis), "SET sky blue\r\nGET sky\r\nQUIT\r\n");
+    assert_eq!(replies, "+OK\r\n$4\r\nblue\r\n+OK\r\n");
+    let request = format!("GET /readyz HTTP/1.1\r\nHost: {metrics}\r\n\r\n");
+    let answer = ask_secured(connect(metrics), &request);
+    assert!(answer.ends_with("\r\n\r\nready\n"), "{answer}");
+    // Without TLS nobody is answered there.
+    for (to, sent) in [(redis, "GET sky\r\n"), (metrics, &*request)] {
+        let mut stream = TcpStream::connect(to).unwrap();
+        stream.write_all(sent.as_bytes()).unwrap();
+        let mut told = Vec::new();
+        let _ = stream.read_to_end(&mut told);
+        assert!(told.is_empty() || told[0] == 21, "{told:?}");
+    }
+    // Another certificate is shown once the node is told of it; one with a mistake never is.
+    let second = bed.issue_own();
+    node.hang_up();
+    wait_for(&bed.at("log"), 1, "is another now");
+    bed.write("own.pem", b"nothing");
+    node.hang_up();
+    wait_for(&bed.at("log"), 1, "stays as it was");
+    for to in [redis, metrics] {
+        let stream = connect(to);
+        let shown = &stream.conn.peer_certificates().unwrap()[0];
+        assert_eq!(Fingerprint::of(shown).to_string(), second);
+    }
+}
+
+#[test]
+fn what_is_under_tls_needs_no_less_than_without() {
+    let bed = Bed::new();
+    let serve = |args: &[&str]| {
+        let mut command = farslot(["serve", "shm://of-no-use", "--memory", "64MiB"]);
+        command.args(args).args(["--while-stdin"]);
+        command
+    };
+    for (args, code, part) in [
+        (["--redis", "rediss://0.0.0.0:0"], 1, "--redis-secret-file"),
+        (["--metrics", "https://0.0.0.0:0"], 1, "--trust"),
+        (["--redis", "tcps://127.0.0.1:0"], 2, "rediss://HOST:PORT"),
+        (
+            ["--metrics", "rediss://127.0.0.1:0"],
+            2,
+            "https://HOST:PORT",
+        ),
+        (["--metrics", "https://127.0.0.1"], 1, "127.0.0.1"),
+    ] {
+        let mut command = serve(&args);
+        bed.prove(&mut command, "own");
+        assert_fails(&command.output().unwrap(), code, &[part]);
+    }
+    for args in [
+        ["--redis", "rediss://127.0.0.1:0"],
+        ["--metrics", "https://127.0.0.1:0"],
+    ] {
+        let needed = ["--tls-cert FILE", "openssl req"];
+        assert_fails(&serve(&args).output().unwrap(), 2, &needed);
+    }
 }

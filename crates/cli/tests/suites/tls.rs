@@ -70,7 +70,8 @@ impl Bed {
         command
     }
 
-    fn prove(&self, command: &mut Command, name: &str) {
+    /// Adds that certificate to a command.
+    pub fn prove(&self, command: &mut Command, name: &str) {
         command
             .arg("--tls-cert")
             .arg(self.at(&format!("{name}.pem")));

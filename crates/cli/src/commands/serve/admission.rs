@@ -8,6 +8,7 @@ use crate::context::{Context, certificates_in, secrets_in};
 use crate::failure::{Failure, Result};
 use crate::output;
 use farslot::{Clients, Secret, Server, StoreError, TlsServer};
+use std::path::Path;
 
 /// Who is admitted to what.
 pub(super) struct Admission {
@@ -24,7 +25,7 @@ pub(super) struct Proofs {
     pub(super) clients: Option<Clients>,
 }
 
-const NO_CERTIFICATE: &str = "a tcps:// address is served with a certificate: --tls-cert FILE --tls-key FILE
+const NO_CERTIFICATE: &str = "what is under TLS (tcps://, rediss://, https://) is served with a certificate: --tls-cert FILE --tls-key FILE
   to try it:  openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 365 \\
                 -keyout key.pem -out cert.pem -subj /CN=farslot -addext subjectAltName=IP:127.0.0.1";
 
@@ -43,7 +44,9 @@ impl Admission {
 
     /// Of memory that is served over a network.
     pub(super) fn read(args: &Args, context: &Context, under_tls: bool) -> Result<Self> {
-        let tls = under_tls.then(|| tls_of(args, context)).transpose()?;
+        let tls = under_tls
+            .then(|| tls_of(context, args.tls_client_ca.as_deref()))
+            .transpose()?;
         let proofs = Proofs::read(args, context, under_tls)?;
         let grants = args.grants.as_deref();
         let grants = grants.map(|file| Grants::read(file, proofs.mightier()));
@@ -94,10 +97,11 @@ impl Admission {
         let Some(before) = &self.tls else {
             return Ok(());
         };
-        let now = tls_of(args, context)?;
+        let now = tls_of(context, args.tls_client_ca.as_deref())?;
         if now == *before {
             return Ok(());
         }
+        note_validity(&now);
         server.change_tls(&now)?;
         output::note(format_args!(
             "the certificates are others now; the fingerprint, for --tls-pin: {}",
@@ -222,23 +226,25 @@ fn secrets_of(args: &Args, context: &Context) -> Result<[Vec<Secret>; 2]> {
     Ok([all, read_only])
 }
 
-/// How `tcps://` addresses are served, as the files say.
-fn tls_of(args: &Args, context: &Context) -> Result<TlsServer> {
+/// How something is served under TLS, as the files say.
+///
+/// # Errors
+/// That there is no certificate, or one that cannot be used.
+pub(super) fn tls_of(context: &Context, client_ca: Option<&Path>) -> Result<TlsServer> {
     let own = context.own_certificate()?;
     let (chain, key) = own.ok_or_else(|| Failure::Usage(NO_CERTIFICATE.into()))?;
-    let client_ca = args
-        .tls_client_ca
-        .as_deref()
-        .map(certificates_in)
-        .transpose()?;
-    let tls = TlsServer::new(&chain, &key, client_ca.as_deref()).map_err(StoreError::from)?;
+    let client_ca = client_ca.map(certificates_in).transpose()?;
+    Ok(TlsServer::new(&chain, &key, client_ca.as_deref()).map_err(StoreError::from)?)
+}
+
+/// Notes that a certificate is not valid now, where it is not.
+pub(super) fn note_validity(tls: &TlsServer) {
     if let Some(reason) = tls.not_valid_now() {
         output::note(format_args!(
             "warning: the certificate in --tls-cert is not valid now ({reason}): clients with \
              --tls-ca refuse it, those with --tls-pin do not"
         ));
     }
-    Ok(tls)
 }
 
 /// An option that admits some clients to less than everything.

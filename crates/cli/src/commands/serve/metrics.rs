@@ -1,8 +1,9 @@
 //! The metrics of `farslot serve --metrics ADDR`.
 
+use super::listen::Listen;
 use super::snapshots::Snapshots;
 use crate::failure::{Failure, Result};
-use farslot::{Network, Server};
+use farslot::{Network, Server, TlsServer};
 use farslot_gateway::Gateway;
 use farslot_operate::{NodeMetrics, Page, PageError, PageOptions, Source};
 use std::sync::Arc;
@@ -11,10 +12,22 @@ use std::sync::Arc;
 #[derive(clap::Args, Debug)]
 pub struct MetricsArgs {
     /// Serve metrics for Prometheus there (/metrics), health (/healthz, /readyz) and a page that
-    /// shows both (/), over HTTP: HOST:PORT, port 0 for any that is free. Beyond loopback only to
-    /// clients of --trust, or to all with --insecure
-    #[arg(long, value_name = "HOST:PORT")]
-    metrics: Option<String>,
+    /// shows both (/), over HTTP: HOST:PORT, port 0 for any that is free, or https://HOST:PORT under
+    /// TLS, with --tls-cert and --tls-key. Beyond loopback only to clients of --trust, or to all
+    /// with --insecure
+    #[arg(long, value_name = "HOST:PORT", value_parser = address)]
+    metrics: Option<Listen>,
+}
+
+fn address(text: &str) -> std::result::Result<Listen, String> {
+    Listen::parse(text, ["http", "https"])
+}
+
+impl MetricsArgs {
+    /// Whether metrics are to be served under TLS.
+    pub fn is_under_tls(&self) -> bool {
+        self.metrics.as_ref().is_some_and(|listen| listen.tls)
+    }
 }
 
 /// How metrics are served, if that is asked for.
@@ -25,6 +38,7 @@ pub fn options(
     args: &MetricsArgs,
     trusted: &[Network],
     insecure: bool,
+    tls: Option<&TlsServer>,
 ) -> Result<Option<PageOptions>> {
     let Some(listen) = &args.metrics else {
         return Ok(None);
@@ -32,7 +46,8 @@ pub fn options(
     let options = PageOptions {
         trusted: trusted.into(),
         insecure,
-        ..PageOptions::at(listen)
+        tls: tls.filter(|_| listen.tls).cloned(),
+        ..PageOptions::at(&listen.authority)
     };
     options.check().map_err(failure)?;
     Ok(Some(options))

@@ -3,7 +3,9 @@
 mod admission;
 mod args;
 mod audit;
+mod beside;
 mod grants;
+mod listen;
 mod metrics;
 mod plan;
 mod redis;
@@ -14,6 +16,7 @@ mod told;
 
 use self::admission::Admission;
 use self::audit::{Tables, audit_to};
+use self::beside::Beside;
 use self::plan::Plan;
 use self::running::Running;
 use crate::context::Context;
@@ -21,9 +24,7 @@ use crate::failure::{Failure, Result};
 use crate::output;
 pub use args::Args;
 use farslot::{Address, Server, ServerOptions};
-use farslot_gateway::Gateway;
-use farslot_operate::Page;
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::sync::Arc;
 pub use told::{Told, switch};
 
@@ -45,6 +46,7 @@ pub fn run(args: Args, context: &Context) -> Result<()> {
     let served: Vec<&str> = names.iter().map(String::as_str).collect();
     // The switch is there before the line that says "ready": whoever reads it may end us at once.
     let reloads = args.config.is_some()
+        || plan.tls_beside.is_some()
         || plan.admission.as_ref().is_some_and(|admission| {
             admission.grants.is_some() || admission.tls.is_some() || context.secret_file.is_some()
         });
@@ -59,32 +61,17 @@ pub fn run(args: Args, context: &Context) -> Result<()> {
     if args.snapshots.restores() {
         server.open_to_clients()?;
     }
-    let redis = plan.redis.as_ref();
-    let gateway = redis.map(|options| redis::start(options, &server));
-    let gateway = gateway.transpose()?;
-    let page = plan
-        .metrics
-        .as_ref()
-        .map(|options| metrics::start(options, &server, gateway.as_ref(), snapshots.as_ref()));
-    let page = page.transpose()?;
+    let beside = Beside::start(&plan, &server, snapshots.as_ref())?;
+    announce(&plan, &server, &beside, context.json)?;
     let running = Running::new(
         &server,
         plan.admission,
+        beside,
         snapshots.as_ref(),
         audit.map(|audit| Tables::new(audit, &server)),
         &context.settings,
     );
-    announce(
-        server.addresses(),
-        gateway.as_ref().map(Gateway::address),
-        page.as_ref().map(Page::address),
-        plan.bytes,
-        running.admission(),
-        context.json,
-    )?;
     running.until_told(&told);
-    drop(page);
-    drop(gateway);
     if let Some(snapshots) = snapshots {
         // The last snapshots have all that was acknowledged.
         if let Err(error) = server.end_writes() {
@@ -141,26 +128,21 @@ fn is_loopback(authority: &str) -> bool {
             .is_ok_and(|address: IpAddr| address.is_loopback())
 }
 
-fn announce(
-    addresses: &[Address],
-    redis: Option<SocketAddr>,
-    metrics: Option<SocketAddr>,
-    bytes: u64,
-    admission: Option<&Admission>,
-    as_json: bool,
-) -> Result<()> {
+fn announce(plan: &Plan, server: &Server, beside: &Beside, as_json: bool) -> Result<()> {
     let pid = std::process::id();
-    let addresses: Vec<String> = addresses.iter().map(ToString::to_string).collect();
-    let redis = redis.map(|address| format!("redis://{address}"));
-    let metrics = metrics.map(|address| format!("http://{address}/metrics"));
+    let bytes = plan.bytes;
+    let addresses = server.addresses().iter();
+    let addresses: Vec<String> = addresses.map(ToString::to_string).collect();
+    let (redis, metrics) = (beside.redis(plan), beside.metrics(plan));
+    let admission = plan.admission.as_ref();
+    let of_agents = admission.and_then(|all| all.tls.as_ref());
+    let tls = of_agents.or(plan.tls_beside.as_ref());
     let said = if as_json {
         output::json(&serde_json::json!({
             "address": addresses.first(), "addresses": addresses, "memory_bytes": bytes, "pid": pid,
             "redis": redis, "metrics": metrics,
             "secret_needed": admission.is_some_and(|all| !all.proofs.secrets.is_empty()),
-            "certificate_sha256": admission
-                .and_then(|all| all.tls.as_ref())
-                .map(|tls| tls.fingerprint().to_string()),
+            "certificate_sha256": tls.map(|tls| tls.fingerprint().to_string()),
         }))
     } else {
         output::line(format!(

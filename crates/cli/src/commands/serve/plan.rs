@@ -1,13 +1,13 @@
 //! What `farslot serve` is to serve, and to whom: read and checked before anything is served.
 
-use super::admission::Admission;
+use super::admission::{Admission, note_validity, tls_of};
 use super::args::Args;
 use super::{metrics, redis};
 use crate::context::Context;
 use crate::failure::{Failure, Result};
 use crate::output;
 use crate::settings::{Origin, SECRET, Setting};
-use farslot::{Address, Server, ServerOptions};
+use farslot::{Address, Server, ServerOptions, TlsServer};
 use farslot_gateway::GatewayOptions;
 use farslot_operate::PageOptions;
 use std::collections::BTreeMap;
@@ -18,6 +18,9 @@ pub(super) struct Plan {
     pub(super) bytes: u64,
     /// Where clients are admitted: over a network.
     pub(super) admission: Option<Admission>,
+    /// What Redis clients and those of the metrics are shown, where one of both is under TLS: it
+    /// asks them for no certificate.
+    pub(super) tls_beside: Option<TlsServer>,
     pub(super) redis: Option<GatewayOptions>,
     pub(super) metrics: Option<PageOptions>,
 }
@@ -54,10 +57,18 @@ impl Plan {
             Admission::check_none(args)?;
             None
         };
+        let is_beside = args.redis.is_under_tls() || args.metrics.is_under_tls();
+        let tls_beside = is_beside.then(|| tls_of(context, None)).transpose()?;
+        let of_agents = admission.as_ref().and_then(|all| all.tls.as_ref());
+        if let Some(tls) = of_agents.or(tls_beside.as_ref()) {
+            note_validity(tls);
+        }
+        let tls = tls_beside.as_ref();
         Ok(Self {
             admission,
-            redis: redis::options(&args.redis, args.insecure)?,
-            metrics: metrics::options(&args.metrics, &args.trust, args.insecure)?,
+            redis: redis::options(&args.redis, args.insecure, tls)?,
+            metrics: metrics::options(&args.metrics, &args.trust, args.insecure, tls)?,
+            tls_beside,
             bytes: args.memory.map_or_else(
                 || farslot::fabric::shm::available_memory() / 2,
                 |size| size.as_u64(),

@@ -1,9 +1,10 @@
 //! The Redis gateway of `farslot serve --redis ADDR`.
 
+use super::listen::Listen;
 use crate::context::secrets_in;
 use crate::failure::{Failure, Result};
 use crate::{number, output};
-use farslot::Server;
+use farslot::{Server, TlsServer};
 use farslot_gateway::{Gateway, GatewayError, GatewayOptions};
 use std::path::PathBuf;
 
@@ -11,10 +12,10 @@ use std::path::PathBuf;
 #[derive(clap::Args, Debug)]
 pub struct RedisArgs {
     /// Speak Redis's protocol (RESP2 and RESP3) there, over the same memory: HOST:PORT, port 0 for
-    /// any that is free. Its databases are the tables redis-0 to redis-15, made when they are first
-    /// written to
-    #[arg(long, value_name = "HOST:PORT")]
-    redis: Option<String>,
+    /// any that is free, or rediss://HOST:PORT under TLS, with --tls-cert and --tls-key. Its
+    /// databases are the tables redis-0 to redis-15, made when they are first written to
+    #[arg(long, value_name = "HOST:PORT", value_parser = address)]
+    redis: Option<Listen>,
     /// The secret that Redis clients give to AUTH. They send it as it is: make one for this alone
     #[arg(long, value_name = "FILE", requires = "redis")]
     redis_secret_file: Option<PathBuf>,
@@ -26,11 +27,26 @@ pub struct RedisArgs {
     redis_connections: usize,
 }
 
+fn address(text: &str) -> std::result::Result<Listen, String> {
+    Listen::parse(text, ["redis", "rediss"])
+}
+
+impl RedisArgs {
+    /// Whether Redis clients are to be served under TLS.
+    pub fn is_under_tls(&self) -> bool {
+        self.redis.as_ref().is_some_and(|listen| listen.tls)
+    }
+}
+
 /// How Redis clients are served, if that is asked for.
 ///
 /// # Errors
 /// A secret's file, as [`secrets_in`]; an address that needs a secret, or cannot be served.
-pub fn options(args: &RedisArgs, insecure: bool) -> Result<Option<GatewayOptions>> {
+pub fn options(
+    args: &RedisArgs,
+    insecure: bool,
+    tls: Option<&TlsServer>,
+) -> Result<Option<GatewayOptions>> {
     let Some(listen) = &args.redis else {
         return Ok(None);
     };
@@ -40,10 +56,11 @@ pub fn options(args: &RedisArgs, insecure: bool) -> Result<Option<GatewayOptions
         secret: secrets
             .transpose()?
             .and_then(|secrets| secrets.into_iter().next()),
+        tls: tls.filter(|_| listen.tls).cloned(),
         insecure,
         threads: args.redis_threads,
         connections: args.redis_connections,
-        ..GatewayOptions::at(listen)
+        ..GatewayOptions::at(&listen.authority)
     };
     options.check().map_err(failure)?;
     Ok(Some(options))
@@ -55,10 +72,17 @@ pub fn options(args: &RedisArgs, insecure: bool) -> Result<Option<GatewayOptions
 /// That the address cannot be listened at.
 pub fn start(options: &GatewayOptions, server: &Server) -> Result<Gateway> {
     let gateway = Gateway::start(server.store(), options).map_err(failure)?;
-    if options.secret.is_none() && !gateway.address().ip().is_loopback() {
+    let address = gateway.address();
+    if options.secret.is_none() && !address.ip().is_loopback() {
         output::note(
             "Redis clients need no secret: whoever reaches this address can use all databases",
         );
+    }
+    if options.tls.is_none() && !address.ip().is_loopback() {
+        output::note(format_args!(
+            "nothing is encrypted at redis://{address}, the secret neither: on a network that is \
+             not yours serve rediss://"
+        ));
     }
     Ok(gateway)
 }

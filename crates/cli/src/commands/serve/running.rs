@@ -3,6 +3,7 @@
 use super::admission::Admission;
 use super::args::Args;
 use super::audit::Tables;
+use super::beside::Beside;
 use super::reload::{Changes, Values, values_of};
 use super::snapshots::Snapshots;
 use super::told::Told;
@@ -27,6 +28,7 @@ pub(super) struct Running<'r> {
     server: &'r Server,
     /// Where clients are admitted: over a network.
     admission: Option<Admission>,
+    beside: Beside,
     snapshots: Option<&'r Snapshots>,
     tables: Option<Tables>,
     settings: &'r Settings,
@@ -37,6 +39,7 @@ impl<'r> Running<'r> {
     pub(super) fn new(
         server: &'r Server,
         admission: Option<Admission>,
+        beside: Beside,
         snapshots: Option<&'r Snapshots>,
         tables: Option<Tables>,
         settings: &'r Settings,
@@ -45,17 +48,15 @@ impl<'r> Running<'r> {
             in_force: values_of(settings),
             server,
             admission,
+            beside,
             snapshots,
             tables,
             settings,
         }
     }
 
-    pub(super) const fn admission(&self) -> Option<&Admission> {
-        self.admission.as_ref()
-    }
-
     /// Does what is to be done beside serving, which other threads do, until the process is to end.
+    /// Then nothing is served beside the memory any more.
     pub(super) fn until_told(mut self, told: &Receiver<Told>) {
         let mut gave_back = Instant::now();
         loop {
@@ -94,6 +95,7 @@ impl<'r> Running<'r> {
         if let Some(admission) = &mut self.admission {
             admission.reload(&args, &context, self.server, &mut changes);
         }
+        self.beside.reload(&context, &mut changes);
         if let Some(snapshots) = self.snapshots {
             snapshots.reload(&args.snapshots, &mut changes);
         }
