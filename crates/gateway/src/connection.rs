@@ -363,6 +363,11 @@ struct Requests<'t, 'r> {
 impl<'r> Requests<'_, 'r> {
     /// Takes the next request; whether another may follow in this turn.
     fn next(&mut self, turn: &mut Turn<'r>, waits: &mut bool, has_more: &mut bool) -> bool {
+        if self.choices.has_lost_user() {
+            self.is_ending = true;
+            self.push(None, Answer::Ready(Reply::Error(Failure::NotAdmitted)));
+            return false;
+        }
         let is_stranger = !self.choices.is_admitted;
         let limits = match is_stranger {
             true => &STRANGERS_LIMITS,
@@ -449,7 +454,11 @@ impl<'r> Requests<'_, 'r> {
         }
         let now = turn.now;
         let database = self.choices.database;
-        Ok(match (command.parse)(arguments, Moment { now })? {
+        let request = (command.parse)(arguments, Moment { now })?;
+        if let Some(user) = &self.choices.user {
+            user.check_request(command, database, &request)?;
+        }
+        Ok(match request {
             Request::One(key, step) => {
                 turn.begin(self.by, 1)?;
                 self.has_steps = true;

@@ -55,6 +55,14 @@ pub(crate) enum Failure {
     HelloWithoutSecret,
     #[error("NOAUTH Authentication required.")]
     NotAdmitted,
+    #[error("NOPERM the grant '{grant}' {why}")]
+    NoUser { grant: String, why: &'static str },
+    #[error("NOPERM User {user} has no permissions to run the '{command}' command")]
+    CommandDenied { user: String, command: &'static str },
+    #[error("NOPERM User {user} has no permissions to access database {database}")]
+    DatabaseDenied { user: String, database: u8 },
+    #[error("NOPERM User {user} has no permissions to access one of the keys used as arguments")]
+    KeyDenied { user: String },
     #[error("WRONGPASS invalid username-password pair or user is disabled.")]
     WrongSecret,
     #[error(
@@ -80,16 +88,20 @@ pub(crate) enum Failure {
 }
 
 /// The codes that errors begin with.
-pub(crate) const CODES: [&str; 5] = ["ERR", "NOAUTH", "NOPROTO", "OOM", "WRONGPASS"];
+pub(crate) const CODES: [&str; 6] = ["ERR", "NOAUTH", "NOPERM", "NOPROTO", "OOM", "WRONGPASS"];
 
 impl Failure {
     /// The number of its code among [`CODES`].
     pub(crate) const fn code(&self) -> usize {
         match self {
             Self::HelloWithoutSecret | Self::NotAdmitted => 1,
-            Self::ProtocolVersion => 2,
-            Self::OutOfMemory(_) => 3,
-            Self::WrongSecret => 4,
+            Self::NoUser { .. }
+            | Self::CommandDenied { .. }
+            | Self::DatabaseDenied { .. }
+            | Self::KeyDenied { .. } => 2,
+            Self::ProtocolVersion => 3,
+            Self::OutOfMemory(_) => 4,
+            Self::WrongSecret => 5,
             _ => 0,
         }
     }
@@ -114,6 +126,9 @@ mod tests {
             Failure::Syntax,
             Failure::HelloWithoutSecret,
             Failure::NotAdmitted,
+            Failure::KeyDenied {
+                user: String::new(),
+            },
             Failure::ProtocolVersion,
             Failure::OutOfMemory(String::new()),
             Failure::WrongSecret,

@@ -4,7 +4,8 @@ use crate::event_loop::EventLoop;
 use crate::lane::Lanes;
 use crate::metrics::GatewayMetrics;
 use crate::shared::{Counts, Guessers, Latencies, Notices, Shared};
-use farslot::{BACKLOG, Secret, Store, StoreError, TlsServer};
+use crate::users::Users;
+use farslot::{BACKLOG, Secret, Store, StoreError, TableGrant, TlsServer};
 use rustix::event::{EventfdFlags, eventfd};
 use std::fmt;
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
@@ -27,6 +28,13 @@ pub struct GatewayOptions {
     /// What clients must give to AUTH or HELLO: without TLS it comes over the network as it is.
     /// Give it to nothing else.
     pub secret: Option<Secret>,
+    /// Users besides `default`, who gives the secret above and may do everything: each is a grant,
+    /// whose secrets are given to AUTH or HELLO with its name. It may use the databases that are
+    /// among its tables: read them or do everything, all keys or those with its prefix. Commands
+    /// that concern a whole database need all keys, FLUSHALL all databases. A grant without a
+    /// database, or with a rate, is refused to its clients, who are told why. Where there is no
+    /// secret above, who gives no name may do everything.
+    pub users: Vec<TableGrant>,
     /// How it is served under TLS, if it is. A client whose handshake is not done is as one that
     /// has not given the secret.
     pub tls: Option<TlsServer>,
@@ -55,6 +63,7 @@ impl GatewayOptions {
         Self {
             listen: listen.into(),
             secret: None,
+            users: Vec::new(),
             tls: None,
             insecure: false,
             threads: 1,
@@ -161,6 +170,7 @@ impl Gateway {
         let shared = Arc::new(Shared {
             address,
             secret: options.secret.clone(),
+            users: Users::new(&options.users),
             tls: options.tls.clone().map(RwLock::new),
             connections: options.connections as u64,
             // Half of the places, and a quarter for one address.
@@ -213,6 +223,13 @@ impl Gateway {
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.shared.address
+    }
+
+    /// Has other users from now on ([`GatewayOptions::users`]). Clients of one that is the same
+    /// notice nothing; those of one that is another, or is there no more, are closed with NOAUTH at
+    /// their next command.
+    pub fn change_users(&self, users: &[TableGrant]) {
+        self.shared.users.change(users);
     }
 
     /// Shows another certificate from now on, where it is served under TLS. Those who are connected

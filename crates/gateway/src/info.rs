@@ -6,12 +6,13 @@ use crate::shared::Shared;
 use std::fmt::Write;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// The sections that are asked for, or all.
+/// The sections that are asked for, or all; of the keys, those of the databases that are shown.
 pub(crate) fn info(
     asked: &[&[u8]],
     redis_version: &str,
     shared: &Shared,
     databases: &mut Databases,
+    is_shown: impl Fn(u8) -> bool,
 ) -> Result<String, Failure> {
     let wants = |section: &str| {
         let all = ["all", "default", "everything"];
@@ -62,7 +63,7 @@ pub(crate) fn info(
     }
     if wants("keyspace") {
         section(&mut text, "Keyspace", []);
-        for number in 0..DATABASES {
+        for number in (0..DATABASES).filter(|number| is_shown(*number)) {
             let Some(table) = databases.existing(number)? else {
                 continue;
             };

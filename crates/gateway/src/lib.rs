@@ -73,6 +73,7 @@ mod session;
 mod shared;
 mod step;
 mod turn;
+mod users;
 mod whole;
 
 pub use gateway::{Gateway, GatewayError, GatewayOptions};

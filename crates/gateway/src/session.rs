@@ -6,9 +6,11 @@ use crate::failure::Failure;
 use crate::record::Bytes;
 use crate::reply::{OK, Protocol, Reply};
 use crate::shared::{Notice, Shared};
+use crate::users::User;
+use farslot::fabric::tcp::Grant;
 use std::net::SocketAddr;
-use std::sync::LazyLock;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 /// The version of Redis whose commands are spoken, as far as they are.
@@ -31,6 +33,8 @@ pub(crate) struct Choices {
     pub(crate) protocol: Protocol,
     /// Whether it has shown that it knows the secret, or there is none.
     pub(crate) is_admitted: bool,
+    /// Who it is; nothing if it is `default`, who may do everything.
+    pub(crate) user: Option<Arc<User>>,
     pub(crate) name: Vec<u8>,
     /// Whether the client has asked to end the connection.
     pub(crate) has_quit: bool,
@@ -48,6 +52,7 @@ impl Choices {
             database: 0,
             protocol: Protocol::Resp2,
             is_admitted: shared.secret.is_none(),
+            user: None,
             name: Vec::new(),
             has_quit: false,
             peer,
@@ -106,6 +111,11 @@ impl Choices {
                 REDIS_VERSION,
                 shared,
                 databases,
+                |database| {
+                    self.user
+                        .as_ref()
+                        .is_none_or(|user| user.opens_all_of(database))
+                },
             )?),
             Session::Time => time(),
             Session::CommandCount => Reply::Integer(DESCRIBED.len() as i64),
@@ -124,24 +134,29 @@ impl Choices {
                 OK
             }
             Session::ClientSetInfo => OK,
+            Session::WhoAmI => {
+                let user = self.user.as_ref().map(|user| user.name());
+                Reply::text(user.unwrap_or(Grant::DEFAULT))
+            }
         })
     }
 
-    /// There is one user, `default`, and one secret.
+    /// Has it be another user from now on, if the secret is that user's.
     fn admit(
         &mut self,
         user: Option<&[u8]>,
         secret: &[u8],
         shared: &Shared,
     ) -> Result<(), Failure> {
-        let is_default = user.is_none_or(|user| user == b"default");
-        let is_right = match &shared.secret {
-            None if user.is_none() => return Err(Failure::NoSecret),
+        let other = user.filter(|user| *user != Grant::DEFAULT.as_bytes());
+        let proved = match (other, &shared.secret) {
+            (Some(name), _) => shared.users.proved(name, secret).map(Some),
+            (None, None) if user.is_none() => return Err(Failure::NoSecret),
             // As Redis's default user without a password.
-            None => is_default,
-            Some(right) => right.is(secret) && is_default,
+            (None, None) => Some(None),
+            (None, Some(right)) => right.is(secret).then_some(None),
         };
-        if !is_right {
+        let Some(user) = proved else {
             shared.counts.refused.fetch_add(1, Relaxed);
             let address = self.peer.map(|peer| peer.ip());
             let wrong = address.map_or(1, |address| shared.guessers.note(address));
@@ -151,9 +166,18 @@ impl Choices {
                 shared.notices.tell(Notice::WrongSecret(wrong), self.peer);
             }
             return Err(Failure::WrongSecret);
+        };
+        if let Some(user) = &user {
+            user.check()?;
         }
+        self.user = user;
         self.is_admitted = true;
         Ok(())
+    }
+
+    /// Whether its user is there no more.
+    pub(crate) fn has_lost_user(&self) -> bool {
+        self.user.as_ref().is_some_and(|user| user.is_gone())
     }
 
     /// Whether it waits before a secret of its is looked at: wrong ones have come from its address
@@ -167,7 +191,9 @@ impl Choices {
                     ..
                 }
         );
-        if self.is_admitted || !gives_secret || std::mem::replace(&mut self.has_waited, true) {
+        // Where there is no secret, nobody has given one to be admitted.
+        let has_given = self.is_admitted && shared.secret.is_some();
+        if has_given || !gives_secret || std::mem::replace(&mut self.has_waited, true) {
             return false;
         }
         let address = self.peer.map(|peer| peer.ip());

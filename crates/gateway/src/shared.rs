@@ -2,6 +2,7 @@
 
 use crate::commands::all;
 use crate::failure::CODES;
+use crate::users::Users;
 use farslot::fabric::net::Socket;
 use farslot::fabric::tcp::{LineLimit, TlsFailure};
 use farslot::{LATENCY_BOUNDS, Secret, Sweeper, TlsServer};
@@ -17,6 +18,7 @@ use std::time::{Duration, Instant};
 pub(crate) struct Shared {
     pub(crate) address: SocketAddr,
     pub(crate) secret: Option<Secret>,
+    pub(crate) users: Users,
     /// How it is served, where that is under TLS.
     pub(crate) tls: Option<RwLock<TlsServer>>,
     /// The most connections.

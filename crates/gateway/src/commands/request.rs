@@ -71,6 +71,7 @@ pub(crate) enum Session<'r> {
     ClientName,
     ClientSetName(&'r [u8]),
     ClientSetInfo,
+    WhoAmI,
 }
 
 /// What the parsing of arguments needs to know besides.

@@ -37,6 +37,7 @@ commands! {
     "time" 1 FAST false, |_, _| session(Session::Time), "Returns the time since 1970.";
     "command" -1 ADMIN false, command, "Lists the commands.";
     "client" -2 ADMIN false, client, "Names this connection, and tells its number.";
+    "acl" -2 ADMIN false, acl, "Says which user this connection is of.";
     "scan" -2 READ false, scan, "Returns some keys, and where to go on.";
     "keys" 2 READ false, |a, _| whole(Whole::Keys(a[1])), "Returns all keys that match a pattern.";
     "randomkey" 1 READ false, |_, _| whole(Whole::RandomKey), "Returns some key.";
@@ -133,6 +134,14 @@ fn client<'r>(arguments: &[&'r [u8]], _: Moment) -> Parsed<'r> {
         "setname" => Session::ClientSetName(arguments[2]),
         _ => Session::ClientSetInfo,
     })
+}
+
+fn acl<'r>(arguments: &[&'r [u8]], _: Moment) -> Parsed<'r> {
+    match arguments {
+        [_, what] if is(what, "whoami") => session(Session::WhoAmI),
+        [_, what, ..] if is(what, "whoami") => Err(Failure::Arity("acl|whoami".into())),
+        _ => Err(unknown("ACL", arguments[1])),
+    }
 }
 
 fn unknown(command: &'static str, name: &[u8]) -> Failure {

@@ -14,3 +14,4 @@ mod tls;
 #[path = "../../../fabric/tests/common/tls_stream.rs"]
 mod tls_stream;
 mod together;
+mod users;

@@ -1,0 +1,156 @@
+//! The users that clients can be besides `default`, who may do everything: grants of tables, by
+//! their names.
+
+use crate::commands::{Command, Request, Session, Whole};
+use crate::databases::{DATABASES, table_name};
+use crate::failure::Failure;
+use farslot::{Rate, Rights, TableGrant};
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, PoisonError, RwLock};
+
+/// All of a gateway.
+#[derive(Debug)]
+pub(crate) struct Users(RwLock<Vec<Arc<User>>>);
+
+/// One of them.
+#[derive(Debug)]
+pub(crate) struct User {
+    grant: TableGrant,
+    /// Bit N says whether it opens database N.
+    databases: u16,
+    /// Whether it is there no more, or may do something else now.
+    is_gone: AtomicBool,
+}
+
+impl Users {
+    pub(crate) fn new(grants: &[TableGrant]) -> Self {
+        let users = grants.iter().cloned().map(User::new);
+        Self(RwLock::new(users.collect()))
+    }
+
+    /// Has others in place of those that there are. Who is another now, or is there no more, is
+    /// gone for those who have its secret given.
+    pub(crate) fn change(&self, grants: &[TableGrant]) {
+        let mut users = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let mut before = std::mem::take(&mut *users);
+        for grant in grants {
+            let same = before.iter().position(|user| user.grant == *grant);
+            users.push(match same {
+                Some(same) => before.swap_remove(same),
+                None => User::new(grant.clone()),
+            });
+        }
+        for user in before {
+            user.is_gone.store(true, Relaxed);
+        }
+    }
+
+    /// The user of a name, if that is its secret. The names are no secret.
+    pub(crate) fn proved(&self, name: &[u8], secret: &[u8]) -> Option<Arc<User>> {
+        let users = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let user = users.iter().find(|user| user.name().as_bytes() == name)?;
+        let mut secrets = user.grant.secrets.iter();
+        let is_right = secrets.any(|right| right.is(secret));
+        is_right.then(|| Arc::clone(user))
+    }
+}
+
+impl User {
+    fn new(grant: TableGrant) -> Arc<Self> {
+        let opened = (0..DATABASES).filter(|number| grant.tables.contains(&table_name(*number)));
+        Arc::new(Self {
+            databases: opened.fold(0, |all, number| all | 1 << number),
+            grant,
+            is_gone: AtomicBool::new(false),
+        })
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.grant.name
+    }
+
+    /// Whether it is there no more.
+    pub(crate) fn is_gone(&self) -> bool {
+        self.is_gone.load(Relaxed)
+    }
+
+    /// Whether it opens all of a database to be read.
+    pub(crate) fn opens_all_of(&self, database: u8) -> bool {
+        self.opens(database) && self.grant.prefix.is_none() && self.grant.rights.allow(Rights::READ)
+    }
+
+    fn opens(&self, database: u8) -> bool {
+        self.databases & 1 << database != 0
+    }
+
+    /// Refuses what no client of Redis can be held to.
+    pub(crate) fn check(&self) -> Result<(), Failure> {
+        let why = if self.databases == 0 {
+            "opens none of the tables redis-0 to redis-15"
+        } else if self.grant.rate != Rate::default() {
+            "has a rate, which only clients of the store are held to"
+        } else {
+            return Ok(());
+        };
+        Err(Failure::NoUser {
+            grant: self.name().into(),
+            why,
+        })
+    }
+
+    /// Refuses a request on a database that it may not do.
+    pub(crate) fn check_request(
+        &self,
+        command: &Command,
+        database: u8,
+        request: &Request<'_>,
+    ) -> Result<(), Failure> {
+        let user = || self.name().to_owned();
+        let no_command = || Failure::CommandDenied {
+            user: user(),
+            command: command.name,
+        };
+        let no_database = |database| Failure::DatabaseDenied {
+            user: user(),
+            database,
+        };
+        match request {
+            Request::Session(Session::Select(number)) => {
+                let number = u8::try_from(*number).ok();
+                let number = number.filter(|number| *number < DATABASES);
+                let denied = number.filter(|number| !self.opens(*number));
+                return denied.map_or(Ok(()), |number| Err(no_database(number)));
+            }
+            Request::Session(_) => return Ok(()),
+            Request::One(..) | Request::Each(..) | Request::Whole(_) => {}
+        }
+        let needed = match command.flags.contains(&"write") {
+            true => Rights::ALL,
+            false => Rights::READ,
+        };
+        if !self.grant.rights.allow(needed) {
+            return Err(no_command());
+        }
+        if !self.opens(database) {
+            return Err(no_database(database));
+        }
+        let prefix = self.grant.prefix.as_deref().unwrap_or_default();
+        let may = |key: &[u8]| key.starts_with(prefix);
+        let may_all = match request {
+            Request::One(key, _) => may(key),
+            Request::Each(steps, _) => steps.iter().all(|(key, _)| may(key)),
+            Request::Whole(Whole::SetAbsent(pairs)) => pairs.iter().all(|(key, _)| may(key)),
+            // What concerns other keys too.
+            Request::Whole(Whole::Flush { all: true }) if self.databases != u16::MAX => {
+                return Err(no_command());
+            }
+            Request::Whole(_) if self.grant.prefix.is_some() => return Err(no_command()),
+            Request::Whole(_) | Request::Session(_) => true,
+        };
+        match may_all {
+            true => Ok(()),
+            false => Err(Failure::KeyDenied { user: user() }),
+        }
+    }
+}
