@@ -1,6 +1,8 @@
 //! `farslot serve --redis`: the same memory for Redis clients and for tables.
 
-use crate::common::{Node, assert_fails, farslot, fresh_address, start_serving, wait_for};
+use crate::common::{
+    ANY_PORT, Node, assert_fails, farslot, fresh_address, start_serving, wait_for, wait_until,
+};
 use crate::tls::Bed;
 use crate::tls_stream::{self, TlsStream};
 use farslot::Fingerprint;
@@ -176,4 +178,119 @@ fn what_is_under_tls_needs_no_less_than_without() {
         let needed = ["--tls-cert FILE", "openssl req"];
         assert_fails(&serve(&args).output().unwrap(), 2, &needed);
     }
+}
+
+const GRANTS: &str = "[reporting]\ntables = [\"users\", \"redis-0\"]\nrights = \"read\"\n\
+                      secret_file = \"reporting-secret\"\n";
+
+/// Files of secrets and of grants, whose user is `reporting`.
+fn secrets() -> Bed {
+    let bed = Bed::new();
+    bed.write("redis-secret", b"opens-all-databases");
+    bed.write("node-secret", b"opens-all-of-the-node");
+    bed.write("reporting-secret", b"opens-one-database");
+    bed.write("grants", GRANTS.as_bytes());
+    bed
+}
+
+/// A node with all of these, at an address.
+fn serve_users(bed: &Bed, address: &str) -> (Node, Value) {
+    let mut command = farslot(["serve", address, "--redis", "127.0.0.1:0"]);
+    command.arg("--redis-secret-file");
+    command.arg(bed.at("redis-secret"));
+    command.arg("--grants").arg(bed.at("grants"));
+    if address == ANY_PORT {
+        command.arg("--secret-file").arg(bed.at("node-secret"));
+    }
+    command.stderr(File::create(bed.at("log")).unwrap());
+    let (process, ready) = serve(command);
+    let address = ready["address"].as_str().unwrap().into();
+    (Node { process, address }, ready)
+}
+
+const AS_REPORTING: &str = "AUTH reporting opens-one-database\r\n";
+
+/// Over shared memory alone, and where the same grants are those of a network.
+#[test]
+fn grants_are_users_of_redis_clients_and_change_as_their_file_does() {
+    for address in [fresh_address(), ANY_PORT.into()] {
+        let bed = secrets();
+        let (node, ready) = serve_users(&bed, &address);
+        let redis = ready["redis"].as_str().unwrap();
+        let as_reporting = |lines: &str| ask(redis, &format!("{AS_REPORTING}{lines}QUIT\r\n"));
+        let set = ask(
+            redis,
+            "AUTH opens-all-databases\r\nSET sky blue\r\nQUIT\r\n",
+        );
+        assert_eq!(set, "+OK\r\n+OK\r\n+OK\r\n");
+        let denied =
+            |what: &str| format!("-NOPERM User reporting has no permissions to {what}\r\n");
+        let told = as_reporting("ACL WHOAMI\r\nGET sky\r\nSET sky red\r\nSELECT 1\r\n");
+        let expected = [
+            "+OK\r\n$9\r\nreporting\r\n$4\r\nblue\r\n",
+            &denied("run the 'set' command"),
+            &denied("access database 1"),
+            "+OK\r\n",
+        ];
+        assert_eq!(told, expected.concat());
+        for wrong in [
+            "AUTH reporting opens-all-databases",
+            "AUTH nobody opens-one-database",
+        ] {
+            let told = ask(redis, &format!("{wrong}\r\nQUIT\r\n"));
+            assert!(told.starts_with("-WRONGPASS"), "{told}");
+        }
+        wait_for(&bed.at("log"), 1, "a wrong secret, number 2");
+
+        // The file says something else now, and then something wrong, which changes nothing.
+        bed.write("grants", GRANTS.replace("\"read\"", "\"all\"").as_bytes());
+        node.hang_up();
+        let writes = || as_reporting("SET sky red\r\n") == "+OK\r\n+OK\r\n+OK\r\n";
+        wait_until(writes, || as_reporting("SET sky red\r\n"));
+        bed.write("grants", GRANTS.replace("\"read\"", "\"some\"").as_bytes());
+        node.hang_up();
+        wait_for(&bed.at("log"), 1, "stay as they were");
+        assert!(writes());
+        // Whoever is its client when it is revoked is so no more.
+        let mut stream = TcpStream::connect(redis.strip_prefix("redis://").unwrap()).unwrap();
+        stream.write_all(AS_REPORTING.as_bytes()).unwrap();
+        stream.read_exact(&mut [0; 5]).unwrap();
+        bed.write("grants", b"");
+        node.hang_up();
+        wait_until(
+            || as_reporting("").starts_with("-WRONGPASS"),
+            || as_reporting(""),
+        );
+        stream.write_all(b"GET sky\r\n").unwrap();
+        let mut told = String::new();
+        stream.read_to_string(&mut told).unwrap();
+        assert_eq!(told, "-NOAUTH Authentication required.\r\n");
+    }
+}
+
+#[test]
+fn grants_of_redis_clients_limit_nobody_who_has_a_mightier_secret() {
+    let bed = secrets();
+    let refused = |more: &[&str]| {
+        let mut command = farslot(["serve", "shm://of-no-use", "--memory", "64MiB"]);
+        command.args(["--while-stdin", "--redis", "127.0.0.1:0", "--grants"]);
+        command.arg(bed.at("grants"));
+        for name in more {
+            match name.strip_prefix('@') {
+                Some(name) => command.arg(bed.at(name)),
+                None => command.arg(name),
+            };
+        }
+        command.output().unwrap()
+    };
+    assert_fails(&refused(&[]), 2, &["--grants", "--redis-secret-file"]);
+    let same = ["--redis-secret-file", "@reporting-secret"];
+    assert_fails(
+        &refused(&same),
+        1,
+        &["\"reporting\"", "--redis-secret-file"],
+    );
+    bed.write("grants", GRANTS.replace("\"read\"", "\"some\"").as_bytes());
+    let mistaken = ["--redis-secret-file", "@redis-secret"];
+    assert_fails(&refused(&mistaken), 1, &["grants", "some"]);
 }

@@ -31,11 +31,17 @@ const NO_CERTIFICATE: &str = "what is under TLS (tcps://, rediss://, https://) i
 
 impl Admission {
     /// Memory that only processes of this user reach, by its name, has none: they need no secret,
-    /// and may do everything.
+    /// and may do everything. Only Redis clients may be held to grants.
     pub(super) fn check_none(args: &Args) -> Result<()> {
         let client_ca = args.tls_client_ca.as_ref().map(|_| "--tls-client-ca");
         match limiting_option(args).or(client_ca) {
             None => Ok(()),
+            Some("--grants") if args.redis.needs_secret() => Ok(()),
+            Some("--grants") => Err(Failure::Usage(
+                "--grants is for tcp:// and verbs:// addresses, and for Redis clients where there is \
+                 --redis-secret-file: whoever reaches a shm:// address may do everything"
+                    .into(),
+            )),
             Some(option) => Err(Failure::Usage(format!(
                 "{option} is for tcp:// and verbs:// addresses: whoever reaches a shm:// address may do everything"
             ))),

@@ -39,7 +39,8 @@ pub struct Args {
     /// Open single tables to clients with `--grant NAME` and a secret or a certificate of their
     /// own, as a TOML file says: for each grant [NAME] with tables = ["..."], rights = "read" or
     /// "all", secret_file = "..." or clients = ["..."] (names of certificates), and, to slow its
-    /// clients, operations_per_second = N and bytes_per_second = "SIZE"; SIGHUP has it read again
+    /// clients, operations_per_second = N and bytes_per_second = "SIZE"; SIGHUP has it read again.
+    /// Where its tables are databases of --redis, Redis clients give AUTH its name and secret
     #[arg(long, value_name = "FILE")]
     pub(super) grants: Option<PathBuf>,
     /// Append a line of JSON to this file for every client that is admitted or refused, every grant

@@ -1,14 +1,15 @@
 //! What is served beside the memory: Redis clients, and the page of metrics.
 
-use super::admission::tls_of;
-use super::plan::Plan;
+use super::admission::{Admission, tls_of};
+use super::args::Args;
+use super::plan::{Plan, users};
 use super::reload::Changes;
 use super::snapshots::Snapshots;
 use super::{metrics, redis};
 use crate::context::Context;
 use crate::failure::Result;
 use crate::output;
-use farslot::{Server, TlsServer};
+use farslot::{Secret, Server, TlsServer};
 use farslot_gateway::Gateway;
 use farslot_operate::Page;
 use std::sync::Arc;
@@ -19,6 +20,8 @@ pub(super) struct Beside {
     gateway: Option<Gateway>,
     /// What those show that are under TLS.
     tls: Option<TlsServer>,
+    /// What opens all databases to Redis clients.
+    secret: Option<Secret>,
 }
 
 impl Beside {
@@ -42,6 +45,7 @@ impl Beside {
             page: page.transpose()?,
             gateway,
             tls: plan.tls_beside.clone(),
+            secret: redis.and_then(|options| options.secret.clone()),
         })
     }
 
@@ -67,9 +71,31 @@ impl Beside {
         Some(format!("{scheme}://{}/metrics", page.address()))
     }
 
-    /// Reads the certificate again. Where something is wrong with it, it says so and nothing
-    /// changes.
-    pub(super) fn reload(&mut self, context: &Context, changes: &mut Changes<'_>) {
+    /// Reads the certificate and, where nobody else has, the grants again. Where something is wrong
+    /// with either, it says so and nothing of it changes.
+    pub(super) fn reload(
+        &mut self,
+        args: &Args,
+        context: &Context,
+        admission: Option<&Admission>,
+        changes: &mut Changes<'_>,
+    ) {
+        self.reload_certificate(context, changes);
+        let Some(gateway) = &self.gateway else { return };
+        match users(args, admission, self.secret.as_ref()) {
+            Ok(users) => {
+                gateway.change_users(&users);
+                if admission.is_none() {
+                    changes.applied(&["grants"]);
+                }
+            }
+            Err(failure) => output::note(format_args!(
+                "error: {failure}\n  all users of Redis clients stay as they were"
+            )),
+        }
+    }
+
+    fn reload_certificate(&mut self, context: &Context, changes: &mut Changes<'_>) {
         let Some(before) = &self.tls else { return };
         let now = match tls_of(context, None) {
             Ok(now) => now,

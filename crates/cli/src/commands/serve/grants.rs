@@ -225,6 +225,11 @@ impl Grants {
         })
     }
 
+    /// All of them, in force or not.
+    pub fn all(&self) -> Vec<TableGrant> {
+        self.held.values().map(|held| held.grant.clone()).collect()
+    }
+
     /// Puts those in force that are not, as far as their tables are there.
     pub fn put_in_force(&mut self, server: &Server) {
         for held in self.held.values_mut() {
@@ -284,7 +289,10 @@ fn differ_in_proof_alone(one: &TableGrant, other: &TableGrant) -> bool {
 }
 
 /// The grants of a file, with their secrets.
-fn grants_of(file: &Path, mightier: &Mightier) -> Result<Vec<TableGrant>> {
+///
+/// # Errors
+/// As [`Grants::read`].
+pub fn grants_of(file: &Path, mightier: &Mightier) -> Result<Vec<TableGrant>> {
     let shown = file.display();
     let text = text_of(file, "grants")?;
     let entries: BTreeMap<String, Entry> = toml::from_str(&text)

@@ -46,10 +46,12 @@ pub fn run(args: Args, context: &Context) -> Result<()> {
     let served: Vec<&str> = names.iter().map(String::as_str).collect();
     // The switch is there before the line that says "ready": whoever reads it may end us at once.
     let reloads = args.config.is_some()
+        || args.grants.is_some()
         || plan.tls_beside.is_some()
-        || plan.admission.as_ref().is_some_and(|admission| {
-            admission.grants.is_some() || admission.tls.is_some() || context.secret_file.is_some()
-        });
+        || plan
+            .admission
+            .as_ref()
+            .is_some_and(|admission| admission.tls.is_some() || context.secret_file.is_some());
     let told = switch(args.while_stdin, reloads)?;
     let server = Server::start_with(&served, plan.bytes, &options)
         .map_err(|error| Failure::from(error).at(&plan.addresses[0]))?;

@@ -7,7 +7,7 @@ use crate::context::Context;
 use crate::failure::{Failure, Result};
 use crate::output;
 use crate::settings::{Origin, SECRET, Setting};
-use farslot::{Address, Server, ServerOptions, TlsServer};
+use farslot::{Address, Secret, Server, ServerOptions, TableGrant, TlsServer};
 use farslot_gateway::GatewayOptions;
 use farslot_operate::PageOptions;
 use std::collections::BTreeMap;
@@ -64,9 +64,13 @@ impl Plan {
             note_validity(tls);
         }
         let tls = tls_beside.as_ref();
+        let mut redis = redis::options(&args.redis, args.insecure, tls)?;
+        if let Some(redis) = &mut redis {
+            redis.users = users(args, admission.as_ref(), redis.secret.as_ref())?;
+        }
         Ok(Self {
             admission,
-            redis: redis::options(&args.redis, args.insecure, tls)?,
+            redis,
             metrics: metrics::options(&args.metrics, &args.trust, args.insecure, tls)?,
             tls_beside,
             bytes: args.memory.map_or_else(
@@ -148,4 +152,19 @@ impl Plan {
         }
         Ok(())
     }
+}
+
+/// The users that Redis clients can be.
+///
+/// # Errors
+/// As [`redis::users`].
+pub(super) fn users(
+    args: &Args,
+    admission: Option<&Admission>,
+    secret: Option<&Secret>,
+) -> Result<Vec<TableGrant>> {
+    let grants = admission.and_then(|all| all.grants.as_ref());
+    // Those of a network are what the file says, or what it has said while nothing was wrong.
+    let file = args.grants.as_deref().filter(|_| admission.is_none());
+    redis::users(grants, file, secret)
 }

@@ -1,12 +1,13 @@
 //! The Redis gateway of `farslot serve --redis ADDR`.
 
+use super::grants::{Grants, Mightier, grants_of};
 use super::listen::Listen;
 use crate::context::secrets_in;
 use crate::failure::{Failure, Result};
 use crate::{number, output};
-use farslot::{Server, TlsServer};
+use farslot::{Secret, Server, TableGrant, TlsServer};
 use farslot_gateway::{Gateway, GatewayError, GatewayOptions};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// The options of the gateway.
 #[derive(clap::Args, Debug)]
@@ -16,7 +17,9 @@ pub struct RedisArgs {
     /// databases are the tables redis-0 to redis-15, made when they are first written to
     #[arg(long, value_name = "HOST:PORT", value_parser = address)]
     redis: Option<Listen>,
-    /// The secret that Redis clients give to AUTH. They send it as it is: make one for this alone
+    /// The secret that Redis clients give to AUTH, who may do everything then. They send it as it is:
+    /// make one for this alone. Grants of --grants that open databases are further users, whose
+    /// clients give AUTH the grant's name and secret
     #[arg(long, value_name = "FILE", requires = "redis")]
     redis_secret_file: Option<PathBuf>,
     /// Threads that serve Redis clients
@@ -32,13 +35,18 @@ fn address(text: &str) -> std::result::Result<Listen, String> {
 }
 
 impl RedisArgs {
+    /// Whether Redis clients need a secret.
+    pub fn needs_secret(&self) -> bool {
+        self.redis_secret_file.is_some()
+    }
+
     /// Whether Redis clients are to be served under TLS.
     pub fn is_under_tls(&self) -> bool {
         self.redis.as_ref().is_some_and(|listen| listen.tls)
     }
 }
 
-/// How Redis clients are served, if that is asked for.
+/// How Redis clients are served, if that is asked for; without [`users`].
 ///
 /// # Errors
 /// A secret's file, as [`secrets_in`]; an address that needs a secret, or cannot be served.
@@ -64,6 +72,32 @@ pub fn options(
     };
     options.check().map_err(failure)?;
     Ok(Some(options))
+}
+
+/// The users that Redis clients can be, beside who has the secret that opens all databases: the
+/// grants that a network has, or those of a file where there is none.
+///
+/// # Errors
+/// A file with a mistake; a grant with that same secret.
+pub fn users(
+    grants: Option<&Grants>,
+    file: Option<&Path>,
+    secret: Option<&Secret>,
+) -> Result<Vec<TableGrant>> {
+    let users = match (grants, file) {
+        (Some(grants), _) => grants.all(),
+        (None, Some(file)) => grants_of(file, &Mightier::default())?,
+        (None, None) => Vec::new(),
+    };
+    let has_it = |user: &&TableGrant| secret.is_some_and(|it| user.secrets.contains(it));
+    match users.iter().find(has_it) {
+        None => Ok(users),
+        Some(user) => Err(Failure::Failed(format!(
+            "the grant {:?} has the secret of --redis-secret-file, which opens all databases; make \
+             it one of its own",
+            user.name
+        ))),
+    }
 }
 
 /// Serves Redis clients.

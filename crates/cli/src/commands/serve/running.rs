@@ -95,7 +95,8 @@ impl<'r> Running<'r> {
         if let Some(admission) = &mut self.admission {
             admission.reload(&args, &context, self.server, &mut changes);
         }
-        self.beside.reload(&context, &mut changes);
+        let admission = self.admission.as_ref();
+        self.beside.reload(&args, &context, admission, &mut changes);
         if let Some(snapshots) = self.snapshots {
             snapshots.reload(&args.snapshots, &mut changes);
         }
