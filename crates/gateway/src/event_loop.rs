@@ -9,9 +9,10 @@
 //! minute. When connections keep three quarters of the limit, those of them are closed that keep
 //! more than others and have not gone on for the longest.
 
-use crate::connection::{Connection, Done};
+use crate::connection::Connection;
 use crate::databases::Databases;
 use crate::failure::Failure;
+use crate::gathered::Done;
 use crate::lane::Lanes;
 use crate::session::Choices;
 use crate::shared::{Notice, Shared};

@@ -62,6 +62,7 @@ mod event_loop;
 mod failure;
 mod frame;
 mod gateway;
+mod gathered;
 mod glob;
 mod info;
 mod lane;

@@ -1,0 +1,128 @@
+//! The answers of a connection in a turn, and how they become replies.
+
+use crate::commands::Join;
+use crate::frame::Parser;
+use crate::reply::{OK, Protocol, Reply};
+use crate::shared::Shared;
+use crate::turn::Turn;
+use std::ops::Range;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// How a connection's answers come to be.
+pub(crate) enum Answer<'r> {
+    Ready(Reply<'r>),
+    Step(usize),
+    Steps(Range<usize>, Join),
+}
+
+/// An answer, and the request that it is to.
+pub(crate) struct Answered<'r> {
+    pub(crate) answer: Answer<'r>,
+    pub(crate) protocol: Protocol,
+    /// The command's number, if it is known.
+    pub(crate) command: Option<usize>,
+    /// Where the request begins in the input.
+    pub(crate) from: usize,
+}
+
+/// The answers of a connection in a turn.
+pub(crate) struct Gathered<'r> {
+    pub(crate) by: usize,
+    pub(crate) output: &'r mut Vec<u8>,
+    pub(crate) parser: &'r mut Parser,
+    pub(crate) answers: Vec<Answered<'r>>,
+    pub(crate) done: Done,
+}
+
+/// What a turn has done for a connection.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Done {
+    /// Bytes of the input that were done.
+    pub(crate) bytes: usize,
+    /// Whether there may be more to do before more arrives.
+    pub(crate) has_more: bool,
+    /// Whether it waits for room: it is among the first in the next turn.
+    pub(crate) waits: bool,
+    /// Whether a request of it was too long for this turn.
+    pub(crate) is_cut: bool,
+    /// Bytes of the replies.
+    pub(crate) replied: usize,
+    /// Requests that were done.
+    pub(crate) commands: u64,
+}
+
+impl Done {
+    /// Of one that had no turn.
+    pub(crate) const WAITS: Self = Self {
+        bytes: 0,
+        has_more: true,
+        waits: true,
+        is_cut: false,
+        replied: 0,
+        commands: 0,
+    };
+}
+
+impl<'r> Gathered<'r> {
+    /// Appends the answers, all of whose steps were run, to the connection's output.
+    pub(crate) fn finish(self, turn: &mut Turn<'r>, shared: &Shared) -> Done {
+        let mut done = self.done;
+        let before = self.output.len();
+        for answered in self.answers {
+            let first = match &answered.answer {
+                Answer::Ready(_) => None,
+                Answer::Step(step) => Some(*step),
+                Answer::Steps(steps, _) => Some(steps.start),
+            };
+            if first.is_some_and(|step| turn.is_cut(self.by, step)) {
+                // Nothing from here on was done: it is read again.
+                self.parser.reset();
+                (done.bytes, done.has_more, done.waits) = (answered.from, true, true);
+                done.is_cut = true;
+                break;
+            }
+            let reply = match answered.answer {
+                Answer::Ready(reply) => reply,
+                Answer::Step(step) => turn.reply(step),
+                Answer::Steps(steps, join) => joined(turn, steps, join),
+            };
+            if let Reply::Error(failure) = &reply {
+                shared.counts.errors[failure.code()].fetch_add(1, Relaxed);
+            }
+            if let Some(command) = answered.command {
+                shared.counts.by_command[command].fetch_add(1, Relaxed);
+            }
+            done.commands += 1;
+            // Its room was taken.
+            reply.put(self.output, usize::MAX, answered.protocol);
+        }
+        shared.counts.commands.fetch_add(done.commands, Relaxed);
+        done.replied = self.output.len() - before;
+        done
+    }
+}
+
+/// One reply of those to several steps; if one failed, its error.
+fn joined<'r>(turn: &mut Turn<'r>, steps: Range<usize>, join: Join) -> Reply<'r> {
+    let mut replies = steps.map(|step| turn.reply(step));
+    match join {
+        Join::Array => Reply::Array(replies.collect()),
+        Join::Status | Join::Sum => {
+            let mut sum = 0;
+            let failed = replies.find_map(|reply| match reply {
+                Reply::Integer(one) => {
+                    sum += one;
+                    None
+                }
+                Reply::Error(_) => Some(reply),
+                _ => None,
+            });
+            let done = if join == Join::Sum {
+                Reply::Integer(sum)
+            } else {
+                OK
+            };
+            failed.unwrap_or(done)
+        }
+    }
+}
