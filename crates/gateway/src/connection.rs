@@ -212,12 +212,13 @@ impl Connection {
             ..
         } = self;
         let by = turn.admit();
+        let input: &'r [u8] = input;
         let mut requests = Requests {
             by,
             input,
             at: 0,
             parser,
-            choices,
+            choices: &mut *choices,
             shared,
             databases,
             has_steps: false,
@@ -239,8 +240,10 @@ impl Connection {
         let (bytes, answers) = (requests.at, requests.answers);
         Gathered {
             by,
-            output,
+            input,
             parser: requests.parser,
+            choices,
+            output,
             answers,
             done: Done {
                 bytes,
@@ -418,7 +421,7 @@ impl<'r> Requests<'_, 'r> {
                 }
                 Answer::Steps(first..turn.len(), join)
             }
-            Request::Whole(of) => self.whole(turn, database, &of)?,
+            Request::Whole(of) => self.whole(turn, database, &of, arguments)?,
             Request::Session(of) => {
                 let is_later = self.has_steps && session::is_choice(&of);
                 if is_later || self.choices.waits_before(&of, self.shared) {
@@ -437,6 +440,7 @@ impl<'r> Requests<'_, 'r> {
         turn: &mut Turn<'r>,
         database: u8,
         of: &Whole<'r>,
+        arguments: &[&'r [u8]],
     ) -> Result<Answer<'r>, Stop> {
         let is_first = turn.is_empty();
         if self.has_steps {
@@ -448,7 +452,10 @@ impl<'r> Requests<'_, 'r> {
             self.has_steps = false;
         }
         let room = turn.take_rest();
+        let since = Instant::now();
         let done = whole::run(self.databases, database, of, turn.now, room);
+        let took = since.elapsed();
+        turn.note_apart(took);
         let used = match &done {
             Ok(Reply::Array(parts)) => parts.iter().map(Reply::bytes).sum(),
             Ok(reply) => reply.bytes(),
@@ -457,7 +464,13 @@ impl<'r> Requests<'_, 'r> {
         turn.give_back(self.by, room, used);
         match done {
             Err(Failure::LongReply { .. }) if !is_first => Err(Stop::Full),
-            done => Ok(Answer::Ready(done?)),
+            done => {
+                if self.shared.slow_log.is_slow(took) {
+                    let Choices { peer, name, .. } = &*self.choices;
+                    self.shared.slow_log.add(took, arguments, *peer, name);
+                }
+                Ok(Answer::Apart(done?))
+            }
         }
     }
 }

@@ -12,7 +12,7 @@
 use crate::connection::Connection;
 use crate::databases::Databases;
 use crate::failure::Failure;
-use crate::gathered::Done;
+use crate::gathered::{Done, Longest};
 use crate::lane::Lanes;
 use crate::session::Choices;
 use crate::shared::{Notice, Shared};
@@ -400,8 +400,14 @@ impl EventLoop {
             gathered.push(connection.gather(&mut turn, &mut self.databases, &self.shared));
         }
         turn.run(&mut self.databases);
+        let took = since.elapsed().saturating_sub(turn.apart());
+        let mut longest = self.shared.slow_log.is_slow(took).then(Longest::default);
         let done = gathered.into_iter();
-        let mut done: Vec<Done> = done.map(|of| of.finish(&mut turn, &self.shared)).collect();
+        let done = done.map(|of| of.finish(&mut turn, &self.shared, longest.as_mut()));
+        let mut done: Vec<Done> = done.collect();
+        if let Some(longest) = longest {
+            longest.remember(&self.shared, took);
+        }
         self.most_used = (self.most_used).max(self.lanes.own_held() + turn.taken());
         self.by_key = turn.end();
         let commands = done.iter().map(|done| done.commands).sum();

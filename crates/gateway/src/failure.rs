@@ -43,6 +43,8 @@ pub(crate) enum Failure {
     NoDatabase,
     #[error("ERR invalid cursor")]
     Cursor,
+    #[error("ERR count should be greater than or equal to -1")]
+    SlowLogCount,
     #[error("NOPROTO unsupported protocol version")]
     ProtocolVersion,
     #[error("ERR Protocol version is not an integer or out of range")]

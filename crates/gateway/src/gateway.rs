@@ -4,6 +4,7 @@ use crate::event_loop::EventLoop;
 use crate::lane::Lanes;
 use crate::metrics::GatewayMetrics;
 use crate::shared::{Counts, Guessers, Latencies, Notices, Shared};
+use crate::slow_log::SlowLog;
 use crate::users::Users;
 use farslot::{BACKLOG, Secret, Store, StoreError, TableGrant, TlsServer};
 use rustix::event::{EventfdFlags, eventfd};
@@ -14,7 +15,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::thread::JoinHandle;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// How nice the threads are that serve what is long, beside those of short requests and of whatever
 /// else serves in the process: then these have some nine tenths of a processor that they share.
@@ -54,6 +55,10 @@ pub struct GatewayOptions {
     /// besides. A request and its reply may have a quarter of what is left. When three quarters are
     /// in use, connections are closed that hold much and have not gone on for the longest.
     pub buffers: usize,
+    /// SLOWLOG tells of requests that take so long or longer: of those that run by themselves, as
+    /// KEYS does, and otherwise of the request of a turn that moves the most bytes, where its turn
+    /// takes so long. The last 128 are remembered, without secrets.
+    pub slower_than: Duration,
 }
 
 impl GatewayOptions {
@@ -69,6 +74,7 @@ impl GatewayOptions {
             threads: 1,
             connections: 1_000,
             buffers: 256 << 20,
+            slower_than: Duration::from_millis(10),
         }
     }
 
@@ -180,6 +186,7 @@ impl Gateway {
             is_ending: AtomicBool::new(false),
             counts: Counts::default(),
             latencies: Latencies::default(),
+            slow_log: SlowLog::new(options.slower_than),
             notices: Notices::default(),
             guessers: Guessers::default(),
             sweeper: store.sweeper().map_err(GatewayError::Sweeper)?,

@@ -1,16 +1,27 @@
 //! The answers of a connection in a turn, and how they become replies.
 
 use crate::commands::Join;
-use crate::frame::Parser;
+use crate::frame::{Parser, Progress, RequestLimits};
 use crate::reply::{OK, Protocol, Reply};
+use crate::session::Choices;
 use crate::shared::Shared;
 use crate::turn::Turn;
 use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+/// Those of a request that was read before.
+const ANY_LIMITS: RequestLimits = RequestLimits {
+    arguments: 1 << 20,
+    bulk: 1 << 30,
+    request: 1 << 30,
+};
 
 /// How a connection's answers come to be.
 pub(crate) enum Answer<'r> {
     Ready(Reply<'r>),
+    /// Ready, and what it took was looked at by itself.
+    Apart(Reply<'r>),
     Step(usize),
     Steps(Range<usize>, Join),
 }
@@ -28,6 +39,8 @@ pub(crate) struct Answered<'r> {
 /// The answers of a connection in a turn.
 pub(crate) struct Gathered<'r> {
     pub(crate) by: usize,
+    pub(crate) input: &'r [u8],
+    pub(crate) choices: &'r Choices,
     pub(crate) output: &'r mut Vec<u8>,
     pub(crate) parser: &'r mut Parser,
     pub(crate) answers: Vec<Answered<'r>>,
@@ -63,14 +76,48 @@ impl Done {
     };
 }
 
+/// The request of a turn that has moved the most bytes, of those that were not looked at by
+/// themselves.
+#[derive(Default)]
+pub(crate) struct Longest<'r> {
+    /// Of it and of its reply.
+    bytes: usize,
+    /// It is where this begins.
+    input: &'r [u8],
+    choices: Option<&'r Choices>,
+}
+
+impl Longest<'_> {
+    /// Remembers it as one that took long.
+    pub(crate) fn remember(&self, shared: &Shared, took: Duration) {
+        let mut parser = Parser::default();
+        let read = parser.read(self.input, &ANY_LIMITS, false);
+        let (Some(choices), Ok(Progress::Whole(_))) = (self.choices, read) else {
+            return;
+        };
+        let arguments = parser.arguments().iter();
+        let arguments: Vec<&[u8]> = arguments.map(|place| &self.input[place.clone()]).collect();
+        let Choices { peer, name, .. } = choices;
+        shared.slow_log.add(took, &arguments, *peer, name);
+    }
+}
+
 impl<'r> Gathered<'r> {
-    /// Appends the answers, all of whose steps were run, to the connection's output.
-    pub(crate) fn finish(self, turn: &mut Turn<'r>, shared: &Shared) -> Done {
+    /// Appends the answers, all of whose steps were run, to the connection's output. Looks for the
+    /// longest request where that is asked for.
+    pub(crate) fn finish(
+        self,
+        turn: &mut Turn<'r>,
+        shared: &Shared,
+        mut longest: Option<&mut Longest<'r>>,
+    ) -> Done {
         let mut done = self.done;
         let before = self.output.len();
-        for answered in self.answers {
+        let mut answers = self.answers.into_iter().peekable();
+        while let Some(answered) = answers.next() {
+            let is_apart = matches!(answered.answer, Answer::Apart(_));
             let first = match &answered.answer {
-                Answer::Ready(_) => None,
+                Answer::Ready(_) | Answer::Apart(_) => None,
                 Answer::Step(step) => Some(*step),
                 Answer::Steps(steps, _) => Some(steps.start),
             };
@@ -82,7 +129,7 @@ impl<'r> Gathered<'r> {
                 break;
             }
             let reply = match answered.answer {
-                Answer::Ready(reply) => reply,
+                Answer::Ready(reply) | Answer::Apart(reply) => reply,
                 Answer::Step(step) => turn.reply(step),
                 Answer::Steps(steps, join) => joined(turn, steps, join),
             };
@@ -93,8 +140,24 @@ impl<'r> Gathered<'r> {
                 shared.counts.by_command[command].fetch_add(1, Relaxed);
             }
             done.commands += 1;
+            let replied = self.output.len();
             // Its room was taken.
             reply.put(self.output, usize::MAX, answered.protocol);
+            if let Some(longest) = &mut longest
+                && answered.command.is_some()
+                && !is_apart
+            {
+                let end = answers.peek().map_or(done.bytes, |next| next.from);
+                let bytes = end - answered.from + self.output.len() - replied;
+                // What strangers send is nobody's business.
+                if bytes > longest.bytes && self.choices.is_admitted {
+                    **longest = Longest {
+                        bytes,
+                        input: &self.input[answered.from..],
+                        choices: Some(self.choices),
+                    };
+                }
+            }
         }
         shared.counts.commands.fetch_add(done.commands, Relaxed);
         done.replied = self.output.len() - before;

@@ -72,6 +72,7 @@ mod record;
 mod reply;
 mod session;
 mod shared;
+mod slow_log;
 mod step;
 mod turn;
 mod users;

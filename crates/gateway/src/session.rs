@@ -6,6 +6,7 @@ use crate::failure::Failure;
 use crate::record::Bytes;
 use crate::reply::{OK, Protocol, Reply};
 use crate::shared::{Notice, Shared};
+use crate::slow_log;
 use crate::users::User;
 use farslot::fabric::tcp::Grant;
 use std::net::SocketAddr;
@@ -134,6 +135,12 @@ impl Choices {
                 OK
             }
             Session::ClientSetInfo => OK,
+            Session::SlowLogGet(count) => shared.slow_log.latest(count),
+            Session::SlowLogLen => Reply::Integer(shared.slow_log.len() as i64),
+            Session::SlowLogReset => {
+                shared.slow_log.reset();
+                OK
+            }
             Session::WhoAmI => {
                 let user = self.user.as_ref().map(|user| user.name());
                 Reply::text(user.unwrap_or(Grant::DEFAULT))
@@ -290,6 +297,10 @@ pub(crate) fn weight(session: &Session<'_>) -> (usize, usize) {
         Session::CommandInfo(Some(names)) => described(names.len()),
         Session::CommandDocs(names) => described(names.len().max(DESCRIBED.len())),
         Session::CommandInfo(None) => described(DESCRIBED.len()),
+        Session::SlowLogGet(count) => {
+            let bytes = (slow_log::LONGEST + LONGEST_NAME) * (*count).min(slow_log::MOST);
+            (bytes, bytes)
+        }
         Session::Info(_) => (LONGEST_INFO, LONGEST_INFO),
         _ => (LONGEST_NAME, 0),
     }

@@ -2,6 +2,7 @@
 
 use crate::commands::all;
 use crate::failure::CODES;
+use crate::slow_log::SlowLog;
 use crate::users::Users;
 use farslot::fabric::net::Socket;
 use farslot::fabric::tcp::{LineLimit, TlsFailure};
@@ -32,6 +33,7 @@ pub(crate) struct Shared {
     pub(crate) is_ending: AtomicBool,
     pub(crate) counts: Counts,
     pub(crate) latencies: Latencies,
+    pub(crate) slow_log: SlowLog,
     pub(crate) sweeper: Arc<Sweeper>,
     pub(crate) notices: Notices,
     pub(crate) guessers: Guessers,

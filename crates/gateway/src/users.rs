@@ -122,6 +122,10 @@ impl User {
                 let denied = number.filter(|number| !self.opens(*number));
                 return denied.map_or(Ok(()), |number| Err(no_database(number)));
             }
+            // Others' keys are told there.
+            Request::Session(
+                Session::SlowLogGet(_) | Session::SlowLogLen | Session::SlowLogReset,
+            ) => return Err(no_command()),
             Request::Session(_) => return Ok(()),
             Request::One(..) | Request::Each(..) | Request::Whole(_) => {}
         }

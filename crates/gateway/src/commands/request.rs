@@ -72,6 +72,10 @@ pub(crate) enum Session<'r> {
     ClientSetName(&'r [u8]),
     ClientSetInfo,
     WhoAmI,
+    /// The latest ones, so many.
+    SlowLogGet(usize),
+    SlowLogLen,
+    SlowLogReset,
 }
 
 /// What the parsing of arguments needs to know besides.

@@ -38,6 +38,7 @@ commands! {
     "command" -1 ADMIN false, command, "Lists the commands.";
     "client" -2 ADMIN false, client, "Names this connection, and tells its number.";
     "acl" -2 ADMIN false, acl, "Says which user this connection is of.";
+    "slowlog" -2 ADMIN false, slow_log, "Tells of requests that have taken long.";
     "scan" -2 READ false, scan, "Returns some keys, and where to go on.";
     "keys" 2 READ false, |a, _| whole(Whole::Keys(a[1])), "Returns all keys that match a pattern.";
     "randomkey" 1 READ false, |_, _| whole(Whole::RandomKey), "Returns some key.";
@@ -142,6 +143,26 @@ fn acl<'r>(arguments: &[&'r [u8]], _: Moment) -> Parsed<'r> {
         [_, what, ..] if is(what, "whoami") => Err(Failure::Arity("acl|whoami".into())),
         _ => Err(unknown("ACL", arguments[1])),
     }
+}
+
+fn slow_log<'r>(arguments: &[&'r [u8]], _: Moment) -> Parsed<'r> {
+    /// How many are told of if no number is given, as in Redis.
+    const LATEST: usize = 10;
+    let what = arguments[1];
+    let arity = |name: &str| Err(Failure::Arity(format!("slowlog|{name}")));
+    session(match arguments.len() {
+        2 if is(what, "get") => Session::SlowLogGet(LATEST),
+        3 if is(what, "get") => Session::SlowLogGet(match integer(arguments[2])? {
+            -1 => usize::MAX,
+            count => usize::try_from(count).map_err(|_| Failure::SlowLogCount)?,
+        }),
+        2 if is(what, "len") => Session::SlowLogLen,
+        2 if is(what, "reset") => Session::SlowLogReset,
+        _ if is(what, "get") => return arity("get"),
+        _ if is(what, "len") => return arity("len"),
+        _ if is(what, "reset") => return arity("reset"),
+        _ => return Err(unknown("SLOWLOG", what)),
+    })
 }
 
 fn unknown(command: &'static str, name: &[u8]) -> Failure {

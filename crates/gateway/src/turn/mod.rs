@@ -35,6 +35,7 @@ use farslot::{Operation, Outcome, StoreError};
 use foldhash::fast::RandomState;
 use hashbrown::hash_table::{self, HashTable};
 use std::hash::BuildHasher;
+use std::time::Duration;
 
 /// How often a chain is read again because others were faster.
 const MOST_ATTEMPTS: u32 = 10_000;
@@ -156,6 +157,8 @@ pub(crate) struct Turn<'r> {
     room: Room,
     /// Bytes that it has taken.
     taken: usize,
+    /// What requests took that ran by themselves.
+    apart: Duration,
     /// Whether a request of it is done, so that another may wait for the next turn; in a short one
     /// any may.
     has_done: bool,
@@ -173,6 +176,7 @@ impl<'r> Turn<'r> {
             connections: Vec::new(),
             room,
             taken: 0,
+            apart: Duration::ZERO,
             has_done: room.is_short,
         }
     }
@@ -185,6 +189,16 @@ impl<'r> Turn<'r> {
     /// Bytes that it has taken.
     pub(crate) const fn taken(&self) -> usize {
         self.taken
+    }
+
+    /// What requests took that ran by themselves.
+    pub(crate) const fn apart(&self) -> Duration {
+        self.apart
+    }
+
+    /// Notes what a request took that ran by itself.
+    pub(crate) fn note_apart(&mut self, took: Duration) {
+        self.apart += took;
     }
 
     /// Whether it has no room for more requests.

@@ -10,6 +10,7 @@ mod hostile;
 mod limits;
 mod metrics;
 mod scans;
+mod slow_log;
 mod tls;
 #[path = "../../../fabric/tests/common/tls_stream.rs"]
 mod tls_stream;
