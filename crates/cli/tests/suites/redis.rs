@@ -294,3 +294,19 @@ fn grants_of_redis_clients_limit_nobody_who_has_a_mightier_secret() {
     let mistaken = ["--redis-secret-file", "@redis-secret"];
     assert_fails(&refused(&mistaken), 1, &["grants", "some"]);
 }
+
+#[test]
+fn slow_requests_are_told_of_from_a_time_on() {
+    for (slower_than, told) in [("0us", "*1\r\n*6\r\n"), ("1d", "*0\r\n")] {
+        let mut command = farslot(["serve", &fresh_address(), "--redis", "127.0.0.1:0"]);
+        command.args(["--redis-slower-than", slower_than]);
+        let (process, ready) = serve(command);
+        let address = ready["address"].as_str().unwrap().into();
+        let _node = Node { process, address };
+        let redis = ready["redis"].as_str().unwrap();
+        let set = ask(redis, "SET sky blue\r\nQUIT\r\n");
+        assert_eq!(set, "+OK\r\n+OK\r\n");
+        let replies = ask(redis, "SLOWLOG GET 1\r\nQUIT\r\n");
+        assert!(replies.starts_with(told), "{replies}");
+    }
+}

@@ -8,6 +8,7 @@ use crate::{number, output};
 use farslot::{Secret, Server, TableGrant, TlsServer};
 use farslot_gateway::{Gateway, GatewayError, GatewayOptions};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// The options of the gateway.
 #[derive(clap::Args, Debug)]
@@ -28,6 +29,9 @@ pub struct RedisArgs {
     /// The most connections of Redis clients
     #[arg(long, value_name = "N", default_value = "1000", requires = "redis", value_parser = number::small_count)]
     redis_connections: usize,
+    /// SLOWLOG tells Redis clients of requests that take so long or longer: the last 128
+    #[arg(long, value_name = "TIME", default_value = "10ms", requires = "redis", value_parser = number::time)]
+    redis_slower_than: Duration,
 }
 
 fn address(text: &str) -> std::result::Result<Listen, String> {
@@ -68,6 +72,7 @@ pub fn options(
         insecure,
         threads: args.redis_threads,
         connections: args.redis_connections,
+        slower_than: args.redis_slower_than,
         ..GatewayOptions::at(&listen.authority)
     };
     options.check().map_err(failure)?;
