@@ -74,8 +74,8 @@ impl Client {
     }
 
     /// Under TLS; the certificate is of this authority (PEM).
-    pub fn under_tls(gateway: &Gateway, authority: &[u8]) -> std::io::Result<Self> {
-        let stream = tls_stream::connect(gateway.address(), authority)?;
+    pub fn under_tls(address: SocketAddr, authority: &[u8]) -> std::io::Result<Self> {
+        let stream = tls_stream::connect(address, authority)?;
         Ok(Self::over(stream.sock.try_clone()?, stream))
     }
 

@@ -1,10 +1,11 @@
 //! Attacks on the memory of a gateway, in a process of its own: what it takes besides the tables
 //! stays within its bound, and others are served meanwhile.
 
+use crate::authority::Authority;
 use crate::client::{Client, Reply, gateway_with, request};
-use farslot::Secret;
-use std::io::{BufRead, BufReader, Lines, Read};
-use std::net::SocketAddr;
+use farslot::{Secret, TlsServer};
+use std::io::{BufRead, BufReader, Lines, Read, Write};
+use std::net::{SocketAddr, TcpStream};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -14,6 +15,8 @@ const MIB: usize = 1 << 20;
 const BOUND: usize = 256 * MIB;
 /// Says that this process is the one that serves.
 const SERVES: &str = "FARSLOT_TEST_SERVES";
+/// The certificate and the key of one that serves under TLS, in PEM.
+const CERTIFIED: [&str; 2] = ["FARSLOT_TEST_CERT", "FARSLOT_TEST_KEY"];
 
 /// A gateway in a process of its own.
 struct Server {
@@ -21,11 +24,26 @@ struct Server {
     /// Open while it serves, for what the harness says.
     _said: Lines<BufReader<ChildStdout>>,
     address: SocketAddr,
+    /// Of its certificate, where it serves under TLS.
+    authority: Option<Authority>,
 }
 
 impl Server {
     fn start() -> Self {
-        let mut process = Command::new(std::env::current_exe().unwrap())
+        Self::start_with(None)
+    }
+
+    fn start_with(authority: Option<Authority>) -> Self {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        if let Some(authority) = &authority {
+            let own = authority.issue(&["127.0.0.1"]);
+            command.envs(
+                CERTIFIED
+                    .into_iter()
+                    .zip([own.certificate, own.private_key]),
+            );
+        }
+        let mut process = command
             .args(["--exact", "floods::serves", "--nocapture"])
             .env(SERVES, "1")
             .stdin(Stdio::piped())
@@ -41,11 +59,15 @@ impl Server {
             process,
             _said: said,
             address: address.expect("it says where it serves"),
+            authority,
         }
     }
 
     fn client(&self) -> Client {
-        Client::at(self.address)
+        match &self.authority {
+            None => Client::at(self.address),
+            Some(authority) => Client::under_tls(self.address, authority.pem()).unwrap(),
+        }
     }
 
     /// Bytes, by a line of `/proc/PID/status`: `VmHWM` or `VmRSS`.
@@ -83,7 +105,12 @@ fn serves() {
     if std::env::var_os(SERVES).is_none() {
         return;
     }
-    let (_store, gateway) = gateway_with(|_| {});
+    let [certificate, key] = CERTIFIED.map(|variable| std::env::var(variable).ok());
+    let (_store, gateway) = gateway_with(|options| {
+        options.tls = certificate.zip(key).map(|(certificate, key)| {
+            TlsServer::new(certificate.as_bytes(), key.as_bytes(), None).unwrap()
+        });
+    });
     println!("\nserving at {}", gateway.address());
     // Until the test ends.
     let _ = std::io::stdin().read(&mut [0]);
@@ -149,6 +176,46 @@ fn replies_that_nobody_takes_take_no_more_than_the_bound() {
             (server.memory("VmRSS") - before) / MIB
         );
         std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// What TLS holds for connections is among the bytes that are bounded: handshakes that do not go on,
+/// and records that nobody takes.
+#[test]
+fn sessions_of_tls_take_no_more_than_the_bound() {
+    let server = Server::start_with(Some(Authority::new()));
+    let mut good = server.client();
+    let value = vec![b'v'; MIB];
+    for key in 0..8 {
+        let key = format!("k{key}");
+        assert_eq!(good.run(&[b"SET", key.as_bytes(), &value]).shown(), "OK");
+    }
+    let before = server.memory("VmHWM");
+    // A ClientHello whose end does not come, in records of TLS.
+    let hello = [&[22, 3, 1, 64, 0, 1, 0, 255, 255][..], &[0; 16_380]].concat();
+    let strangers: Vec<TcpStream> = (0..300)
+        .map(|_| {
+            let mut stream = TcpStream::connect(server.address).unwrap();
+            // The oldest have been closed by now.
+            let _ = stream.write_all(&hello);
+            stream
+        })
+        .collect();
+    let asked: Vec<u8> = (0..32)
+        .flat_map(|number| request(&["GET", &format!("k{}", number % 8)]))
+        .collect();
+    let mut deaf: Vec<Client> = (0..100).map(|_| server.client()).collect();
+    for client in &mut deaf {
+        client.send(&asked).unwrap();
+    }
+    server.outlast(300);
+    let grown = server.memory("VmHWM") - before;
+    assert!(grown <= BOUND, "{} MiB more", grown / MIB);
+    drop(strangers);
+    for client in &mut deaf[..3] {
+        for _ in 0..32 {
+            assert_eq!(client.reply().unwrap(), Reply::Bulk(value.clone()));
+        }
     }
 }
 

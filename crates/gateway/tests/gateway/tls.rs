@@ -52,7 +52,7 @@ fn commands_are_served_under_tls() {
     let secret = "sixteen bytes at least";
     let (_store, gateway, authority) =
         under_tls(|options| options.secret = Some(Secret::new(secret).unwrap()));
-    let connect = || Client::under_tls(&gateway, authority.pem()).unwrap();
+    let connect = || Client::under_tls(gateway.address(), authority.pem()).unwrap();
     let mut client = connect();
     client.expect(&[("GET a", "-NOAUTH Authentication required.")]);
     assert_eq!(client.run(&["AUTH", secret]).shown(), "OK");
@@ -107,7 +107,7 @@ fn who_breaks_tls_costs_nobody_else_anything() {
                 stream
             })
             .collect();
-        let mut client = Client::under_tls(&gateway, authority.pem()).unwrap();
+        let mut client = Client::under_tls(gateway.address(), authority.pem()).unwrap();
         let set = ["SET", "a", &number.to_string()];
         assert_eq!(client.run(&set).shown(), "OK");
         admitted.push(client);
@@ -146,7 +146,7 @@ fn who_breaks_tls_costs_nobody_else_anything() {
 #[test]
 fn replies_that_nobody_takes_wait_under_tls() {
     let (_store, gateway, authority) = under_tls(|_| {});
-    let connect = || Client::under_tls(&gateway, authority.pem()).unwrap();
+    let connect = || Client::under_tls(gateway.address(), authority.pem()).unwrap();
     let mut deaf = connect();
     let value = vec![b'v'; 1 << 20];
     assert_eq!(deaf.run(&[b"SET", &b"k"[..], &value]).shown(), "OK");
@@ -164,12 +164,12 @@ fn replies_that_nobody_takes_wait_under_tls() {
 #[test]
 fn another_certificate_is_shown_to_those_who_come_then() {
     let (_store, gateway, first) = under_tls(|_| {});
-    let mut before = Client::under_tls(&gateway, first.pem()).unwrap();
+    let mut before = Client::under_tls(gateway.address(), first.pem()).unwrap();
     before.expect(&[("SET a 1", "OK")]);
     let second = Authority::new();
     gateway.change_tls(&certified(&second));
-    assert!(Client::under_tls(&gateway, first.pem()).is_err());
-    let mut now = Client::under_tls(&gateway, second.pem()).unwrap();
+    assert!(Client::under_tls(gateway.address(), first.pem()).is_err());
+    let mut now = Client::under_tls(gateway.address(), second.pem()).unwrap();
     now.expect(&[("GET a", "\"1\"")]);
     before.expect(&[("INCR a", ":2")]);
 }
@@ -178,7 +178,7 @@ fn another_certificate_is_shown_to_those_who_come_then() {
 #[test]
 fn tls_is_not_spoken_where_it_is_not_served() {
     let (_store, gateway) = gateway_with(|_| {});
-    assert!(Client::under_tls(&gateway, Authority::new().pem()).is_err());
+    assert!(Client::under_tls(gateway.address(), Authority::new().pem()).is_err());
     gateway.change_tls(&certified(&Authority::new()));
     let mut stream = bare(&gateway);
     stream.write_all(b"PING\r\n").unwrap();
