@@ -1,7 +1,7 @@
 //! Metrics, health and a page for those who operate memory nodes, over HTTP, and the metrics of a
 //! program's own tables.
 //!
-//! A [`Page`] serves five paths:
+//! A [`Page`] serves five paths, under TLS if [`PageOptions::tls`] says so:
 //!
 //! | path | what |
 //! |---|---|
