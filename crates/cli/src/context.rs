@@ -64,8 +64,8 @@ pub struct Context {
     )]
     pub tls_pin: Vec<Fingerprint>,
     /// The certificate by which this side of a tcps:// address proves itself: a node always, and at
-    /// rediss:// and https:// addresses as well; a client if the node admits it by that instead of a
-    /// secret. In PEM, its authority's last
+    /// rediss:// and https:// addresses as well; a client if the node admits it by that instead of
+    /// a secret. In PEM, its authority's last
     #[arg(long, global = true, env = "FARSLOT_TLS_CERT", value_name = "FILE")]
     pub tls_cert: Option<PathBuf>,
     /// The private key to --tls-cert, in PEM

@@ -259,13 +259,10 @@ impl EventLoop {
         }
         let counts = &self.shared.counts;
         let id = counts.accepted.fetch_add(1, Relaxed) + 1;
-        let accepted = stream
-            .set_nodelay(true)
-            .and_then(|()| self.shared.secured(stream));
-        let socket = match accepted {
+        let socket = match self.shared.secured(stream) {
             Ok(socket) => socket,
             Err(error) => {
-                self.shared.counts.connected.fetch_sub(1, Relaxed);
+                counts.connected.fetch_sub(1, Relaxed);
                 return log::warn!("the Redis gateway cannot take a connection: {error}");
             }
         };

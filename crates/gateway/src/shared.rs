@@ -40,8 +40,9 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    /// A client that has connected, under TLS where that is served.
+    /// A client that has connected, under TLS where that is served. What it is sent goes at once.
     pub(crate) fn secured(&self, stream: TcpStream) -> std::io::Result<Socket> {
+        stream.set_nodelay(true)?;
         let tls = self.tls.as_ref();
         let tls = tls.map(|tls| tls.read().unwrap_or_else(PoisonError::into_inner));
         Socket::accepted(stream, tls.as_deref())

@@ -179,8 +179,8 @@ fn replies_that_nobody_takes_take_no_more_than_the_bound() {
     }
 }
 
-/// What TLS holds for connections is among the bytes that are bounded: handshakes that do not go on,
-/// and records that nobody takes.
+/// What TLS holds for connections is among the bytes that are bounded: handshakes that do not go
+/// on, and records that nobody takes.
 #[test]
 fn sessions_of_tls_take_no_more_than_the_bound() {
     let server = Server::start_with(Some(Authority::new()));

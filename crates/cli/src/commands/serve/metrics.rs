@@ -12,9 +12,9 @@ use std::sync::Arc;
 #[derive(clap::Args, Debug)]
 pub struct MetricsArgs {
     /// Serve metrics for Prometheus there (/metrics), health (/healthz, /readyz) and a page that
-    /// shows both (/), over HTTP: HOST:PORT, port 0 for any that is free, or https://HOST:PORT under
-    /// TLS, with --tls-cert and --tls-key. Beyond loopback only to clients of --trust, or to all
-    /// with --insecure
+    /// shows both (/), over HTTP: HOST:PORT, port 0 for any that is free, or https://HOST:PORT
+    /// under TLS, with --tls-cert and --tls-key. Beyond loopback only to clients of --trust, or to
+    /// all with --insecure
     #[arg(long, value_name = "HOST:PORT", value_parser = address)]
     metrics: Option<Listen>,
 }

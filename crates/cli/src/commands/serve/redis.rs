@@ -18,8 +18,8 @@ pub struct RedisArgs {
     /// databases are the tables redis-0 to redis-15, made when they are first written to
     #[arg(long, value_name = "HOST:PORT", value_parser = address)]
     redis: Option<Listen>,
-    /// The secret that Redis clients give to AUTH, who may do everything then. They send it as it is:
-    /// make one for this alone. Grants of --grants that open databases are further users, whose
+    /// The secret that Redis clients give to AUTH, who may do everything then. They send it as it
+    /// is: make one for this alone. Grants of --grants that open databases are further users, whose
     /// clients give AUTH the grant's name and secret
     #[arg(long, value_name = "FILE", requires = "redis")]
     redis_secret_file: Option<PathBuf>,
