@@ -52,6 +52,8 @@ pub(crate) struct Connection {
     is_last: bool,
     /// Whether the kernel has no room for its replies. Nothing more is done meanwhile.
     pub(crate) is_blocked: bool,
+    /// Whether it is in the line for a step of its handshake of TLS.
+    pub(crate) is_shaking: bool,
     /// Whether it is among the strangers.
     pub(crate) is_stranger: bool,
     /// Since when no request of it was done and no reply was taken.
@@ -106,6 +108,7 @@ impl Connection {
             is_ending: false,
             is_last: false,
             is_blocked: false,
+            is_shaking: false,
             is_stranger: false,
             since: Instant::now(),
             rest_until: None,

@@ -22,6 +22,7 @@ use farslot::fabric::tcp::Strangers;
 use farslot::{Expiry, Store};
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, EventData, EventFlags};
+use std::collections::VecDeque;
 use std::io::Write;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
@@ -83,8 +84,8 @@ pub(crate) struct EventLoop {
     ready: Vec<usize>,
     /// Bytes that may be received of long requests in this round.
     may_receive: usize,
-    /// Handshakes of TLS that may go on in this round.
-    may_shake_hands: usize,
+    /// The places of connections whose handshake of TLS can go on, in the order in which they came.
+    shaking: VecDeque<usize>,
     /// The places of connections that rest because they gave a wrong secret.
     resting: Vec<usize>,
     /// Those of clients that have not shown that they know the secret.
@@ -128,7 +129,7 @@ impl EventLoop {
             vacant: Vec::new(),
             ready: Vec::new(),
             may_receive: 0,
-            may_shake_hands: 0,
+            shaking: VecDeque::new(),
             resting: Vec::new(),
             most_used: 0,
             looked: Instant::now(),
@@ -157,7 +158,6 @@ impl EventLoop {
             let space = rustix::buffer::spare_capacity(&mut events);
             let _ = epoll::wait(&self.epoll, space, Some(&timeout));
             self.may_receive = RECEIVED_A_ROUND;
-            self.may_shake_hands = HANDSHAKES_A_ROUND;
             for event in &events {
                 let event: &epoll::Event = event;
                 match event.data.u64() {
@@ -167,6 +167,7 @@ impl EventLoop {
                     place => self.react(place as usize, event.flags),
                 }
             }
+            self.shake_hands();
             self.turn();
             if !self.resting.is_empty() {
                 self.wake();
@@ -341,10 +342,10 @@ impl EventLoop {
             return self.settle(place, connection);
         }
         if alive && connection.socket.is_shaking_hands() {
-            if self.may_shake_hands == 0 {
-                return self.settle(place, connection);
+            if !std::mem::replace(&mut connection.is_shaking, true) {
+                self.shaking.push_back(place);
             }
-            self.may_shake_hands -= 1;
+            return self.settle(place, connection);
         }
         if alive && told.intersects(has_input) && takes_input {
             let before = connection.input_bytes();
@@ -366,6 +367,26 @@ impl EventLoop {
         }
         self.settle(place, connection);
         self.evict();
+    }
+
+    /// Goes on with some handshakes of TLS. One that has more to do waits for the others: who sends
+    /// without end holds up nobody.
+    fn shake_hands(&mut self) {
+        let mut left = HANDSHAKES_A_ROUND;
+        while left > 0
+            && let Some(place) = self.shaking.pop_front()
+        {
+            // Where one was closed meanwhile, the place is vacant or another's.
+            let Some(mut connection) = self.places[place].take_if(|of| of.is_shaking) else {
+                continue;
+            };
+            left -= 1;
+            connection.is_shaking = false;
+            match connection.receive(&mut self.buffer) {
+                Ok(()) => self.settle(place, connection),
+                Err(_) => self.close(place, connection),
+            }
+        }
     }
 
     /// Bytes that a connection which holds so many may hold.

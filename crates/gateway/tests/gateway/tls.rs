@@ -7,6 +7,8 @@ use farslot_gateway::{Gateway, GatewayOptions};
 use farslot_operate::{Source, text};
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 fn certified(authority: &Authority) -> TlsServer {
@@ -184,4 +186,34 @@ fn tls_is_not_spoken_where_it_is_not_served() {
     stream.write_all(b"PING\r\n").unwrap();
     stream.shutdown(Shutdown::Write).unwrap();
     assert_eq!(rest(&mut stream), b"+PONG\r\n");
+}
+
+/// Those who send their ClientHello byte by byte, and without end, hold up nobody's handshake.
+#[test]
+fn handshakes_have_their_turns() {
+    let (_store, gateway, authority) = under_tls(|_| {});
+    let hello = [&[22, 3, 1, 64, 0, 1, 0, 255, 255][..], &[0; 16_380]].concat();
+    let is_done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while !is_done.load(Relaxed) {
+                    let mut stream = bare(&gateway);
+                    stream.set_nodelay(true).unwrap();
+                    // Until it is closed, or has no more to send.
+                    for byte in hello.chunks(1) {
+                        if is_done.load(Relaxed) || stream.write_all(byte).is_err() {
+                            break;
+                        }
+                    }
+                }
+            });
+        }
+        let served = (0..100).all(|_| {
+            let client = Client::under_tls(gateway.address(), authority.pem());
+            client.is_ok_and(|mut client| client.run_if_open(&["PING"]))
+        });
+        is_done.store(true, Relaxed);
+        assert!(served);
+    });
 }
