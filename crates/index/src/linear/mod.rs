@@ -75,6 +75,7 @@ mod client;
 mod cluster_hints;
 mod glance;
 mod hybrid;
+mod insert;
 mod layout;
 mod lookup;
 mod read_sizes;

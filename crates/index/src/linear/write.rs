@@ -9,13 +9,8 @@
 //! from empty. Whoever inserts the same key tries for the same slot, and who comes second sees
 //! whose it is. A lost compare-and-swap costs no READ: the word that it found replaces what was
 //! read, and the slots behind it are looked at where they were read. A value is replaced or removed
-//! by a swap from the word that was read with it, so that no other value is.
-//!
-//! A slot takes one swap from empty to its first record where one word says all of that: in Word
-//! and Heap slots, and in Hybrid ones whose record goes out of band. In the others a first swap
-//! *claims* it, and a second one *publishes* what it holds: the value's word of a Pair slot, or the
-//! bytes of an Inline or a Hybrid one, which the claimant alone writes, in the batch of that swap.
-//! Whoever meets a claim for his own key replaces it, and waits for nobody.
+//! by a swap from the word that was read with it, so that no other value is. How an empty slot
+//! becomes a key's, `insert.rs` says.
 //!
 //! Of a record that is to be replaced or removed whatever its value, the key and the generation are
 //! enough: whoever then swaps the word that named the block knows that the block had this use all
@@ -34,19 +29,11 @@ use crate::step::{
 };
 use crate::{IndexError, Operation, Result};
 use farslot_fabric::{Endpoint, InPlace, Piece, Pieces, Rights};
-use smallvec::SmallVec;
 use std::cell::Cell;
-
-/// The bytes of a record that goes into its slot.
-type InSlot = SmallVec<[u8; 64]>;
-
-/// How often a slot that a client has claimed is read before it is taken for one that a dead client
-/// has left.
-const CLAIM_READS: u32 = 8;
 
 /// The writes of a table.
 pub(super) struct Writes<'t, E> {
-    table: &'t LinearTable<E>,
+    pub(super) table: &'t LinearTable<E>,
     /// Whether blocks of the heap may be used, as far as is known since the last wait: a look at
     /// the clock costs as much as a swap.
     may_use_blocks: Cell<bool>,
@@ -54,22 +41,22 @@ pub(super) struct Writes<'t, E> {
 
 /// A write whose key and value were checked.
 pub(crate) struct Write<'k> {
-    key: Key<'k>,
-    operation: Operation<'k>,
+    pub(super) key: Key<'k>,
+    pub(super) operation: Operation<'k>,
     /// The word that will hold the value: a live Word slot, or the value's word of a Pair slot.
-    word: u64,
+    pub(super) word: u64,
 }
 
 /// How far a write has come.
 #[derive(Default)]
 pub(crate) struct Writing {
-    search: Search,
+    pub(super) search: Search,
     record: Draft,
-    aim: Aim,
+    pub(super) aim: Aim,
     /// The word of the slot that is swapped, 0 or 1, what it must be, and what it becomes.
-    number: u64,
-    expected: u64,
-    new: u64,
+    pub(super) number: u64,
+    pub(super) expected: u64,
+    pub(super) new: u64,
     /// The heap's epoch, as this client knew it when it began to swap.
     since: Epoch,
     /// How often another writer was faster.
@@ -82,7 +69,7 @@ pub(crate) struct Writing {
 
 /// What a swap is for.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
-enum Aim {
+pub(super) enum Aim {
     /// The key's own slot has another record, or none.
     #[default]
     Own,
@@ -426,43 +413,6 @@ impl<E: Endpoint> Writes<'_, E> {
         }
     }
 
-    /// Takes the empty slot for the key: with the record, where one word says all of that.
-    #[inline(always)]
-    fn claim(&self, write: &Write<'_>, of: &mut Writing) -> Next<Aside> {
-        let layout = &self.table.layout;
-        (of.aim, of.number, of.expected) = (Aim::Claim, 0, 0);
-        of.new = match layout.kind {
-            SlotKind::Word => write.word,
-            SlotKind::Pair => write.key.word,
-            _ if write.goes_out(self.table) => return self.name_record(write, of),
-            _ => Head::claimed(write.key.hash),
-        };
-        Next::Change(Reads::NONE)
-    }
-
-    /// The slot is the key's: publishes what it is to hold, unless it was claimed with that.
-    #[inline(always)]
-    fn claimed(&self, write: &Write<'_>, of: &mut Writing) -> Next<Aside> {
-        let (table, key) = (self.table, &write.key);
-        match table.layout.kind {
-            SlotKind::Pair => (of.number, of.expected, of.new) = (1, 0, write.word),
-            SlotKind::Word => return self.is_done(write, of),
-            _ if of.new != Head::claimed(key.hash) => return self.is_done(write, of),
-            kind => {
-                of.expected = of.new;
-                let (seed, mut record) = (table.layout.mask_seed, InSlot::new());
-                record.extend_from_slice(key.bytes);
-                record.extend_from_slice(write.operation.value().unwrap_or_default());
-                of.new = match kind {
-                    SlotKind::Hybrid => Head::sized(key.hash, &record, key.bytes.len(), seed),
-                    _ => Head::inline(key.hash, &record, seed),
-                };
-            }
-        }
-        of.aim = Aim::Publish;
-        Next::Change(Reads::NONE)
-    }
-
     /// Has the word of the key's own slot swapped for that of the new record, or of none.
     #[inline(always)]
     fn change_own(&self, write: &Write<'_>, of: &mut Writing, aim: Aim) -> Next<Aside> {
@@ -486,7 +436,7 @@ impl<E: Endpoint> Writes<'_, E> {
     /// Has a slot's head swapped for one that names the record, which is written with that unless
     /// it is already.
     #[inline]
-    fn name_record(&self, write: &Write<'_>, of: &mut Writing) -> Next<Aside> {
+    pub(super) fn name_record(&self, write: &Write<'_>, of: &mut Writing) -> Next<Aside> {
         let (heap, may_use) = (self.table.heap(), self.may_use_blocks.get());
         let held = of.record.hold(heap, write.record_bytes(), may_use);
         let Some(Held { block, .. }) = held else {
@@ -497,32 +447,9 @@ impl<E: Endpoint> Writes<'_, E> {
         Next::Change(Reads::NONE)
     }
 
-    /// Makes the key leave its own slot, which has no record, when the heap has no room for one: a
-    /// slot's bytes are written once, and a record that fits into a slot can go into another. The
-    /// slot is nobody's from then on.
-    ///
-    /// # Errors
-    /// `full` where that is not so.
-    #[cold]
-    fn retire(&self, write: &Write<'_>, of: &mut Writing, full: IndexError) -> Result<Next<Aside>> {
-        let (table, head) = (self.table, of.expected);
-        let is_without = of.aim == Aim::Own && !Head::decode(head).is_live();
-        if !is_without || write.goes_out(table) {
-            return Err(full);
-        }
-        let is_claimed = matches!(Head::decode(head), Head::Claimed { .. });
-        if is_claimed && of.search.rereads < CLAIM_READS {
-            // Its client may be about to put the value there; if it is dead, the slot stays so.
-            let next = table.read_again(&write.key, &mut of.search, head);
-            return Ok(next.map_aside(Aside::OfWalk));
-        }
-        (of.aim, of.new) = (Aim::Retire, Head::retired());
-        Ok(Next::Change(Reads::NONE))
-    }
-
     /// The slot has what the write was for.
     #[inline(always)]
-    fn is_done(&self, write: &Write<'_>, of: &mut Writing) -> Next<Aside> {
+    pub(super) fn is_done(&self, write: &Write<'_>, of: &mut Writing) -> Next<Aside> {
         let (table, kind) = (self.table, self.table.layout.kind);
         let is_there = write.operation.value().is_some();
         let was_there = table.has_value(kind, of.expected);
@@ -655,7 +582,7 @@ impl Writing {
 }
 
 impl<'k> Write<'k> {
-    fn record(&self) -> (&'k [u8], &'k [u8]) {
+    pub(super) fn record(&self) -> (&'k [u8], &'k [u8]) {
         (self.key.bytes, self.operation.value().unwrap_or_default())
     }
 
@@ -665,7 +592,7 @@ impl<'k> Write<'k> {
     }
 
     /// Whether the first record of a slot goes out of band if it is this one.
-    fn goes_out<E>(&self, table: &LinearTable<E>) -> bool {
+    pub(super) fn goes_out<E>(&self, table: &LinearTable<E>) -> bool {
         let (key, value) = self.record();
         table.layout.goes_out(key.len() + value.len())
     }
@@ -687,14 +614,5 @@ fn answer(was_there: bool) -> Next<Aside> {
     match was_there {
         true => Next::Found(Found::Word { word: 0, len: 0 }),
         false => Next::Absent,
-    }
-}
-
-impl<E: Endpoint> LinearTable<E> {
-    fn full(&self) -> IndexError {
-        IndexError::Full {
-            probed: self.layout.longest_probe,
-            slots: self.layout.slots,
-        }
     }
 }
