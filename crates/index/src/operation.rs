@@ -90,6 +90,18 @@ impl<'r> Operation<'r> {
         }
     }
 
+    /// The record that it may write: its key and its value, or no bytes where it has none.
+    #[inline]
+    pub(crate) fn record(&self) -> (&'r [u8], &'r [u8]) {
+        (self.key(), self.value().unwrap_or_default())
+    }
+
+    /// Whether it changes the record of its key whatever value that has.
+    #[inline]
+    pub(crate) const fn takes_any_value(&self) -> bool {
+        matches!(self, Self::Put(..) | Self::Update(..) | Self::Remove(_))
+    }
+
     /// The same with other bytes for its key and for each of its values: `bytes` is called for the
     /// key, then for the values, each time in the same order.
     #[must_use]

@@ -227,10 +227,7 @@ impl<E: Endpoint> Lookup for Writes<'_, E> {
     #[inline(always)]
     fn look(&self, write: &Self::Key<'_>, of: &mut Writing, read: &mut impl Read) -> Next<Aside> {
         let (table, key) = (self.table, &write.key);
-        let key_is_enough = matches!(
-            write.operation,
-            Operation::Put(..) | Operation::Update(..) | Operation::Remove(_)
-        );
+        let key_is_enough = write.operation.takes_any_value();
         if of.search.stage == Stage::Record && key_is_enough {
             let block = BlockRef::unpack(of.search.word);
             let len = table.heap().piece(block).len;
@@ -278,8 +275,10 @@ impl<E: Endpoint> Lookup for Writes<'_, E> {
         let slot = table.slot_number(write.key.home, of.search.distance);
         let at = table.layout.slot_at(table.table, slot);
         let record = match (of.aim, &table.heap) {
-            (Aim::Publish, Some(_)) => Some(NewRecord::in_slot(at.plus(8), write.record())),
-            (_, Some(heap)) => of.record.unwritten(heap, write.record()),
+            (Aim::Publish, Some(_)) => {
+                Some(NewRecord::in_slot(at.plus(8), write.operation.record()))
+            }
+            (_, Some(heap)) => of.record.unwritten(heap, write.operation.record()),
             (_, None) => None,
         };
         let swap = Swap {
@@ -349,7 +348,7 @@ impl<E: Endpoint> Lookup for Writes<'_, E> {
             }
             Aside::Give { was_there } => {
                 table.heap().give_surplus().await;
-                answer(was_there)
+                Next::was_there(was_there)
             }
             Aside::GiveAndGoOn => {
                 table.heap().give_surplus().await;
@@ -547,7 +546,7 @@ impl<E: Endpoint> Writes<'_, E> {
         self.keep_record(of);
         match of.gives {
             true => Next::Aside(Aside::Give { was_there }),
-            false => answer(was_there),
+            false => Next::was_there(was_there),
         }
     }
 
@@ -581,19 +580,15 @@ impl Writing {
     }
 }
 
-impl<'k> Write<'k> {
-    pub(super) fn record(&self) -> (&'k [u8], &'k [u8]) {
-        (self.key.bytes, self.operation.value().unwrap_or_default())
-    }
-
+impl Write<'_> {
     fn record_bytes(&self) -> usize {
-        let (key, value) = self.record();
+        let (key, value) = self.operation.record();
         record_bytes(key.len(), value.len())
     }
 
     /// Whether the first record of a slot goes out of band if it is this one.
     pub(super) fn goes_out<E>(&self, table: &LinearTable<E>) -> bool {
-        let (key, value) = self.record();
+        let (key, value) = self.operation.record();
         table.layout.goes_out(key.len() + value.len())
     }
 }
@@ -607,12 +602,4 @@ fn check_multi_key(operation: &Operation<'_>) -> Result<()> {
         _ => return Ok(()),
     };
     Err(IndexError::MultiKey { operation })
-}
-
-#[inline(always)]
-fn answer(was_there: bool) -> Next<Aside> {
-    match was_there {
-        true => Next::Found(Found::Word { word: 0, len: 0 }),
-        false => Next::Absent,
-    }
 }

@@ -204,7 +204,9 @@ impl<E: Endpoint> Lookup for Writes<'_, E> {
 
     #[inline]
     fn change<'k>(&self, write: &Self::Key<'k>, of: &Writing) -> Change<'k> {
-        let record = of.record.unwritten(&self.table.heap, write.record());
+        let record = of
+            .record
+            .unwritten(&self.table.heap, write.operation.record());
         let swap = (of.stage != Stage::Slots).then(|| Swap {
             at: self.table.slot_at(of.leaf.subtable, of.slot),
             expected: of.expected.0,
@@ -295,7 +297,7 @@ impl<E: Endpoint> Lookup for Writes<'_, E> {
             }
             Aside::Give { was_there } => {
                 table.heap.give_surplus().await;
-                return Ok(answer(was_there));
+                return Ok(Next::was_there(was_there));
             }
         }
         Ok(self.look_again(write, of))
@@ -401,10 +403,7 @@ impl<E: Endpoint> Writes<'_, E> {
         of: &mut Writing,
         read: &mut impl Read,
     ) -> Next<Aside> {
-        let key_is_enough = matches!(
-            write.operation,
-            Operation::Put(..) | Operation::Update(..) | Operation::Remove(_)
-        );
+        let key_is_enough = write.operation.takes_any_value();
         let key = write.key.bytes;
         let mut unclear = None;
         for piece in 0..of.count {
@@ -530,26 +529,14 @@ impl<E: Endpoint> Writes<'_, E> {
         of.gives |= of.record.keep(&self.table.heap);
         match of.gives {
             true => Next::Aside(Aside::Give { was_there }),
-            false => answer(was_there),
+            false => Next::was_there(was_there),
         }
     }
 }
 
-impl<'k> Write<'k> {
-    fn record(&self) -> (&'k [u8], &'k [u8]) {
-        (self.key.bytes, self.operation.value().unwrap_or_default())
-    }
-
+impl Write<'_> {
     fn record_bytes(&self) -> usize {
-        let (key, value) = self.record();
+        let (key, value) = self.operation.record();
         record_bytes(key.len(), value.len())
-    }
-}
-
-#[inline]
-fn answer(was_there: bool) -> Next<Aside> {
-    match was_there {
-        true => Next::Found(Found::Word { word: 0, len: 0 }),
-        false => Next::Absent,
     }
 }

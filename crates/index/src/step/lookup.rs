@@ -169,6 +169,15 @@ pub(crate) enum Next<A> {
 }
 
 impl<A> Next<A> {
+    /// Ends a write; whether the key was there is its answer.
+    #[inline(always)]
+    pub(crate) const fn was_there(was_there: bool) -> Self {
+        match was_there {
+            true => Self::Found(Found::Word { word: 0, len: 0 }),
+            false => Self::Absent,
+        }
+    }
+
     /// The same of who names his asides otherwise.
     #[inline(always)]
     pub(crate) fn map_aside<B>(self, aside: impl FnOnce(A) -> B) -> Next<B> {
