@@ -20,7 +20,7 @@ use super::mapped::{Mapped, book, locate, locate_and_prefetch};
 use crate::answers::{Answers, End, SmallAnswers};
 use crate::client::end_turns;
 use farslot_fabric::{
-    Endpoint, EndpointExt, InPlace, OperationClass, Steps, Tally, let_others_run,
+    Endpoint, EndpointExt, InPlace, OperationClass, Steps, Tally, let_others_run, window,
 };
 
 /// Lanes of a row. Their pieces are fetched while the other row has its turn; of larger rows the
@@ -49,8 +49,8 @@ struct Rows<'k, L: Lookup> {
     /// What is to be prefetched: the byte at which it starts, and how many.
     wanted: [(u64, usize); BURST],
     wanted_count: usize,
-    /// What lanes do next that cannot go on here.
-    stuck: Vec<(usize, Next<L::Aside>)>,
+    /// Those that cannot go on here.
+    stuck: u32,
     /// The places in the run of operations that are not decided at a glance, how many these are,
     /// and how many of them are taken.
     left: [u8; RUN],
@@ -78,6 +78,8 @@ struct Lane<'k, L: Lookup> {
     steps: Steps,
     /// Its place in the run.
     place: usize,
+    /// What it does next, if it cannot go on here.
+    stuck: Option<Next<L::Aside>>,
 }
 
 /// What the lanes share in a run.
@@ -116,11 +118,9 @@ pub(super) async fn do_many<'k, L: Lookup>(
                 continue;
             };
             rows.run(table, class, view, asked_now);
-            while let Some((number, next)) = rows.stuck.pop() {
-                let lane = &mut rows.lanes[number];
-                let rest = drive(table, key_of(&lane.key), &mut lane.search, next);
-                let answer = endpoint.operation_begun(class, lane.steps.into(), rest);
-                done(Answers::One(first + lane.place, answer.await));
+            if rows.stuck != 0 {
+                let done = |place, answer| done(Answers::One(first + place, answer));
+                rows.drive_stuck(table, class, done).await;
             }
         }
         let (ends, words) = (&rows.ends[..count], &rows.words[..count]);
@@ -250,6 +250,7 @@ impl<'k, L: Lookup> Rows<'k, L> {
             has_looked: false,
             steps: Steps::default(),
             place: 0,
+            stuck: None,
         };
         Self {
             lanes: std::array::from_fn(|_| lane()),
@@ -257,7 +258,7 @@ impl<'k, L: Lookup> Rows<'k, L> {
             prepared: 0,
             wanted: [(0, 0); BURST],
             wanted_count: 0,
-            stuck: Vec::new(),
+            stuck: 0,
             left: [0; RUN],
             lefts: 0,
             taken: 0,
@@ -300,12 +301,42 @@ impl<'k, L: Lookup> Rows<'k, L> {
             self.look_at_all(row, &mut shared);
             self.take_more(row, asked, &mut shared);
             self.prefetch(&mut shared);
-            let takes_more = self.taken < self.lefts && self.stuck.is_empty();
+            let takes_more = self.taken < self.lefts && self.stuck == 0;
             if !takes_more && self.reading | self.prepared == 0 {
                 break;
             }
         }
         table.endpoint().core().counters.add(class, &shared.tally);
+    }
+
+    /// Does what is left of the operations that are stuck: side by side, for one may wait for what
+    /// another holds.
+    async fn drive_stuck(
+        &mut self,
+        table: &L,
+        class: OperationClass,
+        mut done: impl FnMut(usize, Answer),
+    ) {
+        let count = self.stuck.count_ones() as usize;
+        self.stuck = 0;
+        let mut rests = self.lanes.iter_mut().filter_map(|lane| {
+            let next = lane.stuck.take()?;
+            let rest = drive(table, key_of(&lane.key), &mut lane.search, next);
+            let rest = table
+                .endpoint()
+                .operation_begun(class, lane.steps.into(), rest);
+            let place = lane.place;
+            Some(async move { (place, rest.await) })
+        });
+        if count == 1 {
+            // In a window its verbs would be posted, in place of done at once.
+            if let Some(rest) = rests.next() {
+                let (place, answer) = rest.await;
+                done(place, answer);
+            }
+            return;
+        }
+        window(count, rests, |_, (place, answer)| done(place, answer)).await;
     }
 
     /// Has a row look at what it has asked for.
@@ -334,7 +365,7 @@ impl<'k, L: Lookup> Rows<'k, L> {
             free &= !self.reading;
         }
         // One that is stuck has its lane still, and is looked after when the others have ended.
-        while free != 0 && self.stuck.is_empty() {
+        while free != 0 && self.stuck == 0 {
             let number = first_of(free);
             free &= free - 1;
             let Some(place) = self.next_left() else { break };
@@ -444,7 +475,8 @@ impl<'k, L: Lookup> Rows<'k, L> {
             next => {
                 shared.tally.goes_on(lane.steps);
                 self.ends[lane.place] = End::ELSEWHERE;
-                self.stuck.push((number, next));
+                self.lanes[number].stuck = Some(next);
+                self.stuck |= 1 << number;
                 return false;
             }
         };
