@@ -4,7 +4,9 @@
 use super::client::{CuckooTable, Key};
 use super::layout::{LookupOrder, MOST_WAYS, Place};
 use crate::client::{MOST_READS, pause, side_by_side};
+use crate::heap::BlockRef;
 use crate::slot::{Head, KeyRule, SlotKind, WordFormat};
+use crate::step::Read;
 use crate::{IndexError, Result, Value, step};
 use farslot_fabric::{Buffer, Endpoint, EndpointExt, Piece};
 
@@ -62,6 +64,25 @@ impl<E: Endpoint> CuckooTable<E> {
             Head::Sized { .. } => Head::Unknown,
             head => head,
         }
+    }
+
+    /// The block that a slot with this word names.
+    pub(super) fn block_in(&self, word: u64) -> Option<BlockRef> {
+        match (self.layout.kind, self.head(word)) {
+            (SlotKind::Inline | SlotKind::Heap, Head::Out { block, .. }) => Some(block),
+            _ => None,
+        }
+    }
+
+    /// Buckets as they were read as the pieces of a step.
+    pub(super) fn copies_of(&self, numbers: &[u64], read: &mut impl Read) -> Result<Vec<Bucket>> {
+        let pool = &self.endpoint.core().buffers;
+        let copy = |(piece, number): (usize, &u64)| {
+            let bytes = pool.copy_of(read.bytes(piece, 0..self.bucket_bytes))?;
+            let number = *number;
+            Ok(Bucket { number, bytes })
+        };
+        numbers.iter().enumerate().map(copy).collect()
     }
 
     pub(super) async fn read_bucket(&self, number: u64) -> Result<Bucket> {

@@ -207,7 +207,9 @@ impl<E: Endpoint> CuckooTable<E> {
         if written.is_err() {
             // No slot names any of them.
             for head in &heads {
-                self.free_block_of(*head).await;
+                if let Some(block) = self.block_in(*head) {
+                    self.heap().free(block).await;
+                }
             }
         }
         written.map(|()| heads)

@@ -1,9 +1,8 @@
-//! Putting, finding or putting, and updating.
+//! What a write does beside its steps: it waits for its buckets or for room in the heap, moves other
+//! records out of the way of a new key, or puts that where the graph says, changes buckets of
+//! signatures, and meets keys that a writer that died has left twice.
 //!
-//! Invariant: the writer's coroutines hold the buckets of what they change, so that what one has
-//! read stays so until it has written. Every change is a compare-and-swap of the word that
-//! publishes a slot (its first, or the one that its bucket's slots share) from what was read; one
-//! that fails shows that there is another writer.
+//! By the invariant of `write.rs`: whatever is changed here is held.
 
 use super::batch::{Batch, Content, Entrant, Step};
 use super::buckets::{Bucket, Found};
@@ -11,128 +10,149 @@ use super::client::{CuckooTable, Key};
 use super::layout::Place;
 use super::path::{Hole, Move, Search};
 use super::signatures::SignatureWord;
-use crate::client::locks::Held;
-use crate::heap::{BlockRef, Heap};
+use super::write::{Aside, Write, Writes, Writing};
+use crate::heap::{BlockRef, NamedBlocks};
 use crate::slot::{Head, SlotKind};
+use crate::step::{self, Next};
 use crate::{IndexError, Result};
 use farslot_fabric::Endpoint;
 
-/// What a write does with a key that is there, or is not.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Mode {
-    Put,
-    FindOrPut,
-    Update,
-}
-
-impl Mode {
-    /// Whether it may insert.
-    fn inserts(self) -> bool {
-        self != Self::Update
-    }
-
-    const fn operation(self) -> &'static str {
-        match self {
-            Self::Put => "put",
-            Self::FindOrPut => "find_or_put",
-            Self::Update => "update",
+impl<'t, E: Endpoint> Writes<'t, E> {
+    /// Does what is not done in steps.
+    pub(super) async fn beside(
+        &self,
+        write: &Write<'_>,
+        of: &mut Writing<'t>,
+        aside: Aside,
+    ) -> Result<Next<Aside>> {
+        let aside = match self.table.writer.get() {
+            Some(_) => aside,
+            None => Aside::Hold { alone: false },
+        };
+        match aside {
+            Aside::Hold { alone } => self.hold(write, of, alone).await,
+            Aside::Look => self.look_closely(write, of).await,
+            Aside::ChangeOwn => self.change_own_aside(write, of).await,
+            Aside::Place => self.find_place(write, of).await,
+            Aside::Block => {
+                let bytes = write.record_bytes();
+                let taken = of.record.take_block(self.table.heap(), bytes).await;
+                taken.map(|()| self.name_record(write, of))
+            }
+            Aside::Give { was_there } => {
+                self.table.heap().give_surplus().await;
+                of.held = None;
+                Ok(Next::was_there(was_there))
+            }
         }
     }
-}
 
-/// What a write has done.
-pub(super) enum Written {
-    Inserted,
-    Replaced,
-    Found(crate::Value),
-    Absent,
+    /// Waits until it holds its buckets, and is the writer.
+    async fn hold(
+        &self,
+        write: &Write<'_>,
+        of: &mut Writing<'t>,
+        alone: bool,
+    ) -> Result<Next<Aside>> {
+        let (table, operation) = (self.table, write.operation.name());
+        let buckets = write.key.candidates.as_slice();
+        self.keep_record(of);
+        of.held = None;
+        if write.inserts() && !alone {
+            table.know_graph(operation).await?;
+        }
+        of.held = Some(match alone {
+            true => table.locks.take_alone(buckets).await,
+            false => table.locks.take(buckets).await,
+        });
+        table.become_writer(operation).await?;
+        Ok(self.read_buckets(write, of))
+    }
+
+    /// Looks for blocks that no slot names, once, while it holds nothing; and begins again if there
+    /// are any.
+    pub(super) async fn sweep(
+        &self,
+        of: &mut Writing<'t>,
+        full: IndexError,
+    ) -> Result<Next<Aside>> {
+        self.keep_record(of);
+        of.held = None;
+        if of.has_swept {
+            self.table.heap().was_in_vain();
+            return Err(full);
+        }
+        of.has_swept = true;
+        let full = Err(full);
+        match self.table.has_room_again(&full).await {
+            true => Ok(Next::Aside(Aside::Hold { alone: false })),
+            false => full,
+        }
+    }
+
+    /// Looks at all slots that may be the key's. If a writer that died has left it twice, one copy
+    /// is removed first.
+    async fn look_closely(&self, write: &Write<'_>, of: &mut Writing<'t>) -> Result<Next<Aside>> {
+        let mut buckets = self.table.read_buckets(of.set.as_slice()).await?;
+        let Some(found) = self.table.only_copy(&write.key, &mut buckets).await? else {
+            (of.free, of.buckets) = (None, buckets);
+            return Ok(self.is_absent(write, of));
+        };
+        of.place = found.place;
+        of.expected = self.table.word_in(&buckets, found.place);
+        Ok(self.at_own(write, of, step::Found::Value(Box::new(found.value))))
+    }
+
+    /// Changes the key's own slot of a bucket of signatures, or empties one that the graph has.
+    async fn change_own_aside(
+        &self,
+        write: &Write<'_>,
+        of: &mut Writing<'t>,
+    ) -> Result<Next<Aside>> {
+        let (table, key) = (self.table, &write.key);
+        match write.operation.value() {
+            Some(value) => {
+                let entrant = table.entrant(key.hash, key.bytes, value)?;
+                table.replace_signed(of.place, of.expected, entrant).await?;
+            }
+            None => _ = table.vacate(of.place, of.expected).await?,
+        }
+        Ok(self.changed_own(write, of))
+    }
+
+    /// Puts a new key into the place that the graph knows, or that a search finds; waits until it
+    /// is alone if others are in the way.
+    async fn find_place(&self, write: &Write<'_>, of: &mut Writing<'t>) -> Result<Next<Aside>> {
+        let (table, key) = (self.table, &write.key);
+        let held = of.held.as_ref().expect("a write that looks holds buckets");
+        let search = match table.known_place(key, held).await? {
+            Some(search) => search,
+            None => {
+                let mut buckets = std::mem::take(&mut of.buckets);
+                if buckets.is_empty() || of.set != key.candidates {
+                    buckets = table.read_buckets(key.candidates.as_slice()).await?;
+                }
+                table.search_place(buckets, held).await?
+            }
+        };
+        let value = write.operation.value().unwrap_or_default();
+        match search {
+            Search::Full { buckets } => {
+                return Err(IndexError::Full {
+                    probed: buckets * u64::from(table.layout.bucket_slots),
+                    slots: table.layout.slots(),
+                });
+            }
+            Search::Place(hole, moves) => table.insert(key, value, hole, moves).await?,
+            Search::Blind(hole) => table.insert_blindly(key, value, hole).await?,
+            // Two that are in each other's way could be so again and again.
+            Search::InTheWay => return Ok(Next::Aside(Aside::Hold { alone: true })),
+        }
+        Ok(self.inserted(of))
+    }
 }
 
 impl<E: Endpoint> CuckooTable<E> {
-    pub(super) async fn write_value(
-        &self,
-        key: &[u8],
-        value: &[u8],
-        mode: Mode,
-    ) -> Result<Written> {
-        let write = async || self.write_once(key, value, mode).await;
-        Heap::with_room(self.heap.as_ref(), self, write).await
-    }
-
-    async fn write_once(&self, key: &[u8], value: &[u8], mode: Mode) -> Result<Written> {
-        let key = self.checked_key(key)?;
-        self.check_value(value)?;
-        if self.layout.kind == SlotKind::Word {
-            self.words.live_word(key.word, value)?;
-        }
-        if mode.inserts() {
-            self.know_graph(mode.operation()).await?;
-        }
-        let candidates = key.candidates.as_slice();
-        let held = self.locks.take(candidates).await;
-        self.become_writer(mode.operation()).await?;
-        if let Some(written) = self.write_holding(&key, value, mode, held).await? {
-            return Ok(written);
-        }
-        // Two that are in each other's way could be so again and again.
-        let held = self.locks.take_alone(candidates).await;
-        self.become_writer(mode.operation()).await?;
-        let written = self.write_holding(&key, value, mode, held).await?;
-        Ok(written.expect("nothing is in the way of one that is alone"))
-    }
-
-    /// Writes; nothing if other coroutines hold buckets that may be needed.
-    async fn write_holding(
-        &self,
-        key: &Key<'_>,
-        value: &[u8],
-        mode: Mode,
-        held: Held<'_>,
-    ) -> Result<Option<Written>> {
-        let of_key = self.buckets_of_key(key);
-        let mut buckets = self.read_buckets(of_key.as_slice()).await?;
-        if let Some(found) = self.only_copy(key, &mut buckets).await? {
-            if mode == Mode::FindOrPut {
-                return Ok(Some(Written::Found(found.value)));
-            }
-            let word = self.word_in(&buckets, found.place);
-            self.replace(key, found.place, word, value).await?;
-            return Ok(Some(Written::Replaced));
-        }
-        if mode == Mode::Update {
-            return Ok(Some(Written::Absent));
-        }
-        let search = match self.known_place(key, &held).await? {
-            Some(search) => search,
-            None => {
-                if of_key != key.candidates {
-                    // What was known is not any more.
-                    buckets = self.read_buckets(key.candidates.as_slice()).await?;
-                }
-                self.search_place(buckets, &held).await?
-            }
-        };
-        match search {
-            Search::Full { buckets } => Err(IndexError::Full {
-                probed: buckets * u64::from(self.layout.bucket_slots),
-                slots: self.layout.slots(),
-            }),
-            Search::Place(hole, moves) => {
-                self.insert(key, value, hole, moves).await?;
-                drop(held);
-                self.entries_changed(1).await;
-                Ok(Some(Written::Inserted))
-            }
-            Search::Blind(hole) => {
-                self.insert_blindly(key, value, hole).await?;
-                drop(held);
-                self.entries_changed(1).await;
-                Ok(Some(Written::Inserted))
-            }
-            Search::InTheWay => Ok(None),
-        }
-    }
-
     /// The key's record in buckets that are held. If a writer that died has left it twice, one copy
     /// is removed first.
     pub(super) async fn only_copy(
@@ -148,14 +168,21 @@ impl<E: Endpoint> CuckooTable<E> {
             // copy is before it came there must not miss the key here.
             self.count_move(copy.place.bucket).await?;
             // What both copies name stays in use.
-            self.vacate(buckets, copy.place).await?;
+            let emptied = self.vacate(copy.place, self.word_in(buckets, copy.place));
+            let emptied = emptied.await?;
+            for bucket in &mut *buckets {
+                if bucket.number == copy.place.bucket {
+                    let at = self.word_index(copy.place.slot);
+                    bucket.bytes.words_mut()[at] = emptied;
+                }
+            }
         }
         Ok(only)
     }
 
-    /// Empties a slot of a bucket that is held. What its record lay in alone is not given back.
-    pub(super) async fn vacate(&self, buckets: &mut [Bucket], place: Place) -> Result<()> {
-        let word = self.word_in(buckets, place);
+    /// Empties a slot with this word of a bucket that is held; returns what the word is then. What
+    /// its record lay in alone is not given back.
+    pub(super) async fn vacate(&self, place: Place, word: u64) -> Result<u64> {
         let emptied = match self.layout.kind {
             SlotKind::Signatures => match SignatureWord(word).with(place.slot, 0) {
                 emptied if emptied.is_vacant() => 0,
@@ -166,77 +193,40 @@ impl<E: Endpoint> CuckooTable<E> {
         let changing = self.changing_if(true);
         self.swap(place, word, emptied).await?;
         changing.done(|graph| graph.vacate(place));
-        for bucket in buckets {
-            if bucket.number == place.bucket {
-                let at = self.word_index(place.slot);
-                bucket.bytes.words_mut()[at] = emptied;
-            }
-        }
         if self.layout.kind == SlotKind::Signatures && emptied == 0 {
             let block = self.heap_buckets().block(SignatureWord(word));
             self.heap().free(block).await;
         }
+        Ok(emptied)
+    }
+
+    /// Replaces a record of a bucket of signatures with this word.
+    pub(super) async fn replace_signed(
+        &self,
+        place: Place,
+        word: u64,
+        entrant: Entrant,
+    ) -> Result<()> {
+        let mut batch = Batch::default();
+        let replaced = self.replace_position(&mut batch, place, SignatureWord(word), entrant);
+        let (to, made) = match replaced.await {
+            Ok(to) => (to, Ok(())),
+            Err(error) => (place, Err(error)),
+        };
+        let changing = self.changing_if(made.is_ok());
+        self.run_batch(batch, made).await?;
+        changing.done(|graph| {
+            if to != place {
+                graph.move_record(place, to);
+                graph.vacate(place);
+            }
+        });
         Ok(())
-    }
-
-    async fn replace(&self, key: &Key<'_>, place: Place, word: u64, value: &[u8]) -> Result<()> {
-        if self.layout.kind == SlotKind::Signatures {
-            let mut batch = Batch::default();
-            let entrant = self.entrant(key.hash, key.bytes, value)?;
-            let word = SignatureWord(word);
-            let replaced = self.replace_position(&mut batch, place, word, entrant);
-            let (to, made) = match replaced.await {
-                Ok(to) => (to, Ok(())),
-                Err(error) => (place, Err(error)),
-            };
-            let changing = self.changing_if(made.is_ok());
-            self.run_batch(batch, made).await?;
-            changing.done(|graph| {
-                if to != place {
-                    graph.move_record(place, to);
-                    graph.vacate(place);
-                }
-            });
-            return Ok(());
-        }
-        let hole = Hole { place, word };
-        let was_out = match (self.layout.kind, self.head(word)) {
-            (SlotKind::Inline | SlotKind::Heap, Head::Out { block, .. }) => Some(block),
-            (SlotKind::Inline, _) => return self.replace_inline(key, hole, value).await,
-            _ => None,
-        };
-        let content = match was_out {
-            Some(_) => Content::Record(self.entrant(key.hash, key.bytes, value)?),
-            None => self.content_of(key, value)?,
-        };
-        let mut batch = Batch::default();
-        let made = self.fill(&mut batch, &hole, content).await;
-        batch.left.extend(was_out);
-        self.run_batch(batch, made).await
-    }
-
-    /// Replaces the record in an Inline slot. Before the slot's bytes are overwritten its word
-    /// names the new record out of band, so that at every moment the slot has the key, with the old
-    /// value or the new one. A slot that is found to name a record stays so: a writer that was
-    /// taken for dead may be about to overwrite the bytes.
-    async fn replace_inline(&self, key: &Key<'_>, hole: Hole, value: &[u8]) -> Result<()> {
-        let mut words = vec![0; self.layout.slot_words()];
-        self.fill_words(key, value, &mut words)?;
-        let mut batch = Batch::default();
-        let entrant = self.entrant(key.hash, key.bytes, value)?;
-        let made = self.fill_out(&mut batch, &hole, entrant).await;
-        let block = self.run_batch(batch, made).await?;
-        // Once it is known that this client is the writer still.
-        let mut batch = Batch::default();
-        let word = Head::out(key.hash, block);
-        let made = self.fill_words_of(&mut batch, &Hole { word, ..hole }, &words);
-        batch.left.push(block);
-        self.run_batch(batch, made).await
     }
 
     /// Makes room by moving others along, and publishes the record there: all in one batch, which
     /// takes effect in order.
-    async fn insert(
+    pub(super) async fn insert(
         &self,
         key: &Key<'_>,
         value: &[u8],
@@ -262,7 +252,12 @@ impl<E: Endpoint> CuckooTable<E> {
 
     /// Publishes the record in a vacant slot that was not read. Another writer may have been there,
     /// so that the writer's word is looked at behind it, by the same doorbell.
-    async fn insert_blindly(&self, key: &Key<'_>, value: &[u8], hole: Hole) -> Result<()> {
+    pub(super) async fn insert_blindly(
+        &self,
+        key: &Key<'_>,
+        value: &[u8],
+        hole: Hole,
+    ) -> Result<()> {
         let new = self.content_of(key, value)?;
         let place = hole.place;
         let mut batch = Batch::default();
@@ -374,15 +369,6 @@ impl<E: Endpoint> CuckooTable<E> {
     pub(super) fn word_in(&self, buckets: &[Bucket], place: Place) -> u64 {
         let bucket = buckets.iter().find(|bucket| bucket.number == place.bucket);
         bucket.map_or(0, |bucket| self.word_of(bucket, place.slot))
-    }
-
-    /// Gives back the block that a head named.
-    pub(super) async fn free_block_of(&self, word: u64) {
-        if let (SlotKind::Inline | SlotKind::Heap, Head::Out { block, .. }) =
-            (self.layout.kind, self.head(word))
-        {
-            self.heap().free(block).await;
-        }
     }
 
     /// The hash of the key in a slot, which says where its record may go to.

@@ -289,7 +289,7 @@ impl Candidates {
 }
 
 /// A slot: its bucket, and its number in there.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Place {
     pub(super) bucket: u64,
     pub(super) slot: usize,

@@ -105,14 +105,7 @@ impl<E: Endpoint> Lookup for CuckooTable<E> {
     #[inline]
     fn piece(&self, _: &Self::Key<'_>, search: &Search, number: usize) -> Piece {
         match search.stage {
-            Stage::Buckets => {
-                let bucket = search.set.as_slice()[search.bucket(number)];
-                let len = self.bucket_bytes;
-                Piece {
-                    from: self.first_bucket.plus(bucket * len as u64),
-                    len,
-                }
-            }
+            Stage::Buckets => self.piece_of(search.set.as_slice()[search.bucket(number)]),
             Stage::Records => self.piece_of_record(search.records[search.next + number]),
             Stage::Counts => self.piece_of_moves(),
         }
@@ -201,13 +194,25 @@ impl<E: Endpoint> CuckooTable<E> {
         search.records.clear();
         search.next = 0;
         search.again = 0;
-        let buckets = search.reading.count_ones() as usize;
-        let gathers = self.order == LookupOrder::Gathered && buckets <= MOST_WAYS;
-        Next::Read(if gathers {
-            Reads::gathered(buckets)
-        } else {
-            Reads::apart(buckets)
-        })
+        Next::Read(self.reads_of(search.reading.count_ones() as usize))
+    }
+
+    /// The READs of so many buckets side by side.
+    #[inline]
+    pub(super) fn reads_of(&self, buckets: usize) -> Reads {
+        match self.order {
+            LookupOrder::Gathered if buckets <= MOST_WAYS => Reads::gathered(buckets),
+            _ => Reads::apart(buckets),
+        }
+    }
+
+    #[inline]
+    pub(super) fn piece_of(&self, bucket: u64) -> Piece {
+        let len = self.bucket_bytes;
+        Piece {
+            from: self.first_bucket.plus(bucket * len as u64),
+            len,
+        }
     }
 
     /// Looks at the buckets that were read.
@@ -265,18 +270,11 @@ impl<E: Endpoint> CuckooTable<E> {
         read: &mut impl Read,
     ) -> ControlFlow<Found> {
         match self.head(word) {
-            Head::Inline { sum, .. } => {
-                let of_key = self.layout.key.most();
-                let body = first * 8 + 8;
-                let bytes = body..body + of_key + self.layout.value.most();
-                let record = read.bytes(piece, bytes.clone());
-                if checksum(record, self.layout.mask_seed) != sum {
-                    search.again |= 1 << bucket;
-                } else if record[..of_key] == *key.bytes {
-                    let bytes = body + of_key..bytes.end;
-                    return ControlFlow::Break(Found::Bytes { piece, bytes });
-                }
-            }
+            Head::Inline { sum, .. } => match self.inline_in(key, sum, (piece, first), read) {
+                Some(Some(found)) => return ControlFlow::Break(found),
+                Some(None) => {}
+                None => search.again |= 1 << bucket,
+            },
             Head::Out { .. } => search.records.push(Candidate {
                 bucket,
                 word,
@@ -285,6 +283,28 @@ impl<E: Endpoint> CuckooTable<E> {
             _ => {}
         }
         ControlFlow::Continue(())
+    }
+
+    /// The value of the key in a slot of a piece, with this first word's number and checksum, if
+    /// the record there is the key's; nothing if it is not whole.
+    #[inline]
+    pub(super) fn inline_in(
+        &self,
+        key: &Key<'_>,
+        sum: u32,
+        (piece, first): (usize, usize),
+        read: &mut impl Read,
+    ) -> Option<Option<Found>> {
+        let of_key = self.layout.key.most();
+        let body = first * 8 + 8;
+        let bytes = body..body + of_key + self.layout.value.most();
+        let record = read.bytes(piece, bytes.clone());
+        if checksum(record, self.layout.mask_seed) != sum {
+            return None;
+        }
+        let is_own = record[..of_key] == *key.bytes;
+        let bytes = body + of_key..bytes.end;
+        Some(is_own.then_some(Found::Bytes { piece, bytes }))
     }
 
     /// Has the next candidates read: one, or, where a word tells of all records of a bucket at one

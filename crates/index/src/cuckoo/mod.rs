@@ -101,17 +101,16 @@ mod heap_bucket;
 mod insert;
 mod layout;
 mod lookup;
-mod many;
 mod moves;
 mod moves_seen;
 mod path;
 mod predetermination;
-mod remove;
 mod scan;
 mod scheme;
 mod signatures;
 mod survey;
 mod sweep;
+mod write;
 mod writer;
 
 pub use client::CuckooTable;

@@ -132,15 +132,20 @@ impl<E: Endpoint> CuckooTable<E> {
         }
     }
 
+    /// Whether all is known that is to be.
+    #[inline]
+    pub(super) fn knows_graph(&self) -> bool {
+        !self.predetermines || self.graph.borrow().is_some()
+    }
+
     /// Surveys the table, if it is to be known and is not.
     pub(super) async fn know_graph(&self, operation: &'static str) -> Result<()> {
-        let is_known = || !self.predetermines || self.graph.borrow().is_some();
-        if is_known() {
+        if self.knows_graph() {
             return Ok(());
         }
         // Nothing changes meanwhile, and nothing is changed that is not in the graph.
         let _alone = self.locks.take_alone(&[]).await;
-        if is_known() {
+        if self.knows_graph() {
             return Ok(());
         }
         self.become_writer(operation).await?;

@@ -1,15 +1,13 @@
 //! What [`Index`](crate::Index) asks of a cuckoo table.
 
 use super::client::CuckooTable;
-use super::insert::{Mode, Written};
 use crate::answers::Got;
 use crate::index::Rest;
-use crate::only_writer::write_in_turn;
+use crate::step;
 use crate::{
     Answers, ClientState, Cursor, Occupancy, Operation, Outcome, Outcomes, Record, Result,
     SchemeClient, SchemeKind, Survey, Value, Waits, WriterChange,
 };
-use crate::{run_side_by_side, step};
 use farslot_fabric::{Endpoint, NodeId};
 
 impl<E: Endpoint> SchemeClient for CuckooTable<E> {
@@ -48,10 +46,7 @@ impl<E: Endpoint> SchemeClient for CuckooTable<E> {
     }
 
     async fn write_many(&self, writes: &[Operation<'_>], done: impl FnMut(Outcomes<'_>)) {
-        match self.view_to_write() {
-            Some(_) => write_in_turn(self, writes, done).await,
-            None => run_side_by_side(self, writes, done).await,
-        }
+        step::write_many(self, &self.writes(), writes, done).await;
     }
 
     async fn find_all(&self, key: &[u8]) -> Result<Vec<Value>> {
@@ -61,21 +56,7 @@ impl<E: Endpoint> SchemeClient for CuckooTable<E> {
     }
 
     async fn write(&self, operation: Operation<'_>) -> Result<Outcome> {
-        let (value, mode) = match operation {
-            Operation::Put(_, value) => (value, Mode::Put),
-            Operation::FindOrPut(_, value) => (value, Mode::FindOrPut),
-            Operation::Update(_, value) => (value, Mode::Update),
-            Operation::Remove(key) => {
-                return Ok(Outcome::Changed(self.remove_record(key).await?));
-            }
-            _ => return Err(Self::not_atomic()),
-        };
-        let was = match self.write_value(operation.key(), value, mode).await? {
-            Written::Found(value) => Some(value),
-            Written::Replaced => Some(Value::from(&[][..])),
-            Written::Inserted | Written::Absent => None,
-        };
-        Ok(operation.outcome(was))
+        Ok(operation.outcome(step::run(&self.writes(), operation).await?))
     }
 
     async fn scan_piece(

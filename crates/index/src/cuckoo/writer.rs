@@ -32,6 +32,12 @@ impl<E: Endpoint> CuckooTable<E> {
         Ok(())
     }
 
+    /// Whether this client is the writer of a table that may be written, as far as it knows.
+    #[inline]
+    pub(super) fn is_writing(&self) -> bool {
+        self.still_writes() && !self.sealed.get()
+    }
+
     /// Whether this client is the writer, as far as it knows. What it writes from then on is posted
     /// only while it is.
     fn still_writes(&self) -> bool {
@@ -130,8 +136,11 @@ impl<E: Endpoint> CuckooTable<E> {
         self.settle().await;
         let sealed = self.endpoint.read(self.table.plus(SEALED_AT), 8).await?;
         self.sealed.set(sealed.words()[0] != 0);
+        if self.was_deposed.replace(false) {
+            // What it has kept since then by operations that it had begun before.
+            self.heap.as_ref().inspect(|heap| heap.forget_all());
+        }
         self.writer.set(Some(mark));
-        self.was_deposed.set(false);
         Ok(())
     }
 

@@ -64,21 +64,32 @@ impl Draft {
         bytes: usize,
         table: &impl NamedBlocks,
     ) -> Result<()> {
+        loop {
+            let taken = self.take_block(heap, bytes).await;
+            if !table.has_room_again(&taken).await {
+                return taken;
+            }
+        }
+    }
+
+    /// The same of a table whose caller looks for room himself, if there is none.
+    ///
+    /// # Errors
+    /// [`HeapFull`](IndexError::HeapFull), or what the fabric says.
+    pub(crate) async fn take_block<E: Endpoint>(
+        &mut self,
+        heap: &Heap<E>,
+        bytes: usize,
+    ) -> Result<()> {
         if let Self::Unwritten(held) | Self::Written(held) = *self {
             if heap.still_holds(held).await? {
                 return Ok(());
             }
             *self = Self::None;
         }
-        loop {
-            let block = heap.allocate(bytes).await;
-            if let Ok(block) = block {
-                *self = Self::Unwritten(heap.held(block));
-            }
-            if !table.has_room_again(&block).await {
-                return block.map(drop);
-            }
-        }
+        let block = heap.allocate(bytes).await?;
+        *self = Self::Unwritten(heap.held(block));
+        Ok(())
     }
 
     /// The record, if it is to be written.

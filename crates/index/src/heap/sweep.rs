@@ -142,7 +142,7 @@ impl<E: Endpoint> Heap<E> {
 
     /// Notes that a look for free memory would find, or has found, too little: the next one begins
     /// later.
-    fn was_in_vain(&self) {
+    pub(crate) fn was_in_vain(&self) {
         let times = self.sweeping.in_vain.get();
         self.sweeping.in_vain.set(times + 1);
         let wait = SWEEP_AFTER << times.min(6);

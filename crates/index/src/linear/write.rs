@@ -21,11 +21,10 @@ use super::cluster_hints::Until;
 use super::glance::PairWriteGlance;
 use super::lookup::{self, End, Search, Seeks, Stage};
 use super::slots::{MOST_RACES, Seen};
-use crate::at_once::LIKELY;
 use crate::heap::{BlockRef, Draft, Epoch, Heap, Held, NewRecord, record_bytes};
 use crate::slot::{Head, KeyRule, SlotKind};
 use crate::step::{
-    Change, Found, Glance, Lookup, Next, Read, Reads, Swap, failed, has_key, view_for,
+    Change, Found, Glance, LIKELY, Lookup, Next, Read, Reads, Swap, failed, has_key, view_for,
 };
 use crate::{IndexError, Operation, Result};
 use farslot_fabric::{Endpoint, InPlace, Piece, Pieces, Rights};

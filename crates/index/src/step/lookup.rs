@@ -9,6 +9,9 @@ use std::ops::Range;
 /// The most pieces that one step may want to have read.
 pub(crate) const MOST_PIECES: usize = 32;
 
+/// Bytes of a record that are prefetched: processors go on by themselves behind these.
+pub(crate) const LIKELY: usize = 256;
+
 /// A scheme's lookup of one key, or its write of one, in steps.
 pub(crate) trait Lookup {
     /// Whether it may [change](Next::Change) anything.
@@ -273,6 +276,9 @@ pub(crate) enum Found {
 /// The pieces that were read. Each word is loaded when it is asked for, and should be asked for
 /// once.
 pub(crate) trait Read {
+    /// Whether that is from the table's memory, and not from a copy of it.
+    const IS_LIVE: bool = false;
+
     /// The words of a piece that starts at a multiple of 8, by their numbers.
     fn words(&self, piece: usize) -> impl Fn(usize) -> u64;
 

@@ -124,6 +124,8 @@ impl Mapped<'_> {
 }
 
 impl Read for Mapped<'_> {
+    const IS_LIVE: bool = true;
+
     #[inline(always)]
     fn words(&self, piece: usize) -> impl Fn(usize) -> u64 {
         self.view.words(self.starts[piece])

@@ -35,7 +35,7 @@ use farslot_fabric::OperationClass;
 pub(crate) use glance::{Glance, Glanced, More, slots_near};
 use lookup::{Answer, Rest};
 pub(crate) use lookup::{
-    Change, Found, Lookup, MOST_PIECES, Next, Read, Reads, Swap, failed, view, view_for,
+    Change, Found, LIKELY, Lookup, MOST_PIECES, Next, Read, Reads, Swap, failed, view, view_for,
 };
 pub(crate) use records::{has_key, record_in};
 

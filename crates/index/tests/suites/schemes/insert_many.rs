@@ -8,9 +8,10 @@ use farslot_fabric::shm::{MappedWords, Node, RegionSpec};
 use farslot_fabric::{Endpoint, Executor, Limits, OperationClass, RegionId, Rights, VerbKind};
 use farslot_index::cuckoo::{CuckooTable, LookupOrder};
 use farslot_index::{
-    FIND_OR_PUT, Index, IndexExt, Operation, Outcome, PUT, REMOVE, Result, UPDATE,
+    FIND_OR_PUT, Index, IndexError, IndexExt, Operation, Outcome, PUT, REMOVE, Result, UPDATE,
 };
 use farslot_testbed::AnyEndpoint;
+use std::collections::{HashMap, HashSet};
 use std::fmt::Debug;
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
@@ -66,6 +67,20 @@ fn run<T: Index>(
         assert!(outcomes[number].replace(outcome).is_none());
     }));
     outcomes.into_iter().map(Option::unwrap).collect()
+}
+
+/// Runs operations in batches that have a key once: of several on one key in a batch, which one
+/// takes effect first is not said.
+fn run_distinct<T: Index>(client: &Client<T>, all: &[Operation<'_>]) -> Vec<Result<Outcome>> {
+    let (mut outcomes, mut left) = (Vec::new(), all);
+    while !left.is_empty() {
+        let mut keys = HashSet::new();
+        let distinct = left.iter().take_while(|one| keys.insert(one.key()));
+        let (batch, later) = left.split_at(distinct.count());
+        outcomes.extend(run(client, batch, false));
+        left = later;
+    }
+    outcomes
 }
 
 /// All words of the region, and what was counted.
@@ -142,16 +157,18 @@ fn batches_of_an_owner_leave_what_its_single_writes_leave_and_are_booked_as_thes
     }
 }
 
-#[test]
-fn batches_into_cuckoo_tables_leave_what_single_writes_leave_and_are_booked_as_these() {
+/// Runs writes of a cuckoo table with so many slots; gives each to `judge` with its outcomes.
+fn into_cuckoo_tables(
+    slots: impl Fn(u64) -> u64,
+    judge: impl Fn(Slot, &[Operation<'_>], [(Node, Client<CuckooTable<AnyEndpoint>>); 2]),
+) {
     for (slot, count) in [(INLINE, 224), (INLINE_SHORT, 224), (HEAP, 112), (WORD, 112)] {
         for ways in [ways(2, 4), ways(3, 1), ways(2, 2)] {
             for order in [LookupOrder::Sequential, LookupOrder::Parallel] {
-                let layout = cuckoo::options(slot, count * 3 / 4, ways, 7);
+                let layout = cuckoo::options(slot, slots(count), ways, 7);
                 let layout = layout.layout().unwrap();
                 let all = writes(slot, count);
-                let all = operations(&all);
-                let [many, single] = [false, true].map(|alone| {
+                let tables = [(); 2].map(|()| {
                     let region = RegionSpec {
                         len: cuckoo::region_bytes(&layout),
                         rights: Rights::ALL,
@@ -161,14 +178,80 @@ fn batches_into_cuckoo_tables_leave_what_single_writes_leave_and_are_booked_as_t
                     let executor = Executor::new(Rc::clone(&endpoint));
                     let opening = CuckooTable::open(endpoint, TABLE, layout.clone(), order);
                     let table = executor.block_on(opening).unwrap();
-                    let client = (executor, table);
-                    let outcomes = run(&client, &all, alone);
-                    let refused = outcomes.iter().filter(|outcome| outcome.is_err());
-                    assert!(refused.count() > 0, "it has become full");
-                    (outcomes, left_behind(&node, &client))
+                    (node, (executor, table))
                 });
-                assert_same(&many, &single, (slot, ways));
+                judge(slot, &operations(&all), tables);
             }
         }
     }
+}
+
+/// The value of each operation's key.
+fn values<T: Index>((executor, table): &Client<T>, all: &[Operation<'_>]) -> Vec<Option<Vec<u8>>> {
+    let get = |one: &Operation<'_>| executor.block_on(table.get(one.key())).unwrap();
+    all.iter()
+        .map(|one| get(one).map(|value| value.to_vec()))
+        .collect()
+}
+
+#[test]
+fn batches_into_cuckoo_tables_come_to_what_single_writes_come_to_and_are_booked_as_these() {
+    into_cuckoo_tables(
+        |count| count * 4,
+        |slot, all, [many, single]| {
+            let [many, single] = [(many, false), (single, true)].map(|((node, client), alone)| {
+                let outcomes = match alone {
+                    true => run(&client, all, true),
+                    false => run_distinct(&client, all),
+                };
+                let (_, counts) = left_behind(&node, &client);
+                (outcomes, counts, values(&client, all))
+            });
+            assert_eq!(many, single, "{slot:?}");
+        },
+    );
+}
+
+#[test]
+fn batches_into_cuckoo_tables_that_become_full_keep_what_they_acknowledge() {
+    into_cuckoo_tables(
+        |count| count * 3 / 4,
+        |slot, all, [(_, client), _]| {
+            let outcomes = run_distinct(&client, all);
+            let refused = outcomes.iter().filter(|outcome| outcome.is_err());
+            assert!(refused.count() > 0, "it has become full");
+            let mut there = HashMap::new();
+            for (operation, outcome) in all.iter().zip(outcomes) {
+                let key = operation.key();
+                let was = there.get(key).copied();
+                let case = || format!("{slot:?}: {operation:?}: {was:?}");
+                match (*operation, outcome) {
+                    (_, Err(IndexError::Full { .. })) => assert_eq!(was, None, "{}", case()),
+                    (_, Err(error)) => panic!("{}: {error}", case()),
+                    (Operation::FindOrPut(..), Ok(Outcome::Value(Some(value)))) => {
+                        assert_eq!(was, Some(&*value), "{}", case());
+                    }
+                    (Operation::Put(..), Ok(outcome)) => {
+                        assert_eq!(outcome.is_changed(), was.is_none(), "{}", case());
+                        there.insert(key, operation.value().unwrap());
+                    }
+                    (Operation::FindOrPut(..), Ok(_)) => {
+                        assert_eq!(was, None, "{}", case());
+                        there.insert(key, operation.value().unwrap());
+                    }
+                    (_, Ok(outcome)) => {
+                        assert_eq!(outcome.is_changed(), was.is_some(), "{}", case());
+                        match operation.value().filter(|_| was.is_some()) {
+                            Some(value) => _ = there.insert(key, value),
+                            None => _ = there.remove(key),
+                        }
+                    }
+                }
+            }
+            for (operation, value) in all.iter().zip(values(&client, all)) {
+                let acknowledged = there.get(operation.key()).copied();
+                assert_eq!(value.as_deref(), acknowledged, "{slot:?}: {operation:?}");
+            }
+        },
+    );
 }

@@ -1,0 +1,586 @@
+//! Putting, finding or putting, updating and removing, in steps.
+//!
+//! Invariant: the writer's coroutines hold the buckets of what they change, so that what one has
+//! read stays so until it has written. Every change is a compare-and-swap of the word that
+//! publishes a slot (its first, or the one that its bucket's slots share) from what was read; one
+//! that fails shows that there is another writer.
+//!
+//! A write holds its key's buckets and reads them. If one slot may be the key's, and is, its word is
+//! swapped; a new key goes into a free slot of the roomiest bucket. What is rarer is done beside
+//! these steps: displacements and the cuckoo graph (`insert.rs`), buckets of signatures, and several
+//! slots that may be the key's.
+
+use super::buckets::Bucket;
+use super::client::{CuckooTable, Key};
+use super::layout::{Candidates, MOST_WAYS, Place};
+use super::path::roomiest;
+use crate::client::locks::Held;
+use crate::heap::{BlockRef, Draft, Heap, NewRecord, record_bytes};
+use crate::slot::{Head, KeyRule, SlotKind, WordFormat};
+use crate::step::{
+    Change, Found, LIKELY, Lookup, Next, Read, Reads, Swap, failed, has_key, record_in, view_for,
+};
+use crate::{IndexError, Operation, Result, SchemeClient};
+use farslot_fabric::{Endpoint, InPlace, Piece, Rights};
+use smallvec::SmallVec;
+use std::cell::Cell;
+
+/// The bytes of a record that goes into its slot.
+type InSlot = SmallVec<[u8; 64]>;
+
+/// The writes of a table.
+pub(super) struct Writes<'t, E> {
+    pub(super) table: &'t CuckooTable<E>,
+    /// Whether blocks of the heap may be used, as far as is known since the last wait: a look at
+    /// the clock costs as much as a swap.
+    may_use_blocks: Cell<bool>,
+    is_mapped: Cell<bool>,
+}
+
+/// A write whose key and value were checked.
+pub(crate) struct Write<'k> {
+    pub(super) operation: Operation<'k>,
+    pub(super) key: Key<'k>,
+    /// The word of a Word slot that has the record.
+    word: u64,
+}
+
+/// How far a write has come.
+#[derive(Default)]
+pub(crate) struct Writing<'t> {
+    pub(super) held: Option<Held<'t>>,
+    stage: Stage,
+    /// The buckets that are read, and a copy of them where none of them has a free slot.
+    pub(super) set: Candidates,
+    pub(super) buckets: Vec<Bucket>,
+    /// A free slot for a new key.
+    pub(super) free: Option<Place>,
+    pub(super) record: Draft,
+    aim: Aim,
+    /// The slot whose word is swapped, what it must be, and what it becomes.
+    pub(super) place: Place,
+    pub(super) expected: u64,
+    new: u64,
+    /// Whether this client keeps so many free blocks that it is to give some to all.
+    gives: bool,
+    /// Whether the heap, which was full, was looked through for free blocks.
+    pub(super) has_swept: bool,
+}
+
+/// What is read.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum Stage {
+    #[default]
+    Buckets,
+    /// The record that a slot names.
+    Record,
+}
+
+/// What a swap is for.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum Aim {
+    /// The key's own slot has another record, or none.
+    #[default]
+    Own,
+    /// The same of a slot that holds its record itself, and names it out of band meanwhile: so that
+    /// at every moment the slot has the key, with the old value or the new one.
+    Return,
+    /// A free slot becomes the key's.
+    Insert,
+}
+
+/// What a write needs besides READs and changes.
+#[derive(Clone, Copy)]
+pub(crate) enum Aside {
+    /// Its buckets, or all, if it is to be alone; and to be the writer.
+    Hold { alone: bool },
+    /// Several slots may be the key's, or one that is not whole.
+    Look,
+    /// Its own slot is changed otherwise than by one swap.
+    ChangeOwn,
+    /// A place for a new key that finds none, or for which others have to move.
+    Place,
+    /// A block for the record.
+    Block,
+    /// Free blocks are given to all, once the write is done. The key was there, or not.
+    Give { was_there: bool },
+}
+
+impl<E: Endpoint> CuckooTable<E> {
+    /// Its writes.
+    pub(super) fn writes(&self) -> Writes<'_, E> {
+        Writes {
+            table: self,
+            may_use_blocks: Cell::new(false),
+            is_mapped: Cell::new(false),
+        }
+    }
+
+    /// Whether a slot with this first word may be the key's.
+    #[inline]
+    fn may_be_of(&self, word: u64, key: &Key<'_>) -> bool {
+        match self.layout.kind {
+            SlotKind::Word => WordFormat::is_live(word) && self.words.same_key(word, key.word),
+            _ => self.head(word).may_be(key.hash),
+        }
+    }
+}
+
+impl<'t, E: Endpoint> Lookup for Writes<'t, E> {
+    const WRITES: bool = true;
+
+    type Endpoint = E;
+    type Asked<'k> = Operation<'k>;
+    type Key<'k> = Write<'k>;
+    type Search = Writing<'t>;
+    type Aside = Aside;
+
+    #[inline(always)]
+    fn endpoint(&self) -> &E {
+        &self.table.endpoint
+    }
+
+    #[inline]
+    fn in_place(&self) -> Option<InPlace<'_>> {
+        let needed = Rights::READ.and(Rights::WRITE).and(Rights::ATOMIC);
+        let view = view_for(&*self.table.endpoint, self.table.table, needed);
+        let may_use = |heap: &Heap<E>| view.is_some() && !heap.is_look_due();
+        self.may_use_blocks
+            .set(self.table.heap.as_ref().is_some_and(may_use));
+        self.is_mapped.set(view.is_some());
+        view
+    }
+
+    async fn report_if_due(&self) {
+        if self.table.counts.are_due() {
+            // This cannot fail: the writes that are counted are done, and counts may lag. Boxed, for
+            // it is rare: every write would be as large.
+            let _ = Box::pin(self.table.report()).await;
+        }
+    }
+
+    #[inline]
+    fn key<'k>(&self, operation: Self::Asked<'k>) -> Result<Write<'k>> {
+        let table = self.table;
+        if let Operation::Replace(..) | Operation::RemoveIf(..) = operation {
+            return Err(CuckooTable::<E>::not_atomic());
+        }
+        let key = table.checked_key(operation.key())?;
+        let mut word = 0;
+        if let Some(value) = operation.value() {
+            table.check_value(value)?;
+            if table.layout.kind == SlotKind::Word {
+                word = table.words.live_word(key.word, value)?;
+            }
+        }
+        Ok(Write {
+            operation,
+            key,
+            word,
+        })
+    }
+
+    #[inline]
+    fn begin(&self, write: &Self::Key<'_>, of: &mut Writing<'t>) -> Next<Aside> {
+        of.record = Draft::None;
+        of.gives = false;
+        of.has_swept = false;
+        of.held = None;
+        let (table, kind) = (self.table, self.table.layout.kind);
+        // What is looked at where it lies need not be held before: it is fetched meanwhile.
+        let may_wait = self.is_mapped.get()
+            && (table.writer.get().is_some() && !table.sealed.get())
+            && (kind != SlotKind::Signatures && !table.predetermines);
+        match may_wait || self.try_hold(write, of) {
+            true => self.read_buckets(write, of),
+            false => Next::Aside(Aside::Hold { alone: false }),
+        }
+    }
+
+    #[inline]
+    fn piece(&self, _: &Self::Key<'_>, of: &Writing<'t>, number: usize) -> Piece {
+        match of.stage {
+            Stage::Buckets => self.table.piece_of(of.set.as_slice()[number]),
+            Stage::Record => self.table.heap().piece(BlockRef::unpack(of.expected)),
+        }
+    }
+
+    #[inline]
+    fn likely_bytes(&self, of: &Writing<'t>, len: usize) -> usize {
+        match of.stage {
+            Stage::Buckets => len,
+            Stage::Record => len.min(LIKELY),
+        }
+    }
+
+    #[inline]
+    fn look(
+        &self,
+        write: &Self::Key<'_>,
+        of: &mut Writing<'t>,
+        read: &mut impl Read,
+    ) -> Next<Aside> {
+        match of.stage {
+            Stage::Buckets => self.look_at_buckets(write, of, read),
+            Stage::Record => self.look_at_record(write, of, read),
+        }
+    }
+
+    #[inline]
+    fn likely_change(&self, write: &Self::Key<'_>, of: &mut Writing<'t>) -> Option<Piece> {
+        let (Operation::Put(..) | Operation::Update(..)) = write.operation else {
+            return None;
+        };
+        if of.stage != Stage::Record {
+            return None;
+        }
+        let (bytes, may_use) = (write.record_bytes(), self.may_use_blocks.get());
+        let held = of.record.hold(self.table.heap(), bytes, may_use)?;
+        Some(Piece {
+            len: bytes,
+            ..self.table.heap().piece(held.block)
+        })
+    }
+
+    #[inline]
+    fn change<'k>(&self, write: &Self::Key<'k>, of: &Writing<'t>) -> Change<'k> {
+        let (table, kind) = (self.table, self.table.layout.kind);
+        let (at, record) = (table.slot_at(of.place), write.operation.record());
+        let is_in_slot = kind == SlotKind::Inline && of.aim != Aim::Own;
+        let record = match &table.heap {
+            Some(_) if is_in_slot => Some(NewRecord::in_slot(at.plus(8), record)),
+            Some(heap) => of.record.unwritten(heap, record),
+            None => None,
+        };
+        let (expected, new) = (of.expected, of.new);
+        let swap = Some(Swap { at, expected, new });
+        Change { record, swap }
+    }
+
+    #[inline]
+    fn changed(
+        &self,
+        write: &Self::Key<'_>,
+        of: &mut Writing<'t>,
+        seen: u64,
+        _: &mut impl Read,
+    ) -> Next<Aside> {
+        if seen != of.expected {
+            of.held = None;
+            return failed(self.table.lost(of.place));
+        }
+        let kind = self.table.layout.kind;
+        if of.aim == Aim::Own || of.aim == Aim::Insert && kind == SlotKind::Heap {
+            // The slot names its block now, if there is one.
+            of.record = Draft::None;
+        }
+        match of.aim {
+            Aim::Own if write.operation.value().is_some() && of.is_in_slot(self.table) => {
+                (of.aim, of.expected) = (Aim::Return, of.new);
+                of.new = write.head_in_slot(self.table);
+                Next::Change(Reads::NONE)
+            }
+            Aim::Own | Aim::Return => self.changed_own(write, of),
+            Aim::Insert => self.inserted(of),
+        }
+    }
+
+    async fn aside(
+        &self,
+        write: &Self::Key<'_>,
+        of: &mut Writing<'t>,
+        aside: Aside,
+    ) -> Result<Next<Aside>> {
+        self.may_use_blocks.set(false);
+        // Boxed, for it is rare: every write would be as large.
+        let next = match Box::pin(self.beside(write, of, aside)).await {
+            Err(full @ IndexError::HeapFull { .. }) => Box::pin(self.sweep(of, full)).await,
+            next => next,
+        };
+        // Others have looked meanwhile.
+        self.may_use_blocks.set(false);
+        next
+    }
+
+    async fn give_up(&self, _: &Self::Key<'_>, of: &mut Writing<'t>, error: &IndexError) {
+        let record = std::mem::take(&mut of.record);
+        if let Some(heap) = self.own_heap() {
+            record.give_up(heap, error).await;
+        }
+        of.held = None;
+    }
+}
+
+impl<'t, E: Endpoint> Writes<'t, E> {
+    /// Holds the key's buckets as the writer, if that needs no waiting.
+    #[inline]
+    fn try_hold(&self, write: &Write<'_>, of: &mut Writing<'t>) -> bool {
+        let table = self.table;
+        let is_known = table.knows_graph() || !write.inserts();
+        if is_known && table.layout.keys == KeyRule::Unique {
+            of.held = table.locks.try_take(write.key.candidates.as_slice());
+            if of.held.is_some() && !table.is_writing() {
+                of.held = None;
+            }
+        }
+        of.held.is_some()
+    }
+
+    /// Has the key's buckets read.
+    #[inline]
+    pub(super) fn read_buckets(&self, write: &Write<'_>, of: &mut Writing<'t>) -> Next<Aside> {
+        of.stage = Stage::Buckets;
+        of.set = self.table.buckets_of_key(&write.key);
+        of.buckets.clear();
+        of.free = None;
+        match of.set.as_slice().len() {
+            0 => self.is_absent(write, of),
+            _ if self.table.layout.kind == SlotKind::Signatures => Next::Aside(Aside::Look),
+            buckets => Next::Read(self.table.reads_of(buckets)),
+        }
+    }
+
+    #[inline]
+    fn look_at_buckets<R: Read>(
+        &self,
+        write: &Write<'_>,
+        of: &mut Writing<'t>,
+        read: &mut R,
+    ) -> Next<Aside> {
+        let table = self.table;
+        if of.held.is_none() && !(R::IS_LIVE && self.try_hold(write, of)) {
+            return Next::Aside(Aside::Hold { alone: false });
+        }
+        let (mut all, mut own, mut matches) = ([(0, None); MOST_WAYS], None, 0);
+        let buckets = of.set.as_slice();
+        for (piece, (&bucket, (free, first))) in buckets.iter().zip(&mut all).enumerate() {
+            let words = read.words(piece);
+            for slot in 0..table.layout.bucket_slots as usize {
+                let at = slot * table.slot_words;
+                let (word, place) = (words(at), Place { bucket, slot });
+                if word == 0 {
+                    *free += 1;
+                    *first = first.or(Some(place));
+                } else if table.may_be_of(word, &write.key) {
+                    (own, matches) = (Some((piece, at, place, word)), matches + 1);
+                }
+            }
+        }
+        let roomiest = roomiest(all[..buckets.len()].iter().map(|(free, _)| *free));
+        of.free = roomiest.and_then(|at| all[at].1);
+        match own {
+            None if of.free.is_none() && write.inserts() && !table.predetermines => {
+                match table.copies_of(buckets, read) {
+                    Ok(buckets) => of.buckets = buckets,
+                    Err(error) => return failed(error),
+                }
+                self.is_absent(write, of)
+            }
+            None => self.is_absent(write, of),
+            Some((piece, at, place, word)) if matches == 1 => {
+                (of.place, of.expected) = (place, word);
+                self.look_at_own(write, of, (piece, at), read)
+            }
+            Some(_) => Next::Aside(Aside::Look),
+        }
+    }
+
+    /// Looks at the only slot that may be the key's: its first word's number in a piece.
+    #[inline]
+    fn look_at_own(
+        &self,
+        write: &Write<'_>,
+        of: &mut Writing<'t>,
+        at: (usize, usize),
+        read: &mut impl Read,
+    ) -> Next<Aside> {
+        let table = self.table;
+        if table.layout.kind == SlotKind::Word {
+            let word = table.words.value_of_word(of.expected);
+            let len = table.layout.value.most();
+            return self.at_own(write, of, Found::Word { word, len });
+        }
+        match table.head(of.expected) {
+            Head::Inline { sum, .. } => match table.inline_in(&write.key, sum, at, read) {
+                Some(Some(found)) => self.at_own(write, of, found),
+                Some(None) => self.is_absent(write, of),
+                None => Next::Aside(Aside::Look),
+            },
+            Head::Out { .. } => {
+                of.stage = Stage::Record;
+                Next::Read(Reads::ONE)
+            }
+            _ => self.is_absent(write, of),
+        }
+    }
+
+    /// Looks at the record that this slot names.
+    #[inline]
+    fn look_at_record(
+        &self,
+        write: &Write<'_>,
+        of: &mut Writing<'t>,
+        read: &mut impl Read,
+    ) -> Next<Aside> {
+        if self.table.writer.get().is_none() {
+            return Next::Aside(Aside::Hold { alone: false });
+        }
+        let block = BlockRef::unpack(of.expected);
+        let len = self.table.heap().piece(block).len;
+        let key = write.key.bytes;
+        if write.operation.takes_any_value() && has_key(read, 0, block, len, key) {
+            return self.change_own(write, of);
+        }
+        match record_in(read, 0, block, len) {
+            Some(record) if record.key == key => {
+                let bytes = record.value_range();
+                self.at_own(write, of, Found::Bytes { piece: 0, bytes })
+            }
+            Some(_) => self.is_absent(write, of),
+            None => Next::Aside(Aside::Look),
+        }
+    }
+
+    /// The key has this value.
+    #[inline]
+    pub(super) fn at_own(
+        &self,
+        write: &Write<'_>,
+        of: &mut Writing<'t>,
+        found: Found,
+    ) -> Next<Aside> {
+        match write.operation {
+            Operation::FindOrPut(..) | Operation::Get(_) | Operation::GetAll(_) => {
+                of.held = None;
+                Next::Found(found)
+            }
+            _ => self.change_own(write, of),
+        }
+    }
+
+    /// Has the word of the key's own slot swapped for that of the new record, or of none.
+    #[inline]
+    fn change_own(&self, write: &Write<'_>, of: &mut Writing<'t>) -> Next<Aside> {
+        of.aim = Aim::Own;
+        match (write.operation.value(), self.table.layout.kind) {
+            (_, SlotKind::Signatures) => Next::Aside(Aside::ChangeOwn),
+            (None, _) if self.table.predetermines => Next::Aside(Aside::ChangeOwn),
+            (None, _) => {
+                of.new = 0;
+                Next::Change(Reads::NONE)
+            }
+            (Some(_), SlotKind::Word) => {
+                of.new = write.word;
+                Next::Change(Reads::NONE)
+            }
+            (Some(_), _) => self.name_record(write, of),
+        }
+    }
+
+    /// Has a slot's word swapped for one that names the record, which is written with that.
+    #[inline]
+    pub(super) fn name_record(&self, write: &Write<'_>, of: &mut Writing<'t>) -> Next<Aside> {
+        let (heap, may_use) = (self.table.heap(), self.may_use_blocks.get());
+        let Some(held) = of.record.hold(heap, write.record_bytes(), may_use) else {
+            return Next::Aside(Aside::Block);
+        };
+        of.new = Head::out(write.key.hash, held.block);
+        Next::Change(Reads::NONE)
+    }
+
+    /// The key's own slot has what the write was for.
+    #[inline]
+    pub(super) fn changed_own(&self, write: &Write<'_>, of: &mut Writing<'t>) -> Next<Aside> {
+        if let (Some(heap), Some(block)) = (self.own_heap(), self.table.block_in(of.expected)) {
+            // While its buckets are held: nobody looks for blocks without a name meanwhile.
+            of.gives |= heap.keep_since(block, heap.epoch());
+        }
+        if write.operation.value().is_none() {
+            self.table.counts.change(-1, -1);
+        }
+        self.done(of, true)
+    }
+
+    /// No slot is the key's.
+    #[inline]
+    pub(super) fn is_absent(&self, write: &Write<'_>, of: &mut Writing<'t>) -> Next<Aside> {
+        if !write.inserts() {
+            return self.done(of, false);
+        }
+        let Some(free) = of.free.filter(|_| !self.table.predetermines) else {
+            return Next::Aside(Aside::Place);
+        };
+        (of.aim, of.place, of.expected) = (Aim::Insert, free, 0);
+        match self.table.layout.kind {
+            SlotKind::Word => of.new = write.word,
+            SlotKind::Inline => of.new = write.head_in_slot(self.table),
+            _ => return self.name_record(write, of),
+        }
+        Next::Change(Reads::NONE)
+    }
+
+    #[inline]
+    pub(super) fn inserted(&self, of: &mut Writing<'t>) -> Next<Aside> {
+        // Used slots are as many as entries, but for what could not be told: no slot is ever dead.
+        self.table.counts.change(1, 1);
+        self.done(of, false)
+    }
+
+    /// Keeps the block of a record that no slot has come to name: while buckets are held, for else
+    /// it could be found to be nobody's.
+    #[inline]
+    pub(super) fn keep_record(&self, of: &mut Writing<'t>) {
+        let mut record = std::mem::take(&mut of.record);
+        if let Some(heap) = self.own_heap() {
+            of.gives |= record.keep(heap);
+        }
+    }
+
+    /// The heap, of which a client that was deposed has nothing.
+    #[inline]
+    fn own_heap(&self) -> Option<&'t Heap<E>> {
+        let is_writer = self.table.writer.get().is_some();
+        self.table.heap.as_ref().filter(|_| is_writer)
+    }
+
+    /// Ends a write; whether the key was there is its answer.
+    #[inline]
+    fn done(&self, of: &mut Writing<'t>, was_there: bool) -> Next<Aside> {
+        self.keep_record(of);
+        if of.gives {
+            return Next::Aside(Aside::Give { was_there });
+        }
+        of.held = None;
+        Next::was_there(was_there)
+    }
+}
+
+impl Writing<'_> {
+    /// Whether the slot whose word was swapped holds its record itself.
+    fn is_in_slot<E: Endpoint>(&self, table: &CuckooTable<E>) -> bool {
+        matches!(table.head(self.expected), Head::Inline { .. })
+            && table.layout.kind == SlotKind::Inline
+    }
+}
+
+impl Write<'_> {
+    pub(super) const fn inserts(&self) -> bool {
+        matches!(
+            self.operation,
+            Operation::Put(..) | Operation::FindOrPut(..)
+        )
+    }
+
+    pub(super) fn record_bytes(&self) -> usize {
+        let (key, value) = self.operation.record();
+        record_bytes(key.len(), value.len())
+    }
+
+    /// The first word of a slot that holds the record itself.
+    fn head_in_slot<E>(&self, table: &CuckooTable<E>) -> u64 {
+        let (key, value) = self.operation.record();
+        let mut record = InSlot::from_slice(key);
+        record.extend_from_slice(value);
+        Head::inline(self.key.hash, &record, table.layout.mask_seed)
+    }
+}
