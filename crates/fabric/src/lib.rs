@@ -90,4 +90,6 @@ pub use tally::{OperationCounters, Steps, Tally};
 pub use timer::{InWords, Nanos, TimedOut};
 pub use verb::{Completion, Message, Piece, Pieces, Verb, VerbKind};
 pub use verb_future::VerbFuture;
-pub use window::{all_in_order, both, in_order, let_others_run, posting_many, window};
+pub use window::{
+    all_in_order, both, in_order, let_others_run, posting_many, prefetched_window, window,
+};

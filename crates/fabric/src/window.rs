@@ -60,6 +60,25 @@ pub fn window<F: Future>(
     jobs: impl IntoIterator<Item = F>,
     done: impl FnMut(usize, F::Output),
 ) -> impl Future<Output = ()> {
+    window_of(width, jobs, done, true)
+}
+
+/// The same of futures whose memory was prefetched, where it is mapped: what they read and change
+/// there is done at once.
+pub fn prefetched_window<F: Future>(
+    width: usize,
+    jobs: impl IntoIterator<Item = F>,
+    done: impl FnMut(usize, F::Output),
+) -> impl Future<Output = ()> {
+    window_of(width, jobs, done, false)
+}
+
+fn window_of<F: Future>(
+    width: usize,
+    jobs: impl IntoIterator<Item = F>,
+    done: impl FnMut(usize, F::Output),
+    fetches: bool,
+) -> impl Future<Output = ()> {
     let jobs = jobs.into_iter();
     let places = match jobs.size_hint() {
         (_, Some(most)) => width.min(most),
@@ -76,6 +95,7 @@ pub fn window<F: Future>(
         done,
         started: 0,
         running,
+        fetches,
     }
 }
 
@@ -214,6 +234,8 @@ struct Window<I, F, D> {
     /// A place for each job that may be under way, with its number. Nothing is added or taken away,
     /// so that the futures stay where they are.
     running: Vec<Option<(usize, F)>>,
+    /// Whether others have work to do while one waits for mapped memory.
+    fetches: bool,
 }
 
 // The futures are pinned in their places, not in the window itself.
@@ -232,7 +254,7 @@ where
         let this = &mut *self;
         let mut under_way = 0;
         let (before, mut longest) = (chain(), chain());
-        let is_many = this.running.len() > 1 || is_one_of_many();
+        let is_many = this.fetches && this.running.len() > 1 || is_one_of_many();
         let outer = IS_ONE_OF_MANY.replace(is_many);
         for place in &mut this.running {
             // What completes at once in one place leads to nothing in another.
@@ -240,6 +262,11 @@ where
             loop {
                 if place.is_none() {
                     let Some(job) = this.jobs.next() else { break };
+                    if !this.fetches {
+                        // It has not waited for the one before it.
+                        longest = longest.max(chain());
+                        set_chain(before);
+                    }
                     *place = Some((this.started, job));
                     this.started += 1;
                 }

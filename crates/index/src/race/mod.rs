@@ -94,7 +94,6 @@
 //! the directory as a list of splits.
 
 mod buckets;
-mod carry_at_once;
 mod client;
 mod directory;
 mod glance;

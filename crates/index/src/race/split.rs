@@ -31,11 +31,13 @@
 use super::buckets::Span;
 use super::client::RaceTable;
 use super::directory::{Leaf, Split, finished, is_finished};
+use super::seen::Placed;
 use super::view::Attempts;
 use super::word::{State, Word};
-use crate::client::{check_turn, side_by_side};
+use crate::client::check_turn;
+use crate::step::{self, LIKELY};
 use crate::{IndexError, Result};
-use farslot_fabric::{Endpoint, EndpointExt, all_in_order};
+use farslot_fabric::{Endpoint, EndpointExt, in_order, prefetched_window};
 
 /// Slots that are carried over at once.
 const SLOTS_CARRIED: u64 = 128;
@@ -152,20 +154,36 @@ impl<E: Endpoint> RaceTable<E> {
             .layout
             .subtable_slots()
             .min(first.saturating_add(SLOTS_CARRIED));
-        let first = self.carry_at_once(split, first..end);
-        if first == end {
-            return Ok(end);
-        }
         let slots = end - first;
         let parent = self.directory.borrow().leaf(split.parent);
         let read = self
             .read_spans(parent, (Span { first, slots }, None))
             .await?;
+        self.prefetch_records(read.words());
         let jobs = read
             .words()
             .map(|(slot, seen)| self.move_slot(split, slot, seen));
-        side_by_side(SLOTS_CARRIED as usize, jobs, |_, ()| {}).await?;
-        Ok(end)
+        let mut moved = Ok(());
+        prefetched_window(SLOTS_CARRIED as usize, jobs, |_, one| {
+            if one.is_err() {
+                moved = one;
+            }
+        })
+        .await;
+        moved.map(|()| end)
+    }
+
+    /// Has the records of live slots fetched, where the memory is mapped.
+    fn prefetch_records(&self, words: impl Iterator<Item = Placed>) {
+        let Some(view) = step::view(&*self.endpoint, self.table) else {
+            return;
+        };
+        for (_, word) in words.filter(|(_, word)| word.state() == State::Live) {
+            let piece = self.heap.piece(word.block());
+            if let Some(at) = view.offset_of(piece) {
+                view.prefetch(at, LIKELY.min(piece.len));
+            }
+        }
     }
 
     /// Says in the directory that all slots have been carried over.
@@ -226,11 +244,9 @@ impl<E: Endpoint> RaceTable<E> {
             self.worked(|work| work.moved += u64::from(arrived));
             Ok(())
         };
-        all_in_order(vec![
-            step(split.child, Word(0), live),
-            step(split.parent, moving, Word::empty(after)),
-        ])
-        .await
+        let arriving = step(split.child, Word(0), live);
+        let leaving = step(split.parent, moving, Word::empty(after));
+        in_order(arriving, leaving).await?
     }
 
     /// Whether the record of a slot goes to the child; nothing if its word is not what it was.
