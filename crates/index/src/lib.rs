@@ -20,7 +20,6 @@
 
 mod answers;
 mod any_index;
-mod at_once;
 pub mod cache;
 pub mod calls;
 mod client;
@@ -35,7 +34,6 @@ mod index;
 #[doc(hidden)]
 pub mod internals;
 pub mod linear;
-mod only_writer;
 mod operation;
 pub mod race;
 mod read_policy;

@@ -1,20 +1,22 @@
-//! Many writes where the memory is mapped.
+//! Many writes where the memory is mapped, one after the other, some at a time, for which what they
+//! probably change is fetched together.
 //!
-//! Most puts are of new keys for which one of their buckets has room, or of keys that are there,
-//! and nobody is in the way: these are [done at once](crate::only_writer), as `insert.rs` and
-//! `update.rs` do them over verbs. All others are left to these.
+//! Most are of new keys for which one of their buckets has room, or of keys that are there, and
+//! nobody is in the way: these are done at once, without waiting, with the words and in the order
+//! of `insert.rs`, `update.rs` and `remove.rs`, and booked as these book them. All others are left
+//! to those.
 
 use super::bytes::{SLOT_HEADER, SlotNumber, bucket_entry, head_in, live_head};
 use super::placement::{Candidates, Met};
 use super::state::DuoTable;
-use crate::at_once::Work;
+use crate::client::end_turns;
 use crate::client::locks::Held;
-use crate::heap::Heap;
-use crate::only_writer::{OnlyWriter, RUN};
-use crate::{Operation, REMOVE, Result, Value};
+use crate::{Index, Operation, Outcomes, REMOVE, Result, Value};
 use farslot_fabric::{Endpoint, InPlace, OperationClass, Piece, Steps, Tally};
 use smallvec::{SmallVec, smallvec};
 
+/// Writes whose memory is fetched together.
+const RUN: usize = 16;
 /// Words of a slot whose new content needs no allocation.
 const FEW_WORDS: usize = 32;
 
@@ -58,7 +60,7 @@ impl<E: Endpoint> DuoTable<E> {
         (slot, of, head): (SlotNumber, Candidates, u64),
         write: &Operation<'_>,
         held: Held<'_>,
-        work: &mut Work,
+        reports: &mut bool,
     ) -> Option<Result<Option<Value>>> {
         let (key, value) = (write.key(), write.value()?);
         let places = self.places(view, slot)?;
@@ -98,7 +100,7 @@ impl<E: Endpoint> DuoTable<E> {
         self.change_index(|index| index.enter_at(slot, &of));
         let is_report_due = self.note_entry(1);
         drop(held);
-        work.reports |= is_report_due;
+        *reports |= is_report_due;
         Some(Ok(None))
     }
 
@@ -154,7 +156,7 @@ impl<E: Endpoint> DuoTable<E> {
         view: InPlace<'_>,
         slot: SlotNumber,
         head: u64,
-        work: &mut Work,
+        reports: &mut bool,
     ) -> Option<Result<Option<Value>>> {
         let (from, len) = (self.slot_at(slot), SLOT_HEADER);
         let at = view.offset_of(Piece { from, len })?;
@@ -171,7 +173,7 @@ impl<E: Endpoint> DuoTable<E> {
         let removed = self.run_at_once(batch, REMOVE, read)?;
         Some(removed.map(|()| {
             self.change_index(|index| index.vacate(slot));
-            work.reports |= self.note_entry(-1);
+            *reports |= self.note_entry(-1);
             Some(Value::of_word(0, 0))
         }))
     }
@@ -185,16 +187,37 @@ impl<E: Endpoint> DuoTable<E> {
     }
 }
 
-impl<E: Endpoint> OnlyWriter for DuoTable<E> {
-    fn of_heap(&self) -> Option<&Heap<E>> {
-        self.heap.as_ref()
+impl<E: Endpoint> DuoTable<E> {
+    /// Does writes one after the other.
+    pub(super) async fn write_in_turn(
+        &self,
+        writes: &[Operation<'_>],
+        mut done: impl FnMut(Outcomes<'_>),
+    ) {
+        let mut reports = false;
+        for (run, writes) in writes.chunks(RUN).enumerate() {
+            let mut hashes = [0; RUN];
+            for (hash, write) in hashes.iter_mut().zip(writes) {
+                *hash = self.layout.hash_of(write.key());
+            }
+            self.prefetch_writes(&hashes[..writes.len()]);
+            for ((number, write), hash) in (run * RUN..).zip(writes).zip(hashes) {
+                let outcome = match self.write_at_once(write, hash, &mut reports) {
+                    Some(Ok(was)) => {
+                        self.tell_counts(std::mem::take(&mut reports)).await;
+                        self.after(write, hash, was.is_some()).await;
+                        Ok(write.outcome(was))
+                    }
+                    Some(Err(error)) => Err(error),
+                    None => Index::run(self, *write).await,
+                };
+                done(Outcomes::One(number, outcome));
+            }
+            end_turns(self.endpoint.core(), writes.len()).await;
+        }
     }
 
-    fn hash_of(&self, key: &[u8]) -> u64 {
-        self.layout.hash_of(key)
-    }
-
-    /// The index's buckets, then each key's slot, or the one that it would get.
+    /// Has the index's buckets fetched, then each key's slot, or the one that it would get.
     fn prefetch_writes(&self, hashes: &[u64]) {
         let mut all = [(Candidates::default(), Met::Full); RUN];
         let all = &mut all[..hashes.len()];
@@ -225,11 +248,14 @@ impl<E: Endpoint> OnlyWriter for DuoTable<E> {
         }
     }
 
+    /// Does a write whose key has this hash; returns the value that the key had, as far as that
+    /// matters to the write, if it was there. Nothing if it is not a write that can be done at
+    /// once, or has to wait for something, and then nothing has changed.
     fn write_at_once(
         &self,
         write: &Operation<'_>,
         hash: u64,
-        work: &mut Work,
+        reports: &mut bool,
     ) -> Option<Result<Option<Value>>> {
         let inserts = match write {
             Operation::Put(..) | Operation::FindOrPut(..) => true,
@@ -257,21 +283,21 @@ impl<E: Endpoint> OnlyWriter for DuoTable<E> {
             Met::Free(_) | Met::Full if !inserts => self.is_absent(write.class()),
             Met::Free(slot) => {
                 drop(index);
-                self.insert_new(view, (slot, of, live_head(hash)), write, held, work)
+                self.insert_new(view, (slot, of, live_head(hash)), write, held, reports)
             }
             Met::Match(slot) if is_only() => {
                 drop(index);
                 match value {
                     Some(_) => self.write_there(view, slot, write, live_head(hash)),
-                    None => self.remove_there(view, slot, live_head(hash), work),
+                    None => self.remove_there(view, slot, live_head(hash), reports),
                 }
             }
             Met::Match(_) | Met::Full => None,
         }
     }
 
-    async fn after(&self, write: &Operation<'_>, hash: u64, was_there: bool, work: &mut Work) {
-        self.tell_counts(std::mem::take(&mut work.reports)).await;
+    /// Does what is left to do behind a write that was done at once.
+    async fn after(&self, write: &Operation<'_>, hash: u64, was_there: bool) {
         match write {
             Operation::Put(..) | Operation::FindOrPut(..) if !was_there => {
                 self.grow_a_step().await;

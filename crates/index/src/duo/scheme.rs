@@ -3,7 +3,6 @@
 use super::insert::{Mode, Written};
 use super::state::{DuoTable, Stamps};
 use crate::heap::Heap;
-use crate::only_writer::write_in_turn;
 use crate::{
     Answers, ClientState, Cursor, Occupancy, Operation, Outcome, Outcomes, Result, SchemeClient,
     SchemeKind, Survey, UPKEEP, Value, Waits, WriterChange, run_side_by_side, step,
@@ -38,7 +37,7 @@ impl<E: Endpoint> SchemeClient for DuoTable<E> {
 
     async fn write_many(&self, writes: &[Operation<'_>], done: impl FnMut(Outcomes<'_>)) {
         match self.view_to_change() {
-            Some(_) => write_in_turn(self, writes, done).await,
+            Some(_) => self.write_in_turn(writes, done).await,
             None => run_side_by_side(self, writes, done).await,
         }
     }

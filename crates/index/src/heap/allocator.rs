@@ -69,9 +69,6 @@ pub struct Heap<E> {
     /// A bit for each class of which this client has given blocks to all, and may find some there.
     gave: Cell<u64>,
     pub(super) sweeping: SweepState,
-    /// Room for the records that a client reads and writes at once, kept from one batch to the
-    /// next.
-    pub(crate) room: Cell<[Vec<u64>; 2]>,
 }
 
 /// What a client remembers of its sweeps.
@@ -106,7 +103,6 @@ impl<E: Endpoint> Heap<E> {
             kept_bytes: Cell::new(0),
             gave: Cell::new(0),
             sweeping: SweepState::default(),
-            room: Cell::default(),
         }
     }
 
