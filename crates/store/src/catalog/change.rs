@@ -211,7 +211,7 @@ impl<E: Endpoint> Catalog<'_, E> {
             }
             if snapshot
                 .retired()
-                .any(|record| new.is_same_partition(record))
+                .any(|record| new.is_same_partition(record) && !record.is_part_being_restored())
             {
                 return Err(StoreError::TableGone {
                     name: new.name.into(),

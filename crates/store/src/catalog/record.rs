@@ -206,7 +206,16 @@ pub struct TableRecord {
     pub(crate) is_told: bool,
 }
 
+/// What the name of a node's part of a table begins with while it is restored.
+pub(crate) const RESTORING_PART: &str = "restoring-part-";
+
 impl TableRecord {
+    /// Whether it is a part that is being restored: none of the table yet, so that the table is not
+    /// being dropped if this is.
+    pub(crate) fn is_part_being_restored(&self) -> bool {
+        self.name.starts_with(RESTORING_PART)
+    }
+
     /// All that belongs to the table in its region, the slot map behind a partition included: from
     /// its first byte to its last, in whole words.
     #[must_use]

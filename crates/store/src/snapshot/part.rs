@@ -11,8 +11,8 @@ use super::respread::enlarged;
 use super::restore::{MOST_ENLARGEMENTS, is_full};
 use super::source::{Source, names, records_of};
 use super::workers::Meter;
-use super::{OnProgress, RESTORING, SnapshotError, SnapshotInfo};
-use crate::catalog::{Catalog, GRACE, NewPartition};
+use super::{OnProgress, SnapshotError, SnapshotInfo};
+use crate::catalog::{Catalog, GRACE, NewPartition, RESTORING_PART};
 use crate::lease::Leased;
 use crate::spread::{self, Found, SpreadTable};
 use crate::{Operation, Record, Result, Scheme, Store, StoreError, Table, TableRecord};
@@ -150,7 +150,7 @@ impl Store {
             self.mark_part(node, name, name, creation)?;
             return Ok(records);
         }
-        let unfinished = format!("{RESTORING}{:016x}", head.id);
+        let unfinished = format!("{RESTORING_PART}{:016x}", head.id);
         self.fill_new_part(source, number, (node, part), &unfinished, progress)?;
         self.mark_part(node, &unfinished, name, creation)?;
         let renamed = self.in_catalog(node, async |catalog| {

@@ -210,7 +210,7 @@ async fn find_in<E: Endpoint>(
     let is_lost = |node: NodeId| seen[usize::from(node.0)] == Seen::Nothing;
     let is_dropped = |(node, record): &(NodeId, TableRecord)| {
         let of = record.partition.as_ref().map(|part| part.creation);
-        of == Some(common.creation) && is_lost(*node)
+        of == Some(common.creation) && is_lost(*node) && !record.is_part_being_restored()
     };
     if retired.iter().any(is_dropped) {
         return Err(StoreError::TableGone { name: name.into() });

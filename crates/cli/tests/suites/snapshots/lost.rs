@@ -146,6 +146,41 @@ fn a_part_whose_loss_was_accepted_can_still_be_put_back() {
     assert_eq!(old, before.len() - 20);
 }
 
+/// One that was killed leaves a part that has not ended, which the next one removes: killed in that
+/// as well, it leaves the other nodes' parts as they were.
+#[test]
+fn a_restore_of_a_part_that_is_killed_again_and_again_goes_on() {
+    let mut three = Three::start(alone);
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().to_str().unwrap();
+    let create = ["create", "t", "-c", "120k", "--max-key", "16"];
+    three.ok(&[&create[..], &["--max-value", "24"]].concat());
+    three.load("t", 0..60_000);
+    three.ok(&["snapshot", path]);
+    let before = three.dump("t");
+    three.nodes[1].kill();
+    three.nodes[1] = alone(1, &three.address(1));
+    let lost = &three.nodes[1];
+    let is_left = || {
+        let tables = String::from_utf8(lost.ok(["tables"])).unwrap();
+        tables.contains("restoring-")
+    };
+    let restore = ["restore", path, "--node", &three.hosts[1], "-a", &three.all];
+    let kill_when = |what: &str, is_so: &dyn Fn() -> bool| {
+        let mut restoring = farslot(restore).spawn().unwrap();
+        wait_for(what, is_so);
+        restoring.kill().unwrap();
+        restoring.wait().unwrap();
+    };
+    kill_when("a part that is being restored", &is_left);
+    assert!(is_left(), "it was faster");
+    kill_when("the part to be removed", &|| !is_left());
+    let left = three.run(&["count", "t", "--partial"]);
+    assert!(left.status.success(), "{}", error_of(&left));
+    assert!(farslot(restore).status().unwrap().success());
+    assert!(three.dump("t") == before);
+}
+
 #[test]
 fn parts_of_every_scheme_are_put_back() {
     let mut three = Three::start(alone);
