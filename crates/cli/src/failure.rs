@@ -233,7 +233,8 @@ fn snapshot_hint(error: &SnapshotError, at: &str) -> Option<String> {
     let hint = match error {
         SnapshotError::Lost { table, .. } => format!(
             "restore what is lost: farslot -a {at} restore DIRECTORY {table} --node HOST:PORT\n  \
-             or write it without: farslot snapshot --force (the last one is kept as well: --keep)"
+             or write it without: farslot -a {at} accept-loss {table}, then farslot snapshot --force \
+             (the last one is kept as well: --keep)"
         ),
         SnapshotError::NodeCount { .. } => {
             "name all of its nodes in one address; or restore one node's part: --node HOST:PORT; \

@@ -22,7 +22,7 @@ pub(crate) struct Args {
           value_parser = clap::value_parser!(u32).range(1..))]
     keep: u32,
     /// Write a snapshot also of a table that lacks what a node had of it, because the node came
-    /// back empty since the last snapshot
+    /// back empty since the last snapshot and its loss was accepted (farslot accept-loss)
     #[arg(long)]
     force: bool,
 }

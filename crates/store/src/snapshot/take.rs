@@ -20,7 +20,7 @@ pub struct SnapshotOptions {
     /// the last are at [`older_snapshot`](crate::older_snapshot).
     pub keep: u32,
     /// Whether a snapshot is written that lacks what a node had of the table, because the node came
-    /// back empty.
+    /// back empty and its loss was accepted ([`Store::accept_loss`]).
     pub force: bool,
 }
 

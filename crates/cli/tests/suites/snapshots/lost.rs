@@ -87,8 +87,16 @@ fn a_snapshot_without_what_a_node_lost_does_not_replace_the_last() {
     let file = directory.path().join("t.snapshot");
     let last = std::fs::read(&file).unwrap();
     let untouched = three.run(&["snapshot", path, "t"]);
-    let parts = ["came back empty", &three.hosts[1], "--node", "--force"];
+    let parts = [
+        "came back empty",
+        &three.hosts[1],
+        "--node",
+        "accept-loss t, then farslot snapshot --force",
+    ];
     assert_fails(&untouched, 1, &parts);
+    // Nobody has accepted the loss.
+    let forced = three.run(&["snapshot", path, "t", "--force"]);
+    assert_fails(&forced, 1, &["came back empty", "accept-loss"]);
     // Clients may use what is there, or be refused.
     three.run(&["get", "t", "key-1"]);
     three.run(&["put", "t", "key-1", "another"]);
@@ -130,13 +138,17 @@ fn a_part_whose_loss_was_accepted_can_still_be_put_back() {
     let (three, directory, before) = with_a_part_lost();
     let path = directory.path().to_str().unwrap();
     three.ok(&["accept-loss", "t"]);
+    let refused = three.run(&["snapshot", path]);
+    assert_fails(&refused, 1, &["came back empty", "snapshot --force"]);
+    three.ok(&["snapshot", path, "--force"]);
     let lost = before.len() - three.dump("t").len();
     assert!((200..500).contains(&lost), "{lost}");
     // Of these some were lost, whichever.
     for number in 0..20 {
         three.ok(&["put", "t", &format!("key-{number}"), "newer"]);
     }
-    three.ok(&["restore", path, "--node", &three.hosts[1]]);
+    // The snapshot before the one without it has it.
+    three.ok(&["restore", path, "--older", "1", "--node", &three.hosts[1]]);
     let after = three.dump("t");
     assert_eq!(after.len(), before.len());
     for number in 0..20 {
