@@ -56,9 +56,7 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<()> {
         [] => wanted(args, &store)?,
         tables => (tables.to_vec(), Vec::new()),
     };
-    for table in &left {
-        output::note(format_args!("{table} is there already: it stays as it is"));
-    }
+    note_left(&left, &store)?;
     let until = UntilStopped::new()?;
     let (mut restored, mut failed) = (Vec::new(), Vec::new());
     for table in &tables {
@@ -92,6 +90,24 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<()> {
         output::json(&json!({ "restored": restored, "left": left, "failed": failed }))?;
     }
     end(failed, "could not be restored")
+}
+
+/// Says which tables stay as they are, and which nodes have lost their parts of them.
+fn note_left(left: &[String], store: &Store) -> Result<()> {
+    let nodes = match left {
+        [] => Vec::new(),
+        _ => store.nodes()?,
+    };
+    for table in left {
+        output::note(format_args!("{table} is there already: it stays as it is"));
+        for node in nodes.iter().filter(|node| node.lost.contains(table)) {
+            output::note(format_args!(
+                "{0} has lost its part of {table}, which --node {0} restores",
+                node.address
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// The address of a node, or what was given in place of one.
