@@ -3,7 +3,7 @@
 use farslot::fabric::FabricError;
 use farslot::fabric::tcp::{Refusal, TlsFailure};
 use farslot::index::IndexError;
-use farslot::{Address, ErrorKind, SnapshotError, StoreError};
+use farslot::{Address, ErrorKind, SnapshotError, StoreError, is_unfinished};
 use farslot_bench::BenchError;
 use std::io;
 use std::process::ExitCode;
@@ -184,6 +184,12 @@ fn hint_for(error: &StoreError, at: &str) -> Option<String> {
             format!(
                 "make it: farslot -a {at} create {name} --capacity 100000   \
                  (farslot load makes it with --create)"
+            )
+        }
+        StoreError::TableExists { name } if is_unfinished(name) => {
+            format!(
+                "it is what a restore that was stopped has left, or one that goes on: \
+                 restore again, or farslot -a {at} drop {name}"
             )
         }
         StoreError::TableExists { .. } => {

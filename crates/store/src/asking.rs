@@ -218,7 +218,9 @@ fn names_of_spread_tables<E>(answers: &[std::result::Result<NodeAnswer, E>]) -> 
         .flatten()
         .flat_map(|answer| &answer.listing.tables);
     let is_refused = |of: &Partition| of.on_restart == OnRestart::Refuse;
-    let spread = tables.filter(|table| table.partition.as_ref().is_some_and(is_refused));
+    let spread = tables
+        .filter(|table| !table.is_part_being_restored())
+        .filter(|table| table.partition.as_ref().is_some_and(is_refused));
     spread.map(|table| table.name.clone()).collect()
 }
 

@@ -372,7 +372,8 @@ impl Store {
     /// # Errors
     /// [`StoreError::NoSuchTable`]; what the fabric says of a node of the table that does not
     /// answer; [`NodeRestarted`](farslot_fabric::FabricError::NodeRestarted) of a table that was
-    /// built whole, of which no key may be taken for absent.
+    /// built whole, of which no key may be taken for absent; [`StoreError::TableExists`] where a
+    /// part is being restored, or a restore of it was cut off.
     ///
     /// ```
     /// # use farslot::{Store, TableOptions};

@@ -206,8 +206,9 @@ impl<E: Endpoint> Catalog<'_, E> {
             {
                 return Err(damaged.error());
             }
-            if snapshot.tables().any(|(_, record)| new.is_there(record)) {
-                return Err(table_exists(new.name));
+            let mut tables = snapshot.tables();
+            if let Some((_, there)) = tables.find(|(_, record)| new.is_there(record)) {
+                return Err(table_exists(&there.name));
             }
             if snapshot
                 .retired()

@@ -139,6 +139,9 @@ impl Spread {
                         Err(error @ StoreError::Fabric(FabricError::AccessDenied { .. })) => {
                             return Ok(Err(error));
                         }
+                        // Another table has the name on this node by now, or the part is being
+                        // restored.
+                        Err(StoreError::TableExists { .. }) => return Err(self.restarted(number)),
                         made => made?,
                     }
                 }
@@ -180,8 +183,9 @@ impl Spread {
     /// addresses of their nodes.
     ///
     /// # Errors
-    /// [`NodeRestarted`](FabricError::NodeRestarted) if the table was built whole; what the fabric
-    /// says of a node that cannot be asked.
+    /// [`NodeRestarted`](FabricError::NodeRestarted) if the table was built whole;
+    /// [`StoreError::TableExists`] where the part is being restored; what the fabric says of a node
+    /// that cannot be asked.
     pub(crate) async fn accept_loss(&self) -> Result<Vec<String>> {
         let found = find(&*self.endpoint, &self.nodes, &self.name).await?;
         let Found::Spread(SpreadTable { sample, places, .. }) = found else {
@@ -243,11 +247,7 @@ impl Spread {
             .create(&self.name, sample.scheme.clone(), Some(partition))
             .await;
         let part = (self.common.creation, number);
-        let made = match or_theirs(&*self.endpoint, node, &self.name, part, made).await {
-            // Another table has the name on this node by now.
-            Err(StoreError::TableExists { .. }) => return Err(self.restarted(number)),
-            made => made?,
-        };
+        let made = or_theirs(&*self.endpoint, node, &self.name, part, made).await?;
         if came_back {
             self.nodes.adopted(node, incarnation);
         }

@@ -5,6 +5,7 @@ use super::{load, serve, wait_for};
 use crate::common::{
     ANY_PORT, Node, assert_fails, error_of, farslot, fresh_address, lines, one_object,
 };
+use serde_json::json;
 use std::path::Path;
 use std::process::Output;
 use tempfile::TempDir;
@@ -191,6 +192,15 @@ fn a_restore_of_a_part_that_is_killed_again_and_again_goes_on() {
     };
     kill_when("a part that is being restored", &is_left);
     assert!(is_left(), "it was faster");
+    let refused = three.run(&["accept-loss", "t"]);
+    assert_fails(
+        &refused,
+        1,
+        &["restoring-part-", "restore again", "drop restoring-"],
+    );
+    let nodes = one_object(&three.ok(&["nodes", "--json"]));
+    let of_node = |node: usize| nodes["nodes"][node]["lost"].clone();
+    assert_eq!([0, 1, 2].map(of_node), [json!([]), json!(["t"]), json!([])]);
     kill_when("the part to be removed", &|| !is_left());
     let left = three.run(&["count", "t", "--partial"]);
     assert!(left.status.success(), "{}", error_of(&left));
