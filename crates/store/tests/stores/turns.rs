@@ -10,8 +10,8 @@ use farslot::fabric::{
 use farslot::index::calls::{Answered, MOST_OPERATIONS, Question, outcomes};
 use farslot::index::{GET, IndexError};
 use farslot::{
-    FieldSize, Operation, Outcome, RaceShape, Server, ServerOptions, SlotKind, Store, StoreError,
-    TableGrant, TableOptions, TableRecord,
+    ErrorKind, FieldSize, Operation, Outcome, RaceShape, Server, ServerOptions, SlotKind, Store,
+    StoreError, TableGrant, TableOptions, TableRecord,
 };
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -301,6 +301,13 @@ fn unreadable_records_of_a_linear_table_do_not_make_a_call_wait() {
     damage(&store, &record, &keys[7]);
     none_waits(&store, record.id, &[Operation::Get(&keys[7])]);
     none_waits(&store, record.id, &[Operation::GetAll(&keys[7])]);
+
+    // A client with verbs reads it by itself. A writer that is stopped leaves the same, so it is
+    // not said to be damage.
+    let error = store.table("t").unwrap().get(&keys[7]).unwrap_err();
+    let unreadable = matches!(error, StoreError::Index(IndexError::Unreadable { .. }));
+    assert!(unreadable, "{error:?}");
+    assert_eq!(error.kind(), ErrorKind::Contended);
 
     // A client that has calls alone asks again, and then is told.
     let alone = open(&server, "tenant", secret(3)).unwrap();
