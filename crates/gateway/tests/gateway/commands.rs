@@ -150,7 +150,6 @@ fn keys_expire() {
     client.expect(&[("TTL a", ":-2"), ("SET a c NX", "OK"), ("TTL a", ":-1")]);
 }
 
-/// Without anybody asking for them.
 /// Other clients of the table see how many keys it has, soon and without a request.
 #[test]
 fn the_count_of_keys_is_reported() {
@@ -164,6 +163,7 @@ fn the_count_of_keys_is_reported() {
     }
 }
 
+/// Without anybody asking for them.
 #[test]
 fn expired_keys_are_swept() {
     let (store, gateway) = gateway();
