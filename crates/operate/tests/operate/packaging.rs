@@ -60,3 +60,25 @@ fn rules_dashboards_and_the_guide_name_metrics_that_there_are() {
         assert!(named >= 6, "{file}: {named}");
     }
 }
+
+#[test]
+fn rules_tell_of_a_full_heap_of_snapshots_and_of_a_restart() {
+    let rules = include_str!("../../../../packaging/prometheus/farslot.rules.yml");
+    let expressions: Vec<_> = rules
+        .split("- alert:")
+        .filter_map(|rule| rule.split("annotations:").next()?.split_once("expr:"))
+        .map(|(_, expression)| expression)
+        .collect();
+    for metric in [
+        "farslot_table_heap_used_bytes",
+        "farslot_snapshot_begun_seconds",
+        "farslot_snapshot_failures_total",
+        "farslot_start_time_seconds",
+    ] {
+        let mut of_it = expressions.iter();
+        assert!(
+            of_it.any(|expression| expression.contains(metric)),
+            "{metric}"
+        );
+    }
+}
