@@ -150,7 +150,8 @@ impl Store {
             self.mark_part(node, name, name, creation)?;
             return Ok(records);
         }
-        let unfinished = format!("{RESTORING_PART}{:016x}", head.id);
+        // Whichever snapshot a restore that was cut off was from: what it has left is removed.
+        let unfinished = format!("{RESTORING_PART}{creation:016x}");
         self.fill_new_part(source, number, (node, part), &unfinished, progress)?;
         self.mark_part(node, &unfinished, name, creation)?;
         let renamed = self.in_catalog(node, async |catalog| {

@@ -164,8 +164,8 @@ fn a_part_whose_loss_was_accepted_can_still_be_put_back() {
     assert_eq!(old, before.len() - 20);
 }
 
-/// One that was killed leaves a part that has not ended, which the next one removes: killed in that
-/// as well, it leaves the other nodes' parts as they were.
+/// One that was killed leaves a part that has not ended, which the next one removes, also if it is
+/// from another snapshot: killed in that as well, it leaves the other nodes' parts as they were.
 #[test]
 fn a_restore_of_a_part_that_is_killed_again_and_again_goes_on() {
     let mut three = Three::start(alone);
@@ -174,6 +174,7 @@ fn a_restore_of_a_part_that_is_killed_again_and_again_goes_on() {
     let create = ["create", "t", "-c", "120k", "--max-key", "16"];
     three.ok(&[&create[..], &["--max-value", "24"]].concat());
     three.load("t", 0..60_000);
+    three.ok(&["snapshot", path]);
     three.ok(&["snapshot", path]);
     let before = three.dump("t");
     three.nodes[1].kill();
@@ -184,13 +185,13 @@ fn a_restore_of_a_part_that_is_killed_again_and_again_goes_on() {
         tables.contains("restoring-")
     };
     let restore = ["restore", path, "--node", &three.hosts[1], "-a", &three.all];
-    let kill_when = |what: &str, is_so: &dyn Fn() -> bool| {
-        let mut restoring = farslot(restore).spawn().unwrap();
+    let kill_when = |older: &str, what: &str, is_so: &dyn Fn() -> bool| {
+        let mut restoring = farslot(restore).args(["--older", older]).spawn().unwrap();
         wait_for(what, is_so);
         restoring.kill().unwrap();
         restoring.wait().unwrap();
     };
-    kill_when("a part that is being restored", &is_left);
+    kill_when("0", "a part that is being restored", &is_left);
     assert!(is_left(), "it was faster");
     let refused = three.run(&["accept-loss", "t"]);
     assert_fails(
@@ -201,7 +202,7 @@ fn a_restore_of_a_part_that_is_killed_again_and_again_goes_on() {
     let nodes = one_object(&three.ok(&["nodes", "--json"]));
     let of_node = |node: usize| nodes["nodes"][node]["lost"].clone();
     assert_eq!([0, 1, 2].map(of_node), [json!([]), json!(["t"]), json!([])]);
-    kill_when("the part to be removed", &|| !is_left());
+    kill_when("1", "the part to be removed", &|| !is_left());
     let left = three.run(&["count", "t", "--partial"]);
     assert!(left.status.success(), "{}", error_of(&left));
     assert!(farslot(restore).status().unwrap().success());
