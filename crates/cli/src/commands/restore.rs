@@ -56,7 +56,9 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<()> {
         [] => wanted(args, &store)?,
         tables => (tables.to_vec(), Vec::new()),
     };
-    note_left(&left, &store)?;
+    for table in &left {
+        output::note(format_args!("{table} is there already: it stays as it is"));
+    }
     let until = UntilStopped::new()?;
     let (mut restored, mut failed) = (Vec::new(), Vec::new());
     for table in &tables {
@@ -92,24 +94,6 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<()> {
     end(failed, "could not be restored")
 }
 
-/// Says which tables stay as they are, and which nodes have lost their parts of them.
-fn note_left(left: &[String], store: &Store) -> Result<()> {
-    let nodes = match left {
-        [] => Vec::new(),
-        _ => store.nodes()?,
-    };
-    for table in left {
-        output::note(format_args!("{table} is there already: it stays as it is"));
-        for node in nodes.iter().filter(|node| node.lost.contains(table)) {
-            output::note(format_args!(
-                "{0} has lost its part of {table}, which --node {0} restores",
-                node.address
-            ));
-        }
-    }
-    Ok(())
-}
-
 /// The address of a node, or what was given in place of one.
 fn address_of(node: &str, store: &Store) -> String {
     let addresses = store.address().nodes();
@@ -137,13 +121,16 @@ fn asked_for(args: &Args) -> Result<Vec<SnapshotInfo>> {
     Ok(found)
 }
 
-/// The tables of a directory's snapshots that are not in the store, and those that are; of one node
-/// all, for it may lack its part of those as well.
+/// The tables of a directory's snapshots that are not in the store, or not all of them, and those
+/// that are; of one node all, for it may lack its part of those as well.
 fn wanted(args: &Args, store: &Store) -> Result<(Vec<String>, Vec<String>)> {
-    let there = match &args.node {
+    let mut there = match &args.node {
         Some(_) => Vec::new(),
         None => store.tables()?,
     };
+    let nodes = store.nodes()?;
+    let is_lost = |name: &String| nodes.iter().any(|node| node.lost.contains(name));
+    there.retain(|table| !is_lost(&table.name));
     let found = asked_for(args)?;
     let mut names: Vec<_> = found.into_iter().map(|snapshot| snapshot.table).collect();
     // The whole table's and the nodes' own.

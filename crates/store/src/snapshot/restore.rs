@@ -124,9 +124,20 @@ impl Store {
     ) -> Result<SnapshotInfo> {
         let head = &source.walk.head;
         let table = &*head.table;
-        if self.parts(table)?.is_some() {
-            let name = table.into();
-            return Err(StoreError::TableExists { name });
+        let name = format!("{RESTORING}{:016x}", head.id);
+        match self.parts(table) {
+            Ok(None) => {}
+            Ok(Some(_)) => {
+                let name = table.into();
+                return Err(StoreError::TableExists { name });
+            }
+            // An attempt may have been cut off as its parts, all of them filled, got their name one
+            // by one.
+            Err(lost) => {
+                self.rename(&name, table).map_err(|_| lost)?;
+                let _ = std::fs::remove_file(beside(&source.path, MARKS));
+                return Ok(source.info());
+            }
         }
         let (partitions, nodes) = (head.schemes.len(), usize::from(self.node_count()));
         if partitions > nodes && !options.fewer_nodes {
@@ -143,7 +154,6 @@ impl Store {
             false => respread::over(nodes as u16, head, self.0.seeds.next())?,
         };
         schemes = self.fitting(schemes, source)?;
-        let name = format!("{RESTORING}{:016x}", head.id);
         for attempt in 0.. {
             let (parts, continues) = self.unfinished(&name, head, slots.as_ref(), &schemes)?;
             let marks = Marks::open(beside(&source.path, MARKS), &parts, partitions, continues);
@@ -382,4 +392,42 @@ fn read_marks(file: &File, id: u64, words: &mut [u64]) -> bool {
         *word = bytes.try_into().map_or(0, u64::from_le_bytes);
     }
     true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::TableOptions;
+    use crate::snapshot::snapshot_path;
+    use farslot_fabric::NodeId;
+    use std::ops::ControlFlow;
+
+    #[test]
+    fn a_restore_that_was_cut_off_as_its_parts_got_their_name_goes_on() {
+        let store = Store::open("sim://cx5-edr?seed=7&memory=8MiB&nodes=3").unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        let go_on = |_| ControlFlow::Continue(());
+        let keys = || (0..60_u64).map(u64::to_le_bytes);
+        store.create("t", &TableOptions::new(100)).unwrap();
+        let table = store.table("t").unwrap();
+        keys().for_each(|key| assert!(table.put(&key, b"value").unwrap()));
+        table.close().unwrap();
+        store.snapshot("t", directory.path(), &go_on).unwrap();
+        let path = snapshot_path(directory.path(), "t");
+        let file = std::fs::File::open(&path).unwrap();
+        let head = crate::snapshot::walk::walk(&file, &path).unwrap().head;
+        // A part has the name that it has until all are filled; the two others have the table's.
+        let unfinished = format!("{RESTORING}{:016x}", head.id);
+        let creation = head.spread_of().unwrap().creation;
+        let renamed = store.in_catalog(NodeId(1), async |catalog| {
+            catalog.rename("t", &unfinished, Some(creation)).await
+        });
+        assert!(renamed.unwrap().is_some());
+        store.restore("t", directory.path(), &go_on).unwrap();
+        let table = store.table("t").unwrap();
+        for key in keys() {
+            assert_eq!(table.get(&key).unwrap().as_deref(), Some(&b"value"[..]));
+        }
+        assert_eq!(store.tables().unwrap().len(), 1);
+    }
 }
