@@ -91,8 +91,15 @@ impl Store {
     pub fn copy_table(&self, table: &str, to: &str, progress: OnProgress<'_>) -> Result<u64> {
         check_name(to)?;
         let is_there = |name: &str| StoreError::TableExists { name: name.into() };
-        if self.parts(to)?.is_some() {
-            return Err(is_there(to));
+        match self.parts(to) {
+            Ok(None) => {}
+            Ok(Some(_)) => return Err(is_there(to)),
+            // A copy may have been cut off as its parts, all of them filled, got their name one by
+            // one.
+            Err(lost) => {
+                self.rename(&unfinished(to), to).map_err(|_| lost)?;
+                return Err(is_there(to));
+            }
         }
         let open = self.stored_table(table)?;
         let built = settle(&open)?;
@@ -119,7 +126,7 @@ impl Store {
             return Err(replaced().into());
         }
         let moves = moves_of(from, built)?;
-        let name = format!("{COPYING}{:016x}", xxh3_64(to.as_bytes()));
+        let name = unfinished(to);
         self.drop_left_copies(&name)?;
         let (free, used) = (self.largest_free()?, from.occupancy()?.heap_used);
         let used = used / parts.records.len() as u64;
@@ -234,5 +241,36 @@ impl Store {
             table.close()
         })?;
         Ok(meter.records())
+    }
+}
+
+/// The name of a copy until it has all records.
+fn unfinished(to: &str) -> String {
+    format!("{COPYING}{:016x}", xxh3_64(to.as_bytes()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{ErrorKind, TableOptions};
+    use farslot_fabric::NodeId;
+    use std::ops::ControlFlow;
+
+    #[test]
+    fn a_copy_that_was_cut_off_as_its_parts_got_their_name_is_there() {
+        let store = Store::open("sim://cx5-edr?seed=7&memory=8MiB&nodes=3").unwrap();
+        for table in ["t", "u"] {
+            store.create(table, &TableOptions::new(100)).unwrap();
+        }
+        let parts = store.parts("u").unwrap().unwrap();
+        let creation = parts.records[1].partition.as_ref().unwrap().creation;
+        let renamed = store.in_catalog(NodeId(1), async |catalog| {
+            catalog.rename("u", &unfinished("u"), Some(creation)).await
+        });
+        assert!(renamed.unwrap().is_some());
+        let refused = store.copy_table("t", "u", &|_| ControlFlow::Continue(()));
+        assert_eq!(refused.unwrap_err().kind(), ErrorKind::TableExists);
+        assert_eq!(store.parts("u").unwrap().unwrap().ids().len(), 3);
+        assert_eq!(store.tables().unwrap().len(), 2);
     }
 }
