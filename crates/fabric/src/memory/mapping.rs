@@ -5,6 +5,7 @@ use crate::{FabricError, Result};
 use rustix::fs::{MemfdFlags, Mode, OFlags, SealFlags};
 use rustix::mm::{Advice, MapFlags, ProtFlags};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
 use std::ptr::NonNull;
 use std::sync::atomic::AtomicU64;
 
@@ -201,8 +202,9 @@ fn check_memory(bytes: u64) -> Result<usize> {
     }
 }
 
-/// Bytes that the machine can give without swapping; all of its memory where it does not say. The
-/// limit of every node's memory.
+/// Bytes that the machine can give without swapping, and that the control groups of this process
+/// (those of a container, or of a service) have left; all of the machine's memory where it does not
+/// say. The limit of every node's memory.
 #[must_use]
 pub fn available_memory() -> u64 {
     let kib = std::fs::read_to_string("/proc/meminfo")
@@ -214,7 +216,99 @@ pub fn available_memory() -> u64 {
             line.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok()
         });
     let info = rustix::system::sysinfo();
-    kib.map_or(info.totalram as u64 * u64::from(info.mem_unit), |kib| {
+    let of_machine = kib.map_or(info.totalram as u64 * u64::from(info.mem_unit), |kib| {
         kib * 1024
-    })
+    });
+    let groups = std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    left_in_groups(Path::new("/sys/fs/cgroup"), &groups)
+        .map_or(of_machine, |left| left.min(of_machine))
+}
+
+/// Bytes left in a process's control group and in those above it, where one has a limit. `groups`
+/// is what the kernel says of the process's groups, and `root` the directory of all.
+fn left_in_groups(root: &Path, groups: &str) -> Option<u64> {
+    // The line of version 2; a container sees its own group as the root.
+    let group = groups.lines().find_map(|line| line.strip_prefix("0::/"))?;
+    let group = root.join(group);
+    let groups = group
+        .ancestors()
+        .take_while(|group| group.starts_with(root));
+    let left = groups.filter_map(|group| {
+        let read = |file| std::fs::read_to_string(group.join(file)).ok();
+        left_in_group(
+            &read("memory.max")?,
+            &read("memory.current")?,
+            &read("memory.stat")?,
+        )
+    });
+    left.min()
+}
+
+/// Bytes left in a control group, by three of its files. Files that are cached there and that
+/// nothing has used of late make room first, so they count as left.
+fn left_in_group(max: &str, current: &str, stat: &str) -> Option<u64> {
+    // "max" where there is no limit.
+    let max: u64 = max.trim().parse().ok()?;
+    let current: u64 = current.trim().parse().ok()?;
+    let idle = stat
+        .lines()
+        .find_map(|line| line.strip_prefix("inactive_file "))?;
+    let idle: u64 = idle.trim().parse().ok()?;
+    Some(max.saturating_sub(current.saturating_sub(idle)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_control_group_has_left_what_its_limit_and_its_use_say() {
+        let stat = "anon 4096\nfile 300\ninactive_anon 7\ninactive_file 200\nactive_file 100\n";
+        assert_eq!(left_in_group("max\n", "5000\n", stat), None);
+        assert_eq!(left_in_group("9000\n", "5000\n", stat), Some(4200));
+        assert_eq!(left_in_group("4000\n", "5000\n", stat), Some(0));
+        assert_eq!(left_in_group("9000\n", "100\n", stat), Some(9000));
+        assert_eq!(left_in_group("9000\n", "5000\n", "anon 4096\n"), None);
+    }
+
+    #[test]
+    fn the_group_with_the_least_left_counts_of_all_above_a_process() {
+        let root = std::env::temp_dir().join(format!("farslot-groups-{}", std::process::id()));
+        let write = |group: &str, max: &str| {
+            let group = root.join(group);
+            std::fs::create_dir_all(&group).unwrap();
+            let files = [
+                ("memory.max", max),
+                ("memory.current", "100"),
+                ("memory.stat", "inactive_file 0\n"),
+            ];
+            for (file, text) in files {
+                std::fs::write(group.join(file), text).unwrap();
+            }
+        };
+        // What is above the root does not count.
+        write("", "101");
+        write("all", "max");
+        write("all/slice", "1000");
+        write("all/slice/service", "3000");
+        let left = |groups| left_in_groups(&root.join("all"), groups);
+        let found = [
+            left("4:memory:/other\n0::/slice/service\n"),
+            left("0::/slice"),
+            left("0::/"),
+            left("0::/absent/service"),
+            left("4:memory:/slice\n"),
+            left(""),
+        ];
+        std::fs::remove_dir_all(&root).unwrap();
+        assert_eq!(found, [Some(900), Some(900), None, None, None, None]);
+    }
+
+    #[test]
+    fn no_node_has_more_memory_than_is_available() {
+        let available = available_memory();
+        assert!(available > 1 << 20, "{available}");
+        let error = check_memory(u64::MAX).unwrap_err();
+        assert!(matches!(error, FabricError::Memory { .. }), "{error}");
+    }
 }
