@@ -27,6 +27,17 @@
 //! ```
 
 #![warn(missing_debug_implementations)]
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
+#[cfg(not(all(
+    target_os = "linux",
+    target_endian = "little",
+    target_pointer_width = "64"
+)))]
+compile_error!(
+    "Farslot runs on Linux alone, on 64-bit little-endian processors: it maps memory as Linux does, \
+     and the words that nodes exchange are little-endian"
+);
 
 pub mod addr;
 pub mod any;

@@ -4,9 +4,6 @@
 use crate::prefetch::prefetch_at;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
-#[cfg(target_endian = "big")]
-compile_error!("remote words are little-endian; big-endian machines are not supported");
-
 /// A span of shared memory, as words.
 #[derive(Clone, Copy)]
 pub(crate) struct SharedWords<'m>(&'m [AtomicU64]);
