@@ -39,6 +39,7 @@
 //! ThreadSanitizer nor Miri is run: both need a nightly compiler.
 
 #![forbid(unsafe_code)]
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 pub mod concurrent;
 pub mod counting;

@@ -38,6 +38,7 @@
 //! ```
 
 #![forbid(unsafe_code)]
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod client;
 #[cfg(feature = "prometheus-client")]

@@ -32,6 +32,7 @@
 //! measure or extend them. What it opens may change in any version.
 
 #![forbid(unsafe_code)]
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod address;
 mod asking;
