@@ -37,7 +37,7 @@ pub struct Context {
     /// What a tcp://, tcps:// or verbs:// address is served with and opened with: the first line of
     /// this file, at least 16 bytes; a second line is another that is served with as well [default:
     /// FARSLOT_SECRET of the environment]
-    #[arg(long, global = true, value_name = "FILE")]
+    #[arg(long, global = true, env = "FARSLOT_SECRET_FILE", value_name = "FILE")]
     pub secret_file: Option<PathBuf>,
     /// The grant under which a tcp:// or verbs:// address is used, with a secret of its own:
     /// "read-only" where the node has one, or a name of its file of grants (serve --grants)

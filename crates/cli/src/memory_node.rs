@@ -53,6 +53,7 @@ impl MemoryNode {
             .env_remove("FARSLOT_ADDRESS")
             .env_remove("FARSLOT_GRANT")
             .env_remove("FARSLOT_SECRET")
+            .env_remove("FARSLOT_SECRET_FILE")
             .env_remove("FARSLOT_TLS_CERT")
             .env_remove("FARSLOT_TLS_KEY")
             .stdin(Stdio::piped())

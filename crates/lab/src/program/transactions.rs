@@ -245,6 +245,7 @@ impl NodeProcess {
             .args(over_shm.then_some("--shm"))
             .env_remove("FARSLOT_ADDRESS")
             .env_remove("FARSLOT_SECRET")
+            .env_remove("FARSLOT_SECRET_FILE")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()

@@ -27,7 +27,7 @@ pub struct Args {
     #[arg(long, value_name = "ADDRESS")]
     pub(super) also: Vec<Address>,
     /// How much memory; what is not used takes none [default: half of what is free]
-    #[arg(long, value_name = "SIZE")]
+    #[arg(long, value_name = "SIZE", env = "FARSLOT_MEMORY")]
     pub(super) memory: Option<ByteSize>,
     /// Threads that serve each tcp:// address; clients are spread over them
     #[arg(long, value_name = "N", default_value_t = 1)]
