@@ -229,39 +229,6 @@ fn what_was_acknowledged_when_a_node_ended_is_there_when_it_is_back_and_its_writ
     }
 }
 
-/// As systemd starts it: without a secret, with snapshots.
-#[test]
-fn a_node_as_it_is_packaged_keeps_its_tables() {
-    let unit = include_str!("../../../../packaging/systemd/farslot.service");
-    for line in [
-        "ExecStart=/usr/bin/farslot serve --config /etc/farslot/farslot.toml",
-        "ExecReload=/usr/bin/farslot serve --config /etc/farslot/farslot.toml --check-config",
-        "StateDirectory=farslot",
-    ] {
-        assert!(unit.lines().any(|there| there == line), "{line}");
-    }
-    let directory = tempfile::tempdir().unwrap();
-    let configuration = directory.path().join("farslot.toml");
-    let packaged = include_str!("../../../../packaging/systemd/farslot.toml")
-        .replace(":7000", ":0")
-        .replace(":9464", ":0")
-        .replace("/var/lib/farslot", directory.path().to_str().unwrap());
-    std::fs::write(&configuration, packaged).unwrap();
-    let serve = |args: &[&str]| {
-        let mut command = farslot(["serve", "--config"]);
-        command.arg(&configuration).args(args);
-        command
-    };
-    let checked = serve(&["--check-config"]).output().unwrap();
-    assert!(checked.status.success(), "{}", error_of(&checked));
-    let start = || Node::start_command(serve(&["--memory", "64MiB", "--while-stdin"]));
-    let mut node = start();
-    node.ok(["create", "t"]);
-    node.ok(["put", "t", "key", "value"]);
-    node.end();
-    assert_eq!(start().ok(["get", "t", "key"]), b"value\n");
-}
-
 /// A client that makes its tables where they are not there, as fast as it can.
 fn make_and_put(address: &str, ended: &AtomicBool) -> u64 {
     let mut acknowledged = 0;

@@ -114,15 +114,20 @@ fn of_code(variables: &mut BTreeSet<String>) {
     }
 }
 
+/// The variables that the program reads.
+pub fn read_by_program() -> BTreeSet<String> {
+    let mut variables = BTreeSet::new();
+    of_options(&farslot_cli::definition(), &mut variables);
+    assert!(variables.contains("FARSLOT_ADDRESS"));
+    of_code(&mut variables);
+    for found in ["COLUMNS", "FARSLOT_SECRET", "FARSLOT_TRACE", "PMI_RANK"] {
+        assert!(variables.contains(found), "{found}");
+    }
+    variables
+}
+
 #[test]
 fn the_guide_has_every_variable_that_the_program_reads() {
-    let mut read_by_program = BTreeSet::new();
-    of_options(&farslot_cli::definition(), &mut read_by_program);
-    assert!(read_by_program.contains("FARSLOT_ADDRESS"));
-    of_code(&mut read_by_program);
-    for found in ["COLUMNS", "FARSLOT_SECRET", "FARSLOT_TRACE", "PMI_RANK"] {
-        assert!(read_by_program.contains(found), "{found}");
-    }
     let guide = read(workspace().join("docs/guide.md"));
     let (_, table) = guide
         .split_once("\n| variable | for |\n|---|---|\n")
@@ -131,5 +136,5 @@ fn the_guide_has_every_variable_that_the_program_reads() {
     let cells = rows.map(|row| row.split('|').nth(1).unwrap());
     let listed = cells.flat_map(|cell| cell.split('`').skip(1).step_by(2));
     let listed: BTreeSet<String> = listed.map(ToOwned::to_owned).collect();
-    assert_eq!(listed, read_by_program);
+    assert_eq!(listed, read_by_program());
 }

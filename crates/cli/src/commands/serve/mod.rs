@@ -24,6 +24,7 @@ use crate::failure::{Failure, Result};
 use crate::output;
 pub use args::Args;
 use farslot::{Address, Server, ServerOptions};
+use sd_notify::NotifyState;
 use std::net::IpAddr;
 use std::sync::Arc;
 pub use told::{Told, switch};
@@ -74,6 +75,7 @@ pub fn run(args: Args, context: &Context) -> Result<()> {
         &context.settings,
     );
     running.until_told(&told);
+    tell_service_manager(&[NotifyState::Stopping]);
     if let Some(snapshots) = snapshots {
         // The last snapshots have all that was acknowledged.
         if let Err(error) = server.end_writes() {
@@ -136,6 +138,13 @@ fn announce(plan: &Plan, server: &Server, beside: &Beside, as_json: bool) -> Res
     let addresses = server.addresses().iter();
     let addresses: Vec<String> = addresses.map(ToString::to_string).collect();
     let (redis, metrics) = (beside.redis(plan), beside.metrics(plan));
+    let serving = format!(
+        "serving {} at {}",
+        output::sized(bytes),
+        [&addresses[..], redis.as_slice(), metrics.as_slice()]
+            .concat()
+            .join(" and "),
+    );
     let admission = plan.admission.as_ref();
     let of_agents = admission.and_then(|all| all.tls.as_ref());
     let tls = of_agents.or(plan.tls_beside.as_ref());
@@ -148,16 +157,22 @@ fn announce(plan: &Plan, server: &Server, beside: &Beside, as_json: bool) -> Res
         }))
     } else {
         output::line(format!(
-            "serving {} at {} (process {pid}; Ctrl-C or kill {pid} ends it)",
-            output::sized(bytes),
-            [&addresses[..], redis.as_slice(), metrics.as_slice()]
-                .concat()
-                .join(" and "),
+            "{serving} (process {pid}; Ctrl-C or kill {pid} ends it)"
         ))
     };
+    tell_service_manager(&[NotifyState::Ready, NotifyState::Status(&serving)]);
     match said {
         // Nobody reads the line: the memory is served all the same.
         Err(failure) if failure.is_closed_output() => Ok(()),
         said => said,
+    }
+}
+
+/// Tells the service manager that started this process, if one did, what the node does now.
+fn tell_service_manager(states: &[NotifyState<'_>]) {
+    if let Err(error) = sd_notify::notify(states) {
+        output::note(format_args!(
+            "the service manager could not be notified: {error}"
+        ));
     }
 }
