@@ -163,3 +163,28 @@ fn serving_says_one_line_for_machines() {
     drop(serving.stdin.take());
     assert!(serving.wait().unwrap().success());
 }
+
+/// As a client in another container that shares the network: the kernel gives neither side the
+/// number of the other's process.
+#[test]
+fn clients_in_another_pid_namespace_use_the_same_memory() {
+    let apart = || {
+        let mut command = Command::new("unshare");
+        command.args(["--pid", "--fork"]);
+        command
+    };
+    let allowed = apart().arg("true").output();
+    if !allowed.is_ok_and(|output| output.status.success()) {
+        eprintln!("NOT TESTED: needs the right to make a PID namespace");
+        return;
+    }
+    let node = Node::start();
+    for args in [&["create", "t"][..], &["put", "t", "key", "value"]] {
+        let mut command = apart();
+        command.arg(env!("CARGO_BIN_EXE_farslot")).args(args);
+        let output = command.env("FARSLOT_ADDRESS", &node.address).output();
+        let output = output.unwrap();
+        assert!(output.status.success(), "{}", error_of(&output));
+    }
+    assert_eq!(node.ok(["get", "t", "key"]), b"value\n");
+}

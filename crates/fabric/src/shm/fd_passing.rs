@@ -21,9 +21,10 @@ use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
 };
+use rustix::process::Uid;
 use std::io::{IoSlice, IoSliceMut, Read, Write};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::sync::Arc;
@@ -108,8 +109,34 @@ fn owner_of(address: &SocketAddr) -> Option<u32> {
     let (family, kind) = (AddressFamily::UNIX, SocketType::STREAM);
     let socket = rustix::net::socket_with(family, kind, flags, None).ok()?;
     rustix::net::connect(&socket, &address).ok()?;
-    let owner = rustix::net::sockopt::socket_peercred(&socket).ok()?;
-    Some(owner.uid.as_raw())
+    Some(user_of_peer(&socket).ok()?.as_raw())
+}
+
+/// The user of the process that a socket is connected to.
+///
+/// Not by rustix: its credentials hold a process number that is never 0, and 0 is what the kernel
+/// gives for a process of another PID namespace, such as another container's.
+fn user_of_peer(socket: impl AsFd) -> std::io::Result<Uid> {
+    let mut peer = libc::ucred {
+        pid: 0,
+        uid: 0,
+        gid: 0,
+    };
+    let mut length = size_of::<libc::ucred>() as libc::socklen_t;
+    // SAFETY: the kernel writes at most `length` bytes, and `peer` has as many.
+    let result = unsafe {
+        libc::getsockopt(
+            socket.as_fd().as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_PEERCRED,
+            (&raw mut peer).cast(),
+            &raw mut length,
+        )
+    };
+    match result {
+        0 => Ok(Uid::from_raw(peer.uid)),
+        _ => Err(std::io::Error::last_os_error()),
+    }
 }
 
 /// Takes the connection of a client that wants to call, with these rights.
@@ -219,8 +246,8 @@ fn span(left: Duration) -> Timespec {
 /// A client that may be waited for: one of this user, or root.
 fn admit(stream: UnixStream) -> Option<Client> {
     let user = rustix::process::geteuid();
-    let peer = rustix::net::sockopt::socket_peercred(&stream).ok()?;
-    if peer.uid != user && !peer.uid.is_root() {
+    let peer = user_of_peer(&stream).ok()?;
+    if peer != user && !peer.is_root() {
         let _ = rustix::net::send(
             &stream,
             &[REFUSED],
@@ -331,14 +358,13 @@ fn ask(name: &str, request: u8) -> Result<(OwnedFd, UnixStream)> {
 /// An abstract name can be taken by anybody: memory is accepted from the same user or root only.
 fn check_owner(stream: &UnixStream, name: &str) -> Result<()> {
     let user = rustix::process::geteuid();
-    let owner =
-        rustix::net::sockopt::socket_peercred(stream).map_err(os("getsockopt(SO_PEERCRED)"))?;
-    if owner.uid == user || owner.uid.is_root() {
+    let owner = user_of_peer(stream).map_err(os("getsockopt(SO_PEERCRED)"))?;
+    if owner == user || owner.is_root() {
         return Ok(());
     }
     Err(FabricError::WrongUser {
         name: name.into(),
-        owner: owner.uid.as_raw(),
+        owner: owner.as_raw(),
         user: user.as_raw(),
     })
 }
