@@ -92,8 +92,9 @@ fn a_node_whose_service_manager_is_gone_serves() {
 /// The words of an array in a line of the container file that begins so.
 fn words_of(instruction: &str) -> Vec<String> {
     let lines = CONTAINER.lines();
-    let found = lines.filter_map(|line| line.split_once(instruction));
-    let words = found.last().unwrap_or_else(|| panic!("{instruction}")).1;
+    let mut found = lines.filter_map(|line| line.split_once(instruction));
+    let words = found.next_back();
+    let words = words.unwrap_or_else(|| panic!("{instruction}")).1;
     serde_json::from_str(words).unwrap()
 }
 
