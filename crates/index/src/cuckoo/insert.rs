@@ -35,8 +35,8 @@ impl<'t, E: Endpoint> Writes<'t, E> {
             Aside::ChangeOwn => self.change_own_aside(write, of).await,
             Aside::Place => self.find_place(write, of).await,
             Aside::Block => {
-                let bytes = write.record_bytes();
-                let taken = of.record.take_block(self.table.heap(), bytes).await;
+                let (heap, record) = (self.table.heap(), write.operation.record());
+                let taken = of.record.take_block(heap, record).await;
                 taken.map(|()| self.name_record(write, of))
             }
             Aside::Give { was_there } => {

@@ -15,7 +15,7 @@ use super::client::{CuckooTable, Key};
 use super::layout::{Candidates, MOST_WAYS, Place};
 use super::path::roomiest;
 use crate::client::locks::Held;
-use crate::heap::{BlockRef, Draft, Heap, NewRecord, record_bytes};
+use crate::heap::{BlockRef, Draft, Heap, NewRecord};
 use crate::slot::{Head, KeyRule, SlotKind, WordFormat};
 use crate::step::{
     Change, Found, LIKELY, Lookup, Next, Read, Reads, Swap, failed, has_key, record_in, view_for,
@@ -234,12 +234,9 @@ impl<'t, E: Endpoint> Lookup for Writes<'t, E> {
         if of.stage != Stage::Record {
             return None;
         }
-        let (bytes, may_use) = (write.record_bytes(), self.may_use_blocks.get());
-        let held = of.record.hold(self.table.heap(), bytes, may_use)?;
-        Some(Piece {
-            len: bytes,
-            ..self.table.heap().piece(held.block)
-        })
+        let (record, may_use) = (write.operation.record(), self.may_use_blocks.get());
+        let held = of.record.hold(self.table.heap(), record, may_use)?;
+        Some(self.table.heap().new_record(held.block, record).piece())
     }
 
     #[inline]
@@ -481,7 +478,7 @@ impl<'t, E: Endpoint> Writes<'t, E> {
     #[inline]
     pub(super) fn name_record(&self, write: &Write<'_>, of: &mut Writing<'t>) -> Next<Aside> {
         let (heap, may_use) = (self.table.heap(), self.may_use_blocks.get());
-        let Some(held) = of.record.hold(heap, write.record_bytes(), may_use) else {
+        let Some(held) = of.record.hold(heap, write.operation.record(), may_use) else {
             return Next::Aside(Aside::Block);
         };
         of.new = Head::out(write.key.hash, held.block);
@@ -569,11 +566,6 @@ impl Write<'_> {
             self.operation,
             Operation::Put(..) | Operation::FindOrPut(..)
         )
-    }
-
-    pub(super) fn record_bytes(&self) -> usize {
-        let (key, value) = self.operation.record();
-        record_bytes(key.len(), value.len())
     }
 
     /// The first word of a slot that holds the record itself.

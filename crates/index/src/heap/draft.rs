@@ -3,7 +3,7 @@
 //! A block is this client's until then, by the heap's rules of epochs.
 
 use super::allocator::Heap;
-use super::layout::NewRecord;
+use super::layout::{NewRecord, record_bytes};
 use super::mark::Held;
 use super::sweep::NamedBlocks;
 use crate::{IndexError, Result};
@@ -20,14 +20,13 @@ pub(crate) enum Draft {
 }
 
 impl Draft {
-    /// The block of a record of so many bytes, if this client has one and may use it. Whether it
-    /// may is asked where it `may_use` none for certain: a look at the clock costs as much as a
+    /// The block of this record, if this client has one and may use it. Whether it may is asked where it `may_use` none for certain: a look at the clock costs as much as a
     /// swap.
     #[inline]
     pub(crate) fn hold<E: Endpoint>(
         &mut self,
         heap: &Heap<E>,
-        bytes: usize,
+        record: (&[u8], &[u8]),
         may_use: bool,
     ) -> Option<Held> {
         if !may_use && heap.is_look_due() {
@@ -48,12 +47,12 @@ impl Draft {
         {
             return None;
         }
-        let held = heap.allocate_own(bytes)?;
+        let held = heap.allocate_own(bytes_of(record))?;
         *self = Self::Unwritten(held);
         Some(held)
     }
 
-    /// Gets a block for a record of so many bytes, of those that others have too. A heap that is
+    /// Gets a block for this record, of those that others have too. A heap that is
     /// full may have room again once it was swept.
     ///
     /// # Errors
@@ -61,11 +60,11 @@ impl Draft {
     pub(crate) async fn get_block<E: Endpoint>(
         &mut self,
         heap: &Heap<E>,
-        bytes: usize,
+        record: (&[u8], &[u8]),
         table: &impl NamedBlocks,
     ) -> Result<()> {
         loop {
-            let taken = self.take_block(heap, bytes).await;
+            let taken = self.take_block(heap, record).await;
             if !table.has_room_again(&taken).await {
                 return taken;
             }
@@ -79,7 +78,7 @@ impl Draft {
     pub(crate) async fn take_block<E: Endpoint>(
         &mut self,
         heap: &Heap<E>,
-        bytes: usize,
+        record: (&[u8], &[u8]),
     ) -> Result<()> {
         if let Self::Unwritten(held) | Self::Written(held) = *self {
             if heap.still_holds(held).await? {
@@ -87,7 +86,7 @@ impl Draft {
             }
             *self = Self::None;
         }
-        let block = heap.allocate(bytes).await?;
+        let block = heap.allocate(bytes_of(record)).await?;
         *self = Self::Unwritten(heap.held(block));
         Ok(())
     }
@@ -132,4 +131,8 @@ impl Draft {
             heap.give_up(held).await;
         }
     }
+}
+
+const fn bytes_of((key, value): (&[u8], &[u8])) -> usize {
+    record_bytes(key.len(), value.len())
 }

@@ -21,7 +21,7 @@ use super::cluster_hints::Until;
 use super::glance::PairWriteGlance;
 use super::lookup::{self, End, Search, Seeks, Stage};
 use super::slots::{MOST_RACES, Seen};
-use crate::heap::{BlockRef, Draft, Epoch, Heap, Held, NewRecord, record_bytes};
+use crate::heap::{BlockRef, Draft, Epoch, Heap, Held, NewRecord};
 use crate::slot::{Head, KeyRule, SlotKind};
 use crate::step::{
     Change, Found, Glance, LIKELY, Lookup, Next, Read, Reads, Swap, failed, has_key, view_for,
@@ -260,12 +260,9 @@ impl<E: Endpoint> Lookup for Writes<'_, E> {
         if of.search.stage != Stage::Record {
             return None;
         }
-        let (bytes, may_use) = (write.record_bytes(), self.may_use_blocks.get());
-        let held = of.record.hold(heap, bytes, may_use)?;
-        Some(Piece {
-            len: bytes,
-            ..heap.piece(held.block)
-        })
+        let (record, may_use) = (write.operation.record(), self.may_use_blocks.get());
+        let held = of.record.hold(heap, record, may_use)?;
+        Some(heap.new_record(held.block, record).piece())
     }
 
     #[inline(always)]
@@ -338,8 +335,8 @@ impl<E: Endpoint> Lookup for Writes<'_, E> {
                 }
             }
             Aside::Block => {
-                let bytes = write.record_bytes();
-                match of.record.get_block(table.heap(), bytes, table).await {
+                let record = write.operation.record();
+                match of.record.get_block(table.heap(), record, table).await {
                     Ok(()) => self.name_record(write, of),
                     Err(full @ IndexError::HeapFull { .. }) => self.retire(write, of, full)?,
                     Err(error) => return Err(error),
@@ -436,7 +433,7 @@ impl<E: Endpoint> Writes<'_, E> {
     #[inline]
     pub(super) fn name_record(&self, write: &Write<'_>, of: &mut Writing) -> Next<Aside> {
         let (heap, may_use) = (self.table.heap(), self.may_use_blocks.get());
-        let held = of.record.hold(heap, write.record_bytes(), may_use);
+        let held = of.record.hold(heap, write.operation.record(), may_use);
         let Some(Held { block, .. }) = held else {
             return Next::Aside(Aside::Block);
         };
@@ -580,11 +577,6 @@ impl Writing {
 }
 
 impl Write<'_> {
-    fn record_bytes(&self) -> usize {
-        let (key, value) = self.operation.record();
-        record_bytes(key.len(), value.len())
-    }
-
     /// Whether the first record of a slot goes out of band if it is this one.
     pub(super) fn goes_out<E>(&self, table: &LinearTable<E>) -> bool {
         let (key, value) = self.operation.record();

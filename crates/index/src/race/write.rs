@@ -18,7 +18,7 @@ use super::search::Learnt;
 use super::seen::{Marked, Placed, Seen, slots_of, span_of};
 use super::view::View;
 use super::word::{State, Word};
-use crate::heap::{Draft, Epoch, RecordView, record_bytes};
+use crate::heap::{Draft, Epoch, RecordView};
 use crate::step::{
     Change, Found, Lookup, MOST_PIECES, Next, Read, Reads, Swap, drive, has_key, record_in,
     view_for,
@@ -271,8 +271,8 @@ impl<E: Endpoint> Lookup for Writes<'_, E> {
                 });
             }
             Aside::Block(stage) => {
-                let bytes = write.record_bytes();
-                of.record.get_block(&table.heap, bytes, table).await?;
+                let record = write.operation.record();
+                of.record.get_block(&table.heap, record, table).await?;
                 return Ok(self.with_record(write, of, stage));
             }
             Aside::Unsettled(view) => {
@@ -497,8 +497,8 @@ impl<E: Endpoint> Writes<'_, E> {
         of: &mut Writing,
         stage: Stage,
     ) -> Next<Aside> {
-        let (bytes, may_use) = (write.record_bytes(), self.may_use_blocks.get());
-        let Some(held) = of.record.hold(&self.table.heap, bytes, may_use) else {
+        let (record, may_use) = (write.operation.record(), self.may_use_blocks.get());
+        let Some(held) = of.record.hold(&self.table.heap, record, may_use) else {
             return Next::Aside(Aside::Block(stage));
         };
         // No slot is made to name a record live that is not known to be written.
@@ -531,12 +531,5 @@ impl<E: Endpoint> Writes<'_, E> {
             true => Next::Aside(Aside::Give { was_there }),
             false => Next::was_there(was_there),
         }
-    }
-}
-
-impl Write<'_> {
-    fn record_bytes(&self) -> usize {
-        let (key, value) = self.operation.record();
-        record_bytes(key.len(), value.len())
     }
 }
