@@ -453,7 +453,8 @@ fn a_node_that_was_open_can_be_closed_while_it_serves() {
 #[test]
 fn a_node_of_shared_memory_reads_its_file_again_too() {
     let place = Place::new("memory = '64MiB'\n");
-    let node = place.start(&["shm://configured"]);
+    // Names are the machine's: another checkout may be tested beside this one.
+    let node = place.start(&[&format!("shm://configured-{}", std::process::id())]);
     place.write(
         "farslot.toml",
         "memory = '64MiB'\nsnapshot-dir = 'snapshots'\n",
