@@ -25,9 +25,11 @@ impl<'t, E: Endpoint> Writes<'t, E> {
         of: &mut Writing<'t>,
         aside: Aside,
     ) -> Result<Next<Aside>> {
-        let aside = match self.table.writer.get() {
-            Some(_) => aside,
-            None => Aside::Hold { alone: false },
+        let aside = match aside {
+            // It is done, whoever writes now.
+            Aside::Give { .. } => aside,
+            _ if self.table.writer.get().is_none() => Aside::Hold { alone: false },
+            _ => aside,
         };
         match aside {
             Aside::Hold { alone } => self.hold(write, of, alone).await,

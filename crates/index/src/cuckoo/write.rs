@@ -16,17 +16,14 @@ use super::layout::{Candidates, MOST_WAYS, Place};
 use super::path::roomiest;
 use crate::client::locks::Held;
 use crate::heap::{BlockRef, Draft, Heap, NewRecord};
-use crate::slot::{Head, KeyRule, SlotKind, WordFormat};
+use crate::slot::{Head, KeyRule, SlotKind, WordFormat, in_slot};
 use crate::step::{
-    Change, Found, LIKELY, Lookup, Next, Read, Reads, Swap, failed, has_key, record_in, view_for,
+    Change, Found, LIKELY, Lookup, Next, Read, Reads, Swap, failed, has_key, record_in,
+    view_to_write,
 };
 use crate::{IndexError, Operation, Result, SchemeClient};
-use farslot_fabric::{Endpoint, InPlace, Piece, Rights};
-use smallvec::SmallVec;
+use farslot_fabric::{Endpoint, InPlace, Piece};
 use std::cell::Cell;
-
-/// The bytes of a record that goes into its slot.
-type InSlot = SmallVec<[u8; 64]>;
 
 /// The writes of a table.
 pub(super) struct Writes<'t, E> {
@@ -142,21 +139,21 @@ impl<'t, E: Endpoint> Lookup for Writes<'t, E> {
 
     #[inline]
     fn in_place(&self) -> Option<InPlace<'_>> {
-        let needed = Rights::READ.and(Rights::WRITE).and(Rights::ATOMIC);
-        let view = view_for(&*self.table.endpoint, self.table.table, needed);
-        let may_use = |heap: &Heap<E>| view.is_some() && !heap.is_look_due();
+        let view = view_to_write(&*self.table.endpoint, self.table.table);
+        let heap = self.table.heap.as_ref();
         self.may_use_blocks
-            .set(self.table.heap.as_ref().is_some_and(may_use));
+            .set(Heap::may_use_blocks(heap, view.is_some()));
         self.is_mapped.set(view.is_some());
         view
     }
 
-    async fn report_if_due(&self) {
-        if self.table.counts.are_due() {
-            // This cannot fail: the writes that are counted are done, and counts may lag. Boxed, for
-            // it is rare: every write would be as large.
-            let _ = Box::pin(self.table.report()).await;
-        }
+    #[inline]
+    fn has_to_report(&self) -> bool {
+        self.table.counts.are_due()
+    }
+
+    async fn report(&self) {
+        let _ = self.table.report().await;
     }
 
     #[inline]
@@ -556,7 +553,6 @@ impl Writing<'_> {
     /// Whether the slot whose word was swapped holds its record itself.
     fn is_in_slot<E: Endpoint>(&self, table: &CuckooTable<E>) -> bool {
         matches!(table.head(self.expected), Head::Inline { .. })
-            && table.layout.kind == SlotKind::Inline
     }
 }
 
@@ -570,9 +566,7 @@ impl Write<'_> {
 
     /// The first word of a slot that holds the record itself.
     fn head_in_slot<E>(&self, table: &CuckooTable<E>) -> u64 {
-        let (key, value) = self.operation.record();
-        let mut record = InSlot::from_slice(key);
-        record.extend_from_slice(value);
+        let record = in_slot(self.operation.record());
         Head::inline(self.key.hash, &record, table.layout.mask_seed)
     }
 }

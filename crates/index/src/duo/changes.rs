@@ -7,9 +7,9 @@
 use super::bytes::SlotNumber;
 use super::state::DuoTable;
 use crate::Result;
-use crate::step::view_for;
+use crate::step::view_to_write;
 use farslot_fabric::{
-    Buffer, Endpoint, EndpointExt, InPlace, Piece, RemoteAddr, Rights, Steps, Tally, all_in_order,
+    Buffer, Endpoint, EndpointExt, InPlace, Piece, RemoteAddr, Steps, Tally, all_in_order,
 };
 
 /// A change.
@@ -49,8 +49,7 @@ impl Change {
 impl<E: Endpoint> DuoTable<E> {
     /// The table's memory, where it is mapped and may be changed.
     pub(super) fn view_to_change(&self) -> Option<InPlace<'_>> {
-        let needed = Rights::READ.and(Rights::WRITE).and(Rights::ATOMIC);
-        view_for(&*self.endpoint, self.table, needed)
+        view_to_write(&*self.endpoint, self.table)
     }
 
     /// Makes changes.

@@ -8,18 +8,14 @@
 
 use super::client::LinearTable;
 use super::write::{Aim, Aside, Write, Writes, Writing};
-use crate::slot::{Head, SlotKind};
+use crate::slot::{Head, SlotKind, in_slot};
 use crate::step::{Next, Reads};
 use crate::{IndexError, Result};
 use farslot_fabric::Endpoint;
-use smallvec::SmallVec;
 
 /// How often a slot that a client has claimed is read before it is taken for one that a dead client
 /// has left.
 const CLAIM_READS: u32 = 8;
-
-/// The bytes of a record that goes into its slot.
-type InSlot = SmallVec<[u8; 64]>;
 
 impl<E: Endpoint> Writes<'_, E> {
     /// Takes the empty slot for the key: with the record, where one word says all of that.
@@ -46,9 +42,7 @@ impl<E: Endpoint> Writes<'_, E> {
             _ if of.new != Head::claimed(key.hash) => return self.is_done(write, of),
             kind => {
                 of.expected = of.new;
-                let (seed, mut record) = (table.layout.mask_seed, InSlot::new());
-                record.extend_from_slice(key.bytes);
-                record.extend_from_slice(write.operation.value().unwrap_or_default());
+                let (seed, record) = (table.layout.mask_seed, in_slot(write.operation.record()));
                 of.new = match kind {
                     SlotKind::Hybrid => Head::sized(key.hash, &record, key.bytes.len(), seed),
                     _ => Head::inline(key.hash, &record, seed),

@@ -131,9 +131,9 @@ impl<E: Endpoint> Lookup for Writes<'_, E> {
         let suits = !table.sizes.look_ahead
             && (table.heap.is_none() || table.layout.keys == KeyRule::Unique);
         let view = suits.then(|| view_for(&*table.endpoint, table.table, needed))?;
-        let may_use = |heap: &Heap<E>| view.is_some() && !heap.is_look_due();
+        let heap = table.heap.as_ref();
         self.may_use_blocks
-            .set(table.heap.as_ref().is_some_and(may_use));
+            .set(Heap::may_use_blocks(heap, view.is_some()));
         view
     }
 
@@ -146,12 +146,13 @@ impl<E: Endpoint> Lookup for Writes<'_, E> {
         PairWriteGlance::of(self.table, view, writes.first()?)
     }
 
-    async fn report_if_due(&self) {
-        if self.table.counts.are_due() {
-            // This cannot fail: the writes that are counted are done, and counts may lag. Boxed, for
-            // it is rare: every write would be as large.
-            let _ = Box::pin(self.table.report()).await;
-        }
+    #[inline]
+    fn has_to_report(&self) -> bool {
+        self.table.counts.are_due()
+    }
+
+    async fn report(&self) {
+        let _ = self.table.report().await;
     }
 
     #[inline(always)]

@@ -18,13 +18,13 @@ use super::search::Learnt;
 use super::seen::{Marked, Placed, Seen, slots_of, span_of};
 use super::view::View;
 use super::word::{State, Word};
-use crate::heap::{Draft, Epoch, RecordView};
+use crate::heap::{Draft, Epoch, Heap, RecordView};
 use crate::step::{
     Change, Found, Lookup, MOST_PIECES, Next, Read, Reads, Swap, drive, has_key, record_in,
-    view_for,
+    view_to_write,
 };
 use crate::{IndexError, Operation, Result};
-use farslot_fabric::{Endpoint, InPlace, Piece, Rights, both};
+use farslot_fabric::{Endpoint, InPlace, Piece, both};
 use std::cell::Cell;
 
 /// The writes of a table.
@@ -141,19 +141,20 @@ impl<E: Endpoint> Lookup for Writes<'_, E> {
 
     #[inline]
     fn in_place(&self) -> Option<InPlace<'_>> {
-        let needed = Rights::READ.and(Rights::WRITE).and(Rights::ATOMIC);
-        let view = view_for(&*self.table.endpoint, self.table.table, needed);
-        let may_use = view.is_some() && !self.table.heap.is_look_due();
-        self.may_use_blocks.set(may_use);
+        let view = view_to_write(&*self.table.endpoint, self.table.table);
+        let heap = Some(&self.table.heap);
+        self.may_use_blocks
+            .set(Heap::may_use_blocks(heap, view.is_some()));
         view
     }
 
-    async fn report_if_due(&self) {
-        if self.table.counts.are_due() {
-            // This cannot fail: the writes that are counted are done, and counts may lag. Boxed, for
-            // it is rare: every write would be as large.
-            let _ = Box::pin(self.table.report()).await;
-        }
+    #[inline]
+    fn has_to_report(&self) -> bool {
+        self.table.counts.are_due()
+    }
+
+    async fn report(&self) {
+        let _ = self.table.report().await;
     }
 
     #[inline]

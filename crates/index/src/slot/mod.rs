@@ -11,6 +11,7 @@ use crate::heap;
 use crate::{FieldSize, IndexError, Result};
 use farslot_model::HitPolicy;
 use serde::{Deserialize, Serialize};
+use smallvec::SmallVec;
 
 /// Records longer than this are stored out of band unless told otherwise (paper 000, section 5.7).
 const LONGEST_INLINE: usize = 32;
@@ -208,6 +209,13 @@ impl RecordShape {
             )),
         }
     }
+}
+
+/// The bytes of a record as they go into its slot.
+pub(crate) fn in_slot((key, value): (&[u8], &[u8])) -> SmallVec<[u8; 64]> {
+    let mut record = SmallVec::from_slice(key);
+    record.extend_from_slice(value);
+    record
 }
 
 /// Bytes of key and value that a slot has room for behind its head: of Hybrid slots what is

@@ -60,8 +60,24 @@ pub(crate) trait Lookup {
     #[inline]
     fn glanced(&self, _operations: usize, _with_many_reads: usize) {}
 
-    /// Tells all of what writes that a glance has done have changed, once that is worth it.
-    async fn report_if_due(&self) {}
+    /// Whether writes have changed so much that it is worth [telling](Lookup::report) all of it.
+    #[inline]
+    fn has_to_report(&self) -> bool {
+        false
+    }
+
+    /// Tells all of what writes have changed. This cannot fail: the writes that are counted are
+    /// done, and counts may lag.
+    async fn report(&self) {}
+
+    /// Does so once that is worth it.
+    #[inline]
+    async fn report_if_due(&self) {
+        if self.has_to_report() {
+            // Boxed, for it is rare: every write would be as large.
+            Box::pin(self.report()).await;
+        }
+    }
 
     /// Checks what is asked for, and hashes the key.
     fn key<'k>(&self, asked: Self::Asked<'k>) -> Result<Self::Key<'k>>;
@@ -339,6 +355,13 @@ pub(crate) fn view_for<E: Endpoint>(
 ) -> Option<InPlace<'_>> {
     let is_aligned = place.offset.is_multiple_of(8);
     is_aligned.then(|| endpoint.in_place(place, needed))?
+}
+
+/// The same, where it may be changed.
+#[inline]
+pub(crate) fn view_to_write<E: Endpoint>(endpoint: &E, place: RemoteAddr) -> Option<InPlace<'_>> {
+    let needed = Rights::READ.and(Rights::WRITE).and(Rights::ATOMIC);
+    view_for(endpoint, place, needed)
 }
 
 /// The error of a lookup that it ends.

@@ -36,6 +36,7 @@ pub(crate) use glance::{Glance, Glanced, More, slots_near};
 use lookup::{Answer, Rest};
 pub(crate) use lookup::{
     Change, Found, LIKELY, Lookup, MOST_PIECES, Next, Read, Reads, Swap, failed, view, view_for,
+    view_to_write,
 };
 pub(crate) use records::{has_key, record_in};
 
