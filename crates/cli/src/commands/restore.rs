@@ -124,13 +124,15 @@ fn asked_for(args: &Args) -> Result<Vec<SnapshotInfo>> {
 /// The tables of a directory's snapshots that are not in the store, or not all of them, and those
 /// that are; of one node all, for it may lack its part of those as well.
 fn wanted(args: &Args, store: &Store) -> Result<(Vec<String>, Vec<String>)> {
-    let mut there = match &args.node {
+    let there = match &args.node {
         Some(_) => Vec::new(),
-        None => store.tables()?,
+        None => {
+            let (mut there, nodes) = (store.tables()?, store.nodes()?);
+            let is_lost = |name: &String| nodes.iter().any(|node| node.lost.contains(name));
+            there.retain(|table| !is_lost(&table.name));
+            there
+        }
     };
-    let nodes = store.nodes()?;
-    let is_lost = |name: &String| nodes.iter().any(|node| node.lost.contains(name));
-    there.retain(|table| !is_lost(&table.name));
     let found = asked_for(args)?;
     let mut names: Vec<_> = found.into_iter().map(|snapshot| snapshot.table).collect();
     // The whole table's and the nodes' own.

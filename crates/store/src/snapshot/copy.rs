@@ -90,16 +90,8 @@ impl Store {
     /// ```
     pub fn copy_table(&self, table: &str, to: &str, progress: OnProgress<'_>) -> Result<u64> {
         check_name(to)?;
-        let is_there = |name: &str| StoreError::TableExists { name: name.into() };
-        match self.parts(to) {
-            Ok(None) => {}
-            Ok(Some(_)) => return Err(is_there(to)),
-            // A copy may have been cut off as its parts, all of them filled, got their name one by
-            // one.
-            Err(lost) => {
-                self.rename(&unfinished(to), to).map_err(|_| lost)?;
-                return Err(is_there(to));
-            }
+        if self.ends_naming(&unfinished(to), to)? {
+            return Err(StoreError::TableExists { name: to.into() });
         }
         let open = self.stored_table(table)?;
         let built = settle(&open)?;

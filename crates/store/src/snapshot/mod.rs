@@ -206,6 +206,22 @@ impl Parts {
 }
 
 impl Store {
+    /// Ends what a restore or a copy has left that was cut off as its parts, all of them filled, got
+    /// the table's name one by one; false if there is no table of that name.
+    ///
+    /// # Errors
+    /// [`StoreError::TableExists`] if all of it is there; or that a part of it is lost.
+    fn ends_naming(&self, unfinished: &str, table: &str) -> Result<bool> {
+        match self.parts(table) {
+            Ok(None) => Ok(false),
+            Ok(Some(_)) => Err(StoreError::TableExists { name: table.into() }),
+            Err(lost) => {
+                self.rename(unfinished, table).map_err(|_| lost)?;
+                Ok(true)
+            }
+        }
+    }
+
     /// The table of that name, if there is one and all of its nodes have their part.
     fn parts(&self, name: &str) -> Result<Option<Parts>> {
         let executor = self.executor()?;

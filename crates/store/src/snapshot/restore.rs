@@ -125,19 +125,9 @@ impl Store {
         let head = &source.walk.head;
         let table = &*head.table;
         let name = format!("{RESTORING}{:016x}", head.id);
-        match self.parts(table) {
-            Ok(None) => {}
-            Ok(Some(_)) => {
-                let name = table.into();
-                return Err(StoreError::TableExists { name });
-            }
-            // An attempt may have been cut off as its parts, all of them filled, got their name one
-            // by one.
-            Err(lost) => {
-                self.rename(&name, table).map_err(|_| lost)?;
-                let _ = std::fs::remove_file(beside(&source.path, MARKS));
-                return Ok(source.info());
-            }
+        if self.ends_naming(&name, table)? {
+            let _ = std::fs::remove_file(beside(&source.path, MARKS));
+            return Ok(source.info());
         }
         let (partitions, nodes) = (head.schemes.len(), usize::from(self.node_count()));
         if partitions > nodes && !options.fewer_nodes {
