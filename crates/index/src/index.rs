@@ -1,11 +1,11 @@
 //! A remote hash table as one thread's coroutines see it, whatever its scheme.
 
 use crate::answers::{Answers, Got, Outcomes};
-use crate::{BATCH_WIDTH, Cursor, Occupancy, Operation, Outcome, Result, Survey, Value};
-use farslot_fabric::{Nanos, both, window};
-use std::cell::RefCell;
+use crate::{Cursor, Occupancy, Operation, Outcome, Result, Survey, Value};
+use farslot_fabric::Nanos;
 use std::ops::AddAssign;
 use std::pin::Pin;
+use std::rc::Rc;
 
 /// A key and its value.
 pub type Record<'r> = (&'r [u8], &'r [u8]);
@@ -74,8 +74,103 @@ pub struct ClientState {
     pub cache: CacheCounts,
 }
 
+/// What a thread's coroutines wait for, whatever is behind it.
+pub type Running<'s, T> = Pin<Box<dyn Future<Output = T> + 's>>;
+
 /// The rest of a get that has to wait for something.
-pub type Rest<'s> = Pin<Box<dyn Future<Output = Got> + 's>>;
+pub type Rest<'s> = Running<'s, Got>;
+
+/// What is rarely asked for: of the table as a whole, or of who writes it.
+#[derive(Clone, Copy, Debug)]
+pub enum Admin<'r> {
+    /// What the table holds, read from where the clients add it up. Clients report at intervals, so
+    /// that it may lag behind by a small part of the table.
+    Occupancy,
+    /// Report this client's share of the occupancy now.
+    Flush,
+    /// Look at every slot.
+    Survey,
+    /// The mark of the client that is the writer now, of a table that admits one at a time.
+    Writer,
+    /// Change who that is. Where a table admits any number of writers, this does nothing.
+    ChangeWriter(WriterChange),
+    /// A number that is another once a record of the table has moved to where a scan may have been
+    /// already: while it is the same, a scan that was cut off can go on. Asked for by the table's
+    /// writer, where it admits one.
+    Moves,
+    /// Fill the empty table with all its records and seal it:
+    /// [`NotBuildable`](crate::IndexError::NotBuildable) where the scheme cannot.
+    Build(&'r [Record<'r>]),
+}
+
+/// What an [`Admin`] request answers.
+#[derive(Clone, Debug)]
+pub enum AdminOutcome {
+    /// It is done.
+    Done,
+    /// Of [`Admin::Occupancy`].
+    Occupancy(Occupancy),
+    /// Of [`Admin::Survey`].
+    Survey(Survey),
+    /// Of [`Admin::Writer`].
+    Writer(Option<u64>),
+    /// Of [`Admin::Moves`], a number for each partition: of an index one.
+    Moves(Vec<u64>),
+}
+
+impl AdminOutcome {
+    /// What the table holds.
+    ///
+    /// # Panics
+    /// If that was not asked for.
+    #[must_use]
+    pub fn into_occupancy(self) -> Occupancy {
+        match self {
+            Self::Occupancy(occupancy) => occupancy,
+            other => other.is_not("an occupancy"),
+        }
+    }
+
+    /// What a look at every slot has found.
+    ///
+    /// # Panics
+    /// If that was not asked for.
+    #[must_use]
+    pub fn into_survey(self) -> Survey {
+        match self {
+            Self::Survey(survey) => survey,
+            other => other.is_not("a survey"),
+        }
+    }
+
+    /// The mark of the writer, if there is one.
+    ///
+    /// # Panics
+    /// If that was not asked for.
+    #[must_use]
+    pub fn into_writer(self) -> Option<u64> {
+        match self {
+            Self::Writer(writer) => writer,
+            other => other.is_not("a writer"),
+        }
+    }
+
+    /// What tells whether records have moved, of each partition.
+    ///
+    /// # Panics
+    /// If that was not asked for.
+    #[must_use]
+    pub fn into_moves(self) -> Vec<u64> {
+        match self {
+            Self::Moves(moves) => moves,
+            other => other.is_not("moves"),
+        }
+    }
+
+    fn is_not(&self, asked: &str) -> ! {
+        unreachable!("{asked} was asked for, and the answer is {self:?}")
+    }
+}
 
 /// A remote hash table as one thread's coroutines see it.
 ///
@@ -83,18 +178,26 @@ pub type Rest<'s> = Pin<Box<dyn Future<Output = Got> + 's>>;
 /// fails left the table as it was, unless
 /// [`may_have_taken_effect`](crate::IndexError::may_have_taken_effect) says that this is unknown.
 ///
-/// [`IndexExt`] has a function for each operation.
-#[allow(
-    async_fn_in_trait,
-    reason = "used by one thread, over one endpoint: never Send"
-)]
+/// [`IndexExt`] has a function for each operation and each [`Admin`] request. Whoever holds an
+/// [`AnyIndex`] need not know the scheme. Each operation that has to wait costs an allocation; a
+/// batch costs one for all of its operations, and a get that is [answered at
+/// once](Index::get_at_once) none.
+///
+/// ```no_run
+/// # use farslot_index::{AnyIndex, Result};
+/// # async fn example(linear: AnyIndex, cuckoo: AnyIndex) -> Result<()> {
+/// for index in [linear, cuckoo] {
+///     index.get(b"key").await?;
+/// }
+/// # Ok(()) }
+/// ```
 pub trait Index {
     /// Which of its operations may wait for others.
     fn waits(&self) -> Waits;
 
     /// The key's value; of a multi-key table, that of the first record found. As
     /// [`Operation::Get`], in a future that has no room for a write.
-    async fn get(&self, key: &[u8]) -> Result<Option<Value>>;
+    fn get<'s>(&'s self, key: &'s [u8]) -> Running<'s, Got>;
 
     /// Has the processor fetch what a get of the key looks at first; false where the memory is not
     /// mapped, or that is not known.
@@ -111,67 +214,44 @@ pub trait Index {
     }
 
     /// Runs an operation. It answers with the outcome that its [`Operation`] has.
-    async fn run(&self, operation: Operation<'_>) -> Result<Outcome>;
+    fn run<'s>(&'s self, operation: Operation<'s>) -> Running<'s, Result<Outcome>>;
 
     /// Looks up many keys, [`BATCH_WIDTH`] at a time; `done` gets the answers with the keys'
     /// numbers, in the order in which they come, several at once where they have come together.
-    async fn look_up(&self, keys: &[&[u8]], done: impl FnMut(Answers<'_>));
+    fn look_up<'s>(
+        &'s self,
+        keys: &'s [&'s [u8]],
+        done: &'s mut dyn FnMut(Answers<'_>),
+    ) -> Running<'s, ()>;
 
     /// Runs many operations; `done` gets the outcomes with the operations' numbers, in the order in
     /// which they come, several at once where they have come together. All gets are under way
     /// together with all others, [`BATCH_WIDTH`] of each at a time: of several on one key, which
     /// one takes effect first is not said.
-    async fn run_many(&self, operations: &[Operation<'_>], mut done: impl FnMut(Outcomes<'_>)) {
-        run_gets_beside_writes(self, operations, &mut done).await;
-    }
-
-    /// As [`Index::run_many`], for operations of which none is a get.
-    async fn write_many(&self, operations: &[Operation<'_>], done: impl FnMut(Outcomes<'_>)) {
-        run_side_by_side(self, operations, done).await;
-    }
+    fn run_many<'s>(
+        &'s self,
+        operations: &'s [Operation<'s>],
+        done: &'s mut dyn FnMut(Outcomes<'_>),
+    ) -> Running<'s, ()>;
 
     /// Visits a piece of the table from `cursor` on; returns where the next piece starts, or
     /// nothing at the end. A key that is present all along is visited once, whatever others write;
     /// but in a cuckoo or CuckooDuo table, one that the writer moves meanwhile may be visited
-    /// twice, or not at all. [`Index::moves`] tells whether it has moved any.
+    /// twice, or not at all. [`Admin::Moves`] tells whether it has moved any.
     ///
     /// A piece has at most `most` slots (or records, where these are all that is visited), but no
     /// less than the scheme can begin the next one behind: a slot, a bucket, a group of buckets. It
     /// is never longer than what one READ fetches well, so [`u64::MAX`] visits the table with the
     /// fewest round trips. Each piece of a scan may have another limit.
-    async fn scan(
-        &self,
+    fn scan<'s>(
+        &'s self,
         cursor: Cursor,
         most: u64,
-        visit: impl FnMut(&[u8], &[u8]),
-    ) -> Result<Option<Cursor>>;
+        visit: &'s mut dyn FnMut(&[u8], &[u8]),
+    ) -> Running<'s, Result<Option<Cursor>>>;
 
-    /// What the table holds, read from where the clients add it up. Clients report at intervals, so
-    /// that it may lag behind by a small part of the table.
-    async fn occupancy(&self) -> Result<Occupancy>;
-
-    /// Reports this client's share of the occupancy now.
-    async fn flush(&self) -> Result<()>;
-
-    /// Looks at every slot.
-    async fn survey(&self) -> Result<Survey>;
-
-    /// The mark of the client that is the writer now, of a table that admits one at a time.
-    async fn writer(&self) -> Result<Option<u64>>;
-
-    /// Changes who that is. Where a table admits any number of writers, this does nothing.
-    async fn change_writer(&self, change: WriterChange) -> Result<()>;
-
-    /// A number that is another once a record of the table has moved to where a scan may have been
-    /// already: while it is the same, a scan that was cut off can go on. Asked for by the table's
-    /// writer, where it admits one.
-    async fn moves(&self) -> Result<u64>;
-
-    /// Fills the empty table with all its records and seals it.
-    ///
-    /// # Errors
-    /// [`NotBuildable`](crate::IndexError::NotBuildable) where the scheme cannot, among others.
-    async fn build(&self, records: &[Record<'_>]) -> Result<()>;
+    /// Does what is rarely asked for. It answers with the outcome that its [`Admin`] request has.
+    fn admin<'s>(&'s self, request: Admin<'s>) -> Running<'s, Result<AdminOutcome>>;
 
     /// What the client knows without asking anybody.
     fn state(&self) -> ClientState;
@@ -182,6 +262,15 @@ pub trait Index {
     /// Whether the node that the table is on can be reached and is what it was, as far as the
     /// endpoint knows. This asks nobody.
     fn is_up(&self) -> bool;
+}
+
+/// An [`Index`] whose scheme only the running program knows. Clones are the same client.
+pub type AnyIndex = Rc<dyn Index>;
+
+impl std::fmt::Debug for dyn Index {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Index").field(&self.state()).finish()
+    }
 }
 
 /// The operations of an [`Index`] by their names.
@@ -197,7 +286,8 @@ pub trait IndexExt: Index {
         mut done: impl FnMut(usize, Got),
     ) {
         let keys: Vec<_> = keys.into_iter().collect();
-        self.look_up(&keys, |answers| answers.each(&mut done)).await;
+        self.look_up(&keys, &mut |answers| answers.each(&mut done))
+            .await;
     }
 
     /// [`Operation::GetAll`]: the values of all records of the key.
@@ -236,8 +326,8 @@ pub trait IndexExt: Index {
         operations: &[Operation<'_>],
         mut done: impl FnMut(usize, Result<Outcome>),
     ) {
-        let done = |outcomes: Outcomes<'_>| outcomes.each_of(operations, &mut done);
-        self.run_many(operations, done).await;
+        let mut done = |outcomes: Outcomes<'_>| outcomes.each_of(operations, &mut done);
+        self.run_many(operations, &mut done).await;
     }
 
     /// Puts many records. Of several with the same key, which one stays is not said.
@@ -255,69 +345,45 @@ pub trait IndexExt: Index {
         };
         self.run_each(&puts, done).await;
     }
-}
 
-impl<I: Index> IndexExt for I {}
-
-/// [`Index::run_many`], compiled once for an index, whoever asks.
-async fn run_gets_beside_writes<I: Index + ?Sized>(
-    index: &I,
-    operations: &[Operation<'_>],
-    done: &mut dyn FnMut(Outcomes<'_>),
-) {
-    let is_get = |operation: &Operation<'_>| matches!(operation, Operation::Get(_));
-    if !operations.iter().any(is_get) {
-        return index.write_many(operations, done).await;
+    /// [`Admin::Occupancy`].
+    async fn occupancy(&self) -> Result<Occupancy> {
+        let outcome = self.admin(Admin::Occupancy).await;
+        outcome.map(AdminOutcome::into_occupancy)
     }
-    if operations.iter().all(is_get) {
-        let keys: Vec<_> = operations.iter().map(Operation::key).collect();
-        let done = |answers: Answers<'_>| {
-            done(answers.map_one(|_, got| got.map(Outcome::Value)));
-        };
-        return index.look_up(&keys, done).await;
+
+    /// [`Admin::Flush`].
+    async fn flush(&self) -> Result<()> {
+        self.admin(Admin::Flush).await.map(drop)
     }
-    let numbers = 0..operations.len();
-    let (gets, others): (Vec<_>, Vec<_>) = numbers.partition(|number| is_get(&operations[*number]));
-    // Nobody else borrows it while it is called: a callback that uses the table begins a batch
-    // of its own.
-    let done = RefCell::new(done);
-    let writes: Vec<_> = others.iter().map(|number| operations[*number]).collect();
-    let keys: Vec<_> = gets
-        .iter()
-        .map(|number| operations[*number].key())
-        .collect();
-    // Writes take as many round trips as gets or more, so theirs begin first.
-    both(
-        async {
-            if !others.is_empty() {
-                let tell = |at: usize, outcome| {
-                    (done.borrow_mut())(Outcomes::One(others[at], outcome));
-                };
-                let done = |outcomes: Outcomes<'_>| outcomes.each_of(&writes, tell);
-                index.write_many(&writes, done).await;
-            }
-        },
-        async {
-            let mut done = |at: usize, value: Got| {
-                (done.borrow_mut())(Outcomes::One(gets[at], value.map(Outcome::Value)));
-            };
-            index
-                .look_up(&keys, |answers| answers.each(&mut done))
-                .await;
-        },
-    )
-    .await;
+
+    /// [`Admin::Survey`].
+    async fn survey(&self) -> Result<Survey> {
+        let outcome = self.admin(Admin::Survey).await;
+        outcome.map(AdminOutcome::into_survey)
+    }
+
+    /// [`Admin::Writer`].
+    async fn writer(&self) -> Result<Option<u64>> {
+        let outcome = self.admin(Admin::Writer).await;
+        outcome.map(AdminOutcome::into_writer)
+    }
+
+    /// [`Admin::ChangeWriter`].
+    async fn change_writer(&self, change: WriterChange) -> Result<()> {
+        self.admin(Admin::ChangeWriter(change)).await.map(drop)
+    }
+
+    /// [`Admin::Moves`].
+    async fn moves(&self) -> Result<u64> {
+        let outcome = self.admin(Admin::Moves).await?;
+        Ok(outcome.into_moves().into_iter().sum())
+    }
+
+    /// [`Admin::Build`].
+    async fn build(&self, records: &[Record<'_>]) -> Result<()> {
+        self.admin(Admin::Build(records)).await.map(drop)
+    }
 }
 
-/// Runs operations by [`Index::run`], [`BATCH_WIDTH`] at a time.
-pub async fn run_side_by_side<I: Index + ?Sized>(
-    index: &I,
-    operations: &[Operation<'_>],
-    mut done: impl FnMut(Outcomes<'_>),
-) {
-    let run = operations.iter().map(|operation| index.run(*operation));
-    window(BATCH_WIDTH, run, |number, outcome| {
-        done(Outcomes::One(number, outcome));
-    })
-    .await;
-}
+impl<I: Index + ?Sized> IndexExt for I {}

@@ -19,7 +19,6 @@
 #![forbid(unsafe_code)]
 
 mod answers;
-mod any_index;
 pub mod cache;
 pub mod calls;
 mod client;
@@ -49,18 +48,18 @@ mod value;
 mod writer_note;
 
 pub use answers::{Answers, Got, KeptAnswers, Outcomes, SmallAnswers};
-pub use any_index::AnyIndex;
 pub use client::BucketCounts;
 pub use error::{FieldSize, IndexError, Result};
 pub use hash::Hasher;
 pub use index::{
-    CacheCounts, ClientState, Index, IndexExt, Record, Rest, Waits, WriterChange, run_side_by_side,
+    Admin, AdminOutcome, AnyIndex, CacheCounts, ClientState, Index, IndexExt, Record, Rest,
+    Running, Waits, WriterChange,
 };
 pub use operation::{
     BATCH_WIDTH, Cursor, FIND_OR_PUT, GET, GET_ALL, OPERATIONS, Occupancy, Operation, Outcome, PUT,
     REMOVE, SCAN, UPDATE, UPKEEP,
 };
-pub use scheme::{SchemeClient, SchemeKind};
+pub use scheme::{SchemeClient, SchemeKind, run_side_by_side};
 pub use sizing::Sizing;
 pub use slot::{KeyRule, SlotKind};
 pub use survey::Survey;

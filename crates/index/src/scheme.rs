@@ -1,12 +1,13 @@
 //! The one front of all schemes: what a scheme's client does for a key, and the [`Index`] over it.
 
 use crate::answers::Got;
-use crate::index::{Rest, run_side_by_side};
+use crate::index::{Admin, AdminOutcome, Rest, Running};
 use crate::{
     Answers, BATCH_WIDTH, ClientState, Cursor, GET, Index, IndexError, Occupancy, Operation,
     Outcome, Outcomes, Record, Result, SCAN, Survey, Value, Waits, WriterChange,
 };
-use farslot_fabric::{Endpoint, EndpointExt, Nanos, NodeId, window};
+use farslot_fabric::{Endpoint, EndpointExt, Nanos, NodeId, both, window};
+use std::cell::RefCell;
 use std::pin::pin;
 
 /// The schemes that a table of a store may have.
@@ -113,6 +114,12 @@ pub trait SchemeClient: Sized {
         None
     }
 
+    /// Looks up a key, and books that to [`GET`].
+    #[inline]
+    async fn find_one(&self, key: &[u8]) -> Got {
+        self.endpoint().operation(GET, self.find(key)).await
+    }
+
     /// Looks up all records of a key.
     async fn find_all(&self, key: &[u8]) -> Result<Vec<Value>> {
         Ok(self.find(key).await?.into_iter().collect())
@@ -121,7 +128,7 @@ pub trait SchemeClient: Sized {
     /// Looks up many keys, and books each to [`GET`]: side by side, where the scheme has nothing
     /// better.
     async fn find_many(&self, keys: &[&[u8]], mut done: impl FnMut(Answers<'_>)) {
-        let gets = keys.iter().map(|key| self.get(key));
+        let gets = keys.iter().map(|key| self.find_one(key));
         window(BATCH_WIDTH, gets, |number, answer| {
             done(Answers::One(number, answer));
         })
@@ -137,6 +144,19 @@ pub trait SchemeClient: Sized {
     /// Does an operation that is no lookup. One that the scheme cannot do in one step fails with
     /// [`SchemeClient::not_atomic`].
     async fn write(&self, operation: Operation<'_>) -> Result<Outcome>;
+
+    /// Does an operation, and books it to its class.
+    async fn run_one(&self, operation: Operation<'_>) -> Result<Outcome> {
+        // Pinned here: an operation that is moved is moved byte by byte.
+        let doing = pin!(async {
+            Ok(match operation {
+                Operation::Get(key) => Outcome::Value(self.find(key).await?),
+                Operation::GetAll(key) => Outcome::Values(self.find_all(key).await?),
+                write => self.write(write).await?,
+            })
+        });
+        self.endpoint().operation(operation.class(), doing).await
+    }
 
     /// The error of a write that the scheme cannot do in one step.
     fn not_atomic() -> IndexError {
@@ -192,8 +212,8 @@ impl<S: SchemeClient> Index for S {
     }
 
     #[inline]
-    async fn get(&self, key: &[u8]) -> Result<Option<Value>> {
-        self.endpoint().operation(GET, self.find(key)).await
+    fn get<'s>(&'s self, key: &'s [u8]) -> Running<'s, Got> {
+        Box::pin(self.find_one(key))
     }
 
     #[inline]
@@ -206,66 +226,57 @@ impl<S: SchemeClient> Index for S {
         self.find_at_once(key)
     }
 
-    async fn run(&self, operation: Operation<'_>) -> Result<Outcome> {
-        // Pinned here: an operation that is moved is moved byte by byte.
-        let doing = pin!(async {
-            Ok(match operation {
-                Operation::Get(key) => Outcome::Value(self.find(key).await?),
-                Operation::GetAll(key) => Outcome::Values(self.find_all(key).await?),
-                write => self.write(write).await?,
-            })
-        });
-        self.endpoint().operation(operation.class(), doing).await
+    fn run<'s>(&'s self, operation: Operation<'s>) -> Running<'s, Result<Outcome>> {
+        Box::pin(self.run_one(operation))
     }
 
-    async fn look_up(&self, keys: &[&[u8]], mut done: impl FnMut(Answers<'_>)) {
-        // So the drivers are compiled once for a scheme, whoever asks.
-        let done: &mut dyn FnMut(Answers<'_>) = &mut done;
-        self.find_many(keys, done).await;
+    fn look_up<'s>(
+        &'s self,
+        keys: &'s [&'s [u8]],
+        done: &'s mut dyn FnMut(Answers<'_>),
+    ) -> Running<'s, ()> {
+        Box::pin(self.find_many(keys, done))
     }
 
-    async fn write_many(&self, writes: &[Operation<'_>], mut done: impl FnMut(Outcomes<'_>)) {
-        let done: &mut dyn FnMut(Outcomes<'_>) = &mut done;
-        SchemeClient::write_many(self, writes, done).await;
+    fn run_many<'s>(
+        &'s self,
+        operations: &'s [Operation<'s>],
+        done: &'s mut dyn FnMut(Outcomes<'_>),
+    ) -> Running<'s, ()> {
+        Box::pin(run_gets_beside_writes(self, operations, done))
     }
 
-    async fn scan(
-        &self,
+    fn scan<'s>(
+        &'s self,
         cursor: Cursor,
         most: u64,
-        mut visit: impl FnMut(&[u8], &[u8]),
-    ) -> Result<Option<Cursor>> {
-        let visit: &mut dyn FnMut(&[u8], &[u8]) = &mut visit;
+        visit: &'s mut dyn FnMut(&[u8], &[u8]),
+    ) -> Running<'s, Result<Option<Cursor>>> {
         let scanning = self.scan_piece(cursor, most, visit);
-        self.endpoint().operation(SCAN, scanning).await
+        Box::pin(self.endpoint().operation(SCAN, scanning))
     }
 
-    async fn occupancy(&self) -> Result<Occupancy> {
-        self.read_occupancy().await
-    }
-
-    async fn flush(&self) -> Result<()> {
-        self.report_all().await
-    }
-
-    async fn survey(&self) -> Result<Survey> {
-        self.look_at_slots().await
-    }
-
-    async fn writer(&self) -> Result<Option<u64>> {
-        self.current_writer().await
-    }
-
-    async fn change_writer(&self, change: WriterChange) -> Result<()> {
-        self.become_or_resign(change).await
-    }
-
-    async fn moves(&self) -> Result<u64> {
-        self.count_of_moves().await
-    }
-
-    async fn build(&self, records: &[Record<'_>]) -> Result<()> {
-        self.build_whole(records).await
+    fn admin<'s>(&'s self, request: Admin<'s>) -> Running<'s, Result<AdminOutcome>> {
+        Box::pin(async move {
+            Ok(match request {
+                Admin::Occupancy => AdminOutcome::Occupancy(self.read_occupancy().await?),
+                Admin::Flush => {
+                    self.report_all().await?;
+                    AdminOutcome::Done
+                }
+                Admin::Survey => AdminOutcome::Survey(self.look_at_slots().await?),
+                Admin::Writer => AdminOutcome::Writer(self.current_writer().await?),
+                Admin::ChangeWriter(change) => {
+                    self.become_or_resign(change).await?;
+                    AdminOutcome::Done
+                }
+                Admin::Moves => AdminOutcome::Moves(vec![self.count_of_moves().await?]),
+                Admin::Build(records) => {
+                    self.build_whole(records).await?;
+                    AdminOutcome::Done
+                }
+            })
+        })
     }
 
     fn state(&self) -> ClientState {
@@ -279,4 +290,67 @@ impl<S: SchemeClient> Index for S {
     fn is_up(&self) -> bool {
         self.endpoint().is_up(self.node())
     }
+}
+
+/// [`Index::run_many`] of a scheme.
+async fn run_gets_beside_writes<S: SchemeClient>(
+    table: &S,
+    operations: &[Operation<'_>],
+    done: &mut dyn FnMut(Outcomes<'_>),
+) {
+    let is_get = |operation: &Operation<'_>| matches!(operation, Operation::Get(_));
+    if !operations.iter().any(is_get) {
+        return table.write_many(operations, done).await;
+    }
+    if operations.iter().all(is_get) {
+        let keys: Vec<_> = operations.iter().map(Operation::key).collect();
+        let done = |answers: Answers<'_>| {
+            done(answers.map_one(|_, got| got.map(Outcome::Value)));
+        };
+        return table.find_many(&keys, done).await;
+    }
+    let numbers = 0..operations.len();
+    let (gets, others): (Vec<_>, Vec<_>) = numbers.partition(|number| is_get(&operations[*number]));
+    // Nobody else borrows it while it is called: a callback that uses the table begins a batch
+    // of its own.
+    let done = RefCell::new(done);
+    let writes: Vec<_> = others.iter().map(|number| operations[*number]).collect();
+    let keys: Vec<_> = gets
+        .iter()
+        .map(|number| operations[*number].key())
+        .collect();
+    // Writes take as many round trips as gets or more, so theirs begin first.
+    both(
+        async {
+            if !others.is_empty() {
+                let tell = |at: usize, outcome| {
+                    (done.borrow_mut())(Outcomes::One(others[at], outcome));
+                };
+                let done = |outcomes: Outcomes<'_>| outcomes.each_of(&writes, tell);
+                table.write_many(&writes, done).await;
+            }
+        },
+        async {
+            let mut done = |at: usize, value: Got| {
+                (done.borrow_mut())(Outcomes::One(gets[at], value.map(Outcome::Value)));
+            };
+            table
+                .find_many(&keys, |answers: Answers<'_>| answers.each(&mut done))
+                .await;
+        },
+    )
+    .await;
+}
+
+/// Runs operations by [`SchemeClient::run_one`], [`BATCH_WIDTH`] at a time.
+pub async fn run_side_by_side<S: SchemeClient>(
+    table: &S,
+    operations: &[Operation<'_>],
+    mut done: impl FnMut(Outcomes<'_>),
+) {
+    let run = operations.iter().map(|operation| table.run_one(*operation));
+    window(BATCH_WIDTH, run, |number, outcome| {
+        done(Outcomes::One(number, outcome));
+    })
+    .await;
 }

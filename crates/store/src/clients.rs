@@ -95,7 +95,7 @@ impl Clients {
         };
         let cache = self.cache.filter(|cache| cache.is_for(&record.scheme));
         Ok(match cache {
-            Some(cache) => AnyIndex::new(Cached::within(client, cache.options(&record.scheme))?),
+            Some(cache) => Rc::new(Cached::within(client, cache.options(&record.scheme))?),
             None => client,
         })
     }
@@ -123,19 +123,19 @@ impl Clients {
                 let table = table
                     .with_cluster_hints(self.cluster_hints)
                     .with_record_locations(self.record_locations);
-                AnyIndex::new(table)
+                Rc::new(table)
             }
             Scheme::Cuckoo(layout) => {
                 let order = self.lookup_order;
                 let table = CuckooTable::open(endpoint, at, layout.clone(), order).await?;
-                AnyIndex::new(match self.predetermines {
+                Rc::new(match self.predetermines {
                     true => table.with_predetermination()?,
                     false => table,
                 })
             }
             Scheme::Sealed(layout) => {
                 let policy = self.sizes.policy;
-                AnyIndex::new(SealedTable::open(endpoint, at, layout.clone(), policy).await?)
+                Rc::new(SealedTable::open(endpoint, at, layout.clone(), policy).await?)
             }
             Scheme::Race(layout) => {
                 // One without a directory is opened without a READ, and so without the right to
@@ -143,11 +143,11 @@ impl Clients {
                 if self.calls.is_some() {
                     endpoint.read(at, 8).await?;
                 }
-                AnyIndex::new(RaceTable::open(endpoint, at, layout.clone()).await?)
+                Rc::new(RaceTable::open(endpoint, at, layout.clone()).await?)
             }
             Scheme::Duo(layout) => {
                 let owners = &self.duo_owners;
-                AnyIndex::new(DuoClient::open(endpoint, at, record.id, layout, owners)?)
+                Rc::new(DuoClient::open(endpoint, at, record.id, layout, owners)?)
             }
         })
     }
@@ -167,7 +167,7 @@ impl Clients {
         if rule.is_forced {
             calling.check_owner().await?;
         }
-        Ok(AnyIndex::new(calling))
+        Ok(Rc::new(calling))
     }
 
     /// The client of a table whose memory is not opened to it, if the grant opens single keys.
@@ -186,7 +186,7 @@ impl Clients {
             ..options
         };
         let client = Calling::of_single_keys(endpoint, options).await?;
-        Ok(client.map(AnyIndex::new))
+        Ok(client.map(|client| Rc::new(client) as AnyIndex))
     }
 
     /// What the owner of the table is asked for, if it is asked at all.

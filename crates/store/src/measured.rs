@@ -1,14 +1,11 @@
 //! A session whose operations are counted and timed: each once, whatever it takes to do it.
 
 use crate::client_metrics::Counted;
-use crate::session::{AnswerEach, Asked, OutcomeOfEach, Session};
-use crate::{
-    Cursor, Occupancy, Operation, Outcome, PartitionReport, Result, StoreError, Survey,
-    WriterChange,
-};
-use farslot_fabric::Nanos;
+use crate::session::{AnswerEach, Asked, Client, OutcomeOfEach, Session};
+use crate::{Cursor, Operation, Outcome, Result, StoreError};
 use farslot_fabric::counters::Snapshot;
-use farslot_index::{Answers, ClientState, GET, PUT, Record, Value};
+use farslot_fabric::{Endpoint, Nanos};
+use farslot_index::{Answers, GET, PUT, Value};
 use std::borrow::Borrow;
 use std::cell::Cell;
 use std::sync::Arc;
@@ -38,7 +35,8 @@ impl Measured {
     }
 
     fn add_counters(&self) {
-        let counters = self.session.counters();
+        let endpoint = self.session.client().endpoint();
+        let counters = endpoint.core().counters.snapshot();
         let before = self.added.replace(counters);
         self.counted.add(&counters.since(&before));
     }
@@ -148,56 +146,8 @@ impl Session for Measured {
         self.other(|session| session.scan(cursor, most, visit))
     }
 
-    fn occupancy(&self) -> Result<Occupancy> {
-        self.other(|session| session.occupancy())
-    }
-
-    fn flush(&self) -> Result<()> {
-        self.other(|session| session.flush())
-    }
-
-    fn survey(&self) -> Result<Survey> {
-        self.other(|session| session.survey())
-    }
-
-    fn writer(&self) -> Result<Option<u64>> {
-        self.other(|session| session.writer())
-    }
-
-    fn change_writer(&self, change: WriterChange) -> Result<()> {
-        self.other(|session| session.change_writer(change))
-    }
-
-    fn moves(&self) -> Result<Vec<u64>> {
-        self.other(|session| session.moves())
-    }
-
-    fn build(&self, records: &[Record<'_>]) -> Result<()> {
-        self.other(|session| session.build(records))
-    }
-
-    fn partition_count(&self) -> u16 {
-        self.session.partition_count()
-    }
-
-    fn partitions(&self) -> Vec<PartitionReport> {
-        self.session.partitions()
-    }
-
-    fn close(&self, within: Option<Nanos>) -> Result<()> {
-        self.other(|session| session.close(within))
-    }
-
-    fn state(&self) -> ClientState {
-        self.session.state()
-    }
-
-    fn counters(&self) -> Snapshot {
-        self.session.counters()
-    }
-
-    fn now(&self) -> Nanos {
-        self.session.now()
+    fn client(&self) -> &dyn Client {
+        self.session.client()
     }
 
     fn did(&self, asked: Asked<'_>, since: Nanos) {

@@ -31,9 +31,9 @@ use farslot_fabric::{
     AnyEndpoint, Call, Executor, Handler, Limits, Nanos, NodeId, OwnerEndpoint, OwnerMemory,
     RegionId, RegionInfo, Rights,
 };
-use farslot_index::IndexError;
 use farslot_index::calls::{Answered, CALL_TURN, Question, ReplyWriter, Request, Status};
 use farslot_index::linear::ReadPolicy;
+use farslot_index::{Admin, IndexError};
 use farslot_model::NicModel;
 use later::LaterCalls;
 use opened::{Opened, OpenedTo, WRITES, needed_by, opened_to};
@@ -196,7 +196,8 @@ impl Service {
                     // For the next thread, and for clients who write by verbs. If it is the writer
                     // on, these are told so.
                     if writing.is_some() {
-                        let _ = table.session.change_writer(WriterChange::Resign);
+                        let resigning = Admin::ChangeWriter(WriterChange::Resign);
+                        let _ = table.session.client().admin(resigning);
                     }
                     Ok(bytes)
                 }

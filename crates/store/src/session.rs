@@ -1,15 +1,11 @@
 //! One thread's way to one table: an endpoint, its executor, and the client of the table over it.
 
 use crate::lease::Leased;
-use crate::{
-    Cursor, Occupancy, Operation, Outcome, PartitionReport, Result, StoreError, Survey,
-    WriterChange,
-};
-use farslot_fabric::counters::Snapshot;
+use crate::{Cursor, Operation, Outcome, PartitionReport, Result, StoreError, WriterChange};
 use farslot_fabric::{Endpoint, EndpointExt, Executor, Nanos};
 use farslot_index::{
-    Answers, AnyIndex, ClientState, Index, IndexError, KeptAnswers, Outcomes, Record,
-    Result as Answer, Value, Waits,
+    Admin, AdminOutcome, Answers, AnyIndex, ClientState, IndexError, IndexExt, KeptAnswers,
+    Outcomes, Result as Answer, Value, Waits,
 };
 use std::cell::Cell;
 
@@ -54,24 +50,12 @@ pub(crate) trait Session {
         most: u64,
         visit: &mut dyn FnMut(&[u8], &[u8]),
     ) -> Result<Option<Cursor>>;
-    fn occupancy(&self) -> Result<Occupancy>;
-    fn flush(&self) -> Result<()>;
-    fn survey(&self) -> Result<Survey>;
-    fn writer(&self) -> Result<Option<u64>>;
-    fn change_writer(&self, change: WriterChange) -> Result<()>;
-    /// What tells whether records have moved, of each partition ([`Index::moves`]).
-    fn moves(&self) -> Result<Vec<u64>>;
-    fn build(&self, records: &[Record<'_>]) -> Result<()>;
-    /// How many nodes the table is on.
-    fn partition_count(&self) -> u16;
-    /// What each node has of a table over several.
-    fn partitions(&self) -> Vec<PartitionReport>;
-    /// Reports this client's counts, and lets another be the writer; tries that for so long, if
-    /// there is a limit.
-    fn close(&self, within: Option<Nanos>) -> Result<()>;
-    fn state(&self) -> ClientState;
-    fn counters(&self) -> Snapshot;
-    fn now(&self) -> Nanos;
+    /// The client of the table beneath all that stands on it.
+    fn client(&self) -> &dyn Client;
+    /// The time of the endpoint's clock.
+    fn now(&self) -> Nanos {
+        self.client().endpoint().now()
+    }
     /// Is told what was asked for that who stands above has done with the session beneath, since
     /// then.
     fn did(&self, _: Asked<'_>, _since: Nanos) {}
@@ -81,6 +65,20 @@ pub(crate) trait Session {
     fn beneath(&self) -> Option<&dyn Session> {
         None
     }
+}
+
+/// What is asked of a table's client, and not of a key: the same of whatever stands on it.
+pub(crate) trait Client {
+    fn admin(&self, request: Admin<'_>) -> Result<AdminOutcome>;
+    /// How many nodes the table is on.
+    fn partition_count(&self) -> u16;
+    /// What each node has of a table over several.
+    fn partitions(&self) -> Vec<PartitionReport>;
+    /// Reports this client's counts, and lets another be the writer; tries that for so long, if
+    /// there is a limit.
+    fn close(&self, within: Option<Nanos>) -> Result<()>;
+    fn state(&self) -> ClientState;
+    fn endpoint(&self) -> &Leased;
 }
 
 /// How often others may be faster before an operation that expects what it has seen fails.
@@ -184,24 +182,24 @@ impl Session for OnOneNode {
     /// As a batch of one: where the memory is mapped, a batch needs no future for each verb.
     fn run(&self, operation: Operation<'_>) -> Result<Outcome> {
         let (operations, mut told) = ([operation], None);
-        let done = |outcomes: Outcomes<'_>| {
+        let mut done = |outcomes: Outcomes<'_>| {
             outcomes.each_of(&operations, |_, outcome| told = Some(outcome));
         };
         self.executor
-            .block_on(self.index.run_many(&operations, done));
+            .block_on(self.index.run_many(&operations, &mut done));
         Ok(told.expect("an operation has an outcome")?)
     }
 
     fn get_many(&self, keys: &[&[u8]], done: AnswerEach<'_>) {
         look_up(self.index.waits(), keys, done, |keys, done| {
-            let done = |answers: Answers<'_>| match answers {
+            let mut done = |answers: Answers<'_>| match answers {
                 Answers::Small(small) => done(Answers::Small(small)),
                 Answers::One(number, Ok(value)) => done(Answers::One(number, Ok(value.as_deref()))),
                 Answers::One(number, Err(error)) => {
                     done(Answers::One(number, Err(Box::new(error.into()))));
                 }
             };
-            self.executor.block_on(self.index.look_up(keys, done));
+            self.executor.block_on(self.index.look_up(keys, &mut done));
         });
     }
 
@@ -212,10 +210,10 @@ impl Session for OnOneNode {
         done: OutcomeOfEach<'_>,
     ) {
         run_batch(self.index.waits(), operations, done, |done| {
-            let done = |outcomes: Outcomes<'_>| {
+            let mut done = |outcomes: Outcomes<'_>| {
                 done(outcomes.map_one(|_, outcome| outcome.map_err(StoreError::from)));
             };
-            let running = self.index.run_many(operations, done);
+            let running = self.index.run_many(operations, &mut done);
             block_on_within(&self.executor, left, running);
         });
     }
@@ -231,33 +229,14 @@ impl Session for OnOneNode {
         Ok(next.map(|place| Cursor::of(cursor.partition, place)))
     }
 
-    fn occupancy(&self) -> Result<Occupancy> {
-        Ok(self.executor.block_on(self.index.occupancy())?)
+    fn client(&self) -> &dyn Client {
+        self
     }
+}
 
-    fn flush(&self) -> Result<()> {
-        Ok(self.executor.block_on(self.index.flush())?)
-    }
-
-    fn survey(&self) -> Result<Survey> {
-        Ok(self.executor.block_on(self.index.survey())?)
-    }
-
-    fn writer(&self) -> Result<Option<u64>> {
-        Ok(self.executor.block_on(self.index.writer())?)
-    }
-
-    fn change_writer(&self, change: WriterChange) -> Result<()> {
-        let changing = self.index.change_writer(change);
-        Ok(self.executor.block_on(changing)?)
-    }
-
-    fn moves(&self) -> Result<Vec<u64>> {
-        Ok(vec![self.executor.block_on(self.index.moves())?])
-    }
-
-    fn build(&self, records: &[Record<'_>]) -> Result<()> {
-        Ok(self.executor.block_on(self.index.build(records))?)
+impl Client for OnOneNode {
+    fn admin(&self, request: Admin<'_>) -> Result<AdminOutcome> {
+        Ok(self.executor.block_on(self.index.admin(request))?)
     }
 
     fn partition_count(&self) -> u16 {
@@ -276,12 +255,8 @@ impl Session for OnOneNode {
         self.index.state()
     }
 
-    fn counters(&self) -> Snapshot {
-        self.executor.endpoint().core().counters.snapshot()
-    }
-
-    fn now(&self) -> Nanos {
-        self.executor.endpoint().now()
+    fn endpoint(&self) -> &Leased {
+        self.executor.endpoint()
     }
 }
 

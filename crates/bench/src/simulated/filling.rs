@@ -5,10 +5,10 @@ use super::memory::{TABLE_AT, TableMemory};
 use super::records::Records;
 use crate::Result;
 use crate::answers::Answers;
+use farslot::index::IndexExt;
 use farslot::index::cuckoo::{CuckooLayout, CuckooTable, LookupOrder};
 use farslot::index::linear::{LinearLayout, LinearTable, ReadPolicy, ReadSizes};
 use farslot::index::sealed::{SealedLayout, SealedOptions, SealedTable};
-use farslot::index::{Index, IndexExt};
 use farslot::model::NicModel;
 use std::rc::Rc;
 

@@ -3,8 +3,8 @@
 use super::sets::Fetch;
 use super::{Cached, Writing};
 use crate::{
-    Answers, ClientState, Cursor, Index, IndexExt, Occupancy, Operation, Outcome, Outcomes, Record,
-    Result, Survey, Value, Waits, WriterChange,
+    Admin, AdminOutcome, Answers, ClientState, Cursor, Got, Index, IndexExt, Operation, Outcome,
+    Outcomes, Result, Running, Waits,
 };
 use farslot_fabric::Nanos;
 
@@ -15,13 +15,9 @@ enum Use<'c> {
     Write(Option<Writing<'c>>),
 }
 
-impl<I: Index> Index for Cached<I> {
-    fn waits(&self) -> Waits {
-        self.index.waits()
-    }
-
+impl<I: Index + ?Sized> Cached<I> {
     #[inline]
-    async fn get(&self, key: &[u8]) -> Result<Option<Value>> {
+    async fn find(&self, key: &[u8]) -> Got {
         match self.look(key) {
             Ok(answer) => Ok(answer),
             Err(fetch) => {
@@ -32,19 +28,8 @@ impl<I: Index> Index for Cached<I> {
         }
     }
 
-    async fn run(&self, operation: Operation<'_>) -> Result<Outcome> {
-        match operation {
-            Operation::Get(key) => self.get(key).await.map(Outcome::Value),
-            // What a get-all tells is not kept, and may be newer than what is.
-            _ => {
-                let _writing = self.writing(operation.key());
-                self.index.run(operation).await
-            }
-        }
-    }
-
     /// Those that are not in the cache are one batch of the index.
-    async fn look_up(&self, keys: &[&[u8]], mut done: impl FnMut(Answers<'_>)) {
+    async fn look_up_missed(&self, keys: &[&[u8]], done: &mut dyn FnMut(Answers<'_>)) {
         let mut fetches = Vec::new();
         for (number, key) in keys.iter().copied().enumerate() {
             match self.look(key) {
@@ -58,12 +43,12 @@ impl<I: Index> Index for Cached<I> {
             self.keep(fetch.take(), key, &answer);
             done(Answers::One(*number, answer));
         };
-        let fetching = (self.index).look_up(&keys, |answers| answers.each(&mut fetched));
-        fetching.await;
+        let mut fetched = |answers: Answers<'_>| answers.each(&mut fetched);
+        self.index.look_up(&keys, &mut fetched).await;
     }
 
     /// Those that are not in the cache are one batch of the index.
-    async fn run_many(&self, operations: &[Operation<'_>], mut done: impl FnMut(Outcomes<'_>)) {
+    async fn run_missed(&self, operations: &[Operation<'_>], done: &mut dyn FnMut(Outcomes<'_>)) {
         let (mut asked, mut uses) = (Vec::new(), Vec::new());
         for (number, operation) in operations.iter().enumerate() {
             let how = match operation {
@@ -95,45 +80,65 @@ impl<I: Index> Index for Cached<I> {
         };
         self.index.run_each(&asked, told).await;
     }
+}
 
-    async fn scan(
-        &self,
+impl<I: Index + ?Sized> Index for Cached<I> {
+    fn waits(&self) -> Waits {
+        self.index.waits()
+    }
+
+    fn get<'s>(&'s self, key: &'s [u8]) -> Running<'s, Got> {
+        Box::pin(self.find(key))
+    }
+
+    fn run<'s>(&'s self, operation: Operation<'s>) -> Running<'s, Result<Outcome>> {
+        Box::pin(async move {
+            match operation {
+                Operation::Get(key) => self.find(key).await.map(Outcome::Value),
+                // What a get-all tells is not kept, and may be newer than what is.
+                _ => {
+                    let _writing = self.writing(operation.key());
+                    self.index.run(operation).await
+                }
+            }
+        })
+    }
+
+    fn look_up<'s>(
+        &'s self,
+        keys: &'s [&'s [u8]],
+        done: &'s mut dyn FnMut(Answers<'_>),
+    ) -> Running<'s, ()> {
+        Box::pin(self.look_up_missed(keys, done))
+    }
+
+    fn run_many<'s>(
+        &'s self,
+        operations: &'s [Operation<'s>],
+        done: &'s mut dyn FnMut(Outcomes<'_>),
+    ) -> Running<'s, ()> {
+        Box::pin(self.run_missed(operations, done))
+    }
+
+    fn scan<'s>(
+        &'s self,
         cursor: Cursor,
         most: u64,
-        visit: impl FnMut(&[u8], &[u8]),
-    ) -> Result<Option<Cursor>> {
-        self.index.scan(cursor, most, visit).await
+        visit: &'s mut dyn FnMut(&[u8], &[u8]),
+    ) -> Running<'s, Result<Option<Cursor>>> {
+        self.index.scan(cursor, most, visit)
     }
 
-    async fn occupancy(&self) -> Result<Occupancy> {
-        self.index.occupancy().await
-    }
-
-    async fn flush(&self) -> Result<()> {
-        self.index.flush().await
-    }
-
-    async fn survey(&self) -> Result<Survey> {
-        self.index.survey().await
-    }
-
-    async fn writer(&self) -> Result<Option<u64>> {
-        self.index.writer().await
-    }
-
-    async fn change_writer(&self, change: WriterChange) -> Result<()> {
-        self.index.change_writer(change).await
-    }
-
-    async fn moves(&self) -> Result<u64> {
-        self.index.moves().await
-    }
-
-    /// A table that is built is no longer what was known of it.
-    async fn build(&self, records: &[Record<'_>]) -> Result<()> {
-        let built = self.index.build(records).await;
-        self.clear();
-        built
+    fn admin<'s>(&'s self, request: Admin<'s>) -> Running<'s, Result<AdminOutcome>> {
+        match request {
+            // A table that is built is no longer what was known of it.
+            Admin::Build(_) => Box::pin(async move {
+                let built = self.index.admin(request).await;
+                self.clear();
+                built
+            }),
+            _ => self.index.admin(request),
+        }
     }
 
     fn state(&self) -> ClientState {

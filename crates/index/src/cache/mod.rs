@@ -43,6 +43,7 @@ use crate::{CacheCounts, Index, Result, Value};
 use farslot_fabric::Nanos;
 use sets::{Fetch, Sets};
 use std::cell::{Cell, RefCell};
+use std::rc::Rc;
 
 /// How old a kept answer may be.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -90,16 +91,16 @@ impl CacheOptions {
 /// An index whose lookups are answered from memory where they can be.
 ///
 /// ```no_run
-/// # use farslot_index::{Index, Result, cache::{CacheOptions, Cached}};
-/// # async fn example(table: impl Index) -> Result<()> {
+/// # use farslot_index::{AnyIndex, Index, Result, cache::{CacheOptions, Cached}};
+/// # async fn example(table: AnyIndex) -> Result<()> {
 /// // 64 MiB for records of some 100 bytes, which may be 5 ms old.
 /// let options = CacheOptions::new(64 << 20, 100).stale_for(5_000_000);
 /// let table = Cached::new(table, options)?;
 /// table.get(b"key").await?;
 /// # Ok(()) }
 /// ```
-pub struct Cached<I> {
-    index: I,
+pub struct Cached<I: ?Sized> {
+    index: Rc<I>,
     cache: Cache,
 }
 
@@ -134,13 +135,13 @@ impl Drop for Writing<'_> {
     }
 }
 
-impl<I: Index> Cached<I> {
+impl<I: Index + ?Sized> Cached<I> {
     /// The index with an empty cache.
     ///
     /// # Errors
     /// [`BadOption`](crate::IndexError::BadOption) for less bytes than one set takes, or more than
     /// there can be.
-    pub fn new(index: I, options: CacheOptions) -> Result<Self> {
+    pub fn new(index: Rc<I>, options: CacheOptions) -> Result<Self> {
         let cache = Cache {
             freshness: options.freshness,
             // Of this memory only: nobody else has to find anything in it.
@@ -159,7 +160,7 @@ impl<I: Index> Cached<I> {
     ///
     /// # Errors
     /// [`BadOption`](crate::IndexError::BadOption) where that is less than one set takes.
-    pub fn within(index: I, options: CacheOptions) -> Result<Self> {
+    pub fn within(index: Rc<I>, options: CacheOptions) -> Result<Self> {
         let of_index = index.state().client_bytes;
         let bytes = options.bytes.checked_sub(of_index).ok_or_else(|| {
             let limit = format!("at least the {of_index} bytes that the index takes");
@@ -175,7 +176,7 @@ impl<I: Index> Cached<I> {
 
     /// The index itself, which answers with the last word.
     #[must_use]
-    pub const fn index(&self) -> &I {
+    pub fn index(&self) -> &I {
         &self.index
     }
 
@@ -201,7 +202,7 @@ impl<I: Index> Cached<I> {
     #[inline]
     fn look(&self, key: &[u8]) -> std::result::Result<Option<Value>, Option<Fetch>> {
         match self.index.is_up() {
-            true => self.cache.look(&self.index, key),
+            true => self.cache.look(&*self.index, key),
             false => Err(None),
         }
     }
@@ -214,7 +215,7 @@ impl<I: Index> Cached<I> {
             return;
         };
         let cache = &self.cache;
-        cache.make_room_for(&self.index);
+        cache.make_room_for(&*self.index);
         let mut sets = cache.sets.borrow_mut();
         match fetch {
             Some(fetch) => sets.end(fetch, key, answer.as_deref()),
@@ -225,7 +226,7 @@ impl<I: Index> Cached<I> {
     /// Begins a write, which lasts until what this returns is dropped.
     fn writing<'c>(&'c self, key: &'c [u8]) -> Writing<'c> {
         let cache = &self.cache;
-        cache.make_room_for(&self.index);
+        cache.make_room_for(&*self.index);
         let hash = cache.hasher.hash(key);
         cache.sets.borrow_mut().forget(hash, key);
         Writing {
@@ -239,7 +240,7 @@ impl<I: Index> Cached<I> {
 impl Cache {
     fn look(
         &self,
-        index: &impl Index,
+        index: &(impl Index + ?Sized),
         key: &[u8],
     ) -> std::result::Result<Option<Value>, Option<Fetch>> {
         let oldest = match self.freshness {
@@ -259,7 +260,7 @@ impl Cache {
     }
 
     /// Leaves the index what it takes of the budget by now.
-    fn make_room_for(&self, index: &impl Index) {
+    fn make_room_for(&self, index: &(impl Index + ?Sized)) {
         let Some(budget) = &self.budget else { return };
         let of_index = index.state().client_bytes;
         if budget.of_index.replace(of_index) != of_index {

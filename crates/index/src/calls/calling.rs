@@ -5,8 +5,8 @@ use super::request::{MOST_BYTES, MOST_OPERATIONS, Question, RequestWriter, opera
 use super::retries::Retries;
 use super::single_keys::SingleKeys;
 use crate::{
-    Answers, ClientState, Cursor, Index, IndexError, IndexExt, KeptAnswers, Occupancy, Operation,
-    Outcome, Outcomes, Record, Result, Survey, UPKEEP, Value, Waits, WriterChange,
+    Admin, AdminOutcome, Answers, ClientState, Cursor, Got, Index, IndexError, IndexExt,
+    KeptAnswers, Operation, Outcome, Outcomes, Result, Running, UPKEEP, Waits, WriterChange,
 };
 use farslot_fabric::{
     Booking, Buffer, Endpoint, EndpointExt, FabricError, Nanos, RemoteAddr, both, window,
@@ -44,8 +44,8 @@ pub struct CallOptions {
 }
 
 /// An index whose operations the owner executes where it does; the others are the index's own.
-pub struct Calling<E, I> {
-    index: I,
+pub struct Calling<E, I: ?Sized> {
+    index: Rc<I>,
     owner: Owner<E>,
 }
 
@@ -82,7 +82,7 @@ impl<E: Endpoint> Calling<E, SingleKeys<E>> {
             endpoint: Rc::clone(endpoint),
             node: options.table.node,
         };
-        let mut calling = Calling::new(index, Rc::clone(endpoint), options);
+        let mut calling = Calling::new(Rc::new(index), Rc::clone(endpoint), options);
         calling.owner.is_alone = true;
         let owner = &calling.owner;
         let asking = owner.ask(Question::Opened, &[], &[], 0);
@@ -98,10 +98,10 @@ impl<E: Endpoint> Calling<E, SingleKeys<E>> {
 /// What a client learns of an operation that it has asked for.
 type Told = std::result::Result<Answered, FabricError>;
 
-impl<E: Endpoint, I: Index> Calling<E, I> {
+impl<E: Endpoint, I: Index + ?Sized> Calling<E, I> {
     /// The index, with the owner of its memory asked first.
     #[must_use]
-    pub const fn new(index: I, endpoint: Rc<E>, options: CallOptions) -> Self {
+    pub const fn new(index: Rc<I>, endpoint: Rc<E>, options: CallOptions) -> Self {
         let owner = Owner {
             endpoint,
             options,
@@ -166,6 +166,28 @@ impl<E: Endpoint, I: Index> Calling<E, I> {
             self.let_others_write().await;
         }
         outcome
+    }
+
+    /// The owner reports what it has done for this client too. Where it may not any more, nobody
+    /// can.
+    async fn flush_both(&self) -> Result<AdminOutcome> {
+        if self.owner.has_written.take() {
+            match self.owner.ask(Question::Flush, &[], &[], 0).await {
+                Err(error) if error.may_have_taken_effect() => return Err(error.into()),
+                _ => {}
+            }
+        }
+        self.index.admin(Admin::Flush).await
+    }
+
+    /// Where any number of clients write, it is nothing to be one of them. A client that can do
+    /// nothing itself leaves all writes to the owner.
+    async fn write_oneself(&self, change: WriterChange) -> Result<AdminOutcome> {
+        let end = self.index.admin(Admin::ChangeWriter(change)).await;
+        if end.is_ok() && self.owner.options.one_writer && !self.owner.is_alone {
+            self.owner.is_writer.set(change != WriterChange::Resign);
+        }
+        end
     }
 
     /// After writes by this client itself: the owner may be the writer again.
@@ -530,82 +552,59 @@ impl<E: Endpoint> Owner<E> {
     }
 }
 
-impl<E: Endpoint, I: Index> Index for Calling<E, I> {
+impl<E: Endpoint, I: Index + ?Sized> Index for Calling<E, I> {
     fn waits(&self) -> Waits {
         self.index.waits()
     }
 
-    #[inline]
-    async fn get(&self, key: &[u8]) -> Result<Option<Value>> {
-        let got = self.run_one(Operation::Get(key)).await;
-        got.map(Outcome::into_value)
+    fn get<'s>(&'s self, key: &'s [u8]) -> Running<'s, Got> {
+        Box::pin(async move {
+            let got = self.run_one(Operation::Get(key)).await;
+            got.map(Outcome::into_value)
+        })
     }
 
-    async fn run(&self, operation: Operation<'_>) -> Result<Outcome> {
-        self.run_one(operation).await
+    fn run<'s>(&'s self, operation: Operation<'s>) -> Running<'s, Result<Outcome>> {
+        Box::pin(self.run_one(operation))
     }
 
-    async fn look_up(&self, keys: &[&[u8]], mut done: impl FnMut(Answers<'_>)) {
-        let gets: Vec<_> = keys.iter().copied().map(Operation::Get).collect();
-        let mut done = |outcomes: Outcomes<'_>| {
-            done(outcomes.map_one(|_, outcome| outcome.map(Outcome::into_value)));
-        };
-        self.run_called(&gets, &RefCell::new(&mut done)).await;
+    fn look_up<'s>(
+        &'s self,
+        keys: &'s [&'s [u8]],
+        done: &'s mut dyn FnMut(Answers<'_>),
+    ) -> Running<'s, ()> {
+        Box::pin(async move {
+            let gets: Vec<_> = keys.iter().copied().map(Operation::Get).collect();
+            let mut done = |outcomes: Outcomes<'_>| {
+                done(outcomes.map_one(|_, outcome| outcome.map(Outcome::into_value)));
+            };
+            self.run_called(&gets, &RefCell::new(&mut done)).await;
+        })
     }
 
-    async fn run_many(&self, operations: &[Operation<'_>], mut done: impl FnMut(Outcomes<'_>)) {
-        self.run_called(operations, &RefCell::new(&mut done)).await;
+    fn run_many<'s>(
+        &'s self,
+        operations: &'s [Operation<'s>],
+        done: &'s mut dyn FnMut(Outcomes<'_>),
+    ) -> Running<'s, ()> {
+        Box::pin(async move { self.run_called(operations, &RefCell::new(done)).await })
     }
 
-    async fn scan(
-        &self,
+    fn scan<'s>(
+        &'s self,
         cursor: Cursor,
         most: u64,
-        visit: impl FnMut(&[u8], &[u8]),
-    ) -> Result<Option<Cursor>> {
-        self.index.scan(cursor, most, visit).await
+        visit: &'s mut dyn FnMut(&[u8], &[u8]),
+    ) -> Running<'s, Result<Option<Cursor>>> {
+        self.index.scan(cursor, most, visit)
     }
 
-    async fn occupancy(&self) -> Result<Occupancy> {
-        self.index.occupancy().await
-    }
-
-    /// The owner reports what it has done for this client too. Where it may not any more, nobody
-    /// can.
-    async fn flush(&self) -> Result<()> {
-        if self.owner.has_written.take() {
-            match self.owner.ask(Question::Flush, &[], &[], 0).await {
-                Err(error) if error.may_have_taken_effect() => return Err(error.into()),
-                _ => {}
-            }
+    fn admin<'s>(&'s self, request: Admin<'s>) -> Running<'s, Result<AdminOutcome>> {
+        match request {
+            Admin::Flush => Box::pin(self.flush_both()),
+            Admin::ChangeWriter(change) => Box::pin(self.write_oneself(change)),
+            _ => self.index.admin(request),
         }
-        self.index.flush().await
-    }
-
-    async fn survey(&self) -> Result<Survey> {
-        self.index.survey().await
-    }
-
-    async fn writer(&self) -> Result<Option<u64>> {
-        self.index.writer().await
-    }
-
-    async fn change_writer(&self, change: WriterChange) -> Result<()> {
-        let end = self.index.change_writer(change).await;
-        // Where any number of clients write, it is nothing to be one of them. A client that can do
-        // nothing itself leaves all writes to the owner.
-        if end.is_ok() && self.owner.options.one_writer && !self.owner.is_alone {
-            self.owner.is_writer.set(change != WriterChange::Resign);
-        }
-        end
-    }
-
-    async fn moves(&self) -> Result<u64> {
-        self.index.moves().await
-    }
-
-    async fn build(&self, records: &[Record<'_>]) -> Result<()> {
-        self.index.build(records).await
     }
 
     fn state(&self) -> ClientState {

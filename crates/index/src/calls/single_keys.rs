@@ -1,10 +1,11 @@
 //! What stands under calls where a client may do nothing by itself: its grant opens single keys.
 
 use crate::{
-    Answers, CacheCounts, ClientState, Cursor, Index, IndexError, Occupancy, Operation, Outcome,
-    Record, Result, Survey, Value, Waits, WriterChange,
+    Admin, AdminOutcome, Answers, ClientState, Cursor, Got, Index, IndexError, Operation, Outcome,
+    Outcomes, Result, Running, Waits,
 };
 use farslot_fabric::{Endpoint, EndpointExt, Nanos, NodeId};
+use std::future::ready;
 use std::rc::Rc;
 
 /// An index that refuses all that calls cannot do.
@@ -13,7 +14,7 @@ pub struct SingleKeys<E> {
     pub(super) node: NodeId,
 }
 
-fn refused<T>(operation: &'static str) -> Result<T> {
+const fn refused<T>(operation: &'static str) -> Result<T> {
     Err(IndexError::SingleKeys { operation })
 }
 
@@ -22,61 +23,59 @@ impl<E: Endpoint> Index for SingleKeys<E> {
         Waits::Never
     }
 
-    async fn get(&self, key: &[u8]) -> Result<Option<Value>> {
-        refused(Operation::Get(key).name())
+    fn get<'s>(&'s self, key: &'s [u8]) -> Running<'s, Got> {
+        Box::pin(ready(refused(Operation::Get(key).name())))
     }
 
-    async fn run(&self, operation: Operation<'_>) -> Result<Outcome> {
-        refused(operation.name())
+    fn run<'s>(&'s self, operation: Operation<'s>) -> Running<'s, Result<Outcome>> {
+        Box::pin(ready(refused(operation.name())))
     }
 
-    async fn look_up(&self, keys: &[&[u8]], mut done: impl FnMut(Answers<'_>)) {
+    fn look_up<'s>(
+        &'s self,
+        keys: &'s [&'s [u8]],
+        done: &'s mut dyn FnMut(Answers<'_>),
+    ) -> Running<'s, ()> {
         for (number, key) in keys.iter().enumerate() {
-            done(Answers::One(number, self.get(key).await));
+            done(Answers::One(number, refused(Operation::Get(key).name())));
         }
+        Box::pin(ready(()))
     }
 
-    async fn scan(&self, _: Cursor, _: u64, _: impl FnMut(&[u8], &[u8])) -> Result<Option<Cursor>> {
-        refused("a scan")
+    fn run_many<'s>(
+        &'s self,
+        operations: &'s [Operation<'s>],
+        done: &'s mut dyn FnMut(Outcomes<'_>),
+    ) -> Running<'s, ()> {
+        for (number, operation) in operations.iter().enumerate() {
+            done(Outcomes::One(number, refused(operation.name())));
+        }
+        Box::pin(ready(()))
     }
 
-    async fn occupancy(&self) -> Result<Occupancy> {
-        refused("to ask for its occupancy")
+    fn scan<'s>(
+        &'s self,
+        _: Cursor,
+        _: u64,
+        _: &'s mut dyn FnMut(&[u8], &[u8]),
+    ) -> Running<'s, Result<Option<Cursor>>> {
+        Box::pin(ready(refused("a scan")))
     }
 
-    /// The owner counts.
-    async fn flush(&self) -> Result<()> {
-        Ok(())
-    }
-
-    async fn survey(&self) -> Result<Survey> {
-        refused("a survey")
-    }
-
-    /// The owner is that, while it writes for somebody.
-    async fn writer(&self) -> Result<Option<u64>> {
-        Ok(None)
-    }
-
-    async fn change_writer(&self, _: WriterChange) -> Result<()> {
-        Ok(())
-    }
-
-    async fn moves(&self) -> Result<u64> {
-        refused("to ask for its moves")
-    }
-
-    async fn build(&self, _: &[Record<'_>]) -> Result<()> {
-        refused("to build it")
+    fn admin<'s>(&'s self, request: Admin<'s>) -> Running<'s, Result<AdminOutcome>> {
+        Box::pin(ready(match request {
+            Admin::Occupancy => refused("to ask for its occupancy"),
+            Admin::Survey => refused("a survey"),
+            Admin::Moves => refused("to ask for its moves"),
+            Admin::Build(_) => refused("to build it"),
+            // The owner counts, and is the writer while it writes for somebody.
+            Admin::Flush | Admin::ChangeWriter(_) => Ok(AdminOutcome::Done),
+            Admin::Writer => Ok(AdminOutcome::Writer(None)),
+        }))
     }
 
     fn state(&self) -> ClientState {
-        ClientState {
-            sealed: false,
-            read_size: 0,
-            client_bytes: 0,
-            cache: CacheCounts::default(),
-        }
+        ClientState::default()
     }
 
     fn now(&self) -> Nanos {

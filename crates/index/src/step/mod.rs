@@ -28,8 +28,8 @@ mod mapped;
 mod received;
 mod records;
 
-use crate::index::run_side_by_side;
-use crate::{Answers, GET, Index, Operation, Outcomes};
+use crate::scheme::{SchemeClient, run_side_by_side};
+use crate::{Answers, GET, Operation, Outcomes};
 pub(crate) use drive::{drive, run};
 use farslot_fabric::OperationClass;
 pub(crate) use glance::{Glance, Glanced, More, slots_near};
@@ -71,11 +71,11 @@ pub(crate) async fn find_many<'k, L: Lookup>(
     }
 }
 
-/// Does many operations, writes in steps and lookups among them as the index does them, each booked
+/// Does many operations, writes in steps and lookups among them as the client does them, each booked
 /// to its class; `done` gets the outcomes with the operations' numbers, in the order in which they
 /// come.
 pub(crate) async fn write_many<L>(
-    index: &impl Index,
+    client: &impl SchemeClient,
     table: &L,
     operations: &[Operation<'_>],
     mut done: impl FnMut(Outcomes<'_>),
@@ -87,7 +87,7 @@ pub(crate) async fn write_many<L>(
         let mut done = |told: Outcomes<'_>| done(told.behind(taken));
         let ended = match some[0].is_lookup() {
             true => {
-                run_side_by_side(index, some, done).await;
+                run_side_by_side(client, some, done).await;
                 some.len()
             }
             false => {
@@ -103,7 +103,7 @@ pub(crate) async fn write_many<L>(
     // Where the memory is elsewhere, all leave side by side, of whichever class they are.
     let rest = &operations[taken..];
     if !rest.is_empty() {
-        run_side_by_side(index, rest, |told| done(told.behind(taken))).await;
+        run_side_by_side(client, rest, |told| done(told.behind(taken))).await;
     }
 }
 

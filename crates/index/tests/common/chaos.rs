@@ -133,7 +133,7 @@ fn returned(slot: Slot, op: &TableOp<u64>, outcome: Outcome) -> TableRet<u64> {
 
 /// Does an operation on a numbered key.
 pub async fn perform(
-    table: &impl Index,
+    table: &(impl Index + ?Sized),
     slot: Slot,
     key: u64,
     op: TableOp<u64>,
@@ -147,7 +147,7 @@ pub async fn perform(
 }
 
 /// One coroutine's operations on a table, recorded.
-pub struct Caller<'t, T = LinearTable<AnyEndpoint>> {
+pub struct Caller<'t, T: ?Sized = LinearTable<AnyEndpoint>> {
     pub table: &'t T,
     pub slot: Slot,
     pub record: &'t Record,
@@ -156,7 +156,7 @@ pub struct Caller<'t, T = LinearTable<AnyEndpoint>> {
     pub client: u32,
 }
 
-impl<T: Index> Caller<'_, T> {
+impl<T: Index + ?Sized> Caller<'_, T> {
     /// Runs an operation and records what became of it.
     pub async fn run(&self, key: u64, op: TableOp<u64>) {
         let started = self

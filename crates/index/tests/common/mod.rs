@@ -270,14 +270,17 @@ const LEAST_PIECE: u64 = 32;
 
 /// All records, in the order of the table, by pieces of at most so many slots: one limit after the
 /// other, over and over again.
-pub async fn scan_in_pieces(table: &impl Index, limits: &[u64]) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
+pub async fn scan_in_pieces(
+    table: &(impl Index + ?Sized),
+    limits: &[u64],
+) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
     let mut met = Vec::new();
     let mut cursor = Some(Cursor(0));
     let mut limits = limits.iter().cycle();
     while let Some(from) = cursor {
         let (before, most) = (met.len(), *limits.next().unwrap());
-        let visit = |key: &[u8], value: &[u8]| met.push((key.to_vec(), value.to_vec()));
-        cursor = table.scan(from, most, visit).await?;
+        let mut visit = |key: &[u8], value: &[u8]| met.push((key.to_vec(), value.to_vec()));
+        cursor = table.scan(from, most, &mut visit).await?;
         let of_piece = (met.len() - before) as u64;
         assert!(of_piece <= most.max(LEAST_PIECE), "{of_piece} of {most}");
     }

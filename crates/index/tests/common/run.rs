@@ -34,7 +34,7 @@ impl Run {
     }
 
     /// One coroutine's way to a table; `client` is its number in the history.
-    pub fn caller<'t, T>(&'t self, table: &'t T, client: u32) -> Caller<'t, T> {
+    pub fn caller<'t, T: ?Sized>(&'t self, table: &'t T, client: u32) -> Caller<'t, T> {
         Caller {
             table,
             slot: self.slot,

@@ -8,13 +8,10 @@
 use super::broken::{self, Breach};
 use super::ending::EndingIn;
 use super::{Clock, Expiry};
-use crate::session::{AnswerEach, MOST_ATTEMPTS, OutcomeOfEach, Session, contended};
-use crate::{
-    Cursor, ErrorKind, Occupancy, Operation, Outcome, PartitionReport, Result, Survey, WriterChange,
-};
+use crate::session::{AnswerEach, Client, MOST_ATTEMPTS, OutcomeOfEach, Session, contended};
+use crate::{Cursor, ErrorKind, Operation, Outcome, Result};
 use farslot_fabric::Nanos;
-use farslot_fabric::counters::Snapshot;
-use farslot_index::{Answers, ClientState, Outcomes, Record, Value};
+use farslot_index::{Answers, Outcomes, Value};
 use std::cell::Cell;
 use std::num::NonZero;
 
@@ -290,55 +287,7 @@ impl Session for Marking {
         self.beneath.scan(cursor, most, visit)
     }
 
-    fn occupancy(&self) -> Result<Occupancy> {
-        self.beneath.occupancy()
-    }
-
-    fn flush(&self) -> Result<()> {
-        self.beneath.flush()
-    }
-
-    fn survey(&self) -> Result<Survey> {
-        self.beneath.survey()
-    }
-
-    fn writer(&self) -> Result<Option<u64>> {
-        self.beneath.writer()
-    }
-
-    fn change_writer(&self, change: WriterChange) -> Result<()> {
-        self.beneath.change_writer(change)
-    }
-
-    fn moves(&self) -> Result<Vec<u64>> {
-        self.beneath.moves()
-    }
-
-    fn build(&self, records: &[Record<'_>]) -> Result<()> {
-        self.beneath.build(records)
-    }
-
-    fn partition_count(&self) -> u16 {
-        self.beneath.partition_count()
-    }
-
-    fn partitions(&self) -> Vec<PartitionReport> {
-        self.beneath.partitions()
-    }
-
-    fn close(&self, within: Option<Nanos>) -> Result<()> {
-        self.beneath.close(within)
-    }
-
-    fn state(&self) -> ClientState {
-        self.beneath.state()
-    }
-
-    fn counters(&self) -> Snapshot {
-        self.beneath.counters()
-    }
-
-    fn now(&self) -> Nanos {
-        self.beneath.now()
+    fn client(&self) -> &dyn Client {
+        self.beneath.client()
     }
 }

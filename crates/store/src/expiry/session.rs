@@ -8,13 +8,10 @@
 
 use super::broken::{self, Breach};
 use super::{Clock, Expiry, Marking};
-use crate::session::{AnswerEach, MOST_ATTEMPTS, OutcomeOfEach, Session, contended};
-use crate::{
-    Cursor, FieldSize, Occupancy, Operation, Outcome, PartitionReport, Result, Survey, WriterChange,
-};
+use crate::session::{AnswerEach, Client, MOST_ATTEMPTS, OutcomeOfEach, Session, contended};
+use crate::{Cursor, FieldSize, Operation, Outcome, Result};
 use farslot_fabric::Nanos;
-use farslot_fabric::counters::Snapshot;
-use farslot_index::{Answers, ClientState, Outcomes, Record, Value};
+use farslot_index::{Answers, Outcomes, Value};
 use std::cell::Cell;
 use std::ops::Range;
 
@@ -354,56 +351,8 @@ impl Session for Expiring {
         })
     }
 
-    fn occupancy(&self) -> Result<Occupancy> {
-        self.stored.occupancy()
-    }
-
-    fn flush(&self) -> Result<()> {
-        self.stored.flush()
-    }
-
-    fn survey(&self) -> Result<Survey> {
-        self.stored.survey()
-    }
-
-    fn writer(&self) -> Result<Option<u64>> {
-        self.stored.writer()
-    }
-
-    fn change_writer(&self, change: WriterChange) -> Result<()> {
-        self.stored.change_writer(change)
-    }
-
-    fn moves(&self) -> Result<Vec<u64>> {
-        self.stored.moves()
-    }
-
-    fn build(&self, records: &[Record<'_>]) -> Result<()> {
-        self.stored.build(records)
-    }
-
-    fn partition_count(&self) -> u16 {
-        self.stored.partition_count()
-    }
-
-    fn partitions(&self) -> Vec<PartitionReport> {
-        self.stored.partitions()
-    }
-
-    fn close(&self, within: Option<Nanos>) -> Result<()> {
-        self.stored.close(within)
-    }
-
-    fn state(&self) -> ClientState {
-        self.stored.state()
-    }
-
-    fn counters(&self) -> Snapshot {
-        self.stored.counters()
-    }
-
-    fn now(&self) -> Nanos {
-        self.stored.now()
+    fn client(&self) -> &dyn Client {
+        self.stored.client()
     }
 
     fn beneath(&self) -> Option<&dyn Session> {

@@ -8,7 +8,7 @@ use crate::lease::Leased;
 use crate::session::Session;
 use farslot_fabric::{Caller, Endpoint, Nanos, OwnerEndpoint, OwnerMemory, Rights, WorkLimit};
 use farslot_index::calls::{Answered, CALL_TURN, ReplyWriter, Status, Why};
-use farslot_index::{IndexError, Operation, Outcomes};
+use farslot_index::{Admin, IndexError, Operation, Outcomes};
 use std::cell::Cell;
 use std::ops::Range;
 use std::rc::Rc;
@@ -65,7 +65,7 @@ impl Opened {
     /// Reports what was done for callers, as far as it comes within a turn.
     pub(super) fn flush(&self) -> crate::Result<()> {
         let _limit = self.limit(CALL_TURN);
-        self.session.flush()
+        self.session.client().admin(Admin::Flush).map(drop)
     }
 
     /// Has the session work for so long, and never wait.

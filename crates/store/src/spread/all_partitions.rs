@@ -3,7 +3,10 @@
 use super::{Spread, met_another};
 use crate::{Cursor, Occupancy, PartitionReport, Result, StoreError, Survey, WriterChange};
 use farslot_fabric::window;
-use farslot_index::{AnyIndex, CacheCounts, ClientState, Index, Record, Result as Answer, Waits};
+use farslot_index::{
+    Admin, AdminOutcome, AnyIndex, CacheCounts, ClientState, IndexExt, Record, Result as Answer,
+    Waits,
+};
 use std::cell::{Cell, RefCell};
 
 impl Spread {
@@ -76,7 +79,7 @@ impl Spread {
                     visited.set(true);
                     (visit.borrow_mut())(key, value);
                 };
-                client.scan(cursor.place, most, visit).await
+                client.scan(cursor.place, most, &mut { visit }).await
             },
         );
         Ok(match next.await? {
@@ -87,7 +90,21 @@ impl Spread {
         })
     }
 
-    pub(super) async fn occupancy(&self) -> Result<Occupancy> {
+    /// Asks all partitions, and makes one answer of theirs.
+    pub(super) async fn admin(&self, request: Admin<'_>) -> Result<AdminOutcome> {
+        let done = |done: Result<()>| done.map(|()| AdminOutcome::Done);
+        match request {
+            Admin::Occupancy => self.occupancy().await.map(AdminOutcome::Occupancy),
+            Admin::Survey => self.survey().await.map(AdminOutcome::Survey),
+            Admin::Writer => self.writer().await.map(AdminOutcome::Writer),
+            Admin::Moves => self.moves().await.map(AdminOutcome::Moves),
+            Admin::Flush => done(self.on_open(async |client| client.flush().await).await),
+            Admin::ChangeWriter(change) => done(self.change_writer(change).await),
+            Admin::Build(records) => done(self.build(records).await),
+        }
+    }
+
+    async fn occupancy(&self) -> Result<Occupancy> {
         let counts = self.everywhere(
             |_| Ok(Occupancy::default()),
             async |_, client| client.occupancy().await,
@@ -116,7 +133,7 @@ impl Spread {
             .collect()
     }
 
-    pub(super) async fn survey(&self) -> Result<Survey> {
+    async fn survey(&self) -> Result<Survey> {
         let surveys = self.everywhere(Err, async |_, client| client.survey().await);
         let surveys = surveys.await.into_iter().collect::<Result<Vec<_>>>()?;
         let merged = surveys.into_iter().reduce(Survey::and);
@@ -126,11 +143,7 @@ impl Spread {
         })
     }
 
-    pub(super) async fn flush(&self) -> Result<()> {
-        self.on_open(async |client| client.flush().await).await
-    }
-
-    pub(super) async fn change_writer(&self, change: WriterChange) -> Result<()> {
+    async fn change_writer(&self, change: WriterChange) -> Result<()> {
         match change {
             WriterChange::Start => self.start_writing().await,
             WriterChange::TakeOver | WriterChange::ForceTakeOver => {
@@ -148,7 +161,7 @@ impl Spread {
     }
 
     /// The writer of the first partition that has one.
-    pub(super) async fn writer(&self) -> Result<Option<u64>> {
+    async fn writer(&self) -> Result<Option<u64>> {
         let writers = self.everywhere(|_| Ok(None), async |_, client| client.writer().await);
         let writers = writers.await.into_iter().collect::<Result<Vec<_>>>()?;
         Ok(writers.into_iter().flatten().next())
@@ -179,13 +192,13 @@ impl Spread {
     }
 
     /// What tells whether records have moved, of each partition.
-    pub(super) async fn moves(&self) -> Result<Vec<u64>> {
+    async fn moves(&self) -> Result<Vec<u64>> {
         let moves = self.everywhere(Err, async |_, client| client.moves().await);
         moves.await.into_iter().collect()
     }
 
     /// Builds each partition of its records.
-    pub(super) async fn build(&self, records: &[Record<'_>]) -> Result<()> {
+    async fn build(&self, records: &[Record<'_>]) -> Result<()> {
         let parts = self.map.slots.split(records);
         let built = self.everywhere(Err, async |number, client| {
             client.build(&parts[usize::from(number)]).await

@@ -4,7 +4,7 @@
 use super::{Entry, MOST_ATTEMPTS, Spread, met_another};
 use crate::{Operation, Outcome, Result, StoreError};
 use farslot_fabric::window;
-use farslot_index::{Index, IndexExt, Value};
+use farslot_index::{IndexExt, Value};
 use std::cell::RefCell;
 
 /// The operations of a batch that are of one partition, and their numbers in the batch.

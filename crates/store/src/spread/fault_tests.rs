@@ -17,7 +17,7 @@ use farslot_fabric::sim::{
     World,
 };
 use farslot_fabric::{AnyEndpoint, Endpoint, EndpointExt, Limits, Nanos, NodeId, Rights};
-use farslot_index::IndexError;
+use farslot_index::{Admin, IndexError};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::rc::Rc;
@@ -495,7 +495,7 @@ fn lose_a_node(
                     loss,
                 };
                 let failed = work(&table, does, &record, rng).await;
-                let _ = table.flush().await;
+                let _ = table.admin(Admin::Flush).await;
                 Losses {
                     failed,
                     adopted: table.nodes.times_adopted(lost),

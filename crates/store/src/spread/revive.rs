@@ -16,7 +16,7 @@ use super::{Entry, MOST_ATTEMPTS, Part, Spread};
 use crate::catalog::{Catalog, NewPartition, table_at};
 use crate::{OnRestart, Result, Scheme, StoreError, TableRecord};
 use farslot_fabric::{Endpoint, FabricError, Nanos, NodeState, Rights};
-use farslot_index::{Index, IndexError};
+use farslot_index::IndexError;
 
 /// How long it is not looked whether somebody has brought back a partition that was refused.
 const LOOK_AGAIN: Nanos = 250_000_000;

@@ -3,12 +3,11 @@
 use super::Spread;
 use crate::lease::Leased;
 use crate::session::{
-    AnswerEach, OutcomeOfEach, Session, block_on_for, block_on_within, look_up, run_batch,
+    AnswerEach, Client, OutcomeOfEach, Session, block_on_for, block_on_within, look_up, run_batch,
 };
-use crate::{Cursor, Occupancy, Operation, Outcome, PartitionReport, Result, Survey, WriterChange};
-use farslot_fabric::counters::Snapshot;
-use farslot_fabric::{Endpoint, Executor, Nanos};
-use farslot_index::{Answers, ClientState, Outcomes, Record, Value};
+use crate::{Cursor, Operation, Outcome, PartitionReport, Result, WriterChange};
+use farslot_fabric::{Executor, Nanos};
+use farslot_index::{Admin, AdminOutcome, Answers, ClientState, Outcomes, Value};
 use std::cell::Cell;
 
 pub(crate) struct OverNodes {
@@ -61,32 +60,14 @@ impl Session for OverNodes {
         self.executor.block_on(self.table.scan(cursor, most, visit))
     }
 
-    fn occupancy(&self) -> Result<Occupancy> {
-        self.executor.block_on(self.table.occupancy())
+    fn client(&self) -> &dyn Client {
+        self
     }
+}
 
-    fn flush(&self) -> Result<()> {
-        self.executor.block_on(self.table.flush())
-    }
-
-    fn survey(&self) -> Result<Survey> {
-        self.executor.block_on(self.table.survey())
-    }
-
-    fn writer(&self) -> Result<Option<u64>> {
-        self.executor.block_on(self.table.writer())
-    }
-
-    fn change_writer(&self, change: WriterChange) -> Result<()> {
-        self.executor.block_on(self.table.change_writer(change))
-    }
-
-    fn moves(&self) -> Result<Vec<u64>> {
-        self.executor.block_on(self.table.moves())
-    }
-
-    fn build(&self, records: &[Record<'_>]) -> Result<()> {
-        self.executor.block_on(self.table.build(records))
+impl Client for OverNodes {
+    fn admin(&self, request: Admin<'_>) -> Result<AdminOutcome> {
+        self.executor.block_on(self.table.admin(request))
     }
 
     fn partition_count(&self) -> u16 {
@@ -99,9 +80,10 @@ impl Session for OverNodes {
 
     fn close(&self, within: Option<Nanos>) -> Result<()> {
         block_on_for(&self.executor, within, async {
-            let flushed = self.table.flush().await;
-            self.table.change_writer(WriterChange::Resign).await?;
-            flushed
+            let flushed = self.table.admin(Admin::Flush).await;
+            let resigning = self.table.admin(Admin::ChangeWriter(WriterChange::Resign));
+            resigning.await?;
+            flushed.map(drop)
         })
     }
 
@@ -109,11 +91,7 @@ impl Session for OverNodes {
         self.table.state()
     }
 
-    fn counters(&self) -> Snapshot {
-        self.executor.endpoint().core().counters.snapshot()
-    }
-
-    fn now(&self) -> Nanos {
-        self.executor.endpoint().now()
+    fn endpoint(&self) -> &Leased {
+        self.executor.endpoint()
     }
 }

@@ -5,6 +5,7 @@ use super::batches::OPERATIONS_A_TURN;
 use crate::error::bad_option;
 use crate::session::{Asked, MOST_ATTEMPTS, Session, contended};
 use crate::{Cursor, Expiry, Operation, Record, Result, StoreError};
+use farslot_index::Admin;
 use std::time::Duration;
 
 /// Slots that are swept together: records that have expired are held in memory until they are
@@ -325,7 +326,7 @@ impl Table {
             return Err(error);
         }
         if removed > 0 {
-            session.flush()?;
+            session.client().admin(Admin::Flush)?;
         }
         Ok(Swept {
             next,
@@ -343,7 +344,7 @@ impl Table {
         let since = self.session.now();
         let done = does(self.stored());
         self.session.did(Asked::One(operation), since);
-        done.inspect_err(|error| self.session.failed(error))
+        self.noted(done)
     }
 
     /// The session with the table as it is stored.

@@ -424,7 +424,7 @@ impl Drop for Table {
     fn drop(&mut self) {
         if !self.closed {
             // Nobody is there to be told that it could not be done.
-            let _ = self.session.close(Some(self.patience));
+            let _ = self.noted(self.session.client().close(Some(self.patience)));
         }
     }
 }

@@ -7,8 +7,9 @@ use crate::{
     CacheCounts, Cursor, Occupancy, PartitionReport, Record, Result, StoreError, Survey,
     WriterChange,
 };
-use farslot_fabric::Nanos;
 use farslot_fabric::counters::Snapshot;
+use farslot_fabric::{Endpoint, Nanos};
+use farslot_index::{Admin, AdminOutcome};
 
 impl Table {
     /// Visits every record. One that is there all along is visited once, whatever others write; but
@@ -108,7 +109,8 @@ impl Table {
     #[must_use]
     pub fn next_partition(&self, cursor: Cursor) -> Option<Cursor> {
         let next = cursor.partition + 1;
-        (next < self.session.partition_count()).then(|| Cursor::of(next, Default::default()))
+        (next < self.session.client().partition_count())
+            .then(|| Cursor::of(next, Default::default()))
     }
 
     /// What the table holds, as its clients have counted it together: cheap, and behind by what
@@ -130,7 +132,8 @@ impl Table {
     /// # }
     /// ```
     pub fn occupancy(&self) -> Result<Occupancy> {
-        self.session.occupancy()
+        self.admin(Admin::Occupancy)
+            .map(AdminOutcome::into_occupancy)
     }
 
     /// Reports what this table has put and removed to the count that all see. Done at intervals,
@@ -152,7 +155,7 @@ impl Table {
     /// # }
     /// ```
     pub fn flush(&self) -> Result<()> {
-        self.session.flush()
+        self.admin(Admin::Flush).map(drop)
     }
 
     /// Looks at every slot: exact counts, occupancy along the table, and how the keys lie.
@@ -172,7 +175,7 @@ impl Table {
     /// # }
     /// ```
     pub fn survey(&self) -> Result<Survey> {
-        self.session.survey()
+        self.admin(Admin::Survey).map(AdminOutcome::into_survey)
     }
 
     /// What each node has of a table over several, and which cannot tell; of any other, nothing.
@@ -189,7 +192,7 @@ impl Table {
     /// ```
     #[must_use]
     pub fn partitions(&self) -> Vec<PartitionReport> {
-        self.session.partitions()
+        self.session.client().partitions()
     }
 
     /// The number of the client that is the table's writer now, of a table that admits one; over
@@ -211,7 +214,7 @@ impl Table {
     /// # }
     /// ```
     pub fn writer(&self) -> Result<Option<u64>> {
-        self.session.writer()
+        self.admin(Admin::Writer).map(AdminOutcome::into_writer)
     }
 
     /// Becomes the writer now and not at the first write, of a table that admits one.
@@ -232,7 +235,7 @@ impl Table {
     /// # }
     /// ```
     pub fn start_writing(&self) -> Result<()> {
-        self.session.change_writer(WriterChange::Start)
+        self.change_writer(WriterChange::Start)
     }
 
     /// Becomes the writer in place of one that was killed, of a table that admits one. This waits
@@ -264,7 +267,7 @@ impl Table {
     /// # }
     /// ```
     pub fn take_over(&self) -> Result<()> {
-        self.session.change_writer(WriterChange::TakeOver)
+        self.change_writer(WriterChange::TakeOver)
     }
 
     /// Becomes the writer as [`Table::take_over`] does, whether or not the writer is alive.
@@ -297,7 +300,7 @@ impl Table {
     /// # }
     /// ```
     pub fn force_take_over(&self) -> Result<()> {
-        self.session.change_writer(WriterChange::ForceTakeOver)
+        self.change_writer(WriterChange::ForceTakeOver)
     }
 
     /// Whether the table can never change again, as far as this client knows.
@@ -315,7 +318,7 @@ impl Table {
     /// ```
     #[must_use]
     pub fn is_sealed(&self) -> bool {
-        self.session.state().sealed
+        self.session.client().state().sealed
     }
 
     /// Fills an empty table with these records, and seals it: it can never change again. Places are
@@ -351,12 +354,12 @@ impl Table {
 
     /// As [`Table::build`], with no key twice where keys are unique.
     pub(crate) fn build_deduplicated(&self, records: &[Record<'_>]) -> Result<()> {
-        self.session.build(records)
+        self.admin(Admin::Build(records)).map(drop)
     }
 
     /// What tells whether records have moved past a scan, of each partition; of the writer.
     pub(crate) fn moves(&self) -> Result<Vec<u64>> {
-        self.session.moves()
+        self.admin(Admin::Moves).map(AdminOutcome::into_moves)
     }
 
     /// Is the table's writer no longer, until the next write. A CuckooDuo table that other `Table`s
@@ -379,7 +382,7 @@ impl Table {
     /// # }
     /// ```
     pub fn resign(&self) -> Result<()> {
-        self.session.change_writer(WriterChange::Resign)
+        self.change_writer(WriterChange::Resign)
     }
 
     /// Reports the counts, and lets another client be the writer. Dropping does the same, if it can
@@ -401,7 +404,7 @@ impl Table {
     /// ```
     pub fn close(mut self) -> Result<()> {
         self.closed = true;
-        self.session.close(None)
+        self.noted(self.session.client().close(None))
     }
 
     /// What this table's endpoint has counted.
@@ -421,7 +424,7 @@ impl Table {
     /// ```
     #[must_use]
     pub fn counters(&self) -> Snapshot {
-        self.session.counters()
+        self.session.client().endpoint().core().counters.snapshot()
     }
 
     /// Slots that one READ of a lookup fetches: in a linear table, of the next lookup.
@@ -438,7 +441,7 @@ impl Table {
     /// ```
     #[must_use]
     pub fn read_size(&self) -> u64 {
-        self.session.state().read_size
+        self.session.client().state().read_size
     }
 
     /// What this table's cache has done, and what it holds; zeros without one
@@ -457,7 +460,7 @@ impl Table {
     /// ```
     #[must_use]
     pub fn cache_counts(&self) -> CacheCounts {
-        self.session.state().cache
+        self.session.client().state().cache
     }
 
     /// Bytes of this process's memory that this table takes, or may take, beside its endpoint's
@@ -475,7 +478,7 @@ impl Table {
     /// ```
     #[must_use]
     pub fn client_bytes(&self) -> u64 {
-        self.session.state().client_bytes
+        self.session.client().state().client_bytes
     }
 
     /// The endpoint's clock, in nanoseconds: virtual in a simulated store.
@@ -495,5 +498,19 @@ impl Table {
     #[must_use]
     pub fn now(&self) -> Nanos {
         self.session.now()
+    }
+
+    fn change_writer(&self, change: WriterChange) -> Result<()> {
+        self.admin(Admin::ChangeWriter(change)).map(drop)
+    }
+
+    /// Asks the client for what is of no key.
+    fn admin(&self, request: Admin<'_>) -> Result<AdminOutcome> {
+        self.noted(self.session.client().admin(request))
+    }
+
+    /// The same result, its failure counted.
+    pub(super) fn noted<T>(&self, result: Result<T>) -> Result<T> {
+        result.inspect_err(|error| self.session.failed(error))
     }
 }

@@ -331,7 +331,7 @@ fn kills(bed: &Bed, kills: u64) {
         let table = bed.open_to_write(Rc::clone(&endpoint)).await;
         with!(&table, table => {
             let counted = table.occupancy().await.unwrap();
-            let live = Index::survey(table).await.unwrap().live();
+            let live = IndexExt::survey(table).await.unwrap().live();
             println!("{} entries counted, {live} seen", counted.entries);
             let corrected = table.occupancy().await.unwrap();
             assert_eq!(corrected.entries, live);

@@ -16,7 +16,7 @@ use farslot_index::cuckoo::CuckooTable;
 use farslot_index::duo::{DuoReader, DuoTable};
 use farslot_index::linear::LinearTable;
 use farslot_index::race::RaceTable;
-use farslot_index::{AnyIndex, Cursor};
+use farslot_index::{AnyIndex, Cursor, Index};
 use farslot_testbed::AnyEndpoint;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -147,7 +147,7 @@ impl Shape {
 
     /// What client `number` does with its table.
     async fn use_table(&self, run: &Run, number: usize, table: AnyIndex) {
-        let table = &table;
+        let table = &*table;
         let caller = |coroutine| run.caller(table, number as u32 * 10 + coroutine);
         if number == self.clients {
             return caller(0).look_around(self.keys).await;
@@ -163,7 +163,7 @@ impl Shape {
     }
 
     /// What a coroutine does: a random operation after the other, on random keys.
-    async fn work(&self, caller: Caller<'_, AnyIndex>, number: usize, mut rng: ChaCha8Rng) {
+    async fn work(&self, caller: Caller<'_, dyn Index>, number: usize, mut rng: ChaCha8Rng) {
         // Who may not write looks.
         let weights = match self.all_write || number == 0 {
             true => [4, 4, 3, 2, 2, 2, 6, 1],
@@ -199,7 +199,7 @@ fn linear(slot: Slot, seed: u64, swaps_blindly: bool) -> Tally {
         Executor::new(Rc::clone(&endpoint)).block_on(async {
             let sizes = reads.sizes(&layout);
             let opening = LinearTable::open(endpoint, TABLE, layout.clone(), sizes);
-            let table = AnyIndex::new(opening.await.unwrap());
+            let table = Rc::new(opening.await.unwrap());
             shape.use_table(run, number, table).await;
         });
     })
@@ -229,7 +229,7 @@ fn race(slot: Slot, seed: u64, swaps_blindly: bool) -> Tally {
                 .unwrap();
             let has_grown = table.subtables() > 1;
             run.count(|tally| tally.grown += u64::from(has_grown));
-            shape.use_table(run, number, AnyIndex::new(table)).await;
+            shape.use_table(run, number, Rc::new(table)).await;
         });
     })
 }
@@ -249,7 +249,7 @@ fn cuckoo(slot: Slot, seed: u64, swaps_blindly: bool) -> Tally {
     shape.judged(&node, |run, number, endpoint| {
         Executor::new(Rc::clone(&endpoint)).block_on(async {
             let opening = CuckooTable::open(endpoint, TABLE, layout.clone(), order);
-            let table = AnyIndex::new(opening.await.unwrap());
+            let table = Rc::new(opening.await.unwrap());
             shape.use_table(run, number, table).await;
         });
     })
@@ -275,7 +275,7 @@ fn duo(slot: Slot, seed: u64, swaps_blindly: bool) -> Tally {
         Executor::new(Rc::clone(&endpoint)).block_on(async {
             if number == 0 {
                 let owner = DuoTable::open(endpoint, TABLE, layout.clone()).unwrap();
-                return shape.use_table(run, number, AnyIndex::new(owner)).await;
+                return shape.use_table(run, number, Rc::new(owner)).await;
             }
             let reader = DuoReader::open(endpoint, TABLE, layout.clone()).unwrap();
             let rounds = if number == shape.clients {

@@ -11,8 +11,7 @@ use farslot_fabric::{Nanos, Rights};
 use farslot_index::cuckoo::{CuckooLayout, CuckooOptions, CuckooTable, LookupOrder};
 use farslot_index::duo::{DuoLayout, DuoOptions, DuoTable};
 use farslot_index::{
-    AnyIndex, Cursor, FieldSize, Index, IndexError, IndexExt, Result, Sizing, SlotKind,
-    WriterChange,
+    AnyIndex, Cursor, FieldSize, IndexError, IndexExt, Result, Sizing, SlotKind, WriterChange,
 };
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -92,9 +91,9 @@ impl Layout {
             Self::Cuckoo(layout) => {
                 let order = LookupOrder::Parallel;
                 let table = CuckooTable::open(endpoint, TABLE, layout, order).await?;
-                Ok(AnyIndex::new(table))
+                Ok(Rc::new(table))
             }
-            Self::Duo(layout) => Ok(AnyIndex::new(DuoTable::open(endpoint, TABLE, layout)?)),
+            Self::Duo(layout) => Ok(Rc::new(DuoTable::open(endpoint, TABLE, layout)?)),
         }
     }
 }
@@ -125,9 +124,9 @@ async fn begin(layout: Layout, endpoint: Rc<SimEndpoint>, seed: u64) -> CutOff {
     let moves = table.moves().await.unwrap();
     let (mut met, mut cursor) = (Vec::new(), Some(Cursor(0)));
     for _ in 0..rng.random_range(1..4) {
-        let visit = |key: &[u8], value: &[u8]| met.push(number_of(key, value));
+        let mut visit = |key: &[u8], value: &[u8]| met.push(number_of(key, value));
         let most = rng.random_range(1..80);
-        cursor = table.scan(cursor.unwrap(), most, visit).await.unwrap();
+        cursor = table.scan(cursor.unwrap(), most, &mut visit).await.unwrap();
     }
     assert!(cursor.is_some(), "it has more pieces");
     // Else as one that was killed.
@@ -185,8 +184,8 @@ async fn go_on(layout: Layout, endpoint: Rc<SimEndpoint>, cut_off: CutOff) -> (b
     } = cut_off;
     let may = table.moves().await.unwrap() == moves;
     while let Some(from) = cursor {
-        let visit = |key: &[u8], value: &[u8]| met.push(number_of(key, value));
-        cursor = table.scan(from, 40, visit).await.unwrap();
+        let mut visit = |key: &[u8], value: &[u8]| met.push(number_of(key, value));
+        cursor = table.scan(from, 40, &mut visit).await.unwrap();
     }
     (may, met)
 }

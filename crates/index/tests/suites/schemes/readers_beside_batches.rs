@@ -103,7 +103,7 @@ fn of_a_cuckoo_table() {
                 if client > 0 {
                     let look_up = async |keys: &[&[u8]], done: &mut dyn FnMut(usize, Got)| {
                         table
-                            .look_up(keys, |answers| answers.each(&mut *done))
+                            .look_up(keys, &mut |answers| answers.each(&mut *done))
                             .await;
                     };
                     return read(look_up, slot, &stop).await;

@@ -37,7 +37,7 @@ impl<D: Design> Design for WithCache<D> {
         let record = 2 * trial.field_bytes as usize;
         let options = CacheOptions::new(bytes, record).stale_for(Nanos::MAX);
         Ok(Opened {
-            table: Cached::new(opened.table, options)?,
+            table: Cached::new(Rc::new(opened.table), options)?,
             slots: opened.slots,
             slot_bytes: opened.slot_bytes,
         })

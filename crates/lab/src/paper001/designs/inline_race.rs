@@ -396,11 +396,11 @@ mod tests {
         let mut scanned = HashMap::new();
         let mut cursor = Some(Cursor(0));
         while let Some(at) = cursor {
-            let visit = |key: &[u8], value: &[u8]| {
+            let mut visit = |key: &[u8], value: &[u8]| {
                 let field = |bytes: &[u8]| <[u8; 8]>::try_from(bytes).unwrap();
                 assert!(scanned.insert(field(key), field(value)).is_none());
             };
-            cursor = executor.block_on(table.scan(at, 1, visit)).unwrap();
+            cursor = executor.block_on(table.scan(at, 1, &mut visit)).unwrap();
         }
         assert_eq!(scanned, map);
         let occupancy = executor.block_on(table.occupancy()).unwrap();

@@ -6,7 +6,7 @@ use super::slow_links::{over_links_of, patient};
 use super::*;
 use crate::catalog::{Catalog, LEASE, table_at};
 use crate::{ErrorKind, SchemeKind, TableRecord};
-use farslot_index::{Index, WriterChange};
+use farslot_index::{IndexExt, WriterChange};
 use xxhash_rust::xxh3::xxh3_64;
 
 /// Room for two tables and a half: another is where one has been.

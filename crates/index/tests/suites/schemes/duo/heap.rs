@@ -218,14 +218,14 @@ fn the_next_owner_and_readers_find_all_records() {
     let (_, ()) = cost(&executor, SCAN, async {
         let mut cursor = Some(farslot_index::Cursor::default());
         while let Some(next) = cursor {
-            let visit = |found: &[u8], found_value: &[u8]| {
+            let mut visit = |found: &[u8], found_value: &[u8]| {
                 let number = u64::from_le_bytes(found[..8].try_into().unwrap());
                 assert_eq!(found, key(number));
                 let expected = if number == 6 { &new } else { &value(number) };
                 assert_eq!(found_value, &expected[..]);
                 met += 1;
             };
-            cursor = table.scan(next, u64::MAX, visit).await.unwrap();
+            cursor = table.scan(next, u64::MAX, &mut visit).await.unwrap();
         }
     });
     assert_eq!(met, keys - 1);

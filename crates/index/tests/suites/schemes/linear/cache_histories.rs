@@ -191,7 +191,7 @@ fn run<O: Opening>(
         simulation.spawn(client, async move |endpoint| {
             let (table, writes) = opening.open(endpoint, number).await;
             let caller = Caller {
-                table: Cached::new(table, options).unwrap(),
+                table: Cached::new(Rc::new(table), options).unwrap(),
                 slot,
                 record: &record,
                 client: number,
@@ -285,7 +285,7 @@ fn time_does_not_go_back() {
         simulation.spawn(reader, async move |endpoint| {
             let (table, _) = opening.open(endpoint, 1).await;
             let options = CacheOptions::new(4_000, 60).stale_for(8_000);
-            let table = &Cached::new(table, options).unwrap();
+            let table = &Cached::new(Rc::new(table), options).unwrap();
             let (seen, latest, counted) = (&seen, &latest, &counted);
             let coroutines = (0..3).map(async |_| {
                 while latest.get() < last {
@@ -319,7 +319,7 @@ fn exact_answers_are_those_that_cannot_change() {
     let options = cuckoo_options(WORD, 64, ways(3, 4), 7);
     let (node, executor, table) =
         crate::common::cuckoo::new_table(Fabric::Shm, &options, LookupOrder::Parallel);
-    let cached = Cached::new(table, CacheOptions::new(10_000, 8)).unwrap();
+    let cached = Cached::new(Rc::new(table), CacheOptions::new(10_000, 8)).unwrap();
     let gets = || {
         executor
             .endpoint()
@@ -372,7 +372,7 @@ fn answers_of_a_sealed_table_are_kept_for_ever() {
             farslot_index::sealed::SealedTable::open(from_sim(endpoint), TABLE, layout, policy);
         let table = opening.await.unwrap();
         table.build(&records).await.unwrap();
-        let cached = Cached::new(table, CacheOptions::new(100_000, 350)).unwrap();
+        let cached = Cached::new(Rc::new(table), CacheOptions::new(100_000, 350)).unwrap();
         for round in 0..2 {
             let mut answers = 0;
             let keys = records.iter().map(|(key, _)| *key);
@@ -412,7 +412,7 @@ fn answers_make_room_for_an_index_that_grows() {
     let node = growing_node(&memory);
     let (executor, table) = shm_client_with(&node, &layout, Limits::default());
     let options = CacheOptions::new(BYTES, 16).stale_for(Nanos::MAX);
-    let cached = Cached::within(table, options).unwrap();
+    let cached = Cached::within(Rc::new(table), options).unwrap();
     let keys = 500_u64;
     let get_all = async || {
         for key in 0..keys {
@@ -455,7 +455,8 @@ fn the_cache_takes_what_the_index_leaves() {
             crate::common::cuckoo::new_table(Fabric::Shm, &options, LookupOrder::Parallel);
         let table = table.with_predetermination().unwrap();
         assert_eq!(table.state().client_bytes, graph);
-        Cached::within(table, CacheOptions::new(bytes, 8)).map(|cached| cached.counts().bytes)
+        Cached::within(Rc::new(table), CacheOptions::new(bytes, 8))
+            .map(|cached| cached.counts().bytes)
     };
     assert!(new(graph + 10_000).unwrap() <= 10_000);
     for too_little in [graph + 100, graph - 1, 0] {

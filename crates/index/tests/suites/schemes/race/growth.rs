@@ -138,12 +138,12 @@ fn grows_to(keys: u64) {
         assert_eq!(table.occupancy().await.unwrap().entries, keys);
         let (mut met, mut cursor) = (0, Some(Cursor(0)));
         while let Some(from) = cursor {
-            let visit = |key: &[u8], value: &[u8]| {
+            let mut visit = |key: &[u8], value: &[u8]| {
                 let number = u64::from_le_bytes(value.try_into().unwrap());
                 assert_eq!(record(number).0, key);
                 met += 1;
             };
-            cursor = table.scan(from, 1_000, visit).await.unwrap();
+            cursor = table.scan(from, 1_000, &mut visit).await.unwrap();
         }
         assert_eq!(met, keys);
     });
