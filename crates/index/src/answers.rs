@@ -108,7 +108,7 @@ impl KeptAnswers {
     /// Keeps the answer to the key with this number, which is not kept yet, unless its value is
     /// larger than a word; false then.
     #[inline]
-    pub(crate) fn keep_one(&mut self, number: usize, value: Option<&Value>) -> bool {
+    pub fn keep_one(&mut self, number: usize, value: Option<&Value>) -> bool {
         let (end, word) = match value.map(|value| value.as_word()) {
             None => (End::ABSENT, 0),
             Some(Some((word, len))) => (End::word(len), word),

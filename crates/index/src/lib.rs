@@ -13,14 +13,12 @@
 //! * [`sealed`]: linear probing, built whole and never changed (paper 000's pre-generated tables).
 //! * [`heap`]: records out of band, for every design whose slots are too small for them.
 //! * [`cache`]: answers that a client keeps, over every design.
-//! * [`calls`]: operations that the owner of the memory executes, over every design.
 //! * [`cluster_hints`]: what a client remembers of clusters, for every design with linear probing.
 
 #![forbid(unsafe_code)]
 
 mod answers;
 pub mod cache;
-pub mod calls;
 mod client;
 mod closed_sets;
 pub mod cluster_hints;

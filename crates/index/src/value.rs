@@ -109,8 +109,12 @@ impl Value {
         }
     }
 
-    /// A part of a reply.
-    pub(crate) fn of_reply(reply: &Rc<Buffer>, range: Range<usize>) -> Self {
+    /// A part of a buffer that others may share, as of a reply with many values.
+    ///
+    /// # Panics
+    /// If the buffer has no such part.
+    #[must_use]
+    pub fn of_reply(reply: &Rc<Buffer>, range: Range<usize>) -> Self {
         if range.len() <= 8 {
             return Self::from(&reply[range]);
         }

@@ -7,13 +7,14 @@
 //! that is not known for sure, the client does not answer from it.
 
 use crate::cache::Cache;
+use crate::calls::client::asking::CallOptions;
+use crate::calls::client::calling::Calling;
 use crate::duo::{DuoClient, DuoOwners};
 use crate::lease::Leased;
 use crate::{ErrorKind, LookupOrder, ReadPolicy, Result, Scheme, StoreError, TableRecord};
 use farslot_fabric::{EndpointExt, FabricError, RemoteAddr, Rights, shm};
 use farslot_index::AnyIndex;
 use farslot_index::cache::Cached;
-use farslot_index::calls::{CallOptions, Calling};
 use farslot_index::cuckoo::CuckooTable;
 use farslot_index::linear::{LinearLayout, LinearTable, ReadSizes};
 use farslot_index::race::RaceTable;

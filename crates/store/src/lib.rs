@@ -39,6 +39,10 @@ mod asking;
 #[cfg(feature = "unstable")]
 mod bare;
 mod cache;
+#[cfg(not(feature = "unstable"))]
+mod calls;
+#[cfg(feature = "unstable")]
+pub mod calls;
 mod catalog;
 mod client_metrics;
 mod clients;
@@ -59,7 +63,6 @@ mod options;
 mod profile;
 mod seeds;
 mod server;
-mod service;
 mod session;
 mod sessions;
 mod shapes;

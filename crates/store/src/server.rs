@@ -3,10 +3,10 @@
 pub(crate) mod grants;
 mod keeper;
 
+use crate::calls::owner::later::LaterCalls;
+use crate::calls::owner::service::Service;
 use crate::catalog::{Phase, TableRecord};
 use crate::fabrics::{check_size, region_of};
-use crate::service::Service;
-use crate::service::later::LaterCalls;
 use crate::{Address, Occupancy, OpenOptions, Result, Secret, Store, StoreError, Survey, Sweeper};
 use farslot_fabric::tcp::{
     Agent, AgentCounters, AgentOptions, Audit, Clients, Grant, Network, ServeOptions, TlsServer,

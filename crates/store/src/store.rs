@@ -1,5 +1,6 @@
 //! A store: where its memory is, and the tables in it.
 
+use crate::calls::owner::service::serve_simulated;
 use crate::catalog::{Catalog, GRACE, Phase, Scheme, TableRecord};
 use crate::expiry::{Clock, Sweeper};
 use crate::fabrics::Fabric;
@@ -7,7 +8,6 @@ use crate::lease::Leased;
 use crate::nodes::Nodes;
 use crate::profile::read_cost;
 use crate::seeds::{Seeds, draw_id};
-use crate::service::serve_simulated;
 use crate::sessions::{Sessions, View, calls_of};
 use crate::slot_map::SlotMap;
 use crate::spread::{self, Found, NewTable};

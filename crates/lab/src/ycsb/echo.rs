@@ -10,8 +10,9 @@
 use super::system::{Answer, Client, Request, System};
 use crate::{LabError, Result};
 use farslot::Operation;
+use farslot::calls::reply::ReplyWriter;
+use farslot::calls::request::{RequestWriter, operation_bytes};
 use farslot::fabric::FabricError;
-use farslot::index::calls::{ReplyWriter, RequestWriter, operation_bytes};
 use farslot_bench::PolledStream;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};

@@ -17,9 +17,10 @@ use super::entry::{ENTRY_BYTES, ID_AT, MOST_RECORD, State, closed, id_of};
 use super::listing::{Entry, Is, MOST_READS, Snapshot, damaged, entry_in};
 use super::record::TableRecord;
 use super::region::{Catalog, HEADER_WORDS, MARK_AT, MOST_TABLES, PHASE_AT, Phase, entry_at};
+use crate::calls::client::asking::ask_of_tables;
+use crate::calls::request::Question;
 use crate::{Result, StoreError};
 use farslot_fabric::{Endpoint, NodeId, OwnerMemory, RegionId};
-use farslot_index::calls::{Question, ask_of_tables};
 use farslot_index::{IndexError, Value};
 
 /// Bytes of the head.

@@ -2,10 +2,10 @@
 //! seeds.
 
 use super::{Found, NewTable, Spread, create, find};
+use crate::calls::owner::service::serve_simulated;
 use crate::clients::{Clients, KnownSizes};
 use crate::lease::Leased;
 use crate::nodes::Nodes;
-use crate::service::serve_simulated;
 use crate::slot_map::SlotMap;
 use crate::{
     CuckooShape, DuoShape, FieldSize, LookupOrder, OnRestart, Operation, RaceShape, ReadPolicy,

@@ -1,9 +1,10 @@
 //! Who may call an owner, and what it makes of calls that make no sense.
 
 use crate::calls::{ALL, MIB, besides_calls, by, open, operation, serve, value_of, written};
+use farslot::calls::reply::{Status, status_of};
+use farslot::calls::request::{Question, RequestWriter, operation_bytes};
 use farslot::fabric::{EndpointExt, Executor, FabricError, NodeId, RegionId, RemoteAddr, Rights};
 use farslot::index::IndexError;
-use farslot::index::calls::{Question, RequestWriter, Status, operation_bytes, status_of};
 use farslot::{
     Access, DuoShape, FieldSize, OpenOptions, Operation, Rate, Secret, Server, ServerOptions,
     Store, StoreError, TableGrant, TableOptions,

@@ -2,10 +2,10 @@
 
 use crate::callers::request;
 use crate::grants::{MIB, error_of, grant, is_denied, open, open_at, secret, server, two_nodes};
+use farslot::calls::request::Question;
 use farslot::fabric::tcp::{ConnectOptions, TcpEndpoint};
 use farslot::fabric::{Endpoint, EndpointExt, Executor, FabricError, NodeId, RegionId, Rights};
 use farslot::index::IndexError;
-use farslot::index::calls::Question;
 use farslot::{
     Access, CuckooShape, DuoShape, ErrorKind, FieldSize, OpenOptions, Operation, Outcome,
     RaceShape, Server, ServerOptions, Store, StoreError, TableGrant, TableOptions,

@@ -5,11 +5,12 @@ use crate::callers::{call, request};
 use crate::grants::{MIB, grant, open_at, secret, server};
 use crate::prefixes::{of_prefix, record, tenants};
 use crate::raw::RawClient;
+use farslot::calls::reply::{Status, status_of};
+use farslot::calls::request::Question;
 use farslot::fabric::shm::{Node, RegionSpec};
 use farslot::fabric::tcp::{Agent, AgentOptions, ConnectOptions, Grant, ServeOptions, wire};
 use farslot::fabric::{Call, FabricError, Handler, Rights};
 use farslot::index::IndexError;
-use farslot::index::calls::{Question, Status, status_of};
 use farslot::{
     ErrorKind, FieldSize, Operation, Server, ServerOptions, Store, StoreError, TableOptions,
     TableRecord,

@@ -4,10 +4,11 @@
 use crate::callers::{call, request};
 use crate::calls::{MIB, besides_calls};
 use crate::grants::{grant, open, secret};
+use farslot::calls::reply::{Answered, outcomes};
+use farslot::calls::request::{MOST_OPERATIONS, Question};
 use farslot::fabric::{
     BufferPool, Endpoint, EndpointExt, Executor, NodeId, RegionId, RemoteAddr, Rights,
 };
-use farslot::index::calls::{Answered, MOST_OPERATIONS, Question, outcomes};
 use farslot::index::{GET, IndexError};
 use farslot::{
     ErrorKind, FieldSize, Operation, Outcome, RaceShape, Server, ServerOptions, SlotKind, Store,

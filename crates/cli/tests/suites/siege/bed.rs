@@ -1,9 +1,9 @@
 //! The node that is besieged, its tables and grants.
 
 use crate::common::{Node, farslot, fresh_address, start_serving};
+use farslot::calls::request::{Question, RequestWriter, operation_bytes};
 use farslot::fabric::tcp::{ConnectOptions, admission};
 use farslot::fabric::{Limits, RegionId};
-use farslot::index::calls::{Question, RequestWriter, operation_bytes};
 use farslot::{
     FieldSize, OpenOptions, Operation, RaceShape, Secret, SlotKind, Store, TableOptions,
     TableRecord,

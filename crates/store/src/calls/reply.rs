@@ -1,7 +1,7 @@
 //! Replies: what the owner has done.
 
-use crate::{FieldSize, IndexError, Operation, Outcome, Value};
 use farslot_fabric::Buffer;
+use farslot_index::{FieldSize, IndexError, Operation, Outcome, Value};
 use std::rc::Rc;
 
 /// Bytes before the outcomes.
@@ -44,7 +44,7 @@ pub enum Answered {
 
 impl Answered {
     /// Whether it can be an answer to an operation.
-    pub(super) fn fits(&self, operation: &Operation<'_>) -> bool {
+    pub(crate) fn fits(&self, operation: &Operation<'_>) -> bool {
         match self {
             Self::Left | Self::Later | Self::InDoubt | Self::Refused(_) => true,
             Self::Done(outcome) => matches!(

@@ -3,11 +3,12 @@
 
 use super::later::Turn;
 use crate::StoreError;
+use crate::calls::CALL_TURN;
+use crate::calls::reply::{Answered, ReplyWriter, Status, Why};
 use crate::catalog::closed;
 use crate::lease::Leased;
 use crate::session::Session;
 use farslot_fabric::{Caller, Endpoint, Nanos, OwnerEndpoint, OwnerMemory, Rights, WorkLimit};
-use farslot_index::calls::{Answered, CALL_TURN, ReplyWriter, Status, Why};
 use farslot_index::{Admin, IndexError, Operation, Outcomes};
 use std::cell::Cell;
 use std::ops::Range;

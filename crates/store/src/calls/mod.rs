@@ -1,9 +1,9 @@
 //! Operations by call: the owner of a node executes them in its own memory, by the scheme's own
 //! protocol (paper 003, section 5.3: "one-two-sided" operations).
 //!
-//! [`Calling`] is a client that asks the owner where that is cheaper, over the client of any
+//! [`Calling`](client::calling::Calling) is a client that asks the owner where that is cheaper, over the client of any
 //! scheme, which does whatever the owner does not. What travels is an
-//! [`Operation`](crate::Operation) and its [`Outcome`](crate::Outcome); a call carries many. The
+//! [`Operation`](farslot_index::Operation) and its [`Outcome`](farslot_index::Outcome); a call carries many. The
 //! owner runs a client of the same scheme in its own memory, so that its operations and those of
 //! clients who read and swap meet as those of any two clients do.
 //!
@@ -16,7 +16,7 @@
 //! to by then the client asks for [again](Answered::Later): at once if the owner has done anything
 //! of the call, else after ever longer pauses, until the endpoint's
 //! [`verb_timeout`](farslot_fabric::Limits::verb_timeout) has passed without progress. Then it
-//! fails with [`IndexError::TurnOver`](crate::IndexError::TurnOver). What would have to wait, or is
+//! fails with [`IndexError::TurnOver`](farslot_index::IndexError::TurnOver). What would have to wait, or is
 //! not done in three turns, is left to clients that can do it by verbs.
 //!
 //! ```text
@@ -29,26 +29,15 @@
 //! ```
 //! All of it is little-endian, and nothing is aligned. Outcomes come in any order.
 //!
-//! **Tables.** A client that may not read the catalog asks for it by calls ([`ask_of_tables`]). The
+//! **Tables.** A client that may not read the catalog asks for it by calls ([`ask_of_tables`](client::asking::ask_of_tables)). The
 //! layers above know what the answers' values mean.
 
 use farslot_fabric::Nanos;
 
-mod asking;
-mod calling;
-mod reply;
-mod request;
-mod retries;
-mod single_keys;
-
-pub use asking::ask_of_tables;
-pub use calling::{CallOptions, Calling};
-pub use reply::{Answered, ReplyWriter, Status, Why, outcomes, status_of};
-pub use request::{
-    MOST_BYTES, MOST_OPERATIONS, MalformedRequest, Question, Request, RequestWriter,
-    operation_bytes,
-};
-pub use single_keys::SingleKeys;
+pub(crate) mod client;
+pub(crate) mod owner;
+pub mod reply;
+pub mod request;
 
 /// How long an owner works on a call, in nanoseconds of its clock: no operation of the call begins
 /// later, and one that is under way then ends at its next step. Clients of other tables wait

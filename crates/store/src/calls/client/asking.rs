@@ -1,16 +1,15 @@
-//! The client that asks the owner, as an [`Index`].
+//! Asking an owner: for operations on the keys of a table, and, for clients that may not read its
+//! catalog, for what there is to know of its tables.
 
-use super::reply::{Answered, ReplyWriter, Status, Why, outcomes, reason_of, status_of};
-use super::request::{MOST_BYTES, MOST_OPERATIONS, Question, RequestWriter, operation_bytes};
 use super::retries::Retries;
-use super::single_keys::SingleKeys;
-use crate::{
-    Admin, AdminOutcome, Answers, ClientState, Cursor, Got, Index, IndexError, IndexExt,
-    KeptAnswers, Operation, Outcome, Outcomes, Result, Running, UPKEEP, Waits, WriterChange,
+use crate::calls::reply::{Answered, ReplyWriter, Status, Why, outcomes, reason_of, status_of};
+use crate::calls::request::{
+    MOST_BYTES, MOST_OPERATIONS, Question, RequestWriter, operation_bytes,
 };
 use farslot_fabric::{
-    Booking, Buffer, Endpoint, EndpointExt, FabricError, Nanos, RemoteAddr, both, window,
+    Booking, Buffer, Endpoint, EndpointExt, FabricError, NodeId, RegionId, RemoteAddr, window,
 };
+use farslot_index::{IndexError, KeptAnswers, Operation, Outcome, Outcomes, Result, UPKEEP, Value};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
@@ -43,66 +42,35 @@ pub struct CallOptions {
     pub longest_value: usize,
 }
 
-/// An index whose operations the owner executes where it does; the others are the index's own.
-pub struct Calling<E, I: ?Sized> {
-    index: Rc<I>,
-    owner: Owner<E>,
-}
+/// Is told the outcome of each operation of a batch: nobody else borrows it while it is called, for
+/// a callback that uses the table begins a batch of its own. Of one type, so that batches are
+/// compiled once.
+pub(super) type Done<'d> = RefCell<&'d mut dyn FnMut(Outcomes<'_>)>;
 
-struct Owner<E> {
-    endpoint: Rc<E>,
-    options: CallOptions,
+/// What a client learns of an operation that it has asked for.
+type Told = std::result::Result<Answered, FabricError>;
+
+/// The owner of a table, as a client asks it.
+pub(super) struct Owner<E> {
+    pub(super) endpoint: Rc<E>,
+    pub(super) options: CallOptions,
     /// Whether nobody answers calls there.
-    is_silent: Cell<bool>,
+    pub(super) is_silent: Cell<bool>,
     /// Whether it was asked to write since it last reported.
-    has_written: Cell<bool>,
+    pub(super) has_written: Cell<bool>,
     /// Whether only the owner can do anything, and says why it does not.
-    is_alone: bool,
+    pub(super) is_alone: bool,
     /// Whether this client was told to be the one writer itself, until it resigns.
-    is_writer: Cell<bool>,
+    pub(super) is_writer: Cell<bool>,
     /// Bytes that a reply has room for, of each value that it may have.
     value_room: Cell<usize>,
     /// The largest of the values that have come since that was chosen, and how many came.
     largest: Cell<(usize, u32)>,
 }
 
-/// Is told the outcome of each operation of a batch: nobody else borrows it while it is called, for
-/// a callback that uses the table begins a batch of its own. Of one type, so that batches are
-/// compiled once.
-type Done<'d> = RefCell<&'d mut dyn FnMut(Outcomes<'_>)>;
-
-impl<E: Endpoint> Calling<E, SingleKeys<E>> {
-    /// A client that may use single keys of the table; nothing if that is not what its grant opens,
-    /// as the owner says.
-    ///
-    /// # Errors
-    /// What the fabric says.
-    pub async fn of_single_keys(endpoint: &Rc<E>, options: CallOptions) -> Result<Option<Self>> {
-        let index = SingleKeys {
-            endpoint: Rc::clone(endpoint),
-            node: options.table.node,
-        };
-        let mut calling = Calling::new(Rc::new(index), Rc::clone(endpoint), options);
-        calling.owner.is_alone = true;
-        let owner = &calling.owner;
-        let asking = owner.ask(Question::Opened, &[], &[], 0);
-        let reply = owner.endpoint.operation(UPKEEP, asking).await?;
-        let mut is_opened = false;
-        outcomes(reply, |_, answered, _| {
-            is_opened = answered == Answered::Done(Outcome::Changed(true));
-        });
-        Ok(is_opened.then_some(calling))
-    }
-}
-
-/// What a client learns of an operation that it has asked for.
-type Told = std::result::Result<Answered, FabricError>;
-
-impl<E: Endpoint, I: Index + ?Sized> Calling<E, I> {
-    /// The index, with the owner of its memory asked first.
-    #[must_use]
-    pub const fn new(index: Rc<I>, endpoint: Rc<E>, options: CallOptions) -> Self {
-        let owner = Owner {
+impl<E: Endpoint> Owner<E> {
+    pub(super) const fn new(endpoint: Rc<E>, options: CallOptions) -> Self {
+        Self {
             endpoint,
             options,
             is_silent: Cell::new(false),
@@ -111,131 +79,11 @@ impl<E: Endpoint, I: Index + ?Sized> Calling<E, I> {
             is_writer: Cell::new(false),
             value_room: Cell::new(options.longest_value),
             largest: Cell::new((0, 0)),
-        };
-        Self { index, owner }
-    }
-
-    /// Asks whether the owner answers calls for the table.
-    ///
-    /// # Errors
-    /// What the fabric says; [`FabricError::NoHandler`] where the owner executes nothing on the
-    /// table, [`FabricError::Reclaimed`] where the table is gone.
-    pub async fn check_owner(&self) -> Result<()> {
-        let owner = &self.owner;
-        let (node, region) = (owner.options.table.node, owner.options.table.region);
-        let none = FabricError::NoHandler { node, region };
-        let reply = owner.ask(Question::Run, &[], &[], 0).await?;
-        match status_of(&reply) {
-            Some((Status::Done, _)) => Ok(()),
-            Some((Status::NoTable, _)) => {
-                let at = owner.options.table;
-                Err(FabricError::Reclaimed { at }.into())
-            }
-            _ => Err(none.into()),
         }
     }
 
-    /// The owner, if it is asked for such an operation.
-    fn owner_for(&self, operation: &Operation<'_>) -> Option<&Owner<E>> {
-        let owner = &self.owner;
-        let writes = owner.options.writes && !owner.is_writer.get();
-        let asked = !owner.is_silent.get() && (writes || operation.is_lookup());
-        let bytes = operation_bytes(operation)?;
-        (asked && bytes <= MOST_BYTES).then_some(owner)
-    }
-
-    /// Runs one operation.
-    async fn run_one(&self, operation: Operation<'_>) -> Result<Outcome> {
-        let Some(owner) = self.owner_for(&operation) else {
-            return self.run_one_alone(operation).await;
-        };
-        let asking = owner.ask_one(operation);
-        match owner.endpoint.operation(operation.class(), asking).await {
-            Ok(answered) => match owner.outcome_of(answered) {
-                Some(outcome) => outcome,
-                None => self.run_one_alone(operation).await,
-            },
-            Err(error) => Err(error.into()),
-        }
-    }
-
-    /// Runs one operation without the owner.
-    async fn run_one_alone(&self, operation: Operation<'_>) -> Result<Outcome> {
-        let outcome = self.index.run(operation).await;
-        if !operation.is_lookup() {
-            self.let_others_write().await;
-        }
-        outcome
-    }
-
-    /// The owner reports what it has done for this client too. Where it may not any more, nobody
-    /// can.
-    async fn flush_both(&self) -> Result<AdminOutcome> {
-        if self.owner.has_written.take() {
-            match self.owner.ask(Question::Flush, &[], &[], 0).await {
-                Err(error) if error.may_have_taken_effect() => return Err(error.into()),
-                _ => {}
-            }
-        }
-        self.index.admin(Admin::Flush).await
-    }
-
-    /// Where any number of clients write, it is nothing to be one of them. A client that can do
-    /// nothing itself leaves all writes to the owner.
-    async fn write_oneself(&self, change: WriterChange) -> Result<AdminOutcome> {
-        let end = self.index.admin(Admin::ChangeWriter(change)).await;
-        if end.is_ok() && self.owner.options.one_writer && !self.owner.is_alone {
-            self.owner.is_writer.set(change != WriterChange::Resign);
-        }
-        end
-    }
-
-    /// After writes by this client itself: the owner may be the writer again.
-    async fn let_others_write(&self) {
-        let owner = &self.owner;
-        let shares = owner.options.writes && owner.options.one_writer;
-        if shares && !owner.is_writer.get() && !owner.is_silent.get() {
-            // One that could not resign is the writer on, and resigns after its next write.
-            let _ = self.index.change_writer(WriterChange::Resign).await;
-        }
-    }
-
-    /// Runs many operations: by calls, and what is left by itself.
-    async fn run_called(&self, operations: &[Operation<'_>], done: &Done<'_>) {
-        let left = self.ask_many(operations, done).await;
-        self.run_own(operations, &left, done).await;
-    }
-
-    /// Asks for many operations; returns the numbers of those that the owner has left to the
-    /// client.
-    async fn ask_many(&self, operations: &[Operation<'_>], done: &Done<'_>) -> Vec<usize> {
-        let (called, own): (Vec<_>, Vec<_>) = (0..operations.len())
-            .partition(|number| self.owner_for(&operations[*number]).is_some());
-        // Those that are not asked for begin at once.
-        let asking = self.owner.ask_until_done(operations, called, done);
-        let (left, ()) = both(asking, self.run_own(operations, &own, done)).await;
-        left
-    }
-
-    /// Runs some of many operations without the owner.
-    async fn run_own(&self, operations: &[Operation<'_>], numbers: &[usize], done: &Done<'_>) {
-        if numbers.is_empty() {
-            return;
-        }
-        let own: Vec<_> = numbers.iter().map(|number| operations[*number]).collect();
-        let tell = |at: usize, outcome| {
-            (done.borrow_mut())(Outcomes::One(numbers[at], outcome));
-        };
-        self.index.run_each(&own, tell).await;
-        if own.iter().any(|operation| !operation.is_lookup()) {
-            self.let_others_write().await;
-        }
-    }
-}
-
-impl<E: Endpoint> Owner<E> {
     /// What became of an operation, as the owner says; nothing of one that it leaves to the client.
-    fn outcome_of(&self, answered: Answered) -> Option<Result<Outcome>> {
+    pub(super) fn outcome_of(&self, answered: Answered) -> Option<Result<Outcome>> {
         match &answered {
             Answered::Done(Outcome::Value(Some(value))) => self.note_value(value.len()),
             // There may have been no room for its value.
@@ -340,7 +188,7 @@ impl<E: Endpoint> Owner<E> {
     }
 
     /// Calls the owner with some of many operations.
-    async fn ask(
+    pub(super) async fn ask(
         &self,
         question: Question,
         operations: &[Operation<'_>],
@@ -371,7 +219,7 @@ impl<E: Endpoint> Owner<E> {
     }
 
     /// Asks for one operation until the owner has come to it, or does not for too long.
-    async fn ask_one(&self, operation: Operation<'_>) -> Told {
+    pub(super) async fn ask_one(&self, operation: Operation<'_>) -> Told {
         let mut retries = Retries::new(&*self.endpoint);
         loop {
             let told = self.ask_once(operation).await;
@@ -388,7 +236,7 @@ impl<E: Endpoint> Owner<E> {
     }
 
     /// The same for many operations. Returns the numbers of those that are left to the client.
-    async fn ask_until_done(
+    pub(super) async fn ask_until_done(
         &self,
         operations: &[Operation<'_>],
         mut numbers: Vec<usize>,
@@ -552,70 +400,35 @@ impl<E: Endpoint> Owner<E> {
     }
 }
 
-impl<E: Endpoint, I: Index + ?Sized> Index for Calling<E, I> {
-    fn waits(&self) -> Waits {
-        self.index.waits()
-    }
-
-    fn get<'s>(&'s self, key: &'s [u8]) -> Running<'s, Got> {
-        Box::pin(async move {
-            let got = self.run_one(Operation::Get(key)).await;
-            got.map(Outcome::into_value)
-        })
-    }
-
-    fn run<'s>(&'s self, operation: Operation<'s>) -> Running<'s, Result<Outcome>> {
-        Box::pin(self.run_one(operation))
-    }
-
-    fn look_up<'s>(
-        &'s self,
-        keys: &'s [&'s [u8]],
-        done: &'s mut dyn FnMut(Answers<'_>),
-    ) -> Running<'s, ()> {
-        Box::pin(async move {
-            let gets: Vec<_> = keys.iter().copied().map(Operation::Get).collect();
-            let mut done = |outcomes: Outcomes<'_>| {
-                done(outcomes.map_one(|_, outcome| outcome.map(Outcome::into_value)));
-            };
-            self.run_called(&gets, &RefCell::new(&mut done)).await;
-        })
-    }
-
-    fn run_many<'s>(
-        &'s self,
-        operations: &'s [Operation<'s>],
-        done: &'s mut dyn FnMut(Outcomes<'_>),
-    ) -> Running<'s, ()> {
-        Box::pin(async move { self.run_called(operations, &RefCell::new(done)).await })
-    }
-
-    fn scan<'s>(
-        &'s self,
-        cursor: Cursor,
-        most: u64,
-        visit: &'s mut dyn FnMut(&[u8], &[u8]),
-    ) -> Running<'s, Result<Option<Cursor>>> {
-        self.index.scan(cursor, most, visit)
-    }
-
-    fn admin<'s>(&'s self, request: Admin<'s>) -> Running<'s, Result<AdminOutcome>> {
-        match request {
-            Admin::Flush => Box::pin(self.flush_both()),
-            Admin::ChangeWriter(change) => Box::pin(self.write_oneself(change)),
-            _ => self.index.admin(request),
+/// Asks the owner of a region one of the questions about tables; `number` stands in place of a
+/// table's id. Returns the values of its answer with their numbers, in the order in which they
+/// came. The reply has room for `values` of them, which take `bytes` together: that bounds what a
+/// hostile owner can answer. What the values say is not looked at.
+///
+/// # Errors
+/// What the fabric says; [`IndexError::AtOwner`] if the owner refuses, or its answer makes no
+/// sense.
+pub async fn ask_of_tables<E: Endpoint>(
+    endpoint: &E,
+    to: (NodeId, RegionId),
+    (question, number): (Question, u64),
+    (values, bytes): (usize, usize),
+) -> Result<Vec<(usize, Value)>> {
+    let mut request = endpoint.core().buffers.take(RequestWriter::bytes(0))?;
+    RequestWriter::new(&mut request, question, number, 0);
+    let asking = endpoint.call(to, request, ReplyWriter::bytes(values, bytes));
+    let reply = endpoint.operation(UPKEEP, asking).await?;
+    let head = status_of(&reply);
+    let mut told = Vec::new();
+    outcomes(reply, |number, answered, _| {
+        if let Answered::Done(Outcome::Value(Some(value))) = answered {
+            told.push((number, value));
         }
-    }
-
-    fn state(&self) -> ClientState {
-        self.index.state()
-    }
-
-    fn now(&self) -> Nanos {
-        self.index.now()
-    }
-
-    fn is_up(&self) -> bool {
-        self.index.is_up()
+    });
+    match head {
+        Some((Status::Done, count)) if count as usize == told.len() => Ok(told),
+        head => Err(IndexError::AtOwner {
+            reason: reason_of(head.map(|(status, _)| status)).into(),
+        }),
     }
 }

@@ -3,9 +3,10 @@
 
 use super::opened::opened_to;
 use crate::TableRecord;
+use crate::calls::CALL_TURN;
+use crate::calls::reply::{ReplyWriter, Status};
 use crate::catalog::{LONGEST_TOLD, map_of, tables_from};
 use farslot_fabric::{Caller, Nanos, OwnerMemory, Rights};
-use farslot_index::calls::{CALL_TURN, ReplyWriter, Status};
 
 /// Answers who asks for tables, from an entry of the catalog on; returns the bytes of the reply.
 pub(super) fn tables(

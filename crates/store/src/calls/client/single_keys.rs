@@ -1,10 +1,10 @@
 //! What stands under calls where a client may do nothing by itself: its grant opens single keys.
 
-use crate::{
+use farslot_fabric::{Endpoint, EndpointExt, Nanos, NodeId};
+use farslot_index::{
     Admin, AdminOutcome, Answers, ClientState, Cursor, Got, Index, IndexError, Operation, Outcome,
     Outcomes, Result, Running, Waits,
 };
-use farslot_fabric::{Endpoint, EndpointExt, Nanos, NodeId};
 use std::future::ready;
 use std::rc::Rc;
 

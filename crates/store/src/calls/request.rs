@@ -1,7 +1,7 @@
 //! Requests: what a client asks the owner for.
 
-use crate::Operation;
 use farslot_fabric::ByteCount;
+use farslot_index::Operation;
 
 /// The most operations of a call.
 pub const MOST_OPERATIONS: usize = 1024;
@@ -27,7 +27,7 @@ pub enum Question {
     /// Report what it has counted for its callers to the table.
     Flush = 1,
     /// Say what is opened to the caller. The only outcome is whether single keys are
-    /// ([`Outcome::Changed`](crate::Outcome)), rather than all of the table's bytes.
+    /// ([`Outcome::Changed`](farslot_index::Outcome)), rather than all of the table's bytes.
     Opened = 2,
     /// Say what there is to know of the tables that the caller may use, but for what their keys are
     /// hashed by. In place of a table's id stands the number of the first that is asked for.

@@ -1,0 +1,6 @@
+//! The owner's side of calls.
+
+pub(crate) mod later;
+mod opened;
+pub(crate) mod service;
+mod telling;
