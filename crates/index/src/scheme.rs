@@ -243,7 +243,12 @@ impl<S: SchemeClient> Index for S {
         operations: &'s [Operation<'s>],
         done: &'s mut dyn FnMut(Outcomes<'_>),
     ) -> Running<'s, ()> {
-        Box::pin(run_gets_beside_writes(self, operations, done))
+        let is_get = |operation: &Operation<'_>| matches!(operation, Operation::Get(_));
+        match operations.iter().any(is_get) {
+            true => Box::pin(run_gets_beside_writes(self, operations, done)),
+            // Of less than half the size: a future is moved into its box byte by byte.
+            false => Box::pin(self.write_many(operations, done)),
+        }
     }
 
     fn scan<'s>(
@@ -299,9 +304,6 @@ async fn run_gets_beside_writes<S: SchemeClient>(
     done: &mut dyn FnMut(Outcomes<'_>),
 ) {
     let is_get = |operation: &Operation<'_>| matches!(operation, Operation::Get(_));
-    if !operations.iter().any(is_get) {
-        return table.write_many(operations, done).await;
-    }
     if operations.iter().all(is_get) {
         let keys: Vec<_> = operations.iter().map(Operation::key).collect();
         let done = |answers: Answers<'_>| {

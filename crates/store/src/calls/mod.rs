@@ -22,6 +22,7 @@
 //! ```text
 //! request | version, 8 | question, 8 | 0, 16 | operations, 32 | table's id, 64 |
 //! then    | kind, 8 | key bytes, 24 | value bytes, 32 | key | value |        each operation
+//! value   | bytes of it, 32 | what is expected | value |                     of a replacement
 //!
 //! reply   | status, 8 | 0, 24 | outcomes, 32 |
 //! then    | kind, 8 | operation's number, 24 | bytes, 32 | bytes |           each outcome

@@ -54,7 +54,11 @@ impl Answered {
                     Outcome::Value(_)
                 ) | (Operation::GetAll(_), Outcome::Values(_))
                     | (
-                        Operation::Put(..) | Operation::Update(..) | Operation::Remove(_),
+                        Operation::Put(..)
+                            | Operation::Update(..)
+                            | Operation::Replace(..)
+                            | Operation::Remove(_)
+                            | Operation::RemoveIf(..),
                         Outcome::Changed(_)
                     )
             ),

@@ -8,13 +8,15 @@ pub const MOST_OPERATIONS: usize = 1024;
 /// The most bytes of a request of several operations, and of the room for its reply.
 pub const MOST_BYTES: usize = 256 << 10;
 
-/// The version of the format. Clients of version 1 know no operations that are to be asked for
-/// again: they are told that their request makes no sense, and go on with verbs.
-const VERSION: u8 = 2;
+/// The version of the format. Clients of another are told that their request makes no sense, and go
+/// on with verbs if they may.
+const VERSION: u8 = 3;
 /// Bytes before the operations.
 const HEAD: usize = 16;
 /// Bytes of an operation before its key.
 const ITEM: usize = 8;
+/// Bytes of the length of what a replacement expects.
+const LENGTH: usize = 4;
 /// The longest key, in bytes.
 const LONGEST_KEY: usize = (1 << 24) - 1;
 
@@ -89,13 +91,30 @@ pub enum MalformedRequest {
     },
 }
 
-/// Bytes that an operation takes in a request; nothing of one that no request can carry.
+/// Bytes that an operation takes in a request; nothing of one that is too long for any.
 #[must_use]
 pub fn operation_bytes(operation: &Operation<'_>) -> Option<usize> {
-    let (key, value) = (operation.key(), operation.value().unwrap_or_default());
-    number_of(operation)?;
-    let fits = key.len() <= LONGEST_KEY && u32::try_from(value.len()).is_ok();
-    fits.then_some(ITEM + key.len() + value.len())
+    let (key, values) = (operation.key(), values_bytes(operation));
+    let fits = key.len() <= LONGEST_KEY && u32::try_from(values).is_ok();
+    fits.then_some(ITEM + key.len() + values)
+}
+
+/// What a replacement expects, and the value that an operation has besides.
+const fn values_of<'r>(operation: &Operation<'r>) -> (Option<&'r [u8]>, &'r [u8]) {
+    match operation {
+        Operation::Get(_) | Operation::GetAll(_) | Operation::Remove(_) => (None, &[]),
+        Operation::Put(_, value)
+        | Operation::FindOrPut(_, value)
+        | Operation::Update(_, value)
+        | Operation::RemoveIf(_, value) => (None, value),
+        Operation::Replace(_, expected, value) => (Some(expected), value),
+    }
+}
+
+/// Bytes behind the key of an operation.
+fn values_bytes(operation: &Operation<'_>) -> usize {
+    let (expected, value) = values_of(operation);
+    expected.map_or(0, |expected| LENGTH + expected.len()) + value.len()
 }
 
 /// Fills a request.
@@ -120,34 +139,42 @@ impl<'b> RequestWriter<'b> {
         Self { left }
     }
 
-    /// Adds an operation, for whose [`operation_bytes`] there must be room.
+    /// Adds an operation.
     ///
     /// # Panics
-    /// For one that has none.
+    /// If there is no room for its [`operation_bytes`].
     pub fn put(&mut self, operation: &Operation<'_>) {
-        let (key, value) = (operation.key(), operation.value().unwrap_or_default());
-        let number = number_of(operation).expect("what no request can carry is not put into one");
-        let head = u64::from(number) | (key.len() as u64) << 8 | (value.len() as u64) << 32;
-        let left = std::mem::take(&mut self.left);
-        let (item, left) = left.split_at_mut(ITEM + key.len() + value.len());
-        item[..ITEM].copy_from_slice(&head.to_le_bytes());
-        item[ITEM..ITEM + key.len()].copy_from_slice(key);
-        item[ITEM + key.len()..].copy_from_slice(value);
+        let (key, values) = (operation.key(), values_bytes(operation));
+        let number = number_of(operation);
+        let head = u64::from(number) | (key.len() as u64) << 8 | (values as u64) << 32;
+        self.put_bytes(&head.to_le_bytes());
+        self.put_bytes(key);
+        let (expected, value) = values_of(operation);
+        if let Some(expected) = expected {
+            self.put_bytes(&(expected.len() as u32).to_le_bytes());
+            self.put_bytes(expected);
+        }
+        self.put_bytes(value);
+    }
+
+    fn put_bytes(&mut self, bytes: &[u8]) {
+        let (place, left) = std::mem::take(&mut self.left).split_at_mut(bytes.len());
+        place.copy_from_slice(bytes);
         self.left = left;
     }
 }
 
-/// Nothing of one that has two values: its clients do it by verbs.
-const fn number_of(operation: &Operation<'_>) -> Option<u8> {
-    Some(match operation {
+const fn number_of(operation: &Operation<'_>) -> u8 {
+    match operation {
         Operation::Get(_) => 0,
         Operation::GetAll(_) => 1,
         Operation::Put(..) => 2,
         Operation::FindOrPut(..) => 3,
         Operation::Update(..) => 4,
         Operation::Remove(_) => 5,
-        Operation::Replace(..) | Operation::RemoveIf(..) => return None,
-    })
+        Operation::Replace(..) => 6,
+        Operation::RemoveIf(..) => 7,
+    }
 }
 
 fn operation_of<'r>(
@@ -162,9 +189,17 @@ fn operation_of<'r>(
         3 => Operation::FindOrPut(key, value),
         4 => Operation::Update(key, value),
         5 => Operation::Remove(key),
+        6 => {
+            let (length, values) = part(value, LENGTH)?;
+            let length = length.iter().rev();
+            let length = length.fold(0, |length, byte| length << 8 | usize::from(*byte));
+            let (expected, value) = part(values, length)?;
+            Operation::Replace(key, expected, value)
+        }
+        7 => Operation::RemoveIf(key, value),
         found => return Err(MalformedRequest::Operation { found }),
     };
-    if operation.value().is_none() && !value.is_empty() {
+    if values_bytes(&operation) < value.len() {
         return Err(MalformedRequest::Value {
             operation: operation.name(),
             bytes: value.len() as u32,
@@ -254,6 +289,10 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    fn bytes(most: usize) -> impl Strategy<Value = Vec<u8>> {
+        proptest::collection::vec(any::<u8>(), 0..most)
+    }
+
     fn encoded(question: Question, table: u64, operations: &[Operation<'_>]) -> Vec<u8> {
         let bytes = operations
             .iter()
@@ -273,15 +312,21 @@ mod tests {
             table: u64,
             question in 0..5_usize,
             items in proptest::collection::vec(
-                (0..6u8, proptest::collection::vec(any::<u8>(), 0..20), proptest::collection::vec(any::<u8>(), 0..40)),
+                (0..8u8, bytes(20), bytes(40), bytes(40)),
                 0..8,
             ),
             noise in proptest::collection::vec((any::<usize>(), any::<u8>()), 0..4),
             cut: usize,
         ) {
-            let operations: Vec<_> = items.iter().map(|(number, key, value)| {
-                let value: &[u8] = if (2..5).contains(number) { value } else { &[] };
-                operation_of(*number, key, value).unwrap()
+            let operations: Vec<_> = items.iter().map(|(number, key, value, expected)| match number {
+                0 => Operation::Get(key),
+                1 => Operation::GetAll(key),
+                2 => Operation::Put(key, value),
+                3 => Operation::FindOrPut(key, value),
+                4 => Operation::Update(key, value),
+                5 => Operation::Remove(key),
+                6 => Operation::Replace(key, expected, value),
+                _ => Operation::RemoveIf(key, expected),
             }).collect();
             let all = [
                 Question::Run,
@@ -321,7 +366,14 @@ mod tests {
         let found = 1 | 255 << 16;
         let limit = MOST_OPERATIONS;
         assert_eq!(changed(6, 255), MalformedRequest::Count { found, limit });
-        assert_eq!(changed(16, 6), MalformedRequest::Operation { found: 6 });
+        assert_eq!(changed(16, 8), MalformedRequest::Operation { found: 8 });
+        // What a replacement expects is longer than all that it has.
+        let replaced = Operation::Replace(&key, &[2; 3], &[3; 2]);
+        let mut bytes = encoded(Question::Run, 7, &[replaced]);
+        assert_eq!(Request::decode(&bytes).unwrap().operations, [replaced]);
+        bytes[32] = 6;
+        let (bytes, least) = (Request::decode(&bytes), 6);
+        assert_eq!(bytes, Err(MalformedRequest::Short { bytes: 5, least }));
         // Of the key's bytes the last is now a value.
         let mut bytes = whole.clone();
         (bytes[17], bytes[20]) = (7, 1);

@@ -79,32 +79,50 @@ pub enum Do {
     Put,
     FindOrPut,
     Update,
+    Replace,
     Remove,
+    RemoveIf,
 }
 
-pub const ALL: [Do; 6] = [
+pub const ALL: [Do; 8] = [
     Do::Get,
     Do::GetAll,
     Do::Put,
     Do::FindOrPut,
     Do::Update,
+    Do::Replace,
     Do::Remove,
+    Do::RemoveIf,
 ];
 
-pub fn operation<'r>(what: Do, key: &'r [u8], value: &'r [u8]) -> Operation<'r> {
+pub fn operation<'r>(
+    what: Do,
+    key: &'r [u8],
+    value: &'r [u8],
+    expected: &'r [u8],
+) -> Operation<'r> {
     match what {
         Do::Get => Operation::Get(key),
         Do::GetAll => Operation::GetAll(key),
         Do::Put => Operation::Put(key, value),
         Do::FindOrPut => Operation::FindOrPut(key, value),
         Do::Update => Operation::Update(key, value),
+        Do::Replace => Operation::Replace(key, expected, value),
         Do::Remove => Operation::Remove(key),
+        Do::RemoveIf => Operation::RemoveIf(key, expected),
     }
 }
 
 /// What a plain map answers.
-fn apply(map: &mut BTreeMap<u64, Vec<u8>>, what: Do, key: u64, new: &[u8]) -> Outcome {
+fn apply(
+    map: &mut BTreeMap<u64, Vec<u8>>,
+    what: Do,
+    key: u64,
+    new: &[u8],
+    expected: &[u8],
+) -> Outcome {
     let there = map.get(&key).cloned();
+    let is_expected = there.as_deref() == Some(expected);
     let value = |value: Option<Vec<u8>>| value.map(|value| farslot::Value::from(&value[..]));
     match what {
         Do::Get => Outcome::Value(value(there)),
@@ -118,7 +136,19 @@ fn apply(map: &mut BTreeMap<u64, Vec<u8>>, what: Do, key: u64, new: &[u8]) -> Ou
             map.entry(key).and_modify(|value| *value = new.into());
             Outcome::Changed(there.is_some())
         }
+        Do::Replace => {
+            if is_expected {
+                map.insert(key, new.into());
+            }
+            Outcome::Changed(is_expected)
+        }
         Do::Remove => Outcome::Changed(map.remove(&key).is_some()),
+        Do::RemoveIf => {
+            if is_expected {
+                map.remove(&key);
+            }
+            Outcome::Changed(is_expected)
+        }
     }
 }
 
@@ -126,6 +156,9 @@ fn apply(map: &mut BTreeMap<u64, Vec<u8>>, what: Do, key: u64, new: &[u8]) -> Ou
 fn as_a_map(table: &Table, inline: bool, seed: u64) {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let mut map = BTreeMap::new();
+    let one_step = table.record().scheme.kind().replaces_in_one_step();
+    let is_possible = |what: &Do| one_step || !matches!(what, Do::Replace | Do::RemoveIf);
+    let possible: Vec<_> = ALL.into_iter().filter(is_possible).collect();
     let before = table.counters();
     for _ in 0..60 {
         let first = rng.random_range(0..120_u64);
@@ -136,28 +169,26 @@ fn as_a_map(table: &Table, inline: bool, seed: u64) {
         };
         let batch: Vec<_> = (first..first + count)
             .map(|key| {
-                let what = ALL[rng.random_range(0..ALL.len())];
-                (
-                    what,
-                    key,
-                    key.to_le_bytes(),
-                    value_of(rng.random_range(0..1_000), inline),
-                )
+                let what = possible[rng.random_range(0..possible.len())];
+                let mut value = || value_of(rng.random_range(0..1_000), inline);
+                let (new, other) = (value(), value());
+                let there = map.get(&key).filter(|_| rng.random_bool(0.7)).cloned();
+                (what, key, key.to_le_bytes(), new, there.unwrap_or(other))
             })
             .collect();
         let operations: Vec<_> = batch
             .iter()
-            .map(|(what, _, key, value)| operation(*what, key, value))
+            .map(|(what, _, key, value, expected)| operation(*what, key, value, expected))
             .collect();
         let mut told = 0;
         table.run_many(&operations, |number, outcome| {
-            let (what, key, _, value) = &batch[number];
-            let expected = apply(&mut map, *what, *key, value);
-            assert_eq!(outcome, Ok(expected), "seed {seed}, key {key}");
+            let (what, key, _, value, expected) = &batch[number];
+            let applied = apply(&mut map, *what, *key, value, expected);
+            assert_eq!(outcome, Ok(applied), "seed {seed}, key {key}");
             told += 1;
         });
         assert_eq!(told, batch.len());
-        let (_, key, bytes, _) = &batch[0];
+        let (_, key, bytes, ..) = &batch[0];
         assert_eq!(table.get(bytes), Ok(map.get(key).cloned()), "seed {seed}");
     }
     let mut keys: Vec<_> = (0..220_u64).map(u64::to_le_bytes).collect();
