@@ -5,7 +5,7 @@ use crate::callers::{call, request};
 use crate::calls::{MIB, besides_calls};
 use crate::grants::{grant, open, secret};
 use farslot::calls::reply::{Answered, outcomes};
-use farslot::calls::request::{MOST_OPERATIONS, Question};
+use farslot::calls::request::{MOST_OPERATIONS, Question, operation_bytes};
 use farslot::fabric::{
     BufferPool, Endpoint, EndpointExt, Executor, NodeId, RegionId, RemoteAddr, Rights,
 };
@@ -191,6 +191,11 @@ fn what_a_call_did_not_come_to_is_asked_for_again_at_once() {
         let (others, longer) = besides_calls(&counted);
         assert!(others < 20 && longer == 0, "{counted:?}");
         assert_eq!(counted.operation(GET).count, keys.len() as u64);
+        // What a turn has no room for travels again, so calls become no longer than that.
+        let each = |operation: &Operation<'_>| operation_bytes(operation).unwrap() as u64;
+        let once: u64 = puts.iter().chain(&gets(&keys)).map(each).sum();
+        let sent = counted.bytes_written;
+        assert!(sent < 3 * once, "{sent} bytes for operations of {once}");
         table.close().unwrap();
     }
 }

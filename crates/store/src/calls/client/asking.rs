@@ -21,6 +21,8 @@ const VALUES_SEEN: u32 = 64;
 /// The room for a value is so many times what the largest of those took, and no less than this.
 const SLACK: usize = 4;
 const LEAST_ROOM: usize = 1 << 10;
+/// The fewest operations that a call is made of where there are more.
+const LEAST_OPERATIONS: usize = 8;
 /// Bytes of a reply in which an owner says why operations failed that only it can do.
 const ROOM_FOR_REASONS: usize = 512;
 
@@ -66,6 +68,8 @@ pub(super) struct Owner<E> {
     value_room: Cell<usize>,
     /// The largest of the values that have come since that was chosen, and how many came.
     largest: Cell<(usize, u32)>,
+    /// How many operations an owner does in a call's turn: of lookups alone, and of others.
+    turn_room: [Cell<usize>; 2],
 }
 
 impl<E: Endpoint> Owner<E> {
@@ -79,6 +83,7 @@ impl<E: Endpoint> Owner<E> {
             is_writer: Cell::new(false),
             value_room: Cell::new(options.longest_value),
             largest: Cell::new((0, 0)),
+            turn_room: [Cell::new(MOST_OPERATIONS), Cell::new(MOST_OPERATIONS)],
         }
     }
 
@@ -110,6 +115,23 @@ impl<E: Endpoint> Owner<E> {
         let room = (largest * SLACK).max(LEAST_ROOM);
         self.value_room.set(room.min(self.options.longest_value));
         self.largest.set((0, 0));
+    }
+
+    /// The room that a turn has for operations of which some are no lookups, or for lookups.
+    const fn turn_room(&self, has_writes: bool) -> &Cell<usize> {
+        &self.turn_room[has_writes as usize]
+    }
+
+    /// Learns from a call of so many operations, to some of which the owner has not come: what is
+    /// cut travels once more, with all that is behind it.
+    fn note_turn(&self, has_writes: bool, asked: usize, cut: usize) {
+        let room = self.turn_room(has_writes);
+        let learnt = match cut {
+            0 if asked < room.get() => return,
+            0 => room.get() + room.get() / 4,
+            cut => (asked - cut).max(LEAST_OPERATIONS),
+        };
+        room.set(learnt.min(MOST_OPERATIONS));
     }
 
     /// The error of an operation that the owner refused.
@@ -244,9 +266,11 @@ impl<E: Endpoint> Owner<E> {
     ) -> Vec<usize> {
         let (left, later) = (RefCell::default(), RefCell::default());
         let mut retries = Retries::new(&*self.endpoint);
+        let has_writes = numbers.iter().any(|of| !operations[*of].is_lookup());
         let mut most = MOST_OPERATIONS;
         loop {
-            let calls = self.calls_of(operations, &numbers, most);
+            let most_at_once = most.min(self.turn_room(has_writes).get());
+            let calls = self.calls_of(operations, &numbers, most_at_once);
             let ask = |numbers| self.ask_for(operations, numbers, (done, &left, &later));
             window(
                 CALLS_AT_ONCE,
@@ -331,6 +355,7 @@ impl<E: Endpoint> Owner<E> {
             }
         };
         let status = status_of(&reply).map(|(status, _)| status);
+        let cut_before = later.borrow().len();
         let mut is_told = vec![false; numbers.len()];
         let mut calls = 1;
         let first = numbers.first().copied().unwrap_or_default();
@@ -368,6 +393,9 @@ impl<E: Endpoint> Owner<E> {
             let answered = self.fitting(&operations[*number], None, status);
             tell(*number, Ok(answered));
         }
+        let has_writes = numbers.iter().any(|of| !operations[*of].is_lookup());
+        let cut = later.borrow().len() - cut_before;
+        self.note_turn(has_writes, numbers.len(), cut);
     }
 
     /// What a call's failure tells of its operations: those that were not carried are the client's
