@@ -1,18 +1,18 @@
 //! The set of paper 002 in memory that all ranks have mapped, and what that mapping gives.
 
 use super::ranks::{JobRanks, Ranks};
-use super::subject::{Answers, Subject};
+use super::subject::{Answers, Limited, Subject};
 use crate::Result;
 use farslot::fabric::shm::{self, MappedWords, Node, RegionSpec};
 use farslot::fabric::{RegionId, Rights, prefetch};
-use farslot_set::{Layout, Outcome, Segments, WordSet};
+use farslot_set::{Layout, Segments, WordSet};
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// Swaps whose words are asked for before the first of them: as many as find-or-puts have.
 const AHEAD: usize = 16;
-const REGION: RegionId = RegionId(0);
+pub(super) const REGION: RegionId = RegionId(0);
 
 /// A [`WordSet`] in the memory of all ranks.
 pub struct MappedSet {
@@ -83,7 +83,7 @@ impl MappedSet {
     }
 
     /// So many buckets of the whole table, at random.
-    pub(super) fn random_buckets(&self, count: usize, random: &mut ChaCha8Rng) -> Vec<&AtomicU64> {
+    fn random_buckets(&self, count: usize, random: &mut ChaCha8Rng) -> Vec<&AtomicU64> {
         let layout = self.set.segments().layout();
         let each = layout.buckets_per_rank();
         // Behind a header, as the layout has it.
@@ -96,7 +96,7 @@ impl MappedSet {
     }
 }
 
-fn region(layout: Layout) -> RegionSpec {
+pub(super) fn region(layout: Layout) -> RegionSpec {
     RegionSpec {
         len: layout.region_bytes(),
         rights: Rights::ALL,
@@ -118,19 +118,34 @@ impl Subject for MappedSet {
 
     fn find_or_put_all(&mut self, words: &[u64]) -> Result<Answers> {
         let mut answers = Answers::default();
-        self.set.find_or_put_all(words, |_, put| match put {
-            Outcome::Inserted(_) => answers.inserted += 1,
-            Outcome::Found(_) => {}
-            Outcome::Full => answers.full += 1,
-        })?;
+        self.set
+            .find_or_put_all(words, |_, put| answers.note(&put))?;
         Ok(answers)
+    }
+}
+
+impl Limited for MappedSet {
+    fn memory(&self) -> &'static str {
+        "the mapping"
+    }
+
+    fn swaps<'s>(
+        &'s self,
+        count: usize,
+        random: &mut ChaCha8Rng,
+    ) -> Box<dyn FnOnce() -> Result<()> + 's> {
+        let buckets = self.random_buckets(count, random);
+        Box::new(move || {
+            std::hint::black_box(swap_all(&buckets));
+            Ok(())
+        })
     }
 }
 
 /// Swaps nothing for nothing in each of these words, which changes none; returns how many were 0.
 ///
 /// The loop has no calls and no generic code, so that it is the same in every build that optimizes.
-pub(super) fn swap_all(words: &[&AtomicU64]) -> u64 {
+fn swap_all(words: &[&AtomicU64]) -> u64 {
     let mut zeros = 0;
     for (at, word) in words.iter().enumerate() {
         if let Some(later) = words.get(at + AHEAD) {

@@ -1,10 +1,9 @@
 //! The measurement: who fills what when, and what is timed.
 
 use super::draw::{self, Mix, Span};
-use super::mapped::{self, MappedSet};
 use super::options::Options;
 use super::ranks::Ranks;
-use super::subject::{Answers, Subject};
+use super::subject::{Answers, Limited, Subject};
 use crate::median::median;
 use crate::{BenchError, BenchRow, Progress, Result};
 use rand::SeedableRng;
@@ -14,7 +13,7 @@ use rustix::time::{ClockId, clock_gettime};
 /// Elements that are inserted at once before a measurement.
 const FILLED_TOGETHER: u64 = 1 << 16;
 
-/// Measures a set in mapped memory beside the limit of that mapping, and other sets. All ranks call
+/// Measures a set beside the limit of the memory that it is in, and other sets. All ranks call
 /// it, each with its own handles of the same sets in the same order, and all get the same rows.
 /// `who` says what a rank is: a process or a thread.
 ///
@@ -23,7 +22,7 @@ const FILLED_TOGETHER: u64 = 1 << 16;
 pub fn measure(
     options: &Options,
     ranks: &mut dyn Ranks,
-    set: &mut MappedSet,
+    set: &mut dyn Limited,
     others: &mut [&mut dyn Subject],
     who: &str,
     progress: Progress<'_>,
@@ -43,38 +42,41 @@ pub fn measure(
                     mix: *mix,
                     present: 0,
                 };
-                let subject: &mut dyn Subject = match number.checked_sub(1) {
-                    None => set,
-                    Some(other) => others[other],
-                };
+                let subject = subject_of(number, set, others);
                 subject.renew(ranks.rank())?;
                 ranks.meet()?;
                 subject.open()?;
                 for (of_load, load) in options.loads.iter().enumerate() {
-                    let subject: &mut dyn Subject = match number.checked_sub(1) {
-                        None => set,
-                        Some(other) => others[other],
-                    };
+                    let subject = subject_of(number, set, others);
                     let (rate, full) = filling.measure(*load, ranks, subject, &mut random)?;
                     samples.add(of_mix, of_load, number, rate);
                     samples.refused(of_mix, of_load, number, full);
                     if number == 0 {
                         let swaps = filling.operations(*load).div_ceil(ranks.ranks() as u64);
-                        let buckets = set.random_buckets(swaps as usize, &mut random);
-                        let limit = timed(ranks, swaps, || {
-                            std::hint::black_box(mapped::swap_all(&buckets));
-                            Ok(())
-                        })?;
+                        let swap = set.swaps(swaps as usize, &mut random);
+                        let limit = timed(ranks, swaps, swap)?;
                         samples.add(of_mix, of_load, others.len() + 1, limit);
                     }
                 }
             }
         }
     }
-    Ok(samples.rows(options, &counted(ranks.ranks(), who)))
+    Ok(samples.rows(options, &counted(ranks.ranks(), who), set.memory()))
 }
 
-fn counted(ranks: usize, who: &str) -> String {
+/// The set, or one of the others.
+fn subject_of<'s>(
+    number: usize,
+    set: &'s mut dyn Limited,
+    others: &'s mut [&mut dyn Subject],
+) -> &'s mut dyn Subject {
+    match number.checked_sub(1) {
+        None => set,
+        Some(other) => others[other],
+    }
+}
+
+pub(super) fn counted(ranks: usize, who: &str) -> String {
     match ranks {
         1 => format!("1 {who}"),
         _ if who.ends_with('s') => format!("{ranks} {who}es"),
@@ -136,7 +138,7 @@ impl Filling<'_> {
 
 /// Checks what is said of words of which so many are new. One that was refused is refused again
 /// where it is looked for.
-fn expect(answers: Answers, new: u64) -> Result<()> {
+pub(super) fn expect(answers: Answers, new: u64) -> Result<()> {
     let Answers { inserted, full } = answers;
     if (inserted..=inserted + full).contains(&new) {
         return Ok(());
@@ -168,7 +170,7 @@ fn monotonic() -> u64 {
 }
 
 /// Rates by mix, load and subject; behind the subjects the limit.
-struct Samples {
+pub(super) struct Samples {
     names: Vec<String>,
     loads: usize,
     rates: Vec<Vec<f64>>,
@@ -177,7 +179,7 @@ struct Samples {
 }
 
 impl Samples {
-    fn new(options: &Options, names: Vec<String>) -> Self {
+    pub(super) fn new(options: &Options, names: Vec<String>) -> Self {
         let (mixes, loads) = (options.mixes.len(), options.loads.len());
         Self {
             rates: vec![Vec::new(); mixes * loads * (names.len() + 1)],
@@ -191,17 +193,17 @@ impl Samples {
         (mix * self.loads + load) * (self.names.len() + 1) + subject
     }
 
-    fn add(&mut self, mix: usize, load: usize, subject: usize, rate: f64) {
+    pub(super) fn add(&mut self, mix: usize, load: usize, subject: usize, rate: f64) {
         let place = self.place(mix, load, subject);
         self.rates[place].push(rate);
     }
 
-    fn refused(&mut self, mix: usize, load: usize, subject: usize, full: u64) {
+    pub(super) fn refused(&mut self, mix: usize, load: usize, subject: usize, full: u64) {
         let place = self.place(mix, load, subject);
         self.full[place] = self.full[place].max(full);
     }
 
-    fn rows(&self, options: &Options, ranks: &str) -> Vec<BenchRow> {
+    pub(super) fn rows(&self, options: &Options, ranks: &str, memory: &str) -> Vec<BenchRow> {
         let mut rows = Vec::new();
         for (of_mix, mix) in options.mixes.iter().enumerate() {
             for (of_load, load) in options.loads.iter().enumerate() {
@@ -221,7 +223,7 @@ impl Samples {
                         rows.push(BenchRow::new(refused, full as f64, "find-or-puts"));
                     }
                 }
-                let name = format!("{case}, compare-and-swap of the mapping");
+                let name = format!("{case}, compare-and-swap of {memory}");
                 rows.push(BenchRow::new(name, limit, "swaps/s"));
             }
         }

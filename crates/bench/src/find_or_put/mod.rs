@@ -10,21 +10,28 @@
 //!
 //! Every figure is the median over repetitions, and within each repetition everything is measured
 //! once, one after the other. The limit is compare-and-swaps of random buckets of the set's own
-//! mapping, with as many prefetched as find-or-puts have, by all ranks at once, right behind the
-//! find-or-puts that it is the limit of.
+//! memory, with as many prefetched or under way as find-or-puts have, by all ranks at once, right
+//! behind the find-or-puts that it is the limit of.
+//!
+//! The set's memory is mapped by all processes ([`MappedSet`]), served by each of them over TCP
+//! ([`NetworkSet`]), or of simulated machines ([`measure_simulated`]).
 
 mod draw;
 mod mapped;
 mod measure;
+mod network;
 mod options;
 mod ranks;
+mod simulated;
 mod stored;
 mod subject;
 
 pub use draw::Mix;
 pub use mapped::MappedSet;
 pub use measure::measure;
+pub use network::NetworkSet;
 pub use options::Options;
 pub use ranks::{JobRanks, Ranks};
+pub use simulated::measure_simulated;
 pub use stored::{StoredSet, memory};
-pub use subject::{Answers, Subject};
+pub use subject::{Answers, Limited, Subject};

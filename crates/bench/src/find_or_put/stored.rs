@@ -4,7 +4,7 @@ use super::options::Options;
 use super::subject::{Answers, Subject};
 use crate::lookup::{self, LookupScheme};
 use crate::{BenchError, Result};
-use farslot::{Access, OpenOptions, Store, Table};
+use farslot::{Store, Table};
 
 const TABLE: &str = "bench-find-or-put";
 /// Records whose find-or-puts are under way at once.
@@ -36,12 +36,8 @@ impl StoredSet {
     /// # Errors
     /// What the store says.
     pub fn open(address: &str, slots: u64) -> Result<Self> {
-        let options = OpenOptions {
-            access: Access::Reads,
-            ..OpenOptions::default()
-        };
         Ok(Self {
-            store: Store::open_with(address, options)?,
+            store: Store::open(address)?,
             table: None,
             slots,
         })

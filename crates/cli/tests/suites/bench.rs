@@ -134,6 +134,42 @@ fn find_or_puts_of_one_and_of_several_processes_stand_beside_swaps() {
         }
     }
     assert!(rows.next().is_none(), "{report}");
+    for (fabric, processes) in [("tcp", "2 processes"), ("sim", "4 machines")] {
+        let count = &processes[..1];
+        let args = [
+            "bench",
+            "find-or-put",
+            "--json",
+            "--fabric",
+            fabric,
+            "--processes",
+            count,
+        ];
+        let output = farslot(args.iter().chain(&small)).output().unwrap();
+        assert!(output.status.success(), "{}", error_of(&output));
+        let report = one_object(&output);
+        let rows = report["rows"].as_array().unwrap();
+        let of = |what: &str| {
+            let name = format!("50/50, load 0.9, {processes}, {what}");
+            let row = rows.iter().find(|row| row["name"] == *name);
+            row.unwrap_or_else(|| panic!("{name}: {report}"))["value"]
+                .as_f64()
+                .unwrap()
+        };
+        assert!(of("set") > 0.0 && of("compare-and-swap of the same memory") > 0.0);
+        // In virtual time a find-or-put takes no less than the swap that it may end with.
+        assert!(fabric == "tcp" || of("set") < of("compare-and-swap of the same memory"));
+    }
+    let alone = farslot([
+        "bench",
+        "find-or-put",
+        "--fabric",
+        "sim",
+        "--processes",
+        "1",
+    ]);
+    let alone = { alone }.output().unwrap();
+    assert_fails(&alone, 2, &["--processes 1 is not for --fabric sim"]);
     let full = farslot(["bench", "find-or-put", "--load", "0.99"])
         .output()
         .unwrap();

@@ -1,5 +1,6 @@
 //! `farslot-lab find-or-put`: Farslot's set beside others in one process.
 
+use farslot_bench::find_or_put::Options;
 use farslot_cli::commands::bench::{self, WorkArgs};
 use farslot_cli::context::Context;
 use farslot_cli::failure::Result;
@@ -20,7 +21,7 @@ pub(super) struct Args {
 /// # Errors
 /// A usage failure for options that no measurement can be made with; what the measurement says.
 pub(super) fn run(args: &Args, context: &Context) -> Result<()> {
-    let options = args.work.options();
+    let options = args.work.options(Options::default().slots);
     let measure = |progress: farslot_bench::Progress<'_>| {
         crate::find_or_put::run(&options, &args.threads, progress)
     };

@@ -171,6 +171,19 @@ impl<E: Endpoint> Reach<E> {
         }
     }
 
+    /// Swaps nothing for nothing in a bucket; returns what is there. No operation that finds or
+    /// inserts there can take less.
+    ///
+    /// # Errors
+    /// [`SetError::NoSuchElement`] for a bucket that the table has not; [`SetError::Fabric`].
+    pub async fn touch(&self, bucket: u64) -> Result<u64, SetError> {
+        if bucket >= self.layout.buckets() {
+            return Err(SetError::NoSuchElement { index: bucket });
+        }
+        let (rank, word) = self.layout.locate(bucket);
+        self.compare_swap(rank, word, 0, 0).await
+    }
+
     /// Adds to a word of this rank's own part; returns what it was.
     pub(super) async fn add_to_own(&self, word: u64, add: u64) -> Result<u64, SetError> {
         match self.part(self.rank)? {

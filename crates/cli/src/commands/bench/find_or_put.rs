@@ -1,11 +1,14 @@
-//! `farslot bench find-or-put`: find-or-puts of processes that share one table.
+//! `farslot bench find-or-put`: find-or-puts of processes that share one table, over any fabric.
 
 use crate::failure::{Failure, Result};
 use crate::job;
 use crate::memory_node::MemoryNode;
 use crate::number;
 use crate::output::on_spinner;
-use farslot_bench::find_or_put::{self, JobRanks, MappedSet, Mix, Options, StoredSet};
+use farslot::fabric::sim::NicProfile;
+use farslot_bench::find_or_put::{
+    self, JobRanks, Limited, MappedSet, Mix, NetworkSet, Options, StoredSet,
+};
 use farslot_bench::{BenchReport, BenchRow, Progress};
 use farslot_set::job::{Job, Launch};
 use std::process::{Command, Stdio};
@@ -24,9 +27,9 @@ pub struct WorkArgs {
     /// Load factors that the table has reached at the end of a measurement, rising
     #[arg(long, value_name = "FRACTION,..", value_delimiter = ',', default_values_t = Options::default().loads)]
     load: Vec<f64>,
-    /// Slots of each table
-    #[arg(long, value_name = "N", value_parser = number::count, default_value_t = Options::default().slots)]
-    slots: u64,
+    /// Slots of each table [default: 2^22; 2^18 over tcp, 2^16 in sim]
+    #[arg(long, value_name = "N", value_parser = number::count)]
+    slots: Option<u64>,
     /// Repetitions, of which the median counts
     #[arg(long, value_name = "N", value_parser = number::small_count, default_value_t = Options::default().repetitions)]
     repetitions: usize,
@@ -36,14 +39,51 @@ pub struct WorkArgs {
 }
 
 impl WorkArgs {
-    /// The measurement that they ask for.
-    pub fn options(&self) -> Options {
+    /// The measurement that they ask for, of so many slots if they do not say.
+    pub fn options(&self, slots: u64) -> Options {
         Options {
             mixes: self.mix.clone(),
             loads: self.load.clone(),
-            slots: self.slots,
+            slots: self.slots.unwrap_or(slots),
             repetitions: self.repetitions,
             seed: self.seed,
+        }
+    }
+}
+
+/// Where the set is.
+#[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+enum Fabric {
+    /// On simulated machines, in virtual time
+    Sim,
+    /// In memory that all processes have mapped
+    Shm,
+    /// In memory that each process serves over TCP
+    Tcp,
+}
+
+impl Fabric {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Sim => "sim",
+            Self::Shm => "shm",
+            Self::Tcp => "tcp",
+        }
+    }
+
+    fn slots(self) -> u64 {
+        match self {
+            Self::Sim => 1 << 16,
+            Self::Shm => Options::default().slots,
+            Self::Tcp => 1 << 18,
+        }
+    }
+
+    fn processes(self) -> &'static [u32] {
+        match self {
+            Self::Sim => &[2, 8],
+            Self::Shm => &[1, 2],
+            Self::Tcp => &[2],
         }
     }
 }
@@ -51,10 +91,17 @@ impl WorkArgs {
 /// The options of `farslot bench find-or-put`.
 #[derive(clap::Args, Debug)]
 pub(super) struct Args {
-    /// How many processes share a table, once for each number
-    #[arg(long, value_name = "N,..", value_delimiter = ',', default_values_t = [1, 2],
+    /// Where the set is
+    #[arg(long, value_enum, default_value_t = Fabric::Shm)]
+    fabric: Fabric,
+    /// How many processes share a table, once for each number; in sim one on each machine, and two
+    /// at least [default: 1,2; 2 over tcp, 2,8 in sim]
+    #[arg(long, value_name = "N,..", value_delimiter = ',',
           value_parser = clap::value_parser!(u32).range(1..=64))]
     processes: Vec<u32>,
+    /// The simulated NIC: a profile, or a file that `farslot calibrate` wrote [default: cx5-edr]
+    #[arg(long, value_name = "NAME|FILE", value_parser = farslot::nic_profile)]
+    profile: Option<NicProfile>,
     #[command(flatten)]
     work: WorkArgs,
     /// Be this rank of the processes that meet at --rendezvous: what this command starts
@@ -71,59 +118,115 @@ pub(super) struct Args {
 /// # Errors
 /// A usage failure for options that no measurement can be made with; what the measurement says.
 pub(super) fn run(args: &Args) -> Result<Option<BenchReport>> {
-    let options = args.work.options();
+    let options = args.work.options(args.fabric.slots());
+    let processes = match &args.processes[..] {
+        [] => args.fabric.processes(),
+        given => given,
+    };
+    if args.fabric == Fabric::Sim {
+        return simulated(args, &options, processes).map(Some);
+    }
+    if args.profile.is_some() {
+        return Err(Failure::Usage(
+            "--profile is for --fabric sim: shared memory and networks are what they are".into(),
+        ));
+    }
     let memory = find_or_put::memory(&options)?;
     if let (Some(rank), Some(store)) = (args.rank, &args.store) {
         let launch = Launch {
             rank,
-            ranks: args.processes[0],
+            ranks: processes[0],
             rendezvous: args.rendezvous.clone(),
             ..Launch::alone()
         };
         let job = Job::join(launch).map_err(|error| Failure::Failed(error.to_string()))?;
-        measure(job, &options, store, &|_| ())?;
+        measure(job, args.fabric, &options, store, &|_| ())?;
         return Ok(None);
     }
     let mut rows = Vec::new();
-    let mut page = 0;
-    for processes in &args.processes {
-        let node = MemoryNode::start("bench", memory)?;
+    let mut fabric = String::new();
+    for processes in processes {
+        let node = match args.fabric {
+            Fabric::Tcp => MemoryNode::start_tcp(memory, 1)?,
+            Fabric::Shm | Fabric::Sim => MemoryNode::start("bench", memory)?,
+        };
         let command =
             |rank: u32, address: &str| command(args, *processes, rank, address, node.address());
         let (job, _children) = job::start(*processes, command)?;
-        let measured = on_spinner(|progress| measure(job, &options, node.address(), progress))?;
+        let measured =
+            on_spinner(|progress| measure(job, args.fabric, &options, node.address(), progress))?;
         rows.extend(measured.0);
-        page = measured.1;
+        fabric = measured.1;
     }
-    let page = page >> 10;
     Ok(Some(BenchReport {
         bench: "find-or-put",
-        fabric: format!(
-            "shared memory; each process has mapped all others' part of the set, in pages of {page} KiB"
-        ),
+        fabric,
         rows,
     }))
 }
 
-/// One process's part; the rows, and bytes of a page of its memory.
+fn simulated(args: &Args, options: &Options, machines: &[u32]) -> Result<BenchReport> {
+    if machines.contains(&1) {
+        return Err(Failure::Usage(
+            "--processes 1 is not for --fabric sim, where memory of the same machine costs nothing"
+                .into(),
+        ));
+    }
+    let profile = args.profile.clone();
+    let profile = profile.unwrap_or_else(NicProfile::connectx5_edr);
+    let mut rows = Vec::new();
+    for machines in machines {
+        let machines = u64::from(*machines);
+        rows.extend(on_spinner(|progress| {
+            find_or_put::measure_simulated(options, machines, &profile, progress)
+        })?);
+    }
+    Ok(BenchReport {
+        bench: "find-or-put",
+        fabric: format!(
+            "simulated {}, in virtual time; one process a machine, which owns a part of the set and reaches \
+             that for nothing and the others' by verbs",
+            profile.name
+        ),
+        rows,
+    })
+}
+
+/// One process's part; the rows, and what the set's memory is.
 fn measure(
     mut job: Job,
+    fabric: Fabric,
     options: &Options,
     store: &str,
     progress: Progress<'_>,
-) -> farslot_bench::Result<(Vec<BenchRow>, u64)> {
+) -> farslot_bench::Result<(Vec<BenchRow>, String)> {
     let mut ranks = JobRanks(&mut job);
-    let mut set = MappedSet::of_processes(&mut ranks, options.slots)?;
+    let (mut set, memory): (Box<dyn Limited>, _) = match fabric {
+        Fabric::Tcp => {
+            let set = NetworkSet::of_processes(&mut ranks, options.slots)?;
+            let memory = "TCP over loopback; each process owns a part of the set, reaches that by \
+                          loads and the others' by verbs";
+            (Box::new(set), memory.to_owned())
+        }
+        Fabric::Shm | Fabric::Sim => {
+            let set = MappedSet::of_processes(&mut ranks, options.slots)?;
+            let page = set.page_bytes() >> 10;
+            let memory = format!(
+                "shared memory; each process has mapped all others' part of the set, in pages of {page} KiB"
+            );
+            (Box::new(set), memory)
+        }
+    };
     let mut stored = StoredSet::open(store, options.slots)?;
     let rows = find_or_put::measure(
         options,
         &mut ranks,
-        &mut set,
+        &mut *set,
         &mut [&mut stored],
         "process",
         progress,
     )?;
-    Ok((rows, set.page_bytes()))
+    Ok((rows, memory))
 }
 
 /// What starts a rank.
@@ -131,6 +234,7 @@ fn command(args: &Args, ranks: u32, rank: u32, address: &str, store: &str) -> Re
     let listed = |values: Vec<String>| values.join(",");
     let work = &args.work;
     let options = [
+        ("--fabric", args.fabric.name().into()),
         ("--processes", ranks.to_string()),
         ("--rank", rank.to_string()),
         ("--rendezvous", address.into()),
@@ -143,7 +247,10 @@ fn command(args: &Args, ranks: u32, rank: u32, address: &str, store: &str) -> Re
             "--load",
             listed(work.load.iter().map(f64::to_string).collect()),
         ),
-        ("--slots", work.slots.to_string()),
+        (
+            "--slots",
+            work.options(args.fabric.slots()).slots.to_string(),
+        ),
         ("--repetitions", work.repetitions.to_string()),
         ("--seed", work.seed.to_string()),
     ];

@@ -21,8 +21,8 @@ pub struct Args {
 
 #[derive(clap::Subcommand, Debug)]
 enum Bench {
-    /// Find-or-puts per second of processes that share one table over shm, as it fills, beside bare
-    /// compare-and-swaps of the same mapping
+    /// Find-or-puts per second of processes that share one table, as it fills, beside bare
+    /// compare-and-swaps of the same memory
     FindOrPut(Box<find_or_put::Args>),
     /// Lookups per second of one or several schemes, beside bare READs (sim, tcp, verbs) or bare
     /// loads (shm)
