@@ -17,8 +17,8 @@ pub fn zeros_in_large_pages<T: bytemuck::Zeroable + Clone>(len: usize) -> Vec<T>
     let end = (start + bytes) / LARGE_PAGE * LARGE_PAGE;
     if first < end {
         let from = zeros.as_ptr().cast::<u8>().wrapping_add(first - start);
-        // SAFETY: the pages from `first` to `end` lie within the vector's allocation, and this advice
-        // changes the content of none. A refusal costs only speed.
+        // SAFETY: the pages from `first` to `end` lie within the vector's allocation, and this
+        // advice changes the content of none. A refusal costs only speed.
         let _ = unsafe {
             rustix::mm::madvise(from.cast_mut().cast(), end - first, Advice::LinuxHugepage)
         };

@@ -302,7 +302,8 @@ pub trait IndexExt: Index {
         outcome.map(|outcome| outcome.is_changed())
     }
 
-    /// [`Operation::FindOrPut`]: the value that was there, or nothing if the key was absent and has this value now.
+    /// [`Operation::FindOrPut`]: the value that was there, or nothing if the key was absent and has
+    /// this value now.
     async fn find_or_put(&self, key: &[u8], value: &[u8]) -> Result<Option<Value>> {
         let outcome = self.run(Operation::FindOrPut(key, value)).await;
         outcome.map(Outcome::into_value)

@@ -11,9 +11,9 @@
 //!
 //! Others' tables are not touched. In a store that is in use all verbs go to a table that is made
 //! for it,
-//! [`SCRATCH_TABLE`]: READs, WRITEs of zeros over zeros, compare-and-swaps of 0 by 0 and additions of 0, so that it is
-//! an empty table before, meanwhile and after. It stays, for the next calibration: tables cannot be
-//! dropped.
+//! [`SCRATCH_TABLE`]: READs, WRITEs of zeros over zeros, compare-and-swaps of 0 by 0 and additions
+//! of 0, so that it is an empty table before, meanwhile and after. It stays, for the next
+//! calibration: tables cannot be dropped.
 
 mod bed;
 mod file;

@@ -87,7 +87,8 @@ impl LookupScheme {
             Self::Linear | Self::Sealed | Self::Perfect => aligned(16.0),
             // Buckets of 96 bytes; slots of 32.
             Self::Cuckoo | Self::Duo | Self::DuoAlone => aligned(32.0),
-            // Two spans of two whole lines each, and records of 32 bytes that begin at multiples of 16.
+            // Two spans of two whole lines each, and records of 32 bytes that begin at multiples of
+            // 16.
             Self::Race => 4.0 + (reads - 2.0) * 1.25,
         }
     }

@@ -102,9 +102,9 @@ impl Outlet {
     pub(super) fn words_mut(&mut self, at: usize, words: usize) -> &mut [u64] {
         let end = at.checked_add(words * 8);
         assert!(at.is_multiple_of(8) && end.is_some_and(|end| end <= self.bytes));
-        // SAFETY: they are within the mapping, aligned and initialised, zeroed at first. This struct
-        // owns it, is borrowed mutably, and nothing else makes references to it. The NIC may read
-        // them for a request that is on its way, and does not write.
+        // SAFETY: they are within the mapping, aligned and initialised, zeroed at first. This
+        // struct owns it, is borrowed mutably, and nothing else makes references to it. The NIC may
+        // read them for a request that is on its way, and does not write.
         unsafe { std::slice::from_raw_parts_mut(self.memory.start().byte_add(at).as_ptr(), words) }
     }
 

@@ -443,8 +443,8 @@ impl QueuePair {
         let mut room = nothing_but_a_number(id);
         let mut bad = null_mut();
         let queue = self.raw.as_ptr();
-        // SAFETY: the queue pair and its context are live; the request has no memory of its own, and
-        // is copied before the call returns.
+        // SAFETY: the queue pair and its context are live; the request has no memory of its own,
+        // and is copied before the call returns.
         match unsafe { ((*(*queue).context).ops.post_recv)(queue, &mut room, &mut bad) } {
             0 => Ok(()),
             errno => Err(refused("ibv_post_recv", os_error(errno))),

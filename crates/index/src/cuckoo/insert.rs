@@ -1,5 +1,5 @@
-//! What a write does beside its steps: it waits for its buckets or for room in the heap, moves other
-//! records out of the way of a new key, or puts that where the graph says, changes buckets of
+//! What a write does beside its steps: it waits for its buckets or for room in the heap, moves
+//! other records out of the way of a new key, or puts that where the graph says, changes buckets of
 //! signatures, and meets keys that a writer that died has left twice.
 //!
 //! By the invariant of `write.rs`: whatever is changed here is held.

@@ -5,10 +5,10 @@
 //! publishes a slot (its first, or the one that its bucket's slots share) from what was read; one
 //! that fails shows that there is another writer.
 //!
-//! A write holds its key's buckets and reads them. If one slot may be the key's, and is, its word is
-//! swapped; a new key goes into a free slot of the roomiest bucket. What is rarer is done beside
-//! these steps: displacements and the cuckoo graph (`insert.rs`), buckets of signatures, and several
-//! slots that may be the key's.
+//! A write holds its key's buckets and reads them. If one slot may be the key's, and is, its word
+//! is swapped; a new key goes into a free slot of the roomiest bucket. What is rarer is done beside
+//! these steps: displacements and the cuckoo graph (`insert.rs`), buckets of signatures, and
+//! several slots that may be the key's.
 
 use super::buckets::Bucket;
 use super::client::{CuckooTable, Key};

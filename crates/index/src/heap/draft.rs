@@ -20,8 +20,8 @@ pub(crate) enum Draft {
 }
 
 impl Draft {
-    /// The block of this record, if this client has one and may use it. Whether it may is asked where it `may_use` none for certain: a look at the clock costs as much as a
-    /// swap.
+    /// The block of this record, if this client has one and may use it. Whether it may is asked
+    /// where it `may_use` none for certain: a look at the clock costs as much as a swap.
     #[inline]
     pub(crate) fn hold<E: Endpoint>(
         &mut self,

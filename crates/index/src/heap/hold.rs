@@ -64,8 +64,8 @@ impl<E: Endpoint> Heap<E> {
         (self.looked_at.get()).is_none_or(|at| now.saturating_sub(at) >= LOOK_AFTER)
     }
 
-    /// Whether blocks of a table's heap, if it has one, may be used without a look at it: asked once
-    /// where the memory is mapped, and for certain elsewhere.
+    /// Whether blocks of a table's heap, if it has one, may be used without a look at it: asked
+    /// once where the memory is mapped, and for certain elsewhere.
     #[inline]
     pub(crate) fn may_use_blocks(heap: Option<&Self>, is_mapped: bool) -> bool {
         is_mapped && heap.is_some_and(|heap| !heap.is_look_due())

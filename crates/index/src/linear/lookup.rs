@@ -392,8 +392,8 @@ impl<E: Endpoint> LinearTable<E> {
         self.read_on(key, search)
     }
 
-    /// At a slot of the key, or, with the head of a record out of band, one that may be its: nothing
-    /// where the walk goes on to the next slot.
+    /// At a slot of the key, or, with the head of a record out of band, one that may be its:
+    /// nothing where the walk goes on to the next slot.
     #[inline(always)]
     pub(super) fn came_to(
         &self,
@@ -532,9 +532,9 @@ impl<E: Endpoint> LinearTable<E> {
         self.read_on(key, search)
     }
 
-    /// Has the slot at the walk's place read again, as the record of its head was not whole: at once
-    /// the first time, then after ever longer pauses. If the head is another one than last time,
-    /// others are writing, and that is no fault.
+    /// Has the slot at the walk's place read again, as the record of its head was not whole: at
+    /// once the first time, then after ever longer pauses. If the head is another one than last
+    /// time, others are writing, and that is no fault.
     #[cold]
     pub(super) fn read_again(&self, key: &Key<'_>, search: &mut Search, head: u64) -> Next<Aside> {
         if head == search.unreadable {

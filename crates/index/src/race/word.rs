@@ -200,8 +200,8 @@ impl Met {
         (!are_several).then_some(one)
     }
 
-    /// The same, with its number among so many words that were looked at, of 64 at most; nothing where
-    /// they are not all [quiet](Met::is_quiet).
+    /// The same, with its number among so many words that were looked at, of 64 at most; nothing
+    /// where they are not all [quiet](Met::is_quiet).
     #[inline(always)]
     pub(super) fn quiet_among(&self, words: usize) -> Option<Option<(u64, Word)>> {
         let behind = self.found.trailing_zeros() as usize;

@@ -305,7 +305,8 @@ impl<E: Endpoint> Lookup for Writes<'_, E> {
     }
 
     async fn give_up(&self, _: &Self::Key<'_>, of: &mut Writing, error: &IndexError) {
-        // A swap that was to begin it may have done so, though what was to be read behind it was not.
+        // A swap that was to begin it may have done so, though what was to be read behind it was
+        // not.
         let may_be_begun = (of.stage == Stage::Begin).then_some(of.new);
         let is_undone = match of.begun.take().or(may_be_begun) {
             // If it cannot be undone now, whoever meets it does so.

@@ -1,10 +1,11 @@
 //! Operations as steps: a scheme says its lookup, or its write, once, and several drivers run it.
 //!
 //! A [`Lookup`] says which bytes it wants to have read next and, when they are here, what they
-//! mean: an answer, more to read, or, of a write, a [change](Next::Change). Between two steps it has
-//! its [`Lookup::Search`], plain data; it has no future, no buffer, and books nothing. What cannot
-//! be decided so (a pause before a slot is read again, a directory to be read on, a bucket to be
-//! held) is an [aside](Next::Aside), which the scheme does itself as a future, and comes back from.
+//! mean: an answer, more to read, or, of a write, a [change](Next::Change). Between two steps it
+//! has its [`Lookup::Search`], plain data; it has no future, no buffer, and books nothing. What
+//! cannot be decided so (a pause before a slot is read again, a directory to be read on, a bucket
+//! to be held) is an [aside](Next::Aside), which the scheme does itself as a future, and comes back
+//! from.
 //!
 //! The drivers:
 //!
@@ -71,9 +72,9 @@ pub(crate) async fn find_many<'k, L: Lookup>(
     }
 }
 
-/// Does many operations, writes in steps and lookups among them as the client does them, each booked
-/// to its class; `done` gets the outcomes with the operations' numbers, in the order in which they
-/// come.
+/// Does many operations, writes in steps and lookups among them as the client does them, each
+/// booked to its class; `done` gets the outcomes with the operations' numbers, in the order in
+/// which they come.
 pub(crate) async fn write_many<L>(
     client: &impl SchemeClient,
     table: &L,

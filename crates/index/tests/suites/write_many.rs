@@ -192,8 +192,8 @@ pub fn what_is_done_in_place_is_booked_as_single_writes(fabric: Fabric) {
     for slot in SLOTS.into_iter().filter(of_words) {
         // By small READs, what lies far from the table's end is done at a glance.
         for (multi, read) in [(false, 256), (false, 1), (true, 256)] {
-            // So large that no two keys want one slot: which of them then has the longer probe, depends
-            // on the order in which they come.
+            // So large that no two keys want one slot: which of them then has the longer probe,
+            // depends on the order in which they come.
             let mut options = slot.options(1 << 14, 5);
             if multi {
                 options.sizing.keys = KeyRule::Multi;

@@ -153,8 +153,8 @@ impl<K, V, S> SmartCuckooMap<K, V, S> {
         self.stash.len()
     }
 
-    /// How many records the stash takes before the map grows for them, or refuses them; by default 4.
-    /// With 0 every record is in a bucket (unless the hasher makes that impossible, see
+    /// How many records the stash takes before the map grows for them, or refuses them; by default
+    /// 4. With 0 every record is in a bucket (unless the hasher makes that impossible, see
     /// [here](crate::smart_cuckoo)). Records that are in the stash stay.
     pub fn set_stash_limit(&mut self, records: usize) {
         self.stash_limit = records;

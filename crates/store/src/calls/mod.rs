@@ -1,11 +1,11 @@
 //! Operations by call: the owner of a node executes them in its own memory, by the scheme's own
 //! protocol (paper 003, section 5.3: "one-two-sided" operations).
 //!
-//! [`Calling`](client::calling::Calling) is a client that asks the owner where that is cheaper, over the client of any
-//! scheme, which does whatever the owner does not. What travels is an
-//! [`Operation`](farslot_index::Operation) and its [`Outcome`](farslot_index::Outcome); a call carries many. The
-//! owner runs a client of the same scheme in its own memory, so that its operations and those of
-//! clients who read and swap meet as those of any two clients do.
+//! [`Calling`](client::calling::Calling) is a client that asks the owner where that is cheaper,
+//! over the client of any scheme, which does whatever the owner does not. What travels is an
+//! [`Operation`](farslot_index::Operation) and its [`Outcome`](farslot_index::Outcome); a call
+//! carries many. The owner runs a client of the same scheme in its own memory, so that its
+//! operations and those of clients who read and swap meet as those of any two clients do.
 //!
 //! **Promises.** An operation that the owner was asked for is executed at most once: a call is
 //! never repeated. One whose answer is lost fails as a lost verb does, and may have taken effect.
@@ -16,8 +16,8 @@
 //! to by then the client asks for [again](Answered::Later): at once if the owner has done anything
 //! of the call, else after ever longer pauses, until the endpoint's
 //! [`verb_timeout`](farslot_fabric::Limits::verb_timeout) has passed without progress. Then it
-//! fails with [`IndexError::TurnOver`](farslot_index::IndexError::TurnOver). What would have to wait, or is
-//! not done in three turns, is left to clients that can do it by verbs.
+//! fails with [`IndexError::TurnOver`](farslot_index::IndexError::TurnOver). What would have to
+//! wait, or is not done in three turns, is left to clients that can do it by verbs.
 //!
 //! ```text
 //! request | version, 8 | question, 8 | 0, 16 | operations, 32 | table's id, 64 |
@@ -30,8 +30,9 @@
 //! ```
 //! All of it is little-endian, and nothing is aligned. Outcomes come in any order.
 //!
-//! **Tables.** A client that may not read the catalog asks for it by calls ([`ask_of_tables`](client::asking::ask_of_tables)). The
-//! layers above know what the answers' values mean.
+//! **Tables.** A client that may not read the catalog asks for it by calls
+//! ([`ask_of_tables`](client::asking::ask_of_tables)). The layers above know what the answers'
+//! values mean.
 
 use farslot_fabric::Nanos;
 

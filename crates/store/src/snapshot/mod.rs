@@ -206,8 +206,8 @@ impl Parts {
 }
 
 impl Store {
-    /// Ends what a restore or a copy has left that was cut off as its parts, all of them filled, got
-    /// the table's name one by one; false if there is no table of that name.
+    /// Ends what a restore or a copy has left that was cut off as its parts, all of them filled,
+    /// got the table's name one by one; false if there is no table of that name.
     ///
     /// # Errors
     /// [`StoreError::TableExists`] if all of it is there; or that a part of it is lost.

@@ -1,10 +1,10 @@
 //! Whose turn it is, where there is more to do than one turn.
 //!
 //! Connections that have more to do wait in lines, one for each grant, one for those that are not
-//! admitted, and one for what is done at the door: newcomers, and those that have to leave. The line
-//! that has had the least time has the next turn, one connection after the other. So clients of one
-//! grant cannot keep those of another from being served, however many they are and whatever they
-//! ask for; nor can strangers.
+//! admitted, and one for what is done at the door: newcomers, and those that have to leave. The
+//! line that has had the least time has the next turn, one connection after the other. So clients
+//! of one grant cannot keep those of another from being served, however many they are and whatever
+//! they ask for; nor can strangers.
 //!
 //! After each round of turns, of [`ROUND`] and what the last turn takes longer, the kernel is asked
 //! for what has come meanwhile. A line that has asked for less than others, or for nothing, has its

@@ -349,8 +349,8 @@ fn find(id: u64, memory: &dyn OwnerMemory) -> Result<TableRecord, Status> {
 
 #[cfg(test)]
 mod tests {
-    //! What a thread keeps of the tables that it was called for. The owner of a simulated node answers
-    //! on the thread of the test.
+    //! What a thread keeps of the tables that it was called for. The owner of a simulated node
+    //! answers on the thread of the test.
 
     use super::{MOST_OPEN, OPEN};
     use crate::{Access, FieldSize, OpenOptions, Store, TableOptions};

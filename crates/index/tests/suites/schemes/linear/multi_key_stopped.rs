@@ -91,8 +91,9 @@ fn a_record_behind_a_dead_slot_is_found() {
     }
 }
 
-/// The key's first dead slot lies in a chunk before the one with the empty slot, and the heap has no
-/// room for the record that is to go there: the slots are left, and the record goes into that one.
+/// The key's first dead slot lies in a chunk before the one with the empty slot, and the heap has
+/// no room for the record that is to go there: the slots are left, and the record goes into that
+/// one.
 #[test]
 fn dead_slots_far_in_front_are_left_where_the_heap_is_full() {
     for slot in [INLINE, HYBRID] {
