@@ -164,6 +164,17 @@ pub enum RankError {
         /// How many were asked for.
         ranks: u64,
     },
+    /// States too long for a bucket of the table that all ranks share.
+    #[error("states of {bits} bits: the table that all ranks share takes up to {limit}")]
+    NoBucket {
+        /// Bits of a state.
+        bits: usize,
+        /// The limit.
+        limit: usize,
+    },
+    /// A journal, which needs a set at each rank.
+    #[error("a table that all ranks share goes with no journal")]
+    NoJournal,
     /// States too long to be sent.
     #[error("states of {words} words, above the limit of {limit}")]
     LongState {

@@ -174,6 +174,8 @@ fn several_processes_find_what_one_finds() {
         &["--processes", "2"],
         &["--processes", "3", "--over", "tcp"],
         &["--processes", "3", "--over", "sim", "--seed", "5"],
+        &["--processes", "2", "--table", "shared"],
+        &["--processes", "3", "--over", "tcp", "--table", "shared"],
     ] {
         assert_eq!(numbers(args), alone, "{args:?}");
     }

@@ -7,6 +7,7 @@ mod models;
 mod nets;
 mod oracle;
 mod ranks;
+mod shared_table;
 mod small_documents;
 mod symbolic;
 mod unbounded;

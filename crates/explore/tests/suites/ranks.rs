@@ -48,7 +48,7 @@ fn chaos(seed: u64) -> FaultPlan {
 }
 
 fn simulated_net(net: &Net, seed: u64, shape: RingShape) -> Explored {
-    let ends = simulate(seed, chaos(seed), shape, |mut exchange| {
+    let ends = simulate(seed, chaos(seed), shape, None, |mut exchange| {
         let net = net.clone();
         async move {
             let (options, progress) = (options(false), Progress::default());
@@ -90,7 +90,7 @@ fn simulated_ranks_under_faults_count_what_one_process_counts() {
 fn ranks_begin_anew_together_where_a_place_needs_more_bits() {
     let net = kanban(2);
     let shape = rings_for_net(&net, 3).unwrap();
-    let ends = simulate(7, chaos(7), shape, |mut exchange| {
+    let ends = simulate(7, chaos(7), shape, None, |mut exchange| {
         let net = net.clone();
         async move {
             let mut packed = PackedNet::with_widths(&net, None, vec![1; net.places().len()]);
@@ -118,7 +118,7 @@ fn ranks_begin_anew_together_where_a_place_needs_more_bits() {
 fn markings_of_several_words_are_sent_whole() {
     let net = kanban(2);
     let shape = rings_for_net(&net, 3).unwrap();
-    let ends = simulate(3, chaos(3), shape, |mut exchange| {
+    let ends = simulate(3, chaos(3), shape, None, |mut exchange| {
         let net = net.clone();
         async move {
             let wide = PackedNet::with_widths(&net, None, vec![9; net.places().len()]);
@@ -144,7 +144,7 @@ fn violations_are_as_near_as_for_one_process() {
         for seed in 0..3 {
             println!("{name} seed {seed}");
             let shape = model.rings(3).unwrap();
-            let ends = simulate(seed, chaos(seed), shape, |mut exchange| {
+            let ends = simulate(seed, chaos(seed), shape, None, |mut exchange| {
                 let model = model.clone();
                 async move {
                     let options = options(true);
@@ -181,7 +181,7 @@ fn ranks_go_on_from_their_journals() {
     let net = kanban(2);
     let shape = rings_for_net(&net, 3).unwrap();
     let run = |seed: u64| -> Vec<Part<Explored>> {
-        let ends = simulate(seed, chaos(seed), shape, |mut exchange| {
+        let ends = simulate(seed, chaos(seed), shape, None, |mut exchange| {
             let (net, path) = (net.clone(), path.clone());
             async move {
                 let (options, progress, path) = (options(false), Progress::default(), Some(&*path));
@@ -253,7 +253,7 @@ fn a_rank_that_is_lost_is_named_to_all_others() {
             client_stops,
             ..chaos(seed)
         };
-        let ends = simulate(seed, faults, shape, |mut exchange| {
+        let ends = simulate(seed, faults, shape, None, |mut exchange| {
             let net = net.clone();
             async move {
                 let (options, progress) = (options(false), Progress::default());
@@ -279,7 +279,7 @@ fn a_rank_that_is_lost_is_named_to_all_others() {
 fn a_rank_without_memory_ends_all() {
     let net = kanban(3);
     let shape = rings_for_net(&net, 3).unwrap();
-    let ends = simulate(1, FaultPlan::default(), shape, |mut exchange| {
+    let ends = simulate(1, FaultPlan::default(), shape, None, |mut exchange| {
         let net = net.clone();
         async move {
             let memory = if exchange.rank() == 2 {
@@ -338,7 +338,7 @@ fn in_threads<T: Send + PartialEq + std::fmt::Debug>(
     part: impl AsyncFn(&mut farslot_explore::explicit::ranks::Exchange) -> Part<T> + Sync,
 ) -> T {
     agreed(in_jobs(ranks, |job| {
-        let team = Team::meet(job, over, shape, Terms::of_model("a test's")).unwrap();
+        let team = Team::meet(job, over, shape, None, Terms::of_model("a test's")).unwrap();
         team.run(async |exchange| part(exchange).await).unwrap()
     }))
 }
@@ -350,7 +350,7 @@ fn ranks_with_other_nets_or_conditions_are_refused() {
     let refused = |terms: [Terms; 2]| {
         let ends = in_jobs(2, |job| {
             let terms = terms[job.rank() as usize].clone();
-            Team::meet(job, &Over::Shm, shape, terms).map(drop)
+            Team::meet(job, &Over::Shm, shape, None, terms).map(drop)
         });
         let Err(RankError::Job(JobError::Disagreement { what, rank: 1, .. })) = &ends[0] else {
             panic!("{ends:?}");
@@ -365,7 +365,7 @@ fn ranks_with_other_nets_or_conditions_are_refused() {
     let symbolic = in_jobs(2, |mut job| {
         let terms = one.clone();
         if job.rank() == 0 {
-            return Team::meet(job, &Over::Shm, shape, terms)
+            return Team::meet(job, &Over::Shm, shape, None, terms)
                 .map(drop)
                 .map_err(Into::into);
         }
@@ -472,7 +472,7 @@ fn a_model_of_one_state_ends_at_once() {
     }
     let alone = explore(&One, &options(false), None, &Progress::default()).unwrap();
     let shape = RingShape::for_states(4, 2).unwrap();
-    let ends = simulate(0, chaos(0), shape, |mut exchange| async move {
+    let ends = simulate(0, chaos(0), shape, None, |mut exchange| async move {
         let progress = Progress::default();
         let found = explore_rank(&One, &options(false), &mut exchange, None, &progress).await;
         numbers(&found.unwrap())

@@ -6,7 +6,7 @@ use farslot_model::{
     CHUNK_UNIT, ChunkModel, Chunking, HitPolicy, NicModel, Objective, ProbeDistribution, TableLoad,
     Workload,
 };
-use std::cell::Cell;
+use std::cell::{Cell, OnceCell};
 
 /// Buckets that a find-or-put examines before it says that the table is full.
 const REACH: usize = 1024;
@@ -20,10 +20,29 @@ const TYPICAL: u64 = 1 << 24;
 /// C and M of paper 002, and how they come about.
 #[derive(Debug, Clone)]
 pub struct ChunkSizes {
-    /// By load factor, in steps.
-    by_load: Box<[Chunking]>,
+    /// By load factor, in steps, once a table was as full.
+    by_load: Box<[OnceCell<Chunking>]>,
+    /// How they are chosen, unless they are fixed.
+    choice: Option<Choice>,
+    /// Those of a table that is half full, or that are fixed.
+    usual: Chunking,
     /// Buckets seen, and how many of them were in use.
     seen: Cell<(u32, u32)>,
+}
+
+/// How the model prices chunks.
+#[derive(Debug, Clone)]
+struct Choice {
+    model: ChunkModel,
+    workload: Workload,
+}
+
+impl Choice {
+    fn at(&self, load: f64) -> Result<Chunking, SetError> {
+        let table = TableLoad::from_load(TYPICAL, load)?;
+        let distances = ProbeDistribution::lookup(table, self.workload)?;
+        Ok(self.model.choose(&distances).chunking)
+    }
 }
 
 impl ChunkSizes {
@@ -47,7 +66,7 @@ impl ChunkSizes {
             most,
             ahead: true,
         };
-        Ok(Self::of([chunking].into()))
+        Ok(Self::of(1, None, chunking))
     }
 
     /// Chunks as the model prices them for this NIC, for the load factor that the chunks read show:
@@ -57,20 +76,20 @@ impl ChunkSizes {
     /// # Errors
     /// [`SetError::Model`].
     pub fn chosen(nic: NicModel, objective: Objective, hits: f64) -> Result<Self, SetError> {
-        let model = ChunkModel::new(nic, objective, REACH, 16 * CHUNK_UNIT)?;
-        let workload = Workload::new(hits, HitPolicy::StopAtMatch)?;
-        let chunkings = (0..STEPS).map(|step| {
-            let load = (step as f64 + 0.5) / STEPS as f64;
-            let table = TableLoad::from_load(TYPICAL, load)?;
-            let distances = ProbeDistribution::lookup(table, workload)?;
-            Ok(model.choose(&distances).chunking)
-        });
-        Ok(Self::of(chunkings.collect::<Result<_, SetError>>()?))
+        let choice = Choice {
+            model: ChunkModel::new(nic, objective, REACH, 16 * CHUNK_UNIT)?,
+            workload: Workload::new(hits, HitPolicy::StopAtMatch)?,
+        };
+        // The others when they are needed: each takes milliseconds to find.
+        let usual = choice.at(0.5)?;
+        Ok(Self::of(STEPS, Some(choice), usual))
     }
 
-    fn of(by_load: Box<[Chunking]>) -> Self {
+    fn of(steps: usize, choice: Option<Choice>, usual: Chunking) -> Self {
         Self {
-            by_load,
+            by_load: vec![OnceCell::new(); steps].into(),
+            choice,
+            usual,
             seen: Cell::new((0, 0)),
         }
     }
@@ -88,9 +107,13 @@ impl ChunkSizes {
     /// How to read now.
     #[must_use]
     pub fn now(&self) -> Chunking {
-        let last = self.by_load.len() - 1;
-        let step = self.load() * self.by_load.len() as f64;
-        self.by_load[(step as usize).min(last)]
+        let steps = self.by_load.len();
+        let step = ((self.load() * steps as f64) as usize).min(steps - 1);
+        *self.by_load[step].get_or_init(|| {
+            let load = (step as f64 + 0.5) / steps as f64;
+            let chosen = self.choice.as_ref().map(|choice| choice.at(load));
+            chosen.and_then(Result::ok).unwrap_or(self.usual)
+        })
     }
 
     /// Learns from a chunk at the home of an element: where keys are random, so are its buckets.

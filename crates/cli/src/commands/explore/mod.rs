@@ -58,6 +58,9 @@ pub struct Args {
     ranks: RankArgs,
 }
 
+/// Bytes that the table of a simulated rank may take: the simulator's memory is there at once.
+const SIMULATED: u64 = 16 << 20;
+
 /// Explores a model and reports what was found.
 ///
 /// # Errors
@@ -234,8 +237,9 @@ fn explore_together(args: &Args, subject: Subject) -> Result<Option<Found>> {
             let reason = "the simulator has all ranks in one process: --processes N --over sim";
             return Err(Failure::Usage(reason.into()));
         };
+        let table = args.ranks.shared(ranks, options.memory.min(SIMULATED));
         return subject
-            .simulated(ranks, args.ranks.seed, &options)
+            .simulated(ranks, table, args.ranks.seed, &options)
             .map(Some);
     }
     let (job, _children) = args.ranks.join(&told(args, options.memory))?;
@@ -249,7 +253,8 @@ fn explore_together(args: &Args, subject: Subject) -> Result<Option<Found>> {
     let goal = args.reach.as_ref();
     let condition = condition.or(goal.map(|formula| format!("--reach {formula}")));
     let terms = subject.terms(condition.as_deref()).and("journal", journal);
-    let team = ranks::meet(job, &args.ranks.over(), shape, terms)?;
+    let table = args.ranks.shared(job.ranks(), options.memory);
+    let team = ranks::meet(job, &args.ranks.over(), shape, table, terms)?;
     let (first, journal) = (team.rank() == 0, args.journal.as_deref());
     let found = on_progress(first, |progress| {
         team.run(async |exchange| subject.part(&options, exchange, journal, progress).await)

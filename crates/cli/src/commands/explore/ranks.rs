@@ -3,7 +3,7 @@
 use crate::failure::{Failure, Result};
 use crate::job::{self, Children};
 use farslot_explore::Terms;
-use farslot_explore::explicit::ranks::{Over, Team};
+use farslot_explore::explicit::ranks::{Over, RingShape, TableShape, Team};
 use farslot_set::job::{Job, Launch};
 use std::ffi::OsString;
 use std::num::NonZeroUsize;
@@ -21,6 +21,15 @@ pub enum Fabric {
     Sim,
 }
 
+/// Where the states are that several processes have found.
+#[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sets {
+    /// In a set at each process, to which the others send what is its own
+    Own,
+    /// In one table over the memory of all (paper 002), for states of up to 63 bits
+    Shared,
+}
+
 /// The options of an exploration by several processes.
 #[derive(clap::Args, Debug)]
 #[command(next_help_heading = "Several processes")]
@@ -32,6 +41,9 @@ pub struct RankArgs {
     /// How they reach each other [default: shm; tcp with --rendezvous]
     #[arg(long, value_name = "FABRIC")]
     pub over: Option<Fabric>,
+    /// Where the states are
+    #[arg(long, value_name = "WHERE", value_enum, default_value_t = Sets::Own)]
+    pub table: Sets,
     /// Decides the faults of --over sim
     #[arg(long, value_name = "SEED", default_value_t = 0)]
     pub seed: u64,
@@ -89,6 +101,14 @@ impl RankArgs {
         }
     }
 
+    /// The table that all share, if they do, for processes that may take so much memory each.
+    pub fn shared(&self, ranks: u32, memory: u64) -> Option<TableShape> {
+        match self.table {
+            Sets::Own => None,
+            Sets::Shared => Some(TableShape::within(ranks, memory)),
+        }
+    }
+
     /// Joins the other processes, which this one starts if that is asked for.
     pub fn join(&self, told: &Told<'_>) -> Result<(Job, Children)> {
         let failed = |error: farslot_set::job::JobError| Failure::Failed(error.to_string());
@@ -128,6 +148,13 @@ impl RankArgs {
             ("--over", over.into()),
             ("--listen", self.listen.clone().into()),
             ("--memory", format!("{}B", told.memory).into()),
+            (
+                "--table",
+                match self.table {
+                    Sets::Own => "own".into(),
+                    Sets::Shared => "shared".into(),
+                },
+            ),
         ];
         if let Some(formula) = told.invariant {
             options.push(("--invariant", formula.into()));
@@ -163,8 +190,9 @@ impl RankArgs {
 pub fn meet(
     job: Job,
     over: &Over,
-    shape: farslot_explore::explicit::ranks::RingShape,
+    shape: RingShape,
+    table: Option<TableShape>,
     terms: Terms,
 ) -> Result<Team> {
-    Team::meet(job, over, shape, terms).map_err(|error| Failure::Failed(error.to_string()))
+    Team::meet(job, over, shape, table, terms).map_err(|error| Failure::Failed(error.to_string()))
 }

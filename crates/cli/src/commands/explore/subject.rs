@@ -3,7 +3,7 @@
 use crate::failure::{Failure, Result};
 use farslot::fabric::sim::FaultPlan;
 use farslot_explore::explicit::ranks::{
-    Exchange, RingShape, explore_net_rank, rings_for_net, simulate,
+    Exchange, RingShape, TableShape, explore_net_rank, rings_for_net, simulate,
 };
 use farslot_explore::explicit::{Options, Progress};
 use farslot_explore::formula::Formula;
@@ -84,9 +84,16 @@ impl Subject {
     }
 
     /// All ranks in the simulator, under faults that a seed decides. What rank 0 has found.
-    pub(super) fn simulated(self, ranks: u32, seed: u64, options: &Options) -> Result<Found> {
+    pub(super) fn simulated(
+        self,
+        ranks: u32,
+        table: Option<TableShape>,
+        seed: u64,
+        options: &Options,
+    ) -> Result<Found> {
         let faults = FaultPlan::chaos(seed, CHAOS);
-        let ends = simulate(seed, faults, self.rings(ranks)?, |mut exchange| {
+        let rings = self.rings(ranks)?;
+        let ends = simulate(seed, faults, rings, table, |mut exchange| {
             let (subject, options) = (self.clone(), options.clone());
             async move {
                 let progress = Progress::default();

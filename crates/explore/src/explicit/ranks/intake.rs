@@ -101,6 +101,12 @@ impl Intake {
         Ok(came)
     }
 
+    /// A state that this rank has inserted into the table that all ranks share.
+    pub(super) fn inserted(&mut self, code: u64) {
+        self.found.add(code);
+        self.states += 1;
+    }
+
     /// The new states since this was last asked: their codes.
     pub(super) fn finish(&mut self) -> Blocks {
         self.look_up();

@@ -28,6 +28,7 @@ pub async fn join_journals<M: Model>(
     path: &Path,
     header: Header,
 ) -> Result<Journal, ExploreError> {
+    exchange.may_keep_journal()?;
     let path = path_of(path, (exchange.rank(), exchange.ranks()));
     let journal = match path.exists() {
         true => Journal::open_or_create(&path, header.clone()).map(Some),

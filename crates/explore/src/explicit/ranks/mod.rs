@@ -1,5 +1,7 @@
 //! Explicit exploration by several processes, *ranks*, that share a fabric.
 //!
+//! The ranks may share one table instead, paper 002's (`table.rs`); what follows is of rings.
+//!
 //! Each rank owns those states whose hash says so, in a set of its own, and expands those of each
 //! level. Of the successors it keeps its own and sends the others to their owners: into a ring in
 //! the owner's memory, by one-sided verbs ([`Exchange`]). An owner finds or inserts what comes in;
@@ -36,6 +38,7 @@ mod ring;
 mod search;
 mod simulated;
 mod sums;
+mod table;
 mod team;
 mod trace;
 
@@ -44,4 +47,5 @@ pub use net::{explore_net_rank, rings_for_net};
 pub use ring::{Exchange, OwnMemory, RingShape};
 pub use search::{Exploring, explore_rank};
 pub use simulated::simulate;
+pub use table::{PartMemory, TableMemory, TableShape};
 pub use team::{Over, Team};

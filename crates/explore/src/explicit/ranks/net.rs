@@ -60,6 +60,7 @@ async fn explore_net<'n>(
     let journal = journal.map(|path| path_of(path, ranks));
     let digest = digest_of(&(net, invariant), ranks);
     if let Some(path) = &journal {
+        exchange.may_keep_journal()?;
         let resumed = together(net, invariant, &options, exchange, digest, path).await?;
         (packed, file) = (resumed.0, Some(resumed.1));
     }
@@ -101,6 +102,7 @@ async fn together<'n>(
     let widths = packed.widths().iter().map(|width| u64::from(*width));
     let mut rank = Rank::new(&packed, options, exchange)?;
     let compared = compare(&mut rank, path, journal, widths.collect()).await?;
+    drop(rank);
     match compared.journal {
         Some(journal) if compared.all_alike => Ok((packed, journal)),
         // New, or killed while all began anew with more bits.

@@ -8,8 +8,10 @@ use super::intake::Intake;
 use super::owner::{SentLately, hash_of, owner_of};
 use super::ring::{Exchange, Kind};
 use super::sums::{Outcome, Sums};
+use super::table::{Before, Table};
 use crate::error::{ExploreError, RankError};
 use crate::model::{Model, Successors};
+use std::rc::Rc;
 
 /// States that are expanded before their successors go where they belong.
 const STATES: usize = 64;
@@ -34,6 +36,8 @@ pub(super) struct Rank<'m, 'x, M> {
     sums: Sums,
     /// The code of a state of this rank's that violates the invariant.
     pub(super) violation: Option<u64>,
+    /// In place of sets at each rank.
+    table: Option<Table>,
 }
 
 impl<'m, 'x, M: Model> Rank<'m, 'x, M> {
@@ -43,6 +47,12 @@ impl<'m, 'x, M: Model> Rank<'m, 'x, M> {
         exchange: &'x mut Exchange,
     ) -> Result<Self, ExploreError> {
         let (ranks, words) = (exchange.ranks(), model.bits().div_ceil(64));
+        let memory = exchange.table.take();
+        let table = memory.map(|memory| {
+            let endpoint = Rc::clone(exchange.endpoint());
+            Table::new(endpoint, exchange.rank(), memory, model.bits())
+        });
+        let table = table.transpose()?;
         let limit = exchange.shape().most_payload() - 2;
         if words > limit {
             return Err(RankError::LongState { words, limit }.into());
@@ -61,7 +71,13 @@ impl<'m, 'x, M: Model> Rank<'m, 'x, M> {
             frame: Vec::new(),
             sums: Sums::default(),
             violation: None,
+            table,
         })
+    }
+
+    /// Whether all ranks share one table.
+    pub(super) fn shares_table(&self) -> bool {
+        self.table.is_some()
     }
 
     pub(super) fn words(&self) -> usize {
@@ -69,13 +85,24 @@ impl<'m, 'x, M: Model> Rank<'m, 'x, M> {
     }
 
     /// Inserts the initial states that are this rank's; returns what is found of level 0.
-    pub(super) fn begin(&mut self) -> Blocks {
+    pub(super) async fn begin(&mut self) -> Result<Blocks, ExploreError> {
+        if self.shares_table() {
+            // No rank touches what another has not cleared yet.
+            self.gather(&[]).await?;
+        }
         for state in self.model.initial() {
-            if owner_of(hash_of(&state), self.exchange.ranks()) == self.exchange.rank() {
-                self.intake.take(&state);
+            if owner_of(hash_of(&state), self.exchange.ranks()) != self.exchange.rank() {
+                continue;
+            }
+            match &mut self.table {
+                Some(table) => {
+                    let intake = &mut self.intake;
+                    table.put(&state, |code| intake.inserted(code)).await?;
+                }
+                None => self.intake.take(&state),
             }
         }
-        self.intake.finish()
+        Ok(self.intake.finish())
     }
 
     /// Appends its part of a level to a journal. What fails is told at the end of the next level.
@@ -146,6 +173,9 @@ impl<'m, 'x, M: Model> Rank<'m, 'x, M> {
     /// Expands this rank's part of a level, and takes in what the others find of the next one that
     /// is this rank's. All of that has come when it returns.
     pub(super) async fn expand(&mut self, level: &Blocks) -> Result<(), ExploreError> {
+        if self.shares_table() {
+            return self.expand_in_rounds(level).await;
+        }
         self.sent.fill(0);
         self.received.fill(0);
         self.ended.fill(None);
@@ -180,6 +210,92 @@ impl<'m, 'x, M: Model> Rank<'m, 'x, M> {
             if !self.receive()? {
                 self.exchange.idle().await?;
             }
+        }
+        Ok(())
+    }
+
+    /// Expands this rank's part of a level where all ranks share one table: in rounds, between which
+    /// that may grow.
+    async fn expand_in_rounds(&mut self, level: &Blocks) -> Result<(), ExploreError> {
+        let codes: Vec<u64> = level.codes().collect();
+        let mut batches = codes.chunks(STATES);
+        loop {
+            // Only what has failed is left out, and told at the level's end, so that nobody waits.
+            if let Err(error) = self.expand_some(&mut batches).await {
+                self.intake.failed.get_or_insert(error);
+            }
+            let has_more = batches.len() > 0;
+            let Some(table) = &mut self.table else {
+                return Ok(());
+            };
+            let is_crowded = table.is_crowded();
+            let own = [
+                self.intake.states,
+                has_more.into(),
+                is_crowded.into(),
+                self.intake.failed.is_some().into(),
+            ];
+            let mut all = [0u64; 4];
+            for (rank, part) in self.gather(&own).await?.iter().enumerate() {
+                let part: &[u64; 4] = part[..]
+                    .try_into()
+                    .map_err(|_| RankError::malformed(rank, "no numbers of a round"))?;
+                for (sum, number) in all.iter_mut().zip(part) {
+                    *sum = sum.saturating_add(*number);
+                }
+            }
+            let [states, more, crowded, failed] = all;
+            if failed > 0 {
+                return Ok(());
+            }
+            let Some(table) = &mut self.table else {
+                return Ok(());
+            };
+            match table.next_round(states, crowded > 0) {
+                Ok(Before::Nothing) if more == 0 && crowded == 0 => return Ok(()),
+                Ok(Before::Nothing) => {}
+                Ok(Before::Growth) => {
+                    table.grow(states).await?;
+                    self.gather(&[]).await?;
+                }
+                // All ranks come to it.
+                Err(error) => {
+                    self.intake.failed.get_or_insert(error);
+                    return Ok(());
+                }
+            }
+        }
+    }
+
+    /// Expands batches of states until the table is crowded or there are no more.
+    async fn expand_some(
+        &mut self,
+        batches: &mut std::slice::Chunks<'_, u64>,
+    ) -> Result<(), ExploreError> {
+        let mut state = vec![0; self.words()];
+        let mut successors = Vec::new();
+        if let Some(table) = &mut self.table {
+            let intake = &mut self.intake;
+            table.put_refused(|code| intake.inserted(code)).await?;
+        }
+        while let Some(table) = &mut self.table
+            && !table.is_crowded()
+            && let Some(codes) = batches.next()
+        {
+            let ended = self.expand_states(codes, &mut state);
+            successors.clear();
+            for state in self.successors.states() {
+                let state_words = std::slice::from_ref(state);
+                if !self.sent_lately.note(hash_of(state_words), state_words) {
+                    successors.push(*state);
+                }
+            }
+            self.successors.clear();
+            if let Some(table) = &mut self.table {
+                let intake = &mut self.intake;
+                table.put(&successors, |code| intake.inserted(code)).await?;
+            }
+            ended?;
         }
         Ok(())
     }
@@ -301,7 +417,10 @@ impl<'m, 'x, M: Model> Rank<'m, 'x, M> {
         let own = Sums {
             states: self.intake.states,
             next: next.len(),
-            bytes: self.intake.store.bytes(),
+            bytes: match &self.table {
+                Some(table) => table.bytes(),
+                None => self.intake.store.bytes(),
+            },
             violated: self.violation.is_some(),
             outcome: match &self.intake.failed {
                 None => Outcome::Well,
@@ -335,5 +454,12 @@ impl<'m, 'x, M: Model> Rank<'m, 'x, M> {
             }
         }
         Ok(parts)
+    }
+}
+
+impl<M> Drop for Rank<'_, '_, M> {
+    /// The table's memory is there for the next exploration over the same exchange.
+    fn drop(&mut self) {
+        self.exchange.table = self.table.take().map(Table::into_memory);
     }
 }

@@ -17,6 +17,7 @@
 //! atomic, so that whoever sees the tail sees the frame. No word has two writers, and the only
 //! atomic is the sender's: remote atomics and the owner's stores never meet.
 
+use super::table::TableMemory;
 use crate::error::RankError;
 use farslot_fabric::shm::MappedWords;
 use farslot_fabric::sim::SimNode;
@@ -196,6 +197,8 @@ pub struct Exchange {
     nap: Nanos,
     /// When a frame last came, or somebody was asked whether it is there.
     heard: Nanos,
+    /// The memory of the table that all ranks share, if they do.
+    pub(super) table: Option<TableMemory>,
 }
 
 impl fmt::Debug for Exchange {
@@ -250,7 +253,27 @@ impl Exchange {
             frame: Vec::new(),
             nap: FIRST_NAP,
             heard,
+            table: None,
         })
+    }
+
+    /// The same where the ranks share one table, over this memory.
+    #[must_use]
+    pub fn with_table(self, table: TableMemory) -> Self {
+        let table = Some(table);
+        Self { table, ..self }
+    }
+
+    /// Refuses a journal where the ranks share a table.
+    pub(super) fn may_keep_journal(&self) -> Result<(), RankError> {
+        match self.table {
+            None => Ok(()),
+            Some(_) => Err(RankError::NoJournal),
+        }
+    }
+
+    pub(super) fn endpoint(&self) -> &Rc<AnyEndpoint> {
+        &self.endpoint
     }
 
     /// This rank.

@@ -34,6 +34,9 @@ pub async fn explore_rank<M: Model>(
     progress: &Progress,
 ) -> Result<Explored, ExploreError> {
     let started = Instant::now();
+    if journal.is_some() {
+        exchange.may_keep_journal()?;
+    }
     let mut rank = Rank::new(model, options, exchange)?;
     let mut levels = Vec::new();
     let replayed = match &mut journal {
@@ -43,7 +46,7 @@ pub async fn explore_rank<M: Model>(
     let (mut level, mut depth) = match replayed {
         Some(replayed) => replayed,
         None => {
-            let level = rank.begin();
+            let level = rank.begin().await?;
             if let Some(journal) = &mut journal {
                 rank.record(journal, &level, 0);
             }

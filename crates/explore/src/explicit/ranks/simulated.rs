@@ -1,6 +1,7 @@
 //! Ranks in the simulator: the same exploration with faults that a seed decides.
 
 use super::ring::{Exchange, OwnMemory, RingShape};
+use super::table::{PartMemory, TableMemory, TableShape};
 use crate::error::ExploreError;
 use farslot_fabric::sim::{FaultPlan, NicProfile, NodeConfig, Simulation, World};
 use farslot_fabric::{AnyEndpoint, Limits, NodeId, Rights};
@@ -8,7 +9,7 @@ use std::future::Future;
 use std::rc::Rc;
 
 /// Runs what `part` makes of each rank's exchange, on machines of the simulator's with these
-/// faults. Returns what each rank has returned, in their order; none of a rank that never came to
+/// faults, where they share a table if it has a shape. Returns what each rank has returned, in their order; none of a rank that never came to
 /// its end.
 ///
 /// # Errors
@@ -17,6 +18,7 @@ pub fn simulate<F, T>(
     seed: u64,
     faults: FaultPlan,
     shape: RingShape,
+    table: Option<TableShape>,
     part: impl Fn(Exchange) -> F,
 ) -> Result<Vec<Option<T>>, ExploreError>
 where
@@ -24,11 +26,16 @@ where
     T: 'static,
 {
     let world = World::new(seed, NicProfile::connectx5_edr());
+    let mut bytes = vec![shape.region_bytes()];
+    if let Some(table) = table {
+        bytes.extend(table.regions()?);
+    }
+    let regions: Vec<_> = bytes.into_iter().map(|len| (len, Rights::ALL)).collect();
     let nodes: Vec<NodeId> = (0..shape.ranks())
         .map(|_| {
             world.add_node_with(&NodeConfig {
                 host: Some(world.add_host()),
-                ..NodeConfig::new(&[(shape.region_bytes(), Rights::ALL)])
+                ..NodeConfig::new(&regions)
             })
         })
         .collect();
@@ -39,10 +46,17 @@ where
         .collect();
     world.set_faults(faults);
     let mut ends = Vec::new();
-    for (rank, (client, node)) in clients.into_iter().zip(nodes).enumerate() {
+    for (rank, (client, node)) in clients.into_iter().zip(&nodes).enumerate() {
         let endpoint = AnyEndpoint::Sim(Rc::clone(simulation.endpoint(client)));
-        let own = OwnMemory::Simulated(world.node_handle(node));
-        let exchange = Exchange::new(Rc::new(endpoint), rank, shape, own)?;
+        let own = OwnMemory::Simulated(world.node_handle(*node));
+        let mut exchange = Exchange::new(Rc::new(endpoint), rank, shape, own)?;
+        if let Some(table) = table {
+            let parts = nodes.iter().enumerate().map(|(of, node)| match of == rank {
+                true => PartMemory::Simulated(world.node_handle(*node)),
+                false => PartMemory::Remote,
+            });
+            exchange = exchange.with_table(TableMemory::new(table, parts.collect()));
+        }
         ends.push(simulation.spawn(client, |_| part(exchange)));
     }
     simulation.run();

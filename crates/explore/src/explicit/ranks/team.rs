@@ -1,6 +1,7 @@
 //! Ranks that are processes: how they get to each other's memory.
 
 use super::ring::{Exchange, OwnMemory, RingShape};
+use super::table::{PartMemory, TableMemory, TableShape};
 use crate::error::{ExploreError, RankError};
 use crate::mapped;
 use crate::terms::Terms;
@@ -45,7 +46,8 @@ enum Served {
 
 impl Team {
     /// Lends this rank's memory to the others of a job, and gets theirs: all ranks call this, with
-    /// the same `shape` and for an exploration of the same `terms`.
+    /// the same `shape`, for an exploration of the same `terms`, and with a table of the same shape
+    /// if they share one.
     ///
     /// # Errors
     /// [`RankError::Job`], also where a rank has other terms; [`RankError::Fabric`].
@@ -53,6 +55,7 @@ impl Team {
         mut job: Job,
         over: &Over,
         shape: RingShape,
+        table: Option<TableShape>,
         terms: Terms,
     ) -> Result<Self, RankError> {
         let fabric = match over {
@@ -60,20 +63,35 @@ impl Team {
             Over::Tcp(_) => "tcp",
         };
         let terms = terms.and("way", "state by state").and("fabric", fabric);
+        let shared = table.map_or("one a rank".into(), |table| format!("{table:?}"));
+        let terms = terms.and("table", shared);
         terms.agree(&mut job)?;
         let rank = job.rank() as usize;
         let failed = |error| RankError::Fabric { rank, error };
-        let region = RegionSpec {
-            len: shape.region_bytes(),
-            rights: Rights::ALL,
-        };
-        let (endpoint, node, served) = match over {
-            Over::Shm => over_shm(&mut job, region)?,
-            Over::Tcp(listen) => over_tcp(&mut job, region, listen)?,
+        let mut bytes = vec![shape.region_bytes()];
+        if let Some(table) = table {
+            let ranks = shape.ranks() as u64;
+            let regions = table.regions();
+            bytes.extend(regions.map_err(|_| RankError::TooManyRanks { ranks })?);
+        }
+        let rights = Rights::ALL;
+        let regions: Vec<_> = bytes
+            .into_iter()
+            .map(|len| RegionSpec { len, rights })
+            .collect();
+        let (endpoint, nodes, served) = match over {
+            Over::Shm => over_shm(&mut job, &regions)?,
+            Over::Tcp(listen) => over_tcp(&mut job, &regions, listen)?,
         };
         let endpoint = Rc::new(endpoint);
-        let own = OwnMemory::Mapped(MappedWords::of(&node, RegionId(0)).map_err(failed)?);
-        let exchange = Exchange::new(Rc::clone(&endpoint), rank, shape, own)?;
+        let own = nodes[rank].as_ref().ok_or(RankError::GaveUp { rank })?;
+        let own = OwnMemory::Mapped(MappedWords::of(own, RegionId(0)).map_err(failed)?);
+        let mut exchange = Exchange::new(Rc::clone(&endpoint), rank, shape, own)?;
+        if let Some(table) = table {
+            let parts = nodes.into_iter();
+            let parts = parts.map(|node| node.map_or(PartMemory::Remote, PartMemory::Mapped));
+            exchange = exchange.with_table(TableMemory::new(table, parts.collect()));
+        }
         job.barrier()?;
         Ok(Self {
             job,
@@ -112,18 +130,18 @@ fn limits() -> Limits {
     }
 }
 
-fn over_shm(job: &mut Job, region: RegionSpec) -> Result<(AnyEndpoint, Node, Served), RankError> {
-    let nodes = mapped::meet(job, &[region])?;
+/// The way to the others, the nodes of all ranks that are mapped here, and what serves this one's.
+type Met = (AnyEndpoint, Vec<Option<Node>>, Served);
+
+fn over_shm(job: &mut Job, regions: &[RegionSpec]) -> Result<Met, RankError> {
+    let nodes = mapped::meet(job, regions)?;
     let own = nodes[job.rank() as usize].clone();
-    let endpoint = AnyEndpoint::Shm(ShmEndpoint::new(nodes, limits()));
-    Ok((endpoint, own.clone(), Served::Shm(own)))
+    let endpoint = AnyEndpoint::Shm(ShmEndpoint::new(nodes.clone(), limits()));
+    let nodes = nodes.into_iter().map(Some).collect();
+    Ok((endpoint, nodes, Served::Shm(own)))
 }
 
-fn over_tcp(
-    job: &mut Job,
-    region: RegionSpec,
-    listen: &str,
-) -> Result<(AnyEndpoint, Node, Served), RankError> {
+fn over_tcp(job: &mut Job, regions: &[RegionSpec], listen: &str) -> Result<Met, RankError> {
     let rank = job.rank() as usize;
     let failed = |error| RankError::Fabric { rank, error };
     // Rank 0's secret keeps everybody out who is not of this job.
@@ -140,7 +158,7 @@ fn over_tcp(
     }
     let secret = job.all_gather(&bytes)?.swap_remove(0);
     let secret = Secret::new(secret).map_err(failed)?;
-    let node = Node::embedded(&[region]).map_err(failed)?;
+    let node = Node::embedded(regions).map_err(failed)?;
     let options = AgentOptions::from(ServeOptions {
         listen: listen.into(),
         grants: vec![Grant::everything(Some(secret.clone()))],
@@ -159,5 +177,7 @@ fn over_tcp(
         ..ConnectOptions::default()
     };
     let endpoint = TcpEndpoint::connect(&addresses?, &options).map_err(failed)?;
-    Ok((AnyEndpoint::Tcp(endpoint), node, Served::Tcp(agent)))
+    let mut nodes = vec![None; job.ranks() as usize];
+    nodes[rank] = Some(node);
+    Ok((AnyEndpoint::Tcp(endpoint), nodes, Served::Tcp(agent)))
 }
