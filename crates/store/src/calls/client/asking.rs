@@ -16,6 +16,8 @@ use std::rc::Rc;
 /// Calls of a batch that are under way at once: while the owner works on one, the client makes the
 /// next.
 const CALLS_AT_ONCE: usize = 4;
+/// Calls of a batch before what was learnt from them is used for the others.
+const CALLS_IN_A_ROW: usize = 16;
 /// Values after which the room for others is chosen anew.
 const VALUES_SEEN: u32 = 64;
 /// The room for a value is so many times what the largest of those took, and no less than this.
@@ -122,14 +124,16 @@ impl<E: Endpoint> Owner<E> {
         &self.turn_room[has_writes as usize]
     }
 
-    /// Learns from a call of so many operations, to some of which the owner has not come: what is
-    /// cut travels once more, with all that is behind it.
-    fn note_turn(&self, has_writes: bool, asked: usize, cut: usize) {
+    /// Learns from a call of so many operations, which had no more for want of room, and of which
+    /// so many are to be asked for again: what is asked for again travels once more. A call of
+    /// which the owner has done nothing tells of its waiting, and not of its turn.
+    fn note_turn(&self, has_writes: bool, asked: usize, later: usize) {
         let room = self.turn_room(has_writes);
-        let learnt = match cut {
-            0 if asked < room.get() => return,
-            0 => room.get() + room.get() / 4,
-            cut => (asked - cut).max(LEAST_OPERATIONS),
+        let learnt = match later {
+            0 if asked < room.get() / 2 => return,
+            0 => room.get() + room.get() / 8 + 1,
+            _ if later == asked => return,
+            _ => (asked - later).max(room.get() / 2).max(LEAST_OPERATIONS),
         };
         room.set(learnt.min(MOST_OPERATIONS));
     }
@@ -234,7 +238,13 @@ impl<E: Endpoint> Owner<E> {
         let room = ReplyWriter::bytes(numbers.len(), room);
         let to = (table.node, table.region);
         let reply = self.endpoint.call(to, request, room).await;
-        if let Err(FabricError::NoHandler { .. } | FabricError::CallsUnsupported { .. }) = &reply {
+        let is_silent = match &reply {
+            Err(FabricError::NoHandler { .. } | FabricError::CallsUnsupported { .. }) => true,
+            // It knows another version of requests.
+            Ok(reply) => matches!(status_of(reply), Some((Status::Malformed, _))) && !self.is_alone,
+            Err(_) => false,
+        };
+        if is_silent {
             self.is_silent.set(true);
         }
         reply
@@ -267,10 +277,16 @@ impl<E: Endpoint> Owner<E> {
         let (left, later) = (RefCell::default(), RefCell::default());
         let mut retries = Retries::new(&*self.endpoint);
         let has_writes = numbers.iter().any(|of| !operations[*of].is_lookup());
-        let mut most = MOST_OPERATIONS;
-        loop {
-            let most_at_once = most.min(self.turn_room(has_writes).get());
-            let calls = self.calls_of(operations, &numbers, most_at_once);
+        // Where a turn comes to nothing with all of them side by side, it may with one.
+        let mut one_by_one = false;
+        while !numbers.is_empty() {
+            let most = match one_by_one {
+                true => 1,
+                false => self.turn_room(has_writes).get(),
+            };
+            let mut calls = self.calls_of(operations, &numbers, most);
+            calls.truncate(CALLS_IN_A_ROW);
+            let asked: usize = calls.iter().map(Vec::len).sum();
             let ask = |numbers| self.ask_for(operations, numbers, (done, &left, &later));
             window(
                 CALLS_AT_ONCE,
@@ -278,30 +294,27 @@ impl<E: Endpoint> Owner<E> {
                 |_, ()| (),
             )
             .await;
-            let mut later: Vec<usize> = later.take();
-            if later.is_empty() {
-                return left.into_inner();
-            }
-            later.sort_unstable();
-            if later.len() < numbers.len() {
+            let mut again: Vec<usize> = later.take();
+            again.sort_unstable();
+            let came_to_nothing = again.len() == asked;
+            again.extend_from_slice(&numbers[asked..]);
+            numbers = again;
+            one_by_one = came_to_nothing;
+            if !came_to_nothing {
                 retries = Retries::new(&*self.endpoint);
             } else if retries.are_enough()
-                && later.iter().all(|of| self.can_be_left(&operations[*of]))
+                && numbers.iter().all(|of| self.can_be_left(&operations[*of]))
             {
-                left.borrow_mut().append(&mut later);
-                return left.into_inner();
+                left.borrow_mut().append(&mut numbers);
             } else if !retries.wait(&*self.endpoint).await {
-                for number in later {
+                for number in numbers {
                     let error = IndexError::TurnOver { in_doubt: false };
                     (done.borrow_mut())(Outcomes::One(number, Err(error)));
                 }
-                return left.into_inner();
-            } else {
-                // Side by side all of them may take longer than a turn.
-                most = 1;
+                break;
             }
-            numbers = later;
         }
+        left.into_inner()
     }
 
     /// Whether the client does an operation by verbs that the owner does not come to. Of a table's
@@ -355,7 +368,7 @@ impl<E: Endpoint> Owner<E> {
             }
         };
         let status = status_of(&reply).map(|(status, _)| status);
-        let cut_before = later.borrow().len();
+        let later_before = later.borrow().len();
         let mut is_told = vec![false; numbers.len()];
         let mut calls = 1;
         let first = numbers.first().copied().unwrap_or_default();
@@ -394,8 +407,8 @@ impl<E: Endpoint> Owner<E> {
             tell(*number, Ok(answered));
         }
         let has_writes = numbers.iter().any(|of| !operations[*of].is_lookup());
-        let cut = later.borrow().len() - cut_before;
-        self.note_turn(has_writes, numbers.len(), cut);
+        let later = later.borrow().len() - later_before;
+        self.note_turn(has_writes, numbers.len(), later);
     }
 
     /// What a call's failure tells of its operations: those that were not carried are the client's
