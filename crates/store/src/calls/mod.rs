@@ -1,7 +1,7 @@
 //! Operations by call: the owner of a node executes them in its own memory, by the scheme's own
 //! protocol (paper 003, section 5.3: "one-two-sided" operations).
 //!
-//! [`Calling`](client::calling::Calling) is a client that asks the owner where that is cheaper,
+//! `Calling` is a client that asks the owner where that is cheaper,
 //! over the client of any scheme, which does whatever the owner does not. What travels is an
 //! [`Operation`](farslot_index::Operation) and its [`Outcome`](farslot_index::Outcome); a call
 //! carries many. The owner runs a client of the same scheme in its own memory, so that its
@@ -13,7 +13,7 @@
 //! does that itself, and so fails with the scheme's own errors, and with its own rights.
 //!
 //! **Turns.** An owner never waits within a call, and works for [`CALL_TURN`]. What it has not come
-//! to by then the client asks for [again](Answered::Later): at once if the owner has done anything
+//! to by then the client asks for [again](reply::Answered::Later): at once if the owner has done anything
 //! of the call, else after ever longer pauses, until the endpoint's
 //! [`verb_timeout`](farslot_fabric::Limits::verb_timeout) has passed without progress. Then it
 //! fails with [`IndexError::TurnOver`](farslot_index::IndexError::TurnOver). What would have to
@@ -22,16 +22,16 @@
 //! ```text
 //! request | version, 8 | question, 8 | 0, 16 | operations, 32 | table's id, 64 |
 //! then    | kind, 8 | key bytes, 24 | value bytes, 32 | key | value |        each operation
-//! value   | bytes of it, 32 | what is expected | value |                     of a replacement
+//! values  | bytes expected, 32 | expected | value |          in place of a replacement's value
 //!
 //! reply   | status, 8 | 0, 24 | outcomes, 32 |
 //! then    | kind, 8 | operation's number, 24 | bytes, 32 | bytes |           each outcome
-//! values  | values, 32 | bytes of each, 32 | their bytes |                   the bytes of a get-all's outcome
+//! values  | values, 32 | bytes of each, 32 | their bytes |     the bytes of a get-all's outcome
 //! ```
 //! All of it is little-endian, and nothing is aligned. Outcomes come in any order.
 //!
 //! **Tables.** A client that may not read the catalog asks for it by calls
-//! ([`ask_of_tables`](client::asking::ask_of_tables)). The layers above know what the answers'
+//! (`ask_of_tables`). The layers above know what the answers'
 //! values mean.
 
 use farslot_fabric::Nanos;

@@ -81,6 +81,14 @@ pub enum MalformedRequest {
         /// The most.
         limit: usize,
     },
+    /// A replacement of a value that is longer than all that the operation has.
+    #[error("what a replacement expects has {}, and {most} are there", ByteCount(*bytes as usize))]
+    Expected {
+        /// Bytes that it says.
+        bytes: u32,
+        /// Bytes of both values.
+        most: usize,
+    },
     /// A value where the operation has none.
     #[error("a {operation} has no value, and this one has {}", ByteCount(*bytes))]
     Value {
@@ -99,7 +107,8 @@ pub fn operation_bytes(operation: &Operation<'_>) -> Option<usize> {
     fits.then_some(ITEM + key.len() + values)
 }
 
-/// What a replacement expects, and the value that an operation has besides.
+/// What travels behind a key: what a replacement expects, and the value that any operation has, of
+/// a removal of one value that value.
 const fn values_of<'r>(operation: &Operation<'r>) -> (Option<&'r [u8]>, &'r [u8]) {
     match operation {
         Operation::Get(_) | Operation::GetAll(_) | Operation::Remove(_) => (None, &[]),
@@ -190,10 +199,14 @@ fn operation_of<'r>(
         4 => Operation::Update(key, value),
         5 => Operation::Remove(key),
         6 => {
-            let (length, values) = part(value, LENGTH)?;
-            let length = length.iter().rev();
-            let length = length.fold(0, |length, byte| length << 8 | usize::from(*byte));
-            let (expected, value) = part(values, length)?;
+            let (length, values) = value.split_first_chunk::<LENGTH>().unzip();
+            let length = length.map_or(u32::MAX, |length| u32::from_le_bytes(*length));
+            let values = values.unwrap_or_default();
+            let expected = values.split_at_checked(length as usize);
+            let (expected, value) = expected.ok_or(MalformedRequest::Expected {
+                bytes: length,
+                most: values.len(),
+            })?;
             Operation::Replace(key, expected, value)
         }
         7 => Operation::RemoveIf(key, value),
@@ -213,7 +226,7 @@ fn operation_of<'r>(
 pub struct Request<'r> {
     /// What is to be done.
     pub question: Question,
-    /// What the owner knows the table by ([`CallOptions::id`](super::CallOptions::id)).
+    /// What the owner knows the table by (`CallOptions::id`).
     pub table: u64,
     /// The operations; their numbers are their places.
     pub operations: Vec<Operation<'r>>,
@@ -372,8 +385,8 @@ mod tests {
         let mut bytes = encoded(Question::Run, 7, &[replaced]);
         assert_eq!(Request::decode(&bytes).unwrap().operations, [replaced]);
         bytes[32] = 6;
-        let (bytes, least) = (Request::decode(&bytes), 6);
-        assert_eq!(bytes, Err(MalformedRequest::Short { bytes: 5, least }));
+        let (bytes, most) = (Request::decode(&bytes), 5);
+        assert_eq!(bytes, Err(MalformedRequest::Expected { bytes: 6, most }));
         // Of the key's bytes the last is now a value.
         let mut bytes = whole.clone();
         (bytes[17], bytes[20]) = (7, 1);

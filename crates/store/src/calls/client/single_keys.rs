@@ -36,10 +36,11 @@ impl<E: Endpoint> Index for SingleKeys<E> {
         keys: &'s [&'s [u8]],
         done: &'s mut dyn FnMut(Answers<'_>),
     ) -> Running<'s, ()> {
-        for (number, key) in keys.iter().enumerate() {
-            done(Answers::One(number, refused(Operation::Get(key).name())));
-        }
-        Box::pin(ready(()))
+        Box::pin(async move {
+            for (number, key) in keys.iter().enumerate() {
+                done(Answers::One(number, refused(Operation::Get(key).name())));
+            }
+        })
     }
 
     fn run_many<'s>(
@@ -47,10 +48,11 @@ impl<E: Endpoint> Index for SingleKeys<E> {
         operations: &'s [Operation<'s>],
         done: &'s mut dyn FnMut(Outcomes<'_>),
     ) -> Running<'s, ()> {
-        for (number, operation) in operations.iter().enumerate() {
-            done(Outcomes::One(number, refused(operation.name())));
-        }
-        Box::pin(ready(()))
+        Box::pin(async move {
+            for (number, operation) in operations.iter().enumerate() {
+                done(Outcomes::One(number, refused(operation.name())));
+            }
+        })
     }
 
     fn scan<'s>(

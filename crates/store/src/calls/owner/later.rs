@@ -35,7 +35,7 @@ impl Turn {
     }
 }
 
-/// A turn that came to fewer operations went on single ones: it is about as long as a thousand
+/// A turn that came to fewer operations went on single ones: it is about as long as four hundred
 /// short ones take.
 const FEW: usize = 8;
 
