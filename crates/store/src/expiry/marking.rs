@@ -21,6 +21,8 @@ pub(crate) struct Marking {
     clock: Clock,
     /// For the sweeper.
     ending: EndingIn,
+    /// Whether it may not remove what has ended, as it was told.
+    may_only_look: Cell<bool>,
 }
 
 /// A replacement by a record that ends later.
@@ -39,6 +41,7 @@ impl Marking {
             beneath,
             clock,
             ending,
+            may_only_look: Cell::new(false),
         }
     }
 
@@ -88,9 +91,16 @@ impl Marking {
         if broken::is(Breach::NoCancel) {
             return Ok(false);
         }
-        match self.beneath.run(Operation::RemoveIf(key, found)) {
-            Err(error) if error.kind() == ErrorKind::AccessDenied => std::thread::yield_now(),
-            outcome => drop(outcome?),
+        if !self.may_only_look.get() {
+            match self.beneath.run(Operation::RemoveIf(key, found)) {
+                Err(error) if error.kind() == ErrorKind::AccessDenied => {
+                    self.may_only_look.set(true);
+                }
+                outcome => drop(outcome?),
+            }
+        }
+        if self.may_only_look.get() {
+            std::thread::yield_now();
         }
         Ok(true)
     }
