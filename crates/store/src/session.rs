@@ -24,6 +24,8 @@ pub(crate) enum Asked<'o> {
     One(Operation<'o>),
     /// So many puts, side by side.
     Puts(usize),
+    /// Something of no key.
+    Admin,
 }
 
 /// What a table does, whatever its scheme, its fabric and the number of its nodes.
@@ -43,7 +45,7 @@ pub(crate) trait Session {
         operations: &[Operation<'_>],
         done: OutcomeOfEach<'_>,
     );
-    /// Visits a piece of at most so many slots ([`Index::scan`]).
+    /// Visits a piece of at most so many slots ([`Index::scan`](farslot_index::Index::scan)).
     fn scan(
         &self,
         cursor: Cursor,

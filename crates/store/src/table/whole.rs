@@ -3,6 +3,7 @@
 
 use super::Table;
 use crate::deduplicate::last_of_each_key;
+use crate::session::Asked;
 use crate::{
     CacheCounts, Cursor, Occupancy, PartitionReport, Record, Result, StoreError, Survey,
     WriterChange,
@@ -506,7 +507,10 @@ impl Table {
 
     /// Asks the client for what is of no key.
     fn admin(&self, request: Admin<'_>) -> Result<AdminOutcome> {
-        self.noted(self.session.client().admin(request))
+        let since = self.session.now();
+        let outcome = self.session.client().admin(request);
+        self.session.did(Asked::Admin, since);
+        self.noted(outcome)
     }
 
     /// The same result, its failure counted.
