@@ -304,6 +304,7 @@ impl Table {
         let Some(expected) = expected else {
             return Ok(self.find_or_put(key, value)?.is_none());
         };
+        self.check_one_step()?;
         let operation = Operation::Replace(key, expected, value);
         Ok(self.session.run(operation)?.is_changed())
     }
@@ -330,10 +331,7 @@ impl Table {
     /// another size than the sum as text; [`Contended`](farslot_index::IndexError::Contended) if
     /// others were faster 100,000 times; as [`Table::compare_and_set`].
     pub fn increment(&self, key: &[u8], by: i64) -> Result<i64> {
-        if !self.scheme().kind().replaces_in_one_step() {
-            let scheme = self.scheme().name();
-            return Err(IndexError::NotAtomic { scheme }.into());
-        }
+        self.check_one_step()?;
         let mut there = self.session.get(key)?.map(|value| value.to_vec());
         for _ in 0..MOST_ATTEMPTS {
             let text = there.as_deref().unwrap_or(b"0");
@@ -407,8 +405,18 @@ impl Table {
     /// # }
     /// ```
     pub fn compare_and_remove(&self, key: &[u8], expected: &[u8]) -> Result<bool> {
+        self.check_one_step()?;
         let operation = Operation::RemoveIf(key, expected);
         Ok(self.session.run(operation)?.is_changed())
+    }
+
+    /// Refuses what the table's scheme cannot do in one step.
+    fn check_one_step(&self) -> Result<()> {
+        if self.scheme().kind().replaces_in_one_step() {
+            return Ok(());
+        }
+        let scheme = self.scheme().name();
+        Err(IndexError::NotAtomic { scheme }.into())
     }
 }
 

@@ -165,9 +165,7 @@ fn a_grant_of_a_prefix_writes_its_own_keys_and_is_told_why_not() {
             assert!(
                 matches!(
                     replaced,
-                    Err(StoreError::Index(
-                        IndexError::NotAtomic { .. } | IndexError::AtOwner { .. }
-                    ))
+                    Err(StoreError::Index(IndexError::NotAtomic { .. }))
                 ),
                 "{replaced:?}"
             );
