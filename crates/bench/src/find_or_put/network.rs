@@ -78,6 +78,8 @@ impl Subject for NetworkSet {
         for word in self.own.iter() {
             word.store(0, Ordering::Relaxed);
         }
+        // What it has learnt of the load is of the set before.
+        self.set.chunks().forget();
         Ok(())
     }
 

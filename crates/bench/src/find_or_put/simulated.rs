@@ -43,7 +43,8 @@ pub fn measure_simulated(
                 let (rate, full) = machines.measure(options.seed, *mix, span)?;
                 samples.add(of_mix, of_load, 0, rate);
                 samples.refused(of_mix, of_load, 0, full);
-                let swaps = mix.operations(span.inserts) / machines.ranks.len() as u64;
+                let ranks = machines.ranks.len() as u64;
+                let swaps = mix.operations(span.inserts).div_ceil(ranks);
                 samples.add(of_mix, of_load, 1, machines.swap(swaps as usize)?);
             }
         }

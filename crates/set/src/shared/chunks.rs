@@ -116,6 +116,11 @@ impl ChunkSizes {
         })
     }
 
+    /// Forgets how full the table was: it is another now.
+    pub fn forget(&self) {
+        self.seen.set((0, 0));
+    }
+
     /// Learns from a chunk at the home of an element: where keys are random, so are its buckets.
     pub(super) fn learn(&self, seen: u32, used: u32) {
         if self.by_load.len() == 1 {

@@ -171,8 +171,8 @@ impl<E: Endpoint> Reach<E> {
         }
     }
 
-    /// Swaps nothing for nothing in a bucket; returns what is there. No operation that finds or
-    /// inserts there can take less.
+    /// Swaps nothing for nothing in a bucket; returns what is there. No insertion there can take
+    /// less.
     ///
     /// # Errors
     /// [`SetError::NoSuchElement`] for a bucket that the table has not; [`SetError::Fabric`].
