@@ -192,7 +192,7 @@ pub trait SchemeClient: Sized {
         Ok(())
     }
 
-    /// Counts what [`Index::moves`] says.
+    /// Counts what [`Admin::Moves`] says.
     async fn count_of_moves(&self) -> Result<u64> {
         Ok(0)
     }

@@ -60,7 +60,7 @@ pub(super) struct Head {
     /// Whether the table was built whole and never changes.
     pub(super) built: bool,
     /// What told whether records have moved, when it was begun, by partition
-    /// ([`Index::moves`](farslot_index::Index::moves)): none, where they do not.
+    /// ([`Admin::Moves`](farslot_index::Admin::Moves)): none, where they do not.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) moves: Vec<u64>,
     /// Which part of a table over several nodes this is, as one of them has written its own.

@@ -10,7 +10,7 @@
 //! or a CuckooDuo table an insertion may move a record past the scan. So the snapshot is such a
 //! table's writer until it ends, and others are told [`WriterBusy`](crate::IndexError::WriterBusy);
 //! if there is another writer, so is the snapshot. Such a table has a number that is another once a
-//! record has moved ([`Index::moves`](farslot_index::Index::moves)). The file's head has it as it
+//! record has moved ([`Admin::Moves`](farslot_index::Admin::Moves)). The file's head has it as it
 //! was when the snapshot was begun: if it is another at the end, a thread of the same store, as the
 //! same writer, has moved records, and there is no snapshot.
 //!

@@ -1,5 +1,5 @@
 //! A scan that is cut off and goes on later, by another client, in a table in which insertions move
-//! records: [`Index::moves`] tells whether it may go on. Where it may, each record that was there
+//! records: [`Admin::Moves`] tells whether it may go on. Where it may, each record that was there
 //! all along is met, whatever the writers in between have done and wherever they have died; once,
 //! unless one died that had copied it to another place.
 
