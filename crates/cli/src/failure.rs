@@ -239,9 +239,12 @@ fn snapshot_hint(error: &SnapshotError, at: &str) -> Option<String> {
     let hint = match error {
         SnapshotError::Lost { table, .. } => format!(
             "restore what is lost: farslot -a {at} restore DIRECTORY {table} --node HOST:PORT\n  \
-             or write it without: farslot -a {at} accept-loss {table}, then farslot snapshot --force \
-             (the last one is kept as well: --keep)"
+             or write it without, and keep the last one as well (--keep): \
+             farslot -a {at} snapshot DIRECTORY {table} --force"
         ),
+        SnapshotError::PartMissing { .. } => {
+            "take one that was written before the node lost it: --older 1".into()
+        }
         SnapshotError::NodeCount { .. } => {
             "name all of its nodes in one address; or restore one node's part: --node HOST:PORT; \
              or have all of it on fewer nodes: --fewer-nodes"

@@ -425,7 +425,8 @@ const fn kind_of_snapshot(error: &SnapshotError) -> ErrorKind {
         | SnapshotError::OnePart { .. }
         | SnapshotError::NoSuchNode { .. }
         | SnapshotError::WhichPart { .. }
-        | SnapshotError::OtherPart { .. } => ErrorKind::BadInput,
+        | SnapshotError::OtherPart { .. }
+        | SnapshotError::PartMissing { .. } => ErrorKind::BadInput,
         SnapshotError::Lost { .. } => ErrorKind::NodeRestarted,
         SnapshotError::Untrusted { .. } => ErrorKind::AccessDenied,
         SnapshotError::InUse { .. } => ErrorKind::Busy,

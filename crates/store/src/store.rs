@@ -248,6 +248,7 @@ impl Store {
             whole: false,
             slots: SlotMap::even(nodes, self.0.seeds.next()),
             on_restart,
+            without: &[],
         })
     }
 
@@ -297,6 +298,7 @@ impl Store {
                 whole: true,
                 slots,
                 on_restart: options.on_restart,
+                without: &[],
             })?,
         };
         let build = || {

@@ -22,7 +22,8 @@ pub(crate) struct Args {
           value_parser = clap::value_parser!(u32).range(1..))]
     keep: u32,
     /// Write a snapshot also of a table that lacks what a node had of it, because the node came
-    /// back empty since the last snapshot and its loss was accepted (farslot accept-loss)
+    /// back empty since the last snapshot. What is lost stays lost until it is restored, or
+    /// accepted (farslot accept-loss)
     #[arg(long)]
     force: bool,
 }
@@ -104,13 +105,22 @@ pub(crate) fn is_stop(error: &StoreError) -> bool {
 /// Says to people what was done with a snapshot.
 pub(crate) fn note(snapshot: &SnapshotInfo, done: &str) {
     output::note(format_args!(
-        "{done} {}{}: {}, {} in {}",
+        "{done} {}{}: {}, {} in {}{}",
         snapshot.table,
         part(snapshot),
         output::counted(snapshot.records, "record"),
         output::sized(snapshot.bytes),
         snapshot.path.display(),
+        missing(snapshot),
     ));
+}
+
+/// What a snapshot lacks of its table, for people: nothing if it has all.
+fn missing(snapshot: &SnapshotInfo) -> String {
+    match &*snapshot.missing {
+        [] => String::new(),
+        nodes => format!(", WITHOUT what {} had of it and lost", nodes.join(", ")),
+    }
 }
 
 /// Which part of its table a snapshot is of, for people: nothing if of all.
@@ -129,5 +139,6 @@ pub(crate) fn described(snapshot: &SnapshotInfo) -> Value {
         "begun": farslot::fabric::tcp::utc_time(snapshot.begun),
         "partitions": snapshot.partitions,
         "part": snapshot.part,
+        "missing": snapshot.missing,
     })
 }

@@ -128,7 +128,7 @@ impl Store {
         for attempt in 0.. {
             self.drop_if_there(&name)?;
             let on_restart = parts.on_restart();
-            self.create_alike(&name, parts.slots(), &schemes, built, on_restart)?;
+            self.create_alike(&name, parts.slots(), &schemes, built, on_restart, &[])?;
             let filled = self.copy_into(&name, from, &parts, built, progress);
             let named = filled.and_then(|copied| {
                 let there = self.parts(from.name())?.ok_or_else(replaced)?;

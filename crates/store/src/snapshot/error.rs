@@ -97,6 +97,16 @@ pub enum SnapshotError {
         /// The node's address.
         node: String,
     },
+    /// The snapshot was written without the part that is to be restored.
+    #[error("{path} lacks what {node} had of table {table:?}: it was written without it")]
+    PartMissing {
+        /// The file.
+        path: String,
+        /// The table.
+        table: String,
+        /// The node's address.
+        node: String,
+    },
     /// Another process takes or restores the same snapshot.
     #[error("another process is writing {path}")]
     InUse {

@@ -73,6 +73,9 @@ pub(super) struct Head {
     /// of this program that did not note them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) nodes: Vec<SpreadNode>,
+    /// The partitions that this lacks, because their nodes had lost them when it was begun.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) missing: Vec<u16>,
 }
 
 /// A table over several nodes.
@@ -133,6 +136,10 @@ impl Head {
         if !self.nodes.is_empty() && self.nodes.len() != partitions {
             let nodes = self.nodes.len();
             return Err(format!("{partitions} partitions on {nodes} nodes"));
+        }
+        let is_none = |number: &&u16| usize::from(**number) >= self.nodes.len();
+        if let Some(number) = self.missing.iter().find(is_none) {
+            return Err(format!("without part {number} of {partitions}"));
         }
         let kind = self.schemes[0].kind();
         match self.schemes.iter().find(|scheme| scheme.kind() != kind) {

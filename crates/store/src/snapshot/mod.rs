@@ -17,7 +17,8 @@
 //! **Files.** A file for each table, whose blocks have checksums, as has the whole (`format`). It
 //! is written under another name, and takes the place of the one before, which is kept, when it is
 //! complete and on disk (`partial`, `files`). One that lacks what a node had of the table, because
-//! the node came back empty, does not take that place (`losses`). A restore reads and checks all of
+//! the node came back empty, does not take that place (`losses`), unless it is forced: then it says
+//! which parts it lacks. A restore reads and checks all of
 //! a file before it touches the store (`walk`).
 //!
 //! **What was cut off goes on.** A snapshot of the same table continues behind the last piece of
@@ -89,11 +90,15 @@ pub struct SnapshotInfo {
     pub partitions: usize,
     /// Which part of a table over several nodes it is, if a node has written its own.
     pub part: Option<u16>,
+    /// The addresses of the nodes whose parts it lacks: they had lost them when it was begun, and
+    /// it was forced ([`SnapshotOptions::force`]).
+    pub missing: Vec<String>,
 }
 
 impl SnapshotInfo {
     fn new(head: &Head, path: &Path, records: u64, bytes: u64) -> Self {
         let begun = SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(head.begun));
+        let address_of = |number: &u16| head.nodes[usize::from(*number)].address.clone();
         Self {
             table: head.table.clone(),
             path: path.into(),
@@ -102,6 +107,7 @@ impl SnapshotInfo {
             begun: begun.unwrap_or(SystemTime::UNIX_EPOCH),
             partitions: head.schemes.len(),
             part: head.part.as_ref().map(|part| part.number),
+            missing: head.missing.iter().map(address_of).collect(),
         }
     }
 }
@@ -178,7 +184,10 @@ impl From<SnapshotError> for StoreError {
 
 /// The records of a table, by partition, and where they are.
 struct Parts {
+    /// In place of one that is lost, another's with the id 0.
     records: Vec<TableRecord>,
+    /// Those that are lost, by number.
+    missing: Vec<u16>,
     /// The nodes as they are now.
     nodes: Vec<SpreadNode>,
     /// How the table is spread, if there are several.
@@ -224,6 +233,11 @@ impl Store {
 
     /// The table of that name, if there is one and all of its nodes have their part.
     fn parts(&self, name: &str) -> Result<Option<Parts>> {
+        self.parts_with(name, false)
+    }
+
+    /// The same, though parts of it may be lost, if it is `forced`.
+    fn parts_with(&self, name: &str, forced: bool) -> Result<Option<Parts>> {
         let executor = self.executor()?;
         let nodes = &self.0.sessions.nodes;
         let finding = spread::find(&**executor.endpoint(), nodes, name);
@@ -238,6 +252,7 @@ impl Store {
             Ok(Found::Whole(node, record)) => {
                 return Ok(Some(Parts {
                     records: vec![record],
+                    missing: Vec::new(),
                     nodes: vec![node_of(node)?],
                     map: None,
                 }));
@@ -247,10 +262,19 @@ impl Store {
         };
         let mut parts = Parts {
             records: Vec::new(),
+            missing: Vec::new(),
             nodes: Vec::new(),
             map: None,
         };
-        for (place, was) in table.places.into_iter().zip(&table.map.nodes) {
+        for ((number, place), was) in (0..).zip(table.places).zip(&table.map.nodes) {
+            let now = node_of(place.node)?;
+            if forced && place.is_lost(was, now.incarnation) {
+                let sample = table.sample.clone();
+                parts.records.push(TableRecord { id: 0, ..sample });
+                parts.missing.push(number);
+                parts.nodes.push(now);
+                continue;
+            }
             let lost = FabricError::NodeRestarted {
                 node: place.node,
                 expected: was.incarnation,
@@ -261,7 +285,7 @@ impl Store {
                     address: nodes.address(place.node).into(),
                     error: place.unreachable.unwrap_or(lost),
                 })?);
-            parts.nodes.push(node_of(place.node)?);
+            parts.nodes.push(now);
         }
         parts.map = Some(table.map);
         Ok(Some(parts))

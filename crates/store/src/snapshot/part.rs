@@ -35,6 +35,7 @@ impl Store {
         Ok(Some(SnapshotInfo {
             records,
             part: Some(part.number),
+            missing: Vec::new(),
             ..source.info()
         }))
     }
@@ -137,6 +138,14 @@ impl Store {
             Some(_) => 0,
             None => part.number,
         };
+        if head.missing.contains(&number) {
+            return Err(SnapshotError::PartMissing {
+                path: source.path.display().to_string(),
+                table: name.into(),
+                node: self.0.sessions.nodes.address(node).into(),
+            }
+            .into());
+        }
         let records = records_of(source.blocks_of(number.into()));
         if let Some(there) = self.in_catalog(node, async |catalog| catalog.find(name).await)? {
             let is_it = |of: &crate::Partition| {

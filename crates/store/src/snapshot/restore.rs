@@ -30,7 +30,9 @@ impl Store {
     /// Makes a table from its last snapshot in a directory, of the same scheme and sizes. On as
     /// many nodes as the table had, each key lies where it lay, and the partitions are filled side
     /// by side; on more, the table is spread over all of them. The whole file is read and checked
-    /// first. The table is there when all of its records are.
+    /// first. The table is there when all of its records are. What the snapshot lacks
+    /// ([`SnapshotInfo::missing`]) is absent in the table, and can be put back from an older one
+    /// ([`RestoreOptions::node`]).
     ///
     /// An attempt that was cut off has left a table `restoring-...`; the next attempt goes on with
     /// it, or begins it again if keys may have several records or the table is built whole.
@@ -72,7 +74,8 @@ impl Store {
     ///
     /// # Errors
     /// As [`Store::restore`]; [`SnapshotError::NoSuchNode`], [`SnapshotError::WhichPart`],
-    /// [`SnapshotError::OtherPart`]; [`StoreError::TableExists`] of a part that was not lost.
+    /// [`SnapshotError::OtherPart`], [`SnapshotError::PartMissing`]; [`StoreError::TableExists`] of
+    /// a part that was not lost.
     ///
     /// ```
     /// # use farslot::{FieldSize, RestoreOptions, Store, TableOptions};
@@ -219,12 +222,19 @@ impl Store {
         }
         let spread = head.spread_of();
         let on_restart = spread.map_or_else(OnRestart::default, |of| of.map.on_restart);
-        self.create_alike(name, slots, schemes, head.built, on_restart)?;
+        // Spread otherwise, the records that are lost are of no partition; and one that is built
+        // whole takes no other records.
+        let without = match slots == head.slots.as_ref() && !head.built {
+            true => &*head.missing,
+            false => &[],
+        };
+        self.create_alike(name, slots, schemes, head.built, on_restart, without)?;
         let parts = self.parts(name)?.ok_or_else(gone)?;
         Ok((parts, false))
     }
 
-    /// Makes a table of these schemes, seeds included, one for each node; built whole or not.
+    /// Makes a table of these schemes, seeds included, one for each node; built whole or not, and
+    /// `without` the records of some partitions.
     pub(super) fn create_alike(
         &self,
         name: &str,
@@ -232,6 +242,7 @@ impl Store {
         schemes: &[Scheme],
         built: bool,
         on_restart: OnRestart,
+        without: &[u16],
     ) -> Result<()> {
         match slots {
             Some(slots) => self.create_on_all(NewTable {
@@ -242,6 +253,7 @@ impl Store {
                 whole: built,
                 slots: slots.clone(),
                 on_restart,
+                without,
             }),
             None => self.create_on_one(name, schemes[0].clone()),
         }

@@ -42,7 +42,7 @@ impl Source {
         };
         let path = match (of_whole, ours) {
             // A node's own is later than the snapshot that the node was started from.
-            (Ok(head), Some((_, part))) if head.begun > part.begun => whole,
+            (Ok(head), Some((_, part))) if head.begun > part.begun && !lacks(&head, part) => whole,
             (Ok(_), Some(_)) if options.node.is_empty() => whole,
             (_, Some((path, _))) => path.clone(),
             (_, None) => whole,
@@ -191,6 +191,12 @@ fn own_part<'p>(parts: &'p [(PathBuf, Head)], addresses: &[String]) -> Option<&'
         }
         _ => None,
     })
+}
+
+/// Whether a snapshot of the whole table lacks this part of it.
+fn lacks(head: &Head, part: &Head) -> bool {
+    let number = part.part.as_ref().map(|part| part.number);
+    number.is_some_and(|number| head.missing.contains(&number))
 }
 
 fn head_of(path: &Path) -> Result<Head> {

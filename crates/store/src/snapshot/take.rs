@@ -20,7 +20,8 @@ pub struct SnapshotOptions {
     /// the last are at [`older_snapshot`](crate::older_snapshot).
     pub keep: u32,
     /// Whether a snapshot is written that lacks what a node had of the table, because the node came
-    /// back empty and its loss was accepted ([`Store::accept_loss`]).
+    /// back empty. It says so ([`SnapshotInfo::missing`]), and the part stays lost until it is
+    /// restored or its loss is accepted ([`Store::accept_loss`]).
     pub force: bool,
 }
 
@@ -145,7 +146,8 @@ impl Store {
     ) -> Result<SnapshotInfo> {
         let name = table.name();
         let replaced = || SnapshotError::Replaced { table: name.into() };
-        let parts = self.parts(name)?.ok_or_else(replaced)?;
+        let parts_of = |name| self.parts_with(name, options.force);
+        let parts = parts_of(name)?.ok_or_else(replaced)?;
         let common = parts.records[0].partition.as_ref();
         let spread = common
             .zip(parts.map.as_ref())
@@ -167,7 +169,7 @@ impl Store {
             head,
             path,
         };
-        let ids = || Ok(self.parts(name)?.map(|parts| parts.ids()));
+        let ids = || Ok(parts_of(name)?.map(|parts| parts.ids()));
         self.write(taking, options, progress, || self.stored_table(name), ids)
     }
 
@@ -181,9 +183,7 @@ impl Store {
         };
         let mut lost = Vec::new();
         for (place, made) in table.places.iter().zip(&table.map.nodes) {
-            // What its creator had not come to is no loss.
-            let came_back = executor.endpoint().node(place.node)?.incarnation != made.incarnation;
-            if place.record.is_none() && place.unreachable.is_none() && came_back {
+            if place.is_lost(made, executor.endpoint().node(place.node)?.incarnation) {
                 lost.push(nodes.address(place.node).to_owned());
             }
         }
@@ -217,6 +217,7 @@ impl Store {
         };
         let parts = Parts {
             records: vec![record.clone()],
+            missing: Vec::new(),
             nodes: vec![node],
             map: None,
         };
@@ -275,11 +276,19 @@ impl Store {
             losses::check(&path, &head, &parts)?;
         }
         let partial = Partial::begin(&path, head)?;
-        let meter = Meter::new(partial.records(), table.occupancy()?.entries, progress);
+        let all = match &*partial.head.missing {
+            [] => table.occupancy()?.entries,
+            // Nobody knows how many were lost.
+            _ => 0,
+        };
+        let meter = Meter::new(partial.records(), all, progress);
         let left = (0..)
             .zip(&partial.places)
             .filter(|(_, place)| **place != DONE);
         meter.all(left.collect(), |(partition, place)| {
+            if partial.head.missing.contains(&partition) {
+                return Ok(partial.append(partition, DONE, &mut Payload::default())?);
+            }
             let table = reopen()?;
             if !partial.head.sources.contains(&table.record().id) {
                 return Err(replaced().into());
@@ -339,6 +348,7 @@ fn head_of(table: &str, parts: &Parts, built: bool, moves: Vec<u64>) -> Head {
         part: None,
         spread: None,
         nodes: parts.nodes.clone(),
+        missing: parts.missing.clone(),
     }
 }
 

@@ -289,6 +289,7 @@ mod tests {
             part: None,
             spread: None,
             nodes: Vec::new(),
+            missing: Vec::new(),
         }
     }
 

@@ -120,7 +120,8 @@ pub(crate) async fn rename<E: Endpoint>(
     Ok(())
 }
 
-/// Notes that the records of a table have come from a snapshot, on all of its nodes.
+/// Notes that the records of a table have come from a snapshot, on all of its nodes but those whose
+/// parts it was made without.
 pub(crate) async fn mark_restored<E: Endpoint>(
     endpoint: &E,
     nodes: &Nodes,
@@ -129,6 +130,12 @@ pub(crate) async fn mark_restored<E: Endpoint>(
     let parts = parts_of(endpoint, nodes, name).await?;
     for node in parts.nodes {
         let catalog = Catalog::new(endpoint, node)?;
+        let found = catalog.find(name).await;
+        let found = found.map_err(|error| nodes.named(node, error))?;
+        let part = found.and_then(|record| record.partition);
+        if part.is_some_and(|part| part.remade) {
+            continue;
+        }
         let marked = catalog.mark_restored(name, parts.creation).await;
         marked.map_err(|error| nodes.named(node, error))?;
     }

@@ -24,6 +24,8 @@ pub(crate) struct NewTable<'n> {
     pub(crate) whole: bool,
     pub(crate) slots: SlotMap,
     pub(crate) on_restart: OnRestart,
+    /// The partitions whose records are lost: a snapshot that has them can still put them back.
+    pub(crate) without: &'n [u16],
 }
 
 /// Makes the table on all nodes; returns the record of its first partition.
@@ -50,7 +52,7 @@ pub(crate) async fn create<E: Endpoint>(
         creation,
         number,
         whole: new.whole,
-        remade: false,
+        remade: new.without.contains(&number),
         map: &map,
     };
     let make = async |node: NodeId| {

@@ -66,6 +66,7 @@ fn new_table(scheme: &Scheme, seed: u64) -> NewTable<'static> {
         slots: SlotMap::even(NODES, seed),
         // Nodes come back empty here, and the histories go on.
         on_restart: OnRestart::Recreate,
+        without: &[],
     }
 }
 

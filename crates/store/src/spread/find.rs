@@ -6,7 +6,7 @@
 //! else by the address that its creator gave. A node that cannot be asked may turn out to be any of
 //! those that are left.
 
-use crate::catalog::{Catalog, DamagedEntry, GRACE, Partition, SpreadMap};
+use crate::catalog::{Catalog, DamagedEntry, GRACE, Partition, SpreadMap, SpreadNode};
 use crate::nodes::Nodes;
 use crate::{Listing, Result, StoreError, TableRecord};
 use farslot_fabric::{Endpoint, EndpointExt, FabricError, Nanos, NodeId, NodeState, window};
@@ -50,6 +50,16 @@ pub(crate) struct Place {
     pub(crate) record: Option<TableRecord>,
     /// Why the node cannot be asked.
     pub(crate) unreachable: Option<FabricError>,
+}
+
+impl Place {
+    /// Whether its node, of this incarnation now, came back without the partition that was made
+    /// there.
+    pub(crate) const fn is_lost(&self, made: &SpreadNode, incarnation: u64) -> bool {
+        // What its creator had not come to is no loss.
+        let came_back = incarnation != made.incarnation;
+        came_back && self.record.is_none() && self.unreachable.is_none()
+    }
 }
 
 pub(crate) fn nodes_of<E: Endpoint>(endpoint: &E) -> impl Iterator<Item = NodeId> + use<E> {

@@ -92,12 +92,9 @@ fn a_snapshot_without_what_a_node_lost_does_not_replace_the_last() {
         "came back empty",
         &three.hosts[1],
         "--node",
-        "accept-loss t, then farslot snapshot --force",
+        "snapshot DIRECTORY t --force",
     ];
     assert_fails(&untouched, 1, &parts);
-    // Nobody has accepted the loss.
-    let forced = three.run(&["snapshot", path, "t", "--force"]);
-    assert_fails(&forced, 1, &["came back empty", "accept-loss"]);
     // Clients may use what is there, or be refused.
     three.run(&["get", "t", "key-1"]);
     three.run(&["put", "t", "key-1", "another"]);
@@ -137,6 +134,51 @@ fn a_snapshot_without_what_a_node_lost_does_not_replace_the_last() {
     assert!(std::fs::read(directory.path().join("t.snapshot.1")).unwrap() == last);
 }
 
+/// It says what it lacks, that stays lost, and the one before has it still.
+#[test]
+fn a_forced_snapshot_is_of_what_is_there() {
+    let (three, directory, before) = with_a_part_lost();
+    let path = directory.path().to_str().unwrap();
+    let file = |name: &str| std::fs::read(directory.path().join(name)).unwrap();
+    let last = file("t.snapshot");
+    let left = three.dump("t");
+    let lost = before.len() - left.len();
+    assert!((200..500).contains(&lost), "{lost}");
+    let forced = one_object(&three.ok(&["snapshot", path, "t", "--force", "--json"]));
+    let forced = &forced["snapshots"][0];
+    let of_node = format!("tcp://{}", three.hosts[1]);
+    assert_eq!(forced["missing"], json!([of_node]));
+    // Beside the line with the names of the columns.
+    assert_eq!(forced["records"], left.len() - 1);
+    assert!(file("t.snapshot.1") == last);
+    let nodes = one_object(&three.ok(&["nodes", "--json"]));
+    assert_eq!(nodes["nodes"][1]["lost"], json!(["t"]));
+    let lacks = format!("WITHOUT what {of_node} had of it and lost");
+    let checked = three.ok(&["restore", path, "--check"]);
+    assert!(error_of(&checked).contains(&lacks));
+    // Forced once is not forced for good.
+    let refused = three.run(&["snapshot", path]);
+    assert_fails(&refused, 1, &["came back empty", "--force"]);
+
+    let restore = ["restore", path, "t", "--node", &three.hosts[1]];
+    let lacking = three.run(&restore);
+    assert_fails(&lacking, 1, &["lacks what", &of_node, "--older 1"]);
+    // The whole of it comes back without the part, as often as it is tried.
+    for older in ["0", "1"] {
+        three.ok(&["drop", "t"]);
+        let whole = three.ok(&["restore", path, "t"]);
+        assert!(error_of(&whole).contains(&lacks), "{}", error_of(&whole));
+        assert!(three.dump("t") == left);
+        // And the part from the snapshot that has it.
+        let part = three.run(&[&restore[..], &["--older", older]].concat());
+        assert_eq!(part.status.success(), older == "1", "{}", error_of(&part));
+    }
+    assert!(three.dump("t") == before);
+    let whole = one_object(&three.ok(&["snapshot", path, "--json"]));
+    assert_eq!(whole["snapshots"][0]["missing"], json!([]));
+    assert_eq!(whole["snapshots"][0]["records"], before.len() - 1);
+}
+
 /// What clients have put since the loss was accepted stays, and the other keys come back.
 #[test]
 fn a_part_whose_loss_was_accepted_can_still_be_put_back() {
@@ -144,7 +186,7 @@ fn a_part_whose_loss_was_accepted_can_still_be_put_back() {
     let path = directory.path().to_str().unwrap();
     three.ok(&["accept-loss", "t"]);
     let refused = three.run(&["snapshot", path]);
-    assert_fails(&refused, 1, &["came back empty", "snapshot --force"]);
+    assert_fails(&refused, 1, &["came back empty", "--force"]);
     three.ok(&["snapshot", path, "--force"]);
     let lost = before.len() - three.dump("t").len();
     assert!((200..500).contains(&lost), "{lost}");
@@ -232,9 +274,18 @@ fn parts_of_every_scheme_are_put_back() {
     let before = schemes.map(|scheme| three.dump(scheme));
     three.nodes[1].kill();
     three.nodes[1] = alone(1, &three.address(1));
+    let left = schemes.map(|scheme| three.dump(scheme));
+    // Of what is left there is a snapshot too.
+    let forced = tempfile::tempdir().unwrap();
+    three.ok(&["snapshot", forced.path().to_str().unwrap(), "--force"]);
     three.ok(&["restore", path, "--node", &three.hosts[1]]);
     for (scheme, before) in schemes.iter().zip(&before) {
         assert_eq!((three.dump(scheme), scheme), (before.clone(), scheme));
+        three.ok(&["drop", scheme]);
+    }
+    three.ok(&["restore", forced.path().to_str().unwrap()]);
+    for (scheme, left) in schemes.iter().zip(&left) {
+        assert_eq!((three.dump(scheme), scheme), (left.clone(), scheme));
     }
 }
 
