@@ -1,8 +1,10 @@
 //! Secrets of a node and its audit log, as its owner uses them.
 
-use crate::common::{ANY_PORT, Node, assert_fails, error_of, farslot};
+use crate::common::{ANY_PORT, Node, assert_fails, error_of, farslot, start_serving};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::fs::{File, Permissions};
+use std::net::{SocketAddr, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -27,6 +29,35 @@ fn wait_for(path: &Path, what: &str, is: impl Fn(&str) -> bool) -> String {
         assert!(since.elapsed() < DEADLINE, "{what} is not in {text}");
         std::thread::sleep(Duration::from_millis(20));
     }
+}
+
+/// Wherever a node listens, as many may wait to be accepted while its threads are busy as the
+/// system admits, up to 1,024; the standard library asks for 128.
+#[test]
+fn many_clients_may_wait_at_every_socket_of_a_node() {
+    let most = std::fs::read_to_string("/proc/sys/net/core/somaxconn").unwrap();
+    let clients = most.trim().parse::<usize>().unwrap().min(600);
+    let mut command = farslot(["serve", ANY_PORT, "--memory", "64MiB", "--while-stdin"]);
+    command.args(["--redis", "127.0.0.1:0", "--metrics", "127.0.0.1:0"]);
+    command.arg("--json");
+    let (process, ready) = start_serving(command);
+    let ready: Value = serde_json::from_str(&ready).unwrap();
+    let node = Node {
+        process,
+        address: ready["addresses"][0].as_str().unwrap().into(),
+    };
+    let signal = |signal| kill_process(Pid::from_child(&node.process), signal).unwrap();
+    signal(Signal::STOP);
+    let said = |key: &str| ready[key].as_str().unwrap();
+    for at in [&*node.address, said("redis"), said("metrics")] {
+        let place = at.split_once("://").unwrap().1;
+        let place: SocketAddr = place.trim_end_matches("/metrics").parse().unwrap();
+        let connect = |_| TcpStream::connect_timeout(&place, DEADLINE);
+        let waiting: std::io::Result<Vec<_>> = (0..clients).map(connect).collect();
+        assert!(waiting.is_ok(), "{at}: {waiting:?}");
+    }
+    signal(Signal::CONT);
+    node.ok(["tables"]);
 }
 
 #[test]

@@ -7,10 +7,12 @@ use crate::tls::Bed;
 use crate::tls_stream::{self, TlsStream};
 use farslot::Fingerprint;
 use serde_json::Value;
+use socket2::{Domain, Socket, Type};
 use std::fs::File;
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::process::{Child, Command};
+use std::time::{Duration, Instant};
 
 /// Sends lines, and returns what is answered until the connection ends.
 fn ask(address: &str, lines: &str) -> String {
@@ -93,6 +95,84 @@ fn an_open_address_needs_a_secret_of_its_own() {
     assert!(replies.starts_with("-WRONGPASS"), "{replies}");
     process.kill().unwrap();
     process.wait().unwrap();
+}
+
+/// How many lines of a log say something, and how many more of them it counts in place of a line.
+fn told_and_counted(log: &str, said: &str) -> (u64, u64) {
+    let (mut told, mut counted) = (0, 0);
+    let mut left_out = 0;
+    for line in log.lines() {
+        if let Some((before, _)) = line.split_once(" more like the next one") {
+            let number = before.rsplit(' ').next().unwrap();
+            left_out = number.parse().unwrap_or_else(|_| panic!("{line}"));
+        } else {
+            if line.contains(said) {
+                (told, counted) = (told + 1, counted + left_out);
+            }
+            left_out = 0;
+        }
+    }
+    (told, counted)
+}
+
+/// Anybody can open connections and guess: what a log has of it is bounded, and counts the rest.
+#[test]
+fn openings_by_http_and_wrong_secrets_have_few_lines_that_count_the_rest() {
+    let directory = tempfile::tempdir().unwrap();
+    let (file, log) = (
+        directory.path().join("secret"),
+        directory.path().join("log"),
+    );
+    std::fs::write(&file, "sixteen bytes or more\n").unwrap();
+    let address = fresh_address();
+    let mut command = farslot(["serve", &address, "--redis", "127.0.0.1:0"]);
+    command.arg("--redis-secret-file").arg(&file);
+    command.stderr(File::create(&log).unwrap());
+    let (process, ready) = serve(command);
+    let _node = Node { process, address };
+    let place = ready["redis"].as_str().unwrap().strip_prefix("redis://");
+    let place: SocketAddr = place.unwrap().parse().unwrap();
+    let opened = |last: &u32, sent: &str| {
+        let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+        let from = Ipv4Addr::from_bits(Ipv4Addr::LOCALHOST.to_bits() + 256 + last);
+        socket.bind(&SocketAddr::from((from, 0)).into()).unwrap();
+        socket.connect(&place.into()).unwrap();
+        let mut stream = TcpStream::from(socket);
+        stream.write_all(sent.as_bytes()).unwrap();
+        stream
+    };
+    // From each of these addresses, side by side; what is sent is refused.
+    let ask_from = |addresses: &[u32], sent: &str| {
+        let streams: Vec<_> = addresses.iter().map(|last| opened(last, sent)).collect();
+        for mut stream in streams {
+            let mut told = [0; 10];
+            let bytes = stream.read(&mut told).unwrap_or(0);
+            assert!(bytes == 0 || told.starts_with(b"-WRONGPASS"), "{told:?}");
+        }
+    };
+    let counts = |said| told_and_counted(&std::fs::read_to_string(&log).unwrap(), said);
+    let all: Vec<u32> = (0..1_000).collect();
+    let others = [1_001; 20];
+    let (http, guess) = ("POST / HTTP/1.1\r\n", "AUTH wrong\r\n");
+    for (sent, said) in [(http, "speaks HTTP"), (guess, "a wrong secret")] {
+        let since = Instant::now();
+        all.chunks(100).for_each(|some| ask_from(some, sent));
+        let seconds = since.elapsed().as_secs() + 2;
+        let (told, _) = counts(said);
+        let most = 10 * seconds;
+        assert!((1..=most).contains(&told), "{told} lines of {said:?}");
+        // The next line that may be written says of how many there is none.
+        std::thread::sleep(Duration::from_secs(1));
+        ask_from(&[1_000], sent);
+        let (told, counted) = counts(said);
+        assert_eq!(told + counted, 1_001, "{said:?}");
+    }
+    // One address that guesses on has fewer: at its first guess, its second, its fourth.
+    ask_from(&others, guess);
+    std::thread::sleep(Duration::from_secs(1));
+    ask_from(&[1_002], guess);
+    let (told, counted) = counts("a wrong secret");
+    assert_eq!(told + counted, 1_001 + 5 + 1);
 }
 
 /// Sends this under TLS, and returns what is answered until the other side ends TLS.
