@@ -9,6 +9,9 @@
 //! minute. When connections keep three quarters of the limit, those of them are closed that keep
 //! more than others and have not gone on for the longest.
 
+#[cfg(test)]
+mod tests;
+
 use crate::connection::Connection;
 use crate::databases::Databases;
 use crate::failure::Failure;
@@ -98,6 +101,9 @@ pub(crate) struct EventLoop {
     buffer: Vec<u8>,
     /// What turns are made of.
     by_key: ByKey,
+    /// Bytes of all replies that it has made.
+    #[cfg(test)]
+    replied: usize,
 }
 
 impl EventLoop {
@@ -136,6 +142,8 @@ impl EventLoop {
             counted_waiting: Instant::now(),
             buffer: vec![0; READ],
             by_key: ByKey::default(),
+            #[cfg(test)]
+            replied: 0,
         })
     }
 
@@ -143,45 +151,53 @@ impl EventLoop {
     pub(crate) fn run(mut self) {
         let mut events = Vec::with_capacity(EVENTS);
         while !self.shared.is_ending.load(Relaxed) {
-            events.clear();
             let sleep = match (self.ready.is_empty(), self.resting.is_empty()) {
                 (false, _) => Duration::ZERO,
                 (true, false) => LOOK_AT_RESTING,
                 (true, true) => LOOK,
             };
             let sleep = sleep.min(LOOK.saturating_sub(self.looked.elapsed()));
-            let timeout = Timespec {
-                tv_sec: sleep.as_secs() as i64,
-                tv_nsec: sleep.subsec_nanos().into(),
-            };
-            // Interrupted or not, what there is will be told again.
-            let space = rustix::buffer::spare_capacity(&mut events);
-            let _ = epoll::wait(&self.epoll, space, Some(&timeout));
-            self.may_receive = RECEIVED_A_ROUND;
-            for event in &events {
-                let event: &epoll::Event = event;
-                match event.data.u64() {
-                    END => return,
-                    LISTENER => self.accept(),
-                    LANE => self.receive_others(),
-                    place => self.react(place as usize, event.flags),
-                }
-            }
-            self.shake_hands();
-            self.turn();
-            if !self.resting.is_empty() {
-                self.wake();
-            }
-            if self.lanes.is_long && self.counted_waiting.elapsed() >= COUNTED_AGAIN {
-                self.counted_waiting = Instant::now();
-                self.lanes.own.note_waiting(self.waiting().count());
-            }
-            if self.looked.elapsed() >= LOOK && self.end_late_ones() {
-                self.looked = Instant::now();
-                self.databases.report();
-                self.give_back();
+            if !self.round(sleep, &mut events) {
+                return;
             }
         }
+    }
+
+    /// Sleeps for so long at the most, does what the kernel has told, and gives those a turn that
+    /// are ready; whether the gateway goes on.
+    fn round(&mut self, sleep: Duration, events: &mut Vec<epoll::Event>) -> bool {
+        events.clear();
+        let timeout = Timespec {
+            tv_sec: sleep.as_secs() as i64,
+            tv_nsec: sleep.subsec_nanos().into(),
+        };
+        // Interrupted or not, what there is will be told again.
+        let space = rustix::buffer::spare_capacity(events);
+        let _ = epoll::wait(&self.epoll, space, Some(&timeout));
+        self.may_receive = RECEIVED_A_ROUND;
+        for event in events {
+            match event.data.u64() {
+                END => return false,
+                LISTENER => self.accept(),
+                LANE => self.receive_others(),
+                place => self.react(place as usize, event.flags),
+            }
+        }
+        self.shake_hands();
+        self.turn();
+        if !self.resting.is_empty() {
+            self.wake();
+        }
+        if self.lanes.is_long && self.counted_waiting.elapsed() >= COUNTED_AGAIN {
+            self.counted_waiting = Instant::now();
+            self.lanes.own.note_waiting(self.waiting().count());
+        }
+        if self.looked.elapsed() >= LOOK && self.end_late_ones() {
+            self.looked = Instant::now();
+            self.databases.report();
+            self.give_back();
+        }
+        true
     }
 
     /// Gives memory back to the system after a flood.
@@ -428,6 +444,8 @@ impl EventLoop {
         }
         self.most_used = (self.most_used).max(self.lanes.own_held() + turn.taken());
         self.by_key = turn.end();
+        #[cfg(test)]
+        done.iter().for_each(|done| self.replied += done.replied);
         let commands = done.iter().map(|done| done.commands).sum();
         self.shared.latencies.add(commands, since.elapsed());
         // The others have had no turn.

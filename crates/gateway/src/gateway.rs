@@ -173,24 +173,7 @@ impl Gateway {
         let listener = listen(options)?;
         let thread = |error| GatewayError::Thread { error };
         let address = listener.local_addr().map_err(thread)?;
-        let shared = Arc::new(Shared {
-            address,
-            secret: options.secret.clone(),
-            users: Users::new(&options.users),
-            tls: options.tls.clone().map(RwLock::new),
-            connections: options.connections as u64,
-            // Half of the places, and a quarter for one address.
-            strangers: [2, 4].map(|part| (options.connections / part / options.threads).max(1)),
-            buffers: options.buffers,
-            started: Instant::now(),
-            is_ending: AtomicBool::new(false),
-            counts: Counts::default(),
-            latencies: Latencies::default(),
-            slow_log: SlowLog::new(options.slower_than),
-            notices: Notices::default(),
-            guessers: Guessers::default(),
-            sweeper: store.sweeper().map_err(GatewayError::Sweeper)?,
-        });
+        let shared = Arc::new(shared(store, options, address)?);
         let end = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
         let mut gateway = Self {
             shared: Arc::clone(&shared),
@@ -269,6 +252,32 @@ impl Gateway {
         self.threads.push(thread);
         Ok(())
     }
+}
+
+/// What the threads share of a gateway that serves there.
+pub(crate) fn shared(
+    store: &Store,
+    options: &GatewayOptions,
+    address: SocketAddr,
+) -> Result<Shared, GatewayError> {
+    Ok(Shared {
+        address,
+        secret: options.secret.clone(),
+        users: Users::new(&options.users),
+        tls: options.tls.clone().map(RwLock::new),
+        connections: options.connections as u64,
+        // Half of the places, and a quarter for one address.
+        strangers: [2, 4].map(|part| (options.connections / part / options.threads).max(1)),
+        buffers: options.buffers,
+        started: Instant::now(),
+        is_ending: AtomicBool::new(false),
+        counts: Counts::default(),
+        latencies: Latencies::default(),
+        slow_log: SlowLog::new(options.slower_than),
+        notices: Notices::default(),
+        guessers: Guessers::default(),
+        sweeper: store.sweeper().map_err(GatewayError::Sweeper)?,
+    })
 }
 
 fn listen(options: &GatewayOptions) -> Result<TcpListener, GatewayError> {
