@@ -22,9 +22,15 @@ pub fn give_back_freed() -> bool {
         FREE_THEN.fetch_min(free, Ordering::Relaxed);
         return false;
     }
+    give_back_all_freed();
+    true
+}
+
+/// Gives all freed memory back to the system, as [`give_back_freed`] does, however much it is: for
+/// one who has counted what was freed.
+pub fn give_back_all_freed() {
     trim();
     FREE_THEN.store(free_bytes(), Ordering::Relaxed);
-    true
 }
 
 /// Bytes that the allocator has and nothing uses.

@@ -7,7 +7,9 @@
 //! turns, and what a turn takes besides, which is a quarter of the rest at the most. A client that
 //! does not take its replies is not read, and is disconnected when it has taken nothing for a
 //! minute. When connections keep three quarters of the limit, those of them are closed that keep
-//! more than others and have not gone on for the longest.
+//! more than others and have not gone on for the longest. What was freed counts with the rest until
+//! it is given back to the system: the allocator keeps it between what is in use, in pieces that
+//! the next buffer may be too long for.
 
 #[cfg(test)]
 mod tests;
@@ -443,6 +445,9 @@ impl EventLoop {
             longest.remember(&self.shared, took);
         }
         self.most_used = (self.most_used).max(self.lanes.own_held() + turn.taken());
+        // What turns of this length take is there for the next one.
+        let usual = A_TURN[usize::from(self.lanes.is_long)];
+        self.lanes.let_go(turn.taken().saturating_sub(usual));
         self.by_key = turn.end();
         #[cfg(test)]
         done.iter().for_each(|done| self.replied += done.replied);
@@ -460,6 +465,11 @@ impl EventLoop {
             self.settle(place, connection);
         }
         self.evict();
+        let freed = self.lanes.freed();
+        if freed > GIVEN_BACK && self.lanes.held() + freed > self.shared.buffers {
+            self.lanes.note_given_back();
+            farslot::give_back_all_freed();
+        }
     }
 
     /// What the next turn may take.

@@ -19,6 +19,9 @@ pub(crate) struct Lane {
     pub(crate) told: OwnedFd,
     /// Bytes that its connections hold.
     held: AtomicUsize,
+    /// Bytes that were let go since freed memory was last given back to the system, at the most:
+    /// the allocator may have all of them still.
+    freed: AtomicUsize,
     /// Connections that have asked for what is long and have not gone on for a moment.
     waiting: AtomicUsize,
     /// How many of those are to be closed for newcomers.
@@ -40,6 +43,7 @@ impl Lane {
             arriving: Mutex::default(),
             told: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
             held: AtomicUsize::new(0),
+            freed: AtomicUsize::new(0),
             waiting: AtomicUsize::new(0),
             to_close: AtomicUsize::new(0),
         }))
@@ -114,7 +118,27 @@ impl Lanes {
     pub(crate) fn count(&self, counted: &mut usize, held: usize) {
         self.own.held.fetch_add(held, Relaxed);
         self.own.held.fetch_sub(*counted, Relaxed);
+        if held != *counted {
+            // A buffer that has doubled, time and again, has let go less than it has now.
+            self.let_go(held.max(*counted));
+        }
         *counted = held;
+    }
+
+    /// Notes that so many bytes were freed.
+    pub(crate) fn let_go(&self, bytes: usize) {
+        self.own.freed.fetch_add(bytes, Relaxed);
+    }
+
+    /// Bytes that were freed and not given back, of both.
+    pub(crate) fn freed(&self) -> usize {
+        self.own.freed.load(Relaxed) + self.other.freed.load(Relaxed)
+    }
+
+    /// Notes that all of them were given back.
+    pub(crate) fn note_given_back(&self) {
+        self.own.freed.store(0, Relaxed);
+        self.other.freed.store(0, Relaxed);
     }
 
     /// Bytes that the connections of both hold.
