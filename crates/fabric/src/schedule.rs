@@ -21,6 +21,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 /// By how much the clock goes on when a thread waits.
 const WAIT: Nanos = 1_000;
+/// How often the clock jumps where a turn ends.
+const JUMPS: f64 = 0.02;
 
 /// How threads take turns.
 #[derive(Clone, Debug)]
@@ -33,6 +35,9 @@ pub struct Plan {
     pub longest_turn: u64,
     /// By the threads' numbers, before which access each stops for good, if it does.
     pub stops: Vec<Option<u64>>,
+    /// How far the clock may jump where a turn ends, as if the next thread had waited for long; 0
+    /// for not at all.
+    pub longest_jump: Nanos,
     /// Whether swaps now and then take place although the word is another: a mistake that a test is
     /// to find.
     pub swaps_blindly: bool,
@@ -202,6 +207,10 @@ impl Place {
             PLACE.set(None);
             resume_unwind(Box::new(Stopped));
         }
+        let longest = self.shared.plan.longest_jump;
+        if longest > 0 && state.rng.random_bool(JUMPS) {
+            state.clock += state.rng.random_range(0..longest);
+        }
         self.pass_on(&mut state);
         self.await_turn(state);
     }
@@ -264,7 +273,8 @@ pub(crate) fn swaps_blindly() -> bool {
 }
 
 /// The time of the schedule that this thread is in: no two calls get the same.
-pub(crate) fn now() -> Option<Nanos> {
+#[must_use]
+pub fn now() -> Option<Nanos> {
     let place = place()?;
     let mut state = place.shared.lock();
     place.count(&mut state);
@@ -291,6 +301,7 @@ mod tests {
             begins_at: 0,
             longest_turn: 1 + seed % 4,
             stops,
+            longest_jump: 0,
             swaps_blindly: false,
         }
     }

@@ -26,7 +26,7 @@ pub(crate) struct Sessions {
     duo_owners: Arc<DuoOwners>,
     is_networked: bool,
     calls: Option<CallRule>,
-    clock: Clock,
+    pub(crate) clock: Clock,
     /// For the sweeper.
     pub(crate) ending: Ending,
 }

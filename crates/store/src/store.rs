@@ -137,6 +137,15 @@ impl Store {
         Ok(Self::new(parsed, fabric, options))
     }
 
+    /// One in this process whose records end by its endpoints' clock: that of a schedule.
+    #[cfg(test)]
+    pub(crate) fn embedded_by_its_clock(bytes: u64, options: OpenOptions) -> Result<Self> {
+        let mut store = Self::embedded_with(bytes, options)?;
+        let inner = Arc::get_mut(&mut store.0).ok_or(StoreError::ChangeCancelled)?;
+        inner.sessions.clock = Clock::Virtual;
+        Ok(store)
+    }
+
     pub(crate) fn of_node(address: Address, node: shm::Node) -> Self {
         Self::new(address, Fabric::mapped(node), OpenOptions::default())
     }

@@ -89,6 +89,7 @@ impl Bed {
             begins_at: 0,
             longest_turn: u64::MAX,
             stops: vec![stop],
+            longest_jump: 0,
             swaps_blindly: false,
         };
         let ended = schedule::run(&plan, 1, |_| {

@@ -98,6 +98,7 @@ impl Shape {
                 seed: rng.random(),
                 begins_at: 0,
                 longest_turn: [1, 2, 8, 32, 128][rng.random_range(0..5)],
+                longest_jump: 0,
                 swaps_blindly: false,
             },
         }

@@ -4,7 +4,6 @@ use super::model::{Life, Op, Ret};
 use crate::{Expiry, Operation, Outcome, Store, StoreError, Table};
 use farslot_check::{History, OpId, TableOp, TableRet};
 use farslot_fabric::Nanos;
-use farslot_fabric::sim::World;
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 use std::sync::{Mutex, MutexGuard};
@@ -16,16 +15,17 @@ pub(super) const STEPS: u32 = 12;
 
 /// What all clients of a run record.
 pub(super) struct Record {
-    world: World,
+    clock: Box<dyn Fn() -> Nanos + Send + Sync>,
     history: Mutex<History<u64, Op, Ret>>,
     /// Lives that may have begun: the operation that has given them, and when they end.
     lives: Mutex<Vec<(OpId, Life, Nanos)>>,
 }
 
 impl Record {
-    pub(super) fn new(world: World) -> Self {
+    /// By the clients' clock.
+    pub(super) fn new(clock: impl Fn() -> Nanos + Send + Sync + 'static) -> Self {
         Self {
-            world,
+            clock: Box::new(clock),
             history: Mutex::default(),
             lives: Mutex::default(),
         }
@@ -36,11 +36,11 @@ impl Record {
     }
 
     fn begin(&self, client: u32, key: u64, op: Op) -> OpId {
-        self.history().invoke(client, key, op, self.world.now())
+        self.history().invoke(client, key, op, (self.clock)())
     }
 
     fn end(&self, id: OpId, outcome: Result<Ret, StoreError>) {
-        let now = self.world.now();
+        let now = (self.clock)();
         let mut history = self.history();
         match outcome {
             Ok(ret) => history.complete(id, ret, now),
@@ -51,7 +51,7 @@ impl Record {
 
     /// The operation has had no effect.
     fn undone(&self, id: OpId) {
-        self.history().no_effect(id, self.world.now());
+        self.history().no_effect(id, (self.clock)());
     }
 
     /// A moment as the simulated clock has it.
@@ -128,7 +128,7 @@ impl<'r> Client<'r> {
 
     /// When a record ends that lives so long from now on.
     fn after(&self, span: Duration) -> Expiry {
-        Expiry::after(span, self.record.world.now() / 1_000_000 + 1)
+        Expiry::after(span, (self.record.clock)() / 1_000_000 + 1)
     }
 
     /// Does something to a key, or to all side by side; what it writes has this number.
@@ -207,7 +207,7 @@ impl<'r> Client<'r> {
                 id
             })
             .collect();
-        let now = self.record.world.now() / 1_000_000 + 1;
+        let now = (self.record.clock)() / 1_000_000 + 1;
         let keys: Vec<_> = (0..KEYS).map(bytes).collect();
         let slices: Vec<&[u8]> = keys.iter().map(|key| &key[..]).collect();
         let mut seen = Vec::new();

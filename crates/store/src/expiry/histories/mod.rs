@@ -3,6 +3,7 @@
 //! fixes all of a run, and it is the clients' one clock.
 
 mod clients;
+mod mapped;
 mod model;
 
 use super::broken::{self, Breach};
@@ -72,32 +73,48 @@ fn run(seed: u64, breach: Option<Breach>) -> Ran {
     let world = store.sim_world().unwrap().clone();
     world.set_faults(faults(seed, world.now(), &mut rng));
     let turns = Turns::new(seed, CLIENTS, world.clone());
-    let record = Record::new(world.clone());
+    let record = {
+        let world = world.clone();
+        Record::new(move || world.now())
+    };
     std::thread::scope(|scope| {
         for thread in 0..CLIENTS {
             let (turns, record, store) = (&turns, &record, &store);
             scope.spawn(move || {
                 turns.run(thread, || {
-                    broken::set(breach);
-                    let mut rng = ChaCha8Rng::seed_from_u64(seed << 8 | thread as u64);
-                    let mut client = Client::open(thread as u32, record, store);
-                    for step in 0..STEPS {
-                        client.step(u64::from(step) * CLIENTS as u64 + thread as u64, &mut rng);
-                    }
+                    use_table(thread as u64, seed, record, store, breach)
                 });
             });
         }
     });
     // When all is over, one that knows nothing looks around.
     world.set_faults(FaultPlan::default());
-    let last = Client::open(CLIENTS as u32, &record, &store);
+    look_around(&record, &store);
+    judge(record)
+}
+
+/// One that knows nothing looks at every key.
+fn look_around(record: &Record, store: &Store) {
+    let last = Client::open(CLIENTS as u32, record, store);
     (0..KEYS).for_each(|key| last.get(key, false));
-    drop(last);
+}
+
+fn judge(record: Record) -> Ran {
     let history = record.with_ends();
     let judged = check(&history, &EndingMap(RegisterMap::new()));
     Ran {
         judged: judged.map(drop),
         history: format!("{:?}", history.entries()),
+    }
+}
+
+/// What a client does, broken or not.
+fn use_table(number: u64, seed: u64, record: &Record, store: &Store, breach: Option<Breach>) {
+    broken::set(breach);
+    let mut rng = ChaCha8Rng::seed_from_u64(seed << 8 | number);
+    let mut client = Client::open(number as u32, record, store);
+    for step in 0..STEPS {
+        client.step(u64::from(step) * CLIENTS as u64 + number, &mut rng);
     }
 }
 
@@ -123,6 +140,10 @@ fn a_seed_fixes_all_that_happens() {
 
 /// As a violation, and not because it was not decided.
 fn is_found(breach: Breach, many: u64) -> bool {
+    is_found_by(run, breach, many)
+}
+
+fn is_found_by(run: fn(u64, Option<Breach>) -> Ran, breach: Breach, many: u64) -> bool {
     (0..many).any(|seed| {
         let judged = run(seed, Some(breach)).judged;
         judged.is_err_and(|error| error.violation().is_some())
