@@ -1,5 +1,7 @@
 //! A connection: what has arrived, what is to be sent, and the requests in between.
 
+mod transactions;
+
 use crate::commands::{self, Moment, Request, Whole};
 use crate::databases::Databases;
 use crate::failure::Failure;
@@ -123,7 +125,7 @@ impl Connection {
     /// Bytes that it keeps.
     pub(crate) fn held(&self) -> usize {
         let buffers = self.input.capacity() + self.output.capacity();
-        buffers + self.parser.held() + self.socket.held()
+        buffers + self.parser.held() + self.socket.held() + self.choices.held()
     }
 
     pub(crate) fn peer(&self) -> Option<SocketAddr> {
@@ -227,6 +229,7 @@ impl Connection {
             has_steps: false,
             answers: Vec::new(),
             is_ending: false,
+            execution: None,
         };
         let (mut has_more, mut waits) = (false, false);
         while !requests.is_ending {
@@ -294,6 +297,13 @@ fn is_of_a_browser(name: &[u8]) -> bool {
     name.eq_ignore_ascii_case(b"post") || name.eq_ignore_ascii_case(b"host:")
 }
 
+/// What is known of a transaction while its commands are executed.
+#[derive(Default)]
+struct Execution {
+    /// Whether a command has been run that may have changed keys.
+    has_run: bool,
+}
+
 /// The requests of one connection in a turn.
 struct Requests<'t, 'r> {
     /// The connection's number in the turn.
@@ -309,6 +319,8 @@ struct Requests<'t, 'r> {
     has_steps: bool,
     answers: Vec<Answered<'r>>,
     is_ending: bool,
+    /// What is known of the transaction whose commands these are; nothing outside of EXEC.
+    execution: Option<Execution>,
 }
 
 impl<'r> Requests<'_, 'r> {
@@ -334,6 +346,7 @@ impl<'r> Requests<'_, 'r> {
             }
             Ok(Progress::Refused(bytes, why)) => {
                 self.parser.reset();
+                self.choices.abort();
                 self.push(None, Answer::Ready(Reply::Error(why.into())));
                 self.at += bytes;
                 return true;
@@ -365,9 +378,10 @@ impl<'r> Requests<'_, 'r> {
         }
         let found = commands::find(&arguments);
         let command = found.as_ref().ok().map(|(number, _)| *number);
-        let taken = found
-            .map_err(Stop::Failed)
-            .and_then(|(_, command)| self.take(turn, &arguments, command));
+        let taken = match found {
+            Ok((_, command)) => self.take(turn, &arguments, command, &input[..bytes]),
+            Err(failure) => Err(self.refused(&arguments, failure).into()),
+        };
         let answer = match taken {
             Ok(answer) => answer,
             Err(Stop::Failed(failure)) => Answer::Ready(Reply::Error(failure)),
@@ -393,19 +407,24 @@ impl<'r> Requests<'_, 'r> {
         });
     }
 
-    /// Takes a request into the turn.
+    /// Takes a request of these bytes into the turn.
     fn take(
         &mut self,
         turn: &mut Turn<'r>,
         arguments: &[&'r [u8]],
         command: &commands::Command,
+        bytes: &'r [u8],
     ) -> Result<Answer<'r>, Stop> {
         if !self.choices.is_admitted && !command.is_open {
             return Err(Failure::NotAdmitted.into());
         }
         let now = turn.now;
         let database = self.choices.database;
-        let request = (command.parse)(arguments, Moment { now })?;
+        let request = (command.parse)(arguments, Moment { now });
+        if self.is_queued(&request) {
+            return self.enqueue(turn, command, &request, bytes);
+        }
+        let request = request?;
         if let Some(user) = &self.choices.user {
             user.check_request(command, database, &request)?;
         }
@@ -426,7 +445,9 @@ impl<'r> Requests<'_, 'r> {
             }
             Request::Whole(of) => self.whole(turn, database, &of, arguments)?,
             Request::Session(of) => {
-                let is_later = self.has_steps && session::is_choice(&of);
+                // Steps of a transaction are not cut.
+                let may_be_cut = self.has_steps && self.execution.is_none();
+                let is_later = may_be_cut && session::is_choice(&of);
                 if is_later || self.choices.waits_before(&of, self.shared) {
                     return Err(Stop::Later);
                 }
@@ -434,7 +455,30 @@ impl<'r> Requests<'_, 'r> {
                 turn.take_besides(self.by, reply, besides)?;
                 Answer::Ready(self.choices.run(of, self.shared, self.databases)?)
             }
+            Request::Transaction(of) => self.transaction(turn, of)?,
         })
+    }
+
+    /// Runs the steps before a request that runs by itself.
+    fn run_steps(&mut self, turn: &mut Turn<'r>) -> Result<(), Stop> {
+        if !self.has_steps {
+            return Ok(());
+        }
+        let watches = &self.shared.watches;
+        let are_run = if let Some(execution) = &mut self.execution {
+            let are_run = turn.run_transaction(self.databases, watches);
+            execution.has_run |= are_run;
+            are_run
+        } else {
+            turn.run(self.databases, watches);
+            // If they are cut, they come before it in the next turn too.
+            !turn.has_cut(self.by)
+        };
+        if !are_run {
+            return Err(Stop::Full);
+        }
+        self.has_steps = false;
+        Ok(())
     }
 
     /// Runs what concerns a whole database, behind everything that came before it.
@@ -445,20 +489,19 @@ impl<'r> Requests<'_, 'r> {
         of: &Whole<'r>,
         arguments: &[&'r [u8]],
     ) -> Result<Answer<'r>, Stop> {
-        let is_first = turn.is_empty();
-        if self.has_steps {
-            // If they are cut, they come before it in the next turn too.
-            turn.run(self.databases);
-            if turn.has_cut(self.by) {
-                return Err(Stop::Full);
-            }
-            self.has_steps = false;
-        }
+        let is_first = turn.is_empty() || self.execution.is_some();
+        self.run_steps(turn)?;
         let room = turn.take_rest();
+        let watches = &self.shared.watches;
+        let shared = self.execution.is_none().then(|| watches.shared());
         let since = Instant::now();
-        let done = whole::run(self.databases, database, of, turn.now, room);
+        let done = whole::run(self.databases, database, of, turn.now, room, watches);
+        drop(shared);
         let took = since.elapsed();
         turn.note_apart(took);
+        if let Some(execution) = &mut self.execution {
+            execution.has_run = true;
+        }
         let used = match &done {
             Ok(Reply::Array(parts)) => parts.iter().map(Reply::bytes).sum(),
             Ok(reply) => reply.bytes(),

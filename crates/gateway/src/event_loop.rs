@@ -435,7 +435,7 @@ impl EventLoop {
             }
             gathered.push(connection.gather(&mut turn, &mut self.databases, &self.shared));
         }
-        turn.run(&mut self.databases);
+        turn.run(&mut self.databases, &self.shared.watches);
         let took = since.elapsed().saturating_sub(turn.apart());
         let mut longest = self.shared.slow_log.is_slow(took).then(Longest::default);
         let done = gathered.into_iter();

@@ -83,6 +83,29 @@ pub(crate) enum Failure {
     Buffers { bytes: usize },
     #[error("ERR Protocol error: {0}")]
     Protocol(#[from] crate::frame::ProtocolError),
+    #[error("ERR MULTI calls can not be nested")]
+    NestedMulti,
+    #[error("ERR WATCH inside MULTI is not allowed")]
+    WatchInMulti,
+    #[error("ERR {0} without MULTI")]
+    NoMulti(&'static str),
+    #[error("ERR Command not allowed inside a transaction")]
+    NotInMulti,
+    #[error("ERR the transaction would have {would_be} {what}, and the limit is {limit}")]
+    LongTransaction {
+        what: &'static str,
+        would_be: usize,
+        limit: usize,
+    },
+    #[error(
+        "ERR the watched keys would take {bytes} bytes, each counted with 256 more, and the limit is {limit}"
+    )]
+    ManyWatched { bytes: usize, limit: usize },
+    #[error("EXECABORT Transaction discarded because of previous errors.")]
+    Aborted,
+    /// Why, without a code.
+    #[error("EXECABORT Transaction discarded because of: {0}")]
+    Discarded(String),
     #[error("OOM command not allowed when used memory > 'maxmemory': {0}")]
     OutOfMemory(String),
     #[error("ERR {0}")]
@@ -90,7 +113,15 @@ pub(crate) enum Failure {
 }
 
 /// The codes that errors begin with.
-pub(crate) const CODES: [&str; 6] = ["ERR", "NOAUTH", "NOPERM", "NOPROTO", "OOM", "WRONGPASS"];
+pub(crate) const CODES: [&str; 7] = [
+    "ERR",
+    "NOAUTH",
+    "NOPERM",
+    "NOPROTO",
+    "OOM",
+    "WRONGPASS",
+    "EXECABORT",
+];
 
 impl Failure {
     /// The number of its code among [`CODES`].
@@ -104,7 +135,25 @@ impl Failure {
             Self::ProtocolVersion => 3,
             Self::OutOfMemory(_) => 4,
             Self::WrongSecret => 5,
+            Self::Aborted | Self::Discarded(_) => 6,
             _ => 0,
+        }
+    }
+
+    /// The transaction is discarded because of this.
+    pub(crate) fn discards(&self) -> Self {
+        let told = self.to_string();
+        let why = told.split_once(' ').map_or("", |(_, why)| why);
+        Self::Discarded(why.into())
+    }
+
+    /// Whether it says that there is no such command, or none with so many arguments, as far as
+    /// that shows from the names of commands and subcommands.
+    pub(crate) fn is_no_command(&self) -> bool {
+        match self {
+            Self::UnknownCommand { .. } | Self::UnknownSubcommand { .. } => true,
+            Self::Arity(command) => command.contains('|'),
+            _ => false,
         }
     }
 }
@@ -134,6 +183,8 @@ mod tests {
             Failure::ProtocolVersion,
             Failure::OutOfMemory(String::new()),
             Failure::WrongSecret,
+            Failure::Aborted,
+            Failure::Syntax.discards(),
             Failure::Store(String::new()),
         ] {
             let told = failure.to_string();

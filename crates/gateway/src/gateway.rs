@@ -276,6 +276,7 @@ pub(crate) fn shared(
         slow_log: SlowLog::new(options.slower_than),
         notices: Notices::default(),
         guessers: Guessers::default(),
+        watches: Arc::default(),
         sweeper: store.sweeper().map_err(GatewayError::Sweeper)?,
     })
 }

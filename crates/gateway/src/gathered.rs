@@ -20,6 +20,8 @@ const ANY_LIMITS: RequestLimits = RequestLimits {
 /// How a connection's answers come to be.
 pub(crate) enum Answer<'r> {
     Ready(Reply<'r>),
+    /// It waits for EXEC.
+    Queued,
     /// Ready, and what it took was looked at by itself.
     Apart(Reply<'r>),
     Step(usize),
@@ -113,11 +115,13 @@ impl<'r> Gathered<'r> {
     ) -> Done {
         let mut done = self.done;
         let before = self.output.len();
+        let mut queued = 0;
         let mut answers = self.answers.into_iter().peekable();
         while let Some(answered) = answers.next() {
-            let is_apart = matches!(answered.answer, Answer::Apart(_));
+            let is_queued = matches!(answered.answer, Answer::Queued);
+            let is_apart = is_queued || matches!(answered.answer, Answer::Apart(_));
             let first = match &answered.answer {
-                Answer::Ready(_) | Answer::Apart(_) => None,
+                Answer::Ready(_) | Answer::Queued | Answer::Apart(_) => None,
                 Answer::Step(step) => Some(*step),
                 Answer::Steps(steps, _) => Some(steps.start),
             };
@@ -130,13 +134,17 @@ impl<'r> Gathered<'r> {
             }
             let reply = match answered.answer {
                 Answer::Ready(reply) | Answer::Apart(reply) => reply,
+                Answer::Queued => Reply::Status("QUEUED"),
                 Answer::Step(step) => turn.reply(step),
                 Answer::Steps(steps, join) => joined(turn, steps, join),
             };
             if let Reply::Error(failure) = &reply {
                 shared.counts.errors[failure.code()].fetch_add(1, Relaxed);
             }
-            if let Some(command) = answered.command {
+            queued += u64::from(is_queued);
+            if let Some(command) = answered.command
+                && !is_queued
+            {
                 shared.counts.by_command[command].fetch_add(1, Relaxed);
             }
             done.commands += 1;
@@ -159,7 +167,9 @@ impl<'r> Gathered<'r> {
                 }
             }
         }
-        shared.counts.commands.fetch_add(done.commands, Relaxed);
+        // Those that wait for EXEC are counted when they are done.
+        let commands = done.commands - queued;
+        shared.counts.commands.fetch_add(commands, Relaxed);
         done.replied = self.output.len() - before;
         done
     }

@@ -74,8 +74,10 @@ mod session;
 mod shared;
 mod slow_log;
 mod step;
+mod transaction;
 mod turn;
 mod users;
+mod watch;
 mod whole;
 
 pub use gateway::{Gateway, GatewayError, GatewayOptions};

@@ -28,8 +28,8 @@ pub(crate) enum Reply<'r> {
     Status(&'static str),
     Integer(i64),
     Bulk(Bytes<'r>),
-    /// Strings of any number, as bytes of the protocol: those that [`append`](Reply::append) has
-    /// written.
+    /// Parts of any number, as bytes of the protocol: strings that [`append`](Reply::append) has
+    /// written, or the replies to a transaction.
     Bulks {
         count: usize,
         encoded: Vec<u8>,
@@ -37,6 +37,8 @@ pub(crate) enum Reply<'r> {
     /// Bytes of the protocol that never change.
     Encoded(&'static [u8]),
     Null,
+    /// In RESP2 another than that of a string.
+    NullArray,
     Array(Vec<Reply<'r>>),
     /// Pairs of keys and values; one array of both in RESP2.
     Map(Vec<(&'static str, Reply<'r>)>),
@@ -123,10 +125,14 @@ impl Writer<'_> {
                 self.raw(encoded)?;
             }
             Reply::Encoded(bytes) => self.raw(bytes)?,
-            Reply::Null => self.output.extend(match self.protocol {
-                Protocol::Resp2 => &b"$-1\r\n"[..],
-                Protocol::Resp3 => b"_\r\n",
-            }),
+            Reply::Null | Reply::NullArray => {
+                let is_array = matches!(reply, Reply::NullArray);
+                self.output.extend_from_slice(match self.protocol {
+                    Protocol::Resp2 if is_array => b"*-1\r\n",
+                    Protocol::Resp2 => b"$-1\r\n",
+                    Protocol::Resp3 => b"_\r\n",
+                });
+            }
             Reply::Array(parts) => {
                 self.head(b'*', parts.len() as i64);
                 parts.iter().try_for_each(|part| self.put(part))?;

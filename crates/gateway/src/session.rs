@@ -7,7 +7,9 @@ use crate::record::Bytes;
 use crate::reply::{OK, Protocol, Reply};
 use crate::shared::{Notice, Shared};
 use crate::slow_log;
+use crate::transaction::Queue;
 use crate::users::User;
+use crate::watch::Watched;
 use farslot::fabric::tcp::Grant;
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering::Relaxed;
@@ -44,6 +46,9 @@ pub(crate) struct Choices {
     has_waited: bool,
     /// How long nothing more is done, because a secret was wrong.
     pub(crate) rest: Option<Duration>,
+    /// The commands since MULTI, in a transaction.
+    pub(crate) queue: Option<Queue>,
+    pub(crate) watched: Watched,
 }
 
 impl Choices {
@@ -59,7 +64,27 @@ impl Choices {
             peer,
             has_waited: false,
             rest: None,
+            queue: None,
+            watched: Watched::none(Arc::clone(&shared.watches)),
         }
+    }
+
+    /// Bytes that it keeps for transactions.
+    pub(crate) fn held(&self) -> usize {
+        self.queue.as_ref().map_or(0, Queue::held) + self.watched.held()
+    }
+
+    /// Has EXEC do nothing, if this is in a transaction.
+    pub(crate) fn abort(&mut self) {
+        if let Some(queue) = &mut self.queue {
+            queue.abort();
+        }
+    }
+
+    /// Forgets the transaction and the watched keys.
+    pub(crate) fn discard(&mut self) {
+        self.queue = None;
+        self.watched.clear();
     }
 
     /// Does what a command of the connection asks for.
@@ -106,6 +131,12 @@ impl Choices {
             Session::Quit => {
                 self.has_quit = true;
                 OK
+            }
+            Session::Reset => {
+                let new = Self::new(shared, self.id, self.peer);
+                let has_waited = self.has_waited;
+                *self = Self { has_waited, ..new };
+                Reply::Status("RESET")
             }
             Session::Info(sections) => Reply::Verbatim(crate::info::info(
                 &sections,
@@ -315,6 +346,7 @@ pub(crate) const fn is_choice(session: &Session<'_>) -> bool {
             | Session::Select(_)
             | Session::ClientSetName(_)
             | Session::Quit
+            | Session::Reset
     )
 }
 

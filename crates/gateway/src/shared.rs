@@ -4,6 +4,7 @@ use crate::commands::all;
 use crate::failure::CODES;
 use crate::slow_log::SlowLog;
 use crate::users::Users;
+use crate::watch::Watches;
 use farslot::fabric::net::Socket;
 use farslot::fabric::tcp::{LineLimit, TlsFailure};
 use farslot::{LATENCY_BOUNDS, Secret, Sweeper, TlsServer};
@@ -37,6 +38,7 @@ pub(crate) struct Shared {
     pub(crate) sweeper: Arc<Sweeper>,
     pub(crate) notices: Notices,
     pub(crate) guessers: Guessers,
+    pub(crate) watches: Arc<Watches>,
 }
 
 impl Shared {

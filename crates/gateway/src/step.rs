@@ -107,6 +107,9 @@ pub(crate) struct Slot<'r> {
     pub(crate) entry: Option<Entry<'r>>,
     /// Whether it differs from what the store has.
     pub(crate) changed: bool,
+    /// Whether its expiry was set, if only to the same moment: that counts as a change for clients
+    /// that watch the key.
+    pub(crate) expiry_was_set: bool,
     /// Milliseconds since 1970: the same in all of a turn.
     pub(crate) now: u64,
 }
@@ -298,6 +301,7 @@ impl<'r> Slot<'r> {
         };
         if let Some(entry) = &mut self.entry {
             self.changed |= entry.expiry != at;
+            self.expiry_was_set |= at != 0;
             entry.expiry = at;
         }
     }

@@ -1,7 +1,7 @@
 //! The users that clients can be besides `default`, who may do everything: grants of tables, by
 //! their names.
 
-use crate::commands::{Command, Request, Session, Whole};
+use crate::commands::{Command, Request, Session, Transaction, Whole};
 use crate::databases::{DATABASES, table_name};
 use crate::failure::Failure;
 use farslot::{Rate, Rights, TableGrant};
@@ -126,7 +126,8 @@ impl User {
             Request::Session(
                 Session::SlowLogGet(_) | Session::SlowLogLen | Session::SlowLogReset,
             ) => return Err(no_command()),
-            Request::Session(_) => return Ok(()),
+            Request::Transaction(Transaction::Watch(_)) => {}
+            Request::Session(_) | Request::Transaction(_) => return Ok(()),
             Request::One(..) | Request::Each(..) | Request::Whole(_) => {}
         }
         let needed = match command.flags.contains(&"write") {
@@ -144,13 +145,14 @@ impl User {
         let may_all = match request {
             Request::One(key, _) => may(key),
             Request::Each(steps, _) => steps.iter().all(|(key, _)| may(key)),
+            Request::Transaction(Transaction::Watch(keys)) => keys.iter().all(|key| may(key)),
             Request::Whole(Whole::SetAbsent(pairs)) => pairs.iter().all(|(key, _)| may(key)),
             // What concerns other keys too.
             Request::Whole(Whole::Flush { all: true }) if self.databases != u16::MAX => {
                 return Err(no_command());
             }
             Request::Whole(_) if self.grant.prefix.is_some() => return Err(no_command()),
-            Request::Whole(_) | Request::Session(_) => true,
+            Request::Whole(_) | Request::Session(_) | Request::Transaction(_) => true,
         };
         match may_all {
             true => Ok(()),

@@ -7,6 +7,7 @@ use crate::failure::Failure;
 use crate::glob;
 use crate::record::{Bytes, Entry, is_dead};
 use crate::reply::{OK, Reply};
+use crate::watch::Watches;
 use farslot::{Cursor, Table};
 use rand::RngExt;
 
@@ -23,21 +24,23 @@ fn weight(pairs: &[(&[u8], &[u8])]) -> usize {
 }
 
 /// Runs it on a database, at a moment; it takes at most so many bytes, those of its reply included.
+/// The caller holds the lock of turns.
 pub(crate) fn run(
     databases: &mut Databases,
     database: u8,
     whole: &Whole<'_>,
     now: u64,
     room: usize,
+    watches: &Watches,
 ) -> Result<Reply<'static>, Failure> {
     let done = match whole {
         Whole::SetAbsent(pairs) if room < weight(pairs) => {
             Err(Told::Client(Failure::LongReply { limit: room }))
         }
-        Whole::SetAbsent(pairs) => set_absent(databases, database, pairs, now),
-        Whole::Flush { all: false } => flush(databases, database),
+        Whole::SetAbsent(pairs) => set_absent(databases, database, pairs, now, watches),
+        Whole::Flush { all: false } => flush(databases, database, now, watches),
         Whole::Flush { all: true } => (0..DATABASES)
-            .try_for_each(|number| flush(databases, number).map(|_| ()))
+            .try_for_each(|number| flush(databases, number, now, watches).map(|_| ()))
             .map(|()| OK),
         lookup => {
             let reading = Reading { now, room };
@@ -202,14 +205,22 @@ impl Reading {
 }
 
 /// Removes all keys, a piece of the table at a time: those that others set meanwhile may stay.
-fn flush(databases: &mut Databases, database: u8) -> Result<Reply<'static>, Told> {
+fn flush(
+    databases: &mut Databases,
+    database: u8,
+    now: u64,
+    watches: &Watches,
+) -> Result<Reply<'static>, Told> {
     let Some(table) = databases.existing(database)? else {
         return Ok(OK);
     };
     let mut next = Some(Cursor::default());
     while let Some(cursor) = next {
-        let mut keys = Vec::new();
-        next = table.scan(cursor, FLUSHED, |key, _| keys.push(key.to_vec()))?;
+        let (mut keys, mut dead) = (Vec::new(), Vec::new());
+        next = table.scan(cursor, FLUSHED, |key, record| {
+            keys.push(key.to_vec());
+            dead.push(is_dead(record, now));
+        })?;
         let keys: Vec<&[u8]> = keys.iter().map(|key| &key[..]).collect();
         let mut failed = None;
         table.remove_many(&keys, |_, removed| {
@@ -217,6 +228,8 @@ fn flush(databases: &mut Databases, database: u8) -> Result<Reply<'static>, Told
                 failed = Some(error);
             }
         });
+        let alive = keys.iter().zip(dead).filter(|(_, is_dead)| !is_dead);
+        watches.touch(database, alive.map(|(key, _)| *key));
         if let Some(error) = failed {
             return Err(error.into());
         }
@@ -231,6 +244,7 @@ fn set_absent(
     database: u8,
     pairs: &[(&[u8], &[u8])],
     now: u64,
+    watches: &Watches,
 ) -> Result<Reply<'static>, Told> {
     let table = databases.made(database)?;
     // The last value of a key that is named twice.
@@ -251,6 +265,7 @@ fn set_absent(
             }
         }
     }
+    watches.touch(database, last.keys().copied());
     Ok(Reply::flag(true))
 }
 

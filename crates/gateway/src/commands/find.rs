@@ -1,7 +1,7 @@
 //! Commands by their names.
 
 use super::request::Command;
-use super::{expiry, server, strings};
+use super::{expiry, server, strings, transactions};
 use crate::failure::Failure;
 use foldhash::fast::RandomState;
 use std::collections::HashMap;
@@ -18,7 +18,12 @@ static COMMANDS: LazyLock<HashMap<&'static str, Numbered, RandomState>> = LazyLo
 
 /// All commands, in the order of their lists.
 pub(crate) fn all() -> impl Iterator<Item = &'static Command> {
-    let lists = [strings::COMMANDS, expiry::COMMANDS, server::COMMANDS];
+    let lists = [
+        strings::COMMANDS,
+        expiry::COMMANDS,
+        transactions::COMMANDS,
+        server::COMMANDS,
+    ];
     lists.into_iter().flatten()
 }
 

@@ -5,6 +5,7 @@ mod find;
 mod request;
 mod server;
 mod strings;
+mod transactions;
 
 pub(crate) use find::{all, find, named};
-pub(crate) use request::{Command, Join, Moment, Request, Session, Whole};
+pub(crate) use request::{Command, Join, Moment, Request, Session, Transaction, Whole};

@@ -15,6 +15,8 @@ pub(crate) enum Request<'r> {
     Whole(Whole<'r>),
     /// What concerns the connection or the gateway, and no key.
     Session(Session<'r>),
+    /// What begins or ends a transaction, or is a condition of one.
+    Transaction(Transaction<'r>),
 }
 
 /// How the replies of several steps become one.
@@ -62,6 +64,7 @@ pub(crate) enum Session<'r> {
     },
     Select(i64),
     Quit,
+    Reset,
     Info(Vec<&'r [u8]>),
     Time,
     CommandCount,
@@ -83,6 +86,15 @@ pub(crate) enum Session<'r> {
 pub(crate) struct Moment {
     /// Milliseconds since 1970.
     pub(crate) now: u64,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Transaction<'r> {
+    Multi,
+    Exec,
+    Discard,
+    Watch(Vec<&'r [u8]>),
+    Unwatch,
 }
 
 type Parse = for<'r> fn(&[&'r [u8]], Moment) -> Result<Request<'r>, Failure>;

@@ -33,6 +33,7 @@ commands! {
     "auth" -2 OPEN true, auth, "Shows that the client knows the secret.";
     "select" 2 FAST false, |a, _| session(Session::Select(integer(a[1])?)), "Chooses the database of this connection.";
     "quit" -1 OPEN true, |_, _| session(Session::Quit), "Ends the connection.";
+    "reset" 1 OPEN true, |_, _| session(Session::Reset), "Makes this connection as a new one.";
     "info" -1 ADMIN false, |a, _| session(Session::Info(a[1..].to_vec())), "Says what the gateway does.";
     "time" 1 FAST false, |_, _| session(Session::Time), "Returns the time since 1970.";
     "command" -1 ADMIN false, command, "Lists the commands.";

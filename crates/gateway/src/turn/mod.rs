@@ -31,6 +31,7 @@ use crate::failure::Failure;
 use crate::record::{Entry, Kept, is_dead};
 use crate::reply::Reply;
 use crate::step::{Slot, Step};
+use crate::watch::Watches;
 use farslot::{Operation, Outcome, StoreError};
 use foldhash::fast::RandomState;
 use hashbrown::hash_table::{self, HashTable};
@@ -103,6 +104,8 @@ struct Chain<'r> {
     first: usize,
     last: usize,
     stored: Stored,
+    /// Whether a step has changed it, if only to what it was.
+    is_changed: bool,
 }
 
 /// What the store has of a key.
@@ -178,6 +181,27 @@ impl<'r> Turn<'r> {
             taken: 0,
             apart: Duration::ZERO,
             has_done: room.is_short,
+        }
+    }
+
+    /// An empty one of a transaction, whose requests are done together or not at all.
+    pub(crate) fn of_transaction(now: u64, room: Room) -> Self {
+        Self {
+            has_done: true,
+            ..Self::new(now, ByKey::default(), room)
+        }
+    }
+
+    /// The room of a transaction in it that may take so many bytes.
+    pub(crate) const fn room_within(&self, bytes: usize) -> Room {
+        let Room {
+            replies, is_short, ..
+        } = self.room;
+        Room {
+            alone: bytes,
+            together: bytes,
+            replies: if is_short { replies } else { usize::MAX },
+            is_short,
         }
     }
 
@@ -293,6 +317,11 @@ impl<'r> Turn<'r> {
         self.connections[by].replies += used;
     }
 
+    /// Counts bytes that a transaction has taken, so that not too many of them are done in a turn.
+    pub(crate) fn charge(&mut self, bytes: usize) {
+        self.taken += bytes;
+    }
+
     /// Counts in a request of a connection, with so many steps, which follow.
     pub(crate) fn begin(&mut self, by: usize, steps: usize) -> Result<(), NoRoom> {
         let is_first = self.is_empty();
@@ -324,6 +353,7 @@ impl<'r> Turn<'r> {
                     first: number,
                     last: number,
                     stored: Stored::Unknown,
+                    is_changed: false,
                 });
                 chains.len() - 1
             }
@@ -349,20 +379,52 @@ impl<'r> Turn<'r> {
         self.pending[step].reply.take().unwrap_or(Reply::Null)
     }
 
-    /// Runs all steps that have not been run, but for those that are cut.
-    pub(crate) fn run(&mut self, databases: &mut Databases) {
+    /// Runs all steps that have not been run, but for those that are cut. No transaction executes
+    /// meanwhile.
+    pub(crate) fn run(&mut self, databases: &mut Databases, watches: &Watches) {
         if self.chains.is_empty() {
             return;
         }
-        let mut numbers: Vec<u8> = self.chains.iter().map(|chain| chain.database).collect();
-        numbers.sort_unstable();
-        numbers.dedup();
+        let _shared = watches.shared();
+        let numbers = self.databases();
         if !self.room.is_short {
             // Mostly there is room for few of them.
             self.load_in_order(databases);
         } else if self.by_key.is_tight || !self.load_all(databases, &numbers) {
             self.by_key.is_tight = self.load_in_order(databases);
         }
+        self.execute(databases, numbers, watches);
+    }
+
+    /// Runs all steps that have not been run, of a transaction that holds the exclusive lock; none
+    /// if there is no room for all. Returns whether there was.
+    pub(crate) fn run_transaction(&mut self, databases: &mut Databases, watches: &Watches) -> bool {
+        let numbers = self.databases();
+        let has_room = self.load_all(databases, &numbers);
+        if has_room {
+            self.execute(databases, numbers, watches);
+        }
+        has_room
+    }
+
+    /// Has all steps fail that have not been run.
+    pub(crate) fn refuse(&mut self, failure: &Failure) {
+        for chain in 0..self.chains.len() {
+            self.fail(chain, failure);
+        }
+        self.forget();
+    }
+
+    /// The databases of steps that have not been run.
+    fn databases(&self) -> Vec<u8> {
+        let mut numbers: Vec<u8> = self.chains.iter().map(|chain| chain.database).collect();
+        numbers.sort_unstable();
+        numbers.dedup();
+        numbers
+    }
+
+    /// Applies the steps of all chains to what was read, and writes what is left.
+    fn execute(&mut self, databases: &mut Databases, numbers: Vec<u8>, watches: &Watches) {
         for chain in 0..self.chains.len() {
             if let Stored::Failed(failure) = &self.chains[chain].stored {
                 self.fail(chain, &failure.clone());
@@ -390,7 +452,17 @@ impl<'r> Turn<'r> {
                     break;
                 }
             }
+            if watches.any() {
+                let chains = self.chains.iter();
+                let changed = chains.filter(|of| of.database == number && of.is_changed);
+                watches.touch(number, changed.map(|of| of.key));
+            }
         }
+        self.forget();
+    }
+
+    /// Forgets the chains of steps that were run.
+    fn forget(&mut self) {
         self.has_done = true;
         self.asked.clear();
         self.chains.clear();
@@ -437,6 +509,7 @@ impl<'r> Turn<'r> {
                 _ => None,
             },
             changed: false,
+            expiry_was_set: false,
             now: self.now,
         };
         let mut at = *first;
@@ -446,19 +519,20 @@ impl<'r> Turn<'r> {
             }
             at = pending.next;
         }
-        let new = slot
-            .entry
-            .filter(|_| slot.changed)
-            .map(|entry| entry.record());
-        match (stored, new) {
+        let changed = slot.changed;
+        let is_touched = changed || slot.expiry_was_set;
+        let new = slot.entry.filter(|_| changed).map(|entry| entry.record());
+        let write = match (stored, new) {
             (Stored::Unknown | Stored::TooLarge | Stored::Failed(_), new) => {
                 Some(new.map_or(Write::Remove, Write::Put))
             }
             (Stored::Absent, new) => new.map(Write::PutIfAbsent),
             (Stored::Record(old), Some(new)) => Some(Write::Replace(old.clone(), new)),
             (Stored::Record(old), None) if is_dead(old, self.now) => Some(Write::Bury(old.clone())),
-            (Stored::Record(old), None) => slot.changed.then(|| Write::RemoveIf(old.clone())),
-        }
+            (Stored::Record(old), None) => changed.then(|| Write::RemoveIf(old.clone())),
+        };
+        self.chains[chain].is_changed |= is_touched;
+        write
     }
 
     fn write(

@@ -135,6 +135,11 @@ impl Client {
         self.reply().unwrap()
     }
 
+    /// The next bytes of replies.
+    pub fn read_exact(&mut self, bytes: &mut [u8]) {
+        self.stream.read_exact(bytes).unwrap();
+    }
+
     /// Runs a command; whether the connection is open still.
     pub fn run_if_open<T: AsRef<[u8]>>(&mut self, arguments: &[T]) -> bool {
         self.send(&request(arguments)).is_ok() && self.reply().is_ok()

@@ -15,4 +15,5 @@ mod tls;
 #[path = "../../../fabric/tests/common/tls_stream.rs"]
 mod tls_stream;
 mod together;
+mod transactions;
 mod users;

@@ -1,0 +1,315 @@
+//! MULTI, EXEC and what belongs to them.
+//!
+//! The commands of a transaction are kept as the bytes that they came as. EXEC reads them like
+//! requests that arrive, into a turn of their own, which runs while no other turn does. So one
+//! executor does what is in transactions and what is not.
+//!
+//! A transaction is done at once or not at all as far as room for it goes: where a turn has too
+//! little left, EXEC waits for the next one; where it would have too little by itself, it fails.
+
+use super::{Execution, Requests, Stop};
+use crate::commands::{self, Command, Request, Session, Transaction};
+use crate::databases::Databases;
+use crate::failure::Failure;
+use crate::frame::Parser;
+use crate::gathered::{Answer, Done, Gathered, Longest};
+use crate::reply::{OK, Reply};
+use crate::transaction::Queue;
+use crate::turn::{Room, Turn};
+use crate::watch::{self, WatchedKey, Watches};
+use farslot::{Expiry, StoreError};
+use std::time::Instant;
+
+/// What a transaction answers, and the bytes that it has taken.
+struct Executed {
+    reply: Reply<'static>,
+    taken: usize,
+}
+
+impl<'r> Requests<'_, 'r> {
+    /// Whether a request is queued for EXEC.
+    pub(super) fn is_queued(&self, request: &Result<Request<'_>, Failure>) -> bool {
+        let is_done_at_once = match request {
+            Ok(Request::Transaction(of)) => !matches!(of, Transaction::Unwatch),
+            Ok(Request::Session(of)) => matches!(of, Session::Quit | Session::Reset),
+            _ => false,
+        };
+        self.choices.queue.is_some() && !is_done_at_once
+    }
+
+    /// What a client is told whose request has failed by its name or the number of its arguments.
+    pub(super) fn refused(&mut self, arguments: &[&[u8]], failure: Failure) -> Failure {
+        let is_exec = commands::named(arguments[0]).is_some_and(|(_, of)| of.name == "exec");
+        if is_exec && self.choices.queue.is_some() {
+            self.choices.discard();
+            return failure.discards();
+        }
+        self.choices.abort();
+        failure
+    }
+
+    /// Queues a command for EXEC, or has EXEC do nothing if it is refused.
+    pub(super) fn enqueue(
+        &mut self,
+        turn: &mut Turn<'r>,
+        command: &Command,
+        request: &Result<Request<'r>, Failure>,
+        bytes: &[u8],
+    ) -> Result<Answer<'r>, Stop> {
+        let queued = self.check_queued(command, request).map_err(Stop::Failed);
+        // EXEC does with it what there is room for: this is for its bytes.
+        let queued = queued.and_then(|()| Ok(turn.take_besides(self.by, 0, bytes.len())?));
+        let queued = queued.and_then(|()| match &mut self.choices.queue {
+            Some(queue) => Ok(queue.push(bytes, request.as_ref().ok())?),
+            None => Ok(()),
+        });
+        if let Err(Stop::Failed(_)) = queued {
+            self.choices.abort();
+        }
+        queued.map(|()| Answer::Queued)
+    }
+
+    fn check_queued(
+        &self,
+        command: &Command,
+        request: &Result<Request<'r>, Failure>,
+    ) -> Result<(), Failure> {
+        match (request, &self.choices.user, &self.choices.queue) {
+            // A wrong secret costs a rest, which EXEC cannot take.
+            _ if matches!(command.name, "auth" | "hello") => Err(Failure::NotInMulti),
+            (Err(failure), _, _) if failure.is_no_command() => Err(failure.clone()),
+            (Ok(request), Some(user), Some(queue)) => {
+                user.check_request(command, queue.database, request)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Does what begins or ends a transaction, or is a condition of one.
+    pub(super) fn transaction(
+        &mut self,
+        turn: &mut Turn<'r>,
+        of: Transaction<'r>,
+    ) -> Result<Answer<'r>, Stop> {
+        if self.execution.is_some() {
+            // UNWATCH: EXEC forgets the watched keys in any case.
+            return Ok(Answer::Ready(OK));
+        }
+        // Steps before it may be cut, and then it is read again.
+        if self.has_steps {
+            return Err(Stop::Later);
+        }
+        if let Transaction::Exec = of {
+            return self.exec(turn);
+        }
+        turn.take_besides(self.by, 0, 0)?;
+        let is_in_multi = self.choices.queue.is_some();
+        match of {
+            Transaction::Multi if is_in_multi => return Err(Failure::NestedMulti.into()),
+            Transaction::Multi => self.choices.queue = Some(Queue::new(self.choices.database)),
+            Transaction::Discard if !is_in_multi => return Err(Failure::NoMulti("DISCARD").into()),
+            Transaction::Discard => self.choices.discard(),
+            Transaction::Watch(_) if is_in_multi => return Err(Failure::WatchInMulti.into()),
+            Transaction::Watch(keys) => self.watch(turn.now, &keys)?,
+            Transaction::Unwatch | Transaction::Exec => self.choices.watched.clear(),
+        }
+        Ok(Answer::Ready(OK))
+    }
+
+    fn watch(&mut self, now: u64, keys: &[&[u8]]) -> Result<(), Failure> {
+        let (database, watches) = (self.choices.database, &self.shared.watches);
+        let watched = &mut self.choices.watched;
+        let new = watched.new_ones(database, keys);
+        let (bytes, limit) = (watched.bytes_with(&new), watch::MOST_BYTES);
+        if bytes > limit {
+            return Err(Failure::ManyWatched { bytes, limit });
+        }
+        let before = watched.keys().len();
+        let exclusive = watches.exclusive();
+        watched.add(database, &new);
+        drop(exclusive);
+        // From here on turns note what they write. So it does not matter if one has been faster.
+        let read = fingerprints(self.databases, watches, database, &new, now);
+        // Without the record a change by another client of the store would go unnoticed.
+        let records = read.inspect_err(|_| watched.truncate(before))?;
+        for (key, record) in watched.keys_mut()[before..].iter_mut().zip(records) {
+            key.record = record;
+        }
+        Ok(())
+    }
+
+    /// Executes the queued commands while no other turn does.
+    fn exec(&mut self, turn: &mut Turn<'r>) -> Result<Answer<'r>, Stop> {
+        let is_first = turn.is_empty();
+        let Some(queue) = &self.choices.queue else {
+            return Err(Failure::NoMulti("EXEC").into());
+        };
+        if queue.is_aborted() {
+            self.choices.discard();
+            return Err(Failure::Aborted.into());
+        }
+        // Once a command has run by itself, it is too late to wait for room.
+        if queue.has_whole() && !is_first {
+            return Err(Stop::Full);
+        }
+        let Some(queue) = self.choices.queue.take() else {
+            return Err(Failure::NoMulti("EXEC").into());
+        };
+        let (since, database) = (Instant::now(), self.choices.database);
+        let given = turn.take_rest();
+        let executed = self.execute(&queue, turn.room_within(given));
+        turn.note_apart(since.elapsed());
+        match executed {
+            Ok(Executed { reply, taken }) => {
+                turn.give_back(self.by, given, reply.bytes());
+                turn.charge(taken);
+                self.choices.discard();
+                Ok(Answer::Apart(reply))
+            }
+            Err(Stop::Failed(failure)) => {
+                turn.give_back(self.by, given, 0);
+                self.choices.discard();
+                Err(failure.discards().into())
+            }
+            Err(_) => {
+                turn.give_back(self.by, given, 0);
+                self.choices.database = database;
+                if is_first {
+                    self.choices.discard();
+                    let limit = given;
+                    return Err(Failure::LongReply { limit }.discards().into());
+                }
+                self.choices.queue = Some(queue);
+                Err(Stop::Full)
+            }
+        }
+    }
+
+    /// Fails with [`Stop::Full`] if there is no room, and nothing was done.
+    fn execute(&mut self, queue: &Queue, room: Room) -> Result<Executed, Stop> {
+        let (shared, watches) = (self.shared, &*self.shared.watches);
+        let nil = Executed {
+            reply: Reply::NullArray,
+            taken: 0,
+        };
+        if self.has_changed(Expiry::now())? {
+            return Ok(nil);
+        }
+        let (mut parser, mut output) = (Parser::default(), Vec::new());
+        let exclusive = watches.exclusive();
+        let (since, now) = (Instant::now(), Expiry::now());
+        if self.choices.watched.is_touched(now) {
+            return Ok(nil);
+        }
+        let mut turn = Turn::of_transaction(now, room);
+        let mut requests = Requests {
+            by: turn.admit(),
+            input: queue.requests(),
+            at: 0,
+            parser: &mut parser,
+            choices: &mut *self.choices,
+            shared,
+            databases: &mut *self.databases,
+            has_steps: false,
+            answers: Vec::new(),
+            is_ending: false,
+            execution: Some(Execution::default()),
+        };
+        let (mut waits, mut has_more) = (false, false);
+        while requests.at < requests.input.len()
+            && requests.next(&mut turn, &mut waits, &mut has_more)
+        {}
+        let is_read = requests.at == requests.input.len();
+        if !is_read || requests.run_steps(&mut turn).is_err() {
+            let execution = requests.execution.take().unwrap_or_default();
+            if !execution.has_run {
+                return Err(Stop::Full);
+            }
+            let failure = Failure::LongReply {
+                limit: room.together,
+            };
+            turn.refuse(&failure);
+            while requests.answers.len() < queue.commands() {
+                requests.push(None, Answer::Ready(Reply::Error(failure.clone())));
+            }
+        }
+        drop(exclusive);
+        let took = since.elapsed().saturating_sub(turn.apart());
+        let mut longest = shared.slow_log.is_slow(took).then(Longest::default);
+        let count = requests.answers.len();
+        let gathered = Gathered {
+            by: requests.by,
+            input: requests.input,
+            choices: requests.choices,
+            output: &mut output,
+            parser: requests.parser,
+            answers: requests.answers,
+            done: Done {
+                bytes: requests.input.len(),
+                ..Done::WAITS
+            },
+        };
+        gathered.finish(&mut turn, shared, longest.as_mut());
+        if let Some(longest) = longest {
+            longest.remember(shared, took);
+        }
+        let taken = turn.taken();
+        let encoded = output;
+        Ok(Executed {
+            reply: Reply::Bulks { count, encoded },
+            taken,
+        })
+    }
+
+    /// Whether a watched key has another record than it had: another client of the store has
+    /// changed it, or it has ended.
+    fn has_changed(&mut self, now: u64) -> Result<bool, Failure> {
+        let watches = &*self.shared.watches;
+        let keys = self.choices.watched.keys();
+        for keys in keys.chunk_by(|one, next| one.database == next.database) {
+            let names: Vec<&[u8]> = keys.iter().map(|of| &*of.key).collect();
+            let database = keys[0].database;
+            let records = fingerprints(self.databases, watches, database, &names, now)?;
+            let is_same = |(of, record): (&WatchedKey, _)| of.record == record;
+            if !keys.iter().zip(records).all(is_same) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+}
+
+/// What stands for the records of keys in a database: when each ends and the fingerprint of its
+/// value; nothing of a key without one that is alive.
+fn fingerprints(
+    databases: &mut Databases,
+    watches: &Watches,
+    database: u8,
+    keys: &[&[u8]],
+    now: u64,
+) -> Result<Vec<Option<(Expiry, u64)>>, Failure> {
+    let mut records = vec![None; keys.len()];
+    for may_be_gone in [true, false] {
+        let Some(table) = databases.existing(database)? else {
+            break;
+        };
+        let mut failed: Option<StoreError> = None;
+        table.get_many(keys, |number, answer| {
+            records[number] = match answer {
+                Ok(record) => record
+                    .and_then(|record| Expiry::living(record, now))
+                    .map(|(expiry, value)| (expiry, watches.fingerprint(value))),
+                Err(error) => {
+                    failed = Some(error);
+                    None
+                }
+            };
+        });
+        match failed {
+            None => break,
+            Some(error) if databases.is_gone(database, &error) && may_be_gone => {}
+            Some(error) => return Err(error.into()),
+        }
+    }
+    Ok(records)
+}
