@@ -40,7 +40,8 @@ impl<'r> Requests<'_, 'r> {
     /// What a client is told whose request has failed by its name or the number of its arguments.
     pub(super) fn refused(&mut self, arguments: &[&[u8]], failure: Failure) -> Failure {
         let is_exec = commands::named(arguments[0]).is_some_and(|(_, of)| of.name == "exec");
-        if is_exec && self.choices.queue.is_some() {
+        // As in Redis, even outside of a transaction.
+        if is_exec {
             self.choices.discard();
             return failure.discards();
         }

@@ -24,6 +24,7 @@
 
 mod load;
 mod long_keys;
+mod transaction;
 
 use self::long_keys::LongKeys;
 use crate::databases::Databases;
@@ -184,27 +185,6 @@ impl<'r> Turn<'r> {
         }
     }
 
-    /// An empty one of a transaction, whose requests are done together or not at all.
-    pub(crate) fn of_transaction(now: u64, room: Room) -> Self {
-        Self {
-            has_done: true,
-            ..Self::new(now, ByKey::default(), room)
-        }
-    }
-
-    /// The room of a transaction in it that may take so many bytes.
-    pub(crate) const fn room_within(&self, bytes: usize) -> Room {
-        let Room {
-            replies, is_short, ..
-        } = self.room;
-        Room {
-            alone: bytes,
-            together: bytes,
-            replies: if is_short { replies } else { usize::MAX },
-            is_short,
-        }
-    }
-
     /// How many steps it has, run or not.
     pub(crate) fn len(&self) -> usize {
         self.pending.len()
@@ -317,11 +297,6 @@ impl<'r> Turn<'r> {
         self.connections[by].replies += used;
     }
 
-    /// Counts bytes that a transaction has taken, so that not too many of them are done in a turn.
-    pub(crate) fn charge(&mut self, bytes: usize) {
-        self.taken += bytes;
-    }
-
     /// Counts in a request of a connection, with so many steps, which follow.
     pub(crate) fn begin(&mut self, by: usize, steps: usize) -> Result<(), NoRoom> {
         let is_first = self.is_empty();
@@ -394,25 +369,6 @@ impl<'r> Turn<'r> {
             self.by_key.is_tight = self.load_in_order(databases);
         }
         self.execute(databases, numbers, watches);
-    }
-
-    /// Runs all steps that have not been run, of a transaction that holds the exclusive lock; none
-    /// if there is no room for all. Returns whether there was.
-    pub(crate) fn run_transaction(&mut self, databases: &mut Databases, watches: &Watches) -> bool {
-        let numbers = self.databases();
-        let has_room = self.load_all(databases, &numbers);
-        if has_room {
-            self.execute(databases, numbers, watches);
-        }
-        has_room
-    }
-
-    /// Has all steps fail that have not been run.
-    pub(crate) fn refuse(&mut self, failure: &Failure) {
-        for chain in 0..self.chains.len() {
-            self.fail(chain, failure);
-        }
-        self.forget();
     }
 
     /// The databases of steps that have not been run.

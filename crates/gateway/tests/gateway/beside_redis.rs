@@ -161,6 +161,50 @@ const COMMANDS: [&str; 60] = [
     "FOO K V",
     "SCAN 0 what",
 ];
+/// What begins and ends transactions, and what clients may do before and in them: nothing whose
+/// reply depends on the order of keys or on the time.
+const TRANSACTIONS: [&str; 10] = [
+    "MULTI",
+    "MULTI",
+    "EXEC",
+    "EXEC",
+    "WATCH K",
+    "WATCH K K",
+    "UNWATCH",
+    "DISCARD",
+    "RESET",
+    "SELECT 1",
+];
+const IN_TRANSACTIONS: [&str; 28] = [
+    "SET K V",
+    "SET K V O",
+    "SET K V GET O",
+    "SETNX K V",
+    "GET K",
+    "GETSET K V",
+    "GETDEL K",
+    "GETEX K EX 1000",
+    "GETEX K PERSIST",
+    "MGET K K K",
+    "MSET K V K V",
+    "MSET K V K",
+    "MSETNX K V K V",
+    "DEL K",
+    "EXISTS K K",
+    "APPEND K V",
+    "INCR K",
+    "INCRBY K I",
+    "EXPIREAT K 4102444800 C",
+    "EXPIRE K 0",
+    "PERSIST K",
+    "PING",
+    "ECHO V",
+    "SELECT 0",
+    "GET",
+    "FOO K V",
+    "EXEC now",
+    "FLUSHDB",
+];
 /// Whose sums are short enough: of others Redis tells binary digits.
 const FLOATS: [&str; 12] = [
     "0.1", "-0.3", "+1", "1e0", ".5", "5.", "-0", "2.25", "abc", "inf", "", " 1",
@@ -168,11 +212,11 @@ const FLOATS: [&str; 12] = [
 const SET_OPTIONS: [&str; 5] = ["NX", "XX", "GET", "KEEPTTL", "what"];
 const CONDITIONS: [&str; 5] = ["NX", "XX", "GT", "LT", "what"];
 
-fn command(random: &mut ChaCha8Rng) -> Vec<&'static str> {
+fn command(random: &mut ChaCha8Rng, of: &'static [&'static str]) -> Vec<&'static str> {
     fn one(random: &mut impl Rng, of: &'static [&'static str]) -> &'static str {
         of[random.random_range(0..of.len())]
     }
-    let words = one(random, &COMMANDS).split(' ');
+    let words = one(random, of).split(' ');
     let words = words.map(|word| match word {
         "K" => one(random, &["a", "b", "c", "d"]),
         "V" => one(random, &VALUES),
@@ -209,7 +253,7 @@ fn replies_are_those_of_redis() {
         theirs.expect(&[("FLUSHALL", "OK")]);
         let mut random = ChaCha8Rng::seed_from_u64(seed);
         for number in 0..2_000 {
-            let words = command(&mut random);
+            let words = command(&mut random, &COMMANDS);
             let mut reply = comparable(&words, ours.run(&words));
             // Redis does not say how long it is, nor what the limit is.
             if let Some(end) = reply.find("(proto-max-bulk-len): ") {
@@ -219,4 +263,39 @@ fn replies_are_those_of_redis() {
             assert_eq!(reply, expected, "seed {seed}, command {number}: {words:?}");
         }
     }
+}
+
+/// One client begins transactions, watches and ends them, and another one changes keys meanwhile.
+#[test]
+#[ignore = "needs redis-server: scripts/test --all"]
+fn transactions_are_those_of_redis() {
+    let redis = Redis::start();
+    // How often EXEC did what was queued, and how often it answered nil.
+    let mut executed = [0; 2];
+    for seed in 0..20 {
+        let (_store, gateway) = gateway();
+        let both = || [Client::of(&gateway), Client::at(redis.address)];
+        let mut clients = [both(), both()];
+        clients[0][1].expect(&[("FLUSHALL", "OK")]);
+        let mut random = ChaCha8Rng::seed_from_u64(seed);
+        for number in 0..2_000 {
+            let client = usize::from(random.random_range(0..5) == 0);
+            let controls = client == 0 && random.random_range(0..3) == 0;
+            let of: &[&str] = if controls {
+                &TRANSACTIONS
+            } else {
+                &IN_TRANSACTIONS
+            };
+            let words = command(&mut random, of);
+            let [ours, theirs] = &mut clients[client];
+            let (reply, expected) = (ours.run(&words), theirs.run(&words));
+            let at = format!("seed {seed}, command {number} of client {client}: {words:?}");
+            assert_eq!(reply.shown(), expected.shown(), "{at}");
+            if words == ["EXEC"] {
+                executed[0] += u32::from(matches!(reply, Reply::Array(_)));
+                executed[1] += u32::from(reply == Reply::Null);
+            }
+        }
+    }
+    assert!(executed.iter().all(|count| *count > 50), "{executed:?}");
 }
