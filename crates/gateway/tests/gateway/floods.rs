@@ -263,6 +263,52 @@ fn requests_that_never_end_take_no_more_than_the_bound() {
     assert!(grown <= BOUND + 16 * MIB, "{} MiB more", grown / MIB);
 }
 
+/// Transactions that are never executed, and some that read and write as much as one may.
+#[test]
+fn queues_of_transactions_take_no_more_than_the_bound() {
+    let server = Server::start();
+    server.outlast(1);
+    let before = server.memory("VmHWM");
+    let value = vec![b'v'; MIB];
+    let set = request(&[b"SET", &b"k"[..], &value]);
+    let mut all: Vec<Client> = (0..60).map(|_| server.client()).collect();
+    for client in &mut all {
+        let _ = client.send(b"MULTI\r\n");
+        for _ in 0..15 {
+            // One that others need the room of is closed.
+            let _ = client.send(&set);
+        }
+    }
+    let mut good = server.client();
+    for _ in 0..3 {
+        assert_eq!(good.ask("MULTI"), "OK");
+        for _ in 0..4 {
+            assert_eq!(good.run(&[b"SET", &b"k"[..], &value]).shown(), "QUEUED");
+            assert_eq!(good.ask("GET k"), "QUEUED");
+        }
+        let Reply::Array(parts) = good.run(&["EXEC"]) else {
+            panic!("no array");
+        };
+        assert_eq!(parts.len(), 8);
+        assert_eq!(parts[7], Reply::Bulk(value.clone()));
+    }
+    // Those that are open still may go on.
+    let mut done = 0;
+    for client in &mut all {
+        if client.send(&request(&["EXEC"])).is_err() {
+            continue;
+        }
+        let replies = (0..17).map(|_| client.reply());
+        if let Some(Ok(Reply::Array(parts))) = replies.last() {
+            assert_eq!(parts.len(), 15);
+            done += 1;
+        }
+    }
+    assert!(done > 0, "all were closed");
+    let grown = server.memory("VmHWM") - before;
+    assert!(grown <= BOUND + 16 * MIB, "{} MiB more", grown / MIB);
+}
+
 #[test]
 fn a_request_that_is_too_long_is_refused_and_those_behind_it_are_answered() {
     let server = Server::start();

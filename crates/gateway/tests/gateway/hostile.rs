@@ -14,7 +14,7 @@ fn frames() -> u64 {
 
 /// A request that means something, of a few keys.
 fn sensible(random: &mut ChaCha8Rng) -> Vec<u8> {
-    let all: [&[&str]; 20] = [
+    let all: [&[&str]; 26] = [
         &["SET", "k1", "value", "EX", "100", "NX"],
         &["GET", "k1"],
         &["MGET", "k1", "k2", "k3"],
@@ -47,6 +47,12 @@ fn sensible(random: &mut ChaCha8Rng) -> Vec<u8> {
         &["GETEX", "k1", "PXAT", "1"],
         &["MSETNX", "k1", "1", "k4", "2"],
         &["INFO", "everything"],
+        &["MULTI"],
+        &["EXEC"],
+        &["EXEC"],
+        &["DISCARD"],
+        &["WATCH", "k1", "k2"],
+        &["RESET"],
     ];
     request(all[random.next_u32() as usize % all.len()])
 }
