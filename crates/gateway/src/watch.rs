@@ -1,9 +1,11 @@
 //! The keys that connections watch, and the lock that separates transactions from turns.
 //!
-//! Turns hold the lock shared while they execute in memory; a transaction holds it exclusively.
-//! Whoever writes a key while it holds the lock notes that in the registry, if any key is watched
-//! at all. A key is added to the registry under the exclusive lock. So a turn either took effect
-//! before the key was watched, or it finds the key in the registry.
+//! A turn holds the lock shared while it executes in memory; a transaction holds it exclusively.
+//! Neither holds it across a socket's reads or writes, so a stopped client holds up nobody.
+//!
+//! While it holds the lock, a turn that writes a watched key counts that in the registry. If no key
+//! is watched, this costs one load. Keys enter the registry under the exclusive lock. So a turn took
+//! effect before a key was watched, or it finds the key there.
 
 use farslot::Expiry;
 use std::collections::{HashMap, HashSet};
@@ -18,11 +20,12 @@ pub(crate) const MOST_BYTES: usize = 1 << 20;
 /// connection's list.
 const A_KEY: usize = 256;
 
-/// How often turns and watchers have met at a key.
+/// What is known of a watched key.
 #[derive(Default, Debug)]
 struct Mark {
+    /// Connections that watch it.
     watchers: usize,
-    /// How often it was written since the first of its watchers came.
+    /// How often it was written since the first of these began.
     touches: u64,
 }
 
@@ -56,7 +59,7 @@ impl Watches {
         self.count.load(Relaxed) > 0
     }
 
-    /// Notes that keys of a database were written. The caller holds the lock.
+    /// Counts that keys of a database were written. The caller holds the lock.
     pub(crate) fn touch<'k>(&self, database: u8, keys: impl IntoIterator<Item = &'k [u8]>) {
         if !self.any() {
             return;

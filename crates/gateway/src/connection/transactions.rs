@@ -1,11 +1,13 @@
 //! MULTI, EXEC and what belongs to them.
 //!
-//! The commands of a transaction are kept as the bytes that they came as. EXEC reads them like
-//! requests that arrive, into a turn of their own, which runs while no other turn does. So one
-//! executor does what is in transactions and what is not.
+//! The queue of a transaction has its requests as they came. EXEC parses them again, into a turn of
+//! their own, which runs while no other turn does. So the same code executes commands in
+//! transactions and outside of them.
 //!
-//! A transaction is done at once or not at all as far as room for it goes: where a turn has too
-//! little left, EXEC waits for the next one; where it would have too little by itself, it fails.
+//! If the turn of a connection has too little room left for a transaction, EXEC waits for the next
+//! turn. If a transaction needs more than a turn may take, EXEC fails before anything is done. Only
+//! behind a command that runs by itself (KEYS, MSETNX and so on) the rest of the commands fail
+//! where there is no room for them.
 
 use super::{Execution, Requests, Stop};
 use crate::commands::{self, Command, Request, Session, Transaction};
@@ -58,7 +60,7 @@ impl<'r> Requests<'_, 'r> {
         bytes: &[u8],
     ) -> Result<Answer<'r>, Stop> {
         let queued = self.check_queued(command, request).map_err(Stop::Failed);
-        // EXEC does with it what there is room for: this is for its bytes.
+        // Room for its bytes. EXEC takes room for what it does.
         let queued = queued.and_then(|()| Ok(turn.take_besides(self.by, 0, bytes.len())?));
         let queued = queued.and_then(|()| match &mut self.choices.queue {
             Some(queue) => Ok(queue.push(bytes, request.as_ref().ok())?),
@@ -129,9 +131,8 @@ impl<'r> Requests<'_, 'r> {
         let exclusive = watches.exclusive();
         watched.add(database, &new);
         drop(exclusive);
-        // From here on turns note what they write. So it does not matter if one has been faster.
+        // From here on turns count what they write, so this may read what one of them has written.
         let read = fingerprints(self.databases, watches, database, &new, now);
-        // Without the record a change by another client of the store would go unnoticed.
         let records = read.inspect_err(|_| watched.truncate(before))?;
         for (key, record) in watched.keys_mut()[before..].iter_mut().zip(records) {
             key.record = record;
@@ -142,7 +143,7 @@ impl<'r> Requests<'_, 'r> {
     /// Executes the queued commands while no other turn does.
     fn exec(&mut self, turn: &mut Turn<'r>) -> Result<Answer<'r>, Stop> {
         let is_first = turn.is_empty();
-        let Some(queue) = &self.choices.queue else {
+        let Some(queue) = self.choices.queue.take() else {
             return Err(Failure::NoMulti("EXEC").into());
         };
         if queue.is_aborted() {
@@ -151,11 +152,9 @@ impl<'r> Requests<'_, 'r> {
         }
         // Once a command has run by itself, it is too late to wait for room.
         if queue.has_whole() && !is_first {
+            self.choices.queue = Some(queue);
             return Err(Stop::Full);
         }
-        let Some(queue) = self.choices.queue.take() else {
-            return Err(Failure::NoMulti("EXEC").into());
-        };
         let (since, database) = (Instant::now(), self.choices.database);
         let given = turn.take_rest();
         let executed = self.execute(&queue, turn.room_within(given));
