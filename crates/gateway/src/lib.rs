@@ -13,6 +13,10 @@
 //!   *different* keys may take effect in any order, and so may the keys of MGET, MSET and DEL, as
 //!   over the nodes of a Redis Cluster. A client that waits for a reply before it sends the next
 //!   command has the order that it expects.
+//! * The commands of a transaction (MULTI, EXEC) take effect together and in their order: no other
+//!   connection of this gateway changes anything in between, or sees the middle. Other gateways and
+//!   other clients of the table may. With WATCH, EXEC does nothing if a key has changed meanwhile,
+//!   whoever has changed it.
 //! * MSETNX sets all or nothing, but others may see some of it meanwhile.
 //! * A key that has expired is absent at once, to every command that names it and to KEYS and SCAN;
 //!   its memory is free when it is met, or swept. DBSIZE counts it until then, as Redis does.
@@ -25,7 +29,7 @@
 //! the most: the `turn` module says how. A thread of the gateway has tables of its own and blocks
 //! on them: it belongs where the memory is, in the process that serves it.
 //!
-//! **What it has not.** Types but strings, transactions, scripts, publish and subscribe, keys that
+//! **What it has not.** Types but strings, scripts, publish and subscribe, keys that
 //! are empty or longer than 64 KiB, values longer than 2,555,880 bytes, quotes on lines that a
 //! person types (they are refused).
 //!
