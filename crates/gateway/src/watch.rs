@@ -13,6 +13,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::time::{Duration, Instant};
 
 /// Bytes of the keys that one connection watches, with [`A_KEY`] for each.
 pub(crate) const MOST_BYTES: usize = 1 << 20;
@@ -43,10 +44,16 @@ pub(crate) struct Watches {
 }
 
 impl Watches {
-    /// Excludes transactions while steps of a turn execute. The standard library's lock on Linux
-    /// lets no new reader in while a writer waits, so transactions do not starve.
-    pub(crate) fn shared(&self) -> RwLockReadGuard<'_, ()> {
-        self.turns.read().unwrap_or_else(PoisonError::into_inner)
+    /// Excludes transactions while steps of a turn execute; returns how long one was waited for. The
+    /// standard library's lock on Linux lets no new reader in while a writer waits, so transactions
+    /// do not starve.
+    pub(crate) fn shared(&self) -> (RwLockReadGuard<'_, ()>, Duration) {
+        if let Ok(guard) = self.turns.try_read() {
+            return (guard, Duration::ZERO);
+        }
+        let since = Instant::now();
+        let guard = self.turns.read().unwrap_or_else(PoisonError::into_inner);
+        (guard, since.elapsed())
     }
 
     /// Excludes all turns and other transactions.

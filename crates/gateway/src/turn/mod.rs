@@ -360,7 +360,8 @@ impl<'r> Turn<'r> {
         if self.chains.is_empty() {
             return;
         }
-        let _shared = watches.shared();
+        let (_shared, waited) = watches.shared();
+        self.note_apart(waited);
         let numbers = self.databases();
         if !self.room.is_short {
             // Mostly there is room for few of them.

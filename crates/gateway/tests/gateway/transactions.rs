@@ -49,6 +49,13 @@ fn queued_commands_are_done_in_their_order() {
     other.expect(&[("GET b", "\"x\""), ("EXISTS a", ":0")]);
     let table = store.table("redis-0").unwrap();
     assert_eq!(table.get(b"e").unwrap().as_deref(), Some(&b"1"[..]));
+    // Words that a person types.
+    client
+        .send(b"MULTI\r\nSET typed 1\r\n\r\nGET typed\r\nEXEC\r\n")
+        .unwrap();
+    for expected in ["OK", "QUEUED", "QUEUED", "[OK \"1\"]"] {
+        assert_eq!(client.reply().unwrap().shown(), expected);
+    }
 }
 
 #[test]
@@ -774,4 +781,79 @@ fn no_transaction_is_seen_half_done() {
         assert!(are_done.into_iter().all(|is_done| is_done.unwrap()));
     });
     assert_eq!(sum(&mut Client::of(&gateway), true), ACCOUNTS as i64 * EACH);
+}
+
+/// Transactions replace all keys by others. Whoever visits the database finds the ones or the
+/// others, also in a transaction that visits it twice.
+#[test]
+fn no_visit_of_a_database_sees_a_transaction_half_done() {
+    const KEYS: usize = 40;
+    let (_store, gateway) = gateway_with(|options| options.threads = 3);
+    let names = |kind: &str| {
+        (0..KEYS)
+            .map(|key| format!("{kind}{key}"))
+            .collect::<Vec<_>>()
+    };
+    let kinds = ["a", "b"].map(names);
+    let replace = |client: &mut Client, from: &[String], to: &[String]| {
+        let from: Vec<&str> = std::iter::once("DEL")
+            .chain(from.iter().map(|key| &key[..]))
+            .collect();
+        let mut bytes = [request(&["MULTI"]), request(&from)].concat();
+        for key in to {
+            bytes.extend(request(&["SET", key, "1"]));
+        }
+        bytes.extend(request(&["EXEC"]));
+        client.send(&bytes).unwrap();
+        for _ in 0..KEYS + 2 {
+            client.reply().unwrap();
+        }
+        assert!(matches!(client.reply().unwrap(), Reply::Array(_)));
+    };
+    let mut writer = Client::of(&gateway);
+    // Others, so that a visit takes longer than a transaction.
+    for key in 0..2_000 {
+        writer.run(&["SET", &format!("other {key}"), "1"]);
+    }
+    replace(&mut writer, &kinds[1], &kinds[0]);
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for reader in 0..4 {
+            let (gateway, is_over) = (&gateway, &is_over);
+            scope.spawn(move || {
+                let mut client = Client::of(gateway);
+                let visit = [request(&["KEYS", "a*"]), request(&["KEYS", "b*"])].concat();
+                let within = [b"MULTI\r\n".to_vec(), visit, b"EXEC\r\n".to_vec()].concat();
+                let found = |reply| match reply {
+                    Reply::Array(keys) => keys.len(),
+                    other => panic!("{other:?}"),
+                };
+                while !is_over.load(Relaxed) {
+                    let counts = if reader % 2 == 0 {
+                        let all = found(client.run(&["KEYS", "[ab]*"]));
+                        [all, 0]
+                    } else {
+                        client.send(&within).unwrap();
+                        let Some(Reply::Array(both)) =
+                            (0..4).map(|_| client.reply().unwrap()).last()
+                        else {
+                            panic!("no array");
+                        };
+                        let both: Vec<usize> = both.into_iter().map(found).collect();
+                        [both[0], both[1]]
+                    };
+                    if !matches!(counts, [KEYS, 0] | [0, KEYS]) {
+                        is_over.store(true, Relaxed);
+                        panic!("{counts:?} keys");
+                    }
+                }
+            });
+        }
+        for round in 0..400 {
+            if !is_over.load(Relaxed) {
+                replace(&mut writer, &kinds[round % 2], &kinds[(round + 1) % 2]);
+            }
+        }
+        is_over.store(true, Relaxed);
+    });
 }
