@@ -812,7 +812,7 @@ fn no_visit_of_a_database_sees_a_transaction_half_done() {
     };
     let mut writer = Client::of(&gateway);
     // Others, so that a visit takes longer than a transaction.
-    for key in 0..2_000 {
+    for key in 0..1_000 {
         writer.run(&["SET", &format!("other {key}"), "1"]);
     }
     replace(&mut writer, &kinds[1], &kinds[0]);
@@ -849,7 +849,7 @@ fn no_visit_of_a_database_sees_a_transaction_half_done() {
                 }
             });
         }
-        for round in 0..400 {
+        for round in 0..200 {
             if !is_over.load(Relaxed) {
                 replace(&mut writer, &kinds[round % 2], &kinds[(round + 1) % 2]);
             }
