@@ -494,6 +494,9 @@ impl<'r> Requests<'_, 'r> {
         let room = turn.take_rest();
         let watches = &self.shared.watches;
         let shared = self.execution.is_none().then(|| watches.shared());
+        if let Some((_, waited)) = &shared {
+            turn.note_apart(*waited);
+        }
         let since = Instant::now();
         let done = whole::run(self.databases, database, of, turn.now, room, watches);
         drop(shared);

@@ -230,6 +230,8 @@ impl Watched {
                 marks.remove(&of.key);
                 if marks.is_empty() {
                     databases.remove(&of.database);
+                } else if marks.len() < marks.capacity() / 8 {
+                    marks.shrink_to(2 * marks.len());
                 }
                 self.watches.count.fetch_sub(1, Relaxed);
             }

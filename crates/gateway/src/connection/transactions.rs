@@ -59,17 +59,27 @@ impl<'r> Requests<'_, 'r> {
         request: &Result<Request<'r>, Failure>,
         bytes: &[u8],
     ) -> Result<Answer<'r>, Stop> {
-        let queued = self.check_queued(command, request).map_err(Stop::Failed);
-        // Room for its bytes. EXEC takes room for what it does.
-        let queued = queued.and_then(|()| Ok(turn.take_besides(self.by, 0, bytes.len())?));
-        let queued = queued.and_then(|()| match &mut self.choices.queue {
-            Some(queue) => Ok(queue.push(bytes, request.as_ref().ok())?),
-            None => Ok(()),
-        });
+        let queued = self.check_and_push(turn, command, request, bytes);
         if let Err(Stop::Failed(_)) = queued {
             self.choices.abort();
         }
         queued.map(|()| Answer::Queued)
+    }
+
+    fn check_and_push(
+        &mut self,
+        turn: &mut Turn<'r>,
+        command: &Command,
+        request: &Result<Request<'r>, Failure>,
+        bytes: &[u8],
+    ) -> Result<(), Stop> {
+        self.check_queued(command, request)?;
+        // Room for its bytes. EXEC takes room for what it does.
+        turn.take_besides(self.by, 0, bytes.len())?;
+        if let Some(queue) = &mut self.choices.queue {
+            queue.push(bytes, request.as_ref().ok())?;
+        }
+        Ok(())
     }
 
     fn check_queued(
