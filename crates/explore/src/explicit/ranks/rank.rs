@@ -217,42 +217,44 @@ impl<'m, 'x, M: Model> Rank<'m, 'x, M> {
     /// Expands this rank's part of a level where all ranks share one table: in rounds, between which
     /// that may grow.
     async fn expand_in_rounds(&mut self, level: &Blocks) -> Result<(), ExploreError> {
-        let codes: Vec<u64> = level.codes().collect();
-        let mut batches = codes.chunks(STATES);
+        let blocks = (0..).map_while(|number| level.block(number));
+        let mut batches = blocks.flat_map(|block| block.chunks(STATES)).peekable();
         loop {
             // Only what has failed is left out, and told at the level's end, so that nobody waits.
             if let Err(error) = self.expand_some(&mut batches).await {
                 self.intake.failed.get_or_insert(error);
             }
-            let has_more = batches.len() > 0;
+            let has_more = batches.peek().is_some();
             let Some(table) = &mut self.table else {
                 return Ok(());
             };
-            let is_crowded = table.is_crowded();
             let own = [
                 self.intake.states,
                 has_more.into(),
-                is_crowded.into(),
+                table.is_crowded().into(),
+                table.has_refused().into(),
                 self.intake.failed.is_some().into(),
             ];
-            let mut all = [0u64; 4];
+            let mut all = [0u64; 5];
             for (rank, part) in self.gather(&own).await?.iter().enumerate() {
-                let part: &[u64; 4] = part[..]
+                let part: &[u64; 5] = part[..]
                     .try_into()
                     .map_err(|_| RankError::malformed(rank, "no numbers of a round"))?;
                 for (sum, number) in all.iter_mut().zip(part) {
                     *sum = sum.saturating_add(*number);
                 }
             }
-            let [states, more, crowded, failed] = all;
+            let [states, more, crowded, refused, failed] = all;
             if failed > 0 {
                 return Ok(());
             }
             let Some(table) = &mut self.table else {
                 return Ok(());
             };
-            match table.next_round(states, crowded > 0) {
-                Ok(Before::Nothing) if more == 0 && crowded == 0 => return Ok(()),
+            if more == 0 && refused == 0 {
+                return Ok(());
+            }
+            match table.next_round(states, crowded > 0, refused > 0) {
                 Ok(Before::Nothing) => {}
                 Ok(Before::Growth) => {
                     table.grow(states).await?;
@@ -268,9 +270,9 @@ impl<'m, 'x, M: Model> Rank<'m, 'x, M> {
     }
 
     /// Expands batches of states until the table is crowded or there are no more.
-    async fn expand_some(
+    async fn expand_some<'l>(
         &mut self,
-        batches: &mut std::slice::Chunks<'_, u64>,
+        batches: &mut impl Iterator<Item = &'l [u64]>,
     ) -> Result<(), ExploreError> {
         let mut state = vec![0; self.words()];
         let mut successors = Vec::new();
@@ -279,7 +281,7 @@ impl<'m, 'x, M: Model> Rank<'m, 'x, M> {
             table.put_refused(|code| intake.inserted(code)).await?;
         }
         while let Some(table) = &mut self.table
-            && !table.is_crowded()
+            && !(table.is_crowded() || table.has_refused())
             && let Some(codes) = batches.next()
         {
             let ended = self.expand_states(codes, &mut state);

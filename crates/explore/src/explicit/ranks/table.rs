@@ -229,9 +229,14 @@ impl Table {
         all.saturating_sub(states) / self.memory.shape.ranks
     }
 
-    /// Whether the rank has come to the end of its room, or has states without a bucket.
-    pub(super) fn is_crowded(&self) -> bool {
-        self.room == 0 || !self.refused.is_empty()
+    /// Whether the rank has come to the end of its room.
+    pub(super) const fn is_crowded(&self) -> bool {
+        self.room == 0
+    }
+
+    /// Whether the rank has states without a bucket.
+    pub(super) const fn has_refused(&self) -> bool {
+        !self.refused.is_empty()
     }
 
     /// Finds or inserts states; those that are new are told. It goes on until all have their
@@ -264,28 +269,31 @@ impl Table {
         self.put(&refused, is_new).await
     }
 
-    /// Begins a round where all ranks have found so many states, and some of them have no room or
-    /// no bucket. All ranks are told the same, and so come to the same.
+    /// Begins a round where all ranks have found so many states, and some of them have come to the
+    /// end of their room, or have states without a bucket. All ranks are told the same, and so come
+    /// to the same.
     pub(super) fn next_round(
         &mut self,
         states: u64,
         is_crowded: bool,
+        has_refused: bool,
     ) -> Result<Before, ExploreError> {
         self.room = self.room_beside(states);
         let buckets = self.set.reach().layout().buckets_per_rank();
-        if !is_crowded || (self.room > buckets / 16 && !self.is_largest()) {
-            return Ok(Before::Nothing);
-        }
-        if !self.is_largest() {
-            return Ok(Before::Growth);
-        }
-        match self.room {
-            0 => Err(ExploreError::OutOfMemory {
+        let rounds = Rounds {
+            room: self.room,
+            least: if self.is_largest() { 1 } else { buckets / 16 },
+            is_crowded,
+            has_refused,
+        };
+        match (rounds.can_go_on(), self.is_largest()) {
+            (true, _) => Ok(Before::Nothing),
+            (false, false) => Ok(Before::Growth),
+            (false, true) => Err(ExploreError::OutOfMemory {
                 needed: self.bytes() << GROWTH_BITS,
                 limit: self.bytes(),
                 states,
             }),
-            _ => Ok(Before::Nothing),
         }
     }
 
@@ -303,6 +311,23 @@ impl Table {
     }
 }
 
+/// What is known of a table behind a round.
+struct Rounds {
+    /// What a rank may insert in the next round, and the least that is worth one.
+    room: u64,
+    least: u64,
+    is_crowded: bool,
+    has_refused: bool,
+}
+
+impl Rounds {
+    /// Whether there can be another round in the same table. A state that has no bucket there has
+    /// none in the next round either.
+    const fn can_go_on(&self) -> bool {
+        !self.has_refused && (!self.is_crowded || self.room >= self.least)
+    }
+}
+
 fn set_of(
     endpoint: &Rc<AnyEndpoint>,
     rank: usize,
@@ -316,4 +341,26 @@ fn set_of(
     let parts = parts.collect::<Result<_, _>>()?;
     let reach = Reach::new(Rc::clone(endpoint), layout, rank, parts)?;
     Ok(SharedWordSet::new(reach, chunks.clone()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_state_without_a_bucket_ends_the_rounds_in_a_table() {
+        let behind = |room, is_crowded, has_refused| Rounds {
+            room,
+            least: 4,
+            is_crowded,
+            has_refused,
+        };
+        assert!(behind(9, false, false).can_go_on());
+        assert!(behind(0, false, false).can_go_on(), "nobody wants more");
+        assert!(behind(4, true, false).can_go_on());
+        assert!(!behind(3, true, false).can_go_on());
+        // However much room there is: it would be refused again, for ever.
+        assert!(!behind(9, false, true).can_go_on());
+        assert!(!behind(9, true, true).can_go_on());
+    }
 }
