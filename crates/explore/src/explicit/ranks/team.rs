@@ -79,25 +79,22 @@ impl Team {
             .into_iter()
             .map(|len| RegionSpec { len, rights })
             .collect();
-        let (endpoint, nodes, served) = match over {
+        let met = match over {
             Over::Shm => over_shm(&mut job, &regions)?,
             Over::Tcp(listen) => over_tcp(&mut job, &regions, listen)?,
         };
-        let endpoint = Rc::new(endpoint);
-        let own = nodes[rank].as_ref().ok_or(RankError::GaveUp { rank })?;
-        let own = OwnMemory::Mapped(MappedWords::of(own, RegionId(0)).map_err(failed)?);
+        let endpoint = Rc::new(met.endpoint);
+        let own = OwnMemory::Mapped(MappedWords::of(&met.own, RegionId(0)).map_err(failed)?);
         let mut exchange = Exchange::new(Rc::clone(&endpoint), rank, shape, own)?;
         if let Some(table) = table {
-            let parts = nodes.into_iter();
-            let parts = parts.map(|node| node.map_or(PartMemory::Remote, PartMemory::Mapped));
-            exchange = exchange.with_table(TableMemory::new(table, parts.collect()));
+            exchange = exchange.with_table(TableMemory::new(table, met.parts));
         }
         job.barrier()?;
         Ok(Self {
             job,
             exchange,
             endpoint,
-            _served: served,
+            _served: met.served,
         })
     }
 
@@ -130,15 +127,25 @@ fn limits() -> Limits {
     }
 }
 
-/// The way to the others, the nodes of all ranks that are mapped here, and what serves this one's.
-type Met = (AnyEndpoint, Vec<Option<Node>>, Served);
+/// What a rank has once it has met the others.
+struct Met {
+    endpoint: AnyEndpoint,
+    /// Its own memory.
+    own: Node,
+    /// All ranks' memory, as this one reaches it.
+    parts: Vec<PartMemory>,
+    served: Served,
+}
 
 fn over_shm(job: &mut Job, regions: &[RegionSpec]) -> Result<Met, RankError> {
     let nodes = mapped::meet(job, regions)?;
     let own = nodes[job.rank() as usize].clone();
-    let endpoint = AnyEndpoint::Shm(ShmEndpoint::new(nodes.clone(), limits()));
-    let nodes = nodes.into_iter().map(Some).collect();
-    Ok((endpoint, nodes, Served::Shm(own)))
+    Ok(Met {
+        parts: nodes.iter().cloned().map(PartMemory::Mapped).collect(),
+        endpoint: AnyEndpoint::Shm(ShmEndpoint::new(nodes, limits())),
+        own: own.clone(),
+        served: Served::Shm(own),
+    })
 }
 
 fn over_tcp(job: &mut Job, regions: &[RegionSpec], listen: &str) -> Result<Met, RankError> {
@@ -177,7 +184,14 @@ fn over_tcp(job: &mut Job, regions: &[RegionSpec], listen: &str) -> Result<Met, 
         ..ConnectOptions::default()
     };
     let endpoint = TcpEndpoint::connect(&addresses?, &options).map_err(failed)?;
-    let mut nodes = vec![None; job.ranks() as usize];
-    nodes[rank] = Some(node);
-    Ok((AnyEndpoint::Tcp(endpoint), nodes, Served::Tcp(agent)))
+    let parts = (0..job.ranks() as usize).map(|of| match of == rank {
+        true => PartMemory::Mapped(node.clone()),
+        false => PartMemory::Remote,
+    });
+    Ok(Met {
+        parts: parts.collect(),
+        endpoint: AnyEndpoint::Tcp(endpoint),
+        own: node,
+        served: Served::Tcp(agent),
+    })
 }
