@@ -4,7 +4,7 @@
 use crate::nets::{flags, kanban, manufacturing, philosophers};
 use crate::oracle;
 use farslot_explore::explicit::ranks::{
-    Over, RingShape, Team, explore_net_rank, explore_rank, rings_for_net, simulate,
+    Over, RingShape, TableShape, Team, explore_net_rank, explore_rank, rings_for_net, simulate,
 };
 use farslot_explore::explicit::{Explored, Options, Progress, explore, explore_net};
 use farslot_explore::formula::Formula;
@@ -47,8 +47,13 @@ fn chaos(seed: u64) -> FaultPlan {
     FaultPlan::chaos(seed, 0.6)
 }
 
-fn simulated_net(net: &Net, seed: u64, shape: RingShape) -> Explored {
-    let ends = simulate(seed, chaos(seed), shape, None, |mut exchange| {
+/// Where the ranks have their states: in sets of their own, and in one table, of up to three sizes.
+fn tables(ranks: u32) -> [Option<TableShape>; 2] {
+    [None, Some(TableShape::within(ranks, 200 << 10))]
+}
+
+fn simulated_net(net: &Net, seed: u64, shape: RingShape, table: Option<TableShape>) -> Explored {
+    let ends = simulate(seed, chaos(seed), shape, table, |mut exchange| {
         let net = net.clone();
         async move {
             let (options, progress) = (options(false), Progress::default());
@@ -66,22 +71,25 @@ fn simulated_ranks_under_faults_count_what_one_process_counts() {
     for net in [philosophers(5), kanban(2), manufacturing(2), flags(5)] {
         let plain = oracle::explore(&net, usize::MAX).unwrap();
         for seed in 0..6 {
-            println!("{} seed {seed}", net.name());
-            let shape = rings_for_net(&net, 1 + seed as u32 % 4).unwrap();
+            let ranks = 1 + seed as u32 % 4;
+            let shape = rings_for_net(&net, ranks).unwrap();
             // Every second seed's rings are full most of the time.
             let shape = match seed % 2 {
                 0 => shape,
                 _ => shape.smallest(2),
             };
-            let found = simulated_net(&net, seed, shape);
-            assert_eq!(
-                (found.states, found.transitions, found.deadlocks),
-                (plain.states, plain.transitions, plain.deadlocks)
-            );
-            assert_eq!(
-                (found.depth, found.tokens),
-                (plain.depth, Some(plain.tokens))
-            );
+            for table in tables(ranks) {
+                println!("{} seed {seed}, {table:?}", net.name());
+                let found = simulated_net(&net, seed, shape, table);
+                assert_eq!(
+                    (found.states, found.transitions, found.deadlocks),
+                    (plain.states, plain.transitions, plain.deadlocks)
+                );
+                assert_eq!(
+                    (found.depth, found.tokens),
+                    (plain.depth, Some(plain.tokens))
+                );
+            }
         }
     }
 }
@@ -90,27 +98,30 @@ fn simulated_ranks_under_faults_count_what_one_process_counts() {
 fn ranks_begin_anew_together_where_a_place_needs_more_bits() {
     let net = kanban(2);
     let shape = rings_for_net(&net, 3).unwrap();
-    let ends = simulate(7, chaos(7), shape, None, |mut exchange| {
-        let net = net.clone();
-        async move {
-            let mut packed = PackedNet::with_widths(&net, None, vec![1; net.places().len()]);
-            let (options, progress, mut widened) = (options(false), Progress::default(), 0);
-            loop {
-                match explore_rank(&packed, &options, &mut exchange, None, &progress).await {
-                    Ok(explored) => return (explored.states, widened),
-                    Err(ExploreError::NoRoom(no_room)) => {
-                        packed = packed.widened(no_room).unwrap();
+    // A table that was used is empty again.
+    for table in tables(3) {
+        let ends = simulate(7, chaos(7), shape, table, |mut exchange| {
+            let net = net.clone();
+            async move {
+                let mut packed = PackedNet::with_widths(&net, None, vec![1; net.places().len()]);
+                let (options, progress, mut widened) = (options(false), Progress::default(), 0);
+                loop {
+                    match explore_rank(&packed, &options, &mut exchange, None, &progress).await {
+                        Ok(explored) => return (explored.states, widened),
+                        Err(ExploreError::NoRoom(no_room)) => {
+                            packed = packed.widened(no_room).unwrap();
+                        }
+                        Err(error) => panic!("{error}"),
                     }
-                    Err(error) => panic!("{error}"),
+                    widened += 1;
                 }
-                widened += 1;
             }
-        }
-    });
-    let ends = ends.unwrap().into_iter();
-    let (states, widened) = agreed(ends.map(Option::unwrap).collect());
-    assert_eq!(states, 4600);
-    assert!(widened >= 12);
+        });
+        let ends = ends.unwrap().into_iter();
+        let (states, widened) = agreed(ends.map(Option::unwrap).collect());
+        assert_eq!(states, 4600);
+        assert!(widened >= 12);
+    }
 }
 
 /// Compressed states: of three words.
@@ -142,31 +153,33 @@ fn violations_are_as_near_as_for_one_process() {
             .explore(&options(true), None, &Progress::default())
             .unwrap();
         for seed in 0..3 {
-            println!("{name} seed {seed}");
             let shape = model.rings(3).unwrap();
-            let ends = simulate(seed, chaos(seed), shape, None, |mut exchange| {
-                let model = model.clone();
-                async move {
-                    let options = options(true);
-                    let progress = Progress::default();
-                    let found = model
-                        .explore_rank(&options, &mut exchange, None, &progress)
-                        .await;
-                    let NamedExplored { explored, trace } = found.unwrap();
-                    (numbers(&explored), trace)
-                }
-            });
-            let ends = ends.unwrap().into_iter();
-            let (explored, trace) = agreed(ends.map(Option::unwrap).collect());
-            assert_eq!(
-                trace.as_ref().map(Vec::len),
-                alone.trace.as_ref().map(Vec::len)
-            );
-            assert_eq!(explored.depth, alone.explored.depth);
-            assert_eq!(
-                explored.violation.map(|path| path.len()),
-                trace.map(|path| path.len())
-            );
+            for table in tables(3) {
+                println!("{name} seed {seed}, {table:?}");
+                let ends = simulate(seed, chaos(seed), shape, table, |mut exchange| {
+                    let model = model.clone();
+                    async move {
+                        let options = options(true);
+                        let progress = Progress::default();
+                        let found = model
+                            .explore_rank(&options, &mut exchange, None, &progress)
+                            .await;
+                        let NamedExplored { explored, trace } = found.unwrap();
+                        (numbers(&explored), trace)
+                    }
+                });
+                let ends = ends.unwrap().into_iter();
+                let (explored, trace) = agreed(ends.map(Option::unwrap).collect());
+                assert_eq!(
+                    trace.as_ref().map(Vec::len),
+                    alone.trace.as_ref().map(Vec::len)
+                );
+                assert_eq!(explored.depth, alone.explored.depth);
+                assert_eq!(
+                    explored.violation.map(|path| path.len()),
+                    trace.map(|path| path.len())
+                );
+            }
         }
     }
 }

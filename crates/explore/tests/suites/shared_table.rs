@@ -1,12 +1,11 @@
-//! Explorations by several ranks that share one table, paper 002's, find what one process finds.
+//! What ends explorations by several ranks that share one table, paper 002's; `ranks.rs` has what
+//! they find.
 
-use crate::nets::{flags, kanban, manufacturing, philosophers};
-use crate::oracle;
+use crate::nets::kanban;
 use farslot_explore::explicit::ranks::{
     Exchange, TableShape, explore_net_rank, explore_rank, rings_for_net, simulate,
 };
 use farslot_explore::explicit::{Explored, Options, Progress};
-use farslot_explore::models::Named;
 use farslot_explore::net::Net;
 use farslot_explore::packed::PackedNet;
 use farslot_explore::{ExploreError, RankError};
@@ -39,87 +38,6 @@ async fn whole(net: Net, mut exchange: Exchange) -> Result<Explored, ExploreErro
     let (options, progress) = (Options::default(), Progress::default());
     let found = explore_net_rank(&net, None, &options, &mut exchange, None, &progress).await;
     found.map(|(explored, _)| explored)
-}
-
-#[test]
-fn ranks_that_share_a_table_count_what_one_process_counts() {
-    for net in [philosophers(5), kanban(2), manufacturing(2), flags(5)] {
-        let plain = oracle::explore(&net, usize::MAX).unwrap();
-        for seed in 0..6 {
-            println!("{} seed {seed}", net.name());
-            let ranks = 1 + seed as u32 % 4;
-            let seeded = (seed, chaos(seed));
-            let ends = ends_of(&net, seeded, (ranks, THREE_SIZES), whole);
-            assert_eq!(ends.len(), ranks as usize);
-            for end in ends {
-                let found = end.unwrap().unwrap();
-                assert_eq!(
-                    (found.states, found.transitions, found.deadlocks),
-                    (plain.states, plain.transitions, plain.deadlocks)
-                );
-                assert_eq!(
-                    (found.depth, found.tokens),
-                    (plain.depth, Some(plain.tokens))
-                );
-            }
-        }
-    }
-}
-
-#[test]
-fn a_table_that_was_used_is_empty_where_places_need_more_bits() {
-    let ends = ends_of(
-        &kanban(2),
-        (7, chaos(7)),
-        (3, THREE_SIZES),
-        async |net, mut exchange| {
-            let mut packed = PackedNet::with_widths(&net, None, vec![1; net.places().len()]);
-            let (options, progress, mut widened) = (Options::default(), Progress::default(), 0);
-            loop {
-                match explore_rank(&packed, &options, &mut exchange, None, &progress).await {
-                    Ok(explored) => return (explored.states, widened),
-                    Err(ExploreError::NoRoom(no_room)) => packed = packed.widened(no_room).unwrap(),
-                    Err(error) => panic!("{error}"),
-                }
-                widened += 1;
-            }
-        },
-    );
-    for end in ends {
-        let (states, widened) = end.unwrap();
-        assert_eq!(states, 4600);
-        assert!(widened >= 12);
-    }
-}
-
-#[test]
-fn violations_are_as_near_as_for_one_process() {
-    for name in ["peterson-broken", "dekker-broken", "2pc-broken:3", "2pc:3"] {
-        let model: Named = name.parse().unwrap();
-        let options = Options {
-            check_invariant: true,
-            ..Options::default()
-        };
-        let alone = model.explore(&options, None, &Progress::default()).unwrap();
-        for seed in 0..3 {
-            println!("{name} seed {seed}");
-            let (shape, table) = (model.rings(3).unwrap(), TableShape::within(3, THREE_SIZES));
-            let ends = simulate(seed, chaos(seed), shape, Some(table), |mut exchange| {
-                let (model, options) = (model.clone(), options.clone());
-                async move {
-                    let progress = Progress::default();
-                    let found = model.explore_rank(&options, &mut exchange, None, &progress);
-                    found.await.unwrap()
-                }
-            });
-            for end in ends.unwrap() {
-                let found = end.unwrap();
-                let steps = found.trace.as_ref().map(Vec::len);
-                assert_eq!(steps, alone.trace.as_ref().map(Vec::len));
-                assert_eq!(found.explored.depth, alone.explored.depth);
-            }
-        }
-    }
 }
 
 #[test]
