@@ -228,7 +228,7 @@ impl<E: Endpoint> Owner<E> {
         let table = self.options.table;
         let mut writer = RequestWriter::new(&mut request, question, self.options.id, numbers.len());
         items().for_each(|operation| writer.put(operation));
-        if items().any(|operation| !operation.is_lookup()) {
+        if has_writes(operations, numbers) {
             self.has_written.set(true);
         }
         let room = match self.is_alone {
@@ -276,7 +276,7 @@ impl<E: Endpoint> Owner<E> {
     ) -> Vec<usize> {
         let (left, later) = (RefCell::default(), RefCell::default());
         let mut retries = Retries::new(&*self.endpoint);
-        let has_writes = numbers.iter().any(|of| !operations[*of].is_lookup());
+        let has_writes = has_writes(operations, &numbers);
         // Where a turn comes to nothing with all of them side by side, it may with one.
         let mut one_by_one = false;
         while !numbers.is_empty() {
@@ -406,7 +406,7 @@ impl<E: Endpoint> Owner<E> {
             let answered = self.fitting(&operations[*number], None, status);
             tell(*number, Ok(answered));
         }
-        let has_writes = numbers.iter().any(|of| !operations[*of].is_lookup());
+        let has_writes = has_writes(operations, numbers);
         let later = later.borrow().len() - later_before;
         self.note_turn(has_writes, numbers.len(), later);
     }
@@ -439,6 +439,13 @@ impl<E: Endpoint> Owner<E> {
             _ => self.unanswered(status),
         }
     }
+}
+
+/// Whether some of the operations with these numbers are no lookups.
+fn has_writes(operations: &[Operation<'_>], numbers: &[usize]) -> bool {
+    numbers
+        .iter()
+        .any(|number| !operations[*number].is_lookup())
 }
 
 /// Asks the owner of a region one of the questions about tables; `number` stands in place of a
