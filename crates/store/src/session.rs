@@ -4,8 +4,8 @@ use crate::lease::Leased;
 use crate::{Cursor, Operation, Outcome, PartitionReport, Result, StoreError, WriterChange};
 use farslot_fabric::{Endpoint, EndpointExt, Executor, Nanos};
 use farslot_index::{
-    Admin, AdminOutcome, Answers, AnyIndex, ClientState, IndexError, IndexExt, KeptAnswers,
-    Outcomes, Result as Answer, Value, Waits,
+    Admin, AdminOutcome, Answers, AnyIndex, ClientState, IndexError, KeptAnswers, Outcomes, Value,
+    Waits,
 };
 use std::cell::Cell;
 
@@ -158,12 +158,13 @@ pub(crate) struct OnOneNode {
     pub(crate) index: AnyIndex,
 }
 
-impl OnOneNode {
-    async fn end(&self) -> Answer<()> {
-        let flushed = self.index.flush().await;
-        self.index.change_writer(WriterChange::Resign).await?;
-        flushed
-    }
+/// Reports a client's counts and lets another be the writer, whether or not the first fails.
+pub(crate) async fn end<E>(
+    admin: impl AsyncFn(Admin<'static>) -> std::result::Result<AdminOutcome, E>,
+) -> std::result::Result<(), E> {
+    let flushed = admin(Admin::Flush).await;
+    admin(Admin::ChangeWriter(WriterChange::Resign)).await?;
+    flushed.map(drop)
 }
 
 impl Session for OnOneNode {
@@ -250,7 +251,8 @@ impl Client for OnOneNode {
     }
 
     fn close(&self, within: Option<Nanos>) -> Result<()> {
-        block_on_for(&self.executor, within, async { Ok(self.end().await?) })
+        let ending = end(async |request| Ok(self.index.admin(request).await?));
+        block_on_for(&self.executor, within, ending)
     }
 
     fn state(&self) -> ClientState {

@@ -3,9 +3,10 @@
 use super::Spread;
 use crate::lease::Leased;
 use crate::session::{
-    AnswerEach, Client, OutcomeOfEach, Session, block_on_for, block_on_within, look_up, run_batch,
+    AnswerEach, Client, OutcomeOfEach, Session, block_on_for, block_on_within, end, look_up,
+    run_batch,
 };
-use crate::{Cursor, Operation, Outcome, PartitionReport, Result, WriterChange};
+use crate::{Cursor, Operation, Outcome, PartitionReport, Result};
 use farslot_fabric::{Executor, Nanos};
 use farslot_index::{Admin, AdminOutcome, Answers, ClientState, Outcomes, Value};
 use std::cell::Cell;
@@ -79,12 +80,8 @@ impl Client for OverNodes {
     }
 
     fn close(&self, within: Option<Nanos>) -> Result<()> {
-        block_on_for(&self.executor, within, async {
-            let flushed = self.table.admin(Admin::Flush).await;
-            let resigning = self.table.admin(Admin::ChangeWriter(WriterChange::Resign));
-            resigning.await?;
-            flushed.map(drop)
-        })
+        let ending = end(async |request| self.table.admin(request).await);
+        block_on_for(&self.executor, within, ending)
     }
 
     fn state(&self) -> ClientState {
