@@ -49,7 +49,7 @@ fn what_a_table_has_no_room_for_is_refused_on_all_ranks() {
         let ExploreError::OutOfMemory { states, limit, .. } = error else {
             panic!("{error}");
         };
-        assert!(states > 1_800 && limit == 8 << 10, "{states}, {limit}");
+        assert!(states > 1_800 && limit == 10 << 10, "{states}, {limit}");
     }
     for end in ends_of(
         &kanban(2),

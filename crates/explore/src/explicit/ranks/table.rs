@@ -12,7 +12,7 @@
 use crate::error::{ExploreError, RankError};
 use farslot_fabric::shm::{MappedWords, Node};
 use farslot_fabric::sim::SimNode;
-use farslot_fabric::{AnyEndpoint, NodeId, RegionId, RemoteAddr};
+use farslot_fabric::{AnyEndpoint, ByteCount, NodeId, RegionId, RemoteAddr};
 use farslot_model::{NicModel, Objective};
 use farslot_set::shared::{ChunkSizes, Part, Reach, SharedWordSet};
 use farslot_set::{Layout, MAX_WORD, Outcome, SetError};
@@ -42,18 +42,28 @@ const HITS: f64 = 0.7;
 pub struct TableShape {
     ranks: u64,
     sizes: u32,
+    /// Bytes that a rank may take.
+    memory: u64,
 }
 
 impl TableShape {
     /// As large as fits into `memory` bytes of each rank.
     #[must_use]
     pub fn within(ranks: u32, memory: u64) -> Self {
-        let bytes = |sizes: u32| (0..sizes).map(|size| buckets(size) * 8).sum::<u64>();
-        let sizes = (1..=MOST_SIZES).take_while(|sizes| bytes(*sizes) <= memory);
+        let sizes = (1..=MOST_SIZES).take_while(|sizes| bytes_of(*sizes) <= memory);
         Self {
             ranks: ranks.into(),
             sizes: sizes.last().unwrap_or(1),
+            memory,
         }
+    }
+
+    /// What all ranks must have alike of it.
+    pub(super) fn term(self) -> String {
+        format!(
+            "shared, of {} at most",
+            ByteCount(bytes_of(self.sizes) as usize)
+        )
     }
 
     fn layout(self, size: u32) -> Result<Layout, SetError> {
@@ -75,6 +85,11 @@ impl TableShape {
 /// Buckets of a rank.
 const fn buckets(size: u32) -> u64 {
     FEW << (GROWTH_BITS * size)
+}
+
+/// Bytes of a rank's part of the smallest sizes, so many together.
+fn bytes_of(sizes: u32) -> u64 {
+    (0..sizes).map(|size| buckets(size) * 8).sum()
 }
 
 const fn region(size: u32) -> RegionId {
@@ -215,7 +230,7 @@ impl Table {
 
     /// Bytes of this rank's part, those of earlier sizes among them.
     pub(super) fn bytes(&self) -> u64 {
-        (0..=self.size).map(|size| buckets(size) * 8).sum()
+        bytes_of(self.size + 1)
     }
 
     fn is_largest(&self) -> bool {
@@ -290,8 +305,8 @@ impl Table {
             (true, _) => Ok(Before::Nothing),
             (false, false) => Ok(Before::Growth),
             (false, true) => Err(ExploreError::OutOfMemory {
-                needed: self.bytes() << GROWTH_BITS,
-                limit: self.bytes(),
+                needed: bytes_of(self.size + 2),
+                limit: self.memory.shape.memory,
                 states,
             }),
         }

@@ -63,8 +63,7 @@ impl Team {
             Over::Tcp(_) => "tcp",
         };
         let terms = terms.and("way", "state by state").and("fabric", fabric);
-        let shared = table.map_or("one a rank".into(), |table| format!("{table:?}"));
-        let terms = terms.and("table", shared);
+        let terms = terms.and("table", table.map_or("own".into(), TableShape::term));
         terms.agree(&mut job)?;
         let rank = job.rank() as usize;
         let failed = |error| RankError::Fabric { rank, error };
