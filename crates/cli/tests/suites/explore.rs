@@ -419,6 +419,7 @@ fn several_processes_find_a_violation_and_refuse_what_they_cannot_do() {
         &["--rank", "1"],
         &["--reach", "p = 1"],
         &["--processes", "2", "--over", "sim", "--journal", "file"],
+        &["--table", "shared"],
         &["--rendezvous", "127.0.0.1:1", "--over", "sim"],
     ] {
         let output = farslot([&["explore", "2pc:3"], args].concat())

@@ -18,7 +18,7 @@ use farslot_explore::symbolic::{
 };
 use farslot_explore::{ExploreError, Terms, pnml};
 use indicatif::{ProgressBar, ProgressStyle};
-use ranks::{Fabric, RankArgs, Told};
+use ranks::{Fabric, RankArgs, Sets, Told};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -66,6 +66,10 @@ const SIMULATED: u64 = 16 << 20;
 /// # Errors
 /// A model that cannot be read or explored; [`Failure::Told`] where the invariant is violated.
 pub fn run(args: Args, context: &Context) -> Result<()> {
+    if args.ranks.table == Sets::Shared && (args.symbolic || !args.ranks.are_given()) {
+        let reason = "--table shared is for several processes that explore state by state";
+        return Err(Failure::Usage(reason.into()));
+    }
     let is_file = Path::new(&args.model)
         .extension()
         .is_some_and(|end| end == "pnml");
