@@ -2,35 +2,28 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Freed bytes that the allocator may keep for what is allocated next.
-const KEPT: usize = 32 << 20;
-
 /// Bytes that were free when memory was last given back: those that the system has count as free
 /// too.
 static FREE_THEN: AtomicUsize = AtomicUsize::new(0);
 
-/// Gives freed memory back to the system if the process has freed much since the last time, as
-/// after a flood of requests: the C library's allocator by itself gives back only what lies behind
-/// everything that is in use. Returns whether it was called for.
+/// Gives freed memory back to the system if more than `kept` bytes of it are left that the process
+/// has freed since the last time, as after a flood of requests: the C library's allocator by itself
+/// gives back only what lies behind everything that is in use. Returns how many bytes are left.
 ///
-/// To be called every few seconds, by a thread that serves nobody: it may take some milliseconds
-/// for each GiB. Does nothing where the allocator is not that of the GNU C library.
-pub fn give_back_freed() -> bool {
+/// To be called every few seconds, with some 32 MiB for what is allocated next, or where more is
+/// left than may be. All threads that allocate wait for it, some milliseconds for each GiB, and what
+/// is allocated next costs a page fault a page. Does nothing where the allocator is not that of the
+/// GNU C library.
+pub fn give_back_freed(kept: usize) -> usize {
     let free = free_bytes();
-    let then = FREE_THEN.load(Ordering::Relaxed);
-    if free < then.saturating_add(KEPT) {
-        FREE_THEN.fetch_min(free, Ordering::Relaxed);
-        return false;
+    let then = FREE_THEN.fetch_min(free, Ordering::Relaxed);
+    let left = free.saturating_sub(then);
+    if left <= kept {
+        return left;
     }
-    give_back_all_freed();
-    true
-}
-
-/// Gives all freed memory back to the system, as [`give_back_freed`] does, however much it is: for
-/// one who has counted what was freed.
-pub fn give_back_all_freed() {
     trim();
     FREE_THEN.store(free_bytes(), Ordering::Relaxed);
+    0
 }
 
 /// Bytes that the allocator has and nothing uses.

@@ -87,7 +87,7 @@ pub use endpoint_ext::EndpointExt;
 pub use error::{FabricError, Result};
 pub use event_loop::EventLoop;
 pub use executor::{Executor, Join};
-pub use freed::{give_back_all_freed, give_back_freed};
+pub use freed::give_back_freed;
 pub use in_place::InPlace;
 pub use large_pages::zeros_in_large_pages;
 pub use look::{Change, Fetched};

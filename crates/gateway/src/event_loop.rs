@@ -54,8 +54,11 @@ const A_TURN: [usize; 2] = [4 << 20, 1 << 20];
 const RECEIVED_A_ROUND: usize = 256 << 10;
 /// Events that are taken from the kernel at once: about as many as there are connections.
 const EVENTS: usize = 2048;
-/// Bytes by which the memory in use must have shrunk before it is given back to the system.
-const GIVEN_BACK: usize = 8 << 20;
+/// Bytes by which the memory in use must have shrunk before it is looked at whether there is more of
+/// it than may be.
+const LOOKED_AT: usize = 8 << 20;
+/// Freed bytes that stay for what is allocated next once a flood is over.
+const KEPT: usize = 32 << 20;
 /// How long a client may take to show that it knows the secret.
 const STRANGER: Duration = Duration::from_secs(10);
 /// How long one may take none of its replies.
@@ -205,10 +208,10 @@ impl EventLoop {
     /// Gives memory back to the system after a flood.
     fn give_back(&mut self) {
         let held = self.lanes.own_held();
-        if self.most_used > held + GIVEN_BACK {
+        if self.most_used > held + LOOKED_AT {
             self.most_used = held;
             self.by_key = ByKey::default();
-            farslot::give_back_freed();
+            farslot::give_back_freed(KEPT);
         }
     }
 
@@ -465,11 +468,7 @@ impl EventLoop {
             self.settle(place, connection);
         }
         self.evict();
-        let freed = self.lanes.freed();
-        if freed > GIVEN_BACK && self.lanes.held() + freed > self.shared.buffers {
-            self.lanes.note_given_back();
-            farslot::give_back_all_freed();
-        }
+        self.lanes.bound_freed(self.shared.buffers, LOOKED_AT);
     }
 
     /// What the next turn may take.

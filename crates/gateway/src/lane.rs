@@ -19,9 +19,10 @@ pub(crate) struct Lane {
     pub(crate) told: OwnedFd,
     /// Bytes that its connections hold.
     held: AtomicUsize,
-    /// Bytes that were let go since freed memory was last given back to the system, at the most:
-    /// the allocator may have all of them still.
+    /// Bytes that were let go since it was last looked at how many of them the allocator has still,
+    /// and how many it had then; of both, the second.
     freed: AtomicUsize,
+    left: AtomicUsize,
     /// Connections that have asked for what is long and have not gone on for a moment.
     waiting: AtomicUsize,
     /// How many of those are to be closed for newcomers.
@@ -44,6 +45,7 @@ impl Lane {
             told: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
             held: AtomicUsize::new(0),
             freed: AtomicUsize::new(0),
+            left: AtomicUsize::new(0),
             waiting: AtomicUsize::new(0),
             to_close: AtomicUsize::new(0),
         }))
@@ -130,15 +132,23 @@ impl Lanes {
         self.own.freed.fetch_add(bytes, Relaxed);
     }
 
-    /// Bytes that were freed and not given back, of both.
-    pub(crate) fn freed(&self) -> usize {
-        self.own.freed.load(Relaxed) + self.other.freed.load(Relaxed)
-    }
-
-    /// Notes that all of them were given back.
-    pub(crate) fn note_given_back(&self) {
-        self.own.freed.store(0, Relaxed);
-        self.other.freed.store(0, Relaxed);
+    /// Has what was freed go back to the system where it would be more than `most` with what both
+    /// hold. What was freed is often what is held next: so it is looked at how much is left of it,
+    /// once in `step` bytes.
+    pub(crate) fn bound_freed(&self, most: usize, step: usize) {
+        let lanes = [&self.own, &self.other];
+        let sum = |of: fn(&Lane) -> &AtomicUsize| -> usize {
+            lanes.iter().map(|lane| of(lane).load(Relaxed)).sum()
+        };
+        let (freed, left, held) = (sum(|lane| &lane.freed), sum(|lane| &lane.left), self.held());
+        if freed <= step || held + left + freed <= most {
+            return;
+        }
+        let left = farslot::give_back_freed(most.saturating_sub(held));
+        for (lane, left) in lanes.iter().zip([left, 0]) {
+            lane.freed.store(0, Relaxed);
+            lane.left.store(left, Relaxed);
+        }
     }
 
     /// Bytes that the connections of both hold.

@@ -94,7 +94,7 @@ pub use farslot_fabric::tcp::{
     Trust, VerbFailure,
 };
 pub use farslot_fabric::{
-    ByteCount, FabricError, Limits, Nanos, Rights, VerbKind, give_back_all_freed, give_back_freed,
+    ByteCount, FabricError, Limits, Nanos, Rights, VerbKind, give_back_freed,
 };
 #[cfg(feature = "unstable")]
 pub use farslot_index as index;

@@ -22,6 +22,8 @@ const LOOK_FOR_TABLES: Duration = Duration::from_millis(100);
 const AUDIT_TABLES: Duration = Duration::from_secs(1);
 /// How often it looks whether much of its memory was freed, to give that back to the system.
 const GIVE_BACK: Duration = Duration::from_secs(5);
+/// Freed bytes that stay for what is allocated next.
+const KEPT: usize = 32 << 20;
 
 /// A node that serves.
 pub(super) struct Running<'r> {
@@ -61,7 +63,7 @@ impl<'r> Running<'r> {
         let mut gave_back = Instant::now();
         loop {
             if gave_back.elapsed() >= GIVE_BACK {
-                give_back_freed();
+                give_back_freed(KEPT);
                 gave_back = Instant::now();
             }
             let grants = self.admission.as_mut().and_then(|all| all.grants.as_mut());
