@@ -10,7 +10,7 @@ use farslot_fabric::Endpoint;
 impl<E: Endpoint> DuoTable<E> {
     /// The buckets of a key with this hash, as things stand.
     #[inline]
-    fn buckets_now(&self, hash: u64) -> [u64; 2] {
+    pub(super) fn buckets_now(&self, hash: u64) -> [u64; 2] {
         let index = self.index.borrow();
         index.buckets_of(&index.candidates(hash))
     }

@@ -1,180 +1,150 @@
-//! Putting, and finding or putting (paper 001, sections III-B and III-C).
-//!
-//! Invariant: a coroutine holds the buckets of what it changes. The index says where everything is:
-//! so the path to a free slot is known, and held, before anything is read. What must be read, the
-//! slots that match the key and those that are to be moved, is read in one batch, and all is
-//! written in another.
+//! Where a new key goes (paper 001, sections III-B and III-C).
 
-use super::batch::Batch;
-use super::bytes::{SlotNumber, bucket_entry, head_in, stash_entry};
-use super::placement::{Candidates, Entry, Path};
-use super::records::SlotRead;
-use super::state::{DuoTable, Key};
+use super::batch::Body;
+use super::bytes::{SlotNumber, bucket_entry, hash_in, stash_entry};
+use super::changes::Batch;
+use super::placement::{Candidates, Entry, Path, Placement};
+use super::state::DuoTable;
+use super::write::{Aim, Aside, Place, Write, Writes, Writing};
+use crate::IndexError;
 use crate::client::locks::Held;
-use crate::client::side_by_side;
-use crate::heap::Heap;
-use crate::{IndexError, Result, Value};
+use crate::step::{Next, Reads, failed};
 use farslot_fabric::Endpoint;
-use std::collections::HashMap;
 
 /// Paths that others were faster on, after which an insertion waits until it is alone.
 const MOST_SEARCHES: usize = 8;
 
-/// What a write does with a key that is there.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Mode {
-    Put,
-    FindOrPut,
-}
+impl<'t, E: Endpoint> Writes<'t, E> {
+    /// Whether anything is in doubt, which who is alone has settled.
+    pub(super) fn is_in_doubt(&self, of: &Writing<'t>) -> bool {
+        !of.alone && !self.table.is_settled()
+    }
 
-/// What a write has done.
-pub(super) enum Written {
-    Inserted,
-    Replaced,
-    Found(Value),
-}
+    /// Finds the path by which a new key would enter, holds it, and adds the slots whose records it
+    /// moves to those that are to be read. A path on which another thread has been faster is
+    /// abandoned, and the search goes on.
+    pub(super) fn find_path(index: &Placement, of: &mut Writing<'t>) {
+        let held = of.held.as_ref().expect("a write that looks holds buckets");
+        // What is found here is still so when it is held: who changes the index waits.
+        if of.matches == 0
+            && let [first, second] = index.buckets_of(&of.of)
+            && let Some(slot) = index.room_in([second, first])
+        {
+            of.path = Some(Some(Path::to(slot)));
+            return;
+        }
+        let roots = index.roots(&of.of, index.entry(&of.of, &[]));
+        let matches = &of.slots[..of.matches];
+        let mut paths = (0..MOST_SEARCHES)
+            .map_while(|_| index.path(&roots, matches, |bucket| held.can_add(bucket)));
+        let path = paths.find(|path| {
+            let buckets = path.slots.iter().filter_map(|slot| index.bucket_of(*slot));
+            held.try_add_all(buckets)
+        });
+        let moved = path.as_ref().map_or(&[][..], Path::sources);
+        of.slots.extend_from_slice(moved);
+        of.path = Some(path);
+    }
 
-/// A place for a new key, held.
-struct Place {
-    path: Path,
-    entry: Entry,
-}
+    /// Finds the place of a key that none of its matches is.
+    pub(super) fn find_place(&self, write: &Write<'_>, of: &mut Writing<'t>) -> Next<Aside> {
+        if of.path.is_none() {
+            Self::find_path(&self.table.index.borrow(), of);
+            if of.looked < of.slots.len() && self.is_in_doubt(of) {
+                return Next::Aside(Aside::Hold { alone: true });
+            }
+            if of.looked < of.slots.len() {
+                return self.read_slots(write, of);
+            }
+        }
+        if let Some(at) = of.heads.iter().position(|head| *head == 0) {
+            return failed(self.table.lost(of.slots[at]));
+        }
+        let entry = self.table.entry_beside(of);
+        let path = of.path.take().flatten();
+        let held = of.held.as_ref().expect("a write that looks holds buckets");
+        of.place = self.table.place(path, entry, held);
+        // So may the slot of the stash.
+        match (&of.place, of.alone) {
+            (None, true) => Next::Aside(Aside::Full),
+            (None, false) => Next::Aside(Aside::Hold { alone: true }),
+            (Some(place), _) if place.entry == Entry::Stash && self.is_in_doubt(of) => {
+                Next::Aside(Aside::Hold { alone: true })
+            }
+            (Some(place), _) => {
+                of.aim = Aim::Insert;
+                match place.path.moves() > 0 && self.table.counts_moves() {
+                    true => Next::Aside(Aside::CountMoves),
+                    false => self.write_record(write, of),
+                }
+            }
+        }
+    }
 
-/// Slots that were read.
-type Read = HashMap<SlotNumber, SlotRead>;
+    /// Moves the records of the path on by one, the last first, and fills its first slot.
+    pub(super) fn insert(
+        &self,
+        write: &Write<'_>,
+        of: &mut Writing<'t>,
+        body: Body,
+    ) -> Next<Aside> {
+        let (table, head) = (self.table, write.key.head());
+        let Place { path, entry } = of.place.as_ref().expect("a place was found");
+        let batch = &mut of.batch;
+        for (pair, moved) in path
+            .slots
+            .windows(2)
+            .zip(std::mem::take(&mut of.moved))
+            .rev()
+        {
+            let (fingerprint, backup) = table.index.borrow().fingerprint_at(pair[0]);
+            let entry = bucket_entry(fingerprint, backup, table.layout.fingerprint_bits);
+            table.publish(batch, &[(pair[1], entry)]);
+            if let Err(error) = table.fill(batch, pair[1], moved.head, moved.body) {
+                return failed(error);
+            }
+            table.kill(batch, pair[0], moved.head, moved.second);
+        }
+        table.publish_entry(batch, write.key.hash, &of.of, path.slots[0], *entry);
+        match table.fill(batch, path.slots[0], head, body) {
+            Ok(()) => Next::Change(Reads::NONE),
+            Err(error) => failed(error),
+        }
+    }
+
+    /// The new key is there.
+    #[inline]
+    pub(super) fn inserted(&self, write: &Write<'_>, of: &mut Writing<'t>) -> Next<Aside> {
+        let table = self.table;
+        let Place { path, entry } = of.place.take().expect("a place was found");
+        table.change_index(|index| match entry {
+            Entry::Stash => index.assign(path.slots[0], write.key.hash),
+            entry => index.enter(&path, &of.of, entry),
+        });
+        let adjusts = matches!(entry, Entry::Backup | Entry::InsteadOf(..));
+        if path.moves() > 0 || adjusts {
+            table.worked(|work| {
+                work.moved += path.moves() as u64;
+                work.adjusted += u64::from(adjusts);
+            });
+        }
+        table.counts.change(1, 1);
+        self.ended(of, false)
+    }
+}
 
 impl<E: Endpoint> DuoTable<E> {
-    pub(super) async fn write_value(
-        &self,
-        key: &[u8],
-        value: &[u8],
-        mode: Mode,
-    ) -> Result<Written> {
-        let write = async || self.write_once(key, value, mode).await;
-        Heap::with_room(self.heap.as_ref(), self, write).await
-    }
-
-    async fn write_once(&self, key: &[u8], value: &[u8], mode: Mode) -> Result<Written> {
-        let key = self.key(key)?;
-        self.layout.shape().check_value(value)?;
-        let held = self.hold_split(&key).await?;
-        let alone = false;
-        let mut written = self.write_held(&key, value, mode, held, alone).await?;
-        // Two that are in each other's way could be so again and again.
-        while written.is_none() {
-            let held = self.hold_split_alone(&key).await?;
-            written = match self.write_held(&key, value, mode, held, true).await {
-                Err(full @ IndexError::Full { .. }) => {
-                    self.grow_instead_of(full).await?;
-                    None
-                }
-                other => other?,
-            };
-        }
-        let written = written.expect("the loop ends with it");
-        if matches!(written, Written::Inserted) {
-            self.grow_a_step().await;
-        }
-        Ok(written)
-    }
-
-    /// Writes; nothing if others hold what may be needed, or something is in doubt.
-    async fn write_held(
-        &self,
-        key: &Key<'_>,
-        value: &[u8],
-        mode: Mode,
-        held: Held<'_>,
-        alone: bool,
-    ) -> Result<Option<Written>> {
-        let (matches, of, path) = self.look(key, &held);
-        // What is held since then may be in doubt: who has left it so has said so before it
-        // released it.
-        let in_doubt = || !alone && !self.is_settled();
-        if in_doubt() {
-            return Ok(None);
-        }
-        let moved = path.as_ref().map_or(&[][..], |path| path.sources());
-        let mut read = self.read_slots(&matches, moved).await?;
-        if let Some(there) = matches.iter().find(|slot| self.is_key(&read[slot], key)) {
-            return match mode {
-                Mode::FindOrPut => {
-                    let bytes = read.remove(there).expect("it was found in there");
-                    Ok(Some(Written::Found(self.value_in(bytes))))
-                }
-                Mode::Put => {
-                    let replaced = self.replace(*there, read[there].second, key, value).await?;
-                    Ok(replaced.then_some(Written::Replaced))
-                }
-            };
-        }
-        let entry = self.entry_beside(&of, &read, &matches)?;
-        let Some(place) = self.place(path, entry, &held) else {
-            return if alone { Err(self.full()) } else { Ok(None) };
-        };
-        // So may the slot of the stash.
-        if in_doubt() {
-            return Ok(None);
-        }
-        self.insert(key, value, &of, place, &read).await?;
-        let enough = self.note_entry(1);
-        drop(held);
-        self.tell_counts(enough).await;
-        Ok(Some(Written::Inserted))
-    }
-
-    /// The slots that match a key whose buckets are held, and the path by which it would enter,
-    /// held as well. A path on which another thread has been faster is abandoned, and the search
-    /// goes on.
-    fn look(&self, key: &Key<'_>, held: &Held<'_>) -> (Vec<SlotNumber>, Candidates, Option<Path>) {
-        // To the end: what is found here is still so when it is held, for changes wait.
-        let index = self.index.borrow();
-        let of = index.candidates(key.hash);
-        let matches: Vec<SlotNumber> = index.matches_of(key.hash, &of).collect();
-        let roots = index.roots(&of, index.entry(&of, &[]));
-        for _ in 0..MOST_SEARCHES {
-            let Some(path) = index.path(&roots, &matches, |bucket| held.can_add(bucket)) else {
-                break;
-            };
-            let buckets = path.slots.iter().filter_map(|slot| index.bucket_of(*slot));
-            if held.try_add_all(buckets) {
-                return (matches, of, Some(path));
-            }
-        }
-        (matches, of, None)
-    }
-
-    /// Reads slots that match, with their records, and slots that are to be moved, in one batch.
-    async fn read_slots(&self, matches: &[SlotNumber], moved: &[SlotNumber]) -> Result<Read> {
-        let mut read = Read::new();
-        if matches.is_empty() && moved.is_empty() {
-            return Ok(read);
-        }
-        let slots = [matches, moved].concat();
-        let reads = slots.iter().enumerate().map(async |(number, slot)| {
-            if number < matches.len() {
-                self.read_whole(*slot).await
-            } else {
-                self.read_to_move(*slot).await
-            }
-        });
-        let keep = |number: usize, bytes: SlotRead| {
-            read.insert(slots[number], bytes);
-        };
-        side_by_side(slots.len(), reads, keep).await?;
-        Ok(read)
-    }
-
     /// How the key enters beside the keys that match it.
-    fn entry_beside(&self, of: &Candidates, read: &Read, matches: &[SlotNumber]) -> Result<Entry> {
-        let mut known = Vec::with_capacity(matches.len());
-        for slot in matches {
-            let record = self.layout.record_in(&read[slot]);
-            let record = record.ok_or_else(|| self.lost(*slot))?;
-            let hash = self.layout.hash_of(record.key);
-            known.push((*slot, self.index.borrow().candidates(hash)));
+    fn entry_beside(&self, of: &Writing<'_>) -> Entry {
+        if of.matches == 0 {
+            return Entry::Primary;
         }
-        Ok(self.index.borrow().entry(of, &known))
+        let index = self.index.borrow();
+        let matches = of.slots[..of.matches].iter().zip(&of.heads);
+        let known: Vec<(SlotNumber, Candidates)> = matches
+            .map(|(slot, head)| (*slot, index.candidates(hash_in(*head))))
+            .collect();
+        index.entry(&of.of, &known)
     }
 
     /// The place at the path's end, or in the stash. Should that be full, a key whose fingerprints
@@ -199,13 +169,13 @@ impl<E: Endpoint> DuoTable<E> {
         let index = self.index.borrow();
         let slot = index.stash_room(|slot| held.try_add(slot.0))?;
         Some(Place {
-            path: Path { slots: vec![slot] },
+            path: Path::to(slot),
             entry: Entry::Stash,
         })
     }
 
     /// There is no path to a free slot, and the stash is full.
-    fn full(&self) -> IndexError {
+    pub(super) fn full(&self) -> IndexError {
         let shape = self.index.borrow().shape();
         let slots = shape.slots();
         IndexError::Full {
@@ -214,58 +184,11 @@ impl<E: Endpoint> DuoTable<E> {
         }
     }
 
-    /// Moves the records of the path on by one, the last first, and fills its first slot.
-    async fn insert(
-        &self,
-        key: &Key<'_>,
-        value: &[u8],
-        of: &Candidates,
-        place: Place,
-        read: &Read,
-    ) -> Result<()> {
-        let Place { path, entry } = place;
-        if path.moves() > 0 {
-            self.before_moving().await?;
-        }
-        let mut batch = self.batch();
-        for pair in path.slots.windows(2).rev() {
-            let moved = read.get(&pair[0]).filter(|bytes| head_in(bytes) != 0);
-            let moved = moved.ok_or_else(|| self.lost(pair[0]))?;
-            let (fingerprint, backup) = self.index.borrow().fingerprint_at(pair[0]);
-            let entry = bucket_entry(fingerprint, backup, self.layout.fingerprint_bits);
-            self.publish(&mut batch, &[(pair[1], entry)]);
-            batch.fill(pair[1], head_in(moved), self.body_in(moved)?)?;
-            batch.kill(pair[0], head_in(moved), moved.second);
-        }
-        let pool = &self.endpoint.core().buffers;
-        let body = match &self.heap {
-            None => self.layout.body_of(pool, key.bytes, value)?,
-            Some(heap) => {
-                let new = self.new_record(heap, key.bytes, value).await?;
-                let body = pool.copy_of(&new.reference.to_le_bytes())?;
-                batch.record(new);
-                body
-            }
-        };
-        self.publish_entry(&mut batch, key, of, path.slots[0], entry);
-        batch.fill(path.slots[0], key.head(), body)?;
-        self.run(batch).await?;
-        self.worked(|work| {
-            work.moved += path.moves() as u64;
-            work.adjusted += u64::from(matches!(entry, Entry::Backup | Entry::InsteadOf(..)));
-        });
-        self.change_index(|index| match entry {
-            Entry::Stash => index.assign(path.slots[0], key.hash),
-            entry => index.enter(&path, of, entry),
-        });
-        Ok(())
-    }
-
-    /// Publishes by what a new key stands in its slot.
+    /// Publishes by what a new key with this hash stands in its slot.
     fn publish_entry(
         &self,
-        batch: &mut Batch<'_, E>,
-        key: &Key<'_>,
+        batch: &mut Batch,
+        hash: u64,
         of: &Candidates,
         slot: SlotNumber,
         entry: Entry,
@@ -279,7 +202,7 @@ impl<E: Endpoint> DuoTable<E> {
                 let twin = (there, by(twin.backup, true));
                 self.publish(batch, &[twin, (slot, by(of.primary, false))]);
             }
-            Entry::Stash => self.publish(batch, &[(slot, stash_entry(key.hash))]),
+            Entry::Stash => self.publish(batch, &[(slot, stash_entry(hash))]),
         }
     }
 }

@@ -7,13 +7,12 @@
 //! so looks again with the key's buckets held. A slot says whose it is in its head; only the key's
 //! has a block of the heap read.
 
-use super::bytes::SlotNumber;
 use super::glance::OwnerGlance;
 use super::placement::Candidates;
-use super::records::{Met, SlotRead, SlotToMeet};
+use super::records::{Met, SlotToMeet};
 use super::state::{DuoTable, Key};
-use crate::step::{Found, Glance, Lookup, Next, Read, Reads, view};
-use crate::{Result, Value};
+use crate::step::{self, Found, Glance, Lookup, Next, Read, Reads, view};
+use crate::{Operation, Result, Value};
 use farslot_fabric::{Endpoint, InPlace, Piece, RemoteAddr};
 use std::sync::atomic::{Ordering, fence};
 
@@ -161,9 +160,7 @@ impl<E: Endpoint> DuoTable<E> {
 
     /// Looks a key up with its buckets held.
     pub(super) async fn find_holding(&self, key: &Key<'_>) -> Result<Option<Value>> {
-        let _held = self.hold(key).await?;
-        let found = self.find_held(key).await?;
-        Ok(found.map(|(_, slot)| self.value_in(slot)))
+        step::run(&self.writes(), Operation::Get(key.bytes)).await
     }
 
     /// Does what the index says.
@@ -220,22 +217,5 @@ impl<E: Endpoint> DuoTable<E> {
     /// Whether somebody holds one of a key's buckets.
     pub(super) fn is_any_held(&self, buckets: [u64; 2]) -> bool {
         buckets.iter().any(|bucket| self.locks.is_held(*bucket))
-    }
-
-    /// The slot of a key whose buckets are held, and its bytes.
-    pub(super) async fn find_held(&self, key: &Key<'_>) -> Result<Option<(SlotNumber, SlotRead)>> {
-        let matches = self.matches(key);
-        for slot in matches {
-            let bytes = self.read_whole(slot).await?;
-            if self.is_key(&bytes, key) {
-                return Ok(Some((slot, bytes)));
-            }
-        }
-        Ok(None)
-    }
-
-    /// The slots that may be the key's.
-    pub(super) fn matches(&self, key: &Key<'_>) -> Vec<SlotNumber> {
-        self.index.borrow().matches(key.hash).collect()
     }
 }

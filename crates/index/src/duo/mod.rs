@@ -37,8 +37,8 @@
 //!
 //! ```text
 //! scheme                               what `Index` asks of the owner
-//! lookup insert update remove          one protocol a file; reader/ beside them
-//!   scan survey; glance many           the usual steps for many keys
+//! lookup glance scan survey; reader/   one protocol a file
+//! write own insert aside               a write in steps: the key's own slot, a new key's, what waits
 //! holding growth/ stash                locks, growth, bringing keys back from the stash
 //! ownership rebuild settle publish     who owns the table; recovery; the published index
 //! batch records words moves            verbs that take effect in order; slots and their records
@@ -96,6 +96,7 @@
 //! that die, operations in doubt, and a removal without reading the key first. The paper's
 //! extendible form, a directory of small tables, is not implemented.
 
+mod aside;
 mod batch;
 mod bytes;
 mod changes;
@@ -104,15 +105,14 @@ mod growth;
 mod holding;
 mod insert;
 mod lookup;
-mod many;
 mod moves;
+mod own;
 mod ownership;
 pub mod placement;
 mod publish;
 mod reader;
 mod rebuild;
 mod records;
-mod remove;
 mod scan;
 mod scheme;
 mod settle;
@@ -124,8 +124,8 @@ mod survey;
 mod sweep;
 #[cfg(test)]
 mod tests;
-mod update;
 mod words;
+mod write;
 
 pub use bytes::{DuoLayout, DuoOptions};
 pub use reader::{DuoReader, ReaderPromise};

@@ -27,6 +27,11 @@ impl<E: Endpoint> DuoTable<E> {
         self.endpoint.operation(UPKEEP, asking).await
     }
 
+    /// Whether a scan goes by the count, which is to [notice](Self::before_moving) moves.
+    pub(super) fn counts_moves(&self) -> bool {
+        self.moves.load(Ordering::Relaxed) % 2 == 1
+    }
+
     /// Sees to it that a scan which goes by the count notices what moves from now on. Called by who
     /// holds something, before it moves anything.
     pub(super) async fn before_moving(&self) -> Result<()> {

@@ -5,13 +5,13 @@
 //! removal does, as it swaps out the word that publishes the record, and must know it
 //! (`bytes/slot.rs`).
 
-use super::batch::Batch;
 use super::bytes::{SlotNumber, bucket_entry, stash_entry};
+use super::changes::{Batch, Change};
 use super::placement::Placement;
 use super::state::{DuoTable, Stamps};
 use crate::Result;
 use crate::client::scan;
-use farslot_fabric::{Endpoint, EndpointExt};
+use farslot_fabric::{Endpoint, EndpointExt, Piece};
 use std::collections::BTreeSet;
 
 /// The entry that a slot is to have.
@@ -20,20 +20,26 @@ pub(super) type NewEntry = (SlotNumber, u64);
 impl<E: Endpoint> DuoTable<E> {
     /// Publishes, in a batch, that slots of one bucket, or one slot of the stash, are to be live
     /// with these entries. To be followed by what makes them live.
-    pub(super) fn publish(&self, batch: &mut Batch<'_, E>, entries: &[NewEntry]) {
+    pub(super) fn publish(&self, batch: &mut Batch, entries: &[NewEntry]) {
         if let Some(page) = self.publish_words(batch, entries) {
-            batch.count_change(self.vault.segment_of(page));
+            self.count_change(batch, page);
         }
+    }
+
+    /// Counts a change of a page's segment of the published index.
+    fn count_change(&self, batch: &mut Batch, page: u64) {
+        let at = self.vault.count_at(self.vault.segment_of(page));
+        batch.changes.push(Change::Add(at, 1));
     }
 
     /// Publishes, in a batch, that a slot is dead. Readers need not be told: they see it at the
     /// slot.
-    pub(super) fn unpublish(&self, batch: &mut Batch<'_, E>, slot: SlotNumber) {
+    pub(super) fn unpublish(&self, batch: &mut Batch, slot: SlotNumber) {
         self.publish_words(batch, &[(slot, 0)]);
     }
 
     /// Writes the words of these slots, which are of one page.
-    fn publish_words(&self, batch: &mut Batch<'_, E>, entries: &[NewEntry]) -> Option<u64> {
+    fn publish_words(&self, batch: &mut Batch, entries: &[NewEntry]) -> Option<u64> {
         let stamps = self.stamps.as_ref()?;
         let (page, _) = self.layout.page_of(entries.first()?.0);
         let shape = self.layout.page_shape(page);
@@ -43,18 +49,25 @@ impl<E: Endpoint> DuoTable<E> {
             let word = word_of(entry);
             let is_new = |before: &NewEntry| word_of(before) != word;
             if entries[..number].iter().all(is_new) {
-                batch.publish(page, word, self.word_of_page(page, word, stamp, entries));
+                let at = self.vault.page_at(&self.layout, page);
+                let at = at.plus(u64::from(word) * 8);
+                let word = self.word_of_page(page, word, stamp, entries);
+                batch.changes.push(Change::WriteWord(at, word));
             }
         }
         Some(page)
     }
 
-    /// The word that publishes a slot with this entry; its page's stamp is the next one.
-    pub(super) fn word_for(&self, slot: SlotNumber, entry: u64) -> u64 {
+    /// The word of the published index that names what is in a slot.
+    #[inline]
+    pub(super) fn published_word(&self, slot: SlotNumber) -> Piece {
         let (page, number) = self.layout.page_of(slot);
         let word = self.layout.page_shape(page).word_of(number);
-        let stamp = self.stamps.as_ref().map_or(0, |stamps| stamps.next(page));
-        self.word_of_page(page, word, stamp, &[(slot, entry)])
+        let from = self.vault.page_at(&self.layout, page);
+        Piece {
+            from: from.plus(u64::from(word) * 8),
+            len: 8,
+        }
     }
 
     /// A word of a page as the index has it, but for these entries.
@@ -92,7 +105,7 @@ impl<E: Endpoint> DuoTable<E> {
             .iter()
             .map(|slot| self.layout.page_of(*slot).0)
             .collect();
-        let mut batch = self.batch();
+        let mut batch = Batch::default();
         for page in pages {
             let (first, shape) = (
                 self.layout.first_of_page(page),
@@ -101,7 +114,7 @@ impl<E: Endpoint> DuoTable<E> {
             let slots = (first.0..).map(SlotNumber).take(shape.slots as usize);
             let entries: Vec<NewEntry> = slots.map(|slot| (slot, self.entry_of(slot))).collect();
             // Before anything is taken away, as in a split.
-            batch.count_change(self.vault.segment_of(page));
+            self.count_change(&mut batch, page);
             self.publish(&mut batch, &entries);
         }
         self.run(batch).await

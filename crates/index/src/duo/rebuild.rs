@@ -5,6 +5,7 @@
 //! Nothing writes meanwhile: the verbs of the owner before are over, and this one's have not begun.
 
 use super::bytes::{SlotNumber, hash_in, head_in, is_dead, second_in};
+use super::changes::Batch;
 use super::records::SlotRead;
 use super::state::DuoTable;
 use crate::client::{scan, side_by_side};
@@ -100,10 +101,10 @@ impl<E: Endpoint> DuoTable<E> {
         slots: impl Iterator<Item = (SlotNumber, &'b [u8])>,
         torn: &mut Torn,
     ) -> Result<()> {
-        let (mut live, mut dead) = (Vec::new(), self.batch());
+        let (mut live, mut dead) = (Vec::new(), Batch::default());
         for (slot, bytes) in slots {
             if is_dead(bytes) {
-                dead.clear_dead(slot, bytes);
+                self.clear_dead(&mut dead, slot, bytes);
             } else {
                 live.push((slot, bytes));
             }
@@ -178,8 +179,8 @@ impl<E: Endpoint> DuoTable<E> {
     }
 
     async fn remove_copy(&self, slot: SlotNumber, head: u64, second: u64) -> Result<()> {
-        let mut batch = self.batch();
-        batch.kill(slot, head, second);
+        let mut batch = Batch::default();
+        self.kill(&mut batch, slot, head, second);
         self.run(batch).await?;
         self.worked(|work| work.copies_removed += 1);
         Ok(())

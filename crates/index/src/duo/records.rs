@@ -6,11 +6,11 @@
 //! and moved by copying it.
 
 use super::bytes::{DuoLayout, SlotNumber, head_in, is_dead, second_in};
-use super::state::{DuoTable, Key};
+use super::state::DuoTable;
 use crate::client::{MOST_READS, pause};
-use crate::heap::{BlockRef, Heap, RecordView, encode, seal};
+use crate::heap::{BlockRef, Heap, RecordView};
 use crate::step::Read;
-use crate::{IndexError, Result, Value};
+use crate::{IndexError, Result};
 use farslot_fabric::{Buffer, Endpoint, EndpointExt, Piece, RemoteAddr};
 use std::ops::{Deref, Range};
 use std::sync::atomic::Ordering;
@@ -123,14 +123,6 @@ impl SlotToMeet {
     }
 }
 
-/// A record that is to be written into the heap.
-pub(super) struct NewRecord {
-    pub(super) at: RemoteAddr,
-    pub(super) record: Buffer,
-    /// What names it in a slot.
-    pub(super) reference: u64,
-}
-
 /// The slot of these bytes, with the record that it names, if it is live. If that has been replaced
 /// meanwhile, the slot is not whole.
 pub(super) async fn with_record<E: Endpoint>(
@@ -194,20 +186,6 @@ impl<E: Endpoint> DuoTable<E> {
         Err(self.unreadable(slot))
     }
 
-    /// Whether a slot that was read is whole and the key's.
-    #[inline]
-    pub(super) fn is_key(&self, slot: &[u8], key: &Key<'_>) -> bool {
-        let record = self.layout.record_in(slot);
-        record.is_some_and(|record| record.key == key.bytes)
-    }
-
-    /// The value in a slot that is whole.
-    pub(super) fn value_in(&self, slot: SlotRead) -> Value {
-        let record = self.layout.record_in(&slot);
-        let range = record.map(|record| record.value_range());
-        Value::of_buffer(slot.into_bytes(), range.unwrap_or_default())
-    }
-
     /// The error for a slot that is not as the index has it: another client has become the owner.
     pub(super) fn lost(&self, SlotNumber(slot): SlotNumber) -> IndexError {
         self.owns.store(false, Ordering::Release);
@@ -234,30 +212,5 @@ impl<E: Endpoint> DuoTable<E> {
     pub(super) async fn resolved_of(&self, slot: &[u8]) -> Result<SlotRead> {
         let slot = self.endpoint.core().buffers.copy_of(slot)?;
         self.resolved(slot).await
-    }
-
-    /// A block of the heap for a record. Called by who holds buckets.
-    pub(super) async fn new_record(
-        &self,
-        heap: &Heap<E>,
-        key: &[u8],
-        value: &[u8],
-    ) -> Result<NewRecord> {
-        let mut record = encode(&self.endpoint.core().buffers, key, value)?;
-        let heap = self.current_heap().unwrap_or(heap);
-        let block = heap.allocate(record.len()).await?;
-        seal(&mut record, block);
-        Ok(NewRecord {
-            at: heap.at(block.granule),
-            record,
-            reference: self.layout.reference_to(block),
-        })
-    }
-
-    /// Gives a block back that no slot names any more. Called by who holds the slot's bucket.
-    pub(super) async fn free(&self, block: Option<BlockRef>) {
-        if let (Some(heap), Some(block)) = (self.current_heap(), block) {
-            heap.free(block).await;
-        }
     }
 }

@@ -1,11 +1,9 @@
 //! What [`Index`](crate::Index) asks of the owner of a CuckooDuo table.
 
-use super::insert::{Mode, Written};
 use super::state::{DuoTable, Stamps};
-use crate::heap::Heap;
 use crate::{
     Answers, ClientState, Cursor, Occupancy, Operation, Outcome, Outcomes, Result, SchemeClient,
-    SchemeKind, Survey, UPKEEP, Value, Waits, WriterChange, run_side_by_side, step,
+    SchemeKind, Survey, UPKEEP, Value, Waits, WriterChange, step,
 };
 use farslot_fabric::{Endpoint, EndpointExt, NodeId};
 
@@ -36,32 +34,11 @@ impl<E: Endpoint> SchemeClient for DuoTable<E> {
     }
 
     async fn write_many(&self, writes: &[Operation<'_>], done: impl FnMut(Outcomes<'_>)) {
-        match self.view_to_change() {
-            Some(_) => self.write_in_turn(writes, done).await,
-            None => run_side_by_side(self, writes, done).await,
-        }
+        step::write_many(self, &self.writes(), writes, done).await;
     }
 
     async fn write(&self, operation: Operation<'_>) -> Result<Outcome> {
-        let (value, mode) = match operation {
-            Operation::Put(_, value) => (value, Mode::Put),
-            Operation::FindOrPut(_, value) => (value, Mode::FindOrPut),
-            Operation::Update(key, value) => {
-                let update = async || self.update_record(key, value).await;
-                let updated = Heap::with_room(self.heap.as_ref(), self, update).await;
-                return Ok(Outcome::Changed(updated?));
-            }
-            Operation::Remove(key) => {
-                return Ok(Outcome::Changed(self.remove_record(key).await?));
-            }
-            _ => return Err(Self::not_atomic()),
-        };
-        let was = match self.write_value(operation.key(), value, mode).await? {
-            Written::Found(value) => Some(value),
-            Written::Replaced => Some(Value::from(&[][..])),
-            Written::Inserted => None,
-        };
-        Ok(operation.outcome(was))
+        Ok(operation.outcome(step::run(&self.writes(), operation).await?))
     }
 
     async fn scan_piece(

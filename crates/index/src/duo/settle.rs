@@ -11,6 +11,7 @@
 //! these verbs are over.
 
 use super::bytes::{SlotNumber, hash_in, head_in, is_dead};
+use super::changes::Batch;
 use super::records::SlotRead;
 use super::state::{Doubt, DuoTable};
 use crate::client::side_by_side;
@@ -48,7 +49,7 @@ impl<E: Endpoint> DuoTable<E> {
         self.vault.set_touched(self.index.borrow().unsplit() > 0);
         let mut live = self.read_live(&slots).await?;
         let (mut keys, mut journal) = (BTreeMap::new(), Vec::new());
-        let (mut left_behind, mut left) = (self.batch(), 0);
+        let (mut left_behind, mut left) = (Batch::default(), 0);
         while let Some((slot, bytes)) = live.pop_last() {
             if slot.is_journal() {
                 journal.push((slot, bytes));
@@ -57,7 +58,7 @@ impl<E: Endpoint> DuoTable<E> {
             let (index, head) = (self.index.borrow(), head_in(&bytes));
             if !index.belongs(slot, hash_in(head)) {
                 // Left behind by a split, or written by one that did not come about.
-                left_behind.kill(slot, head, bytes.second);
+                self.kill(&mut left_behind, slot, head, bytes.second);
                 left += 1;
                 continue;
             }
@@ -76,9 +77,9 @@ impl<E: Endpoint> DuoTable<E> {
         self.worked(|work| work.copies_removed += left);
         let mut certain = Vec::new();
         for (head, copies) in keys {
-            let mut batch = self.batch();
+            let mut batch = Batch::default();
             for (copy, bytes) in &copies[1..] {
-                batch.kill(*copy, head, bytes.second);
+                self.kill(&mut batch, *copy, head, bytes.second);
             }
             self.run(batch).await?;
             self.worked(|work| work.copies_removed += copies.len() as u64 - 1);
@@ -109,11 +110,11 @@ impl<E: Endpoint> DuoTable<E> {
         &self,
         slots: &[SlotNumber],
     ) -> Result<BTreeMap<SlotNumber, SlotRead>> {
-        let (mut live, mut dead) = (BTreeMap::new(), self.batch());
+        let (mut live, mut dead) = (BTreeMap::new(), Batch::default());
         let reads = slots.iter().map(|slot| self.read_slot(*slot));
         side_by_side(BATCH_WIDTH, reads, |number, bytes| {
             if is_dead(&bytes) {
-                dead.clear_dead(slots[number], &bytes);
+                self.clear_dead(&mut dead, slots[number], &bytes);
             } else {
                 live.insert(slots[number], bytes);
             }
@@ -133,9 +134,9 @@ impl<E: Endpoint> DuoTable<E> {
         if self.layout.record_in(newest).is_none() {
             return Err(self.unreadable(journal));
         }
-        let mut batch = self.batch();
-        batch.overwrite(place, self.body_in(newest)?);
-        batch.kill(journal, head_in(newest), newest.second);
+        let mut batch = Batch::default();
+        self.overwrite(&mut batch, place, self.body_in(newest)?);
+        self.kill(&mut batch, journal, head_in(newest), newest.second);
         self.run(batch).await?;
         self.worked(|work| work.updates_finished += 1);
         Ok(())

@@ -5,6 +5,7 @@
 //! there.
 
 use super::bytes::{SlotNumber, bucket_entry, head_in};
+use super::changes::Batch;
 use super::placement::{Candidates, Entry, Path};
 use super::state::DuoTable;
 use crate::{Result, UPKEEP};
@@ -74,14 +75,14 @@ impl<E: Endpoint> DuoTable<E> {
         }
         self.before_moving().await?;
         let entry = bucket_entry(key.of.primary, false, self.layout.fingerprint_bits);
-        let mut batch = self.batch();
+        let mut batch = Batch::default();
         self.publish(&mut batch, &[(to, entry)]);
-        batch.fill(to, head, self.body_in(&read)?)?;
+        self.fill(&mut batch, to, head, self.body_in(&read)?)?;
         self.take_out(&mut batch, key.from, (head, read.second));
         self.run(batch).await?;
         self.change_index(|index| {
             index.vacate(key.from);
-            index.enter(&Path { slots: vec![to] }, &key.of, Entry::Primary);
+            index.enter(&Path::to(to), &key.of, Entry::Primary);
         });
         self.worked(|work| work.brought_back += 1);
         drop(held);

@@ -270,28 +270,6 @@ impl<E: Endpoint> Heap<E> {
         Ok(is_much)
     }
 
-    /// Does an operation of the one client that allocates, and once more if the heap was full and
-    /// has [room again](NamedBlocks::has_room_again). What was found may be too small for it even
-    /// so, and is not worth another look soon.
-    ///
-    /// # Errors
-    /// As the operation.
-    pub(crate) async fn with_room<T>(
-        heap: Option<&Self>,
-        table: &impl NamedBlocks,
-        operation: impl AsyncFn() -> Result<T>,
-    ) -> Result<T> {
-        let outcome = operation().await;
-        if !table.has_room_again(&outcome).await {
-            return outcome;
-        }
-        let outcome = operation().await;
-        if let (Err(IndexError::HeapFull { .. }), Some(heap)) = (&outcome, heap) {
-            heap.was_in_vain();
-        }
-        outcome
-    }
-
     /// Finds all free memory at once, in a table that one client allocates from; true if there is
     /// some. No epoch and no time is needed, for the caller keeps its other operations away, those
     /// of its other threads too: until this ends none of them holds a block, gives one back, or

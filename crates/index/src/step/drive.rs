@@ -1,12 +1,12 @@
 //! An operation as a future over verbs.
 
 use super::ahead::{Ahead, read_ahead};
-use super::lookup::{Answer, Lookup, Next, Reads, Swap, failed};
+use super::lookup::{Answer, Lookup, Next, Reads, failed};
 use super::mapped;
 use super::received::Received;
 use crate::client::side_by_side;
 use crate::{IndexError, Result};
-use farslot_fabric::{Change, Endpoint, EndpointExt, FabricError, Piece, let_others_run};
+use farslot_fabric::{Endpoint, EndpointExt, FabricError, Piece, let_others_run};
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 
@@ -148,21 +148,11 @@ async fn change<L: Lookup>(
     search: &mut L::Search,
     reads: Reads,
 ) -> Result<Next<L::Aside>> {
-    let endpoint = table.endpoint();
-    let wanted = table.change(key, search);
-    let write = match wanted.record {
-        Some(record) => Some((
-            record.piece().from,
-            record.encode(&endpoint.core().buffers)?,
-        )),
-        None => None,
-    };
-    let swap = wanted.swap;
-    let swap = swap.map(|Swap { at, expected, new }| (at, expected, new));
     let pieces = reads
         .numbers()
-        .map(|number| table.piece(key, search, number));
-    let posted = endpoint.change_and_read(Change { write, swap }, pieces.collect());
+        .map(|number| table.piece(key, search, number))
+        .collect();
+    let posted = table.post(key, search, pieces);
     let (seen, read) = while_waiting(table, posted).await?;
     Ok(table.changed(key, search, seen, &mut Received::Apart(read?)))
 }

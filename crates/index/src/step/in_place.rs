@@ -365,6 +365,7 @@ impl<'k, L: Lookup> Rows<'k, L> {
             free &= !self.reading;
         }
         // One that is stuck has its lane still, and is looked after when the others have ended.
+        let mut taken = 0;
         while free != 0 && self.stuck == 0 {
             let number = first_of(free);
             free &= free - 1;
@@ -381,12 +382,17 @@ impl<'k, L: Lookup> Rows<'k, L> {
                 }
             }
             if L::PREPARES {
-                let lane = &mut self.lanes[number];
-                shared.table.prepare(key_of(&lane.key), &mut lane.search);
-                self.prepared |= 1 << number;
+                taken |= 1 << number;
             } else {
                 self.begin(number, shared);
             }
+        }
+        // Behind the hashes of all: keys are fetched side by side, if nothing comes between.
+        self.prepared |= taken;
+        while taken != 0 {
+            let lane = &mut self.lanes[first_of(taken)];
+            taken &= taken - 1;
+            shared.table.prepare(key_of(&lane.key), &mut lane.search);
         }
     }
 

@@ -1,9 +1,12 @@
 //! An operation in steps, as a scheme says it.
 
 use super::glance::{Glance, NoGlance};
+use super::mapped::Mapped;
 use crate::heap::NewRecord;
 use crate::{IndexError, Result, Value};
-use farslot_fabric::{Endpoint, InPlace, Piece, Pieces, RemoteAddr, Rights};
+use farslot_fabric::{
+    Buffer, Endpoint, EndpointExt, InPlace, Piece, Pieces, RemoteAddr, Rights, Tally,
+};
 use std::ops::Range;
 
 /// The most pieces that one step may want to have read.
@@ -126,6 +129,44 @@ pub(crate) trait Lookup {
         unreachable!("a lookup changes nothing")
     }
 
+    /// Makes that change in mapped memory: what the word was, and the verbs that it stands for,
+    /// with their bytes. Nothing where what it reaches is not in the mapping, and then nothing is
+    /// changed. A scheme that changes more words says this itself, and [`Lookup::post`].
+    #[inline(always)]
+    fn make(
+        &self,
+        key: &Self::Key<'_>,
+        search: &mut Self::Search,
+        mapped: &mut Mapped<'_>,
+        tally: &mut Tally,
+    ) -> Option<(u64, u32, u64)> {
+        mapped.make(&self.change(key, search), tally)
+    }
+
+    /// Makes it by verbs, which leave with the READs of these pieces: what the word was, and what
+    /// was read.
+    async fn post(
+        &self,
+        key: &Self::Key<'_>,
+        search: &mut Self::Search,
+        pieces: Pieces,
+    ) -> Result<(u64, Result<Vec<Buffer>>)> {
+        let endpoint = self.endpoint();
+        let wanted = self.change(key, search);
+        let write = match wanted.record {
+            Some(record) => Some((
+                record.piece().from,
+                record.encode(&endpoint.core().buffers)?,
+            )),
+            None => None,
+        };
+        let swap = wanted.swap;
+        let swap = swap.map(|Swap { at, expected, new }| (at, expected, new));
+        let change = farslot_fabric::Change { write, swap };
+        let (seen, read) = endpoint.change_and_read(change, pieces).await?;
+        Ok((seen, read.map_err(IndexError::from)))
+    }
+
     /// Looks at what came of that change: at what the word had that was to be swapped (what was
     /// expected, if it was), and at the words that were read behind it.
     fn changed(
@@ -225,6 +266,19 @@ pub(crate) struct Reads {
     pub(crate) keeps: bool,
     /// What will be read next is [known](Lookup::pieces_ahead), and is asked for at once.
     pub(crate) ahead: bool,
+    /// How they are booked where the memory is mapped.
+    pub(crate) booked: Booked,
+}
+
+/// How what is looked at in mapped memory is booked.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Booked {
+    /// As READs, and a round trip.
+    Apart,
+    /// As READs that have left with those before.
+    WithLast,
+    /// Not at all: it is fetched, to be looked at or changed next.
+    Fetched,
 }
 
 impl Reads {
@@ -249,6 +303,16 @@ impl Reads {
             is_last: false,
             keeps: false,
             ahead: false,
+            booked: Booked::Apart,
+        }
+    }
+
+    /// So many pieces of mapped memory that are looked at, or changed, next.
+    #[inline(always)]
+    pub(crate) const fn fetched(pieces: usize) -> Self {
+        Self {
+            booked: Booked::Fetched,
+            ..Self::apart(pieces)
         }
     }
 

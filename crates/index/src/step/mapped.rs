@@ -1,6 +1,6 @@
 //! The pieces of a step in the mapping, and one step on them.
 
-use super::lookup::{Answer, Change, Found, Lookup, MOST_PIECES, Next, Read, Reads};
+use super::lookup::{Answer, Booked, Change, Found, Lookup, MOST_PIECES, Next, Read, Reads};
 use crate::hash::word_of;
 use crate::{Result, Value};
 use farslot_fabric::{BufferPool, Endpoint, InPlace, Piece, Steps, Tally};
@@ -14,8 +14,8 @@ const SMALL: usize = 8;
 const COPIED: usize = 32;
 
 /// The pieces of a step in the mapping.
-pub(super) struct Mapped<'m> {
-    pub(super) view: InPlace<'m>,
+pub(crate) struct Mapped<'m> {
+    pub(crate) view: InPlace<'m>,
     /// The bytes of the region at which they start.
     pub(super) starts: [u64; MOST_PIECES],
     /// The piece and the bytes that were copied last, and these: at the start of the copy.
@@ -80,7 +80,7 @@ impl Mapped<'_> {
         (reads, bytes): (Reads, u64),
         (tally, steps): (&mut Tally, &mut Steps),
     ) -> Option<Next<L::Aside>> {
-        let (seen, count, changed) = self.make(&table.change(key, search), tally)?;
+        let (seen, count, changed) = table.make(key, search, self, tally)?;
         steps.read(count + reads.verbs(), changed + bytes);
         let next = table.changed(key, search, seen, self);
         self.view.acquire();
@@ -90,7 +90,11 @@ impl Mapped<'_> {
     /// Makes a change: what the word was that is swapped, and the verbs that it stands for, with
     /// their bytes.
     #[inline(always)]
-    fn make(&mut self, change: &Change<'_>, tally: &mut Tally) -> Option<(u64, u32, u64)> {
+    pub(super) fn make(
+        &mut self,
+        change: &Change<'_>,
+        tally: &mut Tally,
+    ) -> Option<(u64, u32, u64)> {
         let word = match &change.swap {
             Some(swap) => Some((
                 self.view.offset_of(Piece {
@@ -217,7 +221,11 @@ pub(super) fn book(tally: &mut Tally, steps: &mut Steps, reads: Reads, bytes: u6
     if reads.gathered {
         tally.gather();
     }
-    steps.read(reads.verbs(), bytes);
+    match reads.booked {
+        Booked::Apart => steps.read(reads.verbs(), bytes),
+        Booked::WithLast => steps.beside(reads.verbs(), bytes),
+        Booked::Fetched => {}
+    }
 }
 
 /// Finds the pieces of a step in the mapping, and has the processor fetch them, so that they are

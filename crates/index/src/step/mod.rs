@@ -36,9 +36,10 @@ use farslot_fabric::OperationClass;
 pub(crate) use glance::{Glance, Glanced, More, slots_near};
 use lookup::{Answer, Rest};
 pub(crate) use lookup::{
-    Change, Found, LIKELY, Lookup, MOST_PIECES, Next, Read, Reads, Swap, failed, view, view_for,
-    view_to_write,
+    Booked, Change, Found, LIKELY, Lookup, MOST_PIECES, Next, Read, Reads, Swap, failed, view,
+    view_for, view_to_write,
 };
+pub(crate) use mapped::Mapped;
 pub(crate) use records::{has_key, record_in};
 
 /// Has the processor fetch what a lookup looks at first, where the memory is mapped; else false.

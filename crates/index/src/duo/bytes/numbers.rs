@@ -5,7 +5,7 @@ pub const MOST_BUCKET_SLOTS: u32 = 16;
 
 /// A slot of the vault: its bucket's number times the slots of a bucket, and its place in the
 /// bucket. Those of the stash count from [`SlotNumber::STASH`], whatever the table's size.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct SlotNumber(pub u64);
 
 impl SlotNumber {

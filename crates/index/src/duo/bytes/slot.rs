@@ -18,11 +18,9 @@
 //! owner's threads.
 
 use super::layout::{DuoLayout, SLOT_HEADER};
-use crate::Result;
 use crate::hash::{checksum, word_of};
 use crate::heap::BlockRef;
 use crate::slot::SlotKind;
-use farslot_fabric::{Buffer, BufferPool};
 use std::ops::Range;
 
 /// The head of a live slot has this bit, and the others of the key's hash.
@@ -36,35 +34,21 @@ impl DuoLayout {
         hash_in(live_head(self.hasher.hash(key)))
     }
 
-    /// A record as the bytes of a slot behind its head. Key and value are of the table's sizes.
-    ///
-    /// # Errors
-    /// Where the endpoint has no buffer of that size.
-    pub(in super::super) fn body_of(
-        &self,
-        pool: &BufferPool,
-        key: &[u8],
-        value: &[u8],
-    ) -> Result<Buffer> {
-        let len = SLOT_HEADER - 8 + (key.len() + value.len());
-        let mut body = pool.take(len.next_multiple_of(8))?;
-        self.fill_body(&mut body, key, value);
-        Ok(body)
+    /// Bytes of a slot behind its head with this record, in whole words.
+    pub(in super::super) const fn body_len(&self, key: &[u8], value: &[u8]) -> usize {
+        (SLOT_HEADER - 8 + (key.len() + value.len())).next_multiple_of(8)
     }
 
-    /// Writes that record to where `body` begins; returns how many bytes it has, in whole words.
-    /// Key and value are of the table's sizes.
-    pub(in super::super) fn fill_body(&self, body: &mut [u8], key: &[u8], value: &[u8]) -> usize {
+    /// Makes these bytes those: key and value are of the table's sizes.
+    pub(in super::super) fn fill_body(&self, body: &mut [u8], key: &[u8], value: &[u8]) {
         let len = SLOT_HEADER - 8 + (key.len() + value.len());
-        let all = len.next_multiple_of(8);
-        body[len..all].fill(0);
+        body[len..].fill(0);
         body[4..6].copy_from_slice(&(key.len() as u16).to_le_bytes());
         body[6..8].copy_from_slice(&(value.len() as u16).to_le_bytes());
         body[8..8 + key.len()].copy_from_slice(key);
         body[8 + key.len()..len].copy_from_slice(value);
         let sum = checksum(&body[4..len], self.checksum_seed);
         body[..4].copy_from_slice(&sum.to_le_bytes());
-        all
     }
 
     /// The record of a slot that was read; nothing if it is dead or not whole.

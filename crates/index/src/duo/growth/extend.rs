@@ -8,12 +8,13 @@ use crate::duo::bytes::{
     ENTRY_BYTES, EXTENT_ENTRIES_AT, Entry, MOST_EXTENTS, MOST_RATIO, RESERVE_ALIGNMENT, SlotNumber,
     entry_at, read_entries,
 };
-use crate::duo::changes::Change;
+use crate::duo::changes::{Batch, Change};
 use crate::duo::placement::Placement;
 use crate::duo::state::{DuoTable, GrowthMemory, Place};
 use crate::slot::bad_option;
 use crate::{IndexError, Result};
 use farslot_fabric::{Endpoint, EndpointExt, RemoteAddr, both};
+use smallvec::SmallVec;
 use std::collections::BTreeSet;
 
 /// Words that say what is split, read at once.
@@ -102,20 +103,19 @@ impl<E: Endpoint> DuoTable<E> {
         bytes.words_mut().copy_from_slice(&words);
         let count_at = self.layout.growths_at(self.table);
         let write = Change::Write(entry_at(self.table, number), bytes);
-        // If that fails, another thread must not write another entry before it is known to be over.
-        let doubt = self.doubt(Vec::new());
-        self.change(vec![
-            write,
-            Change::Swap {
-                at: count_at,
-                from: number,
-                to: number + 1,
-                slot: SlotNumber(0),
-            },
-        ])
-        .await?;
-        doubt.resolve();
-        Ok(())
+        let count = Change::Swap {
+            at: count_at,
+            from: number,
+            to: number + 1,
+            slot: SlotNumber(0),
+        };
+        // If that fails, another thread must not write another entry before it is known to be over:
+        // something is in doubt then, although no slot is.
+        self.run(Batch {
+            changes: SmallVec::from_iter([write, count]),
+            ..Batch::default()
+        })
+        .await
     }
 
     /// Has the extent from now on.

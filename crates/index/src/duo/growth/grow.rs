@@ -105,16 +105,21 @@ impl<E: Endpoint> DuoTable<E> {
         self.index.borrow().unsplit_from(0).next()
     }
 
-    /// What an insertion does for growth when it is done: a step, if the table is so full and
-    /// nobody else takes one. This cannot fail: the insertion is done, and the next one tries
-    /// again.
-    pub(in super::super) async fn grow_a_step(&self) {
-        let Some(growth) = self.growth else { return };
+    /// Whether an insertion is to take a step of growth when it is done, if the table is so full
+    /// and nobody else takes one: how it grows, of how many slots, and what is to be split first.
+    pub(in super::super) fn step_due(&self) -> Option<(Growth, u64, Option<u64>)> {
+        let growth = self.growth?;
         let (slots, unsplit) = (self.slots(), self.first_unsplit());
         let idle = unsplit.is_none() && self.cannot_grow();
-        if idle || !self.is_full_to(growth.at_load) || self.locks.is_held(GROWTH_LOCK) {
+        let is_due = !idle && self.is_full_to(growth.at_load) && !self.locks.is_held(GROWTH_LOCK);
+        is_due.then_some((growth, slots, unsplit))
+    }
+
+    /// Takes that step. This cannot fail: the insertion is done, and the next one tries again.
+    pub(in super::super) async fn grow_a_step(&self) {
+        let Some((growth, slots, unsplit)) = self.step_due() else {
             return;
-        }
+        };
         let held = self.locks.take(&[GROWTH_LOCK]).await;
         // Another thread may have taken the step in between, or have let the table grow.
         if !self.is_settled() || self.slots() != slots {

@@ -9,7 +9,7 @@ use crate::Result;
 use crate::client::locks::Held;
 use crate::client::side_by_side;
 use crate::duo::bytes::{Run, SlotNumber, hash_in, head_in};
-use crate::duo::changes::Change;
+use crate::duo::changes::{Batch, Change};
 use crate::duo::state::{DuoTable, Key};
 use farslot_fabric::{Buffer, Endpoint, EndpointExt, both};
 use std::cell::Cell;
@@ -164,9 +164,12 @@ impl<E: Endpoint> DuoTable<E> {
             // as soon as this one releases them, and readers must not meet what was.
             steps.push(Change::Add(at, 0));
         }
-        let doubt = self.doubt(self.slots_of(origins));
-        self.at_once(self.change(steps)).await?;
-        doubt.resolve();
+        let batch = Batch {
+            changes: steps.into(),
+            slots: self.slots_of(origins).into(),
+            ..Batch::default()
+        };
+        self.at_once(self.run(batch)).await?;
         self.change_index(|index| {
             keys.iter()
                 .for_each(|(origin, keys)| index.split(*origin, keys));

@@ -106,8 +106,7 @@ impl Vault {
             Some(path) => path,
             None => {
                 entry = Entry::Stash;
-                let slots = vec![self.index.stash_room(|_| true)?];
-                Path { slots }
+                Path::to(self.index.stash_room(|_| true)?)
             }
         };
         cost.adjusted = matches!(entry, Entry::Backup | Entry::InsteadOf(..));

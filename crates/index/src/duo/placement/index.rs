@@ -7,6 +7,7 @@ use super::path::Path;
 use super::shape::Shape;
 use super::stash::Stash;
 use crate::duo::bytes::SlotNumber;
+use smallvec::{SmallVec, smallvec};
 use std::collections::btree_set::Range;
 
 /// How a new key enters the index.
@@ -302,12 +303,12 @@ impl Placement {
 
     /// The buckets in which a key that enters so can be.
     #[must_use]
-    pub fn roots(&self, of: &Candidates, entry: Entry) -> Vec<u64> {
+    pub fn roots(&self, of: &Candidates, entry: Entry) -> SmallVec<[u64; 2]> {
         let buckets = self.buckets_of(of);
         match entry {
             // Of the stash: for a primary fingerprint that is ambiguous, should the stash be full.
-            Entry::Primary | Entry::Stash => buckets.to_vec(),
-            Entry::Backup | Entry::InsteadOf(..) => vec![buckets[0]],
+            Entry::Primary | Entry::Stash => buckets.into(),
+            Entry::Backup | Entry::InsteadOf(..) => smallvec![buckets[0]],
         }
     }
 

@@ -6,6 +6,7 @@
 use super::index::Placement;
 use super::path::Path;
 use crate::duo::bytes::SlotNumber;
+use smallvec::smallvec;
 use std::cell::RefCell;
 
 /// A bucket that the search has reached: which of the reached ones it came from, and by which slot.
@@ -32,7 +33,7 @@ impl Placement {
         let roomiest = roots.iter().copied().filter(|root| usable(*root));
         // Of equally roomy ones the first.
         if let Some(slot) = self.room_in(roomiest.rev()) {
-            return Some(Path { slots: vec![slot] });
+            return Some(Path::to(slot));
         }
         let mut reached = REACHED.take();
         let path = self.search(&mut reached, roots, fixed, usable);
@@ -86,7 +87,7 @@ impl Placement {
 
     /// The path whose last bucket is the one reached last.
     fn path_to(&self, reached: &[Reached], end: SlotNumber) -> Path {
-        let mut slots = vec![end];
+        let mut slots = smallvec![end];
         let mut at = reached.len() - 1;
         while let Some((parent, slot)) = reached[at].from {
             at = parent as usize;

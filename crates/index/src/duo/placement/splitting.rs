@@ -67,6 +67,15 @@ impl Placement {
         buckets.filter_map(|bucket| self.to_split(bucket)).collect()
     }
 
+    /// Whether none of a key's buckets has to be split before it is inserted.
+    #[inline]
+    #[must_use]
+    pub fn are_split(&self, buckets: [u64; 2]) -> bool {
+        buckets
+            .iter()
+            .all(|bucket| self.to_split(*bucket).is_none())
+    }
+
     /// Whether a bucket has keys of its own: not if it is one of those that another has to be split
     /// for.
     #[inline]

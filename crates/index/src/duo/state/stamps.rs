@@ -27,12 +27,9 @@ impl Stamps {
         self.lock().bytes()
     }
 
-    /// Has those of pages fetched, for changes soon.
-    pub(in super::super) fn prefetch(&self, pages: impl Iterator<Item = u64>) {
-        let mut stamps = self.lock();
-        for page in pages {
-            prefetch(stamps.of(page));
-        }
+    /// Has that of a page fetched, for a change soon.
+    pub(in super::super) fn prefetch(&self, page: u64) {
+        prefetch(self.lock().of(page));
     }
 
     pub(in super::super) fn next(&self, page: u64) -> u32 {

@@ -134,21 +134,6 @@ impl<E: Endpoint> DuoTable<E> {
         })
     }
 
-    /// Notes an entry that came, or one that went, while its bucket is held; true when there is
-    /// enough to
-    /// [tell](Self::tell_counts).
-    pub(in super::super) fn note_entry(&self, change: i64) -> bool {
-        self.counts.change(change, change)
-    }
-
-    /// Tells the table, if there is enough to tell. This cannot fail: the operation that is counted
-    /// is done, and counts may lag.
-    pub(in super::super) async fn tell_counts(&self, enough: bool) {
-        if enough {
-            let _ = self.report().await;
-        }
-    }
-
     /// Adds this client's share to the counts in the table.
     pub(in super::super) async fn report(&self) -> Result<()> {
         self.counts.report(&*self.endpoint).await

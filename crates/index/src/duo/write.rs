@@ -1,0 +1,515 @@
+//! Putting, finding or putting, updating and removing, in steps.
+//!
+//! Invariant: a write holds the buckets of what it changes. The index says where everything is: so
+//! the path to a free slot is known, and held, before anything is read. What must be read, the
+//! slots that match the key and those that are to be moved, is read at once, and all is written by
+//! one batch. Where the memory is mapped, what is looked at first is fetched before it is held, so
+//! that others are looked at meanwhile; and what would make room is read only for a key that needs
+//! it.
+//!
+//! At every moment of an update, a slot with the key's head is whole and its record the last one
+//! that was acknowledged, or a newer one: in its place, or in the journal, which goes first. So an
+//! owner may stop anywhere.
+//!
+//! For a removal, a slot's head is the key's hash: so one compare-and-swap both sees whose record it
+//! is and makes the slot dead. What stays of the record is behind a head of 0, which is none:
+//! nothing brings it back. Where the index is published, the word that publishes the record is
+//! swapped out before, and for that the slot is read first.
+//!
+//! What is done with the key's own slot is in `own.rs`, where a new key goes in `insert.rs`, and what
+//! is waited for in `aside.rs`.
+
+use super::batch::Body;
+use super::bytes::{SLOT_HEADER, SlotNumber};
+use super::changes::Batch;
+use super::placement::{Candidates, Entry, Met, Path, Placement};
+use super::state::{DuoTable, Key};
+use crate::client::locks::Held;
+use crate::heap::{BlockRef, Draft, Heap};
+use crate::step::{Booked, LIKELY, Lookup, MOST_PIECES, Mapped, Next, Read, Reads, failed};
+use crate::{IndexError, Operation, Result, SchemeClient};
+use farslot_fabric::{Buffer, Endpoint, EndpointExt, InPlace, Piece, Pieces, Tally, both};
+use smallvec::SmallVec;
+use std::cell::Cell;
+
+/// The writes of a table; also its lookups with the key's buckets held.
+pub(super) struct Writes<'t, E> {
+    pub(super) table: &'t DuoTable<E>,
+    is_mapped: Cell<bool>,
+    /// Whether blocks of the heap may be used, as far as is known since the last wait.
+    pub(super) may_use_blocks: Cell<bool>,
+}
+
+/// A write whose key and value were checked.
+pub(crate) struct Write<'k> {
+    pub(super) operation: Operation<'k>,
+    pub(super) key: Key<'k>,
+}
+
+/// How far a write has come.
+#[derive(Default)]
+pub(crate) struct Writing<'t> {
+    pub(super) held: Option<Held<'t>>,
+    /// Whether nobody else holds anything.
+    pub(super) alone: bool,
+    pub(super) stage: Stage,
+    pub(super) of: Candidates,
+    /// The slots that match the key, so many, and those whose records are to be moved; and how many
+    /// of them were looked at.
+    pub(super) slots: SmallVec<[SlotNumber; 4]>,
+    pub(super) matches: usize,
+    pub(super) looked: usize,
+    /// How often slots were not whole that were read.
+    pub(super) attempts: u32,
+    /// Whether it was seen that the key is probably there.
+    is_there: bool,
+    /// The heads of the slots that match and are other keys'.
+    pub(super) heads: SmallVec<[u64; 2]>,
+    /// Slots with the key's head, and the words that name their blocks, which are still to be read.
+    pub(super) named: SmallVec<[(SlotNumber, u64, BlockRef); 1]>,
+    pub(super) moved: SmallVec<[Moved; 2]>,
+    /// The way by which a new key would enter, held, once that was looked for.
+    pub(super) path: Option<Option<Path>>,
+    pub(super) place: Option<Place>,
+    /// The key's own slot, and the word behind its head.
+    pub(super) own: SlotNumber,
+    pub(super) second: u64,
+    /// The block whose record is read.
+    pub(super) block: Option<BlockRef>,
+    /// A slot of the journal that nobody else uses.
+    pub(super) journal: Option<SlotNumber>,
+    pub(super) record: Draft,
+    pub(super) aim: Aim,
+    pub(super) batch: Batch,
+    /// The slot that was not as the index has it.
+    unlike: Option<SlotNumber>,
+    /// Whether this client keeps so many free blocks that it is to give some to all.
+    pub(super) gives: bool,
+    /// Whether the heap, which was full, was looked through for free blocks.
+    pub(super) has_swept: bool,
+}
+
+/// What a write needs besides READs and changes.
+#[derive(Clone, Copy)]
+pub(crate) enum Aside {
+    /// Its buckets, split if it inserts, or all, if it is to be alone; and to be the owner, with
+    /// nothing in doubt.
+    Hold { alone: bool },
+    /// A slot that is not whole may be so later.
+    ReadAgain(SlotNumber),
+    /// A slot of the journal.
+    Journal,
+    /// A block for the record.
+    Block,
+    /// Scans are to see that records move.
+    CountMoves,
+    /// There is no place for a new key: the table is to grow.
+    Full,
+    /// It is done; free blocks are given to all, the table grows, or keys leave the stash.
+    After { was_there: bool },
+}
+
+/// A place for a new key, held.
+pub(crate) struct Place {
+    pub(super) path: Path,
+    pub(super) entry: Entry,
+}
+
+/// A slot that was read, whose record is to be moved.
+pub(crate) struct Moved {
+    pub(super) head: u64,
+    pub(super) second: u64,
+    pub(super) body: Body,
+}
+
+/// What is read.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// The slot that is probably the key's, or will be, while nothing is held.
+    #[default]
+    Ahead,
+    /// Slots.
+    Slots,
+    /// The record that a slot names.
+    Record,
+}
+
+/// What is changed.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum Aim {
+    #[default]
+    Insert,
+    Replace,
+    Remove,
+}
+
+impl<E: Endpoint> DuoTable<E> {
+    /// Its writes.
+    pub(super) fn writes(&self) -> Writes<'_, E> {
+        Writes {
+            table: self,
+            is_mapped: Cell::new(false),
+            may_use_blocks: Cell::new(false),
+        }
+    }
+}
+
+impl<'t, E: Endpoint> Lookup for Writes<'t, E> {
+    const WRITES: bool = true;
+    const LOOKS_ON: bool = false;
+    const PREPARES: bool = true;
+
+    type Endpoint = E;
+    type Asked<'k> = Operation<'k>;
+    type Key<'k> = Write<'k>;
+    type Search = Writing<'t>;
+    type Aside = Aside;
+
+    #[inline(always)]
+    fn endpoint(&self) -> &E {
+        &self.table.endpoint
+    }
+
+    #[inline]
+    fn in_place(&self) -> Option<InPlace<'_>> {
+        let view = self.table.view_to_change();
+        let heap = self.table.heap.as_ref();
+        self.may_use_blocks
+            .set(Heap::may_use_blocks(heap, view.is_some()));
+        self.is_mapped.set(view.is_some());
+        view
+    }
+
+    #[inline]
+    fn has_to_report(&self) -> bool {
+        self.table.counts.are_due()
+    }
+
+    async fn report(&self) {
+        let _ = self.table.report().await;
+    }
+
+    #[inline]
+    fn key<'k>(&self, operation: Self::Asked<'k>) -> Result<Write<'k>> {
+        if let Operation::Replace(..) | Operation::RemoveIf(..) = operation {
+            return Err(DuoTable::<E>::not_atomic());
+        }
+        let key = self.table.key(operation.key())?;
+        if let Some(value) = operation.value() {
+            self.table.layout.shape().check_value(value)?;
+        }
+        Ok(Write { operation, key })
+    }
+
+    #[inline]
+    fn prepare(&self, write: &Self::Key<'_>, _: &mut Writing<'t>) {
+        let index = self.table.index.borrow();
+        index.prefetch(&index.candidates(write.key.hash));
+    }
+
+    #[inline]
+    fn begin(&self, write: &Self::Key<'_>, of: &mut Writing<'t>) -> Next<Aside> {
+        of.held = None;
+        (of.attempts, of.is_there) = (0, false);
+        (of.journal, of.record) = (None, Draft::None);
+        (of.gives, of.has_swept) = (false, false);
+        match self.is_mapped.get() {
+            true => self.fetch(write, of),
+            false => self.plan(write, of),
+        }
+    }
+
+    #[inline]
+    fn piece(&self, write: &Self::Key<'_>, of: &Writing<'t>, number: usize) -> Piece {
+        let table = self.table;
+        let piece = |slot, len| Piece {
+            from: table.slot_at(slot),
+            len,
+        };
+        match of.stage {
+            Stage::Ahead if number == 1 => table.published_word(of.slots[0]),
+            Stage::Ahead | Stage::Slots => match write.removes() {
+                true => piece(of.slots[of.looked], SLOT_HEADER),
+                false => piece(of.slots[of.looked + number], table.layout.slot_bytes()),
+            },
+            Stage::Record => self.heap().piece(of.block()),
+        }
+    }
+
+    #[inline]
+    fn likely_bytes(&self, of: &Writing<'t>, len: usize) -> usize {
+        match of.stage {
+            Stage::Record => len.min(LIKELY),
+            _ => len,
+        }
+    }
+
+    #[inline]
+    fn look(
+        &self,
+        write: &Self::Key<'_>,
+        of: &mut Writing<'t>,
+        read: &mut impl Read,
+    ) -> Next<Aside> {
+        match of.stage {
+            Stage::Ahead => self.look_ahead(write, of, read),
+            Stage::Record => self.look_at_record(write, of, read),
+            _ if write.removes() => self.look_at_header(write, of, read),
+            _ => self.look_at_slots(write, of, (read, MOST_PIECES)),
+        }
+    }
+
+    #[inline]
+    fn make(
+        &self,
+        _: &Self::Key<'_>,
+        of: &mut Writing<'t>,
+        mapped: &mut Mapped<'_>,
+        tally: &mut Tally,
+    ) -> Option<(u64, u32, u64)> {
+        let (unlike, verbs, bytes) = self.table.make(mapped.view, &of.batch, tally)?;
+        of.unlike = unlike;
+        Some((0, verbs, bytes))
+    }
+
+    async fn post(
+        &self,
+        _: &Self::Key<'_>,
+        of: &mut Writing<'t>,
+        pieces: Pieces,
+    ) -> Result<(u64, Result<Vec<Buffer>>)> {
+        let (table, pool) = (self.table, &self.table.endpoint.core().buffers);
+        if let Err(error) = table.take_buffers(&mut of.batch) {
+            // Nothing was posted.
+            let journal = of.journal.take();
+            journal.inspect(|slot| table.journal.give_back(*slot));
+            return Err(error);
+        }
+        let Some(Piece { from, len }) = pieces.first() else {
+            of.unlike = table.post(&mut of.batch).await?;
+            return Ok((0, Ok(Vec::new())));
+        };
+        let read = table.endpoint.read(*from, *len);
+        let (unlike, read) = both(table.post(&mut of.batch), read).await;
+        of.unlike = unlike?;
+        // The slot is dead already: if it could not be read, the block is lost.
+        let read = read.or_else(|_| {
+            let mut nothing = pool.take(*len)?;
+            nothing.fill(0);
+            Ok(nothing)
+        });
+        Ok((0, read.map(|read| vec![read])))
+    }
+
+    #[inline]
+    fn changed(
+        &self,
+        write: &Self::Key<'_>,
+        of: &mut Writing<'t>,
+        _: u64,
+        read: &mut impl Read,
+    ) -> Next<Aside> {
+        match of.unlike.take() {
+            Some(_) if of.batch.is_attempt => {
+                of.looked += 1;
+                return self.remove_next(write, of);
+            }
+            Some(slot) => return failed(self.table.lost(slot)),
+            None => {}
+        }
+        match of.aim {
+            Aim::Insert => self.inserted(write, of),
+            Aim::Replace => {
+                let journal = of.journal.take();
+                journal.inspect(|slot| self.table.journal.give_back(*slot));
+                self.free(of);
+                self.ended(of, true)
+            }
+            Aim::Remove => {
+                if of.batch.is_attempt && self.table.heap.is_some() {
+                    of.second = read.word(0, 1);
+                }
+                self.table.change_index(|index| index.vacate(of.own));
+                self.table.counts.change(-1, -1);
+                self.free(of);
+                self.ended(of, true)
+            }
+        }
+    }
+
+    async fn aside(
+        &self,
+        write: &Self::Key<'_>,
+        of: &mut Writing<'t>,
+        aside: Aside,
+    ) -> Result<Next<Aside>> {
+        self.may_use_blocks.set(false);
+        // Boxed, for it is rare: every write would be as large.
+        let next = match Box::pin(self.beside(write, of, aside)).await {
+            Err(full @ IndexError::HeapFull { .. }) => Box::pin(self.sweep(of, full)).await,
+            next => next,
+        };
+        // Others have looked meanwhile.
+        self.may_use_blocks.set(false);
+        next
+    }
+
+    async fn give_up(&self, _: &Self::Key<'_>, of: &mut Writing<'t>, _: &IndexError) {
+        of.held = None;
+    }
+}
+
+impl<'t, E: Endpoint> Writes<'t, E> {
+    /// The heap of a table that has one.
+    pub(super) fn heap(&self) -> &'t Heap<E> {
+        let heap = self.table.heap.as_ref();
+        heap.expect("a slot names a block of a heap")
+    }
+
+    /// Has the slot fetched that is probably the key's, or that a new key would get, and what
+    /// publishes it.
+    #[inline]
+    fn fetch(&self, write: &Write<'_>, of: &mut Writing<'t>) -> Next<Aside> {
+        let table = self.table;
+        let met = {
+            let index = table.index.borrow();
+            index.met_by(&index.candidates(write.key.hash))
+        };
+        let (slot, is_match) = match met {
+            Met::Match(slot) => (slot, true),
+            Met::Free(slot) if write.inserts() => (slot, false),
+            Met::Free(_) | Met::Full => return self.plan(write, of),
+        };
+        (of.stage, of.looked) = (Stage::Ahead, 0);
+        of.slots.clear();
+        of.slots.push(slot);
+        if let Some(stamps) = &table.stamps {
+            stamps.prefetch(table.layout.page_of(slot).0);
+        }
+        let is_published = table.stamps.is_some();
+        Next::Read(match is_match && (is_published || !write.removes()) {
+            true => Reads::ONE,
+            false => Reads::fetched(1 + usize::from(is_published)),
+        })
+    }
+
+    /// Holds what was fetched, and looks at it if that is still what is to be looked at.
+    #[inline]
+    fn look_ahead<R: Read>(
+        &self,
+        write: &Write<'_>,
+        of: &mut Writing<'t>,
+        read: &mut R,
+    ) -> Next<Aside> {
+        let fetched = of.slots[0];
+        of.is_there = R::IS_LIVE && read.word(0, 0) == write.key.head();
+        let next = self.plan(write, of);
+        match next {
+            Next::Read(_) if !R::IS_LIVE || of.slots[0] != fetched => next,
+            Next::Read(_) if write.removes() => self.look_at_header(write, of, read),
+            // Over verbs, those that are to be moved are read with it.
+            Next::Read(_) => match self.look_at_slots(write, of, (read, 1)) {
+                Next::Read(reads) if of.stage == Stage::Slots => Next::Read(Reads {
+                    booked: Booked::WithLast,
+                    ..reads
+                }),
+                next => next,
+            },
+            next => next,
+        }
+    }
+
+    /// Holds the key's buckets, if that needs no waiting.
+    #[inline]
+    fn try_hold(&self, index: &Placement, write: &Write<'_>, of: &mut Writing<'t>) -> bool {
+        let table = self.table;
+        let buckets = index.buckets_of(&index.candidates(write.key.hash));
+        of.held = table.locks.try_take(&buckets);
+        let is_split = !write.inserts() || index.are_split(buckets);
+        if of.held.is_some() && !(is_split && table.is_settled()) {
+            of.held = None;
+        }
+        of.alone = false;
+        of.held.is_some()
+    }
+
+    /// Asks the index for the slots that match the key, and for the place of a new one.
+    #[inline]
+    pub(super) fn plan(&self, write: &Write<'_>, of: &mut Writing<'t>) -> Next<Aside> {
+        let index = self.table.index.borrow();
+        if of.held.is_none() && !self.try_hold(&index, write, of) {
+            return Next::Aside(Aside::Hold { alone: false });
+        }
+        (of.stage, of.looked) = (Stage::Slots, 0);
+        (of.path, of.place) = (None, None);
+        of.slots.clear();
+        of.heads.clear();
+        of.named.clear();
+        of.moved.clear();
+        of.of = index.candidates(write.key.hash);
+        of.slots.extend(index.matches_of(write.key.hash, &of.of));
+        of.matches = of.slots.len();
+        if write.removes() {
+            drop(index);
+            return self.remove_next(write, of);
+        }
+        // So it takes no round trip more, should the key be new.
+        if write.inserts() && !of.is_there {
+            Self::find_path(&index, of);
+            // What is held since then may be in doubt: who has left it so has said so before it
+            // released it.
+            if of.slots.len() > of.matches && self.is_in_doubt(of) {
+                return Next::Aside(Aside::Hold { alone: true });
+            }
+        }
+        drop(index);
+        self.read_slots(write, of)
+    }
+
+    /// Keeps the block that the key's slot has named, if it is one of a heap: while its bucket is held, for nobody looks for blocks without a name meanwhile.
+    #[inline]
+    fn free(&self, of: &mut Writing<'t>) {
+        if let Some(heap) = self.table.current_heap()
+            && let Some(block) = self.table.layout.block_of(of.second)
+        {
+            of.gives |= heap.keep_since(block, heap.epoch());
+        }
+    }
+
+    /// Ends a write that has changed something.
+    #[inline]
+    pub(super) fn ended(&self, of: &mut Writing<'t>, was_there: bool) -> Next<Aside> {
+        of.record = Draft::None;
+        let has_more_to_do = match of.aim {
+            Aim::Insert => self.table.growth.is_some() && self.table.step_due().is_some(),
+            Aim::Replace => false,
+            Aim::Remove => self.table.stashed() > 0,
+        };
+        if of.gives || has_more_to_do {
+            return Next::Aside(Aside::After { was_there });
+        }
+        of.held = None;
+        Next::was_there(was_there)
+    }
+}
+
+impl Writing<'_> {
+    pub(super) fn block(&self) -> BlockRef {
+        self.block.expect("a record is read of a block")
+    }
+}
+
+impl Write<'_> {
+    #[inline]
+    pub(super) const fn inserts(&self) -> bool {
+        matches!(
+            self.operation,
+            Operation::Put(..) | Operation::FindOrPut(..)
+        )
+    }
+
+    #[inline]
+    pub(super) const fn removes(&self) -> bool {
+        matches!(self.operation, Operation::Remove(_))
+    }
+}
