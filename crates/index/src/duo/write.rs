@@ -26,7 +26,7 @@ use super::placement::{Candidates, Entry, Met, Path, Placement};
 use super::state::{DuoTable, Key};
 use crate::client::locks::Held;
 use crate::heap::{BlockRef, Draft, Heap};
-use crate::step::{Booked, LIKELY, Lookup, MOST_PIECES, Mapped, Next, Read, Reads, failed};
+use crate::step::{Booked, LIKELY, Lookup, MOST_PIECES, Next, Read, Reads, failed};
 use crate::{IndexError, Operation, Result, SchemeClient};
 use farslot_fabric::{Buffer, Endpoint, EndpointExt, InPlace, Piece, Pieces, Tally, both};
 use smallvec::SmallVec;
@@ -81,6 +81,8 @@ pub(crate) struct Writing<'t> {
     pub(super) record: Draft,
     pub(super) aim: Aim,
     pub(super) batch: Batch,
+    /// Whether what names the block of a slot that was made dead could not be read.
+    is_unread: bool,
     /// The slot that was not as the index has it.
     unlike: Option<SlotNumber>,
     /// Whether this client keeps so many free blocks that it is to give some to all.
@@ -157,6 +159,7 @@ impl<E: Endpoint> DuoTable<E> {
 impl<'t, E: Endpoint> Lookup for Writes<'t, E> {
     const WRITES: bool = true;
     const LOOKS_ON: bool = false;
+    const MAKES_CHANGES: bool = true;
     const PREPARES: bool = true;
 
     type Endpoint = E;
@@ -210,7 +213,7 @@ impl<'t, E: Endpoint> Lookup for Writes<'t, E> {
     #[inline]
     fn begin(&self, write: &Self::Key<'_>, of: &mut Writing<'t>) -> Next<Aside> {
         of.held = None;
-        (of.attempts, of.is_there) = (0, false);
+        (of.attempts, of.is_there, of.is_unread) = (0, false, false);
         (of.journal, of.record) = (None, Draft::None);
         (of.gives, of.has_swept) = (false, false);
         match self.is_mapped.get() {
@@ -262,43 +265,33 @@ impl<'t, E: Endpoint> Lookup for Writes<'t, E> {
     #[inline]
     fn make(
         &self,
-        _: &Self::Key<'_>,
         of: &mut Writing<'t>,
-        mapped: &mut Mapped<'_>,
+        view: InPlace<'_>,
         tally: &mut Tally,
-    ) -> Option<(u64, u32, u64)> {
-        let (unlike, verbs, bytes) = self.table.make(mapped.view, &of.batch, tally)?;
+    ) -> Option<(u32, u64)> {
+        let (unlike, verbs, bytes) = self.table.make(view, &of.batch, tally)?;
         of.unlike = unlike;
-        Some((0, verbs, bytes))
+        Some((verbs, bytes))
     }
 
-    async fn post(
-        &self,
-        _: &Self::Key<'_>,
-        of: &mut Writing<'t>,
-        pieces: Pieces,
-    ) -> Result<(u64, Result<Vec<Buffer>>)> {
-        let (table, pool) = (self.table, &self.table.endpoint.core().buffers);
+    async fn post(&self, of: &mut Writing<'t>, pieces: Pieces) -> Result<Vec<Buffer>> {
+        let (table, endpoint) = (self.table, &self.table.endpoint);
         if let Err(error) = table.take_buffers(&mut of.batch) {
             // Nothing was posted.
             let journal = of.journal.take();
             journal.inspect(|slot| table.journal.give_back(*slot));
             return Err(error);
         }
+        let posting = table.post(&mut of.batch);
         let Some(Piece { from, len }) = pieces.first() else {
-            of.unlike = table.post(&mut of.batch).await?;
-            return Ok((0, Ok(Vec::new())));
+            of.unlike = posting.await?;
+            return Ok(Vec::new());
         };
-        let read = table.endpoint.read(*from, *len);
-        let (unlike, read) = both(table.post(&mut of.batch), read).await;
+        let (unlike, read) = both(posting, endpoint.read(*from, *len)).await;
         of.unlike = unlike?;
         // The slot is dead already: if it could not be read, the block is lost.
-        let read = read.or_else(|_| {
-            let mut nothing = pool.take(*len)?;
-            nothing.fill(0);
-            Ok(nothing)
-        });
-        Ok((0, read.map(|read| vec![read])))
+        of.is_unread = read.is_err();
+        Ok(read.into_iter().collect())
     }
 
     #[inline]
@@ -326,7 +319,7 @@ impl<'t, E: Endpoint> Lookup for Writes<'t, E> {
                 self.ended(of, true)
             }
             Aim::Remove => {
-                if of.batch.is_attempt && self.table.heap.is_some() {
+                if of.batch.is_attempt && self.table.heap.is_some() && !of.is_unread {
                     of.second = read.word(0, 1);
                 }
                 self.table.change_index(|index| index.vacate(of.own));

@@ -1,12 +1,12 @@
 //! An operation as a future over verbs.
 
 use super::ahead::{Ahead, read_ahead};
-use super::lookup::{Answer, Lookup, Next, Reads, failed};
+use super::lookup::{Answer, Lookup, Next, Reads, Swap, failed};
 use super::mapped;
 use super::received::Received;
 use crate::client::side_by_side;
 use crate::{IndexError, Result};
-use farslot_fabric::{Endpoint, EndpointExt, FabricError, Piece, let_others_run};
+use farslot_fabric::{Change, Endpoint, EndpointExt, FabricError, Piece, let_others_run};
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 
@@ -152,7 +152,22 @@ async fn change<L: Lookup>(
         .numbers()
         .map(|number| table.piece(key, search, number))
         .collect();
-    let posted = table.post(key, search, pieces);
+    if L::MAKES_CHANGES {
+        let read = while_waiting(table, table.post(search, pieces)).await?;
+        return Ok(table.changed(key, search, 0, &mut Received::Apart(read)));
+    }
+    let endpoint = table.endpoint();
+    let wanted = table.change(key, search);
+    let write = match wanted.record {
+        Some(record) => Some((
+            record.piece().from,
+            record.encode(&endpoint.core().buffers)?,
+        )),
+        None => None,
+    };
+    let swap = wanted.swap;
+    let swap = swap.map(|Swap { at, expected, new }| (at, expected, new));
+    let posted = endpoint.change_and_read(Change { write, swap }, pieces);
     let (seen, read) = while_waiting(table, posted).await?;
     Ok(table.changed(key, search, seen, &mut Received::Apart(read?)))
 }

@@ -1,12 +1,9 @@
 //! An operation in steps, as a scheme says it.
 
 use super::glance::{Glance, NoGlance};
-use super::mapped::Mapped;
 use crate::heap::NewRecord;
 use crate::{IndexError, Result, Value};
-use farslot_fabric::{
-    Buffer, Endpoint, EndpointExt, InPlace, Piece, Pieces, RemoteAddr, Rights, Tally,
-};
+use farslot_fabric::{Buffer, Endpoint, InPlace, Piece, Pieces, RemoteAddr, Rights, Tally};
 use std::ops::Range;
 
 /// The most pieces that one step may want to have read.
@@ -21,6 +18,8 @@ pub(crate) trait Lookup {
     const WRITES: bool = false;
     /// Whether it may look on ([`Next::LookOn`]) at what was read before.
     const LOOKS_ON: bool = Self::WRITES;
+    /// Whether its changes are other ones than [`Change`]s: it [makes](Lookup::make) them itself.
+    const MAKES_CHANGES: bool = false;
     /// Whether it has this client's memory fetched ([`Lookup::prepare`]).
     const PREPARES: bool = false;
 
@@ -129,42 +128,20 @@ pub(crate) trait Lookup {
         unreachable!("a lookup changes nothing")
     }
 
-    /// Makes that change in mapped memory: what the word was, and the verbs that it stands for,
-    /// with their bytes. Nothing where what it reaches is not in the mapping, and then nothing is
-    /// changed. A scheme that changes more words says this itself, and [`Lookup::post`].
-    #[inline(always)]
+    /// Makes a change of its own in mapped memory: the verbs that it stands for, and their bytes.
+    /// Nothing where what it reaches is not in the mapping, and then nothing is changed.
     fn make(
         &self,
-        key: &Self::Key<'_>,
-        search: &mut Self::Search,
-        mapped: &mut Mapped<'_>,
-        tally: &mut Tally,
-    ) -> Option<(u64, u32, u64)> {
-        mapped.make(&self.change(key, search), tally)
+        _search: &mut Self::Search,
+        _view: InPlace<'_>,
+        _tally: &mut Tally,
+    ) -> Option<(u32, u64)> {
+        unreachable!("it wants a record and a word changed")
     }
 
-    /// Makes it by verbs, which leave with the READs of these pieces: what the word was, and what
-    /// was read.
-    async fn post(
-        &self,
-        key: &Self::Key<'_>,
-        search: &mut Self::Search,
-        pieces: Pieces,
-    ) -> Result<(u64, Result<Vec<Buffer>>)> {
-        let endpoint = self.endpoint();
-        let wanted = self.change(key, search);
-        let write = match wanted.record {
-            Some(record) => Some((
-                record.piece().from,
-                record.encode(&endpoint.core().buffers)?,
-            )),
-            None => None,
-        };
-        let swap = wanted.swap;
-        let swap = swap.map(|Swap { at, expected, new }| (at, expected, new));
-        let change = farslot_fabric::Change { write, swap };
-        let (seen, read) = endpoint.change_and_read(change, pieces).await?;
-        Ok((seen, read.map_err(IndexError::from)))
+    /// Makes it by verbs, with which READs of these pieces leave: what was read.
+    async fn post(&self, _search: &mut Self::Search, _pieces: Pieces) -> Result<Vec<Buffer>> {
+        unreachable!("it wants a record and a word changed")
     }
 
     /// Looks at what came of that change: at what the word had that was to be swapped (what was

@@ -14,8 +14,8 @@ const SMALL: usize = 8;
 const COPIED: usize = 32;
 
 /// The pieces of a step in the mapping.
-pub(crate) struct Mapped<'m> {
-    pub(crate) view: InPlace<'m>,
+pub(super) struct Mapped<'m> {
+    pub(super) view: InPlace<'m>,
     /// The bytes of the region at which they start.
     pub(super) starts: [u64; MOST_PIECES],
     /// The piece and the bytes that were copied last, and these: at the start of the copy.
@@ -80,7 +80,13 @@ impl Mapped<'_> {
         (reads, bytes): (Reads, u64),
         (tally, steps): (&mut Tally, &mut Steps),
     ) -> Option<Next<L::Aside>> {
-        let (seen, count, changed) = table.make(key, search, self, tally)?;
+        let (seen, count, changed) = match L::MAKES_CHANGES {
+            true => {
+                let (count, bytes) = table.make(search, self.view, tally)?;
+                (0, count, bytes)
+            }
+            false => self.make(&table.change(key, search), tally)?,
+        };
         steps.read(count + reads.verbs(), changed + bytes);
         let next = table.changed(key, search, seen, self);
         self.view.acquire();
@@ -90,11 +96,7 @@ impl Mapped<'_> {
     /// Makes a change: what the word was that is swapped, and the verbs that it stands for, with
     /// their bytes.
     #[inline(always)]
-    pub(super) fn make(
-        &mut self,
-        change: &Change<'_>,
-        tally: &mut Tally,
-    ) -> Option<(u64, u32, u64)> {
+    fn make(&mut self, change: &Change<'_>, tally: &mut Tally) -> Option<(u64, u32, u64)> {
         let word = match &change.swap {
             Some(swap) => Some((
                 self.view.offset_of(Piece {

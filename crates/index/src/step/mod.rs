@@ -39,7 +39,6 @@ pub(crate) use lookup::{
     Booked, Change, Found, LIKELY, Lookup, MOST_PIECES, Next, Read, Reads, Swap, failed, view,
     view_for, view_to_write,
 };
-pub(crate) use mapped::Mapped;
 pub(crate) use records::{has_key, record_in};
 
 /// Has the processor fetch what a lookup looks at first, where the memory is mapped; else false.
