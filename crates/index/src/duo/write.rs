@@ -373,7 +373,7 @@ impl<'t, E: Endpoint> Writes<'t, E> {
             Met::Free(slot) if write.inserts() => (slot, false),
             Met::Free(_) | Met::Full => return self.plan(write, of),
         };
-        (of.stage, of.looked) = (Stage::Ahead, 0);
+        (of.stage, of.looked, of.is_there) = (Stage::Ahead, 0, is_match);
         of.slots.clear();
         of.slots.push(slot);
         if let Some(stamps) = &table.stamps {
@@ -395,7 +395,8 @@ impl<'t, E: Endpoint> Writes<'t, E> {
         read: &mut R,
     ) -> Next<Aside> {
         let fetched = of.slots[0];
-        of.is_there = R::IS_LIVE && read.word(0, 0) == write.key.head();
+        // A slot that will be filled need not be waited for.
+        of.is_there = of.is_there && R::IS_LIVE && read.word(0, 0) == write.key.head();
         let next = self.plan(write, of);
         match next {
             Next::Read(_) if !R::IS_LIVE || of.slots[0] != fetched => next,
