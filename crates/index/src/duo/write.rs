@@ -270,7 +270,7 @@ impl<'t, E: Endpoint> Lookup for Writes<'t, E> {
         tally: &mut Tally,
     ) -> Option<(u32, u64)> {
         let (unlike, verbs, bytes) = self.table.make(view, &of.batch, tally)?;
-        of.unlike = unlike;
+        (of.unlike, of.record) = (unlike, Draft::None);
         Some((verbs, bytes))
     }
 
@@ -282,6 +282,8 @@ impl<'t, E: Endpoint> Lookup for Writes<'t, E> {
             journal.inspect(|slot| table.journal.give_back(*slot));
             return Err(error);
         }
+        // From now on a slot may name its block.
+        of.record = Draft::None;
         let posting = table.post(&mut of.batch);
         let Some(Piece { from, len }) = pieces.first() else {
             of.unlike = posting.await?;
@@ -348,6 +350,15 @@ impl<'t, E: Endpoint> Lookup for Writes<'t, E> {
     }
 
     async fn give_up(&self, _: &Self::Key<'_>, of: &mut Writing<'t>, _: &IndexError) {
+        // While its buckets are held, for nobody looks for blocks without a name meanwhile. Of one
+        // whose change was posted the record is gone: a slot may name its block.
+        if of.held.is_some()
+            && let Some(heap) = self.table.current_heap()
+            && self.table.is_owner()
+            && of.record.keep(heap)
+        {
+            heap.give_surplus().await;
+        }
         of.held = None;
     }
 }
@@ -473,7 +484,6 @@ impl<'t, E: Endpoint> Writes<'t, E> {
     /// Ends a write that has changed something.
     #[inline]
     pub(super) fn ended(&self, of: &mut Writing<'t>, was_there: bool) -> Next<Aside> {
-        of.record = Draft::None;
         let has_more_to_do = match of.aim {
             Aim::Insert => self.table.growth.is_some() && self.table.step_due().is_some(),
             Aim::Replace => false,

@@ -4,7 +4,7 @@
 use crate::common::costs::spent;
 use crate::common::duo::{Dimensions, ShmTable, open, shm_client, shm_node, shm_reader, world};
 use crate::common::{INLINE, Slot};
-use farslot_fabric::{Executor, Limits, OperationClass};
+use farslot_fabric::{Executor, FabricError, Limits, OperationClass};
 use farslot_index::Sizing;
 use farslot_index::duo::{DuoLayout, DuoOptions};
 use farslot_index::{
@@ -179,6 +179,42 @@ fn an_owner_that_was_replaced_forgets_what_it_held_of_the_heap() {
             assert!(found.as_deref() == Some(&[byte; BYTES]), "of key {number}");
         }
     });
+}
+
+/// A record that is longer than the endpoint's buffers is refused before anything is posted: its
+/// block is used by the next one.
+#[test]
+fn blocks_of_records_that_are_never_posted_come_back() {
+    const LARGEST_BUFFER: usize = 1 << 10;
+    let layout = layout(1 << 8, 64 << 20, false);
+    let endpoint = world(1, &layout).endpoint(Limits {
+        largest_buffer: LARGEST_BUFFER,
+        ..Limits::default()
+    });
+    let (executor, table) = (Executor::new(Rc::clone(&endpoint)), open(endpoint, &layout));
+    let long = vec![7; 3 * LARGEST_BUFFER];
+    let used_behind = |refused: u64| {
+        executor.block_on(async {
+            for number in 0..refused {
+                // A new key, and one that is there.
+                for number in [number, 1_000] {
+                    let error = table.put(&key(number), &long).await.unwrap_err();
+                    let is_too_large = matches!(
+                        &error,
+                        IndexError::Fabric(FabricError::BufferTooLarge { .. })
+                    );
+                    assert!(is_too_large, "{error}");
+                }
+            }
+            table.occupancy().await.unwrap().heap_used
+        })
+    };
+    executor.block_on(async {
+        assert!(table.put(&key(1_000), b"short").await.unwrap());
+    });
+    // Some rest before they are used again.
+    let used = used_behind(32);
+    assert_eq!(used_behind(500), used);
 }
 
 #[test]
