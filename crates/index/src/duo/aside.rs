@@ -41,8 +41,10 @@ impl<'t, E: Endpoint> Writes<'t, E> {
             }
             Aside::CountMoves => table.before_moving().await?,
             Aside::Full => {
+                // While nobody changes the size: it grows instead only if it has this one still.
+                let full = table.full();
                 of.held = None;
-                table.grow_instead_of(table.full()).await?;
+                table.grow_instead_of(full).await?;
                 return self.hold(write, of, true).await;
             }
             Aside::After { was_there } => {
