@@ -387,13 +387,27 @@ impl<'t, E: Endpoint> Writes<'t, E> {
         (of.stage, of.looked, of.is_there) = (Stage::Ahead, 0, is_match);
         of.slots.clear();
         of.slots.push(slot);
+        let is_published = table.stamps.is_some();
+        let reads = match is_match && (is_published || !write.removes()) {
+            true => Reads::ONE,
+            false => Reads::fetched(1 + usize::from(is_published)),
+        };
+        // Of memory that the table has grown into nothing is fetched by READs.
+        if slot.0 >= table.layout.slots() && !self.are_mapped(write, of, reads.pieces) {
+            return self.plan(write, of);
+        }
         if let Some(stamps) = &table.stamps {
             stamps.prefetch(table.layout.page_of(slot).0);
         }
-        let is_published = table.stamps.is_some();
-        Next::Read(match is_match && (is_published || !write.removes()) {
-            true => Reads::ONE,
-            false => Reads::fetched(1 + usize::from(is_published)),
+        Next::Read(reads)
+    }
+
+    /// Whether so many pieces are in the mapping.
+    #[cold]
+    fn are_mapped(&self, write: &Write<'_>, of: &Writing<'t>, pieces: usize) -> bool {
+        self.table.view_to_change().is_some_and(|view| {
+            let mut pieces = (0..pieces).map(|number| self.piece(write, of, number));
+            pieces.all(|piece| view.offset_of(piece).is_some())
         })
     }
 

@@ -1,12 +1,14 @@
 //! What growth costs, as the endpoint counts it and in simulated time, and what it does not cost
 //! the operations that go on meanwhile.
 
-use crate::common::costs::{most_round_trips, spent};
+use crate::common::costs::{cost_of_one, most_round_trips, spent};
 use crate::common::duo::{
-    Dimensions, ShmTable, growing, growing_node, growing_world, memory_behind, shm_client,
+    Dimensions, ShmTable, growing, growing_bytes, growing_node, growing_world, memory_behind,
+    shm_client,
 };
 use crate::common::{INLINE, Slot};
-use farslot_fabric::{Endpoint, Executor, Limits};
+use farslot_fabric::shm::{Node, RegionSpec};
+use farslot_fabric::{Endpoint, Executor, Limits, RegionId, RemoteAddr, Rights};
 use farslot_index::duo::{DuoGrowth, DuoLayout, GrowthMemory};
 use farslot_index::{FieldSize, GET, Index, IndexError, IndexExt, PUT, REMOVE, UPDATE, UPKEEP};
 use farslot_testbed::AnyEndpoint;
@@ -49,6 +51,62 @@ fn a_growth_begins_with_four_round_trips_whatever_the_tables_size() {
         assert_eq!((begun.verbs, begun.round_trips), (5, 4), "{slots}");
         assert_eq!(table.slots(), 3 * table.layout().slots());
         assert_eq!(table.unsplit(), 2 * table.layout().buckets);
+    }
+}
+
+/// Verbs and round trips of single writes, of each class, of a table that has grown.
+fn costs_of_writes(readers: bool, memory_is_mapped: bool) -> Vec<(u64, u64)> {
+    let dimensions = Dimensions {
+        readers,
+        ..Dimensions::of_paper(1 << 8)
+    };
+    let layout = dimensions.layout(RECORD, 3);
+    let behind = memory_behind(&layout, 1 << 20);
+    let start = RemoteAddr {
+        region: RegionId(1),
+        offset: 0,
+        ..behind.start
+    };
+    let memory = match memory_is_mapped {
+        true => behind,
+        false => GrowthMemory { start, ..behind },
+    };
+    let region = |len| RegionSpec {
+        len,
+        rights: Rights::ALL,
+    };
+    let regions = [growing_bytes(&behind), behind.bytes].map(region);
+    let (executor, table) = shm_client(&Node::embedded(&regions).unwrap(), &layout);
+    executor.block_on(async {
+        fill(&table, 0..200).await;
+        table.grow(&memory, 4).await.unwrap();
+        table.sweep().await.unwrap();
+    });
+    let mut costs = Vec::new();
+    for number in 0..300 {
+        let key = key(number);
+        let is_there = number < 200;
+        costs.push(cost_of_one(&executor, UPDATE, async {
+            assert_eq!(table.update(&key, &[8; 8]).await, Ok(is_there));
+        }));
+        costs.push(cost_of_one(&executor, PUT, async {
+            assert_eq!(table.put(&key, &[9; 8]).await, Ok(!is_there));
+        }));
+        costs.push(cost_of_one(&executor, REMOVE, async {
+            assert_eq!(table.remove(&key).await, Ok(true));
+        }));
+    }
+    costs
+}
+
+/// What is fetched before it is looked at, where the memory is mapped, is no READ elsewhere.
+#[test]
+fn writes_read_no_more_where_the_table_has_grown_beyond_the_mapping() {
+    for readers in [false, true] {
+        let [mapped, apart] = [true, false].map(|is_mapped| costs_of_writes(readers, is_mapped));
+        for (number, (mapped, apart)) in mapped.iter().zip(&apart).enumerate() {
+            assert_eq!(mapped, apart, "write {number}, readers: {readers}");
+        }
     }
 }
 
