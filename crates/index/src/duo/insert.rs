@@ -129,7 +129,7 @@ impl<'t, E: Endpoint> Writes<'t, E> {
             });
         }
         table.counts.change(1, 1);
-        self.ended(of, false)
+        self.ended(write, of, false)
     }
 }
 

@@ -30,6 +30,12 @@ impl<E: Endpoint> DuoTable<E> {
         }
     }
 
+    /// Whether any can into the buckets of a key with this hash.
+    pub(super) fn is_any_returning(&self, hash: u64) -> bool {
+        let mut buckets = self.buckets_now(hash).into_iter();
+        buckets.any(|bucket| self.returning(bucket).is_some())
+    }
+
     /// A key of the stash that can go back to one of its buckets, of which this is one.
     fn returning(&self, bucket: u64) -> Option<Returning> {
         let index = self.index.borrow();

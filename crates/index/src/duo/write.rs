@@ -318,7 +318,7 @@ impl<'t, E: Endpoint> Lookup for Writes<'t, E> {
                 let journal = of.journal.take();
                 journal.inspect(|slot| self.table.journal.give_back(*slot));
                 self.free(of);
-                self.ended(of, true)
+                self.ended(write, of, true)
             }
             Aim::Remove => {
                 if of.batch.is_attempt && self.table.heap.is_some() && !of.is_unread {
@@ -327,7 +327,7 @@ impl<'t, E: Endpoint> Lookup for Writes<'t, E> {
                 self.table.change_index(|index| index.vacate(of.own));
                 self.table.counts.change(-1, -1);
                 self.free(of);
-                self.ended(of, true)
+                self.ended(write, of, true)
             }
         }
     }
@@ -497,11 +497,17 @@ impl<'t, E: Endpoint> Writes<'t, E> {
 
     /// Ends a write that has changed something.
     #[inline]
-    pub(super) fn ended(&self, of: &mut Writing<'t>, was_there: bool) -> Next<Aside> {
+    pub(super) fn ended(
+        &self,
+        write: &Write<'_>,
+        of: &mut Writing<'t>,
+        was_there: bool,
+    ) -> Next<Aside> {
+        let table = self.table;
         let has_more_to_do = match of.aim {
-            Aim::Insert => self.table.growth.is_some() && self.table.step_due().is_some(),
+            Aim::Insert => table.growth.is_some() && table.step_due().is_some(),
             Aim::Replace => false,
-            Aim::Remove => self.table.stashed() > 0,
+            Aim::Remove => table.stashed() > 0 && table.is_any_returning(write.key.hash),
         };
         if of.gives || has_more_to_do {
             return Next::Aside(Aside::After { was_there });
