@@ -136,6 +136,9 @@ impl<'t, E: Endpoint> Writes<'t, E> {
     #[inline]
     pub(super) fn write_record(&self, write: &Write<'_>, of: &mut Writing<'t>) -> Next<Aside> {
         of.batch.clear();
+        if let Err(error) = self.check_owner(of) {
+            return failed(error);
+        }
         let (table, record) = (self.table, write.operation.record());
         let body = match table.current_heap() {
             Some(heap) => {

@@ -2,10 +2,11 @@
 //! held by the test here, or its verbs are given up half way: chance, in the histories, seldom does
 //! both.
 
+use super::bytes::{SlotNumber, live_head};
 use super::growth::GROWTH_LOCK;
 use super::{DuoGrowth, DuoLayout, DuoOptions, DuoOwner, DuoTable, GrowthMemory};
-use crate::Sizing;
-use crate::{FieldSize, Index, IndexExt};
+use crate::{FieldSize, Index, IndexError, IndexExt, Operation, Sizing, SlotKind};
+use farslot_fabric::shm::{Node, RegionSpec, ShmEndpoint};
 use farslot_fabric::sim::{NicProfile, SimEndpoint, World};
 use farslot_fabric::{
     Endpoint, EndpointExt, Executor, Limits, Nanos, NodeId, RegionId, RemoteAddr, Rights, both,
@@ -206,6 +207,76 @@ fn a_lookup_does_not_tell_what_is_still_being_written() {
             assert_eq!(looking.await.is_ok(), !readers);
         });
     }
+}
+
+/// What one of an owner's writes finds, the others go by: else they would overwrite what the next
+/// owner has acknowledged.
+#[test]
+fn writes_that_are_under_way_change_nothing_once_one_has_found_another_owner() {
+    for readers in [false, true] {
+        let bed = Bed::new(&DuoOptions {
+            readers,
+            ..options()
+        });
+        let (executor, table) = bed.thread_of(&bed.owner());
+        executor.block_on(async {
+            fill(&table, 10).await;
+            let deposed = async {
+                table.endpoint.sleep(ROUND_TRIP / 4).await;
+                table.lost(SlotNumber(0));
+            };
+            let (updated, ()) = both(table.update(&key(3), &key(3)), deposed).await;
+            assert!(
+                matches!(updated, Err(IndexError::WriterLost { .. })),
+                "{updated:?}"
+            );
+            // It becomes the owner again, as nobody else is.
+            let found = table.get(&key(3)).await.unwrap();
+            assert_eq!(found.as_deref(), Some(&key(!3)[..]));
+        });
+    }
+}
+
+/// So do those of a batch in mapped memory, which hold their buckets while others are looked at.
+#[test]
+fn a_batch_in_mapped_memory_changes_nothing_once_a_write_has_found_another_owner() {
+    let size = FieldSize::UpTo(64);
+    let layout = DuoOptions {
+        slot: SlotKind::Heap,
+        ..DuoOptions::new(Sizing::new(1_000, size, size, 7))
+    };
+    let layout = layout.layout().unwrap();
+    let region = RegionSpec {
+        len: TABLE.offset + u64::try_from(layout.table_bytes()).unwrap(),
+        rights: Rights::ALL,
+    };
+    let node = Node::embedded(&[region]).unwrap();
+    let endpoint = Rc::new(ShmEndpoint::new(vec![node], Limits::default()));
+    let table = DuoTable::open(Rc::clone(&endpoint), TABLE, layout.clone()).unwrap();
+    Executor::new(Rc::clone(&endpoint)).block_on(async {
+        for number in 0..10 {
+            table.put(&key(number), b"old").await.unwrap();
+        }
+        // Another owner has removed the second of these.
+        let hash = layout.hash_of(&key(7));
+        let slot = table.index.borrow().matches(hash).next().unwrap();
+        let killing = endpoint.compare_swap(table.slot_at(slot), live_head(hash), 0);
+        assert_eq!(killing.await, Ok(live_head(hash)));
+        let keys = [key(3), key(7)];
+        let puts = keys.each_ref().map(|key| Operation::Put(key, b"new"));
+        let mut lost = 0;
+        table
+            .run_each(&puts, |number, outcome| {
+                let is_lost = matches!(outcome, Err(IndexError::WriterLost { .. }));
+                assert!(is_lost, "{number}: {outcome:?}");
+                lost += 1;
+            })
+            .await;
+        assert_eq!(lost, 2);
+        table.take_over().await.unwrap();
+        let found = table.get(&key(3)).await.unwrap();
+        assert_eq!(found.as_deref(), Some(&b"old"[..]));
+    });
 }
 
 /// Sweeping keeps the network busy, and operations wait only for the piece that their bucket is in.

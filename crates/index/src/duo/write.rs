@@ -269,14 +269,18 @@ impl<'t, E: Endpoint> Lookup for Writes<'t, E> {
         view: InPlace<'_>,
         tally: &mut Tally,
     ) -> Option<(u32, u64)> {
-        let (unlike, verbs, bytes) = self.table.make(view, &of.batch, tally)?;
+        // One that was deposed is told so where it would post.
+        let is_owner = self.table.is_owner();
+        let made = is_owner.then(|| self.table.make(view, &of.batch, tally));
+        let (unlike, verbs, bytes) = made.flatten()?;
         (of.unlike, of.record) = (unlike, Draft::None);
         Some((verbs, bytes))
     }
 
     async fn post(&self, of: &mut Writing<'t>, pieces: Pieces) -> Result<Vec<Buffer>> {
         let (table, endpoint) = (self.table, &self.table.endpoint);
-        if let Err(error) = table.take_buffers(&mut of.batch) {
+        let is_owner = self.check_owner(of);
+        if let Err(error) = is_owner.and_then(|()| table.take_buffers(&mut of.batch)) {
             // Nothing was posted.
             let journal = of.journal.take();
             journal.inspect(|slot| table.journal.give_back(*slot));
@@ -368,6 +372,16 @@ impl<'t, E: Endpoint> Writes<'t, E> {
     pub(super) fn heap(&self) -> &'t Heap<E> {
         let heap = self.table.heap.as_ref();
         heap.expect("a slot names a block of a heap")
+    }
+
+    /// Fails if a write of another lane or thread has found meanwhile that another client is the
+    /// owner.
+    #[inline]
+    pub(super) fn check_owner(&self, of: &Writing<'t>) -> Result<()> {
+        match self.table.is_owner() {
+            true => Ok(()),
+            false => Err(self.table.lost(of.slot_to_change())),
+        }
     }
 
     /// Has the slot fetched that is probably the key's, or that a new key would get, and what
@@ -518,6 +532,12 @@ impl<'t, E: Endpoint> Writes<'t, E> {
 }
 
 impl Writing<'_> {
+    /// The slot of the key that it changes.
+    fn slot_to_change(&self) -> SlotNumber {
+        let new = self.place.as_ref();
+        new.map_or(self.own, |place| place.path.slots[0])
+    }
+
     pub(super) fn block(&self) -> BlockRef {
         self.block.expect("a record is read of a block")
     }
