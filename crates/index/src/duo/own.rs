@@ -192,7 +192,7 @@ impl<'t, E: Endpoint> Writes<'t, E> {
         let Some(slot) = of.slots.get(of.looked) else {
             return self.is_absent(write, of);
         };
-        (of.own, of.second) = (*slot, 0);
+        (of.own, of.second, of.is_unread) = (*slot, 0, false);
         if self.table.layout.published {
             return Next::Read(Reads::ONE);
         }

@@ -82,7 +82,7 @@ pub(crate) struct Writing<'t> {
     pub(super) aim: Aim,
     pub(super) batch: Batch,
     /// Whether what names the block of a slot that was made dead could not be read.
-    is_unread: bool,
+    pub(super) is_unread: bool,
     /// The slot that was not as the index has it.
     unlike: Option<SlotNumber>,
     /// Whether this client keeps so many free blocks that it is to give some to all.
@@ -213,7 +213,7 @@ impl<'t, E: Endpoint> Lookup for Writes<'t, E> {
     #[inline]
     fn begin(&self, write: &Self::Key<'_>, of: &mut Writing<'t>) -> Next<Aside> {
         of.held = None;
-        (of.attempts, of.is_there, of.is_unread) = (0, false, false);
+        (of.attempts, of.is_there) = (0, false);
         (of.journal, of.record) = (None, Draft::None);
         (of.gives, of.has_swept) = (false, false);
         match self.is_mapped.get() {
