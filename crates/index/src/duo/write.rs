@@ -433,12 +433,14 @@ impl<'t, E: Endpoint> Writes<'t, E> {
         of: &mut Writing<'t>,
         read: &mut R,
     ) -> Next<Aside> {
-        let fetched = of.slots[0];
+        // A free slot was fetched without being booked as read: should it be a match by now, it is
+        // read once it is held.
+        let fetched = Some(of.slots[0]).filter(|_| of.is_there);
         // A slot that will be filled need not be waited for.
         of.is_there = of.is_there && R::IS_LIVE && read.word(0, 0) == write.key.head();
         let next = self.plan(write, of);
         match next {
-            Next::Read(_) if !R::IS_LIVE || of.slots[0] != fetched => next,
+            Next::Read(_) if !R::IS_LIVE || Some(of.slots[0]) != fetched => next,
             Next::Read(_) if write.removes() => self.look_at_header(write, of, read),
             // Over verbs, those that are to be moved are read with it.
             Next::Read(_) => match self.look_at_slots(write, of, (read, 1)) {

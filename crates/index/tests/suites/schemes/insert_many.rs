@@ -146,6 +146,28 @@ fn batches_of_an_owner_come_to_what_its_single_writes_come_to_and_are_booked_as_
     }
 }
 
+/// The second of two writes of a batch finds the slot filled that was free when it was fetched.
+#[test]
+fn two_writes_of_one_new_key_are_booked_as_single_ones() {
+    for dimensions in [
+        Dimensions::of_paper(1_024),
+        Dimensions::of_paper(1_024).with_readers(),
+    ] {
+        let layout = dimensions.layout(INLINE, 7);
+        let key = INLINE.key(1);
+        let values = [INLINE.value(1), INLINE.value(2)];
+        let all = values.each_ref().map(|value| Operation::Put(&key, value));
+        let [many, single] = [false, true].map(|alone| {
+            let node = shm_node(&layout);
+            let client = shm_client(&node, &layout);
+            client.0.block_on(client.1.start()).unwrap();
+            let outcomes = run(&client, &all, alone);
+            (outcomes, left_behind(&node, &client).1)
+        });
+        assert_eq!(many, single, "{dimensions:?}");
+    }
+}
+
 /// Runs writes of a cuckoo table with so many slots; gives each to `judge` with its outcomes.
 fn into_cuckoo_tables(
     slots: impl Fn(u64) -> u64,
