@@ -68,7 +68,7 @@ impl<'t, E: Endpoint> Writes<'t, E> {
             (true, false) => self.table.hold_split(&write.key).await?,
             (true, true) => self.table.hold_split_alone(&write.key).await?,
         });
-        of.alone = alone;
+        of.alone = alone && write.inserts();
         Ok(self.plan(write, of))
     }
 

@@ -120,7 +120,8 @@ impl<E: Endpoint> DuoTable<E> {
     }
 
     /// Makes changes by verbs, for which there are [buffers](Self::take_buffers); returns the slot
-    /// at which a word was not what it is changed from, and then those behind it are not made.
+    /// at which a word was not what it is changed from. Nothing is posted behind that once it is
+    /// known, but what had left with it is made.
     ///
     /// # Errors
     /// What the fabric says of the first that failed.

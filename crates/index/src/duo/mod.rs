@@ -38,7 +38,7 @@
 //! ```text
 //! scheme                               what `Index` asks of the owner
 //! lookup glance scan survey; reader/   one protocol a file
-//! write own insert aside               a write in steps: the key's own slot, a new key's, what waits
+//! write own insert aside               a write: the key's own slot, a new key's, what waits
 //! holding growth/ stash                locks, growth, bringing keys back from the stash
 //! ownership rebuild settle publish     who owns the table; recovery; the published index
 //! batch records words moves            verbs that take effect in order; slots and their records

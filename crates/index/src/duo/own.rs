@@ -1,4 +1,5 @@
-//! The key's own slot: looking for it among those that match, replacing its record, and removing it.
+//! The key's own slot: looking for it among those that match, replacing its record, and removing
+//! it.
 
 use super::batch::Body;
 use super::bytes::{head_in, second_in};

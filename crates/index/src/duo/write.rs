@@ -11,13 +11,13 @@
 //! that was acknowledged, or a newer one: in its place, or in the journal, which goes first. So an
 //! owner may stop anywhere.
 //!
-//! For a removal, a slot's head is the key's hash: so one compare-and-swap both sees whose record it
-//! is and makes the slot dead. What stays of the record is behind a head of 0, which is none:
+//! For a removal, a slot's head is the key's hash: so one compare-and-swap both sees whose record
+//! it is and makes the slot dead. What stays of the record is behind a head of 0, which is none:
 //! nothing brings it back. Where the index is published, the word that publishes the record is
 //! swapped out before, and for that the slot is read first.
 //!
-//! What is done with the key's own slot is in `own.rs`, where a new key goes in `insert.rs`, and what
-//! is waited for in `aside.rs`.
+//! What is done with the key's own slot is in `own.rs`, where a new key goes in `insert.rs`, and
+//! what is waited for in `aside.rs`.
 
 use super::batch::Body;
 use super::bytes::{SLOT_HEADER, SlotNumber};
@@ -501,7 +501,8 @@ impl<'t, E: Endpoint> Writes<'t, E> {
         self.read_slots(write, of)
     }
 
-    /// Keeps the block that the key's slot has named, if it is one of a heap: while its bucket is held, for nobody looks for blocks without a name meanwhile.
+    /// Keeps the block that the key's slot has named, if it is one of a heap: while its bucket is
+    /// held, for nobody looks for blocks without a name meanwhile.
     #[inline]
     fn free(&self, of: &mut Writing<'t>) {
         if let Some(heap) = self.table.current_heap()
