@@ -150,6 +150,7 @@ impl DuoLayout {
     }
 
     /// Bytes of one slot, a multiple of 8.
+    #[inline]
     #[must_use]
     pub const fn slot_bytes(&self) -> usize {
         match self.kind {

@@ -235,9 +235,14 @@ impl Vault {
     /// Where a bucket is, numbered through both arrays.
     #[inline]
     pub(in super::super) fn bucket_at(&self, layout: &DuoLayout, bucket: u64) -> RemoteAddr {
-        let extent = self.extent_of(bucket / 2);
-        let behind = bucket / 2 - extent.first + bucket % 2 * extent.buckets;
-        extent.arrays.plus(behind * layout.bucket_bytes() as u64)
+        let at = |extent: &Extent| {
+            let behind = bucket / 2 - extent.first + bucket % 2 * extent.buckets;
+            extent.arrays.plus(behind * layout.bucket_bytes() as u64)
+        };
+        match bucket / 2 < self.start.buckets {
+            true => at(&self.start),
+            false => at(&extent_of(&self.extents(), bucket / 2)),
+        }
     }
 
     /// Where a slot is, of the stash and the journal too.

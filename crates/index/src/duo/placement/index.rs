@@ -249,9 +249,14 @@ impl Placement {
     #[inline(always)]
     #[must_use]
     pub fn room_in(&self, buckets: impl IntoIterator<Item = u64>) -> Option<SlotNumber> {
-        let free = buckets.into_iter().map(|of| (of, self.free_in(of)));
-        let (bucket, free) = free.max_by_key(|(_, free)| free.count_ones())?;
-        (free != 0).then(|| self.slot(bucket, free.trailing_zeros()))
+        let (mut roomiest, mut free, mut most) = (0, 0, 0);
+        for bucket in buckets {
+            let slots = self.free_in(bucket);
+            if slots.count_ones() >= most {
+                (roomiest, free, most) = (bucket, slots, slots.count_ones());
+            }
+        }
+        (free != 0).then(|| self.slot(roomiest, free.trailing_zeros()))
     }
 
     /// A free slot of the stash that is `usable`.
@@ -453,5 +458,19 @@ impl Iterator for Matches<'_> {
             }
         }
         None
+    }
+
+    /// Without a look at the places passed before each: most of them have no match.
+    #[inline]
+    fn fold<B, F: FnMut(B, SlotNumber) -> B>(self, init: B, mut f: F) -> B {
+        let stashed = self.stashed.into_iter().flatten();
+        let mut folded = stashed.fold(init, |folded, (_, slot)| f(folded, *slot));
+        for (bucket, mut mask) in self.buckets.into_iter().zip(self.masks) {
+            while mask != 0 {
+                folded = f(folded, self.index.slot(bucket, mask.trailing_zeros()));
+                mask &= mask - 1;
+            }
+        }
+        folded
     }
 }
