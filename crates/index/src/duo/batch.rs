@@ -17,6 +17,17 @@ pub(super) enum Body {
     Named(u64),
 }
 
+impl Body {
+    /// Writes it there.
+    fn written_to(self, at: RemoteAddr) -> Change {
+        match self {
+            Self::Of(body) => Change::Write(at, body),
+            Self::New => Change::WriteRecord(at, 0),
+            Self::Named(word) => Change::WriteWord(at, word),
+        }
+    }
+}
+
 impl<E: Endpoint> DuoTable<E> {
     /// Makes a dead slot live.
     pub(super) fn fill(
@@ -26,12 +37,14 @@ impl<E: Endpoint> DuoTable<E> {
         head: u64,
         body: Body,
     ) -> Result<()> {
+        let at = self.slot_at(slot);
         if !self.layout.published {
-            self.overwrite(batch, slot, body);
-            self.swap_head(batch, slot, 0, head);
+            batch.slots.push(slot);
+            batch.changes.push(body.written_to(at.plus(8)));
+            let (from, to) = (0, head);
+            batch.changes.push(Change::Swap { at, from, to, slot });
             return Ok(());
         }
-        let at = self.slot_at(slot);
         batch.changes.push(Change::WriteWord(at, head));
         let behind = at.plus(SLOT_HEADER as u64);
         let second = match body {
@@ -106,12 +119,7 @@ impl<E: Endpoint> DuoTable<E> {
     /// Replaces the record of a slot that keeps its head: readers may see some of each.
     pub(super) fn overwrite(&self, batch: &mut Batch, slot: SlotNumber, body: Body) {
         batch.slots.push(slot);
-        let at = self.body_at(slot);
-        batch.changes.push(match body {
-            Body::Of(body) => Change::Write(at, body),
-            Body::New => Change::WriteRecord(at, 0),
-            Body::Named(word) => Change::WriteWord(at, word),
-        });
+        batch.changes.push(body.written_to(self.body_at(slot)));
     }
 
     /// Where what is behind a slot's head begins.

@@ -25,14 +25,6 @@ impl<'t, E: Endpoint> Writes<'t, E> {
     /// abandoned, and the search goes on.
     pub(super) fn find_path(index: &Placement, of: &mut Writing<'t>) {
         let held = of.held.as_ref().expect("a write that looks holds buckets");
-        // What is found here is still so when it is held: who changes the index waits.
-        if of.matches == 0
-            && let [first, second] = index.buckets_of(&of.of)
-            && let Some(slot) = index.room_in([second, first])
-        {
-            of.path = Some(Some(Path::to(slot)));
-            return;
-        }
         let roots = index.roots(&of.of, index.entry(&of.of, &[]));
         let matches = &of.slots[..of.matches];
         let mut paths = (0..MOST_SEARCHES)
@@ -63,21 +55,29 @@ impl<'t, E: Endpoint> Writes<'t, E> {
         let entry = self.table.entry_beside(of);
         let path = of.path.take().flatten();
         let held = of.held.as_ref().expect("a write that looks holds buckets");
-        of.place = self.table.place(path, entry, held);
         // So may the slot of the stash.
-        match (&of.place, of.alone) {
+        match (self.table.place(path, entry, held), of.alone) {
             (None, true) => Next::Aside(Aside::Full),
             (None, false) => Next::Aside(Aside::Hold { alone: true }),
             (Some(place), _) if place.entry == Entry::Stash && self.is_in_doubt(of) => {
                 Next::Aside(Aside::Hold { alone: true })
             }
-            (Some(place), _) => {
-                of.aim = Aim::Insert;
-                match place.path.moves() > 0 && self.table.counts_moves() {
-                    true => Next::Aside(Aside::CountMoves),
-                    false => self.write_record(write, of),
-                }
-            }
+            (Some(place), _) => self.insert_at(write, of, place),
+        }
+    }
+
+    /// Inserts the key at this place, which is held.
+    #[inline]
+    pub(super) fn insert_at(
+        &self,
+        write: &Write<'_>,
+        of: &mut Writing<'t>,
+        place: Place,
+    ) -> Next<Aside> {
+        of.aim = Aim::Insert;
+        match of.place.insert(place).path.moves() > 0 && self.table.counts_moves() {
+            true => Next::Aside(Aside::CountMoves),
+            false => self.write_record(write, of),
         }
     }
 
@@ -130,6 +130,16 @@ impl<'t, E: Endpoint> Writes<'t, E> {
         }
         table.counts.change(1, 1);
         self.ended(write, of, false)
+    }
+}
+
+impl Place {
+    /// A free slot of one of the key's buckets, of a key without matches.
+    pub(super) fn free(slot: SlotNumber) -> Self {
+        Self {
+            path: Path::to(slot),
+            entry: Entry::Primary,
+        }
     }
 }
 

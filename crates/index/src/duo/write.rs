@@ -54,6 +54,8 @@ pub(crate) struct Writing<'t> {
     pub(super) alone: bool,
     pub(super) stage: Stage,
     pub(super) of: Candidates,
+    /// How many buckets each array had then, if no growth was under way.
+    buckets: Option<u64>,
     /// The slots that match the key, so many, and those whose records are to be moved; and how many
     /// of them were looked at.
     pub(super) slots: SmallVec<[SlotNumber; 4]>,
@@ -205,9 +207,10 @@ impl<'t, E: Endpoint> Lookup for Writes<'t, E> {
     }
 
     #[inline]
-    fn prepare(&self, write: &Self::Key<'_>, _: &mut Writing<'t>) {
+    fn prepare(&self, write: &Self::Key<'_>, of: &mut Writing<'t>) {
         let index = self.table.index.borrow();
-        index.prefetch(&index.candidates(write.key.hash));
+        of.buckets = None;
+        index.prefetch(&of.candidates(&index, write));
     }
 
     #[inline]
@@ -391,7 +394,7 @@ impl<'t, E: Endpoint> Writes<'t, E> {
         let table = self.table;
         let met = {
             let index = table.index.borrow();
-            index.met_by(&index.candidates(write.key.hash))
+            index.met_by(&of.candidates(&index, write))
         };
         let (slot, is_match) = match met {
             Met::Match(slot) => (slot, true),
@@ -458,7 +461,7 @@ impl<'t, E: Endpoint> Writes<'t, E> {
     #[inline]
     fn try_hold(&self, index: &Placement, write: &Write<'_>, of: &mut Writing<'t>) -> bool {
         let table = self.table;
-        let buckets = index.buckets_of(&index.candidates(write.key.hash));
+        let buckets = index.buckets_of(&of.of);
         of.held = table.locks.try_take(&buckets);
         let is_split = !write.inserts() || index.are_split(buckets);
         if of.held.is_some() && !(is_split && table.is_settled()) {
@@ -472,6 +475,7 @@ impl<'t, E: Endpoint> Writes<'t, E> {
     #[inline]
     pub(super) fn plan(&self, write: &Write<'_>, of: &mut Writing<'t>) -> Next<Aside> {
         let index = self.table.index.borrow();
+        of.candidates(&index, write);
         if of.held.is_none() && !self.try_hold(&index, write, of) {
             return Next::Aside(Aside::Hold { alone: false });
         }
@@ -481,12 +485,21 @@ impl<'t, E: Endpoint> Writes<'t, E> {
         of.heads.clear();
         of.named.clear();
         of.moved.clear();
-        of.of = index.candidates(write.key.hash);
-        of.slots.extend(index.matches_of(write.key.hash, &of.of));
+        let matches = index.matches_of(write.key.hash, &of.of);
+        matches.for_each(|slot| of.slots.push(slot));
         of.matches = of.slots.len();
         if write.removes() {
             drop(index);
             return self.remove_next(write, of);
+        }
+        // What is found here is still so when it is held: who changes the index waits.
+        if of.matches == 0
+            && write.inserts()
+            && let [first, second] = index.buckets_of(&of.of)
+            && let Some(slot) = index.room_in([second, first])
+        {
+            drop(index);
+            return self.insert_at(write, of, Place::free(slot));
         }
         // So it takes no round trip more, should the key be new.
         if write.inserts() && !of.is_there {
@@ -535,6 +548,17 @@ impl<'t, E: Endpoint> Writes<'t, E> {
 }
 
 impl Writing<'_> {
+    /// Where its key may be: the index is asked again only if that may have changed.
+    #[inline(always)]
+    fn candidates(&mut self, index: &Placement, write: &Write<'_>) -> Candidates {
+        let buckets = index.buckets_without_growth();
+        if buckets.is_none() || buckets != self.buckets {
+            self.of = index.candidates(write.key.hash);
+            self.buckets = buckets;
+        }
+        self.of
+    }
+
     /// The slot of the key that it changes.
     fn slot_to_change(&self) -> SlotNumber {
         let new = self.place.as_ref();

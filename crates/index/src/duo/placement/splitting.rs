@@ -31,6 +31,17 @@ impl Placement {
         self.growing = Some(Growing::new(before, self.shape.buckets));
     }
 
+    /// The buckets of each array, while no growth is under way: as long as there are so many, a
+    /// hash has the same candidates.
+    #[inline]
+    #[must_use]
+    pub const fn buckets_without_growth(&self) -> Option<u64> {
+        match self.growing {
+            None => Some(self.shape.buckets),
+            Some(_) => None,
+        }
+    }
+
     /// How many buckets of a growth that is not over are not split: 0 if there is none.
     #[must_use]
     pub fn unsplit(&self) -> u64 {
