@@ -283,10 +283,11 @@ fn read_reply(
             method,
             reason: detail,
         },
-        Status::NoMethod => RpcError::NoMethod { method },
+        Status::Malformed if detail == 1 => RpcError::NoMethod { method },
         Status::TooLong => RpcError::RequestTooLong { bytes, limit },
         Status::NoRoom => RpcError::NoRoom { bytes: limit, room },
         Status::Damaged => RpcError::Damaged { method },
+        Status::NotKept => RpcError::NotKept { method },
         Status::NoVacancy => RpcError::NoVacancy { sessions: detail },
         Status::Stale => RpcError::Protocol {
             what: "it knows a newer request of the slot",

@@ -63,6 +63,13 @@ pub enum RpcError {
         /// Times that it was sent.
         attempts: u32,
     },
+    /// A request was sent again after an outage, and had been executed: the server had too many
+    /// replies to keep to keep this one.
+    #[error("method {method} was executed, and its reply was not kept")]
+    NotKept {
+        /// The method.
+        method: u16,
+    },
     /// What answers is no server of this protocol.
     #[error("what answered is no reply: {what}")]
     Protocol {
@@ -77,7 +84,10 @@ impl RpcError {
     pub const fn may_have_taken_effect(&self) -> bool {
         match self {
             Self::Fabric(error) => error.may_have_taken_effect(),
-            Self::InDoubt { .. } | Self::Damaged { .. } | Self::Protocol { .. } => true,
+            Self::InDoubt { .. }
+            | Self::Damaged { .. }
+            | Self::NotKept { .. }
+            | Self::Protocol { .. } => true,
             _ => false,
         }
     }

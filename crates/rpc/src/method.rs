@@ -1,6 +1,6 @@
 //! What a method is given, and how it ends.
 
-use farslot_fabric::{FabricError, Nanos, OwnerMemory, RegionId};
+use farslot_fabric::{Caller, FabricError, Nanos, OwnerMemory, RegionId};
 
 /// A request as its method gets it. Every byte of the body is the client's word, and may be
 /// anything.
@@ -15,6 +15,9 @@ pub struct Request<'r> {
     pub now: Nanos,
     /// The client's session; no two have the same.
     pub session: u64,
+    /// What the client may do. A server checks nothing of it unless it
+    /// [is said to](crate::ServerOptions::methods_check_callers).
+    pub caller: &'r dyn Caller,
 }
 
 /// Why a method gives no reply.

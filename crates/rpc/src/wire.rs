@@ -1,13 +1,13 @@
 //! The first words of requests and replies. Both are little-endian; the body follows.
 //!
 //! ```text
-//! request   | session, 64 bits |
-//!           | number, 32 | slot, 16 | method, 16 |
+//! request   | method, 16 bits | slot, 16 | number, 32 |
+//!           | session, 64 |
 //! reply     | status, 8 | 0, 24 | detail, 32 |
 //! ```
-//! The second word is what a NIC's immediate would say: sender, coroutine and slot (paper 003,
+//! The first word is what a NIC's immediate would say: sender, coroutine and slot (paper 003,
 //! section 5.2). It has 64 bits and so is no immediate, but lies where the receiver looks first
-//! anyway.
+//! anyway. A method without sessions has its number in the same place, and the rest to itself.
 
 /// Bytes of a request before its body.
 pub(crate) const REQUEST_HEADER: usize = 16;
@@ -28,23 +28,23 @@ pub(crate) struct RequestHeader {
 impl RequestHeader {
     pub(crate) fn encode(self) -> [u8; REQUEST_HEADER] {
         let name =
-            u64::from(self.number) | u64::from(self.slot) << 32 | u64::from(self.method) << 48;
+            u64::from(self.method) | u64::from(self.slot) << 16 | u64::from(self.number) << 32;
         let mut bytes = [0; REQUEST_HEADER];
-        bytes[..8].copy_from_slice(&self.session.to_le_bytes());
-        bytes[8..].copy_from_slice(&name.to_le_bytes());
+        bytes[..8].copy_from_slice(&name.to_le_bytes());
+        bytes[8..].copy_from_slice(&self.session.to_le_bytes());
         bytes
     }
 
     /// The header and the body of a request; nothing if it is too short for them.
     pub(crate) fn decode(request: &[u8]) -> Option<(Self, &[u8])> {
-        let (session, rest) = request.split_first_chunk()?;
-        let (name, body) = rest.split_first_chunk()?;
+        let (name, rest) = request.split_first_chunk()?;
+        let (session, body) = rest.split_first_chunk()?;
         let name = u64::from_le_bytes(*name);
         let header = Self {
             session: u64::from_le_bytes(*session),
-            number: name as u32,
-            slot: (name >> 32) as u16,
-            method: (name >> 48) as u16,
+            number: (name >> 32) as u32,
+            slot: (name >> 16) as u16,
+            method: name as u16,
         };
         Some((header, body))
     }
@@ -56,10 +56,10 @@ impl RequestHeader {
 pub(crate) enum Status {
     /// The method's reply follows.
     Done = 0,
+    /// The request is none; or, if the detail is 1, there is no such method.
+    Malformed = 1,
     /// The method refused; the detail is its reason.
-    Refused = 1,
-    /// There is no such method.
-    NoMethod = 2,
+    Refused = 2,
     /// The session is not known, or not any more.
     NoSession = 3,
     /// A newer request of the slot was there before.
@@ -72,23 +72,23 @@ pub(crate) enum Status {
     Damaged = 7,
     /// All sessions are taken; the detail is how many there are.
     NoVacancy = 8,
-    /// The request is none.
-    Malformed = 9,
+    /// It was executed before, and its reply was not kept.
+    NotKept = 10,
 }
 
 impl Status {
     pub(crate) const fn of(byte: u8) -> Option<Self> {
         Some(match byte {
             0 => Self::Done,
-            1 => Self::Refused,
-            2 => Self::NoMethod,
+            1 => Self::Malformed,
+            2 => Self::Refused,
             3 => Self::NoSession,
             4 => Self::Stale,
             5 => Self::TooLong,
             6 => Self::NoRoom,
             7 => Self::Damaged,
             8 => Self::NoVacancy,
-            9 => Self::Malformed,
+            10 => Self::NotKept,
             _ => return None,
         })
     }

@@ -1,5 +1,7 @@
 //! The owner's side: methods by number, and the sessions of clients.
 
+#[cfg(test)]
+mod grant_tests;
 mod session;
 
 use crate::method::{Fault, Method, Request};
@@ -7,7 +9,9 @@ use crate::wire::{Grant, NO_SESSION, REPLY_HEADER, RequestHeader, Status};
 use farslot_fabric::{Call, Handler, Nanos};
 use session::{Found, Session};
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// What a method changes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -19,11 +23,12 @@ pub enum Effect {
     Once,
 }
 
-/// What a server holds for its clients. It never holds more than `sessions * slots * largest_reply`
-/// bytes of kept replies, and takes memory for none before there is one.
+/// What a server holds for its clients. It takes memory for no kept reply before there is one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ServerOptions {
-    /// Clients at a time.
+    /// Clients at a time. Where all are taken, a newcomer takes the place of the client that has
+    /// asked for nothing for the longest: of a grant that has more of them than the newcomer's, else
+    /// of its own, if that was for five seconds.
     pub sessions: u16,
     /// Requests of one client at a time: its credit.
     pub slots: u16,
@@ -34,6 +39,13 @@ pub struct ServerOptions {
     /// Nanoseconds for which a session without requests lasts; then a new client may get its place.
     /// No client repeats a request for as long ([`ClientOptions::patience`](crate::ClientOptions)).
     pub lease: Nanos,
+    /// Most bytes of kept replies, of all clients together: what comes beyond is executed, and its
+    /// reply is sent and not kept ([`RpcError::NotKept`](crate::RpcError)).
+    pub most_kept: usize,
+    /// Whether each method holds its callers to their rights, by
+    /// [`Request::caller`](crate::Request). Else a caller needs
+    /// [`Rights::CALL`](farslot_fabric::Rights) for all of the region.
+    pub methods_check_callers: bool,
 }
 
 impl Default for ServerOptions {
@@ -44,17 +56,26 @@ impl Default for ServerOptions {
             largest_request: 64 << 10,
             largest_reply: 64 << 10,
             lease: 60_000_000_000,
+            most_kept: 64 << 20,
+            methods_check_callers: false,
         }
     }
 }
+
+/// Nanoseconds after which a client that has asked for nothing may lose its place to another of its
+/// grant: it has most likely ended.
+const IDLE: Nanos = 5_000_000_000;
 
 /// Methods by number, answered on whatever threads the fabric has for calls.
 pub struct Server {
     options: ServerOptions,
     methods: HashMap<u16, (Effect, Box<dyn Method>)>,
+    without_sessions: HashMap<u16, Arc<dyn Handler>>,
     sessions: Box<[Mutex<Option<Session>>]>,
     /// The place from which the next vacant one is looked for, and the newest session's time.
     newest: Mutex<(usize, u64)>,
+    /// Bytes of the replies that are kept.
+    kept: AtomicUsize,
 }
 
 impl Server {
@@ -69,8 +90,10 @@ impl Server {
         Self {
             options,
             methods: HashMap::new(),
+            without_sessions: HashMap::new(),
             sessions: (0..options.sessions).map(|_| Mutex::new(None)).collect(),
             newest: Mutex::new((0, 0)),
+            kept: AtomicUsize::new(0),
         }
     }
 
@@ -79,11 +102,18 @@ impl Server {
         self.methods.insert(method, (effect, Box::new(run)));
     }
 
+    /// Has a handler answer the calls of a method that needs no session: their callers take a lost
+    /// answer for one in doubt. All behind the method's number, in the first two bytes, is the
+    /// handler's to read, and so is all of the reply.
+    pub fn register_without_session(&mut self, method: u16, handler: Arc<dyn Handler>) {
+        self.without_sessions.insert(method, handler);
+    }
+
     /// Answers a request; returns the bytes of the reply's body.
     fn answer(&self, call: Call<'_>, reply: &mut [u8]) -> Result<usize, (Status, u32)> {
         let (header, body) = RequestHeader::decode(call.request).ok_or((Status::Malformed, 0))?;
         if header.session == NO_SESSION {
-            let grant = self.open(call.now)?.encode();
+            let grant = self.open(call.now, call.caller.grant())?.encode();
             return put_or_tell(reply, &grant);
         }
         let limit = self.options.largest_request;
@@ -92,11 +122,14 @@ impl Server {
         }
         let (effect, method) = match self.methods.get(&header.method) {
             Some((effect, method)) => (*effect, method),
-            None => return Err((Status::NoMethod, 0)),
+            None => return Err((Status::Malformed, 1)),
         };
         let mut place = self.place_of(header.session);
         let session = place.as_deref_mut().and_then(Option::as_mut);
-        let session = session.filter(|session| session.id == header.session);
+        // No other client speaks for it.
+        let grant = call.caller.grant();
+        let session = session
+            .filter(|session| session.id == header.session && session.grant.as_deref() == grant);
         let session = session.ok_or((Status::NoSession, 0))?;
         session.last_used = call.now;
         let slot = session.slot(header.slot, self.options.slots);
@@ -107,6 +140,7 @@ impl Server {
             memory: call.memory,
             now: call.now,
             session: header.session,
+            caller: call.caller,
         };
         let room = reply.len().min(self.options.largest_reply as usize);
         let reply = &mut reply[..room];
@@ -124,7 +158,10 @@ impl Server {
                     return run(&**method, request, reply);
                 }
                 let end = run(&**method, request, reply);
-                slot.keep(end.map(|bytes| &reply[..bytes]));
+                let kept = self.kept.load(Relaxed);
+                let most = self.options.most_kept.saturating_sub(kept);
+                let more = slot.keep(end.map(|bytes| &reply[..bytes]), most);
+                self.kept.fetch_add(more as usize, Relaxed);
                 end
             }
         }
@@ -138,37 +175,77 @@ impl Server {
 
     /// Opens a session, in a place that is vacant or whose client has not been heard of for the
     /// lease.
-    fn open(&self, now: Nanos) -> Result<Grant, (Status, u32)> {
+    fn open(&self, now: Nanos, grant: Option<&str>) -> Result<Grant, (Status, u32)> {
         let mut newest = self.newest.lock().unwrap_or_else(PoisonError::into_inner);
         let (next, time) = &mut *newest;
         let count = self.sessions.len();
-        for index in (0..count).map(|ahead| (*next + ahead) % count) {
-            let mut place = self.sessions[index]
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner);
-            let is_held =
-                |session: &Session| now.saturating_sub(session.last_used) <= self.options.lease;
-            if place.as_ref().is_some_and(is_held) {
-                continue;
+        let mut places = (0..count).map(|ahead| (*next + ahead) % count);
+        let vacant = places.find(|index| {
+            let place = self.session_at(*index);
+            let held = place.as_ref().map(|session| session.last_used);
+            held.is_none_or(|since| now.saturating_sub(since) > self.options.lease)
+        });
+        let index = vacant.or_else(|| self.idle_one(now, grant));
+        let index = index.ok_or((Status::NoVacancy, count as u32))?;
+        // Numbered by time, so that sessions of servers before this one have other numbers.
+        *time = now.max(*time + 1);
+        *next = (index + 1) % count;
+        let id = *time << 16 | index as u64;
+        let before = self.session_at(index).replace(Session::new(id, grant, now));
+        let given_back = before.map_or(0, |session| session.kept());
+        self.kept.fetch_sub(given_back, Relaxed);
+        Ok(Grant {
+            session: id,
+            slots: self.options.slots,
+            largest_request: self.options.largest_request,
+            largest_reply: self.options.largest_reply,
+        })
+    }
+
+    /// The place of the session that has been idle for the longest, of the grant that has the most
+    /// of them, if it has more than this one; else of this one's own, if it was idle for a while.
+    fn idle_one(&self, now: Nanos, grant: Option<&str>) -> Option<usize> {
+        let mut sessions: HashMap<Option<Box<str>>, (usize, Nanos, usize)> = HashMap::new();
+        for index in 0..self.sessions.len() {
+            if let Some(session) = &*self.session_at(index) {
+                let seen = (0, session.last_used, index);
+                let (count, since, at) = sessions.entry(session.grant.clone()).or_insert(seen);
+                *count += 1;
+                if session.last_used < *since {
+                    (*since, *at) = (session.last_used, index);
+                }
             }
-            // Numbered by time, so that sessions of servers before this one have other numbers.
-            *time = now.max(*time + 1);
-            *next = (index + 1) % count;
-            let id = *time << 16 | index as u64;
-            *place = Some(Session::new(id, now));
-            return Ok(Grant {
-                session: id,
-                slots: self.options.slots,
-                largest_request: self.options.largest_request,
-                largest_reply: self.options.largest_reply,
-            });
         }
-        Err((Status::NoVacancy, count as u32))
+        let own = sessions.get(&grant.map(Box::from)).copied();
+        let count = own.map_or(0, |(count, ..)| count);
+        let (most, _, at) = sessions.values().max_by_key(|(count, ..)| *count)?;
+        if *most > count + 1 {
+            return Some(*at);
+        }
+        let (_, since, at) = own?;
+        (now.saturating_sub(since) > IDLE).then_some(at)
+    }
+
+    fn session_at(&self, index: usize) -> MutexGuard<'_, Option<Session>> {
+        let place = &self.sessions[index];
+        place.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Handler for Server {
+    fn checks_callers(&self) -> bool {
+        self.options.methods_check_callers
+    }
+
     fn handle(&self, mut call: Call<'_>) -> usize {
+        let method = call
+            .request
+            .first_chunk()
+            .map(|bytes| u16::from_le_bytes(*bytes));
+        let handler = method.and_then(|method| self.without_sessions.get(&method));
+        if let Some(handler) = handler {
+            return handler.handle(call);
+        }
         let reply = std::mem::take(&mut call.reply);
         // Without room for a header there is nobody who could read a reply.
         let Some((head, body)) = reply.split_first_chunk_mut::<REPLY_HEADER>() else {

@@ -9,6 +9,8 @@ type End<B> = Result<B, (Status, u32)>;
 /// A client's session.
 pub(super) struct Session {
     pub(super) id: u64,
+    /// The grant of whoever opened it.
+    pub(super) grant: Option<Box<str>>,
     /// When its last request came.
     pub(super) last_used: Nanos,
     slots: Vec<Slot>,
@@ -32,12 +34,18 @@ pub(super) enum Found<'s> {
 }
 
 impl Session {
-    pub(super) fn new(id: u64, now: Nanos) -> Self {
+    pub(super) fn new(id: u64, grant: Option<&str>, now: Nanos) -> Self {
         Self {
             id,
+            grant: grant.map(Box::from),
             last_used: now,
             slots: Vec::new(),
         }
+    }
+
+    /// Bytes of the replies that are kept.
+    pub(super) fn kept(&self) -> usize {
+        self.slots.iter().map(|slot| slot.bytes.capacity()).sum()
     }
 
     /// A slot, if there are that many.
@@ -79,10 +87,22 @@ impl Slot {
         self.end = Err(UNFINISHED);
     }
 
-    /// Keeps how the request ended.
-    pub(super) fn keep(&mut self, end: End<&[u8]>) {
+    /// Keeps how the request ended, with a reply of no more than `most` bytes. Returns how many
+    /// bytes more it holds than before.
+    pub(super) fn keep(&mut self, end: End<&[u8]>, most: usize) -> isize {
+        let before = self.bytes.capacity();
         self.bytes.clear();
-        self.end = end.map(|reply| self.bytes.extend_from_slice(reply));
+        self.end = match end {
+            Ok(reply) if reply.len() > before.max(most) => {
+                self.bytes = Vec::new();
+                Err((Status::NotKept, 0))
+            }
+            end => end.map(|reply| {
+                self.bytes.reserve_exact(reply.len());
+                self.bytes.extend_from_slice(reply);
+            }),
+        };
+        self.bytes.capacity() as isize - before as isize
     }
 }
 
@@ -95,14 +115,14 @@ mod tests {
 
     #[test]
     fn a_slot_knows_its_newest_request_across_the_wrap_of_numbers() {
-        let mut session = Session::new(1, 0);
+        let mut session = Session::new(1, None, 0);
         assert!(session.slot(4, 4).is_none());
         let slot = session.slot(3, 4).unwrap();
         for number in [1, 2, 7, 1 << 30, 2 << 30, 3 << 30, u32::MAX, 0, 5] {
             assert!(matches!(slot.find(number), Found::New), "{number}");
             slot.begin(number);
             assert!(matches!(slot.find(number), Found::Repeated(Err(_))));
-            slot.keep(Ok(&number.to_le_bytes()));
+            slot.keep(Ok(&number.to_le_bytes()), 4);
             match slot.find(number) {
                 Found::Repeated(Ok(kept)) => assert_eq!(kept, number.to_le_bytes()),
                 _ => panic!("{number}"),
