@@ -64,7 +64,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let rights = Rights::READ.and(Rights::CALL);
     let node = Node::embedded(&[RegionSpec { len: 1600, rights }])?;
     let mut server = Server::new(Default::default());
-    serve(&mut server, ObjectId(0), Counters);
+    serve(&mut server, vec![Counters], Arc::default());
     node.serve_calls(Arc::new(server));
 
     let endpoint = Rc::new(ShmEndpoint::new(vec![node], Limits::default()));

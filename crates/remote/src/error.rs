@@ -62,7 +62,17 @@ pub(crate) enum Refusal {
     Full = 2,
     /// Another transaction holds what was to be changed.
     Locked = 3,
+    /// The node has no such structure, or not for this client.
+    NoObject = NO_OBJECT as isize,
 }
+
+/// Why a request is refused, as [`Fault::Refused`] has it, whose structure the node does not have,
+/// or not any more.
+pub const NO_OBJECT: u32 = 4;
+/// Why a request is refused whose client has not the rights to the structure that it needs.
+pub const DENIED: u32 = 5;
+/// Why a change is refused of a structure that takes none any more.
+pub const ENDING: u32 = 6;
 
 impl From<Refusal> for Fault {
     fn from(refusal: Refusal) -> Self {

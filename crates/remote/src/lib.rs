@@ -26,8 +26,8 @@ mod remote;
 mod structure;
 mod sum;
 
-pub use error::RemoteError;
+pub use error::{DENIED, ENDING, NO_OBJECT, RemoteError};
 pub use lock::Lock;
 pub use policy::{Policy, PolicyOptions};
-pub use remote::{LookupCounts, ObjectId, Remote, serve, serve_alone};
+pub use remote::{CHANGE, LOOKUP, LookupCounts, ObjectId, Objects, Remote, serve};
 pub use structure::{End, Found, RemoteStructure, Start};

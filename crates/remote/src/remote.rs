@@ -1,50 +1,63 @@
 //! A remote data structure as a client has it: Algorithm 1 of paper 003.
 
-use crate::error::RemoteError;
+use crate::error::{Refusal, RemoteError};
 use crate::policy::{Policy, PolicyOptions};
 use crate::structure::{End, Found, RemoteStructure, Start};
 use farslot_fabric::{Buffer, Endpoint, EndpointExt, RemoteAddr};
-use farslot_rpc::{Client, Effect, Reply, Request, Server};
+use farslot_rpc::{Client, Effect, Fault, Reply, Request, Server};
 use std::cell::{Cell, RefCell, RefMut};
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Which of a server's structures: its objects count from 0 (paper 003, section 4: object ID).
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct ObjectId(pub u16);
+/// Which of a node's structures (paper 003, section 4: object ID). In a store it is the table's id.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct ObjectId(pub u64);
 
-/// The most objects of one server: each takes two of the methods that 16 bits number.
-const OBJECTS: u16 = 1 << 15;
+/// The method of lookups. The structure's number stands before each request.
+pub const LOOKUP: u16 = 0x0104;
+/// The method of changes, likewise.
+pub const CHANGE: u16 = 0x0204;
 
-impl ObjectId {
-    /// The methods of lookups and of changes.
-    #[must_use]
-    pub fn methods(self) -> (u16, u16) {
-        (self.0 % OBJECTS, self.0 % OBJECTS + OBJECTS)
+/// The structures of a node, by number.
+pub trait Objects: Send + Sync + 'static {
+    /// Has a structure answer a request: none other of the node's is answered meanwhile.
+    ///
+    /// # Errors
+    /// [`Fault`]; [`NO_OBJECT`](crate::NO_OBJECT) where there is no such structure.
+    fn answer(
+        &self,
+        object: ObjectId,
+        request: Request<'_>,
+        reply: &mut [u8],
+    ) -> Result<usize, Fault>;
+}
+
+impl<S: RemoteStructure> Objects for Vec<S> {
+    /// They are numbered from 0 on.
+    fn answer(
+        &self,
+        object: ObjectId,
+        request: Request<'_>,
+        reply: &mut [u8],
+    ) -> Result<usize, Fault> {
+        let structure = usize::try_from(object.0).ok().and_then(|at| self.get(at));
+        let structure = structure.ok_or(Refusal::NoObject)?;
+        structure.rpc_handler(request.body, request.memory, reply)
     }
 }
 
-/// Has a server answer calls to a structure. Calls are executed one at a time.
-pub fn serve<S: RemoteStructure>(server: &mut Server, object: ObjectId, structure: S) {
-    serve_alone(server, object, structure, Arc::default());
-}
-
-/// As [`serve`], for a structure that must not be changed while others hold `alone`: several
-/// structures, or methods beside them, that change the same memory share it.
-pub fn serve_alone<S: RemoteStructure>(
-    server: &mut Server,
-    object: ObjectId,
-    structure: S,
-    alone: Arc<Mutex<()>>,
-) {
-    let structure = Arc::new((structure, alone));
-    let (lookups, changes) = object.methods();
-    for (method, effect) in [(lookups, Effect::None), (changes, Effect::Once)] {
-        let structure = Arc::clone(&structure);
+/// Has a server answer calls to structures. Calls are executed one at a time: by all servers that
+/// share `alone`, so that methods beside them may change the same memory.
+pub fn serve(server: &mut Server, objects: impl Objects, alone: Arc<Mutex<()>>) {
+    let objects = Arc::new((objects, alone));
+    for (method, effect) in [(LOOKUP, Effect::None), (CHANGE, Effect::Once)] {
+        let objects = Arc::clone(&objects);
         let run = move |request: Request<'_>, reply: &mut [u8]| {
-            let (structure, lock) = &*structure;
-            let _alone = lock.lock().unwrap_or_else(PoisonError::into_inner);
-            structure.rpc_handler(request.body, request.memory, reply)
+            let (object, body) = request.body.split_first_chunk().ok_or(Refusal::Malformed)?;
+            let object = ObjectId(u64::from_le_bytes(*object));
+            let (objects, alone) = &*objects;
+            let _alone = alone.lock().unwrap_or_else(PoisonError::into_inner);
+            objects.answer(object, Request { body, ..request }, reply)
         };
         server.register(method, effect, run);
     }
@@ -170,9 +183,15 @@ impl<S: RemoteStructure, E: Endpoint> Remote<S, E> {
     /// # Errors
     /// [`RemoteError`].
     pub async fn ask(&self, request: &[u8]) -> Result<Reply, RemoteError> {
-        let (lookups, _) = self.object.methods();
-        let room = self.structure.reply_bytes();
-        Ok(self.client.call(lookups, request, room).await?)
+        self.ask_for(request, self.structure.reply_bytes()).await
+    }
+
+    /// As [`Remote::ask`], with room for a reply of so many bytes.
+    ///
+    /// # Errors
+    /// [`RemoteError`].
+    pub async fn ask_for(&self, request: &[u8], room: usize) -> Result<Reply, RemoteError> {
+        self.call(LOOKUP, request, room).await
     }
 
     /// Has the owner execute a request that changes something, at most once.
@@ -180,9 +199,19 @@ impl<S: RemoteStructure, E: Endpoint> Remote<S, E> {
     /// # Errors
     /// [`RemoteError`].
     pub async fn change(&self, request: &[u8]) -> Result<Reply, RemoteError> {
-        let (_, changes) = self.object.methods();
-        let room = self.structure.reply_bytes();
-        Ok(self.client.call(changes, request, room).await?)
+        self.call(CHANGE, request, self.structure.reply_bytes())
+            .await
+    }
+
+    async fn call(&self, method: u16, request: &[u8], room: usize) -> Result<Reply, RemoteError> {
+        let object = self.object.0.to_le_bytes();
+        let fill = |to: &mut [u8]| {
+            let (before, body) = to.split_at_mut(object.len());
+            before.copy_from_slice(&object);
+            body.copy_from_slice(request);
+        };
+        let bytes = object.len() + request.len();
+        Ok(self.client.call_with(method, bytes, fill, room).await?)
     }
 
     fn count<T>(&self, which: fn(&mut LookupCounts) -> &mut u64, item: T) -> T {

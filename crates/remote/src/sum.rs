@@ -7,11 +7,6 @@ pub(crate) fn sum(place: u64, words: &[u64]) -> u64 {
     xxh3_64_with_seed(bytemuck::cast_slice(words), place) | 1
 }
 
-/// Where keys go by.
-pub(crate) fn hash(key: &[u8]) -> u64 {
-    xxh3_64_with_seed(key, 0x0053_544f_524d)
-}
-
 /// Words that hold so many bytes.
 pub(crate) const fn words_of(bytes: usize) -> usize {
     bytes.div_ceil(8)

@@ -129,7 +129,7 @@ impl<E: Endpoint> Transaction<'_, E> {
         let Some(broken) = &self.database.broken else {
             return Ok(());
         };
-        let table = &broken.tables[usize::from(table.0)];
+        let table = &broken.tables[table.0 as usize];
         for _ in 0..1000 {
             match table.put(key, value).await {
                 Err(RemoteError::Locked { .. }) => {

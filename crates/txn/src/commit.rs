@@ -119,9 +119,9 @@ impl<E: Endpoint> Transaction<'_, E> {
                 let (table, key) = keys.nth(at).ok_or(RemoteError::BadReply)?;
                 Err(changed(table, key))
             }
-            Ok(CommittedAt::ByOther { at, by, is_over }) => {
+            Ok(CommittedAt::ByOther { at, by }) => {
                 let (table, key) = keys.nth(at).ok_or(RemoteError::BadReply)?;
-                Err(self.database.conflict(table, key, by, Some(is_over)).await)
+                Err(self.database.conflict(table, key, by).await)
             }
             Err(cause) if cause.may_have_taken_effect() => Err(TxnError::InDoubt { lock, cause }),
             Err(error) => Err(error.into()),

@@ -3,11 +3,12 @@
 use crate::error::{ConflictCause, TxnError};
 use crate::identity::{MOST_NODES, TableId, home_of, is_same_block, name_after};
 use crate::kept::Structure;
-use crate::wire::{Ask, Reader, Seen, Status, TRANSACTIONS, read_unfinished};
+use crate::turn::OTHER_PLACE;
+use crate::wire::{Ask, HOLDER_BYTES, Holder, Reader, Seen, Status, TRANSACTION};
 use farslot_fabric::{Endpoint, EndpointExt, Nanos, RemoteAddr};
-use farslot_remote::chained::{Cache, Observation, Observed};
+use farslot_remote::chained::{Chained, Observation};
 use farslot_remote::ordered::{Leaf, OrderedMap};
-use farslot_remote::{Lock, ObjectId, PolicyOptions, Remote, RemoteError};
+use farslot_remote::{Lock, ObjectId, PolicyOptions, RemoteError};
 use farslot_rpc::{Client, Reply, RpcError};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
@@ -62,8 +63,8 @@ impl Default for DatabaseOptions {
 /// Tables and maps on several nodes, and transactions over them: one thread's client. Any number of
 /// its coroutines may run transactions.
 pub struct Database<E> {
-    nodes: Vec<Member<E>>,
-    pub(crate) tables: Vec<Served<E>>,
+    pub(crate) nodes: Vec<Member<E>>,
+    tables: RefCell<Vec<Rc<Served<E>>>>,
     pub(crate) options: DatabaseOptions,
     pub(crate) pauses: RefCell<ChaCha8Rng>,
     /// Times that a transaction was run again.
@@ -72,8 +73,8 @@ pub struct Database<E> {
     pub(crate) broken: Option<crate::broken::Broken<E>>,
 }
 
-struct Member<E> {
-    client: Rc<Client<E>>,
+pub(crate) struct Member<E> {
+    pub(crate) client: Rc<Client<E>>,
     /// What the next transaction with its home there is called, while there are names left of those
     /// that the node has given this client.
     next: Cell<Option<Lock>>,
@@ -85,12 +86,12 @@ pub(crate) struct Served<E> {
     pub(crate) node: u8,
     pub(crate) object: ObjectId,
     pub(crate) structure: Structure,
-    lookups: Lookups<E>,
+    pub(crate) client: TableClient<E>,
 }
 
-/// How keys are looked up.
-enum Lookups<E> {
-    Chained(Box<Remote<Observed, E>>),
+/// A client of a table or of a map.
+pub(crate) enum TableClient<E> {
+    Chained(Box<Chained<E>>),
     Ordered(Box<OrderedMap<E>>),
 }
 
@@ -100,10 +101,7 @@ pub(crate) enum Locked {
         version: u64,
         value: Option<Vec<u8>>,
     },
-    ByOther {
-        by: Lock,
-        is_over: bool,
-    },
+    ByOther(Holder),
     LeaseOver,
 }
 
@@ -113,8 +111,7 @@ pub(crate) enum CommittedAt {
     /// Another holds a key, by its place among reads and then writes.
     ByOther {
         at: usize,
-        by: Lock,
-        is_over: bool,
+        by: Holder,
     },
     /// What was read has changed, by its place.
     Changed(usize),
@@ -123,23 +120,19 @@ pub(crate) enum CommittedAt {
 fn read_locked(mut from: Reader<'_>) -> Option<CommittedAt> {
     Some(CommittedAt::ByOther {
         at: from.half()?.into(),
-        by: from.lock()?,
-        is_over: from.byte()? != 0,
+        by: from.holder()?,
     })
 }
 
 /// Most transactions that one request tells to be finished.
 const MOST_DONE: usize = 1024;
-/// Bytes of what tells who holds a key, without the key: table, lock, and whether its lease is
-/// over.
-const STOPPED_BYTES: usize = 11;
-/// Room for a part of a transaction, in bytes: what servers take in a request unless they are told
-/// otherwise.
-const PART_ROOM: usize = 64 << 10;
+/// Bytes of what tells who holds a key, without the key: table and holder.
+const STOPPED_BYTES: usize = 27;
 
 impl<E: Endpoint> Database<E> {
-    /// A database on these nodes. All clients must list the same nodes in the same order, as the
-    /// owners' [`OwnerOptions::node`](crate::OwnerOptions::node) say.
+    /// A database on these nodes. All clients must list the same nodes in the same order: one that
+    /// has a node at another place meets [`TxnError::OtherPlace`] while transactions of others are
+    /// under way there.
     ///
     /// # Errors
     /// [`TxnError::BadNodes`].
@@ -157,7 +150,7 @@ impl<E: Endpoint> Database<E> {
         });
         Ok(Self {
             nodes: members.collect(),
-            tables: Vec::new(),
+            tables: RefCell::default(),
             options,
             pauses: RefCell::new(ChaCha8Rng::seed_from_u64(options.seed)),
             retries: Cell::new(0),
@@ -171,7 +164,7 @@ impl<E: Endpoint> Database<E> {
     /// # Errors
     /// [`TxnError::BadNodes`] if there is no such node.
     pub fn add_table(
-        &mut self,
+        &self,
         node: u8,
         object: ObjectId,
         structure: impl Into<Structure>,
@@ -183,24 +176,24 @@ impl<E: Endpoint> Database<E> {
         let structure = structure.into();
         let (client, places) = (Rc::clone(&member.client), self.options.places);
         let policy = self.options.policy;
-        let lookups = match structure {
+        let client = match structure {
             Structure::Chained(table) => {
-                let cache = Cache::new(places);
-                let remote = Remote::new(Observed(table), object, client, cache, policy);
-                Lookups::Chained(Box::new(remote))
+                let table = Chained::new(table, object, client, places, policy);
+                TableClient::Chained(Box::new(table))
             }
             Structure::Ordered(tree) => {
                 let map = OrderedMap::new(tree, object, client, places, policy);
-                Lookups::Ordered(Box::new(map))
+                TableClient::Ordered(Box::new(map))
             }
         };
-        let id = TableId(self.tables.len() as u16);
-        self.tables.push(Served {
+        let mut tables = self.tables.borrow_mut();
+        let id = TableId(tables.len() as u64);
+        tables.push(Rc::new(Served {
             node,
             object,
             structure,
-            lookups,
-        });
+            client,
+        }));
         Ok(id)
     }
 
@@ -208,24 +201,6 @@ impl<E: Endpoint> Database<E> {
     /// another was in its way.
     pub fn retries(&self) -> u64 {
         self.retries.get()
-    }
-
-    /// Finishes transactions which had their home at a node, and whose clients stopped before they
-    /// had applied all their parts. Whoever meets a lock of theirs does the same for that lock;
-    /// this is for those that nobody meets. Returns the parts that were finished.
-    ///
-    /// # Errors
-    /// The first that any node fails with. Parts of other nodes are finished all the same.
-    pub async fn recover(&self, node: u8) -> Result<usize, TxnError> {
-        let reply = self.call(node, &Ask::Unfinished, PART_ROOM).await?;
-        let (_, rest) = read(&reply)?;
-        let parts = read_unfinished(rest).ok_or(RemoteError::BadReply)?;
-        let mut first_error = Ok(());
-        for (lock, node) in &parts {
-            let end = self.resolve(*lock, *node).await;
-            first_error = first_error.and(end);
-        }
-        first_error.map(|()| parts.len())
     }
 
     pub(crate) fn endpoint(&self) -> &E {
@@ -237,10 +212,12 @@ impl<E: Endpoint> Database<E> {
     }
 
     /// A table, and its number.
-    pub(crate) fn table(&self, table: TableId) -> Result<&Served<E>, TxnError> {
-        let tables = self.tables.len();
-        let known = self.tables.get(usize::from(table.0));
-        known.ok_or(TxnError::NoTable { table, tables })
+    pub(crate) fn table(&self, table: TableId) -> Result<Rc<Served<E>>, TxnError> {
+        let known = self.tables.borrow();
+        let at = usize::try_from(table.0).unwrap_or(usize::MAX);
+        let tables = known.len();
+        let found = known.get(at).map(Rc::clone);
+        found.ok_or(TxnError::NoTable { table, tables })
     }
 
     /// The name of a new transaction with its home at a node.
@@ -249,7 +226,13 @@ impl<E: Endpoint> Database<E> {
         let name = match next.get() {
             Some(name) => name,
             None => {
-                let reply = self.call(home, &Ask::Open, 9).await?;
+                let reply = self.call(home, &Ask::Open { node: home }, 9).await;
+                let reply = reply.map_err(|error| match error {
+                    RpcError::Refused { reason, .. } if reason == OTHER_PLACE => {
+                        TxnError::OtherPlace { node: home }
+                    }
+                    error => error.into(),
+                })?;
                 let (_, mut rest) = read(&reply)?;
                 let name = rest.lock().filter(|name| home_of(*name) == Some(home));
                 name.ok_or(RemoteError::BadReply)?
@@ -280,13 +263,18 @@ impl<E: Endpoint> Database<E> {
         opens: bool,
     ) -> Result<Locked, TxnError> {
         let served = self.table(table)?;
+        // The home must know that none of its locks was broken; elsewhere none is broken before the
+        // home's are.
+        let at_home = Some(served.node) == home_of(lock);
         let ask = Ask::Lock {
             lock,
-            opens,
+            opens: opens || !at_home,
+            at_home,
+            home: self.home(lock, served.node),
             object: served.object.0,
             key,
         };
-        let room = 10 + usize::from(served.structure.value_bytes());
+        let room = HOLDER_BYTES.max(10 + usize::from(served.structure.value_bytes()));
         let reply = self.call(served.node, &ask, room).await?;
         let (status, mut rest) = read(&reply)?;
         let bad = || TxnError::from(RemoteError::BadReply);
@@ -297,10 +285,7 @@ impl<E: Endpoint> Database<E> {
                 let value = is_there.then(|| rest.0.to_vec());
                 Locked::Held { version, value }
             }
-            Status::Locked => Locked::ByOther {
-                by: rest.lock().ok_or_else(bad)?,
-                is_over: rest.byte().ok_or_else(bad)? != 0,
-            },
+            Status::Locked => Locked::ByOther(rest.holder().ok_or_else(bad)?),
             Status::Aborted => Locked::LeaseOver,
             Status::Running | Status::Full | Status::Changed => return Err(bad()),
         })
@@ -308,24 +293,22 @@ impl<E: Endpoint> Database<E> {
 
     /// What a key of a table has, and who holds it.
     pub(crate) async fn look(&self, table: TableId, key: &[u8]) -> Result<Observation, TxnError> {
-        match &self.table(table)?.lookups {
-            Lookups::Chained(remote) => {
-                Ok(remote.lookup(key).await?.ok_or(RemoteError::BadReply)?)
-            }
-            Lookups::Ordered(_) => Err(RemoteError::BadReply.into()),
+        match &self.table(table)?.client {
+            TableClient::Chained(table) => Ok(table.observe(key).await?),
+            TableClient::Ordered(_) => Err(RemoteError::BadReply.into()),
         }
     }
 
     /// The leaf of a key of a map.
     pub(crate) async fn leaf(&self, table: TableId, key: &[u8]) -> Result<Leaf, TxnError> {
-        match &self.table(table)?.lookups {
-            Lookups::Ordered(map) => Ok(map.leaf(key).await?),
-            Lookups::Chained(_) => Err(TxnError::NotOrdered { table }),
+        match &self.table(table)?.client {
+            TableClient::Ordered(map) => Ok(map.leaf(key).await?),
+            TableClient::Chained(_) => Err(TxnError::NotOrdered { table }),
         }
     }
 
     pub(crate) fn is_ordered(&self, table: TableId) -> Result<bool, TxnError> {
-        Ok(matches!(self.table(table)?.lookups, Lookups::Ordered(_)))
+        Ok(matches!(self.table(table)?.client, TableClient::Ordered(_)))
     }
 
     /// Whether a word is what it was: one READ.
@@ -390,7 +373,8 @@ impl<E: Endpoint> Database<E> {
             reads,
             writes,
         };
-        let reply = self.call(node, &ask, 12).await?;
+        // A key's place, and who holds it.
+        let reply = self.call(node, &ask, 2 + HOLDER_BYTES).await?;
         let end = match read(&reply) {
             Ok((Status::Done, _)) => Some(CommittedAt::Done),
             Ok((Status::Changed, mut rest)) => {
@@ -433,19 +417,21 @@ impl<E: Endpoint> Database<E> {
         match read(&reply)? {
             (Status::Done, _) => Ok(reply),
             (Status::Locked, mut rest) => {
-                let object = rest.half().map(ObjectId).ok_or(RemoteError::BadReply)?;
-                let by = rest.lock().ok_or(RemoteError::BadReply)?;
-                let is_over = rest.byte().ok_or(RemoteError::BadReply)? != 0;
-                let mut tables = self.tables.iter();
-                let table = tables.position(|own| own.node == node && own.object == object);
-                let table = TableId(table.map_or(u16::MAX, |table| table as u16));
-                if is_over {
+                let object = rest.word().map(ObjectId).ok_or(RemoteError::BadReply)?;
+                let by = rest.holder().ok_or(RemoteError::BadReply)?;
+                let mut own = 0..self.tables.borrow().len() as u64;
+                let table = own.find(|own| {
+                    let own = self.table(TableId(*own));
+                    own.is_ok_and(|own| own.node == node && own.object == object)
+                });
+                let table = TableId(table.unwrap_or(u64::MAX));
+                if by.is_over {
                     self.resolve(by, node).await?;
                 }
                 Err(TxnError::Conflict {
                     table,
                     key: rest.0.to_vec(),
-                    cause: ConflictCause::Locked { by },
+                    cause: ConflictCause::Locked { by: by.lock },
                 })
             }
             _ => Err(RemoteError::BadReply.into()),
@@ -454,7 +440,8 @@ impl<E: Endpoint> Database<E> {
 
     /// Most bytes of a key of a node's tables.
     fn longest_key(&self, node: u8) -> usize {
-        let own = self.tables.iter().filter(|table| table.node == node);
+        let tables = self.tables.borrow();
+        let own = tables.iter().filter(|table| table.node == node);
         let keys = own.map(|table| usize::from(table.structure.key_bytes()));
         keys.max().unwrap_or(0)
     }
@@ -479,81 +466,19 @@ impl<E: Endpoint> Database<E> {
         }
     }
 
-    /// The error for a key that another holds. If the lease of that lock is over, it is seen to
-    /// first.
-    pub(crate) async fn conflict(
+    pub(crate) async fn call(
         &self,
-        table: TableId,
-        key: &[u8],
-        by: Lock,
-        is_over: Option<bool>,
-    ) -> TxnError {
-        if let Err(error) = self.see_to(table, key, by, is_over).await {
-            return error;
-        }
-        TxnError::Conflict {
-            table,
-            key: key.to_vec(),
-            cause: ConflictCause::Locked { by },
-        }
-    }
-
-    async fn see_to(
-        &self,
-        table: TableId,
-        key: &[u8],
-        by: Lock,
-        is_over: Option<bool>,
-    ) -> Result<(), TxnError> {
-        let served = self.table(table)?;
-        let is_over = match is_over {
-            Some(is_over) => is_over,
-            None => {
-                let ask = Ask::Inquire {
-                    lock: by,
-                    object: served.object.0,
-                    key,
-                };
-                let reply = self.call(served.node, &ask, 1).await?;
-                read(&reply)?.0 == Status::Locked
-            }
-        };
-        if is_over {
-            self.resolve(by, served.node).await?;
-        }
-        Ok(())
-    }
-
-    /// Asks a transaction's home what became of it, and has a node finish or release its part.
-    async fn resolve(&self, lock: Lock, node: u8) -> Result<(), TxnError> {
-        let home = home_of(lock).filter(|home| usize::from(*home) < self.nodes.len());
-        let Some(home) = home else {
-            // No transaction of this database took it.
-            return self.release(node, lock).await;
-        };
-        let ask = Ask::Resolve { lock, node };
-        let reply = self.call(home, &ask, PART_ROOM).await?;
-        let (status, part) = read(&reply)?;
-        match status {
-            Status::Done => {
-                self.finish(node, lock, part.0).await?;
-                self.call(home, &Ask::Forget { lock, node }, 1).await?;
-            }
-            Status::Aborted => self.release(node, lock).await?,
-            _ => {}
-        }
-        Ok(())
-    }
-
-    async fn call(&self, node: u8, ask: &Ask<'_>, room: usize) -> Result<Reply, RpcError> {
-        let (_, method) = TRANSACTIONS.methods();
+        node: u8,
+        ask: &Ask<'_>,
+        room: usize,
+    ) -> Result<Reply, RpcError> {
         let client = &self.nodes[usize::from(node)].client;
-        client.call(method, &ask.encode(), room).await
+        client.call(TRANSACTION, &ask.encode(), room).await
     }
 }
 
 /// A reply's status, and what follows it.
-fn read(reply: &[u8]) -> Result<(Status, Reader<'_>), RemoteError> {
+pub(crate) fn read(reply: &[u8]) -> Result<(Status, Reader<'_>), RemoteError> {
     let mut from = Reader(reply);
     let status = from.byte().and_then(Status::of);
     Ok((status.ok_or(RemoteError::BadReply)?, from))

@@ -67,6 +67,15 @@ pub enum TxnError {
         /// Most nodes.
         limit: usize,
     },
+    /// The node takes part in transactions of clients that have it at another place of their lists
+    /// of nodes, and some of these are not over. List the same nodes in the same order; or retry.
+    #[error(
+        "node {node} is at another place of the lists of others, whose transactions are under way"
+    )]
+    OtherPlace {
+        /// The node's place in the database.
+        node: u8,
+    },
     /// The thread of a [`Handle`](crate::Handle) has ended: whether the transaction is committed
     /// cannot be told.
     #[error("the thread that runs transactions has ended")]

@@ -177,9 +177,10 @@ mod tests {
     }
 }
 
-/// Which of a database's tables, in the order in which they were added.
+/// Which of a database's tables, in the order in which they were added; in a procedure, the number
+/// under which its node serves it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct TableId(pub u16);
+pub struct TableId(pub u64);
 
 impl fmt::Display for TableId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -1,12 +1,12 @@
 //! What takes part in transactions at a node: chained tables and ordered maps, as the owner's code
 //! has them.
 
-use farslot_fabric::OwnerMemory;
+use farslot_fabric::{Caller, OwnerMemory, Rights};
 use farslot_remote::chained::{self, Table};
 use farslot_remote::ordered::{Hold, Tree};
-use farslot_remote::{Lock, ObjectId, serve_alone};
-use farslot_rpc::{Fault, Server};
-use std::sync::{Arc, Mutex};
+use farslot_remote::{Lock, NO_OBJECT, ObjectId, Objects, RemoteStructure};
+use farslot_rpc::{Fault, Request};
+use std::sync::Arc;
 
 /// A table or a map that a node serves in transactions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -16,6 +16,85 @@ pub enum Structure {
     /// An ordered map, which transactions may scan: the keys of a leaf share a lock.
     Ordered(Tree),
 }
+
+/// Who asks a node for one of its tables, and for what.
+#[derive(Clone, Copy)]
+pub struct Asked<'a> {
+    /// The node's memory.
+    pub memory: &'a dyn OwnerMemory,
+    /// The client that asks.
+    pub caller: &'a dyn Caller,
+    /// The rights to the table's bytes that it needs for what it asks.
+    pub needed: Rights,
+    /// Whether it is to end a transaction that holds something of the table: then one is found as
+    /// well that was renamed meanwhile, or takes no more changes.
+    pub ends: bool,
+}
+
+/// The tables and maps of a node.
+pub trait Tables: Send + Sync + 'static {
+    /// One of them, by its number; nothing if it is not there, or not any more. A table that was
+    /// dropped never comes back under its number.
+    ///
+    /// # Errors
+    /// [`Fault`], if it is not for the client that asks.
+    fn find(&self, object: ObjectId, asked: Asked<'_>) -> Result<Option<Structure>, Fault>;
+}
+
+/// Tables that are there for all, for as long as the node is.
+impl Tables for Vec<(ObjectId, Structure)> {
+    fn find(&self, object: ObjectId, _: Asked<'_>) -> Result<Option<Structure>, Fault> {
+        let mut tables = self.iter();
+        Ok(tables
+            .find(|(id, _)| *id == object)
+            .map(|(_, table)| *table))
+    }
+}
+
+/// What of a node's tables is asked for without a transaction: lookups, and changes of what nobody
+/// holds.
+pub(crate) struct WithoutTransactions(pub(crate) Arc<dyn Tables>);
+
+impl Objects for WithoutTransactions {
+    fn answer(
+        &self,
+        object: ObjectId,
+        request: Request<'_>,
+        reply: &mut [u8],
+    ) -> Result<usize, Fault> {
+        let Request {
+            body,
+            memory,
+            caller,
+            ..
+        } = request;
+        let find = |memory: &dyn OwnerMemory, needed| {
+            let asked = Asked {
+                memory,
+                caller,
+                needed,
+                ends: false,
+            };
+            let found = self.0.find(object, asked)?;
+            found.ok_or(Fault::Refused(NO_OBJECT))
+        };
+        let structure = find(memory, Rights::READ)?;
+        let is_lookup = match structure {
+            Structure::Chained(_) => Table::is_lookup(body),
+            Structure::Ordered(_) => Tree::is_lookup(body),
+        };
+        if !is_lookup {
+            find(memory, CHANGES)?;
+        }
+        match structure {
+            Structure::Chained(table) => table.rpc_handler(body, memory, reply),
+            Structure::Ordered(tree) => tree.rpc_handler(body, memory, reply),
+        }
+    }
+}
+
+/// What a change of a table needs.
+pub(crate) const CHANGES: Rights = Rights::READ.and(Rights::WRITE).and(Rights::ATOMIC);
 
 impl From<Table> for Structure {
     fn from(table: Table) -> Self {
@@ -65,14 +144,6 @@ impl Found {
 }
 
 impl Structure {
-    /// Has a server answer lookups, and changes outside of transactions.
-    pub(crate) fn serve(&self, server: &mut Server, object: ObjectId, alone: Arc<Mutex<()>>) {
-        match self {
-            Self::Chained(table) => serve_alone(server, object, *table, alone),
-            Self::Ordered(tree) => serve_alone(server, object, *tree, alone),
-        }
-    }
-
     /// Most bytes of a value.
     pub(crate) fn value_bytes(&self) -> u16 {
         match self {

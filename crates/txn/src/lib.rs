@@ -64,6 +64,23 @@
 //! Decisions are kept until all parts are applied; [`Database::recover`] finishes those that nobody
 //! meets.
 //!
+//! # Clients of other lists and of other grants
+//!
+//! A home is named by its place in the list of nodes that all clients have in common. With each
+//! lock its node is told which incarnation the home has, how many nodes the list has, and which
+//! place the node itself has in it; and tells that to whoever meets the lock. So the home is found
+//! by its incarnation, wherever a client lists it, and is asked for the part of that place. Who
+//! does not list it has the lock stay as it is. Only if no node of a list of that length has the
+//! incarnation any more, the node at the home's place is taken for one that has lost its memory,
+//! and releases what it knows nothing of.
+//!
+//! A node has one place. It takes the first that a client names it by, and another only while it
+//! holds and has decided nothing: names of before are then none of its own.
+//!
+//! Nobody but the grant that a transaction's client came under, and those who may do anything to
+//! the node, locks in its name, decides it, forgets its decision, or is told what it changes. Who
+//! finishes or aborts it at a node has the rights to all that it holds there.
+//!
 //! # Why it is strictly serializable
 //!
 //! Calls may be as late as they like, and be executed long after their callers have given them up.
@@ -104,11 +121,15 @@
 
 #![forbid(unsafe_code)]
 
+mod books;
 #[cfg(test)]
 mod broken;
 mod commit;
 mod database;
+mod ending;
 mod error;
+#[cfg(test)]
+mod grant_tests;
 mod handle;
 #[cfg(test)]
 mod histories;
@@ -116,7 +137,9 @@ mod identity;
 mod kept;
 mod leaf_read;
 mod owner;
+mod plain;
 mod procedure;
+mod resolving;
 mod run;
 mod scan;
 mod steps;
@@ -124,14 +147,15 @@ mod transaction;
 mod turn;
 mod wire;
 
+pub use books::OwnerOptions;
 pub use database::{Database, DatabaseOptions, Locking};
 pub use error::{ConflictCause, TxnError};
 pub use handle::Handle;
 pub use identity::TableId;
-pub use kept::Structure;
+pub use kept::{Asked, Structure, Tables};
 pub use owner::{serve, serve_with};
+pub use plain::KeyChange;
 pub use procedure::{Local, Procedures};
-pub use run::Reply;
+pub use run::{Attempts, Reply};
 pub use steps::Steps;
 pub use transaction::Transaction;
-pub use turn::OwnerOptions;

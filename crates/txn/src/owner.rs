@@ -1,16 +1,17 @@
 //! The owner's side: what answers requests of transactions.
 
-use crate::kept::Structure;
+use crate::books::{Owner, OwnerOptions};
+use crate::kept::{CHANGES, Tables, WithoutTransactions};
 use crate::procedure::Procedures;
-use crate::turn::{MALFORMED, Owner, OwnerOptions, Turn};
-use crate::wire::{Ask, Status, TRANSACTIONS, writes_of};
-use farslot_remote::ObjectId;
+use crate::turn::{MALFORMED, Turn};
+use crate::wire::{Ask, Status, TRANSACTION, Writer, writes_of};
+use farslot_fabric::Rights;
 use farslot_rpc::{Effect, Fault, Request, Server, put};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Has a server answer lookups in tables and maps of its region, changes to them, and transactions
 /// over them. None of them may be served by [`farslot_remote::serve`] besides.
-pub fn serve(server: &mut Server, tables: &[(ObjectId, Structure)], options: OwnerOptions) {
+pub fn serve(server: &mut Server, tables: impl Tables, options: OwnerOptions) {
     serve_with(server, tables, Procedures::default(), options);
 }
 
@@ -18,32 +19,29 @@ pub fn serve(server: &mut Server, tables: &[(ObjectId, Structure)], options: Own
 /// [`Database::execute`](crate::Database::execute).
 pub fn serve_with(
     server: &mut Server,
-    tables: &[(ObjectId, Structure)],
+    tables: impl Tables,
     procedures: Procedures,
     options: OwnerOptions,
 ) {
-    serve_owner(server, Owner::new(tables, options), procedures);
+    serve_owner(server, Owner::new(Arc::new(tables), options), procedures);
 }
 
 pub(crate) fn serve_owner(server: &mut Server, owner: Owner, procedures: Procedures) {
     let alone = Arc::new(Mutex::new(()));
-    for (object, table) in &owner.tables {
-        table.serve(server, ObjectId(*object), Arc::clone(&alone));
-    }
-    let (_, method) = TRANSACTIONS.methods();
-    let run = move |request: Request<'_>, reply: &mut [u8]| {
+    let plain = WithoutTransactions(Arc::clone(&owner.tables));
+    farslot_remote::serve(server, plain, Arc::clone(&alone));
+    let run = move |mut request: Request<'_>, reply: &mut [u8]| {
         let _alone = alone.lock().unwrap_or_else(PoisonError::into_inner);
         let ask = Ask::decode(request.body).ok_or(Fault::Refused(MALFORMED))?;
-        let turn = Turn {
-            owner: &owner,
-            books: owner.books(),
-            memory: request.memory,
-            now: request.now,
+        let needed = match ask {
+            Ask::Inquire { .. } => Rights::READ,
+            _ => CHANGES,
         };
+        let turn = Turn::new(&owner, &mut request, needed);
         let bytes = answer(turn, ask, reply.len(), &procedures)?;
         put(reply, &bytes)
     };
-    server.register(method, Effect::Once, run);
+    server.register(TRANSACTION, Effect::Once, run);
 }
 
 fn answer(
@@ -53,13 +51,18 @@ fn answer(
     procedures: &Procedures,
 ) -> Result<Vec<u8>, Fault> {
     let status = match ask {
-        Ask::Open => return turn.open(),
+        Ask::Open { node } => return turn.open(node),
         Ask::Lock {
             lock,
             opens,
+            at_home,
+            home,
             object,
             key,
-        } => return turn.lock(lock, opens, object, key, room),
+        } => {
+            let may_open = opens && turn.may_begin(lock, at_home);
+            return turn.lock((lock, home), may_open, (object, key), room);
+        }
         Ask::Decide {
             lock,
             done,
@@ -67,7 +70,7 @@ fn answer(
             others,
         } => {
             for done in done {
-                turn.books.decided.remove(&done.word());
+                turn.forget(done, None);
             }
             turn.decide(lock, own, &others)?
         }
@@ -80,23 +83,31 @@ fn answer(
             lock,
             procedure,
             input,
-        } => return procedures.execute(turn, (procedure, input), lock, room),
+        } => {
+            turn.check_unheld(lock)?;
+            return procedures.execute(turn, (procedure, input), lock, room);
+        }
         Ask::Finish { lock, part } => {
             // Without locks here, someone else has finished it.
             if turn.books.held.contains_key(&lock.word()) {
                 let writes = writes_of(part).ok_or(Fault::Refused(MALFORMED))?;
-                turn.apply(lock, &writes)?;
+                turn.finish(lock, &writes)?;
             }
             Status::Done
         }
         Ask::Abort { lock } => {
-            turn.release(lock)?;
+            turn.abort(lock)?;
             Status::Done
         }
         Ask::Resolve { lock, node } => return turn.resolve(lock, node, room),
-        Ask::Inquire { lock, object, key } => turn.inquire(lock, object, key)?,
+        Ask::Inquire { lock, object, key } => {
+            let status = turn.inquire(lock, object, key)?;
+            let mut reply = Writer::default();
+            reply.byte(status as u8);
+            return Ok(turn.held_by(lock, reply));
+        }
         Ask::Forget { lock, node } => {
-            turn.forget(lock, node);
+            turn.forget(lock, Some(node));
             Status::Done
         }
         Ask::Unfinished => return Ok(turn.unfinished(room)),

@@ -115,7 +115,7 @@ enum Stopped {
 
 /// What is to become of a key.
 struct Change {
-    object: u16,
+    object: u64,
     key: Vec<u8>,
     /// Its new value; nothing if it is removed.
     value: Option<Vec<u8>>,
@@ -153,7 +153,7 @@ impl Local<'_> {
         TxnError::from(RpcError::Refused { method: 0, reason })
     }
 
-    fn find(&self, object: u16, key: &[u8]) -> Option<usize> {
+    fn find(&self, object: u64, key: &[u8]) -> Option<usize> {
         let mut changes = self.changes.iter();
         changes.position(|change| change.object == object && change.key == key)
     }
@@ -162,8 +162,8 @@ impl Local<'_> {
         if self.stopped.is_some() {
             return Err(TxnError::Failed);
         }
-        let structure = self.turn.owner.table(table.0);
-        let structure = *structure.map_err(|fault| self.stop(fault))?;
+        let structure = self.turn.table(table.0);
+        let structure = structure.map_err(|fault| self.stop(fault))?;
         let lengths = [
             ("a key", key.len(), structure.key_bytes()),
             (
@@ -211,9 +211,9 @@ impl Local<'_> {
 }
 
 /// The reply that says who holds a key.
-fn stopped_by(turn: &Turn<'_>, object: u16, by: Lock, key: &[u8]) -> Vec<u8> {
+fn stopped_by(turn: &Turn<'_>, object: u64, by: Lock, key: &[u8]) -> Vec<u8> {
     let mut reply = Writer::default();
-    reply.byte(Status::Locked as u8).half(object);
+    reply.byte(Status::Locked as u8).word(object);
     let mut reply = Writer(turn.held_by(by, reply));
     reply.bytes(key);
     reply.0

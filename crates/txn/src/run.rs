@@ -1,6 +1,6 @@
 //! How transactions begin, and are run until they commit.
 
-use crate::database::Database;
+use crate::database::{Database, Locking};
 use crate::error::TxnError;
 use crate::transaction::Transaction;
 use farslot_fabric::{Endpoint, EndpointExt, Nanos};
@@ -13,6 +13,11 @@ impl<E: Endpoint> Database<E> {
         Transaction::new(self, self.options.locking)
     }
 
+    /// As [`Database::begin`], of one that locks in another way than the others.
+    pub fn begin_locking(&self, locking: Locking) -> Transaction<'_, E> {
+        Transaction::new(self, locking)
+    }
+
     /// Runs a transaction until it commits: conflicts are retried, after pauses that grow and are
     /// drawn at random. A `body` that has called [`Transaction::abort`] is done without a commit.
     ///
@@ -23,7 +28,7 @@ impl<E: Endpoint> Database<E> {
         &self,
         mut body: impl AsyncFnMut(&mut Transaction<'_, E>) -> Result<T, TxnError>,
     ) -> Result<T, TxnError> {
-        let mut pauses = Pauses::new(self);
+        let mut pauses = Attempts::new(self);
         loop {
             let mut transaction = self.begin();
             let end = match body(&mut transaction).await {
@@ -56,7 +61,7 @@ impl<E: Endpoint> Database<E> {
         input: &[u8],
         room: usize,
     ) -> Result<Reply, TxnError> {
-        let mut pauses = Pauses::new(self);
+        let mut pauses = Attempts::new(self);
         loop {
             match self.execute_at(node, (procedure, input), room).await {
                 Err(error) if pauses.has_another_after(&error) => pauses.pause().await,
@@ -79,15 +84,17 @@ impl Deref for Reply {
     }
 }
 
-/// The attempts of one transaction.
-struct Pauses<'d, E> {
+/// The attempts of one transaction, for who runs it step by step: [`Database::run`] has its own.
+pub struct Attempts<'d, E> {
     database: &'d Database<E>,
     attempts: u32,
     longest: Nanos,
 }
 
-impl<'d, E: Endpoint> Pauses<'d, E> {
-    fn new(database: &'d Database<E>) -> Self {
+impl<'d, E: Endpoint> Attempts<'d, E> {
+    /// Those of a transaction that begins now.
+    #[must_use]
+    pub fn new(database: &'d Database<E>) -> Self {
         Self {
             database,
             attempts: 1,
@@ -95,11 +102,20 @@ impl<'d, E: Endpoint> Pauses<'d, E> {
         }
     }
 
-    fn has_another_after(&self, error: &TxnError) -> bool {
+    /// Whether a transaction that has failed with this is run again.
+    #[must_use]
+    pub fn has_another_after(&self, error: &TxnError) -> bool {
         error.is_retryable() && self.attempts < self.database.options.attempts
     }
 
-    async fn pause(&mut self) {
+    /// How often it has failed.
+    #[must_use]
+    pub const fn failed(&self) -> u32 {
+        self.attempts - 1
+    }
+
+    /// Pauses before it is run again.
+    pub async fn pause(&mut self) {
         self.attempts += 1;
         let retries = &self.database.retries;
         retries.set(retries.get() + 1);

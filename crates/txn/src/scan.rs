@@ -75,7 +75,7 @@ impl<E: Endpoint> Transaction<'_, E> {
             None => {
                 let leaf = self.database.leaf(table, key).await?;
                 if let Some(by) = leaf.lock.filter(|by| Some(*by) != self.lock) {
-                    return Err(self.database.conflict(table, key, by, None).await);
+                    return Err(self.database.conflict_with(table, key, by).await);
                 }
                 self.leaves.push(LeafRead::new(table, leaf));
                 self.leaves.len() - 1

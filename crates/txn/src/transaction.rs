@@ -2,7 +2,7 @@
 
 use crate::database::{Database, Locked, Locking};
 use crate::error::{ConflictCause, TxnError};
-use crate::identity::{TableId, home_of};
+use crate::identity::TableId;
 use crate::leaf_read::LeafRead;
 use farslot_fabric::{Endpoint, window};
 use farslot_remote::chained::Witness;
@@ -285,7 +285,7 @@ impl<'d, E: Endpoint> Transaction<'d, E> {
         self.check_fits(table, key, &[])?;
         let seen = self.database.look(table, key).await?;
         if let Some(by) = seen.lock {
-            return Err(self.database.conflict(table, key, by, None).await);
+            return Err(self.database.conflict_with(table, key, by).await);
         }
         #[cfg(test)]
         let seen = self.look_again_later(table, key, seen).await?;
@@ -461,23 +461,14 @@ impl<'d, E: Endpoint> Transaction<'d, E> {
         if let Some(value) = self.acquire_nothing(table, key).await? {
             return Ok(value);
         }
-        // The home must know that none of its locks was broken; elsewhere none is broken before the
-        // home's are.
-        let at_home = Some(self.database.table(table)?.node) == home_of(lock);
-        match self
-            .database
-            .lock(table, key, lock, opens || !at_home)
-            .await?
-        {
+        match self.database.lock(table, key, lock, opens).await? {
             Locked::LeaseOver => {
                 if opens {
                     self.database.drop_names(lock);
                 }
                 Err(TxnError::LeaseOver { lock })
             }
-            Locked::ByOther { by, is_over } => {
-                Err(self.database.conflict(table, key, by, Some(is_over)).await)
-            }
+            Locked::ByOther(by) => Err(self.database.conflict(table, key, by).await),
             Locked::Held { version, value } => {
                 let read = self.find_read(table, key);
                 let is_changed = |read: &Read| {

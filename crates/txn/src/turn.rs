@@ -1,104 +1,26 @@
-//! What a node's owner knows of transactions, and what it does in one request's turn.
+//! What a node's owner does for a transaction in one request's turn.
 
+use crate::books::{Books, Decided, Held, Owner};
 #[cfg(test)]
 use crate::broken::Breach;
 use crate::identity::{Names, home_of};
-use crate::kept::{Found, Structure};
-use crate::wire::{Seen, Status, UNFINISHED_BYTES, Write, Writer, writes_of};
-use farslot_fabric::{Nanos, OwnerMemory};
+use crate::kept::{Asked, CHANGES, Found, Structure};
+use crate::wire::{HOLDER_BYTES, Holder, Home, Seen, Status, Write, Writer, writes_of};
+use farslot_fabric::{Caller, Nanos, OwnerMemory, Rights};
 use farslot_remote::chained::Table;
-use farslot_remote::{Lock, ObjectId};
-use farslot_rpc::Fault;
+use farslot_remote::{DENIED, Lock, NO_OBJECT, ObjectId};
+use farslot_rpc::{Fault, Request};
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::MutexGuard;
 
 /// Why a request of a transaction is refused.
 pub(crate) const MALFORMED: u32 = 100;
 /// Why a client is refused that wants names where all are handed out.
 const NO_NAMES: u32 = 103;
-
-/// How a node takes part in transactions.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct OwnerOptions {
-    /// The node's place in the list of nodes that all clients have in common, see
-    /// [`Database`](crate::Database).
-    pub node: u8,
-    /// Nanoseconds for which a transaction may keep its locks against others, from its first lock
-    /// here on.
-    pub lease: Nanos,
-    /// Decisions kept at a time: of transactions that have committed here and are unfinished at
-    /// other nodes. As many transactions that were given up are remembered one by one; beyond that,
-    /// the older ones that have locked nothing here yet are given up with them, to be run again.
-    pub decisions: usize,
-}
-
-impl Default for OwnerOptions {
-    /// Node 0; 100 ms; 65,536 decisions.
-    fn default() -> Self {
-        Self {
-            node: 0,
-            lease: 100_000_000,
-            decisions: 1 << 16,
-        }
-    }
-}
-
-/// A node's part in transactions. What it knows of them lives as long as its process, as the node's
-/// memory does.
-pub(crate) struct Owner {
-    pub(crate) tables: BTreeMap<u16, Structure>,
-    options: OwnerOptions,
-    books: Mutex<Books>,
-    #[cfg(test)]
-    pub(crate) breach: Option<Breach>,
-}
-
-#[derive(Default)]
-pub(crate) struct Books {
-    /// What each transaction has locked here.
-    pub(crate) held: BTreeMap<u64, Held>,
-    /// Transactions that have this node as home, have committed, and may be unfinished elsewhere.
-    pub(crate) decided: BTreeMap<u64, Decided>,
-    /// Names of the transactions that have this node as home, once there is a client.
-    names: Option<Names>,
-}
-
-pub(crate) struct Held {
-    until: Nanos,
-    /// What its locks are named by, and the nodes of maps that were promised with them.
-    keys: BTreeMap<(u16, Box<[u8]>), u64>,
-}
-
-pub(crate) struct Decided {
-    since: Nanos,
-    parts: Vec<(u8, Box<[u8]>)>,
-}
-
-impl Owner {
-    pub(crate) fn new(tables: &[(ObjectId, Structure)], options: OwnerOptions) -> Self {
-        Self {
-            tables: tables.iter().map(|(id, table)| (id.0, *table)).collect(),
-            options,
-            books: Mutex::default(),
-            #[cfg(test)]
-            breach: None,
-        }
-    }
-
-    pub(crate) fn books(&self) -> MutexGuard<'_, Books> {
-        self.books.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    #[cfg(test)]
-    fn is_blind(&self) -> bool {
-        self.breach == Some(Breach::BlindRelease)
-    }
-
-    pub(crate) fn table(&self, object: u16) -> Result<&Structure, Fault> {
-        self.tables.get(&object).ok_or(Fault::Refused(MALFORMED))
-    }
-}
+/// Why one is refused that has the node at another place of its list than others whose transactions
+/// are not over.
+pub(crate) const OTHER_PLACE: u32 = 104;
 
 /// One request's turn: none other changes the tables or the books meanwhile.
 pub(crate) struct Turn<'t> {
@@ -106,41 +28,138 @@ pub(crate) struct Turn<'t> {
     pub(crate) books: MutexGuard<'t, Books>,
     pub(crate) memory: &'t mut dyn OwnerMemory,
     pub(crate) now: Nanos,
+    caller: &'t dyn Caller,
+    /// The rights that the caller needs to each table.
+    pub(crate) needed: Rights,
+    /// Tables that were found in this turn, for these rights.
+    found: SmallVec<[(u64, Rights, Structure); 2]>,
 }
 
-impl Turn<'_> {
-    pub(crate) fn open(&mut self) -> Result<Vec<u8>, Fault> {
-        let OwnerOptions {
-            node, decisions, ..
-        } = self.owner.options;
-        let names = &mut self.books.names;
-        let names = names.get_or_insert_with(|| Names::new(node, self.now, decisions));
+impl<'t> Turn<'t> {
+    pub(crate) fn new(owner: &'t Owner, request: &'t mut Request<'_>, needed: Rights) -> Self {
+        Self {
+            owner,
+            books: owner.books(),
+            memory: &mut *request.memory,
+            now: request.now,
+            caller: request.caller,
+            needed,
+            found: SmallVec::new(),
+        }
+    }
+
+    /// A table for the caller.
+    pub(crate) fn table(&mut self, object: u64) -> Result<Structure, Fault> {
+        self.table_for(object, self.needed)
+    }
+
+    fn table_for(&mut self, object: u64, needed: Rights) -> Result<Structure, Fault> {
+        let mut known = self.found.iter();
+        let known = known.find(|(id, rights, _)| *id == object && rights.allow(needed));
+        if let Some((.., table)) = known {
+            return Ok(*table);
+        }
+        let table = self.find(object, needed, false)?;
+        let table = table.ok_or(Fault::Refused(NO_OBJECT))?;
+        self.found.push((object, needed, table));
+        Ok(table)
+    }
+
+    /// A table for the caller; for what ends a transaction also one that was renamed or closed
+    /// meanwhile.
+    pub(crate) fn find(
+        &self,
+        object: u64,
+        needed: Rights,
+        ends: bool,
+    ) -> Result<Option<Structure>, Fault> {
+        let asked = Asked {
+            memory: self.memory,
+            caller: self.caller,
+            needed,
+            ends,
+        };
+        self.owner.tables.find(ObjectId(object), asked)
+    }
+
+    /// Whether the caller is of this grant, or may do anything here.
+    pub(crate) fn speaks_for(&self, grant: Option<&str>) -> bool {
+        let all = || self.caller.check(0..self.memory.bytes(), CHANGES).is_ok();
+        self.caller.grant() == grant || all()
+    }
+
+    fn grant(&self) -> Option<Box<str>> {
+        self.caller.grant().map(Box::from)
+    }
+
+    /// Names a client's next transactions. A client that has the node at another place of its list
+    /// than those before it is given names while no transaction of theirs is under way here: their
+    /// names are none any more.
+    pub(crate) fn open(&mut self, node: u8) -> Result<Vec<u8>, Fault> {
+        if matches!(&self.books.names, Some((place, _)) if *place != node) {
+            self.forget_dropped()?;
+            if !(self.books.held.is_empty() && self.books.decided.is_empty()) {
+                return Err(Fault::Refused(OTHER_PLACE));
+            }
+            self.books.names = None;
+            self.books.moves += 1;
+        }
+        let books = &mut *self.books;
+        // No two lives of a place begin alike.
+        let since = self.now ^ books.moves << 48;
+        let names = || (node, Names::new(node, since, self.owner.options.decisions));
+        let (_, names) = books.names.get_or_insert_with(names);
         let first = names.block().ok_or(Fault::Refused(NO_NAMES))?;
         let mut reply = Writer::default();
         reply.byte(Status::Done as u8).word(first.word());
         Ok(reply.0)
     }
 
+    /// Forgets transactions that hold nothing but keys of tables that are gone: nobody meets them.
+    fn forget_dropped(&mut self) -> Result<(), Fault> {
+        let held = self.books.held.iter();
+        let held = held.map(|(lock, held)| {
+            let tables = held.keys.keys().map(|(object, _)| *object);
+            (*lock, tables.collect::<Vec<_>>())
+        });
+        for (lock, tables) in held.collect::<Vec<_>>() {
+            let mut is_gone = true;
+            for object in tables {
+                is_gone &= self.find(object, Rights::NONE, true)?.is_none();
+            }
+            if is_gone {
+                self.books.held.remove(&lock);
+            }
+        }
+        Ok(())
+    }
+
     pub(crate) fn lock(
         &mut self,
-        lock: Lock,
-        opens: bool,
-        object: u16,
-        key: &[u8],
+        (lock, home): (Lock, Home),
+        may_open: bool,
+        (object, key): (u64, &[u8]),
         room: usize,
     ) -> Result<Vec<u8>, Fault> {
-        let table = *self.owner.table(object)?;
+        let table = self.table(object)?;
         // Status, presence, version, and the longest value; before anything is changed.
-        let most = 10 + usize::from(table.value_bytes());
+        let most = HOLDER_BYTES.max(10 + usize::from(table.value_bytes()));
         if room < most {
             return Err(Fault::NoRoom(most));
         }
-        let is_known = self.books.held.contains_key(&lock.word());
-        if !is_known && (!opens || !self.may_begin(lock)) {
-            return Ok(vec![Status::Aborted as u8]);
+        match self.books.held.get(&lock.word()) {
+            Some(held) if !self.speaks_for(held.grant.as_deref()) => {
+                return Err(Fault::Refused(DENIED));
+            }
+            None if !may_open => return Ok(vec![Status::Aborted as u8]),
+            _ => {}
         }
         let mut reply = Writer::default();
-        match self.take(lock, object, key)? {
+        let taken = self.take(lock, object, key)?;
+        if let Some(held) = self.books.held.get_mut(&lock.word()) {
+            held.home = home;
+        }
+        match taken {
             Ok(found) => {
                 let is_there = found.value.is_some();
                 reply.byte(Status::Done as u8).byte(is_there.into());
@@ -157,23 +176,24 @@ impl Turn<'_> {
 
     /// Whether a transaction that holds nothing here may lock something. Its home alone keeps it
     /// from that.
-    fn may_begin(&self, lock: Lock) -> bool {
+    pub(crate) fn may_begin(&self, lock: Lock, at_home: bool) -> bool {
         #[cfg(test)]
         if self.owner.breach == Some(Breach::NoNote) {
             return true;
         }
         let names = self.books.names.as_ref();
-        !self.is_home_of(lock) || names.is_some_and(|names| names.may_begin(lock))
+        !(at_home || self.is_home_of(lock)) || names.is_some_and(|(_, names)| names.may_begin(lock))
     }
 
-    fn is_home_of(&self, lock: Lock) -> bool {
-        home_of(lock) == Some(self.owner.options.node)
+    pub(crate) fn is_home_of(&self, lock: Lock) -> bool {
+        let names = self.books.names.as_ref();
+        names.is_some_and(|(place, _)| home_of(lock) == Some(*place))
     }
 
     /// Locks a key for a transaction, or tells who holds it: nobody whose lease is over and whose
     /// home is here.
-    fn take(&mut self, lock: Lock, object: u16, key: &[u8]) -> Result<Result<Found, Lock>, Fault> {
-        let table = *self.owner.table(object)?;
+    fn take(&mut self, lock: Lock, object: u64, key: &[u8]) -> Result<Result<Found, Lock>, Fault> {
+        let table = self.table(object)?;
         if let Some(by) = table.look(self.memory, key)?.lock
             && by != lock
         {
@@ -205,10 +225,11 @@ impl Turn<'_> {
             reply.byte(status as u8).half(at as u16);
             reply
         };
+        self.check_unheld(lock)?;
         #[cfg(test)]
         let reads = if self.owner.is_blind() { &[] } else { reads };
         for (at, seen) in reads.iter().enumerate() {
-            let now = self.look(seen.object, seen.key)?;
+            let now = self.look_for(Rights::READ, seen.object, seen.key)?;
             if let Some(by) = now.lock {
                 return Ok(self.held_by(by, about(Status::Locked, at)));
             }
@@ -251,8 +272,8 @@ impl Turn<'_> {
     fn change_at_once(&mut self, lock: Lock, writes: &[Write<'_>]) -> Result<bool, Fault> {
         let mut tables = SmallVec::<[Table; 4]>::new();
         for write in writes {
-            match self.owner.table(write.object)? {
-                Structure::Chained(table) => tables.push(*table),
+            match self.table(write.object)? {
+                Structure::Chained(table) => tables.push(table),
                 Structure::Ordered(_) => return Ok(false),
             }
         }
@@ -290,7 +311,7 @@ impl Turn<'_> {
         writes: &[Write<'_>],
     ) -> Result<Option<(usize, Lock)>, Fault> {
         for (at, write) in writes.iter().enumerate() {
-            let table = self.owner.table(write.object)?;
+            let table = self.table(write.object)?;
             if write.value.unwrap_or(&[]).len() > table.value_bytes().into() {
                 return Err(Fault::Refused(MALFORMED));
             }
@@ -304,10 +325,10 @@ impl Turn<'_> {
     /// What a key has, and who holds it, as [`Self::look`] tells.
     pub(crate) fn peek(
         &mut self,
-        object: u16,
+        object: u64,
         key: &[u8],
     ) -> Result<(Option<Lock>, Option<Vec<u8>>), Fault> {
-        if let Structure::Chained(table) = self.owner.table(object)? {
+        if let Structure::Chained(table) = self.table(object)? {
             let (lock, value) = table.peek(self.memory, key)?;
             if lock.is_none() {
                 return Ok((lock, value));
@@ -317,12 +338,25 @@ impl Turn<'_> {
         Ok((found.lock, found.value))
     }
 
+    /// Refuses a name of a transaction that holds something here: of one that commits by one call
+    /// it is none.
+    pub(crate) fn check_unheld(&self, lock: Lock) -> Result<(), Fault> {
+        match self.books.held.contains_key(&lock.word()) {
+            true => Err(Fault::Refused(MALFORMED)),
+            false => Ok(()),
+        }
+    }
+
     /// What a key has, and who holds it: nobody whose lease is over and whose home is here.
-    pub(crate) fn look(&mut self, object: u16, key: &[u8]) -> Result<Found, Fault> {
-        let table = *self.owner.table(object)?;
+    pub(crate) fn look(&mut self, object: u64, key: &[u8]) -> Result<Found, Fault> {
+        self.look_for(self.needed, object, key)
+    }
+
+    fn look_for(&mut self, needed: Rights, object: u64, key: &[u8]) -> Result<Found, Fault> {
+        let table = self.table_for(object, needed)?;
         let seen = table.look(self.memory, key)?;
         match seen.lock {
-            Some(by) if self.inquire(by, object, key)? == Status::Done => {
+            Some(by) if self.inquire_in(table, by, object, key)? == Status::Done => {
                 table.look(self.memory, key)
             }
             _ => Ok(seen),
@@ -331,27 +365,46 @@ impl Turn<'_> {
 
     /// A reply that tells who holds a key, and whether that lock's lease is over.
     pub(crate) fn held_by(&self, by: Lock, mut reply: Writer) -> Vec<u8> {
-        reply.word(by.word()).byte(self.is_over(by).into());
+        let held = self.books.held.get(&by.word());
+        reply.holder(Holder {
+            lock: by,
+            is_over: self.is_over(by),
+            home: held.map_or(Home::default(), |held| held.home),
+        });
         reply.0
     }
 
     /// Notes that a transaction has something locked here; its lease runs from the first on.
-    fn hold(&mut self, lock: Lock, object: u16, held: &[u8], promised: u64) {
+    fn hold(&mut self, lock: Lock, object: u64, held: &[u8], promised: u64) {
         let until = self.now.saturating_add(self.owner.options.lease);
+        let grant = self.grant();
         let own = self.books.held.entry(lock.word()).or_insert_with(|| Held {
             until,
+            home: Home::default(),
+            grant,
             keys: BTreeMap::new(),
         });
         *own.keys.entry((object, held.into())).or_default() += promised;
     }
 
-    fn is_over(&self, lock: Lock) -> bool {
+    pub(crate) fn is_over(&self, lock: Lock) -> bool {
         let held = self.books.held.get(&lock.word());
         held.is_none_or(|held| held.until < self.now)
     }
 
-    pub(crate) fn inquire(&mut self, lock: Lock, object: u16, key: &[u8]) -> Result<Status, Fault> {
-        let found = self.owner.table(object)?.look(self.memory, key)?;
+    pub(crate) fn inquire(&mut self, lock: Lock, object: u64, key: &[u8]) -> Result<Status, Fault> {
+        let table = self.table(object)?;
+        self.inquire_in(table, lock, object, key)
+    }
+
+    fn inquire_in(
+        &mut self,
+        table: Structure,
+        lock: Lock,
+        object: u64,
+        key: &[u8],
+    ) -> Result<Status, Fault> {
+        let found = table.look(self.memory, key)?;
         if found.lock != Some(lock) {
             return Ok(Status::Done);
         }
@@ -372,8 +425,8 @@ impl Turn<'_> {
 
     /// Breaks the locks of a transaction that is not decided, at its home. It can never commit from
     /// here on, however late its calls come: its locks are gone, and it may take none again.
-    fn give_up(&mut self, lock: Lock) -> Result<(), Fault> {
-        if let Some(names) = &mut self.books.names {
+    pub(crate) fn give_up(&mut self, lock: Lock) -> Result<(), Fault> {
+        if let Some((_, names)) = &mut self.books.names {
             names.give_up(lock);
         }
         self.release(lock)
@@ -391,11 +444,16 @@ impl Turn<'_> {
         if self.owner.is_blind() {
             return self.decide_blindly(&writes);
         }
-        if !self.books.held.contains_key(&lock.word()) {
+        // Those who meet its locks ask at the place that its name says.
+        let held = self.books.held.get(&lock.word());
+        let Some(held) = held.filter(|_| self.is_home_of(lock)) else {
             return Ok(Status::Aborted);
+        };
+        if !self.speaks_for(held.grant.as_deref()) {
+            return Err(Fault::Refused(DENIED));
         }
         for write in &writes {
-            let table = self.owner.table(write.object)?;
+            let table = self.table(write.object)?;
             let value = write.value.unwrap_or(&[]);
             if value.len() > table.value_bytes().into() {
                 return Err(Fault::Refused(MALFORMED));
@@ -405,96 +463,48 @@ impl Turn<'_> {
             }
         }
         if !others.is_empty() {
-            if self.books.decided.len() >= self.owner.options.decisions {
+            let bytes = others.iter().map(|(_, part)| part.len()).sum();
+            if !self.has_room_for(bytes) {
                 return Ok(Status::Full);
             }
             let parts = others.iter().map(|(node, part)| (*node, (*part).into()));
             let decided = Decided {
                 since: self.now,
+                grant: self.grant(),
                 parts: parts.collect(),
             };
             self.books.decided.insert(lock.word(), decided);
         }
-        self.apply(lock, &writes)?;
+        // It is committed: whatever of it cannot be done, its client is not told that it is not.
+        self.apply(lock, &writes).map_err(|_| Fault::Damaged)?;
         Ok(Status::Done)
+    }
+
+    /// Whether a decision of so many bytes may be kept for the caller.
+    fn has_room_for(&self, bytes: usize) -> bool {
+        let options = &self.owner.options;
+        let (mut all, mut own) = (bytes, bytes);
+        for decided in self.books.decided.values() {
+            let kept: usize = decided.parts.iter().map(|(_, part)| part.len()).sum();
+            all += kept;
+            if decided.grant.as_deref() == self.caller.grant() {
+                own += kept;
+            }
+        }
+        let fits = all <= options.decision_bytes && own <= options.decision_bytes / 2;
+        fits && self.books.decided.len() < options.decisions
     }
 
     /// As FORD does: writes and releases whatever lock there is.
     #[cfg(test)]
     fn decide_blindly(&mut self, writes: &[Write<'_>]) -> Result<Status, Fault> {
         for write in writes {
-            let table = self.owner.table(write.object)?;
+            let table = self.table(write.object)?;
             let by = table.look(self.memory, write.key)?.lock;
             let by = by.unwrap_or(Lock { owner: 1, epoch: 1 });
             table.try_lock(self.memory, write.key, by)?;
             table.change(self.memory, write.key, by, write.value)?;
         }
         Ok(Status::Done)
-    }
-
-    /// Makes a part's changes, and unlocks what the transaction holds here.
-    pub(crate) fn apply(&mut self, lock: Lock, writes: &[Write<'_>]) -> Result<(), Fault> {
-        for write in writes {
-            let table = self.owner.table(write.object)?;
-            table.change(self.memory, write.key, lock, write.value)?;
-        }
-        self.release(lock)
-    }
-
-    /// Unlocks what a transaction still holds here.
-    pub(crate) fn release(&mut self, lock: Lock) -> Result<(), Fault> {
-        let held = self.books.held.remove(&lock.word());
-        for ((object, key), promised) in held.into_iter().flat_map(|held| held.keys) {
-            let table = self.owner.table(object)?;
-            table.unlock(self.memory, &key, lock, promised)?;
-        }
-        Ok(())
-    }
-
-    pub(crate) fn resolve(&mut self, lock: Lock, node: u8, room: usize) -> Result<Vec<u8>, Fault> {
-        if !self.is_home_of(lock) {
-            return Err(Fault::Refused(MALFORMED));
-        }
-        if let Some(decided) = self.books.decided.get(&lock.word()) {
-            let part = decided.parts.iter().find(|(of, _)| *of == node);
-            let part = part.map_or(&[][..], |(_, part)| part);
-            if room <= part.len() {
-                return Err(Fault::NoRoom(part.len() + 1));
-            }
-            let mut reply = Writer::default();
-            reply.byte(Status::Done as u8).bytes(part);
-            return Ok(reply.0);
-        }
-        if !self.is_over(lock) {
-            return Ok(vec![Status::Running as u8]);
-        }
-        self.give_up(lock)?;
-        Ok(vec![Status::Aborted as u8])
-    }
-
-    pub(crate) fn forget(&mut self, lock: Lock, node: u8) {
-        if let Some(decided) = self.books.decided.get_mut(&lock.word()) {
-            decided.parts.retain(|(of, _)| *of != node);
-            if decided.parts.is_empty() {
-                self.books.decided.remove(&lock.word());
-            }
-        }
-    }
-
-    /// As many as there is room for.
-    pub(crate) fn unfinished(&self, room: usize) -> Vec<u8> {
-        let lease = self.owner.options.lease;
-        let old = self.books.decided.iter();
-        let old = old.filter(|(_, decided)| decided.since.saturating_add(lease) < self.now);
-        let parts = old.flat_map(|(lock, decided)| {
-            let nodes = decided.parts.iter();
-            nodes.map(move |(node, _)| (*lock, *node))
-        });
-        let mut reply = Writer::default();
-        reply.byte(Status::Done as u8);
-        for (lock, node) in parts.take(room.saturating_sub(1) / UNFINISHED_BYTES) {
-            reply.word(lock).byte(node);
-        }
-        reply.0
     }
 }

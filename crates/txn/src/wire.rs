@@ -2,19 +2,19 @@
 //!
 //! ```text
 //! request   | operation, 8 bits | lock, 64 | what the operation takes
-//! write     | object, 16 bits | removes, 8 | key length, 16 | value length, 16 | key | value
+//! write     | table's id, 64 bits | removes, 8 | key length, 16 | value length, 16 | key | value
 //! ```
 
-use farslot_remote::{Lock, ObjectId};
+use farslot_remote::Lock;
 
-/// The object whose changes are the requests of transactions: no table may have it.
-pub(crate) const TRANSACTIONS: ObjectId = ObjectId(0x7fff);
+/// The method of transactions.
+pub(crate) const TRANSACTION: u16 = 0x0304;
 
 /// One key's change.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Write<'b> {
     /// The table's number at its node.
-    pub(crate) object: u16,
+    pub(crate) object: u64,
     pub(crate) key: &'b [u8],
     /// The new value; nothing if the key is removed.
     pub(crate) value: Option<&'b [u8]>,
@@ -24,7 +24,7 @@ pub(crate) struct Write<'b> {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Seen<'b> {
     /// The table's number at its node.
-    pub(crate) object: u16,
+    pub(crate) object: u64,
     pub(crate) key: &'b [u8],
     /// Of a key that was there: its version.
     pub(crate) version: Option<u64>,
@@ -36,13 +36,16 @@ pub(crate) type Part = Vec<u8>;
 /// What a node's owner is asked for.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Ask<'b> {
-    /// Name a new client.
-    Open,
-    /// Lock a key. `opens` allows that the transaction holds nothing here so far.
+    /// Name a new client, which has the owner's node at this place of its list.
+    Open { node: u8 },
+    /// Lock a key. `opens` allows that the transaction holds nothing here so far; `at_home` says
+    /// that the node is its home.
     Lock {
         lock: Lock,
         opens: bool,
-        object: u16,
+        at_home: bool,
+        home: Home,
+        object: u64,
         key: &'b [u8],
     },
     /// Commit: apply this node's part, unlock, and keep the others' parts until they are forgotten.
@@ -75,7 +78,7 @@ pub(crate) enum Ask<'b> {
     /// Whether the lease is over of a transaction that was seen to hold a key.
     Inquire {
         lock: Lock,
-        object: u16,
+        object: u64,
         key: &'b [u8],
     },
     /// At the home: a node's part has been applied.
@@ -84,6 +87,28 @@ pub(crate) enum Ask<'b> {
     Unfinished,
 }
 
+/// What the home of a transaction is, as its client tells: zeros of one that nobody has told of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Home {
+    pub(crate) incarnation: u64,
+    /// Nodes in the client's list.
+    pub(crate) nodes: u8,
+    /// The place in it of the node that is told this: its part is known by that.
+    pub(crate) at: u8,
+}
+
+/// Who holds a key, as its node tells.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Holder {
+    pub(crate) lock: Lock,
+    /// Whether the lease of its lock is over.
+    pub(crate) is_over: bool,
+    pub(crate) home: Home,
+}
+
+/// Bytes of a status, and of who holds a key.
+pub(crate) const HOLDER_BYTES: usize = 20;
+
 /// How the owner answers, in the first byte.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
@@ -91,10 +116,9 @@ pub(crate) enum Status {
     /// Done. Of [`Ask::Resolve`]: committed, and the part follows; of [`Ask::Inquire`]: the lock is
     /// gone.
     Done = 0,
-    /// Of [`Ask::Lock`]: another holds the key. Its lock follows, and whether its lease is over; of
-    /// [`Ask::Commit`] the key's place in the request before that, of [`Ask::Execute`] the table's
-    /// number before and the key behind; of [`Ask::Inquire`]: its lease is over, and its home must
-    /// be asked.
+    /// Of [`Ask::Lock`]: another holds the key. Its [`Holder`] follows; of [`Ask::Commit`] the key's
+    /// place in the request before that, of [`Ask::Execute`] the table's number before and the key
+    /// behind; of [`Ask::Inquire`]: its lease is over, and its home must be asked.
     Locked = 1,
     /// The transaction's locks here were broken; of [`Ask::Resolve`]: it is aborted.
     Aborted = 2,
@@ -137,6 +161,15 @@ impl Writer {
         self.bytes(&word.to_le_bytes())
     }
 
+    pub(crate) fn holder(&mut self, holder: Holder) -> &mut Self {
+        self.word(holder.lock.word());
+        self.byte(holder.is_over.into()).home(holder.home)
+    }
+
+    pub(crate) fn home(&mut self, home: Home) -> &mut Self {
+        self.word(home.incarnation).byte(home.nodes).byte(home.at)
+    }
+
     pub(crate) fn bytes(&mut self, bytes: &[u8]) -> &mut Self {
         self.0.extend_from_slice(bytes);
         self
@@ -173,8 +206,24 @@ impl<'b> Reader<'b> {
         Lock::of_word(self.word()?)
     }
 
+    pub(crate) fn holder(&mut self) -> Option<Holder> {
+        Some(Holder {
+            lock: self.lock()?,
+            is_over: self.byte()? != 0,
+            home: self.home()?,
+        })
+    }
+
+    pub(crate) fn home(&mut self) -> Option<Home> {
+        Some(Home {
+            incarnation: self.word()?,
+            nodes: self.byte()?,
+            at: self.byte()?,
+        })
+    }
+
     fn seen(&mut self) -> Option<Seen<'b>> {
-        let (object, is_there) = (self.half()?, self.byte()? != 0);
+        let (object, is_there) = (self.word()?, self.byte()? != 0);
         let version = self.word()?;
         let key = self.half()?;
         Some(Seen {
@@ -195,7 +244,7 @@ impl<'b> Reader<'b> {
 pub(crate) fn put_write(part: &mut Part, write: Write<'_>) {
     let mut to = Writer(std::mem::take(part));
     let value = write.value.unwrap_or(&[]);
-    to.half(write.object).byte(write.value.is_none().into());
+    to.word(write.object).byte(write.value.is_none().into());
     to.half(write.key.len() as u16).half(value.len() as u16);
     to.bytes(write.key).bytes(value);
     *part = to.0;
@@ -206,7 +255,7 @@ pub(crate) fn writes_of(part: &[u8]) -> Option<Vec<Write<'_>>> {
     let mut from = Reader(part);
     let mut writes = Vec::new();
     while !from.0.is_empty() {
-        let (object, removes) = (from.half()?, from.byte()?);
+        let (object, removes) = (from.word()?, from.byte()?);
         let (key, value) = (from.half()?, from.half()?);
         let (key, value) = (from.bytes(key.into())?, from.bytes(value.into())?);
         let value = (removes == 0).then_some(value);
@@ -219,15 +268,19 @@ impl<'b> Ask<'b> {
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut to = Writer::default();
         match self {
-            Self::Open => to.byte(0),
+            Self::Open { node } => to.byte(0).byte(*node),
             Self::Lock {
                 lock,
                 opens,
+                at_home,
+                home,
                 object,
                 key,
             } => {
-                to.byte(1).word(lock.word()).byte((*opens).into());
-                to.half(*object).bytes(key)
+                to.byte(1).word(lock.word());
+                to.byte((*opens).into()).byte((*at_home).into());
+                to.home(*home);
+                to.word(*object).bytes(key)
             }
             Self::Decide {
                 lock,
@@ -252,7 +305,7 @@ impl<'b> Ask<'b> {
             } => {
                 to.byte(9).word(lock.word()).half(reads.len() as u16);
                 for seen in reads {
-                    to.half(seen.object).byte(seen.version.is_some().into());
+                    to.word(seen.object).byte(seen.version.is_some().into());
                     to.word(seen.version.unwrap_or(0));
                     to.half(seen.key.len() as u16).bytes(seen.key);
                 }
@@ -262,7 +315,7 @@ impl<'b> Ask<'b> {
             Self::Abort { lock } => to.byte(4).word(lock.word()),
             Self::Resolve { lock, node } => to.byte(5).word(lock.word()).byte(*node),
             Self::Inquire { lock, object, key } => {
-                to.byte(6).word(lock.word()).half(*object).bytes(key)
+                to.byte(6).word(lock.word()).word(*object).bytes(key)
             }
             Self::Forget { lock, node } => to.byte(7).word(lock.word()).byte(*node),
             Self::Unfinished => to.byte(8),
@@ -279,11 +332,13 @@ impl<'b> Ask<'b> {
     pub(crate) fn decode(bytes: &'b [u8]) -> Option<Self> {
         let mut from = Reader(bytes);
         let ask = match from.byte()? {
-            0 => Self::Open,
+            0 => Self::Open { node: from.byte()? },
             1 => Self::Lock {
                 lock: from.lock()?,
                 opens: from.byte()? != 0,
-                object: from.half()?,
+                at_home: from.byte()? != 0,
+                home: from.home()?,
+                object: from.word()?,
                 key: std::mem::take(&mut from.0),
             },
             2 => {
@@ -313,7 +368,7 @@ impl<'b> Ask<'b> {
             },
             6 => Self::Inquire {
                 lock: from.lock()?,
-                object: from.half()?,
+                object: from.word()?,
                 key: std::mem::take(&mut from.0),
             },
             7 => Self::Forget {
@@ -383,10 +438,16 @@ mod tests {
             version,
         };
         for ask in [
-            Ask::Open,
+            Ask::Open { node: 3 },
             Ask::Lock {
                 lock,
                 opens: true,
+                at_home: false,
+                home: Home {
+                    incarnation: 77,
+                    nodes: 3,
+                    at: 2,
+                },
                 object: 300,
                 key,
             },

@@ -23,13 +23,14 @@ const SHAPE: Shape = Shape {
     most_buckets: 16,
     overflow: 16,
     split_after: 0,
+    seed: 7,
 };
 
 fn open(node: Node) -> Result<Database<ShmEndpoint>, TxnError> {
     let endpoint = Rc::new(ShmEndpoint::new(vec![node], Limits::default()));
     let to = (NodeId(0), RegionId(0));
     let client = Rc::new(Client::new(endpoint, to, ClientOptions::default()));
-    let mut database = Database::new(vec![client], DatabaseOptions::default())?;
+    let database = Database::new(vec![client], DatabaseOptions::default())?;
     database.add_table(0, TABLE, Table::new(SHAPE)?)?;
     Ok(database)
 }
@@ -54,7 +55,7 @@ fn tasks_of_several_threads_run_transactions_by_futures_that_are_send() {
     let table = Table::new(SHAPE).unwrap();
     serve(
         &mut server,
-        &[(TABLE, table.into())],
+        vec![(TABLE, table.into())],
         OwnerOptions::default(),
     );
     node.serve_calls(Arc::new(server));

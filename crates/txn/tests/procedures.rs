@@ -23,6 +23,7 @@ const SHAPE: Shape = Shape {
     most_buckets: 16,
     overflow: 16,
     split_after: 0,
+    seed: 7,
 };
 
 /// Moves the input's cents from Ann to Bob; fails on less than nothing.
@@ -70,7 +71,7 @@ fn database(endpoint: &Rc<SimEndpoint>) -> Database<SimEndpoint> {
         longest_pause: 10_000,
         ..DatabaseOptions::default()
     };
-    let mut database = Database::new(vec![Rc::new(client)], options).unwrap();
+    let database = Database::new(vec![Rc::new(client)], options).unwrap();
     database
         .add_table(0, TABLE, Table::new(SHAPE).unwrap())
         .unwrap();
@@ -83,12 +84,12 @@ fn a_procedure_is_one_transaction_or_nothing() {
     let node = world.add_node(&[(SHAPE.bytes(), Rights::READ.and(Rights::CALL))]);
     world.node_handle(node).serve_calls(|| {
         let mut server = Server::new(ServerOptions::default());
-        let tables = [(TABLE, Table::new(SHAPE).unwrap().into())];
+        let tables = vec![(TABLE, Table::new(SHAPE).unwrap().into())];
         let options = OwnerOptions {
             lease: LEASE,
             ..OwnerOptions::default()
         };
-        serve_with(&mut server, &tables, procedures(), options);
+        serve_with(&mut server, tables, procedures(), options);
         Arc::new(server)
     });
     let endpoint = world.endpoint(Limits::default());

@@ -30,10 +30,11 @@ const SHAPE: Shape = Shape {
     most_buckets: 16,
     overflow: 16,
     split_after: 0,
+    seed: 7,
 };
 const KEYS: [(TableId, &[u8]); 2] = [(TableId(0), b"a"), (TableId(1), b"b")];
 
-fn start(node: u8) -> Agent {
+fn start() -> Agent {
     let region = shm::RegionSpec {
         len: SHAPE.bytes(),
         rights: Rights::READ.and(Rights::CALL),
@@ -41,12 +42,11 @@ fn start(node: u8) -> Agent {
     let memory = shm::Node::embedded(&[region]).unwrap();
     let mut server = Server::new(ServerOptions::default());
     let options = OwnerOptions {
-        node,
         lease: LEASE.as_nanos() as u64,
         ..OwnerOptions::default()
     };
     let table = Table::new(SHAPE).unwrap();
-    serve(&mut server, &[(TABLE, table.into())], options);
+    serve(&mut server, vec![(TABLE, table.into())], options);
     memory.serve_calls(Arc::new(server));
     Agent::start(memory, &AgentOptions::default()).unwrap()
 }
@@ -125,7 +125,7 @@ fn run<T>(
         locking,
         ..DatabaseOptions::default()
     };
-    let mut database = Database::new(clients.collect(), options).unwrap();
+    let database = Database::new(clients.collect(), options).unwrap();
     for node in 0..2 {
         let table = Table::new(SHAPE).unwrap();
         database.add_table(node, TABLE, table).unwrap();
@@ -155,7 +155,7 @@ async fn read_both(database: &Database<TcpEndpoint>) -> Vec<u64> {
 /// The home's lock is under way for longer than a lease, while the other node's is met.
 fn judge(locking: Locking) {
     const ROUNDS: u64 = 3;
-    let agents = [0, 1].map(start);
+    let agents = [(); 2].map(|()| start());
     let near = agents.each_ref().map(|agent| agent.address().to_string());
     let far = [slow_link(near[0].clone()), near[1].clone()];
     let is_done = AtomicBool::new(false);

@@ -26,6 +26,7 @@ const SHAPE: Shape = Shape {
     most_buckets: 8,
     overflow: 32,
     split_after: 0,
+    seed: 7,
 };
 
 farslot_testbed::suites! {
@@ -41,8 +42,8 @@ fn served(fabric: Fabric) -> TestNode {
     let node = fabric.start(&[(SHAPE.bytes(), Rights::READ.and(Rights::CALL))]);
     node.serve_calls(|| {
         let mut server = Server::new(ServerOptions::default());
-        let tables = [(ObjectId(0), Table::new(SHAPE).unwrap().into())];
-        serve(&mut server, &tables, OwnerOptions::default());
+        let tables = vec![(ObjectId(0), Table::new(SHAPE).unwrap().into())];
+        serve(&mut server, tables, OwnerOptions::default());
         Arc::new(server)
     });
     node
@@ -56,7 +57,7 @@ fn database(endpoint: &Rc<AnyEndpoint>, locking: Locking) -> (Database<AnyEndpoi
         attempts: 10_000,
         ..DatabaseOptions::default()
     };
-    let mut database = Database::new(vec![Rc::new(client)], options).unwrap();
+    let database = Database::new(vec![Rc::new(client)], options).unwrap();
     let table = Table::new(SHAPE).unwrap();
     let table = database.add_table(0, ObjectId(0), table).unwrap();
     (database, table)

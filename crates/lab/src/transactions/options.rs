@@ -195,7 +195,7 @@ impl Bench {
             let (name, node) = farslot::serve_shm(&*workload, number, nodes)?;
             return Ok((name, Box::new(node)));
         }
-        let agent = farslot::serve_tcp(&*workload, number, nodes, threads)?;
+        let agent = farslot::serve_tcp(&*workload, nodes, threads)?;
         Ok((agent.address().to_string(), Box::new(agent)))
     }
 }

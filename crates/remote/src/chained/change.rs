@@ -3,7 +3,7 @@
 use super::layout::{Slot, fill_slot};
 use super::owner::{Owner, Spot, Words};
 use super::request::{Answer, Ask, Operation, Outcome};
-use super::walk::Walk;
+use super::walk::{LONGEST_CHAIN, Walk};
 use crate::error::Refusal;
 use farslot_rpc::Fault;
 use std::borrow::Cow;
@@ -12,6 +12,8 @@ use std::borrow::Cow;
 const BRIEF: usize = 3;
 /// Words of a bucket that tell that a key is absent.
 const ABSENCE: usize = 2;
+/// Buckets that are split for a key without room, at the most: others of the node wait meanwhile.
+const MOST_SPLITS: u32 = 16;
 
 impl Owner<'_> {
     /// Executes a request.
@@ -26,6 +28,7 @@ impl Owner<'_> {
             Operation::Commit | Operation::CommitRemove | Operation::Unlock => {
                 self.release(ask, &walk)?
             }
+            Operation::Visit => return Err(Refusal::Malformed.into()),
         };
         let mut slot = Vec::new();
         if at == walk.bucket {
@@ -137,25 +140,32 @@ impl Owner<'_> {
         let mut words = Words::from_elem(0, self.shape.slot_words());
         words[1] = if value.is_some() { 0 } else { ask.lock };
         fill_slot(&mut words, self.shape, ask.key, value);
-        let mut place = (walk.bucket, walk.vacant);
+        let mut place = (walk.bucket, walk.vacant, walk.chained);
+        let mut splits = 0;
         let at = loop {
-            match place {
-                (_, Some(vacant)) => break vacant,
-                (bucket, None) => match self.take_entry() {
-                    Ok(entry) => {
-                        let at = self.entry_at(entry)? + 8;
-                        self.chain(bucket, entry)?;
-                        break at;
+            let (bucket, vacant, chained) = place;
+            if let Some(vacant) = vacant {
+                break vacant;
+            }
+            let entry = match chained {
+                ..LONGEST_CHAIN => self.take_entry(),
+                LONGEST_CHAIN.. => Err(Refusal::Full.into()),
+            };
+            match entry {
+                Ok(entry) => {
+                    let at = self.entry_at(entry)? + 8;
+                    self.chain(bucket, entry)?;
+                    break at;
+                }
+                // Without room in chains, buckets that are split may give some back.
+                Err(full) => {
+                    if splits == MOST_SPLITS || !self.split()? {
+                        return Err(full);
                     }
-                    // Without room in chains, buckets that are split may give some back.
-                    Err(full) => {
-                        if !self.split()? {
-                            return Err(full);
-                        }
-                        let walk = self.walk(ask.key)?;
-                        place = (walk.bucket, walk.vacant);
-                    }
-                },
+                    splits += 1;
+                    let walk = self.walk(ask.key)?;
+                    place = (walk.bucket, walk.vacant, walk.chained);
+                }
             }
         };
         words[2] = self.next_version()?;

@@ -2,15 +2,19 @@
 
 use super::cache::Cache;
 use super::item::Item;
+use super::layout::KEYS;
+use super::observation::Observed;
 use super::request::{Ask, Operation, Outcome};
 use super::structure::Table;
+use super::visit::{VISIT_ROOM, read_visited};
+use super::witness::Observation;
 use crate::{Lock, ObjectId, PolicyOptions, Remote, RemoteError};
 use farslot_fabric::Endpoint;
-use farslot_rpc::Client;
+use farslot_rpc::{Client, RpcError};
 use std::rc::Rc;
 
 /// One thread's client of a table.
-pub struct Chained<E>(Remote<Table, E>);
+pub struct Chained<E>(Remote<Observed, E>);
 
 impl<E: Endpoint> Chained<E> {
     /// A client that remembers where so many chained keys are.
@@ -22,7 +26,7 @@ impl<E: Endpoint> Chained<E> {
         policy: PolicyOptions,
     ) -> Self {
         Self(Remote::new(
-            table,
+            Observed(table),
             object,
             client,
             Cache::new(places),
@@ -31,7 +35,7 @@ impl<E: Endpoint> Chained<E> {
     }
 
     /// Lookups, as any remote data structure has them, and how they were answered.
-    pub fn remote(&self) -> &Remote<Table, E> {
+    pub fn remote(&self) -> &Remote<Observed, E> {
         &self.0
     }
 
@@ -40,8 +44,69 @@ impl<E: Endpoint> Chained<E> {
     /// # Errors
     /// [`RemoteError`]; so do all that follow, [`RemoteError::Locked`] where they say so.
     pub async fn get(&self, key: &[u8]) -> Result<Option<Item>, RemoteError> {
+        Ok(self.observe(key).await?.item)
+    }
+
+    /// What the key has and who holds it, by a READ if that tells; and what shows later whether it
+    /// still is so.
+    ///
+    /// # Errors
+    /// [`RemoteError`].
+    pub async fn observe(&self, key: &[u8]) -> Result<Observation, RemoteError> {
         self.check(key, &[])?;
-        self.0.lookup(key).await
+        let seen = self.0.lookup(key).await?;
+        seen.ok_or(RemoteError::BadReply)
+    }
+
+    /// How many keys there are.
+    ///
+    /// # Errors
+    /// [`RemoteError::Fabric`].
+    pub async fn len(&self) -> Result<u64, RemoteError> {
+        let at = self.table().shape().header(KEYS);
+        Ok(self.0.read(at, 8).await?.words()[0])
+    }
+
+    /// Whether there is no key.
+    ///
+    /// # Errors
+    /// [`RemoteError::Fabric`].
+    pub async fn is_empty(&self) -> Result<bool, RemoteError> {
+        Ok(self.len().await? == 0)
+    }
+
+    /// Visits keys from a place on, at first from 0; returns where to go on, which is below 2^48. A
+    /// bucket that is split has its keys in later ones: so a key that is there all along is met, by
+    /// one that has gone through all, at least once; and more than once only if the table grows
+    /// meanwhile.
+    ///
+    /// # Errors
+    /// [`RemoteError`].
+    pub async fn visit(
+        &self,
+        from: u64,
+        mut visit: impl FnMut(&[u8], &[u8]),
+    ) -> Result<Option<u64>, RemoteError> {
+        let ask = Ask {
+            operation: Operation::Visit,
+            lock: from,
+            key: &[],
+            value: &[],
+        };
+        let mut room = VISIT_ROOM;
+        let reply = loop {
+            match self.0.ask_for(&ask.encode(), room).await {
+                Err(RemoteError::Rpc(RpcError::NoRoom { bytes, .. })) if bytes > room => {
+                    room = bytes;
+                }
+                end => break end?,
+            }
+        };
+        read_visited(from, &reply, &mut visit).ok_or(RemoteError::BadReply)
+    }
+
+    fn table(&self) -> &Table {
+        &self.0.structure().0
     }
 
     /// Sets the key's value. Returns `true` if the key was absent.
@@ -121,7 +186,7 @@ impl<E: Endpoint> Chained<E> {
     }
 
     fn check(&self, key: &[u8], value: &[u8]) -> Result<(), RemoteError> {
-        let shape = self.0.structure().shape();
+        let shape = self.table().shape();
         for (what, bytes, limit) in [
             ("a key", key.len(), shape.key_bytes.into()),
             ("a value", value.len(), shape.value_bytes.into()),
@@ -148,8 +213,7 @@ impl<E: Endpoint> Chained<E> {
             value,
         };
         let reply = self.0.change(&ask.encode()).await?;
-        let table = self.0.structure();
-        let read = table.read_reply(key, &reply, &mut self.0.cache());
+        let read = self.table().read_reply(key, &reply, &mut self.0.cache());
         let (outcome, item, holder) = read.ok_or(RemoteError::BadReply)?;
         match outcome {
             Outcome::Locked => {

@@ -3,6 +3,8 @@
 use crate::RemoteError;
 use crate::sum::{bytes_of, put_bytes, sum, words_of};
 use smallvec::{SmallVec, smallvec};
+use std::ops::Range;
+use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// The words of the header.
 pub(super) const EXTRA: u64 = 0;
@@ -42,6 +44,8 @@ pub struct Shape {
     pub overflow: u32,
     /// Walks of chains after which a bucket is split; 0 is never.
     pub split_after: u32,
+    /// What keys are hashed by: whoever knows it can choose keys of one bucket.
+    pub seed: u64,
 }
 
 impl Shape {
@@ -83,6 +87,19 @@ impl Shape {
             + u64::from(self.overflow) * self.entry_bytes()
     }
 
+    /// What of a table's bytes may have been written, counted from its first: by its first two
+    /// words.
+    #[must_use]
+    pub fn written(&self, counts: [u64; 2]) -> Vec<Range<u64>> {
+        let [extra, used] = counts;
+        let first = self.bucket_at(0) - self.at;
+        let extra = extra.min((self.most_buckets - self.buckets).into());
+        let buckets = (u64::from(self.buckets) + extra) * self.bucket_bytes();
+        let chains = self.bucket_at(self.most_buckets.into()) - self.at;
+        let used = used.min(self.overflow.into()) * self.entry_bytes();
+        vec![0..first + buckets, chains..chains + used]
+    }
+
     pub(super) fn key_words(&self) -> usize {
         words_of(self.key_bytes.into())
     }
@@ -91,11 +108,15 @@ impl Shape {
         SLOT_HEAD + self.key_words() + words_of(self.value_bytes.into())
     }
 
-    pub(super) fn slot_bytes(&self) -> u64 {
+    /// Bytes of a slot.
+    #[must_use]
+    pub fn slot_bytes(&self) -> u64 {
         self.slot_words() as u64 * 8
     }
 
-    pub(super) fn bucket_bytes(&self) -> u64 {
+    /// Bytes of a bucket.
+    #[must_use]
+    pub fn bucket_bytes(&self) -> u64 {
         BUCKET_HEAD + u64::from(self.slots) * self.slot_bytes()
     }
 
@@ -123,6 +144,11 @@ impl Shape {
         }
         let first = self.bucket_at(self.most_buckets.into());
         Some(first + u64::from(entry - 1) * self.entry_bytes())
+    }
+
+    /// Where a key goes by.
+    pub(super) fn hash(&self, key: &[u8]) -> u64 {
+        xxh3_64_with_seed(key, self.seed)
     }
 
     /// The bucket of a hash, if there are so many buckets beyond those to begin with.
@@ -251,6 +277,7 @@ mod tests {
         most_buckets: 100,
         overflow: 9,
         split_after: 0,
+        seed: 7,
     };
 
     #[test]

@@ -20,6 +20,10 @@
 //! and with no copy of the others. Slots of buckets never become anything else, so that addresses
 //! that clients remember are always those of slots.
 //!
+//! What a call does is bounded, whatever clients have written to the memory, and whichever keys they
+//! have chosen: a chain has 256 entries at most, and a key that finds no room has a few buckets
+//! split for it and is refused then.
+//!
 //! A slot may be locked, for transactions: by [`Chained::lock`], under a [`Lock`](crate::Lock) that
 //! names owner and epoch. A key that is absent is locked by a slot that is *reserved*: lookups do
 //! not find it. Every release is conditional on the lock.
@@ -37,6 +41,7 @@ mod owner;
 mod request;
 mod split;
 mod structure;
+mod visit;
 mod walk;
 mod witness;
 

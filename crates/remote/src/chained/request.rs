@@ -26,6 +26,8 @@ pub(super) enum Operation {
     /// Removes a key that is locked.
     CommitRemove = 7,
     Unlock = 8,
+    /// Tells keys, from the place on that stands where others have a lock.
+    Visit = 9,
 }
 
 impl Operation {
@@ -40,6 +42,7 @@ impl Operation {
             6 => Self::Commit,
             7 => Self::CommitRemove,
             8 => Self::Unlock,
+            9 => Self::Visit,
             _ => return None,
         })
     }

@@ -5,7 +5,7 @@
 
 use super::layout::{EXTRA, Meta, PRESSURE, Slot};
 use super::owner::{Owner, Spot};
-use crate::sum::hash;
+use super::walk::Chain;
 use farslot_rpc::Fault;
 
 impl Owner<'_> {
@@ -56,9 +56,8 @@ impl Owner<'_> {
             first: 0,
         };
         self.memory.store(to + 8, meta.word())?;
-        // From the end on: what an entry is named by stays where it is while those behind it are
-        // taken out.
-        for spot in self.chained(from)?.into_iter().rev() {
+        let mut chain = Chain::of(from);
+        while let Some(spot) = self.next_in(&mut chain)? {
             let Some((entry, link)) = spot.link else {
                 continue;
             };
@@ -66,6 +65,8 @@ impl Owner<'_> {
                 continue;
             }
             self.unlink(entry, link)?;
+            // Which names the entry behind it now.
+            chain.link = link;
             match room.next() {
                 Some(vacant) => {
                     self.move_slot(spot.slot, self.shape.slot_at(to, vacant))?;
@@ -87,7 +88,7 @@ impl Owner<'_> {
             return Ok(false);
         }
         let key = Slot(&words).key().ok_or(Fault::Damaged)?;
-        Ok(self.shape.is_for(bucket, depth, hash(key)))
+        Ok(self.shape.is_for(bucket, depth, self.shape.hash(key)))
     }
 
     /// Moves slots of a bucket's chain into its vacant ones. The stamp is not made anew.
@@ -97,11 +98,10 @@ impl Owner<'_> {
             if self.memory.load(vacant)? != 0 {
                 continue;
             }
-            let chain = self.chained(bucket)?;
-            let Some(&Spot {
+            let Some(Spot {
                 slot,
                 link: Some((entry, link)),
-            }) = chain.first()
+            }) = self.next_in(&mut Chain::of(bucket))?
             else {
                 return Ok(());
             };

@@ -7,7 +7,6 @@ use super::owner::Owner;
 use super::request::{Answer, Ask, Operation, Outcome};
 use super::witness::{Observation, Witness};
 use crate::error::Refusal;
-use crate::sum::hash;
 use crate::{End, Found, Lock, RemoteError, RemoteStructure, Start};
 use farslot_fabric::OwnerMemory;
 use farslot_rpc::Fault;
@@ -32,6 +31,15 @@ impl Table {
     #[must_use]
     pub fn shape(&self) -> &Shape {
         &self.shape
+    }
+
+    /// Whether a request changes nothing.
+    #[must_use]
+    pub fn is_lookup(request: &[u8]) -> bool {
+        let lookups = [Operation::Get as u8, Operation::Visit as u8];
+        request
+            .first()
+            .is_some_and(|operation| lookups.contains(operation))
     }
 
     /// What the owner's reply tells: the outcome, the item, and who holds it. Where a chained key
@@ -130,7 +138,7 @@ impl Table {
         let proves = whole
             && meta.first == 0
             && head[0] == stamp_of(at, head[1], checks)
-            && self.shape.is_for(bucket, meta.depth, hash(key));
+            && self.shape.is_for(bucket, meta.depth, self.shape.hash(key));
         proves.then(|| Self::observe_absence(at, head[0], head[1]))
     }
 
@@ -182,7 +190,7 @@ impl RemoteStructure for Table {
             let bytes = self.shape.slot_bytes() as usize;
             return Start::Read { offset, bytes };
         }
-        let bucket = self.shape.bucket_of(hash(key), cache.extra);
+        let bucket = self.shape.bucket_of(self.shape.hash(key), cache.extra);
         Start::Read {
             offset: self.shape.bucket_at(bucket),
             bytes: self.shape.bucket_bytes() as usize,
@@ -225,6 +233,9 @@ impl RemoteStructure for Table {
             return Err(Fault::NoRoom(room));
         }
         let shape = &self.shape;
+        if ask.operation == Operation::Visit {
+            return Owner { shape, memory }.visit(ask.lock, reply);
+        }
         let answer = Owner { shape, memory }.execute(&ask)?;
         answer.encode(reply).ok_or(Fault::NoRoom(room))
     }

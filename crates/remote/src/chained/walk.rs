@@ -2,8 +2,27 @@
 
 use super::layout::{EXTRA, PRESSURE, Slot};
 use super::owner::{Owner, Spot, Words};
-use crate::sum::hash;
 use farslot_rpc::Fault;
+
+/// No chain has more entries: whatever a call meets in one, others of the node wait meanwhile.
+pub(super) const LONGEST_CHAIN: u32 = 256;
+
+/// How far a chain was followed.
+pub(super) struct Chain {
+    /// The word that names the entry to come.
+    pub(super) link: u64,
+    met: u32,
+}
+
+impl Chain {
+    /// The chain of a bucket, from its first entry on.
+    pub(super) const fn of(bucket: u64) -> Self {
+        Self {
+            link: bucket + 8,
+            met: 0,
+        }
+    }
+}
 
 /// What a walk has met.
 pub(super) struct Walk {
@@ -13,6 +32,8 @@ pub(super) struct Walk {
     pub(super) found: Option<(Spot, Words)>,
     /// An inline slot without a key.
     pub(super) vacant: Option<u64>,
+    /// Entries of the bucket's chain, if the key was not found.
+    pub(super) chained: u32,
 }
 
 impl Owner<'_> {
@@ -28,12 +49,13 @@ impl Owner<'_> {
 
     /// Looks for a key, and notes if a chain had to be walked for it.
     pub(super) fn walk(&mut self, key: &[u8]) -> Result<Walk, Fault> {
-        let bucket = self.shape.bucket_of(hash(key), self.extra()?);
+        let bucket = self.shape.bucket_of(self.shape.hash(key), self.extra()?);
         let bucket = self.shape.bucket_at(bucket);
         let mut walk = Walk {
             bucket,
             found: None,
             vacant: None,
+            chained: 0,
         };
         for slot in (0..self.shape.slots).rev() {
             let slot = self.shape.slot_at(bucket, slot);
@@ -48,40 +70,40 @@ impl Owner<'_> {
         if self.meta(bucket)?.first != 0 {
             let pressure = self.header(PRESSURE)?;
             self.set_header(PRESSURE, pressure.saturating_add(1))?;
-            walk.found = self.walk_chain(bucket, key)?;
+            self.walk_chain(&mut walk, key)?;
         }
         Ok(walk)
     }
 
-    fn walk_chain(&self, bucket: u64, key: &[u8]) -> Result<Option<(Spot, Words)>, Fault> {
-        for spot in self.chained(bucket)? {
+    fn walk_chain(&self, walk: &mut Walk, key: &[u8]) -> Result<(), Fault> {
+        let mut chain = Chain::of(walk.bucket);
+        while let Some(spot) = self.next_in(&mut chain)? {
             let words = self.words(spot.slot)?;
             if Slot(&words).is_of(key) {
-                return Ok(Some((spot, words)));
+                walk.found = Some((spot, words));
+                return Ok(());
             }
         }
-        Ok(None)
+        walk.chained = chain.met;
+        Ok(())
     }
 
-    /// The slots of a bucket's chain, the first one first.
-    pub(super) fn chained(&self, bucket: u64) -> Result<Vec<Spot>, Fault> {
-        let mut spots = Vec::new();
-        let mut link = bucket + 8;
-        loop {
-            let entry = self.named_by(link)?;
-            if entry == 0 {
-                return Ok(spots);
-            }
-            if spots.len() >= self.shape.overflow as usize {
-                // It bites its tail.
-                return Err(Fault::Damaged);
-            }
-            let at = self.entry_at(entry)?;
-            spots.push(Spot {
-                slot: at + 8,
-                link: Some((entry, link)),
-            });
-            link = at;
+    /// The next slot of a chain; nothing at its end. One that is too long, or bites its tail, was
+    /// damaged.
+    pub(super) fn next_in(&self, chain: &mut Chain) -> Result<Option<Spot>, Fault> {
+        let entry = self.named_by(chain.link)?;
+        if entry == 0 {
+            return Ok(None);
         }
+        if chain.met == LONGEST_CHAIN {
+            return Err(Fault::Damaged);
+        }
+        let at = self.entry_at(entry)?;
+        let link = std::mem::replace(&mut chain.link, at);
+        chain.met += 1;
+        Ok(Some(Spot {
+            slot: at + 8,
+            link: Some((entry, link)),
+        }))
     }
 }

@@ -1,11 +1,17 @@
 //! The map's operations as a client has them.
 
+use super::layout::PAIRS;
+use super::leaf::Word;
 use super::leaf::{Leaf, Pair};
-use super::structure::{COUNT, Directory, INSERT, PUT, REMOVE, Tree, UPDATE};
+use super::node::{Entries, Node};
+use super::structure::{Directory, INSERT, PUT, REMOVE, Tree, UPDATE};
 use crate::{ObjectId, PolicyOptions, Remote, RemoteError, RemoteStructure};
 use farslot_fabric::Endpoint;
 use farslot_rpc::Client;
 use std::rc::Rc;
+
+/// READs of a leaf that may be torn one after the other.
+const MOST_TORN: u32 = 1000;
 
 /// One thread's client of an ordered map. Keys are in the order of their bytes.
 pub struct OrderedMap<E>(Remote<Tree, E>);
@@ -80,7 +86,8 @@ impl<E: Endpoint> OrderedMap<E> {
     /// # Errors
     /// [`RemoteError`].
     pub async fn len(&self) -> Result<u64, RemoteError> {
-        self.ask(COUNT, &[], &[]).await
+        let at = self.0.structure().shape().header(PAIRS);
+        Ok(self.0.read(at, 8).await?.words()[0])
     }
 
     /// Whether there is no pair.
@@ -137,6 +144,51 @@ impl<E: Endpoint> OrderedMap<E> {
             Some(_) => Err(RemoteError::BadReply),
             None => Ok(tree.no_leaf()),
         }
+    }
+
+    /// Visits the pairs of one leaf: of the first, or of the one of this number; returns the number
+    /// of the next. A leaf that is split keeps its lower half, and the next in line is then the
+    /// other one: so one that has gone through all has met each pair that was there all along once.
+    ///
+    /// # Errors
+    /// [`RemoteError`].
+    pub async fn visit(
+        &self,
+        from: Option<u64>,
+        mut visit: impl FnMut(&[u8], &[u8]),
+    ) -> Result<Option<u64>, RemoteError> {
+        let tree = self.0.structure();
+        let leaf = match from {
+            None => {
+                let reply = self.0.ask(&tree.lookup_request(&[])).await?;
+                let read = tree.read_reply(&reply, &mut self.0.cache());
+                read.ok_or(RemoteError::BadReply)?
+            }
+            Some(number) => Some(self.leaf_of(number).await?),
+        };
+        let Some((node, _)) = leaf else {
+            return Ok(None);
+        };
+        let next = (node.next != 0).then_some(node.next);
+        let Entries::Leaf(pairs) = node.entries else {
+            return Err(RemoteError::BadReply);
+        };
+        pairs.iter().for_each(|(key, value)| visit(key, value));
+        Ok(next)
+    }
+
+    /// The leaf of a number, READ until that is not torn.
+    async fn leaf_of(&self, number: u64) -> Result<(Node, Word), RemoteError> {
+        let tree = self.0.structure();
+        let at = tree.shape().node_at(number).ok_or(RemoteError::BadReply)?;
+        for _ in 0..MOST_TORN {
+            let read = self.0.read(at, tree.shape().leaf_words() * 8).await?;
+            let leaf = tree.read_leaf(number, read.words(), &mut self.0.cache());
+            if let Some(leaf) = leaf {
+                return Ok(leaf);
+            }
+        }
+        Err(RemoteError::BadReply)
     }
 
     fn check(&self, key: &[u8], value: &[u8]) -> Result<(), RemoteError> {

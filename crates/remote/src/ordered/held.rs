@@ -1,5 +1,6 @@
 //! What an owner's own code does under the locks of leaves, for transactions.
 
+use super::layout::{LOCK, NEXT};
 use super::leaf::{Leaf, Word};
 use super::owner::{Owner, Write};
 use super::structure::Tree;
@@ -106,7 +107,8 @@ impl Tree {
     }
 
     /// Unlocks the leaf that begins with this key and what was split off it under the lock, and
-    /// takes a promise of nodes back.
+    /// takes a promise of nodes back. All leaves that a transaction changes it has locked before
+    /// its first change, so that no more were split off this one than it was promised.
     ///
     /// # Errors
     /// [`Fault`].
@@ -122,18 +124,20 @@ impl Tree {
         let mut owner = Owner { shape, memory };
         owner.promise(-(promised as i64))?;
         let mut next = owner.way_to(low, false)?.last().map(|(number, _)| *number);
-        // No more than there are nodes: memory that was damaged may lead in a circle.
-        for _ in 0..shape.nodes {
+        // Those behind may be locked by the transaction as well, each with a promise of its own: so
+        // some were perhaps unlocked before with the leaf in front of them.
+        for _ in 0..=promised {
             let Some(number) = next else {
                 return Ok(());
             };
-            let mut node = owner.load(number)?;
-            if node.lock != lock.word() {
-                return Ok(());
+            let at = shape.node_at(number).ok_or(Fault::Damaged)?;
+            if owner.memory.load(at + LOCK)? == lock.word() {
+                let mut node = owner.load(number)?;
+                node.lock = 0;
+                owner.store(number, &node)?;
             }
-            node.lock = 0;
-            owner.store(number, &node)?;
-            next = (node.next != 0).then_some(node.next);
+            let behind = owner.memory.load(at + NEXT)?;
+            next = (behind != 0).then_some(behind);
         }
         Ok(())
     }

@@ -2,6 +2,7 @@
 
 use crate::RemoteError;
 use crate::sum::words_of;
+use std::ops::Range;
 
 /// The words of the header.
 pub(super) const ROOT: u64 = 0;
@@ -10,6 +11,9 @@ pub(super) const PAIRS: u64 = 16;
 /// Nodes that are promised to those who hold leaves.
 pub(super) const PROMISED: u64 = 24;
 const HEADER: u64 = 64;
+/// Of a node's words, which name the node behind it and who holds it.
+pub(super) const NEXT: u64 = 16;
+pub(super) const LOCK: u64 = 24;
 /// Words of a node before its low key.
 pub(super) const NODE_HEAD: usize = 5;
 /// No node has more entries.
@@ -60,6 +64,20 @@ impl TreeShape {
     #[must_use]
     pub fn bytes(&self) -> u64 {
         HEADER + u64::from(self.nodes) * self.node_bytes() as u64
+    }
+
+    /// What of a map's bytes may have been written, counted from its first: by its first two
+    /// words.
+    #[must_use]
+    pub fn written(&self, [_, used]: [u64; 2]) -> Vec<Range<u64>> {
+        let used = used.min(self.nodes.into());
+        std::iter::once(0..HEADER + used * self.node_bytes() as u64).collect()
+    }
+
+    /// Bytes of a leaf.
+    #[must_use]
+    pub fn leaf_bytes(&self) -> usize {
+        self.leaf_words() * 8
     }
 
     /// Words of a key and its length.

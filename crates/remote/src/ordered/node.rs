@@ -64,6 +64,11 @@ impl Node {
         }
     }
 
+    /// The level above its own; nothing of one that no tree has.
+    pub(super) fn level_above(&self) -> Option<u16> {
+        self.level().checked_add(1)
+    }
+
     /// The words of a node at a place, its check among them.
     pub(super) fn encode(&self, shape: &TreeShape, at: u64) -> Vec<u64> {
         let mut words = vec![0; shape.words_at(self.level())];

@@ -15,8 +15,9 @@ pub(super) struct Owner<'m> {
 /// The way to a leaf: the numbers of its nodes from the root on, and the nodes.
 pub(super) type Way = Vec<(u64, Node)>;
 
-/// No tree is as high.
-const HIGHEST: usize = 40;
+/// Nodes on the longest way: with two children each, which is half of the fewest that a full node
+/// may have, that is a tree of more nodes than can be numbered.
+const HIGHEST: usize = 32;
 
 /// How a write is to treat the pair that is there.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -46,7 +47,7 @@ impl Owner<'_> {
             let node = self.load(number)?;
             let lower = way
                 .last()
-                .is_none_or(|(_, above): &(u64, Node)| above.level() == node.level() + 1);
+                .is_none_or(|(_, above): &(u64, Node)| node.level_above() == Some(above.level()));
             if way.len() == HIGHEST || !node.covers(key) || !lower {
                 return Err(Fault::Damaged);
             }
@@ -163,8 +164,9 @@ impl Owner<'_> {
     /// Makes a new root above the old one's halves.
     fn grow(&mut self, number: u64, lower: &Node, upper: (Key, u64)) -> Result<(), Fault> {
         let children = vec![(lower.low.clone(), number), upper];
+        let level = lower.level_above().ok_or(Fault::Damaged)?;
         let root = Node {
-            entries: Entries::Inner(lower.level() + 1, children),
+            entries: Entries::Inner(level, children),
             ..Node::first_leaf()
         };
         let new = self.take_node()?;
@@ -204,10 +206,6 @@ impl Owner<'_> {
         let pairs = self.memory.load(self.shape.header(PAIRS))?;
         let pairs = pairs.wrapping_add_signed(change);
         Ok(self.memory.store(self.shape.header(PAIRS), pairs)?)
-    }
-
-    pub(super) fn pairs(&self) -> Result<u64, Fault> {
-        Ok(self.memory.load(self.shape.header(PAIRS))?)
     }
 
     pub(super) fn load(&self, number: u64) -> Result<Node, Fault> {

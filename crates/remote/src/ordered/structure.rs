@@ -3,7 +3,7 @@
 //! ```text
 //! request  | operation, 8 bits | 0, 8 | key length, 16 | key | value |
 //! reply    | words of the leaf | words of the node above it |     of a lookup
-//!          | 1 if the key was there, or a count |                 of all else
+//!          | 1 if the key was there |                            of all else
 //! ```
 //! The reply to a lookup has no words of a map that has no node yet, and none of the node above
 //! where the leaf is the root. In front of each node's words stands its number.
@@ -65,7 +65,6 @@ pub(super) const PUT: u8 = 1;
 pub(super) const INSERT: u8 = 2;
 pub(super) const UPDATE: u8 = 3;
 pub(super) const REMOVE: u8 = 4;
-pub(super) const COUNT: u8 = 5;
 
 /// Bytes of a request before its key.
 const HEAD: usize = 4;
@@ -84,6 +83,12 @@ impl Tree {
     #[must_use]
     pub fn shape(&self) -> &TreeShape {
         &self.shape
+    }
+
+    /// Whether a request changes nothing.
+    #[must_use]
+    pub fn is_lookup(request: &[u8]) -> bool {
+        request.first() == Some(&GET)
     }
 
     pub(super) fn request(operation: u8, key: &[u8], value: &[u8]) -> Vec<u8> {
@@ -176,7 +181,6 @@ impl Tree {
             INSERT => Write::Insert,
             UPDATE => Write::Update,
             REMOVE => return owner.remove(key, 0).map(u64::from),
-            COUNT => return owner.pairs(),
             _ => return Err(Refusal::Malformed.into()),
         };
         owner.write(how, key, value, 0).map(u64::from)

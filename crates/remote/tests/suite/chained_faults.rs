@@ -81,6 +81,7 @@ fn run(seed: u64, tally: &Rc<RefCell<Tally>>) -> u64 {
         most_buckets: 16,
         overflow: 16,
         split_after: (seed % 4) as u32 * 3,
+        seed: 7,
         ..SHAPE
     };
     let table = Table::new(shape).unwrap();

@@ -7,6 +7,7 @@ use farslot_fabric::Executor;
 use farslot_fabric::sim::World;
 use farslot_remote::chained::{Cache, Chained, Shape, Table};
 use farslot_remote::{End, Lock, PolicyOptions, RemoteError, RemoteStructure};
+use farslot_rpc::Fault;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -20,6 +21,7 @@ pub const SHAPE: Shape = Shape {
     most_buckets: 64,
     overflow: 100,
     split_after: 0,
+    seed: 7,
 };
 
 fn run<T>(
@@ -262,6 +264,7 @@ fn calls_that_become_too_many_make_the_table_grow_until_reads_answer_again() {
         most_buckets: 512,
         overflow: 300,
         split_after: 4,
+        seed: 7,
         ..SHAPE
     };
     let world = served(shape);
@@ -387,4 +390,114 @@ fn what_has_no_room_is_refused() {
     assert!(Table::new(Shape { slots: 0, ..SHAPE }).is_err());
     let table = Table::new(SHAPE).unwrap();
     assert!(table.reply_bytes() > 20);
+}
+
+/// A table of one bucket, and room for chains of any length.
+const ONE_BUCKET: Shape = Shape {
+    buckets: 1,
+    most_buckets: 1,
+    overflow: 1000,
+    ..SHAPE
+};
+
+#[test]
+fn a_chain_has_so_many_entries_and_no_more() {
+    let table = Table::new(ONE_BUCKET).unwrap();
+    let mut memory = Plain::of(ONE_BUCKET.at + ONE_BUCKET.bytes());
+    let mut put = |number: u16| {
+        let request = request(1, 0, &number.to_le_bytes(), b"v");
+        call(&table, &mut memory, &request)
+    };
+    let fit = (0..1000).take_while(|number| put(*number).is_ok()).count();
+    assert_eq!(fit, 257);
+    // Those that are there are changed, and make room.
+    assert!(put(3).is_ok());
+    assert!(matches!(put(999), Err(Fault::Refused(_))));
+    call(
+        &table,
+        &mut memory,
+        &request(4, 0, &3u16.to_le_bytes(), &[]),
+    )
+    .unwrap();
+    let request = request(1, 0, &999u16.to_le_bytes(), b"v");
+    assert!(call(&table, &mut memory, &request).is_ok());
+}
+
+#[test]
+fn a_chain_that_was_made_longer_is_damaged() {
+    let table = Table::new(ONE_BUCKET).unwrap();
+    let mut memory = Plain::of(ONE_BUCKET.at + ONE_BUCKET.bytes());
+    for number in 0..3u16 {
+        let request = request(1, 0, &number.to_le_bytes(), b"v");
+        call(&table, &mut memory, &request).unwrap();
+    }
+    // Each entry names the next one, as far as there are any.
+    let entry_words = 1 + 4 + 2 + 3;
+    let first = memory.0.len() - 1000 * entry_words;
+    for entry in 1..1000 {
+        memory.0[first + (entry - 1) * entry_words] = entry as u64 + 1;
+    }
+    memory.0[(ONE_BUCKET.at as usize + 64) / 8 + 1] |= 1;
+    for request in [
+        request(0, 0, b"absent", &[]),
+        request(1, 0, b"absent", b"v"),
+        request(9, 0, &[], &[]),
+    ] {
+        let end = call(&table, &mut memory, &request);
+        assert_eq!(end, Err(Fault::Damaged), "{request:?}");
+    }
+}
+
+#[test]
+fn a_key_without_room_has_few_buckets_split_for_it() {
+    let shape = Shape {
+        overflow: 0,
+        most_buckets: 4000,
+        ..ONE_BUCKET
+    };
+    let table = Table::new(shape).unwrap();
+    let mut memory = Plain::of(shape.at + shape.bytes());
+    let keys = (0..2000u16).map(u16::to_le_bytes);
+    for key in keys {
+        let extra = memory.0[shape.at as usize / 8];
+        let _ = call(&table, &mut memory, &request(1, 0, &key, b"v"));
+        let splits = memory.0[shape.at as usize / 8] - extra;
+        assert!(splits <= 16, "{splits}");
+    }
+    assert!(memory.0[shape.at as usize / 8] > 100);
+}
+
+#[test]
+fn a_visit_goes_on_within_a_bucket_that_is_larger_than_a_reply() {
+    let shape = Shape {
+        value_bytes: 16_000,
+        overflow: 64,
+        ..ONE_BUCKET
+    };
+    let world = served(shape);
+    run(&world, shape, PolicyOptions::default(), async |table| {
+        for number in 0..30u8 {
+            table.put(&[number], &[number; 16_000]).await.unwrap();
+        }
+        let (mut met, mut from, mut pieces) = (Vec::new(), 0, 0u8);
+        loop {
+            let visit = |key: &[u8], value: &[u8]| met.push((key[0], value.len()));
+            let next = table.visit(from, visit).await.unwrap();
+            pieces += 1;
+            // Others come and go, and change places.
+            table.put(&[100 + pieces], b"new").await.unwrap();
+            assert!(table.remove(&[pieces]).await.unwrap());
+            match next {
+                Some(next) => from = next,
+                None => break,
+            }
+            assert!(from < 1 << 48, "{from}");
+        }
+        assert!(pieces > 10, "{pieces}");
+        met.sort_unstable();
+        assert!(met.windows(2).all(|pair| pair[0].0 != pair[1].0), "{met:?}");
+        for number in pieces + 1..30 {
+            assert!(met.contains(&(number, 16_000)), "{number}: {met:?}");
+        }
+    });
 }

@@ -4,8 +4,10 @@ use farslot_fabric::{AnyEndpoint, NodeId, RegionId, Rights, window};
 use farslot_remote::chained::{Chained, Shape, Table};
 use farslot_remote::ordered::{OrderedMap, Tree, TreeShape};
 use farslot_remote::queue::{Fifo, Queue, QueueShape};
-use farslot_remote::{ObjectId, PolicyOptions, RemoteError, serve};
-use farslot_rpc::{Client, ClientOptions, Server, ServerOptions};
+use farslot_remote::{
+    NO_OBJECT, ObjectId, Objects, PolicyOptions, RemoteError, RemoteStructure, serve,
+};
+use farslot_rpc::{Client, ClientOptions, Fault, Request, Server, ServerOptions};
 use farslot_testbed::{Fabric, TestNode};
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -20,6 +22,7 @@ const TABLE: Shape = Shape {
     most_buckets: 512,
     overflow: 2000,
     split_after: 3,
+    seed: 7,
 };
 
 fn queue() -> QueueShape {
@@ -41,14 +44,41 @@ fn tree() -> TreeShape {
     }
 }
 
+/// The structures of the node: table, queue, tree.
+struct OneOfEach {
+    table: Table,
+    queue: Queue,
+    tree: Tree,
+}
+
+impl Objects for OneOfEach {
+    fn answer(
+        &self,
+        object: ObjectId,
+        request: Request<'_>,
+        reply: &mut [u8],
+    ) -> Result<usize, Fault> {
+        let (body, memory) = (request.body, request.memory);
+        match object {
+            ObjectId(0) => self.table.rpc_handler(body, memory, reply),
+            ObjectId(1) => self.queue.rpc_handler(body, memory, reply),
+            ObjectId(2) => self.tree.rpc_handler(body, memory, reply),
+            ObjectId(_) => Err(Fault::Refused(NO_OBJECT)),
+        }
+    }
+}
+
 fn served(fabric: Fabric) -> TestNode {
     let bytes = tree().at + tree().bytes();
     let node = fabric.start(&[(bytes, Rights::READ.and(Rights::CALL))]);
     node.serve_calls(|| {
         let mut server = Server::new(ServerOptions::default());
-        serve(&mut server, ObjectId(0), Table::new(TABLE).unwrap());
-        serve(&mut server, ObjectId(1), Queue::new(queue()).unwrap());
-        serve(&mut server, ObjectId(2), Tree::new(tree()).unwrap());
+        let objects = OneOfEach {
+            table: Table::new(TABLE).unwrap(),
+            queue: Queue::new(queue()).unwrap(),
+            tree: Tree::new(tree()).unwrap(),
+        };
+        serve(&mut server, objects, Arc::default());
         Arc::new(server)
     });
     node

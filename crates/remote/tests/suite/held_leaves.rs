@@ -156,3 +156,42 @@ fn a_read_sees_a_lock_and_a_change_of_version() {
         End::Found(b"x".to_vec())
     );
 }
+
+#[test]
+fn an_unlock_goes_no_further_than_was_promised() {
+    let shape = TreeShape {
+        nodes: 500,
+        ..SHAPE
+    };
+    let tree = Tree::new(shape).unwrap();
+    let mut memory = Plain::of(shape.at + shape.bytes());
+    for number in 0..40u8 {
+        const PUT: u8 = 1;
+        call(&tree, &mut memory, &[PUT, 0, 1, 0, number, 1]).unwrap();
+    }
+    let mut held = Held::new();
+    for number in 0..40 {
+        let hold = tree.try_lock(&mut memory, &[number], NAMES[0]).unwrap();
+        *held.entry(hold.leaf.low).or_default() += hold.promised;
+    }
+    // All follow one another, and so does what is split off them.
+    for number in 0..40 {
+        assert!(
+            tree.change(&mut memory, &[number, 0], NAMES[0], Some(b"2"))
+                .unwrap()
+        );
+    }
+    let locked = |memory: &mut Plain| {
+        let keys = 0..40u8;
+        keys.filter(|key| tree.look(memory, &[*key]).unwrap().lock.is_some())
+            .count()
+    };
+    let before = locked(&mut memory);
+    let (low, _) = held.first_key_value().unwrap();
+    let low = low.clone();
+    tree.unlock(&mut memory, &low, NAMES[0], 0).unwrap();
+    let after = locked(&mut memory);
+    assert!(after < before && after > 0, "{before} {after}");
+    release(&tree, &mut memory, &mut held, NAMES[0]);
+    assert_eq!(locked(&mut memory), 0);
+}

@@ -33,6 +33,12 @@ impl Plain {
     }
 }
 
+/// The check of words at a place, as one forges it who knows how they are judged.
+pub fn check_of(place: u64, words: &[u64]) -> u64 {
+    let bytes: Vec<_> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+    xxhash_rust::xxh3::xxh3_64_with_seed(&bytes, place) | 1
+}
+
 impl OwnerMemory for Plain {
     fn bytes(&self) -> u64 {
         self.0.len() as u64 * 8

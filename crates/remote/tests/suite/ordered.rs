@@ -1,12 +1,13 @@
 //! The ordered map against a plain one, and under faults.
 
-use crate::local::{Plain, ask, call, read};
+use crate::local::{Plain, ask, call, check_of, read};
 use crate::sim::{OBJECT, client, faults, limits, world};
 use farslot_check::{Recorder, RegisterMap, TableOp, TableRet, check};
 use farslot_fabric::sim::{HostId, RunEnd, SimEndpoint, Simulation};
 use farslot_fabric::{Endpoint, EndpointExt, Executor, window};
 use farslot_remote::ordered::{Directory, OrderedMap, Tree, TreeShape};
 use farslot_remote::{End, PolicyOptions, RemoteError};
+use farslot_rpc::Fault;
 use proptest::prelude::*;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -141,6 +142,40 @@ proptest! {
             let _ = call(&tree, &mut memory, &request);
         }
     }
+}
+
+#[test]
+fn a_forged_level_breaks_nothing() {
+    let tree = Tree::new(SHAPE).unwrap();
+    let mut memory = Plain::of(SHAPE.at + SHAPE.bytes());
+    for number in 0..40u8 {
+        call(&tree, &mut memory, &[1, 0, 1, 0, number, number]).unwrap();
+    }
+    let root = memory.0[SHAPE.at as usize / 8];
+    let node_words = (SHAPE.bytes() - 64) / u64::from(SHAPE.nodes) / 8;
+    let at = SHAPE.at + 64 + (root - 1) * node_words * 8;
+    let first = at as usize / 8;
+    // A key of 10 bytes has 3 words with its length: 5 words, low and high key, 4 children.
+    let words = first..first + 5 + 2 * 3 + 4 * 4;
+    let level = memory.0[first + 1] & 0xffff;
+    assert!(level > 1);
+    memory.0[first + 1] |= 0xffff;
+    memory.0[first] = check_of(at, &memory.0[words][1..]);
+    let end = call(&tree, &mut memory, &[1, 0, 1, 0, 7, 7]);
+    assert_eq!(end, Err(Fault::Damaged));
+    // Below another root, which is at a level that it can have.
+    memory.0[first + 1] = memory.0[first + 1] & !0xffff | level;
+    let child = memory.0[first + 5 + 2 * 3 + 3];
+    let at = SHAPE.at + 64 + (child - 1) * node_words * 8;
+    let second = at as usize / 8;
+    let words = second..second + 5 + 2 * 3 + 4 * 4;
+    memory.0[second + 1] |= 0xffff;
+    memory.0[second] = check_of(at, &memory.0[words][1..]);
+    let words = first..first + 5 + 2 * 3 + 4 * 4;
+    let at = first as u64 * 8;
+    memory.0[first] = check_of(at, &memory.0[words][1..]);
+    let end = call(&tree, &mut memory, &[1, 0, 1, 0, 0, 7]);
+    assert_eq!(end, Err(Fault::Damaged));
 }
 
 #[test]

@@ -10,7 +10,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 pub const NODE: (NodeId, RegionId) = (NodeId(0), RegionId(0));
-pub const OBJECT: ObjectId = ObjectId(3);
+pub const OBJECT: ObjectId = ObjectId(0);
 
 /// A world whose node 0 serves the structure.
 pub fn world<S: RemoteStructure + Clone>(seed: u64, structure: &S, bytes: u64) -> World {
@@ -19,7 +19,7 @@ pub fn world<S: RemoteStructure + Clone>(seed: u64, structure: &S, bytes: u64) -
     let structure = structure.clone();
     world.node_handle(node).serve_calls(move || {
         let mut server = Server::new(ServerOptions::default());
-        serve(&mut server, OBJECT, structure.clone());
+        serve(&mut server, vec![structure.clone()], Arc::default());
         Arc::new(server)
     });
     world

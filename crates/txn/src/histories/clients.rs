@@ -78,7 +78,7 @@ async fn append_to_two(
     let second = (first + rng.random_range(1..NODES)) % NODES;
     let keys: [Key; 2] = [first, second].map(|node| (node, rng.random_range(0..KEYS)));
     let bytes = keys.map(|key| [key.1; 3]);
-    let names = [0, 1].map(|at| (TableId(keys[at].0), &bytes[at][..]));
+    let names = [0, 1].map(|at| (TableId(keys[at].0.into()), &bytes[at][..]));
     let found = transaction.read_for_update(&names).await?;
     for ((key, (table, bytes)), found) in keys.into_iter().zip(names).zip(found) {
         let mut list = list(found);
@@ -121,7 +121,7 @@ pub(super) async fn execute(
         if scans && rng.random_bool(0.8) {
             key = (key.0 + NODES, rng.random_range(0..MAP_KEYS));
         }
-        let (table, bytes) = (TableId(key.0), [key.1; 3]);
+        let (table, bytes) = (TableId(key.0.into()), [key.1; 3]);
         // Appends of which nobody is told what they followed.
         if !appends || rng.random_bool(0.7) {
             let read = transaction.read(table, &bytes).await?;
@@ -152,7 +152,7 @@ pub(super) async fn scan(
 ) -> Result<(), TxnError> {
     let table = map + NODES;
     let pairs = transaction
-        .scan(TableId(table), &[from; 3], most.into())
+        .scan(TableId(table.into()), &[from; 3], most.into())
         .await?;
     assert!(pairs.is_sorted_by(|(a, _), (b, _)| a < b));
     let last = match pairs.last() {

@@ -1,6 +1,7 @@
 //! Histories under faults, judged by the checker: of the protocol, and of broken ones.
 
 mod clients;
+mod lists;
 mod procedures;
 mod world;
 
@@ -86,7 +87,7 @@ fn read_all(world: &World, seed: u64, wrong: Wrong, record: &Record, stopped: Op
                     attempts += 1;
                     let start = endpoint.now();
                     let mut transaction = database.begin();
-                    let end = transaction.read(TableId(table), &[key; 3]).await;
+                    let end = transaction.read(TableId(table.into()), &[key; 3]).await;
                     match end {
                         Ok(value) => break (start, Some(value)),
                         Err(_) if stopped.is_some() && attempts > 3 => break (start, None),
@@ -303,7 +304,9 @@ fn calls_of(locking: Locking, nodes: &[u16]) -> u64 {
     let write = async || {
         let mut open = database.begin();
         for node in nodes {
-            open.write(TableId(*node), b"key", b"value").await.unwrap();
+            open.write(TableId((*node).into()), b"key", b"value")
+                .await
+                .unwrap();
         }
         open.commit().await.unwrap();
     };
@@ -434,8 +437,8 @@ fn locks_that_no_transaction_took_last_for_a_lease() {
         let client = Client::new(Rc::clone(endpoint), to, ClientOptions::default());
         let table = Table::new(SHAPE).unwrap();
         let plain = Chained::new(table, OBJECT, Rc::new(client), 4, PolicyOptions::default());
-        // Without a home, with one that never gave this name out, and with a node that is not
-        // there.
+        // Without a home, with one that never gave this name out, and with a node that this client
+        // does not list: only that one knows what became of it.
         for owner in [5, (1 << 24) | 5, (200 << 24) | 5] {
             plain.lock(b"key", Lock { owner, epoch: 1 }).await.unwrap();
             // Its lease runs from when it is first met.
@@ -445,7 +448,9 @@ fn locks_that_no_transaction_took_last_for_a_lease() {
             endpoint.sleep(2 * LEASE).await;
             let write =
                 async |open: &mut Transaction<'_, _>| open.write(TableId(1), b"key", b"1").await;
-            one.run(write).await.unwrap();
+            let end = one.run(write).await;
+            let is_elsewhere = owner >> 24 == 200;
+            assert_eq!(end.is_err(), is_elsewhere, "{end:?}");
         }
     });
 }

@@ -1,9 +1,9 @@
 //! The world of a history: nodes, tables, faults.
 
 use super::procedures::procedures;
+use crate::books::Owner;
 use crate::broken::{Breach, Broken};
 use crate::owner::serve_owner;
-use crate::turn::Owner;
 use crate::{Database, DatabaseOptions, Locking, OwnerOptions};
 use farslot_fabric::sim::{
     Chance, ClientId, ClientStop, FaultPlan, NicProfile, NodePause, NodeStop, Partition, Side,
@@ -43,6 +43,7 @@ pub(super) const SHAPE: Shape = Shape {
     most_buckets: 4,
     overflow: 32,
     split_after: 5,
+    seed: 7,
 };
 
 pub(super) fn tree() -> TreeShape {
@@ -87,21 +88,24 @@ pub(super) fn world(seed: u64, wrong: Wrong) -> World {
     let world = World::new(seed, NicProfile::connectx5_edr());
     let table = Table::new(SHAPE).unwrap();
     let map = Tree::new(tree()).unwrap();
-    for number in 0..NODES {
+    for _ in 0..NODES {
         let bytes = map.shape().at + map.shape().bytes();
         let node = world.add_node(&[(bytes, Rights::READ.and(Rights::CALL))]);
         world.node_handle(node).serve_calls(move || {
             let options = OwnerOptions {
-                node: number as u8,
                 lease: LEASE,
                 // Few in some runs, so that names are given up with others.
+                decision_bytes: 1 << 20,
                 decisions: if wrong.late && seed % 3 == 1 {
                     4
                 } else {
                     1 << 16
                 },
             };
-            let mut owner = Owner::new(&[(OBJECT, table.into()), (MAP, map.into())], options);
+            let mut owner = Owner::new(
+                Arc::new(vec![(OBJECT, table.into()), (MAP, map.into())]),
+                options,
+            );
             owner.breach = wrong.breach.filter(|breach| breach.is_of_owners());
             let mut server = Server::new(ServerOptions::default());
             serve_owner(&mut server, owner, procedures());

@@ -67,7 +67,7 @@ fn database(endpoint: &Rc<AnyEndpoint>, nodes: usize, seed: u64) -> Database<Any
         seed,
         ..DatabaseOptions::default()
     };
-    let mut database = Database::new(clients.collect(), options).expect("nodes");
+    let database = Database::new(clients.collect(), options).expect("nodes");
     for node in 0..nodes {
         database
             .add_table(node as u8, TABLE, table())
@@ -108,7 +108,10 @@ impl Run<'_> {
             }
             let key = first + random.random_range(0..KEYS);
             let bytes = key.to_be_bytes();
-            let mut value = open.read(TableId(table), &bytes).await?.unwrap_or_default();
+            let mut value = open
+                .read(TableId(table.into()), &bytes)
+                .await?
+                .unwrap_or_default();
             let known = list(Some(&value));
             let is_full = known.len() == LONGEST;
             self.ops.push(ListOp::Read((table, key), known));
@@ -117,7 +120,7 @@ impl Run<'_> {
                 let own = self.client << 32 | self.values.get();
                 value.extend_from_slice(&own.to_le_bytes());
                 self.ops.push(ListOp::Append((table, key), own));
-                open.write(TableId(table), &bytes, &value).await?;
+                open.write(TableId(table.into()), &bytes, &value).await?;
             }
         }
         Ok(())
@@ -126,7 +129,7 @@ impl Run<'_> {
     /// A scan of a generation's keys: a read of all of them, of those that are not there as well.
     async fn scan(&mut self, open: &mut Open<'_>, table: u16, first: u32) -> Result<(), TxnError> {
         let pairs = open
-            .scan(TableId(table), &first.to_be_bytes(), KEYS as usize)
+            .scan(TableId(table.into()), &first.to_be_bytes(), KEYS as usize)
             .await?;
         for key in first..first + KEYS {
             let found = pairs.iter().find(|(other, _)| **other == key.to_be_bytes());
@@ -204,7 +207,10 @@ pub fn read_all(addresses: &[String], log: &mut Log) {
             let mut attempt = 1;
             loop {
                 let mut open = database.begin();
-                match open.read(TableId(*table), &key.to_be_bytes()).await {
+                match open
+                    .read(TableId((*table).into()), &key.to_be_bytes())
+                    .await
+                {
                     Ok(_) => break,
                     Err(error) if error.is_retryable() && attempt < ATTEMPTS => attempt += 1,
                     Err(error) => panic!("after its lease: {error}"),
@@ -216,7 +222,7 @@ pub fn read_all(addresses: &[String], log: &mut Log) {
         let bytes: Vec<_> = keys.iter().map(|(_, key)| key.to_be_bytes()).collect();
         let wanted = keys.iter().zip(&bytes);
         let wanted: Vec<_> = wanted
-            .map(|((table, _), bytes)| (TableId(*table), &bytes[..]))
+            .map(|((table, _), bytes)| (TableId((*table).into()), &bytes[..]))
             .collect();
         let values = open.read_many(&wanted).await.expect("no lock is left");
         open.commit().await.expect("nobody else is there");

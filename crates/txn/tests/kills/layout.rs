@@ -29,6 +29,7 @@ pub fn table() -> Table {
         most_buckets: 4096,
         overflow: 4096,
         split_after: 4,
+        seed: 7,
     })
     .expect("a shape")
 }

@@ -24,13 +24,12 @@ pub fn run(number: u8, fabric: &str) {
     let node = node.expect("memory");
     let mut server = Server::new(ServerOptions::default());
     let options = OwnerOptions {
-        node: number,
         lease: LEASE.as_nanos() as u64,
         ..OwnerOptions::default()
     };
     serve(
         &mut server,
-        &[(TABLE, table().into()), (MAP, map().into())],
+        vec![(TABLE, table().into()), (MAP, map().into())],
         options,
     );
     node.serve_calls(Arc::new(server));

@@ -26,7 +26,7 @@ pub(super) fn tables(
             true => ordered(table, at, rows),
             false => chained(table, at, rows),
         }?;
-        tables.push((ObjectId(number as u16), structure));
+        tables.push((ObjectId(number as u64), structure));
         at += bytes.next_multiple_of(64);
     }
     Ok((tables, at))
@@ -43,6 +43,7 @@ fn chained(table: &TableOf, at: u64, rows: u64) -> std::result::Result<(Structur
         most_buckets: buckets,
         overflow: (rows / 4 + 1024) as u32,
         split_after: 0,
+        seed: 7,
     };
     Ok((Table::new(shape)?.into(), shape.bytes()))
 }

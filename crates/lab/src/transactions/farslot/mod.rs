@@ -55,20 +55,16 @@ pub(crate) struct Served {
 const RIGHTS: Rights = Rights::READ.and(Rights::CALL);
 
 /// What answers calls to a node.
-fn handler(workload: &dyn Workload, node: u64, nodes: u64) -> Result<Arc<dyn Handler>> {
+fn handler(workload: &dyn Workload, nodes: u64) -> Result<Arc<dyn Handler>> {
     let (tables, _) = tables(workload, nodes)?;
     let mut server = Server::new(ServerOptions::default());
-    let options = OwnerOptions {
-        node: node as u8,
-        ..OwnerOptions::default()
-    };
     let procedures = procedures::procedures(workload.name());
-    farslot_txn::serve_with(&mut server, &tables, procedures, options);
+    farslot_txn::serve_with(&mut server, tables, procedures, OwnerOptions::default());
     Ok(Arc::new(server))
 }
 
 /// A node, served under a name if it has one.
-fn node(workload: &dyn Workload, number: u64, nodes: u64, name: Option<&str>) -> Result<shm::Node> {
+fn node(workload: &dyn Workload, nodes: u64, name: Option<&str>) -> Result<shm::Node> {
     let region = RegionSpec {
         len: tables(workload, nodes)?.1,
         rights: RIGHTS,
@@ -77,7 +73,7 @@ fn node(workload: &dyn Workload, number: u64, nodes: u64, name: Option<&str>) ->
         Some(name) => shm::Node::serve(name, &[region])?,
         None => shm::Node::embedded(&[region])?,
     };
-    node.serve_calls(handler(workload, number, nodes)?);
+    node.serve_calls(handler(workload, nodes)?);
     Ok(node)
 }
 
@@ -88,30 +84,22 @@ pub(crate) fn serve_shm(
     nodes: u64,
 ) -> Result<(String, shm::Node)> {
     let name = format!("lab-transactions-{}-{number}", std::process::id());
-    let node = node(workload, number, nodes, Some(&name))?;
+    let node = node(workload, nodes, Some(&name))?;
     Ok((name, node))
 }
 
 /// Serves one of a workload's nodes over TCP, at any port of this host that is free.
-pub(crate) fn serve_tcp(
-    workload: &dyn Workload,
-    number: u64,
-    nodes: u64,
-    threads: usize,
-) -> Result<Agent> {
+pub(crate) fn serve_tcp(workload: &dyn Workload, nodes: u64, threads: usize) -> Result<Agent> {
     let options = AgentOptions {
         threads,
         ..AgentOptions::default()
     };
-    Ok(Agent::start(
-        node(workload, number, nodes, None)?,
-        &options,
-    )?)
+    Ok(Agent::start(node(workload, nodes, None)?, &options)?)
 }
 
 /// The nodes in this process' memory.
 pub(crate) fn in_memory(workload: &dyn Workload, nodes: u64) -> Result<Served> {
-    let nodes = (0..nodes).map(|number| node(workload, number, nodes, None));
+    let nodes = (0..nodes).map(|_| node(workload, nodes, None));
     Ok(Served {
         nodes: Nodes::Shm(nodes.collect::<Result<_>>()?),
         processes: Vec::new(),
@@ -122,9 +110,9 @@ pub(crate) fn in_memory(workload: &dyn Workload, nodes: u64) -> Result<Served> {
 /// The nodes in the simulator.
 pub(crate) fn simulated(workload: &dyn Workload, nodes: u64, seed: u64) -> Result<Served> {
     let world = World::new(seed, NicProfile::connectx5_edr());
-    for number in 0..nodes {
+    for _ in 0..nodes {
         let node = world.add_node(&[(tables(workload, nodes)?.1, RIGHTS)]);
-        let handler = handler(workload, number, nodes)?;
+        let handler = handler(workload, nodes)?;
         world
             .node_handle(node)
             .serve_calls(move || Arc::clone(&handler));
@@ -163,7 +151,7 @@ impl Session<'_> {
     /// A workload's table where the rows of a part are.
     fn table(&self, table: usize, part: i64) -> TableId {
         let node = part.unsigned_abs() % self.nodes;
-        TableId((table as u64 * self.nodes + node) as u16)
+        TableId(table as u64 * self.nodes + node)
     }
 
     /// The node of all rows of a transaction, if one has them.
@@ -255,7 +243,7 @@ impl Manner {
             seed,
             ..DatabaseOptions::default()
         };
-        let mut database = Database::new(self.clients(endpoint), options)?;
+        let database = Database::new(self.clients(endpoint), options)?;
         for (object, table) in tables(workload, self.nodes)?.0 {
             for node in 0..self.nodes {
                 database.add_table(node as u8, object, table)?;

@@ -16,7 +16,7 @@ pub(super) fn has_procedures(workload: &str) -> bool {
 /// What an owner that has all rows of a transaction runs.
 pub(super) fn procedures(workload: &str) -> Procedures {
     let mut procedures = Procedures::default();
-    let here = |table: usize, _| TableId(table as u16);
+    let here = |table: usize, _| TableId(table as u64);
     match workload {
         "tatp" => procedures.register(RUN, async move |open: &mut Local<'_>, input: &[u8]| {
             Ok(encode(tatp(open, &here, &decode(input)).await?))

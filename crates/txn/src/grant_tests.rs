@@ -1,0 +1,320 @@
+//! Clients of several grants: none speaks for a transaction of another's.
+
+use crate::books::{Owner, OwnerOptions};
+use crate::kept::{Asked, CHANGES, Structure, Tables};
+use crate::turn::Turn;
+use crate::wire::{Holder, Home, Reader, Status, Write, put_write};
+use farslot_fabric::{
+    Caller, FabricError, NodeId, OwnerMemory, RegionId, RemoteAddr, Result, Rights,
+};
+use farslot_remote::chained::{Shape, Table};
+use farslot_remote::{DENIED, Lock, ObjectId};
+use farslot_rpc::{Fault, Request};
+use std::ops::Range;
+use std::sync::Arc;
+
+const SHAPE: Shape = Shape {
+    at: 0,
+    key_bytes: 8,
+    value_bytes: 8,
+    slots: 2,
+    buckets: 4,
+    most_buckets: 4,
+    overflow: 8,
+    split_after: 0,
+    seed: 7,
+};
+/// The tables that "own" and "other" may change, and both may read.
+const TABLES: [ObjectId; 2] = [ObjectId(5), ObjectId(6)];
+
+struct Words(Vec<u64>);
+
+impl OwnerMemory for Words {
+    fn bytes(&self) -> u64 {
+        self.0.len() as u64 * 8
+    }
+
+    fn load(&self, offset: u64) -> Result<u64> {
+        Ok(self.0[offset as usize / 8])
+    }
+
+    fn store(&mut self, offset: u64, value: u64) -> Result<()> {
+        self.0[offset as usize / 8] = value;
+        Ok(())
+    }
+
+    fn compare_swap(&mut self, offset: u64, expected: u64, new: u64) -> Result<u64> {
+        let word = &mut self.0[offset as usize / 8];
+        let was = *word;
+        if was == expected {
+            *word = new;
+        }
+        Ok(was)
+    }
+
+    fn copy_out(&self, offset: u64, into: &mut [u64]) -> Result<()> {
+        into.copy_from_slice(&self.0[offset as usize / 8..][..into.len()]);
+        Ok(())
+    }
+
+    fn copy_in(&mut self, offset: u64, words: &[u64]) -> Result<()> {
+        self.0[offset as usize / 8..][..words.len()].copy_from_slice(words);
+        Ok(())
+    }
+}
+
+/// The client of a grant, to which some bytes are open.
+struct Client(&'static str, Range<u64>);
+
+impl Caller for Client {
+    fn check(&self, bytes: Range<u64>, needed: Rights) -> Result<()> {
+        if self.1.start <= bytes.start && bytes.end <= self.1.end {
+            return Ok(());
+        }
+        Err(FabricError::AccessDenied {
+            at: RemoteAddr {
+                node: NodeId(0),
+                region: RegionId(0),
+                offset: bytes.start,
+            },
+            needed,
+            granted: Rights::NONE,
+        })
+    }
+
+    fn grant(&self) -> Option<&str> {
+        Some(self.0)
+    }
+}
+
+/// Two tables, one behind the other.
+struct Two;
+
+fn shape(table: usize) -> Shape {
+    let at = table as u64 * SHAPE.bytes();
+    Shape { at, ..SHAPE }
+}
+
+impl Tables for Two {
+    fn find(
+        &self,
+        object: ObjectId,
+        asked: Asked<'_>,
+    ) -> std::result::Result<Option<Structure>, Fault> {
+        let Some(table) = TABLES.iter().position(|id| *id == object) else {
+            return Ok(None);
+        };
+        let shape = shape(table);
+        let bytes = shape.at..shape.at + shape.bytes();
+        let is_open = asked.needed == Rights::NONE || asked.needed == Rights::READ;
+        if !is_open && asked.caller.check(bytes, asked.needed).is_err() {
+            return Err(Fault::Refused(DENIED));
+        }
+        Ok(Some(Table::new(shape).expect("a shape").into()))
+    }
+}
+
+struct Node {
+    owner: Owner,
+    memory: Words,
+    now: u64,
+}
+
+impl Node {
+    fn new() -> Self {
+        Self {
+            owner: Owner::new(Arc::new(Two), OwnerOptions::default()),
+            memory: Words(vec![0; 2 * SHAPE.bytes() as usize / 8]),
+            now: 1_000,
+        }
+    }
+
+    fn turn<T>(&mut self, client: &Client, run: impl FnOnce(Turn<'_>) -> T) -> T {
+        let mut request = Request {
+            body: &[],
+            region: RegionId(0),
+            memory: &mut self.memory,
+            now: self.now,
+            session: 1,
+            caller: client,
+        };
+        run(Turn::new(&self.owner, &mut request, CHANGES))
+    }
+
+    /// Opens a transaction with its home here, and locks a key of a table.
+    fn lock(&mut self, client: &Client, table: ObjectId, key: &[u8]) -> Lock {
+        let opened = self.turn(client, |mut turn| turn.open(0)).expect("names");
+        let lock = Reader(&opened[1..]).lock().expect("a name");
+        let locked = self.lock_as(client, lock, table, key).expect("a lock");
+        assert_eq!(locked[0], Status::Done as u8);
+        lock
+    }
+
+    fn lock_as(
+        &mut self,
+        client: &Client,
+        lock: Lock,
+        table: ObjectId,
+        key: &[u8],
+    ) -> std::result::Result<Vec<u8>, Fault> {
+        self.turn(client, |mut turn| {
+            let may_open = turn.may_begin(lock, true);
+            turn.lock((lock, Home::default()), may_open, (table.0, key), 64)
+        })
+    }
+}
+
+fn clients() -> [Client; 3] {
+    let bytes = SHAPE.bytes();
+    [
+        Client("own", 0..bytes),
+        Client("other", bytes..2 * bytes),
+        Client("operator", 0..2 * bytes),
+    ]
+}
+
+fn is_denied<T>(end: &std::result::Result<T, Fault>) -> bool {
+    matches!(end, Err(Fault::Refused(DENIED)))
+}
+
+#[test]
+fn a_client_of_another_grant_ends_no_transaction_and_learns_nothing_of_it() {
+    let [own, other, operator] = clients();
+    let mut node = Node::new();
+    let lock = node.lock(&own, TABLES[0], b"key");
+    let mut part = Vec::new();
+    let write = Write {
+        object: TABLES[0].0,
+        key: b"key",
+        value: Some(b"mine"),
+    };
+    put_write(&mut part, write);
+    let forged = [(1, &part[..])];
+    assert!(is_denied(&node.turn(&other, |mut turn| turn.decide(
+        lock,
+        &[],
+        &forged
+    ))));
+    assert!(is_denied(
+        &node.turn(&other, |mut turn| turn.finish(lock, &[]))
+    ));
+    assert!(is_denied(&node.turn(&other, |mut turn| turn.abort(lock))));
+    // Nor does one hold anything in its name, or commit under it.
+    assert!(is_denied(&node.lock_as(&other, lock, TABLES[1], b"key")));
+    let mut own_part = Vec::new();
+    put_write(
+        &mut own_part,
+        Write {
+            object: TABLES[1].0,
+            ..write
+        },
+    );
+    let end = node.turn(&other, |mut turn| turn.commit(lock, &[], &own_part));
+    assert!(end.is_err());
+    // Its client commits it.
+    let end = node.turn(&own, |mut turn| turn.decide(lock, &part, &forged));
+    assert_eq!(end, Ok(Status::Done));
+    // What is left to do elsewhere is told to those who may do anything, and to its own grant.
+    let told = |node: &mut Node, client: &Client| {
+        let told = node.turn(client, |mut turn| turn.resolve(lock, 1, 1_000));
+        told.expect("an answer")
+    };
+    assert_eq!(told(&mut node, &other), [Status::Running as u8]);
+    node.turn(&other, |mut turn| turn.forget(lock, Some(1)));
+    node.now += 1_000_000_000;
+    assert_eq!(node.turn(&other, |turn| turn.unfinished(100)).len(), 1);
+    for client in [&own, &operator] {
+        assert_eq!(told(&mut node, client)[1..], part);
+        assert!(node.turn(client, |turn| turn.unfinished(100)).len() > 1);
+    }
+    node.turn(&own, |mut turn| turn.forget(lock, Some(1)));
+    assert_eq!(told(&mut node, &own), [Status::Aborted as u8]);
+}
+
+#[test]
+fn a_commit_needs_the_right_to_read_what_it_reads_and_to_change_what_it_changes() {
+    let [own, ..] = clients();
+    let mut node = Node::new();
+    let lock = node.lock(&own, TABLES[0], b"key");
+    assert_eq!(node.turn(&own, |mut turn| turn.abort(lock)), Ok(()));
+    let opened = node.turn(&own, |mut turn| turn.open(0)).expect("names");
+    let name = Reader(&opened[1..]).lock().expect("a name");
+    let commit = |node: &mut Node, to: ObjectId| {
+        let (mut part, key) = (Vec::new(), &b"key"[..]);
+        let value = Some(&b"1"[..]);
+        put_write(
+            &mut part,
+            Write {
+                object: to.0,
+                key,
+                value,
+            },
+        );
+        let seen = crate::wire::Seen {
+            object: TABLES[1].0,
+            key,
+            version: None,
+        };
+        node.turn(&own, |mut turn| turn.commit(name, &[seen], &part))
+    };
+    assert_eq!(commit(&mut node, TABLES[0]), Ok(vec![Status::Done as u8]));
+    assert!(is_denied(&commit(&mut node, TABLES[1])));
+}
+
+#[test]
+fn decisions_have_a_bound_in_bytes_of_which_a_grant_has_half() {
+    let [own, other, _] = clients();
+    let mut node = Node::new();
+    node.owner = Owner::new(
+        Arc::new(Two),
+        OwnerOptions {
+            decision_bytes: 1_000,
+            ..OwnerOptions::default()
+        },
+    );
+    let part = [0; 400];
+    let others = [(1, &part[..])];
+    for (client, table, ends) in [
+        (&own, TABLES[0], [Status::Done, Status::Full]),
+        (&other, TABLES[1], [Status::Done, Status::Full]),
+    ] {
+        for (number, expected) in ends.into_iter().enumerate() {
+            let lock = node.lock(client, table, &[number as u8]);
+            let end = node.turn(client, |mut turn| turn.decide(lock, &[], &others));
+            assert_eq!(end, Ok(expected));
+        }
+    }
+}
+
+#[test]
+fn who_meets_a_lock_is_told_of_its_home() {
+    let [own, _, operator] = clients();
+    let mut node = Node::new();
+    let opened = node.turn(&own, |mut turn| turn.open(0)).expect("names");
+    let lock = Reader(&opened[1..]).lock().expect("a name");
+    let home = Home {
+        incarnation: 99,
+        nodes: 3,
+        at: 2,
+    };
+    let locked = node.turn(&own, |mut turn| {
+        turn.lock((lock, home), true, (TABLES[0].0, b"key"), 64)
+    });
+    locked.expect("a lock");
+    let met = Lock {
+        epoch: lock.epoch + 1,
+        ..lock
+    };
+    let told = node.turn(&operator, |mut turn| {
+        turn.lock((met, home), true, (TABLES[0].0, b"key"), 64)
+    });
+    let told = told.expect("an answer");
+    assert_eq!(told[0], Status::Locked as u8);
+    let holder = Reader(&told[1..]).holder();
+    let expected = Holder {
+        lock,
+        is_over: false,
+        home,
+    };
+    assert_eq!(holder, Some(expected));
+}
