@@ -78,6 +78,8 @@ enum Command {
     Load(commands::load::Args),
     /// Write all records as CSV, TSV or NDJSON
     Dump(commands::dump::Args),
+    /// Write the records of an ordered table in a range of keys
+    Scan(commands::scan::Args),
     /// Write snapshots of tables into a directory while others use them; what was cut off goes on
     Snapshot(commands::snapshot::Args),
     /// Make tables from their snapshots, as full as they were
@@ -139,6 +141,7 @@ fn run(command: Command, context: &Context) -> Result<()> {
         Command::Count(args) => commands::count::run(args, context),
         Command::Load(args) => commands::load::run(args, context),
         Command::Dump(args) => commands::dump::run(args, context),
+        Command::Scan(args) => commands::scan::run(args, context),
         Command::Snapshot(args) => commands::snapshot::run(&args, context),
         Command::Restore(args) => commands::restore::run(&args, context),
         Command::Stat(args) => commands::stat::run(args, context),

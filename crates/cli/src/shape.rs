@@ -35,12 +35,20 @@ pub enum Own {
         /// Slots when it has grown as far as it can.
         most_slots: u64,
     },
+    /// How far a chained table grows.
+    Growing {
+        /// Slots when it has grown as far as it can.
+        most_slots: u64,
+    },
 }
 
 impl Own {
     /// The same of a table over so many nodes, whose partitions are alike.
     const fn of_partitions(mut self, partitions: u64) -> Self {
-        if let Self::Race { most_slots, .. } | Self::Duo { most_slots, .. } = &mut self {
+        if let Self::Race { most_slots, .. }
+        | Self::Duo { most_slots, .. }
+        | Self::Growing { most_slots } = &mut self
+        {
             *most_slots = most_slots.saturating_mul(partitions);
         }
         self
@@ -128,6 +136,22 @@ impl Shape {
                 layout.slots(),
                 layout.heap_bytes,
             ),
+            Scheme::Chained(layout) => (
+                Own::Growing {
+                    most_slots: layout.most_slots(),
+                },
+                SlotKind::Inline,
+                layout.slot_bytes(),
+                layout.slots(),
+                0,
+            ),
+            Scheme::Ordered(layout) => (
+                Own::Nothing,
+                SlotKind::Inline,
+                layout.slot_bytes(),
+                layout.slots(),
+                0,
+            ),
         };
         let (key, value) = scheme.record_sizes();
         Self {
@@ -185,6 +209,9 @@ impl Shape {
         let scheme = self.scheme;
         match self.own {
             Own::Nothing => scheme.into(),
+            Own::Growing { most_slots } => {
+                format!("{scheme}{}", growth_to(most_slots, self.slots))
+            }
             Own::Cuckoo(CuckooShape { ways, bucket_slots }) => {
                 format!("{scheme}, {ways} ways x {bucket_slots}")
             }
@@ -252,6 +279,7 @@ pub fn described(name: &str, shape: &Shape) -> Value {
     });
     match shape.own {
         Own::Nothing => {}
+        Own::Growing { most_slots } => object["most_slots"] = most_slots.into(),
         Own::Cuckoo(CuckooShape { ways, bucket_slots }) => {
             object["ways"] = ways.into();
             object["bucket_slots"] = bucket_slots.into();

@@ -191,6 +191,8 @@ pub enum IndexError {
     AtOwner {
         /// Why not.
         reason: String,
+        /// Whether it may have been done all the same.
+        in_doubt: bool,
     },
     /// The owner of the memory has ended its work on an operation that it was called for: it would
     /// have had to wait for other clients, or to work for longer than a call's turn. Ask again.
@@ -211,7 +213,7 @@ impl IndexError {
         match self {
             Self::Fabric(error) => error.may_have_taken_effect(),
             Self::WriterLost { .. } => true,
-            Self::TurnOver { in_doubt } => *in_doubt,
+            Self::TurnOver { in_doubt } | Self::AtOwner { in_doubt, .. } => *in_doubt,
             _ => false,
         }
     }
@@ -242,6 +244,26 @@ impl FieldSize {
         match self {
             Self::Fixed(bytes) => len == bytes as usize,
             Self::UpTo(bytes) => len <= bytes as usize,
+        }
+    }
+
+    /// Refuses a key that does not fit, and one without bytes.
+    ///
+    /// # Errors
+    /// [`IndexError::EmptyKey`] and [`IndexError::KeyLength`].
+    #[inline]
+    pub const fn check_key(self, key: &[u8]) -> Result<()> {
+        if !key.is_empty() && self.admits(key.len()) {
+            return Ok(());
+        }
+        Err(self.why_no_key(key))
+    }
+
+    #[cold]
+    const fn why_no_key(self, key: &[u8]) -> IndexError {
+        match key.len() {
+            0 => IndexError::EmptyKey,
+            len => IndexError::KeyLength { len, allowed: self },
         }
     }
 

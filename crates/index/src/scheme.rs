@@ -26,16 +26,22 @@ pub enum SchemeKind {
     Race,
     /// [Linear probing, built whole](crate::sealed).
     Sealed,
+    /// Buckets with overflow chains, which the owner of the memory writes (paper 003).
+    Chained,
+    /// An ordered map, which the owner of the memory writes (paper 003).
+    Ordered,
 }
 
 impl SchemeKind {
     /// All of them.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 7] = [
         Self::Linear,
         Self::Cuckoo,
         Self::Duo,
         Self::Race,
         Self::Sealed,
+        Self::Chained,
+        Self::Ordered,
     ];
 
     /// Its name in commands, messages and catalogs.
@@ -47,6 +53,8 @@ impl SchemeKind {
             Self::Duo => "duo",
             Self::Race => "race",
             Self::Sealed => "sealed",
+            Self::Chained => "chained",
+            Self::Ordered => "ordered",
         }
     }
 
@@ -62,10 +70,25 @@ impl SchemeKind {
         matches!(self, Self::Cuckoo | Self::Duo)
     }
 
+    /// Whether its tables are given bytes for records beside their slots.
+    #[must_use]
+    pub const fn has_heap(self) -> bool {
+        !matches!(self, Self::Sealed | Self::Chained | Self::Ordered)
+    }
+
+    /// Whether its tables take part in transactions: those that the owner of the memory writes.
+    #[must_use]
+    pub const fn is_transactional(self) -> bool {
+        matches!(self, Self::Chained | Self::Ordered)
+    }
+
     /// Whether a value is replaced only if it is what the client expects, in one step.
     #[must_use]
     pub const fn replaces_in_one_step(self) -> bool {
-        matches!(self, Self::Linear | Self::Race)
+        matches!(
+            self,
+            Self::Linear | Self::Race | Self::Chained | Self::Ordered
+        )
     }
 }
 

@@ -173,7 +173,7 @@ impl Given {
 
     /// Refuses what only tables of other schemes have.
     fn check(&self, py: Python<'_>) -> PyResult<()> {
-        use SchemeKind::{Cuckoo, Duo, Race, Sealed};
+        use SchemeKind::{Chained, Cuckoo, Duo, Race, Sealed};
         let scheme = self.scheme();
         let has_capacity = self.capacity.is_some() || self.is_built;
         if !has_capacity && scheme != Race {
@@ -204,7 +204,7 @@ impl Given {
             ("fingerprint_bits", self.fingerprint_bits.is_some(), &[Duo]),
             ("writer_alone", self.writer_alone, &[Duo]),
             ("perfect", self.perfect, &[Sealed]),
-            ("grow_to", self.grow_to.is_some(), &[Duo, Race]),
+            ("grow_to", self.grow_to.is_some(), &[Duo, Race, Chained]),
         ];
         for (option, is_given, schemes) in of_few {
             if is_given && !schemes.contains(&scheme) {
@@ -232,6 +232,8 @@ impl Given {
             SchemeKind::Sealed if self.filter => options.perfect_with_filter(),
             SchemeKind::Sealed if self.perfect => options.perfect(),
             SchemeKind::Sealed => options.sealed(),
+            SchemeKind::Chained => options.chained(),
+            SchemeKind::Ordered => options.ordered(),
         };
         if let Some(most) = self.grow_to {
             options = options.grow_to(most);

@@ -11,6 +11,7 @@ use crate::calls::client::asking::CallOptions;
 use crate::calls::client::calling::Calling;
 use crate::duo::{DuoClient, DuoOwners};
 use crate::lease::Leased;
+use crate::owned::table::OwnedTable;
 use crate::{ErrorKind, LookupOrder, ReadPolicy, Result, Scheme, StoreError, TableRecord};
 use farslot_fabric::{EndpointExt, FabricError, RemoteAddr, Rights, shm};
 use farslot_index::AnyIndex;
@@ -68,7 +69,7 @@ pub(crate) const fn executes(scheme: &Scheme) -> (bool, bool) {
     match scheme {
         Scheme::Linear(_) | Scheme::Race(_) | Scheme::Cuckoo(_) => (true, true),
         Scheme::Sealed(_) => (true, false),
-        Scheme::Duo(_) => (false, false),
+        Scheme::Duo(_) | Scheme::Chained(_) | Scheme::Ordered(_) => (false, false),
     }
 }
 
@@ -149,6 +150,9 @@ impl Clients {
             Scheme::Duo(layout) => {
                 let owners = &self.duo_owners;
                 Rc::new(DuoClient::open(endpoint, at, record.id, layout, owners)?)
+            }
+            Scheme::Chained(_) | Scheme::Ordered(_) => {
+                Rc::new(OwnedTable::open(&endpoint, at, record)?)
             }
         })
     }
@@ -234,7 +238,7 @@ impl Clients {
             // The index of a reader, and of the owner that it may become.
             Scheme::Duo(layout) => layout.most_index_bytes().saturating_mul(2),
             Scheme::Sealed(layout) => layout.client_bytes(),
-            Scheme::Linear(_) | Scheme::Cuckoo(_) => 0,
+            Scheme::Linear(_) | Scheme::Cuckoo(_) | Scheme::Chained(_) | Scheme::Ordered(_) => 0,
         }
     }
 }

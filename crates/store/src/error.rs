@@ -150,6 +150,23 @@ pub enum StoreError {
         /// The table's scheme.
         scheme: &'static str,
     },
+    /// Other transactions were in the way of one, each time that it was run. Nothing was changed.
+    #[error("the transaction cannot be committed: {reason}")]
+    Conflict {
+        /// What was in the way the last time.
+        reason: String,
+    },
+    /// A table whose scheme takes no part in transactions was named in one.
+    #[error(
+        "table {name:?} is {scheme}, which takes no part in transactions; \
+         farslot dump, and load --create --scheme chained, make a copy that does"
+    )]
+    NotTransactional {
+        /// The table.
+        name: String,
+        /// Its scheme.
+        scheme: &'static str,
+    },
     /// A fabric that cannot be served by a process.
     #[error(
         "{address:?} cannot be served: only shm://, tcp://, tcps:// and verbs:// addresses of one node have an owner process"
@@ -485,9 +502,12 @@ impl StoreError {
             Self::CreationCancelled { .. }
             | Self::CatalogContended { .. }
             | Self::BeingEmptied { .. }
+            | Self::Conflict { .. }
             | Self::ChangeCancelled => ErrorKind::Contended,
             Self::TableGone { .. } => ErrorKind::TableGone,
-            Self::NotBuildable { .. } | Self::NotExpiring { .. } => ErrorKind::Unsupported,
+            Self::NotBuildable { .. }
+            | Self::NotTransactional { .. }
+            | Self::NotExpiring { .. } => ErrorKind::Unsupported,
             Self::NoNumber { .. } | Self::LongNumber { .. } | Self::OtherType { .. } => {
                 ErrorKind::DoesNotFit
             }

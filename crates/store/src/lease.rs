@@ -43,6 +43,7 @@ use farslot_fabric::{
     NodeInfo, NodeState, Piece, PostError, RemoteAddr, Result, Rights, Verb,
 };
 use std::cell::{Cell, RefCell};
+use std::ops::Range;
 use std::task::{Context, Poll, Waker};
 
 /// What a store's tables are opened over: an endpoint of any fabric that posts to a table's memory
@@ -52,6 +53,8 @@ pub(crate) struct Leased {
     inner: AnyEndpoint,
     /// By the nodes' numbers; nothing of nodes on which no table is open.
     leases: RefCell<Vec<Option<Lease>>>,
+    /// Of an endpoint with several tables of a node open: each with the bytes that are the table's.
+    several: RefCell<Vec<(NodeId, Range<u64>, Lease)>>,
     /// By the nodes' numbers, on the words that name the only writers: for verbs that change
     /// memory.
     fences: RefCell<Vec<Option<Lease>>>,
@@ -93,6 +96,7 @@ impl Leased {
         Self {
             inner,
             leases: RefCell::default(),
+            several: RefCell::default(),
             fences: RefCell::default(),
         }
     }
@@ -105,12 +109,18 @@ impl Leased {
         let leases = self.leases.borrow();
         let turn = match of_node(&leases, at.node) {
             Some(lease) => lease.turn(&self.inner, at, changes),
-            None => Turn::Post,
+            None => self.turn_of_several(at, changes),
         };
         match turn {
             Turn::Post if changes => self.turn_behind_fence(at),
             turn => turn,
         }
+    }
+
+    fn turn_of_several(&self, at: RemoteAddr, changes: bool) -> Turn {
+        let several = self.several.borrow();
+        let lease = of_extent(&several, at);
+        lease.map_or(Turn::Post, |lease| lease.turn(&self.inner, at, changes))
     }
 
     #[inline]
@@ -126,6 +136,12 @@ impl Leased {
 #[inline]
 fn of_node(leases: &[Option<Lease>], node: NodeId) -> Option<&Lease> {
     leases.get(usize::from(node.0)).and_then(Option::as_ref)
+}
+
+fn of_extent(several: &[(NodeId, Range<u64>, Lease)], at: RemoteAddr) -> Option<&Lease> {
+    let mut several = several.iter();
+    let found = several.find(|(node, bytes, _)| *node == at.node && bytes.contains(&at.offset));
+    found.map(|(.., lease)| lease)
 }
 
 /// Puts a lease in its place, or takes it away.
@@ -155,6 +171,14 @@ impl Lease {
             asked: RefCell::default(),
             late: Cell::new(0),
         }
+    }
+
+    fn of_table(node: NodeId, record: &TableRecord, since: Nanos) -> Self {
+        let lost = |at| FabricError::Reclaimed { at };
+        let words = [record.id, closed(record.id)];
+        let lease = Self::new(id_at(node, record), words, since, lost);
+        lease.is_closed.set(record.is_closed);
+        lease
     }
 
     /// Whether a view of the memory shows a word by which it may be read, or changed.
@@ -315,12 +339,21 @@ impl Leased {
     /// From now on this endpoint has that table open on a node, and no other: it was seen there at
     /// `since`.
     pub(crate) fn lease(&self, node: NodeId, record: &TableRecord, since: Nanos) {
-        let lost = |at| FabricError::Reclaimed { at };
-        let words = [record.id, closed(record.id)];
-        let lease = Lease::new(id_at(node, record), words, since, lost);
-        lease.is_closed.set(record.is_closed);
+        let lease = Lease::of_table(node, record, since);
         set(&mut self.leases.borrow_mut(), node, Some(lease));
         self.end_fence(node);
+    }
+
+    /// From now on this endpoint has that table open besides others of its node, likewise. It must
+    /// have none open that it has [alone](Self::lease).
+    pub(crate) fn lease_besides(&self, node: NodeId, record: &TableRecord, since: Nanos) {
+        let (bytes, lease) = (record.extent(), Lease::of_table(node, record, since));
+        let mut several = self.several.borrow_mut();
+        // What lay there before is gone.
+        several.retain(|(of, other, _)| {
+            *of != node || other.end <= bytes.start || bytes.end <= other.start
+        });
+        several.push((node, bytes, lease));
     }
 
     /// From now on this endpoint has no table open on a node, and may look for one there.
@@ -400,7 +433,10 @@ impl Endpoint for Leased {
         let (leases, fences) = (self.leases.borrow(), self.fences.borrow());
         let changes = needed.allow(Rights::WRITE) || needed.allow(Rights::ATOMIC);
         let is_seen = |lease: &Lease| lease.is_seen_in(view, changes, &self.inner);
-        let is_there = of_node(&leases, at.node).is_none_or(is_seen);
+        let is_there = match of_node(&leases, at.node) {
+            Some(lease) => is_seen(lease),
+            None => of_extent(&self.several.borrow(), at).is_none_or(is_seen),
+        };
         let may_change = !changes || of_node(&fences, at.node).is_none_or(is_seen);
         (is_there && may_change).then_some(view)
     }

@@ -60,6 +60,7 @@ mod names;
 mod nodes;
 mod open_options;
 mod options;
+mod owned;
 mod profile;
 mod seeds;
 mod server;
@@ -71,6 +72,7 @@ mod snapshot;
 mod spread;
 mod store;
 mod table;
+mod transactions;
 #[cfg(test)]
 mod turns;
 mod typed;
@@ -114,6 +116,7 @@ pub use names::{check_grant_name, is_visible};
 pub use nodes::{NodeReport, PartitionReport};
 pub use open_options::{Access, OpenOptions, RECORD_LOCATIONS};
 pub use options::{HashKind, TableOptions};
+pub use owned::{ChainedLayout, OrderedLayout};
 #[cfg(feature = "unstable")]
 pub use profile::read_cost;
 pub use profile::{NicProfileError, nic_profile};
@@ -128,6 +131,7 @@ pub use snapshot::{
 };
 pub use store::Store;
 pub use table::{Entries, Table};
+pub use transactions::Transaction;
 pub use typed::{Typed, TypedEntries};
 
 use farslot_index::WriterChange;

@@ -21,8 +21,7 @@ pub enum Access {
     /// By one-sided verbs alone: the owner of the memory takes no part.
     Reads,
     /// By calls: the owner executes operations in its own memory, each in one round trip, many in
-    /// one call. Opening a table fails where the owner answers no calls, as in embedded stores that
-    /// nobody serves. A cuckoo table then has any number of writers, for which its owner writes.
+    /// one call. Opening a table fails where the owner answers no calls. A cuckoo table then has any number of writers, for which its owner writes.
     /// Over RDMA verbs lookups are calls and writes are not: a NIC's atomics are not atomic against
     /// those of the owner's processor. CuckooDuo tables are used by verbs all the same, as is
     /// whatever the owner leaves to the client. A simulated owner's atomics are atomic against

@@ -4,6 +4,7 @@ pub(crate) mod grants;
 mod keeper;
 
 use crate::calls::owner::later::LaterCalls;
+use crate::calls::owner::registry::serve_all;
 use crate::calls::owner::service::Service;
 use crate::catalog::{Phase, TableRecord};
 use crate::fabrics::{check_size, region_of};
@@ -171,7 +172,7 @@ impl Server {
             false => Service::of_node(node.downgrade()),
         };
         let later = service.later();
-        node.serve_calls(Arc::new(service));
+        node.serve_calls(Arc::new(serve_all(service)));
         let grants = grants_to_all(
             &node,
             &options.secrets,

@@ -1,6 +1,7 @@
 //! A store: where its memory is, and the tables in it.
 
-use crate::calls::owner::service::serve_simulated;
+use crate::calls::owner::registry::{serve_all, serve_simulated};
+use crate::calls::owner::service::Service;
 use crate::catalog::{Catalog, GRACE, Phase, Scheme, TableRecord};
 use crate::expiry::{Clock, Sweeper};
 use crate::fabrics::Fabric;
@@ -79,6 +80,7 @@ impl Store {
     /// ```
     pub fn embedded_with(bytes: u64, options: OpenOptions) -> Result<Self> {
         let fabric = Fabric::embedded(bytes)?;
+        serve_embedded(&fabric);
         Ok(Self::new(Address::Embedded, fabric, options))
     }
 
@@ -134,6 +136,9 @@ impl Store {
     pub fn open_with(address: &str, options: OpenOptions) -> Result<Self> {
         let parsed: Address = address.parse()?;
         let fabric = Fabric::open(&parsed, address, &options)?;
+        if parsed == Address::Embedded {
+            serve_embedded(&fabric);
+        }
         Ok(Self::new(parsed, fabric, options))
     }
 
@@ -576,6 +581,15 @@ impl Store {
         let endpoint = self.0.fabric.endpoint(self.0.sessions.options.limits)?;
         endpoint.core().for_keeper.set(self.0.for_keeper);
         Ok(Executor::new(Rc::new(Leased::new(endpoint))))
+    }
+}
+
+/// Has this process answer calls to memory that is its own.
+fn serve_embedded(fabric: &Fabric) {
+    if let Fabric::Shm(nodes) = fabric {
+        for node in nodes.nodes() {
+            node.serve_calls(Arc::new(serve_all(Service::of_node(node.downgrade()))));
+        }
     }
 }
 

@@ -20,6 +20,7 @@ pub(crate) mod nodes;
 pub(crate) mod put;
 pub(crate) mod repro;
 pub(crate) mod restore;
+pub mod scan;
 pub mod serve;
 pub(crate) mod snapshot;
 pub(crate) mod stat;

@@ -453,7 +453,7 @@ fn read_size(table: &Table) -> String {
     match Shape::of(table.scheme()).own {
         Own::Cuckoo(shape) => format!("{slots} a READ, {} READs a lookup", shape.ways),
         Own::Race { .. } => format!("{slots} a READ, 2 READs a lookup"),
-        Own::Nothing | Own::Duo { .. } => format!("{slots} a lookup's READ"),
+        Own::Nothing | Own::Growing { .. } | Own::Duo { .. } => format!("{slots} a lookup's READ"),
     }
 }
 

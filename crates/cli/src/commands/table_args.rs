@@ -38,7 +38,7 @@ pub struct TableArgs {
     /// read nothing
     #[arg(long, requires = "perfect")]
     pub filter: bool,
-    /// Keys that a race or duo table may grow to: their memory is set aside now, and used as it
+    /// Keys that a race, duo or chained table may grow to: their memory is set aside now, and used as it
     /// grows
     #[arg(long, value_name = "KEYS", value_parser = number::count)]
     pub grow_to: Option<u64>,
@@ -127,6 +127,12 @@ const fn help_of(scheme: SchemeKind) -> &'static str {
         }
         SchemeKind::Sealed => {
             "As linear, and never written again once it has been loaded: smaller, and misses end early"
+        }
+        SchemeKind::Chained => {
+            "Written by the node, read by everybody with one read of a bucket: takes part in transactions"
+        }
+        SchemeKind::Ordered => {
+            "In the order of keys, written by the node: takes part in transactions, and is scanned by ranges"
         }
     }
 }
@@ -252,6 +258,8 @@ impl TableArgs {
             SchemeKind::Sealed if self.filter => options = options.perfect_with_filter(),
             SchemeKind::Sealed if self.perfect => options = options.perfect(),
             SchemeKind::Sealed => options = options.sealed(),
+            SchemeKind::Chained => options = options.chained(),
+            SchemeKind::Ordered => options = options.ordered(),
         }
         if let Some(most) = self.grow_to {
             options = options.grow_to(most);
@@ -309,7 +317,7 @@ impl TableArgs {
 
     /// Refuses what only tables of other schemes have.
     fn refuse_options_of_others(&self) -> Result<()> {
-        use SchemeKind::{Cuckoo, Duo, Race, Sealed};
+        use SchemeKind::{Chained, Cuckoo, Duo, Race, Sealed};
         let given =
             |option: &str, value: Option<u64>| value.map(|value| format!("{option} {value}"));
         let ways = given("--ways", self.ways.map(u64::from));
@@ -323,7 +331,7 @@ impl TableArgs {
             (buckets, &[Cuckoo, Duo, Race], "tables with buckets"),
             (bits, &[Duo], "tables with fingerprints"),
             (alone, &[Duo], "tables whose writer can be alone"),
-            (growth, &[Duo, Race], "tables that can grow"),
+            (growth, &[Duo, Race, Chained], "tables that can grow"),
             (perfect, &[Sealed], "tables that never change"),
         ];
         for (given, schemes, which) in of_few {

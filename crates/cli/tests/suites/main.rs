@@ -21,6 +21,7 @@ mod lifetimes;
 mod mended;
 mod metrics;
 mod nodes;
+mod owned;
 mod packaging;
 mod phases;
 mod processes;

@@ -8,7 +8,7 @@ pub(crate) use head::{Head, MOST_SIZED};
 pub(crate) use words::WordFormat;
 
 use crate::heap;
-use crate::{FieldSize, IndexError, Result};
+use crate::{FieldSize, Result};
 use farslot_model::HitPolicy;
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
@@ -80,21 +80,7 @@ impl RecordShape {
     /// Refuses a key that the table does not hold.
     #[inline]
     pub(crate) fn check_key(&self, key: &[u8]) -> Result<()> {
-        if !key.is_empty() && self.key.admits(key.len()) {
-            return Ok(());
-        }
-        Err(self.why_no_key(key))
-    }
-
-    #[cold]
-    fn why_no_key(&self, key: &[u8]) -> IndexError {
-        match key.len() {
-            0 => IndexError::EmptyKey,
-            len => IndexError::KeyLength {
-                len,
-                allowed: self.key,
-            },
-        }
+        self.key.check_key(key)
     }
 
     /// Refuses a value that the table does not hold.

@@ -38,6 +38,23 @@ pub enum Question {
     Map = 4,
 }
 
+impl Question {
+    /// All of them.
+    pub const ALL: [Self; 5] = [
+        Self::Run,
+        Self::Flush,
+        Self::Opened,
+        Self::Tables,
+        Self::Map,
+    ];
+
+    /// Its number among all that an owner answers: the first two bytes of a request.
+    #[must_use]
+    pub const fn method(self) -> u16 {
+        VERSION as u16 | (self as u16) << 8
+    }
+}
+
 /// A request that makes no sense.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum MalformedRequest {

@@ -42,7 +42,7 @@ pub use record::{MemoryUse, OnRestart, Partition, Scheme, SpreadMap, SpreadNode,
 pub use region::MOST_TABLES;
 use region::at;
 pub(crate) use region::{CATALOG_BYTES, Catalog, LEASE, Phase};
-pub(crate) use telling::{LONGEST_TOLD, is_restoring, map_of, record_of, tables_from};
+pub(crate) use telling::{LONGEST_TOLD, is_restoring, map_of, record_of, renamed, tables_from};
 
 use farslot_fabric::{NodeId, RemoteAddr};
 

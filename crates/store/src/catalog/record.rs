@@ -2,6 +2,7 @@
 
 use crate::error::bad_option;
 use crate::expiry::Expiry;
+use crate::owned::layout::{ChainedLayout, OrderedLayout};
 use crate::slot_map::SlotMap;
 use farslot_index::cuckoo::CuckooLayout;
 use farslot_index::duo::DuoLayout;
@@ -9,6 +10,9 @@ use farslot_index::linear::LinearLayout;
 use farslot_index::race::RaceLayout;
 use farslot_index::sealed::SealedLayout;
 use farslot_index::{FieldSize, Hasher, KeyRule, SchemeKind};
+use farslot_remote::chained::Table as ChainedTable;
+use farslot_remote::ordered::Tree;
+use farslot_txn::Structure;
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 
@@ -25,6 +29,10 @@ pub enum Scheme {
     Race(RaceLayout),
     /// Buckets of which each key has two, under an index that the writer keeps: one at a time.
     Duo(DuoLayout),
+    /// Buckets with chains, which the owner of the memory writes: for any number of clients.
+    Chained(ChainedLayout),
+    /// A map in the order of its keys, which the owner of the memory writes, likewise.
+    Ordered(OrderedLayout),
 }
 
 impl Scheme {
@@ -40,6 +48,8 @@ impl Scheme {
             Self::Sealed(layout) => layout.check(),
             Self::Race(layout) => layout.check(),
             Self::Duo(layout) => layout.check(),
+            Self::Chained(layout) => return layout.check(),
+            Self::Ordered(layout) => return layout.check(),
         }
         .map_err(crate::StoreError::from)?;
         check_expiry(self)
@@ -54,6 +64,8 @@ impl Scheme {
             Self::Sealed(layout) => layout.table_bytes(),
             Self::Race(layout) => layout.table_bytes(),
             Self::Duo(layout) => layout.table_bytes(),
+            Self::Chained(layout) => layout.table_bytes(),
+            Self::Ordered(layout) => layout.table_bytes(),
         }
     }
 
@@ -66,6 +78,8 @@ impl Scheme {
             Self::Sealed(_) => SchemeKind::Sealed,
             Self::Race(_) => SchemeKind::Race,
             Self::Duo(_) => SchemeKind::Duo,
+            Self::Chained(_) => SchemeKind::Chained,
+            Self::Ordered(_) => SchemeKind::Ordered,
         }
     }
 
@@ -82,7 +96,7 @@ impl Scheme {
             Self::Linear(layout) => layout.keys,
             Self::Cuckoo(layout) => layout.keys,
             Self::Sealed(layout) => layout.keys,
-            Self::Race(_) | Self::Duo(_) => KeyRule::Unique,
+            Self::Race(_) | Self::Duo(_) | Self::Chained(_) | Self::Ordered(_) => KeyRule::Unique,
         }
     }
 
@@ -92,7 +106,11 @@ impl Scheme {
         match self {
             Self::Linear(layout) => layout.expiring,
             Self::Race(layout) => layout.expiring,
-            Self::Cuckoo(_) | Self::Sealed(_) | Self::Duo(_) => false,
+            Self::Cuckoo(_)
+            | Self::Sealed(_)
+            | Self::Duo(_)
+            | Self::Chained(_)
+            | Self::Ordered(_) => false,
         }
     }
 
@@ -106,6 +124,11 @@ impl Scheme {
             Self::Sealed(layout) => (&mut layout.hasher, Some(&mut layout.mask_seed)),
             Self::Race(layout) => (&mut layout.hasher, None),
             Self::Duo(layout) => (&mut layout.hasher, Some(&mut layout.checksum_seed)),
+            Self::Chained(layout) => {
+                layout.seed = 0;
+                return scheme;
+            }
+            Self::Ordered(_) => return scheme,
         };
         if let Hasher::Xxh3 { seed } = hasher {
             *seed = 0;
@@ -132,6 +155,8 @@ impl Scheme {
             Self::Sealed(layout) => (layout.key, layout.value),
             Self::Race(layout) => (layout.key, layout.value),
             Self::Duo(layout) => (layout.key, layout.value),
+            Self::Chained(layout) => (layout.key, layout.value),
+            Self::Ordered(layout) => (layout.key, layout.value),
         }
     }
 
@@ -139,6 +164,21 @@ impl Scheme {
     #[must_use]
     pub const fn buildable(&self) -> bool {
         self.kind().is_buildable()
+    }
+
+    /// The table at a place of its node's memory, of a scheme that the owner writes.
+    pub(crate) fn owned_at(&self, at: u64) -> Option<Structure> {
+        match self {
+            Self::Chained(layout) => Some(ChainedTable::new(layout.shape(at)).ok()?.into()),
+            Self::Ordered(layout) => Some(Tree::new(layout.shape(at)).ok()?.into()),
+            _ => None,
+        }
+    }
+
+    /// Whether the table takes part in [transactions](crate::Store::transaction).
+    #[must_use]
+    pub const fn transactional(&self) -> bool {
+        self.kind().is_transactional()
     }
 
     /// Whether the table admits one writer at a time.

@@ -94,6 +94,23 @@ pub(crate) fn record_of(
     Ok(None)
 }
 
+/// The id of the table that has come in the place of the one of this id, which was renamed or
+/// emptied: nothing if there is none.
+///
+/// # Errors
+/// What the memory says.
+pub(crate) fn renamed(memory: &dyn OwnerMemory, id: u64) -> farslot_fabric::Result<Option<u64>> {
+    for number in 0..MOST_TABLES {
+        if let Is::Table(record) = entry_of(memory, number)?.0.is
+            && record.replaces == Some(id)
+            && record.id != id
+        {
+            return Ok(Some(record.id));
+        }
+    }
+    Ok(None)
+}
+
 /// Whether the node restores its tables: clients do nothing to them meanwhile.
 ///
 /// # Errors
@@ -213,7 +230,11 @@ impl<E: Endpoint> Catalog<'_, E> {
 
 fn nonsense(why: &str) -> StoreError {
     let reason = format!("its answer makes no sense: {why}");
-    IndexError::AtOwner { reason }.into()
+    IndexError::AtOwner {
+        reason,
+        in_doubt: false,
+    }
+    .into()
 }
 
 /// The head of an answer from the entry `first` on, and its entries.

@@ -176,7 +176,7 @@ fn an_answer_that_is_cut_short_is_gone_on_with() {
 
 fn is_nonsense(answer: Vec<(usize, Vec<u8>)>, first: usize) -> bool {
     match apart(answer, first) {
-        Err(StoreError::Index(farslot_index::IndexError::AtOwner { reason })) => {
+        Err(StoreError::Index(farslot_index::IndexError::AtOwner { reason, .. })) => {
             reason.contains("makes no sense")
         }
         other => panic!("{other:?}"),

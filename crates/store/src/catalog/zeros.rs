@@ -53,6 +53,14 @@ impl<E: Endpoint> Change<'_, '_, E> {
                 let growths = self.word(record, layout.growths()).await?;
                 layout.written(growths, mark)
             }
+            Scheme::Chained(layout) => {
+                let counts = [self.word(record, 0).await?, self.word(record, 8).await?];
+                layout.shape(0).written(counts)
+            }
+            Scheme::Ordered(layout) => {
+                let counts = [self.word(record, 0).await?, self.word(record, 8).await?];
+                layout.shape(0).written(counts)
+            }
         })
     }
 

@@ -2,6 +2,7 @@
 
 use super::{HashKind, Organisation, TableOptions};
 use crate::error::bad_option;
+use crate::owned::layout::Wanted;
 use crate::shapes::{CuckooShape, DuoShape, RaceShape};
 use crate::{OnRestart, Result};
 use farslot_index::cuckoo::{CuckooLayout, CuckooOptions};
@@ -9,7 +10,7 @@ use farslot_index::duo::{DuoLayout, DuoOptions};
 use farslot_index::linear::{LinearLayout, LinearOptions};
 use farslot_index::race::{RaceLayout, RaceOptions};
 use farslot_index::sealed::{SealedForm, SealedLayout, SealedOptions, SlotOrder};
-use farslot_index::{FieldSize, Hasher, Record, Sizing, SlotKind};
+use farslot_index::{FieldSize, Hasher, KeyRule, Record, Sizing, SlotKind};
 use std::ops::RangeInclusive;
 
 impl TableOptions {
@@ -36,11 +37,11 @@ impl TableOptions {
     }
 
     /// Refuses growth where tables do not grow.
-    fn no_growth(&self) -> Result<()> {
+    pub(super) fn no_growth(&self) -> Result<()> {
         match self.most_capacity {
             None => Ok(()),
             Some(most) => {
-                let limit = "of RACE and of CuckooDuo tables";
+                let limit = "of RACE, CuckooDuo and chained tables";
                 Err(bad_option("capacity to grow to", most, limit))
             }
         }
@@ -192,6 +193,29 @@ impl TableOptions {
             })
         };
         Ok(options.layout()?)
+    }
+
+    /// What is wanted of a table that the owner of the memory writes.
+    pub(super) fn owned(&self) -> Result<Wanted> {
+        self.no_inline_bytes()?;
+        if let Some(slot) = self.slot {
+            let limit = "for tables whose clients write";
+            return Err(bad_option("slot", format!("{slot:?}"), limit));
+        }
+        if let Some(bytes) = self.sizing.heap_bytes {
+            return Err(bad_option("heap bytes", bytes, "for tables with a heap"));
+        }
+        if self.sizing.keys == KeyRule::Multi {
+            let limit = "in linear, cuckoo and sealed tables";
+            return Err(bad_option("several records of a key", "asked for", limit));
+        }
+        Ok(Wanted {
+            key: self.sizing.key,
+            value: self.sizing.value,
+            capacity: self.sizing.capacity,
+            most_capacity: self.most_capacity,
+            seed: self.seed.unwrap_or_else(rand::random),
+        })
     }
 
     /// The sizing with the seed and the hash function of a table that is made now.

@@ -5,6 +5,7 @@ mod layouts;
 use crate::deduplicate::last_of_each_key;
 use crate::error::bad_option;
 use crate::expiry::Expiry;
+use crate::owned::layout::{ChainedLayout, OrderedLayout};
 use crate::shapes::{CuckooShape, DuoShape, RaceShape};
 use crate::slot_map::partition_share;
 use crate::{OnRestart, Result, Scheme};
@@ -29,6 +30,8 @@ enum Organisation {
     Cuckoo(CuckooShape),
     Duo(DuoShape),
     Race(RaceShape),
+    Chained,
+    Ordered,
     /// With one slot for each key or not, and then with a filter or not.
     Sealed {
         is_perfect: bool,
@@ -212,8 +215,52 @@ impl TableOptions {
         }
     }
 
-    /// Lets a RACE or a CuckooDuo table grow until it has room for so many keys. The memory for
-    /// all of them belongs to it from the start, and is touched as it grows.
+    /// Makes it a chained table (paper 003): the owner of the memory writes it, by calls, and
+    /// everybody reads, by one READ of a bucket. It takes part in
+    /// [transactions](crate::Store::transaction). Each record has the room of the longest in its
+    /// slot: at most 16 KiB.
+    ///
+    /// ```
+    /// # use farslot::{FieldSize, Store, TableOptions};
+    /// # fn main() -> Result<(), farslot::StoreError> {
+    /// let store = Store::embedded()?;
+    /// let cents = TableOptions::new(1_000).values(FieldSize::Fixed(8));
+    /// store.create("accounts", &cents.chained())?;
+    /// store.table("accounts")?.put(b"Ann", &100_u64.to_le_bytes())?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn chained(self) -> Self {
+        Self {
+            organisation: Organisation::Chained,
+            ..self
+        }
+    }
+
+    /// Makes it an ordered map (paper 003): a B+ tree that the owner of the memory writes, by
+    /// calls, and everybody reads, by one READ of a leaf. It takes part in
+    /// [transactions](crate::Store::transaction), which may scan it. Records are of at most 16 KiB.
+    ///
+    /// ```
+    /// # use farslot::{FieldSize, Store, TableOptions};
+    /// # fn main() -> Result<(), farslot::StoreError> {
+    /// let store = Store::embedded()?;
+    /// store.create("names", &TableOptions::new(1_000).values(FieldSize::UpTo(32)).ordered())?;
+    /// store.table("names")?.put(b"Ann", b"14 Elm Street")?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn ordered(self) -> Self {
+        Self {
+            organisation: Organisation::Ordered,
+            ..self
+        }
+    }
+
+    /// Lets a RACE, a CuckooDuo or a chained table grow until it has room for so many keys. The
+    /// memory for all of them belongs to it from the start, and is touched as it grows.
     ///
     /// ```
     /// # use farslot::{RaceShape, TableOptions};
@@ -497,10 +544,10 @@ impl TableOptions {
     /// ```
     #[must_use]
     pub const fn buildable(&self) -> bool {
-        match self.organisation {
-            Organisation::Cuckoo(_) | Organisation::Sealed { .. } => true,
-            Organisation::Linear | Organisation::Duo(_) | Organisation::Race(_) => false,
-        }
+        matches!(
+            self.organisation,
+            Organisation::Cuckoo(_) | Organisation::Sealed { .. }
+        )
     }
 
     /// The scheme that these options give, with a fresh seed.
@@ -526,6 +573,11 @@ impl TableOptions {
             Organisation::Duo(shape) => Scheme::Duo(self.duo_layout(shape)?),
             Organisation::Race(shape) => Scheme::Race(self.race_layout(shape)?),
             Organisation::Sealed { .. } => Scheme::Sealed(self.sealed_options()?.layout()?),
+            Organisation::Chained => Scheme::Chained(ChainedLayout::of(self.owned()?)?),
+            Organisation::Ordered => {
+                self.no_growth()?;
+                Scheme::Ordered(OrderedLayout::of(self.owned()?)?)
+            }
         })
     }
 
@@ -535,7 +587,11 @@ impl TableOptions {
         match &mut scheme {
             Scheme::Linear(layout) => layout.expiring = true,
             Scheme::Race(layout) => layout.expiring = true,
-            Scheme::Cuckoo(_) | Scheme::Sealed(_) | Scheme::Duo(_) => {
+            Scheme::Cuckoo(_)
+            | Scheme::Sealed(_)
+            | Scheme::Duo(_)
+            | Scheme::Chained(_)
+            | Scheme::Ordered(_) => {
                 let limit = "in linear and RACE tables";
                 return Err(bad_option("records that expire", scheme.name(), limit));
             }

@@ -82,6 +82,8 @@ fn resized(
             layout.homes = slots(layout.homes);
             layout.slots = slots(layout.slots);
         }
+        Scheme::Chained(layout) => *layout = layout.scaled(slots),
+        Scheme::Ordered(layout) => *layout = layout.scaled(slots),
     }
     scheme.check()?;
     Ok(scheme)

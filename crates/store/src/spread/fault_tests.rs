@@ -2,7 +2,7 @@
 //! seeds.
 
 use super::{Found, NewTable, Spread, create, find};
-use crate::calls::owner::service::serve_simulated;
+use crate::calls::owner::registry::serve_simulated;
 use crate::clients::{Clients, KnownSizes};
 use crate::lease::Leased;
 use crate::nodes::Nodes;

@@ -257,7 +257,11 @@ impl Spread {
     /// Whether any partition was built whole, so that an empty one would be none of the table.
     async fn is_built(&self, sample: &TableRecord, places: &[Place]) -> Result<bool> {
         match sample.scheme {
-            Scheme::Linear(_) | Scheme::Race(_) | Scheme::Duo(_) => return Ok(false),
+            Scheme::Linear(_)
+            | Scheme::Race(_)
+            | Scheme::Duo(_)
+            | Scheme::Chained(_)
+            | Scheme::Ordered(_) => return Ok(false),
             Scheme::Sealed(_) => return Ok(true),
             Scheme::Cuckoo(_) => {}
         }

@@ -3,6 +3,7 @@
 //! farslot --test processes tcp::` for instance.
 
 mod alive;
+mod banks;
 #[path = "../common/mod.rs"]
 mod common;
 mod examples;

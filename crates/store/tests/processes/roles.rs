@@ -110,6 +110,10 @@ pub fn play() {
             crate::together::one_of_many(&store, name.parse().unwrap());
         }
         "one of many" => crate::together::one_of_many(&store(), name.parse().unwrap()),
+        "banker" => {
+            let store = Store::open_with(&address, crate::common::patient()).unwrap();
+            crate::banks::transfer_for_ever(&store, name.parse().unwrap());
+        }
         other => panic!("no role {other:?}"),
     }
 }

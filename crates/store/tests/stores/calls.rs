@@ -2,7 +2,7 @@
 //! verbs.
 
 use farslot::fabric::counters::Snapshot;
-use farslot::fabric::{FabricError, Limits, VerbKind};
+use farslot::fabric::{Limits, VerbKind};
 use farslot::index::{FIND_OR_PUT, GET, GET_ALL, IndexError, PUT, REMOVE, UPDATE};
 use farslot::{
     Access, CuckooShape, DuoShape, FieldSize, OpenOptions, Operation, Outcome, RaceShape, Server,
@@ -496,21 +496,16 @@ fn clients_whom_an_owner_writes_for_are_linearizable() {
 }
 
 #[test]
-fn where_nobody_answers_calls_they_can_be_asked_for_in_vain() {
-    let store = Store::open_with("embedded", by(Access::Calls)).unwrap();
-    let refused = store.create("t", &TableOptions::new(10));
-    let refused = refused
-        .and_then(|_| store.table("t"))
-        .map(drop)
-        .unwrap_err();
-    assert!(
-        matches!(
-            refused,
-            StoreError::Fabric(FabricError::NoHandler { .. })
-                | StoreError::Index(IndexError::Fabric(FabricError::NoHandler { .. }))
-        ),
-        "{refused}"
-    );
+fn within_a_process_calls_are_for_those_who_ask_for_them() {
+    for (access, calls) in [(Access::Auto, 0), (Access::Calls, 2)] {
+        let store = Store::embedded_with(8 * MIB, by(access)).unwrap();
+        store.create("t", &TableOptions::new(10)).unwrap();
+        let table = store.table("t").unwrap();
+        assert_eq!(table.put(b"key", b"value"), Ok(true));
+        assert_eq!(table.get(b"key"), Ok(Some(b"value".to_vec())));
+        let called = table.counters().verbs_of(VerbKind::Call);
+        assert!(called == calls || called > calls && calls > 0, "{called}");
+    }
 }
 
 #[test]

@@ -11,11 +11,12 @@ mod duo;
 mod race;
 mod sealed;
 mod tables;
+mod transactions;
 mod writers;
 
 /// Every protocol of a store.
 mod protocols {
-    use crate::{catalog, cuckoo, duo, race, sealed, tables, writers};
+    use crate::{catalog, cuckoo, duo, race, sealed, tables, transactions, writers};
 
     farslot_testbed::suites! {
         {
@@ -53,6 +54,13 @@ mod protocols {
                 batches_iteration_and_survey
                 a_batch_of_all_kinds_of_operations_does_each_of_them
                 callbacks_of_writes_may_write
+            }
+            transactions {
+                transfers_keep_the_sum_whoever_looks
+                a_scan_is_a_range_at_one_moment
+                a_transaction_is_all_or_nothing
+                a_table_that_is_made_again_is_found_again
+                keys_and_values_are_held_to_the_sizes_of_the_table
             }
             writers {
                 one_table_writes_until_it_is_closed_or_dropped_and_all_read

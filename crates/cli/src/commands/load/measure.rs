@@ -80,7 +80,7 @@ impl Measure {
         if shape.value().is_none() {
             options = options.values(self.up_to(self.longest_value));
         }
-        if shape.heap.is_none() && shape.slots.is_none() {
+        if shape.heap.is_none() && shape.slots.is_none() && shape.scheme().has_heap() {
             options = options.heap_bytes(heap_bytes(blocks));
         }
         Ok(options)

@@ -12,7 +12,7 @@ use crate::output;
 use crate::shape::Shape;
 use farslot::fabric::shm::available_memory;
 use farslot::index::IndexError;
-use farslot::{FieldSize, Scheme, SchemeKind, Store, StoreError, Table, TableOptions};
+use farslot::{FieldSize, Scheme, Store, StoreError, Table, TableOptions};
 use std::io::BufRead;
 
 /// Memory that a record takes here and while the table is built, beside its bytes.
@@ -60,7 +60,7 @@ impl Whole {
             options = options.values(lengths(|record| record.value.len()));
         }
         // A sealed table takes what its records need.
-        if shape.heap.is_none() && shape.scheme() != SchemeKind::Sealed {
+        if shape.heap.is_none() && shape.scheme().has_heap() {
             options = options.heap_bytes(measure.heap_bytes());
         }
         Ok(options)

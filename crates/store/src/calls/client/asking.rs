@@ -140,7 +140,10 @@ impl<E: Endpoint> Owner<E> {
 
     /// The error of an operation that the owner refused.
     fn refused(&self, why: Why) -> IndexError {
-        let at_owner = |reason| IndexError::AtOwner { reason };
+        let at_owner = |reason| IndexError::AtOwner {
+            reason,
+            in_doubt: false,
+        };
         match why {
             Why::Key => FabricError::KeyRefused {
                 node: self.options.table.node,
@@ -477,6 +480,7 @@ pub async fn ask_of_tables<E: Endpoint>(
         Some((Status::Done, count)) if count as usize == told.len() => Ok(told),
         head => Err(IndexError::AtOwner {
             reason: reason_of(head.map(|(status, _)| status)).into(),
+            in_doubt: false,
         }),
     }
 }

@@ -2,5 +2,6 @@
 
 pub(crate) mod later;
 mod opened;
+pub(crate) mod registry;
 pub(crate) mod service;
 mod telling;

@@ -32,7 +32,6 @@ use crate::nodes::Nodes;
 use crate::sessions::Sessions;
 use crate::{Access, OpenOptions, Outcome, StoreError, WriterChange};
 use farslot_fabric::shm::{ShmEndpoint, WeakNode};
-use farslot_fabric::sim::World;
 use farslot_fabric::{
     AnyEndpoint, Call, Executor, Handler, Limits, Nanos, NodeId, OwnerEndpoint, OwnerMemory,
     RegionId, RegionInfo, Rights,
@@ -71,7 +70,7 @@ pub(crate) struct Service {
 }
 
 /// How the owner's memory is reached.
-enum Memory {
+pub(super) enum Memory {
     /// It is mapped, and not kept by the service, which it keeps.
     Mapped(WeakNode),
     /// It is lent with each call.
@@ -90,14 +89,6 @@ struct OfService {
     calls: u64,
 }
 
-/// Has the owners of simulated nodes answer calls, and again whenever they come back.
-pub(crate) fn serve_simulated(world: &World, nodes: u16) {
-    for node in (0..nodes).map(NodeId) {
-        let node = world.node_handle(node);
-        node.serve_calls(|| Arc::new(Service::new(Memory::Lent, Rights::ALL)));
-    }
-}
-
 impl Service {
     /// Answers calls for the tables in a node's mapped memory.
     pub(crate) fn of_node(node: WeakNode) -> Self {
@@ -110,7 +101,7 @@ impl Service {
         Self::new(Memory::Lent, Rights::READ)
     }
 
-    fn new(memory: Memory, rights: Rights) -> Self {
+    pub(super) fn new(memory: Memory, rights: Rights) -> Self {
         let nodes = Nodes::new(vec!["the owner's memory".into()]);
         let options = OpenOptions {
             access: Access::Reads,

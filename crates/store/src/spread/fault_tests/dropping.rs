@@ -4,6 +4,7 @@
 use super::super::{drop_table, empty, rename};
 use super::slow_links::{over_links_of, patient};
 use super::*;
+use crate::calls::owner::registry::serve_simulated;
 use crate::catalog::{Catalog, LEASE, table_at};
 use crate::{ErrorKind, SchemeKind, TableRecord};
 use farslot_index::{IndexExt, WriterChange};
@@ -126,7 +127,9 @@ fn schemes() -> [Scheme; SchemeKind::ALL.len()] {
     let race = options().race(RaceShape::default()).grow_to(500);
     let duo = options().duo(DuoShape::default());
     let cuckoo = options().cuckoo(CuckooShape::default());
-    let all = [options(), race, duo, cuckoo, options().sealed()];
+    let (chained, ordered) = (options().chained().grow_to(500), options().ordered());
+    let sealed = options().sealed();
+    let all = [options(), race, duo, cuckoo, sealed, chained, ordered];
     all.map(|options| options.scheme().unwrap())
 }
 
@@ -191,6 +194,7 @@ fn run_seeds(seeds: std::ops::Range<u64>, round_trip: Nanos, limits: fn() -> Lim
     for seed in seeds {
         let world = World::new(seed, over_links_of(round_trip));
         world.add_node(&[(ROOM, Rights::ALL)]);
+        serve_simulated(&world, 1);
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         let mut simulation = Simulation::new(world.clone());
         let changers = [(); 2].map(|()| simulation.add_client(HostId(0), limits()));

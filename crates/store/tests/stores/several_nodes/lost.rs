@@ -4,6 +4,7 @@ use super::{
     borrowed, cuckoo, duo, filled, is_of_node, key, options, race, records, served, simulated,
     value,
 };
+use farslot::fabric::sim::{FaultPlan, HostId, Partition, Side};
 use farslot::fabric::{FabricError, NodeId, Rights};
 use farslot::{
     OnRestart, OpenOptions, Operation, Outcome, Server, SnapshotOptions, Store, StoreError,
@@ -444,4 +445,42 @@ fn who_may_only_read_finds_the_keys_of_an_empty_node_absent() {
     }
     let found = reader.get(&key(absent[0])).unwrap();
     assert_eq!(found.as_deref(), Some(&b"new"[..]));
+}
+
+#[test]
+fn a_transaction_needs_the_nodes_of_its_keys_alone() {
+    for options in [options(2_000).chained(), options(2_000).ordered()] {
+        let store = simulated(OpenOptions::default());
+        let (_, of_node) = filled(&store, &options);
+        let world = store.sim_world().unwrap();
+        let read = |number: u64| store.transaction(|t| t.get("t", &key(number)));
+        // None was run before: what is known of the table is found while a node is away.
+        world.set_faults(FaultPlan {
+            partitions: vec![Partition {
+                side: Side::Host(HostId(0)),
+                node: NodeId(1),
+                from: 0,
+                until: u64::MAX,
+            }],
+            ..FaultPlan::default()
+        });
+        for node in [0, 2] {
+            let number = of_node[node][0];
+            assert_eq!(read(number), Ok(Some(value(number))));
+            let put = store.transaction(|t| t.put("t", &key(number), b"new"));
+            assert_eq!(put, Ok(()));
+        }
+        is_of_node(read(of_node[1][0]), 1);
+        let hidden = store.transaction(|t| {
+            t.put("t", &key(of_node[0][1]), b"new")?;
+            let _ = t.get("t", &key(of_node[1][0]));
+            Ok(())
+        });
+        is_of_node(hidden, 1);
+        assert_eq!(read(of_node[0][1]), Ok(Some(value(of_node[0][1]))));
+        // Once it is there again, the first that needs it finds it.
+        world.set_faults(FaultPlan::default());
+        assert_eq!(read(of_node[1][0]), Ok(Some(value(of_node[1][0]))));
+        assert_eq!(read(of_node[0][0]), Ok(Some(b"new".to_vec())));
+    }
 }

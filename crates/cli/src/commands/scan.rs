@@ -1,0 +1,71 @@
+//! `farslot scan`: writes the records of an ordered table in a range of keys.
+
+use crate::bytes;
+use crate::context::Context;
+use crate::failure::{Failure, Result};
+use crate::formats::{Format, Writer};
+use std::ffi::OsString;
+use std::io;
+
+/// The options of `farslot scan`.
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    /// The table, an ordered one
+    table: String,
+    /// The first key [default: the table's first]
+    #[arg(long, value_name = "KEY", allow_negative_numbers = true)]
+    from: Option<OsString>,
+    /// The key at which it ends, which is not written [default: none]
+    #[arg(long, value_name = "KEY", allow_negative_numbers = true)]
+    to: Option<OsString>,
+    /// The most records
+    #[arg(long)]
+    limit: Option<u64>,
+    /// The format
+    #[arg(long, short, default_value = "csv")]
+    format: Format,
+    /// The keys of the range are hexadecimal digits
+    #[arg(long)]
+    hex: bool,
+}
+
+/// Records that are read in one transaction: what is written of a longer range was there at several
+/// moments, one after the other.
+const A_TRANSACTION: u64 = 1_000;
+
+/// Writes the records of a range in the order of their keys.
+///
+/// # Errors
+/// A table that has no order; what the fabric says.
+pub fn run(args: Args, context: &Context) -> Result<()> {
+    if context.json && args.format != Format::Ndjson {
+        return Err(Failure::Usage("with --json, say --format ndjson".into()));
+    }
+    let key = |key: Option<OsString>| {
+        key.map(|key| bytes::of_argument(key, args.hex).map_err(Failure::Usage))
+            .transpose()
+    };
+    let (mut from, to) = (key(args.from)?.unwrap_or_default(), key(args.to)?);
+    context.shared_address()?;
+    let store = context.store()?;
+    let mut left = args.limit.unwrap_or(u64::MAX);
+    let mut writer = Writer::new(args.format, io::stdout().lock(), false)?;
+    while left > 0 {
+        let most = left.min(A_TRANSACTION) as usize;
+        let pairs = store.transaction(|t| t.scan(&args.table, &from, most))?;
+        let is_last = pairs.len() < most;
+        for (key, value) in pairs {
+            if to.as_ref().is_some_and(|to| key >= *to) {
+                return Ok(writer.finish()?);
+            }
+            writer.write(&key, &value, None)?;
+            left -= 1;
+            // The next key that there can be.
+            from = [&key[..], &[0]].concat();
+        }
+        if is_last {
+            break;
+        }
+    }
+    Ok(writer.finish()?)
+}

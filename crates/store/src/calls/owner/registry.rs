@@ -1,0 +1,135 @@
+//! What a node answers calls for, by number: one registry.
+//!
+//! Operations on tables are never repeated by their callers, and need no session. Transactions, and
+//! changes of the tables that the owner writes itself, are executed at most once however often they
+//! are asked for ([`farslot_rpc`]).
+
+use super::service::{Memory, Service};
+use crate::calls::request::Question;
+use crate::catalog::{closed, id_at, record_of, renamed};
+use farslot_fabric::sim::World;
+use farslot_fabric::{NodeId, OwnerMemory, Rights};
+use farslot_remote::{DENIED, ENDING, ObjectId};
+use farslot_rpc::{Fault, Server, ServerOptions};
+use farslot_txn::{Asked, OwnerOptions, Structure, Tables};
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// The most tables that are remembered: another is found in the catalog, in place of all others.
+const MOST_KNOWN: usize = 1024;
+/// How often a table is renamed, at the most, while something of it is locked.
+const MOST_NAMES: u32 = 8;
+/// Bytes of a request, and of a reply: of one's changes at one node, of a few records.
+const MOST_BYTES: u32 = 256 << 10;
+/// Clients at a time that the node keeps replies for, and requests of each.
+const SESSIONS: u16 = 4096;
+const SLOTS: u16 = 32;
+
+/// What a node answers calls for: operations on its tables, and transactions over those that it
+/// writes itself.
+pub(crate) fn serve_all(service: Service) -> Server {
+    let mut server = Server::new(ServerOptions {
+        sessions: SESSIONS,
+        slots: SLOTS,
+        largest_request: MOST_BYTES,
+        largest_reply: MOST_BYTES,
+        methods_check_callers: true,
+        ..ServerOptions::default()
+    });
+    let service = Arc::new(service);
+    for question in Question::ALL {
+        server.register_without_session(question.method(), service.clone());
+    }
+    farslot_txn::serve(
+        &mut server,
+        StoredTables::default(),
+        OwnerOptions::default(),
+    );
+    server
+}
+
+/// Has the owners of simulated nodes answer calls, and again whenever they come back.
+pub(crate) fn serve_simulated(world: &World, nodes: u16) {
+    for node in (0..nodes).map(NodeId) {
+        let node = world.node_handle(node);
+        node.serve_calls(|| {
+            let service = Service::new(Memory::Lent, Rights::ALL);
+            Arc::new(serve_all(service))
+        });
+    }
+}
+
+/// The tables in the catalog of a node.
+#[derive(Default)]
+struct StoredTables {
+    known: Mutex<HashMap<u64, Known>>,
+}
+
+#[derive(Clone)]
+struct Known {
+    structure: Structure,
+    extent: Range<u64>,
+    /// Where the table's id stands while it is there.
+    id_at: u64,
+}
+
+impl StoredTables {
+    fn known(&self, id: u64, memory: &dyn OwnerMemory) -> Result<Option<Known>, Fault> {
+        let mut all = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = all.get(&id) {
+            return Ok(Some(known.clone()));
+        }
+        let Some(record) = record_of(memory, id)? else {
+            return Ok(None);
+        };
+        let Some(structure) = record.scheme.owned_at(record.offset) else {
+            return Ok(None);
+        };
+        let known = Known {
+            structure,
+            extent: record.extent(),
+            id_at: id_at(NodeId(0), &record).offset,
+        };
+        if all.len() >= MOST_KNOWN {
+            all.clear();
+        }
+        all.insert(id, known.clone());
+        Ok(Some(known))
+    }
+}
+
+impl Tables for StoredTables {
+    fn find(&self, object: ObjectId, asked: Asked<'_>) -> Result<Option<Structure>, Fault> {
+        let (mut id, mut names) = (object.0, 0);
+        let (known, word) = loop {
+            if let Some(known) = self.known(id, asked.memory)? {
+                // The memory of one that was dropped is no other's for longer than a call takes.
+                let word = asked.memory.load(known.id_at)?;
+                if word == id || word == closed(id) {
+                    break (known, word);
+                }
+                let mut all = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+                all.remove(&id);
+            }
+            // What was locked before the table had another name is locked still.
+            match asked
+                .ends
+                .then(|| renamed(asked.memory, id))
+                .transpose()?
+                .flatten()
+            {
+                Some(next) if names < MOST_NAMES => (id, names) = (next, names + 1),
+                _ => return Ok(None),
+            }
+        };
+        if asked.needed != Rights::NONE {
+            let checked = asked.caller.check(known.extent, asked.needed);
+            checked.map_err(|_| Fault::Refused(DENIED))?;
+            if word == closed(id) && asked.needed.allow(Rights::WRITE) && !asked.ends {
+                return Err(Fault::Refused(ENDING));
+            }
+        }
+        Ok(Some(known.structure))
+    }
+}

@@ -1,0 +1,254 @@
+//! Transactions over the tables of a store.
+
+use crate::common::TestStore;
+use farslot::{ErrorKind, FieldSize, RaceShape, Result, Store, StoreError, TableOptions};
+use std::thread;
+
+const ACCOUNTS: u8 = 8;
+const CENTS: u64 = 1_000;
+
+fn small() -> TableOptions {
+    TableOptions::new(500)
+        .keys(FieldSize::UpTo(8))
+        .values(FieldSize::UpTo(8))
+}
+
+fn cents(value: Option<Vec<u8>>) -> u64 {
+    let bytes = value.expect("every account is there");
+    u64::from_le_bytes(bytes.try_into().expect("8 bytes"))
+}
+
+/// The accounts of even numbers are in a chained table, the others in an ordered one.
+fn account(number: u8) -> (&'static str, [u8; 1]) {
+    (["even", "odd"][usize::from(number % 2)], [number])
+}
+
+fn sum(store: &Store) -> Result<u64> {
+    store.transaction(|t| {
+        let mut sum = 0;
+        for number in 0..ACCOUNTS {
+            let (table, key) = account(number);
+            sum += cents(t.get(table, &key)?);
+        }
+        Ok(sum)
+    })
+}
+
+pub fn transfers_keep_the_sum_whoever_looks<S: TestStore>() {
+    let node = S::start(64 << 20);
+    let store = node.open();
+    store.create("even", &small().chained()).unwrap();
+    store.create("odd", &small().ordered()).unwrap();
+    store
+        .transaction(|t| {
+            for number in 0..ACCOUNTS {
+                let (table, key) = account(number);
+                assert!(t.insert(table, &key, &CENTS.to_le_bytes())?);
+            }
+            Ok(())
+        })
+        .unwrap();
+    let rounds = S::repeat(60);
+    let move_cents = |store: &Store, client: u8| {
+        for round in 0..rounds {
+            let from = account((round as u8).wrapping_mul(5).wrapping_add(client) % ACCOUNTS);
+            let to = account((round as u8).wrapping_mul(3) % ACCOUNTS);
+            if from == to {
+                continue;
+            }
+            let moved = store.transaction(|t| {
+                let has = cents(t.get(from.0, &from.1)?);
+                let others = cents(t.get(to.0, &to.1)?);
+                let some = has.min(7);
+                t.put(from.0, &from.1, &(has - some).to_le_bytes())?;
+                t.put(to.0, &to.1, &(others + some).to_le_bytes())
+            });
+            moved.unwrap();
+            assert_eq!(sum(store).unwrap(), u64::from(ACCOUNTS) * CENTS);
+        }
+    };
+    match node.stranger() {
+        // All of one simulated world, which one thread drives.
+        None => move_cents(&store, 0),
+        Some(other) => thread::scope(|scope| {
+            scope.spawn(|| move_cents(&other, 1));
+            move_cents(&store, 0);
+        }),
+    }
+    assert_eq!(sum(&store).unwrap(), u64::from(ACCOUNTS) * CENTS);
+    // Those who use the tables without transactions see the same.
+    let tables = ["even", "odd"].map(|name| store.table(name).unwrap());
+    let has = |number: u8| {
+        let table = &tables[usize::from(number % 2)];
+        cents(table.get(&[number]).unwrap())
+    };
+    assert_eq!(
+        (0..ACCOUNTS).map(has).sum::<u64>(),
+        u64::from(ACCOUNTS) * CENTS
+    );
+}
+
+pub fn a_scan_is_a_range_at_one_moment<S: TestStore>() {
+    let node = S::start(64 << 20);
+    let store = node.open();
+    store.create("names", &small().ordered()).unwrap();
+    store.create("ages", &small().chained()).unwrap();
+    let names = store.table("names").unwrap();
+    for number in (0..60_u8).rev() {
+        assert!(names.put(&[number], &[number]).unwrap());
+    }
+    let mut runs = 0;
+    let found = store.transaction(|t| {
+        runs += 1;
+        let found = t.scan("names", &[10], 20)?;
+        if runs == 1 {
+            // Another client puts a key into the range, and takes one out.
+            names.put(&[15, 1], b"new")?;
+            names.remove(&[20])?;
+        }
+        t.put("names", &[99], &[found.len() as u8])?;
+        Ok(found)
+    });
+    let keys: Vec<_> = found.unwrap().into_iter().map(|(key, _)| key).collect();
+    let expected = (10..30).filter(|key| *key != 20).map(|key| vec![key]);
+    let mut expected: Vec<_> = expected.collect();
+    expected.insert(6, vec![15, 1]);
+    assert_eq!(keys, expected);
+    assert_eq!(runs, 2);
+    // It sees what it has changed itself.
+    let all = store.transaction(|t| {
+        t.remove("names", &[10])?;
+        t.insert("names", &[9, 9], b"")?;
+        t.scan("names", &[9], 3)
+    });
+    let keys: Vec<_> = all.unwrap().into_iter().map(|(key, _)| key).collect();
+    assert_eq!(keys, [vec![9], vec![9, 9], vec![11]]);
+    let unordered = store.transaction(|t| t.scan("ages", b"", 1));
+    assert!(unordered.unwrap_err().to_string().contains("no order"));
+}
+
+pub fn a_transaction_is_all_or_nothing<S: TestStore>() {
+    let node = S::start(64 << 20);
+    let store = node.open();
+    store.create("chained", &small().chained()).unwrap();
+    store
+        .create("race", &small().race(RaceShape::default()))
+        .unwrap();
+    let table = store.table("chained").unwrap();
+    // What its body gives up, or fails with, changes nothing.
+    let given_up = store.transaction(|t| {
+        t.put("chained", b"a", b"1")?;
+        t.abort();
+        Ok(7)
+    });
+    assert_eq!(given_up, Ok(7));
+    let failed: Result<()> = store.transaction(|t| {
+        t.put("chained", b"a", b"1")?;
+        Err(StoreError::HandleClosed)
+    });
+    assert_eq!(failed, Err(StoreError::HandleClosed));
+    // Nor does one that hides that a step has failed.
+    let hidden = store.transaction(|t| {
+        t.put("chained", b"a", b"1")?;
+        let _ = t.put("chained", b"a long key", b"1");
+        Ok(())
+    });
+    assert!(hidden.is_err());
+    let hidden = store.transaction(|t| {
+        t.put("chained", b"a", b"1")?;
+        let _ = t.get("nobody", b"a");
+        let _ = t.scan("nobody either", b"a", 1);
+        t.put("chained", b"b", b"1").unwrap_err();
+        Ok(())
+    });
+    let missing = hidden.unwrap_err();
+    assert!(missing.to_string().contains("nobody"), "{missing}");
+    assert_eq!(missing.kind(), ErrorKind::NoSuchTable);
+    assert_eq!(table.get(b"b"), Ok(None));
+    let other_scheme = store
+        .transaction(|t| t.put("race", b"a", b"1"))
+        .unwrap_err();
+    assert_eq!(other_scheme.kind(), ErrorKind::Unsupported);
+    assert!(other_scheme.to_string().contains("race"), "{other_scheme}");
+    let missing = store.transaction(|t| t.get("nobody", b"a")).unwrap_err();
+    assert_eq!(missing.kind(), ErrorKind::NoSuchTable);
+    assert_eq!(table.get(b"a"), Ok(None));
+    // Another that changes what was read has it run again.
+    let mut runs = 0;
+    store
+        .transaction(|t| {
+            runs += 1;
+            let seen = t.get("chained", b"a")?;
+            if runs == 1 {
+                table.put(b"a", b"other")?;
+            }
+            t.put("chained", b"b", &seen.unwrap_or_default())
+        })
+        .unwrap();
+    assert_eq!((runs, table.get(b"b")), (2, Ok(Some(b"other".to_vec()))));
+    assert!(
+        table
+            .compare_and_set(b"b", Some(b"other"), b"mine")
+            .unwrap()
+    );
+    assert!(
+        !table
+            .compare_and_set(b"b", Some(b"other"), b"yours")
+            .unwrap()
+    );
+    assert_eq!(table.get(b"b"), Ok(Some(b"mine".to_vec())));
+}
+
+pub fn a_table_that_is_made_again_is_found_again<S: TestStore>() {
+    let node = S::start(64 << 20);
+    let store = node.open();
+    store.create("t", &small().chained()).unwrap();
+    store.transaction(|t| t.put("t", b"a", b"1")).unwrap();
+    store.drop_table("t").unwrap();
+    store.create("t", &small().ordered()).unwrap();
+    let gone = store.transaction(|t| t.put("t", b"a", b"2"));
+    assert_eq!(gone.unwrap_err().kind(), ErrorKind::TableGone);
+    store.transaction(|t| t.put("t", b"a", b"2")).unwrap();
+    assert_eq!(store.table("t").unwrap().get(b"a"), Ok(Some(b"2".to_vec())));
+    store.empty("t").unwrap();
+    assert_eq!(store.table("t").unwrap().get(b"a"), Ok(None));
+}
+
+pub fn keys_and_values_are_held_to_the_sizes_of_the_table<S: TestStore>() {
+    let node = S::start(64 << 20);
+    let store = node.open();
+    let (key, value) = (FieldSize::Fixed(4), FieldSize::Fixed(2));
+    let options = TableOptions::new(100).keys(key).values(value);
+    for (name, options) in [
+        ("chained", options.clone().chained()),
+        ("ordered", options.ordered()),
+    ] {
+        store.create(name, &options).unwrap();
+        let table = store.table(name).unwrap();
+        let put = |key: &[u8], value: &[u8]| {
+            let put = store.transaction(|t| t.put(name, key, value));
+            assert_eq!(put, table.put(key, value).map(drop));
+            let hidden = store.transaction(|t| {
+                t.put(name, b"Nora", b"99")?;
+                let _ = t.insert(name, key, value);
+                Ok(())
+            });
+            assert_eq!(hidden.is_err(), put.is_err());
+            put.map_err(|error| error.to_string())
+        };
+        assert!(put(b"", b"12").unwrap_err().contains("key"));
+        assert!(put(b"Ann", b"12").unwrap_err().contains("exactly 4"));
+        assert!(put(b"Annie", b"12").unwrap_err().contains("exactly 4"));
+        assert!(put(b"Anna", b"123").unwrap_err().contains("exactly 2"));
+        assert_eq!(table.get(b"Nora"), Ok(None));
+        assert_eq!(put(b"Anna", b"12"), Ok(()));
+        assert_eq!(table.get(b"Nora"), Ok(Some(b"99".to_vec())));
+        for read in [
+            store.transaction(|t| t.get(name, b"Ann").map(drop)),
+            store.transaction(|t| t.get_many(&[(name, b"Anna"), (name, b"")]).map(drop)),
+            store.transaction(|t| t.remove(name, b"Annie").map(drop)),
+        ] {
+            read.unwrap_err();
+        }
+    }
+}
