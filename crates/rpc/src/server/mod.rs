@@ -66,11 +66,18 @@ impl Default for ServerOptions {
 /// grant: it has most likely ended.
 const IDLE: Nanos = 5_000_000_000;
 
+/// What answers a method's calls.
+enum Answering {
+    InSession(Effect, Box<dyn Method>),
+    /// All of a call, without a session.
+    Alone(Arc<dyn Handler>),
+}
+
 /// Methods by number, answered on whatever threads the fabric has for calls.
 pub struct Server {
     options: ServerOptions,
-    methods: HashMap<u16, (Effect, Box<dyn Method>)>,
-    without_sessions: HashMap<u16, Arc<dyn Handler>>,
+    /// By number. They are few.
+    methods: Vec<(u16, Answering)>,
     sessions: Box<[Mutex<Option<Session>>]>,
     /// The place from which the next vacant one is looked for, and the newest session's time.
     newest: Mutex<(usize, u64)>,
@@ -89,8 +96,7 @@ impl Server {
         };
         Self {
             options,
-            methods: HashMap::new(),
-            without_sessions: HashMap::new(),
+            methods: Vec::new(),
             sessions: (0..options.sessions).map(|_| Mutex::new(None)).collect(),
             newest: Mutex::new((0, 0)),
             kept: AtomicUsize::new(0),
@@ -99,14 +105,26 @@ impl Server {
 
     /// Has requests for a method answered, in place of what answered them before.
     pub fn register(&mut self, method: u16, effect: Effect, run: impl Method + 'static) {
-        self.methods.insert(method, (effect, Box::new(run)));
+        self.set(method, Answering::InSession(effect, Box::new(run)));
     }
 
     /// Has a handler answer the calls of a method that needs no session: their callers take a lost
     /// answer for one in doubt. All behind the method's number, in the first two bytes, is the
     /// handler's to read, and so is all of the reply.
     pub fn register_without_session(&mut self, method: u16, handler: Arc<dyn Handler>) {
-        self.without_sessions.insert(method, handler);
+        self.set(method, Answering::Alone(handler));
+    }
+
+    fn set(&mut self, method: u16, answering: Answering) {
+        self.methods.retain(|(number, _)| *number != method);
+        self.methods.push((method, answering));
+    }
+
+    fn method(&self, number: u16) -> Option<&Answering> {
+        let mut methods = self.methods.iter();
+        methods
+            .find(|(method, _)| *method == number)
+            .map(|(_, answering)| answering)
     }
 
     /// Answers a request; returns the bytes of the reply's body.
@@ -120,10 +138,10 @@ impl Server {
         if body.len() > limit as usize {
             return Err((Status::TooLong, limit));
         }
-        let (effect, method) = match self.methods.get(&header.method) {
-            Some((effect, method)) => (*effect, method),
-            None => return Err((Status::Malformed, 1)),
+        let Some(Answering::InSession(effect, method)) = self.method(header.method) else {
+            return Err((Status::Malformed, 1));
         };
+        let effect = *effect;
         let mut place = self.place_of(header.session);
         let session = place.as_deref_mut().and_then(Option::as_mut);
         // No other client speaks for it.
@@ -161,7 +179,9 @@ impl Server {
                 let kept = self.kept.load(Relaxed);
                 let most = self.options.most_kept.saturating_sub(kept);
                 let more = slot.keep(end.map(|bytes| &reply[..bytes]), most);
-                self.kept.fetch_add(more as usize, Relaxed);
+                if more != 0 {
+                    self.kept.fetch_add(more as usize, Relaxed);
+                }
                 end
             }
         }
@@ -242,8 +262,7 @@ impl Handler for Server {
             .request
             .first_chunk()
             .map(|bytes| u16::from_le_bytes(*bytes));
-        let handler = method.and_then(|method| self.without_sessions.get(&method));
-        if let Some(handler) = handler {
+        if let Some(Answering::Alone(handler)) = method.and_then(|method| self.method(method)) {
             return handler.handle(call);
         }
         let reply = std::mem::take(&mut call.reply);
