@@ -113,10 +113,10 @@ impl<E: Endpoint> Database<E> {
     }
 
     /// Visits a piece of a table, from a place that was returned, or from its beginning; returns
-    /// where to go on. Each piece is a few buckets, or a leaf, as they were at one moment. A key
-    /// that is there all along is met at least once, and in an ordered map exactly once. Locks are
-    /// not looked at: what a transaction has decided and not yet applied at the table's node is met
-    /// as it was before.
+    /// where to go on. Each piece is a few buckets, or a leaf, as they were at one moment; a bucket
+    /// larger than a reply is several pieces. A key that is there all along is met at least once,
+    /// and in an ordered map exactly once. Locks are not looked at: what a transaction has decided
+    /// and not yet applied at the table's node is met as it was before.
     ///
     /// # Errors
     /// See [`Database::get`].
