@@ -169,41 +169,50 @@ fn operations_are_linearizable() {
         };
         let table = TableOptions::new(1_000)
             .keys(FieldSize::Fixed(8))
-            .values(value)
-            .slots(kind);
-        let (store, handle) = handle(seed, table);
-        let clock = AtomicU64::new(0);
-        let now = || clock.fetch_add(1, Ordering::SeqCst);
-        let histories: Vec<_> = std::thread::scope(|scope| {
-            let clients = (0..CLIENTS).map(|client| {
-                let handle = handle.clone();
-                scope.spawn(move || {
-                    let mut random = ChaCha8Rng::seed_from_u64(seed << 8 | u64::from(client));
-                    let mut history = History::new();
-                    for turn in 0..16 {
-                        let value = u64::from(client) * 100 + turn;
-                        work(&handle, &mut history, client, value, &mut random, &now);
-                    }
-                    history
-                })
-            });
-            let clients: Vec<_> = clients.collect();
-            let ended = clients.into_iter().map(|client| client.join().unwrap());
-            ended.collect()
+            .values(value);
+        let owned = match seed % 2 {
+            0 => table.clone().chained(),
+            _ => table.clone().ordered(),
+        };
+        check_operations(seed, table.slots(kind));
+        check_operations(seed, owned);
+    }
+}
+
+/// Some order of operations on a table explains every answer.
+fn check_operations(seed: u64, table: TableOptions) {
+    let (store, handle) = handle(seed, table);
+    let clock = AtomicU64::new(0);
+    let now = || clock.fetch_add(1, Ordering::SeqCst);
+    let histories: Vec<_> = std::thread::scope(|scope| {
+        let clients = (0..CLIENTS).map(|client| {
+            let handle = handle.clone();
+            scope.spawn(move || {
+                let mut random = ChaCha8Rng::seed_from_u64(seed << 8 | u64::from(client));
+                let mut history = History::new();
+                for turn in 0..16 {
+                    let value = u64::from(client) * 100 + turn;
+                    work(&handle, &mut history, client, value, &mut random, &now);
+                }
+                history
+            })
         });
-        block_on(handle.close());
-        store.sim_world().unwrap().set_faults(FaultPlan::default());
-        let table = store.table("t").unwrap();
-        let mut last = History::new();
-        for key in 0..KEYS {
-            let id = last.invoke(CLIENTS, key, TableOp::Get, now());
-            let found = table.get(&key.to_le_bytes()).unwrap();
-            last.complete(id, TableRet::Got(found.as_deref().map(number)), now());
-        }
-        let all = History::merge(histories.into_iter().chain([last]));
-        if let Err(error) = check(&all, &RegisterMap::new()) {
-            panic!("seed {seed}: {error}");
-        }
+        let clients: Vec<_> = clients.collect();
+        let ended = clients.into_iter().map(|client| client.join().unwrap());
+        ended.collect()
+    });
+    block_on(handle.close());
+    store.sim_world().unwrap().set_faults(FaultPlan::default());
+    let table = store.table("t").unwrap();
+    let mut last = History::new();
+    for key in 0..KEYS {
+        let id = last.invoke(CLIENTS, key, TableOp::Get, now());
+        let found = table.get(&key.to_le_bytes()).unwrap();
+        last.complete(id, TableRet::Got(found.as_deref().map(number)), now());
+    }
+    let all = History::merge(histories.into_iter().chain([last]));
+    if let Err(error) = check(&all, &RegisterMap::new()) {
+        panic!("seed {seed}: {error}");
     }
 }
 

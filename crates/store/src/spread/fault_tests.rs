@@ -562,6 +562,15 @@ fn a_node_that_comes_back_empty_never_answers_with_what_it_had() {
     let scheme = options().race(RaceShape::default()).scheme().unwrap();
     let losses = all((0..60).map(|seed| lose_a_node(seed, &scheme, |_| plain(), 3, 0)));
     assert!(losses.failed > 50 && losses.adopted > 100, "{losses:?}");
+    for owned in [
+        options().chained(),
+        options().capacity(2).chained().grow_to(64),
+        options().ordered(),
+    ] {
+        let scheme = owned.scheme().unwrap();
+        let losses = all((0..60).map(|seed| lose_a_node(seed, &scheme, |_| plain(), 3, 0)));
+        assert!(losses.failed > 50 && losses.adopted > 100, "{losses:?}");
+    }
     let scheme = options().duo(DuoShape::default()).scheme().unwrap();
     let losses = all((0..60).map(|seed| lose_a_node(seed, &scheme, |_| plain(), 1, 0)));
     assert!(losses.failed > 50 && losses.adopted > 100, "{losses:?}");
