@@ -104,9 +104,11 @@ async fn emptier(
 
 /// What the table of a seed is.
 fn scheme_of(seed: u64) -> Scheme {
-    let options = match seed % 3 {
-        0 => options().slots(SlotKind::Heap),
-        1 => options().race(RaceShape::default()),
+    let options = match (seed % 3, seed / 3 % 2) {
+        (0, _) => options().slots(SlotKind::Heap),
+        (1, 0) => options().race(RaceShape::default()),
+        (1, _) => options().chained(),
+        (_, 0) => options().ordered(),
         _ => options(),
     };
     options.scheme().unwrap()
@@ -116,6 +118,7 @@ fn scheme_of(seed: u64) -> Scheme {
 fn run_seed(seed: u64, how: How, met: &mut Met) -> std::result::Result<(), String> {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let world = world(seed, AMPLE);
+    serve_simulated(&world, NODES);
     make(&world, &scheme_of(seed), seed);
     let mut simulation = Simulation::new(world.clone());
     let empties = simulation.add_client(HostId(0), limits());
@@ -167,7 +170,7 @@ fn run_seed(seed: u64, how: How, met: &mut Met) -> std::result::Result<(), Strin
 #[test]
 fn a_table_becomes_empty_at_one_moment() {
     let mut met = Met::default();
-    for seed in 0..30 {
+    for seed in 0..50 {
         if let Err(error) = run_seed(seed, How::AsItIs, &mut met) {
             panic!("{error}");
         }
