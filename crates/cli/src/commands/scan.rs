@@ -49,10 +49,15 @@ pub fn run(args: Args, context: &Context) -> Result<()> {
     context.shared_address()?;
     let store = context.store()?;
     let mut left = args.limit.unwrap_or(u64::MAX);
-    let mut writer = Writer::new(args.format, io::stdout().lock(), false)?;
-    while left > 0 {
+    let mut writer = None;
+    loop {
         let most = left.min(A_TRANSACTION) as usize;
         let pairs = store.transaction(|t| t.scan(&args.table, &from, most))?;
+        // Not before: nothing is written of a table that cannot be scanned.
+        let writer = match &mut writer {
+            Some(writer) => writer,
+            None => writer.insert(Writer::new(args.format, io::stdout().lock(), false)?),
+        };
         let is_last = pairs.len() < most;
         for (key, value) in pairs {
             if to.as_ref().is_some_and(|to| key >= *to) {
@@ -63,9 +68,8 @@ pub fn run(args: Args, context: &Context) -> Result<()> {
             // The next key that there can be.
             from = [&key[..], &[0]].concat();
         }
-        if is_last {
-            break;
+        if is_last || left == 0 {
+            return Ok(writer.finish()?);
         }
     }
-    Ok(writer.finish()?)
 }

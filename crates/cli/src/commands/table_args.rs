@@ -191,7 +191,7 @@ impl TableArgs {
         let race = SchemeKind::Race;
         if let Some(other) = self.scheme.filter(|scheme| *scheme != race) {
             return Err(Failure::Usage(format!(
-                "a {other} table needs --capacity: only a race table grows as far as the memory allows"
+                "{other} tables need --capacity: only race tables grow as far as the memory allows"
             )));
         }
         let given = [

@@ -49,6 +49,7 @@ fn an_ordered_table_is_loaded_copied_restored_and_scanned() {
     assert_eq!(String::from_utf8(three).unwrap().lines().count(), 3);
     let unordered = node.run(["scan", "c"]);
     assert!(error_of(&unordered).contains("no order"));
+    assert_eq!(unordered.stdout, b"");
     node.ok(["create", "l", "--capacity", "100"]);
     let other = node.run(["scan", "l"]);
     assert!(error_of(&other).contains("takes no part in transactions"));
