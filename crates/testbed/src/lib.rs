@@ -27,10 +27,12 @@
 
 mod block_on;
 mod fabric;
+mod memory;
 mod node;
 mod suites;
 
 pub use block_on::block_on;
 pub use fabric::{Fabric, NODE_START, PATIENCE};
 pub use farslot_fabric::AnyEndpoint;
+pub use memory::PlainMemory;
 pub use node::TestNode;

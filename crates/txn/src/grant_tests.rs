@@ -4,12 +4,11 @@ use crate::books::{Owner, OwnerOptions};
 use crate::kept::{Asked, CHANGES, Structure, Tables};
 use crate::turn::Turn;
 use crate::wire::{Holder, Home, Reader, Status, Write, put_write};
-use farslot_fabric::{
-    Caller, FabricError, NodeId, OwnerMemory, RegionId, RemoteAddr, Result, Rights,
-};
+use farslot_fabric::{Caller, FabricError, NodeId, RegionId, RemoteAddr, Result, Rights};
 use farslot_remote::chained::{Shape, Table};
 use farslot_remote::{DENIED, Lock, ObjectId};
 use farslot_rpc::{Fault, Request};
+use farslot_testbed::PlainMemory;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -26,42 +25,6 @@ const SHAPE: Shape = Shape {
 };
 /// The tables that "own" and "other" may change, and both may read.
 const TABLES: [ObjectId; 2] = [ObjectId(5), ObjectId(6)];
-
-struct Words(Vec<u64>);
-
-impl OwnerMemory for Words {
-    fn bytes(&self) -> u64 {
-        self.0.len() as u64 * 8
-    }
-
-    fn load(&self, offset: u64) -> Result<u64> {
-        Ok(self.0[offset as usize / 8])
-    }
-
-    fn store(&mut self, offset: u64, value: u64) -> Result<()> {
-        self.0[offset as usize / 8] = value;
-        Ok(())
-    }
-
-    fn compare_swap(&mut self, offset: u64, expected: u64, new: u64) -> Result<u64> {
-        let word = &mut self.0[offset as usize / 8];
-        let was = *word;
-        if was == expected {
-            *word = new;
-        }
-        Ok(was)
-    }
-
-    fn copy_out(&self, offset: u64, into: &mut [u64]) -> Result<()> {
-        into.copy_from_slice(&self.0[offset as usize / 8..][..into.len()]);
-        Ok(())
-    }
-
-    fn copy_in(&mut self, offset: u64, words: &[u64]) -> Result<()> {
-        self.0[offset as usize / 8..][..words.len()].copy_from_slice(words);
-        Ok(())
-    }
-}
 
 /// The client of a grant, to which some bytes are open.
 struct Client(&'static str, Range<u64>);
@@ -116,7 +79,7 @@ impl Tables for Two {
 
 struct Node {
     owner: Owner,
-    memory: Words,
+    memory: PlainMemory,
     now: u64,
 }
 
@@ -124,7 +87,7 @@ impl Node {
     fn new() -> Self {
         Self {
             owner: Owner::new(Arc::new(Two), OwnerOptions::default()),
-            memory: Words(vec![0; 2 * SHAPE.bytes() as usize / 8]),
+            memory: PlainMemory::of(2 * SHAPE.bytes()),
             now: 1_000,
         }
     }

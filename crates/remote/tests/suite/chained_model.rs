@@ -1,13 +1,14 @@
 //! The chained table against a plain map: its callbacks alone, and its client over a fabric without
 //! faults.
 
-use crate::local::{Plain, ask, call, read};
+use crate::local::{ask, call, read};
 use crate::sim::{OBJECT, client, limits, world};
 use farslot_fabric::Executor;
 use farslot_fabric::sim::World;
 use farslot_remote::chained::{Cache, Chained, Shape, Table};
 use farslot_remote::{End, Lock, PolicyOptions, RemoteError, RemoteStructure};
 use farslot_rpc::Fault;
+use farslot_testbed::PlainMemory;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -149,7 +150,7 @@ proptest! {
         steps in proptest::collection::vec((0u8..40, any::<bool>()), 1..120),
     ) {
         let table = Table::new(shape).unwrap();
-        let mut memory = Plain::of(shape.at + shape.bytes());
+        let mut memory = PlainMemory::of(shape.at + shape.bytes());
         let mut model = BTreeMap::new();
         // Clients that ask the owner seldom, and so know old numbers of buckets.
         let mut caches: Vec<_> = (0..6).map(|_| Cache::new(8)).collect();
@@ -182,7 +183,7 @@ proptest! {
         damage in proptest::collection::vec((any::<u16>(), any::<u64>()), 0..20),
     ) {
         let table = Table::new(shape).unwrap();
-        let mut memory = Plain::of(shape.at + shape.bytes());
+        let mut memory = PlainMemory::of(shape.at + shape.bytes());
         for (operation, number, lock) in &valid {
             let request = request(*operation, (*lock % 3).into(), &key(*number), &[7; 9]);
             let _ = call(&table, &mut memory, &request);
@@ -403,7 +404,7 @@ const ONE_BUCKET: Shape = Shape {
 #[test]
 fn a_chain_has_so_many_entries_and_no_more() {
     let table = Table::new(ONE_BUCKET).unwrap();
-    let mut memory = Plain::of(ONE_BUCKET.at + ONE_BUCKET.bytes());
+    let mut memory = PlainMemory::of(ONE_BUCKET.at + ONE_BUCKET.bytes());
     let mut put = |number: u16| {
         let request = request(1, 0, &number.to_le_bytes(), b"v");
         call(&table, &mut memory, &request)
@@ -426,7 +427,7 @@ fn a_chain_has_so_many_entries_and_no_more() {
 #[test]
 fn a_chain_that_was_made_longer_is_damaged() {
     let table = Table::new(ONE_BUCKET).unwrap();
-    let mut memory = Plain::of(ONE_BUCKET.at + ONE_BUCKET.bytes());
+    let mut memory = PlainMemory::of(ONE_BUCKET.at + ONE_BUCKET.bytes());
     for number in 0..3u16 {
         let request = request(1, 0, &number.to_le_bytes(), b"v");
         call(&table, &mut memory, &request).unwrap();
@@ -456,7 +457,7 @@ fn a_key_without_room_has_few_buckets_split_for_it() {
         ..ONE_BUCKET
     };
     let table = Table::new(shape).unwrap();
-    let mut memory = Plain::of(shape.at + shape.bytes());
+    let mut memory = PlainMemory::of(shape.at + shape.bytes());
     let keys = (0..2000u16).map(u16::to_le_bytes);
     for key in keys {
         let extra = memory.0[shape.at as usize / 8];

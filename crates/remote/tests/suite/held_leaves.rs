@@ -1,10 +1,11 @@
 //! What an owner does under the locks of leaves, against a plain map.
 
-use crate::local::{Plain, ask, call, read};
+use crate::local::{ask, call, read};
 use farslot_fabric::OwnerMemory;
 use farslot_remote::ordered::{Directory, Tree, TreeShape};
 use farslot_remote::{End, Lock};
 use farslot_rpc::Fault;
+use farslot_testbed::PlainMemory;
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,14 +23,14 @@ const NAMES: [Lock; 2] = [Lock { owner: 7, epoch: 1 }, Lock { owner: 7, epoch: 2
 /// What one transaction holds: low keys of leaves, and what was promised.
 type Held = BTreeMap<Vec<u8>, u64>;
 
-fn release(tree: &Tree, memory: &mut Plain, held: &mut Held, lock: Lock) {
+fn release(tree: &Tree, memory: &mut PlainMemory, held: &mut Held, lock: Lock) {
     for (low, promised) in std::mem::take(held) {
         tree.unlock(memory, &low, lock, promised).unwrap();
     }
 }
 
 /// All pairs, leaf by leaf; and who holds each.
-fn all(tree: &Tree, memory: &mut Plain) -> (BTreeMap<Vec<u8>, Vec<u8>>, BTreeSet<u64>) {
+fn all(tree: &Tree, memory: &mut PlainMemory) -> (BTreeMap<Vec<u8>, Vec<u8>>, BTreeSet<u64>) {
     let (mut pairs, mut locks, mut from) = (BTreeMap::new(), BTreeSet::new(), Vec::new());
     loop {
         let leaf = tree.look(memory, &from).unwrap();
@@ -56,7 +57,7 @@ proptest! {
         steps in proptest::collection::vec((0u8..2, 0u8..12, 0u8..40, any::<u8>()), 1..200),
     ) {
         let tree = Tree::new(SHAPE).unwrap();
-        let mut memory = Plain::of(SHAPE.at + SHAPE.bytes());
+        let mut memory = PlainMemory::of(SHAPE.at + SHAPE.bytes());
         let (mut held, mut model) = ([Held::new(), Held::new()], BTreeMap::new());
         for (who, step, number, value) in steps {
             let (lock, own, key) = (NAMES[usize::from(who)], &mut held[usize::from(who)], vec![number]);
@@ -123,7 +124,7 @@ proptest! {
 #[test]
 fn a_read_sees_a_lock_and_a_change_of_version() {
     let tree = Tree::new(SHAPE).unwrap();
-    let mut memory = Plain::of(SHAPE.at + SHAPE.bytes());
+    let mut memory = PlainMemory::of(SHAPE.at + SHAPE.bytes());
     let empty = tree.look(&mut memory, b"a").unwrap();
     assert_eq!((empty.version, empty.word, empty.at), (0, 0, SHAPE.at));
     assert_eq!(memory.load(empty.at), Ok(0));
@@ -164,7 +165,7 @@ fn an_unlock_goes_no_further_than_was_promised() {
         ..SHAPE
     };
     let tree = Tree::new(shape).unwrap();
-    let mut memory = Plain::of(shape.at + shape.bytes());
+    let mut memory = PlainMemory::of(shape.at + shape.bytes());
     for number in 0..40u8 {
         const PUT: u8 = 1;
         call(&tree, &mut memory, &[PUT, 0, 1, 0, number, 1]).unwrap();
@@ -181,7 +182,7 @@ fn an_unlock_goes_no_further_than_was_promised() {
                 .unwrap()
         );
     }
-    let locked = |memory: &mut Plain| {
+    let locked = |memory: &mut PlainMemory| {
         let keys = 0..40u8;
         keys.filter(|key| tree.look(memory, &[*key]).unwrap().lock.is_some())
             .count()

@@ -1,6 +1,6 @@
 //! The ordered map against a plain one, and under faults.
 
-use crate::local::{Plain, ask, call, check_of, read};
+use crate::local::{ask, call, check_of, read};
 use crate::sim::{OBJECT, client, faults, limits, world};
 use farslot_check::{Recorder, RegisterMap, TableOp, TableRet, check};
 use farslot_fabric::sim::{HostId, RunEnd, SimEndpoint, Simulation};
@@ -8,6 +8,7 @@ use farslot_fabric::{Endpoint, EndpointExt, Executor, window};
 use farslot_remote::ordered::{Directory, OrderedMap, Tree, TreeShape};
 use farslot_remote::{End, PolicyOptions, RemoteError};
 use farslot_rpc::Fault;
+use farslot_testbed::PlainMemory;
 use proptest::prelude::*;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -96,7 +97,7 @@ proptest! {
         steps in proptest::collection::vec((0u8..100, any::<bool>()), 1..200),
     ) {
         let tree = Tree::new(SHAPE).unwrap();
-        let mut memory = Plain::of(SHAPE.at + SHAPE.bytes());
+        let mut memory = PlainMemory::of(SHAPE.at + SHAPE.bytes());
         let mut model = BTreeMap::new();
         let mut directories: Vec<_> = (0..5).map(|_| Directory::new(20)).collect();
         for (turn, (number, remove)) in steps.into_iter().enumerate() {
@@ -124,8 +125,8 @@ proptest! {
         damage in proptest::collection::vec((any::<u16>(), any::<u64>()), 0..8),
     ) {
         let tree = Tree::new(SHAPE).unwrap();
-        let mut memory = Plain::of(SHAPE.at + SHAPE.bytes());
-        let run = |memory: &mut Plain| {
+        let mut memory = PlainMemory::of(SHAPE.at + SHAPE.bytes());
+        let run = |memory: &mut PlainMemory| {
             for (operation, number) in &valid {
                 let key = key(*number);
                 let request = [&[*operation, 0, key.len() as u8, 0], &key[..], &[7; 9]].concat();
@@ -147,7 +148,7 @@ proptest! {
 #[test]
 fn a_forged_level_breaks_nothing() {
     let tree = Tree::new(SHAPE).unwrap();
-    let mut memory = Plain::of(SHAPE.at + SHAPE.bytes());
+    let mut memory = PlainMemory::of(SHAPE.at + SHAPE.bytes());
     for number in 0..40u8 {
         call(&tree, &mut memory, &[1, 0, 1, 0, number, number]).unwrap();
     }

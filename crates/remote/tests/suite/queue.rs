@@ -1,11 +1,12 @@
 //! The queue against a plain one, and under faults.
 
-use crate::local::{Plain, ask, call, read};
+use crate::local::{ask, call, read};
 use crate::sim::{OBJECT, client, faults, limits, world};
 use farslot_fabric::sim::{HostId, RunEnd, Simulation};
 use farslot_fabric::{EndpointExt, Executor};
 use farslot_remote::queue::{Fifo, Head, Queue, QueueShape};
 use farslot_remote::{End, PolicyOptions, RemoteError};
+use farslot_testbed::PlainMemory;
 use proptest::prelude::*;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -61,7 +62,7 @@ proptest! {
         damage in proptest::collection::vec((any::<u16>(), any::<u64>()), 0..8),
     ) {
         let queue = Queue::new(SHAPE).unwrap();
-        let mut memory = Plain::of(SHAPE.at + SHAPE.bytes());
+        let mut memory = PlainMemory::of(SHAPE.at + SHAPE.bytes());
         call(&queue, &mut memory, &[1, 7, 7]).unwrap();
         for (place, word) in damage {
             let place = usize::from(place) % memory.0.len();
@@ -80,7 +81,7 @@ proptest! {
 #[test]
 fn the_front_is_read_where_it_was_and_never_an_item_that_was_taken() {
     let queue = Queue::new(SHAPE).unwrap();
-    let mut memory = Plain::of(SHAPE.at + SHAPE.bytes());
+    let mut memory = PlainMemory::of(SHAPE.at + SHAPE.bytes());
     let mut stale = Head::default();
     assert_eq!(ask(&queue, &mut memory, &(), &mut stale), End::Absent);
     for number in 0..30u8 {

@@ -3,34 +3,11 @@
 use super::{Effect, Server, ServerOptions};
 use crate::method::{Request, put};
 use crate::wire::{Grant, NO_SESSION, REPLY_HEADER, RequestHeader, Status};
-use farslot_fabric::{Call, Caller, Handler, Nanos, OwnerMemory, RegionId, Result, Rights};
+use farslot_fabric::{Call, Caller, Handler, Nanos, RegionId, Result, Rights};
+use farslot_testbed::PlainMemory;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
-
-/// Memory that no method of these tests touches.
-struct Nothing;
-
-impl OwnerMemory for Nothing {
-    fn bytes(&self) -> u64 {
-        0
-    }
-    fn load(&self, _: u64) -> Result<u64> {
-        panic!("untouched")
-    }
-    fn store(&mut self, _: u64, _: u64) -> Result<()> {
-        panic!("untouched")
-    }
-    fn compare_swap(&mut self, _: u64, _: u64, _: u64) -> Result<u64> {
-        panic!("untouched")
-    }
-    fn copy_out(&self, _: u64, _: &mut [u64]) -> Result<()> {
-        panic!("untouched")
-    }
-    fn copy_in(&mut self, _: u64, _: &[u64]) -> Result<()> {
-        panic!("untouched")
-    }
-}
 
 struct Of(&'static str);
 
@@ -66,7 +43,7 @@ fn send(server: &Server, of: &Of, header: RequestHeader, now: Nanos) -> (Status,
         region: RegionId(0),
         now,
         request: &header.encode(),
-        memory: &mut Nothing,
+        memory: &mut PlainMemory::of(0),
         reply: &mut reply,
         caller: of,
     });
@@ -198,7 +175,7 @@ fn a_method_without_sessions_gets_all_of_the_call() {
             region: RegionId(0),
             now: 1,
             request,
-            memory: &mut Nothing,
+            memory: &mut PlainMemory::of(0),
             reply: &mut reply,
             caller: &Of("own"),
         });
