@@ -3,7 +3,6 @@
 use super::cache::Cache;
 use super::item::Item;
 use super::layout::KEYS;
-use super::observation::Observed;
 use super::request::{Ask, Operation, Outcome};
 use super::structure::Table;
 use super::visit::{VISIT_ROOM, read_visited};
@@ -14,7 +13,7 @@ use farslot_rpc::{Client, RpcError};
 use std::rc::Rc;
 
 /// One thread's client of a table.
-pub struct Chained<E>(Remote<Observed, E>);
+pub struct Chained<E>(Remote<Table, E>);
 
 impl<E: Endpoint> Chained<E> {
     /// A client that remembers where so many chained keys are.
@@ -26,7 +25,7 @@ impl<E: Endpoint> Chained<E> {
         policy: PolicyOptions,
     ) -> Self {
         Self(Remote::new(
-            Observed(table),
+            table,
             object,
             client,
             Cache::new(places),
@@ -35,7 +34,7 @@ impl<E: Endpoint> Chained<E> {
     }
 
     /// Lookups, as any remote data structure has them, and how they were answered.
-    pub fn remote(&self) -> &Remote<Observed, E> {
+    pub fn remote(&self) -> &Remote<Table, E> {
         &self.0
     }
 
@@ -106,7 +105,7 @@ impl<E: Endpoint> Chained<E> {
     }
 
     fn table(&self) -> &Table {
-        &self.0.structure().0
+        self.0.structure()
     }
 
     /// Sets the key's value. Returns `true` if the key was absent.

@@ -182,7 +182,8 @@ impl Table {
 
 impl RemoteStructure for Table {
     type Key = [u8];
-    type Item = Item;
+    /// Of an absent key as well: what shows later that it still is.
+    type Item = Observation;
     type Cache = Cache;
 
     fn lookup_start(&self, key: &[u8], cache: &mut Cache) -> Start {
@@ -197,14 +198,9 @@ impl RemoteStructure for Table {
         }
     }
 
-    fn lookup_end(&self, key: &[u8], found: Found<'_>, cache: &mut Cache) -> End<Item> {
-        match self.observe(key, found, cache) {
-            Some(Observation {
-                item: Some(item), ..
-            }) => End::Found(item),
-            Some(_) => End::Absent,
-            None => End::Unknown,
-        }
+    fn lookup_end(&self, key: &[u8], found: Found<'_>, cache: &mut Cache) -> End<Observation> {
+        let seen = self.observe(key, found, cache);
+        seen.map_or(End::Unknown, End::Found)
     }
 
     fn lookup_request(&self, key: &[u8]) -> Vec<u8> {
