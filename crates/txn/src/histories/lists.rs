@@ -1,9 +1,8 @@
 //! Clients that list other nodes than those whose locks they meet, or in another order.
 
-use super::two_clients;
 use super::world::{LEASE, OBJECT, SHAPE};
+use super::{decide_and_stop, two_clients};
 use crate::database::Database;
-use crate::wire::{Part, Status, Write, put_write};
 use crate::{DatabaseOptions, TableId, TxnError};
 use farslot_fabric::sim::SimEndpoint;
 use farslot_fabric::{EndpointExt, NodeId, RegionId};
@@ -28,24 +27,6 @@ fn listing(endpoint: &Rc<SimEndpoint>, nodes: &[u16]) -> Database<SimEndpoint> {
         database.add_table(place as u8, OBJECT, table).unwrap();
     }
     database
-}
-
-/// One writes at all nodes, has it decided, and stops.
-async fn decide_and_stop(one: &Database<SimEndpoint>) {
-    let mut open = one.begin();
-    for table in [0, 1, 2] {
-        open.write(TableId(table), b"key", b"1").await.unwrap();
-    }
-    let mut part = Part::new();
-    let write = Write {
-        object: OBJECT.0,
-        key: b"key",
-        value: Some(b"1"),
-    };
-    put_write(&mut part, write);
-    let others = [1, 2].map(|node| (node, part.clone()));
-    let end = one.decide(open.lock.unwrap(), &part, &others).await;
-    assert_eq!(end, Ok(Status::Done));
 }
 
 #[test]

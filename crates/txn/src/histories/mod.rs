@@ -404,24 +404,28 @@ fn a_client_whose_names_its_home_does_not_know_asks_for_new_ones() {
     });
 }
 
+/// One writes at all nodes, has it decided, and stops.
+async fn decide_and_stop(one: &Database<SimEndpoint>) {
+    let mut open = one.begin();
+    for table in [0, 1, 2] {
+        open.write(TableId(table), b"key", b"1").await.unwrap();
+    }
+    let mut part = Part::new();
+    let write = Write {
+        object: OBJECT.0,
+        key: b"key",
+        value: Some(b"1"),
+    };
+    put_write(&mut part, write);
+    let others = [1, 2].map(|node| (node, part.clone()));
+    let end = one.decide(open.lock.unwrap(), &part, &others).await;
+    assert_eq!(end, Ok(Status::Done));
+}
+
 #[test]
 fn a_node_that_cannot_be_reached_keeps_no_other_from_finishing() {
     two_clients(async |world, endpoint, [one, other]| {
-        let mut open = one.begin();
-        for table in [0, 1, 2] {
-            open.write(TableId(table), b"key", b"1").await.unwrap();
-        }
-        let mut part = Part::new();
-        let write = Write {
-            object: OBJECT.0,
-            key: b"key",
-            value: Some(b"1"),
-        };
-        put_write(&mut part, write);
-        // Its client stops behind the decision.
-        let others = [1, 2].map(|node| (node, part.clone()));
-        let end = one.decide(open.lock.unwrap(), &part, &others).await;
-        assert_eq!(end, Ok(Status::Done));
+        decide_and_stop(&one).await;
         world.stop_node(NodeId(1));
         endpoint.sleep(2 * LEASE).await;
         assert!(other.recover(0).await.is_err());
