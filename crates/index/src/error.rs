@@ -112,7 +112,9 @@ pub enum IndexError {
         scheme: &'static str,
     },
     /// A replacement of one value by another in a scheme that does not do it in one step.
-    #[error("{scheme} tables cannot replace a value in one step: linear, race, chained and ordered ones can")]
+    #[error(
+        "{scheme} tables cannot replace a value in one step: linear, race, chained and ordered ones can"
+    )]
     NotAtomic {
         /// The scheme.
         scheme: &'static str,

@@ -53,15 +53,13 @@ impl<E: Endpoint> Change<'_, '_, E> {
                 let growths = self.word(record, layout.growths()).await?;
                 layout.written(growths, mark)
             }
-            Scheme::Chained(layout) => {
-                let counts = [self.word(record, 0).await?, self.word(record, 8).await?];
-                layout.shape(0).written(counts)
-            }
-            Scheme::Ordered(layout) => {
-                let counts = [self.word(record, 0).await?, self.word(record, 8).await?];
-                layout.shape(0).written(counts)
-            }
+            Scheme::Chained(layout) => layout.shape(0).written(self.first_words(record).await?),
+            Scheme::Ordered(layout) => layout.shape(0).written(self.first_words(record).await?),
         })
+    }
+
+    async fn first_words(&self, record: &TableRecord) -> Result<[u64; 2]> {
+        Ok([self.word(record, 0).await?, self.word(record, 8).await?])
     }
 
     async fn word(&self, record: &TableRecord, at: u64) -> Result<u64> {
