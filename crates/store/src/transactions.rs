@@ -1,8 +1,9 @@
 //! Transactions over the tables of a store that their owners write (paper 003, section 5.4).
 //!
-//! Each thread has a client of its own for the transactions of a store, which it keeps until the
-//! store is gone: an endpoint, the tables that transactions have named, and what it remembers of
-//! them.
+//! Each thread has a client of its own for the transactions of a store: an endpoint, the tables that
+//! transactions have named, and what it remembers of them. It keeps that until a transaction meets
+//! a table that is gone or a node that has come back; or, of a store that is gone, until its next
+//! transaction on another.
 
 use crate::catalog::{TableRecord, table_at};
 use crate::lease::Leased;
