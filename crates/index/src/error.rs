@@ -106,14 +106,14 @@ pub enum IndexError {
         operation: &'static str,
     },
     /// A table whose scheme is written record by record was to be built whole.
-    #[error("{scheme} tables cannot be built whole: they are written record by record")]
+    #[error("a {scheme} table cannot be built whole: it is written record by record")]
     NotBuildable {
         /// The scheme.
         scheme: &'static str,
     },
     /// A replacement of one value by another in a scheme that does not do it in one step.
     #[error(
-        "{scheme} tables cannot replace a value in one step: linear, race, chained and ordered ones can"
+        "a {scheme} table cannot replace a value in one step: linear, race, chained and ordered tables can"
     )]
     NotAtomic {
         /// The scheme.

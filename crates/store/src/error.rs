@@ -145,7 +145,7 @@ pub enum StoreError {
         name: String,
     },
     /// A table whose scheme is written record by record was to be built whole.
-    #[error("{scheme} tables cannot be built whole: they are written record by record")]
+    #[error("a {scheme} table cannot be built whole: it is written record by record")]
     NotBuildable {
         /// The table's scheme.
         scheme: &'static str,

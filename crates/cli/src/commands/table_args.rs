@@ -190,8 +190,12 @@ impl TableArgs {
     pub fn growing(&self) -> Result<TableOptions> {
         let race = SchemeKind::Race;
         if let Some(other) = self.scheme.filter(|scheme| *scheme != race) {
+            let article = match other {
+                SchemeKind::Ordered => "an",
+                _ => "a",
+            };
             return Err(Failure::Usage(format!(
-                "{other} tables need --capacity: only race tables grow as far as the memory allows"
+                "{article} {other} table needs --capacity: only a race table grows as far as the memory allows"
             )));
         }
         let given = [

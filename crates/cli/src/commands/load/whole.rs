@@ -169,7 +169,7 @@ fn check_scheme(scheme: &Scheme) -> Result<()> {
 
 fn not_buildable(scheme: &str) -> Failure {
     Failure::Usage(format!(
-        "--seal builds a table whole, which {scheme} tables cannot be: load it without --seal, or \
+        "--seal builds a table whole, which a {scheme} table cannot be: load it without --seal, or \
          make it with --scheme sealed or cuckoo"
     ))
 }
