@@ -127,6 +127,10 @@ impl Endpoint for AnyEndpoint {
         ask!(self, endpoint => endpoint.fence_lasts())
     }
 
+    fn call_cost(&self) -> f64 {
+        ask!(self, endpoint => endpoint.call_cost())
+    }
+
     fn poll_posted(
         &self,
         posted: &mut AnyPosted,

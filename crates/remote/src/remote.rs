@@ -93,12 +93,13 @@ impl<S: RemoteStructure, E: Endpoint> Remote<S, E> {
         cache: S::Cache,
         policy: PolicyOptions,
     ) -> Self {
+        let policy = Policy::new(policy, client.endpoint().call_cost());
         Self {
             structure,
             object,
             client,
             cache: RefCell::new(cache),
-            policy: Policy::new(policy),
+            policy,
             counts: Cell::default(),
         }
     }

@@ -466,6 +466,10 @@ impl Endpoint for Leased {
         GRACE
     }
 
+    fn call_cost(&self) -> f64 {
+        self.inner.call_cost()
+    }
+
     #[inline]
     fn poll_posted(&self, posted: &mut Posted, cx: &mut Context<'_>) -> Poll<Result<Completion>> {
         self.inner.poll_posted(posted, cx)

@@ -358,6 +358,10 @@ impl ShmEndpoint {
     }
 }
 
+/// What a call costs, in READs: 2.4 to 3.5 where its client executes it; 4.6 of another process with
+/// 16 of either under way, and 52 with one, for then each call wakes its owner.
+const CALL_COST: f64 = 4.0;
+
 impl Endpoint for ShmEndpoint {
     type Posted = ShmPosted;
 
@@ -394,6 +398,10 @@ impl Endpoint for ShmEndpoint {
             NodeState::Down(error) => Err(error),
             _ => self.node(node),
         }
+    }
+
+    fn call_cost(&self) -> f64 {
+        CALL_COST
     }
 
     #[inline]

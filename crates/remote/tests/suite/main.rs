@@ -7,6 +7,7 @@ mod fabrics;
 mod held_leaves;
 mod local;
 mod ordered;
+mod policy;
 mod queue;
 mod sim;
 

@@ -15,6 +15,11 @@ pub const OBJECT: ObjectId = ObjectId(0);
 /// A world whose node 0 serves the structure.
 pub fn world<S: RemoteStructure + Clone>(seed: u64, structure: &S, bytes: u64) -> World {
     let world = World::new(seed, NicProfile::connectx5_edr());
+    serve_in(world, structure, bytes)
+}
+
+/// Serves the structure by a new node of a world.
+pub fn serve_in<S: RemoteStructure + Clone>(world: World, structure: &S, bytes: u64) -> World {
     let node = world.add_node(&[(bytes, Rights::READ.and(Rights::CALL))]);
     let structure = structure.clone();
     world.node_handle(node).serve_calls(move || {
