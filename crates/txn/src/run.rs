@@ -2,20 +2,26 @@
 
 use crate::database::{Database, Locking};
 use crate::error::TxnError;
-use crate::transaction::Transaction;
+use crate::transaction::{Held, Transaction};
 use farslot_fabric::{Endpoint, EndpointExt, Nanos};
 use rand::RngExt;
 use std::ops::Deref;
+use std::rc::Rc;
 
 impl<E: Endpoint> Database<E> {
     /// Begins a transaction (paper 003, table 2). It holds nothing until it locks its first key.
     pub fn begin(&self) -> Transaction<'_, E> {
-        Transaction::new(self, self.options.locking)
+        self.begin_locking(self.options.locking)
     }
 
     /// As [`Database::begin`], of one that locks in another way than the others.
     pub fn begin_locking(&self, locking: Locking) -> Transaction<'_, E> {
-        Transaction::new(self, locking)
+        Transaction::new(Held::Borrowed(self), locking)
+    }
+
+    /// As [`Database::begin_locking`], of one that goes on for as long as its holder likes.
+    pub fn begin_shared(self: &Rc<Self>, locking: Locking) -> Transaction<'static, E> {
+        Transaction::new(Held::Shared(Rc::clone(self)), locking)
     }
 
     /// Runs a transaction until it commits: conflicts are retried, after pauses that grow and are

@@ -3,67 +3,71 @@
 
 use crate::error::TxnError;
 use crate::identity::TableId;
+use crate::kept::Structure;
 use crate::leaf_read::LeafRead;
 use crate::transaction::{Change, Transaction};
 use farslot_fabric::Endpoint;
-use farslot_remote::ordered::Pair;
+use farslot_remote::RemoteError;
+use farslot_remote::ordered::{KeyRange, Pair};
 use std::collections::BTreeMap;
 
 impl<E: Endpoint> Transaction<'_, E> {
-    /// The first `most` pairs of an ordered map from a key on, in order, with the transaction's own
-    /// changes. What it finds is the whole range: a commit after which another key would be in it
-    /// is a conflict.
+    /// The first `most` pairs of a range of an ordered map's keys, in its direction, with the
+    /// transaction's own changes. What it finds is the whole range: a commit after which another key
+    /// would be in it is a conflict.
     ///
     /// # Errors
     /// [`TxnError::NotOrdered`]; see [`Transaction::read`].
     pub async fn scan(
         &mut self,
         table: TableId,
-        from: &[u8],
+        range: impl Into<KeyRange<'_>>,
         most: usize,
     ) -> Result<Vec<Pair>, TxnError> {
         self.begin_step().await?;
-        let end = self.try_scan(table, from, most).await;
+        let end = self.try_scan(table, range.into(), most).await;
         self.end_if_failed(end).await
     }
 
     async fn try_scan(
         &mut self,
         table: TableId,
-        from: &[u8],
+        range: KeyRange<'_>,
         most: usize,
     ) -> Result<Vec<Pair>, TxnError> {
-        self.check_fits(table, from, &[])?;
-        let (mut found, mut from) = (Vec::new(), from.to_vec());
-        while found.len() < most {
-            self.leaf(table, &from).await?;
-            let at = self.find_leaf_at(table, &from).ok_or(TxnError::Failed)?;
+        let Structure::Ordered(tree) = self.database.table(table)?.structure else {
+            return Err(TxnError::NotOrdered { table });
+        };
+        for bound in [Some(range.from), range.to].into_iter().flatten() {
+            self.check_fits(table, bound, &[])?;
+        }
+        let longest = tree.shape().key_bytes.into();
+        let mut found = Vec::new();
+        let mut next = range.start(longest);
+        let mut leaves = 0..=tree.shape().nodes;
+        while let Some(key) = next.filter(|_| found.len() < most) {
+            // No leaf is met twice.
+            leaves.next().ok_or(RemoteError::BadReply)?;
+            self.leaf(table, &key).await?;
+            let at = self.find_leaf_at(table, &key).ok_or(TxnError::Failed)?;
             #[cfg(test)]
             {
                 self.leaves[at].is_scanned = true;
             }
-            let read = &self.leaves[at];
-            let high = read.leaf.high.as_deref();
-            let mut pairs: BTreeMap<&[u8], &[u8]> = BTreeMap::new();
-            for (key, value) in &read.leaf.pairs {
-                if **key >= *from {
-                    pairs.insert(key, value);
-                }
-            }
+            let leaf = &self.leaves[at].leaf;
+            next = range.behind(leaf, longest);
+            let pairs = leaf.pairs.iter();
+            let pairs = pairs.map(|(key, value)| (&key[..], &value[..]));
+            let mut pairs: BTreeMap<&[u8], &[u8]> = pairs.collect();
             let own = self.entries.iter().filter(|entry| entry.table == table);
-            for entry in own.filter(|entry| *entry.key >= *from && read.leaf.covers(&entry.key)) {
+            for entry in own.filter(|entry| leaf.covers(&entry.key)) {
                 match &entry.change {
                     Some(Change::Set(value)) => pairs.insert(&entry.key, value),
                     Some(Change::Remove) => pairs.remove(&*entry.key),
                     None => None,
                 };
             }
-            let pairs = pairs.into_iter().take(most - found.len());
-            found.extend(pairs.map(|(key, value)| (key.to_vec(), value.to_vec())));
-            match high {
-                Some(high) => from = high.to_vec(),
-                None => break,
-            }
+            range.extend(&mut found, pairs.into_iter(), most);
         }
         Ok(found)
     }

@@ -7,6 +7,8 @@ use crate::leaf_read::LeafRead;
 use farslot_fabric::{Endpoint, window};
 use farslot_remote::chained::Witness;
 use farslot_remote::{Lock, RemoteError};
+use std::ops::Deref;
+use std::rc::Rc;
 
 /// A transaction under way (paper 003, section 5.4).
 ///
@@ -14,7 +16,7 @@ use farslot_remote::{Lock, RemoteError};
 /// one whose future is dropped before it is ready. A transaction that is dropped before
 /// [`commit`](Self::commit) or [`abort`](Self::abort) keeps its locks for the rest of its lease.
 pub struct Transaction<'d, E> {
-    pub(crate) database: &'d Database<E>,
+    pub(crate) database: Held<'d, E>,
     pub(crate) locking: Locking,
     /// Its name, from the first lock on.
     pub(crate) lock: Option<Lock>,
@@ -27,6 +29,24 @@ pub struct Transaction<'d, E> {
     ended: bool,
     /// Whether an operation is under way, or was dropped before it ended.
     in_step: bool,
+}
+
+/// A database as one of its transactions has it.
+pub(crate) enum Held<'d, E> {
+    Borrowed(&'d Database<E>),
+    /// Of a transaction that outlives the call that began it.
+    Shared(Rc<Database<E>>),
+}
+
+impl<E> Deref for Held<'_, E> {
+    type Target = Database<E>;
+
+    fn deref(&self) -> &Database<E> {
+        match self {
+            Self::Borrowed(database) => database,
+            Self::Shared(database) => database,
+        }
+    }
 }
 
 /// What it has read without a lock.
@@ -70,7 +90,7 @@ impl Entry {
 pub(crate) const WINDOW: usize = 16;
 
 impl<'d, E: Endpoint> Transaction<'d, E> {
-    pub(crate) fn new(database: &'d Database<E>, locking: Locking) -> Self {
+    pub(crate) fn new(database: Held<'d, E>, locking: Locking) -> Self {
         Self {
             database,
             locking,

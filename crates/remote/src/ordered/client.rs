@@ -4,6 +4,7 @@ use super::layout::PAIRS;
 use super::leaf::Word;
 use super::leaf::{Leaf, Pair};
 use super::node::{Entries, Node};
+use super::range::KeyRange;
 use super::structure::{Directory, INSERT, PUT, REMOVE, Tree, UPDATE};
 use crate::{ObjectId, PolicyOptions, Remote, RemoteError, RemoteStructure};
 use farslot_fabric::Endpoint;
@@ -98,30 +99,38 @@ impl<E: Endpoint> OrderedMap<E> {
         Ok(self.len().await? == 0)
     }
 
-    /// The first `most` pairs from `from` on, in order. Each leaf is seen as it was at one moment,
-    /// one after the other: a change that is made meanwhile is seen or not, but a pair that is
-    /// there all the time is seen, once.
+    /// The first `most` pairs of a range, in its direction. Each leaf is seen as it was at one
+    /// moment, one after the other: a change that is made meanwhile is seen or not, but a pair that
+    /// is there all the time is seen, once.
     ///
     /// # Errors
     /// [`RemoteError`].
-    pub async fn scan(&self, from: &[u8], most: usize) -> Result<Vec<Pair>, RemoteError> {
-        self.check(from, &[])?;
+    pub async fn scan(
+        &self,
+        range: impl Into<KeyRange<'_>>,
+        most: usize,
+    ) -> Result<Vec<Pair>, RemoteError> {
+        let range = range.into();
+        for bound in [Some(range.from), range.to].into_iter().flatten() {
+            self.check(bound, &[])?;
+        }
+        let shape = self.0.structure().shape();
+        let longest = shape.key_bytes.into();
         let mut found = Vec::new();
-        let mut from = from.to_vec();
-        while found.len() < most {
-            let leaf = self.leaf(&from).await?;
-            let pairs = leaf.pairs.into_iter().filter(|(key, _)| **key >= *from);
-            found.extend(pairs.take(most - found.len()));
-            match leaf.high {
-                Some(high) => from = high,
-                None => break,
-            }
+        let mut next = range.start(longest);
+        let mut leaves = 0..=shape.nodes;
+        while let Some(key) = next.filter(|_| found.len() < most) {
+            // No leaf is met twice.
+            leaves.next().ok_or(RemoteError::BadReply)?;
+            let leaf = self.leaf(&key).await?;
+            next = range.behind(&leaf, longest);
+            range.extend(&mut found, leaf.pairs.into_iter(), most);
         }
         Ok(found)
     }
 
-    /// The leaf in whose range a key lies, by a READ and then by a call. Of a map that has none it
-    /// is one without pairs, which stands for as long as the map has none.
+    /// The leaf in whose range a key lies, by a READ, then by a call if the READ does not tell. Of
+    /// a map that has none it is one without pairs, which stands for as long as the map has none.
     ///
     /// # Errors
     /// [`RemoteError`].

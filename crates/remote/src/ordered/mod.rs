@@ -27,6 +27,10 @@
 //! A client remembers the inner nodes right above the leaves, each with all of its children's
 //! places: a reply to a lookup by call brings the one above the key's leaf.
 //!
+//! A scan reads leaf after leaf. Upward, a leaf's high key is the first of the next one. Downward,
+//! the last key that could lie below its low key is the last of the one before: keys have a most
+//! length, so there is such a key, and leaves need not name the one before them ([`KeyRange`]).
+//!
 //! Memory of zeros is an empty map.
 
 mod client;
@@ -35,10 +39,12 @@ mod layout;
 mod leaf;
 mod node;
 mod owner;
+mod range;
 mod structure;
 
 pub use client::OrderedMap;
 pub use held::Hold;
 pub use layout::TreeShape;
 pub use leaf::{Leaf, Pair};
+pub use range::KeyRange;
 pub use structure::{Directory, Tree};

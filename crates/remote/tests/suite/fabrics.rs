@@ -2,7 +2,7 @@
 
 use farslot_fabric::{AnyEndpoint, NodeId, RegionId, Rights, window};
 use farslot_remote::chained::{Chained, Shape, Table};
-use farslot_remote::ordered::{OrderedMap, Tree, TreeShape};
+use farslot_remote::ordered::{KeyRange, OrderedMap, Tree, TreeShape};
 use farslot_remote::queue::{Fifo, Queue, QueueShape};
 use farslot_remote::{
     NO_OBJECT, ObjectId, Objects, PolicyOptions, RemoteError, RemoteStructure, serve,
@@ -155,7 +155,7 @@ pub fn keys_of_a_table_and_a_map(fabric: Fabric) {
                     *newest = seen.max(*newest);
                 }
             }
-            let all = map.scan(&[], usize::MAX).await.unwrap();
+            let all = map.scan(KeyRange::default(), usize::MAX).await.unwrap();
             assert!(all.is_sorted_by(|(a, _), (b, _)| a < b));
         }
         let counts = table.remote().counts();

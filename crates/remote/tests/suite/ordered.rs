@@ -5,7 +5,7 @@ use crate::sim::{OBJECT, client, faults, limits, world};
 use farslot_check::{Recorder, RegisterMap, TableOp, TableRet, check};
 use farslot_fabric::sim::{HostId, RunEnd, SimEndpoint, Simulation};
 use farslot_fabric::{Endpoint, EndpointExt, Executor, window};
-use farslot_remote::ordered::{Directory, OrderedMap, Tree, TreeShape};
+use farslot_remote::ordered::{Directory, KeyRange, OrderedMap, Tree, TreeShape};
 use farslot_remote::{End, PolicyOptions, RemoteError};
 use farslot_rpc::Fault;
 use farslot_testbed::PlainMemory;
@@ -40,7 +40,7 @@ proptest! {
     fn does_what_a_map_does(
         few in any::<bool>(),
         steps in proptest::collection::vec(
-            (0u8..7, 0u8..100, proptest::collection::vec(any::<u8>(), 0..=20)), 1..250,
+            (0u8..8, 0u8..100, proptest::collection::vec(any::<u8>(), 0..=20)), 1..250,
         ),
     ) {
         let shape = TreeShape { nodes: if few { 12 } else { 300 }, ..SHAPE };
@@ -79,16 +79,27 @@ proptest! {
                     4 | 5 => assert_eq!(map.get(&key).await.unwrap().as_ref(), model.get(&key)),
                     _ => {
                         let most = value.len() * 3;
-                        let found = map.scan(&key, most).await.unwrap();
-                        let expected = model.range(key..).take(most);
+                        let to = value.first().filter(|byte| **byte < 200);
+                        let to = to.map(|byte| self::key(byte % 100));
+                        let to = to.as_deref();
+                        let range = KeyRange { from: &key, to, is_reversed: step == 7 };
+                        let found = map.scan(range, most).await.unwrap();
+                        let expected = model.iter().filter(|(key, _)| range.has(key));
                         let expected = expected.map(|(key, value)| (key.clone(), value.clone()));
-                        assert_eq!(found, expected.collect::<Vec<_>>());
+                        let mut expected: Vec<_> = expected.collect();
+                        if range.is_reversed {
+                            expected.reverse();
+                        }
+                        expected.truncate(most);
+                        assert_eq!(found, expected);
                     }
                 }
             }
             assert_eq!(map.len().await.unwrap(), model.len() as u64);
-            let all = map.scan(&[], usize::MAX).await.unwrap();
-            assert_eq!(all, model.into_iter().collect::<Vec<_>>());
+            let all = map.scan(KeyRange::default(), usize::MAX).await.unwrap();
+            assert_eq!(all, model.clone().into_iter().collect::<Vec<_>>());
+            let all = map.scan(KeyRange::default().reversed(), usize::MAX).await.unwrap();
+            assert_eq!(all, model.into_iter().rev().collect::<Vec<_>>());
         });
     }
 
@@ -212,8 +223,15 @@ fn one_read_a_leaf_once_the_upper_levels_are_known() {
         // A call for each node right above the leaves, of which there are some 1000 / 4 / 8.
         assert!(counts.by_call + counts.by_both < 60, "{counts:?}");
         let before = endpoint.core().counters.snapshot();
-        let found = reader.scan(&500u32.to_be_bytes(), 100).await.unwrap();
-        assert_eq!(found.len(), 100);
+        let middle = 500u32.to_be_bytes();
+        for (range, first) in [
+            (KeyRange::from(&middle), 500u32),
+            (KeyRange::default().to(&middle).reversed(), 499),
+        ] {
+            let found = reader.scan(range, 100).await.unwrap();
+            assert_eq!(found.len(), 100);
+            assert_eq!(found[0].0, first.to_be_bytes());
+        }
         let verbs = endpoint.core().counters.snapshot().since(&before);
         assert_eq!(verbs.verbs_of(farslot_fabric::VerbKind::Call), 0);
     });
@@ -229,7 +247,12 @@ async fn perform(
     let value = |number: u64| [number.to_le_bytes(), number.to_le_bytes()].concat();
     Ok(match operation {
         TableOp::Get if key.is_multiple_of(2) => {
-            let found = map.scan(&bytes, 1).await?;
+            let next = (key + 1).to_be_bytes();
+            let range = match key.is_multiple_of(4) {
+                true => KeyRange::from(&bytes),
+                false => KeyRange::default().to(&next).reversed(),
+            };
+            let found = map.scan(range, 1).await?;
             let pair = found.into_iter().find(|(found, _)| *found == bytes);
             TableRet::Got(pair.map(|(_, value)| number(&value)))
         }

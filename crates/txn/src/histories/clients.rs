@@ -6,6 +6,7 @@ use crate::{Database, TableId, Transaction, TxnError};
 use farslot_check::serial::{self, Commit, ListOp};
 use farslot_fabric::sim::SimEndpoint;
 use farslot_fabric::{Endpoint, EndpointExt, Nanos};
+use farslot_remote::ordered::KeyRange;
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 use std::cell::{Cell, RefCell};
@@ -150,18 +151,25 @@ pub(super) async fn scan(
     record: &Record,
     at: usize,
 ) -> Result<(), TxnError> {
-    let table = map + NODES;
+    let (table, bound) = (map + NODES, [from; 3]);
+    let is_reversed = (from + most) % 2 == 1;
+    let range = match is_reversed {
+        false => KeyRange::from(&bound),
+        true => KeyRange::default().to(&bound).reversed(),
+    };
     let pairs = transaction
-        .scan(TableId(table.into()), &[from; 3], most.into())
+        .scan(TableId(table.into()), range, most.into())
         .await?;
-    assert!(pairs.is_sorted_by(|(a, _), (b, _)| a < b));
-    let last = match pairs.last() {
-        Some((key, _)) if pairs.len() == usize::from(most) => key[0],
-        _ => MAP_KEYS - 1,
+    assert!(pairs.is_sorted_by(|(a, _), (b, _)| if is_reversed { a > b } else { a < b }));
+    let last = pairs.last().map(|(key, _)| key[0]);
+    let last = last.filter(|_| pairs.len() == usize::from(most));
+    let keys = match is_reversed {
+        false => from..last.map_or(MAP_KEYS, |last| last + 1),
+        true => last.unwrap_or(0)..from,
     };
     let mut found: BTreeMap<u8, Vec<u8>> = BTreeMap::new();
     found.extend(pairs.into_iter().map(|(key, value)| (key[0], value)));
-    for key in from..=last {
+    for key in keys {
         let value = found.remove(&key);
         record.note(at, ListOp::Scanned((table, key), list(value)));
     }

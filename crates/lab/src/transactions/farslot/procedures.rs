@@ -257,7 +257,7 @@ pub(super) async fn ycsb(
                 }
             }
             Operation::Scan(_, length) => {
-                let pairs = open.scan(*table, key, *length as usize).await?;
+                let pairs = open.scan(*table, &key[..], *length as usize).await?;
                 pairs.iter().for_each(|(_, value)| read.extend(value));
             }
         }
