@@ -3,7 +3,7 @@
 
 use farslot::{FieldSize, Result, Store, TableOptions, Transaction};
 
-fn cents(t: &mut Transaction<'_>, name: &str) -> Result<u64> {
+fn cents(t: &mut Transaction, name: &str) -> Result<u64> {
     let value = t.get("accounts", name.as_bytes())?;
     Ok(value.map_or(0, |bytes| {
         u64::from_le_bytes(bytes.try_into().expect("8 bytes"))

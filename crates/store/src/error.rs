@@ -167,6 +167,12 @@ pub enum StoreError {
         /// Its scheme.
         scheme: &'static str,
     },
+    /// A table whose keys are in no order was scanned by a range of them.
+    #[error("table {name:?} has no order: only ordered tables are scanned by ranges of keys")]
+    NotOrdered {
+        /// The table.
+        name: String,
+    },
     /// A fabric that cannot be served by a process.
     #[error(
         "{address:?} cannot be served: only shm://, tcp://, tcps:// and verbs:// addresses of one node have an owner process"
@@ -507,6 +513,7 @@ impl StoreError {
             Self::TableGone { .. } => ErrorKind::TableGone,
             Self::NotBuildable { .. }
             | Self::NotTransactional { .. }
+            | Self::NotOrdered { .. }
             | Self::NotExpiring { .. } => ErrorKind::Unsupported,
             Self::NoNumber { .. } | Self::LongNumber { .. } | Self::OtherType { .. } => {
                 ErrorKind::DoesNotFit

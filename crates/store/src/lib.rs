@@ -111,6 +111,7 @@ pub use farslot_index::{
 };
 #[cfg(feature = "unstable")]
 pub use farslot_model as model;
+pub use farslot_remote::ordered::{KeyRange, Pair};
 pub use handle::{Closing, Handle, HandleOptions, Running};
 pub use names::{check_grant_name, is_visible};
 pub use nodes::{NodeReport, PartitionReport};

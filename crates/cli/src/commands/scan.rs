@@ -4,6 +4,7 @@ use crate::bytes;
 use crate::context::Context;
 use crate::failure::{Failure, Result};
 use crate::formats::{Format, Writer};
+use farslot::KeyRange;
 use std::ffi::OsString;
 use std::io;
 
@@ -21,6 +22,9 @@ pub struct Args {
     /// The most records
     #[arg(long)]
     limit: Option<u64>,
+    /// Begin with the last key of the range, and go down
+    #[arg(long)]
+    reverse: bool,
     /// The format
     #[arg(long, short, default_value = "csv")]
     format: Format,
@@ -45,28 +49,34 @@ pub fn run(args: Args, context: &Context) -> Result<()> {
         key.map(|key| bytes::of_argument(key, args.hex).map_err(Failure::Usage))
             .transpose()
     };
-    let (mut from, to) = (key(args.from)?.unwrap_or_default(), key(args.to)?);
+    let (mut from, mut to) = (key(args.from)?.unwrap_or_default(), key(args.to)?);
     context.shared_address()?;
     let store = context.store()?;
     let mut left = args.limit.unwrap_or(u64::MAX);
     let mut writer = None;
     loop {
         let most = left.min(A_TRANSACTION) as usize;
-        let pairs = store.transaction(|t| t.scan(&args.table, &from, most))?;
+        let range = KeyRange {
+            from: &from,
+            to: to.as_deref(),
+            is_reversed: args.reverse,
+        };
+        let pairs = store.transaction(|t| t.scan(&args.table, range, most))?;
         // Not before: nothing is written of a table that cannot be scanned.
         let writer = match &mut writer {
             Some(writer) => writer,
             None => writer.insert(Writer::new(args.format, io::stdout().lock(), false)?),
         };
+        for (key, value) in &pairs {
+            writer.write(key, value, None)?;
+        }
+        left -= pairs.len() as u64;
         let is_last = pairs.len() < most;
-        for (key, value) in pairs {
-            if to.as_ref().is_some_and(|to| key >= *to) {
-                return Ok(writer.finish()?);
-            }
-            writer.write(&key, &value, None)?;
-            left -= 1;
+        match pairs.into_iter().next_back() {
+            Some((key, _)) if args.reverse => to = Some(key),
             // The next key that there can be.
-            from = [&key[..], &[0]].concat();
+            Some((key, _)) => from = [&key[..], &[0]].concat(),
+            None => {}
         }
         if is_last || left == 0 {
             return Ok(writer.finish()?);

@@ -45,6 +45,17 @@ fn an_ordered_table_is_loaded_copied_restored_and_scanned() {
     let all = String::from_utf8(node.ok(["scan", "o"])).unwrap();
     assert_eq!(all.lines().count(), 3_000);
     assert!(all.lines().skip(1).is_sorted());
+    let down = String::from_utf8(node.ok(["scan", "o", "--reverse"])).unwrap();
+    assert!(
+        down.lines()
+            .skip(1)
+            .eq(all.lines().skip(1).collect::<Vec<_>>().into_iter().rev())
+    );
+    let last = ["scan", "o", "--to", "key-9", "--reverse", "--limit", "1200"];
+    let last = String::from_utf8(node.ok(last)).unwrap();
+    let below = all.lines().skip(1).filter(|line| *line < "key-9");
+    let below: Vec<_> = below.collect();
+    assert!(last.lines().skip(1).eq(below.into_iter().rev().take(1_200)));
     let three = node.ok(["scan", "o", "--limit", "3", "--format", "ndjson"]);
     assert_eq!(String::from_utf8(three).unwrap().lines().count(), 3);
     let unordered = node.run(["scan", "c"]);

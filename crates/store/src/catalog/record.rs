@@ -250,6 +250,13 @@ pub struct TableRecord {
 pub(crate) const RESTORING_PART: &str = "restoring-part-";
 
 impl TableRecord {
+    /// What tells the table from another that had or will have its name.
+    #[must_use]
+    pub fn identity(&self) -> u64 {
+        let partition = self.partition.as_ref();
+        partition.map_or(self.id, |partition| partition.creation)
+    }
+
     /// Whether it is a part that is being restored: none of the table yet, so that the table is not
     /// being dropped if this is.
     pub(crate) fn is_part_being_restored(&self) -> bool {

@@ -4,19 +4,24 @@
 //! operations, not their order.
 
 use super::tests::poll;
-use super::{Handle, HandleOptions, Running};
-use crate::{ErrorKind, FieldSize, Operation, Outcome, SlotKind, Store, StoreError, TableOptions};
+use super::{Handle, HandleOptions};
+use crate::{
+    ErrorKind, FieldSize, KeyRange, Operation, Result, SlotKind, Store, StoreError, TableOptions,
+};
 use farslot_check::{History, OpId, RegisterMap, TableOp, TableRet, check};
 use farslot_fabric::NodeId;
 use farslot_fabric::sim::{FaultPlan, HostId, Partition, Side};
 use farslot_testbed::block_on;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::future::Future;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Poll;
 
 const CLIENTS: u32 = 3;
+/// What an operation may fail with that has done nothing.
+const DOWN: [ErrorKind; 1] = [ErrorKind::NodeDown];
 
 /// `FARSLOT_SEED` for one, `FARSLOT_SEEDS` for so many, or as many as take a moment.
 fn seeds() -> std::ops::Range<u64> {
@@ -32,8 +37,14 @@ fn seeds() -> std::ops::Range<u64> {
 
 /// A store of a seed with a table, and a handle to it. When it is open, verbs begin to fail.
 fn handle(seed: u64, table: TableOptions) -> (Store, Handle) {
+    handle_beside(seed, table, |_| ())
+}
+
+/// The same, with what else is made before.
+fn handle_beside(seed: u64, table: TableOptions, make: impl FnOnce(&Store)) -> (Store, Handle) {
     let store = Store::open(&format!("sim://cx5-edr?seed={seed}&memory=4MiB")).unwrap();
     store.create("t", &table.capacity(2_000)).unwrap();
+    make(&store);
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     let options = HandleOptions {
         workers: random.random_range(1..=2),
@@ -60,8 +71,8 @@ fn handle(seed: u64, table: TableOptions) -> (Store, Handle) {
 }
 
 /// What became of an operation.
-enum End {
-    Answered(Outcome<Vec<u8>>),
+enum End<T> {
+    Answered(T),
     /// It is done once, or never.
     Unknown,
     /// It never happens.
@@ -69,7 +80,11 @@ enum End {
 }
 
 /// What a client does with a future: has it end, or polls it some times and drops it.
-fn end_of(mut running: Running, random: &mut ChaCha8Rng) -> End {
+fn end_of<T>(
+    mut running: impl Future<Output = Result<T>> + Unpin,
+    random: &mut ChaCha8Rng,
+    may_fail_with: &[ErrorKind],
+) -> End<T> {
     let answer = if random.random_bool(0.3) {
         let polls = random.random_range(0..12);
         let mut answer = None;
@@ -93,7 +108,7 @@ fn end_of(mut running: Running, random: &mut ChaCha8Rng) -> End {
         Err(error) if error.may_have_taken_effect() => End::Unknown,
         Err(StoreError::QueueFull) => End::Never,
         Err(error) => {
-            assert_eq!(error.kind(), ErrorKind::NodeDown, "{error}");
+            assert!(may_fail_with.contains(&error.kind()), "{error}");
             End::Never
         }
     }
@@ -108,7 +123,7 @@ fn what_is_put_is_there_once() {
             .keys(FieldSize::Fixed(8))
             .values(FieldSize::Fixed(8));
         let (store, handle) = handle(seed, table.multi_key());
-        let puts: Vec<(u64, End)> = std::thread::scope(|scope| {
+        let puts: Vec<(u64, End<_>)> = std::thread::scope(|scope| {
             let clients = (0..CLIENTS).map(|client| {
                 let handle = handle.clone();
                 scope.spawn(move || {
@@ -117,7 +132,7 @@ fn what_is_put_is_there_once() {
                         let value = u64::from(client) << 32 | number;
                         let key = random.random_range(0..4_u64).to_le_bytes();
                         let put = handle.run(Operation::Put(&key, &value.to_le_bytes()));
-                        (value, end_of(put, &mut random))
+                        (value, end_of(put, &mut random, &DOWN))
                     };
                     (0..20).map(put).collect::<Vec<_>>()
                 })
@@ -265,7 +280,7 @@ fn work(
         TableOp::Remove => Operation::Remove(&key),
         TableOp::RemoveIf(_) => Operation::RemoveIf(&key, &other),
     });
-    let outcome = match end_of(running, random) {
+    let outcome = match end_of(running, random, &DOWN) {
         End::Answered(outcome) => outcome,
         End::Unknown => return history.in_doubt(id, now()),
         End::Never => return history.no_effect(id, now()),
@@ -284,4 +299,117 @@ fn work(
         TableOp::Remove | TableOp::RemoveIf(_) => TableRet::Removed(changed),
     };
     history.complete(id, ret, now());
+}
+
+const ACCOUNTS: u8 = 5;
+const CENTS: i64 = 100;
+
+fn cents(value: &[u8]) -> i64 {
+    i64::from_le_bytes(value.try_into().expect("8 bytes"))
+}
+
+/// Moves some cents between accounts of a chained table, and writes that down in an ordered one.
+fn transfer(
+    handle: &Handle,
+    [from, to]: [u8; 2],
+    entry: [u8; 4],
+) -> impl Future<Output = Result<()>> {
+    let (some, handle) = (i64::from(entry[3] % 7), handle.clone());
+    let body = move |t: &mut crate::Transaction| {
+        for (account, more) in [(from, -some), (to, some)] {
+            let has = t.get("t", &[account])?.expect("it is there");
+            let has = cents(&has) + more;
+            t.put("t", &[account], &has.to_le_bytes())?;
+        }
+        assert!(t.insert("ledger", &entry, &[from, to, some as u8])?);
+        Ok(())
+    };
+    async move { handle.transaction(body).await }
+}
+
+/// Transfers that end, that are dropped in the queue or half way, and that fail: each is done as a
+/// whole or not at all, once if it was answered, and never if it cannot be.
+#[test]
+fn transactions_are_all_or_nothing() {
+    let (mut answered, mut unknown, mut never) = (0, 0, 0);
+    for seed in seeds() {
+        let small = TableOptions::new(1_000).keys(FieldSize::UpTo(4));
+        let accounts = small.clone().values(FieldSize::Fixed(8)).chained();
+        let ledger = small.values(FieldSize::Fixed(3)).ordered();
+        let (store, handle) = handle_beside(seed, accounts, |store| {
+            store.create("ledger", &ledger).unwrap();
+            let table = store.table("t").unwrap();
+            for account in 0..ACCOUNTS {
+                table.put(&[account], &CENTS.to_le_bytes()).unwrap();
+            }
+        });
+        let transfers: Vec<([u8; 4], End<()>)> = std::thread::scope(|scope| {
+            let clients = (0..CLIENTS as u8).map(|client| {
+                let handle = handle.clone();
+                scope.spawn(move || {
+                    let mut random = ChaCha8Rng::seed_from_u64(seed << 8 | u64::from(client));
+                    let one = |number: u8| {
+                        let from = random.random_range(0..ACCOUNTS);
+                        let to = (from + random.random_range(1..ACCOUNTS)) % ACCOUNTS;
+                        let entry = [client, number, from, random.random()];
+                        let transfer = Box::pin(transfer(&handle, [from, to], entry));
+                        let may = [ErrorKind::NodeDown, ErrorKind::Contended];
+                        (entry, end_of(transfer, &mut random, &may))
+                    };
+                    (0..12).map(one).collect::<Vec<_>>()
+                })
+            });
+            let clients: Vec<_> = clients.collect();
+            let ends = clients.into_iter().map(|client| client.join().unwrap());
+            ends.flatten().collect()
+        });
+        block_on(handle.close());
+        store.sim_world().unwrap().set_faults(FaultPlan::default());
+        let (accounts, entries) = everything(&store, seed);
+        let mut expected = [CENTS; ACCOUNTS as usize];
+        let mut written = HashSet::new();
+        for (entry, moved) in entries {
+            let [from, to, some] = moved[..] else {
+                panic!("seed {seed}: an entry of {} bytes", moved.len());
+            };
+            expected[usize::from(from)] -= i64::from(some);
+            expected[usize::from(to)] += i64::from(some);
+            written.insert(entry);
+        }
+        assert_eq!(accounts, expected, "seed {seed}");
+        for (entry, end) in transfers {
+            let is_there = written.remove(&entry[..]);
+            let fits = match end {
+                End::Answered(()) => {
+                    answered += 1;
+                    is_there
+                }
+                End::Unknown => {
+                    unknown += 1;
+                    true
+                }
+                End::Never => {
+                    never += 1;
+                    !is_there
+                }
+            };
+            assert!(fits, "seed {seed}: {entry:?} is there: {is_there}");
+        }
+        assert!(written.is_empty(), "seed {seed}: {written:?}");
+    }
+    assert!(answered > 0 && unknown > 0 && never > 0);
+}
+
+/// What all accounts have, and the ledger, at one moment and scanned downward.
+fn everything(store: &Store, seed: u64) -> (Vec<i64>, Vec<crate::Pair>) {
+    let all = store.transaction(|t| {
+        let accounts = (0..ACCOUNTS).map(|account| t.get("t", &[account]));
+        let accounts = accounts.map(|has| Ok(cents(&has?.expect("it is there"))));
+        let accounts = accounts.collect::<Result<Vec<_>>>()?;
+        Ok((
+            accounts,
+            t.scan("ledger", KeyRange::default().reversed(), usize::MAX)?,
+        ))
+    });
+    all.unwrap_or_else(|error| panic!("seed {seed}: {error}"))
 }

@@ -22,7 +22,7 @@ use self::queue::Queue;
 use self::shared::Shared;
 use self::worker::Worker;
 use crate::error::bad_option;
-use crate::{FieldSize, Operation, Result, Store, StoreError, Table};
+use crate::{FieldSize, KeyRange, Operation, Pair, Result, Store, StoreError, Table, Transaction};
 use farslot_fabric::let_others_run;
 use std::fmt;
 use std::future::Future;
@@ -405,6 +405,64 @@ impl Handle {
         self.ask(call).await?;
         let mut place = result.lock().unwrap_or_else(PoisonError::into_inner);
         place.take().ok_or(StoreError::WorkerPanicked)
+    }
+
+    /// Runs a transaction over any tables of the store, as [`Store::transaction`]. It takes a worker
+    /// by itself, as [`Handle::with`] does.
+    ///
+    /// # Errors
+    /// As [`Store::transaction`] and [`Handle::with`].
+    ///
+    /// ```no_run
+    /// # async fn of(stock: farslot::Handle) -> Result<(), farslot::StoreError> {
+    /// let has_sold = stock.transaction(|t| {
+    ///     let was_there = t.remove("stock", b"pear 7")?;
+    ///     t.insert("sold", b"pear 7", b"2026-11-29")?;
+    ///     Ok(was_there)
+    /// });
+    /// println!("{}", if has_sold.await? { "sold" } else { "there was none" });
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn transaction<T: Send + 'static>(
+        &self,
+        body: impl FnMut(&mut Transaction) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let store = self.0.opener.store.clone();
+        self.with(move |_| store.transaction(body)).await?
+    }
+
+    /// The first `most` pairs of a range of the table's keys, if it is an ordered one, as they were
+    /// at one moment. It takes a worker by itself, as [`Handle::with`] does.
+    ///
+    /// # Errors
+    /// As [`Transaction::scan`] and [`Handle::with`].
+    ///
+    /// ```no_run
+    /// # async fn of(ledger: farslot::Handle) -> Result<(), farslot::StoreError> {
+    /// use farslot::KeyRange;
+    /// let latest = ledger.scan(KeyRange::default().reversed(), 10).await?;
+    /// assert!(latest.is_sorted_by(|(a, _), (b, _)| a > b));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn scan(&self, range: impl Into<KeyRange<'_>>, most: usize) -> Result<Vec<Pair>> {
+        let KeyRange {
+            from,
+            to,
+            is_reversed,
+        } = range.into();
+        let (from, to) = (from.to_vec(), to.map(<[u8]>::to_vec));
+        let opener = Arc::clone(&self.0.opener);
+        let scan = move |t: &mut Transaction| {
+            let range = KeyRange {
+                from: &from,
+                to: to.as_deref(),
+                is_reversed,
+            };
+            t.scan(&opener.name, range, most)
+        };
+        self.transaction(scan).await
     }
 
     /// Takes no more operations, of no clone: they fail with [`StoreError::HandleClosed`]. The

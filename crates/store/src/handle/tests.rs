@@ -1,7 +1,7 @@
 //! The handle, from threads that block on its futures and from many that poll by hand.
 
 use super::{Handle, HandleOptions};
-use crate::{ErrorKind, FieldSize, Operation, Store, StoreError, TableOptions};
+use crate::{ErrorKind, FieldSize, KeyRange, Operation, Store, StoreError, TableOptions};
 use farslot_testbed::block_on;
 use std::future::Future;
 use std::pin::Pin;
@@ -77,6 +77,51 @@ fn operations_are_those_of_a_table() {
             .unwrap()
             .into_values();
         assert!(values.is_empty());
+    }));
+}
+
+#[test]
+fn transactions_and_scans_run_at_a_worker() {
+    let store = Store::embedded_with(64 << 20, crate::OpenOptions::default()).unwrap();
+    store
+        .create("ledger", &TableOptions::new(1_000).ordered())
+        .unwrap();
+    store
+        .create("last", &TableOptions::new(10).chained())
+        .unwrap();
+    let options = HandleOptions::default();
+    let ledger = Handle::open(&store, "ledger", options).unwrap();
+    let last = Handle::open(&store, "last", options).unwrap();
+    block_on(assert_sent(async {
+        let ahead = ledger.transaction(|t| {
+            for key in [b"a", b"b", b"c"] {
+                t.put("ledger", key, b"1")?;
+            }
+            t.insert("last", b"key", b"c")
+        });
+        assert!(ahead.await.unwrap());
+        assert_eq!(last.get(b"key").await.unwrap().unwrap(), b"c");
+        let keys = |pairs: Vec<crate::Pair>| -> Vec<Vec<u8>> {
+            pairs.into_iter().map(|(key, _)| key).collect()
+        };
+        let up = ledger.scan(b"b", 10).await.unwrap();
+        assert_eq!(keys(up), [b"b", b"c"]);
+        let down = KeyRange::from(b"a").to(b"c").reversed();
+        assert_eq!(keys(ledger.scan(down, 10).await.unwrap()), [b"b", b"a"]);
+        let unordered = last.scan(b"", 10).await.unwrap_err();
+        assert!(unordered.to_string().contains("no order"), "{unordered}");
+        let given_up = ledger.transaction(|t| {
+            t.remove("ledger", b"a")?;
+            t.abort();
+            Ok(7)
+        });
+        assert_eq!(given_up.await, Ok(7));
+        assert!(ledger.get(b"a").await.unwrap().is_some());
+        let panics = ledger.transaction(|_| -> crate::Result<()> { panic!("as it is told") });
+        assert_eq!(panics.await, Err(StoreError::WorkerPanicked));
+        ledger.close().await;
+        let closed = ledger.transaction(|_| Ok(())).await;
+        assert_eq!(closed, Err(StoreError::HandleClosed));
     }));
 }
 

@@ -21,7 +21,7 @@ fn small() -> TableOptions {
         .values(FieldSize::UpTo(16))
 }
 
-fn cents(t: &mut Transaction<'_>, account: u8) -> Result<u64> {
+fn cents(t: &mut Transaction, account: u8) -> Result<u64> {
     let value = t.get("accounts", &[account])?.expect("it is there");
     Ok(u64::from_le_bytes(value.try_into().expect("8 bytes")))
 }

@@ -58,6 +58,8 @@ mod protocols {
             transactions {
                 transfers_keep_the_sum_whoever_looks
                 a_scan_is_a_range_at_one_moment
+                a_scan_goes_down_as_it_goes_up
+                a_transaction_without_a_closure_ends_with_its_first_conflict
                 a_transaction_is_all_or_nothing
                 a_table_that_is_made_again_is_found_again
                 keys_and_values_are_held_to_the_sizes_of_the_table

@@ -1,7 +1,7 @@
 //! Transactions over the tables of a store.
 
 use crate::common::TestStore;
-use farslot::{ErrorKind, FieldSize, RaceShape, Result, Store, StoreError, TableOptions};
+use farslot::{ErrorKind, FieldSize, KeyRange, RaceShape, Result, Store, StoreError, TableOptions};
 use std::thread;
 
 const ACCOUNTS: u8 = 8;
@@ -124,7 +124,122 @@ pub fn a_scan_is_a_range_at_one_moment<S: TestStore>() {
     let keys: Vec<_> = all.unwrap().into_iter().map(|(key, _)| key).collect();
     assert_eq!(keys, [vec![9], vec![9, 9], vec![11]]);
     let unordered = store.transaction(|t| t.scan("ages", b"", 1));
-    assert!(unordered.unwrap_err().to_string().contains("no order"));
+    let unordered = unordered.unwrap_err();
+    assert!(unordered.to_string().contains("no order"), "{unordered}");
+    assert_eq!(unordered.kind(), ErrorKind::Unsupported);
+}
+
+pub fn a_scan_goes_down_as_it_goes_up<S: TestStore>() {
+    let node = S::start(64 << 20);
+    let store = node.open();
+    store.create("names", &small().ordered()).unwrap();
+    let names = store.table("names").unwrap();
+    for number in (0..=255_u8).step_by(3) {
+        names.put(&[number], &[number]).unwrap();
+    }
+    let scan = |range: KeyRange<'_>, most| {
+        let found = store.transaction(|t| t.scan("names", range, most));
+        let keys = found.unwrap().into_iter().map(|(key, _)| key);
+        keys.collect::<Vec<_>>()
+    };
+    let all = scan(KeyRange::default(), usize::MAX);
+    assert_eq!(all.len(), 86);
+    for bounds in [
+        (&[][..], None),
+        (&[30], Some(&[99][..])),
+        (&[31], Some(&[100])),
+        // No keys that the table can have.
+        (&[99, 0, 0, 0, 0, 0, 0, 0, 0], None),
+        (&[], Some(&[255, 255, 255, 255, 255, 255, 255, 255, 255])),
+        (&[40], Some(&[40])),
+        (&[41], Some(&[40])),
+    ] {
+        let up = KeyRange {
+            from: bounds.0,
+            to: bounds.1,
+            is_reversed: false,
+        };
+        let expected = all.iter().filter(|key| up.has(key));
+        let mut expected: Vec<_> = expected.cloned().collect();
+        for most in [0, 1, 7, usize::MAX] {
+            let some = &expected[..expected.len().min(most)];
+            assert_eq!(scan(up, most), some, "{up:?}");
+        }
+        expected.reverse();
+        for most in [0, 1, 7, usize::MAX] {
+            let some = &expected[..expected.len().min(most)];
+            assert_eq!(scan(up.reversed(), most), some, "{up:?}");
+        }
+    }
+    // A key that comes into the range is a conflict, and one in another leaf is none.
+    for (other, runs) in [([61], 2), ([253], 1)] {
+        let mut run = 0;
+        store
+            .transaction(|t| {
+                run += 1;
+                let found = t.scan("names", KeyRange::from(&[60]).to(&[70]).reversed(), 9)?;
+                if run == 1 {
+                    names.put(&other, b"new")?;
+                }
+                t.put("names", &[200], &[found.len() as u8])
+            })
+            .unwrap();
+        assert_eq!(run, runs);
+    }
+    // It sees what it has changed itself.
+    let last = store.transaction(|t| {
+        t.remove("names", &[255])?;
+        t.insert("names", &[254, 9], b"")?;
+        t.scan("names", KeyRange::default().reversed(), 2)
+    });
+    let keys: Vec<_> = last.unwrap().into_iter().map(|(key, _)| key).collect();
+    assert_eq!(keys, [vec![254, 9], vec![253]]);
+}
+
+pub fn a_transaction_without_a_closure_ends_with_its_first_conflict<S: TestStore>() {
+    let node = S::start(64 << 20);
+    let store = node.open();
+    store.create("t", &small().chained()).unwrap();
+    let table = store.table("t").unwrap();
+    let mut beaten = store.begin().unwrap();
+    let mut first = store.begin().unwrap();
+    for t in [&mut beaten, &mut first] {
+        assert_eq!(t.get("t", b"a"), Ok(None));
+        t.put("t", b"a", b"1").unwrap();
+    }
+    first.put("t", b"b", b"2").unwrap();
+    first.commit().unwrap();
+    let conflict = beaten.commit().unwrap_err();
+    assert!(
+        matches!(conflict, StoreError::Conflict { .. }),
+        "{conflict}"
+    );
+    assert!(!conflict.may_have_taken_effect());
+    let mut left = store.begin().unwrap();
+    left.put("t", b"a", b"3").unwrap();
+    drop(left);
+    let mut given_up = store.begin().unwrap();
+    given_up.put("t", b"a", b"4").unwrap();
+    given_up.abort();
+    assert!(given_up.put("t", b"a", b"5").is_err());
+    let mut failed = store.begin().unwrap();
+    failed.put("t", b"a", b"6").unwrap();
+    failed.put("t", b"a long key", b"6").unwrap_err();
+    assert_eq!(failed.commit().unwrap_err().kind(), ErrorKind::DoesNotFit);
+    store.close_transactions();
+    let both = store.transaction(|t| t.get_many(&[("t", b"a"), ("t", b"b")]));
+    assert_eq!(both, Ok(vec![Some(b"1".to_vec()), Some(b"2".to_vec())]));
+    // One that was made under the name of another is told from it.
+    let record = table.record();
+    let mut t = store.begin().unwrap();
+    assert_eq!(t.is_table_of(record), Ok(true));
+    store.drop_table("t").unwrap();
+    store.create("t", &small().chained()).unwrap();
+    let mut t = store.begin().unwrap();
+    assert_eq!(t.is_table_of(store.table("t").unwrap().record()), Ok(true));
+    assert_eq!(t.is_table_of(record), Ok(false));
+    t.put("t", b"a", b"7").unwrap();
+    t.commit().unwrap();
 }
 
 pub fn a_transaction_is_all_or_nothing<S: TestStore>() {

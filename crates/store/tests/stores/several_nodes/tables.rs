@@ -6,8 +6,8 @@ use super::{
 use farslot::fabric::NodeId;
 use farslot::index::IndexError;
 use farslot::{
-    CuckooShape, DuoShape, OpenOptions, RaceShape, Server, SlotKind, Store, StoreError, Table,
-    TableOptions,
+    CuckooShape, DuoShape, KeyRange, OpenOptions, RaceShape, Server, SlotKind, Store, StoreError,
+    Table, TableOptions,
 };
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
@@ -253,5 +253,28 @@ fn the_longest_name_and_many_nodes_fit_the_catalog() {
         let made = store.create(&name, options).unwrap();
         assert_eq!(made.name, name);
         assert_eq!(store.table(&name).unwrap().partitions().len(), 100);
+    }
+}
+
+#[test]
+fn an_ordered_table_over_several_nodes_is_scanned_in_order() {
+    let store = Store::open(SIMULATED).unwrap();
+    store.create("t", &options(1_000).ordered()).unwrap();
+    let mut records = records(0..400);
+    let table = store.table("t").unwrap();
+    table.put_many(&borrowed(&records), |_, put| assert!(put.unwrap()));
+    records.sort_unstable();
+    let range = KeyRange::from(b"key 2").to(b"key 39 and longer than any key is");
+    records.retain(|(key, _)| range.has(key));
+    for most in [10, 1_000] {
+        let some = &records[..most.min(records.len())];
+        assert_eq!(
+            store.transaction(|t| t.scan("t", range, most)).unwrap(),
+            some
+        );
+        let down = store.transaction(|t| t.scan("t", range.reversed(), most));
+        let from = records.len().saturating_sub(most);
+        let expected: Vec<_> = records[from..].iter().rev().cloned().collect();
+        assert_eq!(down.unwrap(), expected);
     }
 }
