@@ -56,8 +56,8 @@ enum Command {
     Rename(commands::tables::RenameArgs),
     /// Take all records out of a table; who uses it must open it again
     Empty(commands::tables::TableArgs),
-    /// Copy a table to a new one, while others use it
-    Copy(commands::tables::CopyArgs),
+    /// Copy a table to a new one, of the same scheme or of another, while others use it
+    Copy(commands::copy::Args),
     /// Put a record
     Put(commands::put::Args),
     /// Look up a key
@@ -130,7 +130,7 @@ fn run(command: Command, context: &Context) -> Result<()> {
         Command::Drop(args) => commands::tables::drop_table(&args, context),
         Command::Rename(args) => commands::tables::rename(&args, context),
         Command::Empty(args) => commands::tables::empty(&args, context),
-        Command::Copy(args) => commands::tables::copy(&args, context),
+        Command::Copy(args) => commands::copy::run(&args, context),
         Command::Put(args) => commands::put::run(args, context),
         Command::Get(args) => commands::get::run(args, context),
         Command::Exists(args) => commands::atomic::exists(args, context),

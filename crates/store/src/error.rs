@@ -159,7 +159,7 @@ pub enum StoreError {
     /// A table whose scheme takes no part in transactions was named in one.
     #[error(
         "table {name:?} is {scheme}, which takes no part in transactions; \
-         farslot dump, and load --create --scheme chained, make a copy that does"
+         farslot copy {name} NAME --scheme chained makes a copy that does"
     )]
     NotTransactional {
         /// The table.

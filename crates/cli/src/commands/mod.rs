@@ -7,6 +7,7 @@ pub(crate) mod atomic;
 pub mod bench;
 pub mod cache_args;
 pub(crate) mod calibrate;
+pub(crate) mod copy;
 pub(crate) mod count;
 pub(crate) mod create;
 pub(crate) mod del;

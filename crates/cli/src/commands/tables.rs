@@ -1,12 +1,9 @@
-//! `farslot tables`, `drop`, `rename`, `empty` and `copy`: which tables there are, and changing
-//! that.
+//! `farslot tables`, `drop`, `rename` and `empty`: which tables there are, and changing that.
 
-use super::snapshot::is_stop;
 use crate::context::Context;
-use crate::failure::{Failure, Result};
+use crate::failure::Result;
 use crate::output;
 use crate::shape::{Shape, described};
-use crate::until_stopped::UntilStopped;
 
 /// The options of `farslot tables`.
 #[derive(clap::Args, Debug)]
@@ -25,15 +22,6 @@ pub(crate) struct RenameArgs {
     /// The table
     table: String,
     /// Its new name
-    to: String,
-}
-
-/// The options of `farslot copy`.
-#[derive(clap::Args, Debug)]
-pub(crate) struct CopyArgs {
-    /// The table
-    table: String,
-    /// The new table's name
     to: String,
 }
 
@@ -95,35 +83,6 @@ pub(crate) fn rename(args: &RenameArgs, context: &Context) -> Result<()> {
         return output::json(&serde_json::json!({ "renamed": args.table, "table": args.to }));
     }
     output::note(format_args!("{} is {} now", args.table, args.to));
-    Ok(())
-}
-
-/// Copies a table.
-///
-/// # Errors
-/// As [`drop_table`]; a name that is taken, memory that does not hold both, or that it was stopped.
-pub(crate) fn copy(args: &CopyArgs, context: &Context) -> Result<()> {
-    let (store, until) = (context.store()?, UntilStopped::new()?);
-    let copied = until.run(&args.table, |progress| {
-        store.copy_table(&args.table, &args.to, progress)
-    });
-    let records = match copied {
-        Err(error) if is_stop(&error) => {
-            return Err(Failure::Failed(format!("stopped: there is no {}", args.to)));
-        }
-        copied => copied?,
-    };
-    if context.json {
-        return output::json(&serde_json::json!({
-            "copied": args.table, "table": args.to, "records": records,
-        }));
-    }
-    output::note(format_args!(
-        "copied {} to {}: {}",
-        args.table,
-        args.to,
-        output::counted(records, "record"),
-    ));
     Ok(())
 }
 

@@ -63,7 +63,70 @@ fn an_ordered_table_is_loaded_copied_restored_and_scanned() {
     assert_eq!(unordered.stdout, b"");
     node.ok(["create", "l", "--capacity", "100"]);
     let other = node.run(["scan", "l"]);
-    assert!(error_of(&other).contains("takes no part in transactions"));
+    assert!(error_of(&other).contains("farslot copy l NAME --scheme chained"));
+}
+
+#[test]
+fn tables_of_other_schemes_are_copied_to_such_that_take_part() {
+    let node = Node::start();
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("lines.csv");
+    std::fs::write(&file, lines(0..2_000)).unwrap();
+    // Of any sizes, which a chained table does not have.
+    node.ok(["create", "t"]);
+    node.ok(["load", "t", file.to_str().unwrap()]);
+    for scheme in ["chained", "ordered", "linear"] {
+        let copied = node.json(["copy", "t", scheme, "--scheme", scheme]);
+        assert_eq!(copied["records"], 2_000);
+        assert_eq!(node.json(["stat", scheme])["scheme"], scheme);
+        assert_eq!(node.sorted_dump(scheme), node.sorted_dump("t"));
+        node.ok(["put", scheme, "another", "value"]);
+    }
+    assert_eq!(
+        node.ok(["scan", "ordered", "--limit", "1"]),
+        b"key,value\nanother,value\n"
+    );
+    // Sizes that it has as well.
+    node.ok([
+        "create",
+        "f",
+        "-c",
+        "10",
+        "--key-size",
+        "4",
+        "--value-size",
+        "9000",
+    ]);
+    node.ok(["copy", "f", "g", "--scheme", "chained", "--capacity", "50"]);
+    let refused = node.run(["put", "g", "five!", "value"]);
+    assert!(
+        error_of(&refused).contains("exactly 4"),
+        "{}",
+        error_of(&refused)
+    );
+    let short = [
+        "copy",
+        "t",
+        "short",
+        "--scheme",
+        "chained",
+        "--max-value",
+        "4",
+    ];
+    assert_fails(&node.run(short), 1, &["at most 4"]);
+    assert_fails(
+        &node.run(["copy", "t", "x", "--max-key", "4"]),
+        2,
+        &["--scheme"],
+    );
+    assert_fails(&node.run(["copy", "t", "x", "-c", "4"]), 2, &["--scheme"]);
+    let wrong = ["copy", "t", "x", "--scheme", "ordered", "--grow-to", "4"];
+    assert_fails(&node.run(wrong), 2, &["--grow-to 4"]);
+    assert!(
+        !String::from_utf8(node.ok(["tables"]))
+            .unwrap()
+            .contains('x')
+    );
 }
 
 #[test]

@@ -550,6 +550,11 @@ impl TableOptions {
         )
     }
 
+    /// Whether it is a table that is built of records that are there, and never changes.
+    pub(crate) const fn is_sealed(&self) -> bool {
+        matches!(self.organisation, Organisation::Sealed { .. })
+    }
+
     /// The scheme that these options give, with a fresh seed.
     ///
     /// # Errors

@@ -9,8 +9,9 @@ use super::restore::{MOST_ENLARGEMENTS, is_full};
 use super::take::{moves_of, settle};
 use super::workers::Meter;
 use super::{COPYING, OnProgress, Parts, SnapshotError};
+use crate::error::bad_option;
 use crate::names::check_name;
-use crate::{Cursor, Record, Result, Store, StoreError, Table};
+use crate::{Cursor, KeyRule, Record, Result, Scheme, Store, StoreError, Table, TableOptions};
 use farslot_index::Cursor as Place;
 use std::time::Duration;
 use xxhash_rust::xxh3::xxh3_64;
@@ -89,24 +90,67 @@ impl Store {
     /// # }
     /// ```
     pub fn copy_table(&self, table: &str, to: &str, progress: OnProgress<'_>) -> Result<u64> {
+        self.copy_to(table, to, None, progress)
+    }
+
+    /// As [`Store::copy_table`], to a table of another scheme or of other sizes: what the options
+    /// say. Records keep the moments at which they expire if those of the new table may have some;
+    /// else the new ones stay, and those that have expired are not copied.
+    ///
+    /// # Errors
+    /// As [`Store::copy_table`]; [`BadOption`](crate::IndexError::BadOption) for options that no
+    /// table can have, or that would leave one of several records of a key; what does not fit into
+    /// the new table.
+    ///
+    /// ```
+    /// # use farslot::{Store, TableOptions};
+    /// # use std::ops::ControlFlow;
+    /// # fn main() -> Result<(), farslot::StoreError> {
+    /// let store = Store::embedded_with(64 << 20, Default::default())?;
+    /// store.create("stock", &TableOptions::new(100))?;
+    /// store.table("stock")?.put(b"pears", b"7")?;
+    /// let options = TableOptions::new(1_000).chained();
+    /// store.copy_table_as("stock", "counted", &options, &|_| ControlFlow::Continue(()))?;
+    /// store.transaction(|t| t.put("counted", b"pears", b"8"))?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn copy_table_as(
+        &self,
+        table: &str,
+        to: &str,
+        options: &TableOptions,
+        progress: OnProgress<'_>,
+    ) -> Result<u64> {
+        self.copy_to(table, to, Some(options), progress)
+    }
+
+    fn copy_to(
+        &self,
+        table: &str,
+        to: &str,
+        options: Option<&TableOptions>,
+        progress: OnProgress<'_>,
+    ) -> Result<u64> {
         check_name(to)?;
         if self.ends_naming(&unfinished(to), to)? {
             return Err(StoreError::TableExists { name: to.into() });
         }
         let open = self.stored_table(table)?;
         let built = settle(&open)?;
-        let copied = self.copy_settled(&open, built, to, progress);
+        let copied = self.copy_settled(&open, built, to, options, progress);
         let closed = open.close();
         let copied = copied.and_then(|copied| closed.map(|()| copied));
         copied.map_err(StoreError::in_doubt)
     }
 
-    /// As [`Store::copy_table`], of a table in which nothing moves past a scan.
+    /// The same of a table in which nothing moves past a scan.
     fn copy_settled(
         &self,
         from: &Table,
         built: bool,
         to: &str,
+        options: Option<&TableOptions>,
         progress: OnProgress<'_>,
     ) -> Result<u64> {
         let replaced = || {
@@ -117,6 +161,8 @@ impl Store {
         if !parts.ids().contains(&from.record().id) {
             return Err(replaced().into());
         }
+        let other = options.map(|options| Other::of(options, from.scheme()));
+        let other = other.transpose()?;
         let moves = moves_of(from, built)?;
         let name = unfinished(to);
         self.drop_left_copies(&name)?;
@@ -127,9 +173,14 @@ impl Store {
         let mut schemes = schemes.collect::<Result<Vec<_>>>()?;
         for attempt in 0.. {
             self.drop_if_there(&name)?;
-            let on_restart = parts.on_restart();
-            self.create_alike(&name, parts.slots(), &schemes, built, on_restart, &[])?;
-            let filled = self.copy_into(&name, from, &parts, built, progress);
+            let filled = match &other {
+                Some(other) => self.copy_as(&name, from, &parts, other, progress),
+                None => {
+                    let on_restart = parts.on_restart();
+                    self.create_alike(&name, parts.slots(), &schemes, built, on_restart, &[])?;
+                    self.copy_into(&name, from, &parts, built, progress)
+                }
+            };
             let named = filled.and_then(|copied| {
                 let there = self.parts(from.name())?.ok_or_else(replaced)?;
                 if there.ids() != parts.ids() {
@@ -142,7 +193,7 @@ impl Store {
                 self.rename(&name, to).map(|()| copied)
             });
             match named {
-                Err(error) if is_full(&error) && attempt < MOST_ENLARGEMENTS => {
+                Err(error) if other.is_none() && is_full(&error) && attempt < MOST_ENLARGEMENTS => {
                     schemes = schemes.iter().map(enlarged).collect::<Result<_>>()?;
                 }
                 Err(error) => {
@@ -211,10 +262,47 @@ impl Store {
             table.close()?;
             return Ok(meter.records());
         }
-        let of = from.name();
+        self.pour_into(name, (from.name(), parts), Self::stored_table, &meter)?;
+        Ok(meter.records())
+    }
+
+    /// Makes another table, and copies all records into it; returns how many.
+    fn copy_as(
+        &self,
+        name: &str,
+        from: &Table,
+        parts: &Parts,
+        other: &Other<'_>,
+        progress: OnProgress<'_>,
+    ) -> Result<u64> {
+        let open = match other.keeps_moments {
+            true => Self::stored_table,
+            false => Self::table,
+        };
+        let meter = Meter::new(0, from.occupancy()?.entries, progress);
+        if other.options.is_sealed() {
+            let mut all = Batch::default();
+            open(self, from.name())?.for_each(|key, value| all.push(key, value))?;
+            meter.add(all.ends.len() as u64)?;
+            self.build(name, other.options, &all.records())?;
+        } else {
+            self.create(name, other.options)?;
+            self.pour_into(name, (from.name(), parts), open, &meter)?;
+        }
+        Ok(meter.records())
+    }
+
+    /// Puts all records of a table into another that is there, part by part.
+    fn pour_into(
+        &self,
+        name: &str,
+        (of, parts): (&str, &Parts),
+        open: fn(&Self, &str) -> Result<Table>,
+        meter: &Meter<'_>,
+    ) -> Result<()> {
         let partitions = 0..parts.records.len() as u16;
         meter.all(partitions.collect(), |partition| {
-            let (source, table) = (self.stored_table(of)?, self.stored_table(name)?);
+            let (source, table) = (open(self, of)?, open(self, name)?);
             if !parts.ids().contains(&source.record().id) {
                 let table = of.into();
                 return Err(SnapshotError::Replaced { table }.into());
@@ -231,8 +319,32 @@ impl Store {
                 }
             }
             table.close()
-        })?;
-        Ok(meter.records())
+        })
+    }
+}
+
+/// A table that is to have the records of one of another scheme or other sizes.
+struct Other<'o> {
+    options: &'o TableOptions,
+    /// Whether records go on to expire when they did.
+    keeps_moments: bool,
+}
+
+impl<'o> Other<'o> {
+    fn of(options: &'o TableOptions, from: &Scheme) -> Result<Self> {
+        let scheme = options.scheme()?;
+        if from.keys() == KeyRule::Multi && scheme.keys() == KeyRule::Unique {
+            let limit = "the table that is copied may have several records of a key";
+            return Err(bad_option(
+                "a copy with one record of each key",
+                scheme.name(),
+                limit,
+            ));
+        }
+        Ok(Self {
+            options,
+            keeps_moments: from.is_expiring() && scheme.is_expiring(),
+        })
     }
 }
 

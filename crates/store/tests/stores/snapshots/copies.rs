@@ -1,7 +1,10 @@
 //! Copies of tables.
 
 use super::{fill, go_on, kinds, record, sorted_in, store};
-use farslot::{ErrorKind, SnapshotError, Store, StoreError, TableOptions, is_unfinished};
+use farslot::{
+    CuckooShape, DuoShape, ErrorKind, FieldSize, RaceShape, SnapshotError, Store, StoreError,
+    TableOptions, is_unfinished,
+};
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -31,6 +34,90 @@ fn a_table_of_every_scheme_and_slot_is_copied_whole_and_used_apart_from_its_copy
         assert_eq!(sorted_in(&store, "copy").len(), before.len() + 1);
         assert_eq!(store.tables().unwrap().len(), 1);
     }
+}
+
+#[test]
+fn a_table_is_copied_to_one_of_any_other_scheme() {
+    let store = store();
+    let small = TableOptions::new(2_000).values(FieldSize::UpTo(40));
+    let key = |number: u32| number.to_be_bytes();
+    let records = |number| (number..number + 500).map(|number| (key(number), key(number)));
+    let kinds = [
+        small.clone(),
+        small.clone().cuckoo(CuckooShape::default()),
+        small.clone().duo(DuoShape::default()),
+        small.clone().race(RaceShape::default()).expiring(true),
+        small.clone().sealed(),
+        small.clone().chained(),
+        small.clone().ordered(),
+    ];
+    store.create("t", &kinds[0]).unwrap();
+    let table = store.table("t").unwrap();
+    for (key, value) in records(0) {
+        table.put(&key, &value).unwrap();
+    }
+    table.close().unwrap();
+    // Each from the one before.
+    let mut last = "t".to_owned();
+    for options in kinds.iter().cycle().skip(1).take(2 * kinds.len()) {
+        let (from, to) = (last, format!("copy of {}", store.tables().unwrap().len()));
+        let copied = store.copy_table_as(&from, &to, options, &go_on).unwrap();
+        assert_eq!(copied, 500, "{options:?}");
+        let table = store.table(&to).unwrap();
+        assert_eq!(table.scheme().name(), options.scheme().unwrap().name());
+        assert_eq!(sorted_in(&store, &to), sorted_in(&store, "t"));
+        last = to;
+    }
+    let short = small.values(FieldSize::UpTo(3)).chained();
+    let refused = store.copy_table_as("t", "short", &short, &go_on);
+    assert_eq!(refused.unwrap_err().kind(), ErrorKind::DoesNotFit);
+    let several = TableOptions::new(100).multi_key();
+    store.create("several", &several).unwrap();
+    let refused = store.copy_table_as("several", "one", &short, &go_on);
+    assert_eq!(refused.unwrap_err().kind(), ErrorKind::BadInput);
+    for name in ["short", "one"] {
+        let missing = store.table(name).err().unwrap();
+        assert_eq!(missing.kind(), ErrorKind::NoSuchTable);
+    }
+    assert!(
+        !store
+            .tables()
+            .unwrap()
+            .iter()
+            .any(|table| is_unfinished(&table.name))
+    );
+}
+
+#[test]
+fn records_go_on_to_expire_in_copies_where_they_may() {
+    let store = store();
+    store
+        .create("t", &TableOptions::new(100).expiring(true))
+        .unwrap();
+    let table = store.table("t").unwrap();
+    let span = Duration::from_secs(3_600);
+    table.put_for(b"an hour", b"1", span).unwrap();
+    table.put_for(b"gone", b"2", Duration::ZERO).unwrap();
+    table.put(b"stays", b"3").unwrap();
+    let plain = TableOptions::new(100).chained();
+    assert_eq!(store.copy_table_as("t", "plain", &plain, &go_on), Ok(2));
+    let plain = store.table("plain").unwrap();
+    assert_eq!(plain.get(b"an hour"), Ok(Some(b"1".to_vec())));
+    assert_eq!(plain.get(b"gone"), Ok(None));
+    let race = TableOptions::new(100)
+        .race(RaceShape::default())
+        .expiring(true);
+    store.copy_table_as("t", "race", &race, &go_on).unwrap();
+    let race = store.table("race").unwrap();
+    let (value, left) = race.get_with_time_to_live(b"an hour").unwrap().unwrap();
+    assert!(value == b"1" && left.unwrap() > span / 2 && left.unwrap() <= span);
+    assert_eq!(race.get(b"gone"), Ok(None));
+    // What never expired may.
+    let again = TableOptions::new(100).expiring(true);
+    assert_eq!(store.copy_table_as("plain", "again", &again, &go_on), Ok(2));
+    let again = store.table("again").unwrap();
+    let stays = again.get_with_time_to_live(b"an hour").unwrap();
+    assert_eq!(stays, Some((b"1".to_vec(), None)));
 }
 
 #[test]

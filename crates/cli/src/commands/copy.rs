@@ -1,0 +1,107 @@
+//! `farslot copy`: copies a table to a new one, of the same scheme or of another.
+
+use super::load::measure::Measure;
+use super::snapshot::is_stop;
+use super::table_args::TableArgs;
+use crate::context::Context;
+use crate::failure::{Failure, Result};
+use crate::shape::Shape;
+use crate::until_stopped::UntilStopped;
+use crate::visit::Visit;
+use crate::{number, output};
+use farslot::{SchemeKind, Store, TableOptions};
+
+/// The options of `farslot copy`.
+#[derive(clap::Args, Debug)]
+pub(crate) struct Args {
+    /// The table
+    table: String,
+    /// The new table's name
+    to: String,
+    /// With --scheme: keys that the new table must hold [default: a quarter more than there are]
+    #[arg(long, short, value_name = "KEYS", value_parser = number::count)]
+    capacity: Option<u64>,
+    /// What another table the new one is to be than the one that is copied: with --scheme. Sizes
+    /// that are not said are those of the table, or what its records need
+    #[command(flatten)]
+    shape: Option<TableArgs>,
+}
+
+/// Copies a table.
+///
+/// # Errors
+/// That there is none, or what the fabric says; a name that is taken, memory that does not hold
+/// both, or that it was stopped.
+pub(crate) fn run(args: &Args, context: &Context) -> Result<()> {
+    let scheme = args.shape.as_ref().and_then(|shape| shape.scheme);
+    if scheme.is_none() && (args.shape.is_some() || args.capacity.is_some()) {
+        return Err(Failure::Usage(
+            "without --scheme the copy is a table like the one that is copied: say which scheme \
+             it is to have"
+                .into(),
+        ));
+    }
+    let store = context.store()?;
+    let options = match &args.shape {
+        Some(shape) => Some(options(args, shape, &store)?),
+        None => None,
+    };
+    let until = UntilStopped::new()?;
+    let copied = until.run(&args.table, |progress| match &options {
+        None => store.copy_table(&args.table, &args.to, progress),
+        Some(options) => store.copy_table_as(&args.table, &args.to, options, progress),
+    });
+    let records = match copied {
+        Err(error) if is_stop(&error) => {
+            return Err(Failure::Failed(format!("stopped: there is no {}", args.to)));
+        }
+        copied => copied?,
+    };
+    if context.json {
+        return output::json(&serde_json::json!({
+            "copied": args.table, "table": args.to, "records": records,
+        }));
+    }
+    if options.is_some() {
+        let table = store.table(&args.to)?;
+        let summary = Shape::of(table.scheme()).summary();
+        output::note(format_args!("created {}: {summary}", args.to));
+    }
+    output::note(format_args!(
+        "copied {} to {}: {}",
+        args.table,
+        args.to,
+        output::counted(records, "record"),
+    ));
+    Ok(())
+}
+
+/// What the new table is to be.
+fn options(args: &Args, shape: &TableArgs, store: &Store) -> Result<TableOptions> {
+    let table = store.table(&args.table)?;
+    let mut shape = shape.clone();
+    let scheme = table.scheme();
+    if scheme.is_expiring() && matches!(shape.scheme(), SchemeKind::Linear | SchemeKind::Race) {
+        shape.expiring = shape.expiring.or(Some(true));
+    }
+    let mut measure = Measure::default();
+    Visit::new(false).all(&table, |key, value| {
+        measure.add(key.len(), value.len());
+        Ok(())
+    })?;
+    let mut options = measure.options(&shape)?;
+    if let Some(capacity) = args.capacity {
+        options = options.capacity(capacity);
+    }
+    let (key, value) = scheme.record_sizes();
+    let alike = options
+        .clone()
+        .keys(shape.key().unwrap_or(key))
+        .values(shape.value().unwrap_or(value));
+    // Where the scheme does not admit the table's sizes, those of its records.
+    Ok(if alike.scheme().is_ok() {
+        alike
+    } else {
+        options
+    })
+}
