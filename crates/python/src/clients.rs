@@ -2,7 +2,8 @@
 //! has open.
 
 use crate::failure::Failure;
-use farslot::{ErrorKind, Store, Table, TableRecord};
+use crate::under_way;
+use farslot::{ErrorKind, KeyRange, Pair, Store, Table, TableRecord};
 use pyo3::prelude::*;
 use std::cell::RefCell;
 use std::mem::ManuallyDrop;
@@ -63,7 +64,7 @@ impl Drop for StoreClients {
     fn drop(&mut self) {
         // Of a store that was opened before a fork, connections and threads are the parent's.
         if self.forks == FORKS.load(Ordering::Relaxed) {
-            drop(self.lock().take());
+            self.drop_store();
         }
     }
 }
@@ -98,9 +99,15 @@ impl StoreClients {
         }
         CLOSINGS.fetch_add(1, Ordering::AcqRel);
         let closed = close_closed();
-        let store = self.lock().take();
-        drop(store);
+        self.drop_store();
         closed
+    }
+
+    fn drop_store(&self) {
+        let store = self.lock().take();
+        if let Some(store) = store {
+            store.close_transactions();
+        }
     }
 
     /// Whether it was closed.
@@ -115,12 +122,6 @@ pub(crate) struct TableClients {
     number: u64,
     record: TableRecord,
     is_closed: AtomicBool,
-}
-
-/// What tells a table from another of its name.
-fn identity(record: &TableRecord) -> u64 {
-    let partition = record.partition.as_ref();
-    partition.map_or(record.id, |partition| partition.creation)
 }
 
 impl TableClients {
@@ -161,11 +162,43 @@ impl TableClients {
         }
     }
 
-    /// The calling thread's table.
-    fn of_thread(self: &Arc<Self>) -> Result<Rc<Table>, Failure> {
+    /// Refuses a table that cannot be used any more.
+    pub(crate) fn check(&self) -> Result<(), Failure> {
         if self.store.forks != FORKS.load(Ordering::Relaxed) {
             return Err(Failure::Forked);
         }
+        if !self.is_closed() {
+            return Ok(());
+        }
+        Err(Failure::Closed(match self.store.is_closed() {
+            true => "store",
+            false => "table",
+        }))
+    }
+
+    /// Refuses one that is not of this store, too.
+    pub(crate) fn check_of(&self, store: &Arc<StoreClients>) -> Result<(), Failure> {
+        self.check()?;
+        match Arc::ptr_eq(&self.store, store) {
+            true => Ok(()),
+            false => Err(Failure::OtherStore(self.record.name.clone())),
+        }
+    }
+
+    /// The first `most` pairs of a range of an ordered table, at one moment.
+    pub(crate) fn scan(&self, range: KeyRange<'_>, most: usize) -> Result<Vec<Pair>, Failure> {
+        self.check()?;
+        let scanned = self.store.get()?.transaction(|t| {
+            if !t.is_table_of(&self.record)? {
+                return Ok(None);
+            }
+            t.scan(&self.record.name, range, most).map(Some)
+        });
+        scanned?.ok_or_else(|| Failure::Replaced(self.record.name.clone()))
+    }
+
+    /// The calling thread's table.
+    fn of_thread(self: &Arc<Self>) -> Result<Rc<Table>, Failure> {
         let (found, closed) = OPEN.with(|open| {
             let mut open = open.borrow_mut();
             let closed = open.take_closed();
@@ -173,20 +206,13 @@ impl TableClients {
             (found.map(|at| Rc::clone(&open.tables[at].1)), closed)
         });
         drop(closed);
-        if self.is_closed() {
-            let what = if self.store.is_closed() {
-                "store"
-            } else {
-                "table"
-            };
-            return Err(Failure::Closed(what));
-        }
+        self.check()?;
         if let Some(table) = found {
             return Ok(table);
         }
         let name = &self.record.name;
         let table = self.store.get()?.table(name)?;
-        if identity(table.record()) != identity(&self.record) {
+        if table.record().identity() != self.record.identity() {
             return Err(Failure::Replaced(name.clone()));
         }
         let table = Rc::new(table);
@@ -257,4 +283,5 @@ pub(crate) fn close_thread(py: Python<'_>) {
 pub(crate) fn after_fork() {
     FORKS.fetch_add(1, Ordering::Relaxed);
     OPEN.with(|open| std::mem::forget(std::mem::take(&mut *open.borrow_mut())));
+    under_way::forget_all();
 }

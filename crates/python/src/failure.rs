@@ -16,6 +16,10 @@ pub(crate) enum Failure {
     Forked,
     /// The name is another table's by now.
     Replaced(String),
+    /// A table of one store in a transaction on another.
+    OtherStore(String),
+    /// A transaction that is not under way, or not in this thread.
+    NoTransaction,
     /// A value that is not as long as the rows of the array that it was to be written to, or
     /// longer than the rows of a string array.
     Row {
@@ -38,9 +42,18 @@ impl Failure {
     fn kind(&self) -> ErrorKind {
         match self {
             Self::Store(error) => error.kind(),
-            Self::Closed(_) | Self::Forked => ErrorKind::Closed,
+            Self::Closed(_) | Self::Forked | Self::NoTransaction => ErrorKind::Closed,
+            Self::OtherStore(_) => ErrorKind::BadInput,
             Self::Replaced(_) => ErrorKind::TableGone,
             Self::Row { .. } | Self::EndsInZero => ErrorKind::DoesNotFit,
+        }
+    }
+
+    /// What its exception is called.
+    fn name(&self) -> String {
+        match self {
+            Self::Store(StoreError::Conflict { .. }) => "Conflict".to_owned(),
+            _ => format!("{:?}", self.kind()),
         }
     }
 
@@ -58,6 +71,12 @@ impl Failure {
             Self::Replaced(name) => {
                 format!("the name {name:?} is another table's by now: open that one")
             }
+            Self::OtherStore(name) => {
+                format!("the table {name:?} is of another store than the transaction")
+            }
+            Self::NoTransaction => "the transaction is not under way, or not in this thread: it \
+                                    lasts as long as its with block, or the body of transact"
+                .to_owned(),
             Self::Row { len, width } => {
                 format!(
                     "the value has {}, a row of the array {width}",
@@ -81,7 +100,7 @@ impl Failure {
         let made = || {
             let make = py.import("farslot.errors")?.getattr("_make")?;
             make.call1((
-                format!("{:?}", self.kind()),
+                self.name(),
                 self.message(),
                 self.may_have_taken_effect(),
                 failed.map(|(first, _)| first),

@@ -2,7 +2,8 @@
 
 use crate::clients::TableClients;
 use crate::codec::Field;
-use farslot::Cursor;
+use crate::failure::Failure;
+use farslot::{Cursor, KeyRange};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use std::sync::Arc;
@@ -15,6 +16,23 @@ enum Part {
     Items,
 }
 
+/// Pairs of a range that are read in one transaction.
+const RANGE_PIECE: u64 = 1_000;
+
+/// A piece of a table.
+#[derive(Clone)]
+enum Piece {
+    /// From a place on.
+    At(Cursor),
+    /// What is left of a range, of which there are to be so many pairs.
+    Range {
+        from: Vec<u8>,
+        to: Option<Vec<u8>>,
+        is_reversed: bool,
+        left: u64,
+    },
+}
+
 /// An iterator over a table.
 #[pyclass]
 pub(crate) struct Records {
@@ -24,8 +42,8 @@ pub(crate) struct Records {
     key: Field,
     value: Field,
     part: Part,
-    /// Where the next piece starts; nothing at the end.
-    next: Option<Cursor>,
+    /// What the next piece is; nothing at the end.
+    next: Option<Piece>,
     /// The piece that was visited last.
     bytes: Vec<u8>,
     /// Bytes of the key and of the value of each of its records.
@@ -48,31 +66,94 @@ impl Records {
             "items" => Part::Items,
             _ => return Err(PyValueError::new_err("keys, values or items")),
         };
-        Ok(Self {
+        let all = Piece::At(Cursor::default());
+        Ok(Self::starting_with(all, table, clients, (key, value), part))
+    }
+
+    /// Over keys and values of a range.
+    pub(crate) fn of_range(
+        table: Py<PyAny>,
+        clients: Arc<TableClients>,
+        fields: (Field, Field),
+        range: KeyRange<'_>,
+        limit: Option<u64>,
+    ) -> Self {
+        let range = Piece::Range {
+            from: range.from.to_vec(),
+            to: range.to.map(<[u8]>::to_vec),
+            is_reversed: range.is_reversed,
+            left: limit.unwrap_or(u64::MAX),
+        };
+        Self::starting_with(range, table, clients, fields, Part::Items)
+    }
+
+    fn starting_with(
+        piece: Piece,
+        table: Py<PyAny>,
+        clients: Arc<TableClients>,
+        (key, value): (Field, Field),
+        part: Part,
+    ) -> Self {
+        Self {
             _table: table,
             clients,
             key,
             value,
             part,
-            next: Some(Cursor::default()),
+            next: Some(piece),
             bytes: Vec::new(),
             lengths: Vec::new().into_iter(),
             at: 0,
-        })
+        }
     }
 
-    /// Visits the next piece.
-    fn visit(&mut self, py: Python<'_>, from: Cursor) -> PyResult<()> {
+    /// Visits a piece.
+    fn visit(&mut self, py: Python<'_>, piece: Piece) -> PyResult<()> {
         let clients = &self.clients;
         let (mut bytes, mut lengths) = (std::mem::take(&mut self.bytes), Vec::new());
         bytes.clear();
-        let visit = |key: &[u8], value: &[u8]| {
+        let mut visit = |key: &[u8], value: &[u8]| {
             bytes.extend_from_slice(key);
             bytes.extend_from_slice(value);
             lengths.push((key.len(), value.len()));
         };
-        let next = py.detach(|| clients.with(|table| table.scan(from, u64::MAX, visit)));
-        self.next = next.map_err(|failure| failure.raise(py))?;
+        let next = py.detach(|| match piece {
+            Piece::At(from) => {
+                let next = clients.with(|table| table.scan(from, u64::MAX, visit))?;
+                Ok(next.map(Piece::At))
+            }
+            Piece::Range {
+                mut from,
+                mut to,
+                is_reversed,
+                left,
+            } => {
+                let most = left.min(RANGE_PIECE);
+                let range = KeyRange {
+                    from: &from,
+                    to: to.as_deref(),
+                    is_reversed,
+                };
+                let pairs = clients.scan(range, most as usize)?;
+                pairs.iter().for_each(|(key, value)| visit(key, value));
+                let (found, last) = (pairs.len() as u64, pairs.into_iter().next_back());
+                let Some((last, _)) = last.filter(|_| found == most && left > most) else {
+                    return Ok(None);
+                };
+                match is_reversed {
+                    true => to = Some(last),
+                    // The next key that there can be.
+                    false => from = [&last[..], &[0]].concat(),
+                }
+                Ok(Some(Piece::Range {
+                    from,
+                    to,
+                    is_reversed,
+                    left: left - found,
+                }))
+            }
+        });
+        self.next = next.map_err(|failure: Failure| failure.raise(py))?;
         (self.bytes, self.lengths, self.at) = (bytes, lengths.into_iter(), 0);
         Ok(())
     }
@@ -89,11 +170,11 @@ impl Records {
             if let Some(lengths) = self.lengths.next() {
                 break lengths;
             }
-            let Some(from) = self.next else {
+            let Some(piece) = self.next.clone() else {
                 return Ok(None);
             };
             py.check_signals()?;
-            self.visit(py, from)?;
+            self.visit(py, piece)?;
         };
         let record = &self.bytes[self.at..self.at + key + value];
         self.at += key + value;

@@ -19,9 +19,12 @@ mod input;
 mod iterator;
 mod options;
 mod output;
+mod range;
 mod server;
 mod store;
 mod table;
+mod transaction;
+mod under_way;
 
 /// The module `farslot._native`.
 #[pyo3::pymodule(name = "_native")]
@@ -36,4 +39,6 @@ mod native {
     use crate::store::RawStore;
     #[pymodule_export]
     use crate::table::RawTable;
+    #[pymodule_export]
+    use crate::transaction::{Transaction, transact};
 }

@@ -6,6 +6,7 @@ use crate::codec::{Encoded, Field, Form};
 use crate::failure::Failure;
 use crate::iterator::Records;
 use crate::options::seconds;
+use crate::range::GivenRange;
 use crate::store::RawStore;
 use farslot::{ErrorKind, FieldSize, Table};
 use pyo3::exceptions::{PyKeyError, PyTypeError};
@@ -56,7 +57,7 @@ impl RawTable {
     }
 
     /// A key and a value.
-    fn record(
+    pub(crate) fn record(
         &self,
         key: &Bound<'_, PyAny>,
         value: &Bound<'_, PyAny>,
@@ -330,6 +331,26 @@ impl RawTable {
             fields,
             part,
         )
+    }
+
+    #[pyo3(signature = (start=None, stop=None, *, limit=None, reverse=false))]
+    fn scan(
+        this: Py<Self>,
+        start: Option<&Bound<'_, PyAny>>,
+        stop: Option<&Bound<'_, PyAny>>,
+        limit: Option<u64>,
+        reverse: bool,
+        py: Python<'_>,
+    ) -> PyResult<Records> {
+        let table = this.get();
+        let range = GivenRange::new(&table.key, start, stop, reverse)?;
+        Ok(Records::of_range(
+            this.clone_ref(py).into_any(),
+            Arc::clone(&table.clients),
+            (table.key, table.value),
+            range.range(),
+            limit,
+        ))
     }
 
     #[pyo3(signature = (keys, *, dtype=None, out=None))]

@@ -17,7 +17,7 @@ from farslot import errors
 
 def test_every_error_is_a_farslot_error() -> None:
     kinds = [name for name in dir(errors) if name.endswith("Error")]
-    assert len(kinds) == 20
+    assert len(kinds) == 21
     for name in kinds:
         assert issubclass(getattr(errors, name), farslot.FarslotError)
 

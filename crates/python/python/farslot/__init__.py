@@ -18,6 +18,7 @@ import os
 from importlib.metadata import version as _version_of
 
 from . import _native, errors
+from ._native import Transaction
 from .errors import FarslotError
 from .server import Server, serve
 from .store import OpenOptions, Store, TableOptions, open
@@ -30,6 +31,7 @@ __all__ = [
     "Store",
     "Table",
     "TableOptions",
+    "Transaction",
     "__version__",
     "errors",
     "open",

@@ -1,7 +1,8 @@
 """The native half. Use what `farslot` exports."""
 
-from collections.abc import Iterable, Iterator
-from typing import Any, Generic, Self, TypeVar, Unpack, final
+from collections.abc import Callable, Iterable, Iterator
+from types import TracebackType
+from typing import Any, Generic, Self, TypeVar, Unpack, final, overload
 
 import numpy
 from numpy.typing import ArrayLike, DTypeLike, NDArray
@@ -9,13 +10,24 @@ from typing_extensions import disjoint_base
 
 from .store import OpenOptions, TableOptions
 
-__all__ = ["RawServer", "RawStore", "RawTable", "Records", "after_fork", "close_thread"]
+__all__ = [
+    "RawServer",
+    "RawStore",
+    "RawTable",
+    "Records",
+    "Transaction",
+    "after_fork",
+    "close_thread",
+    "transact",
+]
 
 _K = TypeVar("_K")
 _V = TypeVar("_V")
+_T = TypeVar("_T")
 
 def after_fork() -> None: ...
 def close_thread() -> None: ...
+def transact(store: RawStore, body: Callable[[Transaction], _T]) -> _T: ...
 
 @final
 class Records:
@@ -66,6 +78,57 @@ class RawStore:
 
     def close(self) -> None:
         """Closes the store and all tables that were opened by it."""
+
+@final
+class Transaction:
+    """A transaction of one thread, on `chained` and `ordered` tables of the store.
+
+    It sees what it has changed itself. Others see nothing of it before it is committed. Once a step
+    has failed, so do all that follow.
+    """
+
+    def __new__(cls, store: RawStore) -> Self: ...
+    def __enter__(self) -> Self: ...
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+        /,
+    ) -> None: ...
+    @overload
+    def get(self, table: RawTable[_K, _V], key: _K, default: None = None) -> _V | None: ...
+    @overload
+    def get(self, table: RawTable[_K, _V], key: _K, default: _V | _T) -> _V | _T:
+        """The key's value, or `default`. A key that is read twice has the same value twice."""
+
+    def get_many(self, table: RawTable[_K, _V], keys: Iterable[_K]) -> list[_V | None]:
+        """The keys' values, read side by side; None for absent ones."""
+
+    def put(self, table: RawTable[_K, _V], key: _K, value: _V) -> None:
+        """Makes the key have this value."""
+
+    def insert(self, table: RawTable[_K, _V], key: _K, value: _V) -> bool:
+        """Puts the value of an absent key; False, and nothing changes, if the key is there."""
+
+    def remove(self, table: RawTable[_K, _V], key: _K) -> bool:
+        """Removes the key; False if it was absent."""
+
+    def scan(
+        self,
+        table: RawTable[_K, _V],
+        start: _K | None = None,
+        stop: _K | None = None,
+        *,
+        limit: int | None = None,
+        reverse: bool = False,
+    ) -> list[tuple[_K, _V]]:
+        """The first `limit` records of an `ordered` table whose keys are from `start` on and below
+        `stop`, in the order of the keys' bytes; with `reverse` from the last one down. A change
+        that would come into the range, or leave it, is a conflict."""
+
+    def abort(self) -> None:
+        """Gives up all that it has changed."""
 
 @disjoint_base
 class RawTable(Generic[_K, _V]):
@@ -132,6 +195,18 @@ class RawTable(Generic[_K, _V]):
 
     def increment(self, key: _K, by: int = 1) -> int:
         """Adds to a number in decimal text, in one step; an absent key counts as 0."""
+
+    def scan(
+        self,
+        start: _K | None = None,
+        stop: _K | None = None,
+        *,
+        limit: int | None = None,
+        reverse: bool = False,
+    ) -> Iterator[tuple[_K, _V]]:
+        """The first `limit` records of an `ordered` table whose keys are from `start` on and below
+        `stop`, in the order of the keys' bytes; with `reverse` from the last one down. Each
+        thousand of them are as they were at one moment."""
 
     def _take(self, key: _K) -> _V | None: ...
     def _records(self, part: str) -> Iterator[Any]: ...

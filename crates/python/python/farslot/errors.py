@@ -82,6 +82,11 @@ class ContendedError(FarslotError):
     """Others were faster, time and again."""
 
 
+class ConflictError(ContendedError):
+    """Another transaction was in the way of this one. Nothing was changed: run it again, as
+    `Store.transact` does by itself."""
+
+
 class BusyError(FarslotError):
     """Too much is under way: later there may be room."""
 
@@ -95,7 +100,8 @@ class DamagedError(FarslotError):
 
 
 _BY_KIND: dict[str, type[FarslotError]] = {
-    error.__name__.removesuffix("Error"): error for error in FarslotError.__subclasses__()
+    error.__name__.removesuffix("Error"): error
+    for error in (*FarslotError.__subclasses__(), ConflictError)
 }
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Literal, Self, TypedDict, TypeVar, Unpack, overload
 
 from . import _native
+from ._native import Transaction
 from .table import Table
 
 if TYPE_CHECKING:
@@ -14,8 +15,9 @@ if TYPE_CHECKING:
 
 K = TypeVar("K", bytes, str, int)
 V = TypeVar("V", bytes, str, int)
+T = TypeVar("T")
 
-Scheme = Literal["linear", "cuckoo", "sealed", "race", "duo"]
+Scheme = Literal["linear", "cuckoo", "sealed", "race", "duo", "chained", "ordered"]
 
 
 class OpenOptions(TypedDict, total=False):
@@ -176,6 +178,24 @@ class Store(_native.RawStore):
         """
         self._build(name, key, value, keys, values, **_with_sizes(options, key, value))
         return Table(self, name, key, value)
+
+    def transaction(self) -> Transaction:
+        """A transaction over `chained` and `ordered` tables, on any nodes: `with` begins it.
+
+        It is committed at the end of the block, all of it or nothing, and changes nothing if the
+        block raises. If another transaction was in the way, a step of it or the end of the block
+        raises `ConflictError`: nothing was changed, and the block is to be run again. `transact`
+        does that by itself.
+        """
+        return Transaction(self)
+
+    def transact(self, body: Callable[[Transaction], T]) -> T:
+        """Runs `body(t)` as a transaction, again after each conflict, up to a thousand times.
+
+        Returns what the body returns. It must do nothing else that cannot be done twice. Nothing is
+        changed if it raises, or has called `t.abort()`.
+        """
+        return _native.transact(self, body)
 
     def __enter__(self) -> Self:
         return self

@@ -1,0 +1,248 @@
+//! Transactions: the blocks of `with store.transaction()`, and the bodies of `Store.transact`.
+//!
+//! A [`farslot::Transaction`] belongs to the thread that began it, and stays there
+//! ([`under_way`](crate::under_way)). What Python has of it is its number.
+
+use crate::clients::StoreClients;
+use crate::codec::Encoded;
+use crate::failure::Failure;
+use crate::range::GivenRange;
+use crate::store::RawStore;
+use crate::table::RawTable;
+use crate::under_way::{keep, take, with};
+use farslot::Pair;
+use pyo3::exceptions::{PyException, PyValueError};
+use pyo3::prelude::*;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A transaction on a store.
+#[pyclass(frozen)]
+pub(crate) struct Transaction {
+    store: Arc<StoreClients>,
+    /// Which one is under way; 0 for none.
+    number: AtomicU64,
+}
+
+impl Drop for Transaction {
+    fn drop(&mut self) {
+        drop(take(self.end()));
+    }
+}
+
+impl Transaction {
+    /// None is under way any more; the number of the one that was.
+    fn end(&self) -> u64 {
+        self.number.swap(0, Ordering::Relaxed)
+    }
+
+    /// Does something with the transaction, without the GIL.
+    fn with<T: Send>(
+        &self,
+        py: Python<'_>,
+        work: impl FnOnce(&mut farslot::Transaction) -> Result<T, Failure> + Send,
+    ) -> PyResult<T> {
+        let number = self.number.load(Ordering::Relaxed);
+        let done = py.detach(|| with(number, work));
+        done.map_err(|failure| failure.raise(py))
+    }
+
+    /// Does something with one of its tables.
+    fn step<T: Send>(
+        &self,
+        table: &Bound<'_, RawTable>,
+        work: impl FnOnce(&mut farslot::Transaction, &str) -> farslot::Result<T> + Send,
+    ) -> PyResult<T> {
+        let clients = &table.get().clients;
+        self.with(table.py(), |transaction| {
+            clients.check_of(&self.store)?;
+            let record = clients.record();
+            if !transaction.is_table_of(record)? {
+                return Err(Failure::Replaced(record.name.clone()));
+            }
+            Ok(work(transaction, &record.name)?)
+        })
+    }
+}
+
+#[pymethods]
+impl Transaction {
+    /// One that has not begun.
+    #[new]
+    fn new(store: &Bound<'_, RawStore>) -> Self {
+        Self {
+            store: Arc::clone(&store.get().clients),
+            number: AtomicU64::new(0),
+        }
+    }
+
+    fn __enter__(this: Bound<'_, Self>) -> PyResult<Bound<'_, Self>> {
+        let own = this.get();
+        if own.number.load(Ordering::Relaxed) != 0 {
+            return Err(PyValueError::new_err(
+                "the transaction is under way already",
+            ));
+        }
+        let py = this.py();
+        let begun = py.detach(|| Ok(keep(own.store.get()?.begin()?)));
+        let number = begun.map_err(|failure: Failure| failure.raise(py))?;
+        own.number.store(number, Ordering::Relaxed);
+        Ok(this)
+    }
+
+    #[pyo3(signature = (kind, error, traceback, /))]
+    fn __exit__(
+        &self,
+        kind: Option<&Bound<'_, PyAny>>,
+        error: Option<&Bound<'_, PyAny>>,
+        traceback: Option<&Bound<'_, PyAny>>,
+        py: Python<'_>,
+    ) -> PyResult<()> {
+        let _ = (error, traceback);
+        let (number, is_given_up) = (self.end(), kind.is_some());
+        let ended: Result<(), Failure> = py.detach(|| {
+            let mut transaction = take(number)?;
+            if is_given_up {
+                transaction.abort();
+                return Ok(());
+            }
+            Ok(transaction.commit()?)
+        });
+        match ended {
+            // The block's own error goes on.
+            Err(failure) if !is_given_up => Err(failure.raise(py)),
+            _ => Ok(()),
+        }
+    }
+
+    #[pyo3(signature = (table, key, default=None))]
+    fn get<'py>(
+        &self,
+        table: &Bound<'py, RawTable>,
+        key: &Bound<'py, PyAny>,
+        default: Option<Bound<'py, PyAny>>,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let own = table.get();
+        let key = own.key.encode(key)?;
+        let found = self.step(table, |t, name| t.get(name, &key))?;
+        match found {
+            Some(value) => own.value.decode(table.py(), &value).map(Some),
+            None => Ok(default),
+        }
+    }
+
+    fn get_many<'py>(
+        &self,
+        table: &Bound<'py, RawTable>,
+        keys: &Bound<'py, PyAny>,
+    ) -> PyResult<Vec<Option<Bound<'py, PyAny>>>> {
+        let own = table.get();
+        let keys = keys.try_iter()?.map(|key| own.key.encode(&key?));
+        let keys: Vec<Encoded> = keys.collect::<PyResult<_>>()?;
+        let found = self.step(table, |t, name| {
+            let keys: Vec<_> = keys.iter().map(|key| (name, &**key)).collect();
+            t.get_many(&keys)
+        })?;
+        let values = found.into_iter().map(|value| {
+            let value = value.map(|value| own.value.decode(table.py(), &value));
+            value.transpose()
+        });
+        values.collect()
+    }
+
+    fn put(
+        &self,
+        table: &Bound<'_, RawTable>,
+        key: &Bound<'_, PyAny>,
+        value: &Bound<'_, PyAny>,
+    ) -> PyResult<()> {
+        let (key, value) = table.get().record(key, value)?;
+        self.step(table, |t, name| t.put(name, &key, &value))
+    }
+
+    fn insert(
+        &self,
+        table: &Bound<'_, RawTable>,
+        key: &Bound<'_, PyAny>,
+        value: &Bound<'_, PyAny>,
+    ) -> PyResult<bool> {
+        let (key, value) = table.get().record(key, value)?;
+        self.step(table, |t, name| t.insert(name, &key, &value))
+    }
+
+    fn remove(&self, table: &Bound<'_, RawTable>, key: &Bound<'_, PyAny>) -> PyResult<bool> {
+        let key = table.get().key.encode(key)?;
+        self.step(table, |t, name| t.remove(name, &key))
+    }
+
+    #[pyo3(signature = (table, start=None, stop=None, *, limit=None, reverse=false))]
+    fn scan<'py>(
+        &self,
+        table: &Bound<'py, RawTable>,
+        start: Option<&Bound<'py, PyAny>>,
+        stop: Option<&Bound<'py, PyAny>>,
+        limit: Option<usize>,
+        reverse: bool,
+    ) -> PyResult<Vec<(Bound<'py, PyAny>, Bound<'py, PyAny>)>> {
+        let (py, own) = (table.py(), table.get());
+        let given = GivenRange::new(&own.key, start, stop, reverse)?;
+        let most = limit.unwrap_or(usize::MAX);
+        let found = self.step(table, |t, name| t.scan(name, given.range(), most))?;
+        let pairs = found.iter().map(|(key, value): &Pair| {
+            Ok((own.key.decode(py, key)?, own.value.decode(py, value)?))
+        });
+        pairs.collect()
+    }
+
+    fn abort(&self, py: Python<'_>) -> PyResult<()> {
+        self.with(py, |transaction| {
+            transaction.abort();
+            Ok(())
+        })
+    }
+}
+
+/// Runs a body as a transaction until it is committed; what it returns.
+#[pyfunction]
+pub(crate) fn transact(store: &Bound<'_, RawStore>, body: Py<PyAny>) -> PyResult<Py<PyAny>> {
+    let (py, store) = (store.py(), &store.get().clients);
+    // What the body has raised the last time, and whether it is to be run no more.
+    let (mut raised, mut stops) = (None, false);
+    let end = py.detach(|| -> Result<Option<Py<PyAny>>, Failure> {
+        let own = store.get()?;
+        let end = own.transaction(|t| {
+            if !stops {
+                // The body has it meanwhile, by its number.
+                let transaction = std::mem::replace(t, own.begin()?);
+                let returned = Python::attach(|py| {
+                    let lent = Transaction {
+                        store: Arc::clone(store),
+                        number: AtomicU64::new(keep(transaction)),
+                    };
+                    let lent = Bound::new(py, lent)?;
+                    let returned = body.call1(py, (&lent,));
+                    if let Ok(transaction) = take(lent.get().end()) {
+                        *t = transaction;
+                    }
+                    returned
+                });
+                match returned {
+                    Ok(returned) => return Ok(Some(returned)),
+                    Err(error) => {
+                        stops = Python::attach(|py| !error.is_instance_of::<PyException>(py));
+                        raised = Some(error);
+                    }
+                }
+            }
+            t.abort();
+            Ok(None)
+        });
+        Ok(end?)
+    });
+    match (end, raised) {
+        (Ok(Some(returned)), _) => Ok(returned),
+        (_, Some(raised)) => Err(raised),
+        (Err(failure), None) => Err(failure.raise(py)),
+        (Ok(None), None) => Err(Failure::NoTransaction.raise(py)),
+    }
+}
