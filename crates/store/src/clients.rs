@@ -12,7 +12,7 @@ use crate::calls::client::calling::Calling;
 use crate::duo::{DuoClient, DuoOwners};
 use crate::lease::Leased;
 use crate::owned::table::OwnedTable;
-use crate::{ErrorKind, LookupOrder, ReadPolicy, Result, Scheme, StoreError, TableRecord};
+use crate::{Access, ErrorKind, LookupOrder, ReadPolicy, Result, Scheme, StoreError, TableRecord};
 use farslot_fabric::{EndpointExt, FabricError, RemoteAddr, Rights, shm};
 use farslot_index::AnyIndex;
 use farslot_index::cache::Cached;
@@ -41,6 +41,8 @@ pub(crate) struct Clients {
     pub(crate) predetermines: bool,
     /// The owners of CuckooDuo tables that the process has.
     pub(crate) duo_owners: Arc<DuoOwners>,
+    /// What was asked for.
+    pub(crate) access: Access,
     /// Which operations are calls; nothing for READs alone.
     pub(crate) calls: Option<CallRule>,
     /// What each client has for its answers, and for what it keeps besides.
@@ -152,7 +154,7 @@ impl Clients {
                 Rc::new(DuoClient::open(endpoint, at, record.id, layout, owners)?)
             }
             Scheme::Chained(_) | Scheme::Ordered(_) => {
-                Rc::new(OwnedTable::open(&endpoint, at, record)?)
+                Rc::new(OwnedTable::open(&endpoint, self.access, at, record)?)
             }
         })
     }

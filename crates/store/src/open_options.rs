@@ -18,14 +18,16 @@ pub const RECORD_LOCATIONS: usize = 1 << 18;
 /// By what a table's operations are done.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Access {
-    /// By one-sided verbs alone: the owner of the memory takes no part.
+    /// By one-sided verbs alone: the owner of the memory takes no part. Chained and ordered tables
+    /// it writes all the same, and their lookups begin with a READ.
     Reads,
     /// By calls: the owner executes operations in its own memory, each in one round trip, many in
-    /// one call. Opening a table fails where the owner answers no calls. A cuckoo table then has any number of writers, for which its owner writes.
-    /// Over RDMA verbs lookups are calls and writes are not: a NIC's atomics are not atomic against
-    /// those of the owner's processor. CuckooDuo tables are used by verbs all the same, as is
-    /// whatever the owner leaves to the client. A simulated owner's atomics are atomic against
-    /// those of clients, which no NIC promises.
+    /// one call. Opening a table fails where the owner answers no calls. A cuckoo table then has
+    /// any number of writers, for which its owner writes. Keys and ranges of chained and ordered
+    /// tables are looked up by calls, one each. Over RDMA verbs lookups are calls and writes are
+    /// not: a NIC's atomics are not atomic against those of the owner's processor. CuckooDuo tables
+    /// are used by verbs all the same, as is whatever the owner leaves to the client. A simulated
+    /// owner's atomics are atomic against those of clients, which no NIC promises.
     Calls,
     /// By whichever is cheaper: by calls over TCP, where the other side is a processor anyway, and
     /// else by verbs.

@@ -174,6 +174,7 @@ impl Sessions {
             lookup_order: options.lookup_order,
             predetermines: options.predetermination,
             duo_owners: Arc::clone(&self.duo_owners),
+            access: options.access,
             calls: self.calls,
             cache,
             client_memory: options.client_memory,

@@ -138,11 +138,13 @@ impl<E: Endpoint> OrderedMap<E> {
         self.check(key, &[])?;
         let tree = self.0.structure();
         let known = self.0.cache().leaf(key);
-        if let Some(number) = known {
+        if let Some(number) = known.filter(|_| self.0.policy().reads_next()) {
             let offset = tree.shape().node_at(number).ok_or(RemoteError::BadReply)?;
             let words = self.0.read(offset, tree.shape().leaf_words() * 8).await?;
             let leaf = tree.read_leaf(number, words.words(), &mut self.0.cache());
-            if let Some((leaf, seen)) = leaf.filter(|(leaf, _)| leaf.covers(key)) {
+            let leaf = leaf.filter(|(leaf, _)| leaf.covers(key));
+            self.0.policy().note(leaf.is_some());
+            if let Some((leaf, seen)) = leaf {
                 return leaf.seen(seen).ok_or(RemoteError::BadReply);
             }
         }

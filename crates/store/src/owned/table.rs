@@ -1,13 +1,13 @@
 //! A client of a table that the owner of the memory writes.
 
 use crate::lease::Leased;
-use crate::{Scheme, StoreError, TableRecord};
+use crate::{Access, Scheme, StoreError, TableRecord};
 use farslot_fabric::{Endpoint, FabricError, NodeId, RegionId, RemoteAddr, Rights};
 use farslot_index::{
     ClientState, Cursor, FieldSize, IndexError, Occupancy, Operation, Outcome, Result,
     SchemeClient, Value, Waits,
 };
-use farslot_remote::{DENIED, ENDING, NO_OBJECT, ObjectId, RemoteError};
+use farslot_remote::{DENIED, ENDING, NO_OBJECT, ObjectId, PolicyOptions, RemoteError};
 use farslot_rpc::{Client, ClientOptions, RpcError};
 use farslot_txn::{Database, DatabaseOptions, KeyChange, Locking, TableId, TxnError};
 use std::rc::Rc;
@@ -18,6 +18,7 @@ const MOST_TURNS: u32 = 1000;
 /// A thread's client of all nodes of a store, for tables that their owners write.
 pub(crate) fn database(
     endpoint: &Rc<Leased>,
+    access: Access,
     seed: u64,
 ) -> std::result::Result<Database<Leased>, TxnError> {
     let patience = endpoint.core().limits.verb_timeout;
@@ -32,6 +33,11 @@ pub(crate) fn database(
     let options = DatabaseOptions {
         locking: Locking::Commit,
         seed: seed ^ endpoint.now(),
+        policy: match access {
+            Access::Reads => PolicyOptions::READS,
+            Access::Calls => PolicyOptions::CALLS,
+            Access::Auto => PolicyOptions::default(),
+        },
         ..DatabaseOptions::default()
     };
     Database::new(nodes.collect(), options)
@@ -53,13 +59,14 @@ pub(crate) struct OwnedTable {
 impl OwnedTable {
     pub(crate) fn open(
         endpoint: &Rc<Leased>,
+        access: Access,
         at: RemoteAddr,
         record: &TableRecord,
     ) -> crate::Result<Self> {
         let (key, value) = record.scheme.record_sizes();
         let no_table = || crate::error::bad_option("the scheme", record.scheme.name(), "another");
         let structure = record.scheme.owned_at(at.offset).ok_or_else(no_table)?;
-        let database = database(endpoint, record.id);
+        let database = database(endpoint, access, record.id);
         let database = database.map_err(|error| store_error(error, at))?;
         let table = database.add_table(at.node.0 as u8, ObjectId(record.id), structure);
         let (slots, read_size) = match &record.scheme {

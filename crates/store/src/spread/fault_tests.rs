@@ -8,8 +8,8 @@ use crate::lease::Leased;
 use crate::nodes::Nodes;
 use crate::slot_map::SlotMap;
 use crate::{
-    CuckooShape, DuoShape, FieldSize, LookupOrder, OnRestart, Operation, RaceShape, ReadPolicy,
-    Result, Scheme, SlotKind, StoreError, TableOptions,
+    Access, CuckooShape, DuoShape, FieldSize, LookupOrder, OnRestart, Operation, RaceShape,
+    ReadPolicy, Result, Scheme, SlotKind, StoreError, TableOptions,
 };
 use farslot_check::{Model, Recorder, RegisterMap, TableOp, TableRet, check};
 use farslot_fabric::sim::{
@@ -85,6 +85,7 @@ fn plain() -> Clients {
         lookup_order: LookupOrder::default(),
         predetermines: false,
         duo_owners: Arc::default(),
+        access: Access::Reads,
         calls: None,
         cache: None,
         client_memory: None,

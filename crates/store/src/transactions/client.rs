@@ -110,7 +110,8 @@ impl Store {
                 return Ok((Rc::clone(client), false));
             }
             let executor = self.executor()?;
-            let database = database(executor.endpoint(), self.0.seeds.next());
+            let access = self.0.sessions.options.access;
+            let database = database(executor.endpoint(), access, self.0.seeds.next());
             let database = database.map_err(|error| store_error(error, START))?;
             let client = Rc::new(TransactionClient {
                 database: Rc::new(database),

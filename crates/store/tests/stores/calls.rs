@@ -152,6 +152,48 @@ fn apply(
     }
 }
 
+/// Keys that are in their buckets and in leaves whose places are known.
+#[test]
+fn tables_that_the_owner_writes_are_looked_up_by_what_was_asked_for() {
+    let server = serve(64 * MIB);
+    let auto = open(&server, Access::Auto);
+    for (name, options) in [
+        ("chained", small().chained()),
+        ("ordered", small().ordered()),
+    ] {
+        auto.create(name, &options).unwrap();
+        auto.table(name)
+            .unwrap()
+            .put(b"some key", b"value")
+            .unwrap();
+        for access in Access::ALL {
+            let store = open(&server, access);
+            let table = store.table(name).unwrap();
+            let get = || table.get(b"some key").unwrap().unwrap();
+            assert_eq!(get(), b"value");
+            let before = table.counters();
+            for _ in 0..20 {
+                assert_eq!(get(), b"value");
+            }
+            let counted = table.counters().since(&before);
+            let both = [VerbKind::Call, VerbKind::Read].map(|kind| counted.verbs_of(kind));
+            let expected = match access {
+                Access::Calls => [20, 0],
+                Access::Reads | Access::Auto => [0, 20],
+            };
+            assert_eq!(both, expected, "{name}, {access}");
+            let read = store.transaction(|t| t.get(name, b"some key"));
+            assert_eq!(read, Ok(Some(b"value".to_vec())));
+        }
+    }
+}
+
+fn small() -> TableOptions {
+    TableOptions::new(300)
+        .keys(FieldSize::Fixed(8))
+        .values(FieldSize::UpTo(16))
+}
+
 /// Batches of operations on distinct keys, and batches of one.
 fn as_a_map(table: &Table, inline: bool, seed: u64) {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
