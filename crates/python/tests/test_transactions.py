@@ -293,20 +293,23 @@ def put(value):
 put(b"parent")
 open_one = store.transaction()
 open_one.__enter__()
+open_one.put(table, b"key", b"open")
 child = os.fork()
 if child == 0:
-    try:
-        put(b"child")
-    except farslot.errors.ClosedError:
-        pass
-    else:
-        os._exit(7)
+    for step in (lambda: put(b"child"), lambda: open_one.__exit__(None, None, None)):
+        try:
+            step()
+        except farslot.errors.ClosedError:
+            pass
+        else:
+            os._exit(7)
     with farslot.open(sys.argv[1]) as own:
         mine = own.open_table("forked")
         own.transact(lambda t: t.put(mine, b"child", b"own"))
     sys.exit(0)
 _, status = os.waitpid(child, 0)
 assert status == 0, status
+assert table[b"key"] == b"parent"
 open_one.put(table, b"key", b"after")
 open_one.__exit__(None, None, None)
 assert table[b"key"] == b"after" and table[b"child"] == b"own"

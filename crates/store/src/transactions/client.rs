@@ -26,25 +26,8 @@ pub(super) const START: RemoteAddr = RemoteAddr {
 
 thread_local! {
     /// This thread's clients, of each store that it runs transactions on.
-    static CLIENTS: RefCell<Vec<Kept>> = const { RefCell::new(Vec::new()) };
-}
-
-/// A client that a thread keeps.
-struct Kept {
-    store: Weak<Inner>,
-    /// There until it is dropped.
-    client: Option<Rc<TransactionClient>>,
-    /// The process that has opened it.
-    process: u32,
-}
-
-impl Drop for Kept {
-    fn drop(&mut self) {
-        // In a process that was forked, its connections are the parent's.
-        if std::process::id() != self.process {
-            std::mem::forget(self.client.take());
-        }
-    }
+    static CLIENTS: RefCell<Vec<(Weak<Inner>, Rc<TransactionClient>)>> =
+        const { RefCell::new(Vec::new()) };
 }
 
 /// A thread's client for the transactions of a store.
@@ -104,9 +87,9 @@ impl Store {
     /// This thread's client, opened if there is none; and whether it was.
     pub(super) fn transaction_client(&self) -> Result<(Rc<TransactionClient>, bool)> {
         CLIENTS.with_borrow_mut(|clients| {
-            clients.retain(|kept| kept.store.strong_count() > 0);
-            let own = clients.iter().find(|kept| self.is(&kept.store));
-            if let Some(client) = own.and_then(|kept| kept.client.as_ref()) {
+            clients.retain(|(store, _)| store.strong_count() > 0);
+            let own = clients.iter().find(|(store, _)| self.is(store));
+            if let Some((_, client)) = own {
                 return Ok((Rc::clone(client), false));
             }
             let executor = self.executor()?;
@@ -118,11 +101,7 @@ impl Store {
                 executor,
                 tables: RefCell::default(),
             });
-            clients.push(Kept {
-                store: Arc::downgrade(&self.0),
-                client: Some(Rc::clone(&client)),
-                process: std::process::id(),
-            });
+            clients.push((Arc::downgrade(&self.0), Rc::clone(&client)));
             Ok((client, true))
         })
     }
@@ -130,7 +109,7 @@ impl Store {
     /// Closes what the calling thread keeps for transactions of the store: connections, and what
     /// it knows of tables. Its next transaction opens it again.
     pub fn close_transactions(&self) {
-        CLIENTS.with_borrow_mut(|clients| clients.retain(|kept| !self.is(&kept.store)));
+        CLIENTS.with_borrow_mut(|clients| clients.retain(|(store, _)| !self.is(store)));
     }
 
     fn is(&self, store: &Weak<Inner>) -> bool {
@@ -236,8 +215,7 @@ mod tests {
     fn nothing_is_kept_of_a_table_that_is_gone() {
         let store = Store::embedded().unwrap();
         let options = crate::TableOptions::new(10).chained();
-        let kept =
-            || CLIENTS.with_borrow(|clients| clients.iter().any(|kept| store.is(&kept.store)));
+        let kept = || CLIENTS.with_borrow(|clients| clients.iter().any(|(of, _)| store.is(of)));
         let put = || store.transaction(|t| t.put("t", b"a", b"1"));
         store.create("t", &options).unwrap();
         put().unwrap();
