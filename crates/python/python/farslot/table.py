@@ -72,7 +72,8 @@ class Table(_native.RawTable[K, V], MutableMapping[K, V]):
     def pop(self, key: K, default: Any = _MISSING) -> Any:
         """Removes the key and returns its value.
 
-        In linear and race tables in one step: of all who pop a value, one gets it.
+        In linear, race, chained and ordered tables in one step: of all who pop a value, one gets
+        it.
         """
         value = self._take(key)
         if value is not None:

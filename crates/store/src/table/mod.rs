@@ -277,7 +277,8 @@ impl Table {
 
     /// Replaces the key's value if it is `expected`, in one step, whoever else writes; false if it
     /// is another, or the key is absent. With nothing expected, puts the value if the key is
-    /// absent; false if it is present. In linear and RACE tables.
+    /// absent; false if it is present. In linear, RACE,
+    /// chained and ordered tables.
     ///
     /// # Errors
     /// As [`Table::update`]; [`NotAtomic`](farslot_index::IndexError::NotAtomic) for a table of
@@ -311,7 +312,7 @@ impl Table {
 
     /// Adds to the number that the key's value is, in one step, whoever else writes, and returns
     /// the sum: a whole number of 64 bits in decimal digits, as `b"-5"`. An absent key counts as 0,
-    /// and is put. In linear and RACE tables.
+    /// and is put. In linear, RACE, chained and ordered tables.
     ///
     /// ```
     /// # use farslot::{Store, TableOptions};
@@ -387,7 +388,7 @@ impl Table {
     }
 
     /// Removes the key if its value is `expected`, in one step, whoever else writes; false if it is
-    /// another, or the key is absent. In linear and RACE tables.
+    /// another, or the key is absent. In linear, RACE, chained and ordered tables.
     ///
     /// # Errors
     /// As [`Table::compare_and_set`].
