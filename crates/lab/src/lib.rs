@@ -16,6 +16,7 @@
 #![forbid(unsafe_code)]
 
 pub mod baseline;
+mod cluster;
 mod error;
 pub mod explore_compare;
 mod find_or_put;

@@ -24,9 +24,12 @@ pub struct ReproRow {
     pub cell: String,
     /// The paper's figure, where it has one.
     pub paper: Option<f64>,
+    /// The paper's least and most, where it has a range.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub paper_range: Option<[f64; 2]>,
     /// Ours.
     pub ours: f64,
-    /// Ours divided by the paper's.
+    /// Ours divided by the paper's; within a range 1, else by its nearer end.
     pub ratio: Option<f64>,
     /// What a model says, where the cell is a measurement: an exact one, or what the setup says.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -49,8 +52,10 @@ pub struct ReproRow {
 pub enum Basis {
     /// A number of the emulation was chosen such that this is the paper's.
     Fitted,
-    /// It follows from numbers that were fitted on other figures.
+    /// It follows from numbers that were fitted on other figures, and from what the machines do.
     Predicted,
+    /// It follows from a fitted number alone.
+    Follows,
 }
 
 impl ReproRow {
@@ -60,12 +65,23 @@ impl ReproRow {
         Self {
             cell: cell.into(),
             paper,
+            paper_range: None,
             ours,
             ratio: paper.map(|paper| ours / paper),
             model: None,
             standard_error: None,
             basis: None,
             paper_is_count: false,
+        }
+    }
+
+    /// A cell of which the paper has a range.
+    #[must_use]
+    pub fn in_range(cell: impl Into<String>, range: [f64; 2], ours: f64) -> Self {
+        Self {
+            paper_range: Some(range),
+            ratio: Some(ours / ours.clamp(range[0], range[1])),
+            ..Self::new(cell, None, ours)
         }
     }
 
@@ -83,6 +99,15 @@ impl ReproRow {
     pub fn fitted(self) -> Self {
         Self {
             basis: Some(Basis::Fitted),
+            ..self
+        }
+    }
+
+    /// The same, a consequence of what is fitted.
+    #[must_use]
+    pub fn following(self) -> Self {
+        Self {
+            basis: Some(Basis::Follows),
             ..self
         }
     }
@@ -198,8 +223,8 @@ const NEAR: f64 = 0.15;
 const NAMED: usize = 5;
 
 impl ReproReport {
-    /// A report of an emulation: its setup says which predicted figures are not within 15 % of the
-    /// paper's, or how many where they are more than five.
+    /// A report of an emulation: its setup says which figures that are not fitted are not within
+    /// 15 % of the paper's, or how many where they are more than five.
     pub(crate) fn emulated(
         id: &'static str,
         mut setup: String,
@@ -208,7 +233,7 @@ impl ReproReport {
     ) -> Self {
         let predicted: Vec<_> = rows
             .iter()
-            .filter(|row| row.basis == Some(Basis::Predicted))
+            .filter(|row| matches!(row.basis, Some(Basis::Predicted | Basis::Follows)))
             .filter_map(|row| Some((row.cell.as_str(), (row.ratio? - 1.0).abs())))
             .collect();
         let off: Vec<_> = predicted
@@ -253,8 +278,11 @@ mod tests {
             row("b", 0.8).predicted(),
             row("c", 2.0).fitted(),
             row("d", 2.0),
+            row("e", 1.2).following(),
+            ReproRow::in_range("f", [1.0, 2.0], 1.5).predicted(),
+            ReproRow::in_range("g", [1.0, 2.0], 4.0).predicted(),
         ];
-        let named = " Predicted, and not within 15 % of the paper's: b.";
+        let named = " Predicted, and not within 15 % of the paper's: b; e; g.";
         assert_eq!(setup(few), format!("Small.{named}"));
         let many = vec![row("a", 1.2).predicted(); 6];
         let counted = " 6 of 6 predicted figures are not within 15 % of the paper's.";

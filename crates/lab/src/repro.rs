@@ -194,7 +194,7 @@ const ALL: &[Reproduction] = &[
     },
     Reproduction {
         id: paper003::fig6::ID,
-        title: "paper 003, figure 6: TATP, by the verbs of its transactions",
+        title: "paper 003, figure 6: TATP in Storm",
         scale: paper003::fig6::SCALE,
         run: paper003::fig6::run,
     },

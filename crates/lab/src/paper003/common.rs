@@ -1,10 +1,11 @@
 //! What the reproductions share.
 
-use super::cluster::{Cluster, measure};
-use super::mix::{Demand, Mix};
-use super::systems::Fits;
+use super::mix::Demand;
+use super::systems::{Fits, System};
+use crate::cluster::{Cluster, Measured, hosts};
 use crate::scale::Scale;
-use crate::{ReproRow, Result};
+use crate::{Basis, ReproRow, Result};
+use farslot::fabric::VerbKind;
 use farslot::fabric::sim::NicProfile;
 
 /// Pages of 2 MiB of 20 GB, the memory of figure 1.
@@ -12,6 +13,8 @@ pub(super) const PAGES: u64 = 10_240;
 /// Bytes that a NIC fetches of its tables at once, and how many translations these are.
 const LINE: u64 = 64;
 const TRANSLATIONS: u64 = LINE / 8;
+/// Operations that a thread has under way: more than enough to keep every NIC busy.
+const WIDTH: usize = 16;
 /// The scale of what is simulated: lookups of all machines behind a cell.
 pub(super) const SCALE: Scale = Scale {
     slots: 1 << 16,
@@ -21,57 +24,96 @@ pub(super) const SCALE: Scale = Scale {
 };
 
 /// Operations a microsecond of a machine.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Rate {
     /// In the simulator.
-    pub(super) simulated: f64,
-    /// By what the busiest part of a machine allows.
+    pub(super) measured: Measured,
+    /// By what the busiest part of a machine allows, for the verbs that were counted.
     pub(super) model: f64,
 }
 
 impl Rate {
-    pub(super) fn row(self, cell: String) -> ReproRow {
+    pub(super) fn row(&self, cell: String, basis: Basis) -> ReproRow {
         ReproRow {
             model: Some(self.model),
-            ..ReproRow::new(cell, None, self.simulated)
+            basis: Some(basis),
+            ..ReproRow::new(cell, None, self.measured.rate)
         }
-        .predicted()
     }
 
     /// How many times faster it is than another.
-    pub(super) fn over(self, other: Self, cell: impl Into<String>, paper: f64) -> ReproRow {
+    pub(super) fn over(&self, other: &Self, cell: impl Into<String>, paper: f64) -> ReproRow {
         ReproRow {
             model: Some(self.model / other.model),
-            ..ReproRow::new(cell, Some(paper), self.simulated / other.simulated)
+            ..ReproRow::new(cell, Some(paper), self.measured.rate / other.measured.rate)
         }
+    }
+
+    /// What an operation took.
+    pub(super) fn rows_of_each(&self, of: &str) -> Vec<ReproRow> {
+        let measured = &self.measured;
+        let posted = &measured.posted;
+        let figures = [
+            ("READs", measured.each(posted.verbs_of(VerbKind::Read))),
+            ("calls", measured.each(posted.verbs_of(VerbKind::Call))),
+            (
+                "bytes",
+                measured.each(posted.bytes_read + posted.bytes_written),
+            ),
+            ("us at the median", measured.us(0.5)),
+            ("us at 99 %", measured.us(0.99)),
+        ];
+        let row = |(what, figure)| ReproRow::new(format!("{what} of {of}"), None, figure);
+        figures.map(row).into()
     }
 }
 
-/// Measures a mix on a cluster of so many machines of so many threads.
-pub(super) fn rate(
+/// A cluster of so many machines of so many threads with ConnectX-4 NICs.
+pub(super) fn cluster(
     scale: &Scale,
     profile: NicProfile,
-    mix: &Mix,
     (machines, threads): (u32, u32),
-) -> Result<Rate> {
+    expected: f64,
+) -> Cluster {
     let mut profile = profile;
     // A page stands for all whose translations are fetched together.
     profile.cache.translation_bytes = LINE as u32;
-    let pages = PAGES / TRANSLATIONS;
-    let connections = u64::from(2 * machines * threads);
-    let demand = Demand::of(&profile, mix).with_cache(&profile, connections, pages)?;
-    let model = demand.rate(threads);
-    let simulated = measure(&Cluster {
+    Cluster {
         profile,
         machines,
         threads,
-        pages,
-        mix,
+        width: WIDTH,
+        page_bytes: 2 << 20,
         operations: scale.lookups,
-        expected: model,
+        expected,
         seed: scale.seed,
-    })?;
-    Ok(Rate { simulated, model })
+    }
+}
+
+/// What operations of a cluster occupy, with what is not in the NICs' caches.
+pub(super) fn cached(cluster: &Cluster, demand: Demand) -> Result<Demand> {
+    let connections = u64::from(2 * cluster.machines * cluster.threads);
+    Ok(demand.with_cache(&cluster.profile, connections, PAGES / TRANSLATIONS)?)
+}
+
+/// Measures lookups of a system on a cluster.
+pub(super) fn rate(
+    scale: &Scale,
+    (system, fits, farm_reads): (System, &Fits, f64),
+    size: (u32, u32),
+) -> Result<Rate> {
+    let mut cluster = cluster(scale, system.profile(fits), size, 1.0);
+    let known = cached(&cluster, system.demand(fits, farm_reads))?;
+    cluster.expected = known.rate(cluster.threads);
+    let pages = PAGES / TRANSLATIONS / u64::from(hosts(cluster.machines).1);
+    let measured = system.measure(fits, farm_reads, (cluster.clone(), pages))?;
+    let counted = Demand::counted(&cluster.profile, &measured);
+    let locked = match system {
+        System::Lite => fits.locked_ns,
+        _ => 0.0,
+    };
+    let model = cached(&cluster, counted.locked_for(locked))?.rate(cluster.threads);
+    Ok(Rate { measured, model })
 }
 
 /// What is fitted beside the NIC profile, as rows.

@@ -52,7 +52,7 @@ pub(crate) fn run(_: &Scale, _: Progress<'_>) -> Result<ReproReport> {
     let (connections, papers) = NO_HITS;
     let at = cx5.rate(BYTES, connections, large)?;
     let cell = format!("M READs/s, ConnectX-5, {connections} connections");
-    rows.push(ReproRow::new(cell, Some(papers), at).predicted());
+    rows.push(ReproRow::new(cell, Some(papers), at).following());
     let calls =
         Demand::of(&cx5.profile, &only(vec![(datagrams(BYTES as usize), 1.0)])).rate(u32::MAX);
     rows.push(ReproRow::new("M calls/s by datagrams, ConnectX-5", None, calls).predicted());
@@ -64,12 +64,8 @@ pub(crate) fn run(_: &Scale, _: Progress<'_>) -> Result<ReproReport> {
         });
     if let Some(met) = met {
         let met = met?;
-        let [least, most] = AS_SLOW_AS_CALLS;
-        // The paper has a range: what is within it is right.
-        let papers = met.clamp(least, most);
-        let cell =
-            "connections at which READs are as slow as calls by datagrams (paper: 2500 to 3800)";
-        rows.push(ReproRow::new(cell, Some(papers), met).predicted());
+        let cell = "connections at which READs are as slow as calls by datagrams";
+        rows.push(ReproRow::in_range(cell, AS_SLOW_AS_CALLS, met).predicted());
     }
     let small = Memory::small_pages(1024);
     for connections in [NEAR_CONNECTIONS, MANY_CONNECTIONS] {

@@ -62,7 +62,7 @@ pub(crate) fn run(scale: &Scale, progress: Progress<'_>) -> Result<ReproReport> 
     rows.extend(fitted_rows(&lookups.fits));
     let setup = format!(
         "Simulated: machines with a ConnectX-4 on InfiniBand and {PAPERS_THREADS} threads of 16 lookups under way; {} lookups a cell. Storm (oversub) is that of \
-         figure 4: its collisions are fitted there, at 32 machines. eRPC: a datagram each way, for which the receiver's NIC fetches a descriptor of 16 bytes \
+         figure 4, by the product's tables, and so is what LITE does above its kernel; of eRPC and FaRM there are the verbs. eRPC: a datagram each way, for which the receiver's NIC fetches a descriptor of 16 bytes \
          and writes a header of 40 beside the 128; the time of its congestion control is fitted. FaRM: one READ of 1 KiB, a second for a key in a chain \
          (counted, at 0.9 of {} slots, which is assumed: the paper does not say it). LITE: the time for which its kernel is locked is fitted. That eRPC loses with more machines, by the paper for \
          posting onto receive queues, is not emulated.",

@@ -5,7 +5,7 @@ use super::common::{Rate, rate};
 use super::fits::fit;
 use super::systems::System;
 use crate::scale::Scale;
-use crate::{Axis, Line, Plot, Progress, ReproReport, ReproRow, Result, threads};
+use crate::{Axis, Basis, Line, Plot, Progress, ReproReport, ReproRow, Result, threads};
 
 pub(crate) const ID: &str = "003-fig7";
 pub(crate) const SCALE: Scale = super::common::SCALE;
@@ -17,34 +17,31 @@ const LOST: f64 = 1.57;
 
 /// Measures the figure.
 pub(crate) fn run(scale: &Scale, progress: Progress<'_>) -> Result<ReproReport> {
-    let fits = fit();
-    let (profile, mix) = (
-        System::Perfect.profile(&fits),
-        System::Perfect.mix(&fits, 1.0),
-    );
+    let fits = fit()?;
+    let profile = System::Perfect.profile(&fits);
     let rates: Vec<Rate> = threads::in_order(MACHINES.len() * THREADS.len(), |number| {
         let (machines, threads) = (MACHINES[number / 2], THREADS[number % 2]);
         progress(&format!("{machines} machines, {threads} threads"));
-        rate(scale, profile.clone(), &mix, (machines, threads))
+        rate(scale, (System::Perfect, &fits, 1.0), (machines, threads))
     })?;
-    let at = |machines: usize, threads: usize| rates[machines * THREADS.len() + threads];
+    let at = |machines: usize, threads: usize| &rates[machines * THREADS.len() + threads];
     let mut rows = Vec::new();
     for (number, machines) in MACHINES.iter().enumerate() {
         for (column, threads) in THREADS.iter().enumerate() {
             let cell = format!("M lookups/s of a machine, {machines} machines, {threads} threads");
-            rows.push(at(number, column).row(cell));
+            rows.push(at(number, column).row(cell, Basis::Follows));
         }
     }
     rows.extend([
         at(1, 0)
             .over(at(0, 0), "64 machines / 32 machines, 20 threads", 1.0)
-            .predicted(),
+            .following(),
         at(1, 0)
             .over(at(2, 0), "64 machines / 96 machines, 20 threads", LOST)
             .fitted(),
         at(3, 1)
             .over(at(0, 1), "128 machines / 32 machines, 10 threads", 1.0)
-            .predicted(),
+            .following(),
         ReproRow::new(
             "fitted: bytes of a connection in the NIC's cache",
             None,
@@ -54,12 +51,12 @@ pub(crate) fn run(scale: &Scale, progress: Progress<'_>) -> Result<ReproReport> 
     ]);
     let lines = THREADS.iter().enumerate().map(|(column, threads)| {
         let points = MACHINES.iter().enumerate();
-        let points =
-            points.map(|(number, machines)| (f64::from(*machines), at(number, column).simulated));
+        let points = points
+            .map(|(number, machines)| (f64::from(*machines), at(number, column).measured.rate));
         Line::ours(format!("{threads} threads"), points.collect())
     });
     let setup = format!(
-        "Simulated: Storm (perfect) on ConnectX-4 on InfiniBand; {} lookups a cell. At most nine machines stand for all, each with the 2 m t connections of a \
+        "Simulated: Storm (perfect), figure 4's lookups in the product's tables, on ConnectX-4 on InfiniBand; {} lookups a cell. At most nine machines stand for all, each with the 2 m t connections of a \
          machine among m with t threads, as the paper emulates with 32 of them. In the NIC's cache of 2 MiB lie connections and the translations of 20 GB in \
          pages of 2 MiB. A connection's context has 375 bytes; with these alone the cache would hold those of 128 machines: how many \
          bytes a connection takes there is fitted on the loss at 96. What a miss costs is fitted on figure 1.",

@@ -1,8 +1,11 @@
 //! The numbers that are fitted, beside those of the NIC profiles, each with the figure that it is
 //! fitted on.
 
-use super::mix::{Demand, Mix, only};
-use super::systems::{CALL, Fits, PAPERS_THREADS, System, read_or_call};
+use super::mix::Demand;
+use super::systems::{Fits, PAPERS_THREADS, System};
+use super::tables::{Tables, collisions};
+use crate::Result;
+use crate::cluster::idle;
 use farslot::fabric::sim::NicProfile;
 
 /// Figure 4: a table with few collisions beside calls alone.
@@ -12,32 +15,38 @@ pub(super) const WITHOUT_CONTROL: f64 = 1.53;
 pub(super) const BESIDE_LITE: f64 = 17.1;
 /// Table 5, ConnectX-4 on InfiniBand, us: LITE's latency less that of a READ.
 const LITE_US: f64 = 5.8 - 1.8;
+/// Buckets of the table whose lookups are counted.
+const BUCKETS: u32 = 1 << 13;
 
 /// Fits all, by what the busiest part of a machine allows.
-pub(super) fn fit() -> Fits {
+pub(super) fn fit() -> Result<Fits> {
     let nic = NicProfile::connectx4_edr();
-    let rate = |mix: &Mix| Demand::of(&nic, mix).rate(PAPERS_THREADS);
-    let calls = rate(&only(vec![(CALL, 1.0)]));
-    let load = falling(1e-6, 10.0, OVERSUBSCRIBED, |load| {
-        rate(&only(read_or_call(load))) / calls
-    });
-    let partly = rate(&only(read_or_call(load)));
+    let counted = |tables: Tables| {
+        let measured = idle(nic.clone(), tables, 0)?;
+        Ok::<_, crate::LabError>(Demand::counted(&nic, &measured))
+    };
+    // One key or two in all: no collisions.
+    let read = counted(Tables::new(BUCKETS, 0.0)?.knowing_chains())?;
+    let call = counted(Tables::new(BUCKETS, 0.0)?.by_calls())?;
+    let rate = |demand: Demand| demand.rate(PAPERS_THREADS);
+    let partly = |load: f64| rate(read.plus(call, collisions(load)));
+    let load = falling(1e-6, 10.0, OVERSUBSCRIBED, |load| partly(load) / rate(call));
     let free = Fits {
         load,
         control_ns: 0.0,
-        locked_ns: 1e3 * BESIDE_LITE / partly,
+        locked_ns: 1e3 * BESIDE_LITE / partly(load),
         kernel_ns: LITE_US * 1e3,
+        read,
+        call,
     };
     let erpc = |control_ns| {
         let fits = Fits { control_ns, ..free };
-        let system = System::Erpc { controlled: true };
-        Demand::of(&system.profile(&fits), &system.mix(&fits, 1.0)).rate(PAPERS_THREADS)
+        rate(System::Erpc { controlled: true }.demand(&fits, 1.0))
     };
-    let without = erpc(0.0);
-    Fits {
-        control_ns: falling(0.0, 1e5, without / WITHOUT_CONTROL, erpc),
+    Ok(Fits {
+        control_ns: falling(0.0, 1e5, erpc(0.0) / WITHOUT_CONTROL, erpc),
         ..free
-    }
+    })
 }
 
 /// Where a falling function has a value.
@@ -60,10 +69,8 @@ mod tests {
 
     #[test]
     fn what_is_fitted_gives_what_it_was_fitted_on() {
-        let fits = fit();
-        let rate = |system: System| {
-            Demand::of(&system.profile(&fits), &system.mix(&fits, 1.0)).rate(PAPERS_THREADS)
-        };
+        let fits = fit().unwrap();
+        let rate = |system: System| system.demand(&fits, 1.0).rate(PAPERS_THREADS);
         let near = |ours: f64, paper: f64| assert!((ours / paper - 1.0).abs() < 1e-3, "{ours}");
         near(
             rate(System::Oversubscribed) / rate(System::Calls),

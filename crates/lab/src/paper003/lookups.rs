@@ -24,14 +24,16 @@ impl<const SYSTEMS: usize> Lookups<SYSTEMS> {
         farm_reads: f64,
         progress: Progress<'_>,
     ) -> Result<Self> {
-        let fits = fit();
+        let fits = fit()?;
         let rates = threads::in_order(machines.len() * SYSTEMS, |number| {
             let machines = machines[number / SYSTEMS];
             let system = systems[number % SYSTEMS];
             progress(&format!("{}, {machines} machines", system.name()));
-            let mix = system.mix(&fits, farm_reads);
-            let profile = system.profile(&fits);
-            rate(scale, profile, &mix, (machines, PAPERS_THREADS))
+            rate(
+                scale,
+                (system, &fits, farm_reads),
+                (machines, PAPERS_THREADS),
+            )
         })?;
         Ok(Self {
             fits,
@@ -41,12 +43,12 @@ impl<const SYSTEMS: usize> Lookups<SYSTEMS> {
         })
     }
 
-    fn at(&self, machines: usize, system: usize) -> Rate {
-        self.rates[machines * SYSTEMS + system]
+    fn at(&self, machines: usize, system: usize) -> &Rate {
+        &self.rates[machines * SYSTEMS + system]
     }
 
     /// The rates of the systems on the most machines.
-    pub(super) fn of_most_machines(&self) -> [Rate; SYSTEMS] {
+    pub(super) fn of_most_machines(&self) -> [&Rate; SYSTEMS] {
         std::array::from_fn(|system| self.at(self.machines.len() - 1, system))
     }
 
@@ -56,7 +58,7 @@ impl<const SYSTEMS: usize> Lookups<SYSTEMS> {
             let row = |(column, system): (usize, &System)| {
                 let name = system.name();
                 let cell = format!("M lookups/s of a machine, {name}, {machines} machines");
-                self.at(number, column).row(cell)
+                self.at(number, column).row(cell, system.basis())
             };
             let systems = self.systems.iter().enumerate();
             systems.map(row).collect::<Vec<_>>()
@@ -69,7 +71,7 @@ impl<const SYSTEMS: usize> Lookups<SYSTEMS> {
         let line = |(column, system): (usize, &System)| {
             let points = self.machines.iter().enumerate();
             let points = points.map(|(number, machines)| {
-                (f64::from(*machines), self.at(number, column).simulated)
+                (f64::from(*machines), self.at(number, column).measured.rate)
             });
             Line::ours(system.name(), points.collect())
         };

@@ -1,22 +1,19 @@
 //! What operations cost by their verbs, in the mean.
 
+use crate::cluster::Measured;
+use farslot::fabric::VerbKind;
 use farslot::fabric::sim::NicProfile;
 use farslot::model::{CacheClass, ModelError, Reuse, hit_ratios};
 
-/// One verb, or what stands beside verbs.
+/// Bytes of each transfer, headers included (section 6.1).
+pub(super) const ITEM: usize = 128;
+/// One verb.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Step {
     /// A READ of so many bytes.
     Read(usize),
     /// A call with so many bytes each way.
     Call(usize),
-    /// A passage through a kernel, one operation of a machine at a time.
-    Kernel {
-        /// ns in which no other operation of the machine passes.
-        locked_ns: f64,
-        /// ns of the passage in all.
-        path_ns: f64,
-    },
 }
 
 /// A kind of operation: steps, each with how many of it there are in the mean.
@@ -52,41 +49,47 @@ pub(super) struct Demand {
 
 impl Demand {
     fn of_step(profile: &NicProfile, step: Step) -> Self {
-        let requester = profile.requester_ns;
-        let responder = |bytes: usize| {
-            profile.responder_ns.per_message + profile.responder_ns.per_byte * bytes as f64
-        };
-        let link = |bytes: usize| {
-            (bytes as f64 + f64::from(profile.header_bytes)) / profile.link_bytes_per_ns
-        };
-        let post = profile.doorbell_ns + profile.post_ns;
         match step {
-            Step::Read(bytes) => Self {
-                requester: requester.per_message,
-                responder: responder(bytes),
-                link: link(bytes),
-                client_cpu: post,
-                verbs: 1.0,
-                ..Self::default()
-            },
-            // A message each way.
-            Step::Call(bytes) => Self {
-                requester: 2.0 * (requester.per_message + requester.per_byte * bytes as f64),
-                responder: 2.0 * responder(bytes),
-                link: 2.0 * link(bytes),
-                client_cpu: post,
-                owner_cpu: profile.handler_ns + post,
-                verbs: 2.0,
-                ..Self::default()
-            },
-            Step::Kernel { locked_ns, .. } => Self {
-                locked: locked_ns,
-                ..Self::default()
-            },
+            Step::Read(bytes) => Self::of_verbs(profile, 1.0, 0.0, bytes as f64),
+            Step::Call(bytes) => Self::of_verbs(profile, 0.0, 1.0, 2.0 * bytes as f64),
         }
     }
 
-    fn plus(self, other: Self, times: f64) -> Self {
+    /// Of so many READs and calls, and all bytes that they move. A call is a message each way.
+    fn of_verbs(profile: &NicProfile, reads: f64, calls: f64, bytes: f64) -> Self {
+        let messages = reads + 2.0 * calls;
+        let post = profile.doorbell_ns + profile.post_ns;
+        let headers = messages * f64::from(profile.header_bytes);
+        Self {
+            requester: messages * profile.requester_ns.per_message,
+            responder: messages * profile.responder_ns.per_message
+                + profile.responder_ns.per_byte * bytes,
+            link: (bytes + headers) / profile.link_bytes_per_ns,
+            client_cpu: (reads + calls) * post,
+            owner_cpu: calls * (profile.handler_ns + post),
+            locked: 0.0,
+            verbs: messages,
+        }
+    }
+
+    /// Of the mean operation that was measured, by what endpoints have counted.
+    pub(super) fn counted(profile: &NicProfile, measured: &Measured) -> Self {
+        let posted = &measured.posted;
+        let of = |kind| measured.each(posted.verbs_of(kind));
+        let bytes = measured.each(posted.bytes_read + posted.bytes_written);
+        Self::of_verbs(profile, of(VerbKind::Read), of(VerbKind::Call), bytes)
+    }
+
+    /// The same with a time in which no other operation of the machine goes on.
+    pub(super) fn locked_for(self, ns: f64) -> Self {
+        Self {
+            locked: self.locked + ns,
+            ..self
+        }
+    }
+
+    /// This, and another so many times.
+    pub(super) fn plus(self, other: Self, times: f64) -> Self {
         Self {
             requester: self.requester + times * other.requester,
             responder: self.responder + times * other.responder,

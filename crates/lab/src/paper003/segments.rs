@@ -1,7 +1,8 @@
 //! Paper 003, section 6.2.5: a physical segment in place of pages of 4 KiB.
 
+use super::mix::ITEM;
 use super::pair::{Memory, Nic};
-use super::systems::{ITEM, PAPERS_THREADS};
+use super::systems::PAPERS_THREADS;
 use crate::scale::Scale;
 use crate::{Progress, ReproReport, ReproRow, Result};
 

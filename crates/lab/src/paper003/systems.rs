@@ -1,10 +1,14 @@
-//! Storm and the systems that it is compared with, by the verbs of a lookup.
+//! Storm and the systems that it is compared with.
 
-use super::mix::{Mix, Step, only};
+use super::mix::{Demand, ITEM, Mix, Step, only};
+use super::tables::{Kernel, Tables, collisions};
+use super::verbs::{PLACE, Verbs};
+use crate::cluster::{Cluster, Measured, measure};
+use crate::{Basis, Result};
 use farslot::fabric::sim::NicProfile;
 
-/// Bytes of each transfer, headers included (section 6.1).
-pub(super) const ITEM: usize = 128;
+/// Buckets of a page, at most: some of them have keys.
+const BUCKETS_OF_A_PAGE: u64 = 32;
 /// Bytes of a receive descriptor with one address, which the NIC fetches for each message (mlx5).
 const DESCRIPTOR: usize = 16;
 /// Bytes of the global routing header that a datagram leaves before its payload.
@@ -12,18 +16,11 @@ const ROUTING_HEADER: usize = 40;
 /// Items of one of FaRM's READs (section 6.2.2).
 const FARM_ITEMS: usize = 8;
 
-/// A READ of an item.
-pub(super) const READ: Step = Step::Read(ITEM);
-/// A call of Storm: a WRITE with immediate each way.
-pub(super) const CALL: Step = Step::Call(ITEM + DESCRIPTOR);
-/// A READ of FaRM.
-const WIDE_READ: Step = Step::Read(FARM_ITEMS * ITEM);
-
 /// Threads of a machine.
 pub(super) const PAPERS_THREADS: u32 = 20;
 
-/// What is fitted.
-#[derive(Clone, Copy, Debug, PartialEq)]
+/// What is fitted, and the lookups that it is fitted with.
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Fits {
     /// Keys a bucket of the oversubscribed table, whose buckets have one slot.
     pub(super) load: f64,
@@ -33,17 +30,10 @@ pub(super) struct Fits {
     pub(super) locked_ns: f64,
     /// ns that LITE's kernel adds to a READ.
     pub(super) kernel_ns: f64,
-}
-
-/// The part of the keys that lie behind others in buckets of one slot with `load` keys each: a READ
-/// of the slot does not find them.
-pub(super) fn collisions(load: f64) -> f64 {
-    1.0 + (-load).exp_m1() / load
-}
-
-/// A lookup that READs one slot, and calls where that has another key.
-pub(super) fn read_or_call(load: f64) -> Vec<(Step, f64)> {
-    vec![(READ, 1.0), (CALL, collisions(load))]
+    /// A lookup of a chained table by a READ, as counted.
+    pub(super) read: Demand,
+    /// A lookup by a call.
+    pub(super) call: Demand,
 }
 
 /// A call by a datagram of `bytes` each way, as eRPC's.
@@ -96,31 +86,75 @@ impl System {
         }
     }
 
-    /// A lookup. One of FaRM takes `farm_reads`.
-    pub(super) fn mix(self, fits: &Fits, farm_reads: f64) -> Mix {
-        let partly = read_or_call(fits.load);
-        only(match self {
-            Self::Perfect => vec![(READ, 1.0)],
-            Self::Oversubscribed => partly,
-            Self::Calls => vec![(CALL, 1.0)],
-            Self::Erpc { .. } => vec![(datagrams(ITEM), 1.0)],
-            Self::Farm => vec![(WIDE_READ, farm_reads)],
-            Self::Lite => {
-                let kernel = Step::Kernel {
-                    locked_ns: fits.locked_ns,
-                    path_ns: fits.kernel_ns,
-                };
-                [vec![(kernel, 1.0)], partly].concat()
+    /// What its rates rest on.
+    pub(super) const fn basis(self) -> Basis {
+        match self {
+            Self::Perfect | Self::Calls | Self::Erpc { controlled: false } | Self::Farm => {
+                Basis::Predicted
             }
+            Self::Oversubscribed | Self::Erpc { controlled: true } | Self::Lite => Basis::Follows,
+        }
+    }
+
+    /// The verbs of a lookup, where these are all that there is of it. One of FaRM takes
+    /// `farm_reads`.
+    pub(super) fn mix(self, farm_reads: f64) -> Option<Mix> {
+        match self {
+            Self::Erpc { .. } => Some(only(vec![(datagrams(ITEM), 1.0)])),
+            Self::Farm => Some(only(vec![(Step::Read(FARM_ITEMS * ITEM), farm_reads)])),
+            Self::Perfect | Self::Oversubscribed | Self::Calls | Self::Lite => None,
+        }
+    }
+
+    /// What a lookup occupies, as far as it is known beforehand.
+    pub(super) fn demand(self, fits: &Fits, farm_reads: f64) -> Demand {
+        if let Some(mix) = self.mix(farm_reads) {
+            return Demand::of(&self.profile(fits), &mix);
+        }
+        let partly = fits.read.plus(fits.call, collisions(fits.load));
+        match self {
+            Self::Calls => fits.call,
+            Self::Oversubscribed => partly,
+            Self::Lite => partly.locked_for(fits.locked_ns),
+            _ => fits.read,
+        }
+    }
+
+    /// The tables of Storm, and of LITE above it, with two keys that do not collide.
+    pub(super) fn uncollided(self, fits: &Fits) -> Result<Tables> {
+        self.tables(&Fits { load: 0.0, ..*fits }, 1 << 13)
+    }
+
+    /// The tables of Storm, and of LITE above it.
+    fn tables(self, fits: &Fits, buckets: u32) -> Result<Tables> {
+        let tables = Tables::new(buckets, fits.load)?;
+        Ok(match self {
+            Self::Perfect => tables.knowing_chains(),
+            Self::Calls => tables.by_calls(),
+            Self::Lite => tables.through(Kernel {
+                locked_ns: fits.locked_ns,
+                path_ns: fits.kernel_ns,
+            }),
+            _ => tables,
         })
     }
 
-    /// An idle system's lookup of a key that needs no second step.
-    pub(super) fn idle(self, fits: &Fits) -> Mix {
-        let mut mix = self.mix(fits, 1.0);
-        for kind in &mut mix {
-            kind.steps.retain(|(_, times)| *times == 1.0);
+    /// Measures lookups on a cluster with so many pages in each node's memory.
+    pub(super) fn measure(
+        self,
+        fits: &Fits,
+        farm_reads: f64,
+        (mut cluster, pages): (Cluster, u64),
+    ) -> Result<Measured> {
+        if let Some(mix) = self.mix(farm_reads) {
+            cluster.page_bytes = PLACE;
+            let places = pages;
+            return measure(&cluster, Verbs { mix, places });
         }
-        mix
+        // Tables have a power of two of buckets: pages are as long as it takes to have them all in
+        // use, and none has a part of a bucket.
+        let buckets = 1 << (pages * BUCKETS_OF_A_PAGE).ilog2();
+        cluster.page_bytes = (u64::from(buckets) / pages).max(1) * ITEM as u64;
+        measure(&cluster, self.tables(fits, buckets)?)
     }
 }

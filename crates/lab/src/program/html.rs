@@ -53,7 +53,7 @@ fn section(page: &mut String, report: &ReproReport, took: Option<Duration>) {
         page.push_str(&plot::svg(plot));
     }
     let (with_paper, others): (Vec<_>, Vec<_>) =
-        report.rows.iter().partition(|row| row.paper.is_some());
+        report.rows.iter().partition(|row| row.ratio.is_some());
     rows(page, &with_paper);
     if !others.is_empty() {
         let _ = writeln!(

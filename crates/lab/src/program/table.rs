@@ -35,9 +35,14 @@ pub(super) fn cells(row: &ReproRow) -> [String; 6] {
     let decimals = |value: Option<f64>, places| {
         value.map_or_else(String::new, |value| format!("{value:.places$}"))
     };
+    let paper = match row.paper_range {
+        Some([least, most]) => format!("{} to {}", number(row, least), number(row, most)),
+        None => optional(row.paper),
+    };
     let basis = match row.basis {
         Some(Basis::Fitted) => " [fitted]",
         Some(Basis::Predicted) => " [predicted]",
+        Some(Basis::Follows) => " [follows]",
         None => "",
     };
     let count = match row.paper_is_count {
@@ -46,7 +51,7 @@ pub(super) fn cells(row: &ReproRow) -> [String; 6] {
     };
     [
         format!("{}{basis}{count}", row.cell),
-        optional(row.paper),
+        paper,
         number(row, row.ours),
         decimals(row.ratio, 3),
         optional(row.model),

@@ -56,9 +56,14 @@ struct Common {
     /// address
     #[arg(long, value_name = "redis[=HOST:PORT],postgres", value_delimiter = ',')]
     against: Vec<Rival>,
-    /// Nodes that share Farslot's rows
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    nodes: u64,
+    /// Nodes that share Farslot's rows; of several numbers each is measured
+    #[arg(
+        long,
+        value_name = "N[,N..]",
+        value_delimiter = ',',
+        default_value = "1"
+    )]
+    nodes: Vec<u64>,
     /// Where Farslot's transactions run whose rows one node has
     #[arg(long, value_enum, default_value_t = RunsAt::Owner)]
     runs_at: RunsAt,
@@ -182,7 +187,6 @@ fn run(bench: Bench, args: &Common, context: &Context) -> Result<()> {
     let time =
         time.map_err(|error| Failure::Usage(format!("--seconds {}: {error}", args.seconds)))?;
     let options = Options {
-        nodes: args.nodes,
         locking: match args.locking {
             LockingArg::Execution => Locking::Execution,
             LockingArg::Commit => Locking::Commit,
@@ -205,13 +209,26 @@ fn run(bench: Bench, args: &Common, context: &Context) -> Result<()> {
             Fabric::Tcp => started(options, false),
         }
     };
-    let report = on_spinner(|progress| transactions::run(&options, serve, progress))?;
-    if context.json {
-        return output::json(&report);
+    let mut reports = Vec::new();
+    for nodes in &args.nodes {
+        let options = Options {
+            nodes: *nodes,
+            ..options.clone()
+        };
+        let report = on_spinner(|progress| transactions::run(&options, serve, progress))?;
+        if context.json {
+            output::json(&report)?;
+            continue;
+        }
+        output::line(table(&report).to_string())?;
+        output::line(kinds(&report).to_string())?;
+        output::line(description(&report))?;
+        reports.push(report);
     }
-    output::line(table(&report).to_string())?;
-    output::line(kinds(&report).to_string())?;
-    output::line(description(&report))
+    if reports.is_empty() {
+        return Ok(());
+    }
+    output::line(posted(&reports).to_string())
 }
 
 /// A process that serves a node; it ends with this, and however this process ends: its standard
@@ -376,6 +393,41 @@ fn kinds(report: &TransactionsReport) -> Table {
         if let Some(column) = table.column_mut(column) {
             column.set_cell_alignment(CellAlignment::Right);
         }
+    }
+    table
+}
+
+/// What a transaction of Farslot takes, by nodes.
+fn posted(reports: &[TransactionsReport]) -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::ASCII_MARKDOWN);
+    table.set_header([
+        "nodes",
+        "READs",
+        "calls",
+        "bytes",
+        "round trips",
+        "at most",
+        "p50 µs",
+        "p99 µs",
+    ]);
+    for report in reports {
+        let row = &report.rows[0];
+        if let Some(posted) = row.posted {
+            table.add_row([
+                report.nodes.to_string(),
+                format!("{:.3}", posted.reads),
+                format!("{:.3}", posted.calls),
+                format!("{:.0}", posted.bytes),
+                format!("{:.3}", posted.round_trips),
+                posted.most_round_trips.to_string(),
+                format!("{:.1}", row.p50_us),
+                format!("{:.1}", row.p99_us),
+            ]);
+        }
+    }
+    for column in table.column_iter_mut() {
+        column.set_cell_alignment(CellAlignment::Right);
     }
     table
 }

@@ -28,10 +28,10 @@ mod workload;
 mod ycsb;
 
 pub use options::{Bench, Options, Rival, postgres_is_installed};
-pub use report::{KindRow, SystemRow, TransactionsReport};
+pub use report::{KindRow, PostedRow, SystemRow, TransactionsReport};
 
 use crate::{LabError, Progress, Result};
-pub(crate) use farslot::{Nodes, Served};
+pub(crate) use farslot::{Machines, Nodes, Served};
 pub use farslot_txn::Locking;
 use round::Round;
 use system::{Plan, System};

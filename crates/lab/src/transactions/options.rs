@@ -171,7 +171,11 @@ impl Options {
 impl Bench {
     pub(super) fn workload(self, seed: u64) -> Box<dyn Workload> {
         match self {
-            Self::Tatp { subscribers } => Box::new(tatp::Tatp { subscribers, seed }),
+            Self::Tatp { subscribers } => Box::new(tatp::Tatp {
+                subscribers,
+                seed,
+                evenly: false,
+            }),
             Self::SmallBank { accounts, hot } => Box::new(smallbank::SmallBank {
                 accounts,
                 hot,

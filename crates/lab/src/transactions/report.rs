@@ -1,9 +1,11 @@
 //! What a run gives.
 
 use super::options::{Bench, Options};
-use super::round::{Round, Share};
+use super::round::{Round, Share, TRANSACTION};
 use super::system::System;
 use super::workload::Workload;
+use farslot::fabric::VerbKind;
+use farslot::fabric::counters::Snapshot;
 use farslot_bench::median;
 use farslot_txn::Locking;
 use serde::Serialize;
@@ -65,6 +67,8 @@ pub struct SystemRow {
     pub committed: u64,
     /// By kind of transaction.
     pub kinds: Vec<KindRow>,
+    /// What one transaction took in the mean, of Farslot.
+    pub posted: Option<PostedRow>,
     /// Cents that were loaded, where the workload has a total.
     pub loaded_cents: Option<i64>,
     /// Cents that committed transactions have added.
@@ -74,6 +78,22 @@ pub struct SystemRow {
     /// Farslot's rate of attempted transactions divided by this system's, the median over rounds;
     /// of Farslot none.
     pub farslot_ratio: Option<f64>,
+}
+
+/// What a client posted for one transaction, in the mean: all of its tries, and those of others
+/// that it finished.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct PostedRow {
+    /// READs.
+    pub reads: f64,
+    /// Calls.
+    pub calls: f64,
+    /// Bytes of READs, requests and replies.
+    pub bytes: f64,
+    /// The longest chain of READs and calls of which each waits for the one before.
+    pub round_trips: f64,
+    /// The most of these that any transaction took.
+    pub most_round_trips: u32,
 }
 
 /// One kind of transaction on one system.
@@ -173,6 +193,8 @@ pub(super) fn row(
             specified_percent: kind.succeeds,
         }
     });
+    let posted = rounds.iter().map(|round| round.all.posted);
+    let posted = posted.reduce(|all, round| all.plus(&round));
     SystemRow {
         system: system.name(),
         version: system.version(),
@@ -186,11 +208,25 @@ pub(super) fn row(
         attempted,
         committed: sum(&Share::committed),
         kinds: kinds.collect(),
+        posted: posted.and_then(|posted| posted_row(&posted)),
         loaded_cents: total.map(|(loaded, ..)| loaded),
         added_cents: total.map(|(_, added, _)| added),
         final_cents: total.map(|(.., found)| found),
         farslot_ratio: (!std::ptr::eq(rounds, farslot)).then(|| median(ratios)),
     }
+}
+
+/// What one transaction took; nothing of a system whose clients count nothing.
+fn posted_row(posted: &Snapshot) -> Option<PostedRow> {
+    let ended = posted.operation(TRANSACTION);
+    let each = |count: u64| count as f64 / ended.count as f64;
+    (ended.count > 0).then(|| PostedRow {
+        reads: each(posted.verbs_of(VerbKind::Read)),
+        calls: each(posted.verbs_of(VerbKind::Call)),
+        bytes: each(posted.bytes_read + posted.bytes_written),
+        round_trips: each(ended.round_trips),
+        most_round_trips: ended.most_round_trips,
+    })
 }
 
 /// The median of a figure over rounds.

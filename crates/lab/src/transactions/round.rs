@@ -1,9 +1,14 @@
 //! What a round of a system gives.
 
 use super::workload::{Call, Outcome, Workload};
+use farslot::fabric::OperationClass;
+use farslot::fabric::counters::Snapshot;
 use hdrhistogram::Histogram;
 use rustix::time::{ClockId, clock_gettime};
 use std::time::Duration;
+
+/// The class that an endpoint counts transactions under.
+pub(super) const TRANSACTION: OperationClass = OperationClass(0);
 
 /// Transactions of a kind.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
@@ -28,6 +33,8 @@ pub(super) struct Share {
     /// Nanoseconds that it took.
     pub time: u64,
     pub cpu: Duration,
+    /// What Farslot's clients have posted.
+    pub posted: Snapshot,
 }
 
 impl Share {
@@ -41,6 +48,7 @@ impl Share {
             wrong: 0,
             time: 0,
             cpu: Duration::ZERO,
+            posted: Snapshot::default(),
         }
     }
 
@@ -103,6 +111,7 @@ impl Round {
             all.change += share.change;
             all.wrong += share.wrong;
             all.cpu += share.cpu;
+            all.posted = all.posted.plus(&share.posted);
         }
         round
     }

@@ -45,6 +45,8 @@ const SUBSCRIBER_BYTES: usize = 40;
 pub(super) struct Tatp {
     pub subscribers: u64,
     pub seed: u64,
+    /// Whether subscribers are drawn evenly, and not as the description has it.
+    pub evenly: bool,
 }
 
 /// In scripts: the subscriber of a number.
@@ -375,8 +377,11 @@ impl Tatp {
         Ok(())
     }
 
-    /// A subscriber, by the description's uneven distribution.
+    /// A subscriber, by the description's uneven distribution unless they are drawn evenly.
     fn subscriber(&self, random: &mut ChaCha8Rng) -> i64 {
+        if self.evenly {
+            return random.random_range(0..self.subscribers) as i64;
+        }
         let a: u64 = match self.subscribers {
             0..=1_000_000 => 65_535,
             1_000_001..=10_000_000 => 1_048_575,

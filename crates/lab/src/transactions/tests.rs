@@ -31,6 +31,7 @@ fn a_count_of_all_cases_gives_the_rate_of_new_destinations() {
     let kinds = Tatp {
         subscribers: 1,
         seed: 0,
+        evenly: false,
     }
     .kinds();
     let specified = kinds[tatp::GET_NEW_DESTINATION].succeeds.unwrap();
@@ -46,6 +47,7 @@ fn transactions_of_tatp_succeed_as_often_as_the_specification_implies() {
     let tatp = Tatp {
         subscribers: 1_000_000,
         seed: 3,
+        evenly: false,
     };
     let mut client = ClientState::new(5, 0, 1);
     let mut counts = vec![(0_u32, 0_u32); tatp.kinds().len()];
@@ -111,6 +113,7 @@ fn subscribers_are_drawn_unevenly() {
     let tatp = Tatp {
         subscribers: 1 << 16,
         seed: 0,
+        evenly: false,
     };
     let mut client = ClientState::new(1, 0, 1);
     let mut odd = 0;

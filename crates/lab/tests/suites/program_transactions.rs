@@ -15,6 +15,18 @@ fn report(args: &[&str]) -> Value {
     one_object(&output)
 }
 
+/// A transaction posts something, and waits for some of that.
+fn check_posted(row: &Value) {
+    let of = |what: &str| row["posted"][what].as_f64().unwrap();
+    let verbs = of("reads") + of("calls");
+    assert!(
+        of("round_trips") > 0.0 && of("round_trips") <= verbs,
+        "{row}"
+    );
+    assert!(of("bytes") >= 8.0 * verbs, "{row}");
+    assert!(of("most_round_trips") >= of("round_trips"), "{row}");
+}
+
 fn check_row(row: &Value) {
     for figure in [
         "attempted",
@@ -84,6 +96,10 @@ fn both_workloads_run_on_every_fabric_with_both_ways_to_lock() {
             let row = &tatp["rows"][0];
             check_row(row);
             check_rates(row);
+            check_posted(row);
+            // One node has all rows of a transaction of TATP.
+            let calls = row["posted"]["calls"].as_f64().unwrap();
+            assert_eq!(runs_at == "owner", (calls - 1.0).abs() < 0.05, "{row}");
             assert_eq!(
                 row["server_cpu_seconds_per_million"].is_number(),
                 fabric == "tcp" || fabric == "shm"
@@ -93,6 +109,7 @@ fn both_workloads_run_on_every_fabric_with_both_ways_to_lock() {
             let bank = report(&[&bank[..], &common].concat());
             let row = &bank["rows"][0];
             check_row(row);
+            check_posted(row);
             assert!(row["final_cents"].is_i64(), "{row}");
             assert!(
                 row["conflicts_per_million"].as_f64().unwrap() > 0.0,

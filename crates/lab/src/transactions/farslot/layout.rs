@@ -12,11 +12,29 @@ const LEAF_PAIRS: u16 = 16;
 /// Children of a map's inner node.
 const CHILDREN: u16 = 64;
 
+/// How full chained tables are.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Buckets {
+    /// Slots of a bucket.
+    pub(super) slots: u8,
+    /// Keys a bucket, but for a factor of the square root of 2 at most: buckets are a power of two.
+    pub(super) keys: f64,
+}
+
+impl Buckets {
+    /// Those of Farslot's own tables: half a key to one key a bucket.
+    pub(super) const OWN: Self = Self {
+        slots: 2,
+        keys: std::f64::consts::FRAC_1_SQRT_2,
+    };
+}
+
 /// The structures of a node's tables, where so many nodes share all subscribers, accounts or
 /// records; and the bytes of the node's region.
 pub(super) fn tables(
     workload: &dyn Workload,
     nodes: u64,
+    buckets: Buckets,
 ) -> Result<(Vec<(ObjectId, Structure)>, u64)> {
     let each = workload.size().div_ceil(nodes);
     let (mut at, mut tables) = (0, Vec::new());
@@ -24,7 +42,7 @@ pub(super) fn tables(
         let rows = (each as f64 * table.rows) as u64 + 16;
         let (structure, bytes) = match table.ordered {
             true => ordered(table, at, rows),
-            false => chained(table, at, rows),
+            false => chained(table, at, (rows, buckets)),
         }?;
         tables.push((ObjectId(number as u64), structure));
         at += bytes.next_multiple_of(64);
@@ -32,13 +50,18 @@ pub(super) fn tables(
     Ok((tables, at))
 }
 
-fn chained(table: &TableOf, at: u64, rows: u64) -> std::result::Result<(Structure, u64), TxnError> {
-    let buckets = rows.next_power_of_two().min(1 << 31) as u32;
+fn chained(
+    table: &TableOf,
+    at: u64,
+    (rows, Buckets { slots, keys }): (u64, Buckets),
+) -> std::result::Result<(Structure, u64), TxnError> {
+    let bits = (rows as f64 / keys).log2().round().clamp(0.0, 31.0);
+    let buckets = 1 << bits as u32;
     let shape = Shape {
         at,
         key_bytes: table.key_bytes,
         value_bytes: table.value_bytes,
-        slots: 2,
+        slots,
         buckets,
         most_buckets: buckets,
         overflow: (rows / 4 + 1024) as u32,

@@ -1,9 +1,10 @@
 //! The workloads on Farslot: tables and transactions of paper 003.
 
 mod layout;
+mod machines;
 mod procedures;
 
-use crate::transactions::round::{Round, Share, thread_cpu};
+use crate::transactions::round::{Round, Share, TRANSACTION, thread_cpu};
 use crate::transactions::smallbank;
 use crate::transactions::system::{Plan, System};
 use crate::transactions::workload::{Call, ClientState, Outcome, Row, Workload};
@@ -12,7 +13,7 @@ use farslot::fabric::shm::{self, RegionSpec, ShmEndpoint};
 use farslot::fabric::sim::{HostId, NicProfile, RunEnd, Simulation, World};
 use farslot::fabric::tcp::{Agent, AgentOptions, ConnectOptions, TcpEndpoint};
 use farslot::fabric::{
-    AnyEndpoint, Endpoint, Executor, Handler, Limits, NodeId, RegionId, Rights, window,
+    AnyEndpoint, Endpoint, EndpointExt, Executor, Handler, Limits, NodeId, RegionId, Rights, window,
 };
 use farslot_bench::process;
 use farslot_remote::chained::Chained;
@@ -22,7 +23,8 @@ use farslot_rpc::{Client, ClientOptions, Server, ServerOptions};
 use farslot_txn::{
     Database, DatabaseOptions, Locking, OwnerOptions, Structure, TableId, Transaction, TxnError,
 };
-use layout::tables;
+use layout::{Buckets, tables};
+pub(crate) use machines::Machines;
 use procedures::{RUN, has_procedures, tatp, ycsb};
 use std::any::Any;
 use std::cell::RefCell;
@@ -55,8 +57,8 @@ pub(crate) struct Served {
 const RIGHTS: Rights = Rights::READ.and(Rights::CALL);
 
 /// What answers calls to a node.
-fn handler(workload: &dyn Workload, nodes: u64) -> Result<Arc<dyn Handler>> {
-    let (tables, _) = tables(workload, nodes)?;
+fn handler(workload: &dyn Workload, nodes: u64, buckets: Buckets) -> Result<Arc<dyn Handler>> {
+    let (tables, _) = tables(workload, nodes, buckets)?;
     let mut server = Server::new(ServerOptions::default());
     let procedures = procedures::procedures(workload.name());
     farslot_txn::serve_with(&mut server, tables, procedures, OwnerOptions::default());
@@ -66,14 +68,14 @@ fn handler(workload: &dyn Workload, nodes: u64) -> Result<Arc<dyn Handler>> {
 /// A node, served under a name if it has one.
 fn node(workload: &dyn Workload, nodes: u64, name: Option<&str>) -> Result<shm::Node> {
     let region = RegionSpec {
-        len: tables(workload, nodes)?.1,
+        len: tables(workload, nodes, Buckets::OWN)?.1,
         rights: RIGHTS,
     };
     let node = match name {
         Some(name) => shm::Node::serve(name, &[region])?,
         None => shm::Node::embedded(&[region])?,
     };
-    node.serve_calls(handler(workload, nodes)?);
+    node.serve_calls(handler(workload, nodes, Buckets::OWN)?);
     Ok(node)
 }
 
@@ -111,8 +113,8 @@ pub(crate) fn in_memory(workload: &dyn Workload, nodes: u64) -> Result<Served> {
 pub(crate) fn simulated(workload: &dyn Workload, nodes: u64, seed: u64) -> Result<Served> {
     let world = World::new(seed, NicProfile::connectx5_edr());
     for _ in 0..nodes {
-        let node = world.add_node(&[(tables(workload, nodes)?.1, RIGHTS)]);
-        let handler = handler(workload, nodes)?;
+        let node = world.add_node(&[(tables(workload, nodes, Buckets::OWN)?.1, RIGHTS)]);
+        let handler = handler(workload, nodes, Buckets::OWN)?;
         world
             .node_handle(node)
             .serve_calls(move || Arc::clone(&handler));
@@ -137,17 +139,19 @@ struct Manner {
     locking: Locking,
     /// Whether owners run transactions all of whose rows they have.
     at_owner: bool,
+    policy: PolicyOptions,
+    buckets: Buckets,
 }
 
 /// One client thread's database.
-struct Session<'w> {
+struct Session {
     database: Database<AnyEndpoint>,
-    workload: &'w dyn Workload,
+    workload: Rc<dyn Workload>,
     nodes: u64,
     at_owner: bool,
 }
 
-impl Session<'_> {
+impl Session {
     /// A workload's table where the rows of a part are.
     fn table(&self, table: usize, part: i64) -> TableId {
         let node = part.unsigned_abs() % self.nodes;
@@ -176,7 +180,7 @@ impl Session<'_> {
         let body = async |open: &mut Transaction<'_, AnyEndpoint>| match self.workload.name() {
             "tatp" => tatp(open, &table, call).await,
             "smallbank" => procedures::smallbank(open, &table, call).await,
-            _ => ycsb(open, &table, (self.workload, call)).await,
+            _ => ycsb(open, &table, (&*self.workload, call)).await,
         };
         Ok(self.database.run(body).await?)
     }
@@ -189,17 +193,18 @@ impl Session<'_> {
         plan: Plan,
     ) -> Result<Share> {
         let state = RefCell::new(state);
-        let share = RefCell::new(Share::new(self.workload));
+        let share = RefCell::new(Share::new(&*self.workload));
         let (cpu, since) = (thread_cpu(), endpoint.now());
+        let before = endpoint.core().counters.snapshot();
         let until = since + plan.time.as_nanos() as u64;
         let mut first_error = Ok(());
         let workers = (0..plan.width).map(async |_| -> Result<()> {
             while endpoint.now() < until {
                 let call = self.workload.draw(&mut state.borrow_mut());
-                let before = endpoint.now();
-                let outcome = self.run(&call).await?;
+                let begun = endpoint.now();
+                let outcome = endpoint.operation(TRANSACTION, self.run(&call)).await?;
                 let mut share = share.borrow_mut();
-                share.note(self.workload, &call, outcome, endpoint.now() - before);
+                share.note(&*self.workload, &call, outcome, endpoint.now() - begun);
             }
             Ok(())
         });
@@ -214,6 +219,7 @@ impl Session<'_> {
         share.conflicts = self.database.retries();
         share.time = endpoint.now() - since;
         share.cpu = thread_cpu().saturating_sub(cpu);
+        share.posted = endpoint.core().counters.snapshot().since(&before);
         Ok(share)
     }
 }
@@ -232,26 +238,27 @@ impl Manner {
         clients.collect()
     }
 
-    fn session<'w>(
+    fn session(
         &self,
         endpoint: &Rc<AnyEndpoint>,
-        workload: &'w dyn Workload,
+        workload: &dyn Workload,
         seed: u64,
-    ) -> Result<Session<'w>> {
+    ) -> Result<Session> {
         let options = DatabaseOptions {
             locking: self.locking,
             seed,
+            policy: self.policy,
             ..DatabaseOptions::default()
         };
         let database = Database::new(self.clients(endpoint), options)?;
-        for (object, table) in tables(workload, self.nodes)?.0 {
+        for (object, table) in tables(workload, self.nodes, self.buckets)?.0 {
             for node in 0..self.nodes {
                 database.add_table(node as u8, object, table)?;
             }
         }
         Ok(Session {
             database,
-            workload,
+            workload: workload.shared(),
             nodes: self.nodes,
             at_owner: self.at_owner && has_procedures(workload.name()),
         })
@@ -264,6 +271,8 @@ impl Farslot {
             nodes,
             locking,
             at_owner,
+            policy: PolicyOptions::default(),
+            buckets: Buckets::OWN,
         };
         Self { served, manner }
     }
@@ -368,7 +377,7 @@ impl System for Farslot {
         let executor = Executor::new(Rc::clone(&endpoint));
         let clients = self.manner.clients(&endpoint);
         let mut puts = Vec::new();
-        for (object, table) in tables(workload, self.manner.nodes)?.0 {
+        for (object, table) in tables(workload, self.manner.nodes, self.manner.buckets)?.0 {
             for client in &clients {
                 let (client, policy) = (Rc::clone(client), PolicyOptions::default());
                 puts.push(match table {
