@@ -35,6 +35,9 @@ pub(super) struct TransactionClient {
     pub(super) executor: Executor<Leased>,
     pub(super) database: Rc<Database<Leased>>,
     tables: RefCell<HashMap<String, Rc<Known>>>,
+    /// The parts of all tables that were ever named, by their nodes and numbers: a transaction that
+    /// finds a table again goes on with the part that it has.
+    parts: RefCell<HashMap<(NodeId, u64), Part>>,
 }
 
 /// A table that transactions have named.
@@ -100,6 +103,7 @@ impl Store {
                 database: Rc::new(database),
                 executor,
                 tables: RefCell::default(),
+                parts: RefCell::default(),
             });
             clients.push((Arc::downgrade(&self.0), Rc::clone(&client)));
             Ok((client, true))
@@ -131,6 +135,9 @@ impl TransactionClient {
         let endpoint = self.executor.endpoint();
         let since = endpoint.now();
         let open = |node: NodeId, record: &TableRecord| {
+            if let Some(part) = self.parts.borrow().get(&(node, record.id)) {
+                return Ok(*part);
+            }
             let at = table_at(node, record);
             let Some(structure) = record.scheme.owned_at(at.offset) else {
                 return Err(StoreError::NotTransactional {
@@ -144,12 +151,14 @@ impl TransactionClient {
                 .add_table(node.0 as u8, ObjectId(record.id), structure);
             let table = table.map_err(|error| store_error(error, at))?;
             let (key, value) = record.scheme.record_sizes();
-            Ok(Part {
+            let part = Part {
                 table,
                 at,
                 key,
                 value,
-            })
+            };
+            self.parts.borrow_mut().insert((node, record.id), part);
+            Ok(part)
         };
         let finding = find(&**endpoint, nodes, name);
         let known = match self.executor.block_on(finding)? {

@@ -332,8 +332,8 @@ impl Transaction {
         self.noted(&record.name, is_same)
     }
 
-    /// Commits. Once this returns, all that begins later sees every change. [`Store::transaction`]
-    /// does it itself.
+    /// Commits. Once this returns, all that begins later sees every change; of one that was aborted
+    /// there is none. [`Store::transaction`] does it itself.
     ///
     /// # Errors
     /// [`StoreError::Conflict`] if another transaction was in the way, and what a step has failed

@@ -237,9 +237,16 @@ pub fn a_transaction_without_a_closure_ends_with_its_first_conflict<S: TestStore
     store.create("t", &small().chained()).unwrap();
     let mut t = store.begin().unwrap();
     assert_eq!(t.is_table_of(store.table("t").unwrap().record()), Ok(true));
+    // Found anew, it has what the transaction has put.
+    t.put("t", b"twice", b"1").unwrap();
+    assert_eq!(t.is_table_of(record), Ok(false));
+    assert_eq!(t.get("t", b"twice").unwrap().as_deref(), Some(&b"1"[..]));
+    t.put("t", b"twice", b"2").unwrap();
     assert_eq!(t.is_table_of(record), Ok(false));
     t.put("t", b"a", b"7").unwrap();
     t.commit().unwrap();
+    let twice = store.table("t").unwrap().get(b"twice").unwrap();
+    assert_eq!(twice.as_deref(), Some(&b"2"[..]));
 }
 
 pub fn a_transaction_is_all_or_nothing<S: TestStore>() {
