@@ -262,7 +262,8 @@ impl Store {
             table.close()?;
             return Ok(meter.records());
         }
-        self.pour_into(name, (from.name(), parts), Self::stored_table, &meter)?;
+        let open = Self::stored_table;
+        self.pour_into(name, (from.name(), parts), open, (&meter, false))?;
         Ok(meter.records())
     }
 
@@ -287,7 +288,7 @@ impl Store {
             self.build(name, other.options, &all.records())?;
         } else {
             self.create(name, other.options)?;
-            self.pour_into(name, (from.name(), parts), open, &meter)?;
+            self.pour_into(name, (from.name(), parts), open, (&meter, true))?;
         }
         Ok(meter.records())
     }
@@ -298,10 +299,10 @@ impl Store {
         name: &str,
         (of, parts): (&str, &Parts),
         open: fn(&Self, &str) -> Result<Table>,
-        meter: &Meter<'_>,
+        (meter, is_other): (&Meter<'_>, bool),
     ) -> Result<()> {
-        let partitions = 0..parts.records.len() as u16;
-        meter.all(partitions.collect(), |partition| {
+        let mut partitions = 0..parts.records.len() as u16;
+        let pour = |partition| {
             let (source, table) = (open(self, of)?, open(self, name)?);
             if !parts.ids().contains(&source.record().id) {
                 let table = of.into();
@@ -319,7 +320,13 @@ impl Store {
                 }
             }
             table.close()
-        })
+        };
+        // Spread otherwise, the keys of one partition belong to several, each with one writer.
+        let has_one_writer = self.stored_table(name)?.scheme().one_writer();
+        match has_one_writer && is_other {
+            true => partitions.try_for_each(pour),
+            false => meter.all(partitions.collect(), pour),
+        }
     }
 }
 
@@ -337,6 +344,14 @@ impl<'o> Other<'o> {
             let limit = "the table that is copied may have several records of a key";
             return Err(bad_option(
                 "a copy with one record of each key",
+                scheme.name(),
+                limit,
+            ));
+        }
+        if matches!(from, Scheme::Chained(_)) && scheme.keys() == KeyRule::Multi {
+            let limit = "what is read of a chained table that grows may have a key twice";
+            return Err(bad_option(
+                "a copy with several records of a key",
                 scheme.name(),
                 limit,
             ));

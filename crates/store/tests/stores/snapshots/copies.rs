@@ -36,6 +36,34 @@ fn a_table_of_every_scheme_and_slot_is_copied_whole_and_used_apart_from_its_copy
     }
 }
 
+/// The keys of one partition go to all of the copy, each with one writer.
+#[test]
+fn a_table_over_several_nodes_is_copied_to_one_of_one_writer() {
+    let store = Store::open("sim://cx5-edr?seed=7&memory=64MiB&nodes=3").unwrap();
+    let options = TableOptions::new(6_000).values(FieldSize::UpTo(1_000));
+    store.create("t", &options).unwrap();
+    let table = store.table("t").unwrap();
+    for number in 0_u32..3_000 {
+        table.put(&number.to_be_bytes(), &[7; 1_000]).unwrap();
+    }
+    table.close().unwrap();
+    let cuckoo = options.cuckoo(CuckooShape::default());
+    let copied = store.copy_table_as("t", "copy", &cuckoo, &go_on);
+    assert_eq!(copied, Ok(3_000));
+    assert_eq!(sorted_in(&store, "copy"), sorted_in(&store, "t"));
+}
+
+/// What is read of a chained table that grows may have a key twice: as values of one key they would
+/// stay so.
+#[test]
+fn a_chained_table_is_not_copied_to_one_with_several_records_of_a_key() {
+    let store = store();
+    let options = TableOptions::new(100).values(FieldSize::UpTo(40));
+    store.create("t", &options.clone().chained()).unwrap();
+    let refused = store.copy_table_as("t", "copy", &options.multi_key(), &go_on);
+    assert_eq!(refused.unwrap_err().kind(), ErrorKind::BadInput);
+}
+
 #[test]
 fn a_table_is_copied_to_one_of_any_other_scheme() {
     let store = store();
