@@ -22,7 +22,8 @@ pub(crate) struct Args {
     #[arg(long, short, value_name = "KEYS", value_parser = number::count)]
     capacity: Option<u64>,
     /// What another table the new one is to be than the one that is copied: with --scheme. Sizes
-    /// that are not said are those of the table, or what its records need
+    /// that are not said are those of the table, or what its records need; all else is as of a table
+    /// that is created
     #[command(flatten)]
     shape: Option<TableArgs>,
 }
@@ -89,10 +90,13 @@ fn options(args: &Args, shape: &TableArgs, store: &Store) -> Result<TableOptions
         measure.add(key.len(), value.len());
         Ok(())
     })?;
-    let mut options = measure.options(&shape)?;
-    if let Some(capacity) = args.capacity {
-        options = options.capacity(capacity);
-    }
+    let options = match args.capacity {
+        Some(capacity) => {
+            let options = measure.of_so_many(capacity).options(&shape)?;
+            options.capacity(capacity)
+        }
+        None => measure.options(&shape)?,
+    };
     let (key, value) = scheme.record_sizes();
     let alike = options
         .clone()

@@ -63,6 +63,21 @@ impl Measure {
         self.expiring_block_bytes += block_bytes(expiring.unwrap_or(class)) as u64;
     }
 
+    /// So many records, on average as long as these.
+    #[must_use]
+    pub fn of_so_many(self, records: u64) -> Self {
+        let blocks = |bytes: u64| {
+            let all = u128::from(bytes) * u128::from(records) / u128::from(self.records.max(1));
+            u64::try_from(all).unwrap_or(u64::MAX)
+        };
+        Self {
+            records,
+            block_bytes: blocks(self.block_bytes),
+            expiring_block_bytes: blocks(self.expiring_block_bytes),
+            ..self
+        }
+    }
+
     /// A table that holds these records and a quarter more, in all that `shape` does not say.
     ///
     /// # Errors
