@@ -113,7 +113,11 @@ impl Store {
     /// Closes what the calling thread keeps for transactions of the store: connections, and what
     /// it knows of tables. Its next transaction opens it again.
     pub fn close_transactions(&self) {
-        CLIENTS.with_borrow_mut(|clients| clients.retain(|(store, _)| !self.is(store)));
+        // A thread that ends may close its clients before it drops the store.
+        let _ = CLIENTS.try_with(|clients| {
+            let mut clients = clients.borrow_mut();
+            clients.retain(|(store, _)| !self.is(store));
+        });
     }
 
     fn is(&self, store: &Weak<Inner>) -> bool {
@@ -234,5 +238,29 @@ mod tests {
         assert_eq!(put().unwrap_err().kind(), crate::ErrorKind::TableGone);
         assert!(!kept());
         put().unwrap();
+    }
+
+    /// A store that closes its thread's client when it is dropped, as those of Python do.
+    struct Closes(Store);
+
+    impl Drop for Closes {
+        fn drop(&mut self) {
+            self.0.close_transactions();
+        }
+    }
+
+    #[test]
+    fn a_store_may_be_closed_before_or_behind_the_clients_of_a_thread_that_ends() {
+        thread_local! {
+            static FIRST: RefCell<Option<Closes>> = const { RefCell::new(None) };
+            static LAST: RefCell<Option<Closes>> = const { RefCell::new(None) };
+        }
+        let store = Store::embedded().unwrap();
+        let thread = std::thread::spawn(move || {
+            FIRST.set(Some(Closes(store.clone())));
+            store.begin().unwrap().commit().unwrap();
+            LAST.set(Some(Closes(store)));
+        });
+        thread.join().unwrap();
     }
 }
