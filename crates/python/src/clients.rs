@@ -283,5 +283,6 @@ pub(crate) fn close_thread(py: Python<'_>) {
 pub(crate) fn after_fork() {
     FORKS.fetch_add(1, Ordering::Relaxed);
     OPEN.with(|open| std::mem::forget(std::mem::take(&mut *open.borrow_mut())));
+    Store::forget_transactions();
     under_way::forget_all();
 }

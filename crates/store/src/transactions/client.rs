@@ -120,6 +120,13 @@ impl Store {
         });
     }
 
+    /// Forgets, in a process that was forked, what its thread keeps for transactions from the
+    /// parent: closed here, connections would send what the parent has queued.
+    #[doc(hidden)]
+    pub fn forget_transactions() {
+        let _ = CLIENTS.try_with(|clients| std::mem::forget(clients.take()));
+    }
+
     fn is(&self, store: &Weak<Inner>) -> bool {
         std::ptr::eq(store.as_ptr(), Arc::as_ptr(&self.0))
     }
@@ -262,5 +269,15 @@ mod tests {
             LAST.set(Some(Closes(store)));
         });
         thread.join().unwrap();
+    }
+
+    #[test]
+    fn a_process_that_was_forked_closes_nothing_of_its_parent() {
+        let store = Store::embedded().unwrap();
+        let client = Rc::downgrade(&store.transaction_client().unwrap().0);
+        Store::forget_transactions();
+        store.close_transactions();
+        assert!(client.upgrade().is_some(), "its connections are closed");
+        assert!(store.transaction_client().unwrap().1, "it is used again");
     }
 }
