@@ -1,7 +1,8 @@
 //! Transactions: the blocks of `with store.transaction()`, and the bodies of `Store.transact`.
 //!
 //! A [`farslot::Transaction`] belongs to the thread that began it, and stays there
-//! ([`under_way`](crate::under_way)). What Python has of it is its number.
+//! ([`under_way`](crate::under_way)). What Python has of it is its number. Another thread can give
+//! it up, and nothing else.
 
 use crate::clients::StoreClients;
 use crate::codec::Encoded;
@@ -9,41 +10,27 @@ use crate::failure::Failure;
 use crate::range::GivenRange;
 use crate::store::RawStore;
 use crate::table::RawTable;
-use crate::under_way::{keep, take, with};
+use crate::under_way::UnderWay;
 use farslot::Pair;
 use pyo3::exceptions::{PyException, PyValueError};
 use pyo3::prelude::*;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A transaction on a store.
 #[pyclass(frozen)]
 pub(crate) struct Transaction {
     store: Arc<StoreClients>,
-    /// Which one is under way; 0 for none.
-    number: AtomicU64,
-}
-
-impl Drop for Transaction {
-    fn drop(&mut self) {
-        drop(take(self.end()));
-    }
+    under_way: UnderWay,
 }
 
 impl Transaction {
-    /// None is under way any more; the number of the one that was.
-    fn end(&self) -> u64 {
-        self.number.swap(0, Ordering::Relaxed)
-    }
-
     /// Does something with the transaction, without the GIL.
     fn with<T: Send>(
         &self,
         py: Python<'_>,
         work: impl FnOnce(&mut farslot::Transaction) -> Result<T, Failure> + Send,
     ) -> PyResult<T> {
-        let number = self.number.load(Ordering::Relaxed);
-        let done = py.detach(|| with(number, work));
+        let done = py.detach(|| self.under_way.with(work));
         done.map_err(|failure| failure.raise(py))
     }
 
@@ -72,21 +59,21 @@ impl Transaction {
     fn new(store: &Bound<'_, RawStore>) -> Self {
         Self {
             store: Arc::clone(&store.get().clients),
-            number: AtomicU64::new(0),
+            under_way: UnderWay::default(),
         }
     }
 
     fn __enter__(this: Bound<'_, Self>) -> PyResult<Bound<'_, Self>> {
         let own = this.get();
-        if own.number.load(Ordering::Relaxed) != 0 {
+        if own.under_way.is_any() {
             return Err(PyValueError::new_err(
                 "the transaction is under way already",
             ));
         }
         let py = this.py();
-        let begun = py.detach(|| Ok(keep(own.store.get()?.begin()?)));
-        let number = begun.map_err(|failure: Failure| failure.raise(py))?;
-        own.number.store(number, Ordering::Relaxed);
+        let begin = || Ok(own.store.get()?.begin()?);
+        let begun = py.detach(|| own.under_way.begin(begin));
+        begun.map_err(|failure| failure.raise(py))?;
         Ok(this)
     }
 
@@ -99,20 +86,16 @@ impl Transaction {
         py: Python<'_>,
     ) -> PyResult<()> {
         let _ = (error, traceback);
-        let (number, is_given_up) = (self.end(), kind.is_some());
-        let ended: Result<(), Failure> = py.detach(|| {
-            let mut transaction = take(number)?;
-            if is_given_up {
-                transaction.abort();
-                return Ok(());
-            }
-            Ok(transaction.commit()?)
-        });
-        match ended {
+        if kind.is_some() {
+            py.detach(|| match self.under_way.take() {
+                Ok(mut transaction) => transaction.abort(),
+                Err(_) => self.under_way.give_up(),
+            });
             // The block's own error goes on.
-            Err(failure) if !is_given_up => Err(failure.raise(py)),
-            _ => Ok(()),
+            return Ok(());
         }
+        let ended = py.detach(|| Ok(self.under_way.take()?.commit()?));
+        ended.map_err(|failure: Failure| failure.raise(py))
     }
 
     #[pyo3(signature = (table, key, default=None))]
@@ -217,11 +200,13 @@ pub(crate) fn transact(store: &Bound<'_, RawStore>, body: Py<PyAny>) -> PyResult
                 let returned = Python::attach(|py| {
                     let lent = Transaction {
                         store: Arc::clone(store),
-                        number: AtomicU64::new(keep(transaction)),
+                        under_way: UnderWay::default(),
                     };
+                    let begun = lent.under_way.begin(|| Ok(transaction));
+                    begun.map_err(|failure| failure.raise(py))?;
                     let lent = Bound::new(py, lent)?;
                     let returned = body.call1(py, (&lent,));
-                    if let Ok(transaction) = take(lent.get().end()) {
+                    if let Ok(transaction) = lent.get().under_way.take() {
                         *t = transaction;
                     }
                     returned

@@ -212,6 +212,55 @@ def test_a_transaction_is_one_of_its_thread_and_its_block(local: farslot.Store) 
     assert accounts["Ann"] == 1
 
 
+def test_one_that_another_thread_cannot_end_goes_on(local: farslot.Store) -> None:
+    accounts, _ = bank(local)
+    with local.transaction() as t:
+        t.put(accounts, "Ann", 1)
+
+        def end() -> None:
+            with pytest.raises(errors.ClosedError, match="not in this thread"):
+                t.__exit__(None, None, None)
+
+        in_thread(end)
+        assert t.get(accounts, "Ann") == 1
+    assert accounts["Ann"] == 1
+
+
+def mapped() -> int:
+    """Bytes of this process's address space."""
+    return int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+
+
+@pytest.mark.parametrize("how", ["dropped", "left"])
+def test_one_given_up_in_another_thread_is_freed_by_its_own(how: str) -> None:
+    memory = 1 << 30
+    before = mapped()
+    store = farslot.open("embedded", memory=memory)
+    accounts, _ = bank(store)
+    t = store.transaction().__enter__()
+    t.put(accounts, "Ann", 1)
+    given_up = [t]
+    del t
+
+    def give_up() -> None:
+        t = given_up.pop()
+        if how == "left":
+            # As of a generator that is closed there. Its error goes on.
+            t.__exit__(GeneratorExit, GeneratorExit(), None)
+            left.append(t)
+
+    left: list[Transaction] = []
+    in_thread(give_up)
+    assert accounts["Ann"] == 100
+    store.close()
+    assert mapped() > before + memory // 2
+    with farslot.open("embedded", memory=1 << 24) as other, other.transaction():
+        assert mapped() < before + memory // 2
+    for t in left:
+        with pytest.raises(errors.ClosedError):
+            t.abort()
+
+
 def test_threads_move_cents(store: farslot.Store) -> None:
     both = bank(store)
     accounts, ledger = both

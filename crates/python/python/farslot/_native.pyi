@@ -81,7 +81,8 @@ class RawStore:
 
 @final
 class Transaction:
-    """A transaction of one thread, on `chained` and `ordered` tables of the store.
+    """A transaction of one thread, on `chained` and `ordered` tables of the store. Another thread
+    can only give it up.
 
     It sees what it has changed itself. Others see nothing of it before it is committed. Once a step
     has failed, so do all that follow.
