@@ -189,12 +189,13 @@ impl Transaction {
 #[pyfunction]
 pub(crate) fn transact(store: &Bound<'_, RawStore>, body: Py<PyAny>) -> PyResult<Py<PyAny>> {
     let (py, store) = (store.py(), &store.get().clients);
-    // What the body has raised the last time, and whether it is to be run no more.
+    // What the last run of the body has raised, and whether it is to be run no more.
     let (mut raised, mut stops) = (None, false);
     let end = py.detach(|| -> Result<Option<Py<PyAny>>, Failure> {
         let own = store.get()?;
         let end = own.transaction(|t| {
             if !stops {
+                raised = None;
                 // The body has it meanwhile, by its number.
                 let transaction = std::mem::replace(t, own.begin()?);
                 let returned = Python::attach(|py| {

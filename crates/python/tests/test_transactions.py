@@ -16,7 +16,7 @@ import pytest
 import farslot
 from farslot import Transaction, errors
 
-from conftest import serve
+from conftest import SERVE, serve
 from test_errors import in_thread
 
 HERE = Path(__file__).parent
@@ -210,6 +210,57 @@ def test_a_transaction_is_one_of_its_thread_and_its_block(local: farslot.Store) 
     left.put(accounts, "Ann", 3)
     del left
     assert accounts["Ann"] == 1
+
+
+def fails_at_a_step(bank: Bank, then: Callable[[Transaction], None]) -> Callable[[Transaction], str]:
+    """A body whose fifth run, which locks what it uses, is raised a conflict; the next is the
+    last."""
+    _, ledger = bank
+    attempts = count(1)
+
+    def body(t: Transaction) -> str:
+        t.scan(ledger)
+        attempt = next(attempts)
+        if attempt <= 5:
+            ledger["0002"] = f"another's {attempt}"
+        t.put(ledger, "0001", "mine")
+        # Those before the fifth fail when they are to be committed.
+        assert attempt != 5, "no step has failed"
+        if attempt > 5:
+            then(t)
+        return "done"
+
+    return body
+
+
+def test_what_the_last_run_ends_with_is_told(local: farslot.Store) -> None:
+    _, ledger = both = bank(local)
+
+    def hides(t: Transaction) -> None:
+        with pytest.raises(errors.DoesNotFitError):
+            t.put(ledger, "0003", "far too long a text")
+
+    with pytest.raises(errors.DoesNotFitError, match="at most 16"):
+        local.transact(fails_at_a_step(both, hides))
+    assert list(ledger) == ["0002"]
+
+
+def test_a_commit_in_doubt_is_told_after_a_conflict() -> None:
+    command = [sys.executable, "-c", SERVE, "tcp://127.0.0.1:0", str(1 << 26)]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as served:
+        assert served.stdout is not None
+        with farslot.open(served.stdout.readline().strip(), timeout=2.0) as store:
+
+            def dies(_: Transaction) -> None:
+                served.kill()
+                served.wait()
+
+            with pytest.raises(farslot.FarslotError) as told:
+                store.transact(fails_at_a_step(bank(store), dies))
+    assert not isinstance(told.value, errors.ConflictError)
+    assert told.value.may_have_taken_effect
 
 
 def test_one_that_another_thread_cannot_end_goes_on(local: farslot.Store) -> None:
