@@ -21,9 +21,22 @@ use std::sync::Arc;
 pub(crate) struct Transaction {
     store: Arc<StoreClients>,
     under_way: UnderWay,
+    /// Whether it is one of [`transact`], which begins and ends it.
+    is_lent: bool,
 }
 
 impl Transaction {
+    /// Refuses to begin or end one that is lent to a body.
+    fn check_own(&self) -> PyResult<()> {
+        match self.is_lent {
+            true => Err(PyValueError::new_err(
+                "transact begins and ends the transaction of its body: return, raise, or call \
+                 abort()",
+            )),
+            false => Ok(()),
+        }
+    }
+
     /// Does something with the transaction, without the GIL.
     fn with<T: Send>(
         &self,
@@ -60,11 +73,13 @@ impl Transaction {
         Self {
             store: Arc::clone(&store.get().clients),
             under_way: UnderWay::default(),
+            is_lent: false,
         }
     }
 
     fn __enter__(this: Bound<'_, Self>) -> PyResult<Bound<'_, Self>> {
         let own = this.get();
+        own.check_own()?;
         if own.under_way.is_any() {
             return Err(PyValueError::new_err(
                 "the transaction is under way already",
@@ -86,6 +101,7 @@ impl Transaction {
         py: Python<'_>,
     ) -> PyResult<()> {
         let _ = (error, traceback);
+        self.check_own()?;
         if kind.is_some() {
             py.detach(|| match self.under_way.take() {
                 Ok(mut transaction) => transaction.abort(),
@@ -194,23 +210,30 @@ pub(crate) fn transact(store: &Bound<'_, RawStore>, body: Py<PyAny>) -> PyResult
     let end = py.detach(|| -> Result<Option<Py<PyAny>>, Failure> {
         let own = store.get()?;
         let end = own.transaction(|t| {
+            let mut is_lost = false;
             if !stops {
                 raised = None;
-                // The body has it meanwhile, by its number.
-                let transaction = std::mem::replace(t, own.begin()?);
-                let returned = Python::attach(|py| {
+                // The body has it meanwhile. What is here instead is aborted already: a process
+                // that the body forks has nothing else to end, and nothing to send for that.
+                let mut none = own.begin()?;
+                none.abort();
+                let returned = Python::attach(|py| -> PyResult<Py<PyAny>> {
                     let lent = Transaction {
                         store: Arc::clone(store),
                         under_way: UnderWay::default(),
+                        is_lent: true,
                     };
-                    let begun = lent.under_way.begin(|| Ok(transaction));
-                    begun.map_err(|failure| failure.raise(py))?;
                     let lent = Bound::new(py, lent)?;
+                    let under_way = &lent.get().under_way;
+                    let begun = under_way.begin(|| Ok(std::mem::replace(t, none)));
+                    begun.map_err(|failure| failure.raise(py))?;
                     let returned = body.call1(py, (&lent,));
-                    if let Ok(transaction) = lent.get().under_way.take() {
-                        *t = transaction;
-                    }
-                    returned
+                    let taken = under_way.take().map(|transaction| *t = transaction);
+                    is_lost = taken.is_err();
+                    let returned = returned?;
+                    let why = |lost| store.get().err().unwrap_or(lost);
+                    taken.map_err(|lost| why(lost).raise(py))?;
+                    Ok(returned)
                 });
                 match returned {
                     Ok(returned) => return Ok(Some(returned)),
@@ -220,7 +243,9 @@ pub(crate) fn transact(store: &Bound<'_, RawStore>, body: Py<PyAny>) -> PyResult
                     }
                 }
             }
-            t.abort();
+            if !is_lost {
+                t.abort();
+            }
             Ok(None)
         });
         Ok(end?)

@@ -263,6 +263,40 @@ def test_a_commit_in_doubt_is_told_after_a_conflict() -> None:
     assert told.value.may_have_taken_effect
 
 
+def test_a_body_neither_begins_nor_ends_its_transaction(local: farslot.Store) -> None:
+    accounts, _ = bank(local)
+    ended: Any = (None, None, None)
+    wrong: list[Callable[[Transaction], object]] = [
+        lambda t: t.__exit__(*ended),
+        lambda t: t.__exit__(ValueError, ValueError(), None),
+        lambda t: t.__enter__(),
+        lambda t: in_thread(lambda: t.__exit__(*ended)),
+    ]
+    for step in wrong:
+        refused: list[str] = []
+
+        def raises(t: Transaction) -> None:
+            t.put(accounts, "Ann", 1)
+            step(t)
+
+        def goes_on(t: Transaction) -> str:
+            t.put(accounts, "Bob", t.get(accounts, "Bob", 0) + 1)
+            try:
+                step(t)
+            except ValueError as error:
+                refused.append(str(error))
+            return "committed"
+
+        with pytest.raises(ValueError, match="transact begins and ends"):
+            local.transact(raises)
+        assert local.transact(goes_on) == "committed" and len(refused) == 1
+    assert (accounts["Ann"], accounts["Bob"]) == (100, len(wrong))
+    kept: list[Transaction] = []
+    local.transact(kept.append)
+    with pytest.raises(ValueError, match="transact begins and ends"):
+        kept[0].__enter__()
+
+
 def test_one_that_another_thread_cannot_end_goes_on(local: farslot.Store) -> None:
     accounts, _ = bank(local)
     with local.transaction() as t:
@@ -419,10 +453,34 @@ store.drop("forked")
 """
 
 
+FORK_IN_BODY = """
+import os, sys, farslot
+store = farslot.open(sys.argv[1])
+table = store.create("forked", capacity=10, scheme="chained")
+def body(t):
+    t.put(table, b"key", t.get(table, b"key", b"") + b"once")
+    return os.fork()
+try:
+    child = store.transact(body)
+except farslot.errors.ClosedError as error:
+    assert "fork" in str(error), error
+    sys.exit(3)
+if child == 0:
+    os._exit(7)
+_, status = os.waitpid(child, 0)
+assert os.waitstatus_to_exitcode(status) == 3, status
+assert table[b"key"] == b"once"
+store.transact(lambda t: t.put(table, b"key", b"after"))
+assert table[b"key"] == b"after"
+store.drop("forked")
+"""
+
+
+@pytest.mark.parametrize("program", [FORK, FORK_IN_BODY])
 @pytest.mark.parametrize("kind", ["shm", "tcp"])
 def test_a_forked_process_leaves_its_parents_transactions_alone(
-    kind: str, request: pytest.FixtureRequest
+    kind: str, program: str, request: pytest.FixtureRequest
 ) -> None:
     address = request.getfixturevalue(kind)
-    command = [sys.executable, "-W", "ignore", "-c", FORK, address]
+    command = [sys.executable, "-W", "ignore", "-c", program, address]
     subprocess.run(command, check=True, timeout=60, env=dict(os.environ))

@@ -193,7 +193,8 @@ class Store(_native.RawStore):
         """Runs `body(t)` as a transaction, again after each conflict, up to a thousand times.
 
         Returns what the body returns. It must do nothing else that cannot be done twice. Nothing is
-        changed if it raises, or has called `t.abort()`.
+        changed if it raises, or has called `t.abort()`. Begins and ends `t` itself: the body does
+        not use it as a `with` block.
         """
         return _native.transact(self, body)
 
