@@ -288,18 +288,20 @@ impl Store {
             self.build(name, other.options, &all.records())?;
         } else {
             self.create(name, other.options)?;
-            self.pour_into(name, (from.name(), parts), open, (&meter, true))?;
+            let in_turn = other.has_one_writer;
+            self.pour_into(name, (from.name(), parts), open, (&meter, in_turn))?;
         }
         Ok(meter.records())
     }
 
-    /// Puts all records of a table into another that is there, part by part.
+    /// Puts all records of a table into another that is there, part by part: one after the other, or
+    /// side by side.
     fn pour_into(
         &self,
         name: &str,
         (of, parts): (&str, &Parts),
         open: fn(&Self, &str) -> Result<Table>,
-        (meter, is_other): (&Meter<'_>, bool),
+        (meter, in_turn): (&Meter<'_>, bool),
     ) -> Result<()> {
         let mut partitions = 0..parts.records.len() as u16;
         let pour = |partition| {
@@ -321,9 +323,7 @@ impl Store {
             }
             table.close()
         };
-        // Spread otherwise, the keys of one partition belong to several, each with one writer.
-        let has_one_writer = self.stored_table(name)?.scheme().one_writer();
-        match has_one_writer && is_other {
+        match in_turn {
             true => partitions.try_for_each(pour),
             false => meter.all(partitions.collect(), pour),
         }
@@ -335,6 +335,9 @@ struct Other<'o> {
     options: &'o TableOptions,
     /// Whether records go on to expire when they did.
     keeps_moments: bool,
+    /// Whether its parts have one writer each. Spread otherwise, the keys of one partition belong to
+    /// several.
+    has_one_writer: bool,
 }
 
 impl<'o> Other<'o> {
@@ -359,6 +362,7 @@ impl<'o> Other<'o> {
         Ok(Self {
             options,
             keeps_moments: from.is_expiring() && scheme.is_expiring(),
+            has_one_writer: scheme.one_writer(),
         })
     }
 }
