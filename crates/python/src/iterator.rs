@@ -123,8 +123,8 @@ impl Records {
                 Ok(next.map(Piece::At))
             }
             Piece::Range {
-                mut from,
-                mut to,
+                from,
+                to,
                 is_reversed,
                 left,
             } => {
@@ -140,11 +140,7 @@ impl Records {
                 let Some((last, _)) = last.filter(|_| found == most && left > most) else {
                     return Ok(None);
                 };
-                match is_reversed {
-                    true => to = Some(last),
-                    // The next key that there can be.
-                    false => from = [&last[..], &[0]].concat(),
-                }
+                let (from, to) = range.rest(last);
                 Ok(Some(Piece::Range {
                     from,
                     to,

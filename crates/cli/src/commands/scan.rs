@@ -72,11 +72,8 @@ pub fn run(args: Args, context: &Context) -> Result<()> {
         }
         left -= pairs.len() as u64;
         let is_last = pairs.len() < most;
-        match pairs.into_iter().next_back() {
-            Some((key, _)) if args.reverse => to = Some(key),
-            // The next key that there can be.
-            Some((key, _)) => from = [&key[..], &[0]].concat(),
-            None => {}
+        if let Some((last, _)) = pairs.into_iter().next_back() {
+            (from, to) = range.rest(last);
         }
         if is_last || left == 0 {
             return Ok(writer.finish()?);

@@ -54,6 +54,19 @@ impl<'k> KeyRange<'k> {
         self.from <= key && self.to.is_none_or(|to| key < to)
     }
 
+    /// From where to where the rest lies, once the pairs up to this key were read, in the range's
+    /// direction: for who reads it in pieces.
+    #[must_use]
+    pub fn rest(&self, last: Vec<u8>) -> (Vec<u8>, Option<Vec<u8>>) {
+        if self.is_reversed {
+            return (self.from.to_vec(), Some(last));
+        }
+        // The next key that there can be.
+        let mut next = last;
+        next.push(0);
+        (next, self.to.map(<[u8]>::to_vec))
+    }
+
     /// A key of the first leaf to be read, of a map whose keys have at most so many bytes; `None` if
     /// the range is empty.
     #[must_use]
@@ -142,6 +155,25 @@ mod tests {
             assert!(!all.iter().any(|other| below < &other[..] && other < key));
         }
         assert_eq!(last_below(&[5], 0), Some(vec![4]));
+    }
+
+    #[test]
+    fn a_range_is_its_first_keys_and_its_rest() {
+        let all = keys();
+        for is_reversed in [false, true] {
+            let range = KeyRange {
+                from: &all[3],
+                to: Some(&all[100]),
+                is_reversed,
+            };
+            for last in all.iter().filter(|key| range.has(key)) {
+                let (from, to) = range.rest(last.clone());
+                let rest = KeyRange::from(&from[..]).to(to.as_deref().unwrap());
+                let is_behind = |key: &&Vec<u8>| (*key > last) != is_reversed && *key != last;
+                let expected = all.iter().filter(|key| range.has(key)).filter(is_behind);
+                assert!(all.iter().filter(|key| rest.has(key)).eq(expected));
+            }
+        }
     }
 
     #[test]
