@@ -27,6 +27,16 @@ pub enum RemoteError {
         /// Most bytes.
         limit: usize,
     },
+    /// More at a time than a call takes.
+    #[error("{what} are {number}, over the limit of {limit}")]
+    TooMany {
+        /// What is too many.
+        what: &'static str,
+        /// How many there are.
+        number: usize,
+        /// How many there may be.
+        limit: usize,
+    },
     /// No room is left for another item.
     #[error("the structure is full")]
     Full,

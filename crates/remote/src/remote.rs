@@ -200,8 +200,15 @@ impl<S: RemoteStructure, E: Endpoint> Remote<S, E> {
     /// # Errors
     /// [`RemoteError`].
     pub async fn change(&self, request: &[u8]) -> Result<Reply, RemoteError> {
-        self.call(CHANGE, request, self.structure.reply_bytes())
-            .await
+        self.change_for(request, self.structure.reply_bytes()).await
+    }
+
+    /// As [`Remote::change`], with room for a reply of so many bytes.
+    ///
+    /// # Errors
+    /// [`RemoteError`].
+    pub async fn change_for(&self, request: &[u8], room: usize) -> Result<Reply, RemoteError> {
+        self.call(CHANGE, request, room).await
     }
 
     async fn call(&self, method: u16, request: &[u8], room: usize) -> Result<Reply, RemoteError> {

@@ -1,10 +1,12 @@
 //! The queue's operations as a client has them.
 
-use super::item::Front;
-use super::structure::{Head, LEN, POP, PUSH, Queue};
-use crate::{ObjectId, PolicyOptions, Remote, RemoteError};
+use super::structure::{Head, Queue};
+use super::wire::{
+    Item, MOST_BYTES, MOST_ITEMS, Request, item_bytes, leads_on, read_items, read_told,
+};
+use crate::{ObjectId, PolicyOptions, Remote, RemoteError, RemoteStructure};
 use farslot_fabric::Endpoint;
-use farslot_rpc::Client;
+use farslot_rpc::{Client, Reply};
 use std::rc::Rc;
 
 /// One thread's client of a queue.
@@ -31,7 +33,7 @@ impl<E: Endpoint> Fifo<E> {
     ///
     /// # Errors
     /// [`RemoteError`]; so do all that follow.
-    pub async fn front(&self) -> Result<Option<Front>, RemoteError> {
+    pub async fn front(&self) -> Result<Option<Item>, RemoteError> {
         self.0.lookup(&()).await
     }
 
@@ -40,25 +42,88 @@ impl<E: Endpoint> Fifo<E> {
     /// # Errors
     /// [`RemoteError::Full`], [`RemoteError::TooLong`], and others.
     pub async fn push(&self, value: &[u8]) -> Result<u64, RemoteError> {
-        let (what, bytes) = ("an item", value.len());
-        let limit = self.0.structure().shape().value_bytes as usize;
-        if bytes > limit {
-            return Err(RemoteError::TooLong { what, bytes, limit });
+        self.push_all(&[value]).await
+    }
+
+    /// Adds items one behind the other, all or none, by one call; returns the position of the
+    /// first. No more than [`MOST_ITEMS`], and of several no more than [`MOST_BYTES`].
+    ///
+    /// # Errors
+    /// See [`Fifo::push`].
+    pub async fn push_all(&self, values: &[&[u8]]) -> Result<u64, RemoteError> {
+        let longest = values.iter().map(|value| value.len()).max().unwrap_or(0);
+        check(
+            "an item",
+            longest,
+            self.0.structure().shape().value_bytes as usize,
+        )?;
+        if let [_, _, ..] = values {
+            let bytes = values.iter().map(|value| item_bytes(value.len())).sum();
+            check("the items of one push", bytes, MOST_BYTES)?;
+            if values.len() > MOST_ITEMS {
+                return Err(RemoteError::TooMany {
+                    what: "the items of one push",
+                    number: values.len(),
+                    limit: MOST_ITEMS,
+                });
+            }
         }
-        self.word(&[&[PUSH], value].concat()).await
+        let reply = self
+            .0
+            .change(&Request::Add(values.to_vec()).encode())
+            .await?;
+        word(&reply)
     }
 
     /// Takes the first item; `None` of an empty queue.
     ///
     /// # Errors
     /// [`RemoteError`].
-    pub async fn pop(&self) -> Result<Option<Front>, RemoteError> {
-        let reply = self.0.change(&[POP]).await?;
-        let front = Queue::read_reply(&reply).ok_or(RemoteError::BadReply)?;
-        if let Some(front) = &front {
-            self.0.cache().taken(front.position);
+    pub async fn pop(&self) -> Result<Option<Item>, RemoteError> {
+        Ok(self.take(1, self.0.structure().reply_bytes()).await?.pop())
+    }
+
+    /// Takes the first items, at most so many, by one call; fewer if a reply has no room for more.
+    /// None of an empty queue alone.
+    ///
+    /// # Errors
+    /// [`RemoteError`].
+    pub async fn pop_many(&self, most: u32) -> Result<Vec<Item>, RemoteError> {
+        self.take(most, self.0.structure().room()).await
+    }
+
+    async fn take(&self, most: u32, room: usize) -> Result<Vec<Item>, RemoteError> {
+        let reply = self
+            .0
+            .change_for(&Request::Take { most }.encode(), room)
+            .await?;
+        let items = read_items(&reply).filter(|items| items.len() <= most as usize);
+        let items = items.ok_or(RemoteError::BadReply)?;
+        if let Some(last) = items.last() {
+            self.0.cache().taken(last.position);
         }
-        Ok(front)
+        Ok(items)
+    }
+
+    /// Visits items from a place on, or from the front: as many as a reply has room for, at most so
+    /// many. Returns the place to go on at, of those that were there when the front was visited.
+    /// Items that are taken meanwhile are visited or not; all others once, in their order.
+    ///
+    /// # Errors
+    /// [`RemoteError`].
+    pub async fn visit(
+        &self,
+        from: Option<u64>,
+        most: u32,
+        visit: impl FnMut(Item),
+    ) -> Result<Option<u64>, RemoteError> {
+        let place = from.unwrap_or(0);
+        let request = Request::Tell { place, most }.encode();
+        let reply = self.0.ask_for(&request, self.0.structure().room()).await?;
+        let told = read_told(&reply).filter(|(next, _)| leads_on(place, *next));
+        let (next, items) = told.ok_or(RemoteError::BadReply)?;
+        items.into_iter().for_each(visit);
+        Ok((next != 0).then_some(next))
     }
 
     /// How many items there are.
@@ -66,7 +131,7 @@ impl<E: Endpoint> Fifo<E> {
     /// # Errors
     /// [`RemoteError`].
     pub async fn len(&self) -> Result<u64, RemoteError> {
-        self.word(&[LEN]).await
+        word(&self.0.ask(&Request::Count.encode()).await?)
     }
 
     /// Whether there is no item.
@@ -76,10 +141,16 @@ impl<E: Endpoint> Fifo<E> {
     pub async fn is_empty(&self) -> Result<bool, RemoteError> {
         Ok(self.len().await? == 0)
     }
+}
 
-    async fn word(&self, request: &[u8]) -> Result<u64, RemoteError> {
-        let reply = self.0.change(request).await?;
-        let word = (*reply).try_into().map_err(|_| RemoteError::BadReply)?;
-        Ok(u64::from_le_bytes(word))
+fn check(what: &'static str, bytes: usize, limit: usize) -> Result<(), RemoteError> {
+    match bytes > limit {
+        true => Err(RemoteError::TooLong { what, bytes, limit }),
+        false => Ok(()),
     }
+}
+
+fn word(reply: &Reply) -> Result<u64, RemoteError> {
+    let word = (**reply).try_into().map_err(|_| RemoteError::BadReply)?;
+    Ok(u64::from_le_bytes(word))
 }

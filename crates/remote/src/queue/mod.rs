@@ -6,7 +6,7 @@
 //! ```
 //! Items are numbered by their positions; that of position `p` lies in slot `p mod slots`. A slot's
 //! check is over its words and its place, and is 0 once the item is taken. Items are added and
-//! taken by calls.
+//! taken by calls, several by one if need be.
 //!
 //! The front is looked at by one READ: a client remembers a position at which the head was. The
 //! head only grows, and takes every item in turn; so if the item of that position is still there,
@@ -15,11 +15,11 @@
 //! Memory of zeros is an empty queue.
 
 mod client;
-mod item;
 mod layout;
 mod structure;
+mod wire;
 
 pub use client::Fifo;
-pub use item::Front;
 pub use layout::QueueShape;
 pub use structure::{Head, Queue};
+pub use wire::{Item, MOST_BYTES, MOST_ITEMS};

@@ -1,12 +1,15 @@
 //! The queue as a remote data structure: its three callbacks.
 
-use super::item::Front;
 use super::layout::{HEAD, QueueShape, SLOT_HEAD, TAIL};
+use super::wire::{
+    Item, MOST_BYTES, MOST_ITEMS, Request, item_bytes, place_of, positions_of, put_item, read_told,
+};
 use crate::error::Refusal;
 use crate::sum::{bytes_of, put_bytes, sum};
 use crate::{End, Found, RemoteError, RemoteStructure, Start};
 use farslot_fabric::OwnerMemory;
 use farslot_rpc::{Fault, put};
+use std::ops::Range;
 
 /// A queue's description.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -17,12 +20,6 @@ pub struct Queue {
 /// Where the front was when the owner last told, or a READ found it.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct Head(Option<u64>);
-
-/// What the owner is asked for: the first byte of a request.
-pub(super) const PEEK: u8 = 0;
-pub(super) const PUSH: u8 = 1;
-pub(super) const POP: u8 = 2;
-pub(super) const LEN: u8 = 3;
 
 impl Queue {
     /// The queue of a shape.
@@ -40,8 +37,22 @@ impl Queue {
         &self.shape
     }
 
+    /// Whether a request changes nothing.
+    #[must_use]
+    pub fn is_lookup(request: &[u8]) -> bool {
+        matches!(
+            Request::decode(request),
+            Some(Request::Tell { .. } | Request::Count)
+        )
+    }
+
+    /// Room for a reply of several items: one at least.
+    pub(super) fn room(&self) -> usize {
+        8 + 8 + MOST_BYTES.max(item_bytes(self.shape.value_bytes as usize))
+    }
+
     /// The item of a position, if these are its words.
-    fn item(&self, position: u64, words: &[u64]) -> Option<Front> {
+    fn item(&self, position: u64, words: &[u64]) -> Option<Item> {
         if words.len() != self.shape.slot_words() {
             return None;
         }
@@ -51,18 +62,7 @@ impl Queue {
             return None;
         }
         let value = bytes_of(value, usize::try_from(head[2]).ok()?)?.to_vec();
-        Some(Front { position, value })
-    }
-
-    /// What a reply tells: the position of an item and its bytes, or nothing of an empty queue.
-    pub(super) fn read_reply(reply: &[u8]) -> Option<Option<Front>> {
-        let Some((position, value)) = reply.split_first_chunk() else {
-            return reply.is_empty().then_some(None);
-        };
-        Some(Some(Front {
-            position: u64::from_le_bytes(*position),
-            value: value.to_vec(),
-        }))
+        Some(Item { position, value })
     }
 
     /// The positions of the front and behind the back.
@@ -75,55 +75,94 @@ impl Queue {
         }
     }
 
-    fn front(&self, memory: &dyn OwnerMemory) -> Result<Option<Front>, Fault> {
-        let (head, tail) = self.ends(memory)?;
-        if head == tail {
-            return Ok(None);
-        }
+    /// Puts items of positions one after the other, as far as there is room; returns how many. One
+    /// that does not fit alone is none.
+    fn put_items(
+        &self,
+        memory: &dyn OwnerMemory,
+        positions: Range<u64>,
+        room: usize,
+        to: &mut Vec<u8>,
+    ) -> Result<u64, Fault> {
         let mut words = vec![0; self.shape.slot_words()];
-        memory.copy_out(self.shape.slot_at(head), &mut words)?;
-        self.item(head, &words).ok_or(Fault::Damaged).map(Some)
+        let mut number = 0;
+        for position in positions.take(MOST_ITEMS) {
+            memory.copy_out(self.shape.slot_at(position), &mut words)?;
+            let item = self.item(position, &words).ok_or(Fault::Damaged)?;
+            let before = if number == 0 { 8 } else { 0 };
+            let bytes = to.len() + before + item_bytes(item.value.len());
+            match number {
+                0 if bytes > room => return Err(Fault::NoRoom(bytes)),
+                0 => to.extend_from_slice(&position.to_le_bytes()),
+                _ if bytes > room => break,
+                _ => {}
+            }
+            put_item(&item.value, to);
+            number += 1;
+        }
+        Ok(number)
     }
 
-    fn push(&self, value: &[u8], memory: &mut dyn OwnerMemory) -> Result<u64, Fault> {
+    fn tell(
+        &self,
+        memory: &dyn OwnerMemory,
+        (place, most): (u64, u32),
+        reply: &mut [u8],
+    ) -> Result<usize, Fault> {
+        let Range { start, end } = positions_of(place, self.ends(memory)?);
+        let mut told = vec![0; 8];
+        let asked = start..end.min(start.saturating_add(most.into()));
+        let next = start + self.put_items(memory, asked, reply.len(), &mut told)?;
+        told[..8].copy_from_slice(&place_of(next, end).to_le_bytes());
+        put(reply, &told)
+    }
+
+    fn add(&self, values: &[&[u8]], memory: &mut dyn OwnerMemory) -> Result<u64, Fault> {
         let (head, tail) = self.ends(memory)?;
-        if tail - head == u64::from(self.shape.slots) {
+        let next = tail
+            .checked_add(values.len() as u64)
+            .ok_or(Fault::Damaged)?;
+        if next - head > self.shape.slots.into() {
             return Err(Refusal::Full.into());
         }
         let mut words = vec![0; self.shape.slot_words()];
-        (words[1], words[2]) = (tail, value.len() as u64);
-        put_bytes(&mut words[SLOT_HEAD..], value);
-        let at = self.shape.slot_at(tail);
-        words[0] = sum(at, &words[1..]);
-        memory.copy_in(at + 8, &words[1..])?;
-        memory.store(at, words[0])?;
-        memory.store(self.shape.at + TAIL, tail + 1)?;
+        for (position, value) in (tail..).zip(values) {
+            (words[1], words[2]) = (position, value.len() as u64);
+            put_bytes(&mut words[SLOT_HEAD..], value);
+            let at = self.shape.slot_at(position);
+            words[0] = sum(at, &words[1..]);
+            memory.copy_in(at + 8, &words[1..])?;
+            memory.store(at, words[0])?;
+        }
+        memory.store(self.shape.at + TAIL, next)?;
         Ok(tail)
     }
 
-    /// Takes the front, which readers see no more from the first store on.
-    fn pop(&self, front: &Front, memory: &mut dyn OwnerMemory) -> Result<(), Fault> {
-        memory.store(self.shape.slot_at(front.position), 0)?;
-        memory.store(self.shape.at + HEAD, front.position + 1)?;
-        Ok(())
+    /// Takes the first items, which readers see no more from the first store on.
+    fn take(
+        &self,
+        most: u32,
+        memory: &mut dyn OwnerMemory,
+        reply: &mut [u8],
+    ) -> Result<usize, Fault> {
+        let (head, tail) = self.ends(memory)?;
+        let asked = head..tail.min(head.saturating_add(most.into()));
+        let mut told = Vec::new();
+        // Before they are taken: what the reply has no room for stays.
+        let taken = self.put_items(memory, asked, reply.len(), &mut told)?;
+        for position in head..head + taken {
+            memory.store(self.shape.slot_at(position), 0)?;
+        }
+        if taken > 0 {
+            memory.store(self.shape.at + HEAD, head + taken)?;
+        }
+        put(reply, &told)
     }
-}
-
-/// Puts an item as a reply.
-fn put_front(front: Option<&Front>, reply: &mut [u8]) -> Result<usize, Fault> {
-    let Some(Front { position, value }) = front else {
-        return Ok(0);
-    };
-    let bytes = 8 + value.len();
-    let room = reply.get_mut(..bytes).ok_or(Fault::NoRoom(bytes))?;
-    room[..8].copy_from_slice(&position.to_le_bytes());
-    room[8..].copy_from_slice(value);
-    Ok(bytes)
 }
 
 impl RemoteStructure for Queue {
     type Key = ();
-    type Item = Front;
+    type Item = Item;
     type Cache = Head;
 
     fn lookup_start(&self, (): &(), cache: &mut Head) -> Start {
@@ -136,13 +175,13 @@ impl RemoteStructure for Queue {
         }
     }
 
-    fn lookup_end(&self, (): &(), found: Found<'_>, cache: &mut Head) -> End<Front> {
+    fn lookup_end(&self, (): &(), found: Found<'_>, cache: &mut Head) -> End<Item> {
         let found = match found {
             Found::Read { words, .. } => match cache.0 {
                 Some(position) => self.item(position, words).map(Some),
                 None => None,
             },
-            Found::Reply(reply) => Self::read_reply(reply),
+            Found::Reply(reply) => read_told(reply).map(|(_, items)| items.into_iter().next()),
         };
         match found {
             Some(Some(front)) => {
@@ -158,11 +197,11 @@ impl RemoteStructure for Queue {
     }
 
     fn lookup_request(&self, (): &()) -> Vec<u8> {
-        vec![PEEK]
+        Request::Tell { place: 0, most: 1 }.encode()
     }
 
     fn reply_bytes(&self) -> usize {
-        8 + self.shape.value_bytes as usize
+        8 + 8 + item_bytes(self.shape.value_bytes as usize)
     }
 
     fn rpc_handler(
@@ -171,28 +210,23 @@ impl RemoteStructure for Queue {
         memory: &mut dyn OwnerMemory,
         reply: &mut [u8],
     ) -> Result<usize, Fault> {
-        match request {
-            [PEEK] => put_front(self.front(memory)?.as_ref(), reply),
-            [PUSH, value @ ..] if value.len() <= self.shape.value_bytes as usize => {
+        match Request::decode(request).ok_or(Refusal::Malformed)? {
+            Request::Tell { place, most } => self.tell(memory, (place, most), reply),
+            Request::Add(values) => {
+                let limit = self.shape.value_bytes as usize;
+                if values.iter().any(|value| value.len() > limit) {
+                    return Err(Refusal::Malformed.into());
+                }
                 if reply.len() < 8 {
                     return Err(Fault::NoRoom(8));
                 }
-                put(reply, &self.push(value, memory)?.to_le_bytes())
+                put(reply, &self.add(&values, memory)?.to_le_bytes())
             }
-            [POP] => {
-                let front = self.front(memory)?;
-                // Before it is taken: an item that the reply has no room for stays.
-                let bytes = put_front(front.as_ref(), reply)?;
-                if let Some(front) = front {
-                    self.pop(&front, memory)?;
-                }
-                Ok(bytes)
-            }
-            [LEN] => {
+            Request::Take { most } => self.take(most, memory, reply),
+            Request::Count => {
                 let (head, tail) = self.ends(memory)?;
                 put(reply, &(tail - head).to_le_bytes())
             }
-            _ => Err(Refusal::Malformed.into()),
         }
     }
 }

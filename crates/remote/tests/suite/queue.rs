@@ -18,10 +18,16 @@ const SHAPE: QueueShape = QueueShape {
     value_bytes: 40,
 };
 
+/// A request to add an item, and one to take one.
+fn push(value: &[u8]) -> Vec<u8> {
+    [&[1][..], &(value.len() as u32).to_le_bytes(), value].concat()
+}
+const POP: [u8; 5] = [2, 1, 0, 0, 0];
+
 proptest! {
     #[test]
     fn does_what_a_deque_does(
-        steps in proptest::collection::vec((0u8..5, proptest::collection::vec(any::<u8>(), 0..=40)), 1..120),
+        steps in proptest::collection::vec((0u8..8, proptest::collection::vec(any::<u8>(), 0..=40)), 1..120),
     ) {
         let queue = Queue::new(SHAPE).unwrap();
         let world = world(1, &queue, SHAPE.at + SHAPE.bytes());
@@ -47,6 +53,35 @@ proptest! {
                         let front = fifo.front().await.unwrap();
                         assert_eq!(front.map(|front| front.value).as_ref(), model.front());
                     }
+                    4 => {
+                        let values: Vec<_> = value.chunks(9).collect();
+                        let fits = values.len() + model.len() <= 7;
+                        match fifo.push_all(&values).await {
+                            Ok(position) => {
+                                assert!(fits && position == added);
+                                added += values.len() as u64;
+                                model.extend(values.into_iter().map(<[u8]>::to_vec));
+                            }
+                            Err(error) => assert_eq!((error, fits), (RemoteError::Full, false)),
+                        }
+                    }
+                    5 => {
+                        let most = value.len() as u32 % 4;
+                        let taken = fifo.pop_many(most).await.unwrap();
+                        let first = added - model.len() as u64;
+                        let expected = model.drain(..model.len().min(most as usize));
+                        let expected = (first..).zip(expected);
+                        assert!(taken.into_iter().map(|item| (item.position, item.value)).eq(expected));
+                    }
+                    6 => {
+                        let (mut seen, mut next) = (Vec::new(), Some(0));
+                        while let Some(from) = next {
+                            let most = 1 + value.len() as u32 % 3;
+                            let from = (from != 0).then_some(from);
+                            next = fifo.visit(from, most, |item| seen.push(item.value)).await.unwrap();
+                        }
+                        assert_eq!(seen, Vec::from(model.clone()));
+                    }
                     _ => {
                         assert_eq!(fifo.len().await.unwrap(), model.len() as u64);
                         assert_eq!(fifo.is_empty().await.unwrap(), model.is_empty());
@@ -63,10 +98,10 @@ proptest! {
     ) {
         let queue = Queue::new(SHAPE).unwrap();
         let mut memory = PlainMemory::of(SHAPE.at + SHAPE.bytes());
-        call(&queue, &mut memory, &[1, 7, 7]).unwrap();
+        call(&queue, &mut memory, &push(&[7, 7])).unwrap();
         for (place, word) in damage {
             let place = usize::from(place) % memory.0.len();
-            memory.0[place] = word % 9;
+            memory.0[place] = if word % 5 == 0 { u64::MAX - word % 3 } else { word % 9 };
         }
         for mut request in requests {
             let _ = call(&queue, &mut memory, &request);
@@ -85,17 +120,17 @@ fn the_front_is_read_where_it_was_and_never_an_item_that_was_taken() {
     let mut stale = Head::default();
     assert_eq!(ask(&queue, &mut memory, &(), &mut stale), End::Absent);
     for number in 0..30u8 {
-        call(&queue, &mut memory, &[1, number]).unwrap();
+        call(&queue, &mut memory, &push(&[number])).unwrap();
         let found = ask(&queue, &mut memory, &(), &mut stale);
         let old = stale;
         assert!(matches!(&found, End::Found(front) if front.value == [number]));
         assert_eq!(read(&queue, &memory, &(), &mut stale), found);
-        call(&queue, &mut memory, &[2]).unwrap();
+        call(&queue, &mut memory, &POP).unwrap();
         // Also when its slot is another's.
         for _ in 0..8 {
             assert_eq!(read(&queue, &memory, &(), &mut old.clone()), End::Unknown);
-            call(&queue, &mut memory, &[1, 99]).unwrap();
-            call(&queue, &mut memory, &[2]).unwrap();
+            call(&queue, &mut memory, &push(&[99])).unwrap();
+            call(&queue, &mut memory, &POP).unwrap();
         }
     }
 }
@@ -126,14 +161,23 @@ fn run(seed: u64) -> Seen {
             for turn in 0..30u64 {
                 let value = (number << 32 | turn).to_le_bytes().repeat(5);
                 let end = match (number + turn) % 4 {
-                    0 | 1 => fifo.push(&value).await.map(|position| {
+                    0 => fifo.push(&value).await.map(|position| {
                         seen.borrow_mut().added.insert(position, value);
                     }),
-                    2 => fifo.pop().await.map(|front| {
-                        if let Some(front) = front {
-                            assert!(front.position >= newest, "seed {seed}");
-                            newest = front.position + 1;
-                            let twice = seen.borrow_mut().taken.insert(front.position, front.value);
+                    // Two by one call.
+                    1 => {
+                        let other = (number << 32 | 99 << 16 | turn).to_le_bytes().repeat(5);
+                        fifo.push_all(&[&value, &other]).await.map(|position| {
+                            let added = &mut seen.borrow_mut().added;
+                            added.insert(position, value);
+                            added.insert(position + 1, other);
+                        })
+                    }
+                    2 => fifo.pop_many(1 + turn as u32 % 3).await.map(|items| {
+                        for item in items {
+                            assert!(item.position >= newest, "seed {seed}");
+                            newest = item.position + 1;
+                            let twice = seen.borrow_mut().taken.insert(item.position, item.value);
                             assert_eq!(twice, None, "seed {seed}: taken twice");
                         }
                     }),
@@ -185,4 +229,65 @@ fn under_faults_every_item_is_taken_once_in_its_order() {
         by_read > 200 && taken > 1000 && in_doubt > 10,
         "{by_read} {taken} {in_doubt}"
     );
+}
+
+#[test]
+fn a_visit_ends_where_the_back_was_when_it_began_whatever_comes_and_goes() {
+    let shape = QueueShape { slots: 64, ..SHAPE };
+    let queue = Queue::new(shape).unwrap();
+    let world = world(1, &queue, shape.at + shape.bytes());
+    let endpoint = world.endpoint(limits());
+    let fifo = Fifo::new(queue, OBJECT, client(&endpoint), PolicyOptions::default());
+    Executor::new(Rc::clone(&endpoint)).block_on(async {
+        for number in 0..30u64 {
+            fifo.push(&number.to_le_bytes()).await.unwrap();
+        }
+        let (mut seen, mut next) = (Vec::new(), None);
+        for turn in 0.. {
+            next = fifo
+                .visit(next, 4, |item| seen.push(item.position))
+                .await
+                .unwrap();
+            if next.is_none() {
+                break;
+            }
+            assert!(turn < 30, "it goes on and on");
+            // Seven come and seven go, for every four that are visited.
+            for number in 0..7u64 {
+                fifo.push(&number.to_le_bytes()).await.unwrap();
+                fifo.pop().await.unwrap();
+            }
+        }
+        assert!(seen.iter().all(|position| *position < 30), "{seen:?}");
+        assert!(seen.is_sorted_by(|one, other| one < other), "{seen:?}");
+        // Of a place that is no place, nothing.
+        for place in [1, 77, 5 << 32 | 9_999, u64::MAX, 1 << 63] {
+            let _ = fifo.visit(Some(place), 4, |_| ()).await;
+        }
+    });
+}
+
+#[test]
+fn what_is_too_much_for_a_call_is_named() {
+    let queue = Queue::new(SHAPE).unwrap();
+    let world = world(1, &queue, SHAPE.at + SHAPE.bytes());
+    let endpoint = world.endpoint(limits());
+    let fifo = Fifo::new(queue, OBJECT, client(&endpoint), PolicyOptions::default());
+    Executor::new(Rc::clone(&endpoint)).block_on(async {
+        let refused = fifo.push(&[0; 41]).await.unwrap_err();
+        assert_eq!(
+            refused.to_string(),
+            "an item of 41 bytes is over the limit of 40"
+        );
+        let refused = fifo.push_all(&[&[0; 8][..]; 1025]).await.unwrap_err();
+        assert_eq!(
+            refused.to_string(),
+            "the items of one push are 1025, over the limit of 1024"
+        );
+        assert_eq!(
+            fifo.push_all(&[&[][..]; 1024]).await,
+            Err(RemoteError::Full)
+        );
+        assert!(fifo.is_empty().await.unwrap());
+    });
 }
