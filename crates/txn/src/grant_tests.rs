@@ -1,7 +1,7 @@
 //! Clients of several grants: none speaks for a transaction of another's.
 
 use crate::books::{Owner, OwnerOptions};
-use crate::kept::{Asked, CHANGES, Structure, Tables};
+use crate::kept::{Asked, CHANGES, Kept, Tables};
 use crate::turn::Turn;
 use crate::wire::{Holder, Home, Reader, Status, Write, put_write};
 use farslot_fabric::{Caller, FabricError, NodeId, RegionId, RemoteAddr, Result, Rights};
@@ -59,11 +59,7 @@ fn shape(table: usize) -> Shape {
 }
 
 impl Tables for Two {
-    fn find(
-        &self,
-        object: ObjectId,
-        asked: Asked<'_>,
-    ) -> std::result::Result<Option<Structure>, Fault> {
+    fn find(&self, object: ObjectId, asked: Asked<'_>) -> std::result::Result<Option<Kept>, Fault> {
         let Some(table) = TABLES.iter().position(|id| *id == object) else {
             return Ok(None);
         };
@@ -73,7 +69,9 @@ impl Tables for Two {
         if !is_open && asked.caller.check(bytes, asked.needed).is_err() {
             return Err(Fault::Refused(DENIED));
         }
-        Ok(Some(Table::new(shape).expect("a shape").into()))
+        Ok(Some(Kept::Keyed(
+            Table::new(shape).expect("a shape").into(),
+        )))
     }
 }
 

@@ -1,9 +1,10 @@
-//! What takes part in transactions at a node: chained tables and ordered maps, as the owner's code
-//! has them.
+//! What a node serves, as the owner's code has it: chained tables and ordered maps, which take part
+//! in transactions, and queues, which do not.
 
 use farslot_fabric::{Caller, OwnerMemory, Rights};
 use farslot_remote::chained::{self, Table};
 use farslot_remote::ordered::{Hold, Tree};
+use farslot_remote::queue::Queue;
 use farslot_remote::{Lock, NO_OBJECT, ObjectId, Objects, RemoteStructure};
 use farslot_rpc::{Fault, Request};
 use std::sync::Arc;
@@ -15,6 +16,26 @@ pub enum Structure {
     Chained(Table),
     /// An ordered map, which transactions may scan: the keys of a leaf share a lock.
     Ordered(Tree),
+}
+
+/// What a node has under a number.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kept {
+    /// What takes part in transactions.
+    Keyed(Structure),
+    /// A queue, which takes part in none: its items have no keys that could be locked.
+    Queue(Queue),
+}
+
+impl Kept {
+    /// What takes part in transactions.
+    #[must_use]
+    pub const fn keyed(self) -> Option<Structure> {
+        match self {
+            Self::Keyed(structure) => Some(structure),
+            Self::Queue(_) => None,
+        }
+    }
 }
 
 /// Who asks a node for one of its tables, and for what.
@@ -31,23 +52,22 @@ pub struct Asked<'a> {
     pub ends: bool,
 }
 
-/// The tables and maps of a node.
+/// The tables, maps and queues of a node.
 pub trait Tables: Send + Sync + 'static {
     /// One of them, by its number; nothing if it is not there, or not any more. A table that was
     /// dropped never comes back under its number.
     ///
     /// # Errors
     /// [`Fault`], if it is not for the client that asks.
-    fn find(&self, object: ObjectId, asked: Asked<'_>) -> Result<Option<Structure>, Fault>;
+    fn find(&self, object: ObjectId, asked: Asked<'_>) -> Result<Option<Kept>, Fault>;
 }
 
 /// Tables that are there for all, for as long as the node is.
 impl Tables for Vec<(ObjectId, Structure)> {
-    fn find(&self, object: ObjectId, _: Asked<'_>) -> Result<Option<Structure>, Fault> {
+    fn find(&self, object: ObjectId, _: Asked<'_>) -> Result<Option<Kept>, Fault> {
         let mut tables = self.iter();
-        Ok(tables
-            .find(|(id, _)| *id == object)
-            .map(|(_, table)| *table))
+        let found = tables.find(|(id, _)| *id == object);
+        Ok(found.map(|(_, table)| Kept::Keyed(*table)))
     }
 }
 
@@ -78,17 +98,19 @@ impl Objects for WithoutTransactions {
             let found = self.0.find(object, asked)?;
             found.ok_or(Fault::Refused(NO_OBJECT))
         };
-        let structure = find(memory, Rights::READ)?;
-        let is_lookup = match structure {
-            Structure::Chained(_) => Table::is_lookup(body),
-            Structure::Ordered(_) => Tree::is_lookup(body),
+        let kept = find(memory, Rights::READ)?;
+        let is_lookup = match kept {
+            Kept::Keyed(Structure::Chained(_)) => Table::is_lookup(body),
+            Kept::Keyed(Structure::Ordered(_)) => Tree::is_lookup(body),
+            Kept::Queue(_) => Queue::is_lookup(body),
         };
         if !is_lookup {
             find(memory, CHANGES)?;
         }
-        match structure {
-            Structure::Chained(table) => table.rpc_handler(body, memory, reply),
-            Structure::Ordered(tree) => tree.rpc_handler(body, memory, reply),
+        match kept {
+            Kept::Keyed(Structure::Chained(table)) => table.rpc_handler(body, memory, reply),
+            Kept::Keyed(Structure::Ordered(tree)) => tree.rpc_handler(body, memory, reply),
+            Kept::Queue(queue) => queue.rpc_handler(body, memory, reply),
         }
     }
 }

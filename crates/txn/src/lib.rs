@@ -152,7 +152,7 @@ pub use database::{Database, DatabaseOptions, Locking};
 pub use error::{ConflictCause, TxnError};
 pub use handle::Handle;
 pub use identity::TableId;
-pub use kept::{Asked, Structure, Tables};
+pub use kept::{Asked, Kept, Structure, Tables};
 pub use owner::{serve, serve_with};
 pub use plain::KeyChange;
 pub use procedure::{Local, Procedures};

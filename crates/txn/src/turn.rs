@@ -4,7 +4,7 @@ use crate::books::{Books, Decided, Held, Owner};
 #[cfg(test)]
 use crate::broken::Breach;
 use crate::identity::{Names, home_of};
-use crate::kept::{Asked, CHANGES, Found, Structure};
+use crate::kept::{Asked, CHANGES, Found, Kept, Structure};
 use crate::wire::{HOLDER_BYTES, Holder, Home, Seen, Status, Write, Writer, writes_of};
 use farslot_fabric::{Caller, Nanos, OwnerMemory, Rights};
 use farslot_remote::chained::Table;
@@ -79,7 +79,8 @@ impl<'t> Turn<'t> {
             needed,
             ends,
         };
-        self.owner.tables.find(ObjectId(object), asked)
+        let found = self.owner.tables.find(ObjectId(object), asked)?;
+        Ok(found.and_then(Kept::keyed))
     }
 
     /// Whether the caller is of this grant, or may do anything here.
