@@ -119,6 +119,20 @@ pub enum IndexError {
         /// The scheme.
         scheme: &'static str,
     },
+    /// An operation on a key, of a queue.
+    #[error(
+        "{operation} is not possible: a queue has no keys (push and pop); tables of all other schemes have"
+    )]
+    NoKeys {
+        /// The operation.
+        operation: &'static str,
+    },
+    /// A push or a pop, of a table that is no queue.
+    #[error("a {scheme} table has no items to push or pop: only a table of the scheme queue has")]
+    NoQueue {
+        /// The scheme.
+        scheme: &'static str,
+    },
     /// A table to be built whole that has not been, or whose builder has not finished.
     #[error("the table has not been built")]
     NotBuilt,

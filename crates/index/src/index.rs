@@ -101,6 +101,21 @@ pub enum Admin<'r> {
     /// Fill the empty table with all its records and seal it:
     /// [`NotBuildable`](crate::IndexError::NotBuildable) where the scheme cannot.
     Build(&'r [Record<'r>]),
+    /// Something of a queue: [`NoQueue`](crate::IndexError::NoQueue) where the table is none.
+    Queue(QueueRequest<'r>),
+}
+
+/// What is asked of a queue, which has items in the order in which they came, and no keys.
+#[derive(Clone, Copy, Debug)]
+pub enum QueueRequest<'r> {
+    /// Add these items behind all others, one behind the other, all or none: the answer is the
+    /// [`Position`](AdminOutcome::Position) of the first.
+    Push(&'r [&'r [u8]]),
+    /// Take the first items, at most so many. The answer is [`Items`](AdminOutcome::Items), some at
+    /// least where there are any.
+    Pop(u32),
+    /// The first item, which stays: [`Items`](AdminOutcome::Items), one or none.
+    Front,
 }
 
 /// What an [`Admin`] request answers.
@@ -116,6 +131,10 @@ pub enum AdminOutcome {
     Writer(Option<u64>),
     /// Of [`Admin::Moves`], a number for each partition: of an index one.
     Moves(Vec<u64>),
+    /// How many items had been added to a queue before.
+    Position(u64),
+    /// Items of a queue.
+    Items(Vec<Vec<u8>>),
 }
 
 impl AdminOutcome {
@@ -164,6 +183,30 @@ impl AdminOutcome {
         match self {
             Self::Moves(moves) => moves,
             other => other.is_not("moves"),
+        }
+    }
+
+    /// The position of an item.
+    ///
+    /// # Panics
+    /// If that was not asked for.
+    #[must_use]
+    pub fn into_position(self) -> u64 {
+        match self {
+            Self::Position(position) => position,
+            other => other.is_not("a position"),
+        }
+    }
+
+    /// The items of a queue.
+    ///
+    /// # Panics
+    /// If that was not asked for.
+    #[must_use]
+    pub fn into_items(self) -> Vec<Vec<u8>> {
+        match self {
+            Self::Items(items) => items,
+            other => other.is_not("items"),
         }
     }
 

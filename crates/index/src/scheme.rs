@@ -1,7 +1,7 @@
 //! The one front of all schemes: what a scheme's client does for a key, and the [`Index`] over it.
 
 use crate::answers::Got;
-use crate::index::{Admin, AdminOutcome, Rest, Running};
+use crate::index::{Admin, AdminOutcome, QueueRequest, Rest, Running};
 use crate::{
     Answers, BATCH_WIDTH, ClientState, Cursor, GET, Index, IndexError, Occupancy, Operation,
     Outcome, Outcomes, Record, Result, SCAN, Survey, Value, Waits, WriterChange,
@@ -30,11 +30,13 @@ pub enum SchemeKind {
     Chained,
     /// An ordered map, which the owner of the memory writes (paper 003).
     Ordered,
+    /// A FIFO queue, which the owner of the memory writes (paper 003): its items have no keys.
+    Queue,
 }
 
 impl SchemeKind {
     /// All of them.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Linear,
         Self::Cuckoo,
         Self::Duo,
@@ -42,6 +44,7 @@ impl SchemeKind {
         Self::Sealed,
         Self::Chained,
         Self::Ordered,
+        Self::Queue,
     ];
 
     /// Its name in commands, messages and catalogs.
@@ -55,6 +58,7 @@ impl SchemeKind {
             Self::Sealed => "sealed",
             Self::Chained => "chained",
             Self::Ordered => "ordered",
+            Self::Queue => "queue",
         }
     }
 
@@ -73,10 +77,20 @@ impl SchemeKind {
     /// Whether its tables are given bytes for records beside their slots.
     #[must_use]
     pub const fn has_heap(self) -> bool {
-        !matches!(self, Self::Sealed | Self::Chained | Self::Ordered)
+        !matches!(
+            self,
+            Self::Sealed | Self::Chained | Self::Ordered | Self::Queue
+        )
     }
 
-    /// Whether its tables take part in transactions: those that the owner of the memory writes.
+    /// Whether its tables have keys, as all but queues do.
+    #[must_use]
+    pub const fn has_keys(self) -> bool {
+        !matches!(self, Self::Queue)
+    }
+
+    /// Whether its tables take part in transactions: those with keys that the owner of the memory
+    /// writes.
     #[must_use]
     pub const fn is_transactional(self) -> bool {
         matches!(self, Self::Chained | Self::Ordered)
@@ -225,6 +239,11 @@ pub trait SchemeClient: Sized {
         Err(IndexError::NotBuildable { scheme: Self::NAME })
     }
 
+    /// Does what is asked of a queue, where the table is one.
+    async fn queue(&self, _: QueueRequest<'_>) -> Result<AdminOutcome> {
+        Err(IndexError::NoQueue { scheme: Self::NAME })
+    }
+
     /// What the client knows of the table and of itself.
     fn known(&self) -> ClientState;
 }
@@ -303,6 +322,7 @@ impl<S: SchemeClient> Index for S {
                     self.build_whole(records).await?;
                     AdminOutcome::Done
                 }
+                Admin::Queue(request) => self.queue(request).await?,
             })
         })
     }

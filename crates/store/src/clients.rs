@@ -11,6 +11,7 @@ use crate::calls::client::asking::CallOptions;
 use crate::calls::client::calling::Calling;
 use crate::duo::{DuoClient, DuoOwners};
 use crate::lease::Leased;
+use crate::owned::queue::OwnedQueue;
 use crate::owned::table::OwnedTable;
 use crate::{Access, ErrorKind, LookupOrder, ReadPolicy, Result, Scheme, StoreError, TableRecord};
 use farslot_fabric::{EndpointExt, FabricError, RemoteAddr, Rights, shm};
@@ -71,7 +72,9 @@ pub(crate) const fn executes(scheme: &Scheme) -> (bool, bool) {
     match scheme {
         Scheme::Linear(_) | Scheme::Race(_) | Scheme::Cuckoo(_) => (true, true),
         Scheme::Sealed(_) => (true, false),
-        Scheme::Duo(_) | Scheme::Chained(_) | Scheme::Ordered(_) => (false, false),
+        Scheme::Duo(_) | Scheme::Chained(_) | Scheme::Ordered(_) | Scheme::Queue(_) => {
+            (false, false)
+        }
     }
 }
 
@@ -155,6 +158,10 @@ impl Clients {
             }
             Scheme::Chained(_) | Scheme::Ordered(_) => {
                 Rc::new(OwnedTable::open(&endpoint, self.access, at, record)?)
+            }
+            Scheme::Queue(layout) => {
+                let queue = OwnedQueue::open(&endpoint, self.access, at, record, layout)?;
+                Rc::new(queue)
             }
         })
     }
@@ -240,7 +247,11 @@ impl Clients {
             // The index of a reader, and of the owner that it may become.
             Scheme::Duo(layout) => layout.most_index_bytes().saturating_mul(2),
             Scheme::Sealed(layout) => layout.client_bytes(),
-            Scheme::Linear(_) | Scheme::Cuckoo(_) | Scheme::Chained(_) | Scheme::Ordered(_) => 0,
+            Scheme::Linear(_)
+            | Scheme::Cuckoo(_)
+            | Scheme::Chained(_)
+            | Scheme::Ordered(_)
+            | Scheme::Queue(_) => 0,
         }
     }
 }

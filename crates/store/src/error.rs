@@ -173,6 +173,25 @@ pub enum StoreError {
         /// The table.
         name: String,
     },
+    /// A table of another scheme was named where a queue is needed.
+    #[error(
+        "table {name:?} is {scheme}, which has keys and no items to push or pop: only tables of the scheme \
+         queue have these"
+    )]
+    NoQueue {
+        /// The table.
+        name: String,
+        /// Its scheme.
+        scheme: &'static str,
+    },
+    /// A queue has no room for what was pushed. Nothing of it was, and the queue goes on serving.
+    #[error("the queue {name:?} is full: it has room for {limit} items")]
+    FullQueue {
+        /// The queue.
+        name: String,
+        /// Most items, as it was made for.
+        limit: u64,
+    },
     /// A fabric that cannot be served by a process.
     #[error(
         "{address:?} cannot be served: only shm://, tcp://, tcps:// and verbs:// addresses of one node have an owner process"
@@ -425,6 +444,8 @@ const fn kind_of_index(error: &IndexError) -> ErrorKind {
         IndexError::NotBuilt => ErrorKind::NotBuilt,
         IndexError::MultiKey { .. }
         | IndexError::NotBuildable { .. }
+        | IndexError::NoKeys { .. }
+        | IndexError::NoQueue { .. }
         | IndexError::NotAtomic { .. } => ErrorKind::Unsupported,
         IndexError::BadOption { .. } | IndexError::DuplicateKey { .. } => ErrorKind::BadInput,
         IndexError::SingleKeys { .. } => ErrorKind::AccessDenied,
@@ -514,10 +535,12 @@ impl StoreError {
             Self::NotBuildable { .. }
             | Self::NotTransactional { .. }
             | Self::NotOrdered { .. }
+            | Self::NoQueue { .. }
             | Self::NotExpiring { .. } => ErrorKind::Unsupported,
             Self::NoNumber { .. } | Self::LongNumber { .. } | Self::OtherType { .. } => {
                 ErrorKind::DoesNotFit
             }
+            Self::FullQueue { .. } => ErrorKind::Full,
             Self::HandleClosed => ErrorKind::Closed,
             Self::QueueFull => ErrorKind::Busy,
             Self::Snapshot(error) => kind_of_snapshot(error),

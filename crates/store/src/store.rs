@@ -220,8 +220,8 @@ impl Store {
     }
 
     /// Makes a table. Its memory is taken now and used as it fills. With several nodes each of them
-    /// gets a part, laid out for its share of the keys and five standard deviations more; all of
-    /// them must be there.
+    /// gets a part, laid out for its share of the keys and five standard deviations more; but a
+    /// queue lies on one of them, by a hash of its name. All of them must be there.
     ///
     /// Its keys are hashed by a seed of its own, which is drawn by chance. In a simulation it is
     /// derived from the address's seed; elsewhere from `FARSLOT_TABLE_SEED` of the environment, if
@@ -252,7 +252,7 @@ impl Store {
         } else {
             options.for_partitions(nodes).scheme()?
         };
-        if nodes == 1 {
+        if nodes == 1 || scheme.is_on_one_node() {
             return self.create_on_one(name, scheme);
         }
         self.create_on_all(NewTable {
@@ -328,8 +328,13 @@ impl Store {
         self.0.sessions.nodes.addresses().len() as u16
     }
 
+    /// Makes a table on the only node, or on one of several.
     pub(crate) fn create_on_one(&self, name: &str, scheme: Scheme) -> Result<TableRecord> {
+        let nodes = &self.0.sessions.nodes;
         self.change(async |endpoint| {
+            if self.node_count() > 1 {
+                return spread::create_on_one(endpoint, nodes, name, scheme).await;
+            }
             let catalog = Catalog::new(endpoint, NodeId(0))?;
             catalog.create(name, scheme, None).await
         })

@@ -2,7 +2,7 @@
 
 use crate::error::bad_option;
 use crate::expiry::Expiry;
-use crate::owned::layout::{ChainedLayout, OrderedLayout};
+use crate::owned::layout::{ChainedLayout, OrderedLayout, QueueLayout};
 use crate::slot_map::SlotMap;
 use farslot_index::cuckoo::CuckooLayout;
 use farslot_index::duo::DuoLayout;
@@ -12,7 +12,8 @@ use farslot_index::sealed::SealedLayout;
 use farslot_index::{FieldSize, Hasher, KeyRule, SchemeKind};
 use farslot_remote::chained::Table as ChainedTable;
 use farslot_remote::ordered::Tree;
-use farslot_txn::Structure;
+use farslot_remote::queue::Queue;
+use farslot_txn::Kept;
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 
@@ -33,6 +34,8 @@ pub enum Scheme {
     Chained(ChainedLayout),
     /// A map in the order of its keys, which the owner of the memory writes, likewise.
     Ordered(OrderedLayout),
+    /// A FIFO queue, which the owner of the memory writes, likewise: its items have no keys.
+    Queue(QueueLayout),
 }
 
 impl Scheme {
@@ -50,6 +53,7 @@ impl Scheme {
             Self::Duo(layout) => layout.check(),
             Self::Chained(layout) => return layout.check(),
             Self::Ordered(layout) => return layout.check(),
+            Self::Queue(layout) => return layout.check(),
         }
         .map_err(crate::StoreError::from)?;
         check_expiry(self)
@@ -66,6 +70,7 @@ impl Scheme {
             Self::Duo(layout) => layout.table_bytes(),
             Self::Chained(layout) => layout.table_bytes(),
             Self::Ordered(layout) => layout.table_bytes(),
+            Self::Queue(layout) => layout.table_bytes(),
         }
     }
 
@@ -80,6 +85,7 @@ impl Scheme {
             Self::Duo(_) => SchemeKind::Duo,
             Self::Chained(_) => SchemeKind::Chained,
             Self::Ordered(_) => SchemeKind::Ordered,
+            Self::Queue(_) => SchemeKind::Queue,
         }
     }
 
@@ -96,7 +102,9 @@ impl Scheme {
             Self::Linear(layout) => layout.keys,
             Self::Cuckoo(layout) => layout.keys,
             Self::Sealed(layout) => layout.keys,
-            Self::Race(_) | Self::Duo(_) | Self::Chained(_) | Self::Ordered(_) => KeyRule::Unique,
+            Self::Race(_) | Self::Duo(_) | Self::Chained(_) | Self::Ordered(_) | Self::Queue(_) => {
+                KeyRule::Unique
+            }
         }
     }
 
@@ -110,7 +118,8 @@ impl Scheme {
             | Self::Sealed(_)
             | Self::Duo(_)
             | Self::Chained(_)
-            | Self::Ordered(_) => false,
+            | Self::Ordered(_)
+            | Self::Queue(_) => false,
         }
     }
 
@@ -128,7 +137,7 @@ impl Scheme {
                 layout.seed = 0;
                 return scheme;
             }
-            Self::Ordered(_) => return scheme,
+            Self::Ordered(_) | Self::Queue(_) => return scheme,
         };
         if let Hasher::Xxh3 { seed } = hasher {
             *seed = 0;
@@ -137,7 +146,8 @@ impl Scheme {
         scheme
     }
 
-    /// The sizes of keys and values.
+    /// The sizes of keys and values; of a queue, of positions as text, which scans tell in place of
+    /// keys, and of items.
     #[must_use]
     pub const fn record_sizes(&self) -> (FieldSize, FieldSize) {
         let (key, value) = self.stored_sizes();
@@ -157,6 +167,7 @@ impl Scheme {
             Self::Duo(layout) => (layout.key, layout.value),
             Self::Chained(layout) => (layout.key, layout.value),
             Self::Ordered(layout) => (layout.key, layout.value),
+            Self::Queue(layout) => (QueueLayout::KEY, layout.value),
         }
     }
 
@@ -167,12 +178,18 @@ impl Scheme {
     }
 
     /// The table at a place of its node's memory, of a scheme that the owner writes.
-    pub(crate) fn owned_at(&self, at: u64) -> Option<Structure> {
-        match self {
-            Self::Chained(layout) => Some(ChainedTable::new(layout.shape(at)).ok()?.into()),
-            Self::Ordered(layout) => Some(Tree::new(layout.shape(at)).ok()?.into()),
-            _ => None,
-        }
+    pub(crate) fn owned_at(&self, at: u64) -> Option<Kept> {
+        Some(match self {
+            Self::Chained(layout) => Kept::Keyed(ChainedTable::new(layout.shape(at)).ok()?.into()),
+            Self::Ordered(layout) => Kept::Keyed(Tree::new(layout.shape(at)).ok()?.into()),
+            Self::Queue(layout) => Kept::Queue(Queue::new(layout.shape(at)).ok()?),
+            _ => return None,
+        })
+    }
+
+    /// Whether a table of it lies on one node, however many a store has.
+    pub(crate) const fn is_on_one_node(&self) -> bool {
+        matches!(self, Self::Queue(_))
     }
 
     /// Whether the table takes part in [transactions](crate::Store::transaction).

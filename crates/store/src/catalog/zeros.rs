@@ -55,6 +55,7 @@ impl<E: Endpoint> Change<'_, '_, E> {
             }
             Scheme::Chained(layout) => layout.shape(0).written(self.first_words(record).await?),
             Scheme::Ordered(layout) => layout.shape(0).written(self.first_words(record).await?),
+            Scheme::Queue(layout) => layout.shape(0).written(self.first_words(record).await?),
         })
     }
 

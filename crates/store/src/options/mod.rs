@@ -5,7 +5,7 @@ mod layouts;
 use crate::deduplicate::last_of_each_key;
 use crate::error::bad_option;
 use crate::expiry::Expiry;
-use crate::owned::layout::{ChainedLayout, OrderedLayout};
+use crate::owned::layout::{ChainedLayout, OrderedLayout, QueueLayout, Wanted};
 use crate::shapes::{CuckooShape, DuoShape, RaceShape};
 use crate::slot_map::partition_share;
 use crate::{OnRestart, Result, Scheme};
@@ -32,6 +32,7 @@ enum Organisation {
     Race(RaceShape),
     Chained,
     Ordered,
+    Queue,
     /// With one slot for each key or not, and then with a filter or not.
     Sealed {
         is_perfect: bool,
@@ -255,6 +256,29 @@ impl TableOptions {
     pub fn ordered(self) -> Self {
         Self {
             organisation: Organisation::Ordered,
+            ..self
+        }
+    }
+
+    /// Makes it a FIFO queue (paper 003) of as many items as its capacity says: the owner of the
+    /// memory writes it, by calls, and everybody reads its front, by one READ. Its items, of at most
+    /// 64 KiB, have no keys, and are pushed and popped by [`Store::queue`](crate::Store::queue);
+    /// the size of keys is of no account. Each item has the room of the longest. In a store of
+    /// several nodes it lies on one of them, by a hash of its name.
+    ///
+    /// ```
+    /// # use farslot::{FieldSize, Store, TableOptions};
+    /// # fn main() -> Result<(), farslot::StoreError> {
+    /// let store = Store::embedded()?;
+    /// store.create("jobs", &TableOptions::new(1_000).values(FieldSize::UpTo(100)).queue())?;
+    /// store.queue("jobs")?.push(b"resize photo 17")?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn queue(self) -> Self {
+        Self {
+            organisation: Organisation::Queue,
             ..self
         }
     }
@@ -550,6 +574,11 @@ impl TableOptions {
         )
     }
 
+    /// Whether it is of a scheme whose tables lie on one node.
+    const fn is_on_one_node(&self) -> bool {
+        matches!(self.organisation, Organisation::Queue)
+    }
+
     /// Whether it is a table that is built of records that are there, and never changes.
     pub(crate) const fn is_sealed(&self) -> bool {
         matches!(self.organisation, Organisation::Sealed { .. })
@@ -583,6 +612,13 @@ impl TableOptions {
                 self.no_growth()?;
                 Scheme::Ordered(OrderedLayout::of(self.owned()?)?)
             }
+            Organisation::Queue => {
+                self.no_growth()?;
+                let Wanted {
+                    value, capacity, ..
+                } = self.owned()?;
+                Scheme::Queue(QueueLayout::of(value, capacity)?)
+            }
         })
     }
 
@@ -596,7 +632,8 @@ impl TableOptions {
             | Scheme::Sealed(_)
             | Scheme::Duo(_)
             | Scheme::Chained(_)
-            | Scheme::Ordered(_) => {
+            | Scheme::Ordered(_)
+            | Scheme::Queue(_) => {
                 let limit = "in linear and RACE tables";
                 return Err(bad_option("records that expire", scheme.name(), limit));
             }
@@ -622,6 +659,9 @@ impl TableOptions {
     /// `partition_share`). Of a multi-key table the capacity is of records: where some keys have a
     /// good part of them, more must be asked for.
     pub(crate) fn for_partitions(&self, partitions: u16) -> Self {
+        if self.is_on_one_node() {
+            return self.clone();
+        }
         // Blocks of a heap are rounded up, to less than twice the record.
         let largest = self.stored().largest_record().saturating_mul(2);
         let heap = |bytes| partition_share(bytes, largest, partitions).next_multiple_of(8);

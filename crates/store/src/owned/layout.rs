@@ -7,6 +7,7 @@ use farslot_index::FieldSize;
 use farslot_remote::RemoteStructure;
 use farslot_remote::chained::{Shape, Table};
 use farslot_remote::ordered::{Tree, TreeShape};
+use farslot_remote::queue::{Queue, QueueShape};
 use serde::{Deserialize, Serialize};
 
 /// The longest record: a reply with one, or with a few, is a call's.
@@ -30,8 +31,12 @@ const NODE_BYTES: usize = 32 << 10;
 const LONGEST_READ: usize = 96 << 10;
 /// Most bytes of a reply, which calls have room for: a leaf with the node above it.
 const LONGEST_REPLY: usize = 192 << 10;
-/// Most keys.
+/// Most keys, and most items of a queue.
 const MOST_KEYS: u64 = 1 << 30;
+/// The longest item of a queue.
+const LONGEST_ITEM: usize = 64 << 10;
+/// Bytes of the position of an item as text.
+const POSITION_BYTES: u32 = 20;
 
 /// The layout of a chained table ([`chained`](farslot_remote::chained)).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -65,6 +70,15 @@ pub struct OrderedLayout {
     pub children: u16,
     /// Most nodes.
     pub nodes: u32,
+}
+
+/// The layout of a queue ([`queue`](farslot_remote::queue)).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct QueueLayout {
+    /// The sizes of items.
+    pub value: FieldSize,
+    /// Most items.
+    pub items: u32,
 }
 
 /// What a table is asked for.
@@ -272,6 +286,52 @@ impl OrderedLayout {
     }
 }
 
+impl QueueLayout {
+    /// What scans call an item by: its position, as text.
+    pub const KEY: FieldSize = FieldSize::UpTo(POSITION_BYTES);
+
+    pub(crate) fn of(value: FieldSize, capacity: u64) -> Result<Self> {
+        if capacity > MOST_KEYS {
+            return Err(bad_option("capacity", capacity, "at most 2^30 items"));
+        }
+        let items = capacity.max(1) as u32;
+        let layout = Self { value, items };
+        layout.check()?;
+        Ok(layout)
+    }
+
+    pub(crate) fn check(&self) -> Result<()> {
+        let bytes = self.value.most();
+        if bytes > LONGEST_ITEM {
+            let limit = format!("at most {}", ByteCount(LONGEST_ITEM));
+            return Err(bad_option("the longest item of a queue", bytes, limit));
+        }
+        Queue::new(self.shape(0)).map_err(damaged)?;
+        Ok(())
+    }
+
+    /// The shape of a queue at a place.
+    pub(crate) fn shape(&self, at: u64) -> QueueShape {
+        QueueShape {
+            at,
+            slots: self.items,
+            value_bytes: self.value.most() as u32,
+        }
+    }
+
+    /// Bytes of the queue.
+    #[must_use]
+    pub fn table_bytes(&self) -> u128 {
+        self.shape(0).bytes().into()
+    }
+
+    /// Bytes of an item's slot.
+    #[must_use]
+    pub fn slot_bytes(&self) -> usize {
+        self.shape(0).slot_bytes()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -355,5 +415,21 @@ mod tests {
             assert!(refused.contains(told), "{refused}");
         }
         assert!(small(100).chained().grow_to(100).scheme().is_ok());
+        let long = small(5).values(UpTo(64 << 10)).queue();
+        assert!(long.clone().scheme().is_ok());
+        for (options, told) in [
+            (long.values(UpTo((64 << 10) + 1)), "the longest item"),
+            (small(most).queue(), "2^30"),
+            (small(100).queue().grow_to(200), "capacity to grow to"),
+        ] {
+            let refused = said(options.scheme().map(drop));
+            assert!(refused.contains(told), "{refused}");
+        }
+        let forged = QueueLayout {
+            value: UpTo(8),
+            items: 0,
+        };
+        let refused = said(Scheme::Queue(forged).check());
+        assert!(refused.contains("slots of a queue"), "{refused}");
     }
 }

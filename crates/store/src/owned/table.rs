@@ -9,7 +9,7 @@ use farslot_index::{
 };
 use farslot_remote::{DENIED, ENDING, NO_OBJECT, ObjectId, PolicyOptions, RemoteError};
 use farslot_rpc::{Client, ClientOptions, RpcError};
-use farslot_txn::{Database, DatabaseOptions, KeyChange, Locking, TableId, TxnError};
+use farslot_txn::{Database, DatabaseOptions, Kept, KeyChange, Locking, TableId, TxnError};
 use std::rc::Rc;
 
 /// How often one that finds or puts may find a key gone that was there, and there that was gone.
@@ -33,14 +33,19 @@ pub(crate) fn database(
     let options = DatabaseOptions {
         locking: Locking::Commit,
         seed: seed ^ endpoint.now(),
-        policy: match access {
-            Access::Reads => PolicyOptions::READS,
-            Access::Calls => PolicyOptions::CALLS,
-            Access::Auto => PolicyOptions::default(),
-        },
+        policy: policy_of(access),
         ..DatabaseOptions::default()
     };
     Database::new(nodes.collect(), options)
+}
+
+/// How lookups choose between READs and calls.
+pub(super) fn policy_of(access: Access) -> PolicyOptions {
+    match access {
+        Access::Reads => PolicyOptions::READS,
+        Access::Calls => PolicyOptions::CALLS,
+        Access::Auto => PolicyOptions::default(),
+    }
 }
 
 /// A table of one node.
@@ -65,7 +70,8 @@ impl OwnedTable {
     ) -> crate::Result<Self> {
         let (key, value) = record.scheme.record_sizes();
         let no_table = || crate::error::bad_option("the scheme", record.scheme.name(), "another");
-        let structure = record.scheme.owned_at(at.offset).ok_or_else(no_table)?;
+        let structure = record.scheme.owned_at(at.offset).and_then(Kept::keyed);
+        let structure = structure.ok_or_else(no_table)?;
         let database = database(endpoint, access, record.id);
         let database = database.map_err(|error| store_error(error, at))?;
         let table = database.add_table(at.node.0 as u8, ObjectId(record.id), structure);
@@ -87,7 +93,7 @@ impl OwnedTable {
     }
 
     fn failed(&self, error: TxnError) -> IndexError {
-        index_error(error, self.at, self.slots)
+        txn_error(error, self.at, self.slots)
     }
 
     async fn change(&self, key: &[u8], change: KeyChange<'_>) -> Result<bool> {
@@ -215,27 +221,37 @@ impl SchemeClient for OwnedTable {
 }
 
 /// What a transaction, or an operation of one key, has failed with, in terms of tables.
-fn index_error(error: TxnError, at: RemoteAddr, slots: u64) -> IndexError {
+fn txn_error(error: TxnError, at: RemoteAddr, slots: u64) -> IndexError {
     let reason = error.to_string();
     let at_owner = |in_doubt| IndexError::AtOwner { reason, in_doubt };
     match error {
-        TxnError::Remote(RemoteError::Fabric(error)) => IndexError::Fabric(error),
-        TxnError::Remote(RemoteError::Full) => IndexError::Full {
-            probed: slots,
-            slots,
-        },
-        TxnError::Remote(RemoteError::Rpc(RpcError::Refused { reason, .. }))
-            if let Some(error) = refused(reason, at) =>
-        {
-            IndexError::Fabric(error)
-        }
-        TxnError::Remote(error) => at_owner(error.may_have_taken_effect()),
+        TxnError::Remote(error) => index_error(error, at, slots),
         error if error.is_retryable() => IndexError::Contended {
             slot: 0,
             attempts: DatabaseOptions::default().attempts,
         },
         TxnError::InDoubt { .. } | TxnError::Closed => at_owner(true),
         _ => at_owner(false),
+    }
+}
+
+/// What an operation on a remote structure has failed with, in terms of tables.
+pub(super) fn index_error(error: RemoteError, at: RemoteAddr, slots: u64) -> IndexError {
+    match error {
+        RemoteError::Fabric(error) => IndexError::Fabric(error),
+        RemoteError::Full => IndexError::Full {
+            probed: slots,
+            slots,
+        },
+        RemoteError::Rpc(RpcError::Refused { reason, .. })
+            if let Some(error) = refused(reason, at) =>
+        {
+            IndexError::Fabric(error)
+        }
+        error => IndexError::AtOwner {
+            reason: error.to_string(),
+            in_doubt: error.may_have_taken_effect(),
+        },
     }
 }
 
@@ -260,5 +276,5 @@ pub(crate) fn store_error(error: TxnError, at: RemoteAddr) -> StoreError {
             reason: error.to_string(),
         };
     }
-    index_error(error, at, 0).into()
+    txn_error(error, at, 0).into()
 }

@@ -49,15 +49,10 @@ impl Batch {
 
     /// Puts them all, and forgets them.
     fn put_into(&mut self, table: &Table) -> Result<()> {
-        let mut failure = None;
-        table.put_many(&self.records(), |_, put| {
-            if let Err(error) = put {
-                failure.get_or_insert(error);
-            }
-        });
+        let put = table.put_back(&self.records());
         self.bytes.clear();
         self.ends.clear();
-        failure.map_or(Ok(()), Err)
+        put
     }
 }
 
@@ -350,6 +345,10 @@ impl<'o> Other<'o> {
                 scheme.name(),
                 limit,
             ));
+        }
+        if from.kind().has_keys() && !scheme.kind().has_keys() {
+            let limit = "of a queue alone: its items have no keys";
+            return Err(bad_option("a copy that is a queue", from.name(), limit));
         }
         if matches!(from, Scheme::Chained(_)) && scheme.keys() == KeyRule::Multi {
             let limit = "what is read of a chained table that grows may have a key twice";

@@ -84,6 +84,9 @@ fn resized(
         }
         Scheme::Chained(layout) => *layout = layout.scaled(slots),
         Scheme::Ordered(layout) => *layout = layout.scaled(slots),
+        Scheme::Queue(layout) => {
+            layout.items = slots(layout.items.into()).clamp(1, 1 << 30) as u32;
+        }
     }
     scheme.check()?;
     Ok(scheme)

@@ -14,7 +14,7 @@ use super::{OnProgress, Parts, RESTORING, SnapshotError, SnapshotInfo};
 use crate::seeds::draw_id;
 use crate::slot_map::SlotMap;
 use crate::spread::{self, NewTable};
-use crate::{ErrorKind, KeyRule, OnRestart, Result, Scheme, Store, StoreError, Table};
+use crate::{ErrorKind, KeyRule, OnRestart, Result, Scheme, Store, StoreError};
 use farslot_fabric::FabricError;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -35,7 +35,8 @@ impl Store {
     /// ([`RestoreOptions::node`]).
     ///
     /// An attempt that was cut off has left a table `restoring-...`; the next attempt goes on with
-    /// it, or begins it again if keys may have several records or the table is built whole.
+    /// it, or begins it again if keys may have several records, the table is built whole or it is a
+    /// queue.
     ///
     /// # Errors
     /// [`StoreError::TableExists`]; [`SnapshotError`]: a file that is damaged, for instance;
@@ -142,7 +143,8 @@ impl Store {
             }
             .into());
         }
-        let (slots, mut schemes) = match partitions == nodes {
+        let is_alike = partitions == nodes || head.schemes[0].is_on_one_node();
+        let (slots, mut schemes) = match is_alike {
             true => (head.slots.clone(), head.schemes.clone()),
             false => respread::over(nodes as u16, head, self.0.seeds.next())?,
         };
@@ -208,7 +210,12 @@ impl Store {
         let gone = || SnapshotError::Replaced { table: name.into() };
         match self.parts(name) {
             Ok(None) => {}
-            Ok(Some(parts)) if !head.built && head.schemes[0].keys() == KeyRule::Unique => {
+            // Of records that are put again there are no more than before.
+            Ok(Some(parts))
+                if !head.built
+                    && head.schemes[0].keys() == KeyRule::Unique
+                    && head.schemes[0].kind().has_keys() =>
+            {
                 return Ok((parts, true));
             }
             // Of the second, a part is missing: it was cut off as it was made, or a node came back
@@ -284,7 +291,7 @@ impl Store {
             let first = marks.done_of(partition);
             for (number, block) in (0..).zip(source.blocks_of(partition)).skip(first as usize) {
                 source.read(block, &mut payload)?;
-                put_all(&table, &payload)?;
+                table.put_back(&Source::records_in(&payload))?;
                 marks.set(partition, number + 1);
                 meter.add(block.frame.records)?;
             }
@@ -314,18 +321,6 @@ impl Store {
         table.build(&records)?;
         table.close()
     }
-}
-
-/// Puts the records of a payload that has been checked.
-fn put_all(table: &Table, payload: &[u8]) -> Result<()> {
-    let records = Source::records_in(payload);
-    let mut failure = None;
-    table.put_many(&records, |_, put| {
-        if let Err(error) = put {
-            failure.get_or_insert(error);
-        }
-    });
-    failure.map_or(Ok(()), Err)
 }
 
 /// Whether a larger table would have had room.

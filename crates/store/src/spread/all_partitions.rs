@@ -4,8 +4,8 @@ use super::{Spread, met_another};
 use crate::{Cursor, Occupancy, PartitionReport, Result, StoreError, Survey, WriterChange};
 use farslot_fabric::window;
 use farslot_index::{
-    Admin, AdminOutcome, AnyIndex, CacheCounts, ClientState, IndexExt, Record, Result as Answer,
-    Waits,
+    Admin, AdminOutcome, AnyIndex, CacheCounts, ClientState, IndexError, IndexExt, Record,
+    Result as Answer, Waits,
 };
 use std::cell::{Cell, RefCell};
 
@@ -101,6 +101,7 @@ impl Spread {
             Admin::Flush => done(self.on_open(async |client| client.flush().await).await),
             Admin::ChangeWriter(change) => done(self.change_writer(change).await),
             Admin::Build(records) => done(self.build(records).await),
+            Admin::Queue(_) => Err(IndexError::NoQueue { scheme: "spread" }.into()),
         }
     }
 

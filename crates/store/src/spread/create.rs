@@ -1,17 +1,18 @@
-//! Making a table over several nodes.
+//! Making a table over several nodes, or on one of several.
 //!
 //! All creators of a name claim it on the same node first, the one of the lowest incarnation, and
 //! whoever wins there makes the other partitions. From then on the table exists: should its creator
 //! die half way, or a node be lost to it, whoever opens the table makes what is missing (see
 //! [`super::revive`]).
 
-use super::find::{ask_all, check_phases, nodes_of};
-use crate::catalog::{Catalog, NewPartition, SpreadMap, SpreadNode};
+use super::find::{ask_all, check_phases, find, nodes_of};
+use crate::catalog::{Catalog, GRACE, NewPartition, SpreadMap, SpreadNode};
 use crate::names::check_name;
 use crate::nodes::Nodes;
 use crate::slot_map::SlotMap;
 use crate::{OnRestart, Result, Scheme, StoreError, TableRecord};
-use farslot_fabric::{Endpoint, NodeId, window};
+use farslot_fabric::{Endpoint, EndpointExt, NodeId, window};
+use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// A table over several nodes that is to be made.
 pub(crate) struct NewTable<'n> {
@@ -87,6 +88,44 @@ pub(crate) async fn create<E: Endpoint>(
             name: new.name.into(),
         })),
     }
+}
+
+/// Makes a table that lies on one of the nodes: by a hash of its name and of the nodes'
+/// incarnations, so that all creators of the name choose the same, in whatever order they list the
+/// nodes.
+///
+/// # Errors
+/// As [`create`].
+pub(crate) async fn create_on_one<E: Endpoint>(
+    endpoint: &E,
+    nodes: &Nodes,
+    name: &str,
+    scheme: Scheme,
+) -> Result<TableRecord> {
+    check_name(name)?;
+    let there = ask_all(endpoint, nodes, async |catalog| catalog.find(name).await);
+    let mut chosen = (0, NodeId(0));
+    for (node, there) in nodes_of(endpoint).zip(there.await?) {
+        let there = there.map_err(|error| nodes.named(node, StoreError::Fabric(error)))?;
+        if there.is_some() {
+            return Err(StoreError::TableExists { name: name.into() });
+        }
+        let seed = endpoint.node(node)?.incarnation;
+        chosen = chosen.max((xxh3_64_with_seed(name.as_bytes(), seed), node));
+    }
+    let node = chosen.1;
+    let catalog = Catalog::new(endpoint, node)?;
+    let made = catalog.create(name, scheme, None).await;
+    let made = made.map_err(|error| nodes.named(node, error))?;
+    // A table over all nodes, whose creator began elsewhere, may have got the name meanwhile.
+    if let Err(StoreError::ConflictingTables { .. }) = find(endpoint, nodes, name).await {
+        if let Some(retired) = catalog.retire(name, None).await? {
+            endpoint.sleep(GRACE).await;
+            catalog.reclaim(&retired).await?;
+        }
+        return Err(StoreError::TableExists { name: name.into() });
+    }
+    Ok(made)
 }
 
 /// The partition of that creation and number that another client has made, where this one could

@@ -34,7 +34,7 @@ mod session;
 mod fault_tests;
 
 pub(crate) use change::{drop_table, empty, mark_restored, rename};
-pub(crate) use create::{NewTable, create};
+pub(crate) use create::{NewTable, create, create_on_one};
 use find::Place;
 pub(crate) use find::{Found, SpreadTable, ask_all, find, nodes_of};
 pub(crate) use session::OverNodes;

@@ -261,7 +261,8 @@ impl Spread {
             | Scheme::Race(_)
             | Scheme::Duo(_)
             | Scheme::Chained(_)
-            | Scheme::Ordered(_) => return Ok(false),
+            | Scheme::Ordered(_)
+            | Scheme::Queue(_) => return Ok(false),
             Scheme::Sealed(_) => return Ok(true),
             Scheme::Cuckoo(_) => {}
         }

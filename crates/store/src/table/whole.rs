@@ -5,12 +5,12 @@ use super::Table;
 use crate::deduplicate::last_of_each_key;
 use crate::session::Asked;
 use crate::{
-    CacheCounts, Cursor, Occupancy, PartitionReport, Record, Result, StoreError, Survey,
+    CacheCounts, Cursor, Occupancy, Operation, PartitionReport, Record, Result, StoreError, Survey,
     WriterChange,
 };
 use farslot_fabric::counters::Snapshot;
 use farslot_fabric::{Endpoint, Nanos};
-use farslot_index::{Admin, AdminOutcome};
+use farslot_index::{Admin, AdminOutcome, QueueRequest};
 
 impl Table {
     /// Visits every record. One that is there all along is visited once, whatever others write; but
@@ -503,6 +503,34 @@ impl Table {
 
     fn change_writer(&self, change: WriterChange) -> Result<()> {
         self.admin(Admin::ChangeWriter(change)).map(drop)
+    }
+
+    /// Asks a queue, and counts it as what it is nearest to of a table with keys.
+    pub(crate) fn ask_queue(&self, request: QueueRequest<'_>) -> Result<AdminOutcome> {
+        let since = self.session.now();
+        let outcome = self.session.client().admin(Admin::Queue(request));
+        let asked = match request {
+            QueueRequest::Push([value]) => Asked::One(Operation::Put(&[], value)),
+            QueueRequest::Push(values) => Asked::Puts(values.len()),
+            QueueRequest::Pop(_) => Asked::One(Operation::Remove(&[])),
+            QueueRequest::Front => Asked::One(Operation::Get(&[])),
+        };
+        self.session.did(asked, since);
+        self.noted(outcome)
+    }
+
+    /// Puts records as they were visited, of a queue in their order: all, or it says why not.
+    pub(crate) fn put_back(&self, records: &[Record<'_>]) -> Result<()> {
+        if !self.scheme().kind().has_keys() {
+            return self.push_back(records.iter().map(|(_, value)| *value));
+        }
+        let mut failure = None;
+        self.put_many(records, |_, put| {
+            if let Err(error) = put {
+                failure.get_or_insert(error);
+            }
+        });
+        failure.map_or(Ok(()), Err)
     }
 
     /// Asks the client for what is of no key.

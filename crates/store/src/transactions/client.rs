@@ -11,7 +11,7 @@ use crate::{Result, Scheme, Store, StoreError};
 use farslot_fabric::{Endpoint, Executor, FabricError, NodeId, RegionId, RemoteAddr};
 use farslot_index::FieldSize;
 use farslot_remote::ObjectId;
-use farslot_txn::{Database, TableId};
+use farslot_txn::{Database, Kept, TableId};
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -150,7 +150,8 @@ impl TransactionClient {
                 return Ok(*part);
             }
             let at = table_at(node, record);
-            let Some(structure) = record.scheme.owned_at(at.offset) else {
+            let kept = record.scheme.owned_at(at.offset);
+            let Some(structure) = kept.and_then(Kept::keyed) else {
                 return Err(StoreError::NotTransactional {
                     name: name.into(),
                     scheme: record.scheme.name(),

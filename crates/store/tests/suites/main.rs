@@ -8,6 +8,7 @@ mod catalog;
 mod common;
 mod cuckoo;
 mod duo;
+mod queues;
 mod race;
 mod sealed;
 mod tables;
@@ -16,7 +17,7 @@ mod writers;
 
 /// Every protocol of a store.
 mod protocols {
-    use crate::{catalog, cuckoo, duo, race, sealed, tables, transactions, writers};
+    use crate::{catalog, cuckoo, duo, queues, race, sealed, tables, transactions, writers};
 
     farslot_testbed::suites! {
         {
@@ -39,6 +40,11 @@ mod protocols {
                 a_lookup_beside_the_writer_finds_what_it_moves
                 a_table_grows_under_its_readers
                 a_table_for_its_writer_alone_grows_and_is_nobody_elses
+            }
+            queues {
+                a_queue_does_what_a_deque_does
+                each_item_is_popped_once_and_those_of_a_client_in_their_order
+                a_queue_is_snapshotted_restored_and_copied_in_its_order
             }
             race {
                 slots_of_removed_keys_serve_others
@@ -74,7 +80,7 @@ mod protocols {
 /// What else holds for all fabrics alike: where a verb takes long, `scripts/test-verbs` leaves it
 /// out unless asked.
 mod properties {
-    use crate::{catalog, cuckoo, duo, race, sealed, tables, writers};
+    use crate::{catalog, cuckoo, duo, queues, race, sealed, tables, writers};
 
     farslot_testbed::suites! {
         {
@@ -104,6 +110,10 @@ mod properties {
                 the_catalog_keeps_the_scheme_with_its_shape
                 options_that_no_duo_table_can_have_are_named
                 tables_of_every_shape_hold_their_capacity
+            }
+            queues {
+                a_queue_is_listed_renamed_emptied_and_dropped
+                what_needs_keys_is_refused_of_a_queue_and_the_other_way_round
             }
             race {
                 the_catalog_keeps_the_scheme_with_its_shape

@@ -70,6 +70,7 @@ impl<E: Endpoint> Index for SingleKeys<E> {
             Admin::Survey => refused("a survey"),
             Admin::Moves => refused("to ask for its moves"),
             Admin::Build(_) => refused("to build it"),
+            Admin::Queue(_) => refused("to push or pop"),
             // The owner counts, and is the writer while it writes for somebody.
             Admin::Flush | Admin::ChangeWriter(_) => Ok(AdminOutcome::Done),
             Admin::Writer => Ok(AdminOutcome::Writer(None)),

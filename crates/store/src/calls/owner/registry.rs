@@ -11,7 +11,7 @@ use farslot_fabric::sim::World;
 use farslot_fabric::{NodeId, OwnerMemory, Rights};
 use farslot_remote::{DENIED, ENDING, ObjectId};
 use farslot_rpc::{Fault, Server, ServerOptions};
-use farslot_txn::{Asked, OwnerOptions, Structure, Tables};
+use farslot_txn::{Asked, Kept, OwnerOptions, Tables};
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -68,7 +68,7 @@ struct StoredTables {
 
 #[derive(Clone)]
 struct Known {
-    structure: Structure,
+    kept: Kept,
     extent: Range<u64>,
     /// Where the table's id stands while it is there.
     id_at: u64,
@@ -83,11 +83,11 @@ impl StoredTables {
         let Some(record) = record_of(memory, id)? else {
             return Ok(None);
         };
-        let Some(structure) = record.scheme.owned_at(record.offset) else {
+        let Some(kept) = record.scheme.owned_at(record.offset) else {
             return Ok(None);
         };
         let known = Known {
-            structure,
+            kept,
             extent: record.extent(),
             id_at: id_at(NodeId(0), &record).offset,
         };
@@ -100,7 +100,7 @@ impl StoredTables {
 }
 
 impl Tables for StoredTables {
-    fn find(&self, object: ObjectId, asked: Asked<'_>) -> Result<Option<Structure>, Fault> {
+    fn find(&self, object: ObjectId, asked: Asked<'_>) -> Result<Option<Kept>, Fault> {
         let (mut id, mut names) = (object.0, 0);
         let (known, word) = loop {
             if let Some(known) = self.known(id, asked.memory)? {
@@ -130,6 +130,6 @@ impl Tables for StoredTables {
                 return Err(Fault::Refused(ENDING));
             }
         }
-        Ok(Some(known.structure))
+        Ok(Some(known.kept))
     }
 }

@@ -7,7 +7,7 @@ use super::*;
 use crate::calls::owner::registry::serve_simulated;
 use crate::catalog::{Catalog, LEASE, table_at};
 use crate::{ErrorKind, SchemeKind, TableRecord};
-use farslot_index::{IndexExt, WriterChange};
+use farslot_index::{Admin, AdminOutcome, AnyIndex, IndexExt, QueueRequest, WriterChange};
 use xxhash_rust::xxh3::xxh3_64;
 
 /// Room for two tables and a half: another is where one has been.
@@ -68,6 +68,10 @@ async fn use_table(
         endpoint.sleep(span).await;
         let number = rng.random_range(0..12);
         let mine = mark(record, number);
+        if matches!(record.scheme, Scheme::Queue(_)) {
+            use_queue(&table, &mine, (rng, record), met).await?;
+            continue;
+        }
         match rng.random_range(0..4) {
             0 | 1 => {
                 let found = refused_or(met, table.get(&key(number)).await)?;
@@ -91,6 +95,32 @@ async fn use_table(
     // Mostly another may write it then.
     if rng.random_bool(0.8) {
         refused_or(met, table.change_writer(WriterChange::Resign).await)?;
+    }
+    Ok(())
+}
+
+/// Pushes an item, or looks at those that there are.
+async fn use_queue(
+    queue: &AnyIndex,
+    item: &[u8],
+    (rng, record): (&mut ChaCha8Rng, &TableRecord),
+    met: &mut Met,
+) -> Result<()> {
+    met.operations += 1;
+    let items = [item];
+    let request = match rng.random_range(0..4) {
+        0 | 1 => QueueRequest::Push(&items),
+        2 => QueueRequest::Pop(rng.random_range(1..4)),
+        _ => QueueRequest::Front,
+    };
+    let outcome = queue.admin(Admin::Queue(request)).await?;
+    if let AdminOutcome::Items(items) = outcome {
+        for found in items {
+            let is_of_it = (0..12).any(|number| found == mark(record, number));
+            assert!(is_of_it, "bytes of another table");
+            met.found += 1;
+            met.found_in[record.scheme.kind() as usize] += 1;
+        }
     }
     Ok(())
 }
@@ -129,7 +159,17 @@ fn schemes() -> [Scheme; SchemeKind::ALL.len()] {
     let cuckoo = options().cuckoo(CuckooShape::default());
     let (chained, ordered) = (options().chained().grow_to(500), options().ordered());
     let sealed = options().sealed();
-    let all = [options(), race, duo, cuckoo, sealed, chained, ordered];
+    let queue = options().queue();
+    let all = [
+        options(),
+        race,
+        duo,
+        cuckoo,
+        sealed,
+        chained,
+        ordered,
+        queue,
+    ];
     all.map(|options| options.scheme().unwrap())
 }
 

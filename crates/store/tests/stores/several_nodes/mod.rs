@@ -4,6 +4,7 @@
 mod dropping;
 mod lost;
 mod phases;
+mod queues;
 mod tables;
 
 use farslot::fabric::sim::{FaultPlan, HostId, Partition, Side};

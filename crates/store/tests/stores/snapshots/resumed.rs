@@ -300,3 +300,41 @@ fn what_is_left_of_another_table_is_not_continued() {
     let taken = store.snapshot("t", directory.path(), &go_on).unwrap();
     assert_eq!(taken.records, 1);
 }
+
+#[test]
+fn of_a_queue_a_snapshot_goes_on_and_a_restore_begins_again() {
+    let directory = TempDir::new().unwrap();
+    let (store, other) = (store(), super::store());
+    let options = TableOptions::new(20_000).queue();
+    store.create("q", &options).unwrap();
+    let queue = store.queue("q").unwrap();
+    let item = |number: u32| number.to_le_bytes().repeat(40);
+    let numbers: Vec<_> = (0..20_000).collect();
+    for numbers in numbers.chunks(200) {
+        let items: Vec<_> = numbers.iter().map(|number| item(*number)).collect();
+        let items: Vec<_> = items.iter().map(|item| &item[..]).collect();
+        queue.push_all(&items).unwrap();
+    }
+    let (stops, first) = in_attempts(3, |progress| {
+        let taken = store.snapshot("q", directory.path(), progress);
+        // What is popped and pushed meanwhile takes none of the others' places.
+        let popped = u32::from_le_bytes(queue.pop().unwrap().unwrap()[..4].try_into().unwrap());
+        queue.push(&item(20_000 + popped)).unwrap();
+        taken.map(drop)
+    });
+    assert!(stops > 1 && first > 1_000, "{stops} stops, {first}");
+    let stopped = |_: SnapshotProgress| ControlFlow::Break(());
+    let cut_off = other.restore("q", directory.path(), &stopped).unwrap_err();
+    assert_eq!(cut_off.kind(), ErrorKind::Closed);
+    other.restore("q", directory.path(), &go_on).unwrap();
+    let mut found = Vec::new();
+    let restored = other.queue("q").unwrap();
+    restored
+        .for_each(|item| found.push(u32::from_le_bytes(item[..4].try_into().unwrap())))
+        .unwrap();
+    // One was popped after each attempt, the last one included.
+    let left = found.iter().position(|number| *number > stops).unwrap();
+    assert!(found[left..].iter().copied().eq(stops + 1..20_000));
+    assert!(found.is_sorted_by(|one, other| one < other));
+    assert_eq!(other.tables().unwrap().len(), 1);
+}
