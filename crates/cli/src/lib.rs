@@ -72,6 +72,10 @@ enum Command {
     Expire(commands::atomic::ExpireArgs),
     /// Remove keys
     Del(commands::del::Args),
+    /// Add items to a queue, behind all others
+    Push(commands::queue::PushArgs),
+    /// Take the first items of a queue, and write them
+    Pop(commands::queue::PopArgs),
     /// Count the records of a table
     Count(commands::count::Args),
     /// Load records from CSV, TSV or NDJSON
@@ -138,6 +142,8 @@ fn run(command: Command, context: &Context) -> Result<()> {
         Command::CompareAndSet(args) => commands::atomic::compare_and_set(args, context),
         Command::Expire(args) => commands::atomic::expire(args, context),
         Command::Del(args) => commands::del::run(args, context),
+        Command::Push(args) => commands::queue::push(args, context),
+        Command::Pop(args) => commands::queue::pop(args, context),
         Command::Count(args) => commands::count::run(args, context),
         Command::Load(args) => commands::load::run(args, context),
         Command::Dump(args) => commands::dump::run(args, context),

@@ -15,6 +15,8 @@ const RACE_SLOT_BYTES: usize = 8;
 pub enum Own {
     /// Nothing.
     Nothing,
+    /// Items without keys, of a queue.
+    Items,
     /// Where a key of a cuckoo table may be.
     Cuckoo(CuckooShape),
     /// The buckets of a CuckooDuo table, and who looks keys up.
@@ -152,6 +154,13 @@ impl Shape {
                 layout.slots(),
                 0,
             ),
+            Scheme::Queue(layout) => (
+                Own::Items,
+                SlotKind::Inline,
+                layout.slot_bytes(),
+                layout.items.into(),
+                0,
+            ),
         };
         let (key, value) = scheme.record_sizes();
         Self {
@@ -208,7 +217,7 @@ impl Shape {
     pub fn organisation(&self) -> String {
         let scheme = self.scheme;
         match self.own {
-            Own::Nothing => scheme.into(),
+            Own::Nothing | Own::Items => scheme.into(),
             Own::Growing { most_slots } => {
                 format!("{scheme}{}", growth_to(most_slots, self.slots))
             }
@@ -245,11 +254,14 @@ impl Shape {
     #[must_use]
     pub fn summary(&self) -> String {
         format!(
-            "{} {} slots ({}), keys of {}, values of {}{}; {}",
+            "{} {} slots ({}), {} of {}{}; {}",
             output::grouped(self.slots),
             self.slot_kind,
             self.organisation(),
-            self.key,
+            match self.own {
+                Own::Items => "items".into(),
+                _ => format!("keys of {}, values", self.key),
+            },
             self.value,
             if self.expiring {
                 ", which may expire"
@@ -279,6 +291,7 @@ pub fn described(name: &str, shape: &Shape) -> Value {
     });
     match shape.own {
         Own::Nothing => {}
+        Own::Items => object["key_bytes"] = Value::Null,
         Own::Growing { most_slots } => object["most_slots"] = most_slots.into(),
         Own::Cuckoo(CuckooShape { ways, bucket_slots }) => {
             object["ways"] = ways.into();

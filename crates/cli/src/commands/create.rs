@@ -11,7 +11,7 @@ use crate::{number, output};
 pub struct Args {
     /// The table's name
     table: String,
-    /// Keys that it must hold [default: any number, of any sizes: a race table that may grow to
+    /// Keys that it must hold, or items of a queue [default: any number, of any sizes: a race table that may grow to
     /// half of the memory that is free]
     #[arg(long, short, value_name = "KEYS", value_parser = number::count)]
     capacity: Option<u64>,

@@ -19,6 +19,7 @@ pub(crate) mod load;
 pub(crate) mod manual;
 pub(crate) mod nodes;
 pub(crate) mod put;
+pub(crate) mod queue;
 pub(crate) mod repro;
 pub(crate) mod restore;
 pub mod scan;

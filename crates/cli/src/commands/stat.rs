@@ -282,7 +282,10 @@ fn listing(tables: &[Listed]) -> comfy_table::Table {
             counted(|counts| output::grouped(counts.entries)),
             counted(|counts| format!("{:.3}", counts.load_factor())),
             format!("{} {}", output::grouped(shape.slots), shape.slot_kind),
-            shape.key.to_string(),
+            match shape.own {
+                Own::Items => "none".into(),
+                _ => shape.key.to_string(),
+            },
             shape.value.to_string(),
             counted(|counts| output::sized(counts.heap_used)),
             output::sized(shape.table_bytes),
@@ -399,7 +402,13 @@ fn numbers(table: &Table, survey: &Survey, counts: &Occupancy, writer: Option<u6
             let moved = output::counted(survey.displacements, "record");
             rows.push(("displaced", format!("{moved} by the puts of others")));
         }
-        Survey::Counted(_) => rows.push(("writer", "none: the table is sealed".into())),
+        Survey::Counted(_) => {
+            let writer = match table.is_sealed() {
+                true => "none: the table is sealed",
+                false => "the node, by calls of any number of clients",
+            };
+            rows.push(("writer", writer.into()));
+        }
         Survey::Race(survey) => rows.extend(unfinished(survey)),
         Survey::Duo(survey) => {
             rows.push(("stash", output::counted(survey.stashed, "key")));
@@ -453,7 +462,9 @@ fn read_size(table: &Table) -> String {
     match Shape::of(table.scheme()).own {
         Own::Cuckoo(shape) => format!("{slots} a READ, {} READs a lookup", shape.ways),
         Own::Race { .. } => format!("{slots} a READ, 2 READs a lookup"),
-        Own::Nothing | Own::Growing { .. } | Own::Duo { .. } => format!("{slots} a lookup's READ"),
+        Own::Nothing | Own::Items | Own::Growing { .. } | Own::Duo { .. } => {
+            format!("{slots} a lookup's READ")
+        }
     }
 }
 

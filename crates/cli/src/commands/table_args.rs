@@ -134,6 +134,9 @@ const fn help_of(scheme: SchemeKind) -> &'static str {
         SchemeKind::Ordered => {
             "In the order of keys, written by the node: takes part in transactions, and is scanned by ranges"
         }
+        SchemeKind::Queue => {
+            "Items without keys in the order in which they came, written by the node: push and pop"
+        }
     }
 }
 
@@ -264,6 +267,7 @@ impl TableArgs {
             SchemeKind::Sealed => options = options.sealed(),
             SchemeKind::Chained => options = options.chained(),
             SchemeKind::Ordered => options = options.ordered(),
+            SchemeKind::Queue => options = options.queue(),
         }
         if let Some(most) = self.grow_to {
             options = options.grow_to(most);
@@ -330,13 +334,18 @@ impl TableArgs {
         let alone = self.writer_alone.then(|| "--writer-alone".into());
         let growth = given("--grow-to", self.grow_to);
         let perfect = self.perfect.then(|| "--perfect".into());
-        let of_few: [(_, &[SchemeKind], _); 6] = [
+        let key = given("--max-key", self.max_key.map(u64::from))
+            .or_else(|| given("--key-size", self.key_size.map(u64::from)));
+        let keyed = SchemeKind::ALL.into_iter().filter(|kind| kind.has_keys());
+        let keyed: Vec<_> = keyed.collect();
+        let of_few: [(_, &[SchemeKind], _); 7] = [
             (ways, &[Cuckoo], "tables in which a key has so many buckets"),
             (buckets, &[Cuckoo, Duo, Race], "tables with buckets"),
             (bits, &[Duo], "tables with fingerprints"),
             (alone, &[Duo], "tables whose writer can be alone"),
             (growth, &[Duo, Race, Chained], "tables that can grow"),
             (perfect, &[Sealed], "tables that never change"),
+            (key, &keyed, "tables with keys"),
         ];
         for (given, schemes, which) in of_few {
             if let Some(given) = given.filter(|_| !schemes.contains(&self.scheme())) {

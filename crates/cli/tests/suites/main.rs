@@ -25,6 +25,7 @@ mod owned;
 mod packaging;
 mod phases;
 mod processes;
+mod queues;
 mod race;
 #[path = "../../../fabric/tests/common/raw.rs"]
 mod raw;
