@@ -3,6 +3,7 @@
 use crate::{Result, Store, StoreError, Table, TableRecord};
 use farslot_index::{AdminOutcome, IndexError, QueueRequest};
 use farslot_remote::queue::{MOST_BYTES, MOST_ITEMS};
+use std::rc::Rc;
 
 /// Bytes of an item in a call beside its own.
 const BESIDE: usize = 4;
@@ -32,7 +33,7 @@ const BESIDE: usize = 4;
 /// ```
 #[derive(Debug)]
 pub struct Queue {
-    table: Table,
+    table: Rc<Table>,
 }
 
 impl Store {
@@ -41,17 +42,25 @@ impl Store {
     /// # Errors
     /// [`StoreError::NoQueue`] if the table is of another scheme; as [`Store::table`].
     pub fn queue(&self, name: &str) -> Result<Queue> {
-        let table = self.table(name)?;
-        let scheme = table.scheme();
-        if scheme.kind().has_keys() {
-            let (name, scheme) = (name.into(), scheme.name());
-            return Err(StoreError::NoQueue { name, scheme });
-        }
-        Ok(Queue { table })
+        Queue::of(self.table(name)?)
     }
 }
 
 impl Queue {
+    /// The queue that a table is which is open.
+    ///
+    /// # Errors
+    /// [`StoreError::NoQueue`] if the table is of another scheme.
+    pub fn of(table: impl Into<Rc<Table>>) -> Result<Self> {
+        let table = table.into();
+        let scheme = table.scheme();
+        if scheme.kind().has_keys() {
+            let (name, scheme) = (table.name().into(), scheme.name());
+            return Err(StoreError::NoQueue { name, scheme });
+        }
+        Ok(Self { table })
+    }
+
     /// Its name.
     #[must_use]
     pub fn name(&self) -> &str {
@@ -160,12 +169,12 @@ impl Queue {
         self.table.for_each(|_, item| visit(item))
     }
 
-    /// Ends the use of the queue.
+    /// Ends the use of the queue, and of the table unless others use that.
     ///
     /// # Errors
     /// What the fabric says.
     pub fn close(self) -> Result<()> {
-        self.table.close()
+        Rc::try_unwrap(self.table).map_or(Ok(()), Table::close)
     }
 }
 
