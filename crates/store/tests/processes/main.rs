@@ -43,6 +43,7 @@ farslot_testbed::suites! {
         rights {
             a_reader_answers_and_is_refused_every_write
             a_reader_of_a_sealed_table_needs_no_more
+            a_reader_of_a_queue_sees_its_front_and_changes_nothing
         }
         threads {
             share_a_table

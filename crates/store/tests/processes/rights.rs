@@ -3,8 +3,8 @@
 use crate::common::{Served, patient};
 use farslot::fabric::{FabricError, Rights};
 use farslot::{
-    CuckooShape, DuoShape, FieldSize, OpenOptions, RaceShape, SlotKind, Store, StoreError, Table,
-    TableOptions,
+    CuckooShape, DuoShape, ErrorKind, FieldSize, OpenOptions, RaceShape, SlotKind, Store,
+    StoreError, Table, TableOptions,
 };
 
 fn options(slot: SlotKind) -> TableOptions {
@@ -188,4 +188,37 @@ pub fn a_reader_of_a_sealed_table_needs_no_more<S: Served>() {
             table.close().unwrap();
         }
     }
+}
+
+/// Who may call and read looks at a queue, and takes nothing from it.
+pub fn a_reader_of_a_queue_sees_its_front_and_changes_nothing<S: Served>() {
+    let node = S::start(64 << 20);
+    let writer = node.open();
+    writer
+        .create(
+            "q",
+            &TableOptions::new(10).values(FieldSize::UpTo(8)).queue(),
+        )
+        .unwrap();
+    let queue = writer.queue("q").unwrap();
+    queue.push_all(&[b"one", b"two"]).unwrap();
+    let reader = OpenOptions {
+        rights: Rights::READ.and(Rights::CALL),
+        ..patient()
+    };
+    let reader = Store::open_with(&node.address(), reader).unwrap();
+    let reader = reader.queue("q").unwrap();
+    for _ in 0..3 {
+        for refused in [reader.push(b"three").map(drop), reader.pop().map(drop)] {
+            let error = refused.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::AccessDenied, "{error}");
+            assert!(!error.may_have_taken_effect(), "{error}");
+        }
+        assert_eq!(reader.front().unwrap().as_deref(), Some(&b"one"[..]));
+    }
+    let mut seen = Vec::new();
+    reader.for_each(|item| seen.push(item.to_vec())).unwrap();
+    assert_eq!(seen, [b"one", b"two"]);
+    reader.close().unwrap();
+    assert_eq!(queue.len(), Ok(2));
 }
