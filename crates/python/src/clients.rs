@@ -3,7 +3,7 @@
 
 use crate::failure::Failure;
 use crate::under_way;
-use farslot::{ErrorKind, KeyRange, Pair, Store, Table, TableRecord};
+use farslot::{ErrorKind, KeyRange, Pair, Queue, Store, Table, TableRecord};
 use pyo3::prelude::*;
 use std::cell::RefCell;
 use std::mem::ManuallyDrop;
@@ -226,6 +226,14 @@ impl TableClients {
         call: impl FnOnce(&Table) -> farslot::Result<T>,
     ) -> Result<T, Failure> {
         Ok(call(&*self.of_thread()?)?)
+    }
+
+    /// Calls with the calling thread's queue, of a table that is one.
+    pub(crate) fn with_queue<T>(
+        self: &Arc<Self>,
+        call: impl FnOnce(&Queue) -> farslot::Result<T>,
+    ) -> Result<T, Failure> {
+        Ok(call(&Queue::of(self.of_thread()?)?)?)
     }
 
     /// Closes it: this thread's now, those of others when they next use any table, or end.

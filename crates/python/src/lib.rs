@@ -19,6 +19,7 @@ mod input;
 mod iterator;
 mod options;
 mod output;
+mod queue;
 mod range;
 mod server;
 mod store;
@@ -33,6 +34,8 @@ mod native {
     use crate::clients::{after_fork, close_thread};
     #[pymodule_export]
     use crate::iterator::Records;
+    #[pymodule_export]
+    use crate::queue::RawQueue;
     #[pymodule_export]
     use crate::server::RawServer;
     #[pymodule_export]

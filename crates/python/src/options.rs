@@ -194,7 +194,9 @@ impl Given {
         if self.filter && !self.perfect {
             return Err(bad(py, "filter", "given", "only with perfect=True"));
         }
-        let of_few: [(_, bool, &[SchemeKind]); 6] = [
+        let keyed = SchemeKind::ALL.into_iter().filter(|kind| kind.has_keys());
+        let keyed: Vec<_> = keyed.collect();
+        let of_few: [(_, bool, &[SchemeKind]); 7] = [
             ("ways", self.ways.is_some(), &[Cuckoo]),
             (
                 "bucket_slots",
@@ -205,6 +207,7 @@ impl Given {
             ("writer_alone", self.writer_alone, &[Duo]),
             ("perfect", self.perfect, &[Sealed]),
             ("grow_to", self.grow_to.is_some(), &[Duo, Race, Chained]),
+            ("key_size", self.key.is_some(), &keyed),
         ];
         for (option, is_given, schemes) in of_few {
             if is_given && !schemes.contains(&scheme) {
@@ -234,6 +237,7 @@ impl Given {
             SchemeKind::Sealed => options.sealed(),
             SchemeKind::Chained => options.chained(),
             SchemeKind::Ordered => options.ordered(),
+            SchemeKind::Queue => options.queue(),
         };
         if let Some(most) = self.grow_to {
             options = options.grow_to(most);

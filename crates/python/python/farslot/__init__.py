@@ -20,6 +20,7 @@ from importlib.metadata import version as _version_of
 from . import _native, errors
 from ._native import Transaction
 from .errors import FarslotError
+from .queue import Queue
 from .server import Server, serve
 from .store import OpenOptions, Store, TableOptions, open
 from .table import Table
@@ -27,6 +28,7 @@ from .table import Table
 __all__ = [
     "FarslotError",
     "OpenOptions",
+    "Queue",
     "Server",
     "Store",
     "Table",

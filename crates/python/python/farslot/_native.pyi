@@ -11,6 +11,7 @@ from typing_extensions import disjoint_base
 from .store import OpenOptions, TableOptions
 
 __all__ = [
+    "RawQueue",
     "RawServer",
     "RawStore",
     "RawTable",
@@ -33,6 +34,36 @@ def transact(store: RawStore, body: Callable[[Transaction], _T]) -> _T: ...
 class Records:
     def __iter__(self) -> Iterator[Any]: ...
     def __next__(self) -> Any: ...
+
+@disjoint_base
+class RawQueue(Generic[_V]):
+    def __new__(cls, store: RawStore, name: str, value: type[_V]) -> Self: ...
+    def __class_getitem__(cls, _type: Any) -> Any: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def value_type(self) -> type[_V]: ...
+    def push(self, item: _V) -> int:
+        """Adds an item behind all others; how many were added before it."""
+
+    def push_all(self, items: Iterable[_V]) -> int:
+        """Adds items one behind the other, all or none, by one call: at most 1,024, and of several
+        no more than 64 KiB. How many were added before the first of them."""
+
+    def pop(self) -> _V | None:
+        """Takes the first item; None of an empty queue."""
+
+    def pop_many(self, most: int) -> list[_V]:
+        """Takes the first items, at most so many and no more than 1,024 or about 64 KiB, by one
+        call. None at all of an empty queue alone."""
+
+    def front(self) -> _V | None:
+        """The first item, which stays; None of an empty queue."""
+
+    def _items(self) -> list[_V]: ...
+    def __len__(self) -> int: ...
+    def close(self) -> None:
+        """Closes the queue for all threads: for others when they next use any table, or end."""
 
 @disjoint_base
 class RawServer:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypedDict, TypeVar, Unpack
 
 from . import _native
 from ._native import Transaction
+from .queue import Queue
 from .table import Table
 
 if TYPE_CHECKING:
@@ -17,7 +18,9 @@ K = TypeVar("K", bytes, str, int)
 V = TypeVar("V", bytes, str, int)
 T = TypeVar("T")
 
-Scheme = Literal["linear", "cuckoo", "sealed", "race", "duo", "chained", "ordered"]
+Scheme = Literal[
+    "linear", "cuckoo", "sealed", "race", "duo", "chained", "ordered", "queue"
+]
 
 
 class OpenOptions(TypedDict, total=False):
@@ -57,7 +60,8 @@ class TableOptions(TypedDict, total=False):
     """What a new table shall be: see `farslot create --help`, whose options have the same names."""
 
     capacity: int
-    """Keys that it must have room for. Without, it is a `race` table of any sizes, which grows."""
+    """Keys that it must have room for, or items of a queue. Without, it is a `race` table of any
+    sizes, which grows."""
     scheme: Scheme
     key_size: int
     """Bytes of every key: fixed sizes make smaller, faster slots."""
@@ -126,7 +130,8 @@ class Store(_native.RawStore):
     ) -> Table[Any, Any]:
         """Makes a table, and opens it.
 
-        Where `key` or `value` is `int` and no size is given, it has 8 bytes.
+        Where `key` or `value` is `int` and no size is given, it has 8 bytes. What is made with
+        `scheme="queue"` has no keys: `queue` opens it to push and pop.
         """
         self._create(name, **_with_sizes(options, key, value))
         return Table(self, name, key, value)
@@ -142,6 +147,14 @@ class Store(_native.RawStore):
     def open_table(self, name: str, *, key: Any = bytes, value: Any = bytes) -> Table[Any, Any]:
         """Opens a table that is there."""
         return Table(self, name, key, value)
+
+    @overload
+    def queue(self, name: str) -> Queue[bytes]: ...
+    @overload
+    def queue(self, name: str, *, value: type[V]) -> Queue[V]: ...
+    def queue(self, name: str, *, value: Any = bytes) -> Queue[Any]:
+        """Opens a table of the scheme `queue`, to push and pop."""
+        return Queue(self, name, value)
 
     @overload
     def build(
