@@ -2,7 +2,7 @@
 
 use crate::SnapshotError;
 use farslot_fabric::{ByteCount, FabricError, InWords, Nanos};
-use farslot_index::{FieldSize, IndexError};
+use farslot_index::{FieldSize, IndexError, SchemeKind};
 
 /// The result of anything that a store or a table does.
 pub type Result<T> = std::result::Result<T, StoreError>;
@@ -158,8 +158,8 @@ pub enum StoreError {
     },
     /// A table whose scheme takes no part in transactions was named in one.
     #[error(
-        "table {name:?} is {scheme}, which takes no part in transactions; \
-         farslot copy {name} NAME --scheme chained makes a copy that does"
+        "table {name:?} is {scheme}, which takes no part in transactions{}",
+        way_out(name, scheme)
     )]
     NotTransactional {
         /// The table.
@@ -573,6 +573,14 @@ impl StoreError {
             error => error,
         }
     }
+}
+
+/// What there is for transactions in place of a table that takes no part.
+fn way_out(name: &str, scheme: &str) -> String {
+    if scheme == SchemeKind::Queue.name() {
+        return ": its items have no keys that could be locked".into();
+    }
+    format!("; farslot copy {name} NAME --scheme chained makes a copy that does")
 }
 
 /// The error of an option that no table can have.

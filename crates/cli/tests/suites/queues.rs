@@ -68,7 +68,13 @@ fn what_a_queue_cannot_do_is_said_and_so_is_what_others_cannot() {
         assert_fails(&node.run(args), 1, &["a queue has no keys (push and pop)"]);
     }
     let scanned = node.run(["scan", "q"]);
-    assert!(error_of(&scanned).contains("takes no part in transactions"));
+    assert!(error_of(&scanned).contains("no keys that could be locked"));
+    let loaded = node.feed(["load", "r", "--create=10", "--scheme", "queue"], b"a,b\n");
+    assert_fails(&loaded, 2, &["a queue table has no keys", "farslot push"]);
+    let loaded = node.feed(["load", "q", "--no-header"], b"a,b\n");
+    assert_fails(&loaded, 1, &["a queue has no keys (push and pop)"]);
+    let copied = node.run(["copy", "t", "r", "--scheme", "queue"]);
+    assert_fails(&copied, 2, &["copied from = linear", "queue alone"]);
     let keyed = ["create", "r", "--capacity", "2", "--scheme", "queue"];
     let keyed = node.run(keyed.iter().chain(&["--max-key", "8"]));
     assert_fails(&keyed, 2, &["--max-key 8 is for tables with keys"]);

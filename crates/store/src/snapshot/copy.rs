@@ -347,8 +347,11 @@ impl<'o> Other<'o> {
             ));
         }
         if from.kind().has_keys() && !scheme.kind().has_keys() {
-            let limit = "of a queue alone: its items have no keys";
-            return Err(bad_option("a copy that is a queue", from.name(), limit));
+            let (option, limit) = (
+                "the scheme that a queue is copied from",
+                "queue alone, whose items have no keys",
+            );
+            return Err(bad_option(option, from.name(), limit));
         }
         if matches!(from, Scheme::Chained(_)) && scheme.keys() == KeyRule::Multi {
             let limit = "what is read of a chained table that grows may have a key twice";

@@ -10,6 +10,7 @@ mod examples;
 mod killed;
 mod nodes;
 mod one_node;
+mod queues;
 mod rights;
 mod roles;
 mod threads;
@@ -44,6 +45,9 @@ farslot_testbed::suites! {
             a_reader_answers_and_is_refused_every_write
             a_reader_of_a_sealed_table_needs_no_more
             a_reader_of_a_queue_sees_its_front_and_changes_nothing
+        }
+        queues {
+            who_is_killed_takes_one_item_along_at_the_most
         }
         threads {
             share_a_table

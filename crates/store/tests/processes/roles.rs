@@ -48,6 +48,13 @@ impl Other {
         line.unwrap_or_else(|| panic!("it never said {word:?}"))
     }
 
+    /// What follows this in each line that it has said and was not waited for, once it has ended.
+    pub fn rest(&mut self, word: &str) -> Vec<String> {
+        let lines = self.lines.by_ref().map_while(std::io::Result::ok);
+        let rest = lines.filter_map(|line| Some(line.split_once(word)?.1.to_owned()));
+        rest.collect()
+    }
+
     /// Gives it a line on its standard input.
     pub fn go_on(&mut self) {
         writeln!(self.process.stdin.as_mut().unwrap()).unwrap();
@@ -94,6 +101,8 @@ pub fn play() {
         "writer" => write_for_ever(&table()),
         "writer in two parts" => write_in_two_parts(&table()),
         "writer of batches" => crate::nodes::put_for_ever(&table()),
+        "pusher" => crate::queues::push_for_ever(&address, &name),
+        "popper" => crate::queues::pop_for_ever(&address, &name),
         "reader" => read_the_lasting(&table()),
         "builder" => build_numbers(&store(), &name),
         "churner" => churn_for_ever(&table()),

@@ -47,6 +47,12 @@ fn check(args: &Args, source: &Source<'_>, capacity: Option<u64>) -> Result<()> 
     if args.sealed() {
         return whole::check(&args.shape, capacity);
     }
+    let scheme = args.shape.scheme();
+    if !scheme.has_keys() {
+        return Err(Failure::Usage(format!(
+            "a {scheme} table has no keys, and what is loaded has: farslot create and farslot push"
+        )));
+    }
     if capacity.is_none() && !source.is_file() {
         return Err(Failure::Usage(
             "a stream cannot be looked through first: say for how many keys, --create=CAPACITY"
