@@ -53,11 +53,7 @@ impl Queue {
     /// [`StoreError::NoQueue`] if the table is of another scheme.
     pub fn of(table: impl Into<Rc<Table>>) -> Result<Self> {
         let table = table.into();
-        let scheme = table.scheme();
-        if scheme.kind().has_keys() {
-            let (name, scheme) = (table.name().into(), scheme.name());
-            return Err(StoreError::NoQueue { name, scheme });
-        }
+        table.check_queue()?;
         Ok(Self { table })
     }
 
@@ -118,8 +114,7 @@ impl Queue {
     /// # Errors
     /// As [`Queue::pop`].
     pub fn pop_many(&self, most: u32) -> Result<Vec<Vec<u8>>> {
-        let popped = self.table.ask_queue(QueueRequest::Pop(most));
-        popped.map(AdminOutcome::into_items)
+        self.table.pop_many(most)
     }
 
     /// The first item, which stays; nothing of an empty queue. Mostly by one READ.
@@ -140,8 +135,7 @@ impl Queue {
     /// # }
     /// ```
     pub fn front(&self) -> Result<Option<Vec<u8>>> {
-        let front = self.table.ask_queue(QueueRequest::Front);
-        Ok(front?.into_items().pop())
+        self.table.front()
     }
 
     /// How many items there are.
@@ -178,8 +172,31 @@ impl Queue {
     }
 }
 
+/// A table that is a queue; any other refuses.
 impl Table {
-    fn push_all(&self, items: &[&[u8]]) -> Result<u64> {
+    fn check_queue(&self) -> Result<()> {
+        let scheme = self.scheme();
+        if !scheme.kind().has_keys() {
+            return Ok(());
+        }
+        let (name, scheme) = (self.name().into(), scheme.name());
+        Err(StoreError::NoQueue { name, scheme })
+    }
+
+    pub(crate) fn pop_many(&self, most: u32) -> Result<Vec<Vec<u8>>> {
+        self.check_queue()?;
+        let popped = self.ask_queue(QueueRequest::Pop(most));
+        popped.map(AdminOutcome::into_items)
+    }
+
+    pub(crate) fn front(&self) -> Result<Option<Vec<u8>>> {
+        self.check_queue()?;
+        let front = self.ask_queue(QueueRequest::Front);
+        Ok(front?.into_items().pop())
+    }
+
+    pub(crate) fn push_all(&self, items: &[&[u8]]) -> Result<u64> {
+        self.check_queue()?;
         match self.ask_queue(QueueRequest::Push(items)) {
             Err(StoreError::Index(IndexError::Full { slots: limit, .. })) => {
                 let name = self.name().into();

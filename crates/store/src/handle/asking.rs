@@ -31,7 +31,7 @@ impl Given for (Record<'_>, Duration) {
 
 impl Given for Option<Call> {
     fn give(&mut self) -> Ask<'_> {
-        Ask::Call(self.take().unwrap_or_else(|| Box::new(|_| ())))
+        Ask::Call(self.take().unwrap_or_else(|| Box::new(|_| Ok(()))))
     }
 }
 

@@ -26,8 +26,9 @@ pub(super) fn most_requests(workers: usize) -> usize {
     (BATCH / workers.max(1)).max(SHARED_BATCH)
 }
 
-/// Something else that is done with the table. It keeps its result itself.
-pub(super) type Call = Box<dyn FnOnce(&Table) + Send>;
+/// Something else that is done with the table. It keeps its result itself, and returns the failure
+/// that may mean that the table is to be opened again.
+pub(super) type Call = Box<dyn FnOnce(&Table) -> Result<()> + Send>;
 
 /// What a worker is asked for.
 pub(super) enum Ask<'r> {

@@ -6,6 +6,7 @@ mod batch;
 #[cfg(test)]
 mod fault_tests;
 mod in_place;
+mod items;
 mod opener;
 mod queue;
 mod shared;
@@ -395,11 +396,21 @@ impl Handle {
         &self,
         call: impl FnOnce(&Table) -> T + Send + 'static,
     ) -> Result<T> {
+        self.call(|table| (call(table), Ok(()))).await
+    }
+
+    /// Has a worker do something with its table, and told what failure it has met, if that may mean
+    /// that the table is to be opened again.
+    async fn call<T: Send + 'static>(
+        &self,
+        call: impl FnOnce(&Table) -> (T, Result<()>) + Send + 'static,
+    ) -> Result<T> {
         let result = Arc::new(Mutex::new(None));
         let place = Arc::clone(&result);
         let call = move |table: &Table| {
-            let done = call(table);
+            let (done, met) = call(table);
             *place.lock().unwrap_or_else(PoisonError::into_inner) = Some(done);
+            met
         };
         let call: Option<Call> = Some(Box::new(call));
         self.ask(call).await?;

@@ -437,3 +437,44 @@ fn it_is_opened_only_where_it_can_work() {
     };
     assert_eq!(refused("t", queue), ErrorKind::BadInput);
 }
+
+#[test]
+fn many_tasks_share_a_queue_which_is_opened_again_when_it_was_emptied() {
+    let (store, other) = handle(HandleOptions::default());
+    store
+        .create(
+            "q",
+            &TableOptions::new(100).values(FieldSize::UpTo(8)).queue(),
+        )
+        .unwrap();
+    let handle = Handle::open(&store, "q", HandleOptions::default()).unwrap();
+    let mut pushes: Vec<_> = (0..100_u8)
+        .map(|number| {
+            let handle = handle.clone();
+            Box::pin(async move { handle.push(&[number]).await })
+        })
+        .collect();
+    pushes
+        .iter_mut()
+        .for_each(|push| assert!(poll(push).is_pending()));
+    let mut positions: Vec<_> = pushes
+        .into_iter()
+        .map(|push| block_on(push).unwrap())
+        .collect();
+    positions.sort_unstable();
+    assert!(positions.into_iter().eq(0..100));
+    block_on(async {
+        let full = handle.push(b"more").await.unwrap_err();
+        assert_eq!(full.kind(), ErrorKind::Full);
+        let front = handle.front().await.unwrap();
+        assert_eq!(handle.pop().await.unwrap(), front);
+        store.empty("q").unwrap();
+        let gone = handle.pop().await.unwrap_err();
+        assert_eq!(gone.kind(), ErrorKind::TableGone);
+        assert_eq!(handle.pop().await.unwrap(), None);
+        let refused = handle.get(b"key").await.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Unsupported);
+        let refused = other.push(b"item").await.unwrap_err();
+        assert!(matches!(refused, StoreError::NoQueue { .. }), "{refused}");
+    });
+}

@@ -64,9 +64,9 @@ impl Worker {
             }
         };
         let mut is_gone = false;
-        let mut look = |error: &StoreError| is_gone |= self.opener.is_gone(error);
+        let mut look = |error: &StoreError| is_gone |= self.opener.is_gone(&table, error);
         if let Some(call) = asked.take_call() {
-            call(&table);
+            let _ = call(&table).inspect_err(look);
             answers.keep(0, Ok(Outcome::Changed(true)));
         } else if table.next_partition(Cursor::default()).is_some() {
             // What one node does not answer shall not keep the answers of others back.
