@@ -146,6 +146,39 @@ pub trait OwnerMemory {
     /// # Errors
     /// As [`OwnerMemory::load`].
     fn copy_in(&mut self, offset: u64, words: &[u64]) -> Result<()>;
+
+    /// Begins a turn: what is stored until [`OwnerMemory::end_turn`] happens as a whole or not at
+    /// all, should the owner's process be killed meanwhile and its memory be
+    /// [kept](crate::keep). Clients see nothing of it before its end. No other turn may be under
+    /// way in the region. Other memory does at once what it is told: it ends with its process.
+    fn begin_turn(&mut self) {}
+
+    /// Does what was stored in this turn.
+    ///
+    /// # Errors
+    /// [`FabricError::BufferTooLarge`] of a turn that is too large, of which nothing was done.
+    fn end_turn(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    /// Bytes that may be noted before [`OwnerMemory::note_anew`] has to be; nothing where notes are
+    /// of no use.
+    fn room_for_notes(&self) -> Option<usize> {
+        None
+    }
+
+    /// Notes something for the owner after this one, within a turn and as a part of it.
+    fn note(&mut self, note: &[u8]) {
+        let _ = note;
+    }
+
+    /// Forgets all notes, as a part of this turn.
+    fn note_anew(&mut self) {}
+
+    /// What was noted, in its order, by turns that have ended.
+    fn notes(&self) -> Vec<Vec<u8>> {
+        Vec::new()
+    }
 }
 
 /// Checks that `words` words from byte `offset` on lie in a region of `bytes` bytes; returns the

@@ -199,6 +199,20 @@ pub enum FabricError {
         /// What does not fit.
         reason: String,
     },
+    /// The memory is that of a node whose process runs.
+    #[error("{what} is in use: the node that has it still runs")]
+    MemoryInUse {
+        /// What was asked for.
+        what: String,
+    },
+    /// A directory in which others than this user could reach what is for it alone.
+    #[error("the directory {path} cannot be used: {reason}")]
+    UnsafeDirectory {
+        /// The directory.
+        path: String,
+        /// What is wrong with it.
+        reason: String,
+    },
     /// More memory than the machine can give.
     #[error("{requested} bytes of memory were asked for; the limit is {limit}")]
     Memory {

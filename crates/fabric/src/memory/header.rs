@@ -1,5 +1,6 @@
 //! The first page of a node's memory: format, incarnation, and where the regions lie.
 
+use super::journal::{self, Journal};
 use super::mailbox;
 use super::mapping::LARGE_PAGE;
 use crate::words::SharedWords;
@@ -20,6 +21,7 @@ const INCARNATION_AT: u64 = 16;
 const BYTES_AT: u64 = 24;
 const REGION_COUNT_AT: u64 = 32;
 const PAGE_BYTES_AT: u64 = 40;
+const KEPT_AT: u64 = 48;
 const REGIONS_AT: u64 = 64;
 const REGION_ROW: u64 = 24;
 
@@ -30,6 +32,8 @@ pub(crate) struct Header {
     /// Byte at which each region starts.
     pub(crate) starts: Vec<u64>,
     pub(crate) bytes: u64,
+    /// Whether another process holds the memory too, so that it outlives the node's.
+    pub(crate) kept: bool,
 }
 
 impl Header {
@@ -65,6 +69,7 @@ impl Header {
             info,
             starts,
             bytes,
+            kept: false,
         })
     }
 
@@ -76,6 +81,7 @@ impl Header {
         put(BYTES_AT, self.bytes);
         put(REGION_COUNT_AT, self.info.regions.len() as u64);
         put(PAGE_BYTES_AT, self.info.page_bytes);
+        put(KEPT_AT, self.kept.into());
         let rows = (REGIONS_AT..).step_by(REGION_ROW as usize);
         for ((at, region), start) in rows.zip(&self.info.regions).zip(&self.starts) {
             put(at, *start);
@@ -83,6 +89,18 @@ impl Header {
             put(at + 16, u64::from(region.rights.bits()));
         }
         memory.word(0).store(MAGIC, Ordering::Release);
+    }
+
+    /// Where the journal of kept memory is: its second region.
+    pub(super) fn journal(&self) -> Option<Journal> {
+        let ([first, second], [region, start]) = (&self.info.regions[..], &self.starts[..]) else {
+            return None;
+        };
+        (self.kept && second.len == journal::BYTES).then_some(Journal {
+            start: *start,
+            region: *region,
+            bytes: first.len,
+        })
     }
 
     /// Reads and checks the header of `what`, a memory of `bytes` bytes.
@@ -158,6 +176,7 @@ impl Header {
             info,
             starts,
             bytes,
+            kept: get(KEPT_AT) != 0,
         })
     }
 }
@@ -177,7 +196,8 @@ mod tests {
             len,
             rights: Rights::READ,
         });
-        let header = Header::lay_out(7, regions.to_vec()).unwrap();
+        let mut header = Header::lay_out(7, regions.to_vec()).unwrap();
+        header.kept = true;
         let words = memory(header.bytes);
         let shared = SharedWords::new(&words);
         assert!(matches!(

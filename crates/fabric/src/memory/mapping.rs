@@ -20,6 +20,8 @@ pub(crate) struct Mapping {
     pub(crate) page_bytes: u64,
     /// Whether its words may be stored to.
     pub(crate) writable: bool,
+    /// What says for as long as it is mapped that it is.
+    claim: Option<OwnedFd>,
 }
 
 // SAFETY: the mapping is owned, stays at its address until the drop, and is only reached through
@@ -119,7 +121,14 @@ impl Mapping {
             bytes,
             page_bytes,
             writable,
+            claim: None,
         })
+    }
+
+    /// The same mapping, which keeps this file open.
+    pub(crate) fn with_claim(mut self, claim: Option<OwnedFd>) -> Self {
+        self.claim = claim;
+        self
     }
 }
 
@@ -167,22 +176,27 @@ fn reserve(file: BorrowedFd<'_>, bytes: u64) -> bool {
 }
 
 /// Refuses a file that could shrink under its readers.
-pub(crate) fn check_sealed(file: BorrowedFd<'_>, name: &str) -> Result<()> {
+pub(crate) fn check_sealed(file: BorrowedFd<'_>, what: &str) -> Result<()> {
     let reason = match rustix::fs::fcntl_get_seals(file) {
         Ok(seals) if seals.contains(SealFlags::SHRINK) => return Ok(()),
         Ok(_) => "it is not sealed against shrinking".into(),
         Err(error) => format!("it is no memory that can be sealed: {error}"),
     };
     Err(FabricError::DamagedHeader {
-        what: format!("shared memory {name:?}"),
+        what: what.into(),
         reason,
     })
 }
 
 /// The same file, without the right to write to it.
 pub(crate) fn read_only(file: BorrowedFd<'_>) -> Result<OwnedFd> {
+    opened_again(file, OFlags::RDONLY)
+}
+
+/// The same file, opened once more: with locks of its own.
+pub(crate) fn opened_again(file: BorrowedFd<'_>, flags: OFlags) -> Result<OwnedFd> {
     let path = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&file));
-    rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
+    rustix::fs::open(path, flags | OFlags::CLOEXEC, Mode::empty())
         .map_err(os("open(/proc/self/fd)"))
 }
 

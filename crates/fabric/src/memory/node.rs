@@ -1,6 +1,7 @@
 //! A node's memory with its regions, as its owner or an attached client holds it.
 
 use super::header::Header;
+use super::journal::Journal;
 use super::mailbox;
 use super::mapping::Mapping;
 use super::owner::{RegionWords, now};
@@ -128,6 +129,9 @@ struct Inner {
     memory: Mapping,
     info: NodeInfo,
     starts: Vec<u64>,
+    kept: bool,
+    /// Of kept memory of this process's.
+    journal: Option<Journal>,
     /// The processors of this process may not use the memory any more: its owner has ended, or a
     /// NIC serves it.
     barred: Arc<AtomicBool>,
@@ -152,9 +156,11 @@ impl Node {
     /// A node without a companion.
     pub(crate) fn new(memory: Mapping, header: Header, barred: Arc<AtomicBool>) -> Self {
         let inner = Inner {
+            journal: header.journal(),
             memory,
             info: header.info,
             starts: header.starts,
+            kept: header.kept,
             barred,
             users: Mutex::default(),
             handler: RwLock::default(),
@@ -222,6 +228,8 @@ impl Node {
             region,
             start: self.start_of(index),
             bytes: self.inner.info.regions[index].len,
+            journal: self.inner.journal.filter(|_| index == 0),
+            turn: None,
         };
         let room = reply.len();
         let call = Call {
@@ -239,6 +247,12 @@ impl Node {
     #[must_use]
     pub fn info(&self) -> &NodeInfo {
         &self.inner.info
+    }
+
+    /// Whether another process holds the memory too, so that it outlives the owner's.
+    #[must_use]
+    pub fn is_kept(&self) -> bool {
+        self.inner.kept
     }
 
     /// Whether the owner's process has ended.

@@ -1,5 +1,6 @@
 //! A region as the processors of the node's owner use it.
 
+use super::journal::{Journal, Turn};
 use crate::call::check_words;
 use crate::words::SharedWords;
 use crate::{Nanos, OwnerMemory, RegionId, Result};
@@ -15,6 +16,10 @@ pub(super) struct RegionWords<'m> {
     pub(super) start: u64,
     /// The region's length in bytes.
     pub(super) bytes: u64,
+    /// Where the memory outlives the owner.
+    pub(super) journal: Option<Journal>,
+    /// What the turn that is under way will do.
+    pub(super) turn: Option<Turn>,
 }
 
 impl RegionWords<'_> {
@@ -35,34 +40,92 @@ impl OwnerMemory for RegionWords<'_> {
         Some(now())
     }
 
+    #[inline]
     fn load(&self, offset: u64) -> Result<u64> {
         let at = self.locate(offset, 1)?;
+        if let Some(changed) = self.turn.as_ref().and_then(|turn| turn.load(offset)) {
+            return Ok(changed);
+        }
         Ok(self.words.word(at).load(Ordering::Acquire))
     }
 
+    #[inline]
     fn store(&mut self, offset: u64, value: u64) -> Result<()> {
         let at = self.locate(offset, 1)?;
-        self.words.word(at).store(value, Ordering::Release);
+        match &mut self.turn {
+            Some(turn) => turn.store(offset, value),
+            None => self.words.word(at).store(value, Ordering::Release),
+        }
         Ok(())
     }
 
     fn compare_swap(&mut self, offset: u64, expected: u64, new: u64) -> Result<u64> {
         let at = self.locate(offset, 1)?;
-        Ok(self.words.compare_swap(at, expected, new))
+        if self.turn.is_none() {
+            return Ok(self.words.compare_swap(at, expected, new));
+        }
+        let seen = self.load(offset)?;
+        if seen == expected {
+            self.store(offset, new)?;
+        }
+        Ok(seen)
     }
 
     fn copy_out(&self, offset: u64, into: &mut [u64]) -> Result<()> {
         let at = self.locate(offset, into.len())?;
         self.words.copy_out(at, into.len() * 8, into);
+        if let Some(turn) = &self.turn {
+            for (word, at) in into.iter_mut().zip((offset..).step_by(8)) {
+                *word = turn.load(at).unwrap_or(*word);
+            }
+        }
         Ok(())
     }
 
     fn copy_in(&mut self, offset: u64, words: &[u64]) -> Result<()> {
         let at = self.locate(offset, words.len())?;
+        if let Some(turn) = &mut self.turn {
+            for (word, to) in words.iter().zip((offset..).step_by(8)) {
+                turn.store(to, *word);
+            }
+            return Ok(());
+        }
         for (word, to) in words.iter().zip((at..).step_by(8)) {
             self.words.word(to).store(*word, Ordering::Release);
         }
         Ok(())
+    }
+
+    fn begin_turn(&mut self) {
+        self.turn = self.journal.map(|_| Turn::default());
+    }
+
+    fn end_turn(&mut self) -> Result<()> {
+        match (self.journal, self.turn.take()) {
+            (Some(journal), Some(turn)) => journal.commit(self.words, turn),
+            _ => Ok(()),
+        }
+    }
+
+    fn room_for_notes(&self) -> Option<usize> {
+        self.journal.map(|journal| journal.room(self.words))
+    }
+
+    fn note(&mut self, note: &[u8]) {
+        if let Some(turn) = &mut self.turn {
+            turn.note(note);
+        }
+    }
+
+    fn note_anew(&mut self) {
+        if let Some(turn) = &mut self.turn {
+            turn.note_anew();
+        }
+    }
+
+    fn notes(&self) -> Vec<Vec<u8>> {
+        let journal = self.journal.map(|journal| journal.notes(self.words));
+        journal.unwrap_or_default()
     }
 }
 

@@ -1,24 +1,33 @@
 //! Attaches to a node that another process owns.
 
-use super::fd_passing;
+use super::fd_passing::{self, Link};
 use crate::error::os;
-use crate::memory::{Header, MAGIC, Mapping, Node, check_sealed};
-use crate::words::SharedWords;
-use crate::{FabricError, Result, Rights};
+use crate::memory::{Header, Mapping, Node, check_sealed, id_of};
+use crate::{Result, Rights};
 use std::os::fd::AsFd;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// What goes with the memory of a node that another process owns.
 pub(super) struct Attached {
     /// Under which it is served, and what was wanted of it.
     pub(super) name: String,
     pub(super) rights: Rights,
+    /// How often an owner has come back to it.
+    lives: Arc<AtomicU64>,
     _watcher: fd_passing::Watcher,
 }
 
+impl Attached {
+    /// Which of its owners it has, or had last.
+    pub(super) fn life(&self) -> u64 {
+        self.lives.load(Ordering::Acquire)
+    }
+}
+
 /// Attaches to the node that is served under `name`, with at most the rights `wanted`. Without the
-/// rights to write or to use atomics the memory is mapped read-only.
+/// rights to write or to use atomics the memory is mapped read-only. Where the memory is
+/// [kept](crate::keep), verbs fail while it has no owner, and go on with the next one.
 ///
 /// # Errors
 /// [`NoSuchRegion`](crate::FabricError::NoSuchRegion) where nobody serves it,
@@ -28,29 +37,28 @@ pub(super) struct Attached {
 /// [`DamagedHeader`](crate::FabricError::DamagedHeader) where the memory is not what it should be.
 pub fn attach(name: &str, wanted: Rights) -> Result<Node> {
     let writable = wanted.masked_by(Rights::WRITE.and(Rights::ATOMIC)) != Rights::NONE;
-    let gone = Arc::new(AtomicBool::new(false));
-    let (file, watcher) = fd_passing::connect(name, writable, Arc::clone(&gone))?;
-    check_sealed(file.as_fd(), name)?;
+    let (file, stream) = fd_passing::connect(name, writable)?;
     let what = format!("shared memory {name:?}");
-    let status = rustix::fs::fstat(&file).map_err(os("fstat"))?;
-    if status.st_size == 0 {
-        return Err(FabricError::NotFarslot {
-            what,
-            found: 0,
-            expected: MAGIC,
-        });
-    }
-    let page_bytes = status.st_blksize as u64;
+    check_sealed(file.as_fd(), &what)?;
+    let mut header = Header::of_file(file.as_fd(), &what)?;
+    let page_bytes = rustix::fs::fstat(&file).map_err(os("fstat"))?.st_blksize as u64;
     let memory = Mapping::of_file(file.as_fd(), writable, page_bytes)?;
-    let words = SharedWords::new(memory.words());
-    let mut header = Header::read(words, memory.words().len() as u64 * 8, &what)?;
     for region in &mut header.info.regions {
         region.rights = region.rights.masked_by(wanted);
     }
+    let (gone, lives) = (Arc::new(AtomicBool::new(false)), Arc::default());
+    let link = Link {
+        name: name.into(),
+        kept: header.kept,
+        file: id_of(&file)?,
+        gone: Arc::clone(&gone),
+        lives: Arc::clone(&lives),
+    };
     let attached = Attached {
         name: name.into(),
         rights: wanted,
-        _watcher: watcher,
+        lives,
+        _watcher: fd_passing::watch(stream, link)?,
     };
     Ok(Node::new(memory, header, gone).with_companion(Arc::new(attached)))
 }

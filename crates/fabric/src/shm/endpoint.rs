@@ -392,7 +392,8 @@ impl Endpoint for ShmEndpoint {
     }
 
     /// The memory of a node goes with its owner's process, and a process that is served under its
-    /// name later is another node: one that is gone is gone for good.
+    /// name later is another node; of memory that is kept the next owner is the same node, and the
+    /// endpoint then finds it up again.
     fn adopt(&self, node: NodeId) -> Result<NodeInfo> {
         match self.node_state(node)? {
             NodeState::Down(error) => Err(error),

@@ -4,6 +4,7 @@
 //! client of the same user connects and sends one byte, [`READ_WRITE`] or [`READ_ONLY`]. The owner
 //! answers [`WELCOME`] with the file attached, or [`REFUSED`]. The connection then stays open and
 //! silent; its end tells each side that the other has died. The owner's thread sleeps otherwise.
+//! A client of memory that is [kept](crate::keep) then looks for another owner of the same file.
 //! A client that sends [`CALLS`] and its rights wants a channel for [calls](super::calls) instead,
 //! whose thread gets the connection.
 //!
@@ -12,23 +13,19 @@
 //! [`SPEAK_WITHIN`], and those that send more than one byte.
 
 use crate::error::os;
-use crate::memory::read_only;
+use crate::memory::{FileId, id_of, read_only};
 use crate::net::BACKLOG;
+use crate::unix_socket::{Received, receive_within, send_file, span, user_of_peer};
 use crate::{FabricError, Result, Rights};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
-use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
-};
-use rustix::process::Uid;
-use std::io::{IoSlice, IoSliceMut, Read, Write};
-use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use rustix::net::SendFlags;
+use std::io::{Read, Write};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -45,6 +42,9 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 const SPEAK_WITHIN: Duration = Duration::from_secs(1);
 /// How long the owner takes no clients after it ran out of files.
 const PAUSE: Duration = Duration::from_millis(100);
+/// How long a client waits between two looks for an owner that may come back: at first, and at most.
+const SHORTEST_LOOK: Duration = Duration::from_millis(5);
+const LONGEST_LOOK: Duration = Duration::from_millis(500);
 /// The kernel's limit on a socket's name is 108 bytes; the prefix and a zero byte take their part.
 const LONGEST_NAME: usize = 80;
 
@@ -112,38 +112,11 @@ fn owner_of(address: &SocketAddr) -> Option<u32> {
     Some(user_of_peer(&socket).ok()?.as_raw())
 }
 
-/// The user of the process that a socket is connected to.
-///
-/// Not by rustix: its credentials hold a process number that is never 0, and 0 is what the kernel
-/// gives for a process of another PID namespace, such as another container's.
-fn user_of_peer(socket: impl AsFd) -> std::io::Result<Uid> {
-    let mut peer = libc::ucred {
-        pid: 0,
-        uid: 0,
-        gid: 0,
-    };
-    let mut length = size_of::<libc::ucred>() as libc::socklen_t;
-    // SAFETY: the kernel writes at most `length` bytes, and `peer` has as many.
-    let result = unsafe {
-        libc::getsockopt(
-            socket.as_fd().as_raw_fd(),
-            libc::SOL_SOCKET,
-            libc::SO_PEERCRED,
-            (&raw mut peer).cast(),
-            &raw mut length,
-        )
-    };
-    match result {
-        0 => Ok(Uid::from_raw(peer.uid)),
-        _ => Err(std::io::Error::last_os_error()),
-    }
-}
-
 /// Takes the connection of a client that wants to call, with these rights.
 pub(super) type TakeCaller = Box<dyn Fn(UnixStream, Rights) + Send>;
 
 /// Serves `file` under `name` until the result is dropped.
-pub(super) fn serve(name: &str, file: OwnedFd, take_caller: TakeCaller) -> Result<Watcher> {
+pub(super) fn serve(name: &str, file: BorrowedFd<'_>, take_caller: TakeCaller) -> Result<Watcher> {
     let address = address_of(name)?;
     let listener = UnixListener::bind_addr(&address).map_err(|error| {
         if error.kind() == std::io::ErrorKind::AddrInUse {
@@ -158,8 +131,8 @@ pub(super) fn serve(name: &str, file: OwnedFd, take_caller: TakeCaller) -> Resul
     listener.set_nonblocking(true).map_err(os("fcntl"))?;
     rustix::net::listen(&listener, BACKLOG).map_err(os("listen"))?;
     let files = Files {
-        read_only: read_only(file.as_fd())?,
-        writable: file,
+        read_only: read_only(file)?,
+        writable: file.try_clone_to_owned().map_err(os("fcntl"))?,
         take_caller,
     };
     Watcher::start("farslot-serve", move |stopped| {
@@ -236,13 +209,6 @@ fn watch_clients(listener: &UnixListener, files: &Files, stopped: &UnixStream) {
     }
 }
 
-fn span(left: Duration) -> Timespec {
-    Timespec {
-        tv_sec: left.as_secs() as i64,
-        tv_nsec: left.subsec_nanos().into(),
-    }
-}
-
 /// A client that may be waited for: one of this user, or root.
 fn admit(stream: UnixStream) -> Option<Client> {
     let user = rustix::process::geteuid();
@@ -293,38 +259,69 @@ pub(super) fn refuse(mut client: &UnixStream) {
 
 /// Hands a file to a client; false if it cannot be had.
 pub(super) fn hand_out(client: &UnixStream, file: BorrowedFd<'_>) -> bool {
-    let attached = [file];
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-    let mut control = SendAncillaryBuffer::new(&mut space);
-    control.push(SendAncillaryMessage::ScmRights(&attached))
-        && sendmsg(
-            client,
-            &[IoSlice::new(&[WELCOME])],
-            &mut control,
-            SendFlags::NOSIGNAL,
-        )
-        .is_ok()
+    send_file(client, WELCOME, file)
 }
 
-/// Asks the owner of `name` for its file; `gone` is set when the owner dies.
-pub(super) fn connect(
-    name: &str,
-    writable: bool,
-    gone: Arc<AtomicBool>,
-) -> Result<(OwnedFd, Watcher)> {
-    let request = if writable { READ_WRITE } else { READ_ONLY };
-    let (file, stream) = ask(name, request)?;
-    let watcher = Watcher::start("farslot-link", move |stopped| {
-        let mut waited = [
-            PollFd::new(&stopped, PollFlags::IN),
-            PollFd::new(&stream, PollFlags::IN),
-        ];
-        while poll(&mut waited, None).is_err() {}
-        if !waited[1].revents().is_empty() {
-            gone.store(true, Ordering::Release);
+/// Asks the owner of `name` for its file; also returns the connection, which ends with the owner.
+pub(super) fn connect(name: &str, writable: bool) -> Result<(OwnedFd, UnixStream)> {
+    ask(name, if writable { READ_WRITE } else { READ_ONLY })
+}
+
+/// What a client watches of the owner of its memory.
+pub(super) struct Link {
+    pub(super) name: String,
+    /// Whether the memory outlives its owner, who may come back.
+    pub(super) kept: bool,
+    /// Which file the memory is.
+    pub(super) file: FileId,
+    /// Set while there is no owner.
+    pub(super) gone: Arc<AtomicBool>,
+    /// How often an owner has come back.
+    pub(super) lives: Arc<AtomicU64>,
+}
+
+/// Watches the owner until the result is dropped.
+pub(super) fn watch(mut stream: UnixStream, link: Link) -> Result<Watcher> {
+    Watcher::start("farslot-link", move |stopped| {
+        loop {
+            let mut waited = [
+                PollFd::new(&stopped, PollFlags::IN),
+                PollFd::new(&stream, PollFlags::IN),
+            ];
+            while poll(&mut waited, None).is_err() {}
+            if !waited[0].revents().is_empty() {
+                return;
+            }
+            link.gone.store(true, Ordering::Release);
+            match link.kept.then(|| wait_for_owner(&link, &stopped)).flatten() {
+                Some(back) => stream = back,
+                None => return,
+            }
+            // In this order: whoever sees the memory lent again sees that it is another life.
+            link.lives.fetch_add(1, Ordering::Release);
+            link.gone.store(false, Ordering::Release);
         }
-    })?;
-    Ok((file, watcher))
+    })
+}
+
+/// Waits until somebody serves the same memory again; nothing if another is served under its name,
+/// or the client does not want it any more.
+fn wait_for_owner(link: &Link, stopped: &UnixStream) -> Option<UnixStream> {
+    let mut pause = SHORTEST_LOOK;
+    loop {
+        let mut waited = [PollFd::new(stopped, PollFlags::IN)];
+        if !matches!(
+            poll(&mut waited, Some(&span(pause))),
+            Ok(0) | Err(Errno::INTR)
+        ) {
+            return None;
+        }
+        if let Ok((file, stream)) = connect(&link.name, false) {
+            let is_same = id_of(&file).is_ok_and(|file| file == link.file);
+            return is_same.then_some(stream);
+        }
+        pause = (2 * pause).min(LONGEST_LOOK);
+    }
 }
 
 /// Asks the owner of `name` for a channel for calls with these rights; its file, and the
@@ -370,48 +367,21 @@ fn check_owner(stream: &UnixStream, name: &str) -> Result<()> {
 }
 
 fn receive_file(stream: &UnixStream, name: &str) -> Result<OwnedFd> {
-    let mut waited = [PollFd::new(stream, PollFlags::IN)];
-    let until = Instant::now() + ANSWER_WITHIN;
-    let ready = loop {
-        let left = span(until.saturating_duration_since(Instant::now()));
-        match poll(&mut waited, Some(&left)) {
-            Err(Errno::INTR) => {}
-            other => break other.map_err(os("poll"))?,
-        }
-    };
-    if ready == 0 {
-        return Err(FabricError::Os {
-            call: "attaching",
-            error: format!("the owner of {name:?} did not answer within 5 s"),
-        });
-    }
-    let mut answer = [0];
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-    let mut control = RecvAncillaryBuffer::new(&mut space);
-    let received = rustix::io::retry_on_intr(|| {
-        recvmsg(
-            stream,
-            &mut [IoSliceMut::new(&mut answer)],
-            &mut control,
-            RecvFlags::CMSG_CLOEXEC,
-        )
-    })
-    .map_err(os("recvmsg"))?;
-    let file = control.drain().find_map(|message| match message {
-        RecvAncillaryMessage::ScmRights(mut files) => files.next(),
-        _ => None,
-    });
-    match (received.bytes, answer[0], file) {
-        (1, WELCOME, Some(file)) => Ok(file),
-        (1, REFUSED, _) => Err(FabricError::Os {
+    match receive_within(stream, ANSWER_WITHIN)? {
+        Received::Byte(WELCOME, Some(file)) => Ok(file),
+        Received::Byte(REFUSED, _) => Err(FabricError::Os {
             call: "attaching",
             error: format!("the owner of {name:?} refused"),
         }),
-        (0, ..) => Err(FabricError::NoSuchRegion { name: name.into() }),
-        _ => Err(FabricError::NotFarslot {
+        Received::Byte(found, _) => Err(FabricError::NotFarslot {
             what: format!("whoever serves {name:?}"),
-            found: u64::from(answer[0]),
-            expected: u64::from(WELCOME),
+            found: found.into(),
+            expected: WELCOME.into(),
         }),
+        Received::Nothing => Err(FabricError::Os {
+            call: "attaching",
+            error: format!("the owner of {name:?} did not answer within 5 s"),
+        }),
+        Received::Closed => Err(FabricError::NoSuchRegion { name: name.into() }),
     }
 }

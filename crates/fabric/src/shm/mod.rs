@@ -7,16 +7,17 @@
 //!
 //! The kernel owns memory and name, so nothing is left behind. The name disappears with the owner,
 //! even after `kill -9`, and the memory with the last client that maps it. Clients see the socket
-//! close and fail every later verb.
+//! close and fail every later verb; those of [kept](crate::keep) memory, until it has an owner
+//! again.
 //!
 //! Calls are the exception: a thread of the owner answers those of other processes, through memory
 //! that each client shares with the owner alone.
 //!
 //! ```text
-//! byte 0        8         16            24      32        40           48
-//!      +--------+---------+-------------+-------+---------+------------+----
-//!      | magic  | version | incarnation | bytes | regions | page bytes |
-//!      +--------+---------+-------------+-------+---------+------------+----
+//! byte 0        8         16            24      32        40           48     56
+//!      +--------+---------+-------------+-------+---------+------------+------+----
+//!      | magic  | version | incarnation | bytes | regions | page bytes | kept |
+//!      +--------+---------+-------------+-------+---------+------------+------+----
 //!   64 | offset | length | rights |  one such row a region, at most 16       |
 //!      +--------+--------+--------+------------------------------------------
 //! 4096 | mailbox: head, tail, entries (see mailbox.rs)                       |
@@ -38,7 +39,7 @@ mod serve;
 mod settled;
 
 pub use crate::memory::{
-    FORMAT_VERSION, MAGIC, MAX_REGIONS, Node, RegionSpec, WeakNode, available_memory,
+    FORMAT_VERSION, MAGIC, MAX_REGIONS, Node, NodeMemory, RegionSpec, WeakNode, available_memory,
 };
 pub use attach::attach;
 pub use endpoint::{ShmEndpoint, ShmPosted};

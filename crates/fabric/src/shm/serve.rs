@@ -3,10 +3,9 @@
 use super::calls::Answering;
 use super::fd_passing;
 use crate::event_loop::EventLoop;
-use crate::memory::{Mapping, Node, RegionSpec, lay_out, raise_file_limit, sealed_memfd};
-use crate::words::SharedWords;
+use crate::memory::{Node, NodeMemory, RegionSpec, raise_file_limit};
 use crate::{FabricError, Result};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 /// What goes with the memory: first no more clients come, then those that call are left.
@@ -37,27 +36,31 @@ impl Node {
         regions: &[RegionSpec],
         prepare: impl FnOnce(&Self) -> std::result::Result<(), E>,
     ) -> std::result::Result<Self, E> {
-        let mut header = lay_out(regions)?;
-        let (file, page_bytes) = sealed_memfd(header.bytes)?;
-        let memory = Mapping::of_file(file.as_fd(), true, page_bytes)?;
-        header.info.page_bytes = page_bytes;
-        header.write(SharedWords::new(memory.words()));
-        raise_file_limit();
-        let node = Self::new(memory, header, Arc::default());
+        let (node, file) = NodeMemory::new(regions)?.into_node()?;
         prepare(&node)?;
-        let answering = Arc::new(Answering::new(node.clone())?);
+        Ok(node.serve_file(name, &file)?)
+    }
+
+    /// Serves a node by name whose memory is this file, as [`Node::serve`] does.
+    ///
+    /// # Errors
+    /// [`NameTaken`](crate::FabricError::NameTaken), [`BadName`](crate::FabricError::BadName), or
+    /// what the system says.
+    pub fn serve_file(self, name: &str, file: &OwnedFd) -> Result<Self> {
+        raise_file_limit();
+        let answering = Arc::new(Answering::new(self.clone())?);
         let callee = Arc::clone(&answering);
         let take_caller = move |stream, rights| {
             if let Err(error) = callee.admit(stream, rights) {
                 log::error!("a client that wants to call is refused: {error}");
             }
         };
-        let watcher = fd_passing::serve(name, file, Box::new(take_caller))?;
+        let watcher = fd_passing::serve(name, file.as_fd(), Box::new(take_caller))?;
         let served = Served {
             _watcher: watcher,
             answering,
         };
-        Ok(node.with_companion(Arc::new(served)))
+        Ok(self.with_companion(Arc::new(served)))
     }
 
     /// What answers the calls of other processes, for a thread of the application: while it is

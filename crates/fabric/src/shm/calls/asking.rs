@@ -59,8 +59,17 @@ impl Asking {
             });
         }
         let mut channels = self.channels.borrow_mut();
+        let life = attached.life();
         let at = match channels.iter().position(|asker| asker.node == node) {
-            Some(at) => at,
+            Some(at) if channels[at].life == life => at,
+            // Its owner has ended since, and another has come.
+            Some(at) => {
+                let mut next = Asker::open(node, attached)?;
+                std::mem::swap(&mut channels[at], &mut next);
+                self.open.set(self.open.get() - next.pending.len());
+                next.fail(FabricError::NodeStopped { node, sent: true });
+                at
+            }
             None => {
                 channels.push(Asker::open(node, attached)?);
                 channels.len() - 1
@@ -84,7 +93,9 @@ impl Asking {
         let before = self.open.get();
         let mut open = 0;
         self.channels.borrow_mut().retain_mut(|asker| {
-            let is_gone = nodes[usize::from(asker.node.0)].is_barred();
+            let node = &nodes[usize::from(asker.node.0)];
+            let life = node.companion().map_or(0, Attached::life);
+            let is_gone = node.is_barred() || asker.life != life;
             let stays = match asker.collect(is_gone, now) {
                 Ok(()) => true,
                 Err(error) => {
@@ -136,6 +147,8 @@ impl Asking {
 /// One channel.
 struct Asker {
     node: NodeId,
+    /// Which of the node's owners answers.
+    life: u64,
     channel: Channel,
     requests: Putting,
     replies: Taking,
@@ -173,9 +186,9 @@ struct Pending {
 
 impl Asker {
     fn open(node: NodeId, attached: &Attached) -> Result<Self> {
-        let name = &attached.name;
+        let (name, life) = (&attached.name, attached.life());
         let (file, stream) = fd_passing::connect_for_calls(name, attached.rights)?;
-        check_sealed(file.as_fd(), name)?;
+        check_sealed(file.as_fd(), &format!("a channel for calls to {name:?}"))?;
         let memory = Mapping::of_file(file.as_fd(), true, 4096)?;
         let bytes = memory.words().len() as u64 * 8;
         if bytes != BYTES {
@@ -186,6 +199,7 @@ impl Asker {
         }
         Ok(Self {
             node,
+            life,
             channel: Channel::new(memory, stream),
             requests: Putting::new(Way::Requests),
             replies: Taking::new(Way::Replies),
