@@ -46,6 +46,9 @@ pub struct ServerOptions {
     /// [`Request::caller`](crate::Request). Else a caller needs
     /// [`Rights::CALL`](farslot_fabric::Rights) for all of the region.
     pub methods_check_callers: bool,
+    /// Sessions are numbered from here on. Where a server goes on with the memory of one before it, a
+    /// random number: so that sessions of that one are none of this one's.
+    pub first_session: u64,
 }
 
 impl Default for ServerOptions {
@@ -58,6 +61,7 @@ impl Default for ServerOptions {
             lease: 60_000_000_000,
             most_kept: 64 << 20,
             methods_check_callers: false,
+            first_session: 0,
         }
     }
 }
@@ -98,7 +102,7 @@ impl Server {
             options,
             methods: Vec::new(),
             sessions: (0..options.sessions).map(|_| Mutex::new(None)).collect(),
-            newest: Mutex::new((0, 0)),
+            newest: Mutex::new((0, options.first_session >> 16)),
             kept: AtomicUsize::new(0),
         }
     }
