@@ -57,7 +57,17 @@ pub fn serve(server: &mut Server, objects: impl Objects, alone: Arc<Mutex<()>>) 
             let object = ObjectId(u64::from_le_bytes(*object));
             let (objects, alone) = &*objects;
             let _alone = alone.lock().unwrap_or_else(PoisonError::into_inner);
-            objects.answer(object, Request { body, ..request }, reply)
+            let memory = request.memory;
+            memory.begin_turn();
+            let request = Request {
+                body,
+                memory: &mut *memory,
+                ..request
+            };
+            let answered = objects.answer(object, request, reply);
+            // Nothing was changed by a turn that is too large.
+            memory.end_turn().map_err(|_| Refusal::Malformed)?;
+            answered
         };
         server.register(method, effect, run);
     }
