@@ -5,7 +5,7 @@ use crate::broken::Breach;
 use crate::identity::Names;
 use crate::kept::Tables;
 use crate::wire::Home;
-use farslot_fabric::Nanos;
+use farslot_fabric::{Nanos, OwnerMemory};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -34,12 +34,12 @@ impl Default for OwnerOptions {
     }
 }
 
-/// A node's part in transactions. What it knows of them lives as long as its process, as the node's
-/// memory does.
+/// A node's part in transactions. What it knows of them lives as long as the node's memory does:
+/// with its process, or beyond ([`notes`](crate::notes)).
 pub(crate) struct Owner {
     pub(crate) tables: Arc<dyn Tables>,
     pub(crate) options: OwnerOptions,
-    pub(crate) books: Mutex<Books>,
+    books: Mutex<Books>,
     #[cfg(test)]
     pub(crate) breach: Option<Breach>,
 }
@@ -55,6 +55,10 @@ pub(crate) struct Books {
     pub(crate) names: Option<(u8, Names)>,
     /// How often the node has had another place.
     pub(crate) moves: u64,
+    /// Whether these are the books, and not what is there before the first turn.
+    pub(crate) is_known: bool,
+    /// There is so much to note of transactions that no further one may lock anything.
+    pub(crate) is_crowded: bool,
 }
 
 pub(crate) struct Held {
@@ -84,7 +88,23 @@ impl Owner {
         }
     }
 
-    pub(crate) fn books(&self) -> MutexGuard<'_, Books> {
+    /// The books, for a turn in this memory.
+    pub(crate) fn books(&self, memory: &mut dyn OwnerMemory, now: Nanos) -> MutexGuard<'_, Books> {
+        let mut books = self.lock();
+        if !books.is_known {
+            *books = Books::noted(memory, now, &self.options);
+        }
+        books.make_room(memory);
+        books
+    }
+
+    /// Forgets the books after a turn that could not be done: the next one begins with what is
+    /// noted.
+    pub(crate) fn forget_books(&self) {
+        self.lock().is_known = false;
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Books> {
         self.books.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -1,6 +1,7 @@
 //! How transactions end at a node's owner: finished or aborted there, and what became of them where
 //! they are decided.
 
+use crate::notes::Note;
 use crate::turn::{OTHER_PLACE, Turn};
 use crate::wire::{Status, UNFINISHED_BYTES, Write, Writer};
 use farslot_fabric::Rights;
@@ -63,6 +64,10 @@ impl Turn<'_> {
     /// The first fault; what can be unlocked is.
     pub(crate) fn release(&mut self, lock: Lock) -> Result<(), Fault> {
         let held = self.books.held.remove(&lock.word());
+        if held.is_some() {
+            let lock = lock.word();
+            Note::Released { lock }.put(self.memory);
+        }
         let mut first_fault = Ok(());
         for ((object, key), promised) in held.into_iter().flat_map(|held| held.keys) {
             let unlocked = match self.find(object, Rights::NONE, true) {
@@ -110,6 +115,12 @@ impl Turn<'_> {
             decided
                 .parts
                 .retain(|(of, _)| node.is_some_and(|node| *of != node));
+            let noted = Note::Decided {
+                lock: lock.word(),
+                grant: decided.grant.as_deref(),
+                parts: &decided.parts,
+            };
+            noted.put(self.memory);
             if decided.parts.is_empty() {
                 self.books.decided.remove(&lock.word());
             }

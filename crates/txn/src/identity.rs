@@ -51,6 +51,29 @@ impl Names {
         }
     }
 
+    /// The names of a home whose owner noted these [words](Self::words).
+    pub(crate) fn noted(home: u8, words: [u64; 3], most: usize) -> Self {
+        let mut names = Self::new(home, 0, most);
+        names.set(words);
+        names
+    }
+
+    /// Where this life begins, how many names it has handed out, and up to where they are given up.
+    pub(crate) fn words(&self) -> [u64; 3] {
+        [self.start, self.given, self.floor]
+    }
+
+    pub(crate) fn set(&mut self, [start, given, floor]: [u64; 3]) {
+        self.start = start % NUMBERS / BLOCK * BLOCK;
+        self.given = given.min(NUMBERS);
+        self.floor = floor;
+    }
+
+    /// The names that are given up one by one, as places.
+    pub(crate) fn given_up(&self) -> impl Iterator<Item = u64> {
+        self.given_up.iter().copied()
+    }
+
     /// The first name of a new block; nothing once all are handed out.
     pub(crate) fn block(&mut self) -> Option<Lock> {
         if self.given == NUMBERS {
@@ -78,12 +101,16 @@ impl Names {
     }
 
     /// Gives a name up. Where there are too many such, the oldest ones are kept no longer each by
-    /// itself: all that are older still are given up with them.
-    pub(crate) fn give_up(&mut self, lock: Lock) {
-        if !self.may_begin(lock) {
-            return;
-        }
-        self.given_up.extend(self.place(lock));
+    /// itself: all that are older still are given up with them. Returns its place, unless it was given
+    /// up before.
+    pub(crate) fn give_up(&mut self, lock: Lock) -> Option<u64> {
+        let place = self.place(lock).filter(|_| self.may_begin(lock))?;
+        self.give_up_place(place);
+        Some(place)
+    }
+
+    pub(crate) fn give_up_place(&mut self, place: u64) {
+        self.given_up.insert(place);
         while self.given_up.len() > self.most {
             let oldest = self.given_up.pop_first();
             self.floor = oldest.map_or(self.floor, |oldest| oldest + 1);

@@ -111,7 +111,8 @@
 //!
 //! # Nodes that stop
 //!
-//! A node's tables and decisions live as long as its process: nothing is replicated. While a home
+//! A node's tables and decisions live as long as its memory, which may be longer than its process
+//! ([`OwnerMemory::begin_turn`](farslot_fabric::OwnerMemory::begin_turn)): nothing is replicated. While a home
 //! cannot be reached, locks of its transactions at other nodes stay, as in every two-phase commit
 //! without replicas. A home that comes back empty has lost its tables, and knows no decisions: the
 //! locks that its transactions left elsewhere are released. If such a transaction was decided, had
@@ -136,6 +137,7 @@ mod histories;
 mod identity;
 mod kept;
 mod leaf_read;
+mod notes;
 mod owner;
 mod plain;
 mod procedure;

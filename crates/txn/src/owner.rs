@@ -9,6 +9,9 @@ use farslot_fabric::Rights;
 use farslot_rpc::{Effect, Fault, Request, Server, put};
 use std::sync::{Arc, Mutex, PoisonError};
 
+/// Why a turn is refused that changes more than can be done at once.
+const TOO_MUCH: u32 = 106;
+
 /// Has a server answer lookups in tables and maps of its region, changes to them, and transactions
 /// over them. None of them may be served by [`farslot_remote::serve`] besides.
 pub fn serve(server: &mut Server, tables: impl Tables, options: OwnerOptions) {
@@ -37,9 +40,14 @@ pub(crate) fn serve_owner(server: &mut Server, owner: Owner, procedures: Procedu
             Ask::Inquire { .. } => Rights::READ,
             _ => CHANGES,
         };
+        request.memory.begin_turn();
         let turn = Turn::new(&owner, &mut request, needed);
-        let bytes = answer(turn, ask, reply.len(), &procedures)?;
-        put(reply, &bytes)
+        let answered = answer(turn, ask, reply.len(), &procedures);
+        if request.memory.end_turn().is_err() {
+            owner.forget_books();
+            return Err(Fault::Refused(TOO_MUCH));
+        }
+        put(reply, &answered?)
     };
     server.register(TRANSACTION, Effect::Once, run);
 }

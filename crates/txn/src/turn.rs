@@ -5,6 +5,7 @@ use crate::books::{Books, Decided, Held, Owner};
 use crate::broken::Breach;
 use crate::identity::{Names, home_of};
 use crate::kept::{Asked, CHANGES, Found, Kept, Structure};
+use crate::notes::Note;
 use crate::wire::{HOLDER_BYTES, Holder, Home, Seen, Status, Write, Writer, writes_of};
 use farslot_fabric::{Caller, Nanos, OwnerMemory, Rights};
 use farslot_remote::chained::Table;
@@ -21,6 +22,9 @@ const NO_NAMES: u32 = 103;
 /// Why one is refused that has the node at another place of its list than others whose transactions
 /// are not over.
 pub(crate) const OTHER_PLACE: u32 = 104;
+
+/// Why a transaction may lock nothing more: there is too much to be noted of others.
+const CROWDED: u32 = 105;
 
 /// One request's turn: none other changes the tables or the books meanwhile.
 pub(crate) struct Turn<'t> {
@@ -39,7 +43,7 @@ impl<'t> Turn<'t> {
     pub(crate) fn new(owner: &'t Owner, request: &'t mut Request<'_>, needed: Rights) -> Self {
         Self {
             owner,
-            books: owner.books(),
+            books: owner.books(&mut *request.memory, request.now),
             memory: &mut *request.memory,
             now: request.now,
             caller: request.caller,
@@ -109,8 +113,14 @@ impl<'t> Turn<'t> {
         // No two lives of a place begin alike.
         let since = self.now ^ books.moves << 48;
         let names = || (node, Names::new(node, since, self.owner.options.decisions));
-        let (_, names) = books.names.get_or_insert_with(names);
+        let (place, names) = books.names.get_or_insert_with(names);
         let first = names.block().ok_or(Fault::Refused(NO_NAMES))?;
+        let noted = Note::Names {
+            place: *place,
+            moves: books.moves,
+            names: names.words(),
+        };
+        noted.put(self.memory);
         let mut reply = Writer::default();
         reply.byte(Status::Done as u8).word(first.word());
         Ok(reply.0)
@@ -130,6 +140,7 @@ impl<'t> Turn<'t> {
             }
             if is_gone {
                 self.books.held.remove(&lock);
+                Note::Released { lock }.put(self.memory);
             }
         }
         Ok(())
@@ -153,12 +164,17 @@ impl<'t> Turn<'t> {
                 return Err(Fault::Refused(DENIED));
             }
             None if !may_open => return Ok(vec![Status::Aborted as u8]),
+            _ if self.books.is_crowded => return Err(Fault::Refused(CROWDED)),
             _ => {}
         }
         let mut reply = Writer::default();
         let taken = self.take(lock, object, key)?;
-        if let Some(held) = self.books.held.get_mut(&lock.word()) {
+        if let Some(held) = self.books.held.get_mut(&lock.word())
+            && held.home != home
+        {
             held.home = home;
+            let lock = lock.word();
+            Note::IsAtHome { lock, home }.put(self.memory);
         }
         match taken {
             Ok(found) => {
@@ -385,7 +401,23 @@ impl<'t> Turn<'t> {
             grant,
             keys: BTreeMap::new(),
         });
-        *own.keys.entry((object, held.into())).or_default() += promised;
+        let mut is_new = false;
+        let sum = own.keys.entry((object, held.into())).or_insert_with(|| {
+            is_new = true;
+            0
+        });
+        *sum += promised;
+        if is_new || promised > 0 {
+            let noted = Note::Holds {
+                lock: lock.word(),
+                home: own.home,
+                grant: own.grant.as_deref(),
+                object,
+                held,
+                promised,
+            };
+            noted.put(self.memory);
+        }
     }
 
     pub(crate) fn is_over(&self, lock: Lock) -> bool {
@@ -428,7 +460,9 @@ impl<'t> Turn<'t> {
     /// here on, however late its calls come: its locks are gone, and it may take none again.
     pub(crate) fn give_up(&mut self, lock: Lock) -> Result<(), Fault> {
         if let Some((_, names)) = &mut self.books.names {
-            names.give_up(lock);
+            if let Some(place) = names.give_up(lock) {
+                Note::GivenUp { place }.put(self.memory);
+            }
         }
         self.release(lock)
     }
@@ -465,7 +499,7 @@ impl<'t> Turn<'t> {
         }
         if !others.is_empty() {
             let bytes = others.iter().map(|(_, part)| part.len()).sum();
-            if !self.has_room_for(bytes) {
+            if self.books.is_crowded || !self.has_room_for(bytes) {
                 return Ok(Status::Full);
             }
             let parts = others.iter().map(|(node, part)| (*node, (*part).into()));
@@ -474,6 +508,12 @@ impl<'t> Turn<'t> {
                 grant: self.grant(),
                 parts: parts.collect(),
             };
+            let noted = Note::Decided {
+                lock: lock.word(),
+                grant: decided.grant.as_deref(),
+                parts: &decided.parts,
+            };
+            noted.put(self.memory);
             self.books.decided.insert(lock.word(), decided);
         }
         // It is committed: whatever of it cannot be done, its client is not told that it is not.
