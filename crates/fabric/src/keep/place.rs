@@ -21,7 +21,7 @@ pub struct Place {
 }
 
 impl Place {
-    /// The place of this name in a directory, which is made if it is not there.
+    /// The place of this name in a directory, which need not be there.
     ///
     /// # Errors
     /// [`BadName`](FabricError::BadName); [`UnsafeDirectory`](FabricError::UnsafeDirectory) of one
@@ -38,39 +38,54 @@ impl Place {
         if !name.bytes().all(allowed) {
             return Err(bad("only ASCII letters, digits, '-' and '_' may be in it"));
         }
-        let refused = |reason: String| FabricError::UnsafeDirectory {
-            path: directory.display().to_string(),
-            reason,
-        };
-        let made = std::fs::DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(directory);
-        made.map_err(|error| refused(error.to_string()))?;
-        let status = std::fs::metadata(directory).map_err(|error| refused(error.to_string()))?;
-        let user = rustix::process::geteuid().as_raw();
-        if status.uid() != user {
-            let owner = status.uid();
-            return Err(refused(format!("it is user {owner}'s, not user {user}'s")));
-        }
-        if status.mode() & 0o077 != 0 {
-            let mode = status.mode() & 0o777;
-            return Err(refused(format!(
-                "others than its user can reach it (mode {mode:o}, not 700)"
-            )));
-        }
         let place = Self {
             directory: directory.into(),
             name: name.into(),
         };
         let length = place.socket().as_os_str().len();
         if length >= LONGEST_PATH {
-            return Err(refused(format!(
+            return Err(place.refused(format!(
                 "the path of a socket in it would have {length} bytes; the limit is {}",
                 LONGEST_PATH - 1
             )));
         }
+        if directory.exists() {
+            place.check()?;
+        }
         Ok(place)
+    }
+
+    /// Makes the directory if it is not there.
+    ///
+    /// # Errors
+    /// [`UnsafeDirectory`](FabricError::UnsafeDirectory).
+    pub fn make(&self) -> Result<()> {
+        let mut maker = std::fs::DirBuilder::new();
+        let made = maker.recursive(true).mode(0o700).create(&self.directory);
+        made.map_err(|error| self.refused(error.to_string()))?;
+        self.check()
+    }
+
+    fn check(&self) -> Result<()> {
+        let status = std::fs::metadata(&self.directory);
+        let status = status.map_err(|error| self.refused(error.to_string()))?;
+        let (owner, user) = (status.uid(), rustix::process::geteuid().as_raw());
+        if owner != user {
+            return Err(self.refused(format!("it is user {owner}'s, not user {user}'s")));
+        }
+        match status.mode() & 0o777 {
+            mode if mode & 0o077 == 0 => Ok(()),
+            mode => Err(self.refused(format!(
+                "others than its user can reach it (mode {mode:o}, not 700)"
+            ))),
+        }
+    }
+
+    fn refused(&self, reason: String) -> FabricError {
+        FabricError::UnsafeDirectory {
+            path: self.directory.display().to_string(),
+            reason,
+        }
     }
 
     /// The name.

@@ -23,6 +23,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// # Errors
 /// What the system says.
 pub fn serve(place: &Place) -> Result<bool> {
+    place.make()?;
     let Some(_lock) = place.lock()? else {
         return Ok(false);
     };

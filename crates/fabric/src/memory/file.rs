@@ -202,6 +202,7 @@ pub(crate) fn is_claimed(file: BorrowedFd<'_>) -> Result<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Call, Handler};
 
     const REGION: RegionSpec = RegionSpec {
         len: 128,
@@ -265,5 +266,41 @@ mod tests {
             matches!(refused, FabricError::DamagedHeader { .. }),
             "{refused}"
         );
+    }
+
+    /// Stores what it is asked to, and ends the turn if told so.
+    struct Stores;
+
+    impl Handler for Stores {
+        fn handle(&self, call: Call<'_>) -> usize {
+            let Call {
+                request, memory, ..
+            } = call;
+            memory.begin_turn();
+            memory.copy_in(8, &[1, 2]).unwrap();
+            memory.store(16, 3).unwrap();
+            assert_eq!(memory.compare_swap(8, 1, 4), Ok(1));
+            let mut seen = [0; 3];
+            memory.copy_out(0, &mut seen).unwrap();
+            assert_eq!(seen, [0, 4, 3]);
+            memory.note(b"a note");
+            if request == b"end" {
+                memory.end_turn().unwrap();
+                assert_eq!(memory.notes(), [b"a note".to_vec()]);
+            }
+            0
+        }
+    }
+
+    #[test]
+    fn a_turn_of_a_handler_changes_kept_memory_at_its_end() {
+        let memory = NodeMemory::to_be_kept(REGION).unwrap();
+        let (node, _file) = memory.into_node().unwrap();
+        let allowed = |_: std::ops::Range<u64>, _| Ok(());
+        for (request, found) in [(&b"stop"[..], [0, 0]), (b"end", [4, 3])] {
+            node.answer_call(&Stores, RegionId(0), request, &mut [], &allowed);
+            let words = [8, 16].map(|at| node.words_of(0).word(at).load(Ordering::Relaxed));
+            assert_eq!(words, found);
+        }
     }
 }

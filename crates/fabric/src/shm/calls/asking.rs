@@ -187,7 +187,12 @@ struct Pending {
 impl Asker {
     fn open(node: NodeId, attached: &Attached) -> Result<Self> {
         let (name, life) = (&attached.name, attached.life());
-        let (file, stream) = fd_passing::connect_for_calls(name, attached.rights)?;
+        // One that is not there yet, or not any more.
+        let connected = fd_passing::connect_for_calls(name, attached.rights);
+        let (file, stream) = connected.map_err(|error| match error {
+            FabricError::NoSuchRegion { .. } => FabricError::NodeStopped { node, sent: false },
+            error => error,
+        })?;
         check_sealed(file.as_fd(), &format!("a channel for calls to {name:?}"))?;
         let memory = Mapping::of_file(file.as_fd(), true, 4096)?;
         let bytes = memory.words().len() as u64 * 8;
