@@ -129,6 +129,12 @@ impl<E: Endpoint> Client<E> {
             let end = self.ask(&session, &slot, method, (bytes, fill), room, &mut attempts);
             match end.await {
                 Ok(reply) => return Ok(reply),
+                // That the last attempt was not sent says nothing of those before.
+                Err(Unanswered::Failed(RpcError::Fabric(error)))
+                    if attempts > 1 && !error.may_have_taken_effect() =>
+                {
+                    return Err(RpcError::InDoubt { method, attempts });
+                }
                 Err(Unanswered::Failed(error)) => return Err(error),
                 Err(Unanswered::Lost(error)) => return Err(error.into()),
                 Err(Unanswered::NoSession) => {
