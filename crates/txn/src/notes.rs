@@ -240,3 +240,183 @@ impl Books {
         self.is_crowded = bytes > MOST;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::identity::Names;
+    use farslot_fabric::{FabricError, NodeId, RegionId, RemoteAddr, Result};
+
+    /// Memory of nothing but notes.
+    #[derive(Default)]
+    struct Notes {
+        notes: Vec<Vec<u8>>,
+        is_full: bool,
+    }
+
+    const NOWHERE: FabricError = FabricError::Misaligned {
+        at: RemoteAddr {
+            node: NodeId(0),
+            region: RegionId(0),
+            offset: 1,
+        },
+    };
+
+    impl OwnerMemory for Notes {
+        fn bytes(&self) -> u64 {
+            0
+        }
+        fn load(&self, _: u64) -> Result<u64> {
+            Err(NOWHERE)
+        }
+        fn store(&mut self, _: u64, _: u64) -> Result<()> {
+            Err(NOWHERE)
+        }
+        fn compare_swap(&mut self, _: u64, _: u64, _: u64) -> Result<u64> {
+            Err(NOWHERE)
+        }
+        fn copy_out(&self, _: u64, _: &mut [u64]) -> Result<()> {
+            Err(NOWHERE)
+        }
+        fn copy_in(&mut self, _: u64, _: &[u64]) -> Result<()> {
+            Err(NOWHERE)
+        }
+        fn room_for_notes(&self) -> Option<usize> {
+            Some(if self.is_full { 0 } else { LEAST_ROOM })
+        }
+        fn note(&mut self, note: &[u8]) {
+            self.notes.push(note.into());
+        }
+        fn note_anew(&mut self) {
+            self.notes.clear();
+        }
+        fn notes(&self) -> Vec<Vec<u8>> {
+            self.notes.clone()
+        }
+    }
+
+    /// All of the books, as they are noted anew.
+    fn all_of(books: &mut Books) -> Vec<Vec<u8>> {
+        let mut notes = Notes {
+            is_full: true,
+            ..Notes::default()
+        };
+        books.make_room(&mut notes);
+        notes.notes
+    }
+
+    #[test]
+    fn the_next_owner_has_the_books_as_they_were() {
+        let mut memory = Notes::default();
+        let mut names = Names::new(3, 77, 2);
+        let locks: Vec<u64> = (0..4).map(|_| names.block().unwrap().word()).collect();
+        let home = Home {
+            incarnation: 5,
+            nodes: 2,
+            at: 1,
+        };
+        let holds = |lock, key, promised, grant| Note::Holds {
+            lock,
+            home,
+            grant,
+            object: 9,
+            held: key,
+            promised,
+        };
+        let parts: Vec<(u8, Box<[u8]>)> = vec![(1, b"one".to_vec().into()), (2, Box::default())];
+        let decided = |lock, parts| Note::Decided {
+            lock,
+            grant: None,
+            parts,
+        };
+        let named = |names: &Names| Note::Names {
+            place: 3,
+            moves: 1,
+            names: names.words(),
+        };
+        let begun = named(&names);
+        for note in [
+            begun,
+            holds(locks[0], b"a key", 3, Some("grant")),
+            holds(locks[0], b"a key", 4, Some("grant")),
+            holds(locks[0], b"", 0, Some("grant")),
+            holds(locks[1], b"other", 1, None),
+            Note::IsAtHome {
+                lock: locks[0],
+                home: Home { at: 0, ..home },
+            },
+            decided(locks[2], &parts),
+            decided(locks[3], &parts),
+            decided(locks[2], &parts[1..]),
+            decided(locks[3], &[]),
+            Note::Released { lock: locks[1] },
+        ] {
+            note.put(&mut memory);
+        }
+        // More than are kept one by one: the oldest stands for those before it.
+        for _ in 0..3 {
+            let name = names.block().unwrap();
+            let given_up = names.give_up(name);
+            named(&names).put(&mut memory);
+            let place = given_up.unwrap();
+            Note::GivenUp { place }.put(&mut memory);
+        }
+        let options = OwnerOptions {
+            decisions: 2,
+            ..OwnerOptions::default()
+        };
+        let mut books = Books::noted(&memory, 1_000, &options);
+        let held = &books.held[&locks[0]];
+        assert_eq!((held.home.at, held.grant.as_deref()), (0, Some("grant")));
+        assert_eq!(held.until, 1_000 + options.lease);
+        let keys: Vec<_> = held.keys.values().copied().collect();
+        assert_eq!(keys, [0, 7]);
+        assert_eq!(books.held.len(), 1);
+        assert_eq!(books.decided.len(), 1);
+        assert_eq!(books.decided[&locks[2]].parts, parts[1..]);
+        let (place, noted) = books.names.as_ref().unwrap();
+        assert_eq!((*place, books.moves, noted.words()), (3, 1, names.words()));
+        assert!(noted.given_up().eq(names.given_up()));
+        // And once more, from all of them noted anew.
+        let all = all_of(&mut books);
+        memory.notes.clone_from(&all);
+        let mut again = Books::noted(&memory, 1_000, &options);
+        assert_eq!(all_of(&mut again), all);
+        assert!(!again.is_crowded);
+    }
+
+    #[test]
+    fn notes_that_make_no_sense_are_left_out() {
+        let mut memory = Notes::default();
+        let lock = 7;
+        Note::Released { lock }.put(&mut memory);
+        memory
+            .notes
+            .extend([vec![], vec![9], vec![0, 1], vec![3; 12], vec![5; 9]]);
+        let parts: [(u8, Box<[u8]>); 1] = [(1, b"part".to_vec().into())];
+        let grant = None;
+        let parts = &parts[..];
+        Note::Decided { lock, grant, parts }.put(&mut memory);
+        let books = Books::noted(&memory, 0, &OwnerOptions::default());
+        assert!(books.held.is_empty() && books.names.is_none());
+        assert_eq!(books.decided.len(), 1);
+    }
+
+    #[test]
+    fn books_of_which_there_is_too_much_are_crowded() {
+        let mut books = Books::default();
+        for lock in 1..200 {
+            let decided = Decided {
+                since: 0,
+                grant: None,
+                parts: vec![(1, vec![0; 16 << 10].into())],
+            };
+            books.decided.insert(lock, decided);
+        }
+        all_of(&mut books);
+        assert!(books.is_crowded);
+        books.decided.retain(|lock, _| *lock < 50);
+        all_of(&mut books);
+        assert!(!books.is_crowded);
+    }
+}
