@@ -83,6 +83,9 @@ pub enum StoreError {
         /// The least that it can have.
         least: u64,
     },
+    /// Memory whose server was killed while it restored the tables.
+    #[error("the server of this memory was killed while it restored the tables: not all are there")]
+    HalfRestored,
     /// An entry of the catalog cannot be read.
     #[error("entry {entry} of the catalog is damaged: {reason}")]
     DamagedCatalog {
@@ -525,7 +528,9 @@ impl StoreError {
             Self::TooManyTables { .. } | Self::OutOfMemory { .. } | Self::ClientMemory { .. } => {
                 ErrorKind::OutOfMemory
             }
-            Self::DamagedCatalog { .. } | Self::DamagedMap { .. } => ErrorKind::Damaged,
+            Self::DamagedCatalog { .. } | Self::DamagedMap { .. } | Self::HalfRestored => {
+                ErrorKind::Damaged
+            }
             Self::CreationCancelled { .. }
             | Self::CatalogContended { .. }
             | Self::BeingEmptied { .. }

@@ -296,6 +296,8 @@ impl Lease {
             Err(error) => return Ok(Some(error)),
         };
         self.since.set(when);
+        // A node that has ended may be back with the same memory.
+        self.is_closed.set(word == self.closed);
         if let Turn::Refuse(refusal) = self.judge(Some(word), at, changes, endpoint) {
             return Err(refusal);
         }

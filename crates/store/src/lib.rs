@@ -92,6 +92,7 @@ pub use expiry::{Expiry, Sweeper};
 pub use farslot_fabric as fabric;
 pub use farslot_fabric::counters::{OperationCounters, Snapshot};
 pub use farslot_fabric::net::BACKLOG;
+pub use farslot_fabric::shm::NodeMemory;
 pub use farslot_fabric::tcp::{
     AgentCounters, Clients, Fingerprint, Network, Rate, Refusal, Secret, TlsClient, TlsServer,
     Trust, VerbFailure,

@@ -2,6 +2,7 @@
 
 pub(crate) mod grants;
 mod keeper;
+mod kept;
 
 use crate::calls::owner::later::LaterCalls;
 use crate::calls::owner::registry::serve_all;
@@ -148,17 +149,13 @@ impl Server {
     /// # }
     /// ```
     pub fn start_with(addresses: &[&str], bytes: u64, options: &ServerOptions) -> Result<Self> {
-        let mut parsed = checked(addresses, bytes, options)?;
-        let name = parsed.iter().find_map(|address| match address {
-            Address::Shm { names } => names.first().cloned(),
-            _ => None,
-        });
+        let parsed = checked(addresses, bytes, options)?;
         let regions = [region_of(bytes)];
         let prepare = |node: &shm::Node| match options.restoring {
             true => Store::of_node(Address::Embedded, node.clone()).begin_phase(Phase::Restoring),
             false => Ok(()),
         };
-        let node = match &name {
+        let node = match name_in(&parsed) {
             Some(name) => shm::Node::serve_prepared(name, &regions, prepare)?,
             None => {
                 let node = shm::Node::embedded(&regions)?;
@@ -166,13 +163,20 @@ impl Server {
                 node
             }
         };
+        Self::of_node(parsed, node, options)
+    }
+
+    /// Serves a node at all of these addresses but the name, at which it is served.
+    fn of_node(mut parsed: Vec<Address>, node: shm::Node, options: &ServerOptions) -> Result<Self> {
         let by_nic = matches!(parsed[0], Address::Verbs { .. });
         let service = match by_nic {
             true => Service::beside_nic(),
             false => Service::of_node(node.downgrade()),
         };
         let later = service.later();
-        node.serve_calls(Arc::new(serve_all(service)));
+        // No two servers of one memory number their sessions alike.
+        let first_session = rand::random::<u64>() >> 8;
+        node.serve_calls(Arc::new(serve_all(service, first_session)));
         let grants = grants_to_all(
             &node,
             &options.secrets,
@@ -185,15 +189,14 @@ impl Server {
         for address in &mut parsed {
             match address {
                 Address::Tcp { tls, authorities } => {
-                    let agent = Agent::start(
-                        node.clone(),
-                        &AgentOptions {
-                            serve: serve(&authorities[0], *tls),
-                            threads: options.threads,
-                            spin: options.spin,
-                            ..AgentOptions::default()
-                        },
-                    )?;
+                    let agent_options = AgentOptions {
+                        serve: serve(&authorities[0], *tls),
+                        threads: options.threads,
+                        spin: options.spin,
+                        ..AgentOptions::default()
+                    };
+                    let agent =
+                        kept::once_free(&node, || Agent::start(node.clone(), &agent_options))?;
                     set_port(&mut authorities[0], agent.address().port());
                     agents.push(agent);
                 }
@@ -503,6 +506,14 @@ fn serve_options(
         audit: options.audit.clone(),
         ..ServeOptions::default()
     }
+}
+
+/// The name among addresses.
+fn name_in(addresses: &[Address]) -> Option<&str> {
+    addresses.iter().find_map(|address| match address {
+        Address::Shm { names } => names.first().map(String::as_str),
+        _ => None,
+    })
 }
 
 /// The addresses, if memory of this size can be served at all of them.

@@ -177,6 +177,11 @@ impl Store {
         })
     }
 
+    /// Has the only node and its tables take everything again, if it has ended.
+    pub(crate) fn reopen(&self) -> Result<()> {
+        self.change(async |endpoint| Catalog::new(endpoint, NodeId(0))?.reopen().await)
+    }
+
     fn new(address: Address, fabric: Fabric, options: OpenOptions) -> Self {
         let nic = match &fabric {
             Fabric::Shm(_) => NicModel::shared_memory(),
@@ -593,7 +598,7 @@ impl Store {
 fn serve_embedded(fabric: &Fabric) {
     if let Fabric::Shm(nodes) = fabric {
         for node in nodes.nodes() {
-            node.serve_calls(Arc::new(serve_all(Service::of_node(node.downgrade()))));
+            node.serve_calls(Arc::new(serve_all(Service::of_node(node.downgrade()), 0)));
         }
     }
 }

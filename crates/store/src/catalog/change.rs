@@ -197,6 +197,25 @@ impl<E: Endpoint> Catalog<'_, E> {
         .await
     }
 
+    /// Begins to serve, where the node has ended: all tables that took no writes take them again.
+    pub(crate) async fn reopen(&self) -> Result<()> {
+        let phase = self.endpoint.read(self.at(PHASE_AT), 8).await?;
+        if phase.words()[0] == Phase::Serving as u64 {
+            return Ok(());
+        }
+        self.changing(async |change| {
+            let snapshot = change.settled().await?;
+            for (entry, record) in snapshot.tables().filter(|(_, record)| record.is_closed) {
+                let id_at = self.entry_at(entry.number).plus(ID_AT);
+                change.swap(id_at, closed(record.id), record.id).await?;
+            }
+            // Last: who is killed before begins again.
+            let word = (Phase::Serving as u64).to_le_bytes();
+            change.write(self.at(PHASE_AT), &word).await
+        })
+        .await
+    }
+
     async fn make(&self, new: &New<'_>) -> Result<TableRecord> {
         self.changing(async |change| {
             let snapshot = change.settled().await?;

@@ -41,7 +41,7 @@ pub(crate) use record::RESTORING_PART;
 pub use record::{MemoryUse, OnRestart, Partition, Scheme, SpreadMap, SpreadNode, TableRecord};
 pub use region::MOST_TABLES;
 use region::at;
-pub(crate) use region::{CATALOG_BYTES, Catalog, LEASE, Phase};
+pub(crate) use region::{CATALOG_BYTES, Catalog, LEASE, PHASE_AT, Phase};
 pub(crate) use telling::{LONGEST_TOLD, is_restoring, map_of, record_of, renamed, tables_from};
 
 use farslot_fabric::{NodeId, RemoteAddr};

@@ -15,7 +15,7 @@ pub(super) const LOCK_AT: u64 = 0;
 /// Byte of the mark: bytes, counted from the catalog's end, up to which memory was ever taken.
 pub(super) const MARK_AT: u64 = 8;
 /// Byte of the phase in which the node is.
-pub(super) const PHASE_AT: u64 = 24;
+pub(crate) const PHASE_AT: u64 = 24;
 /// Words of the header.
 pub(super) const HEADER_WORDS: usize = 4;
 

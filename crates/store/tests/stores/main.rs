@@ -14,6 +14,7 @@ mod duo_threads;
 mod emptied;
 mod expiry;
 mod grants;
+mod kept;
 mod prefixes;
 #[path = "../../../fabric/tests/common/raw.rs"]
 #[allow(dead_code, reason = "not every program that has it uses all of it")]

@@ -27,14 +27,15 @@ const SESSIONS: u16 = 4096;
 const SLOTS: u16 = 32;
 
 /// What a node answers calls for: operations on its tables, and transactions over those that it
-/// writes itself.
-pub(crate) fn serve_all(service: Service) -> Server {
+/// writes itself. Sessions are numbered from `first_session` on.
+pub(crate) fn serve_all(service: Service, first_session: u64) -> Server {
     let mut server = Server::new(ServerOptions {
         sessions: SESSIONS,
         slots: SLOTS,
         largest_request: MOST_BYTES,
         largest_reply: MOST_BYTES,
         methods_check_callers: true,
+        first_session,
         ..ServerOptions::default()
     });
     let service = Arc::new(service);
@@ -55,7 +56,7 @@ pub(crate) fn serve_simulated(world: &World, nodes: u16) {
         let node = world.node_handle(node);
         node.serve_calls(|| {
             let service = Service::new(Memory::Lent, Rights::ALL);
-            Arc::new(serve_all(service))
+            Arc::new(serve_all(service, 0))
         });
     }
 }
