@@ -296,8 +296,10 @@ impl Lease {
             Err(error) => return Ok(Some(error)),
         };
         self.since.set(when);
-        // A node that has ended may be back with the same memory.
-        self.is_closed.set(word == self.closed);
+        if word == self.id {
+            // A node that has ended may be back with the same memory.
+            self.is_closed.set(false);
+        }
         if let Turn::Refuse(refusal) = self.judge(Some(word), at, changes, endpoint) {
             return Err(refusal);
         }
