@@ -46,6 +46,8 @@ enum Command {
     Demo(commands::demo::Args),
     /// Lend memory of this machine to other processes, until stopped
     Serve(commands::serve::Args),
+    /// Hold the memory of a node whose process may end: `farslot serve --keep` starts this
+    Keep(commands::keep::Args),
     /// Make a table
     Create(commands::create::Args),
     /// List the tables by their names
@@ -129,6 +131,7 @@ fn run(command: Command, context: &Context) -> Result<()> {
     match command {
         Command::Demo(args) => commands::demo::run(args, context),
         Command::Serve(args) => commands::serve::run(args, context),
+        Command::Keep(args) => commands::keep::run(&args, context),
         Command::Create(args) => commands::create::run(args, context),
         Command::Tables(args) => commands::tables::list(&args, context),
         Command::Drop(args) => commands::tables::drop_table(&args, context),

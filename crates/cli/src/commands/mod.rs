@@ -15,6 +15,7 @@ pub(crate) mod demo;
 pub(crate) mod dump;
 pub(crate) mod explore;
 pub(crate) mod get;
+pub(crate) mod keep;
 pub(crate) mod load;
 pub(crate) mod manual;
 pub(crate) mod nodes;

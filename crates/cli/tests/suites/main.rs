@@ -17,6 +17,7 @@ mod explore;
 mod failures;
 mod grants;
 mod inputs;
+mod kept;
 mod lifetimes;
 mod mended;
 mod metrics;

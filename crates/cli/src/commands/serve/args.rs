@@ -1,6 +1,6 @@
 //! The options of `farslot serve`.
 
-use super::{metrics, redis, snapshots};
+use super::{kept, metrics, redis, snapshots};
 use bytesize::ByteSize;
 use farslot::{Address, Network};
 use std::path::PathBuf;
@@ -29,6 +29,8 @@ pub struct Args {
     /// How much memory; what is not used takes none [default: half of what is free]
     #[arg(long, value_name = "SIZE", env = "FARSLOT_MEMORY")]
     pub(super) memory: Option<ByteSize>,
+    #[command(flatten)]
+    pub(super) keep: kept::KeepArgs,
     /// Threads that serve each tcp:// address; clients are spread over them
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(super) threads: usize,

@@ -5,6 +5,7 @@ mod args;
 mod audit;
 mod beside;
 mod grants;
+mod kept;
 mod listen;
 mod metrics;
 mod plan;
@@ -34,7 +35,7 @@ pub use told::{Told, switch};
 /// # Errors
 /// That the memory cannot be had or the name is taken.
 pub fn run(args: Args, context: &Context) -> Result<()> {
-    let plan = Plan::read(&args, context)?;
+    let mut plan = Plan::read(&args, context)?;
     if args.check_config {
         return plan.check_and_print(&args, context);
     }
@@ -54,14 +55,28 @@ pub fn run(args: Args, context: &Context) -> Result<()> {
             .as_ref()
             .is_some_and(|admission| admission.tls.is_some() || context.secret_file.is_some());
     let told = switch(args.while_stdin, reloads)?;
-    let server = Server::start_with(&served, plan.bytes, &options)
-        .map_err(|error| Failure::from(error).at(&plan.addresses[0]))?;
+    let asked = args.memory.map(|size| size.as_u64());
+    let kept = args.keep.memory(asked, plan.bytes)?;
+    let is_back = kept.as_ref().map(|kept| kept.is_back);
+    let restores = args.snapshots.restores() && is_back != Some(true);
+    let options = ServerOptions {
+        restoring: restores,
+        ..options
+    };
+    let (server, kept) = match kept {
+        None => (Server::start_with(&served, plan.bytes, &options), None),
+        Some(kept) => {
+            plan.bytes = kept.bytes();
+            kept.serve(&served, &options)?
+        }
+    };
+    let server = server.map_err(|error| Failure::from(error).at(&plan.addresses[0]))?;
     let server = Arc::new(server);
     if let Some(admission) = plan.admission.as_ref().filter(|_| !context.json) {
         note_openness(&args, &plan.addresses, admission);
     }
-    let snapshots = snapshots::start(&args.snapshots, server.keeper(), &names)?;
-    if args.snapshots.restores() {
+    let snapshots = snapshots::start(&args.snapshots, server.keeper(), &names, is_back)?;
+    if restores {
         server.open_to_clients()?;
     }
     let beside = Beside::start(&plan, &server, snapshots.as_ref())?;
@@ -72,6 +87,7 @@ pub fn run(args: Args, context: &Context) -> Result<()> {
         beside,
         snapshots.as_ref(),
         audit.map(|audit| Tables::new(audit, &server)),
+        kept,
         &context.settings,
     );
     running.until_told(&told);

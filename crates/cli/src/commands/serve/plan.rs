@@ -48,6 +48,7 @@ impl Plan {
                 )));
             }
         }
+        args.keep.check(&addresses)?;
         let under_tls = addresses
             .iter()
             .any(|address| matches!(address, Address::Tcp { tls: true, .. }));

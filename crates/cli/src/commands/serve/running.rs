@@ -4,6 +4,7 @@ use super::admission::Admission;
 use super::args::Args;
 use super::audit::Tables;
 use super::beside::Beside;
+use super::kept::Watched;
 use super::reload::{Changes, Values, values_of};
 use super::snapshots::Snapshots;
 use super::told::Told;
@@ -20,6 +21,8 @@ use std::time::{Duration, Instant};
 const LOOK_FOR_TABLES: Duration = Duration::from_millis(100);
 /// How often it looks which tables were made and dropped, to write that down.
 const AUDIT_TABLES: Duration = Duration::from_secs(1);
+/// How often it looks whether the keeper of its memory is there.
+const LOOK_FOR_KEEPER: Duration = Duration::from_secs(1);
 /// How often it looks whether much of its memory was freed, to give that back to the system.
 const GIVE_BACK: Duration = Duration::from_secs(5);
 /// Freed bytes that stay for what is allocated next.
@@ -33,6 +36,7 @@ pub(super) struct Running<'r> {
     beside: Beside,
     snapshots: Option<&'r Snapshots>,
     tables: Option<Tables>,
+    kept: Option<Watched>,
     settings: &'r Settings,
     in_force: Values,
 }
@@ -44,6 +48,7 @@ impl<'r> Running<'r> {
         beside: Beside,
         snapshots: Option<&'r Snapshots>,
         tables: Option<Tables>,
+        kept: Option<Watched>,
         settings: &'r Settings,
     ) -> Self {
         Self {
@@ -53,6 +58,7 @@ impl<'r> Running<'r> {
             beside,
             snapshots,
             tables,
+            kept,
             settings,
         }
     }
@@ -75,7 +81,11 @@ impl<'r> Running<'r> {
                 tables.look(self.server);
                 AUDIT_TABLES
             });
-            match told.recv_timeout(look.or(audit).unwrap_or(GIVE_BACK)) {
+            let kept = self.kept.as_mut().map(|kept| {
+                kept.look();
+                LOOK_FOR_KEEPER
+            });
+            match told.recv_timeout(look.or(audit).or(kept).unwrap_or(GIVE_BACK)) {
                 Ok(Told::Reload) => self.reload(),
                 Err(RecvTimeoutError::Timeout) => {}
                 Ok(Told::End) | Err(RecvTimeoutError::Disconnected) => return,

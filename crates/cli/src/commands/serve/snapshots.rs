@@ -126,7 +126,8 @@ impl Snapshots {
 }
 
 /// Restores the tables, if that is asked for, and then writes snapshots of them. The node is served
-/// at these addresses.
+/// at these addresses. Where it has the memory that it had before, which `is_back` says of memory
+/// that is kept, the tables are there and the snapshots are theirs.
 ///
 /// # Errors
 /// A directory or a snapshot that cannot be read; snapshots that would be lost.
@@ -134,16 +135,17 @@ pub fn start(
     args: &SnapshotArgs,
     store: &Store,
     addresses: &[String],
+    is_back: Option<bool>,
 ) -> Result<Option<Snapshots>> {
     let Some(directory) = &args.snapshot_dir else {
         return Ok(None);
     };
     let name = directory.display().to_string();
     std::fs::create_dir_all(directory).map_err(Failure::io(name.clone()))?;
-    let found = args.found(directory)?;
-    let known = match args.restore {
-        true => restore(args, store, directory, addresses, found)?,
-        false => HashMap::new(),
+    let known = match (is_back, args.restore) {
+        (Some(true), _) => known(store, snapshots(directory, 0)?)?,
+        (_, true) => restore(args, store, directory, addresses, args.found(directory)?)?,
+        (_, false) => args.found(directory).map(|_| Known::new())?,
     };
     let mut schedule = args.schedule();
     output::note(match schedule.every {
@@ -151,8 +153,9 @@ pub fn start(
             format!("snapshots of all tables go to {name} every {every:?}, and at the end")
         }
         None => format!(
-            "snapshots of all tables go to {name} at the end alone: a crash loses what was written \
-             (--snapshot-every)"
+            "snapshots of all tables go to {name} at the end alone: a crash{} loses what was \
+             written (--snapshot-every)",
+            is_back.map_or("", |_| " of the machine")
         ),
     });
     let (tell, told) = mpsc::channel();
@@ -213,6 +216,23 @@ fn restore(
             farslot::fabric::tcp::utc_time(restored.begun),
         ));
         known.insert(table, BTreeSet::from([restored.path]));
+    }
+    Ok(known)
+}
+
+/// The snapshots that there are of the tables in the store. Others are left alone: they may be of a
+/// table that was dropped, or of another node.
+fn known(store: &Store, found: Vec<SnapshotInfo>) -> Result<Known> {
+    let tables = store.tables()?;
+    let mut known = Known::new();
+    for SnapshotInfo { table, path, .. } in found {
+        if tables.iter().any(|there| there.name == table) {
+            known.entry(table).or_default().insert(path);
+            continue;
+        }
+        output::note(format_args!(
+            "the memory that was kept has no table {table:?}: its snapshot is left as it is"
+        ));
     }
     Ok(known)
 }
