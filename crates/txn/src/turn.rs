@@ -459,10 +459,10 @@ impl<'t> Turn<'t> {
     /// Breaks the locks of a transaction that is not decided, at its home. It can never commit from
     /// here on, however late its calls come: its locks are gone, and it may take none again.
     pub(crate) fn give_up(&mut self, lock: Lock) -> Result<(), Fault> {
-        if let Some((_, names)) = &mut self.books.names {
-            if let Some(place) = names.give_up(lock) {
-                Note::GivenUp { place }.put(self.memory);
-            }
+        if let Some((_, names)) = &mut self.books.names
+            && let Some(place) = names.give_up(lock)
+        {
+            Note::GivenUp { place }.put(self.memory);
         }
         self.release(lock)
     }
