@@ -31,12 +31,12 @@ impl Place {
             name: name.into(),
             reason,
         };
-        let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
+        let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
         if name.is_empty() || name.len() > LONGEST_NAME {
             return Err(bad("it must have 1 to 64 bytes"));
         }
         if !name.bytes().all(allowed) {
-            return Err(bad("only ASCII letters, digits, '-' and '_' may be in it"));
+            return Err(bad("only ASCII letters, digits, '-', '_' and '.' may be in it"));
         }
         let place = Self {
             directory: directory.into(),

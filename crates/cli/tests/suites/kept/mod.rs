@@ -2,6 +2,7 @@
 
 mod banks;
 mod manager;
+mod queues;
 mod refused;
 mod storm;
 
