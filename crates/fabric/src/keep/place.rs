@@ -36,7 +36,9 @@ impl Place {
             return Err(bad("it must have 1 to 64 bytes"));
         }
         if !name.bytes().all(allowed) {
-            return Err(bad("only ASCII letters, digits, '-', '_' and '.' may be in it"));
+            return Err(bad(
+                "only ASCII letters, digits, '-', '_' and '.' may be in it",
+            ));
         }
         let place = Self {
             directory: directory.into(),

@@ -45,14 +45,8 @@ fn number_of(item: &[u8]) -> u64 {
 fn items_that_were_pushed_come_out_once_and_in_their_order_over_kills() {
     let keep = Keep::new();
     let mut node = keep.start();
-    node.ok([
-        "create",
-        "jobs",
-        "--scheme",
-        "queue",
-        "--capacity",
-        "200000",
-    ]);
+    let create = ["create", "jobs", "--scheme", "queue", "--max-value", "8"];
+    node.ok(create.iter().chain(&["--capacity", "200000"]));
     let (count, ends) = (
         Arc::new(AtomicU64::new(0)),
         Arc::new(AtomicBool::new(false)),
