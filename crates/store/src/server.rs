@@ -1,9 +1,11 @@
 //! A process that lends its memory, and does nothing else.
 
+mod ending;
 pub(crate) mod grants;
 mod keeper;
 mod kept;
 
+use self::ending::once_free;
 use crate::calls::owner::later::LaterCalls;
 use crate::calls::owner::registry::serve_all;
 use crate::calls::owner::service::Service;
@@ -195,8 +197,7 @@ impl Server {
                         spin: options.spin,
                         ..AgentOptions::default()
                     };
-                    let agent =
-                        kept::once_free(&node, || Agent::start(node.clone(), &agent_options))?;
+                    let agent = once_free(&node, || Agent::start(node.clone(), &agent_options))?;
                     set_port(&mut authorities[0], agent.address().port());
                     agents.push(agent);
                 }

@@ -1,24 +1,19 @@
 //! Memory that outlives the process that serves it: another process holds it as well, and the next
 //! server goes on with it.
 
+use super::ending::once_free;
 use super::{REGION, Server, ServerOptions, checked, name_in};
 use crate::catalog::{PHASE_AT, Phase};
 use crate::fabrics::{check_size, region_of};
 use crate::{Address, Result, Store, StoreError};
 use farslot_fabric::shm::{Node, NodeMemory};
-use farslot_fabric::{FabricError, shm};
-use std::time::{Duration, Instant};
-
-/// How long a name or a port may still be that of the process before, which was killed.
-const ENDING: Duration = Duration::from_secs(2);
-const LOOK: Duration = Duration::from_millis(2);
 
 impl Server {
     /// Memory of a new node, which another process is to hold as well before it is served
     /// ([`Server::start_on`]): whoever has its file open keeps all that is in it.
     ///
     /// # Errors
-    /// [`Memory`](FabricError::Memory), [`StoreError::TooSmall`], or what the system says.
+    /// [`Memory`](farslot_fabric::FabricError::Memory), [`StoreError::TooSmall`], or what the system says.
     ///
     /// ```
     /// # use farslot::{NodeMemory, Server, ServerOptions, Store, TableOptions};
@@ -96,23 +91,5 @@ fn go_on(node: &Node, options: &ServerOptions) -> Result<()> {
     match options.restoring {
         true => keeper.begin_phase(Phase::Restoring),
         false => keeper.reopen(),
-    }
-}
-
-/// Does what takes a name or a port, also if that is still the one of a process that is ending.
-pub(super) fn once_free<T>(
-    node: &shm::Node,
-    mut serve: impl FnMut() -> farslot_fabric::Result<T>,
-) -> farslot_fabric::Result<T> {
-    let until = Instant::now() + ENDING;
-    loop {
-        match serve() {
-            Err(FabricError::NameTaken { .. } | FabricError::AddressInUse { .. })
-                if node.is_kept() && Instant::now() < until =>
-            {
-                std::thread::sleep(LOOK);
-            }
-            done => return done,
-        }
     }
 }
