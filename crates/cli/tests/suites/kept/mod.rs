@@ -7,6 +7,7 @@ mod refused;
 mod storm;
 
 use crate::common::{Node, error_of, farslot, fresh_address, wait_until};
+use farslot::fabric::keep::{Keeper, Place, Taken};
 use std::net::TcpListener;
 use std::path::PathBuf;
 use std::process::{Command, Output};
@@ -63,6 +64,13 @@ impl Keep {
 
     fn socket(&self) -> PathBuf {
         self.path().join(format!("{}.keeper", self.name))
+    }
+
+    /// Whether there is a keeper that has the memory.
+    fn has_memory(&self) -> bool {
+        let place = Place::new(&self.path(), &self.name).unwrap();
+        let keeper = Keeper::connect(&place).unwrap();
+        keeper.is_some_and(|mut keeper| matches!(keeper.take(), Ok(Taken::Memory(_))))
     }
 
     /// The process that holds the memory.
@@ -125,10 +133,9 @@ fn a_keeper_that_was_killed_is_replaced_while_the_node_runs() {
     let before = keep.keeper();
     let pid = rustix::process::Pid::from_raw(before).unwrap();
     rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
-    let is_replaced = || keep.is_held() && keep.keeper() != before;
-    wait_until(is_replaced, || "no other keeper".into());
-    // It has the memory once the node has handed it over.
-    std::thread::sleep(std::time::Duration::from_millis(200));
+    // The node has handed it over.
+    wait_until(|| keep.has_memory(), || "no other keeper".into());
+    assert_ne!(keep.keeper(), before);
     node.kill();
     assert_eq!(keep.start().ok(["get", "t", "key"]), b"value\n");
 }
