@@ -55,6 +55,7 @@ pub enum TableRet<V> {
 #[derive(Clone, Debug)]
 pub struct RegisterMap<K, V> {
     initial: BTreeMap<K, V>,
+    forgets: bool,
 }
 
 impl<K, V> RegisterMap<K, V> {
@@ -62,6 +63,16 @@ impl<K, V> RegisterMap<K, V> {
     pub fn new() -> Self {
         RegisterMap {
             initial: BTreeMap::new(),
+            forgets: false,
+        }
+    }
+
+    /// The same of a table that evicts: any key may become absent at any time.
+    #[must_use]
+    pub fn that_forgets(self) -> Self {
+        RegisterMap {
+            forgets: true,
+            ..self
         }
     }
 }
@@ -77,6 +88,31 @@ impl<K: Ord, V> FromIterator<(K, V)> for RegisterMap<K, V> {
     fn from_iter<I: IntoIterator<Item = (K, V)>>(entries: I) -> Self {
         RegisterMap {
             initial: entries.into_iter().collect(),
+            forgets: false,
+        }
+    }
+}
+
+impl<K, V: PartialEq> RegisterMap<K, V> {
+    /// Whether an operation may have this result where the key has this value, if any.
+    fn fits(state: &Option<V>, op: &TableOp<V>, ret: Option<&TableRet<V>>) -> bool {
+        use TableRet::{Found, Got, Inserted, Put, Removed, Updated};
+        let present = state.is_some();
+        match (op, ret) {
+            (_, None) => true,
+            (TableOp::Get, Some(Got(value))) => value == state,
+            (TableOp::Put(_), Some(Put { inserted })) => inserted.is_none_or(|new| new != present),
+            (TableOp::FindOrPut(_), Some(Found(value))) => state.as_ref() == Some(value),
+            (TableOp::FindOrPut(_), Some(Inserted)) => !present,
+            (TableOp::Update(_), Some(Updated(was))) => *was == present,
+            (TableOp::Replace(expected, _), Some(Updated(was))) => {
+                *was == (state.as_ref() == Some(expected))
+            }
+            (TableOp::Remove, Some(Removed(was))) => *was == present,
+            (TableOp::RemoveIf(expected), Some(Removed(was))) => {
+                *was == (state.as_ref() == Some(expected))
+            }
+            (_, Some(_)) => false,
         }
     }
 }
@@ -101,25 +137,12 @@ where
         op: &TableOp<V>,
         ret: Option<&TableRet<V>>,
     ) -> Option<Option<V>> {
-        use TableRet::{Found, Got, Inserted, Put, Removed, Updated};
+        // What a result does not tell is left as it is: it may be forgotten later as well.
+        let forgotten = || self.forgets.then_some(&None);
+        let state = [Some(state), forgotten()].into_iter().flatten();
+        let state = state.into_iter().find(|state| Self::fits(state, op, ret))?;
         let present = state.is_some();
-        let fits = match (op, ret) {
-            (_, None) => true,
-            (TableOp::Get, Some(Got(value))) => value == state,
-            (TableOp::Put(_), Some(Put { inserted })) => inserted.is_none_or(|new| new != present),
-            (TableOp::FindOrPut(_), Some(Found(value))) => state.as_ref() == Some(value),
-            (TableOp::FindOrPut(_), Some(Inserted)) => !present,
-            (TableOp::Update(_), Some(Updated(was))) => *was == present,
-            (TableOp::Replace(expected, _), Some(Updated(was))) => {
-                *was == (state.as_ref() == Some(expected))
-            }
-            (TableOp::Remove, Some(Removed(was))) => *was == present,
-            (TableOp::RemoveIf(expected), Some(Removed(was))) => {
-                *was == (state.as_ref() == Some(expected))
-            }
-            (_, Some(_)) => false,
-        };
-        fits.then(|| match op {
+        Some(match op {
             TableOp::Get => state.clone(),
             TableOp::Put(value) => Some(value.clone()),
             TableOp::FindOrPut(value) => Some(state.as_ref().unwrap_or(value).clone()),
@@ -135,7 +158,12 @@ where
 
     fn only_reads(&self, _: &TableOp<V>, ret: &TableRet<V>) -> bool {
         use TableRet::{Found, Got, Removed, Updated};
-        matches!(ret, Got(_) | Found(_) | Updated(false) | Removed(false))
+        match ret {
+            Got(Some(_)) | Found(_) => true,
+            // What forgets may have forgotten by then.
+            Got(None) | Updated(false) | Removed(false) => !self.forgets,
+            _ => false,
+        }
     }
 
     fn describe(&self, op: &TableOp<V>, ret: Option<&TableRet<V>>) -> String {
