@@ -237,6 +237,8 @@ pub struct Occupancy {
     pub heap_used: u64,
     /// Bytes of heap in all.
     pub heap_bytes: u64,
+    /// Records that were evicted since the table was made.
+    pub evicted: u64,
 }
 
 impl Occupancy {
@@ -255,6 +257,7 @@ impl AddAssign for Occupancy {
         self.slots += other.slots;
         self.heap_used += other.heap_used;
         self.heap_bytes += other.heap_bytes;
+        self.evicted += other.evicted;
     }
 }
 

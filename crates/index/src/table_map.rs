@@ -1,13 +1,13 @@
 //! Where the parts of a table lie, whatever the scheme.
 //!
 //! ```text
-//! 0     used slots | entries | ... | heap mark | heap free lists, one word a class | ...
+//! 0     used slots | entries | ... | heap mark | ...
 //! 4096  slot 0 | slot 1 | ... |       slots, or buckets of them, to a multiple of 64 bytes
-//!       heap: the records out of band
+//!       heap: the words of its pages, and the records out of band
 //! ```
 //! Sealed tables have another header.
 
-use crate::heap::{GRANULE, HeapMark, HeapPlace};
+use crate::heap::{GRANULE, HeapPlace};
 use farslot_fabric::RemoteAddr;
 use std::ops::Range;
 
@@ -39,7 +39,6 @@ impl TableMap {
     /// is `heap_mark`: none behind what was handed out of the heap.
     pub(crate) fn written(&self, heap_mark: u64) -> [Range<u64>; 2] {
         let heap = SLOTS_AT + self.slot_area() as u64;
-        let heap_mark = HeapMark::of_word(heap_mark).bytes;
         let handed_out = heap_mark.saturating_add(GRANULE).min(self.heap_bytes);
         [0..heap, heap..heap + handed_out]
     }

@@ -1,6 +1,6 @@
 //! How many slots are in use, and how many entries there are, as the clients count them together.
 
-use crate::heap::{HeapMark, HeapPlace};
+use crate::heap::HeapUse;
 use crate::{IndexError, Occupancy, Result, UPKEEP};
 use farslot_fabric::{Endpoint, EndpointExt, RemoteAddr, Rights, both};
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
@@ -137,23 +137,22 @@ impl Counts {
         endpoint.operation(UPKEEP, correcting).await
     }
 
-    /// Asks for all that the clients count, and for the mark of the heap.
+    /// Asks for all that the clients count, of a table whose heap is used so.
     pub(crate) async fn occupancy<E: Endpoint>(
         &self,
         endpoint: &E,
-        heap: HeapPlace,
+        heap: HeapUse,
     ) -> Result<Occupancy> {
-        let counts = endpoint.read(self.table.plus(USED_AT), 16);
-        let (counts, mark) = both(counts, endpoint.read(heap.header, 8)).await;
-        let (counts, mark) = (counts?, mark?);
+        let counts = endpoint.read(self.table.plus(USED_AT), 16).await?;
         // What was in doubt may have been added or not.
         let count = |word: usize| counts.words()[word].cast_signed().max(0).cast_unsigned();
         Ok(Occupancy {
             entries: count(1),
             used_slots: count(0).min(self.slots.load(Relaxed)),
             slots: self.slots.load(Relaxed),
-            heap_used: HeapMark::of_word(mark.words()[0]).bytes.min(heap.bytes),
+            heap_used: heap.used.min(heap.bytes),
             heap_bytes: heap.bytes,
+            evicted: heap.evicted,
         })
     }
 }

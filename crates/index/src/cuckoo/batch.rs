@@ -76,14 +76,12 @@ impl<E: Endpoint> CuckooTable<E> {
     /// batch that has failed may still be written, or named.
     pub(super) async fn run_batch<T>(&self, batch: Batch, made: Result<T>) -> Result<T> {
         let Batch { steps, taken, left } = batch;
-        let unused = if made.is_ok() {
+        if made.is_ok() {
             self.run(steps).await?;
-            left
+            self.are_named(&taken);
+            self.free_blocks(&left);
         } else {
-            taken
-        };
-        for block in unused {
-            self.heap().free(block).await;
+            self.take_back_blocks(&taken);
         }
         made
     }

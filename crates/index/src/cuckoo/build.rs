@@ -72,6 +72,13 @@ impl<E: Endpoint> CuckooTable<E> {
             self.show_records().await?;
         }
         self.write_slots(records, &plan, &heads).await?;
+        if self.layout.kind == SlotKind::Heap {
+            let named: Vec<_> = heads
+                .iter()
+                .filter_map(|head| self.block_in(*head))
+                .collect();
+            self.are_named(&named);
+        }
         self.entries_changed(records.len() as i64).await;
         self.report().await?;
         self.seal().await
@@ -206,11 +213,11 @@ impl<E: Endpoint> CuckooTable<E> {
         .await;
         if written.is_err() {
             // No slot names any of them.
-            for head in &heads {
-                if let Some(block) = self.block_in(*head) {
-                    self.heap().free(block).await;
-                }
-            }
+            let written: Vec<_> = heads
+                .iter()
+                .filter_map(|head| self.block_in(*head))
+                .collect();
+            self.take_back_blocks(&written);
         }
         written.map(|()| heads)
     }
@@ -237,7 +244,7 @@ impl<E: Endpoint> CuckooTable<E> {
             // No bucket names any of them.
             for word in words.iter().filter(|word| **word != 0) {
                 let block = self.heap_buckets().block(SignatureWord(*word));
-                self.heap().free(block).await;
+                self.take_back_blocks(&[block]);
             }
         }
         written.map(|()| words)
@@ -263,7 +270,7 @@ impl<E: Endpoint> CuckooTable<E> {
         let block = self.allocate_heap_bucket().await?;
         let data = self.joined(entrants, block)?;
         self.endpoint
-            .write(self.heap().at(block.granule), data)
+            .write(self.uniform().at(block.granule), data)
             .await?;
         Ok(self.heap_buckets().naming(word, block).0)
     }

@@ -6,7 +6,7 @@ use super::moves_seen::MovesSeen;
 use super::signatures::HeapBuckets;
 use crate::client::Counts;
 use crate::client::locks::BucketLocks;
-use crate::heap::{Heap, record_bytes};
+use crate::heap::{Heap, UniformBlocks, record_bytes};
 use crate::slot::{SlotKind, WordFormat};
 use crate::{Result, UPKEEP};
 use farslot_fabric::{Endpoint, EndpointExt, RemoteAddr};
@@ -27,6 +27,8 @@ pub struct CuckooTable<E> {
     /// Only of tables with records out of band.
     pub(super) heap: Option<Heap<E>>,
     /// Only of tables of signatures.
+    /// The blocks of a table of signatures, which has no other heap.
+    pub(super) uniform: Option<UniformBlocks<E>>,
     pub(super) heap_buckets: Option<HeapBuckets>,
     pub(super) order: LookupOrder,
     pub(super) moves_seen: MovesSeen,
@@ -35,6 +37,8 @@ pub struct CuckooTable<E> {
     pub(super) mark: Cell<u64>,
     /// The mark, while this client is the writer.
     pub(super) writer: Cell<Option<u64>>,
+    /// Whether it has not looked yet for what writers before it had open in the heap.
+    pub(super) inherits: Cell<bool>,
     /// Whether another client has taken over since this one was last the writer.
     pub(super) was_deposed: Cell<bool>,
     /// Whether verbs of the writer that this client has taken over from may still be under way.
@@ -45,8 +49,6 @@ pub struct CuckooTable<E> {
     /// What it knows of the slots, if it does.
     pub(super) graph: RefCell<Option<CuckooGraph>>,
     pub(super) counts: Counts,
-    /// How often it has found heap memory that no slot names.
-    pub(super) reclaims: Cell<u64>,
 }
 
 /// A key, checked and hashed.
@@ -75,10 +77,11 @@ impl<E: Endpoint> CuckooTable<E> {
         let place = layout.map().heap_place(table);
         let longest = record_bytes(layout.key.most(), layout.value.most());
         let heap = match (layout.kind, heap_buckets) {
-            (_, Some(of)) => Some(Heap::of_one_class(Rc::clone(&endpoint), place, of.class)),
-            (SlotKind::Word | SlotKind::Pair, _) => None,
+            (SlotKind::Word | SlotKind::Pair, _) | (_, Some(_)) => None,
             _ => Some(Heap::new(Rc::clone(&endpoint), place).of_records_up_to(longest)),
         };
+        let uniform =
+            heap_buckets.map(|of| UniformBlocks::new(Rc::clone(&endpoint), place, of.class));
         let opened = Self {
             first_bucket: layout.bucket_at(table, 0),
             bucket_bytes: layout.bucket_bytes(),
@@ -89,18 +92,19 @@ impl<E: Endpoint> CuckooTable<E> {
             layout,
             table,
             heap,
+            uniform,
             heap_buckets,
             order,
             moves_seen: MovesSeen::default(),
             sealed: Cell::new(false),
             mark: Cell::new(0),
             writer: Cell::new(None),
+            inherits: Cell::new(false),
             was_deposed: Cell::new(false),
             unsettled: Cell::new(false),
             locks: BucketLocks::default(),
             predetermines: false,
             graph: RefCell::new(None),
-            reclaims: Cell::new(0),
         };
         let reading = opened.read_moves();
         opened.endpoint.operation(UPKEEP, reading).await?;
@@ -154,6 +158,13 @@ impl<E: Endpoint> CuckooTable<E> {
         self.heap.as_ref().expect("tables with heads have a heap")
     }
 
+    /// The blocks of a table of signatures.
+    pub(super) fn uniform(&self) -> &UniformBlocks<E> {
+        self.uniform
+            .as_ref()
+            .expect("tables of signatures have heap buckets")
+    }
+
     /// What the heap buckets of a table of signatures are.
     pub(super) fn heap_buckets(&self) -> HeapBuckets {
         self.heap_buckets
@@ -180,8 +191,16 @@ impl<E: Endpoint> CuckooTable<E> {
         }
     }
 
-    /// Adds this client's share to the counts that all see.
+    /// Whether this client has so much to report that it is to do so.
+    #[inline]
+    pub(super) fn has_to_report(&self) -> bool {
+        self.counts.are_due() || Heap::has_to_tell(self.heap.as_ref())
+    }
+
+    /// Adds this client's share to the counts that all see, and tells of what died.
     pub(super) async fn report(&self) -> Result<()> {
-        self.counts.report(&*self.endpoint).await
+        let reported = self.counts.report(&*self.endpoint).await;
+        Heap::tell_if_due(self.heap.as_ref()).await;
+        reported
     }
 }

@@ -88,7 +88,7 @@ impl<E: Endpoint> CuckooTable<E> {
 
     pub(super) fn region_at(&self, block: BlockRef, position: usize) -> RemoteAddr {
         let within = position * self.heap_buckets().region;
-        self.heap().at(block.granule).plus(within as u64)
+        self.uniform().at(block.granule).plus(within as u64)
     }
 
     /// The record at a position; nothing if the word is not the bucket's any more.
@@ -303,7 +303,7 @@ impl<E: Endpoint> CuckooTable<E> {
     /// A heap bucket that no word names. Its generation is one that words can have.
     pub(super) async fn allocate_heap_bucket(&self) -> Result<BlockRef> {
         let of = self.heap_buckets();
-        let block = self.heap().allocate(of.region * SIGNATURES).await?;
+        let block = self.uniform().allocate().await?;
         Ok(of.block(of.naming(SignatureWord(0), block)))
     }
 }

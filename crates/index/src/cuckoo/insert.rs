@@ -11,7 +11,8 @@ use super::layout::Place;
 use super::path::{Hole, Move, Search};
 use super::signatures::SignatureWord;
 use super::write::{Aside, Write, Writes, Writing};
-use crate::heap::{BlockRef, NamedBlocks};
+use crate::heap::Relocate;
+use crate::heap::{BlockRef, MOST_CLEANED, Purpose};
 use crate::slot::{Head, SlotKind};
 use crate::step::{self, Next};
 use crate::{IndexError, Result};
@@ -26,8 +27,6 @@ impl<'t, E: Endpoint> Writes<'t, E> {
         aside: Aside,
     ) -> Result<Next<Aside>> {
         let aside = match aside {
-            // It is done, whoever writes now.
-            Aside::Give { .. } => aside,
             _ if self.table.writer.get().is_none() => Aside::Hold { alone: false },
             _ => aside,
         };
@@ -38,13 +37,11 @@ impl<'t, E: Endpoint> Writes<'t, E> {
             Aside::Place => self.find_place(write, of).await,
             Aside::Block => {
                 let (heap, record) = (self.table.heap(), write.operation.record());
-                let taken = of.record.take_block(heap, record).await;
+                let taken = of
+                    .record
+                    .take_block(heap, record, Purpose::of(write.only_in))
+                    .await;
                 taken.map(|()| self.name_record(write, of))
-            }
-            Aside::Give { was_there } => {
-                self.table.heap().give_surplus().await;
-                of.held = None;
-                Ok(Next::was_there(was_there))
             }
         }
     }
@@ -58,7 +55,7 @@ impl<'t, E: Endpoint> Writes<'t, E> {
     ) -> Result<Next<Aside>> {
         let (table, operation) = (self.table, write.operation.name());
         let buckets = write.key.candidates.as_slice();
-        self.keep_record(of);
+        self.take_back(of);
         of.held = None;
         if write.inserts() && !alone {
             table.know_graph(operation).await?;
@@ -71,22 +68,20 @@ impl<'t, E: Endpoint> Writes<'t, E> {
         Ok(self.read_buckets(write, of))
     }
 
-    /// Looks for blocks that no slot names, once, while it holds nothing; and begins again if there
-    /// are any.
-    pub(super) async fn sweep(
+    /// Has room made in the heap while it holds nothing, and begins again if there is some.
+    pub(super) async fn clean(
         &self,
         of: &mut Writing<'t>,
         full: IndexError,
     ) -> Result<Next<Aside>> {
-        self.keep_record(of);
+        self.take_back(of);
         of.held = None;
-        if of.has_swept {
-            self.table.heap().was_in_vain();
+        of.cleaned += 1;
+        if of.cleaned > MOST_CLEANED {
             return Err(full);
         }
-        of.has_swept = true;
         let full = Err(full);
-        match self.table.has_room_again(&full).await {
+        match self.table.has_room_again(&full).await? {
             true => Ok(Next::Aside(Aside::Hold { alone: false })),
             false => full,
         }
@@ -102,6 +97,9 @@ impl<'t, E: Endpoint> Writes<'t, E> {
         };
         of.place = found.place;
         of.expected = self.table.word_in(&buckets, found.place);
+        if !self.may_be_own(write, of.expected) {
+            return Ok(self.is_absent(write, of));
+        }
         Ok(self.at_own(write, of, step::Found::Value(Box::new(found.value))))
     }
 
@@ -197,7 +195,7 @@ impl<E: Endpoint> CuckooTable<E> {
         changing.done(|graph| graph.vacate(place));
         if self.layout.kind == SlotKind::Signatures && emptied == 0 {
             let block = self.heap_buckets().block(SignatureWord(word));
-            self.heap().free(block).await;
+            self.free_blocks(&[block]);
         }
         Ok(emptied)
     }

@@ -86,7 +86,7 @@ impl<E: Endpoint> Lookup for CuckooTable<E> {
     fn glance<'k>(
         &self,
         view: &InPlace<'_>,
-        _: &[Self::Asked<'k>],
+        _: (Self::Asked<'k>, usize),
     ) -> Option<impl Glance<Self::Asked<'k>>> {
         InlineGlance::of(self, view)
     }

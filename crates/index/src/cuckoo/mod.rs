@@ -105,11 +105,11 @@ mod moves;
 mod moves_seen;
 mod path;
 mod predetermination;
+mod room;
 mod scan;
 mod scheme;
 mod signatures;
 mod survey;
-mod sweep;
 mod write;
 mod writer;
 

@@ -2,6 +2,7 @@
 
 use super::client::CuckooTable;
 use crate::answers::Got;
+use crate::heap::Heap;
 use crate::index::Rest;
 use crate::step;
 use crate::{
@@ -56,7 +57,7 @@ impl<E: Endpoint> SchemeClient for CuckooTable<E> {
     }
 
     async fn write(&self, operation: Operation<'_>) -> Result<Outcome> {
-        Ok(operation.outcome(step::run(&self.writes(), operation).await?))
+        Ok(operation.outcome(step::run(&self.writes(), operation.into()).await?))
     }
 
     async fn scan_piece(
@@ -69,7 +70,10 @@ impl<E: Endpoint> SchemeClient for CuckooTable<E> {
     }
 
     async fn read_occupancy(&self) -> Result<Occupancy> {
-        let heap = self.layout.map().heap_place(self.table);
+        let heap = match &self.uniform {
+            Some(uniform) => uniform.in_use().await?,
+            None => Heap::in_use(self.heap.as_ref()).await?,
+        };
         self.counts.occupancy(&*self.endpoint, heap).await
     }
 

@@ -15,7 +15,8 @@ use super::client::{CuckooTable, Key};
 use super::layout::{Candidates, MOST_WAYS, Place};
 use super::path::roomiest;
 use crate::client::locks::Held;
-use crate::heap::{BlockRef, Draft, Heap, NewRecord};
+use crate::heap::Asked;
+use crate::heap::{BlockRef, Draft, Heap, NewRecord, Purpose};
 use crate::slot::{Head, KeyRule, SlotKind, WordFormat, in_slot};
 use crate::step::{
     Change, Found, LIKELY, Lookup, Next, Read, Reads, Swap, failed, has_key, record_in,
@@ -37,6 +38,8 @@ pub(super) struct Writes<'t, E> {
 /// A write whose key and value were checked.
 pub(crate) struct Write<'k> {
     pub(super) operation: Operation<'k>,
+    /// The record that is to be changed is that in this block, and no other one.
+    pub(super) only_in: Option<BlockRef>,
     pub(super) key: Key<'k>,
     /// The word of a Word slot that has the record.
     word: u64,
@@ -58,10 +61,8 @@ pub(crate) struct Writing<'t> {
     pub(super) place: Place,
     pub(super) expected: u64,
     new: u64,
-    /// Whether this client keeps so many free blocks that it is to give some to all.
-    gives: bool,
-    /// Whether the heap, which was full, was looked through for free blocks.
-    pub(super) has_swept: bool,
+    /// How often room was made in the heap, which was full.
+    pub(super) cleaned: u32,
 }
 
 /// What is read.
@@ -99,8 +100,6 @@ pub(crate) enum Aside {
     Place,
     /// A block for the record.
     Block,
-    /// Free blocks are given to all, once the write is done. The key was there, or not.
-    Give { was_there: bool },
 }
 
 impl<E: Endpoint> CuckooTable<E> {
@@ -127,7 +126,7 @@ impl<'t, E: Endpoint> Lookup for Writes<'t, E> {
     const WRITES: bool = true;
 
     type Endpoint = E;
-    type Asked<'k> = Operation<'k>;
+    type Asked<'k> = Asked<'k>;
     type Key<'k> = Write<'k>;
     type Search = Writing<'t>;
     type Aside = Aside;
@@ -149,7 +148,7 @@ impl<'t, E: Endpoint> Lookup for Writes<'t, E> {
 
     #[inline]
     fn has_to_report(&self) -> bool {
-        self.table.counts.are_due()
+        self.table.has_to_report()
     }
 
     async fn report(&self) {
@@ -157,8 +156,9 @@ impl<'t, E: Endpoint> Lookup for Writes<'t, E> {
     }
 
     #[inline]
-    fn key<'k>(&self, operation: Self::Asked<'k>) -> Result<Write<'k>> {
-        let table = self.table;
+    fn key<'k>(&self, asked: Self::Asked<'k>) -> Result<Write<'k>> {
+        let (table, Asked { operation, only_in }) = (self.table, asked);
+        debug_assert!(only_in.is_none() || table.layout.kind.has_heads());
         if let Operation::Replace(..) | Operation::RemoveIf(..) = operation {
             return Err(CuckooTable::<E>::not_atomic());
         }
@@ -172,6 +172,7 @@ impl<'t, E: Endpoint> Lookup for Writes<'t, E> {
         }
         Ok(Write {
             operation,
+            only_in,
             key,
             word,
         })
@@ -180,8 +181,7 @@ impl<'t, E: Endpoint> Lookup for Writes<'t, E> {
     #[inline]
     fn begin(&self, write: &Self::Key<'_>, of: &mut Writing<'t>) -> Next<Aside> {
         of.record = Draft::None;
-        of.gives = false;
-        of.has_swept = false;
+        of.cleaned = 0;
         of.held = None;
         let (table, kind) = (self.table, self.table.layout.kind);
         // What is looked at where it lies need not be held before: it is fetched meanwhile.
@@ -231,9 +231,9 @@ impl<'t, E: Endpoint> Lookup for Writes<'t, E> {
         if of.stage != Stage::Record {
             return None;
         }
-        let (record, may_use) = (write.operation.record(), self.may_use_blocks.get());
-        let held = of.record.hold(self.table.heap(), record, may_use)?;
-        Some(self.table.heap().new_record(held.block, record).piece())
+        let (heap, record) = (self.table.heap(), write.operation.record());
+        let block = of.record.hold(heap, record, self.uses(write))?;
+        Some(heap.new_record(block, record).piece())
     }
 
     #[inline]
@@ -266,7 +266,7 @@ impl<'t, E: Endpoint> Lookup for Writes<'t, E> {
         let kind = self.table.layout.kind;
         if of.aim == Aim::Own || of.aim == Aim::Insert && kind == SlotKind::Heap {
             // The slot names its block now, if there is one.
-            of.record = Draft::None;
+            self.is_named(of);
         }
         match of.aim {
             Aim::Own if write.operation.value().is_some() && of.is_in_slot(self.table) => {
@@ -288,7 +288,10 @@ impl<'t, E: Endpoint> Lookup for Writes<'t, E> {
         self.may_use_blocks.set(false);
         // Boxed, for it is rare: every write would be as large.
         let next = match Box::pin(self.beside(write, of, aside)).await {
-            Err(full @ IndexError::HeapFull { .. }) => Box::pin(self.sweep(of, full)).await,
+            // Room for a record that moves is made by who moves it.
+            Err(full @ IndexError::HeapFull { .. }) if write.only_in.is_none() => {
+                Box::pin(self.clean(of, full)).await
+            }
             next => next,
         };
         // Others have looked meanwhile.
@@ -299,7 +302,7 @@ impl<'t, E: Endpoint> Lookup for Writes<'t, E> {
     async fn give_up(&self, _: &Self::Key<'_>, of: &mut Writing<'t>, error: &IndexError) {
         let record = std::mem::take(&mut of.record);
         if let Some(heap) = self.own_heap() {
-            record.give_up(heap, error).await;
+            record.give_up(heap, error);
         }
         of.held = None;
     }
@@ -355,7 +358,7 @@ impl<'t, E: Endpoint> Writes<'t, E> {
                 if word == 0 {
                     *free += 1;
                     *first = first.or(Some(place));
-                } else if table.may_be_of(word, &write.key) {
+                } else if table.may_be_of(word, &write.key) && self.may_be_own(write, word) {
                     (own, matches) = (Some((piece, at, place, word)), matches + 1);
                 }
             }
@@ -379,6 +382,15 @@ impl<'t, E: Endpoint> Writes<'t, E> {
         }
     }
 
+    /// Whether a slot of the key with this word may be the one that is to be changed.
+    #[inline]
+    pub(super) fn may_be_own(&self, write: &Write<'_>, word: u64) -> bool {
+        let Some(block) = write.only_in else {
+            return true;
+        };
+        self.table.block_in(word) == Some(block)
+    }
+
     /// Looks at the only slot that may be the key's: its first word's number in a piece.
     #[inline]
     fn look_at_own(
@@ -400,6 +412,8 @@ impl<'t, E: Endpoint> Writes<'t, E> {
                 Some(None) => self.is_absent(write, of),
                 None => Next::Aside(Aside::Look),
             },
+            // Its record is known to be the key's.
+            Head::Out { .. } if write.only_in.is_some() => self.change_own(write, of),
             Head::Out { .. } => {
                 of.stage = Stage::Record;
                 Next::Read(Reads::ONE)
@@ -474,20 +488,25 @@ impl<'t, E: Endpoint> Writes<'t, E> {
     /// Has a slot's word swapped for one that names the record, which is written with that.
     #[inline]
     pub(super) fn name_record(&self, write: &Write<'_>, of: &mut Writing<'t>) -> Next<Aside> {
-        let (heap, may_use) = (self.table.heap(), self.may_use_blocks.get());
-        let Some(held) = of.record.hold(heap, write.operation.record(), may_use) else {
+        let (heap, record) = (self.table.heap(), write.operation.record());
+        let Some(block) = of.record.hold(heap, record, self.uses(write)) else {
             return Next::Aside(Aside::Block);
         };
-        of.new = Head::out(write.key.hash, held.block);
+        of.new = Head::out(write.key.hash, block);
         Next::Change(Reads::NONE)
+    }
+
+    /// Whether blocks may be used without a claim, and what for.
+    #[inline]
+    fn uses(&self, write: &Write<'_>) -> (bool, Purpose) {
+        (self.may_use_blocks.get(), Purpose::of(write.only_in))
     }
 
     /// The key's own slot has what the write was for.
     #[inline]
     pub(super) fn changed_own(&self, write: &Write<'_>, of: &mut Writing<'t>) -> Next<Aside> {
         if let (Some(heap), Some(block)) = (self.own_heap(), self.table.block_in(of.expected)) {
-            // While its buckets are held: nobody looks for blocks without a name meanwhile.
-            of.gives |= heap.keep_since(block, heap.epoch());
+            heap.free(block);
         }
         if write.operation.value().is_none() {
             self.table.counts.change(-1, -1);
@@ -520,13 +539,19 @@ impl<'t, E: Endpoint> Writes<'t, E> {
         self.done(of, false)
     }
 
-    /// Keeps the block of a record that no slot has come to name: while buckets are held, for else
-    /// it could be found to be nobody's.
+    /// Gives the block back of a record that no slot has come to name.
     #[inline]
-    pub(super) fn keep_record(&self, of: &mut Writing<'t>) {
-        let mut record = std::mem::take(&mut of.record);
-        if let Some(heap) = self.own_heap() {
-            of.gives |= record.keep(heap);
+    pub(super) fn take_back(&self, of: &mut Writing<'t>) {
+        match self.own_heap() {
+            Some(heap) => of.record.take_back(heap),
+            None => of.record = Draft::None,
+        }
+    }
+
+    #[inline]
+    fn is_named(&self, of: &mut Writing<'t>) {
+        if let Some(heap) = &self.table.heap {
+            of.record.is_named(heap);
         }
     }
 
@@ -540,10 +565,7 @@ impl<'t, E: Endpoint> Writes<'t, E> {
     /// Ends a write; whether the key was there is its answer.
     #[inline]
     fn done(&self, of: &mut Writing<'t>, was_there: bool) -> Next<Aside> {
-        self.keep_record(of);
-        if of.gives {
-            return Next::Aside(Aside::Give { was_there });
-        }
+        self.take_back(of);
         of.held = None;
         Next::was_there(was_there)
     }

@@ -57,7 +57,7 @@ impl<E: Endpoint> CuckooTable<E> {
         self.was_deposed.set(true);
         self.forget_graph();
         // The other may have found that no slot names it, and use it.
-        self.heap.as_ref().inspect(|heap| heap.forget_all());
+        self.forget_heap();
     }
 
     /// Refuses to become the writer again beside operations that began as an earlier one: what they
@@ -138,8 +138,9 @@ impl<E: Endpoint> CuckooTable<E> {
         self.sealed.set(sealed.words()[0] != 0);
         if self.was_deposed.replace(false) {
             // What it has kept since then by operations that it had begun before.
-            self.heap.as_ref().inspect(|heap| heap.forget_all());
+            self.forget_heap();
         }
+        self.inherits.set(true);
         self.writer.set(Some(mark));
         Ok(())
     }
@@ -218,9 +219,10 @@ impl<E: Endpoint> CuckooTable<E> {
             return Ok(());
         }
         let reported = self.report().await;
-        match &self.heap {
-            Some(heap) => reported.and(heap.flush().await),
-            None => reported,
+        match (&self.heap, &self.uniform) {
+            (Some(heap), _) => reported.and(heap.flush().await),
+            (_, Some(uniform)) => reported.and(uniform.flush().await),
+            _ => reported,
         }
     }
 

@@ -2,7 +2,8 @@
 
 use super::write::{Aim, Aside, Write, Writes, Writing};
 use crate::client::{MOST_READS, pause};
-use crate::heap::NamedBlocks;
+use crate::heap::Relocate;
+use crate::heap::{MOST_CLEANED, Purpose};
 use crate::step::Next;
 use crate::{IndexError, Result};
 use farslot_fabric::Endpoint;
@@ -37,7 +38,9 @@ impl<'t, E: Endpoint> Writes<'t, E> {
             Aside::Block => {
                 let heap = table.current_heap().expect("a heap has no room");
                 let record = write.operation.record();
-                of.record.take_block(heap, record).await?;
+                of.record
+                    .take_block(heap, record, Purpose::of(write.only_in))
+                    .await?;
             }
             Aside::CountMoves => table.before_moving().await?,
             Aside::Full => {
@@ -72,21 +75,19 @@ impl<'t, E: Endpoint> Writes<'t, E> {
         Ok(self.plan(write, of))
     }
 
-    /// Looks for blocks that no slot names, once, while it holds nothing; and begins again if there
-    /// are any.
-    pub(super) async fn sweep(
+    /// Has room made in the heap while it holds nothing, and begins again if there is some.
+    pub(super) async fn clean(
         &self,
         of: &mut Writing<'t>,
         full: IndexError,
     ) -> Result<Next<Aside>> {
         of.held = None;
-        if of.has_swept {
-            self.heap().was_in_vain();
+        of.cleaned += 1;
+        if of.cleaned > MOST_CLEANED {
             return Err(full);
         }
-        of.has_swept = true;
         let full = Err(full);
-        match self.table.has_room_again(&full).await {
+        match self.table.has_room_again(&full).await? {
             true => Ok(Next::Aside(Aside::Hold { alone: false })),
             false => full,
         }
@@ -95,11 +96,6 @@ impl<'t, E: Endpoint> Writes<'t, E> {
     /// Does what there is to do behind a write.
     async fn after(&self, write: &Write<'_>, of: &mut Writing<'t>) {
         let table = self.table;
-        if of.gives
-            && let Some(heap) = table.current_heap()
-        {
-            heap.give_surplus().await;
-        }
         of.held = None;
         match of.aim {
             Aim::Insert => table.grow_a_step().await,

@@ -74,7 +74,7 @@ impl<E: Endpoint> Lookup for DuoTable<E> {
     fn glance<'k>(
         &self,
         view: &InPlace<'_>,
-        _: &[Self::Asked<'k>],
+        _: (Self::Asked<'k>, usize),
     ) -> Option<impl Glance<Self::Asked<'k>>> {
         OwnerGlance::of(self, view)
     }
@@ -160,7 +160,7 @@ impl<E: Endpoint> DuoTable<E> {
 
     /// Looks a key up with its buckets held.
     pub(super) async fn find_holding(&self, key: &Key<'_>) -> Result<Option<Value>> {
-        step::run(&self.writes(), Operation::Get(key.bytes)).await
+        step::run(&self.writes(), Operation::Get(key.bytes).into()).await
     }
 
     /// Does what the index says.

@@ -113,6 +113,7 @@ mod publish;
 mod reader;
 mod rebuild;
 mod records;
+mod room;
 mod scan;
 mod scheme;
 mod settle;
@@ -121,7 +122,6 @@ mod slot_tests;
 mod stash;
 mod state;
 mod survey;
-mod sweep;
 #[cfg(test)]
 mod tests;
 mod words;

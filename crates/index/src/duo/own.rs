@@ -59,6 +59,13 @@ impl<'t, E: Endpoint> Writes<'t, E> {
             if head != write.key.head() {
                 continue;
             }
+            if write.only_in.is_some() {
+                if write.only_in == block {
+                    (of.own, of.second) = (slot, second);
+                    return self.at_own(write, of, Found::Word { word: 0, len: 0 });
+                }
+                continue;
+            }
             if let Some(block) = block {
                 of.named.push((slot, second, block));
             }
@@ -143,14 +150,14 @@ impl<'t, E: Endpoint> Writes<'t, E> {
         let (table, record) = (self.table, write.operation.record());
         let body = match table.current_heap() {
             Some(heap) => {
-                let Some(held) = of.record.hold(heap, record, self.may_use_blocks.get()) else {
+                let Some(block) = of.record.hold(heap, record, self.uses(write)) else {
                     return Next::Aside(Aside::Block);
                 };
-                let new = heap.new_record(held.block, record);
+                let new = heap.new_record(block, record);
                 let Piece { from, len } = new.piece();
                 new.encode_in(of.batch.record_of(len));
                 of.batch.changes.push(Change::WriteRecord(from, 0));
-                Body::Named(table.layout.reference_to(held.block))
+                Body::Named(table.layout.reference_to(block))
             }
             None => {
                 let (key, value) = record;
@@ -194,7 +201,7 @@ impl<'t, E: Endpoint> Writes<'t, E> {
             return self.is_absent(write, of);
         };
         (of.own, of.second, of.is_unread) = (*slot, 0, false);
-        if self.table.layout.published {
+        if self.looks_first(write) {
             return Next::Read(Reads::ONE);
         }
         of.aim = Aim::Remove;
@@ -213,7 +220,9 @@ impl<'t, E: Endpoint> Writes<'t, E> {
         read: &mut impl Read,
     ) -> Next<Aside> {
         let [head, second] = [0, 1].map(read.words(0));
-        if head != write.key.head() {
+        let layout = &self.table.layout;
+        let is_other = |block| layout.block_of(second) != Some(block);
+        if head != write.key.head() || write.only_in.is_some_and(is_other) {
             of.looked += 1;
             return self.remove_next(write, of);
         }

@@ -99,6 +99,9 @@ impl<E: Endpoint> DuoTable<E> {
             self.moves.store(0, Ordering::Relaxed);
         } else {
             self.rebuild().await?;
+            if let Some(heap) = self.current_heap() {
+                heap.inherit().await?;
+            }
             let moves = self.endpoint.read(self.table.plus(MOVES_AT), 8).await?;
             self.moves.store(moves.words()[0], Ordering::Relaxed);
             let live = self.index.borrow().live();

@@ -1,6 +1,7 @@
 //! What [`Index`](crate::Index) asks of the owner of a CuckooDuo table.
 
 use super::state::{DuoTable, Stamps};
+use crate::heap::Heap;
 use crate::{
     Answers, ClientState, Cursor, Occupancy, Operation, Outcome, Outcomes, Result, SchemeClient,
     SchemeKind, Survey, UPKEEP, Value, Waits, WriterChange, step,
@@ -38,7 +39,7 @@ impl<E: Endpoint> SchemeClient for DuoTable<E> {
     }
 
     async fn write(&self, operation: Operation<'_>) -> Result<Outcome> {
-        Ok(operation.outcome(step::run(&self.writes(), operation).await?))
+        Ok(operation.outcome(step::run(&self.writes(), operation.into()).await?))
     }
 
     async fn scan_piece(
@@ -51,12 +52,12 @@ impl<E: Endpoint> SchemeClient for DuoTable<E> {
     }
 
     async fn read_occupancy(&self) -> Result<Occupancy> {
-        let heap = self.layout.heap_place(self.table);
         if !self.is_owner() {
             // Whoever is the owner may have let it grow.
             let counting = self.endpoint.operation(UPKEEP, self.slots_counted());
             self.counts.set_slots(counting.await?);
         }
+        let heap = Heap::in_use(self.heap.as_ref()).await?;
         self.counts.occupancy(&*self.endpoint, heap).await
     }
 

@@ -25,7 +25,8 @@ use super::changes::Batch;
 use super::placement::{Candidates, Entry, Met, Path, Placement};
 use super::state::{DuoTable, Key};
 use crate::client::locks::Held;
-use crate::heap::{BlockRef, Draft, Heap};
+use crate::heap::Asked;
+use crate::heap::{BlockRef, Draft, Heap, Purpose};
 use crate::step::{Booked, LIKELY, Lookup, MOST_PIECES, Next, Read, Reads, failed};
 use crate::{IndexError, Operation, Result, SchemeClient};
 use farslot_fabric::{Buffer, Endpoint, EndpointExt, InPlace, Piece, Pieces, Tally, both};
@@ -43,6 +44,8 @@ pub(super) struct Writes<'t, E> {
 /// A write whose key and value were checked.
 pub(crate) struct Write<'k> {
     pub(super) operation: Operation<'k>,
+    /// The record that is to be changed is that in this block, and no other one.
+    pub(super) only_in: Option<BlockRef>,
     pub(super) key: Key<'k>,
 }
 
@@ -87,10 +90,8 @@ pub(crate) struct Writing<'t> {
     pub(super) is_unread: bool,
     /// The slot that was not as the index has it.
     unlike: Option<SlotNumber>,
-    /// Whether this client keeps so many free blocks that it is to give some to all.
-    pub(super) gives: bool,
-    /// Whether the heap, which was full, was looked through for free blocks.
-    pub(super) has_swept: bool,
+    /// How often room was made in the heap, which was full.
+    pub(super) cleaned: u32,
 }
 
 /// What a write needs besides READs and changes.
@@ -109,7 +110,7 @@ pub(crate) enum Aside {
     CountMoves,
     /// There is no place for a new key: the table is to grow.
     Full,
-    /// It is done; free blocks are given to all, the table grows, or keys leave the stash.
+    /// It is done; the table grows, or keys leave the stash.
     After { was_there: bool },
 }
 
@@ -165,7 +166,7 @@ impl<'t, E: Endpoint> Lookup for Writes<'t, E> {
     const PREPARES: bool = true;
 
     type Endpoint = E;
-    type Asked<'k> = Operation<'k>;
+    type Asked<'k> = Asked<'k>;
     type Key<'k> = Write<'k>;
     type Search = Writing<'t>;
     type Aside = Aside;
@@ -187,7 +188,7 @@ impl<'t, E: Endpoint> Lookup for Writes<'t, E> {
 
     #[inline]
     fn has_to_report(&self) -> bool {
-        self.table.counts.are_due()
+        self.table.has_to_report()
     }
 
     async fn report(&self) {
@@ -195,7 +196,9 @@ impl<'t, E: Endpoint> Lookup for Writes<'t, E> {
     }
 
     #[inline]
-    fn key<'k>(&self, operation: Self::Asked<'k>) -> Result<Write<'k>> {
+    fn key<'k>(&self, asked: Self::Asked<'k>) -> Result<Write<'k>> {
+        let Asked { operation, only_in } = asked;
+        debug_assert!(only_in.is_none() || self.table.heap.is_some());
         if let Operation::Replace(..) | Operation::RemoveIf(..) = operation {
             return Err(DuoTable::<E>::not_atomic());
         }
@@ -203,7 +206,11 @@ impl<'t, E: Endpoint> Lookup for Writes<'t, E> {
         if let Some(value) = operation.value() {
             self.table.layout.shape().check_value(value)?;
         }
-        Ok(Write { operation, key })
+        Ok(Write {
+            operation,
+            only_in,
+            key,
+        })
     }
 
     #[inline]
@@ -218,7 +225,7 @@ impl<'t, E: Endpoint> Lookup for Writes<'t, E> {
         of.held = None;
         (of.attempts, of.is_there) = (0, false);
         (of.journal, of.record) = (None, Draft::None);
-        (of.gives, of.has_swept) = (false, false);
+        of.cleaned = 0;
         match self.is_mapped.get() {
             true => self.fetch(write, of),
             false => self.plan(write, of),
@@ -276,7 +283,8 @@ impl<'t, E: Endpoint> Lookup for Writes<'t, E> {
         let is_owner = self.table.is_owner();
         let made = is_owner.then(|| self.table.make(view, &of.batch, tally));
         let (unlike, verbs, bytes) = made.flatten()?;
-        (of.unlike, of.record) = (unlike, Draft::None);
+        of.unlike = unlike;
+        self.is_named(of);
         Some((verbs, bytes))
     }
 
@@ -290,14 +298,18 @@ impl<'t, E: Endpoint> Lookup for Writes<'t, E> {
             return Err(error);
         }
         // From now on a slot may name its block.
-        of.record = Draft::None;
+        let record = std::mem::take(&mut of.record);
         let posting = table.post(&mut of.batch);
         let Some(Piece { from, len }) = pieces.first() else {
             of.unlike = posting.await?;
+            of.record = record;
+            self.is_named(of);
             return Ok(Vec::new());
         };
         let (unlike, read) = both(posting, endpoint.read(*from, *len)).await;
         of.unlike = unlike?;
+        of.record = record;
+        self.is_named(of);
         // The slot is dead already: if it could not be read, the block is lost.
         of.is_unread = read.is_err();
         Ok(read.into_iter().collect())
@@ -348,7 +360,10 @@ impl<'t, E: Endpoint> Lookup for Writes<'t, E> {
         self.may_use_blocks.set(false);
         // Boxed, for it is rare: every write would be as large.
         let next = match Box::pin(self.beside(write, of, aside)).await {
-            Err(full @ IndexError::HeapFull { .. }) => Box::pin(self.sweep(of, full)).await,
+            // Room for a record that moves is made by who moves it.
+            Err(full @ IndexError::HeapFull { .. }) if write.only_in.is_none() => {
+                Box::pin(self.clean(of, full)).await
+            }
             next => next,
         };
         // Others have looked meanwhile.
@@ -357,14 +372,11 @@ impl<'t, E: Endpoint> Lookup for Writes<'t, E> {
     }
 
     async fn give_up(&self, _: &Self::Key<'_>, of: &mut Writing<'t>, _: &IndexError) {
-        // While its buckets are held, for nobody looks for blocks without a name meanwhile. Of one
-        // whose change was posted the record is gone: a slot may name its block.
-        if of.held.is_some()
-            && let Some(heap) = self.table.current_heap()
+        // Of one whose change was posted the record is gone: a slot may name its block.
+        if let Some(heap) = self.table.current_heap()
             && self.table.is_owner()
-            && of.record.keep(heap)
         {
-            heap.give_surplus().await;
+            of.record.take_back(heap);
         }
         of.held = None;
     }
@@ -405,7 +417,7 @@ impl<'t, E: Endpoint> Writes<'t, E> {
         of.slots.clear();
         of.slots.push(slot);
         let is_published = table.stamps.is_some();
-        let reads = match is_match && (is_published || !write.removes()) {
+        let reads = match is_match && (!write.removes() || self.looks_first(write)) {
             true => Reads::ONE,
             false => Reads::fetched(1 + usize::from(is_published)),
         };
@@ -417,6 +429,12 @@ impl<'t, E: Endpoint> Writes<'t, E> {
             stamps.prefetch(table.layout.page_of(slot).0);
         }
         Next::Read(reads)
+    }
+
+    /// Whether a removal looks at the word behind a slot's head before it makes the slot dead.
+    #[inline]
+    pub(super) fn looks_first(&self, write: &Write<'_>) -> bool {
+        self.table.layout.published || write.only_in.is_some()
     }
 
     /// Whether so many pieces are in the mapping.
@@ -514,15 +532,27 @@ impl<'t, E: Endpoint> Writes<'t, E> {
         self.read_slots(write, of)
     }
 
-    /// Keeps the block that the key's slot has named, if it is one of a heap: while its bucket is
-    /// held, for nobody looks for blocks without a name meanwhile.
+    /// Frees the block that the key's slot has named, if it is one of a heap.
     #[inline]
     fn free(&self, of: &mut Writing<'t>) {
         if let Some(heap) = self.table.current_heap()
             && let Some(block) = self.table.layout.block_of(of.second)
         {
-            of.gives |= heap.keep_since(block, heap.epoch());
+            heap.free(block);
         }
+    }
+
+    #[inline]
+    fn is_named(&self, of: &mut Writing<'t>) {
+        if let Some(heap) = &self.table.heap {
+            of.record.is_named(heap);
+        }
+    }
+
+    /// Whether blocks may be used without a claim, and what for.
+    #[inline]
+    pub(super) fn uses(&self, write: &Write<'_>) -> (bool, Purpose) {
+        (self.may_use_blocks.get(), Purpose::of(write.only_in))
     }
 
     /// Ends a write that has changed something.
@@ -539,7 +569,7 @@ impl<'t, E: Endpoint> Writes<'t, E> {
             Aim::Replace => false,
             Aim::Remove => table.stashed() > 0 && table.is_any_returning(write.key.hash),
         };
-        if of.gives || has_more_to_do {
+        if has_more_to_do {
             return Next::Aside(Aside::After { was_there });
         }
         of.held = None;

@@ -1,13 +1,16 @@
 //! The record of a write, from the block that is found for it until a slot names that.
 //!
-//! A block is this client's until then, by the heap's rules of epochs.
+//! A block is this client's until then, by the heap's rules of claims.
 
-use super::allocator::Heap;
-use super::layout::{NewRecord, record_bytes};
-use super::mark::Held;
-use super::sweep::NamedBlocks;
+use super::client::Heap;
+use super::layout::{BlockRef, NewRecord, record_bytes};
+use super::relocation::Relocate;
+use super::runs::Purpose;
 use crate::{IndexError, Result};
-use farslot_fabric::{Endpoint, EndpointExt};
+use farslot_fabric::Endpoint;
+
+/// How often a write has room made that others are faster to take.
+pub(crate) const MOST_CLEANED: u32 = 64;
 
 /// The record of a write, in a block that no slot names yet.
 #[derive(Clone, Copy, Default)]
@@ -15,8 +18,8 @@ pub(crate) enum Draft {
     #[default]
     None,
     /// It is to be written with the next change.
-    Unwritten(Held),
-    Written(Held),
+    Unwritten(BlockRef),
+    Written(BlockRef),
 }
 
 impl Draft {
@@ -27,33 +30,28 @@ impl Draft {
         &mut self,
         heap: &Heap<E>,
         record: (&[u8], &[u8]),
-        may_use: bool,
-    ) -> Option<Held> {
-        if !may_use && heap.is_look_due() {
+        (may_use, purpose): (bool, Purpose),
+    ) -> Option<BlockRef> {
+        if !may_use && heap.is_claim_due() {
             return None;
         }
-        if let Self::Unwritten(held) | Self::Written(held) = *self
-            && heap.holds(held)
+        if let Self::Unwritten(block) | Self::Written(block) = *self
+            && heap.holds(block)
         {
-            return Some(held);
+            return Some(block);
         }
         // What is written to a node that is down fails, and a block that a failed WRITE was for is
         // not used again: who tries on and on would use up the heap.
-        if !may_use
-            && heap
-                .endpoint
-                .check_not_down(heap.place.header.node)
-                .is_err()
-        {
+        if !may_use && heap.check_not_down().is_err() {
             return None;
         }
-        let held = heap.allocate_own(bytes_of(record))?;
-        *self = Self::Unwritten(held);
-        Some(held)
+        let block = heap.allocate_own(bytes_of(record), purpose)?;
+        *self = Self::Unwritten(block);
+        Some(block)
     }
 
-    /// Gets a block for this record, of those that others have too. A heap that is
-    /// full may have room again once it was swept.
+    /// Gets a block for this record, of a run that is opened for it perhaps. A heap that is full
+    /// may have room again once it was cleaned.
     ///
     /// # Errors
     /// [`HeapFull`](IndexError::HeapFull), or what the fabric says.
@@ -61,14 +59,17 @@ impl Draft {
         &mut self,
         heap: &Heap<E>,
         record: (&[u8], &[u8]),
-        table: &impl NamedBlocks,
+        purpose: Purpose,
+        table: &impl Relocate,
     ) -> Result<()> {
-        loop {
-            let taken = self.take_block(heap, record).await;
-            if !table.has_room_again(&taken).await {
-                return taken;
+        let mut taken = self.take_block(heap, record, purpose).await;
+        for _ in 0..MOST_CLEANED {
+            if purpose == Purpose::Move || !table.has_room_again(&taken).await? {
+                break;
             }
+            taken = self.take_block(heap, record, purpose).await;
         }
+        taken
     }
 
     /// The same of a table whose caller looks for room himself, if there is none.
@@ -79,15 +80,16 @@ impl Draft {
         &mut self,
         heap: &Heap<E>,
         record: (&[u8], &[u8]),
+        purpose: Purpose,
     ) -> Result<()> {
-        if let Self::Unwritten(held) | Self::Written(held) = *self {
-            if heap.still_holds(held).await? {
+        if let Self::Unwritten(block) | Self::Written(block) = *self {
+            if heap.still_holds(block).await? {
                 return Ok(());
             }
             *self = Self::None;
         }
-        let block = heap.allocate(bytes_of(record)).await?;
-        *self = Self::Unwritten(heap.held(block));
+        let block = heap.allocate(bytes_of(record), purpose).await?;
+        *self = Self::Unwritten(block);
         Ok(())
     }
 
@@ -99,7 +101,7 @@ impl Draft {
         record: (&'k [u8], &'k [u8]),
     ) -> Option<NewRecord<'k>> {
         match self {
-            Self::Unwritten(held) => Some(heap.new_record(held.block, record)),
+            Self::Unwritten(block) => Some(heap.new_record(block, record)),
             Self::None | Self::Written(_) => None,
         }
     }
@@ -107,28 +109,34 @@ impl Draft {
     /// Notes that the record is written, if it was to be.
     #[inline]
     pub(crate) fn is_written(&mut self) {
-        if let Self::Unwritten(held) = *self {
-            *self = Self::Written(held);
+        if let Self::Unwritten(block) = *self {
+            *self = Self::Written(block);
         }
     }
 
-    /// Keeps the block, which no slot has come to name; returns whether this client keeps too many
-    /// now, and is to [give](Heap::give_surplus) some.
+    /// Notes that a slot names the block now, if there is one.
     #[inline]
-    pub(crate) fn keep<E: Endpoint>(&mut self, heap: &Heap<E>) -> bool {
+    pub(crate) fn is_named<E: Endpoint>(&mut self, heap: &Heap<E>) {
+        if let Self::Unwritten(block) | Self::Written(block) = std::mem::take(self) {
+            heap.is_named(block);
+        }
+    }
+
+    /// Gives the block back, which no slot has come to name.
+    #[inline]
+    pub(crate) fn take_back<E: Endpoint>(&mut self, heap: &Heap<E>) {
         match std::mem::take(self) {
-            Self::Unwritten(held) | Self::Written(held) => heap.keep_held(held),
-            Self::None => false,
+            Self::None => {}
+            Self::Unwritten(block) => heap.take_back(block),
+            Self::Written(block) => heap.bury(block),
         }
     }
 
     /// Gives the block back behind an error, unless that is in doubt: its WRITE may come yet, or a
-    /// slot name it, and then it is left to a sweep.
-    pub(crate) async fn give_up<E: Endpoint>(self, heap: &Heap<E>, error: &IndexError) {
-        if let Self::Unwritten(held) | Self::Written(held) = self
-            && !error.may_have_taken_effect()
-        {
-            heap.give_up(held).await;
+    /// slot name it, and then it stays until its run is cleaned.
+    pub(crate) fn give_up<E: Endpoint>(mut self, heap: &Heap<E>, error: &IndexError) {
+        if !error.may_have_taken_effect() {
+            self.take_back(heap);
         }
     }
 }

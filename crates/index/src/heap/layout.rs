@@ -19,18 +19,23 @@ pub(super) const CLASSES: usize = 1 << CLASS_BITS;
 pub const LARGEST_HEAP: u64 = GRANULE << OFFSET_BITS;
 /// The largest record, its header included, in bytes.
 pub const LARGEST_RECORD: usize = block_bytes(CLASSES - 1);
-/// Bytes of the words that a heap keeps for itself: the mark up to which it is handed out, and the
-/// head of a list of free blocks for each class.
-pub const HEADER_BYTES: u64 = 8 + CLASSES as u64 * 8;
 /// Bytes of a record before its key.
 const RECORD_HEADER: usize = 16;
+/// The bit of a record's first word that says that it was read, of a heap that evicts.
+pub(super) const WAS_READ: u64 = 1 << 63;
+
+/// Which use of its block a record is of, by its first word.
+#[inline(always)]
+pub(crate) const fn generation_by_head(head: u64) -> u64 {
+    (head & !WAS_READ) >> 32
+}
 
 /// Where a heap lies.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct HeapPlace {
-    /// Its [`HEADER_BYTES`].
+    /// The word that says how many of its bytes were ever handed out, and three more.
     pub header: RemoteAddr,
-    /// Its first block. The first granule is never used, so that block 0 can mean "none".
+    /// Its first byte. The first granule is no record's, so that block 0 can mean "none".
     pub start: RemoteAddr,
     /// Its length in bytes.
     pub bytes: u64,
@@ -48,7 +53,7 @@ pub struct BlockRef {
 }
 
 impl BlockRef {
-    /// The generation before the first.
+    /// The largest generation.
     pub(super) const LAST_GENERATION: u64 = (1 << GENERATION_BITS) - 1;
     /// Bits that [`BlockRef::pack`] uses.
     pub const BITS: u32 = OFFSET_BITS + GENERATION_BITS + CLASS_BITS;
@@ -71,26 +76,6 @@ impl BlockRef {
             generation: bits >> OFFSET_BITS & ((1 << GENERATION_BITS) - 1),
             class: (bits >> (OFFSET_BITS + GENERATION_BITS) & (CLASSES as u64 - 1)) as usize,
         }
-    }
-
-    /// The next use of the same block.
-    #[must_use]
-    pub(super) const fn next_use(self) -> Self {
-        Self {
-            generation: (self.generation + 1) & ((1 << GENERATION_BITS) - 1),
-            ..self
-        }
-    }
-
-    /// The word that a free block starts with.
-    pub(super) const fn link(self, next: u64) -> u64 {
-        next | self.generation << OFFSET_BITS
-    }
-
-    /// Reads a free block's word: the next free block, and this one's generation.
-    pub(super) const fn unlink(word: u64) -> (u64, u64) {
-        let block = Self::unpack(word);
-        (block.granule, block.generation)
     }
 }
 
@@ -228,6 +213,8 @@ pub(crate) struct RecordView<'b> {
     pub(crate) value: &'b [u8],
     /// The byte at which the value starts.
     pub(crate) value_at: usize,
+    /// Its first word.
+    pub(crate) head: u64,
 }
 
 impl<'b> RecordView<'b> {
@@ -241,13 +228,19 @@ impl<'b> RecordView<'b> {
         let value_at = RECORD_HEADER.checked_add(key)?;
         let end = value_at.checked_add(value)?;
         let whole = end <= bytes.len()
-            && word >> 32 == block.generation
+            && generation_by_head(word) == block.generation
             && word as u32 == checksum(&bytes[8..end], block.generation);
         whole.then(|| Self {
             key: &bytes[RECORD_HEADER..value_at],
             value: &bytes[value_at..end],
             value_at,
+            head: word,
         })
+    }
+
+    /// Whether it was read since it was written.
+    pub(super) const fn was_read(&self) -> bool {
+        self.head & WAS_READ != 0
     }
 
     /// The value's bytes, in those of the block.
@@ -351,7 +344,6 @@ mod tests {
             let block = BlockRef { granule, generation, class };
             prop_assert!(block.pack() < 1 << BlockRef::BITS);
             prop_assert_eq!(BlockRef::unpack(block.pack() | 7 << 61), block);
-            prop_assert_eq!(BlockRef::unlink(block.link(5)), (5, generation));
         }
 
         #[test]
@@ -367,11 +359,13 @@ mod tests {
             let copy = || pool.copy_of(&record).unwrap();
             let whole = Record::decode(copy(), block).unwrap();
             prop_assert_eq!((whole.key(), whole.value()), (&key[..], &value[..]));
-            prop_assert!(Record::decode(copy(), block.next_use()).is_none());
+            let other = BlockRef { generation: 6, ..block };
+            prop_assert!(Record::decode(copy(), other).is_none());
             let mut flipped = copy();
             let bit = flip.index(flipped.len() * 8);
             flipped[bit / 8] ^= 1 << (bit % 8);
-            prop_assert!(Record::decode(flipped, block).is_none());
+            let is_hint = 1 << bit.min(63) == WAS_READ && bit < 64;
+            prop_assert_eq!(Record::decode(flipped, block).is_none(), !is_hint);
         }
     }
 }

@@ -19,6 +19,13 @@ pub(super) struct Turn {
 /// A turn; nothing of one whose owner goes on beside that of the turn.
 pub(super) struct Taken<'t>(Option<&'t Turn>);
 
+impl Taken<'_> {
+    /// Whether nobody else has it.
+    pub(super) const fn is_alone(&self) -> bool {
+        self.0.is_some()
+    }
+}
+
 impl Turn {
     pub(super) async fn take(&self, core: &EndpointCore) -> Taken<'_> {
         poll_fn(|cx| {

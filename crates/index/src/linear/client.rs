@@ -164,9 +164,16 @@ impl<E: Endpoint> LinearTable<E> {
         }
     }
 
-    /// Adds this client's share to the counts that all see.
+    /// Whether this client has so much to report that it is to do so.
+    #[inline]
+    pub(super) fn has_to_report(&self) -> bool {
+        self.counts.are_due() || Heap::has_to_tell(self.heap.as_ref())
+    }
+
+    /// Adds this client's share to the counts that all see, and tells of what died.
     pub(super) async fn report(&self) -> Result<()> {
         let reported = self.counts.report(&*self.endpoint).await;
+        Heap::tell_if_due(self.heap.as_ref()).await;
         self.choose_read_size();
         reported
     }

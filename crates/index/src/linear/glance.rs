@@ -7,6 +7,7 @@
 use super::client::LinearTable;
 use super::slots::{MOST_RACES, Seen, scan_pairs};
 use crate::hash::{Hasher, scale, xxh3};
+use crate::heap::Asked;
 use crate::slot::{KeyRule, SlotKind, WordFormat};
 use crate::step::{Glance, Glanced, More, slots_near};
 use crate::{FieldSize, Operation};
@@ -258,16 +259,16 @@ impl<'t, E: Endpoint> PairWriteGlance<'t, E> {
     }
 }
 
-impl<E: Endpoint> Glance<Operation<'_>> for PairWriteGlance<'_, E> {
+impl<E: Endpoint> Glance<Asked<'_>> for PairWriteGlance<'_, E> {
     type Prepared = ();
     type Place = PairToWrite;
 
     #[inline(always)]
-    fn prepare(&self, _: Operation<'_>, _: &InPlace<'_>) {}
+    fn prepare(&self, _: Asked<'_>, _: &InPlace<'_>) {}
 
     #[inline(always)]
-    fn place(&self, write: Operation<'_>, (): (), view: &InPlace<'_>) -> Option<PairToWrite> {
-        let (key, value) = match write {
+    fn place(&self, write: Asked<'_>, (): (), view: &InPlace<'_>) -> Option<PairToWrite> {
+        let (key, value) = match write.operation {
             Operation::FindOrPut(key, value) if self.finds => (key, value),
             Operation::Put(key, value) if !self.finds => (key, value),
             _ => return None,

@@ -78,6 +78,8 @@ pub(super) enum Seeks {
     RecordOrPlace,
     /// A place for one more record of the key.
     Place,
+    /// The slot with this word, which names a record out of band.
+    Slot(u64),
 }
 
 /// What a walk has ended at that has found no record.
@@ -123,9 +125,9 @@ impl<E: Endpoint> Lookup for LinearTable<E> {
     fn glance<'k>(
         &self,
         view: &InPlace<'_>,
-        keys: &[Self::Asked<'k>],
+        (_, keys): (Self::Asked<'k>, usize),
     ) -> Option<impl Glance<Self::Asked<'k>>> {
-        let is_fresh = keys.len() <= self.lookups_to_refresh();
+        let is_fresh = keys <= self.lookups_to_refresh();
         PairGlance::of(self, view).filter(|_| is_fresh)
     }
 
@@ -255,6 +257,14 @@ impl<E: Endpoint> Lookup for LinearTable<E> {
     }
 }
 
+impl Seeks {
+    /// Whether it is a place for a record, should the key have none.
+    #[inline(always)]
+    const fn a_place(self) -> bool {
+        matches!(self, Self::RecordOrPlace | Self::Place)
+    }
+}
+
 impl Search {
     #[inline(always)]
     pub(super) fn begin(&mut self, seeks: Seeks, until: Until) {
@@ -363,7 +373,7 @@ impl<E: Endpoint> LinearTable<E> {
                     Seen::Nothing => break,
                     Seen::Empty => {
                         search.end = End::Empty;
-                        if search.seeks == Seeks::Record {
+                        if !search.seeks.a_place() {
                             self.met_empty(key.home, search.distance);
                         }
                         Some(Next::Absent)
@@ -378,7 +388,7 @@ impl<E: Endpoint> LinearTable<E> {
                     continue;
                 };
                 // An empty slot that a writer claims is in use as soon as he, or a faster one, has.
-                let claims = search.seeks != Seeks::Record && search.passed.is_none();
+                let claims = search.seeks.a_place() && search.passed.is_none();
                 let is_used = !matches!(seen, Seen::Empty) || claims;
                 if self.hints.is_some() && is_used {
                     self.met_in_use_of(key, search.distance, (piece, slot..end), read);
@@ -406,9 +416,11 @@ impl<E: Endpoint> LinearTable<E> {
         };
         search.word = word;
         if self.has_value(kind, word) {
-            return match seen {
-                _ if search.seeks == Seeks::Place => None,
-                Seen::Word(word) => Some(Next::Found(self.found_in(kind, word))),
+            return match (search.seeks, seen) {
+                (Seeks::Place, _) => None,
+                // Its record is known to be the key's.
+                (Seeks::Slot(wanted), _) => (word == wanted).then_some(Next::was_there(true)),
+                (_, Seen::Word(word)) => Some(Next::Found(self.found_in(kind, word))),
                 _ => {
                     search.stage = Stage::Record;
                     Some(Next::Read(Reads::ONE_MORE))
@@ -434,7 +446,7 @@ impl<E: Endpoint> LinearTable<E> {
         head: u64,
         read: &mut impl Read,
     ) -> Option<Next<Aside>> {
-        if search.seeks == Seeks::Place {
+        if let Seeks::Place | Seeks::Slot(_) = search.seeks {
             return None;
         }
         search.word = head;

@@ -80,11 +80,11 @@ mod layout;
 mod lookup;
 mod read_sizes;
 mod record_locations;
+mod room;
 mod scan;
 mod scheme;
 mod slots;
 mod survey;
-mod sweep;
 mod write;
 
 pub use crate::read_policy::ReadPolicy;

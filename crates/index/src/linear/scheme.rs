@@ -2,6 +2,7 @@
 
 use super::client::LinearTable;
 use crate::answers::Got;
+use crate::heap::Heap;
 use crate::index::Rest;
 use crate::step;
 use crate::{
@@ -52,7 +53,7 @@ impl<E: Endpoint> SchemeClient for LinearTable<E> {
     }
 
     async fn write(&self, operation: Operation<'_>) -> Result<Outcome> {
-        Ok(operation.outcome(step::run(&self.writes(), operation).await?))
+        Ok(operation.outcome(step::run(&self.writes(), operation.into()).await?))
     }
 
     async fn scan_piece(
@@ -65,7 +66,7 @@ impl<E: Endpoint> SchemeClient for LinearTable<E> {
     }
 
     async fn read_occupancy(&self) -> Result<Occupancy> {
-        let heap = self.layout.map().heap_place(self.table);
+        let heap = Heap::in_use(self.heap.as_ref()).await?;
         self.counts.occupancy(&*self.endpoint, heap).await
     }
 

@@ -21,7 +21,8 @@ use super::cluster_hints::Until;
 use super::glance::PairWriteGlance;
 use super::lookup::{self, End, Search, Seeks, Stage};
 use super::slots::{MOST_RACES, Seen};
-use crate::heap::{BlockRef, Draft, Epoch, Heap, Held, NewRecord};
+use crate::heap::Asked;
+use crate::heap::{BlockRef, Draft, Heap, NewRecord, Purpose};
 use crate::slot::{Head, KeyRule, SlotKind};
 use crate::step::{
     Change, Found, Glance, LIKELY, Lookup, Next, Read, Reads, Swap, failed, has_key, view_for,
@@ -42,6 +43,8 @@ pub(super) struct Writes<'t, E> {
 pub(crate) struct Write<'k> {
     pub(super) key: Key<'k>,
     pub(super) operation: Operation<'k>,
+    /// The record that is to be changed is that in this block, and no other one.
+    pub(super) only_in: Option<BlockRef>,
     /// The word that will hold the value: a live Word slot, or the value's word of a Pair slot.
     pub(super) word: u64,
 }
@@ -56,14 +59,10 @@ pub(crate) struct Writing {
     pub(super) number: u64,
     pub(super) expected: u64,
     pub(super) new: u64,
-    /// The heap's epoch, as this client knew it when it began to swap.
-    since: Epoch,
     /// How often another writer was faster.
     races: u32,
     /// Records that it has removed.
     removed: u64,
-    /// Whether this client keeps so many free blocks that it is to give some to all.
-    gives: bool,
 }
 
 /// What a swap is for.
@@ -88,12 +87,6 @@ pub(crate) enum Aside {
     OfWalk(lookup::Aside),
     /// A block for the record.
     Block,
-    /// Free blocks are given to all, once the write is done. The key was there, or not.
-    Give {
-        was_there: bool,
-    },
-    /// The same between the removals of a key's many records.
-    GiveAndGoOn,
 }
 
 impl<E: Endpoint> LinearTable<E> {
@@ -110,7 +103,7 @@ impl<E: Endpoint> Lookup for Writes<'_, E> {
     const WRITES: bool = true;
 
     type Endpoint = E;
-    type Asked<'k> = Operation<'k>;
+    type Asked<'k> = Asked<'k>;
     type Key<'k> = Write<'k>;
     type Search = Writing;
     type Aside = Aside;
@@ -141,14 +134,14 @@ impl<E: Endpoint> Lookup for Writes<'_, E> {
     fn glance<'k>(
         &self,
         view: &InPlace<'_>,
-        writes: &[Self::Asked<'k>],
+        (first, _): (Self::Asked<'k>, usize),
     ) -> Option<impl Glance<Self::Asked<'k>>> {
-        PairWriteGlance::of(self.table, view, writes.first()?)
+        PairWriteGlance::of(self.table, view, &first.operation)
     }
 
     #[inline]
     fn has_to_report(&self) -> bool {
-        self.table.counts.are_due()
+        self.table.has_to_report()
     }
 
     async fn report(&self) {
@@ -156,9 +149,10 @@ impl<E: Endpoint> Lookup for Writes<'_, E> {
     }
 
     #[inline(always)]
-    fn key<'k>(&self, operation: Self::Asked<'k>) -> Result<Write<'k>> {
-        let table = self.table;
-        if table.layout.keys == KeyRule::Multi {
+    fn key<'k>(&self, asked: Self::Asked<'k>) -> Result<Write<'k>> {
+        let (table, Asked { operation, only_in }) = (self.table, asked);
+        debug_assert!(only_in.is_none() || table.heap.is_some());
+        if table.layout.keys == KeyRule::Multi && only_in.is_none() {
             check_multi_key(&operation)?;
         }
         let key = table.checked_key(operation.key())?;
@@ -174,6 +168,7 @@ impl<E: Endpoint> Lookup for Writes<'_, E> {
         Ok(Write {
             key,
             operation,
+            only_in,
             word,
         })
     }
@@ -183,9 +178,13 @@ impl<E: Endpoint> Lookup for Writes<'_, E> {
         of.record = Draft::None;
         of.races = 0;
         of.removed = 0;
-        of.gives = false;
         let (table, key) = (self.table, &write.key);
         let is_multi = table.layout.keys == KeyRule::Multi;
+        if let Some(block) = write.only_in {
+            let seeks = Seeks::Slot(Head::out(key.hash, block));
+            of.search.begin(seeks, Until::Match);
+            return self.read_on(write, of);
+        }
         let (seeks, until) = match write.operation {
             Operation::Put(..) if is_multi => (Seeks::Place, Until::EmptySlot),
             Operation::Remove(_) if is_multi => (Seeks::Record, Until::EmptySlot),
@@ -261,9 +260,9 @@ impl<E: Endpoint> Lookup for Writes<'_, E> {
         if of.search.stage != Stage::Record {
             return None;
         }
-        let (record, may_use) = (write.operation.record(), self.may_use_blocks.get());
-        let held = of.record.hold(heap, record, may_use)?;
-        Some(heap.new_record(held.block, record).piece())
+        let record = write.operation.record();
+        let block = of.record.hold(heap, record, self.uses(write))?;
+        Some(heap.new_record(block, record).piece())
     }
 
     #[inline(always)]
@@ -337,19 +336,13 @@ impl<E: Endpoint> Lookup for Writes<'_, E> {
             }
             Aside::Block => {
                 let record = write.operation.record();
-                match of.record.get_block(table.heap(), record, table).await {
+                let purpose = Purpose::of(write.only_in);
+                let got = of.record.get_block(table.heap(), record, purpose, table);
+                match got.await {
                     Ok(()) => self.name_record(write, of),
                     Err(full @ IndexError::HeapFull { .. }) => self.retire(write, of, full)?,
                     Err(error) => return Err(error),
                 }
-            }
-            Aside::Give { was_there } => {
-                table.heap().give_surplus().await;
-                Next::was_there(was_there)
-            }
-            Aside::GiveAndGoOn => {
-                table.heap().give_surplus().await;
-                of.pass()
             }
         };
         Ok(next)
@@ -357,7 +350,7 @@ impl<E: Endpoint> Lookup for Writes<'_, E> {
 
     async fn give_up(&self, _: &Self::Key<'_>, of: &mut Writing, error: &IndexError) {
         if let Some(heap) = &self.table.heap {
-            std::mem::take(&mut of.record).give_up(heap, error).await;
+            std::mem::take(&mut of.record).give_up(heap, error);
         }
     }
 
@@ -379,8 +372,7 @@ impl<E: Endpoint> Writes<'_, E> {
     ) -> Next<Aside> {
         match write.operation {
             Operation::FindOrPut(..) | Operation::Get(_) | Operation::GetAll(_) => {
-                // What there is to give to all can wait.
-                self.keep_record(of);
+                self.take_back(of);
                 Next::Found(found)
             }
             Operation::Replace(_, expected, _) | Operation::RemoveIf(_, expected)
@@ -421,10 +413,7 @@ impl<E: Endpoint> Writes<'_, E> {
             SlotKind::Pair => 0,
             SlotKind::Word => table.words.bury(of.expected),
             _ if is_put => return self.name_record(write, of),
-            _ => {
-                of.since = table.heap().epoch();
-                Head::dead(write.key.hash)
-            }
+            _ => Head::dead(write.key.hash),
         };
         Next::Change(Reads::NONE)
     }
@@ -433,14 +422,18 @@ impl<E: Endpoint> Writes<'_, E> {
     /// it is already.
     #[inline]
     pub(super) fn name_record(&self, write: &Write<'_>, of: &mut Writing) -> Next<Aside> {
-        let (heap, may_use) = (self.table.heap(), self.may_use_blocks.get());
-        let held = of.record.hold(heap, write.operation.record(), may_use);
-        let Some(Held { block, .. }) = held else {
+        let (heap, record) = (self.table.heap(), write.operation.record());
+        let Some(block) = of.record.hold(heap, record, self.uses(write)) else {
             return Next::Aside(Aside::Block);
         };
         of.new = Head::out(write.key.hash, block);
-        of.since = heap.epoch();
         Next::Change(Reads::NONE)
+    }
+
+    /// Whether blocks may be used without a claim, and what for.
+    #[inline(always)]
+    fn uses(&self, write: &Write<'_>) -> (bool, Purpose) {
+        (self.may_use_blocks.get(), Purpose::of(write.only_in))
     }
 
     /// The slot has what the write was for.
@@ -456,23 +449,20 @@ impl<E: Endpoint> Writes<'_, E> {
         if let Some(heap) = &table.heap {
             // Beside a record that stands in its slot there may be a draft still, for another slot.
             if of.aim != Aim::Publish {
-                of.record = Draft::None;
+                of.record.is_named(heap);
             }
             match is_there {
                 true => table.remember(&write.key, of.search.distance, of.new),
                 false => table.forget(&write.key),
             }
             if let Head::Out { block, .. } = Head::decode(of.expected) {
-                of.gives |= heap.keep_since(block, of.since);
+                heap.free(block);
             }
         }
         if let Operation::Remove(_) = write.operation {
             of.removed += 1;
-            if table.layout.keys == KeyRule::Multi {
-                return match std::mem::take(&mut of.gives) {
-                    true => Next::Aside(Aside::GiveAndGoOn),
-                    false => of.pass(),
-                };
+            if table.layout.keys == KeyRule::Multi && write.only_in.is_none() {
+                return of.pass();
             }
         }
         self.done(of, was_there)
@@ -540,18 +530,15 @@ impl<E: Endpoint> Writes<'_, E> {
     /// Ends a write; whether the key was there is its answer.
     #[inline(always)]
     fn done(&self, of: &mut Writing, was_there: bool) -> Next<Aside> {
-        self.keep_record(of);
-        match of.gives {
-            true => Next::Aside(Aside::Give { was_there }),
-            false => Next::was_there(was_there),
-        }
+        self.take_back(of);
+        Next::was_there(was_there)
     }
 
-    /// Keeps the block of a record that no slot has come to name.
+    /// Gives the block back of a record that no slot has come to name.
     #[inline(always)]
-    fn keep_record(&self, of: &mut Writing) {
+    fn take_back(&self, of: &mut Writing) {
         if let Some(heap) = &self.table.heap {
-            of.gives |= of.record.keep(heap);
+            of.record.take_back(heap);
         }
     }
 }

@@ -6,7 +6,7 @@ use super::layout::RaceLayout;
 use super::word::Word;
 use crate::client::Counts;
 use crate::client::locks::BucketLocks;
-use crate::heap::Heap;
+use crate::heap::{Heap, record_bytes};
 use crate::{IndexError, Result, UPKEEP};
 use farslot_fabric::{Change, Endpoint, EndpointExt, Piece, RemoteAddr};
 use std::cell::{Cell, RefCell};
@@ -76,7 +76,9 @@ impl<E: Endpoint> RaceTable<E> {
         layout.check()?;
         let opened = Self {
             directory: RefCell::new(Directory::new(layout.roots, layout.most_depth())),
-            heap: Heap::new(Rc::clone(&endpoint), layout.heap_place(table)),
+            heap: Heap::new(Rc::clone(&endpoint), layout.heap_place(table))
+                .of_records_up_to(record_bytes(layout.key.most(), layout.value.most()))
+                .evicting(layout.evicting),
             counts: Counts::new(table, layout.most_slots()),
             splitting: BucketLocks::default(),
             to_finish: RefCell::default(),
@@ -215,8 +217,19 @@ impl<E: Endpoint> RaceTable<E> {
         })
     }
 
-    /// Adds this client's share to the counts that all see.
-    pub(super) async fn report(&self) -> Result<()> {
-        self.counts.report(&*self.endpoint).await
+    /// Whether this client has so much to report that it is to do so.
+    #[inline]
+    pub(super) fn has_to_report(&self) -> bool {
+        self.counts.are_due() || self.heap.has_hints() || Heap::has_to_tell(Some(&self.heap))
+    }
+
+    /// Adds this client's share to the counts that all see, and tells of what died.
+    pub(super) async fn report_changes(&self) -> Result<()> {
+        let reported = self.counts.report(&*self.endpoint).await;
+        Heap::tell_if_due(Some(&self.heap)).await;
+        if self.heap.has_hints() {
+            self.heap.report_hints().await;
+        }
+        reported
     }
 }

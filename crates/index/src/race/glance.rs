@@ -51,7 +51,8 @@ impl<'t> RecordGlance<'t> {
             return None;
         };
         let are_words = (layout.key.most(), layout.value.most()) == (WORD, WORD);
-        let class = class_for(record_bytes(WORD, WORD)).filter(|_| are_words)?;
+        let can_tell = are_words && layout.evicting.is_none();
+        let class = class_for(record_bytes(WORD, WORD)).filter(|_| can_tell)?;
         let block = block_bytes(class);
         let subtables = Piece {
             from: table.slot_at(0, 0),

@@ -23,7 +23,7 @@ use super::word::{State, Word};
 use super::write::{Aside, Stage, Write, Writes, Writing};
 use crate::client::{pause, side_by_side};
 use crate::step::{Next, Reads};
-use crate::{BATCH_WIDTH, Result};
+use crate::{BATCH_WIDTH, IndexError, Result};
 use farslot_fabric::Endpoint;
 
 impl<E: Endpoint> Writes<'_, E> {
@@ -120,7 +120,10 @@ impl<E: Endpoint> RaceTable<E> {
     pub(super) async fn make_room(&self, write: &Write<'_>, of: &mut Writing) -> Result<()> {
         let buckets = &write.key.buckets;
         if !of.seen.has_begun {
-            return self.split(of.leaf, buckets.slots()).await;
+            return match self.split(of.leaf, buckets.slots()).await {
+                Err(full @ IndexError::Full { .. }) => self.evict_one(write, of, full).await,
+                split => split,
+            };
         }
         let view = self.read_spans(of.leaf, buckets.spans()).await?;
         let of_state = |(_, word): &Placed| word.state() == State::Begun;
@@ -132,5 +135,19 @@ impl<E: Endpoint> RaceTable<E> {
             return pause(&*self.endpoint, 1).await;
         }
         self.undo_all(of.leaf, left).await.map(drop)
+    }
+
+    /// Forgets a record in the buckets of a key that finds no room there, if the table forgets any.
+    async fn evict_one(&self, write: &Write<'_>, of: &Writing, full: IndexError) -> Result<()> {
+        if !self.heap.evicts() {
+            return Err(full);
+        }
+        let view = self.read_spans(of.leaf, write.key.buckets.spans()).await?;
+        let live = view.words().filter(|(_, word)| word.state() == State::Live);
+        let blocks: Vec<_> = live.map(|(_, word)| word.block()).collect();
+        match Box::pin(self.heap.evict_one_of(&blocks, self)).await? {
+            true => Ok(()),
+            false => Err(full),
+        }
     }
 }

@@ -5,7 +5,7 @@ use super::directory::Directory;
 use super::word::{LARGEST_HEAP, MOST_DEPTH};
 use crate::Sizing;
 use crate::hash::{derive, scale};
-use crate::heap::HeapPlace;
+use crate::heap::{Evicting, HeapPlace};
 use crate::slot::{RecordShape, SlotKind, bad_option, slots_for};
 use crate::table_map::TableMap;
 use crate::{FieldSize, Hasher, Result};
@@ -113,6 +113,7 @@ impl RaceOptions {
             hasher: sizing.hasher,
             heap_bytes: shape.heap_bytes(SlotKind::Heap, most, sizing.heap_bytes)?,
             expiring: false,
+            evicting: None,
         };
         layout.check()?;
         Ok(layout)
@@ -142,6 +143,10 @@ pub struct RaceLayout {
     /// writes and reads that. To the index these are bytes like others.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub expiring: bool,
+    /// Which records it forgets when its heap, or a new key's buckets, are full, if any: of a cache.
+    /// Others refuse new ones then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub evicting: Option<Evicting>,
 }
 
 impl RaceLayout {

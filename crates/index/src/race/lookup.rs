@@ -48,6 +48,8 @@ pub(crate) enum Aside {
 }
 
 impl<E: Endpoint> Lookup for RaceTable<E> {
+    const REPORTS: bool = true;
+
     type Endpoint = E;
     type Asked<'k> = &'k [u8];
     type Key<'k> = Key<'k>;
@@ -61,14 +63,27 @@ impl<E: Endpoint> Lookup for RaceTable<E> {
 
     #[inline]
     fn in_place(&self) -> Option<InPlace<'_>> {
+        // Who has much to report does so behind a lookup that may wait.
+        if self.heap.has_hints() {
+            return None;
+        }
         view(&*self.endpoint, self.table)
+    }
+
+    #[inline]
+    fn has_to_report(&self) -> bool {
+        self.heap.has_hints()
+    }
+
+    async fn report(&self) {
+        self.heap.report_hints().await;
     }
 
     #[inline]
     fn glance<'k>(
         &self,
         view: &InPlace<'_>,
-        _: &[Self::Asked<'k>],
+        _: (Self::Asked<'k>, usize),
     ) -> Option<impl Glance<Self::Asked<'k>>> {
         RecordGlance::of(self, view)
     }
@@ -187,6 +202,7 @@ impl<E: Endpoint> RaceTable<E> {
             match record_in(read, piece, block, self.heap.piece(block).len) {
                 Some(record) if record.key == key.bytes => {
                     let bytes = record.value_range();
+                    self.heap.was_read(block, record.head);
                     return Next::Found(Found::Bytes { piece, bytes });
                 }
                 Some(record) if self.may_stand_at(record.key, slot, word) => {

@@ -2,6 +2,7 @@
 
 use super::client::RaceTable;
 use crate::answers::Got;
+use crate::heap::Heap;
 use crate::index::Rest;
 use crate::step;
 use crate::{
@@ -51,7 +52,7 @@ impl<E: Endpoint> SchemeClient for RaceTable<E> {
     }
 
     async fn write(&self, operation: Operation<'_>) -> Result<Outcome> {
-        Ok(operation.outcome(step::run(&self.writes(), operation).await?))
+        Ok(operation.outcome(step::run(&self.writes(), operation.into()).await?))
     }
 
     async fn scan_piece(
@@ -65,7 +66,7 @@ impl<E: Endpoint> SchemeClient for RaceTable<E> {
 
     async fn read_occupancy(&self) -> Result<Occupancy> {
         self.read_directory().await?;
-        let heap = self.heap.place();
+        let heap = Heap::in_use(Some(&self.heap)).await?;
         let counted = self.counts.occupancy(&*self.endpoint, heap).await?;
         let slots = self.subtables() * self.layout.subtable_slots();
         Ok(Occupancy {
@@ -78,7 +79,7 @@ impl<E: Endpoint> SchemeClient for RaceTable<E> {
     async fn report_all(&self) -> Result<()> {
         let finishing = self.finish_splits();
         let finished = self.endpoint.operation(UPKEEP, finishing).await;
-        let reported = self.report().await;
+        let reported = self.report_changes().await;
         self.heap.flush().await?;
         finished.and(reported)
     }

@@ -18,7 +18,8 @@ use super::search::Learnt;
 use super::seen::{Marked, Placed, Seen, slots_of, span_of};
 use super::view::View;
 use super::word::{State, Word};
-use crate::heap::{Draft, Epoch, Heap, RecordView};
+use crate::heap::Asked;
+use crate::heap::{BlockRef, Draft, Heap, Purpose, RecordView};
 use crate::step::{
     Change, Found, Lookup, MOST_PIECES, Next, Read, Reads, Swap, drive, has_key, record_in,
     view_to_write,
@@ -38,6 +39,8 @@ pub(super) struct Writes<'t, E> {
 /// A write whose key and value were checked.
 pub(crate) struct Write<'k> {
     pub(super) operation: Operation<'k>,
+    /// The record that is to be changed is that in this block, and no other one.
+    pub(super) only_in: Option<BlockRef>,
     pub(super) key: Key<'k>,
 }
 
@@ -57,13 +60,9 @@ pub(crate) struct Writing {
     pub(super) slot: u64,
     pub(super) expected: Word,
     pub(super) new: Word,
-    /// The heap's epoch, as this client knew it when it began to.
-    since: Epoch,
     /// What stands in that slot, while an insertion of its own is begun there.
     pub(super) begun: Option<Word>,
     pub(super) rivals: Rivals,
-    /// Whether this client keeps so many free blocks that it is to give some to all.
-    pub(super) gives: bool,
 }
 
 /// What is under way.
@@ -111,8 +110,6 @@ pub(crate) enum Aside {
     Rivals,
     /// Its own insertion is undone: others are given some time, if they are to have it.
     GaveWay,
-    /// Free blocks are given to all, once the write is done. The key was there, or not.
-    Give { was_there: bool },
 }
 
 impl<E: Endpoint> RaceTable<E> {
@@ -129,7 +126,7 @@ impl<E: Endpoint> Lookup for Writes<'_, E> {
     const WRITES: bool = true;
 
     type Endpoint = E;
-    type Asked<'k> = Operation<'k>;
+    type Asked<'k> = Asked<'k>;
     type Key<'k> = Write<'k>;
     type Search = Writing;
     type Aside = Aside;
@@ -150,20 +147,25 @@ impl<E: Endpoint> Lookup for Writes<'_, E> {
 
     #[inline]
     fn has_to_report(&self) -> bool {
-        self.table.counts.are_due()
+        self.table.has_to_report()
     }
 
     async fn report(&self) {
-        let _ = self.table.report().await;
+        let _ = self.table.report_changes().await;
     }
 
     #[inline]
-    fn key<'k>(&self, operation: Self::Asked<'k>) -> Result<Write<'k>> {
+    fn key<'k>(&self, asked: Self::Asked<'k>) -> Result<Write<'k>> {
+        let Asked { operation, only_in } = asked;
         if let Some(value) = operation.value() {
             self.table.layout.shape().check_value(value)?;
         }
         let key = self.table.checked_key(operation.key())?;
-        Ok(Write { operation, key })
+        Ok(Write {
+            operation,
+            only_in,
+            key,
+        })
     }
 
     #[inline]
@@ -173,7 +175,6 @@ impl<E: Endpoint> Lookup for Writes<'_, E> {
         of.rivals.wait = false;
         of.record = Draft::None;
         of.begun = None;
-        of.gives = false;
         match self.table.to_finish.borrow().is_empty() {
             true => self.look_first(write, of),
             false => Next::Aside(Aside::CarryOver),
@@ -244,7 +245,7 @@ impl<E: Endpoint> Lookup for Writes<'_, E> {
                 self.look_at_slots(write, of, read)
             }
             Stage::Live => {
-                of.record = Draft::None;
+                of.record.is_named(&self.table.heap);
                 self.table.counts.change(1, 1);
                 self.done(of, false)
             }
@@ -273,7 +274,9 @@ impl<E: Endpoint> Lookup for Writes<'_, E> {
             }
             Aside::Block(stage) => {
                 let record = write.operation.record();
-                of.record.get_block(&table.heap, record, table).await?;
+                let purpose = Purpose::of(write.only_in);
+                let got = of.record.get_block(&table.heap, record, purpose, table);
+                got.await?;
                 return Ok(self.with_record(write, of, stage));
             }
             Aside::Unsettled(view) => {
@@ -296,10 +299,6 @@ impl<E: Endpoint> Lookup for Writes<'_, E> {
                 self.let_rivals_go_first(of).await?;
                 table.lost_race(&of.learnt, leaf, of.slot).await?;
             }
-            Aside::Give { was_there } => {
-                table.heap.give_surplus().await;
-                return Ok(Next::was_there(was_there));
-            }
         }
         Ok(self.look_again(write, of))
     }
@@ -317,7 +316,7 @@ impl<E: Endpoint> Lookup for Writes<'_, E> {
         // One that left with a swap may be named by the slot, wherever a split has carried that.
         let may_be_named = of.stage != Stage::Slots && !matches!(record, Draft::Written(_));
         if is_undone && !may_be_named {
-            record.give_up(&self.table.heap, error).await;
+            record.give_up(&self.table.heap, error);
         }
     }
 }
@@ -329,7 +328,9 @@ impl<E: Endpoint> Writes<'_, E> {
     fn look_first(&self, write: &Write<'_>, of: &mut Writing) -> Next<Aside> {
         of.leaf = self.table.leaf_of(&write.key);
         match write.operation {
-            Operation::Put(..) | Operation::Update(..) | Operation::Replace(..) => {
+            Operation::Put(..) | Operation::Update(..) | Operation::Replace(..)
+                if write.only_in.is_none() =>
+            {
                 self.with_record(write, of, Stage::Slots)
             }
             _ => self.look_again(write, of),
@@ -371,6 +372,21 @@ impl<E: Endpoint> Writes<'_, E> {
         {
             // Another has undone it.
             return self.give_way(of);
+        }
+        if let Some(block) = write.only_in {
+            // Its record is known to be the key's.
+            let own = Word::begun(of.leaf.depth, key.tag, block).in_state(State::Live);
+            let begun = Word::begun(of.leaf.depth, key.tag, block);
+            let mut marked = of.seen.marked.iter();
+            return match marked.find(|(_, word)| *word == own || *word == begun) {
+                Some(&own) if own.1 != begun => self.at_own(write, of, own),
+                // That insertion is not to become live with a block that is about to be freed.
+                Some(&(slot, begun)) => {
+                    (of.slot, of.begun) = (slot, Some(begun));
+                    self.give_way(of)
+                }
+                None => self.done(of, false),
+            };
         }
         of.candidates.clear();
         for (slot, word) in &of.seen.marked {
@@ -444,8 +460,9 @@ impl<E: Endpoint> Writes<'_, E> {
         match write.operation {
             Operation::FindOrPut(..) | Operation::Get(_) | Operation::GetAll(_) => {
                 let bytes = record.value_range();
-                // What there is to give to all can wait.
-                of.record.keep(&self.table.heap);
+                let block = of.candidates[of.first + piece].1.block();
+                self.table.heap.was_read(block, record.head);
+                of.record.take_back(&self.table.heap);
                 Next::Found(Found::Bytes { piece, bytes })
             }
             Operation::Replace(_, expected, _) | Operation::RemoveIf(_, expected)
@@ -465,7 +482,6 @@ impl<E: Endpoint> Writes<'_, E> {
             return self.with_record(write, of, Stage::Own);
         }
         of.new = Word::empty(word.depth());
-        of.since = self.table.heap.epoch();
         of.stage = Stage::Own;
         Next::Change(Reads::NONE)
     }
@@ -473,8 +489,8 @@ impl<E: Endpoint> Writes<'_, E> {
     /// The word of the key's own slot is swapped.
     #[inline]
     fn replaced(&self, write: &Write<'_>, of: &mut Writing) -> Next<Aside> {
-        of.record = Draft::None;
-        of.gives |= (self.table.heap).keep_since(of.expected.block(), of.since);
+        of.record.is_named(&self.table.heap);
+        self.table.heap.free(of.expected.block());
         if write.operation.value().is_none() {
             self.table.counts.change(-1, -1);
         }
@@ -499,8 +515,9 @@ impl<E: Endpoint> Writes<'_, E> {
         of: &mut Writing,
         stage: Stage,
     ) -> Next<Aside> {
-        let (record, may_use) = (write.operation.record(), self.may_use_blocks.get());
-        let Some(held) = of.record.hold(&self.table.heap, record, may_use) else {
+        let uses = (self.may_use_blocks.get(), Purpose::of(write.only_in));
+        let record = write.operation.record();
+        let Some(block) = of.record.hold(&self.table.heap, record, uses) else {
             return Next::Aside(Aside::Block(stage));
         };
         // No slot is made to name a record live that is not known to be written.
@@ -510,8 +527,7 @@ impl<E: Endpoint> Writes<'_, E> {
             stage => stage,
         };
         of.stage = stage;
-        of.since = self.table.heap.epoch();
-        let begun = |depth| Word::begun(depth, write.key.tag, held.block);
+        let begun = |depth| Word::begun(depth, write.key.tag, block);
         match stage {
             Stage::Own => {
                 of.new = begun(of.expected.depth()).in_state(State::Live);
@@ -528,10 +544,7 @@ impl<E: Endpoint> Writes<'_, E> {
     /// Ends a write; whether the key was there is its answer.
     #[inline]
     pub(super) fn done(&self, of: &mut Writing, was_there: bool) -> Next<Aside> {
-        of.gives |= of.record.keep(&self.table.heap);
-        match of.gives {
-            true => Next::Aside(Aside::Give { was_there }),
-            false => Next::was_there(was_there),
-        }
+        of.record.take_back(&self.table.heap);
+        Next::was_there(was_there)
     }
 }

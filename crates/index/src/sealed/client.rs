@@ -245,6 +245,7 @@ impl<E: Endpoint> Client<E> {
                 SealedForm::OutOfBand => built.heap_used,
             },
             heap_bytes: self.layout.heap_bytes,
+            evicted: 0,
         })
     }
 }

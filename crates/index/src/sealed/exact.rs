@@ -47,7 +47,7 @@ impl<E: Endpoint> Lookup for Exact<E> {
     fn glance<'k>(
         &self,
         view: &InPlace<'_>,
-        _: &[Self::Asked<'k>],
+        _: (Self::Asked<'k>, usize),
     ) -> Option<impl Glance<Self::Asked<'k>>> {
         ExactGlance::of(&self.0, view)
     }

@@ -88,7 +88,7 @@ impl<E: Endpoint> Lookup for Client<E> {
     fn glance<'k>(
         &self,
         view: &InPlace<'_>,
-        _: &[Self::Asked<'k>],
+        _: (Self::Asked<'k>, usize),
     ) -> Option<impl Glance<Self::Asked<'k>>> {
         PairGlance::of(self, view)
     }

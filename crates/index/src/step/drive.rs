@@ -22,7 +22,7 @@ pub(crate) async fn run<L: Lookup>(table: &L, asked: L::Asked<'_>) -> Answer {
     table.prepare(&key, &mut search);
     let next = table.begin(&key, &mut search);
     let answer = drive(table, &key, &mut search, next).await;
-    if L::WRITES {
+    if L::REPORTS {
         table.report_if_due().await;
     }
     // In place it has not waited, and who does one operation after the other shall not keep all

@@ -36,11 +36,12 @@ struct GroupEnds<'r> {
 pub(super) fn glance_at<'k, L: Lookup>(
     table: &L,
     view: InPlace<'_>,
-    asked: &[L::Asked<'k>],
+    asked: &[impl Copy + Into<L::Asked<'k>>],
     (ends, words): (&mut [End], &mut [u64]),
     (left, tally): (&mut [u8], &mut Tally),
 ) -> usize {
-    let Some(glance) = table.glance(&view, asked) else {
+    let glance = asked.first().map(|first| ((*first).into(), asked.len()));
+    let Some(glance) = glance.and_then(|asked| table.glance(&view, asked)) else {
         let all = (0..=u8::MAX).zip(left).zip(ends).take(asked.len());
         all.for_each(|((number, left), end)| (*left, *end) = (number, End::ELSEWHERE));
         return asked.len();
@@ -128,29 +129,29 @@ impl<Prepared: Copy + Default, Place: Copy> Default for Group<Prepared, Place> {
 impl<Prepared: Copy, Place: Copy> Group<Prepared, Place> {
     /// Prepares keys.
     #[inline(always)]
-    fn prepare<Asked: Copy>(
+    fn prepare<Asked>(
         &mut self,
         glance: &impl Glance<Asked, Prepared = Prepared, Place = Place>,
         view: &InPlace<'_>,
-        asked: &[Asked],
+        asked: &[impl Copy + Into<Asked>],
     ) {
         for (asked, prepared) in asked.iter().zip(&mut self.prepared) {
-            *prepared = glance.prepare(*asked, view);
+            *prepared = glance.prepare((*asked).into(), view);
         }
     }
 
     /// Places keys that are prepared. A function of its own, as the next: so the processor's
     /// registers suffice.
     #[inline(never)]
-    fn place<Asked: Copy>(
+    fn place<Asked>(
         &mut self,
         glance: &impl Glance<Asked, Prepared = Prepared, Place = Place>,
         view: &InPlace<'_>,
-        asked: &[Asked],
+        asked: &[impl Copy + Into<Asked>],
     ) {
         let keys = asked.iter().zip(&self.prepared).zip(&mut self.places);
         for ((asked, prepared), place) in keys {
-            *place = glance.place(*asked, *prepared, view);
+            *place = glance.place((*asked).into(), *prepared, view);
         }
         for place in self.places[..asked.len().min(GROUP)].iter().flatten() {
             glance.fetch(place, view);

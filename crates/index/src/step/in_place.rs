@@ -93,7 +93,7 @@ struct Shared<'t, L> {
 pub(super) async fn do_many<'k, L: Lookup>(
     table: &L,
     class: OperationClass,
-    asked: &[L::Asked<'k>],
+    asked: &[impl Copy + Into<L::Asked<'k>>],
     done: &mut impl FnMut(Answers<'_>),
 ) -> usize {
     let endpoint = table.endpoint();
@@ -113,7 +113,7 @@ pub(super) async fn do_many<'k, L: Lookup>(
         while let Some(place) = rows.next_left() {
             let Some(view) = table.in_place() else {
                 rows.taken += 1;
-                let answer = endpoint.operation(class, run(table, asked_now[place]));
+                let answer = endpoint.operation(class, run(table, asked_now[place].into()));
                 done(Answers::One(first + place, answer.await));
                 continue;
             };
@@ -129,7 +129,7 @@ pub(super) async fn do_many<'k, L: Lookup>(
             done(Answers::One(first + place, answer));
         }
         taken += count;
-        if L::WRITES {
+        if L::REPORTS {
             table.report_if_due().await;
         }
         if taken < asked.len() {
@@ -274,7 +274,7 @@ impl<'k, L: Lookup> Rows<'k, L> {
         table: &L,
         class: OperationClass,
         view: InPlace<'_>,
-        asked: &[L::Asked<'k>],
+        asked: &[impl Copy + Into<L::Asked<'k>>],
     ) {
         let mut tally = Tally::default();
         let results = (&mut self.ends[..], &mut self.words[..]);
@@ -291,7 +291,13 @@ impl<'k, L: Lookup> Rows<'k, L> {
 
     /// Does the operations of a run that are left, or those up to one that is stuck.
     #[inline(never)]
-    fn run(&mut self, table: &L, class: OperationClass, view: InPlace<'_>, asked: &[L::Asked<'k>]) {
+    fn run(
+        &mut self,
+        table: &L,
+        class: OperationClass,
+        view: InPlace<'_>,
+        asked: &[impl Copy + Into<L::Asked<'k>>],
+    ) {
         let mut shared = Shared {
             table,
             read: Mapped::new(view),
@@ -352,7 +358,12 @@ impl<'k, L: Lookup> Rows<'k, L> {
 
     /// Has a row's lanes that are free take the next operations.
     #[inline(always)]
-    fn take_more(&mut self, row: usize, asked: &[L::Asked<'k>], shared: &mut Shared<'_, L>) {
+    fn take_more(
+        &mut self,
+        row: usize,
+        asked: &[impl Copy + Into<L::Asked<'k>>],
+        shared: &mut Shared<'_, L>,
+    ) {
         let mut free = lanes_of(row) & !self.reading;
         if L::PREPARES {
             let mut prepared = self.prepared & lanes_of(row);
@@ -373,7 +384,7 @@ impl<'k, L: Lookup> Rows<'k, L> {
             self.taken += 1;
             let lane = &mut self.lanes[number];
             lane.place = place;
-            match shared.table.key(asked[place]) {
+            match shared.table.key(asked[place].into()) {
                 Ok(key) => lane.key = Some(key),
                 Err(error) => {
                     shared.tally.operation_ended(Steps::default());

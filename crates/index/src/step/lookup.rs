@@ -40,13 +40,14 @@ pub(crate) trait Lookup {
     /// elsewhere only where a table has grown out of it.
     fn in_place(&self) -> Option<InPlace<'_>>;
 
-    /// The first step of these operations, made ready for all of them; nothing where they go in
-    /// steps only, or have to now. The view is that of [`Lookup::in_place`].
+    /// The first step of so many operations, made ready for all of them, of which this is the first;
+    /// nothing where they go in steps only, or have to now. The view is that of
+    /// [`Lookup::in_place`].
     #[inline]
     fn glance<'k>(
         &self,
         _view: &InPlace<'_>,
-        _asked: &[Self::Asked<'k>],
+        (_first, _count): (Self::Asked<'k>, usize),
     ) -> Option<impl Glance<Self::Asked<'k>>> {
         None::<NoGlance>
     }
@@ -62,7 +63,10 @@ pub(crate) trait Lookup {
     #[inline]
     fn glanced(&self, _operations: usize, _with_many_reads: usize) {}
 
-    /// Whether writes have changed so much that it is worth [telling](Lookup::report) all of it.
+    /// Whether its operations have something to [report](Lookup::report) now and then.
+    const REPORTS: bool = Self::WRITES;
+
+    /// Whether they have changed so much that it is worth [telling](Lookup::report) all of it.
     #[inline]
     fn has_to_report(&self) -> bool {
         false

@@ -29,10 +29,11 @@ mod mapped;
 mod received;
 mod records;
 
+use crate::heap::{Asked, Relocation};
 use crate::scheme::{SchemeClient, run_side_by_side};
-use crate::{Answers, GET, Operation, Outcomes};
+use crate::{Answers, BATCH_WIDTH, GET, Operation, Outcomes, Result, UPKEEP};
 pub(crate) use drive::{drive, run};
-use farslot_fabric::OperationClass;
+use farslot_fabric::{EndpointExt, OperationClass, window};
 pub(crate) use glance::{Glance, Glanced, More, slots_near};
 use lookup::{Answer, Rest};
 pub(crate) use lookup::{
@@ -69,6 +70,9 @@ pub(crate) async fn find_many<'k, L: Lookup>(
         let rest = (taken..).zip(keys[taken..].iter().copied());
         let done = |number, answer| done(Answers::One(number, answer));
         lanes::do_many(table, GET, rest, done).await;
+        if L::REPORTS {
+            table.report_if_due().await;
+        }
     }
 }
 
@@ -81,7 +85,7 @@ pub(crate) async fn write_many<L>(
     operations: &[Operation<'_>],
     mut done: impl FnMut(Outcomes<'_>),
 ) where
-    L: for<'k> Lookup<Asked<'k> = Operation<'k>>,
+    L: for<'k> Lookup<Asked<'k> = Asked<'k>>,
 {
     let mut taken = 0;
     for some in operations.chunk_by(|one, other| one.class() == other.class()) {
@@ -108,18 +112,37 @@ pub(crate) async fn write_many<L>(
     }
 }
 
+/// Does [relocations](Relocation), each booked to [`UPKEEP`]; `done` gets their numbers, each with
+/// whether its key's slot named the block.
+pub(crate) async fn relocate<L>(
+    table: &L,
+    relocations: &[Relocation<'_>],
+    mut done: impl FnMut(usize, Result<bool>),
+) where
+    L: for<'k> Lookup<Asked<'k> = Asked<'k>>,
+{
+    let mut done = |number, was: Answer| done(number, was.map(|was| was.is_some()));
+    let told = |was: Answers<'_>| was.each(&mut done);
+    let taken = write_in_place(table, UPKEEP, relocations, told).await;
+    let rest = relocations[taken..].iter().map(|relocation| {
+        let relocating = run(table, (*relocation).into());
+        table.endpoint().operation(UPKEEP, relocating)
+    });
+    window(BATCH_WIDTH, rest, |number, was| done(taken + number, was)).await;
+}
+
 /// Does writes of a class for as long as the memory is mapped; returns how many of them.
 async fn write_in_place<'s, L: Lookup>(
     table: &'s L,
     class: OperationClass,
-    writes: &[L::Asked<'s>],
+    writes: &[impl Copy + Into<L::Asked<'s>>],
     mut done: impl FnMut(Answers<'_>),
 ) -> usize {
     let [write] = writes else {
         return in_place::do_many(table, class, writes, &mut done).await;
     };
     // Alone, it has no other to fetch memory beside.
-    let answer = match in_place::do_one(table, class, *write) {
+    let answer = match in_place::do_one(table, class, (*write).into()) {
         Some(Ok(answer)) => answer,
         Some(Err(rest)) => rest.await,
         None => return 0,

@@ -1,7 +1,7 @@
 //! Records of a heap among the pieces of a step.
 
 use super::lookup::Read;
-use crate::heap::{BlockRef, RecordView, bytes_by_lengths, record_bytes};
+use crate::heap::{BlockRef, RecordView, bytes_by_lengths, generation_by_head, record_bytes};
 
 /// The record in a piece that was read of its block, of so many bytes; nothing if it is not the
 /// record of that use, or not whole.
@@ -29,7 +29,7 @@ pub(crate) fn has_key(
     let (first, lengths) = (words(0), words(1));
     drop(words);
     record_bytes(key.len(), 0) <= len
-        && first >> 32 == block.generation
+        && generation_by_head(first) == block.generation
         && lengths as u32 as usize == key.len()
         && read.has_bytes(piece, record_bytes(0, 0), key)
 }

@@ -62,6 +62,10 @@ pub struct Tally {
     pub read_beside: u64,
     /// CuckooDuo tables that have grown.
     pub grown: u64,
+    /// Records that were moved to other blocks, or removed there.
+    pub relocated: u64,
+    /// Relocations of records that were in another block by then.
+    pub stale: u64,
 }
 
 impl AddAssign for Tally {
@@ -81,6 +85,8 @@ impl AddAssign for Tally {
         self.repairs += other.repairs;
         self.read_beside += other.read_beside;
         self.grown += other.grown;
+        self.relocated += other.relocated;
+        self.stale += other.stale;
     }
 }
 
@@ -166,7 +172,7 @@ impl<T: Index + ?Sized> Caller<'_, T> {
         self.ended(started, outcome);
     }
 
-    fn ended(&self, id: OpId, outcome: Result<TableRet<u64>, IndexError>) {
+    pub fn ended(&self, id: OpId, outcome: Result<TableRet<u64>, IndexError>) {
         let now = self.table.now();
         let mut tally = self.tally.get();
         match outcome {

@@ -6,6 +6,7 @@
     reason = "every test binary has a copy, and uses its own part of it"
 )]
 
+pub mod bed;
 pub mod beside;
 pub mod chaos;
 pub mod costs;

@@ -21,6 +21,8 @@ pub struct Run {
     pub seed: u64,
     pub record: Record,
     pub tally: Rc<Cell<Tally>>,
+    /// Whether the table evicts.
+    pub forgets: bool,
 }
 
 impl Run {
@@ -30,6 +32,7 @@ impl Run {
             seed,
             record: Record::new(),
             tally: Rc::default(),
+            forgets: false,
         }
     }
 
@@ -80,7 +83,11 @@ impl Run {
             digest: world.digest(),
             ..self.tally.get()
         };
-        match check(&self.record.take(), &RegisterMap::new()) {
+        let model = match self.forgets {
+            true => RegisterMap::new().that_forgets(),
+            false => RegisterMap::new(),
+        };
+        match check(&self.record.take(), &model) {
             Ok(summary) => Ok((tally, summary)),
             Err(error) => Err(Box::new(Failure {
                 seed: self.seed,

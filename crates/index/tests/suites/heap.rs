@@ -1,9 +1,8 @@
-//! The heap below a table: its blocks come back to whoever needs them, none is lost, and nobody
-//! reads another use of a block than the one that a slot names.
+//! The heap below a table: its memory comes back to whoever needs it, for records of any size, none
+//! is lost, and nobody reads another use of a block than the one that a slot names.
 
 use crate::common::{HEAP, INLINE, Reads, TABLE, new_client, new_node, new_table};
 use farslot_index::Sizing;
-use farslot_index::heap::{block_bytes, class_for};
 use farslot_index::linear::{LinearLayout, LinearOptions, LinearTable};
 use farslot_index::{FieldSize, Index, IndexError, IndexExt};
 use farslot_testbed::{Fabric, TestNode};
@@ -43,7 +42,7 @@ pub fn blocks_that_one_client_frees_serve_another(fabric: Fabric) {
             assert!(first.remove(&key(number)).await.unwrap());
         }
     });
-    // All but what the first client keeps for itself.
+    // All but the runs that the first client appends to.
     let got = second_executor.block_on(async {
         let mut got = 0;
         while second.put(&key(got), &RECORD).await.is_ok() {
@@ -61,7 +60,7 @@ pub fn blocks_that_one_client_frees_serve_another(fabric: Fabric) {
             assert!(second.remove(&key(number)).await.unwrap());
         }
     });
-    // And back, round the free lists, several times.
+    // And back, several times.
     for turn in 0..6 {
         let (executor, table) = if turn % 2 == 0 {
             (&first_executor, &first)
@@ -84,21 +83,10 @@ pub fn blocks_that_one_client_frees_serve_another(fabric: Fabric) {
     }
 }
 
-/// The blocks that are left in the heap of a table, as one new client finds them.
-fn blocks_left(node: &TestNode, layout: &LinearLayout) -> u64 {
-    let (executor, table) = new_client(node, layout, Reads::fixed(8));
-    executor.block_on(async {
-        let mut left = 0;
-        while table.put(&key(50_000 + left), &RECORD).await.is_ok() {
-            left += 1;
-        }
-        left
-    })
-}
-
-/// A table of the default heap has room for its capacity, however many clients fill it.
+/// A table of the default heap has room for its capacity, however many clients fill it: each may
+/// leave behind a run that it appended to, if it does not flush.
 pub fn a_client_for_each_put_fills_a_table(fabric: Fabric) {
-    for flushing in [true, false] {
+    for (flushing, puts_each) in [(true, 1), (false, 100)] {
         let puts = u64::from(fabric.cases(1_000));
         let options = LinearOptions {
             sizing: Sizing {
@@ -109,10 +97,12 @@ pub fn a_client_for_each_put_fills_a_table(fabric: Fabric) {
         };
         let layout = options.layout().unwrap();
         let node = new_node(fabric, &layout);
-        for number in 0..puts {
+        for first in (0..puts).step_by(puts_each) {
             let (executor, table) = new_client(&node, &layout, Reads::fixed(8));
-            let put = executor.block_on(table.put(&key(number), &[7; 300]));
-            assert!(put.is_ok(), "flushing: {flushing}, put {number}: {put:?}");
+            for number in first..puts.min(first + puts_each as u64) {
+                let put = executor.block_on(table.put(&key(number), &[7; 300]));
+                assert!(put.is_ok(), "flushing: {flushing}, put {number}: {put:?}");
+            }
             if flushing {
                 executor.block_on(table.flush()).unwrap();
             }
@@ -120,12 +110,13 @@ pub fn a_client_for_each_put_fills_a_table(fabric: Fabric) {
     }
 }
 
-/// Clients that replace one record, one after the other, need a block or two.
-pub fn clients_that_flush_leave_no_free_block_behind(fabric: Fabric) {
+/// Clients that replace one record, one after the other, need a page or two.
+pub fn clients_that_flush_leave_nothing_behind(fabric: Fabric) {
     let mut options = HEAP.options(64, 3);
-    options.sizing.heap_bytes = Some(16 + 3 * 128);
+    options.sizing.heap_bytes = Some(16 << 10);
     let layout = options.layout().unwrap();
     let node = new_node(fabric, &layout);
+    let mut most = 0;
     for turn in 0..fabric.cases(5_000) {
         let (executor, table) = new_client(&node, &layout, Reads::fixed(8));
         executor.block_on(async {
@@ -135,52 +126,42 @@ pub fn clients_that_flush_leave_no_free_block_behind(fabric: Fabric) {
             table.flush().await.unwrap();
             let got = table.get(&key(1)).await.unwrap();
             assert_eq!(got.as_deref(), Some(&value[..]));
+            most = most.max(table.occupancy().await.unwrap().heap_used);
         });
     }
-    assert_eq!(blocks_left(&node, &layout), 2);
+    assert!(most <= 2 << 10, "{most} bytes in use");
 }
 
-pub fn a_flush_hands_back_the_rest_of_the_extent(fabric: Fabric) {
-    const BLOCKS: u64 = 256;
+/// Who flushes leaves its run to whoever comes next: records of one client stand behind those of
+/// another.
+pub fn a_flush_leaves_the_rest_of_a_run_to_others(fabric: Fabric) {
     let mut options = HEAP.options(1 << 10, 3);
-    options.sizing.heap_bytes = Some(16 + BLOCKS * 128);
+    options.sizing.heap_bytes = Some(512 << 10);
     let layout = options.layout().unwrap();
-    for others_follow in [false, true] {
-        let node = new_node(fabric, &layout);
-        let (executor, table) = new_client(&node, &layout, Reads::fixed(8));
-        let (other_executor, other) = new_client(&node, &layout, Reads::fixed(8));
-        executor.block_on(async {
-            // Extents of 2 and 8 blocks, the last of which is used in part.
-            for number in 0..8 {
-                table.put(&key(number), &RECORD).await.unwrap();
-            }
-        });
-        let used = || executor.block_on(table.occupancy()).unwrap().heap_used;
-        assert_eq!(used(), 10 * 128);
-        let mut held = 8;
-        if others_follow {
-            other_executor
-                .block_on(other.put(&key(10), &RECORD))
-                .unwrap();
-            // The other client keeps the second block of its extent.
-            held += 2;
+    let node = new_node(fabric, &layout);
+    let clients: Vec<_> = (0..4)
+        .map(|_| new_client(&node, &layout, Reads::fixed(8)))
+        .collect();
+    let used = || {
+        let (executor, table) = &clients[0];
+        executor.block_on(table.occupancy()).unwrap().heap_used
+    };
+    let mut of_one = 0;
+    for round in 0..6 {
+        for (client, (executor, table)) in (0..).zip(&clients) {
+            executor.block_on(async {
+                table.put(&key(round * 4 + client), &RECORD).await.unwrap();
+                table.flush().await.unwrap();
+            });
         }
-        executor.block_on(table.flush()).unwrap();
-        let expected = if others_follow { 12 * 128 } else { 8 * 128 };
-        assert_eq!(used(), expected);
-        // The client goes on, and no block is handed out twice.
-        executor.block_on(async {
-            table.put(&key(11), &RECORD).await.unwrap();
-            table.flush().await.unwrap();
-        });
-        held += 1;
-        assert_eq!(blocks_left(&node, &layout), BLOCKS - held);
-        executor.block_on(async {
-            for number in (0..8).chain([11]) {
-                let got = table.get(&key(number)).await.unwrap();
-                assert_eq!(got.as_deref(), Some(&RECORD[..]));
-            }
-        });
+        of_one = if round == 0 { used() } else { of_one };
+    }
+    assert!(of_one > 0);
+    assert_eq!(used(), of_one, "all went into one page");
+    for number in 0..24 {
+        let (executor, table) = &clients[number as usize % 3];
+        let got = executor.block_on(table.get(&key(number))).unwrap();
+        assert_eq!(got.as_deref(), Some(&RECORD[..]));
     }
 }
 
@@ -203,20 +184,84 @@ pub fn a_refused_record_takes_nothing(fabric: Fabric) {
             let refused = table.put(&key(2), &vec![2; LARGE]).await;
             assert!(matches!(refused, Err(IndexError::HeapFull { .. })));
         }
-        let (mut small, left) = (
-            0,
-            (1 << 20) - 16 - block_bytes(class_for(LARGE + 25).unwrap()),
-        );
+        let mut small = 0;
         while table.put(&key(10 + small), &RECORD).await.is_ok() {
             small += 1;
         }
-        assert_eq!(small, left as u64 / 128);
+        // But for the pages that are left to those that move records.
+        let left = ((1 << 20) - LARGE as u64) / 128;
+        assert!(small > left * 4 / 5, "{small} of {left}");
     });
 }
 
-/// Clients that together want more than there is fight for the free lists. Each finds its own
-/// records whole, and in the end no block is lost but those that the clients kept for themselves.
-pub fn clients_share_the_free_lists(fabric: Fabric) {
+/// What one size has left, another can have at once: values of 1,000 bytes, then of 100 kB, of 10
+/// bytes, of a megabyte, and of all of these, each time in four fifths of the heap.
+pub fn a_heap_takes_any_sizes_at_any_time(fabric: Fabric) {
+    const HEAP_BYTES: u64 = 32 << 20;
+    // What a record counts beside its key and its value.
+    const OF_A_RECORD: u64 = 32;
+    let mut options = LinearOptions {
+        sizing: Sizing {
+            value: FieldSize::UpTo(1_000_000),
+            ..HEAP.options(1 << 20, 3).sizing
+        },
+        ..HEAP.options(1 << 20, 3)
+    };
+    options.sizing.heap_bytes = Some(HEAP_BYTES);
+    let layout = options.layout().unwrap();
+    let node = new_node(fabric, &layout);
+    let (executor, table) = new_client(&node, &layout, Reads::fixed(8));
+    let mut rng = ChaCha8Rng::seed_from_u64(5);
+    let mixed = [1_000, 100_000, 10, 1_000_000, 5_000];
+    let rounds: [&[usize]; 8] = [
+        &[1_000],
+        &[100_000],
+        &[10],
+        &[1_000_000],
+        &mixed,
+        &[5_000],
+        &[1_000_000],
+        &[1_000],
+    ];
+    executor.block_on(async {
+        for (round, sizes) in rounds.into_iter().enumerate() {
+            let (mut held, mut number) = (0, 0);
+            loop {
+                let size = sizes[rng.random_range(0..sizes.len())];
+                let value = vec![round as u8; size];
+                match table.put(&key(number), &value).await {
+                    Ok(is_new) => assert!(is_new),
+                    Err(IndexError::HeapFull { .. }) => break,
+                    Err(error) => panic!("{error}"),
+                }
+                held += (key(number).len() + size) as u64 + OF_A_RECORD;
+                number += 1;
+            }
+            let part = held as f64 / HEAP_BYTES as f64;
+            println!("values of {sizes:?} bytes: {part:.3} of the heap, {number} records");
+            assert!(part >= 0.8, "{part} of values of {sizes:?} bytes");
+            for number in 0..number {
+                assert!(table.remove(&key(number)).await.unwrap());
+            }
+        }
+    });
+}
+
+/// The records that a table's heap still has room for, as one new client finds it.
+fn records_left(node: &TestNode, layout: &LinearLayout) -> u64 {
+    let (executor, table) = new_client(node, layout, Reads::fixed(8));
+    executor.block_on(async {
+        let mut left = 0;
+        while table.put(&key(50_000 + left), &RECORD).await.is_ok() {
+            left += 1;
+        }
+        left
+    })
+}
+
+/// Clients that together want more than there is fight for the pages. Each finds its own records
+/// whole, and in the end nothing is lost but the runs that the clients append to.
+pub fn clients_share_a_heap(fabric: Fabric) {
     const CLIENTS: u32 = 3;
     const BLOCKS: u64 = 2_048;
     let mut options = HEAP.options(1 << 14, 3);
@@ -236,13 +281,10 @@ pub fn clients_share_the_free_lists(fabric: Fabric) {
         refused
     });
     println!("{} puts refused", refused.iter().sum::<u64>());
-    // Each client keeps at most 256 free blocks, and what was left of its last extent.
-    let kept = u64::from(CLIENTS) * (256 + 4096 / 128);
-    let held = blocks_left(&node, &layout);
-    assert!(
-        held >= BLOCKS - kept - 1,
-        "{held} of {BLOCKS} blocks are left"
-    );
+    // Pages have 64 blocks; each client has four open at most, and one is left to who moves.
+    let kept = (u64::from(CLIENTS) * 4 + 2) * 64;
+    let held = records_left(&node, &layout);
+    assert!(held >= BLOCKS - kept, "{held} of {BLOCKS} blocks are left");
 }
 
 /// Puts 900 records, as far as there is room, finds them and removes them; returns how many were
@@ -270,24 +312,21 @@ async fn put_and_remove(table: &impl Index, client: u32, value: u8) -> u64 {
 }
 
 pub fn churn_of_one_size_needs_no_more_than_its_records(fabric: Fabric) {
-    // As many records as fit, but for the blocks that rest before they are used again.
+    // Half as much again as the records.
     let mut options = HEAP.options(64, 3);
-    options.sizing.heap_bytes = Some(16 + 128 * (40 + 17));
+    options.sizing.heap_bytes = Some(128 * 60);
     churn(fabric, &options, 40, 100..=100);
 }
 
 pub fn churn_of_all_sizes_leaks_no_block(fabric: Fabric) {
-    // Each size class may once have held every record, and its resting blocks.
-    let classes: [u64; 13] = [32, 48, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320, 384];
     let mut options = HEAP.options(64, 3);
-    options.sizing.heap_bytes =
-        Some(16 + classes.iter().map(|bytes| bytes * (10 + 17)).sum::<u64>() + 4096);
+    options.sizing.heap_bytes = Some(336 * 30);
     churn(fabric, &options, 10, 0..=300);
 }
 
 pub fn churn_of_replaced_inline_records_leaks_no_block(fabric: Fabric) {
     let mut options = INLINE.options(64, 3);
-    options.sizing.heap_bytes = Some(16 + 48 * (40 + 17));
+    options.sizing.heap_bytes = Some(48 * 120);
     churn(fabric, &options, 40, 20..=20);
 }
 

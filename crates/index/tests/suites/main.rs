@@ -3,6 +3,7 @@
 //! simulator's faults or its clock, and what needs tables of millions of slots, is in [`schemes`].
 
 mod bad_input;
+mod cache;
 #[path = "../common/mod.rs"]
 mod common;
 mod cuckoo_costs;
@@ -14,6 +15,7 @@ mod hints;
 mod hybrid;
 mod linear_map;
 mod multi_key;
+mod relocation;
 mod round_trips;
 mod schemes;
 mod sealed_map;
@@ -25,7 +27,8 @@ mod write_many;
 mod protocols {
     use crate::{
         bad_input, cuckoo_costs, cuckoo_map, cuckoo_writers, get_many, heap, hints, hybrid,
-        linear_map, multi_key, round_trips, sealed_map, several_clients, signatures, write_many,
+        linear_map, multi_key, relocation, round_trips, sealed_map, several_clients, signatures,
+        write_many,
     };
 
     farslot_testbed::suites! {
@@ -55,8 +58,8 @@ mod protocols {
             }
             heap {
                 blocks_that_one_client_frees_serve_another
-                a_flush_hands_back_the_rest_of_the_extent
-                clients_share_the_free_lists
+                a_flush_leaves_the_rest_of_a_run_to_others
+                clients_share_a_heap
             }
             hints {
                 old_hints_change_no_answer
@@ -70,6 +73,12 @@ mod protocols {
             }
             multi_key {
                 every_slot_kind_is_a_multimap
+            }
+            relocation {
+                of_records_of_linear_tables
+                of_records_of_race_tables
+                of_records_of_cuckoo_tables
+                of_records_of_duo_tables
             }
             round_trips {
                 words
@@ -111,7 +120,7 @@ mod protocols {
 /// out unless asked.
 mod properties {
     use crate::{
-        bad_input, cuckoo_costs, cuckoo_writers, get_many, heap, hints, hybrid, linear_map,
+        bad_input, cache, cuckoo_costs, cuckoo_writers, get_many, heap, hints, hybrid, linear_map,
         round_trips, sealed_map, signatures,
     };
 
@@ -124,6 +133,14 @@ mod properties {
                 records_of_64_bits_in_word_slots
                 the_one_pattern_that_stands_for_nothing
                 short_fields_have_no_reserved_pattern
+            }
+            cache {
+                a_cache_refuses_nothing
+                what_is_read_stays_while_others_pass
+                full_buckets_forget_too
+                what_is_read_in_batches_stays
+                what_does_not_end_stays
+                values_that_seem_to_be_records_are_forgotten_too
             }
             cuckoo_costs {
                 a_seal_spares_the_next_miss_its_look
@@ -141,7 +158,8 @@ mod properties {
             }
             heap {
                 a_client_for_each_put_fills_a_table
-                clients_that_flush_leave_no_free_block_behind
+                a_heap_takes_any_sizes_at_any_time
+                clients_that_flush_leave_nothing_behind
                 a_refused_record_takes_nothing
                 churn_of_one_size_needs_no_more_than_its_records
                 churn_of_all_sizes_leaks_no_block

@@ -228,13 +228,14 @@ pub fn records_out_of_band_are_written_at_once_and_booked_as_single_writes(fabri
         ..HEAP
     };
     let mut options = slot.options(256, 5);
-    options.sizing.heap_bytes = Some(1 << 20);
+    // Of so large pages that no other is opened, and nothing is told of what died.
+    options.sizing.heap_bytes = Some(1 << 30);
     let layout = options.layout().unwrap();
     let clients = [0, 1].map(|_| {
         let node = new_node(fabric, &layout);
         new_client(&node, &layout, Reads::fixed(5))
     });
-    // Until both hold blocks of their own.
+    // Until both have a page open.
     for batch in [of(Kind::Put, 0..90, 0), of(Kind::Update, 0..90, 1)] {
         for client in &clients {
             write(client, slot, &batch, true);
@@ -306,11 +307,11 @@ pub fn keys_of_a_race_table_come_and_go_at_once_and_are_booked_as_single_writes(
         value: FieldSize::Fixed(300),
         ..race::VARIED
     };
-    // So much heap that no block has to be given to all: which are, depends on how many are held.
-    let layout = race::Dimensions::fixed(312, 8).layout(slot, 5, Some(1 << 23));
+    // Of so large pages that no other is opened, and nothing is told of what died.
+    let layout = race::Dimensions::fixed(312, 8).layout(slot, 5, Some(1 << 30));
     let clients = [0, 1].map(|_| race::new_client(&race::new_node(fabric, &layout), &layout));
     let all = |kind, value| -> Batch { (0..RECORDS).map(|key| (kind, key, key + value)).collect() };
-    // Until both hold blocks of their own, also for those that are put later.
+    // Until both have a page open.
     let later = |kind| -> Batch { (RECORDS..ALL).map(|key| (kind, key, key)).collect() };
     let first = [
         all(Kind::Put, 0),

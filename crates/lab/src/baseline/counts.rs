@@ -69,6 +69,7 @@ impl Counts {
             slots: self.slots,
             heap_used: 0,
             heap_bytes: 0,
+            evicted: 0,
         })
     }
 }

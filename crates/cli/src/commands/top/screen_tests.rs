@@ -40,6 +40,7 @@ fn seen(name: &str, entries: u64) -> Seen {
             slots: 10_000,
             heap_used: 0,
             heap_bytes: 0,
+            evicted: 0,
         }),
     }
 }

@@ -4,7 +4,7 @@ use super::copy::IndexCopy;
 use crate::Result;
 use crate::client::locks::BucketLocks;
 use crate::duo::bytes::DuoLayout;
-use crate::heap::Heap;
+use crate::heap::{Heap, record_bytes};
 use crate::slot::bad_option;
 use farslot_fabric::{Endpoint, Nanos, RemoteAddr};
 use std::cell::RefCell;
@@ -54,13 +54,14 @@ impl<E: Endpoint> DuoReader<E> {
             let limit = "the table was made for its owner alone";
             return Err(bad_option("published", false, limit));
         }
+        let place = layout.heap_place(table);
+        let longest = record_bytes(layout.key.most(), layout.value.most());
+        let heap = || Heap::new(Rc::clone(&endpoint), place).of_records_up_to(longest);
         Ok(Self {
             copy: RefCell::new(IndexCopy::new(table, layout.clone())),
             promise: ReaderPromise::default(),
             refreshing: BucketLocks::default(),
-            heap: layout
-                .has_heap()
-                .then(|| Heap::new(Rc::clone(&endpoint), layout.heap_place(table))),
+            heap: layout.has_heap().then(heap),
             endpoint,
             layout,
             table,

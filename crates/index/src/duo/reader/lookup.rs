@@ -85,7 +85,7 @@ impl<E: Endpoint> Lookup for DuoReader<E> {
     fn glance<'k>(
         &self,
         view: &InPlace<'_>,
-        _: &[Self::Asked<'k>],
+        _: (Self::Asked<'k>, usize),
     ) -> Option<impl Glance<Self::Asked<'k>>> {
         ReaderGlance::of(self, view)
     }

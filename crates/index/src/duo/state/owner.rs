@@ -54,8 +54,8 @@ pub struct DuoOwner {
     /// How often the vault or the index has changed. A lookup holds no bucket, and sees by this
     /// that what it went by is out of date.
     changes: AtomicU64,
-    /// How often a thread has looked for heap memory that no slot names, or another owner may have.
-    pub(in super::super) reclaims: AtomicU64,
+    /// How often what the threads have of the heap was lost to another owner.
+    pub(in super::super) heaps_lost: AtomicU64,
     pub(in super::super) locks: BucketLocks,
     pub(in super::super) journal: Journal,
     pub(in super::super) doubts: Doubts,
@@ -97,7 +97,7 @@ impl DuoOwner {
         Ok(Arc::new(Self {
             index: SharedIndex::new(Placement::new(index_shape(&layout))),
             changes: AtomicU64::new(0),
-            reclaims: AtomicU64::new(0),
+            heaps_lost: AtomicU64::new(0),
             locks: BucketLocks::default(),
             journal: Journal::new(&layout),
             doubts: Doubts::default(),
@@ -168,7 +168,7 @@ impl DuoOwner {
     /// Has every thread forget the heap memory that it holds: another owner may have found that no
     /// slot names it, and use it.
     pub(in super::super) fn forget_heap(&self) {
-        self.reclaims.fetch_add(1, Ordering::AcqRel);
+        self.heaps_lost.fetch_add(1, Ordering::AcqRel);
     }
 
     /// Forgets all that was known of the vault: as if it were new. Called by who is alone, and not

@@ -4,7 +4,7 @@ use super::growth::Growth;
 use super::owner::DuoOwner;
 use crate::Result;
 use crate::duo::bytes::{DuoLayout, live_head};
-use crate::heap::Heap;
+use crate::heap::{Heap, record_bytes};
 use farslot_fabric::{Endpoint, RemoteAddr};
 use std::cell::Cell;
 use std::ops::Deref;
@@ -22,7 +22,7 @@ pub struct DuoTable<E> {
     /// If the records are there.
     pub(in super::super) heap: Option<Heap<E>>,
     /// As many of the owner's as this thread's heap knows of.
-    pub(in super::super) reclaims_seen: Cell<u64>,
+    pub(in super::super) heaps_lost_seen: Cell<u64>,
     pub(in super::super) growth: Option<Growth>,
     work: Cell<Work>,
 }
@@ -93,12 +93,14 @@ impl<E: Endpoint> DuoTable<E> {
     /// The table of one of the owner's threads.
     fn of(owner: Arc<DuoOwner>, endpoint: Rc<E>, thread: u32) -> Self {
         let place = owner.layout.heap_place(owner.table);
-        let heap = owner.layout.has_heap();
+        let layout = &owner.layout;
+        let longest = record_bytes(layout.key.most(), layout.value.most());
+        let heap = || Heap::new(Rc::clone(&endpoint), place).of_records_up_to(longest);
         Self {
             growth: (owner.layout.reserve_bytes > 0).then_some(Growth::IN_RESERVE),
-            heap: heap.then(|| Heap::new(Rc::clone(&endpoint), place)),
+            heap: owner.layout.has_heap().then(heap),
             endpoint,
-            reclaims_seen: Cell::new(owner.reclaims.load(Ordering::Acquire)),
+            heaps_lost_seen: Cell::new(owner.heaps_lost.load(Ordering::Acquire)),
             owner,
             thread,
             work: Cell::default(),
@@ -134,8 +136,16 @@ impl<E: Endpoint> DuoTable<E> {
         })
     }
 
-    /// Adds this client's share to the counts in the table.
+    /// Whether this thread has so much to report that it is to do so.
+    #[inline]
+    pub(in super::super) fn has_to_report(&self) -> bool {
+        self.counts.are_due() || Heap::has_to_tell(self.heap.as_ref())
+    }
+
+    /// Adds this client's share to the counts in the table, and tells of what died.
     pub(in super::super) async fn report(&self) -> Result<()> {
-        self.counts.report(&*self.endpoint).await
+        let reported = self.counts.report(&*self.endpoint).await;
+        Heap::tell_if_due(self.heap.as_ref()).await;
+        reported
     }
 }

@@ -3,11 +3,13 @@
 
 mod cuckoo;
 mod duo;
-mod heap_sweeps;
+mod evictions;
+mod heap_cleaning;
 mod in_place;
 mod insert_many;
 mod linear;
 mod moved;
 mod race;
 mod readers_beside_batches;
+mod relocations;
 mod sealed;

@@ -331,6 +331,7 @@ impl<E: Endpoint> SchemeClient for InlineRace<E> {
             slots: self.shape.slots(),
             heap_used: 0,
             heap_bytes: 0,
+            evicted: 0,
         })
     }
 

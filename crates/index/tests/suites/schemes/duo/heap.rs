@@ -68,7 +68,6 @@ fn fill(executor: &Executor<AnyEndpoint>, table: &ShmTable, keys: u64) {
 
 #[test]
 fn a_lookup_takes_two_reads_and_a_record_is_replaced_by_a_word() {
-    // A client keeps up to 1/64 of it: all that is freed here, so that it gives none to others.
     let layout = layout(1 << 10, 64 << 20, false);
     assert_eq!(layout.slot_bytes(), 16);
     let node = shm_node(&layout);
@@ -81,7 +80,7 @@ fn a_lookup_takes_two_reads_and_a_record_is_replaced_by_a_word() {
         let new = value(number + 1_000);
         let (updated, was_there) = cost(&executor, UPDATE, table.update(&key, &new));
         // The slot, the record; the new record and the swap, and sometimes more heap before.
-        assert!(was_there.unwrap() && updated.0 <= 5, "{updated:?}");
+        assert!(was_there.unwrap() && updated.0 <= 13, "{updated:?}");
         let found = executor.block_on(table.get(&key)).unwrap();
         assert_eq!(found.as_deref(), Some(&new[..]));
     }
@@ -89,7 +88,7 @@ fn a_lookup_takes_two_reads_and_a_record_is_replaced_by_a_word() {
     assert_eq!((removed, was_there), ((1, 2), Ok(true)));
     let (absent, found) = cost(&executor, GET, table.get(&key(3)));
     assert!(absent == (0, 0) && found.unwrap().is_none());
-    // The block that was freed is used again, once others have been: nothing else is asked for.
+    // The run that is open has room: nothing else is asked for.
     let (put, new) = cost(&executor, PUT, table.put(&key(3), &value(3)));
     assert!(new.unwrap() && put.0 <= 3, "{put:?}");
 }
@@ -136,6 +135,7 @@ fn blocks_come_back_and_a_full_heap_says_so() {
 fn an_owner_that_was_replaced_forgets_what_it_held_of_the_heap() {
     const BYTES: usize = 20_000;
     const KEEPERS: u64 = 8;
+    const REMOVED: u64 = 8;
     let layout = layout(1 << 8, 1 << 20, false);
     let world = world(1, &layout);
     let client = || {
@@ -169,11 +169,14 @@ fn an_owner_that_was_replaced_forgets_what_it_held_of_the_heap() {
     let (executor, table) = &replaced[0];
     executor.block_on(async {
         table.force_take_over().await.unwrap();
-        // For a record of as many bytes there is the room that this leaves, and no other.
-        assert!(table.remove(&key(filled.start)).await.unwrap());
+        // For a record of as many bytes there is the room that these leave, and no other.
+        for number in filled.start..filled.start + REMOVED {
+            assert!(table.remove(&key(number)).await.unwrap());
+        }
         assert!(table.put(&key(1_000), &[3; BYTES]).await.unwrap());
         let records = (0..KEEPERS).map(|number| (number, 1));
-        let records = records.chain((filled.start + 1..filled.end).map(|number| (number, 2)));
+        let rest = filled.start + REMOVED..filled.end;
+        let records = records.chain(rest.map(|number| (number, 2)));
         for (number, byte) in records.chain([(1_000, 3)]) {
             let found = table.get(&key(number)).await.unwrap();
             assert!(found.as_deref() == Some(&[byte; BYTES]), "of key {number}");

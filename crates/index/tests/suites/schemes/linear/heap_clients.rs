@@ -19,7 +19,7 @@ fn readers_of_a_hot_key_see_whole_values_in_order() {
     for (slot, tight) in [(HEAP, None), (HOT, Some(3 * 128)), (INLINE, Some(3 * 48))] {
         for seed in 0..30 {
             // In a heap of three blocks, one is written again as soon as it was freed.
-            let heap_bytes = tight.map(|bytes| 16 + bytes);
+            let heap_bytes = tight.map(|bytes| 8 * bytes);
             seen += race_updates(slot, heap_bytes, seed);
         }
     }

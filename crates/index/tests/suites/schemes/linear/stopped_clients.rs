@@ -33,7 +33,7 @@ impl Bed for Linear {
     type Table = LinearTable<AnyEndpoint>;
 
     const KEYS: u64 = 8;
-    const MOST_ROUND_TRIPS: u32 = 6;
+    const MOST_ROUND_TRIPS: u32 = 10;
 
     fn world(&self, seed: u64) -> World {
         world(seed, &self.0)

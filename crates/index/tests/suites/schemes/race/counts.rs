@@ -144,7 +144,8 @@ fn accesses_of_an_insertion_at_load_nine_tenths() {
     assert!((7.0..7.3).contains(&verbs), "{verbs}");
     assert!((3.0..3.3).contains(&trips), "{trips}");
     // Two times 32 slots of 8 bytes, two swaps, a record of 32, and the records of others.
-    assert!((560.0..570.0).contains(&each(spent.bytes)), "{spent:?}");
+    // And what is read of the heap's pages where the next are opened.
+    assert!((560.0..600.0).contains(&each(spent.bytes)), "{spent:?}");
 }
 
 /// Puts keys until so many were refused; returns the records per slot before the first, and then.

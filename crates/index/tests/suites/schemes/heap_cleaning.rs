@@ -1,127 +1,25 @@
-//! Heap memory that killed clients held comes back, and no history is broken, however sweeps, slow
+//! Heap memory that killed clients held comes back, and no history is broken, however cleaning, slow
 //! verbs and stops coincide.
 
+use crate::common::bed::{Bed, Table, with};
 use crate::common::chaos::{Caller, ClientKind, Tally, limits};
-use crate::common::from_sim;
 use crate::common::run::{Run, look_around_after};
 use crate::common::seeds::Runs;
-use crate::common::{HEAP, HYBRID, INLINE, Reads, Slot, TABLE, chaos, cuckoo, duo, faults, race};
+use crate::common::{HEAP, HYBRID, INLINE, Slot, chaos, faults, race};
 use farslot_check::TableOp;
-use farslot_fabric::sim::{ClientStop, FaultPlan, HostId, SimEndpoint, Simulation, When, World};
+use farslot_fabric::sim::{ClientStop, FaultPlan, HostId, Simulation, When};
 use farslot_fabric::{EndpointExt, Limits, Nanos, window};
-use farslot_index::cuckoo::{CuckooLayout, LookupOrder};
-use farslot_index::duo::DuoLayout;
-use farslot_index::linear::{LinearLayout, LinearTable};
-use farslot_index::race::{RaceLayout, RaceTable};
-use farslot_index::{
-    FieldSize, HEAP_MARK_AT, Index, IndexError, IndexExt, SchemeClient, SlotKind, WriterChange,
-};
+use farslot_index::internals::pages_reused;
+use farslot_index::{FieldSize, Index, IndexError, IndexExt, SchemeClient, SlotKind};
 use farslot_testbed::AnyEndpoint;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::cell::Cell;
 use std::rc::Rc;
 
-/// Does the same with either.
-macro_rules! with {
-    ($table:expr, $name:ident => $body:expr) => {
-        match $table {
-            Table::Linear($name) => $body,
-            Table::Race($name) => $body,
-            Table::Cuckoo($name) => {
-                let $name = &**$name;
-                $body
-            }
-            Table::Duo($name) => $body,
-        }
-    };
-}
-
 const SECOND: Nanos = 1_000_000_000;
-/// Longer than a client has to know of a sweep before it ends it.
-const SWEPT_AFTER: Nanos = 41 * SECOND;
-
-/// Tables with a heap: of the first two many clients allocate from it, of the others one.
-#[derive(Clone)]
-enum Bed {
-    Linear(LinearLayout),
-    Race(RaceLayout),
-    Cuckoo(CuckooLayout),
-    Duo(DuoLayout),
-}
-
-/// One of them, as a client has it open.
-enum Table {
-    Linear(LinearTable<AnyEndpoint>),
-    Race(RaceTable<AnyEndpoint>),
-    Cuckoo(Box<cuckoo::SimTable>),
-    Duo(duo::SimTable),
-}
-
-impl Bed {
-    fn linear(slot: Slot, slots: u64, heap_bytes: u64, seed: u64) -> Self {
-        let mut options = slot.options(slots, seed);
-        options.sizing.heap_bytes = Some(heap_bytes);
-        Self::Linear(options.layout().unwrap())
-    }
-
-    fn race(slot: Slot, dimensions: race::Dimensions, heap_bytes: u64, seed: u64) -> Self {
-        Self::Race(dimensions.layout(slot, seed, Some(heap_bytes)))
-    }
-
-    fn cuckoo(slot: Slot, slots: u64, heap_bytes: u64, seed: u64) -> Self {
-        let mut options = cuckoo::options(slot, slots, cuckoo::ways(2, 4), seed);
-        options.sizing.heap_bytes = Some(heap_bytes);
-        Self::Cuckoo(options.layout().unwrap())
-    }
-
-    fn duo(slot: Slot, slots: u64, heap_bytes: u64, seed: u64) -> Self {
-        let mut options = duo::Dimensions::of_paper(slots).options(slot, seed);
-        options.sizing.heap_bytes = Some(heap_bytes);
-        Self::Duo(options.layout().unwrap())
-    }
-
-    fn has_one_writer(&self) -> bool {
-        matches!(self, Self::Cuckoo(_) | Self::Duo(_))
-    }
-
-    fn world(&self, seed: u64) -> World {
-        match self {
-            Self::Linear(layout) => chaos::world(seed, layout),
-            Self::Race(layout) => race::world(seed, layout),
-            Self::Cuckoo(layout) => cuckoo::world(seed, layout),
-            Self::Duo(layout) => duo::world(seed, layout),
-        }
-    }
-
-    async fn open(&self, endpoint: Rc<SimEndpoint>, locations: usize) -> Table {
-        match self {
-            Self::Linear(layout) => {
-                let table = chaos::open(from_sim(endpoint), layout, Reads::fixed(4)).await;
-                Table::Linear(table.with_record_locations(locations))
-            }
-            Self::Race(layout) => Table::Race(race::open(endpoint, layout).await),
-            Self::Cuckoo(layout) => {
-                let order = LookupOrder::Parallel;
-                Table::Cuckoo(Box::new(cuckoo::open(endpoint, layout, order).await))
-            }
-            Self::Duo(layout) => Table::Duo(duo::open(endpoint, layout)),
-        }
-    }
-
-    /// The same, as the writer in place of one that was killed.
-    async fn open_to_write(&self, endpoint: Rc<SimEndpoint>) -> Table {
-        let table = self.open(endpoint, 0).await;
-        with!(&table, table => table.change_writer(WriterChange::TakeOver).await.unwrap());
-        table
-    }
-}
-
-/// How many sweeps have ended in a world's heap.
-async fn sweeps(endpoint: &SimEndpoint) -> u64 {
-    let word = endpoint.read(TABLE.plus(HEAP_MARK_AT), 8).await.unwrap();
-    (word.words()[0] >> 38) / 2
-}
+/// Longer than a claim has to stand before another client takes the run over.
+const TAKEN_AFTER: Nanos = 41 * SECOND;
 
 const RUNS: Runs = Runs {
     module: module_path!(),
@@ -130,14 +28,14 @@ const RUNS: Runs = Runs {
     run: history,
 };
 
-/// Verbs take so long that an operation lasts as long as its client may work without a look at the
-/// epoch; pauses between operations are longer than a sweep.
+/// Verbs take so long that an operation lasts as long as its client may use a run without another
+/// claim; pauses between operations are longer than a claim has to stand.
 fn history(slot: Slot, seed: u64) -> Tally {
     const KEYS: u64 = 5;
     let mut rng = chaos::rng_of(slot, seed);
     // Of inline records only those lie there that replace others.
     let part = if slot == INLINE { 2 } else { 1 };
-    let heap_bytes = [512, 1 << 10, 2 << 10][rng.random_range(0..3)] / part;
+    let heap_bytes = [1 << 10, 2 << 10, 4 << 10][rng.random_range(0..3)] / part;
     let bed = match slot == race::VARIED {
         true => {
             let dimensions = race::Dimensions {
@@ -188,20 +86,22 @@ fn history(slot: Slot, seed: u64) -> Tally {
     run.finish_within(10_000 * SECOND, &mut simulation, &clients);
     look_around_after(100 * SECOND, &world, async |endpoint| {
         let table = bed.open(Rc::clone(&endpoint), 0).await;
-        with!(&table, table => run.caller(table, 1_000).look_around(KEYS).await);
-        let swept = sweeps(&endpoint).await;
-        run.count(|tally| tally.moves += swept);
+        with!(&table, table => {
+            run.caller(table, 1_000).look_around(KEYS).await;
+            let reused = pages_reused(table).await.unwrap();
+            run.count(|tally| tally.moves += reused);
+        });
     });
     run.judged(&world)
 }
 
-/// Random operations on random keys, with pauses as long as sweeps take.
+/// Random operations on random keys, with pauses as long as claims have to stand.
 async fn churn<T>(caller: Caller<'_, T>, keys: u64, mut rng: ChaCha8Rng)
 where
     T: Index + SchemeClient<Endpoint = AnyEndpoint>,
 {
     for turn in 0..24 {
-        let pause = [0, SECOND, 9 * SECOND, SWEPT_AFTER][rng.random_range(0..4)];
+        let pause = [0, SECOND, 9 * SECOND, TAKEN_AFTER][rng.random_range(0..4)];
         caller.table.endpoint().sleep(pause).await;
         let key = rng.random_range(0..keys);
         let value = caller.slot.fitted(u64::from(caller.client * 32 + turn + 1));
@@ -218,8 +118,11 @@ where
 
 fn seeds_of(slot: Slot) {
     RUNS.judge_all(slot, |total| {
-        println!("{} sweeps", total.moves);
-        assert!(total.moves > total.runs / 2, "hardly any sweep: {total:?}");
+        println!("{} pages used again", total.moves);
+        assert!(
+            total.moves > total.runs / 2,
+            "hardly any cleaning: {total:?}"
+        );
         assert!(total.heap_full > total.runs, "{total:?}");
         assert!(total.stopped > total.runs / 4, "{total:?}");
         assert!(total.seen > total.runs, "{total:?}");
@@ -264,7 +167,7 @@ fn kills(bed: &Bed, kills: u64) {
     // A writer's first verbs find out what there is.
     let most_verbs = if bed.has_one_writer() { 1_000 } else { 300 };
     let key = |number: u64| format!("key {number:06}").into_bytes();
-    // How many records of one size a client can put, waiting for sweeps until they bring no more.
+    // How many records of one size a client can put, waiting for claims to be taken over until that brings no more.
     let fill = async |table: &Table| {
         with!(table, table => {
             let (mut put, mut in_vain) = (0, 0);
@@ -274,7 +177,7 @@ fn kills(bed: &Bed, kills: u64) {
                     // Of a table with buckets in the heap, a bucket may be full first.
                     Err(IndexError::HeapFull { .. } | IndexError::Full { .. }) => {
                         in_vain += 1;
-                        table.endpoint().sleep(SWEPT_AFTER).await;
+                        table.endpoint().sleep(TAKEN_AFTER).await;
                     }
                     Err(error) => panic!("{error}"),
                 }
@@ -342,17 +245,19 @@ fn kills(bed: &Bed, kills: u64) {
                 table.remove(&key(number)).await.unwrap();
             });
         }
-        left.set((fill(&table).await, sweeps(&endpoint).await));
+        let filled = fill(&table).await;
+        let reused = with!(&table, table => pages_reused(table).await.unwrap());
+        left.set((filled, reused));
     });
-    let (of_new, (again, sweeps)) = (of_new.get(), left.get());
+    let (of_new, (again, reused)) = (of_new.get(), left.get());
     println!(
-        "{kills} kills: {again} of {of_new} records, {sweeps} sweeps, {} puts refused",
+        "{kills} kills: {again} of {of_new} records, {reused} pages used again, {} puts refused",
         refused.get()
     );
     assert!(again * 100 >= of_new * 95, "{again} of {of_new} records");
     assert!(
-        sweeps > 0 || bed.has_one_writer(),
-        "without a sweep the heap would not be whole"
+        reused > 0 || bed.has_one_writer(),
+        "without cleaning the heap would not be whole"
     );
 }
 
@@ -368,7 +273,7 @@ fn of_race() -> Bed {
 /// has no room for it, into another slot.
 #[test]
 fn a_removed_key_of_an_inline_table_comes_back_although_the_heap_is_full() {
-    let bed = Bed::linear(INLINE, 64, 128, 1);
+    let bed = Bed::linear(INLINE, 64, 512, 1);
     look_around_after(0, &bed.world(1), async |endpoint| {
         let Table::Linear(table) = bed.open(endpoint, 0).await else {
             unreachable!("a linear table");

@@ -1,0 +1,655 @@
+//! Freeing runs: those of whose records none lives, and those out of which what lives is moved.
+//!
+//! A client that finds no free pages for a record makes room: it frees runs of whose records all
+//! are counted as dead, and else moves the few that live out of runs that are mostly dead. A move
+//! writes a record into another block and swaps its slot's word, if that still names the block: by
+//! the scheme's own writes ([`Relocate`]), so that it disturbs nobody. A run is cleaned by one
+//! client at a time; nobody else appends to it.
+//!
+//! **Why no record is lost.** A run is cleaned only when nobody appends to it: its client has
+//! closed it, when slots named all of its records that any slot would ever name; or that client has
+//! not claimed it for [`TAKEN_AFTER`]. So no slot comes to name a record in it any more. Records
+//! are found by their bytes: one that a slot names is whole. When a move has answered for each, no
+//! slot names any, and the run is free. If a move fails, the run stays as it is.
+//!
+//! **What it relies on.** No client decides that another one is dead: a client whose last claim is
+//! too old by its own clock may no longer use the run. How old a claim is, the heap's ticks say: a
+//! word that clients which look for room raise by one when they have seen it stand for a second. So
+//! clients count together, and none has to live as long as a claim may stand; one that does knows it
+//! by itself. The clocks need not agree; they must run at about the same rate. A verb that takes effect more than 20 s after its client looked at its
+//! clock could do harm: one of a process that was stopped just then (by a signal, a debugger, a
+//! suspended machine), or one that waited in front of a node that was stopped. For the latter who
+//! takes a run over lets the node run for [`RUN_ON`] before it reads the records. Such a late WRITE
+//! may overwrite the record of another key. The checksum and the generation reveal it, so lookups
+//! of that key fail with an error and return nothing wrong; but the record is lost. So a process
+//! must not be continued after a stop of 20 s or more if it was writing to a table whose heap is
+//! full.
+
+use super::client::{CLAIM_LASTS, Heap};
+use super::eviction::{Fate, Stamp};
+use super::layout::{
+    BlockRef, GRANULE, Record, RecordView, bytes_by_lengths, class_for, generation_by_head,
+};
+use super::pages::{Kind, LeftClaim, PageWord, ticks_since};
+use super::relocation::{Relocate, Relocation};
+use super::runs::carved_bytes;
+use super::seen::{Seen, SeenRun};
+use super::standing::Interrupted;
+use crate::{IndexError, Result, UPKEEP};
+use farslot_fabric::{Buffer, Endpoint, EndpointExt, Nanos};
+
+/// How long a claim has to stand before another client takes the run over: its client may use it
+/// for [`CLAIM_LASTS`], and its verbs take effect within the rest.
+pub(super) const TAKEN_AFTER: Nanos = 3 * CLAIM_LASTS;
+/// Between two ticks of a heap, at least.
+const TICK: Nanos = 1_000_000_000;
+/// Runs that are taken over at a time.
+const MOST_TAKEN: usize = 64;
+/// How long the node has to run before a run is read that was taken over: verbs that waited in
+/// front of one that was stopped have taken effect then.
+const RUN_ON: Nanos = 1_000_000_000;
+/// A run is cleaned for what is known to be dead in it if that is at least so many 64ths: of a heap
+/// that evicts, in which the other runs go anyhow, most of it.
+const LEAST_DEAD: u64 = 4;
+const LEAST_DEAD_OF_CACHE: u64 = 48;
+/// Bytes of runs cleaned at a time, of which nobody knows that anything is dead.
+const MOST_EXPLORED: u64 = 4 << 20;
+/// How long a client that has found nothing in those does not look again, at first, and how often
+/// that is doubled.
+const EXPLORE_AFTER: Nanos = 100_000_000;
+const MOST_DOUBLED: u32 = 4;
+/// Bytes of a run whose records are moved at a time, and by an operation of a call.
+const PIECE: u64 = 256 << 10;
+const CALLS_PIECE: u64 = 4 << 10;
+/// The bytes of records that are checked to find those in a piece, at most: as often as it is long.
+const MOST_CHECKED: u64 = 64;
+/// The part of the pages that a cleaning frees, so that the next is not needed soon.
+const GOAL: u64 = 256;
+/// The most bytes of runs that one operation cleans.
+const MOST_CLEANED: u64 = 1 << 20;
+
+impl<E: Endpoint> Heap<E> {
+    /// Makes room for a record of so many bytes, which this heap has refused; true if it may be
+    /// there now.
+    ///
+    /// # Errors
+    /// [`IndexError::TurnOver`] for an operation of a call, whose turn is over before there is room:
+    /// the next one goes on. Or what the fabric says.
+    pub(crate) async fn clean(&self, table: &impl Relocate, refused: usize) -> Result<bool> {
+        if class_for(refused).is_none() {
+            return Ok(false);
+        }
+        let room = carved_bytes(refused);
+        if self.pages.fewest_for(room) + self.pages.reserve() > self.pages.count {
+            return Ok(false);
+        }
+        let cleaned = self.cleaning.cleaned.get();
+        let _turn = self.cleaning.turn.take(self.endpoint.core()).await;
+        let cleaning = async {
+            // Another coroutine has made room meanwhile.
+            if self.cleaning.cleaned.get() != cleaned && self.has_room_for(room).await? {
+                return Ok(true);
+            }
+            let made = self.clean_for(table, room).await;
+            if !matches!(made, Err(IndexError::TurnOver { .. })) {
+                self.close_moved().await;
+            }
+            made
+        };
+        let made = self.endpoint.operation(UPKEEP, cleaning).await;
+        self.cleaning.cleaned.set(self.cleaning.cleaned.get() + 1);
+        made
+    }
+
+    async fn clean_for(&self, table: &impl Relocate, room: u64) -> Result<bool> {
+        let interrupted = self.cleaning.interrupted.take();
+        if let Some(interrupted) = interrupted {
+            self.go_on(interrupted, table).await?;
+        }
+        let pages = self.pages.fewest_for(room);
+        if self.endpoint.core().may_wait() {
+            self.tell_dead(true).await;
+        }
+        let mut seen = self.look_at_pages(0..self.pages.count).await?;
+        self.take_over(&seen, table).await?;
+        while self.clean_dead(&seen, pages, table).await? {
+            if self.has_room_for(room).await? {
+                return Ok(true);
+            }
+            seen = self.look_at_pages(0..self.pages.count).await?;
+        }
+        if self.evicts() {
+            return self.evict(table, room).await;
+        }
+        if pages > 1 && self.clean_in_a_row(pages, table, Fate::Moved).await? {
+            return self.has_room_for(room).await;
+        }
+        while self.explore(table).await? {
+            if self.has_room_for(room).await? {
+                return Ok(true);
+            }
+        }
+        self.has_room_for(room).await
+    }
+
+    /// Frees runs until more than so many pages are free: those of whose records none lives, then
+    /// those of which a good part is known to be dead. Returns whether any was freed.
+    async fn clean_dead(&self, seen: &Seen, pages: u64, table: &impl Relocate) -> Result<bool> {
+        let least = pages + self.pages.reserve();
+        let goal = least + self.pages.count / GOAL;
+        let least_dead = if self.evicts() {
+            LEAST_DEAD_OF_CACHE
+        } else {
+            LEAST_DEAD
+        };
+        let mut runs: Vec<_> = seen.runs().filter(|run| is_cleanable(run.word)).collect();
+        runs.retain(|run| {
+            let of_run = run.word.pages() * self.pages.bytes;
+            run.is_dead() || run.dead.granules * GRANULE * 64 >= of_run * least_dead
+        });
+        runs.sort_by_key(|run| self.living_part(run));
+        let (mut free, mut cleaned, mut any) = (seen.free() * self.pages.bytes, 0, false);
+        for run in &runs {
+            let is_dead = run.is_dead();
+            let of_run = run.word.pages() * self.pages.bytes;
+            // What lives in it takes as much elsewhere.
+            let lives = ((self.living_part(run) * of_run) >> 10).min(of_run);
+            let has_done_much = cleaned >= MOST_CLEANED && free >= least * self.pages.bytes;
+            if free >= goal * self.pages.bytes || has_done_much {
+                break;
+            }
+            if !is_dead && lives > free {
+                continue;
+            }
+            let is_freed = match is_dead {
+                true => self.free_run(*run).await?,
+                false => self.clean_run(*run, table, Fate::Moved).await?,
+            };
+            if is_freed {
+                free += of_run - lives;
+                any = true;
+            }
+            cleaned += if is_dead { 0 } else { of_run };
+        }
+        Ok(any)
+    }
+
+    /// Whether a record of so many bytes finds room now.
+    pub(super) async fn has_room_for(&self, room: u64) -> Result<bool> {
+        let seen = self.look_at_pages(0..self.pages.count).await?;
+        Ok(self.has_room_in(&seen, room))
+    }
+
+    pub(super) fn has_room_in(&self, seen: &Seen, room: u64) -> bool {
+        let pages = self.pages.fewest_for(room);
+        let is_left = |run: &SeenRun| {
+            let is_kept = run.stamp.is_some_and(Stamp::is_kept);
+            !run.is_dead() && !is_kept && self.has_left(run, room)
+        };
+        let spare = seen.free().checked_sub(self.pages.reserve());
+        spare.is_some_and(|spare| {
+            let is_free = spare >= pages && seen.free_run(pages, 0, &(0..0)).is_some();
+            is_free || seen.runs().any(|run| is_left(&run))
+        })
+    }
+
+    /// About which part of a run lives, of 1,024.
+    fn living_part(&self, run: &SeenRun) -> u64 {
+        let used = match run.word.kind() {
+            Kind::Left => LeftClaim::unpack(run.word.claim()).used,
+            _ => run.word.pages() * self.pages.bytes,
+        };
+        let dead = run.dead.granules * GRANULE;
+        // Behind a run that was left with little in it another is better.
+        (used.saturating_sub(dead) << 10) / (run.word.pages() * self.pages.bytes).max(1)
+    }
+
+    /// Cleans what has the fewest living bytes of all pages in a row that could be freed, so many;
+    /// false if there are none.
+    pub(super) async fn clean_in_a_row(
+        &self,
+        pages: u64,
+        table: &impl Relocate,
+        fate: Fate,
+    ) -> Result<bool> {
+        let seen = self.look_at_pages(0..self.pages.count).await?;
+        // What lives in each page, with nothing for those that cannot be freed.
+        let mut living = vec![Some(0); seen.words.len()];
+        for (page, word) in living.iter_mut().zip(&seen.words) {
+            if word.kind() != Kind::Free {
+                *page = None;
+            }
+        }
+        let runs: Vec<_> = seen.runs().collect();
+        for run in runs.iter().filter(|run| is_cleanable(run.word)) {
+            let of_run = (self.living_part(run) * self.pages.bytes) >> 10;
+            let first = run.first as usize;
+            for page in &mut living[first..first + run.word.pages() as usize] {
+                *page = Some(of_run);
+            }
+        }
+        let whole = |row: &[Option<u64>]| row.iter().copied().sum::<Option<u64>>();
+        let rows = living.windows(pages as usize).enumerate();
+        let best = rows
+            .filter_map(|(at, row)| Some((whole(row)?, at as u64)))
+            .min();
+        let Some((bytes, first)) = best else {
+            return Ok(false);
+        };
+        let row = first..first + pages;
+        let of_row = &seen.words[first as usize..row.end as usize];
+        let is_free = |word: &&PageWord| word.kind() == Kind::Free;
+        let elsewhere = seen.free() - of_row.iter().filter(is_free).count() as u64;
+        if fate != Fate::Forgotten && bytes > elsewhere * self.pages.bytes {
+            return Ok(false);
+        }
+        let _row = self.cleaning.keep_free(row.clone());
+        for run in runs.iter().filter(|run| is_cleanable(run.word)) {
+            if run.overlaps(&row) && !self.clean_run(*run, table, fate).await? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Cleans some runs of which nobody knows that anything in them is dead: what a client that was
+    /// killed had not told of is found so. True if anything was.
+    async fn explore(&self, table: &impl Relocate) -> Result<bool> {
+        let cleaning = &self.cleaning;
+        if self.endpoint.now() < cleaning.explores_at.get() {
+            return Ok(false);
+        }
+        let seen = self.look_at_pages(0..self.pages.count).await?;
+        let from = cleaning.explored.get();
+        let runs: Vec<_> = seen.runs().filter(|run| is_cleanable(run.word)).collect();
+        let mut bytes = 0;
+        for run in runs.iter().filter(|run| run.first >= from) {
+            if bytes >= MOST_EXPLORED {
+                break;
+            }
+            cleaning.explored.set(run.first + 1);
+            self.clean_run(*run, table, Fate::Moved).await?;
+            bytes += run.word.pages() * self.pages.bytes;
+        }
+        let now = self.look_at_pages(0..self.pages.count).await?;
+        let has_gained = now.free() > seen.free();
+        if has_gained {
+            cleaning.in_vain.set(0);
+        } else if runs.iter().all(|run| run.first < cleaning.explored.get()) {
+            // All were looked at in vain.
+            let wait = EXPLORE_AFTER << cleaning.in_vain.get().min(MOST_DOUBLED);
+            cleaning.in_vain.set(cleaning.in_vain.get() + 1);
+            cleaning.explored.set(0);
+            cleaning.explores_at.set(self.endpoint.now() + wait);
+        }
+        Ok(has_gained)
+    }
+
+    /// The heap's ticks, one more if they have stood for long enough.
+    async fn tick(&self) -> Result<u64> {
+        let (seen, now) = (self.ticks().await?, self.endpoint.now());
+        let known = self.cleaning.tick.get().filter(|(ticks, _)| *ticks == seen);
+        let since = known.map_or(now, |(_, since)| since);
+        self.cleaning.tick.set(Some((seen, since)));
+        if now.saturating_sub(since) < TICK {
+            return Ok(seen);
+        }
+        let more = seen.wrapping_add(1);
+        let swap = self.endpoint.compare_swap(self.ticks_at(), seen, more);
+        Ok(if swap.await? == seen { more } else { seen })
+    }
+
+    /// Takes runs over that other clients have open or clean, and have not claimed for so long that
+    /// they are gone; and cleans them.
+    async fn take_over(&self, seen: &Seen, table: &impl Relocate) -> Result<()> {
+        let may_wait = self.endpoint.core().may_wait();
+        let due = self.to_take_over(seen, self.tick().await?);
+        let most = if may_wait { MOST_TAKEN } else { 1 };
+        let mut taken = Vec::new();
+        for run in due.into_iter().take(most) {
+            let claim = self.new_claim(run.first).await?;
+            let mine = run.word.as_kind(Kind::Cleaned, claim);
+            if self.swap_word(run.first, run.word, mine).await? {
+                taken.push((run, mine));
+            }
+        }
+        if may_wait && !taken.is_empty() {
+            self.endpoint.sleep(RUN_ON).await;
+        }
+        for (run, mine) in taken {
+            // Nobody knows how many records it had.
+            let sealed = run.word.as_kind(Kind::Sealed, u64::MAX);
+            let moved = self.begin_to_move_out(run, (mine, sealed), table, Fate::Moved);
+            moved.await?;
+        }
+        Ok(())
+    }
+
+    /// Runs that other clients have open or clean, and have not claimed for so long that they may be
+    /// taken over.
+    fn to_take_over(&self, seen: &Seen, ticks: u64) -> Vec<SeenRun> {
+        let now = self.endpoint.now();
+        // Clients with slower verbs than this one's have to allow for that themselves.
+        let verb = self.endpoint.core().limits.verb_timeout;
+        let wait = TAKEN_AFTER.max(CLAIM_LASTS + 2 * verb);
+        let before = self.cleaning.standing.take();
+        let standing = &mut *self.cleaning.standing.borrow_mut();
+        let mut due = Vec::new();
+        for run in seen.runs().filter(|run| self.is_of_another(run)) {
+            let known = before.get(&run.first).filter(|(word, _)| *word == run.word);
+            let since = known.map_or(now, |(_, since)| *since);
+            standing.insert(run.first, (run.word, since));
+            // Who cannot wait does not know whether the node was stopped in between; of ticks there
+            // is one at most while it is.
+            let has_stood = now.saturating_sub(since) >= wait && self.endpoint.core().may_wait();
+            if has_stood || ticks_since(run.word.claim(), ticks) > wait.div_ceil(TICK) {
+                due.push(run);
+            }
+        }
+        due
+    }
+
+    /// Whether another client has this run open, or cleans it.
+    fn is_of_another(&self, run: &SeenRun) -> bool {
+        let runs = self.runs.borrow();
+        let mut own = runs.open.iter().chain(&runs.closing);
+        let is_claimed = matches!(run.word.kind(), Kind::Open | Kind::Cleaned);
+        is_claimed && !own.any(|own| own.first == run.first && own.word == run.word)
+    }
+
+    /// Has the runs cleaned some time that other clients have open: of a table that this client
+    /// alone writes from now on. False if it cannot tell them from its own just now.
+    ///
+    /// # Errors
+    /// What the fabric says.
+    pub(crate) async fn inherit(&self) -> Result<bool> {
+        // What another coroutine opens or cleans just now is this client's.
+        let cleaning = self.cleaning.turn.take(self.endpoint.core()).await;
+        let opening = self.opening.take(self.endpoint.core()).await;
+        if !cleaning.is_alone() || !opening.is_alone() {
+            return Ok(false);
+        }
+        let seen = self.look_at_pages(0..self.pages.count).await?;
+        let interrupted = self.cleaning.interrupted.borrow().map(|of| of.run.word);
+        let is_left = |run: &SeenRun| self.is_of_another(run) && Some(run.word) != interrupted;
+        for run in seen.runs().filter(is_left) {
+            let sealed = run.word.as_kind(Kind::Sealed, u64::MAX);
+            self.swap_word(run.first, run.word, sealed).await?;
+        }
+        Ok(true)
+    }
+
+    /// Moves out of a run what lives in it, and frees it; false if that could not be, or another
+    /// client was faster.
+    pub(super) async fn clean_run(
+        &self,
+        run: SeenRun,
+        table: &impl Relocate,
+        fate: Fate,
+    ) -> Result<bool> {
+        let claim = self.new_claim(run.first).await?;
+        let mine = run.word.as_kind(Kind::Cleaned, claim);
+        if !self.swap_word(run.first, run.word, mine).await? {
+            return Ok(false);
+        }
+        let sealed = match run.word.kind() {
+            Kind::Left => {
+                let left = LeftClaim::unpack(run.word.claim());
+                run.word.as_kind(Kind::Sealed, left.records)
+            }
+            _ => run.word,
+        };
+        self.begin_to_move_out(run, (mine, sealed), table, fate)
+            .await
+    }
+
+    async fn begin_to_move_out(
+        &self,
+        run: SeenRun,
+        (mine, sealed): (PageWord, PageWord),
+        table: &impl Relocate,
+        fate: Fate,
+    ) -> Result<bool> {
+        let begun = Interrupted {
+            run: SeenRun { word: mine, ..run },
+            sealed,
+            fate,
+            done: 0,
+        };
+        self.move_out(begun, table).await
+    }
+
+    /// Goes on to clean a run, if no other client has taken it over.
+    async fn go_on(&self, mut of: Interrupted, table: &impl Relocate) -> Result<()> {
+        let claim = self.new_claim(of.run.first).await?;
+        let again = of.run.word.as_kind(Kind::Cleaned, claim);
+        if self.swap_word(of.run.first, of.run.word, again).await? {
+            of.run.word = again;
+            self.move_out(of, table).await?;
+        }
+        Ok(())
+    }
+
+    /// Moves out of a run that this client has claimed what still lives in it, and frees it.
+    async fn move_out(&self, mut of: Interrupted, table: &impl Relocate) -> Result<bool> {
+        let is_kept = of.run.stamp.is_some_and(Stamp::is_kept);
+        self.set_fate(of.fate, is_kept);
+        let moved = self.move_records(&mut of, table).await;
+        self.set_fate(Fate::Moved, false);
+        match moved {
+            Ok(()) => self.free_run(of.run).await,
+            Err(over @ IndexError::TurnOver { .. }) => {
+                self.cleaning.interrupted.replace(Some(of));
+                Err(over)
+            }
+            Err(_) => {
+                // As it was: what has moved is counted as dead there.
+                self.swap_word(of.run.first, of.run.word, of.sealed).await?;
+                Ok(false)
+            }
+        }
+    }
+
+    /// Leaves a run to others that this client has begun to clean.
+    pub(super) async fn leave_interrupted(&self) -> Result<()> {
+        let interrupted = self.cleaning.interrupted.take();
+        if let Some(Interrupted { run, sealed, .. }) = interrupted {
+            self.swap_word(run.first, run.word, sealed).await?;
+        }
+        Ok(())
+    }
+
+    async fn move_records(&self, of: &mut Interrupted, table: &impl Relocate) -> Result<()> {
+        let Interrupted { run, fate, .. } = *of;
+        let bytes = self.pages.bytes_of(run.first, run.word.pages());
+        let len = bytes.end - bytes.start;
+        let may_wait = self.endpoint.core().may_wait();
+        let longest = carved_bytes(self.longest).min(len);
+        let buffer = self.endpoint.core().limits.largest_buffer as u64;
+        // A call's turn is short.
+        let piece = if may_wait { PIECE } else { CALLS_PIECE };
+        let piece = piece.min(buffer.saturating_sub(longest)).max(GRANULE) / GRANULE * GRANULE;
+        while of.done < len {
+            // As much behind the piece as the last record that begins in it may have.
+            let end = len.min(of.done + piece + longest);
+            let from = bytes.start + of.done;
+            let read = self.read_run(from..bytes.start + end).await?;
+            let begins_in = piece.min(len - of.done);
+            let place = (from, run.word.generation());
+            let (records, next) =
+                records_in(&read, place, begins_in, |record| self.stays(record, fate))?;
+            let (mut failed, mut evicted) = (Ok(()), 0);
+            let told = |number: usize, was: Result<bool>| match was {
+                Ok(true) if records[number].value.is_none() => evicted += 1,
+                // What the table has not admitted no slot names.
+                Ok(_) | Err(IndexError::KeyLength { .. } | IndexError::ValueLength { .. }) => {}
+                Err(error) => failed = Err(error),
+            };
+            table.relocate(&records, told).await;
+            self.count_evicted(evicted).await;
+            failed?;
+            of.done += next;
+            if of.done < len && !self.endpoint.core().may_work(|| self.endpoint.now()) {
+                return Err(IndexError::TurnOver { in_doubt: false });
+            }
+        }
+        Ok(())
+    }
+
+    /// How often pages were used again.
+    pub(crate) async fn pages_reused(&self) -> Result<u64> {
+        let seen = self.look_at_pages(0..self.pages.count).await?;
+        let reused = |word: &PageWord| word.uses().saturating_sub(1);
+        Ok(seen.words.iter().map(reused).sum())
+    }
+
+    /// The records that are whole in pages that are in use, with their blocks.
+    pub(crate) async fn records(&self) -> Result<Vec<(BlockRef, Record)>> {
+        let seen = self.look_at_pages(0..self.pages.count).await?;
+        let mut records = Vec::new();
+        for run in seen.runs() {
+            let bytes = self.pages.bytes_of(run.first, run.word.pages());
+            let piece = self.read_run(bytes.clone()).await?;
+            let place = (bytes.start, run.word.generation());
+            let (found, _) = records_in(&piece, place, piece.len() as u64, |_| true)?;
+            for Relocation { block, .. } in found {
+                records.extend(self.read(block).await?.map(|record| (block, record)));
+            }
+        }
+        Ok(records)
+    }
+
+    async fn read_run(&self, bytes: std::ops::Range<u64>) -> Result<Buffer> {
+        let len = (bytes.end - bytes.start) as usize;
+        Ok(self.endpoint.read(self.at_byte(bytes.start), len).await?)
+    }
+}
+
+/// The records of a generation that begin in the first bytes of a piece of a run, so many, and are
+/// whole; and how far behind those the next may begin. One may begin anywhere: behind a block that
+/// was never written, and within what seems to be a record.
+///
+/// # Errors
+/// [`IndexError::Unreadable`] of values that were made to seem records, within which others begin.
+fn records_in<'b>(
+    piece: &'b [u8],
+    (start, generation): (u64, u64),
+    begins_in: u64,
+    stays: impl Fn(&RecordView<'_>) -> bool,
+) -> Result<(Vec<Relocation<'b>>, u64)> {
+    let (mut records, mut at) = (Vec::new(), 0);
+    let mut may_check = MOST_CHECKED * piece.len() as u64;
+    while at < begins_in && at + GRANULE <= piece.len() as u64 {
+        let block = BlockRef {
+            granule: (start + at) / GRANULE,
+            generation,
+            class: class_for(record_bytes_at(piece, at)).unwrap_or_default(),
+        };
+        let said = record_at(piece, at, generation);
+        let said = said.filter(|bytes| at + bytes <= piece.len() as u64);
+        let left = may_check.checked_sub(said.unwrap_or(0));
+        may_check = left.ok_or(IndexError::Unreadable {
+            slot: block.granule,
+            attempts: 1,
+        })?;
+        let record = said.and_then(|_| RecordView::decode(&piece[at as usize..], block));
+        if let Some(record) = record {
+            let value = stays(&record).then_some(record.value);
+            let key = record.key;
+            records.push(Relocation { key, value, block });
+        }
+        at += GRANULE;
+    }
+    Ok((records, at))
+}
+
+/// Whether nobody appends to a run with this word, or cleans it.
+pub(super) const fn is_cleanable(word: PageWord) -> bool {
+    matches!(word.kind(), Kind::Left | Kind::Sealed)
+}
+
+fn word_at(piece: &[u8], at: u64) -> u64 {
+    let at = at as usize;
+    u64::from_le_bytes(piece[at..at + 8].try_into().expect("8 bytes"))
+}
+
+fn record_bytes_at(piece: &[u8], at: u64) -> usize {
+    bytes_by_lengths(word_at(piece, at + 8), usize::MAX)
+}
+
+/// Bytes of the block of the record that begins there, if one of that generation may.
+fn record_at(piece: &[u8], at: u64, generation: u64) -> Option<u64> {
+    if at + GRANULE > piece.len() as u64 || generation_by_head(word_at(piece, at)) != generation {
+        return None;
+    }
+    let bytes = record_bytes_at(piece, at);
+    class_for(bytes).map(|_| carved_bytes(bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::heap::{encode, record_bytes, seal};
+    use farslot_fabric::BufferPool;
+    use proptest::prelude::*;
+
+    /// Writes records of values of these lengths one behind the other, but for those that are not
+    /// written; returns the granules of those that are.
+    fn write(run: &mut [u8], pool: &BufferPool, values: &[(usize, bool)]) -> Vec<u64> {
+        let (mut at, mut written) = (GRANULE, Vec::new());
+        for (len, is_written) in values {
+            let bytes = record_bytes(8, *len);
+            let block = BlockRef {
+                granule: at / GRANULE,
+                generation: 5,
+                class: class_for(bytes).unwrap(),
+            };
+            let mut record = encode(pool, b"the key.", &vec![7; *len]).unwrap();
+            seal(&mut record, block);
+            if *is_written {
+                run[at as usize..at as usize + bytes].copy_from_slice(&record);
+                written.push(block.granule);
+            }
+            at += carved_bytes(bytes);
+        }
+        written
+    }
+
+    proptest! {
+        #[test]
+        fn records_are_found_behind_holes_of_any_size(
+            values in prop::collection::vec((0usize..150, any::<bool>()), 1..30),
+            stale in any::<bool>(),
+        ) {
+            let pool = BufferPool::new(1 << 12, 1 << 20);
+            let mut run = vec![0; 6 << 10];
+            if stale {
+                // What stood there before, of the same generation.
+                write(&mut run, &pool, &[(24, true), (3_000, true), (40, true)]);
+            }
+            let written = write(&mut run, &pool, &values);
+            let place = (0, 5);
+            let (found, _) = records_in(&run, place, 6 << 10, |_| true).unwrap();
+            let found: Vec<_> = found.iter().map(|record| record.block.granule).collect();
+            prop_assert!(written.iter().all(|granule| found.contains(granule)), "{found:?}");
+            if !stale {
+                prop_assert_eq!(&written, &found);
+                let (again, _) = records_in(&run[16..], (16, 5), (6 << 10) - 16, |_| true).unwrap();
+                let again: Vec<_> = again.iter().map(|record| record.block.granule).collect();
+                prop_assert_eq!(written, again);
+            }
+        }
+    }
+
+    #[test]
+    fn values_that_were_made_to_seem_records_do_not_hold_a_cleaner_up() {
+        let mut run = vec![0_u8; 1 << 20];
+        let seems = (5_u64 << 32, (900_000_u64) << 32);
+        for at in (GRANULE as usize..run.len() - 16).step_by(16) {
+            run[at..at + 8].copy_from_slice(&seems.0.to_le_bytes());
+            run[at + 8..at + 16].copy_from_slice(&seems.1.to_le_bytes());
+        }
+        let found = records_in(&run, (0, 5), 1 << 20, |_| true);
+        assert!(matches!(found, Err(IndexError::Unreadable { .. })));
+    }
+}

@@ -1,0 +1,437 @@
+//! Opening runs, and closing them.
+
+use super::client::Heap;
+use super::eviction::Stamp;
+use super::pages::{Dead, DeadWord, Kind, LeftClaim, PageWord};
+use super::runs::{Purpose, Run, carved_bytes};
+use super::seen::{Seen, SeenRun};
+use crate::{Result, UPKEEP};
+use farslot_fabric::{Endpoint, EndpointExt, both, window};
+use std::ops::Range;
+
+/// Pages that are looked at for one that is free, before pages that nobody had yet are taken.
+const LOOK_AT: u64 = 128;
+/// Pages that a client takes between two such looks, and by how many it raises the mark.
+const AHEAD: u64 = 8;
+/// Swaps of the words of a run under way at a time.
+const WIDTH: usize = 64;
+/// Pages of which the words are read at a time.
+const PIECE: u64 = 4096;
+/// How often others may be faster at the pages that a client has chosen.
+const ATTEMPTS: u32 = 16;
+
+impl<E: Endpoint> Heap<E> {
+    /// Opens a run that has room for a record of so many bytes, or finds that one is open; false if
+    /// the heap has none.
+    pub(super) async fn open(&self, bytes: usize, purpose: Purpose) -> Result<bool> {
+        let _turn = self.opening.take(self.endpoint.core()).await;
+        let room = carved_bytes(bytes);
+        // Whoever had the turn before may have opened one.
+        let is_open = |run: &Run| run.purpose == purpose && run.room() >= room;
+        if self.runs.borrow().open.iter().any(is_open) {
+            return Ok(true);
+        }
+        both(self.tell_dead(false), self.close_idle()).await;
+        let mut lost = 0;
+        while lost < ATTEMPTS {
+            match Box::pin(self.try_open(room, purpose)).await? {
+                Tried::Opened => {
+                    // Another may be full now.
+                    self.close_idle().await;
+                    return Ok(true);
+                }
+                Tried::Freed => {}
+                Tried::LostRace => lost += 1,
+                Tried::None => return Ok(false),
+            }
+        }
+        Ok(false)
+    }
+
+    async fn try_open(&self, room: u64, purpose: Purpose) -> Result<Tried> {
+        let pages = self.pages.run_for(room);
+        let reserve = match purpose {
+            Purpose::Write => self.pages.reserve(),
+            Purpose::Move | Purpose::Keep => 0,
+        };
+        let mut wanted = Wanted {
+            room,
+            pages,
+            reserve,
+            purpose,
+        };
+        if let Some(first) = self.take_ahead(pages) {
+            let words = vec![PageWord(0); pages as usize];
+            return self.claim_run(first, &words, purpose).await;
+        }
+        if self.mark.get() == 0 {
+            let mark = self.endpoint.read(self.place.header, 8).await?;
+            self.mark.set(mark.words()[0]);
+        }
+        let handed_out = self.pages.below(self.mark.get());
+        if self.pages.count - handed_out >= pages + reserve {
+            return self.open_among_some(handed_out, wanted).await;
+        }
+        let all = self.look_at_pages(0..self.pages.count).await?;
+        let tried = self.open_among(&all, wanted).await?;
+        wanted.pages = self.pages.fewest_for(room);
+        match tried {
+            Tried::None if wanted.pages < pages => self.open_among(&all, wanted).await,
+            tried => Ok(tried),
+        }
+    }
+
+    /// Opens a run somewhere among the pages that were handed out, if a look at some of them finds
+    /// one; else raises the mark.
+    async fn open_among_some(&self, handed_out: u64, wanted: Wanted) -> Result<Tried> {
+        let from = match self.cursor.get() {
+            cursor if cursor < handed_out => cursor,
+            _ => 0,
+        };
+        let end = (from + LOOK_AT.max(wanted.pages)).min(handed_out);
+        if from < end {
+            let seen = self.look_at_pages(from..end).await?;
+            let tried = Wanted {
+                reserve: 0,
+                ..wanted
+            };
+            match self.open_among(&seen, tried).await? {
+                Tried::None => self.cursor.set(end),
+                tried => return Ok(tried),
+            }
+        }
+        match self.raise_mark(wanted).await? {
+            true => Ok(Tried::Freed),
+            false => Ok(Tried::LostRace),
+        }
+    }
+
+    /// Opens one among pages that were seen: a run that was left and has room, or free pages,
+    /// unless that leaves fewer than the reserve. Where there is none, it frees the runs that are
+    /// dead.
+    async fn open_among(&self, seen: &Seen, wanted: Wanted) -> Result<Tried> {
+        let is_enough = seen.free() >= wanted.reserve;
+        let avoid = match wanted.purpose {
+            Purpose::Write => 0..0,
+            Purpose::Move | Purpose::Keep => self.cleaning.row.borrow().clone(),
+        };
+        let suits = |run: &SeenRun| {
+            let is_kept = run.stamp.is_some_and(Stamp::is_kept);
+            !run.is_dead() && !run.overlaps(&avoid) && is_kept == (wanted.purpose == Purpose::Keep)
+        };
+        let mut runs = seen.runs().filter(suits);
+        if is_enough && let Some(run) = runs.find(|run| self.has_left(run, wanted.room)) {
+            return self.open_left(run, wanted.purpose).await;
+        }
+        let free = seen.free_run(wanted.pages, self.cursor.get(), &avoid);
+        let is_enough = seen.free() >= wanted.pages + wanted.reserve;
+        if let Some((first, words)) = free.filter(|_| is_enough) {
+            let end = first + wanted.pages;
+            while self.pages.below(self.mark.get()) < end {
+                self.swap_mark(self.pages.page_at(end)).await?;
+            }
+            self.cursor.set(end);
+            return self.claim_run(first, words, wanted.purpose).await;
+        }
+        let mut freed = false;
+        for run in seen.runs().filter(SeenRun::is_dead) {
+            freed |= self.free_run(run).await?;
+        }
+        Ok(if freed { Tried::Freed } else { Tried::None })
+    }
+
+    /// The words of these pages.
+    pub(super) async fn look_at_pages(&self, pages: Range<u64>) -> Result<Seen> {
+        let mut seen = Seen {
+            first: pages.start,
+            words: Vec::new(),
+            dead: Vec::new(),
+            stamps: Vec::new(),
+        };
+        for first in pages.clone().step_by(PIECE as usize) {
+            let bytes = ((pages.end - first).min(PIECE) * 8) as usize;
+            let dead = self.at_byte(self.pages.dead_at(first));
+            let words = self.at_byte(self.pages.word_at(first));
+            let reads = both(
+                self.endpoint.read(dead, bytes),
+                self.endpoint.read(words, bytes),
+            );
+            // In whatever order: what is done about a run is done by a swap from this word.
+            let (dead, words) = reads.await;
+            seen.dead
+                .extend(dead?.words().iter().map(|word| DeadWord(*word)));
+            seen.words
+                .extend(words?.words().iter().map(|word| PageWord(*word)));
+            if self.evicts() {
+                let stamps = self.at_byte(self.pages.stamp_at(first));
+                let stamps = self.endpoint.read(stamps, bytes).await?;
+                seen.stamps
+                    .extend(stamps.words().iter().map(|word| Stamp(*word)));
+            }
+        }
+        Ok(seen)
+    }
+
+    /// Pages that nobody had, so many, of those by which this client has raised the mark.
+    fn take_ahead(&self, pages: u64) -> Option<u64> {
+        let (first, end) = self.ahead.get();
+        if end - first < pages {
+            return None;
+        }
+        self.ahead.set((first + pages, end));
+        Some(first)
+    }
+
+    /// Raises the mark by some pages, of which the reserve is left.
+    async fn raise_mark(&self, wanted: Wanted) -> Result<bool> {
+        let first = self.pages.below(self.mark.get());
+        let most = self.pages.count.saturating_sub(first + wanted.reserve);
+        let ahead = AHEAD.min(self.pages.count / 64);
+        let end = first + wanted.pages.max(ahead).min(most);
+        let is_raised = self.swap_mark(self.pages.page_at(end)).await?;
+        if is_raised {
+            self.ahead.set((first, end));
+        }
+        Ok(is_raised && end >= first + wanted.pages)
+    }
+
+    /// Raises the mark to this, if nobody has since this client saw it.
+    async fn swap_mark(&self, to: u64) -> Result<bool> {
+        let from = self.mark.get();
+        let swap = self.endpoint.compare_swap(self.place.header, from, to);
+        let seen = swap.await?;
+        self.mark.set(if seen == from { to } else { seen });
+        Ok(seen == from)
+    }
+
+    /// Claims free pages, which have these words.
+    async fn claim_run(&self, first: u64, words: &[PageWord], purpose: Purpose) -> Result<Tried> {
+        let (pages, began) = (words.len() as u64, self.endpoint.now());
+        let uses = PageWord::next_use(words);
+        let word = PageWord::new(Kind::Open, pages, uses, self.new_claim(first).await?);
+        // The first page before the others: if this client dies, others find a run that is open.
+        if !self.swap_word(first, words[0], word).await? {
+            return Ok(Tried::LostRace);
+        }
+        let behind = word.behind(first);
+        let mut claimed = vec![false; words.len() - 1];
+        let others = (first + 1..).zip(&words[1..]);
+        let swaps = others.map(|(page, free)| self.swap_word(page, *free, behind));
+        let mut failed = Ok(());
+        window(WIDTH, swaps, |at, swapped| match swapped {
+            Ok(swapped) => claimed[at] = swapped,
+            Err(error) => failed = Err(error),
+        })
+        .await;
+        if failed.is_err() || claimed.contains(&false) {
+            let claimed = (first + 1..).zip(claimed).filter(|(_, claimed)| *claimed);
+            let frees = claimed.map(|(page, _)| self.swap_word(page, behind, word.freed()));
+            window(WIDTH, frees, |_, _| {}).await;
+            failed?;
+            self.swap_word(first, word, word.freed()).await?;
+            return Ok(Tried::LostRace);
+        }
+        // Before anything dies there.
+        let mut dead = self.endpoint.core().buffers.take(words.len() * 8)?;
+        let none = DeadWord::new(word.generation(), Dead::default());
+        dead.words_mut().fill(none.0);
+        let at = self.at_byte(self.pages.dead_at(first));
+        let stamping = self.stamp(first..first + pages, purpose);
+        let (written, stamped) = both(self.endpoint.write(at, dead), stamping).await;
+        written?;
+        stamped?;
+        let bytes = self.pages.bytes_of(first, pages);
+        self.append_to(Run {
+            first,
+            word,
+            start: bytes.start,
+            next: bytes.start,
+            end: bytes.end,
+            last: bytes.end,
+            records: 0,
+            pending: 0,
+            purpose,
+            claimed_at: began,
+        });
+        Ok(Tried::Opened)
+    }
+
+    /// Counts that a run is opened, and notes when it was.
+    async fn stamp(&self, pages: Range<u64>, purpose: Purpose) -> Result<()> {
+        let opening = self.endpoint.fetch_add(self.openings_at(), 1).await?;
+        if self.evicts() {
+            let bytes = (pages.end - pages.start) as usize * 8;
+            let mut stamps = self.endpoint.core().buffers.take(bytes)?;
+            stamps.words_mut().fill(Stamp::new(opening, purpose).0);
+            let at = self.at_byte(self.pages.stamp_at(pages.start));
+            self.endpoint.write(at, stamps).await?;
+        }
+        Ok(())
+    }
+
+    /// Whether this run was left with room for so many bytes.
+    pub(super) fn has_left(&self, run: &SeenRun, room: u64) -> bool {
+        let bytes = run.word.pages() * self.pages.bytes;
+        let left = LeftClaim::unpack(run.word.claim());
+        run.word.kind() == Kind::Left && left.used + room <= bytes
+    }
+
+    /// Opens a run that another client has left.
+    async fn open_left(&self, run: SeenRun, purpose: Purpose) -> Result<Tried> {
+        let began = self.endpoint.now();
+        let left = LeftClaim::unpack(run.word.claim());
+        let claim = self.new_claim(run.first).await?;
+        let word = run.word.as_kind(Kind::Open, claim);
+        if !self.swap_word(run.first, run.word, word).await? {
+            return Ok(Tried::LostRace);
+        }
+        if self.evicts() {
+            // What is put now is not as old as what is there.
+            self.stamp(run.first..run.first + word.pages(), purpose)
+                .await?;
+        }
+        let bytes = self.pages.bytes_of(run.first, word.pages());
+        self.append_to(Run {
+            first: run.first,
+            word,
+            start: bytes.start,
+            next: bytes.start + left.used,
+            end: bytes.end,
+            last: bytes.end,
+            records: left.records,
+            pending: 0,
+            purpose,
+            claimed_at: began,
+        });
+        Ok(Tried::Opened)
+    }
+
+    fn append_to(&self, run: Run) {
+        self.runs.borrow_mut().open(run);
+        self.note_claims();
+    }
+
+    /// Seals the runs that this client does not append to any more and of whose records all are
+    /// named or given back.
+    async fn close_idle(&self) {
+        while let Some(run) = self.take_closing() {
+            // If that fails, others find it some time.
+            let _ = self.close(run).await;
+        }
+    }
+
+    fn take_closing(&self) -> Option<Run> {
+        let closing = &mut self.runs.borrow_mut().closing;
+        let at = closing.iter().position(|run| run.pending == 0)?;
+        let run = closing.swap_remove(at);
+        Some(run)
+    }
+
+    /// Gives up a run, of whose records all are named or given back: to whoever has records for the
+    /// room that is left, if that is some.
+    async fn close(&self, run: Run) -> Result<()> {
+        self.note_claims();
+        let is_left = run.room() >= (run.end - run.start) / 8 || run.records == 0;
+        let left = run.left().pack().filter(|_| is_left);
+        let to = match left {
+            _ if run.records == 0 && run.word.pages() == 1 => run.word.unused(),
+            Some(claim) => run.word.as_kind(Kind::Left, claim),
+            None => run.word.as_kind(Kind::Sealed, run.records),
+        };
+        // If another client has taken it over, it is no longer this one's to close.
+        self.swap_word(run.first, run.word, to).await?;
+        Ok(())
+    }
+
+    /// Gives up the runs that this client moves records into.
+    pub(super) async fn close_moved(&self) {
+        let _turn = self.opening.take(self.endpoint.core()).await;
+        let moved = {
+            let runs = &mut *self.runs.borrow_mut();
+            let moved = runs
+                .open
+                .extract_if(.., |run| run.purpose != Purpose::Write);
+            moved.collect::<Vec<_>>()
+        };
+        self.runs.borrow_mut().closing.extend(moved);
+        self.close_idle().await;
+    }
+
+    /// Gives back all that this client holds and does not use, and tells of what died. It may go
+    /// on, or be dropped.
+    ///
+    /// # Errors
+    /// What the fabric says; what was being given back comes back once others need it.
+    pub async fn flush(&self) -> Result<()> {
+        let holds_nothing = {
+            let (runs, interrupted) = (self.runs.borrow(), self.cleaning.interrupted.borrow());
+            let has_run = !runs.open.is_empty() || !runs.closing.is_empty();
+            let has_to_tell = !self.uncounted.borrow().is_empty() || self.has_any_hint();
+            !has_run && interrupted.is_none() && !has_to_tell
+        };
+        if holds_nothing {
+            return Ok(());
+        }
+        self.endpoint.operation(UPKEEP, self.give_back()).await
+    }
+
+    async fn give_back(&self) -> Result<()> {
+        let _turn = self.opening.take(self.endpoint.core()).await;
+        {
+            let runs = &mut *self.runs.borrow_mut();
+            runs.closing.append(&mut runs.open);
+        }
+        self.report_hints().await;
+        self.tell_dead(true).await;
+        self.close_idle().await;
+        self.note_claims();
+        self.leave_interrupted().await
+    }
+
+    /// Frees a run of whose records none lives and to which nobody appends, if it is still as it
+    /// was seen; false if not.
+    pub(super) async fn free_run(&self, run: SeenRun) -> Result<bool> {
+        let mut word = run.word;
+        if word.pages() > 1 {
+            // Another may append to a run that was left, or have taken over one that was cleaned.
+            let claim = self.new_claim(run.first).await?;
+            let mine = word.as_kind(Kind::Cleaned, claim);
+            if !self.swap_word(run.first, word, mine).await? {
+                return Ok(false);
+            }
+            word = mine;
+        }
+        // The first page last: who finds a run that was freed in part frees the rest.
+        let behind = run.first + 1..run.first + word.pages();
+        let frees = behind.map(|page| self.swap_word(page, word.behind(run.first), word.freed()));
+        let mut failed = Ok(());
+        window(WIDTH, frees, |_, freed: Result<bool>| {
+            if let Err(error) = freed {
+                failed = Err(error);
+            }
+        })
+        .await;
+        failed?;
+        self.swap_word(run.first, word, word.freed()).await
+    }
+}
+
+/// What a run is opened for.
+#[derive(Clone, Copy)]
+struct Wanted {
+    /// Bytes of the record's block.
+    room: u64,
+    pages: u64,
+    /// Free pages that are to be left.
+    reserve: u64,
+    purpose: Purpose,
+}
+
+enum Tried {
+    Opened,
+    /// There is more to be had now.
+    Freed,
+    /// Another client was faster, or the pages have changed: it may be tried again.
+    LostRace,
+    None,
+}

@@ -1,0 +1,90 @@
+//! Moving records of a heap from block to block, for a cleaner that empties blocks.
+//!
+//! A relocation is an ordinary write with a condition: it changes the key's slot only if that names
+//! exactly one block. It reads no record, for the cleaner knows that the block holds the key's.
+//! Whether a slot names the block is seen when the slot is looked at, and the swap expects what was
+//! seen: so a relocation undoes no other write, and every other write may come before or after it.
+//!
+//! That a block is named by no slot does not mean that it is free: a client may be about to name
+//! it.
+
+use super::client::Heap;
+use super::layout::BlockRef;
+use crate::{IndexError, Operation, Result, SchemeClient};
+use std::pin::Pin;
+
+/// What is to become of a record, if its key's slot names exactly this block.
+#[derive(Clone, Copy, Debug)]
+pub struct Relocation<'r> {
+    /// The key of the record that the block holds.
+    pub key: &'r [u8],
+    /// Its value, which is written to another block; nothing if the record is to be removed.
+    pub value: Option<&'r [u8]>,
+    /// The block.
+    pub block: BlockRef,
+}
+
+/// Tables that keep records in a heap.
+#[allow(
+    async_fn_in_trait,
+    reason = "used by one thread, over one endpoint: never Send"
+)]
+#[allow(private_bounds, reason = "only tables of this crate name blocks")]
+pub trait Relocate: SchemeClient {
+    /// That heap, of a table that has one.
+    fn heap_of_records(&self) -> Option<&Heap<Self::Endpoint>>;
+
+    /// Moves records to other blocks, or removes them. `done` gets their numbers, in the order in
+    /// which they end, each with whether its key's slot named the block.
+    async fn relocate(&self, relocations: &[Relocation<'_>], done: impl FnMut(usize, Result<bool>));
+
+    /// Makes room in the heap for a record of so many bytes, which it has refused; true if it may
+    /// be there now.
+    async fn make_room(&self, refused: usize) -> Result<bool>;
+
+    /// Whether an operation that has ended so can be tried again: the heap was full, and may have
+    /// room now.
+    ///
+    /// # Errors
+    /// [`IndexError::TurnOver`], where the turn of an operation's call was over before there was.
+    async fn has_room_again<T>(&self, outcome: &Result<T>) -> Result<bool> {
+        let Err(IndexError::HeapFull { record_bytes, .. }) = outcome else {
+            return Ok(false);
+        };
+        let making: Pin<Box<dyn Future<Output = _> + '_>> = Box::pin(self.make_room(*record_bytes));
+        match making.await {
+            Err(over @ IndexError::TurnOver { .. }) => Err(over),
+            // What the operation says is that the heap is full, whatever has become of this.
+            made => Ok(made.unwrap_or(false)),
+        }
+    }
+}
+
+/// What a table's writes are asked for.
+#[derive(Clone, Copy)]
+pub(crate) struct Asked<'k> {
+    pub(crate) operation: Operation<'k>,
+    /// Only the record in this block is changed, by an update or a removal.
+    pub(crate) only_in: Option<BlockRef>,
+}
+
+impl<'k> From<Operation<'k>> for Asked<'k> {
+    #[inline(always)]
+    fn from(operation: Operation<'k>) -> Self {
+        let only_in = None;
+        Self { operation, only_in }
+    }
+}
+
+impl<'k> From<Relocation<'k>> for Asked<'k> {
+    #[inline]
+    fn from(Relocation { key, value, block }: Relocation<'k>) -> Self {
+        Self {
+            operation: match value {
+                Some(value) => Operation::Update(key, value),
+                None => Operation::Remove(key),
+            },
+            only_in: Some(block),
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! The runs that a client has open, and what it carves from them.
+
+use super::layout::{BlockRef, GRANULE, block_bytes, class_for};
+use super::pages::{Dead, LeftClaim, PageWord};
+use farslot_fabric::Nanos;
+
+/// Runs that a client appends to for each purpose: a record that does not fit into the rest of one
+/// leaves that to smaller ones.
+const MOST_OPEN: usize = 2;
+
+/// What a block is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Purpose {
+    /// A record that somebody writes.
+    Write,
+    /// A record that moves out of a run that is cleaned.
+    Move,
+    /// A record that moves, for it was read, out of a run whose others are forgotten.
+    Keep,
+}
+
+impl Purpose {
+    /// What the block is for of a write that changes only the record in that block, if it is one.
+    #[inline(always)]
+    pub(crate) const fn of(only_in: Option<BlockRef>) -> Self {
+        match only_in {
+            Some(_) => Self::Move,
+            None => Self::Write,
+        }
+    }
+}
+
+/// A run of pages that this client has open.
+pub(super) struct Run {
+    pub(super) first: u64,
+    /// What the word of its first page is.
+    pub(super) word: PageWord,
+    /// Bytes from the heap's start of its first page, and of what is not carved yet.
+    pub(super) start: u64,
+    pub(super) next: u64,
+    pub(super) end: u64,
+    /// Where the block starts that was carved last.
+    pub(super) last: u64,
+    /// Records carved from it since its pages were free.
+    pub(super) records: u64,
+    /// Those that no slot names yet and that were not given back.
+    pub(super) pending: u64,
+    pub(super) purpose: Purpose,
+    /// When this client began to claim it, last.
+    pub(super) claimed_at: Nanos,
+}
+
+impl Run {
+    pub(super) const fn room(&self) -> u64 {
+        self.end - self.next
+    }
+
+    fn has(&self, block: BlockRef) -> bool {
+        let at = block.granule * GRANULE;
+        (self.start..self.end).contains(&at) && self.word.generation() == block.generation
+    }
+
+    fn carve(&mut self, bytes: u64, class: usize) -> Option<BlockRef> {
+        if self.room() < bytes {
+            return None;
+        }
+        let granule = self.next / GRANULE;
+        self.last = self.next;
+        self.next += bytes;
+        self.records += 1;
+        self.pending += 1;
+        Some(BlockRef {
+            granule,
+            generation: self.word.generation(),
+            class,
+        })
+    }
+
+    /// What its claim is, once it is left: used so far by so many records.
+    pub(super) const fn left(&self) -> LeftClaim {
+        LeftClaim {
+            used: self.next - self.start,
+            records: self.records,
+        }
+    }
+}
+
+/// The runs of a client.
+#[derive(Default)]
+pub(super) struct Runs {
+    /// Those that it appends to.
+    pub(super) open: Vec<Run>,
+    /// Those that are full, or were given up, and have records that no slot names yet, perhaps.
+    pub(super) closing: Vec<Run>,
+}
+
+impl Runs {
+    /// A block for so many bytes, if some run has room.
+    #[inline]
+    pub(super) fn carve(&mut self, bytes: usize, purpose: Purpose) -> Option<BlockRef> {
+        let (class, bytes) = (class_for(bytes)?, carved_bytes(bytes));
+        let mut open = self.open.iter_mut();
+        open.find_map(|run| match run.purpose == purpose {
+            true => run.carve(bytes, class),
+            false => None,
+        })
+    }
+
+    fn of(&mut self, block: BlockRef) -> Option<&mut Run> {
+        let mut runs = self.open.iter_mut().chain(&mut self.closing);
+        runs.find(|run| run.has(block))
+    }
+
+    pub(super) fn have(&self, block: BlockRef) -> bool {
+        let mut runs = self.open.iter().chain(&self.closing);
+        runs.any(|run| run.has(block))
+    }
+
+    /// Notes that a slot names this block now, or that none will; false if it was carved from a run
+    /// that another client has taken over.
+    #[inline]
+    pub(super) fn is_named(&mut self, block: BlockRef) -> bool {
+        let run = self.of(block);
+        run.is_some_and(|run| {
+            run.pending = run.pending.saturating_sub(1);
+            true
+        })
+    }
+
+    /// Takes a block back to which nothing was written, if it was carved last.
+    pub(super) fn take_back(&mut self, block: BlockRef) -> bool {
+        let start = block.granule * GRANULE;
+        let Some(run) = self.of(block) else {
+            return false;
+        };
+        let is_last = start == run.last && start < run.next;
+        if is_last {
+            run.next = start;
+            run.records -= 1;
+            run.pending -= 1;
+        }
+        is_last
+    }
+
+    /// Appends to this run too from now on; of too many the one with the least room is closed.
+    pub(super) fn open(&mut self, run: Run) {
+        let purpose = run.purpose;
+        self.open.push(run);
+        let of_purpose = |run: &&Run| run.purpose == purpose;
+        if self.open.iter().filter(of_purpose).count() > MOST_OPEN {
+            let fullest = (self.open.iter().enumerate())
+                .filter(|(_, run)| run.purpose == purpose)
+                .min_by_key(|(_, run)| run.room());
+            if let Some((at, _)) = fullest {
+                self.closing.push(self.open.remove(at));
+            }
+        }
+    }
+
+    /// When the oldest claim of any of them was made.
+    pub(super) fn oldest_claim(&self) -> Option<Nanos> {
+        let runs = self.open.iter().chain(&self.closing);
+        runs.map(|run| run.claimed_at).min()
+    }
+}
+
+/// Bytes that the block of a record of so many bytes takes.
+pub(super) const fn carved_bytes(bytes: usize) -> u64 {
+    (bytes as u64).next_multiple_of(GRANULE)
+}
+
+/// About how much died with a block.
+pub(super) const fn dead_of(block: BlockRef) -> Dead {
+    Dead {
+        records: 1,
+        granules: block_bytes(block.class) as u64 / GRANULE,
+    }
+}

@@ -1,0 +1,106 @@
+//! Pages of which the words were read, and the runs among them.
+
+use super::eviction::Stamp;
+use super::pages::{Dead, DeadWord, Kind, LeftClaim, PageWord};
+use std::ops::Range;
+
+/// The words of pages that lie one behind the other.
+pub(super) struct Seen {
+    pub(super) first: u64,
+    pub(super) words: Vec<PageWord>,
+    pub(super) dead: Vec<DeadWord>,
+    /// Of a heap that evicts.
+    pub(super) stamps: Vec<Stamp>,
+}
+
+/// A run among them, that is not free.
+#[derive(Clone, Copy)]
+pub(super) struct SeenRun {
+    pub(super) first: u64,
+    pub(super) word: PageWord,
+    pub(super) dead: Dead,
+    pub(super) stamp: Option<Stamp>,
+}
+
+impl SeenRun {
+    /// Whether nobody appends to it, and none of its records lives.
+    pub(super) fn is_dead(&self) -> bool {
+        let records = match self.word.kind() {
+            Kind::Sealed => self.word.claim(),
+            Kind::Left => LeftClaim::unpack(self.word.claim()).records,
+            _ => return false,
+        };
+        self.dead.records >= records
+    }
+
+    /// Whether it has one of these pages.
+    pub(super) fn overlaps(&self, pages: &Range<u64>) -> bool {
+        self.first < pages.end && pages.start < self.first + self.word.pages()
+    }
+}
+
+impl Seen {
+    /// The runs that are not free, of which all pages were seen: as far as their pages name them.
+    pub(super) fn runs(&self) -> impl Iterator<Item = SeenRun> + '_ {
+        let mut at = 0;
+        std::iter::from_fn(move || {
+            loop {
+                let word = *self.words.get(at)?;
+                let first = at;
+                at += 1;
+                if matches!(word.kind(), Kind::Free | Kind::Behind) {
+                    continue;
+                }
+                // Memory that was damaged may name more pages than there are.
+                let Some(words) = self.words.get(first..first + word.pages() as usize) else {
+                    continue;
+                };
+                // One that is being claimed or freed has others not yet, or no more.
+                let behind = word.behind(self.first + first as u64);
+                at += words[1..]
+                    .iter()
+                    .take_while(|page| **page == behind)
+                    .count();
+                let mut dead = Dead::default();
+                for page in &self.dead[first..at] {
+                    let of_page = page.of(word.generation());
+                    dead.records += of_page.records;
+                    dead.granules += of_page.granules;
+                }
+                return Some(SeenRun {
+                    first: self.first + first as u64,
+                    word,
+                    dead,
+                    stamp: self.stamps.get(first).copied(),
+                });
+            }
+        })
+    }
+
+    /// Which pages are free.
+    pub(super) fn free(&self) -> u64 {
+        let is_free = |word: &&PageWord| word.kind() == Kind::Free;
+        self.words.iter().filter(is_free).count() as u64
+    }
+
+    /// So many free pages in a row that the caller does not avoid, the first from this page on, if
+    /// there are some, or any: with the words of those.
+    pub(super) fn free_run(
+        &self,
+        pages: u64,
+        from: u64,
+        avoid: &Range<u64>,
+    ) -> Option<(u64, &[PageWord])> {
+        let last = self.words.len().checked_sub(pages as usize)?;
+        let start = (from.saturating_sub(self.first) as usize).min(last);
+        let suits = |at: &usize| {
+            let (first, end) = (self.first + *at as u64, self.first + *at as u64 + pages);
+            let words = &self.words[*at..*at + pages as usize];
+            let is_avoided = first < avoid.end && avoid.start < end;
+            !is_avoided && words.iter().all(|word| word.kind() == Kind::Free)
+        };
+        let at = (start..=last).chain(0..start).find(suits)?;
+        let words = &self.words[at..at + pages as usize];
+        Some((self.first + at as u64, words))
+    }
+}

@@ -1,0 +1,68 @@
+//! What a client remembers between two cleanings of a heap.
+
+use super::eviction::Fate;
+use super::pages::PageWord;
+use super::seen::SeenRun;
+use super::turn::Turn;
+use farslot_fabric::Nanos;
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::ops::Range;
+
+/// How far a run was cleaned.
+#[derive(Clone, Copy)]
+pub(super) struct Interrupted {
+    /// The run, as this client has claimed it.
+    pub(super) run: SeenRun,
+    /// What it is again if it cannot be freed.
+    pub(super) sealed: PageWord,
+    /// What becomes of its records, and the byte of it up to which that is done.
+    pub(super) fate: Fate,
+    pub(super) done: u64,
+}
+
+/// What a client remembers of its cleaning.
+#[derive(Default)]
+pub(super) struct Cleaning {
+    /// Taken by the coroutine that cleans.
+    pub(super) turn: Turn,
+    /// Runs that were emptied for the record that an evicting heap has no room for yet: those of
+    /// calls, whose turns end.
+    pub(super) emptied: Cell<u32>,
+    /// How often room was looked for.
+    pub(super) cleaned: Cell<u64>,
+    /// Pages that are to be free together: nothing is moved into them.
+    pub(super) row: RefCell<Range<u64>>,
+    /// When it may look again at what nobody knows to be dead, how often in a row that was in vain,
+    /// and the page at which it goes on.
+    pub(super) explores_at: Cell<Nanos>,
+    pub(super) in_vain: Cell<u32>,
+    pub(super) explored: Cell<u64>,
+    /// A run that it cleans, up to which byte of it: a call's turn was over before it was done.
+    pub(super) interrupted: RefCell<Option<Interrupted>>,
+    /// Claims of other clients, and since when they stand.
+    pub(super) standing: RefCell<HashMap<u64, (PageWord, Nanos)>>,
+    /// The heap's ticks as this client saw them last, and since when.
+    pub(super) tick: Cell<Option<(u64, Nanos)>>,
+}
+
+/// Pages that are to be free together, until this is dropped.
+pub(super) struct Row<'c> {
+    cleaning: &'c Cleaning,
+    before: Range<u64>,
+}
+
+impl Cleaning {
+    pub(super) fn keep_free(&self, row: Range<u64>) -> Row<'_> {
+        Row {
+            cleaning: self,
+            before: self.row.replace(row),
+        }
+    }
+}
+
+impl Drop for Row<'_> {
+    fn drop(&mut self) {
+        self.cleaning.row.replace(self.before.clone());
+    }
+}

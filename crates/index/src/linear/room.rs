@@ -1,0 +1,28 @@
+//! Making room in the heap.
+
+use super::client::LinearTable;
+use crate::heap::Heap;
+use crate::heap::{Relocate, Relocation};
+use crate::{Result, step};
+use farslot_fabric::Endpoint;
+
+impl<E: Endpoint> Relocate for LinearTable<E> {
+    fn heap_of_records(&self) -> Option<&Heap<E>> {
+        self.heap.as_ref()
+    }
+
+    async fn relocate(
+        &self,
+        relocations: &[Relocation<'_>],
+        done: impl FnMut(usize, Result<bool>),
+    ) {
+        step::relocate(&self.writes(), relocations, done).await;
+    }
+
+    async fn make_room(&self, refused: usize) -> Result<bool> {
+        match &self.heap {
+            Some(heap) => heap.clean(self, refused).await,
+            None => Ok(false),
+        }
+    }
+}

@@ -1,0 +1,25 @@
+//! Making room in the heap.
+
+use super::client::RaceTable;
+use crate::heap::Heap;
+use crate::heap::{Relocate, Relocation};
+use crate::{Result, step};
+use farslot_fabric::Endpoint;
+
+impl<E: Endpoint> Relocate for RaceTable<E> {
+    fn heap_of_records(&self) -> Option<&Heap<E>> {
+        Some(&self.heap)
+    }
+
+    async fn relocate(
+        &self,
+        relocations: &[Relocation<'_>],
+        done: impl FnMut(usize, Result<bool>),
+    ) {
+        step::relocate(&self.writes(), relocations, done).await;
+    }
+
+    async fn make_room(&self, refused: usize) -> Result<bool> {
+        self.heap.clean(self, refused).await
+    }
+}
