@@ -2,8 +2,8 @@
 
 use crate::output;
 use farslot::{
-    CuckooShape, FieldSize, KeyRule, Occupancy, PartitionReport, Scheme, SealedForm, SlotKind,
-    TableRecord,
+    CuckooShape, Evicting, FieldSize, KeyRule, Occupancy, PartitionReport, Scheme, SealedForm,
+    SlotKind, TableRecord,
 };
 use serde_json::{Value, json};
 
@@ -78,6 +78,8 @@ pub struct Shape {
     pub multi_key: bool,
     /// Whether records may have a time to live.
     pub expiring: bool,
+    /// Which records it forgets when it is full, if any.
+    pub evicting: Option<Evicting>,
     /// Bytes for records that are not in slots.
     pub heap_bytes: u64,
     /// Bytes of remote memory in all.
@@ -173,6 +175,7 @@ impl Shape {
             value,
             multi_key: scheme.keys() == KeyRule::Multi,
             expiring: scheme.is_expiring(),
+            evicting: scheme.evicting(),
             heap_bytes,
             table_bytes: u64::try_from(scheme.table_bytes()).unwrap_or(u64::MAX),
         }
@@ -254,7 +257,7 @@ impl Shape {
     #[must_use]
     pub fn summary(&self) -> String {
         format!(
-            "{} {} slots ({}), {} of {}{}; {}",
+            "{} {} slots ({}), {} of {}{}{}; {}",
             output::grouped(self.slots),
             self.slot_kind,
             self.organisation(),
@@ -267,6 +270,11 @@ impl Shape {
                 ", which may expire"
             } else {
                 ""
+            },
+            match self.evicting {
+                Some(Evicting::All) => "; a cache, which evicts any",
+                Some(Evicting::Expiring) => "; a cache, which evicts what may expire",
+                None => "",
             },
             output::sized(self.table_bytes),
         )
@@ -289,6 +297,12 @@ pub fn described(name: &str, shape: &Shape) -> Value {
         "heap_bytes": shape.heap_bytes,
         "table_bytes": shape.table_bytes,
     });
+    if let Some(evicting) = shape.evicting {
+        object["evicting"] = match evicting {
+            Evicting::All => "all".into(),
+            Evicting::Expiring => "expiring".into(),
+        };
+    }
     match shape.own {
         Own::Nothing => {}
         Own::Items => object["key_bytes"] = Value::Null,

@@ -2,7 +2,7 @@
 //! written to.
 
 use crate::record::LONGEST_VALUE;
-use farslot::{ErrorKind, FieldSize, Result, Store, StoreError, Table, TableOptions};
+use farslot::{ErrorKind, Evicting, FieldSize, Result, Store, StoreError, Table, TableOptions};
 
 /// How many databases there are, as in Redis.
 pub(crate) const DATABASES: u8 = 16;
@@ -11,6 +11,8 @@ pub(crate) const DATABASES: u8 = 16;
 pub(crate) struct Databases {
     store: Store,
     tables: Vec<Option<Table>>,
+    /// What those forget when they are full that are made from now on.
+    evicting: Option<Evicting>,
 }
 
 /// The table of a database.
@@ -19,9 +21,13 @@ pub(crate) fn table_name(number: u8) -> String {
 }
 
 impl Databases {
-    pub(crate) fn new(store: Store) -> Self {
+    pub(crate) fn new(store: Store, evicting: Option<Evicting>) -> Self {
         let tables = (0..DATABASES).map(|_| None).collect();
-        Self { store, tables }
+        Self {
+            store,
+            tables,
+            evicting,
+        }
     }
 
     pub(crate) fn store(&self) -> &Store {
@@ -50,7 +56,10 @@ impl Databases {
     pub(crate) fn made(&mut self, number: u8) -> Result<&Table> {
         if self.existing(number)?.is_none() {
             let longest = FieldSize::UpTo(LONGEST_VALUE as u32);
-            let options = TableOptions::default().values(longest);
+            let mut options = TableOptions::default().values(longest);
+            if let Some(evicting) = self.evicting {
+                options = options.evicting(evicting);
+            }
             match self.store.create(&table_name(number), &options) {
                 Ok(_) | Err(StoreError::TableExists { .. }) => {}
                 Err(error) => return Err(error),
@@ -59,6 +68,29 @@ impl Databases {
         let name = table_name(number);
         let gone = StoreError::TableGone { name };
         self.existing(number)?.ok_or(gone)
+    }
+
+    /// Keys that were evicted, of these databases, as far as they can be asked.
+    pub(crate) fn evicted(&mut self, of: impl Fn(u8) -> bool) -> u64 {
+        let evicted = |table: &Table| match table.scheme().evicting() {
+            Some(_) => table.occupancy().map_or(0, |of| of.evicted),
+            None => 0,
+        };
+        (0..DATABASES)
+            .filter(|number| of(*number))
+            .map(|number| match self.existing(number) {
+                Ok(Some(table)) => evicted(table),
+                _ => 0,
+            })
+            .sum()
+    }
+
+    /// What the first database forgets when it is full, or will if there is none yet.
+    pub(crate) fn evicting(&mut self) -> Option<Evicting> {
+        match self.existing(0) {
+            Ok(Some(table)) => table.scheme().evicting(),
+            _ => self.evicting,
+        }
     }
 
     /// Reports what this thread has put and removed to the counts that all see.

@@ -131,11 +131,11 @@ impl EventLoop {
         }
         Ok(Self {
             strangers: Strangers::new(shared.strangers),
+            databases: Databases::new(store, shared.evicting),
             shared,
             lanes,
             epoll,
             listener,
-            databases: Databases::new(store),
             places: Vec::new(),
             vacant: Vec::new(),
             ready: Vec::new(),

@@ -6,7 +6,7 @@ use crate::metrics::GatewayMetrics;
 use crate::shared::{Counts, Guessers, Latencies, Notices, Shared};
 use crate::slow_log::SlowLog;
 use crate::users::Users;
-use farslot::{BACKLOG, Secret, Store, StoreError, TableGrant, TlsServer};
+use farslot::{BACKLOG, Evicting, Secret, Store, StoreError, TableGrant, TlsServer};
 use rustix::event::{EventfdFlags, eventfd};
 use std::fmt;
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
@@ -59,6 +59,9 @@ pub struct GatewayOptions {
     /// KEYS does, and otherwise of the request of a turn that moves the most bytes, where its turn
     /// takes so long. The last 128 are remembered, without secrets.
     pub slower_than: Duration,
+    /// What databases that are made from now on do when their memory is full: refuse what is put,
+    /// or forget keys: any, or those with a time to live.
+    pub evicting: Option<Evicting>,
 }
 
 impl GatewayOptions {
@@ -75,6 +78,7 @@ impl GatewayOptions {
             connections: 1_000,
             buffers: 256 << 20,
             slower_than: Duration::from_millis(10),
+            evicting: None,
         }
     }
 
@@ -276,6 +280,7 @@ pub(crate) fn shared(
         slow_log: SlowLog::new(options.slower_than),
         notices: Notices::default(),
         guessers: Guessers::default(),
+        evicting: options.evicting,
         watches: Arc::default(),
         sweeper: store.sweeper().map_err(GatewayError::Sweeper)?,
     })

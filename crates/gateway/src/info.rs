@@ -3,6 +3,7 @@
 use crate::databases::{DATABASES, Databases};
 use crate::failure::Failure;
 use crate::shared::Shared;
+use farslot::Evicting;
 use std::fmt::Write;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -39,6 +40,7 @@ pub(crate) fn info(
         let lines = [
             ("used_memory", memory.taken.to_string()),
             ("maxmemory", memory.total.to_string()),
+            ("maxmemory_policy", policy_name(databases.evicting()).into()),
         ];
         section(&mut text, "Memory", lines);
     }
@@ -50,6 +52,7 @@ pub(crate) fn info(
             ("rejected_connections", counts.turned_away.load(Relaxed)),
             ("acl_access_denied_auth", counts.refused.load(Relaxed)),
             ("expired_keys", shared.sweeper.removed()),
+            ("evicted_keys", databases.evicted(&is_shown)),
         ];
         let lines = lines.map(|(name, count)| (name, count.to_string()));
         section(&mut text, "Stats", lines);
@@ -77,6 +80,15 @@ pub(crate) fn info(
         }
     }
     Ok(text)
+}
+
+/// The name that Redis has for what a database does that is full.
+fn policy_name(evicting: Option<Evicting>) -> &'static str {
+    match evicting {
+        None => "noeviction",
+        Some(Evicting::All) => "allkeys-lru",
+        Some(Evicting::Expiring) => "volatile-lru",
+    }
 }
 
 fn server(text: &mut String, redis_version: &str, shared: &Shared) {

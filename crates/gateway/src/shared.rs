@@ -7,7 +7,7 @@ use crate::users::Users;
 use crate::watch::Watches;
 use farslot::fabric::net::Socket;
 use farslot::fabric::tcp::{LineLimit, TlsFailure};
-use farslot::{LATENCY_BOUNDS, Secret, Sweeper, TlsServer};
+use farslot::{Evicting, LATENCY_BOUNDS, Secret, Sweeper, TlsServer};
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpStream};
 use std::sync::atomic::Ordering::Relaxed;
@@ -39,6 +39,8 @@ pub(crate) struct Shared {
     pub(crate) notices: Notices,
     pub(crate) guessers: Guessers,
     pub(crate) watches: Arc<Watches>,
+    /// What databases forget when they are full that are made from now on.
+    pub(crate) evicting: Option<Evicting>,
 }
 
 impl Shared {

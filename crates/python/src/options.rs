@@ -2,7 +2,7 @@
 
 use crate::failure::raise;
 use farslot::{
-    Access, Cache, CuckooShape, DuoShape, Expiry, FieldSize, Fingerprint, HashKind, IndexError,
+    Access, Cache, CuckooShape, DuoShape, Evicting, Expiry, FieldSize, Fingerprint, HashKind, IndexError,
     OnRestart, OpenOptions, RaceShape, Rights, SchemeKind, Secret, SlotKind, StoreError,
     TableOptions, TlsClient, Trust,
 };
@@ -82,6 +82,7 @@ struct Given {
     load_factor: Option<f64>,
     multi_key: bool,
     expiring: Option<bool>,
+    evicting: Option<Evicting>,
     slots: Option<SlotKind>,
     inline_bytes: Option<u32>,
     heap: Option<u64>,
@@ -97,6 +98,9 @@ const SLOTS: [(&str, SlotKind); 6] = [
     ("hybrid", SlotKind::Hybrid),
     ("signatures", SlotKind::Signatures),
 ];
+
+const EVICTING: [(&str, Evicting); 2] =
+    [("all", Evicting::All), ("expiring", Evicting::Expiring)];
 
 const HASHES: [(&str, HashKind); 2] = [("xxh3", HashKind::Xxh3), ("knuth", HashKind::Knuth)];
 
@@ -148,6 +152,7 @@ pub(crate) fn table_options(
             "load_factor" => asked.load_factor = Some(value.extract()?),
             "multi_key" => asked.multi_key = value.extract()?,
             "expiring" => asked.expiring = Some(value.extract()?),
+            "evicting" => asked.evicting = Some(one_of(py, "evicting", &value, &EVICTING)?),
             "slots" => asked.slots = Some(one_of(py, "slots", &value, &SLOTS)?),
             "inline_bytes" => asked.inline_bytes = Some(value.extract()?),
             "heap" => asked.heap = Some(value.extract()?),
@@ -265,6 +270,9 @@ impl Given {
         }
         if let Some(expiring) = self.expiring {
             options = options.expiring(expiring);
+        }
+        if let Some(evicting) = self.evicting {
+            options = options.evicting(evicting);
         }
         options
     }

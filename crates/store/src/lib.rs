@@ -104,6 +104,7 @@ pub use farslot_fabric::{
 pub use farslot_index as index;
 pub use farslot_index::cuckoo::{CuckooLayout, LookupOrder};
 pub use farslot_index::duo::DuoLayout;
+pub use farslot_index::heap::Evicting;
 pub use farslot_index::linear::{LinearLayout, ReadPolicy};
 pub use farslot_index::race::RaceLayout;
 pub use farslot_index::sealed::{SealedForm, SealedLayout};

@@ -204,6 +204,7 @@ fn parts_described(parts: &[PartitionReport]) -> Value {
                 object["used_slots"] = counts.used_slots.into();
                 object["load_factor"] = counts.load_factor().into();
                 object["heap_used"] = counts.heap_used.into();
+                object["evicted"] = counts.evicted.into();
             }
             Err(error) => object["error"] = error.to_string().into(),
         }
@@ -311,6 +312,7 @@ fn with_counts(table: &Table, shape: &Shape, counts: Option<&Occupancy>) -> Valu
     object["used_slots"] = counts.used_slots.into();
     object["load_factor"] = counts.load_factor().into();
     object["heap_used"] = counts.heap_used.into();
+    object["evicted"] = counts.evicted.into();
     object
 }
 
@@ -440,6 +442,10 @@ fn numbers(table: &Table, survey: &Survey, counts: &Occupancy, writer: Option<u6
                 output::sized(counts.heap_bytes)
             ),
         ));
+    }
+    if table.scheme().evicting().is_some() {
+        let evicted = output::counted(counts.evicted, "record");
+        rows.push(("evicted", format!("{evicted} so far")));
     }
     rows.iter()
         .map(|(name, value)| format!("{name:>12}  {value}\n"))

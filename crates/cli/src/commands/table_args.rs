@@ -6,8 +6,8 @@ use bytesize::ByteSize;
 use clap::ValueEnum;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use farslot::{
-    CuckooShape, DuoShape, FieldSize, HashKind, OnRestart, RaceShape, SchemeKind, SlotKind,
-    TableOptions,
+    CuckooShape, DuoShape, Evicting, FieldSize, HashKind, OnRestart, RaceShape, SchemeKind,
+    SlotKind, TableOptions,
 };
 
 /// What a table shall be, beyond its capacity.
@@ -66,6 +66,10 @@ pub struct TableArgs {
     /// linear and race tables [default: true without a capacity, else false]
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub expiring: Option<bool>,
+    /// A cache: a record that finds no room takes the place of others, of those that were read the
+    /// last ones, instead of being refused; in race tables
+    #[arg(long, value_name = "RECORDS")]
+    pub evict: Option<EvictArg>,
     /// What a slot holds [default: what suits the sizes]
     #[arg(long, value_name = "KIND")]
     pub slots: Option<SlotArg>,
@@ -170,6 +174,24 @@ impl From<SlotArg> for SlotKind {
     }
 }
 
+/// Which records a cache forgets, as an option.
+#[derive(ValueEnum, Clone, Copy, Debug)]
+pub enum EvictArg {
+    /// Any
+    All,
+    /// Those with a time to live
+    Expiring,
+}
+
+impl From<EvictArg> for Evicting {
+    fn from(evict: EvictArg) -> Self {
+        match evict {
+            EvictArg::All => Self::All,
+            EvictArg::Expiring => Self::Expiring,
+        }
+    }
+}
+
 /// The hash function, as an option.
 #[derive(ValueEnum, Clone, Copy, Debug)]
 pub enum HashArg {
@@ -220,6 +242,9 @@ impl TableArgs {
             .on_restart(self.on_restart.into());
         if let Some(expiring) = self.expiring {
             options = options.expiring(expiring);
+        }
+        if let Some(evict) = self.evict {
+            options = options.evicting(evict.into());
         }
         if let Some(load_factor) = self.load_factor {
             options = options.load_factor(load_factor);
@@ -296,6 +321,9 @@ impl TableArgs {
         if let Some(expiring) = self.expiring {
             options = options.expiring(expiring);
         }
+        if let Some(evict) = self.evict {
+            options = options.evicting(evict.into());
+        }
         Ok(options)
     }
 
@@ -338,7 +366,11 @@ impl TableArgs {
             .or_else(|| given("--key-size", self.key_size.map(u64::from)));
         let keyed = SchemeKind::ALL.into_iter().filter(|kind| kind.has_keys());
         let keyed: Vec<_> = keyed.collect();
-        let of_few: [(_, &[SchemeKind], _); 7] = [
+        let evict = self.evict.map(|evict| {
+            let value = evict.to_possible_value().expect("no value is skipped");
+            format!("--evict {}", value.get_name())
+        });
+        let of_few: [(_, &[SchemeKind], _); 8] = [
             (ways, &[Cuckoo], "tables in which a key has so many buckets"),
             (buckets, &[Cuckoo, Duo, Race], "tables with buckets"),
             (bits, &[Duo], "tables with fingerprints"),
@@ -346,6 +378,7 @@ impl TableArgs {
             (growth, &[Duo, Race, Chained], "tables that can grow"),
             (perfect, &[Sealed], "tables that never change"),
             (key, &keyed, "tables with keys"),
+            (evict, &[Race], "tables that can forget"),
         ];
         for (given, schemes, which) in of_few {
             if let Some(given) = given.filter(|_| !schemes.contains(&self.scheme())) {

@@ -127,3 +127,29 @@ fn options_that_do_not_go_together_are_named() {
     assert_fails(&sealed, 2, &["a race table", "--scheme sealed or cuckoo"]);
     assert_eq!(node.json(["stat"])["tables"].as_array().unwrap().len(), 0);
 }
+
+#[test]
+fn a_cache_forgets_and_says_so() {
+    for node in Node::of_each_fabric() {
+        let made = node.json(CREATE.iter().chain(&["--heap", "64KiB", "--evict", "all"]));
+        assert_eq!(made["evicting"], "all");
+        let loaded = node.feed(["load", "t"], lines(0..3_000).as_bytes());
+        assert!(loaded.status.success(), "{}", error_of(&loaded));
+        let stat = node.json(["stat", "t"]);
+        let [records, evicted] = ["records", "evicted"].map(|name| stat[name].as_u64().unwrap());
+        assert_eq!(records + evicted, 3_000, "{stat}");
+        assert!(records > 500 && evicted > 500, "{stat}");
+        let shown = String::from_utf8(node.ok(["stat", "t"])).unwrap();
+        assert!(shown.contains("a cache, which evicts any"), "{shown}");
+        let linear = ["create", "l", "-c", "9", "--evict", "all"];
+        let refused = "--evict all is for tables that can forget: --scheme race";
+        assert_fails(&node.run(linear), 2, &[refused]);
+        let never = CREATE.iter().chain(&["--evict", "expiring"]);
+        let refused = "of tables whose records may have a time to live";
+        assert_fails(
+            &node.run(never.map(|word| if *word == "t" { "n" } else { word })),
+            1,
+            &[refused],
+        );
+    }
+}

@@ -1,7 +1,7 @@
 //! Secrets, and what clients may not do.
 
 use crate::client::{Client, Reply, gateway, gateway_with, request};
-use farslot::{Secret, Store};
+use farslot::{Evicting, Secret, Store};
 use farslot_gateway::{Gateway, GatewayError, GatewayOptions};
 
 #[test]
@@ -269,5 +269,32 @@ fn connections_that_do_not_go_on_make_room_for_others() {
         }
         assert!(since.elapsed().as_secs() < 50);
         std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+}
+
+/// A database that evicts takes keys without end, and keeps those that are read.
+#[test]
+fn a_full_database_forgets_keys_if_it_is_to() {
+    let (_store, gateway) = gateway_with(|options| options.evicting = Some(Evicting::All));
+    let mut client = Client::of(&gateway);
+    let value = "v".repeat(20_000);
+    client.expect(&[("SET hot 1", "OK")]);
+    for number in 0..20_000 {
+        let reply = client.run(&["SET", &format!("key-{number}"), &value]);
+        assert_eq!(reply.shown(), "OK", "{number}");
+        if number % 100 == 0 {
+            assert_eq!(client.ask("GET hot"), "\"1\"", "{number}");
+        }
+    }
+    let info = client.ask("INFO");
+    assert!(info.contains("maxmemory_policy:allkeys-lru"), "{info}");
+    let evicted = info.split("evicted_keys:").nth(1).unwrap();
+    let evicted: u64 = evicted.split("\\r").next().unwrap().trim().parse().unwrap();
+    assert!(evicted > 5_000, "{evicted}");
+    // What a thread has counted it reports soon.
+    let since = std::time::Instant::now();
+    while client.ask("DBSIZE") != format!(":{}", 20_001 - evicted) {
+        assert!(since.elapsed().as_secs() < 60, "{}", client.ask("DBSIZE"));
+        std::thread::sleep(std::time::Duration::from_millis(20));
     }
 }

@@ -6,6 +6,7 @@ use crate::owned::layout::{ChainedLayout, OrderedLayout, QueueLayout};
 use crate::slot_map::SlotMap;
 use farslot_index::cuckoo::CuckooLayout;
 use farslot_index::duo::DuoLayout;
+use farslot_index::heap::Evicting;
 use farslot_index::linear::LinearLayout;
 use farslot_index::race::RaceLayout;
 use farslot_index::sealed::SealedLayout;
@@ -123,6 +124,15 @@ impl Scheme {
         }
     }
 
+    /// Which records the table forgets when it is full, if any.
+    #[must_use]
+    pub const fn evicting(&self) -> Option<Evicting> {
+        match self {
+            Self::Race(layout) => layout.evicting,
+            _ => None,
+        }
+    }
+
     /// The same without what keys are hashed by: all that a client needs to know of it who does not
     /// hash keys.
     pub(crate) fn without_seeds(&self) -> Self {
@@ -221,6 +231,10 @@ fn check_expiry(scheme: &Scheme) -> crate::Result<()> {
             format!("{value:?}"),
             limit,
         ));
+    }
+    if scheme.evicting() == Some(Evicting::Expiring) && !scheme.is_expiring() {
+        let limit = "of tables whose records may have a time to live";
+        return Err(bad_option("evicting", "records that expire", limit));
     }
     Ok(())
 }

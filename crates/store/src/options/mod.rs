@@ -9,6 +9,7 @@ use crate::owned::layout::{ChainedLayout, OrderedLayout, QueueLayout, Wanted};
 use crate::shapes::{CuckooShape, DuoShape, RaceShape};
 use crate::slot_map::partition_share;
 use crate::{OnRestart, Result, Scheme};
+use farslot_index::heap::Evicting;
 use farslot_index::{FieldSize, KeyRule, Record, Sizing, SlotKind};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
@@ -74,6 +75,8 @@ pub struct TableOptions {
     by_memory: bool,
     /// Whether records may have a time to live.
     expiring: bool,
+    /// Which records it forgets when it is full, if any.
+    evicting: Option<Evicting>,
     /// What its keys are hashed by; by chance, if nothing says it.
     seed: Option<u64>,
     /// What becomes of the keys of a node that came back empty.
@@ -114,6 +117,7 @@ impl TableOptions {
             organisation: Organisation::Linear,
             by_memory: false,
             expiring: false,
+            evicting: None,
             seed: None,
             on_restart: OnRestart::Refuse,
         }
@@ -522,6 +526,34 @@ impl TableOptions {
         self
     }
 
+    /// Makes it a cache: a record that finds no room takes the place of others instead of being
+    /// refused. RACE tables can do so, of which the [default](TableOptions::default) is one.
+    ///
+    /// What has not been read since it was put goes first, the oldest before the others; what has
+    /// been read stays for longer. Readers say what they have read in batches, behind every 32nd
+    /// record that was not read before. Which records may be forgotten, [`Evicting`] says; a record
+    /// is still refused where none may.
+    ///
+    /// ```
+    /// # use farslot::{Evicting, Store, TableOptions};
+    /// # fn main() -> Result<(), farslot::StoreError> {
+    /// let store = Store::embedded()?;
+    /// let sized = TableOptions::new(1_000).race(Default::default()).heap_bytes(1 << 20);
+    /// store.create("pages", &sized.evicting(Evicting::All))?;
+    /// let pages = store.table("pages")?;
+    /// for number in 0..5_000_u64 {
+    ///     pages.put(&number.to_le_bytes(), &[7; 1_000])?;
+    /// }
+    /// assert!(pages.occupancy()?.evicted > 4_000);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub const fn evicting(mut self, evicting: Evicting) -> Self {
+        self.evicting = Some(evicting);
+        self
+    }
+
     /// Bytes for records out of band, if not enough for `capacity` records of the largest size.
     ///
     /// ```
@@ -598,6 +630,9 @@ impl TableOptions {
     /// # }
     /// ```
     pub fn scheme(&self) -> Result<Scheme> {
+        if self.evicting.is_some() {
+            return self.evicting_scheme();
+        }
         if self.expiring {
             return self.expiring_scheme();
         }
@@ -620,6 +655,21 @@ impl TableOptions {
                 Scheme::Queue(QueueLayout::of(value, capacity)?)
             }
         })
+    }
+
+    /// The scheme of a table that forgets records.
+    fn evicting_scheme(&self) -> Result<Scheme> {
+        let kept = Self {
+            evicting: None,
+            ..self.clone()
+        };
+        let mut scheme = kept.scheme()?;
+        match &mut scheme {
+            Scheme::Race(layout) => layout.evicting = self.evicting,
+            other => return Err(bad_option("evicting", other.name(), "in RACE tables")),
+        }
+        scheme.check()?;
+        Ok(scheme)
     }
 
     /// The scheme of a table whose records may have a time to live.

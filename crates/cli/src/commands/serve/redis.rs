@@ -5,7 +5,7 @@ use super::listen::Listen;
 use crate::context::secrets_in;
 use crate::failure::{Failure, Result};
 use crate::{number, output};
-use farslot::{Secret, Server, TableGrant, TlsServer};
+use farslot::{Evicting, Secret, Server, TableGrant, TlsServer};
 use farslot_gateway::{Gateway, GatewayError, GatewayOptions};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -32,6 +32,31 @@ pub struct RedisArgs {
     /// SLOWLOG tells Redis clients of requests that take so long or longer: the last 128
     #[arg(long, value_name = "TIME", default_value = "10ms", requires = "redis", value_parser = number::time)]
     redis_slower_than: Duration,
+    /// What a database does that is made from now on and whose memory is full: refuse keys, or
+    /// forget others, any or those with a time to live, first what was not read since it was put
+    #[arg(
+        long,
+        value_name = "POLICY",
+        default_value = "noeviction",
+        requires = "redis"
+    )]
+    redis_maxmemory_policy: MaxmemoryPolicy,
+}
+
+/// Redis's names of what a database does whose memory is full. By one bit a key, which says whether
+/// it was read, there is one order for what Redis has two for. Keys that end soon have no precedence
+/// (`volatile-ttl`).
+#[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+#[value(rename_all = "kebab-case")]
+enum MaxmemoryPolicy {
+    /// Keys are refused
+    Noeviction,
+    /// Any key may be forgotten
+    #[value(alias = "allkeys-lfu")]
+    AllkeysLru,
+    /// Keys with a time to live may be forgotten
+    #[value(alias = "volatile-lfu")]
+    VolatileLru,
 }
 
 fn address(text: &str) -> std::result::Result<Listen, String> {
@@ -73,6 +98,11 @@ pub fn options(
         threads: args.redis_threads,
         connections: args.redis_connections,
         slower_than: args.redis_slower_than,
+        evicting: match args.redis_maxmemory_policy {
+            MaxmemoryPolicy::Noeviction => None,
+            MaxmemoryPolicy::AllkeysLru => Some(Evicting::All),
+            MaxmemoryPolicy::VolatileLru => Some(Evicting::Expiring),
+        },
         ..GatewayOptions::at(&listen.authority)
     };
     options.check().map_err(failure)?;
