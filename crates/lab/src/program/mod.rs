@@ -1,5 +1,6 @@
 //! The program `farslot-lab`.
 
+mod caches;
 mod explore_compare;
 mod failure;
 mod find_or_put;
@@ -34,6 +35,8 @@ enum Command {
     Repro(reproduce::Args),
     /// Run YCSB's workloads, beside other stores
     Ycsb(ycsb::Args),
+    /// Compare the hit ratios of caches of as much memory, beside other stores
+    Caches(caches::Args),
     /// Run TATP's transactions, beside other stores
     Tatp(transactions::TatpArgs),
     /// Run SmallBank's transactions, beside other stores
@@ -71,6 +74,7 @@ fn run(command: Command, context: &Context) -> Result<()> {
     match command {
         Command::Repro(args) => reproduce::run(args, context),
         Command::Ycsb(args) => ycsb::run(&args, context),
+        Command::Caches(args) => caches::run(&args, context),
         Command::Tatp(args) => transactions::tatp(&args, context),
         Command::SmallBank(args) => transactions::smallbank(&args, context),
         Command::YcsbTransactions(args) => transactions::ycsb(&args, context),

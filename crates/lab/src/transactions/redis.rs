@@ -20,7 +20,11 @@ pub(super) struct RedisSystem(Peer<RedisClient>);
 
 impl RedisSystem {
     pub(super) fn open(at: Option<SocketAddr>, threads: usize) -> Result<Self> {
-        let shape = PeerShape { memory: 0, threads };
+        let shape = PeerShape {
+            memory: 0,
+            threads,
+            evicts: None,
+        };
         Ok(Self(Peer::open(at, shape)?))
     }
 

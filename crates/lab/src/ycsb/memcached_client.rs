@@ -228,8 +228,10 @@ impl Introspect for MemcachedClient {
             "-m",
             &memory,
         ];
-        // Rather an error than a record that is gone.
-        arguments.push("-M");
+        if shape.evicts.is_none() {
+            // Rather an error than a record that is gone.
+            arguments.push("-M");
+        }
         if rustix::process::geteuid().is_root() {
             // It refuses to run as root without being told so.
             arguments.extend(["-u", "root"]);

@@ -22,6 +22,7 @@
 //! the others' do not: to be had by `farslot-lab ycsb --cache 16MiB --stale-for 10ms`, beside the
 //! same without.
 
+pub(crate) mod caches;
 pub(crate) mod echo;
 mod memcached_client;
 mod peers;
@@ -215,6 +216,7 @@ impl Options {
         Shape {
             memory: (64 << 20) + records * bytes * 3 / 2,
             threads: self.server_threads,
+            evicts: None,
         }
     }
 

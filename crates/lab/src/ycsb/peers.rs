@@ -94,8 +94,10 @@ impl fmt::Display for PeerAddress {
 /// What a peer is given.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shape {
-    /// Bytes that it must be able to hold without evicting any.
+    /// Bytes that it must be able to hold without evicting any; or that it may take, if it evicts.
     pub memory: u64,
+    /// Redis's name of what it evicts, if it is to evict.
+    pub evicts: Option<&'static str>,
     /// Threads that serve.
     pub threads: usize,
 }

@@ -158,6 +158,10 @@ impl Introspect for RedisClient {
             "--appendonly",
             "no",
         ];
+        let memory = shape.memory.to_string();
+        if let Some(policy) = shape.evicts {
+            arguments.extend(["--maxmemory", &memory, "--maxmemory-policy", policy]);
+        }
         if shape.threads > 1 {
             arguments.extend(["--io-threads", &threads]);
         }

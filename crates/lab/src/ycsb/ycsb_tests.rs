@@ -284,6 +284,7 @@ fn a_peer_that_runs_is_left_as_it_was() {
     let shape = Shape {
         memory: 64 << 20,
         threads: 1,
+        evicts: None,
     };
     let peer = Peer::<RedisClient>::open(None, shape).unwrap();
     let options = Options {
