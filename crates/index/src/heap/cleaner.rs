@@ -35,6 +35,7 @@ use super::relocation::{Relocate, Relocation};
 use super::runs::carved_bytes;
 use super::seen::{Seen, SeenRun};
 use super::standing::Interrupted;
+use crate::client::pause;
 use crate::{IndexError, Result, UPKEEP};
 use farslot_fabric::{Buffer, Endpoint, EndpointExt, Nanos};
 
@@ -54,6 +55,8 @@ const LEAST_DEAD: u64 = 4;
 const LEAST_DEAD_OF_CACHE: u64 = 48;
 /// Bytes of runs cleaned at a time, of which nobody knows that anything is dead.
 const MOST_EXPLORED: u64 = 4 << 20;
+/// How often a pause is doubled in which other clients free what they are cleaning.
+const WAIT_FOR_OTHERS: u32 = 10;
 /// How long a client that has found nothing in those does not look again, at first, and how often
 /// that is doubled.
 const EXPLORE_AFTER: Nanos = 100_000_000;
@@ -90,11 +93,18 @@ impl<E: Endpoint> Heap<E> {
             if self.cleaning.cleaned.get() != cleaned && self.has_room_for(room).await? {
                 return Ok(true);
             }
+            self.cleaning.lost.set(false);
             let made = self.clean_for(table, room).await;
             if !matches!(made, Err(IndexError::TurnOver { .. })) {
                 self.close_moved().await;
             }
-            made
+            match made {
+                Ok(false) if self.cleaning.lost.take() || self.others_clean().await? => {
+                    pause(&*self.endpoint, WAIT_FOR_OTHERS).await?;
+                    Ok(true)
+                }
+                made => made,
+            }
         };
         let made = self.endpoint.operation(UPKEEP, cleaning).await;
         self.cleaning.cleaned.set(self.cleaning.cleaned.get() + 1);
@@ -130,6 +140,13 @@ impl<E: Endpoint> Heap<E> {
             }
         }
         self.has_room_for(room).await
+    }
+
+    /// Whether other clients are about to free what there is to be freed.
+    async fn others_clean(&self) -> Result<bool> {
+        let seen = self.look_at_pages(0..self.pages.count).await?;
+        let is_cleaned = |run: SeenRun| run.word.kind() == Kind::Cleaned;
+        Ok(seen.runs().any(is_cleaned))
     }
 
     /// Frees runs until more than so many pages are free: those of whose records none lives, then
@@ -390,6 +407,7 @@ impl<E: Endpoint> Heap<E> {
         let claim = self.new_claim(run.first).await?;
         let mine = run.word.as_kind(Kind::Cleaned, claim);
         if !self.swap_word(run.first, run.word, mine).await? {
+            self.cleaning.lost.set(true);
             return Ok(false);
         }
         let sealed = match run.word.kind() {

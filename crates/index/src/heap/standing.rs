@@ -29,6 +29,8 @@ pub(super) struct Cleaning {
     /// Runs that were emptied for the record that an evicting heap has no room for yet: those of
     /// calls, whose turns end.
     pub(super) emptied: Cell<u32>,
+    /// Whether another client was faster at a run that this one was about to clean.
+    pub(super) lost: Cell<bool>,
     /// How often room was looked for.
     pub(super) cleaned: Cell<u64>,
     /// Pages that are to be free together: nothing is moved into them.
