@@ -8,7 +8,7 @@ use crate::common::seeds::Runs;
 use crate::common::{HEAP, HYBRID, INLINE, Slot, chaos, faults, race};
 use farslot_check::TableOp;
 use farslot_fabric::sim::{ClientStop, FaultPlan, HostId, Simulation, When};
-use farslot_fabric::{EndpointExt, Limits, Nanos, window};
+use farslot_fabric::{EndpointExt, Executor, Limits, Nanos, window};
 use farslot_index::internals::pages_reused;
 use farslot_index::{FieldSize, Index, IndexError, IndexExt, SchemeClient, SlotKind};
 use farslot_testbed::AnyEndpoint;
@@ -337,4 +337,46 @@ fn what_killed_writers_held_comes_back_in_duo_tables() {
 fn what_a_thousand_killed_writers_held_comes_back() {
     kills(&Bed::cuckoo(LARGE, 4_096, HEAP_BYTES, 1), 1_000);
     kills(&Bed::duo(LARGE, 4_096, HEAP_BYTES, 1), 1_000);
+}
+
+/// What killed clients held comes back though no client lives for as long as a claim may stand:
+/// they count together.
+#[test]
+fn clients_that_live_for_two_seconds_take_over_together() {
+    let bed = Bed::linear(HEAP, 512, 16 << 10, 3);
+    let world = bed.world(3);
+    let mut number = 0;
+    // Each leaves a run with one record; a client that ends so gives nothing back.
+    let mut leave_one = || {
+        let endpoint = world.endpoint(limits());
+        number += 1;
+        Executor::new(Rc::clone(&endpoint)).block_on(async {
+            let table = bed.open(endpoint, 0).await;
+            with!(&table, table => table.put(&HEAP.key(number), b"a").await.is_ok())
+        })
+    };
+    while leave_one() {
+        assert!(number < 200, "the heap is never full");
+    }
+    let mut lived = 0;
+    loop {
+        let endpoint = world.endpoint(limits());
+        let has_room = Executor::new(Rc::clone(&endpoint)).block_on(async {
+            let table = bed.open(Rc::clone(&endpoint), 0).await;
+            with!(&table, table => {
+                let key = HEAP.key(1_000);
+                if table.put(&key, b"b").await.is_ok() {
+                    return true;
+                }
+                endpoint.sleep(SECOND + SECOND / 10).await;
+                table.put(&key, b"b").await.is_ok()
+            })
+        });
+        lived += 1;
+        if has_room {
+            break;
+        }
+        assert!(lived < 45, "nobody takes over what killed clients held");
+    }
+    assert!(lived > 25, "{lived}: a claim stands for 30 s");
 }
