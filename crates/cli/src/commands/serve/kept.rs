@@ -28,6 +28,8 @@ pub struct KeepArgs {
     keep_dir: Option<PathBuf>,
 }
 
+/// After so long another is looked for, if none could be had in place of one that ended.
+const TRIES_AGAIN: Duration = Duration::from_secs(1);
 /// How long a keeper that was started may take until it listens.
 const STARTING: Duration = Duration::from_secs(10);
 const LOOK: Duration = Duration::from_millis(5);
@@ -225,6 +227,7 @@ impl Holder {
             Self::Keeper(keeper) => Some(Watched {
                 place: keeper.0,
                 keeper: Some(keeper.1),
+                tries_at: Instant::now(),
                 file,
             }),
             Self::Manager(_) => None,
@@ -235,15 +238,18 @@ impl Holder {
 /// A keeper that is replaced when it ends.
 pub(super) struct Watched {
     place: Place,
-    /// None where no other could be had.
+    /// None where no other could be had yet.
     keeper: Option<Keeper>,
+    /// When it tries again to have one.
+    tries_at: Instant,
     file: OwnedFd,
 }
 
 impl Watched {
     /// Has another keeper hold the memory if the one that did has ended.
     pub(super) fn look(&mut self) {
-        if !self.keeper.as_ref().is_some_and(Keeper::has_ended) {
+        let is_there = |keeper: &Keeper| !keeper.has_ended();
+        if self.keeper.as_ref().is_some_and(is_there) || Instant::now() < self.tries_at {
             return;
         }
         self.keeper = None;
@@ -259,10 +265,13 @@ impl Watched {
                     "the keeper of {name:?} has ended; another holds the memory now"
                 ));
             }
-            Err(error) => output::note(format_args!(
-                "error: the keeper of {name:?} has ended, and the memory will end with this \
-                 process: {error}"
-            )),
+            // One that is just ending still takes a connection.
+            Err(error) => {
+                output::note(format_args!(
+                    "error: the keeper of {name:?} has ended, and no other can be had yet: {error}"
+                ));
+                self.tries_at = Instant::now() + TRIES_AGAIN;
+            }
         }
     }
 }
