@@ -80,6 +80,17 @@ fn key(number: u64) -> [u8; 8] {
     number.to_le_bytes()
 }
 
+/// Does something until the client knows that the node is gone.
+fn until_refused<T>(mut what: impl FnMut() -> farslot::Result<T>) -> StoreError {
+    let until = Instant::now() + Duration::from_secs(20);
+    loop {
+        match what() {
+            Err(error) => return error,
+            Ok(_) => assert!(Instant::now() < until, "the node is not gone"),
+        }
+    }
+}
+
 /// Does something once the node is there again.
 fn patiently<T>(mut what: impl FnMut() -> farslot::Result<T>) -> T {
     let until = Instant::now() + Duration::from_secs(20);
@@ -113,7 +124,7 @@ fn tables_of_every_scheme_and_their_clients_go_on() {
     }
     drop(server);
     for ((name, _), table) in kinds().iter().zip(&tables) {
-        let error = table.put(&key(0), &key(7)).unwrap_err();
+        let error = until_refused(|| table.put(&key(0), &key(1)));
         assert_eq!(error.kind(), ErrorKind::NodeDown, "{name}: {error}");
     }
     let server = kept.serve(kept.memory(), false).unwrap();
