@@ -46,6 +46,7 @@ fn sample(bed: &Bed, option: &Arg) -> String {
         ("N", _) => return "3".into(),
         ("NAME", _) => return "some.example".into(),
         ("NETWORK", _) => return "10.0.0.0/8".into(),
+        ("POLICY", _) => return "volatile-lru".into(),
         ("SIZE", _) => return "64MiB".into(),
         ("TIME", _) => return "5m".into(),
         ("FILE", "tls-cert") => "own.pem",
