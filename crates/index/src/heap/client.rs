@@ -8,14 +8,13 @@
 //! by a swap when that time is over. Another client that has seen a claim stand for
 //! [`TAKEN_AFTER`](super::cleaner::TAKEN_AFTER) takes the run over.
 
-use super::eviction::Eviction;
 use super::layout::{
     BlockRef, GRANULE, HeapPlace, LARGEST_RECORD, NewRecord, Record, block_bytes, class_for, seal,
     too_large,
 };
 use super::pages::{Kind, PageWord, Pages, claim_at};
 use super::runs::{Purpose, Runs, dead_of};
-use super::standing::Cleaning;
+use super::standing::{Cleaning, Eviction};
 use super::turn::Turn;
 use super::uncounted::Uncounted;
 use crate::Result;

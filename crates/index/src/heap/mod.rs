@@ -29,6 +29,7 @@ mod opening;
 mod pages;
 mod relocation;
 mod runs;
+mod scan;
 mod seen;
 mod standing;
 mod turn;
@@ -38,7 +39,6 @@ mod uniform;
 pub use client::Heap;
 pub(crate) use client::HeapUse;
 pub(crate) use draft::{Draft, MOST_CLEANED};
-pub use eviction::Evicting;
 pub use layout::{
     BlockRef, GRANULE, HeapPlace, LARGEST_HEAP, LARGEST_RECORD, Record, block_bytes, class_for,
     encode, record_bytes,
@@ -47,4 +47,5 @@ pub(crate) use layout::{NewRecord, RecordView, bytes_by_lengths, generation_by_h
 pub(crate) use relocation::Asked;
 pub use relocation::{Relocate, Relocation};
 pub(crate) use runs::Purpose;
+pub use standing::Evicting;
 pub(crate) use uniform::{BLOCKS_AT_A_TIME, UniformBlocks};

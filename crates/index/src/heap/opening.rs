@@ -1,8 +1,7 @@
 //! Opening runs, and closing them.
 
 use super::client::Heap;
-use super::eviction::Stamp;
-use super::pages::{Dead, DeadWord, Kind, LeftClaim, PageWord};
+use super::pages::{Dead, DeadWord, Kind, LeftClaim, PageWord, Stamp};
 use super::runs::{Purpose, Run, carved_bytes};
 use super::seen::{Seen, SeenRun};
 use crate::{Result, UPKEEP};
@@ -262,7 +261,9 @@ impl<E: Endpoint> Heap<E> {
         if self.evicts() {
             let bytes = (pages.end - pages.start) as usize * 8;
             let mut stamps = self.endpoint.core().buffers.take(bytes)?;
-            stamps.words_mut().fill(Stamp::new(opening, purpose).0);
+            stamps
+                .words_mut()
+                .fill(Stamp::new(opening, purpose == Purpose::Keep).0);
             let at = self.at_byte(self.pages.stamp_at(pages.start));
             self.endpoint.write(at, stamps).await?;
         }

@@ -211,6 +211,11 @@ impl PageWord {
         }
     }
 
+    /// Whether nobody appends to the run that begins here, or cleans it.
+    pub(super) const fn is_cleanable(self) -> bool {
+        matches!(self.kind(), Kind::Left | Kind::Sealed)
+    }
+
     /// Pages of the run that begins here.
     pub(super) const fn pages(self) -> u64 {
         let pages = self.0 >> KIND_BITS & LONGEST_RUN;
@@ -369,6 +374,25 @@ pub(super) struct Dead {
     pub(super) records: u64,
     /// About how many granules they had.
     pub(super) granules: u64,
+}
+
+/// When a run was opened, and for what.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) struct Stamp(pub(super) u64);
+
+impl Stamp {
+    /// Bits of a stamp behind that which says whether its records are kept.
+    const KEPT: u64 = 1 << 63;
+
+    pub(super) const fn new(opening: u64, is_kept: bool) -> Self {
+        let kept = if is_kept { Self::KEPT } else { 0 };
+        Self(opening & !Self::KEPT | kept)
+    }
+
+    /// Whether the records of the run were moved there, for they had been read.
+    pub(super) const fn is_kept(self) -> bool {
+        self.0 & Self::KEPT != 0
+    }
 }
 
 #[cfg(test)]

@@ -1,7 +1,6 @@
 //! Pages of which the words were read, and the runs among them.
 
-use super::eviction::Stamp;
-use super::pages::{Dead, DeadWord, Kind, LeftClaim, PageWord};
+use super::pages::{Dead, DeadWord, Kind, LeftClaim, PageWord, Stamp};
 use std::ops::Range;
 
 /// The words of pages that lie one behind the other.

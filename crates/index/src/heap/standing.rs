@@ -1,10 +1,11 @@
-//! What a client remembers between two cleanings of a heap.
+//! What a client remembers of cleaning a heap, and of evicting records from it.
 
-use super::eviction::Fate;
+use super::layout::RecordView;
 use super::pages::PageWord;
 use super::seen::SeenRun;
 use super::turn::Turn;
 use farslot_fabric::Nanos;
+use serde::{Deserialize, Serialize};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::ops::Range;
@@ -66,5 +67,63 @@ impl Cleaning {
 impl Drop for Row<'_> {
     fn drop(&mut self) {
         self.cleaning.row.replace(self.before.clone());
+    }
+}
+
+/// Which records a table forgets when its heap is full.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum Evicting {
+    /// Any.
+    All,
+    /// Those that end at some time: whose values begin with six bytes that are not all 0. The others
+    /// stay, and a record that finds no room beside them is refused.
+    Expiring,
+}
+
+/// What becomes of the records of a run that is emptied.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Fate {
+    /// They are moved.
+    Moved,
+    /// Those that were read are, the others are forgotten if they may be.
+    MovedIfRead,
+    /// All are forgotten that may be.
+    Forgotten,
+}
+
+/// What a client knows of the evictions of a heap.
+pub(super) struct Eviction {
+    pub(super) of: Evicting,
+    /// Whether this client may say what it has read.
+    pub(super) may_hint: bool,
+    /// Heads of records that it has read, and the granules at which they are; and how often it has
+    /// read one of them again.
+    pub(super) read: RefCell<Vec<(u64, u64)>>,
+    pub(super) again: Cell<usize>,
+    /// Whether the records that are moved just now go to runs of kept ones.
+    pub(super) keeps: Cell<bool>,
+}
+
+impl Eviction {
+    pub(super) fn new(of: Evicting, may_hint: bool) -> Self {
+        Self {
+            of,
+            may_hint,
+            read: RefCell::default(),
+            again: Cell::new(0),
+            keeps: Cell::new(false),
+        }
+    }
+
+    /// Whether a record stays, of a run that is emptied so.
+    pub(super) fn keeps(&self, record: &RecordView<'_>, fate: Fate) -> bool {
+        !self.may_forget(record.value) || fate == Fate::MovedIfRead && record.was_read()
+    }
+
+    pub(super) fn may_forget(&self, value: &[u8]) -> bool {
+        match self.of {
+            Evicting::All => true,
+            Evicting::Expiring => value.iter().take(6).any(|byte| *byte != 0),
+        }
     }
 }
