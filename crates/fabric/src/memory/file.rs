@@ -120,6 +120,16 @@ impl NodeMemory {
         &self.header.info
     }
 
+    /// Bytes of its first region: what it lends.
+    #[must_use]
+    pub fn lent_bytes(&self) -> u64 {
+        self.header
+            .info
+            .regions
+            .first()
+            .map_or(0, |region| region.len)
+    }
+
     /// The node that has this memory now, and a copy of its file.
     ///
     /// # Errors

@@ -712,7 +712,7 @@ impl TableOptions {
         if self.is_on_one_node() {
             return self.clone();
         }
-        // Blocks of a heap are rounded up, to less than twice the record.
+        // Heap is counted by classes of sizes, which are less than twice the record.
         let largest = self.stored().largest_record().saturating_mul(2);
         let heap = |bytes| partition_share(bytes, largest, partitions).next_multiple_of(8);
         let keys = |keys| partition_share(keys, 1, partitions);

@@ -44,14 +44,14 @@ impl Server {
     /// the memory mapped go on with it, and others when they have connected again.
     ///
     /// # Errors
-    /// As [`Server::start_with`]; [`StoreError::NotServable`] for `verbs://` addresses;
+    /// As [`Server::start_with`]; [`StoreError::BadAddress`] of `verbs://` addresses;
     /// [`StoreError::HalfRestored`] of memory whose tables were still being restored.
     pub fn start_on(
         addresses: &[&str],
         memory: NodeMemory,
         options: &ServerOptions,
     ) -> Result<Self> {
-        let bytes = memory.info().regions.first().map_or(0, |region| region.len);
+        let bytes = memory.lent_bytes();
         let parsed = checked(addresses, bytes, options)?;
         if let Some(of_nic) = parsed
             .iter()

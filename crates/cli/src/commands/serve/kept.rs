@@ -45,7 +45,7 @@ pub(super) struct Kept {
 impl Kept {
     /// How much memory it is.
     pub(super) fn bytes(&self) -> u64 {
-        bytes_of(&self.memory)
+        self.memory.lent_bytes()
     }
 
     /// Serves it. New memory that could not be served is not kept.
@@ -70,10 +70,6 @@ impl Kept {
         }
         Ok((server, holder.watched(file)))
     }
-}
-
-fn bytes_of(memory: &NodeMemory) -> u64 {
-    memory.info().regions.first().map_or(0, |region| region.len)
 }
 
 /// Who holds a memory beyond this process.
@@ -123,7 +119,7 @@ impl KeepArgs {
             };
             let what = format!("the kept memory {name:?}");
             let memory = NodeMemory::of_file(file, &what).map_err(refused)?;
-            let has = bytes_of(&memory);
+            let has = memory.lent_bytes();
             if asked.is_some_and(|asked| asked.next_multiple_of(8) != has) {
                 return Err(Failure::Failed(format!(
                     "{what} has {}, and --memory asks for {}\n  \
