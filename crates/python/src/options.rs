@@ -2,9 +2,9 @@
 
 use crate::failure::raise;
 use farslot::{
-    Access, Cache, CuckooShape, DuoShape, Evicting, Expiry, FieldSize, Fingerprint, HashKind, IndexError,
-    OnRestart, OpenOptions, RaceShape, Rights, SchemeKind, Secret, SlotKind, StoreError,
-    TableOptions, TlsClient, Trust,
+    Access, Cache, CuckooShape, DuoShape, Evicting, Expiry, FieldSize, Fingerprint, HashKind,
+    IndexError, OnRestart, OpenOptions, RaceShape, Rights, SchemeKind, Secret, SlotKind,
+    StoreError, TableOptions, TlsClient, Trust,
 };
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -99,8 +99,7 @@ const SLOTS: [(&str, SlotKind); 6] = [
     ("signatures", SlotKind::Signatures),
 ];
 
-const EVICTING: [(&str, Evicting); 2] =
-    [("all", Evicting::All), ("expiring", Evicting::Expiring)];
+const EVICTING: [(&str, Evicting); 2] = [("all", Evicting::All), ("expiring", Evicting::Expiring)];
 
 const HASHES: [(&str, HashKind); 2] = [("xxh3", HashKind::Xxh3), ("knuth", HashKind::Knuth)];
 

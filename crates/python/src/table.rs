@@ -417,6 +417,7 @@ impl RawTable {
             ("slots", counted.slots),
             ("heap_used", counted.heap_used),
             ("heap_bytes", counted.heap_bytes),
+            ("evicted", counted.evicted),
         ]
         .into_py_dict(py)
     }

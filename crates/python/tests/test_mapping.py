@@ -100,6 +100,7 @@ def test_tables_say_whether_records_may_expire(local: farslot.Store) -> None:
     for number in range(2_000):
         cache[b"%d" % number] = bytes(100)
     assert cache[b"1999"] == bytes(100) and 100 < len(cache) < 1_000
+    assert cache.occupancy()["evicted"] == 2_000 - len(cache)
     never = local.create("never", expiring=False)
     with pytest.raises(farslot.errors.UnsupportedError):
         never.put(b"k", b"v", ttl=60)

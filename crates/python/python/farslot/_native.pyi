@@ -292,7 +292,8 @@ class RawTable(Generic[_K, _V]):
         """Removes many keys; a mask of those that were there."""
 
     def occupancy(self) -> dict[str, int]:
-        """What clients have counted: `entries`, `used_slots`, `slots`, `heap_used`, `heap_bytes`."""
+        """What clients have counted: `entries`, `used_slots`, `slots`, `heap_used`, `heap_bytes`,
+        and the records that were `evicted`."""
 
     def take_over(self, *, force: bool = False) -> None:
         """Becomes the writer in place of one that was killed, of a table that admits one. In shared
