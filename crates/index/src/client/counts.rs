@@ -1,6 +1,6 @@
 //! How many slots are in use, and how many entries there are, as the clients count them together.
 
-use crate::heap::HeapUse;
+use crate::heap::{Heap, HeapUse};
 use crate::{IndexError, Occupancy, Result, UPKEEP};
 use farslot_fabric::{Endpoint, EndpointExt, RemoteAddr, Rights, both};
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
@@ -61,12 +61,30 @@ impl Counts {
     }
 
     /// Whether there is enough to report.
-    pub(crate) fn are_due(&self) -> bool {
+    fn are_due(&self) -> bool {
         self.change(0, 0)
     }
 
+    /// Whether a client has so much to report, of the counts or of its table's heap, that it is to
+    /// do so.
+    #[inline]
+    pub(crate) fn has_to_report<E: Endpoint>(&self, heap: Option<&Heap<E>>) -> bool {
+        self.are_due() || Heap::has_to_tell(heap)
+    }
+
+    /// Adds this client's share to the counts that all see, and tells of what died in the heap.
+    pub(crate) async fn report_all<E: Endpoint>(
+        &self,
+        endpoint: &E,
+        heap: Option<&Heap<E>>,
+    ) -> Result<()> {
+        let reported = self.report(endpoint).await;
+        Heap::tell_if_due(heap).await;
+        reported
+    }
+
     /// Adds this client's share to the counts that all see.
-    pub(crate) async fn report<E: Endpoint>(&self, endpoint: &E) -> Result<()> {
+    async fn report<E: Endpoint>(&self, endpoint: &E) -> Result<()> {
         let (used, entries) = (&self.unreported_used, &self.unreported_entries);
         if used.load(Relaxed) == 0 && entries.load(Relaxed) == 0 {
             return Ok(());

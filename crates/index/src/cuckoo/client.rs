@@ -26,9 +26,9 @@ pub struct CuckooTable<E> {
     pub(super) words: WordFormat,
     /// Only of tables with records out of band.
     pub(super) heap: Option<Heap<E>>,
-    /// Only of tables of signatures.
     /// The blocks of a table of signatures, which has no other heap.
     pub(super) uniform: Option<UniformBlocks<E>>,
+    /// Only of tables of signatures.
     pub(super) heap_buckets: Option<HeapBuckets>,
     pub(super) order: LookupOrder,
     pub(super) moves_seen: MovesSeen,
@@ -78,7 +78,7 @@ impl<E: Endpoint> CuckooTable<E> {
         let longest = record_bytes(layout.key.most(), layout.value.most());
         let heap = match (layout.kind, heap_buckets) {
             (SlotKind::Word | SlotKind::Pair, _) | (_, Some(_)) => None,
-            _ => Some(Heap::new(Rc::clone(&endpoint), place).of_records_up_to(longest)),
+            _ => Some(Heap::new(Rc::clone(&endpoint), place, longest)),
         };
         let uniform =
             heap_buckets.map(|of| UniformBlocks::new(Rc::clone(&endpoint), place, of.class));
@@ -194,13 +194,12 @@ impl<E: Endpoint> CuckooTable<E> {
     /// Whether this client has so much to report that it is to do so.
     #[inline]
     pub(super) fn has_to_report(&self) -> bool {
-        self.counts.are_due() || Heap::has_to_tell(self.heap.as_ref())
+        self.counts.has_to_report(self.heap.as_ref())
     }
 
     /// Adds this client's share to the counts that all see, and tells of what died.
     pub(super) async fn report(&self) -> Result<()> {
-        let reported = self.counts.report(&*self.endpoint).await;
-        Heap::tell_if_due(self.heap.as_ref()).await;
-        reported
+        let heap = self.heap.as_ref();
+        self.counts.report_all(&*self.endpoint, heap).await
     }
 }

@@ -11,8 +11,7 @@ use super::layout::Place;
 use super::path::{Hole, Move, Search};
 use super::signatures::SignatureWord;
 use super::write::{Aside, Write, Writes, Writing};
-use crate::heap::Relocate;
-use crate::heap::{BlockRef, MOST_CLEANED, Purpose};
+use crate::heap::{BlockRef, Purpose, Relocate};
 use crate::slot::{Head, SlotKind};
 use crate::step::{self, Next};
 use crate::{IndexError, Result};
@@ -76,15 +75,9 @@ impl<'t, E: Endpoint> Writes<'t, E> {
     ) -> Result<Next<Aside>> {
         self.take_back(of);
         of.held = None;
-        of.cleaned += 1;
-        if of.cleaned > MOST_CLEANED {
-            return Err(full);
-        }
-        let full = Err(full);
-        match self.table.has_room_again(&full).await? {
-            true => Ok(Next::Aside(Aside::Hold { alone: false })),
-            false => full,
-        }
+        let making = self.table.make_room_again(&mut of.cleaned, full);
+        making.await?;
+        Ok(Next::Aside(Aside::Hold { alone: false }))
     }
 
     /// Looks at all slots that may be the key's. If a writer that died has left it twice, one copy

@@ -15,8 +15,7 @@ use super::client::{CuckooTable, Key};
 use super::layout::{Candidates, MOST_WAYS, Place};
 use super::path::roomiest;
 use crate::client::locks::Held;
-use crate::heap::Asked;
-use crate::heap::{BlockRef, Draft, Heap, NewRecord, Purpose};
+use crate::heap::{Asked, BlockRef, Draft, Heap, NewRecord, Purpose};
 use crate::slot::{Head, KeyRule, SlotKind, WordFormat, in_slot};
 use crate::step::{
     Change, Found, LIKELY, Lookup, Next, Read, Reads, Swap, failed, has_key, record_in,

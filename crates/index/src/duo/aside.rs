@@ -2,8 +2,7 @@
 
 use super::write::{Aim, Aside, Write, Writes, Writing};
 use crate::client::{MOST_READS, pause};
-use crate::heap::Relocate;
-use crate::heap::{MOST_CLEANED, Purpose};
+use crate::heap::{Purpose, Relocate};
 use crate::step::Next;
 use crate::{IndexError, Result};
 use farslot_fabric::Endpoint;
@@ -82,15 +81,9 @@ impl<'t, E: Endpoint> Writes<'t, E> {
         full: IndexError,
     ) -> Result<Next<Aside>> {
         of.held = None;
-        of.cleaned += 1;
-        if of.cleaned > MOST_CLEANED {
-            return Err(full);
-        }
-        let full = Err(full);
-        match self.table.has_room_again(&full).await? {
-            true => Ok(Next::Aside(Aside::Hold { alone: false })),
-            false => full,
-        }
+        let making = self.table.make_room_again(&mut of.cleaned, full);
+        making.await?;
+        Ok(Next::Aside(Aside::Hold { alone: false }))
     }
 
     /// Does what there is to do behind a write.

@@ -1,15 +1,14 @@
 //! Making room in the heap, of which each thread of the owner has runs of its own.
 
 use super::state::DuoTable;
-use crate::heap::Heap;
-use crate::heap::{Relocate, Relocation};
+use crate::heap::{Heap, Relocate, Relocation};
 use crate::{Result, step};
 use farslot_fabric::Endpoint;
 use std::sync::atomic::Ordering;
 
 impl<E: Endpoint> Relocate for DuoTable<E> {
     fn heap_of_records(&self) -> Option<&Heap<E>> {
-        self.heap.as_ref()
+        self.current_heap()
     }
 
     async fn relocate(
@@ -18,13 +17,6 @@ impl<E: Endpoint> Relocate for DuoTable<E> {
         done: impl FnMut(usize, Result<bool>),
     ) {
         step::relocate(&self.writes(), relocations, done).await;
-    }
-
-    async fn make_room(&self, refused: usize) -> Result<bool> {
-        match self.current_heap() {
-            Some(heap) => heap.clean(self, refused).await,
-            None => Ok(false),
-        }
     }
 }
 

@@ -27,7 +27,7 @@
 
 use super::client::{CLAIM_LASTS, Heap};
 use super::layout::{BlockRef, GRANULE, Record, class_for};
-use super::pages::{Kind, LeftClaim, PageWord, Stamp, ticks_since};
+use super::pages::{Kind, LeftClaim, PageWord, ticks_since};
 use super::relocation::{Relocate, Relocation};
 use super::runs::carved_bytes;
 use super::scan::records_in;
@@ -65,7 +65,7 @@ const CALLS_PIECE: u64 = 4 << 10;
 /// The part of the pages that a cleaning frees, so that the next is not needed soon.
 const GOAL: u64 = 256;
 /// The most bytes of runs that one operation cleans.
-const MOST_CLEANED: u64 = 1 << 20;
+const MOST_CLEANED_BYTES: u64 = 1 << 20;
 
 impl<E: Endpoint> Heap<E> {
     /// Makes room for a record of so many bytes, which this heap has refused; true if it may be
@@ -119,13 +119,13 @@ impl<E: Endpoint> Heap<E> {
         let mut seen = self.look_at_pages(0..self.pages.count).await?;
         self.take_over(&seen, table).await?;
         while self.clean_dead(&seen, pages, table).await? {
-            if self.has_room_for(room).await? {
+            seen = self.look_at_pages(0..self.pages.count).await?;
+            if self.has_room_in(&seen, room) {
                 return Ok(true);
             }
-            seen = self.look_at_pages(0..self.pages.count).await?;
         }
         if self.evicts() {
-            return self.evict(table, room).await;
+            return self.evict(table, room, seen).await;
         }
         if pages > 1 && self.clean_in_a_row(pages, table, Fate::Moved).await? {
             return self.has_room_for(room).await;
@@ -157,17 +157,17 @@ impl<E: Endpoint> Heap<E> {
         };
         let mut runs: Vec<_> = seen.runs().filter(|run| run.word.is_cleanable()).collect();
         runs.retain(|run| {
-            let of_run = run.word.pages() * self.pages.bytes;
+            let of_run = self.bytes_of_run(run);
             run.is_dead() || run.dead.granules * GRANULE * 64 >= of_run * least_dead
         });
         runs.sort_by_key(|run| self.living_part(run));
         let (mut free, mut cleaned, mut any) = (seen.free() * self.pages.bytes, 0, false);
         for run in &runs {
             let is_dead = run.is_dead();
-            let of_run = run.word.pages() * self.pages.bytes;
+            let of_run = self.bytes_of_run(run);
             // What lives in it takes as much elsewhere.
             let lives = ((self.living_part(run) * of_run) >> 10).min(of_run);
-            let has_done_much = cleaned >= MOST_CLEANED && free >= least * self.pages.bytes;
+            let has_done_much = cleaned >= MOST_CLEANED_BYTES && free >= least * self.pages.bytes;
             if free >= goal * self.pages.bytes || has_done_much {
                 break;
             }
@@ -195,10 +195,7 @@ impl<E: Endpoint> Heap<E> {
 
     pub(super) fn has_room_in(&self, seen: &Seen, room: u64) -> bool {
         let pages = self.pages.fewest_for(room);
-        let is_left = |run: &SeenRun| {
-            let is_kept = run.stamp.is_some_and(Stamp::is_kept);
-            !run.is_dead() && !is_kept && self.has_left(run, room)
-        };
+        let is_left = |run: &SeenRun| !run.is_dead() && !run.is_kept() && self.has_left(run, room);
         let spare = seen.free().checked_sub(self.pages.reserve());
         spare.is_some_and(|spare| {
             let is_free = spare >= pages && seen.free_run(pages, 0, &(0..0)).is_some();
@@ -210,11 +207,11 @@ impl<E: Endpoint> Heap<E> {
     fn living_part(&self, run: &SeenRun) -> u64 {
         let used = match run.word.kind() {
             Kind::Left => LeftClaim::unpack(run.word.claim()).used,
-            _ => run.word.pages() * self.pages.bytes,
+            _ => self.bytes_of_run(run),
         };
         let dead = run.dead.granules * GRANULE;
         // Behind a run that was left with little in it another is better.
-        (used.saturating_sub(dead) << 10) / (run.word.pages() * self.pages.bytes).max(1)
+        (used.saturating_sub(dead) << 10) / self.bytes_of_run(run)
     }
 
     /// Cleans what has the fewest living bytes of all pages in a row that could be freed, so many;
@@ -282,7 +279,7 @@ impl<E: Endpoint> Heap<E> {
             }
             cleaning.explored.set(run.first + 1);
             self.clean_run(*run, table, Fate::Moved).await?;
-            bytes += run.word.pages() * self.pages.bytes;
+            bytes += self.bytes_of_run(run);
         }
         let now = self.look_at_pages(0..self.pages.count).await?;
         let has_gained = now.free() > seen.free();
@@ -446,8 +443,7 @@ impl<E: Endpoint> Heap<E> {
 
     /// Moves out of a run that this client has claimed what still lives in it, and frees it.
     async fn move_out(&self, mut of: Interrupted, table: &impl Relocate) -> Result<bool> {
-        let is_kept = of.run.stamp.is_some_and(Stamp::is_kept);
-        self.set_fate(of.fate, is_kept);
+        self.set_fate(of.fate, of.run.is_kept());
         let moved = self.move_records(&mut of, table).await;
         self.set_fate(Fate::Moved, false);
         match moved {
@@ -490,8 +486,7 @@ impl<E: Endpoint> Heap<E> {
             let read = self.read_run(from..bytes.start + end).await?;
             let begins_in = piece.min(len - of.done);
             let place = (from, run.word.generation());
-            let (records, next) =
-                records_in(&read, place, begins_in, |record| self.stays(record, fate))?;
+            let records = records_in(&read, place, begins_in, |record| self.stays(record, fate))?;
             let (mut failed, mut evicted) = (Ok(()), 0);
             let told = |number: usize, was: Result<bool>| match was {
                 Ok(true) if records[number].value.is_none() => evicted += 1,
@@ -502,7 +497,7 @@ impl<E: Endpoint> Heap<E> {
             table.relocate(&records, told).await;
             self.count_evicted(evicted).await;
             failed?;
-            of.done += next;
+            of.done += begins_in;
             if of.done < len && !self.endpoint.core().may_work(|| self.endpoint.now()) {
                 return Err(IndexError::TurnOver { in_doubt: false });
             }
@@ -525,7 +520,7 @@ impl<E: Endpoint> Heap<E> {
             let bytes = self.pages.bytes_of(run.first, run.word.pages());
             let piece = self.read_run(bytes.clone()).await?;
             let place = (bytes.start, run.word.generation());
-            let (found, _) = records_in(&piece, place, piece.len() as u64, |_| true)?;
+            let found = records_in(&piece, place, piece.len() as u64, |_| true)?;
             for Relocation { block, .. } in found {
                 records.extend(self.read(block).await?.map(|record| (block, record)));
             }

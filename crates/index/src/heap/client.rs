@@ -67,14 +67,15 @@ pub struct Heap<E> {
 }
 
 impl<E: Endpoint> Heap<E> {
-    /// A client of the heap at `place`.
+    /// A client of the heap at `place`, in which no record is longer than so many bytes: it reads no
+    /// more of any block.
     #[must_use]
-    pub fn new(endpoint: Rc<E>, place: HeapPlace) -> Self {
+    pub fn new(endpoint: Rc<E>, place: HeapPlace, longest: usize) -> Self {
         Self {
             endpoint,
             place,
             pages: Pages::of(place.bytes, false),
-            longest: LARGEST_RECORD,
+            longest: longest.min(LARGEST_RECORD).next_multiple_of(8),
             runs: RefCell::default(),
             oldest_claim: Cell::new(None),
             openings: Cell::new(None),
@@ -86,16 +87,6 @@ impl<E: Endpoint> Heap<E> {
             uncounted: RefCell::default(),
             cleaning: Cleaning::default(),
             eviction: None,
-        }
-    }
-
-    /// The same client, told that no record is longer than `bytes`, so that it reads no more of any
-    /// block.
-    #[must_use]
-    pub fn of_records_up_to(self, bytes: usize) -> Self {
-        Self {
-            longest: bytes.min(LARGEST_RECORD).next_multiple_of(8),
-            ..self
         }
     }
 
@@ -340,15 +331,14 @@ impl<E: Endpoint> Heap<E> {
     }
 
     async fn own_use(&self) -> Result<HeapUse> {
-        let mark = self.endpoint.read(self.place.header, 8).await?.words()[0];
-        let evicted = match self.evicts() {
-            true => self.endpoint.read(self.evicted_at(), 8).await?.words()[0],
-            false => 0,
-        };
+        // Designs that are compared ask for their occupancy by the same verbs.
+        let bytes = if self.evicts() { 32 } else { 8 };
+        let header = self.endpoint.read(self.place.header, bytes).await?;
+        let (mark, evicted) = (header.words()[0], header.words().get(3));
+        let evicted = evicted.copied().unwrap_or(0);
         let handed_out = self.pages.below(mark);
-        let seen = self.look_at_pages(0..handed_out).await?;
         Ok(HeapUse {
-            used: (handed_out - seen.free()) * self.pages.bytes,
+            used: self.pages_in_use(handed_out).await? * self.pages.bytes,
             bytes: self.place.bytes,
             evicted,
         })

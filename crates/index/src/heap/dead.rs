@@ -1,4 +1,5 @@
-//! Counting what died: by a client for itself, and now and then in the pages' dead words.
+//! Counting what died: by a client for itself, and now and then in the pages' dead words; with
+//! which it says what it has read.
 
 use super::client::Heap;
 use super::pages::{Dead, DeadWord, GENERATIONS};
@@ -16,15 +17,18 @@ const TELLS_AFTER: Nanos = 100_000_000;
 const CERTAIN: Nanos = 500_000;
 
 impl<E: Endpoint> Heap<E> {
-    /// Whether so much died in a table's heap, if it has one, or so long ago, that it is to be told
-    /// of.
+    /// Whether so much died or was read in a table's heap, if it has one, or died so long ago, that
+    /// it is to be told of.
     #[inline]
     pub(crate) fn has_to_tell(heap: Option<&Self>) -> bool {
-        heap.is_some_and(|heap| {
-            let uncounted = heap.uncounted.borrow();
-            uncounted.granules >= heap.pages.bytes / super::GRANULE
-                || !uncounted.is_empty() && heap.since(uncounted.since) > TELLS_AFTER
-        })
+        heap.is_some_and(|heap| heap.has_hints() || heap.has_to_tell_dead())
+    }
+
+    #[inline]
+    fn has_to_tell_dead(&self) -> bool {
+        let uncounted = self.uncounted.borrow();
+        uncounted.granules >= self.pages.bytes / super::GRANULE
+            || !uncounted.is_empty() && self.since(uncounted.since) > TELLS_AFTER
     }
 
     fn since(&self, then: Nanos) -> Nanos {
@@ -33,10 +37,14 @@ impl<E: Endpoint> Heap<E> {
 
     /// Tells of it, if so.
     pub(crate) async fn tell_if_due(heap: Option<&Self>) {
-        if let Some(heap) = heap
-            && Self::has_to_tell(Some(heap))
-        {
+        let Some(heap) = heap else {
+            return;
+        };
+        if heap.has_to_tell_dead() {
             heap.endpoint.operation(UPKEEP, heap.tell_dead(false)).await;
+        }
+        if heap.has_hints() {
+            heap.report_hints().await;
         }
     }
 

@@ -9,9 +9,6 @@ use super::runs::Purpose;
 use crate::{IndexError, Result};
 use farslot_fabric::Endpoint;
 
-/// How often a write has room made that others are faster to take.
-pub(crate) const MOST_CLEANED: u32 = 64;
-
 /// The record of a write, in a block that no slot names yet.
 #[derive(Clone, Copy, Default)]
 pub(crate) enum Draft {
@@ -62,14 +59,15 @@ impl Draft {
         purpose: Purpose,
         table: &impl Relocate,
     ) -> Result<()> {
-        let mut taken = self.take_block(heap, record, purpose).await;
-        for _ in 0..MOST_CLEANED {
-            if purpose == Purpose::Move || !table.has_room_again(&taken).await? {
-                break;
+        let mut cleaned = 0;
+        loop {
+            match self.take_block(heap, record, purpose).await {
+                Err(full @ IndexError::HeapFull { .. }) if purpose != Purpose::Move => {
+                    table.make_room_again(&mut cleaned, full).await?;
+                }
+                taken => return taken,
             }
-            taken = self.take_block(heap, record, purpose).await;
         }
-        taken
     }
 
     /// The same of a table whose caller looks for room himself, if there is none.

@@ -131,7 +131,12 @@ impl<E: Endpoint> Heap<E> {
     ///
     /// # Errors
     /// [`TurnOver`](crate::IndexError::TurnOver), or what the fabric says.
-    pub(super) async fn evict(&self, table: &impl Relocate, room: u64) -> Result<bool> {
+    pub(super) async fn evict(
+        &self,
+        table: &impl Relocate,
+        room: u64,
+        mut seen: Seen,
+    ) -> Result<bool> {
         let pages = self.pages.fewest_for(room);
         let enough = pages + self.pages.reserve();
         let emptied = &self.cleaning.emptied;
@@ -141,7 +146,6 @@ impl<E: Endpoint> Heap<E> {
         let (mut passed_over, mut again) = (Vec::new(), false);
         let (mut free, mut in_vain) = (0, 0);
         while emptied.get() < MOST_EMPTIED {
-            let seen = self.look_at_pages(0..self.pages.count).await?;
             let has_goal = seen.free() >= enough + self.pages.count / GOAL;
             if has_goal && self.has_room_in(&seen, room) {
                 emptied.set(0);
@@ -153,6 +157,7 @@ impl<E: Endpoint> Heap<E> {
                     || self.clean_in_a_row(pages, table, Fate::MovedIfRead).await?)
             {
                 emptied.set(emptied.get() + 1);
+                seen = self.look_at_pages(0..self.pages.count).await?;
                 continue;
             }
             // Where emptying runs of the one kind brings nothing, for all in them stays, the other
@@ -179,9 +184,10 @@ impl<E: Endpoint> Heap<E> {
             again = !is_emptied && fate == Fate::MovedIfRead;
             emptied.set(emptied.get() + 1);
             check_turn(&*self.endpoint)?;
+            seen = self.look_at_pages(0..self.pages.count).await?;
         }
         emptied.set(0);
-        self.has_room_for(room).await
+        Ok(self.has_room_in(&seen, room))
     }
 
     /// Forgets one of the records in these blocks, if it can: the oldest of those that were not
@@ -269,5 +275,5 @@ impl<E: Endpoint> Heap<E> {
 }
 
 fn is_young(run: &SeenRun) -> bool {
-    run.stamp.is_some_and(|stamp| !stamp.is_kept())
+    !run.is_kept()
 }

@@ -1,4 +1,5 @@
-//! Blocks, size classes and the bytes of a record.
+//! Blocks, the bytes of a record, and size classes: how much of a block who follows a slot reads.
+//! The block itself has the bytes of its record, to a multiple of [`GRANULE`].
 
 use crate::hash::{checksum, word_of};
 use crate::{IndexError, Result};
@@ -10,7 +11,7 @@ pub const GRANULE: u64 = 16;
 /// Bits of a block's number within its heap.
 const OFFSET_BITS: u32 = 34;
 /// Bits of the generation that a slot keeps.
-const GENERATION_BITS: u32 = 11;
+pub(super) const GENERATION_BITS: u32 = 11;
 /// Bits of the size class.
 const CLASS_BITS: u32 = 6;
 /// Size classes: 32 to 128 bytes in steps of 16, then four to each doubling.

@@ -38,7 +38,7 @@ mod uniform;
 
 pub use client::Heap;
 pub(crate) use client::HeapUse;
-pub(crate) use draft::{Draft, MOST_CLEANED};
+pub(crate) use draft::Draft;
 pub use layout::{
     BlockRef, GRANULE, HeapPlace, LARGEST_HEAP, LARGEST_RECORD, Record, block_bytes, class_for,
     encode, record_bytes,

@@ -115,8 +115,9 @@ impl<E: Endpoint> Heap<E> {
             Purpose::Move | Purpose::Keep => self.cleaning.row.borrow().clone(),
         };
         let suits = |run: &SeenRun| {
-            let is_kept = run.stamp.is_some_and(Stamp::is_kept);
-            !run.is_dead() && !run.overlaps(&avoid) && is_kept == (wanted.purpose == Purpose::Keep)
+            !run.is_dead()
+                && !run.overlaps(&avoid)
+                && run.is_kept() == (wanted.purpose == Purpose::Keep)
         };
         let mut runs = seen.runs().filter(suits);
         if is_enough && let Some(run) = runs.find(|run| self.has_left(run, wanted.room)) {
@@ -139,36 +140,47 @@ impl<E: Endpoint> Heap<E> {
         Ok(if freed { Tried::Freed } else { Tried::None })
     }
 
-    /// The words of these pages.
+    /// What the words of these pages say.
     pub(super) async fn look_at_pages(&self, pages: Range<u64>) -> Result<Seen> {
-        let mut seen = Seen {
-            first: pages.start,
-            words: Vec::new(),
-            dead: Vec::new(),
-            stamps: Vec::new(),
-        };
-        for first in pages.clone().step_by(PIECE as usize) {
-            let bytes = ((pages.end - first).min(PIECE) * 8) as usize;
-            let dead = self.at_byte(self.pages.dead_at(first));
-            let words = self.at_byte(self.pages.word_at(first));
-            let reads = both(
-                self.endpoint.read(dead, bytes),
-                self.endpoint.read(words, bytes),
-            );
-            // In whatever order: what is done about a run is done by a swap from this word.
-            let (dead, words) = reads.await;
-            seen.dead
-                .extend(dead?.words().iter().map(|word| DeadWord(*word)));
-            seen.words
-                .extend(words?.words().iter().map(|word| PageWord(*word)));
-            if self.evicts() {
-                let stamps = self.at_byte(self.pages.stamp_at(first));
-                let stamps = self.endpoint.read(stamps, bytes).await?;
-                seen.stamps
-                    .extend(stamps.words().iter().map(|word| Stamp(*word)));
+        let first = pages.start;
+        let stamps = async {
+            match self.evicts() {
+                true => self.words_of(self.pages.stamp_at(first), &pages).await,
+                false => Ok(Vec::new()),
             }
+        };
+        let words = both(
+            self.words_of(self.pages.dead_at(first), &pages),
+            self.words_of(self.pages.word_at(first), &pages),
+        );
+        // In whatever order: what is done about a run is done by a swap from its word.
+        let ((dead, words), stamps) = both(words, stamps).await;
+        Ok(Seen {
+            first,
+            words: words?.into_iter().map(PageWord).collect(),
+            dead: dead?.into_iter().map(DeadWord).collect(),
+            stamps: stamps?.into_iter().map(Stamp).collect(),
+        })
+    }
+
+    /// How many of the first pages, so many, are in use.
+    pub(super) async fn pages_in_use(&self, count: u64) -> Result<u64> {
+        let words = self.words_of(self.pages.word_at(0), &(0..count)).await?;
+        let is_used = |word: &&u64| PageWord(**word).kind() != Kind::Free;
+        Ok(words.iter().filter(is_used).count() as u64)
+    }
+
+    /// One word of each of these pages, of which that of the first is so many bytes behind the
+    /// heap's start.
+    async fn words_of(&self, at: u64, pages: &Range<u64>) -> Result<Vec<u64>> {
+        let count = pages.end - pages.start;
+        let mut words = Vec::with_capacity(count as usize);
+        for first in (0..count).step_by(PIECE as usize) {
+            let bytes = ((count - first).min(PIECE) * 8) as usize;
+            let read = self.endpoint.read(self.at_byte(at + first * 8), bytes);
+            words.extend_from_slice(read.await?.words());
         }
-        Ok(seen)
+        Ok(words)
     }
 
     /// Pages that nobody had, so many, of those by which this client has raised the mark.
@@ -272,9 +284,12 @@ impl<E: Endpoint> Heap<E> {
 
     /// Whether this run was left with room for so many bytes.
     pub(super) fn has_left(&self, run: &SeenRun, room: u64) -> bool {
-        let bytes = run.word.pages() * self.pages.bytes;
         let left = LeftClaim::unpack(run.word.claim());
-        run.word.kind() == Kind::Left && left.used + room <= bytes
+        run.word.kind() == Kind::Left && left.used + room <= self.bytes_of_run(run)
+    }
+
+    pub(super) fn bytes_of_run(&self, run: &SeenRun) -> u64 {
+        run.word.pages() * self.pages.bytes
     }
 
     /// Opens a run that another client has left.

@@ -1,4 +1,4 @@
-//! The pages of a heap: how many, how large, and the two words of each.
+//! The pages of a heap: how many, how large, and the words of each.
 //!
 //! ```text
 //! heap      | a word a page | dead bytes a page | a stamp a page, if it evicts | page 0 | page 1 | ...
@@ -12,17 +12,17 @@
 //! run is free, open (one client appends records to it), left (some room, and nobody appends),
 //! sealed (full), or being cleaned (one client moves out of it what lives). `claim` differs from
 //! claim to claim of a run that is open or cleaned, and says at which tick of the heap it was made;
-//! of a run that is left or sealed it says how many records were written. Each use of a page has another generation, the low bits of `uses`: a slot
-//! that names a record of an earlier use names none.
+//! of a run that is left or sealed it says how many records were written. Each use of a page has
+//! another generation, the low bits of `uses`: a slot that names a record of an earlier use names
+//! none.
 //!
 //! The dead word counts the records that died and start in this page, and about how many granules
-//! they had. It counts no record twice and none that lives, for a client tells only of what died
-//! when the heap's runs had been opened so often that no page can have come to the same generation
-//! again: a run of whose records all are dead is
-//! free without a look at them. It may count too few: what a client that was killed had counted is lost, until
-//! the run is cleaned.
+//! they had. It counts no record twice and none that lives: a client tells of what died only while
+//! so few runs were opened since that no page can have come to the same generation again. So a run
+//! of whose records all are dead is free without a look at them. It may count too few: what a client
+//! that was killed had counted is lost until the run is cleaned.
 
-use super::layout::{BlockRef, GRANULE};
+use super::layout::{BlockRef, GENERATION_BITS, GRANULE};
 use std::ops::Range;
 
 /// The most pages of a heap whose pages are smaller than [`LARGEST_PAGE`].
@@ -45,7 +45,6 @@ const RUN_BITS: u32 = 16;
 const USES_BITS: u32 = 16;
 const CLAIM_BITS: u32 = 29;
 const TICK_BITS: u32 = 8;
-const GENERATION_BITS: u32 = 11;
 
 /// The pages of a heap.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

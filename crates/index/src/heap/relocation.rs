@@ -13,6 +13,9 @@ use super::layout::BlockRef;
 use crate::{IndexError, Operation, Result, SchemeClient};
 use std::pin::Pin;
 
+/// How often a write has room made that others are faster to take.
+const MOST_CLEANED: u32 = 64;
+
 /// What is to become of a record, if its key's slot names exactly this block.
 #[derive(Clone, Copy, Debug)]
 pub struct Relocation<'r> {
@@ -30,7 +33,7 @@ pub struct Relocation<'r> {
     reason = "used by one thread, over one endpoint: never Send"
 )]
 #[allow(private_bounds, reason = "only tables of this crate name blocks")]
-pub trait Relocate: SchemeClient {
+pub trait Relocate: SchemeClient + Sized {
     /// That heap, of a table that has one.
     fn heap_of_records(&self) -> Option<&Heap<Self::Endpoint>>;
 
@@ -40,7 +43,26 @@ pub trait Relocate: SchemeClient {
 
     /// Makes room in the heap for a record of so many bytes, which it has refused; true if it may
     /// be there now.
-    async fn make_room(&self, refused: usize) -> Result<bool>;
+    async fn make_room(&self, refused: usize) -> Result<bool> {
+        match self.heap_of_records() {
+            Some(heap) => heap.clean(self, refused).await,
+            None => Ok(false),
+        }
+    }
+
+    /// Has room made for a write that has found the heap full, and had room made so often before.
+    ///
+    /// # Errors
+    /// That it was full, if there is none or others were faster to take it too often;
+    /// [`IndexError::TurnOver`].
+    async fn make_room_again(&self, cleaned: &mut u32, full: IndexError) -> Result<()> {
+        *cleaned += 1;
+        let full = Err(full);
+        match *cleaned <= MOST_CLEANED && self.has_room_again(&full).await? {
+            true => Ok(()),
+            false => full,
+        }
+    }
 
     /// Whether an operation that has ended so can be tried again: the heap was full, and may have
     /// room now.

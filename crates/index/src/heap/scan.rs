@@ -11,8 +11,8 @@ use crate::{IndexError, Result};
 const MOST_CHECKED: u64 = 64;
 
 /// The records of a generation that begin in the first bytes of a piece of a run, so many, and are
-/// whole; and how far behind those the next may begin. One may begin anywhere: behind a block that
-/// was never written, and within what seems to be a record.
+/// whole. One may begin anywhere: behind a block that was never written, and within what seems to be
+/// a record.
 ///
 /// # Errors
 /// [`IndexError::Unreadable`] of values that were made to seem records, within which others begin.
@@ -21,49 +21,44 @@ pub(super) fn records_in<'b>(
     (start, generation): (u64, u64),
     begins_in: u64,
     stays: impl Fn(&RecordView<'_>) -> bool,
-) -> Result<(Vec<Relocation<'b>>, u64)> {
-    let (mut records, mut at) = (Vec::new(), 0);
+) -> Result<Vec<Relocation<'b>>> {
+    let mut records = Vec::new();
     let mut may_check = MOST_CHECKED * piece.len() as u64;
-    while at < begins_in && at + GRANULE <= piece.len() as u64 {
+    for at in (0..begins_in).step_by(GRANULE as usize) {
+        let rest = piece.get(at as usize..).unwrap_or_default();
+        let Some((bytes, class)) = record_at(rest, generation) else {
+            continue;
+        };
         let block = BlockRef {
             granule: (start + at) / GRANULE,
             generation,
-            class: class_for(record_bytes_at(piece, at)).unwrap_or_default(),
+            class,
         };
-        let said = record_at(piece, at, generation);
-        let said = said.filter(|bytes| at + bytes <= piece.len() as u64);
-        let left = may_check.checked_sub(said.unwrap_or(0));
+        let left = may_check.checked_sub(bytes);
         may_check = left.ok_or(IndexError::Unreadable {
             slot: block.granule,
             attempts: 1,
         })?;
-        let record = said.and_then(|_| RecordView::decode(&piece[at as usize..], block));
-        if let Some(record) = record {
+        if let Some(record) = RecordView::decode(rest, block) {
             let value = stays(&record).then_some(record.value);
             let key = record.key;
             records.push(Relocation { key, value, block });
         }
-        at += GRANULE;
     }
-    Ok((records, at))
+    Ok(records)
 }
 
-fn word_at(piece: &[u8], at: u64) -> u64 {
-    let at = at as usize;
-    u64::from_le_bytes(piece[at..at + 8].try_into().expect("8 bytes"))
-}
-
-fn record_bytes_at(piece: &[u8], at: u64) -> usize {
-    bytes_by_lengths(word_at(piece, at + 8), usize::MAX)
-}
-
-/// Bytes of the block of the record that begins there, if one of that generation may.
-fn record_at(piece: &[u8], at: u64, generation: u64) -> Option<u64> {
-    if at + GRANULE > piece.len() as u64 || generation_by_head(word_at(piece, at)) != generation {
+/// Bytes of the block of the record that these bytes begin with, and its class, if one of that
+/// generation may.
+fn record_at(bytes: &[u8], generation: u64) -> Option<(u64, usize)> {
+    let (head, rest) = bytes.split_first_chunk()?;
+    let (lengths, _) = rest.split_first_chunk()?;
+    if generation_by_head(u64::from_le_bytes(*head)) != generation {
         return None;
     }
-    let bytes = record_bytes_at(piece, at);
-    class_for(bytes).map(|_| carved_bytes(bytes))
+    let len = bytes_by_lengths(u64::from_le_bytes(*lengths), usize::MAX);
+    let class = class_for(len)?;
+    (carved_bytes(len) <= bytes.len() as u64).then(|| (carved_bytes(len), class))
 }
 
 #[cfg(test)]
@@ -109,12 +104,12 @@ mod tests {
             }
             let written = write(&mut run, &pool, &values);
             let place = (0, 5);
-            let (found, _) = records_in(&run, place, 6 << 10, |_| true).unwrap();
+            let found = records_in(&run, place, 6 << 10, |_| true).unwrap();
             let found: Vec<_> = found.iter().map(|record| record.block.granule).collect();
             prop_assert!(written.iter().all(|granule| found.contains(granule)), "{found:?}");
             if !stale {
                 prop_assert_eq!(&written, &found);
-                let (again, _) = records_in(&run[16..], (16, 5), (6 << 10) - 16, |_| true).unwrap();
+                let again = records_in(&run[16..], (16, 5), (6 << 10) - 16, |_| true).unwrap();
                 let again: Vec<_> = again.iter().map(|record| record.block.granule).collect();
                 prop_assert_eq!(written, again);
             }

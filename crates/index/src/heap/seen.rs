@@ -32,6 +32,11 @@ impl SeenRun {
         self.dead.records >= records
     }
 
+    /// Whether its records were moved there, for they had been read: of a heap that evicts.
+    pub(super) fn is_kept(&self) -> bool {
+        self.stamp.is_some_and(Stamp::is_kept)
+    }
+
     /// Whether it has one of these pages.
     pub(super) fn overlaps(&self, pages: &Range<u64>) -> bool {
         self.first < pages.end && pages.start < self.first + self.word.pages()

@@ -57,11 +57,10 @@ impl<E: Endpoint> LinearTable<E> {
         sizes: ReadSizes,
     ) -> Result<Self> {
         layout.check()?;
-        let heap = (layout.kind.has_heads())
-            .then(|| Heap::new(Rc::clone(&endpoint), layout.map().heap_place(table)))
-            .map(|heap| {
-                heap.of_records_up_to(record_bytes(layout.key.most(), layout.value.most()))
-            });
+        let place = layout.map().heap_place(table);
+        let longest = record_bytes(layout.key.most(), layout.value.most());
+        let heap = || Heap::new(Rc::clone(&endpoint), place, longest);
+        let heap = layout.kind.has_heads().then(heap);
         let opened = Self {
             words: layout.shape().words(layout.kind, layout.mask_seed),
             counts: Counts::new(table, layout.slots),
@@ -167,13 +166,13 @@ impl<E: Endpoint> LinearTable<E> {
     /// Whether this client has so much to report that it is to do so.
     #[inline]
     pub(super) fn has_to_report(&self) -> bool {
-        self.counts.are_due() || Heap::has_to_tell(self.heap.as_ref())
+        self.counts.has_to_report(self.heap.as_ref())
     }
 
     /// Adds this client's share to the counts that all see, and tells of what died.
     pub(super) async fn report(&self) -> Result<()> {
-        let reported = self.counts.report(&*self.endpoint).await;
-        Heap::tell_if_due(self.heap.as_ref()).await;
+        let heap = self.heap.as_ref();
+        let reported = self.counts.report_all(&*self.endpoint, heap).await;
         self.choose_read_size();
         reported
     }

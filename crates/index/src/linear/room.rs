@@ -1,8 +1,7 @@
 //! Making room in the heap.
 
 use super::client::LinearTable;
-use crate::heap::Heap;
-use crate::heap::{Relocate, Relocation};
+use crate::heap::{Heap, Relocate, Relocation};
 use crate::{Result, step};
 use farslot_fabric::Endpoint;
 
@@ -17,12 +16,5 @@ impl<E: Endpoint> Relocate for LinearTable<E> {
         done: impl FnMut(usize, Result<bool>),
     ) {
         step::relocate(&self.writes(), relocations, done).await;
-    }
-
-    async fn make_room(&self, refused: usize) -> Result<bool> {
-        match &self.heap {
-            Some(heap) => heap.clean(self, refused).await,
-            None => Ok(false),
-        }
     }
 }

@@ -21,8 +21,7 @@ use super::cluster_hints::Until;
 use super::glance::PairWriteGlance;
 use super::lookup::{self, End, Search, Seeks, Stage};
 use super::slots::{MOST_RACES, Seen};
-use crate::heap::Asked;
-use crate::heap::{BlockRef, Draft, Heap, NewRecord, Purpose};
+use crate::heap::{Asked, BlockRef, Draft, Heap, NewRecord, Purpose};
 use crate::slot::{Head, KeyRule, SlotKind};
 use crate::step::{
     Change, Found, Glance, LIKELY, Lookup, Next, Read, Reads, Swap, failed, has_key, view_for,

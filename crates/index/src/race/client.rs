@@ -74,10 +74,10 @@ impl<E: Endpoint> RaceTable<E> {
     /// or what the fabric says.
     pub async fn open(endpoint: Rc<E>, table: RemoteAddr, layout: RaceLayout) -> Result<Self> {
         layout.check()?;
+        let longest = record_bytes(layout.key.most(), layout.value.most());
         let opened = Self {
             directory: RefCell::new(Directory::new(layout.roots, layout.most_depth())),
-            heap: Heap::new(Rc::clone(&endpoint), layout.heap_place(table))
-                .of_records_up_to(record_bytes(layout.key.most(), layout.value.most()))
+            heap: Heap::new(Rc::clone(&endpoint), layout.heap_place(table), longest)
                 .evicting(layout.evicting),
             counts: Counts::new(table, layout.most_slots()),
             splitting: BucketLocks::default(),
@@ -220,16 +220,12 @@ impl<E: Endpoint> RaceTable<E> {
     /// Whether this client has so much to report that it is to do so.
     #[inline]
     pub(super) fn has_to_report(&self) -> bool {
-        self.counts.are_due() || self.heap.has_hints() || Heap::has_to_tell(Some(&self.heap))
+        self.counts.has_to_report(Some(&self.heap))
     }
 
     /// Adds this client's share to the counts that all see, and tells of what died.
     pub(super) async fn report_changes(&self) -> Result<()> {
-        let reported = self.counts.report(&*self.endpoint).await;
-        Heap::tell_if_due(Some(&self.heap)).await;
-        if self.heap.has_hints() {
-            self.heap.report_hints().await;
-        }
-        reported
+        let heap = Some(&self.heap);
+        self.counts.report_all(&*self.endpoint, heap).await
     }
 }

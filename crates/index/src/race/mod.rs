@@ -40,10 +40,10 @@
 //! **Bytes.**
 //!
 //! ```text
-//! 0          used slots | entries | ... | heap mark | heap free lists
+//! 0          used slots | entries | ... | heap: mark | ticks | openings | evicted records
 //! 4096       directory: split 0 | split 1 | ...         8 bytes each, to a multiple of 64
 //!            subtable 0 | subtable 1 | ...              those to come are not touched yet
-//!            heap: the records
+//!            heap: the words of its pages | the pages, which have the records
 //! subtable   group 0 | group 1 | ...
 //! group      main bucket | overflow bucket | main bucket
 //!            '---- one READ -----'---- or the other ---'

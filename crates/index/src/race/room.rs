@@ -1,8 +1,7 @@
 //! Making room in the heap.
 
 use super::client::RaceTable;
-use crate::heap::Heap;
-use crate::heap::{Relocate, Relocation};
+use crate::heap::{Heap, Relocate, Relocation};
 use crate::{Result, step};
 use farslot_fabric::Endpoint;
 
@@ -17,9 +16,5 @@ impl<E: Endpoint> Relocate for RaceTable<E> {
         done: impl FnMut(usize, Result<bool>),
     ) {
         step::relocate(&self.writes(), relocations, done).await;
-    }
-
-    async fn make_room(&self, refused: usize) -> Result<bool> {
-        self.heap.clean(self, refused).await
     }
 }

@@ -18,8 +18,7 @@ use super::search::Learnt;
 use super::seen::{Marked, Placed, Seen, slots_of, span_of};
 use super::view::View;
 use super::word::{State, Word};
-use crate::heap::Asked;
-use crate::heap::{BlockRef, Draft, Heap, Purpose, RecordView};
+use crate::heap::{Asked, BlockRef, Draft, Heap, Purpose, RecordView};
 use crate::step::{
     Change, Found, Lookup, MOST_PIECES, Next, Read, Reads, Swap, drive, has_key, record_in,
     view_to_write,

@@ -181,7 +181,8 @@ impl RecordShape {
         };
         let largest = self.block_bytes(kind);
         let class = heap::class_for(largest).expect("checked to be at most the largest record");
-        // Some more than the records need: extents and free blocks of clients lie idle.
+        // More than the records need: pages that clients have open lie idle, and some are free for
+        // those that move records. Blocks are not as long as their class says, which is more again.
         let ample = u128::from(records) * heap::block_bytes(class) as u128 * 9 / 8 + (1 << 20);
         let asked = asked
             .map_or(ample, u128::from)

@@ -31,7 +31,7 @@ impl Client {
                 table.build(&[(&key, &value)]).await.unwrap();
                 return;
             }
-            // The first record out of band takes an extent of the heap, of which later ones have
+            // The first record out of band opens a run of the heap, of which later ones have
             // their blocks.
             table.put(&other, &value).await.unwrap();
             table.put(&other, &value).await.unwrap();

@@ -101,7 +101,7 @@ struct Costs {
 
 fn costs(fabric: Fabric, slot: Slot) -> Costs {
     let client = client(fabric, slot, SLOTS, Reads::fixed(4));
-    // The first record of a client takes an extent of the heap, a FETCH-AND-ADD that later ones do
+    // The first record of a client opens a run of the heap, with verbs that later ones do
     // not need.
     client.put(1, 1, true);
     client.put(1, 2, false);

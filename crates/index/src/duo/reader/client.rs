@@ -56,7 +56,7 @@ impl<E: Endpoint> DuoReader<E> {
         }
         let place = layout.heap_place(table);
         let longest = record_bytes(layout.key.most(), layout.value.most());
-        let heap = || Heap::new(Rc::clone(&endpoint), place).of_records_up_to(longest);
+        let heap = || Heap::new(Rc::clone(&endpoint), place, longest);
         Ok(Self {
             copy: RefCell::new(IndexCopy::new(table, layout.clone())),
             promise: ReaderPromise::default(),

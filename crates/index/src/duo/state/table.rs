@@ -95,7 +95,7 @@ impl<E: Endpoint> DuoTable<E> {
         let place = owner.layout.heap_place(owner.table);
         let layout = &owner.layout;
         let longest = record_bytes(layout.key.most(), layout.value.most());
-        let heap = || Heap::new(Rc::clone(&endpoint), place).of_records_up_to(longest);
+        let heap = || Heap::new(Rc::clone(&endpoint), place, longest);
         Self {
             growth: (owner.layout.reserve_bytes > 0).then_some(Growth::IN_RESERVE),
             heap: owner.layout.has_heap().then(heap),
@@ -139,13 +139,12 @@ impl<E: Endpoint> DuoTable<E> {
     /// Whether this thread has so much to report that it is to do so.
     #[inline]
     pub(in super::super) fn has_to_report(&self) -> bool {
-        self.counts.are_due() || Heap::has_to_tell(self.heap.as_ref())
+        self.counts.has_to_report(self.heap.as_ref())
     }
 
     /// Adds this client's share to the counts in the table, and tells of what died.
     pub(in super::super) async fn report(&self) -> Result<()> {
-        let reported = self.counts.report(&*self.endpoint).await;
-        Heap::tell_if_due(self.heap.as_ref()).await;
-        reported
+        let heap = self.heap.as_ref();
+        self.counts.report_all(&*self.endpoint, heap).await
     }
 }

@@ -264,7 +264,7 @@ fn operations_read_no_more_than_they_need() {
         } = Client::new(&world, &world_of, slot);
         let key = |number| slot.key(number);
         executor.block_on(async {
-            // The first record out of band takes an extent of the heap.
+            // The first record out of band opens a run of the heap.
             table.put(&key(0), &slot.value(1)).await.unwrap();
             table.put(&key(2), &slot.value(2)).await.unwrap();
             table.put(&key(2), &slot.value(3)).await.unwrap();

@@ -6,6 +6,7 @@ use crate::common::{HEAP, INLINE, Reads, Slot, TORN};
 use farslot_fabric::EndpointExt;
 use farslot_fabric::sim::{Chance, FaultPlan, HostId, RunEnd, Simulation};
 use farslot_index::Sizing;
+use farslot_index::internals::pages_reused;
 use farslot_index::linear::{LinearOptions, SlotKind};
 use farslot_index::{FieldSize, Index, IndexExt};
 use std::cell::Cell;
@@ -18,7 +19,7 @@ fn readers_of_a_hot_key_see_whole_values_in_order() {
     let mut seen = 0;
     for (slot, tight) in [(HEAP, None), (HOT, Some(3 * 128)), (INLINE, Some(3 * 48))] {
         for seed in 0..30 {
-            // In a heap of three blocks, one is written again as soon as it was freed.
+            // In a heap of some pages, one is written again soon after it was freed.
             let heap_bytes = tight.map(|bytes| 8 * bytes);
             seen += race_updates(slot, heap_bytes, seed);
         }
@@ -61,6 +62,7 @@ fn race_updates(slot: Slot, heap_bytes: Option<u64>, seed: u64) -> u64 {
     let mut simulation = Simulation::new(world);
     let done = Rc::new(Cell::new(false));
     let (of_layout, finished) = (layout.clone(), Rc::clone(&done));
+    let is_tight = heap_bytes.is_some();
     let writer = simulation.spawn_client(async move |endpoint| {
         let table = open(endpoint, &of_layout, Reads::fixed(2)).await;
         for number in 1..=UPDATES {
@@ -69,6 +71,8 @@ fn race_updates(slot: Slot, heap_bytes: Option<u64>, seed: u64) -> u64 {
             let (key, value) = (slot.key(1), slot.value(number));
             assert_eq!(table.put(&key, &value).await.unwrap(), number == 1);
         }
+        let reused = pages_reused(&table).await.unwrap();
+        assert!(reused > 20 || !is_tight, "{reused} pages were used again");
         finished.set(true);
     });
     let readers: Vec<_> = (0..3)

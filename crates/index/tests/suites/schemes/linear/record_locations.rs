@@ -90,7 +90,7 @@ impl Two {
             executor,
             slot,
         };
-        // The first records of a client take an extent of the heap, which later ones do not need.
+        // The first records of a client open a run of the heap, which later ones do not need.
         for table in [&two.table, &two.other] {
             two.executor.block_on(async {
                 for value in 1..40 {
