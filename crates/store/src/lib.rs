@@ -63,6 +63,7 @@ mod options;
 mod owned;
 mod profile;
 mod queue;
+mod repair;
 mod seeds;
 mod server;
 mod session;
@@ -81,7 +82,7 @@ mod typed;
 pub use address::{Address, SCHEMES};
 pub use cache::Cache;
 pub use catalog::{
-    DamagedEntry, Listing, MOST_TABLES, MemoryUse, OnRestart, Partition, Scheme, SpreadMap,
+    Damage, DamagedEntry, Listing, MOST_TABLES, MemoryUse, OnRestart, Partition, Scheme, SpreadMap,
     SpreadNode, TableRecord,
 };
 pub use client_metrics::{ClientMetrics, LATENCY_BOUNDS, Latencies, TableMetrics};

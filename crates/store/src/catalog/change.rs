@@ -243,7 +243,10 @@ impl<E: Endpoint> Catalog<'_, E> {
     }
 
     /// Changes the catalog.
-    async fn changing<T>(&self, work: impl AsyncFn(&Change<'_, '_, E>) -> Result<T>) -> Result<T> {
+    pub(super) async fn changing<T>(
+        &self,
+        work: impl AsyncFn(&Change<'_, '_, E>) -> Result<T>,
+    ) -> Result<T> {
         let change = self.begin().await?;
         let done = work(&change).await;
         // If this fails, what was done is done, and others wait a while.
@@ -370,7 +373,7 @@ impl<E: Endpoint> Catalog<'_, E> {
     pub(crate) async fn end_emptying(&self, record: &TableRecord, has_waited: bool) -> Result<()> {
         self.changing(async |change| {
             let snapshot = self.snapshot(true).await?;
-            let [.., phase] = snapshot.header;
+            let [.., phase, _] = snapshot.header;
             self.admit(phase, true)?;
             let mut entries = snapshot.entries.iter();
             let of_this =
@@ -448,9 +451,9 @@ const fn is_short(error: &StoreError) -> bool {
 
 impl<E: Endpoint> Change<'_, '_, E> {
     /// The catalog, with every table out of the way in whose place another has come.
-    async fn settled(&self) -> Result<Snapshot> {
+    pub(super) async fn settled(&self) -> Result<Snapshot> {
         let snapshot = self.catalog.snapshot(true).await?;
-        let [.., phase] = snapshot.header;
+        let [.., phase, _] = snapshot.header;
         self.catalog.admit(phase, true)?;
         let replaced = snapshot.replaced();
         let mut changed = false;
@@ -527,7 +530,7 @@ impl<E: Endpoint> Change<'_, '_, E> {
         bytes.extend_from_slice(&json);
         self.write(at.plus(ID_AT), &bytes).await?;
         // The mark and the number of entries in use: both only rise.
-        let [_, mark, used, _] = snapshot.header;
+        let [_, mark, used, ..] = snapshot.header;
         let mark = mark.max(record.extent().end - CATALOG_BYTES);
         let used = used.max(record.entry as u64 + 1);
         let header = [mark.to_le_bytes(), used.to_le_bytes()].concat();
@@ -595,7 +598,7 @@ impl<E: Endpoint> Change<'_, '_, E> {
     }
 
     /// Waits, and shows meanwhile that this client is alive.
-    async fn wait(&self, span: Nanos) -> Result<()> {
+    pub(super) async fn wait(&self, span: Nanos) -> Result<()> {
         const PIECE: Nanos = 50_000_000;
         let since = self.catalog.endpoint.now();
         while self.catalog.endpoint.now().saturating_sub(since) < span {

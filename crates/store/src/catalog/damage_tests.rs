@@ -323,3 +323,146 @@ fn a_table_whose_index_is_over_the_limit_is_refused() {
         assert!(needed > 100);
     }
 }
+
+/// Ways to damage the entry in the middle, each with what clients can no longer do.
+fn damages() -> Vec<Box<dyn Fn(&Store, &TableRecord)>> {
+    let forged = |record| move |store: &Store, _: &TableRecord| forge(store, 1, &record);
+    let (_, middle) = three();
+    let far = TableRecord {
+        offset: 16 * MIB - 8,
+        ..middle.clone()
+    };
+    let of_another_id = |store: &Store, record: &TableRecord| {
+        let json = serde_json::to_vec(record).unwrap();
+        overwrite(store, 1, State::table(&json), record.id ^ 1, &json);
+    };
+    // The table stays open to clients whose id is still there.
+    let with_its_id = |store: &Store, record: &TableRecord| {
+        overwrite(store, 1, State::table(b"{}"), record.id, b"{}");
+    };
+    vec![
+        Box::new(|store, _| overwrite(store, 1, u64::MAX, 0, b"\xff")),
+        Box::new(of_another_id),
+        Box::new(with_its_id),
+        Box::new(forged(far)),
+        Box::new(forged(TableRecord { id: 0, ..middle })),
+    ]
+}
+
+#[test]
+fn a_repair_gives_memory_back_and_touches_no_other_table() {
+    for (number, damage) in damages().iter().enumerate() {
+        let (store, _) = three();
+        let before = store.memory().unwrap();
+        let tables = ["first", "middle", "last"].map(|name| store.table(name).unwrap());
+        for table in &tables {
+            for key in 0..50u64 {
+                assert!(table.put(&key.to_le_bytes(), &[7; 16]).unwrap());
+            }
+        }
+        // Offsets are those of this store; ids are drawn.
+        let middle = store.tables().unwrap().remove(1);
+        damage(&store, &middle);
+        let [seen] = &store.damage().unwrap()[..] else {
+            panic!("{number}")
+        };
+        let extent = middle.extent();
+        assert_eq!(seen.entries[0].entry, 1, "{number}");
+        assert!(
+            seen.bytes >= extent.end - extent.start,
+            "{number}: {seen:?}"
+        );
+        let repaired = store.repair().unwrap();
+        assert_eq!(repaired, std::slice::from_ref(seen), "{number}");
+        assert_eq!(
+            (store.damage().unwrap(), store.repair().unwrap()),
+            (vec![], vec![])
+        );
+        let gone = tables[1].get(&0u64.to_le_bytes()).unwrap_err();
+        assert_eq!(gone.kind(), crate::ErrorKind::TableGone, "{number}: {gone}");
+        // As much is free as if it had been dropped; and it is zeros: a table that is made there is
+        // empty.
+        let taken = before.taken - space_of(&middle);
+        assert_eq!(store.memory().unwrap().taken, taken, "{number}");
+        let again = store.create("middle", &options()).unwrap();
+        assert_eq!(again.offset, middle.offset, "{number}");
+        let table = store.table("middle").unwrap();
+        assert_eq!(table.into_iter().count(), 0, "{number}");
+        assert!(table.put(&[1; 8], &[2; 16]).unwrap());
+        for table in [&tables[0], &tables[2]] {
+            assert_eq!(table.into_iter().count(), 50, "{number}");
+        }
+    }
+}
+
+/// Bytes of a table to the multiple at which the next can start.
+fn space_of(record: &TableRecord) -> u64 {
+    let extent = record.extent();
+    (extent.end - extent.start).next_multiple_of(region::TABLE_ALIGNMENT)
+}
+
+/// Whoever dies in a repair leaves one that the next ends: at each step of it.
+#[test]
+fn a_repair_that_was_cut_off_is_ended_by_the_next() {
+    for polls in (1..400).step_by(7) {
+        let (store, middle) = three();
+        let table = store.table("middle").unwrap();
+        assert!(table.put(&[1; 8], &[2; 16]).unwrap());
+        overwrite(&store, 1, 1, 0, b"");
+        store
+            .change(async |endpoint| {
+                let catalog = Catalog::new(endpoint, NodeId(0))?;
+                let mut repair = std::pin::pin!(catalog.repair());
+                let mut polled = 0;
+                std::future::poll_fn(|cx| {
+                    polled += 1;
+                    match polled {
+                        _ if polled > polls => std::task::Poll::Ready(()),
+                        _ => repair
+                            .as_mut()
+                            .poll(cx)
+                            .map(|repaired| drop(repaired.unwrap())),
+                    }
+                })
+                .await;
+                Ok(())
+            })
+            .unwrap();
+        store.repair().unwrap();
+        assert_eq!(store.damage().unwrap(), [], "{polls}");
+        let again = store.create("middle", &options()).unwrap();
+        assert_eq!(again.offset, middle.offset, "{polls}");
+        let table = store.table("middle").unwrap();
+        assert_eq!(table.into_iter().count(), 0, "{polls}");
+    }
+}
+
+/// What other nodes say is there, and is not, is not taken for what was never made.
+#[test]
+fn a_part_that_was_cleared_is_lost_until_that_is_accepted() {
+    let store = Store::open("sim://cx5-edr?seed=1&memory=16MiB&nodes=3").unwrap();
+    store.create("t", &options().capacity(1000)).unwrap();
+    let keys = || (0..300u64).map(u64::to_le_bytes);
+    let table = store.table("t").unwrap();
+    keys().for_each(|key| assert!(table.put(&key, &[7; 16]).unwrap()));
+    // The first node's.
+    overwrite(&store, 0, 1, 0, b"");
+    store.repair().unwrap();
+    assert_eq!(store.nodes().unwrap()[0].lost, ["t"]);
+    let table = store.table("t").unwrap();
+    let found = |table: &crate::Table| keys().map(|key| table.get(&key)).collect::<Vec<_>>();
+    let lost = found(&table)
+        .into_iter()
+        .filter_map(std::result::Result::err);
+    let lost: Vec<_> = lost.collect();
+    assert!((50..200).contains(&lost.len()), "{}", lost.len());
+    for error in &lost {
+        assert!(error.to_string().contains("came back empty"), "{error}");
+    }
+    assert_eq!(store.accept_loss("t").unwrap().len(), 1);
+    let table = store.table("t").unwrap();
+    let absent = found(&table)
+        .into_iter()
+        .filter(|got| matches!(got, Ok(None)));
+    assert_eq!(absent.count(), lost.len());
+}

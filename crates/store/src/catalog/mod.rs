@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! 0     the client that changes the catalog | the mark: bytes that were ever taken |
-//!       entries that were ever used | the phase of the node
+//!       entries that were ever used | the phase of the node | whether it was repaired
 //! 4096  entry 0 | entry 1 | ... | entry 255        1 KiB each: see `entry`
 //! 260 Ki  tables
 //! ```
@@ -11,7 +11,7 @@
 //! has its place. Whoever changes the catalog does so alone (`lock`), in steps of which each leaves
 //! it whole; whoever reads it waits for nobody. What stands in it was written by another client, or
 //! by something else: an entry that no client can have left is named, and passed over, and the
-//! other tables open all the same (`listing`).
+//! other tables open all the same (`listing`). Such entries can be cleared (`repair`).
 //!
 //! A client whose grant opens single keys may read none of it. Its node's owner tells it, by calls,
 //! of the tables whose keys are open to it (`telling`).
@@ -28,6 +28,7 @@ mod listing;
 mod lock;
 mod record;
 mod region;
+mod repair;
 mod space;
 mod telling;
 #[cfg(test)]
@@ -42,6 +43,7 @@ pub use record::{MemoryUse, OnRestart, Partition, Scheme, SpreadMap, SpreadNode,
 pub use region::MOST_TABLES;
 use region::at;
 pub(crate) use region::{CATALOG_BYTES, Catalog, LEASE, PHASE_AT, Phase};
+pub use repair::Damage;
 pub(crate) use telling::{LONGEST_TOLD, is_restoring, map_of, record_of, renamed, tables_from};
 
 use farslot_fabric::{NodeId, RemoteAddr};

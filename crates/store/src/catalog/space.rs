@@ -37,7 +37,7 @@ pub(super) fn taken(extents: impl IntoIterator<Item = Range<u64>>, within: Range
 }
 
 /// What the extents leave of `within`, in order. They may overlap.
-fn holes(
+pub(super) fn holes(
     extents: impl IntoIterator<Item = Range<u64>>,
     within: Range<u64>,
 ) -> impl Iterator<Item = Range<u64>> {

@@ -195,7 +195,7 @@ impl<E: Endpoint> Catalog<'_, E> {
         while next < MOST_TABLES {
             let answer = self.told_from(next).await?;
             let (head, mut entries) = taken_apart(answer, next, self.region_bytes)?;
-            let [first_untold, .., phase] = head;
+            let [first_untold, .., phase, _] = head;
             self.admit(phase, false)?;
             next = first_untold as usize;
             snapshot.header = head;

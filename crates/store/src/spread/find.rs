@@ -16,7 +16,9 @@ use farslot_fabric::{Endpoint, EndpointExt, FabricError, Nanos, NodeId, NodeStat
 enum Seen {
     /// The node cannot be asked.
     Unreachable(FabricError),
-    Nothing,
+    Nothing {
+        was_repaired: bool,
+    },
     Record(TableRecord),
 }
 
@@ -50,15 +52,17 @@ pub(crate) struct Place {
     pub(crate) record: Option<TableRecord>,
     /// Why the node cannot be asked.
     pub(crate) unreachable: Option<FabricError>,
+    /// Whether damaged entries of its node's catalog were cleared.
+    was_repaired: bool,
 }
 
 impl Place {
-    /// Whether its node, of this incarnation now, came back without the partition that was made
-    /// there.
+    /// Whether its node, of this incarnation now, is without the partition that was made there: it
+    /// came back empty, or the entry was damaged and cleared.
     pub(crate) const fn is_lost(&self, made: &SpreadNode, incarnation: u64) -> bool {
         // What its creator had not come to is no loss.
-        let came_back = incarnation != made.incarnation;
-        came_back && self.record.is_none() && self.unreachable.is_none()
+        let may_be_lost = self.was_repaired || incarnation != made.incarnation;
+        may_be_lost && self.record.is_none() && self.unreachable.is_none()
     }
 }
 
@@ -187,7 +191,12 @@ async fn find_in<E: Endpoint>(
                 let found = listing
                     .find(name)
                     .map_err(|error| nodes.named(node, error))?;
-                let found = found.cloned().map_or(Seen::Nothing, Seen::Record);
+                let found = found.cloned().map_or(
+                    Seen::Nothing {
+                        was_repaired: listing.was_repaired,
+                    },
+                    Seen::Record,
+                );
                 retired.extend(listing.retired.into_iter().map(|record| (node, record)));
                 names.extend(listing.tables.into_iter().map(|table| table.name));
                 damaged.extend(listing.damaged.into_iter().map(|entry| (node, entry)));
@@ -217,7 +226,7 @@ async fn find_in<E: Endpoint>(
         return Ok(Found::Whole(first, sample.clone()));
     };
     // What a node lacks would be made anew. It may be gone for good, or be what is damaged.
-    let is_lost = |node: NodeId| seen[usize::from(node.0)] == Seen::Nothing;
+    let is_lost = |node: NodeId| matches!(seen[usize::from(node.0)], Seen::Nothing { .. });
     let is_dropped = |(node, record): &(NodeId, TableRecord)| {
         let of = record.partition.as_ref().map(|part| part.creation);
         of == Some(common.creation) && is_lost(*node) && !record.is_part_being_restored()
@@ -320,6 +329,7 @@ fn settle(
             is_sure: true,
             record: Some(record.clone()),
             unreachable: None,
+            was_repaired: false,
         });
     }
     let known = |index: usize, node: NodeId| {
@@ -346,6 +356,7 @@ fn settle(
                 is_sure,
                 record: None,
                 unreachable,
+                was_repaired: *seen == Seen::Nothing { was_repaired: true },
             });
         }
     };

@@ -218,10 +218,11 @@ impl Spread {
     ) -> Result<TableRecord> {
         let node = places[usize::from(number)].node;
         let incarnation = self.endpoint.node(node)?.incarnation;
-        // As it was made, it is one whose creator has not come to it, or never will.
-        let came_back = incarnation != self.map.nodes[usize::from(number)].incarnation;
+        // Else it is one whose creator has not come to it, or never will.
+        let made = &self.map.nodes[usize::from(number)];
+        let is_lost = places[usize::from(number)].is_lost(made, incarnation);
         let may_be_empty = !self.common.whole && !self.is_built(sample, places).await?;
-        match (may_be_empty, came_back) {
+        match (may_be_empty, is_lost) {
             (false, false) => return Err(IndexError::NotBuilt.into()),
             (false, true) => return Err(self.restarted(number)),
             (true, true) if !is_accepted => return Err(self.refused(number)),
@@ -239,7 +240,7 @@ impl Spread {
             creation: self.common.creation,
             number,
             whole: self.common.whole,
-            remade: came_back,
+            remade: is_lost,
             map: &self.map,
         };
         let catalog = Catalog::new(&*self.endpoint, node)?;
@@ -248,7 +249,7 @@ impl Spread {
             .await;
         let part = (self.common.creation, number);
         let made = or_theirs(&*self.endpoint, node, &self.name, part, made).await?;
-        if came_back {
+        if is_lost {
             self.nodes.adopted(node, incarnation);
         }
         Ok(made)

@@ -1,0 +1,124 @@
+//! Clearing the entries of a catalog that are damaged, so that their memory can be used again.
+//!
+//! Nobody knows where the table of such an entry lies: it may have any of the memory that was ever
+//! taken and that no other table has. Clients may have it open still, by what stood there before.
+//! So its id word becomes 0 first, which they notice when they next look; then the one who repairs
+//! waits as if the table had been dropped; then all of that memory is made zeros; and last the
+//! entries become empty. Who dies on the way leaves entries that are damaged still.
+//!
+//! A part of a table over several nodes may be among what is cleared, and nobody knows of which. A
+//! word of the header says that this has happened here: what other nodes' catalogs say is on this
+//! node, and is not, is lost then, as if the node had come back empty.
+
+use super::change::GRACE;
+use super::entry::ID_AT;
+use super::listing::{DamagedEntry, Entry, Is, Snapshot};
+use super::lock::Change;
+use super::region::{CATALOG_BYTES, Catalog, MARK_AT, REPAIRED_AT};
+use super::space;
+use crate::{Result, StoreError};
+use farslot_fabric::{Endpoint, EndpointExt};
+use std::ops::Range;
+
+/// Bytes that are looked at, and made zeros, at once.
+const PIECE: u64 = 256 << 10;
+
+/// What is damaged of one node's catalog.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Damage {
+    /// The node's address.
+    pub address: String,
+    /// Its entries that are damaged.
+    pub entries: Vec<DamagedEntry>,
+    /// Bytes that no other table has and that no new one can have, as long as these entries are
+    /// there.
+    pub bytes: u64,
+}
+
+impl Snapshot {
+    /// The memory that was ever taken and that no table has whose entry can be read.
+    fn unknown(&self, region_bytes: u64) -> impl Iterator<Item = Range<u64>> {
+        let [_, mark, ..] = self.header;
+        let end = CATALOG_BYTES.saturating_add(mark).min(region_bytes);
+        space::holes(self.extents(), CATALOG_BYTES..end)
+    }
+
+    fn damage(&self, region_bytes: u64) -> Option<Damage> {
+        let entries: Vec<_> = self.damaged().cloned().collect();
+        let unknown = self.unknown(region_bytes);
+        (!entries.is_empty()).then(|| Damage {
+            address: String::new(),
+            entries,
+            bytes: unknown.map(|bytes| bytes.end - bytes.start).sum(),
+        })
+    }
+}
+
+impl<E: Endpoint> Catalog<'_, E> {
+    /// What is damaged, if anything is.
+    pub(crate) async fn damage(&self) -> Result<Option<Damage>> {
+        Ok(self.snapshot(true).await?.damage(self.region_bytes))
+    }
+
+    /// Clears the entries that are damaged; returns what they were.
+    pub(crate) async fn repair(&self) -> Result<Option<Damage>> {
+        self.changing(async |change| {
+            let snapshot = change.settled().await?;
+            let Some(damage) = snapshot.damage(self.region_bytes) else {
+                return Ok(None);
+            };
+            let damaged = |entry: &&Entry| matches!(entry.is, Is::Damaged(_));
+            let entries = || snapshot.entries.iter().filter(damaged);
+            for entry in entries() {
+                change.take_away(entry).await?;
+            }
+            change.wait(GRACE).await?;
+            change
+                .write(self.at(REPAIRED_AT), &1u64.to_le_bytes())
+                .await?;
+            for bytes in snapshot.unknown(self.region_bytes) {
+                change.clear(bytes).await?;
+            }
+            for entry in entries() {
+                let at = self.entry_at(entry.number);
+                if !change.swap(at, entry.word, 0).await? {
+                    return Err(StoreError::ChangeCancelled);
+                }
+            }
+            // It may have been what was damaged, and counts what is there now.
+            let end = snapshot.extents().map(|extent| extent.end).max();
+            let mark = end.unwrap_or(CATALOG_BYTES) - CATALOG_BYTES;
+            change.write(self.at(MARK_AT), &mark.to_le_bytes()).await?;
+            Ok(Some(damage))
+        })
+        .await
+    }
+}
+
+impl<E: Endpoint> Change<'_, '_, E> {
+    /// Takes what an entry was away from clients that have it open.
+    async fn take_away(&self, entry: &Entry) -> Result<()> {
+        let id_at = self.catalog.entry_at(entry.number).plus(ID_AT);
+        self.write(id_at, &0u64.to_le_bytes()).await
+    }
+
+    /// Makes zeros of bytes that are none.
+    async fn clear(&self, bytes: Range<u64>) -> Result<()> {
+        let zeros = vec![0; PIECE as usize];
+        let mut from = bytes.start;
+        while from < bytes.end {
+            let len = PIECE.min(bytes.end - from) as usize;
+            self.show().await?;
+            let at = self.catalog.at(from);
+            let is_clear = {
+                let read = self.catalog.endpoint.read(at, len).await?;
+                read.iter().all(|byte| *byte == 0)
+            };
+            if !is_clear {
+                self.write(at, &zeros[..len]).await?;
+            }
+            from += PIECE;
+        }
+        Ok(())
+    }
+}
