@@ -96,6 +96,8 @@ enum Command {
     Nodes(commands::nodes::Args),
     /// Go on without what nodes that came back empty had of a table: its keys there are absent then
     AcceptLoss(commands::accept_loss::Args),
+    /// Say which entries of the nodes' catalogs are damaged, or clear them: their memory is free then
+    Repair(commands::repair::Args),
     /// Watch nodes, tables and rates in the terminal
     #[cfg(feature = "top")]
     Top(commands::top::Args),
@@ -156,6 +158,7 @@ fn run(command: Command, context: &Context) -> Result<()> {
         Command::Stat(args) => commands::stat::run(args, context),
         Command::Nodes(args) => commands::nodes::run(args, context),
         Command::AcceptLoss(args) => commands::accept_loss::run(&args, context),
+        Command::Repair(args) => commands::repair::run(&args, context),
         #[cfg(feature = "top")]
         Command::Top(args) => commands::top::run(args, context),
         #[cfg(not(feature = "top"))]

@@ -21,6 +21,7 @@ pub(crate) mod manual;
 pub(crate) mod nodes;
 pub(crate) mod put;
 pub(crate) mod queue;
+pub(crate) mod repair;
 pub(crate) mod repro;
 pub(crate) mod restore;
 pub mod scan;

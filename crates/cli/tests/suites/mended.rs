@@ -1,7 +1,12 @@
 //! What was found wrong with the program by trying it, each as a test that failed before.
 
 use crate::common::{ANY_PORT, Node, assert_fails, error_of, farslot, lines, one_object};
+use farslot_fabric::shm::{self, ShmEndpoint};
+use farslot_fabric::{
+    Endpoint, EndpointExt, Executor, Limits, NodeId, RegionId, RemoteAddr, Rights,
+};
 use std::process::{Command, Output};
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 /// Longer than anything takes that is not stuck.
@@ -332,6 +337,57 @@ fn a_mistake_can_be_undone() {
         (&serde_json::json!([]), &serde_json::json!([]))
     );
     assert_eq!(node.json(["stat"])["memory_taken"], 0);
+}
+
+/// Overwrites the first bytes of the first entry of a node's catalog.
+fn damage(node: &Node, bytes: &[u8]) {
+    let name = node.address.strip_prefix("shm://").unwrap();
+    let memory = shm::attach(name, Rights::ALL).unwrap();
+    let endpoint = Rc::new(ShmEndpoint::new(vec![memory], Limits::default()));
+    let executor = Executor::new(Rc::clone(&endpoint));
+    let data = endpoint.core().buffers.copy_of(bytes).unwrap();
+    let first = RemoteAddr {
+        node: NodeId(0),
+        region: RegionId(0),
+        offset: 4096,
+    };
+    executor.block_on(endpoint.write(first, data)).unwrap();
+}
+
+#[test]
+fn an_entry_that_is_damaged_is_cleared_and_its_memory_is_free_again() {
+    let node = Node::start();
+    let nothing = node.run(["repair"]);
+    assert!(nothing.status.success() && error_of(&nothing).contains("no entry of a catalog"));
+    for table in ["a", "b"] {
+        node.ok(["create", table, "-c", "1k"]);
+        node.ok(["put", table, "k", table]);
+    }
+    let taken = |node: &Node| node.json(["stat"])["memory_taken"].as_u64().unwrap();
+    let of_both = taken(&node);
+    damage(&node, &[0xff; 64]);
+    assert_fails(&node.run(["get", "a", "k"]), 1, &["entry 0 of the catalog"]);
+    // Without more ado it only says what there is.
+    for _ in 0..2 {
+        let said = node.json(["repair"]);
+        let of_node = &said["nodes"][0];
+        assert_eq!(
+            (&said["cleared"], &of_node["entries"][0]["entry"]),
+            (&false.into(), &0.into())
+        );
+        assert!(of_node["bytes"].as_u64().unwrap() >= of_both / 2, "{said}");
+        assert_eq!(text(node.ok(["repair"])).lines().count(), 2);
+    }
+    let cleared = text(node.ok(["repair", "--apply"]));
+    assert!(
+        cleared.contains("entry 0 of the catalog is damaged"),
+        "{cleared}"
+    );
+    assert_eq!(taken(&node), of_both / 2);
+    assert_eq!(node.json(["tables"])["damaged"], serde_json::json!([]));
+    assert_eq!(node.ok(["get", "b", "k"]), b"b\n");
+    node.ok(["create", "a", "-c", "1k"]);
+    assert_eq!((node.count("a"), taken(&node)), (0, of_both));
 }
 
 /// Pages that a node has in memory.
