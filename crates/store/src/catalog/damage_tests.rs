@@ -324,8 +324,11 @@ fn a_table_whose_index_is_over_the_limit_is_refused() {
     }
 }
 
-/// Ways to damage the entry in the middle, each with what clients can no longer do.
-fn damages() -> Vec<Box<dyn Fn(&Store, &TableRecord)>> {
+/// Damages the entry of a table.
+type Damaging = Box<dyn Fn(&Store, &TableRecord)>;
+
+/// Ways to damage the entry in the middle.
+fn damages() -> Vec<Damaging> {
     let forged = |record| move |store: &Store, _: &TableRecord| forge(store, 1, &record);
     let (_, middle) = three();
     let far = TableRecord {
