@@ -2,7 +2,9 @@
 //! written to.
 
 use crate::record::LONGEST_VALUE;
-use farslot::{ErrorKind, Evicting, FieldSize, Result, Store, StoreError, Table, TableOptions};
+use farslot::{
+    ErrorKind, Evicting, FieldSize, Occupancy, Result, Store, StoreError, Table, TableOptions,
+};
 
 /// How many databases there are, as in Redis.
 pub(crate) const DATABASES: u8 = 16;
@@ -70,19 +72,16 @@ impl Databases {
         self.existing(number)?.ok_or(gone)
     }
 
-    /// Keys that were evicted, of these databases, as far as they can be asked.
-    pub(crate) fn evicted(&mut self, of: impl Fn(u8) -> bool) -> u64 {
-        let evicted = |table: &Table| match table.scheme().evicting() {
-            Some(_) => table.occupancy().map_or(0, |of| of.evicted),
-            None => 0,
+    /// What is counted of these databases, as far as they are there and can be asked.
+    pub(crate) fn counted(&mut self, of: impl Fn(u8) -> bool) -> Vec<(u8, Occupancy)> {
+        let counted = |number: u8| {
+            let table = self.existing(number).ok()??;
+            Some((number, table.occupancy().ok()?))
         };
         (0..DATABASES)
             .filter(|number| of(*number))
-            .map(|number| match self.existing(number) {
-                Ok(Some(table)) => evicted(table),
-                _ => 0,
-            })
-            .sum()
+            .filter_map(counted)
+            .collect()
     }
 
     /// What the first database forgets when it is full, or will if there is none yet.

@@ -106,7 +106,9 @@ pub(crate) enum Failure {
     /// Why, without a code.
     #[error("EXECABORT Transaction discarded because of: {0}")]
     Discarded(String),
-    #[error("OOM command not allowed when used memory > 'maxmemory': {0}")]
+    #[error(
+        "OOM command not allowed when used memory > 'maxmemory': {0}. INFO memory says what has it"
+    )]
     OutOfMemory(String),
     #[error("ERR {0}")]
     Store(String),

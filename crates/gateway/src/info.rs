@@ -1,9 +1,9 @@
 //! What INFO says.
 
-use crate::databases::{DATABASES, Databases};
+use crate::databases::Databases;
 use crate::failure::Failure;
 use crate::shared::Shared;
-use farslot::Evicting;
+use farslot::{Evicting, Occupancy};
 use std::fmt::Write;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -35,10 +35,27 @@ pub(crate) fn info(
         ];
         section(&mut text, "Clients", lines);
     }
+    let counted = match ["memory", "stats", "keyspace"].into_iter().any(&wants) {
+        true => databases.counted(is_shown),
+        false => Vec::new(),
+    };
+    let sum = |of: fn(&Occupancy) -> u64| counted.iter().map(|(_, counts)| of(counts)).sum();
     if wants("memory") {
         let memory = databases.store().memory()?;
+        // What the databases have taken, and neither live nor dead records have.
+        let room: u64 = sum(|counts| counts.heap_bytes - counts.heap_used);
+        let dead: u64 = sum(|counts| counts.heap_dead);
+        let dataset = sum(|counts| counts.heap_used) - dead;
+        let used = memory.taken.saturating_sub(room);
         let lines = [
-            ("used_memory", memory.taken.to_string()),
+            ("used_memory", used.to_string()),
+            ("used_memory_dataset", dataset.to_string()),
+            (
+                "used_memory_overhead",
+                used.saturating_sub(dataset).to_string(),
+            ),
+            ("farslot_dead_bytes", dead.to_string()),
+            ("farslot_reserved_bytes", memory.taken.to_string()),
             ("maxmemory", memory.total.to_string()),
             ("maxmemory_policy", policy_name(databases.evicting()).into()),
         ];
@@ -52,7 +69,7 @@ pub(crate) fn info(
             ("rejected_connections", counts.turned_away.load(Relaxed)),
             ("acl_access_denied_auth", counts.refused.load(Relaxed)),
             ("expired_keys", shared.sweeper.removed()),
-            ("evicted_keys", databases.evicted(&is_shown)),
+            ("evicted_keys", sum(|counts| counts.evicted)),
         ];
         let lines = lines.map(|(name, count)| (name, count.to_string()));
         section(&mut text, "Stats", lines);
@@ -66,11 +83,8 @@ pub(crate) fn info(
     }
     if wants("keyspace") {
         section(&mut text, "Keyspace", []);
-        for number in (0..DATABASES).filter(|number| is_shown(*number)) {
-            let Some(table) = databases.existing(number)? else {
-                continue;
-            };
-            let keys = table.occupancy().map_or(0, |occupancy| occupancy.entries);
+        for (number, counts) in &counted {
+            let keys = counts.entries;
             if keys > 0 {
                 write_line(
                     &mut text,

@@ -233,8 +233,11 @@ pub struct Occupancy {
     pub used_slots: u64,
     /// All slots.
     pub slots: u64,
-    /// Bytes of heap handed out, free or not.
+    /// Bytes of heap in use: in whole pages, what has died in them included.
     pub heap_used: u64,
+    /// About how many of these are of records that were replaced or removed: they come back when
+    /// their pages are cleaned.
+    pub heap_dead: u64,
     /// Bytes of heap in all.
     pub heap_bytes: u64,
     /// Records that were evicted since the table was made.
@@ -256,6 +259,7 @@ impl AddAssign for Occupancy {
         self.used_slots += other.used_slots;
         self.slots += other.slots;
         self.heap_used += other.heap_used;
+        self.heap_dead += other.heap_dead;
         self.heap_bytes += other.heap_bytes;
         self.evicted += other.evicted;
     }

@@ -242,6 +242,7 @@ fn of_tables(server: &Server, listing: &Listing, families: &mut Vec<Family>) {
         mut load,
         mut heap,
         mut heap_used,
+        mut heap_dead,
     ] = [
         ("farslot_table_records", "Records that are present."),
         ("farslot_table_slots", "Slots."),
@@ -256,7 +257,11 @@ fn of_tables(server: &Server, listing: &Listing, families: &mut Vec<Family>) {
         ),
         (
             "farslot_table_heap_used_bytes",
-            "Memory for records out of band that was handed out.",
+            "Memory for records out of band that is in use, in whole pages.",
+        ),
+        (
+            "farslot_table_heap_dead_bytes",
+            "Memory in use of records that were replaced or removed, about.",
         ),
     ]
     .map(|(name, help)| Family::gauge(name, help));
@@ -274,6 +279,7 @@ fn of_tables(server: &Server, listing: &Listing, families: &mut Vec<Family>) {
         if counts.heap_bytes > 0 {
             heap.add(&labels, counts.heap_bytes as f64);
             heap_used.add(&labels, counts.heap_used as f64);
+            heap_dead.add(&labels, counts.heap_dead as f64);
         }
     }
     families.extend([
@@ -290,5 +296,6 @@ fn of_tables(server: &Server, listing: &Listing, families: &mut Vec<Family>) {
         load,
         heap,
         heap_used,
+        heap_dead,
     ]);
 }

@@ -416,6 +416,7 @@ impl RawTable {
             ("used_slots", counted.used_slots),
             ("slots", counted.slots),
             ("heap_used", counted.heap_used),
+            ("heap_dead", counted.heap_dead),
             ("heap_bytes", counted.heap_bytes),
             ("evicted", counted.evicted),
         ]

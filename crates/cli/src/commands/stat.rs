@@ -65,6 +65,7 @@ fn show_store(store: &Store, as_json: bool) -> Result<()> {
             "memory_bytes": memory.total,
             "memory_taken": memory.taken,
             "memory_free": memory.free(),
+            "memory_by": parts_of_memory(&tables).described(),
             "tables": tables.iter().map(Listed::described).collect::<Vec<_>>(),
         });
         if !records.damaged.is_empty() {
@@ -94,6 +95,7 @@ fn show_store(store: &Store, as_json: bool) -> Result<()> {
         output::line(super::nodes::listing(&nodes).to_string())?;
     }
     if !tables.is_empty() {
+        output::line(parts_of_memory(&tables).line())?;
         output::line(listing(&tables).to_string())?;
     }
     all_well(&nodes, &records)
@@ -204,6 +206,7 @@ fn parts_described(parts: &[PartitionReport]) -> Value {
                 object["used_slots"] = counts.used_slots.into();
                 object["load_factor"] = counts.load_factor().into();
                 object["heap_used"] = counts.heap_used.into();
+                object["heap_dead"] = counts.heap_dead.into();
                 object["evicted"] = counts.evicted.into();
             }
             Err(error) => object["error"] = error.to_string().into(),
@@ -247,6 +250,54 @@ fn parts_listing(parts: &[PartitionReport]) -> comfy_table::Table {
         }
     }
     listing
+}
+
+/// What has the memory that tables have taken, in bytes.
+#[derive(Default)]
+struct MemoryBy {
+    /// Slots, directories and words of pages; of a scheme that keeps records there, these too.
+    structure: u64,
+    /// Records out of band.
+    records: u64,
+    /// Those that were replaced or removed, and whose memory has not come back.
+    dead: u64,
+    /// What is free for more of them.
+    room: u64,
+}
+
+/// Of tables that are built and whose nodes answer.
+fn parts_of_memory(tables: &[Listed]) -> MemoryBy {
+    let counted = tables.iter().filter_map(|listed| {
+        let counts = listed.counts.as_ref()?;
+        Some((listed.shape().table_bytes, counts))
+    });
+    counted.fold(MemoryBy::default(), |sum, (bytes, counts)| MemoryBy {
+        structure: sum.structure + bytes.saturating_sub(counts.heap_bytes),
+        records: sum.records + counts.heap_used - counts.heap_dead,
+        dead: sum.dead + counts.heap_dead,
+        room: sum.room + counts.heap_bytes - counts.heap_used,
+    })
+}
+
+impl MemoryBy {
+    fn described(&self) -> Value {
+        json!({
+            "structure": self.structure,
+            "records": self.records,
+            "dead_records": self.dead,
+            "room": self.room,
+        })
+    }
+
+    fn line(&self) -> String {
+        format!(
+            "of what is taken: {} slots and directories, {} records out of band, {} dead ones, {} room for more",
+            output::sized(self.structure),
+            output::sized(self.records),
+            output::sized(self.dead),
+            output::sized(self.room)
+        )
+    }
 }
 
 fn memory_line(memory: &MemoryUse) -> String {
@@ -312,6 +363,7 @@ fn with_counts(table: &Table, shape: &Shape, counts: Option<&Occupancy>) -> Valu
     object["used_slots"] = counts.used_slots.into();
     object["load_factor"] = counts.load_factor().into();
     object["heap_used"] = counts.heap_used.into();
+    object["heap_dead"] = counts.heap_dead.into();
     object["evicted"] = counts.evicted.into();
     object
 }
@@ -437,9 +489,10 @@ fn numbers(table: &Table, survey: &Survey, counts: &Occupancy, writer: Option<u6
         rows.push((
             "heap",
             format!(
-                "{} of {} handed out ({share:.1} %)",
+                "{} of {} in use ({share:.1} %), {} of it by dead records",
                 output::sized(counts.heap_used),
-                output::sized(counts.heap_bytes)
+                output::sized(counts.heap_bytes),
+                output::sized(counts.heap_dead)
             ),
         ));
     }

@@ -301,6 +301,27 @@ fn connections_say_who_they_are() {
         "{info}"
     );
     assert!(!client.ask("INFO server").contains("cluster_enabled"));
+    client.expect(&[("SET key value", "OK")]);
+    let memory = client.ask("INFO memory");
+    let [used, dataset, overhead, dead, reserved, most] = [
+        "used_memory",
+        "used_memory_dataset",
+        "used_memory_overhead",
+        "farslot_dead_bytes",
+        "farslot_reserved_bytes",
+        "maxmemory",
+    ]
+    .map(|name| {
+        let (_, line) = memory.split_once(&format!("{name}:")).unwrap();
+        let end = line.find(|byte: char| !byte.is_ascii_digit()).unwrap();
+        line[..end].parse::<u64>().unwrap()
+    });
+    assert!(
+        dataset > 0 && dead == 0 && dataset + overhead == used,
+        "{memory}"
+    );
+    // A key needs far less than what its database has set aside.
+    assert!(2 * used < reserved && reserved <= most, "{memory}");
     client.expect(&[("QUIT", "OK")]);
     assert!(client.reply().is_err());
 }

@@ -169,6 +169,7 @@ impl Counts {
             used_slots: count(0).min(self.slots.load(Relaxed)),
             slots: self.slots.load(Relaxed),
             heap_used: heap.used.min(heap.bytes),
+            heap_dead: heap.dead,
             heap_bytes: heap.bytes,
             evicted: heap.evicted,
         })

@@ -33,6 +33,8 @@ pub(super) const CLAIM_LASTS: Nanos = 10_000_000_000;
 pub(crate) struct HeapUse {
     /// Bytes of what is not free.
     pub(crate) used: u64,
+    /// About how many of these are of records that died.
+    pub(crate) dead: u64,
     pub(crate) bytes: u64,
     /// Records that were evicted.
     pub(crate) evicted: u64,
@@ -336,9 +338,10 @@ impl<E: Endpoint> Heap<E> {
         let header = self.endpoint.read(self.place.header, bytes).await?;
         let (mark, evicted) = (header.words()[0], header.words().get(3));
         let evicted = evicted.copied().unwrap_or(0);
-        let handed_out = self.pages.below(mark);
+        let (used, dead) = self.in_use_below(self.pages.below(mark)).await?;
         Ok(HeapUse {
-            used: self.pages_in_use(handed_out).await? * self.pages.bytes,
+            used,
+            dead,
             bytes: self.place.bytes,
             evicted,
         })

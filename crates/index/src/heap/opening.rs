@@ -1,6 +1,7 @@
 //! Opening runs, and closing them.
 
 use super::client::Heap;
+use super::layout::GRANULE;
 use super::pages::{Dead, DeadWord, Kind, LeftClaim, PageWord, Stamp};
 use super::runs::{Purpose, Run, carved_bytes};
 use super::seen::{Seen, SeenRun};
@@ -163,11 +164,13 @@ impl<E: Endpoint> Heap<E> {
         })
     }
 
-    /// How many of the first pages, so many, are in use.
-    pub(super) async fn pages_in_use(&self, count: u64) -> Result<u64> {
-        let words = self.words_of(self.pages.word_at(0), &(0..count)).await?;
-        let is_used = |word: &&u64| PageWord(**word).kind() != Kind::Free;
-        Ok(words.iter().filter(is_used).count() as u64)
+    /// How many bytes of the first pages, so many, are in use, and about how many of these are of
+    /// records that died.
+    pub(super) async fn in_use_below(&self, count: u64) -> Result<(u64, u64)> {
+        let seen = self.look_at_pages(0..count).await?;
+        let used = (count - seen.free()) * self.pages.bytes;
+        let dead: u64 = seen.runs().map(|run| run.dead.granules * GRANULE).sum();
+        Ok((used, dead.min(used)))
     }
 
     /// One word of each of these pages, of which that of the first is so many bytes behind the

@@ -225,7 +225,7 @@ impl<E: Endpoint> UniformBlocks<E> {
         Ok(HeapUse {
             used: self.taken().await? * self.block_bytes(),
             bytes: self.place.bytes,
-            evicted: 0,
+            ..HeapUse::default()
         })
     }
 

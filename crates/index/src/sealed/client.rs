@@ -244,6 +244,7 @@ impl<E: Endpoint> Client<E> {
                 SealedForm::Inline => 0,
                 SealedForm::OutOfBand => built.heap_used,
             },
+            heap_dead: 0,
             heap_bytes: self.layout.heap_bytes,
             evicted: 0,
         })

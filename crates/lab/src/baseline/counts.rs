@@ -68,6 +68,7 @@ impl Counts {
             used_slots: count(0).min(self.slots),
             slots: self.slots,
             heap_used: 0,
+            heap_dead: 0,
             heap_bytes: 0,
             evicted: 0,
         })

@@ -293,7 +293,7 @@ class RawTable(Generic[_K, _V]):
 
     def occupancy(self) -> dict[str, int]:
         """What clients have counted: `entries`, `used_slots`, `slots`, `heap_used`, `heap_bytes`,
-        and the records that were `evicted`."""
+        of the used `heap_dead` by records that are gone, and the records that were `evicted`."""
 
     def take_over(self, *, force: bool = False) -> None:
         """Becomes the writer in place of one that was killed, of a table that admits one. In shared

@@ -117,6 +117,7 @@ mod properties {
             }
             race {
                 the_catalog_keeps_the_scheme_with_its_shape
+                dead_records_are_counted_apart
                 options_that_no_race_table_can_have_are_named
                 tables_of_every_bucket_hold_their_capacity
             }

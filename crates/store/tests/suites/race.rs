@@ -3,8 +3,8 @@
 use crate::common::TestStore;
 use farslot::index::IndexError;
 use farslot::{
-    CuckooShape, FieldSize, HashKind, RaceShape, Scheme, SlotKind, StoreError, Survey, Table,
-    TableOptions,
+    CuckooShape, DuoShape, FieldSize, HashKind, RaceShape, Scheme, SlotKind, StoreError, Survey,
+    Table, TableOptions,
 };
 
 fn options(capacity: u64) -> TableOptions {
@@ -175,4 +175,58 @@ pub fn a_table_grows_under_all_its_writers_and_then_is_full<S: TestStore>() {
     });
     assert!(full.is_some());
     assert!(is_there(&late, 7) && late.remove(&7_u64.to_le_bytes()).unwrap());
+}
+
+/// What died is told apart from what lives, of every scheme whose records lie in a heap.
+pub fn dead_records_are_counted_apart<S: TestStore>() {
+    const RECORDS: u64 = 400;
+    let node = S::start(64 << 20);
+    let store = node.open();
+    let sized = || {
+        TableOptions::new(RECORDS)
+            .keys(FieldSize::Fixed(8))
+            .values(FieldSize::UpTo(1_000))
+    };
+    let schemes = [
+        ("race", sized().race(RaceShape::default())),
+        ("linear", sized().slots(SlotKind::Heap)),
+        (
+            "cuckoo",
+            sized().slots(SlotKind::Heap).cuckoo(CuckooShape::default()),
+        ),
+        ("duo", sized().duo(DuoShape::default())),
+    ];
+    for (name, options) in schemes {
+        // Room for all of them twice, so that nothing has to be cleaned.
+        store.create(name, &options.heap_bytes(4 << 20)).unwrap();
+        let table = store.table(name).unwrap();
+        let used_and_dead = || {
+            table.flush().unwrap();
+            let counts = table.occupancy().unwrap();
+            assert!(counts.heap_dead <= counts.heap_used && counts.heap_used <= counts.heap_bytes);
+            (counts.heap_used, counts.heap_dead)
+        };
+        let all = RECORDS * 1_008;
+        let put = |byte: u8| {
+            for number in 0..RECORDS {
+                table.put(&number.to_le_bytes(), &[byte; 1_000]).unwrap();
+            }
+        };
+        put(1);
+        let (used, dead) = used_and_dead();
+        assert!(used >= all && dead == 0, "{name}: {dead} of {used}");
+        put(2);
+        let (used, dead) = used_and_dead();
+        assert!(
+            (all..all * 5 / 4).contains(&dead),
+            "{name}: {dead} of {all}"
+        );
+        assert!(used >= dead + all, "{name}: {dead} of {used}");
+        for number in 0..RECORDS {
+            assert!(table.remove(&number.to_le_bytes()).unwrap());
+        }
+        let (used, dead) = used_and_dead();
+        // What is left of the pages is unused, at the ends of runs.
+        assert!(used - dead < all / 2, "{name}: {dead} of {used}");
+    }
 }

@@ -39,6 +39,7 @@ fn seen(name: &str, entries: u64) -> Seen {
             used_slots: entries,
             slots: 10_000,
             heap_used: 0,
+            heap_dead: 0,
             heap_bytes: 0,
             evicted: 0,
         }),

@@ -330,6 +330,7 @@ impl<E: Endpoint> SchemeClient for InlineRace<E> {
             used_slots: self.entries.get() - self.stash.borrow().len() as u64,
             slots: self.shape.slots(),
             heap_used: 0,
+            heap_dead: 0,
             heap_bytes: 0,
             evicted: 0,
         })
