@@ -20,7 +20,7 @@ impl Handle {
     pub async fn push(&self, item: &[u8]) -> Result<u64> {
         let item = item.to_vec();
         let push = move |table: &Table| table.push_all(&[&item]);
-        self.of_queue(push).await
+        self.try_with(push).await
     }
 
     /// Takes the first item of the queue that the table is, as [`Queue::pop`](crate::Queue::pop). A
@@ -39,7 +39,7 @@ impl Handle {
     /// ```
     pub async fn pop(&self) -> Result<Option<Vec<u8>>> {
         let pop = |table: &Table| Ok(table.pop_many(1)?.pop());
-        self.of_queue(pop).await
+        self.try_with(pop).await
     }
 
     /// The first item of the queue that the table is, which stays.
@@ -54,18 +54,6 @@ impl Handle {
     /// # }
     /// ```
     pub async fn front(&self) -> Result<Option<Vec<u8>>> {
-        self.of_queue(Table::front).await
-    }
-
-    async fn of_queue<T: Send + 'static>(
-        &self,
-        ask: impl FnOnce(&Table) -> Result<T> + Send + 'static,
-    ) -> Result<T> {
-        let call = |table: &Table| {
-            let done = ask(table);
-            let met = done.as_ref().map(drop).map_err(Clone::clone);
-            (done, met)
-        };
-        self.call(call).await?
+        self.try_with(Table::front).await
     }
 }

@@ -290,8 +290,8 @@ impl Handle {
         key: &[u8],
     ) -> Result<Option<(Vec<u8>, Option<Duration>)>> {
         let key = key.to_vec();
-        self.with(move |table| table.get_with_time_to_live(&key))
-            .await?
+        self.try_with(move |table| table.get_with_time_to_live(&key))
+            .await
     }
 
     /// Lets the key live so long from now on, or for ever, as [`Table::set_time_to_live`]. It takes
@@ -312,8 +312,8 @@ impl Handle {
         time_to_live: Option<Duration>,
     ) -> Result<bool> {
         let key = key.to_vec();
-        self.with(move |table| table.set_time_to_live(&key, time_to_live))
-            .await?
+        self.try_with(move |table| table.set_time_to_live(&key, time_to_live))
+            .await
     }
 
     /// Puts the value if the key is absent, else answers with the value that is there.
@@ -397,6 +397,30 @@ impl Handle {
         call: impl FnOnce(&Table) -> T + Send + 'static,
     ) -> Result<T> {
         self.call(|table| (call(table), Ok(()))).await
+    }
+
+    /// As [`Handle::with`], of a call that can fail. A failure that means that the table is gone has
+    /// the worker open it again before it does anything else, as that of an operation has.
+    ///
+    /// # Errors
+    /// As [`Handle::with`], and what the closure fails with.
+    ///
+    /// ```no_run
+    /// # async fn of(stock: farslot::Handle) -> Result<(), farslot::StoreError> {
+    /// let sold = stock.try_with(|table| table.increment(b"sold", 1)).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn try_with<T: Send + 'static>(
+        &self,
+        call: impl FnOnce(&Table) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let call = |table: &Table| {
+            let done = call(table);
+            let met = done.as_ref().map(drop).map_err(Clone::clone);
+            (done, met)
+        };
+        self.call(call).await?
     }
 
     /// Has a worker do something with its table, and told what failure it has met, if that may mean

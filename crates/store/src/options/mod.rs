@@ -1,6 +1,7 @@
 //! What a table shall be.
 
 mod layouts;
+mod named;
 
 use crate::deduplicate::last_of_each_key;
 use crate::error::bad_option;
