@@ -1,9 +1,11 @@
-/* Farslot: sets and maps that threads and processes fill together by find-or-put.
+/* Farslot: tables in the memory of other machines, with batches and transactions; and sets and maps that threads and
+ * processes fill together by find-or-put.
  *
  * This file is made by cbindgen from crates/capi; a test compares them. Link with -lfarslot_capi.
  *
  * Functions that can fail return FS_ERROR or a null pointer; fs_error_message says why, to the thread that called.
- * Handles of sets and maps may be used by any number of threads at the same time; an fs_spare and an fs_job by one.
+ * Handles of stores, tables, sets and maps may be used by any number of threads at the same time; an fs_spare, an fs_job
+ * and an fs_transaction by one. A process that was forked opens its own.
  */
 
 #ifndef FARSLOT_H
@@ -20,26 +22,145 @@
  */
 typedef enum {
   /*
-   The element was there.
+   The element or the key was there.
    */
   FS_FOUND = 0,
   /*
-   The element was absent and is there now: of all callers, one is told so.
+   The element or the key was absent and is there now: of all callers, one is told so.
    */
   FS_INSERTED = 1,
   /*
-   The element is absent, and there is no room for it.
+   The element is absent, and its set or map has no room for it. A table that has none says
+   FS_ERROR, with FS_KIND_FULL or FS_KIND_OUT_OF_MEMORY.
    */
   FS_FULL = 2,
   /*
-   The element is absent.
+   The element or the key is absent, or the queue is empty.
    */
   FS_ABSENT = 3,
   /*
-   The call failed: see fs_error_message.
+   The call failed: see fs_error_message and fs_error_kind.
    */
   FS_ERROR = 4,
+  /*
+   It is done: of calls that can do nothing else, or fail.
+   */
+  FS_DONE = 5,
+  /*
+   The key was there, and its value was replaced.
+   */
+  FS_REPLACED = 6,
+  /*
+   The key has another value than was expected, or is absent; nothing was changed.
+   */
+  FS_DIFFERS = 7,
+  /*
+   The value is longer than the room for it: nothing was copied, nor taken.
+   */
+  FS_TOO_LONG = 8,
+  /*
+   Other transactions were in the way: nothing was changed. See fs_error_message, too.
+   */
+  FS_CONFLICT = 9,
+  /*
+   The transaction's own body gave it up: nothing was changed.
+   */
+  FS_ABORTED = 10,
 } fs_outcome;
+
+/*
+ What a failure comes down to, for a program that decides by it what to do next.
+ */
+typedef enum {
+  /*
+   Nothing has failed yet.
+   */
+  FS_KIND_NONE = 0,
+  /*
+   No slot is left for a new key, or no room in a queue. The table goes on serving.
+   */
+  FS_KIND_FULL = 1,
+  /*
+   No memory is left: for a record, for a table to grow, or for a table in the store.
+   */
+  FS_KIND_OUT_OF_MEMORY = 2,
+  /*
+   A key or a value that the table does not hold, mostly of another size.
+   */
+  FS_KIND_DOES_NOT_FIT = 3,
+  /*
+   Another client is the table's only writer, or has become it.
+   */
+  FS_KIND_WRITER_BUSY = 4,
+  /*
+   The table never changes again.
+   */
+  FS_KIND_SEALED = 5,
+  /*
+   The table is to be built whole, and has not been.
+   */
+  FS_KIND_NOT_BUILT = 6,
+  /*
+   The scheme of the table cannot do that.
+   */
+  FS_KIND_UNSUPPORTED = 7,
+  /*
+   There is no such table.
+   */
+  FS_KIND_NO_SUCH_TABLE = 8,
+  /*
+   The table was dropped, emptied or renamed by another client.
+   */
+  FS_KIND_TABLE_GONE = 9,
+  /*
+   There is a table of that name.
+   */
+  FS_KIND_TABLE_EXISTS = 10,
+  /*
+   An argument, an address, a name or an option that cannot be used.
+   */
+  FS_KIND_BAD_INPUT = 11,
+  /*
+   A node cannot be reached.
+   */
+  FS_KIND_NODE_DOWN = 12,
+  /*
+   A node did not answer in time: what was asked of it may have taken effect.
+   */
+  FS_KIND_TIMED_OUT = 13,
+  /*
+   A node came back empty.
+   */
+  FS_KIND_NODE_RESTARTED = 14,
+  /*
+   The secret or the grant does not allow it.
+   */
+  FS_KIND_ACCESS_DENIED = 15,
+  /*
+   Others were faster, time and again.
+   */
+  FS_KIND_CONTENDED = 16,
+  /*
+   Another transaction was in the way of one, each time that it was run.
+   */
+  FS_KIND_CONFLICT = 17,
+  /*
+   Too much is under way: later there may be room.
+   */
+  FS_KIND_BUSY = 18,
+  /*
+   It was opened before a fork, or was closed.
+   */
+  FS_KIND_CLOSED = 19,
+  /*
+   What is in the memory is not what clients leave there.
+   */
+  FS_KIND_DAMAGED = 20,
+  /*
+   Anything else; the message says what.
+   */
+  FS_KIND_OTHER = 21,
+} fs_kind;
 
 /*
  A process among those that have started together.
@@ -58,19 +179,134 @@ typedef struct fs_map fs_map;
 typedef struct fs_spare fs_spare;
 
 /*
+ A store: memory somewhere, and the tables in it.
+ */
+typedef struct fs_store fs_store;
+
+/*
+ A table, for any number of threads: what they ask for goes to threads of its own.
+ */
+typedef struct fs_table fs_table;
+
+/*
+ A transaction under way, as its body has it.
+ */
+typedef struct fs_transaction fs_transaction;
+
+/*
  A set of words of up to 63 bits.
  */
 typedef struct fs_word_set fs_word_set;
+
+/*
+ Bytes that a program has somewhere.
+ */
+typedef struct {
+  /*
+   Where they are; null only if there are none.
+   */
+  const uint8_t *data;
+  /*
+   How many they are.
+   */
+  size_t len;
+} fs_bytes;
+
+/*
+ Room of a program's own for a value, and what became of the lookup that was to fill it.
+ */
+typedef struct {
+  /*
+   Where the value goes; null only if there is no room.
+   */
+  uint8_t *to;
+  /*
+   Bytes that there is room for.
+   */
+  size_t room;
+  /*
+   Bytes of the value, of FS_FOUND and FS_TOO_LONG. It is set by the call, as the outcome is.
+   */
+  size_t len;
+  /*
+   FS_FOUND, FS_ABSENT, FS_TOO_LONG or FS_ERROR.
+   */
+  fs_outcome outcome;
+} fs_value;
+
+typedef void (*Handler)(void);
+
+/*
+ What a transaction does: it returns 0 to commit, and anything else to change nothing.
+ */
+typedef int (*fs_body)(fs_transaction *transaction, void *context);
 
 #ifdef __cplusplus
 extern "C" {
 #endif // __cplusplus
 
 /*
+ Looks up `count` keys side by side, and fills `values` with what each has: room for each key's
+ own, where its length and its outcome go as well. FS_DONE if no lookup failed; else FS_ERROR,
+ and the message is that of the first key which failed. Keys that did not fail are done all the
+ same.
+
+ # Safety
+ `table` is null or a table that was not freed; `keys` and `values` are `count`, or null with 0;
+ each of the keys is bytes, and each of the values has the room that it says.
+ */
+fs_outcome fs_table_get_many(const fs_table *table,
+                             const fs_bytes *keys,
+                             fs_value *values,
+                             size_t count);
+
+/*
+ Sets the values of `count` keys side by side, and writes to `outcomes` FS_INSERTED, FS_REPLACED
+ or FS_ERROR for each. FS_DONE if none failed; else FS_ERROR, as of fs_table_get_many. If a key
+ occurs more than once, which value wins is unspecified.
+
+ # Safety
+ `table` is null or a table that was not freed; `keys` and `values` are `count`, or null with 0,
+ each of them bytes; `outcomes` has room for `count`.
+ */
+fs_outcome fs_table_put_many(const fs_table *table,
+                             const fs_bytes *keys,
+                             const fs_bytes *values,
+                             fs_outcome *outcomes,
+                             size_t count);
+
+/*
+ Removes `count` keys side by side, and writes to `outcomes` FS_FOUND, FS_ABSENT or FS_ERROR for
+ each. FS_DONE if none failed; else FS_ERROR, as of fs_table_get_many.
+
+ # Safety
+ `table` is null or a table that was not freed; `keys` are `count`, or null with 0, each of them
+ bytes; `outcomes` has room for `count`.
+ */
+fs_outcome fs_table_delete_many(const fs_table *table,
+                                const fs_bytes *keys,
+                                fs_outcome *outcomes,
+                                size_t count);
+
+/*
  Why the last call of this thread that failed did, as text. It is good until the thread's next
  call of this library.
  */
 const char *fs_error_message(void);
+
+/*
+ What the failure of the last call of this thread that failed comes down to; FS_KIND_OTHER for
+ most of sets and maps.
+ */
+fs_kind fs_error_kind(void);
+
+/*
+ Whether the last call of this thread that failed may have taken effect all the same, or may
+ still: a node did not answer, for instance.
+ */
+bool fs_error_may_have_taken_effect(void);
+
+extern int pthread_atfork(Handler prepare, Handler parent, Handler child);
 
 /*
  Joins a job as process `rank` of `ranks`, all of which call this; rank 0 listens at
@@ -252,6 +488,270 @@ bool fs_map_set_flags(const fs_map *map,
  `map` is null or a map that was not freed, and nobody uses it any more.
  */
 void fs_map_free(fs_map *map);
+
+/*
+ Opens the store at an address: "embedded", "shm://NAME", "tcp://HOST:PORT", "tcps://HOST:PORT",
+ "verbs://HOST:PORT" or "sim://PROFILE?seed=N", and over several nodes
+ "tcp://HOST:PORT,HOST:PORT". Null if that fails. To be freed by fs_store_free.
+
+ `options` is null or a text of options, NAME=VALUE with spaces between them, a value with spaces
+ in quotes. Sizes are like 64MiB, spans are in seconds. `memory`: the size of an embedded store.
+ `secret` or `secret_file`, `grant`, `tls_ca` or `tls_pin`, `tls_cert` and `tls_key`: as the
+ program's flags. `read_only=true`. `access`: reads, calls or auto. `connect_timeout`, `timeout`.
+ `cache` and `stale_for`: a cache of answers in each thread that works for a table.
+ `client_memory`: what a table's client may take at most.
+
+ # Safety
+ `address` and `options` are null or texts that end with a zero.
+ */
+fs_store *fs_store_open(const char *address, const char *options);
+
+/*
+ Frees a store. Tables of it that are open stay so, until they are freed. Null is no store, and
+ nothing happens.
+
+ # Safety
+ `store` is null or a store that was not freed, and nobody uses it any more.
+ */
+void fs_store_free(fs_store *store);
+
+/*
+ Makes a table: FS_DONE, or FS_ERROR, with FS_KIND_TABLE_EXISTS if there is one of that name.
+
+ `options` is null or a text of options, as of fs_store_open: the flags of `farslot create` with
+ `_` for `-`, such as "capacity=1000 scheme=chained key_size=8 max_value=100". Without a capacity
+ it is a table that grows, for keys and values of any size, which may have times to live.
+
+ # Safety
+ `store` is null or a store that was not freed; `name` and `options` are null or texts that end
+ with a zero.
+ */
+fs_outcome fs_table_create(const fs_store *store, const char *name, const char *options);
+
+/*
+ Drops a table, and returns when its memory is free again, some seconds later: FS_DONE, or
+ FS_ERROR, with FS_KIND_NO_SUCH_TABLE if there is none. Whoever has it open is told
+ FS_KIND_TABLE_GONE.
+
+ # Safety
+ As of fs_table_create.
+ */
+fs_outcome fs_table_drop(const fs_store *store, const char *name);
+
+/*
+ Writes the names of all tables to `names`, each with a zero behind it, and how many bytes that
+ are to `len`, unless that is null: FS_DONE, or FS_TOO_LONG if there is no room for so many.
+
+ # Safety
+ `store` is null or a store that was not freed; `names` has room for `room` bytes, or is null
+ with 0; `len` is null or has room for a number.
+ */
+fs_outcome fs_table_names(const fs_store *store, char *names, size_t room, size_t *len);
+
+/*
+ Opens a table, for any number of threads. Null if that fails. To be freed by fs_table_free.
+
+ What they ask for goes to a thread of the table's own; that of many threads leaves together.
+ Where memory is mapped (embedded, shm://) the thread that asks looks keys up itself. `options` is
+ null or a text of options: `workers`, more threads than one, for tables of many writers.
+
+ # Safety
+ `store` is null or a store that was not freed; `name` and `options` are null or texts that end
+ with a zero.
+ */
+fs_table *fs_table_open(const fs_store *store, const char *name, const char *options);
+
+/*
+ Closes and frees a table, once what was asked for is done. Null is no table, and nothing happens.
+
+ # Safety
+ `table` is null or a table that was not freed, and nobody uses it any more.
+ */
+void fs_table_free(fs_table *table);
+
+/*
+ Copies a key's value to `value`, and writes how long it is to `len`, unless that is null:
+ FS_FOUND, FS_ABSENT, or FS_TOO_LONG if there is no room for it.
+
+ # Safety
+ `table` is null or a table that was not freed; `key` is `key_len` bytes; `value` has room for
+ `room` bytes, or is null with 0; `len` is null or has room for a number.
+ */
+fs_outcome fs_table_get(const fs_table *table,
+                        const uint8_t *key,
+                        size_t key_len,
+                        uint8_t *value,
+                        size_t room,
+                        size_t *len);
+
+/*
+ Whether a key is there: FS_FOUND or FS_ABSENT.
+
+ # Safety
+ As of fs_table_get.
+ */
+fs_outcome fs_table_exists(const fs_table *table, const uint8_t *key, size_t key_len);
+
+/*
+ Sets a key's value: FS_INSERTED, or FS_REPLACED if the key was there.
+
+ # Safety
+ As of fs_table_get; `value` is `value_len` bytes.
+ */
+fs_outcome fs_table_put(const fs_table *table,
+                        const uint8_t *key,
+                        size_t key_len,
+                        const uint8_t *value,
+                        size_t value_len);
+
+/*
+ Sets a key's value for so many milliseconds, after which the key is absent again: as
+ fs_table_put, and FS_REPLACED of a key that has expired where nobody has cleared it away yet.
+ FS_KIND_UNSUPPORTED of a table that is not expiring.
+
+ # Safety
+ As of fs_table_put.
+ */
+fs_outcome fs_table_put_for(const fs_table *table,
+                            const uint8_t *key,
+                            size_t key_len,
+                            const uint8_t *value,
+                            size_t value_len,
+                            uint64_t milliseconds);
+
+/*
+ Removes a key: FS_FOUND if it was there, or FS_ABSENT.
+
+ # Safety
+ As of fs_table_get.
+ */
+fs_outcome fs_table_delete(const fs_table *table, const uint8_t *key, size_t key_len);
+
+/*
+ Sets a key's value in one step if it is `expected`, or, where that is null, if the key is absent:
+ FS_REPLACED, FS_INSERTED or FS_DIFFERS. FS_KIND_UNSUPPORTED of a table of a scheme that cannot.
+
+ # Safety
+ As of fs_table_put; `expected` is null or `expected_len` bytes.
+ */
+fs_outcome fs_table_compare_and_set(const fs_table *table,
+                                    const uint8_t *key,
+                                    size_t key_len,
+                                    const uint8_t *expected,
+                                    size_t expected_len,
+                                    const uint8_t *value,
+                                    size_t value_len);
+
+/*
+ Adds to a number, which the value is as decimal text and an absent key 0, in one step: FS_DONE,
+ with the sum in `sum`, unless that is null.
+
+ # Safety
+ As of fs_table_get; `sum` is null or has room for a number.
+ */
+fs_outcome fs_table_increment(const fs_table *table,
+                              const uint8_t *key,
+                              size_t key_len,
+                              int64_t by,
+                              int64_t *sum);
+
+/*
+ Counts the keys, or the items of a queue: FS_DONE, with their number in `count`.
+
+ # Safety
+ `table` is null or a table that was not freed; `count` is null or has room for a number.
+ */
+fs_outcome fs_table_count(const fs_table *table, uint64_t *count);
+
+/*
+ Adds an item to the end of a queue, a table of the scheme queue: FS_DONE. FS_KIND_FULL of a full
+ one.
+
+ # Safety
+ `table` is null or a table that was not freed; `item` is `len` bytes.
+ */
+fs_outcome fs_queue_push(const fs_table *table, const uint8_t *item, size_t len);
+
+/*
+ Takes the first item of a queue, copies it to `item`, and writes how long it is to `len`, unless
+ that is null: FS_FOUND, or FS_ABSENT if the queue is empty. If the longest item that the queue
+ may have has no room, nothing is taken: FS_TOO_LONG, with the length of that in `len`.
+
+ # Safety
+ As of fs_table_get.
+ */
+fs_outcome fs_queue_pop(const fs_table *table, uint8_t *item, size_t room, size_t *len);
+
+/*
+ Runs a transaction over any chained and ordered tables of a store, on any of its nodes: all of it
+ or nothing, strictly serializable. `body` gets the transaction, which is its own until it
+ returns, and `context`. Where another transaction was in the way it is run again, after pauses
+ that grow, up to a thousand times: it must do nothing else that cannot be done twice. Only the
+ commit says whether all that it has read was there at one moment.
+
+ FS_DONE if it returned 0 and is committed. FS_ABORTED if it returned anything else: nothing was
+ changed. FS_CONFLICT if others were in the way each time, FS_ERROR if a step or the commit
+ failed, whatever the body returned; fs_error_may_have_taken_effect says whether it may be
+ committed all the same.
+
+ # Safety
+ `store` is null or a store that was not freed; `body` is null or a function that returns to its
+ caller, and leaves in no other way.
+ */
+fs_outcome fs_transact(const fs_store *store, fs_body body, void *context);
+
+/*
+ As fs_table_get, within a transaction: of a key that it has changed, its own value. A key that is
+ read twice has the same value twice. Also FS_CONFLICT: the body returns then, and is run again.
+
+ # Safety
+ `transaction` is null or that of a body which has not returned; all else as of fs_table_get.
+ */
+fs_outcome fs_transaction_get(fs_transaction *transaction,
+                              const fs_table *table,
+                              const uint8_t *key,
+                              size_t key_len,
+                              uint8_t *value,
+                              size_t room,
+                              size_t *len);
+
+/*
+ Sets a key's value, whether it is there or not: FS_DONE, or FS_CONFLICT.
+
+ # Safety
+ As of fs_transaction_get; `value` is `value_len` bytes.
+ */
+fs_outcome fs_transaction_put(fs_transaction *transaction,
+                              const fs_table *table,
+                              const uint8_t *key,
+                              size_t key_len,
+                              const uint8_t *value,
+                              size_t value_len);
+
+/*
+ Sets the value of an absent key: FS_INSERTED, or FS_FOUND if the key is there, whose value stays
+ then; or FS_CONFLICT.
+
+ # Safety
+ As of fs_transaction_put.
+ */
+fs_outcome fs_transaction_insert(fs_transaction *transaction,
+                                 const fs_table *table,
+                                 const uint8_t *key,
+                                 size_t key_len,
+                                 const uint8_t *value,
+                                 size_t value_len);
+
+/*
+ Removes a key: FS_FOUND if it was there, or FS_ABSENT, or FS_CONFLICT.
+
+ # Safety
+ As of fs_transaction_get.
+ */
+fs_outcome fs_transaction_delete(fs_transaction *transaction,
+                                 const fs_table *table,
+                                 const uint8_t *key,
+                                 size_t key_len);
 
 /*
  A set of this process's own with so many buckets, one for each word and some more: above nine

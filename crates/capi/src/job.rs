@@ -1,32 +1,18 @@
 //! Processes that start together.
 
-use crate::error::{note, noted};
+use crate::error::{Failure, FsKind, made, note, noted};
+use crate::input::text;
 use farslot_set::job::{Job, Launch};
-use std::ffi::{CStr, c_char};
+use std::ffi::c_char;
 
 /// A process among those that have started together.
 #[derive(Debug)]
 pub struct JobHandle(pub(crate) Job);
 
-/// The text at a pointer; none where it is null.
-///
-/// # Safety
-/// The pointer is null or to a text that ends with a zero, for as long as the call lasts.
-unsafe fn text(at: *const c_char) -> Result<Option<String>, String> {
-    if at.is_null() {
-        return Ok(None);
-    }
-    // SAFETY: the caller says that it is a text.
-    let text = unsafe { CStr::from_ptr(at) };
-    let text = text.to_str().map_err(|error| error.to_string())?;
-    Ok(Some(text.to_owned()))
-}
-
-fn joined(launch: Launch) -> *mut JobHandle {
-    let job = noted(Job::join(launch));
-    job.map_or(std::ptr::null_mut(), |job| {
-        Box::into_raw(Box::new(JobHandle(job)))
-    })
+fn joined(launch: Launch) -> Result<JobHandle, Failure> {
+    let job = Job::join(launch);
+    job.map(JobHandle)
+        .map_err(|error| Failure::new(FsKind::FS_KIND_OTHER, error))
 }
 
 /// Joins a job as process `rank` of `ranks`, all of which call this; rank 0 listens at
@@ -41,19 +27,16 @@ pub unsafe extern "C" fn fs_job_join(
     ranks: u32,
     rendezvous: *const c_char,
 ) -> *mut JobHandle {
-    // SAFETY: as the caller says.
-    match unsafe { text(rendezvous) } {
-        Ok(rendezvous) => joined(Launch {
+    made(|| {
+        // SAFETY: as the caller says.
+        let rendezvous = unsafe { text(rendezvous) }?;
+        joined(Launch {
             rank,
             ranks,
-            rendezvous,
+            rendezvous: rendezvous.map(str::to_owned),
             ..Launch::alone()
-        }),
-        Err(error) => {
-            note(error);
-            std::ptr::null_mut()
-        }
-    }
+        })
+    })
 }
 
 /// The same with rank and number of ranks from the environment that mpirun or srun sets; a process
@@ -63,10 +46,11 @@ pub unsafe extern "C" fn fs_job_join(
 /// As of fs_job_join.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fs_job_join_launched(rendezvous: *const c_char) -> *mut JobHandle {
-    // SAFETY: as the caller says.
-    let rendezvous = noted(unsafe { text(rendezvous) });
-    let launch = rendezvous.and_then(|at| noted(Launch::from_environment(at)));
-    launch.map_or(std::ptr::null_mut(), joined)
+    made(|| {
+        // SAFETY: as the caller says.
+        let rendezvous = unsafe { text(rendezvous) }?.map(str::to_owned);
+        joined(Launch::from_environment(rendezvous).map_err(Failure::bad)?)
+    })
 }
 
 /// This process's rank; 0 of null.

@@ -1,6 +1,7 @@
 //! Maps from elements of any bytes to values of some words.
 
-use crate::error::{note, noted};
+use crate::error::{Failure, note, noted};
+use crate::input;
 use crate::job::JobHandle;
 use crate::outcome::FsOutcome;
 use crate::shared::segments;
@@ -115,17 +116,11 @@ unsafe fn passed<'a>(
     len: usize,
 ) -> Option<(&'a DataSet, &'a [u8])> {
     // SAFETY: as the caller says.
-    let map = unsafe { map.as_ref() };
-    if map.is_none() || (bytes.is_null() && len > 0) {
-        note("no map, or no bytes");
-    }
-    let bytes = match (bytes.is_null(), len) {
-        (_, 0) => &[],
-        (true, _) => return None,
-        // SAFETY: as the caller says.
-        (false, len) => unsafe { std::slice::from_raw_parts(bytes, len) },
+    let passed = unsafe {
+        input::given(map, "map").and_then(|map| Ok((map, input::bytes(bytes, len, "element")?)))
     };
-    map.map(|map| (&map.map, bytes))
+    let (map, bytes) = passed.map_err(Failure::note).ok()?;
+    Some((&map.map, bytes))
 }
 
 /// Writes an element's index to where the caller wants it, if anywhere.
