@@ -1,0 +1,3 @@
+module github.com/farslot/farslot/go
+
+go 1.24
