@@ -167,6 +167,19 @@ fn the_example_prints_what_it_has_put() {
     assert_eq!(said(Command::new(&program).arg(&addresses[0])), expected);
 }
 
+/// The blocks of C in the guide are whole programs.
+#[test]
+fn the_guides_program_prints_what_it_has_put() {
+    let guide = std::fs::read_to_string(here().join("../../docs/guide.md")).unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let source = directory.path().join("guide.c");
+    let blocks: Vec<_> = guide.split("\n```c\n").skip(1).collect();
+    assert_eq!(blocks.len(), 1);
+    std::fs::write(&source, blocks[0].split("```").next().unwrap()).unwrap();
+    let program = compiled(directory.path(), source.to_str().unwrap());
+    assert_eq!(said(&mut Command::new(program)), "Ada Lovelace\n");
+}
+
 /// A node that ends while a program uses it, and one whose secret it does not know.
 #[test]
 fn a_c_program_is_told_of_outages_and_refusals() {
