@@ -2,8 +2,7 @@
 
 use crate::failure::raise;
 use farslot::{
-    Access, Cache, CuckooShape, DuoShape, Evicting, Expiry, FieldSize, Fingerprint, HashKind,
-    IndexError, OnRestart, OpenOptions, RaceShape, Rights, SchemeKind, Secret, SlotKind,
+    Access, Cache, Expiry, Fingerprint, IndexError, OpenOptions, Rights, SchemeKind, Secret,
     StoreError, TableOptions, TlsClient, Trust,
 };
 use pyo3::exceptions::{PyTypeError, PyValueError};
@@ -63,45 +62,21 @@ pub(crate) fn seconds(
     seconds.ok_or_else(|| bad(py, option, given, &limit()))
 }
 
-/// What a table shall be.
-#[derive(Default)]
-struct Given {
-    /// Whether its records are known, and so how many these are.
-    is_built: bool,
-    capacity: Option<u64>,
-    scheme: Option<SchemeKind>,
-    key: Option<FieldSize>,
-    value: Option<FieldSize>,
-    ways: Option<u32>,
-    bucket_slots: Option<u32>,
-    fingerprint_bits: Option<u32>,
-    writer_alone: bool,
-    perfect: bool,
-    filter: bool,
-    grow_to: Option<u64>,
-    load_factor: Option<f64>,
-    multi_key: bool,
-    expiring: Option<bool>,
-    evicting: Option<Evicting>,
-    slots: Option<SlotKind>,
-    inline_bytes: Option<u32>,
-    heap: Option<u64>,
-    hash: HashKind,
-    on_restart: OnRestart,
+/// An option of a table as text, of the type that it has in Python.
+fn table_option(name: &str, value: &Bound<'_, PyAny>) -> PyResult<String> {
+    Ok(match name {
+        "capacity" | "key_size" | "max_key" | "value_size" | "max_value" | "grow_to" | "ways"
+        | "bucket_slots" | "fingerprint_bits" | "inline_bytes" | "heap" => {
+            value.extract::<u64>()?.to_string()
+        }
+        "load_factor" => value.extract::<f64>()?.to_string(),
+        "writer_alone" | "perfect" | "filter" | "multi_key" | "expiring" => {
+            value.extract::<bool>()?.to_string()
+        }
+        "scheme" | "evicting" | "slots" | "hash" | "on_restart" => value.extract()?,
+        _ => return Err(unknown(name)),
+    })
 }
-
-const SLOTS: [(&str, SlotKind); 6] = [
-    ("word", SlotKind::Word),
-    ("pair", SlotKind::Pair),
-    ("inline", SlotKind::Inline),
-    ("heap", SlotKind::Heap),
-    ("hybrid", SlotKind::Hybrid),
-    ("signatures", SlotKind::Signatures),
-];
-
-const EVICTING: [(&str, Evicting); 2] = [("all", Evicting::All), ("expiring", Evicting::Expiring)];
-
-const HASHES: [(&str, HashKind); 2] = [("xxh3", HashKind::Xxh3), ("knuth", HashKind::Knuth)];
 
 /// The options of a new table, which may be built of records that are known.
 pub(crate) fn table_options(
@@ -109,196 +84,24 @@ pub(crate) fn table_options(
     options: Option<&Bound<'_, PyDict>>,
     is_built: bool,
 ) -> PyResult<TableOptions> {
-    let mut asked = Given {
-        is_built,
-        ..Given::default()
-    };
-    let schemes = SchemeKind::ALL.map(|kind| (kind.name(), kind));
-    let on_restart = OnRestart::ALL.map(|what| (what.name(), what));
-    let twice = |size: Option<FieldSize>, which: &str| match size {
-        None => Ok(()),
-        Some(_) => Err(PyTypeError::new_err(format!(
-            "pass {which}_size or max_{which}, not both"
-        ))),
-    };
+    let mut asked = Vec::new();
     for (name, value) in given(options)? {
-        match name.as_str() {
-            "capacity" => asked.capacity = Some(value.extract()?),
-            "scheme" => asked.scheme = Some(one_of(py, "scheme", &value, &schemes)?),
-            "key_size" | "max_key" => {
-                twice(asked.key, "key")?;
-                let bytes = value.extract()?;
-                asked.key = Some(match name.as_str() {
-                    "key_size" => FieldSize::Fixed(bytes),
-                    _ => FieldSize::UpTo(bytes),
-                });
-            }
-            "value_size" | "max_value" => {
-                twice(asked.value, "value")?;
-                let bytes = value.extract()?;
-                asked.value = Some(match name.as_str() {
-                    "value_size" => FieldSize::Fixed(bytes),
-                    _ => FieldSize::UpTo(bytes),
-                });
-            }
-            "ways" => asked.ways = Some(value.extract()?),
-            "bucket_slots" => asked.bucket_slots = Some(value.extract()?),
-            "fingerprint_bits" => asked.fingerprint_bits = Some(value.extract()?),
-            "writer_alone" => asked.writer_alone = value.extract()?,
-            "perfect" => asked.perfect = value.extract()?,
-            "filter" => asked.filter = value.extract()?,
-            "grow_to" => asked.grow_to = Some(value.extract()?),
-            "load_factor" => asked.load_factor = Some(value.extract()?),
-            "multi_key" => asked.multi_key = value.extract()?,
-            "expiring" => asked.expiring = Some(value.extract()?),
-            "evicting" => asked.evicting = Some(one_of(py, "evicting", &value, &EVICTING)?),
-            "slots" => asked.slots = Some(one_of(py, "slots", &value, &SLOTS)?),
-            "inline_bytes" => asked.inline_bytes = Some(value.extract()?),
-            "heap" => asked.heap = Some(value.extract()?),
-            "hash" => asked.hash = one_of(py, "hash", &value, &HASHES)?,
-            "on_restart" => asked.on_restart = one_of(py, "on_restart", &value, &on_restart)?,
-            _ => return Err(unknown(&name)),
+        let text = table_option(&name, &value)?;
+        asked.push((name, text));
+    }
+    let has = |wanted: &str| asked.iter().any(|(name, _)| name == wanted);
+    for which in ["key", "value"] {
+        if has(&format!("{which}_size")) && has(&format!("max_{which}")) {
+            let message = format!("pass {which}_size or max_{which}, not both");
+            return Err(PyTypeError::new_err(message));
         }
     }
-    asked.check(py)?;
-    Ok(asked.options())
-}
-
-impl Given {
-    /// Which scheme it is: without a capacity, one that grows as far as the memory allows.
-    fn scheme(&self) -> SchemeKind {
-        let default = match self.capacity {
-            _ if self.is_built => SchemeKind::Sealed,
-            Some(_) => SchemeKind::Linear,
-            None => SchemeKind::Race,
-        };
-        self.scheme.unwrap_or(default)
-    }
-
-    /// Refuses what only tables of other schemes have.
-    fn check(&self, py: Python<'_>) -> PyResult<()> {
-        use SchemeKind::{Chained, Cuckoo, Duo, Race, Sealed};
-        let scheme = self.scheme();
-        let has_capacity = self.capacity.is_some() || self.is_built;
-        if !has_capacity && scheme != Race {
-            let limit = "needs a capacity: only race tables grow as far as the memory allows";
-            return Err(bad(py, "scheme", scheme, limit));
-        }
-        let of_capacity = [
-            ("grow_to", self.grow_to.is_some()),
-            ("heap", self.heap.is_some()),
-            ("multi_key", self.multi_key),
-            ("slots", self.slots.is_some()),
-        ];
-        for (option, is_given) in of_capacity {
-            if is_given && !has_capacity {
-                return Err(bad(py, option, "given", "it needs a capacity"));
-            }
-        }
-        if self.filter && !self.perfect {
-            return Err(bad(py, "filter", "given", "only with perfect=True"));
-        }
-        let keyed = SchemeKind::ALL.into_iter().filter(|kind| kind.has_keys());
-        let keyed: Vec<_> = keyed.collect();
-        let of_few: [(_, bool, &[SchemeKind]); 7] = [
-            ("ways", self.ways.is_some(), &[Cuckoo]),
-            (
-                "bucket_slots",
-                self.bucket_slots.is_some(),
-                &[Cuckoo, Duo, Race],
-            ),
-            ("fingerprint_bits", self.fingerprint_bits.is_some(), &[Duo]),
-            ("writer_alone", self.writer_alone, &[Duo]),
-            ("perfect", self.perfect, &[Sealed]),
-            ("grow_to", self.grow_to.is_some(), &[Duo, Race, Chained]),
-            ("key_size", self.key.is_some(), &keyed),
-        ];
-        for (option, is_given, schemes) in of_few {
-            if is_given && !schemes.contains(&scheme) {
-                let names: Vec<_> = schemes.iter().map(|scheme| scheme.name()).collect();
-                let limit = format!("for tables of the scheme {}", names.join(" or "));
-                return Err(bad(py, option, "given", &limit));
-            }
-        }
-        Ok(())
-    }
-
-    fn options(&self) -> TableOptions {
-        let scheme = self.scheme();
-        let mut options = match (self.capacity, scheme) {
-            (Some(capacity), _) => TableOptions::new(capacity),
-            (None, SchemeKind::Race) => TableOptions::default(),
-            (None, _) => TableOptions::new(1),
-        };
-        options = options.hash(self.hash).on_restart(self.on_restart);
-        options = match scheme {
-            SchemeKind::Linear => options,
-            SchemeKind::Cuckoo => options.cuckoo(self.cuckoo()),
-            SchemeKind::Duo => options.duo(self.duo()),
-            SchemeKind::Race => options.race(self.race()),
-            SchemeKind::Sealed if self.filter => options.perfect_with_filter(),
-            SchemeKind::Sealed if self.perfect => options.perfect(),
-            SchemeKind::Sealed => options.sealed(),
-            SchemeKind::Chained => options.chained(),
-            SchemeKind::Ordered => options.ordered(),
-            SchemeKind::Queue => options.queue(),
-        };
-        if let Some(most) = self.grow_to {
-            options = options.grow_to(most);
-        }
-        if let Some(load_factor) = self.load_factor {
-            options = options.load_factor(load_factor);
-        }
-        if let Some(key) = self.key {
-            options = options.keys(key);
-        }
-        if let Some(value) = self.value {
-            options = options.values(value);
-        }
-        if let Some(slot) = self.slots {
-            options = options.slots(slot);
-        }
-        if let Some(bytes) = self.inline_bytes {
-            options = options.inline_bytes(bytes);
-        }
-        if let Some(heap) = self.heap {
-            options = options.heap_bytes(heap);
-        }
-        if self.multi_key {
-            options = options.multi_key();
-        }
-        if let Some(expiring) = self.expiring {
-            options = options.expiring(expiring);
-        }
-        if let Some(evicting) = self.evicting {
-            options = options.evicting(evicting);
-        }
-        options
-    }
-
-    fn cuckoo(&self) -> CuckooShape {
-        let default = CuckooShape::default();
-        CuckooShape {
-            ways: self.ways.unwrap_or(default.ways),
-            bucket_slots: self.bucket_slots.unwrap_or(default.bucket_slots),
-        }
-    }
-
-    fn duo(&self) -> DuoShape {
-        let default = DuoShape::default();
-        DuoShape {
-            bucket_slots: self.bucket_slots.unwrap_or(default.bucket_slots),
-            fingerprint_bits: self.fingerprint_bits.unwrap_or(default.fingerprint_bits),
-            readers: !self.writer_alone,
-        }
-    }
-
-    fn race(&self) -> RaceShape {
-        let default = RaceShape::default();
-        RaceShape {
-            bucket_slots: self.bucket_slots.unwrap_or(default.bucket_slots),
-        }
-    }
+    // Of a table that is built, the number of its records counts.
+    let defaults = [("scheme", SchemeKind::Sealed.name()), ("capacity", "1")];
+    let mut all: Vec<(&str, &str)> = defaults.to_vec();
+    all.retain(|(name, _)| is_built && !has(name));
+    all.extend(asked.iter().map(|(name, value)| (&**name, &**value)));
+    TableOptions::named(all).map_err(|error| raise(py, error))
 }
 
 /// The bytes of a store in this process, if they are given.
