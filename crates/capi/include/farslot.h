@@ -552,8 +552,8 @@ fs_outcome fs_table_names(const fs_store *store, char *names, size_t room, size_
  Opens a table, for any number of threads. Null if that fails. To be freed by fs_table_free.
 
  What they ask for goes to a thread of the table's own; that of many threads leaves together.
- Where memory is mapped (embedded, shm://) the thread that asks looks keys up itself. `options` is
- null or a text of options: `workers`, more threads than one, for tables of many writers.
+ Where memory is mapped (embedded, shm://) the thread that asks looks keys up itself. `options`
+ is null or a text of options: `workers`, more threads than one, for tables of many writers.
 
  # Safety
  `store` is null or a store that was not freed; `name` and `options` are null or texts that end
@@ -562,7 +562,8 @@ fs_outcome fs_table_names(const fs_store *store, char *names, size_t room, size_
 fs_table *fs_table_open(const fs_store *store, const char *name, const char *options);
 
 /*
- Closes and frees a table, once what was asked for is done. Null is no table, and nothing happens.
+ Closes and frees a table, once what was asked for is done. Null is no table, and nothing
+ happens.
 
  # Safety
  `table` is null or a table that was not freed, and nobody uses it any more.
@@ -628,8 +629,9 @@ fs_outcome fs_table_put_for(const fs_table *table,
 fs_outcome fs_table_delete(const fs_table *table, const uint8_t *key, size_t key_len);
 
 /*
- Sets a key's value in one step if it is `expected`, or, where that is null, if the key is absent:
- FS_REPLACED, FS_INSERTED or FS_DIFFERS. FS_KIND_UNSUPPORTED of a table of a scheme that cannot.
+ Sets a key's value in one step if it is `expected`, or, where that is null, if the key is
+ absent: FS_REPLACED, FS_INSERTED or FS_DIFFERS. FS_KIND_UNSUPPORTED of a table of a scheme that
+ cannot.
 
  # Safety
  As of fs_table_put; `expected` is null or `expected_len` bytes.
@@ -683,8 +685,8 @@ fs_outcome fs_queue_push(const fs_table *table, const uint8_t *item, size_t len)
 fs_outcome fs_queue_pop(const fs_table *table, uint8_t *item, size_t room, size_t *len);
 
 /*
- Runs a transaction over any chained and ordered tables of a store, on any of its nodes: all of it
- or nothing, strictly serializable. `body` gets the transaction, which is its own until it
+ Runs a transaction over any chained and ordered tables of a store, on any of its nodes: all of
+ it or nothing, strictly serializable. `body` gets the transaction, which is its own until it
  returns, and `context`. Where another transaction was in the way it is run again, after pauses
  that grow, up to a thousand times: it must do nothing else that cannot be done twice. Only the
  commit says whether all that it has read was there at one moment.
@@ -701,8 +703,9 @@ fs_outcome fs_queue_pop(const fs_table *table, uint8_t *item, size_t room, size_
 fs_outcome fs_transact(const fs_store *store, fs_body body, void *context);
 
 /*
- As fs_table_get, within a transaction: of a key that it has changed, its own value. A key that is
- read twice has the same value twice. Also FS_CONFLICT: the body returns then, and is run again.
+ As fs_table_get, within a transaction: of a key that it has changed, its own value. A key that
+ is read twice has the same value twice. Also FS_CONFLICT: the body returns then, and is run
+ again.
 
  # Safety
  `transaction` is null or that of a body which has not returned; all else as of fs_table_get.

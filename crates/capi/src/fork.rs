@@ -33,8 +33,8 @@ impl<T> OfProcess<T> {
     pub(crate) fn new(of: T) -> Self {
         static WATCHED: Once = Once::new();
         WATCHED.call_once(|| {
-            // SAFETY: the handler stays where it is, and only counts and forgets. Should there be no
-            // memory for it, forks go unnoticed.
+            // SAFETY: the handler stays where it is, and only counts and forgets. Should there be
+            // no memory for it, forks go unnoticed.
             unsafe { pthread_atfork(None, None, Some(in_child)) };
         });
         let forks = FORKS.load(Ordering::Relaxed);

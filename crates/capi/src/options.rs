@@ -102,7 +102,8 @@ fn secret(bytes: impl AsRef<[u8]>) -> Result<Secret, Failure> {
 /// How a store is opened, and the bytes of one in this process, if that is said.
 pub(crate) fn opening(text: Option<&str>) -> Result<(OpenOptions, Option<u64>), Failure> {
     const KNOWN: &str = "memory, secret, secret_file, grant, read_only, access, cache, stale_for, \
-                         client_memory, connect_timeout, timeout, tls_ca, tls_pin, tls_cert, tls_key";
+                         client_memory, connect_timeout, timeout, tls_ca, tls_pin, tls_cert, \
+                         tls_key";
     let mut open = OpenOptions::default();
     let (mut memory, mut cache, mut stale_for) = (None, None, None);
     let (mut authority, mut certificate, mut key) = (None, None, None);

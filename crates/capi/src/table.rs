@@ -42,8 +42,8 @@ impl Opened {
         }
         let call: Call<'_, T> = Box::new(call);
         // SAFETY: a worker runs it at most once, and has before its future ends; if that ends with
-        // an error of the handle, it is run by nobody. Until then this frame stays, and with it what
-        // the call has borrowed.
+        // an error of the handle, it is run by nobody. Until then this frame stays, and with it
+        // what the call has borrowed.
         let call: Call<'static, T> = unsafe { std::mem::transmute(call) };
         let stays = Stays;
         let done = wait(self.handle.try_with(move |table| call(table)));
@@ -77,8 +77,8 @@ unsafe fn keyed<'a>(
 /// Opens a table, for any number of threads. Null if that fails. To be freed by fs_table_free.
 ///
 /// What they ask for goes to a thread of the table's own; that of many threads leaves together.
-/// Where memory is mapped (embedded, shm://) the thread that asks looks keys up itself. `options` is
-/// null or a text of options: `workers`, more threads than one, for tables of many writers.
+/// Where memory is mapped (embedded, shm://) the thread that asks looks keys up itself. `options`
+/// is null or a text of options: `workers`, more threads than one, for tables of many writers.
 ///
 /// # Safety
 /// `store` is null or a store that was not freed; `name` and `options` are null or texts that end
@@ -104,7 +104,8 @@ pub unsafe extern "C" fn fs_table_open(
     })
 }
 
-/// Closes and frees a table, once what was asked for is done. Null is no table, and nothing happens.
+/// Closes and frees a table, once what was asked for is done. Null is no table, and nothing
+/// happens.
 ///
 /// # Safety
 /// `table` is null or a table that was not freed, and nobody uses it any more.
@@ -249,8 +250,9 @@ pub unsafe extern "C" fn fs_table_delete(
     })
 }
 
-/// Sets a key's value in one step if it is `expected`, or, where that is null, if the key is absent:
-/// FS_REPLACED, FS_INSERTED or FS_DIFFERS. FS_KIND_UNSUPPORTED of a table of a scheme that cannot.
+/// Sets a key's value in one step if it is `expected`, or, where that is null, if the key is
+/// absent: FS_REPLACED, FS_INSERTED or FS_DIFFERS. FS_KIND_UNSUPPORTED of a table of a scheme that
+/// cannot.
 ///
 /// # Safety
 /// As of fs_table_put; `expected` is null or `expected_len` bytes.

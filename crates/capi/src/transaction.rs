@@ -25,8 +25,8 @@ pub type FsBody = Option<
     unsafe extern "C" fn(transaction: *mut TransactionHandle, context: *mut c_void) -> c_int,
 >;
 
-/// Runs a transaction over any chained and ordered tables of a store, on any of its nodes: all of it
-/// or nothing, strictly serializable. `body` gets the transaction, which is its own until it
+/// Runs a transaction over any chained and ordered tables of a store, on any of its nodes: all of
+/// it or nothing, strictly serializable. `body` gets the transaction, which is its own until it
 /// returns, and `context`. Where another transaction was in the way it is run again, after pauses
 /// that grow, up to a thousand times: it must do nothing else that cannot be done twice. Only the
 /// commit says whether all that it has read was there at one moment.
@@ -103,8 +103,9 @@ unsafe fn step<'a>(
     }
 }
 
-/// As fs_table_get, within a transaction: of a key that it has changed, its own value. A key that is
-/// read twice has the same value twice. Also FS_CONFLICT: the body returns then, and is run again.
+/// As fs_table_get, within a transaction: of a key that it has changed, its own value. A key that
+/// is read twice has the same value twice. Also FS_CONFLICT: the body returns then, and is run
+/// again.
 ///
 /// # Safety
 /// `transaction` is null or that of a body which has not returned; all else as of fs_table_get.
