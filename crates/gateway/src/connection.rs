@@ -326,7 +326,7 @@ struct Requests<'t, 'r> {
 impl<'r> Requests<'_, 'r> {
     /// Takes the next request; whether another may follow in this turn.
     fn next(&mut self, turn: &mut Turn<'r>, waits: &mut bool, has_more: &mut bool) -> bool {
-        if self.choices.has_lost_user() {
+        if self.choices.is_revoked() {
             self.is_ending = true;
             self.push(None, Answer::Ready(Reply::Error(Failure::NotAdmitted)));
             return false;

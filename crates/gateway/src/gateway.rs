@@ -3,9 +3,10 @@
 use crate::event_loop::EventLoop;
 use crate::lane::Lanes;
 use crate::metrics::GatewayMetrics;
+use crate::revocable::InForce;
 use crate::shared::{Counts, Guessers, Latencies, Notices, Shared};
 use crate::slow_log::SlowLog;
-use crate::users::Users;
+use crate::users::User;
 use farslot::{BACKLOG, Evicting, Secret, Store, StoreError, TableGrant, TlsServer};
 use rustix::event::{EventfdFlags, eventfd};
 use std::fmt;
@@ -26,10 +27,10 @@ const LONG_NICE: i32 = 10;
 pub struct GatewayOptions {
     /// Where: HOST:PORT, with port 0 for any that is free.
     pub listen: String,
-    /// What clients must give to AUTH or HELLO: without TLS it comes over the network as it is.
-    /// Give it to nothing else.
-    pub secret: Option<Secret>,
-    /// Users besides `default`, who gives the secret above and may do everything: each is a grant,
+    /// Clients must give one of these to AUTH or HELLO: without TLS it comes over the network as it
+    /// is. Use them for nothing else. Two let clients go from one to the other.
+    pub secrets: Vec<Secret>,
+    /// Users besides `default`, who gives a secret above and may do everything: each is a grant,
     /// whose secrets are given to AUTH or HELLO with its name. It may use the databases that are
     /// among its tables: read them or do everything, all keys or those with its prefix. Commands
     /// that concern a whole database need all keys, FLUSHALL all databases. A grant without a
@@ -70,7 +71,7 @@ impl GatewayOptions {
     pub fn at(listen: &str) -> Self {
         Self {
             listen: listen.into(),
-            secret: None,
+            secrets: Vec::new(),
             users: Vec::new(),
             tls: None,
             insecure: false,
@@ -96,7 +97,7 @@ impl GatewayOptions {
         let resolved = self.listen.to_socket_addrs();
         let resolved: Vec<_> = resolved.map_err(|error| self.unusable(error))?.collect();
         let is_open = |address: &&SocketAddr| !address.ip().is_loopback();
-        if self.secret.is_none()
+        if self.secrets.is_empty()
             && !self.insecure
             && let Some(address) = resolved.iter().find(is_open)
         {
@@ -223,7 +224,16 @@ impl Gateway {
     /// notice nothing; those of one that is another, or is there no more, are closed with NOAUTH at
     /// their next command.
     pub fn change_users(&self, users: &[TableGrant]) {
-        self.shared.users.change(users);
+        self.shared
+            .users
+            .change(users.iter().cloned().map(User::new));
+    }
+
+    /// Has other secrets from now on ([`GatewayOptions::secrets`]). Clients who have given one that
+    /// is gone are closed with NOAUTH at their next command. A gateway that was started without a
+    /// secret goes on without.
+    pub fn change_secrets(&self, secrets: &[Secret]) {
+        self.shared.secrets.change(secrets.iter().cloned());
     }
 
     /// Shows another certificate from now on, where it is served under TLS. Those who are connected
@@ -266,8 +276,9 @@ pub(crate) fn shared(
 ) -> Result<Shared, GatewayError> {
     Ok(Shared {
         address,
-        secret: options.secret.clone(),
-        users: Users::new(&options.users),
+        needs_secret: !options.secrets.is_empty(),
+        secrets: InForce::new(options.secrets.iter().cloned()),
+        users: InForce::new(options.users.iter().cloned().map(User::new)),
         tls: options.tls.clone().map(RwLock::new),
         connections: options.connections as u64,
         // Half of the places, and a quarter for one address.

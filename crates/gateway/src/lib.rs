@@ -74,6 +74,7 @@ mod metrics;
 mod number;
 mod record;
 mod reply;
+mod revocable;
 mod session;
 mod shared;
 mod slow_log;

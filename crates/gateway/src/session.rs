@@ -5,11 +5,13 @@ use crate::databases::{DATABASES, Databases};
 use crate::failure::Failure;
 use crate::record::Bytes;
 use crate::reply::{OK, Protocol, Reply};
+use crate::revocable::Revocable;
 use crate::shared::{Notice, Shared};
 use crate::slow_log;
 use crate::transaction::Queue;
-use crate::users::User;
+use crate::users::{User, proved};
 use crate::watch::Watched;
+use farslot::Secret;
 use farslot::fabric::tcp::Grant;
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering::Relaxed;
@@ -37,7 +39,9 @@ pub(crate) struct Choices {
     /// Whether it has shown that it knows the secret, or there is none.
     pub(crate) is_admitted: bool,
     /// Who it is; nothing if it is `default`, who may do everything.
-    pub(crate) user: Option<Arc<User>>,
+    pub(crate) user: Option<Arc<Revocable<User>>>,
+    /// The secret that it has given as `default`.
+    secret: Option<Arc<Revocable<Secret>>>,
     pub(crate) name: Vec<u8>,
     /// Whether the client has asked to end the connection.
     pub(crate) has_quit: bool,
@@ -57,7 +61,8 @@ impl Choices {
             id,
             database: 0,
             protocol: Protocol::Resp2,
-            is_admitted: shared.secret.is_none(),
+            is_admitted: !shared.needs_secret,
+            secret: None,
             user: None,
             name: Vec::new(),
             has_quit: false,
@@ -187,14 +192,17 @@ impl Choices {
         shared: &Shared,
     ) -> Result<(), Failure> {
         let other = user.filter(|user| *user != Grant::DEFAULT.as_bytes());
-        let proved = match (other, &shared.secret) {
-            (Some(name), _) => shared.users.proved(name, secret).map(Some),
-            (None, None) if user.is_none() => return Err(Failure::NoSecret),
+        let proved = match (other, shared.needs_secret) {
+            (Some(name), _) => proved(&shared.users, name, secret).map(|user| (Some(user), None)),
+            (None, false) if user.is_none() => return Err(Failure::NoSecret),
             // As Redis's default user without a password.
-            (None, None) => Some(None),
-            (None, Some(right)) => right.is(secret).then_some(None),
+            (None, false) => Some((None, None)),
+            (None, true) => {
+                let known = shared.secrets.find(|right| right.is(secret));
+                known.map(|secret| (None, Some(secret)))
+            }
         };
-        let Some(user) = proved else {
+        let Some((user, secret)) = proved else {
             shared.counts.refused.fetch_add(1, Relaxed);
             let address = self.peer.map(|peer| peer.ip());
             let wrong = address.map_or(1, |address| shared.guessers.note(address));
@@ -208,14 +216,18 @@ impl Choices {
         if let Some(user) = &user {
             user.check()?;
         }
-        self.user = user;
+        (self.user, self.secret) = (user, secret);
         self.is_admitted = true;
         Ok(())
     }
 
-    /// Whether its user is there no more.
-    pub(crate) fn has_lost_user(&self) -> bool {
-        self.user.as_ref().is_some_and(|user| user.is_gone())
+    /// Whether what it was admitted by was revoked.
+    pub(crate) fn is_revoked(&self) -> bool {
+        self.user.as_ref().is_some_and(|user| user.is_revoked())
+            || self
+                .secret
+                .as_ref()
+                .is_some_and(|secret| secret.is_revoked())
     }
 
     /// Whether it waits before a secret of its is looked at: wrong ones have come from its address
@@ -230,7 +242,7 @@ impl Choices {
                 }
         );
         // Where there is no secret, nobody has given one to be admitted.
-        let has_given = self.is_admitted && shared.secret.is_some();
+        let has_given = self.is_admitted && shared.needs_secret;
         if has_given || !gives_secret || std::mem::replace(&mut self.has_waited, true) {
             return false;
         }

@@ -2,8 +2,9 @@
 
 use crate::commands::all;
 use crate::failure::CODES;
+use crate::revocable::InForce;
 use crate::slow_log::SlowLog;
-use crate::users::Users;
+use crate::users::User;
 use crate::watch::Watches;
 use farslot::fabric::net::Socket;
 use farslot::fabric::tcp::{LineLimit, TlsFailure};
@@ -19,8 +20,11 @@ use std::time::{Duration, Instant};
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) address: SocketAddr,
-    pub(crate) secret: Option<Secret>,
-    pub(crate) users: Users,
+    /// Whether clients have to give a secret.
+    pub(crate) needs_secret: bool,
+    /// Those of `default`, who may do everything.
+    pub(crate) secrets: InForce<Secret>,
+    pub(crate) users: InForce<User>,
     /// How it is served, where that is under TLS.
     pub(crate) tls: Option<RwLock<TlsServer>>,
     /// The most connections.

@@ -4,75 +4,41 @@
 use crate::commands::{Command, Request, Session, Transaction, Whole};
 use crate::databases::{DATABASES, table_name};
 use crate::failure::Failure;
+use crate::revocable::{InForce, Revocable};
 use farslot::{Rate, Rights, TableGrant};
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, PoisonError, RwLock};
-
-/// All of a gateway.
-#[derive(Debug)]
-pub(crate) struct Users(RwLock<Vec<Arc<User>>>);
+use std::sync::Arc;
 
 /// One of them.
-#[derive(Debug)]
+#[derive(PartialEq, Eq, Debug)]
 pub(crate) struct User {
     grant: TableGrant,
     /// Bit N says whether it opens database N.
     databases: u16,
-    /// Whether it is there no more, or may do something else now.
-    is_gone: AtomicBool,
 }
 
-impl Users {
-    pub(crate) fn new(grants: &[TableGrant]) -> Self {
-        let users = grants.iter().cloned().map(User::new);
-        Self(RwLock::new(users.collect()))
-    }
-
-    /// Has others in place of those that there are. Who is another now, or is there no more, is
-    /// gone for those who have its secret given.
-    pub(crate) fn change(&self, grants: &[TableGrant]) {
-        let mut users = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        let mut before = std::mem::take(&mut *users);
-        for grant in grants {
-            let same = before.iter().position(|user| user.grant == *grant);
-            users.push(match same {
-                Some(same) => before.swap_remove(same),
-                None => User::new(grant.clone()),
-            });
-        }
-        for user in before {
-            user.is_gone.store(true, Relaxed);
-        }
-    }
-
-    /// The user of a name, if that is its secret. The names are no secret.
-    pub(crate) fn proved(&self, name: &[u8], secret: &[u8]) -> Option<Arc<User>> {
-        let users = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        let user = users.iter().find(|user| user.name().as_bytes() == name)?;
-        let mut secrets = user.grant.secrets.iter();
-        let is_right = secrets.any(|right| right.is(secret));
-        is_right.then(|| Arc::clone(user))
-    }
+/// The user of a name, if that is its secret. The names are no secret.
+pub(crate) fn proved(
+    users: &InForce<User>,
+    name: &[u8],
+    secret: &[u8],
+) -> Option<Arc<Revocable<User>>> {
+    let user = users.find(|user| user.name().as_bytes() == name)?;
+    let mut secrets = user.grant.secrets.iter();
+    let is_right = secrets.any(|right| right.is(secret));
+    is_right.then_some(user)
 }
 
 impl User {
-    fn new(grant: TableGrant) -> Arc<Self> {
+    pub(crate) fn new(grant: TableGrant) -> Self {
         let opened = (0..DATABASES).filter(|number| grant.tables.contains(&table_name(*number)));
-        Arc::new(Self {
+        Self {
             databases: opened.fold(0, |all, number| all | 1 << number),
             grant,
-            is_gone: AtomicBool::new(false),
-        })
+        }
     }
 
     pub(crate) fn name(&self) -> &str {
         &self.grant.name
-    }
-
-    /// Whether it is there no more.
-    pub(crate) fn is_gone(&self) -> bool {
-        self.is_gone.load(Relaxed)
     }
 
     /// Whether it opens all of a database to be read.

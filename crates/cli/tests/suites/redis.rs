@@ -349,6 +349,38 @@ fn grants_are_users_of_redis_clients_and_change_as_their_file_does() {
 }
 
 #[test]
+fn the_secret_of_redis_clients_is_read_again_on_sighup() {
+    let bed = secrets();
+    let (node, ready) = serve_users(&bed, &fresh_address());
+    let redis = ready["redis"].as_str().unwrap();
+    let admits =
+        |secret: &str| ask(redis, &format!("AUTH {secret}\r\nQUIT\r\n")) == "+OK\r\n+OK\r\n";
+    // The next beside the one before; then alone.
+    bed.write(
+        "redis-secret",
+        b"opens-all-from-now-on\nopens-all-databases\n",
+    );
+    node.hang_up();
+    wait_for(&bed.at("log"), 1, "the secret of Redis clients is another");
+    assert!(admits("opens-all-from-now-on") && admits("opens-all-databases"));
+    bed.write("redis-secret", b"opens-all-from-now-on\n");
+    node.hang_up();
+    wait_for(&bed.at("log"), 2, "the secret of Redis clients is another");
+    assert!(admits("opens-all-from-now-on") && !admits("opens-all-databases"));
+    // What is wrong with the file changes nothing, nor does what a grant has for its own.
+    for wrong in [&b"short"[..], b"opens-one-database"] {
+        bed.write("redis-secret", wrong);
+        node.hang_up();
+    }
+    wait_for(
+        &bed.at("log"),
+        2,
+        "all users of Redis clients stay as they were",
+    );
+    assert!(admits("opens-all-from-now-on") && !admits("opens-one-database"));
+}
+
+#[test]
 fn grants_of_redis_clients_limit_nobody_who_has_a_mightier_secret() {
     let bed = secrets();
     let refused = |more: &[&str]| {

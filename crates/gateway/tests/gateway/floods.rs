@@ -348,7 +348,7 @@ fn a_request_that_is_too_long_is_refused_and_those_behind_it_are_answered() {
 #[test]
 fn guesses_of_a_secret_take_longer_and_longer() {
     let secret = Secret::new("sixteen bytes at least").unwrap();
-    let (_store, gateway) = gateway_with(|options| options.secret = Some(secret));
+    let (_store, gateway) = gateway_with(|options| options.secrets = vec![secret]);
     let mut guesser = Client::of(&gateway);
     let since = Instant::now();
     guesser
@@ -372,7 +372,7 @@ fn guesses_of_a_secret_take_longer_and_longer() {
 fn guesses_of_an_address_take_longer_and_longer_over_all_of_its_connections() {
     let right = "sixteen bytes at least";
     let secret = Secret::new(right).unwrap();
-    let (_store, gateway) = gateway_with(|options| options.secret = Some(secret));
+    let (_store, gateway) = gateway_with(|options| options.secrets = vec![secret]);
     let since = Instant::now();
     for _ in 0..5 {
         let mut guesser = Client::of(&gateway);

@@ -7,7 +7,7 @@ use farslot_gateway::{Gateway, GatewayError, GatewayOptions};
 #[test]
 fn strangers_are_refused() {
     let secret = Secret::new("sixteen bytes at least").unwrap();
-    let (_store, gateway) = gateway_with(|options| options.secret = Some(secret));
+    let (_store, gateway) = gateway_with(|options| options.secrets = vec![secret]);
     let mut client = Client::of(&gateway);
     client.expect(&[
         ("GET a", "-NOAUTH Authentication required."),
@@ -208,7 +208,7 @@ fn buffers_are_bounded() {
 fn strangers_keep_nobody_out() {
     let secret = "sixteen bytes at least";
     let (_store, gateway) = gateway_with(|options| {
-        options.secret = Some(Secret::new(secret).unwrap());
+        options.secrets = vec![Secret::new(secret).unwrap()];
         options.connections = 8;
     });
     let mut admitted = Vec::new();

@@ -106,7 +106,7 @@ fn secrets_are_not_told_and_nothing_is_told_to_other_users() {
     let secret = "opens-all-databases";
     let (_store, gateway) = gateway_with(|options| {
         options.slower_than = Duration::ZERO;
-        options.secret = Some(Secret::new(secret).unwrap());
+        options.secrets = vec![Secret::new(secret).unwrap()];
         options.users = vec![TableGrant {
             name: "reader".into(),
             secrets: vec![Secret::new("opens-one-database").unwrap()],

@@ -53,7 +53,7 @@ fn assert_no_reply(told: &[u8]) {
 fn commands_are_served_under_tls() {
     let secret = "sixteen bytes at least";
     let (_store, gateway, authority) =
-        under_tls(|options| options.secret = Some(Secret::new(secret).unwrap()));
+        under_tls(|options| options.secrets = vec![Secret::new(secret).unwrap()]);
     let connect = || Client::under_tls(gateway.address(), authority.pem()).unwrap();
     let mut client = connect();
     client.expect(&[("GET a", "-NOAUTH Authentication required.")]);

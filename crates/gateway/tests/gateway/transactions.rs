@@ -528,7 +528,7 @@ fn grant(name: &str, rights: Rights, prefix: Option<&str>) -> TableGrant {
 fn users_queue_what_they_may_do() {
     let secret = || Secret::new("the secret of default").unwrap();
     let (_store, gateway) = gateway_with(|options| {
-        options.secret = Some(secret());
+        options.secrets = vec![secret()];
         options.users = vec![
             grant("reader", Rights::READ, None),
             grant("tenant", Rights::ALL, Some("t:")),

@@ -27,7 +27,7 @@ fn secret_of(name: &str) -> String {
 /// With `default`, whose secret is "the secret of default".
 fn served(users: &[TableGrant]) -> (Store, Gateway) {
     gateway_with(|options| {
-        options.secret = Some(Secret::new(secret_of("default")).unwrap());
+        options.secrets = vec![Secret::new(secret_of("default")).unwrap()];
         options.users = users.into();
     })
 }
@@ -254,6 +254,34 @@ fn users_change_while_they_are_served() {
     let mut gone = Client::of(&gateway);
     let given = gone.run(&["AUTH", "goes", &secret_of("goes")]);
     assert_eq!(given.shown(), WRONG);
+}
+
+#[test]
+fn secrets_change_while_they_are_served() {
+    let (_store, gateway) = served(&[grant("reader", &["redis-0"], Rights::READ)]);
+    let secrets = ["default", "next"].map(|name| Secret::new(secret_of(name)).unwrap());
+    let mut before = client(&gateway, "default");
+    before.expect(&[("SET a 1", "OK")]);
+    // Either is right meanwhile, and nobody notices.
+    gateway.change_secrets(&secrets);
+    let mut after = Client::of(&gateway);
+    assert_eq!(after.run(&["AUTH", &secret_of("next")]).shown(), "OK");
+    client(&gateway, "default").expect(&[("GET a", "\"1\"")]);
+    before.expect(&[("GET a", "\"1\"")]);
+    gateway.change_secrets(&secrets[1..]);
+    before.expect(&[("GET a", "-NOAUTH Authentication required.")]);
+    assert!(before.reply().is_err());
+    after.expect(&[("GET a", "\"1\""), ("ACL WHOAMI", "\"default\"")]);
+    let mut late = Client::of(&gateway);
+    let given = late.run(&["AUTH", &secret_of("default")]);
+    assert_eq!(given.shown(), WRONG);
+    // Who has become another user has nothing of the secret left that was revoked.
+    let given = after.run(&["AUTH", "reader", &secret_of("reader")]);
+    assert_eq!(given.shown(), "OK");
+    gateway.change_secrets(&[]);
+    after.expect(&[("GET a", "\"1\"")]);
+    // Without any the gateway is no more open than with one.
+    Client::of(&gateway).expect(&[("GET a", "-NOAUTH Authentication required.")]);
 }
 
 /// Who gives no secret is `default`, as in Redis.

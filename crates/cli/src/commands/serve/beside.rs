@@ -9,7 +9,7 @@ use super::{metrics, redis};
 use crate::context::Context;
 use crate::failure::Result;
 use crate::output;
-use farslot::{Secret, Server, TlsServer};
+use farslot::{Secret, Server, TableGrant, TlsServer};
 use farslot_gateway::Gateway;
 use farslot_operate::Page;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ pub(super) struct Beside {
     /// What those show that are under TLS.
     tls: Option<TlsServer>,
     /// What opens all databases to Redis clients.
-    secret: Option<Secret>,
+    secrets: Vec<Secret>,
 }
 
 impl Beside {
@@ -45,7 +45,7 @@ impl Beside {
             page: page.transpose()?,
             gateway,
             tls: plan.tls_beside.clone(),
-            secret: redis.and_then(|options| options.secret.clone()),
+            secrets: redis.map_or_else(Vec::new, |options| options.secrets.clone()),
         })
     }
 
@@ -71,8 +71,9 @@ impl Beside {
         Some(format!("{scheme}://{}/metrics", page.address()))
     }
 
-    /// Reads the certificate and, where nobody else has, the grants again. Where something is wrong
-    /// with either, it says so and nothing of it changes.
+    /// Reads the certificate, the secrets of Redis clients and, where nobody else has, the grants
+    /// again. Where something is wrong with the certificate or with who may come, it says so and
+    /// nothing of that changes.
     pub(super) fn reload(
         &mut self,
         args: &Args,
@@ -82,9 +83,17 @@ impl Beside {
     ) {
         self.reload_certificate(context, changes);
         let Some(gateway) = &self.gateway else { return };
-        match users(args, admission, self.secret.as_ref()) {
-            Ok(users) => {
+        match self.who_may_come(args, admission) {
+            Ok((secrets, users)) => {
                 gateway.change_users(&users);
+                if let Some(secrets) = secrets {
+                    changes.applied(&["redis-secret-file"]);
+                    if secrets != self.secrets {
+                        gateway.change_secrets(&secrets);
+                        output::note("the secret of Redis clients is another now");
+                        self.secrets = secrets;
+                    }
+                }
                 if admission.is_none() {
                     changes.applied(&["grants"]);
                 }
@@ -93,6 +102,18 @@ impl Beside {
                 "error: {failure}\n  all users of Redis clients stay as they were"
             )),
         }
+    }
+
+    /// The secrets of Redis clients, where they need one and needed one before, and the users.
+    fn who_may_come(
+        &self,
+        args: &Args,
+        admission: Option<&Admission>,
+    ) -> Result<(Option<Vec<Secret>>, Vec<TableGrant>)> {
+        let secrets = redis::secrets(&args.redis)?.filter(|_| !self.secrets.is_empty());
+        let in_force = secrets.as_deref().unwrap_or(&self.secrets);
+        let users = users(args, admission, in_force)?;
+        Ok((secrets, users))
     }
 
     fn reload_certificate(&mut self, context: &Context, changes: &mut Changes<'_>) {

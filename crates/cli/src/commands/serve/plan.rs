@@ -67,7 +67,7 @@ impl Plan {
         let tls = tls_beside.as_ref();
         let mut redis = redis::options(&args.redis, args.insecure, tls)?;
         if let Some(redis) = &mut redis {
-            redis.users = users(args, admission.as_ref(), redis.secret.as_ref())?;
+            redis.users = users(args, admission.as_ref(), &redis.secrets)?;
         }
         Ok(Self {
             admission,
@@ -162,10 +162,10 @@ impl Plan {
 pub(super) fn users(
     args: &Args,
     admission: Option<&Admission>,
-    secret: Option<&Secret>,
+    secrets: &[Secret],
 ) -> Result<Vec<TableGrant>> {
     let grants = admission.and_then(|all| all.grants.as_ref());
     // Those of a network are what the file says, or what it has said while nothing was wrong.
     let file = args.grants.as_deref().filter(|_| admission.is_none());
-    redis::users(grants, file, secret)
+    redis::users(grants, file, secrets)
 }

@@ -18,8 +18,8 @@ pub struct RedisArgs {
     /// databases are the tables redis-0 to redis-15, made when they are first written to
     #[arg(long, value_name = "HOST:PORT", value_parser = address)]
     redis: Option<Listen>,
-    /// The secret that Redis clients give to AUTH, who may do everything then. They send it as it
-    /// is: make one for this alone. Grants of --grants that open databases are further users, whose
+    /// The secret that Redis clients give to AUTH, who may do everything then; a second line of the
+    /// file does as well. They send it as it is: make one for this alone. Grants of --grants that open databases are further users, whose
     /// clients give AUTH the grant's name and secret
     #[arg(long, value_name = "FILE", requires = "redis")]
     redis_secret_file: Option<PathBuf>,
@@ -75,6 +75,15 @@ impl RedisArgs {
     }
 }
 
+/// The secrets that Redis clients give who may do everything, if they need one.
+///
+/// # Errors
+/// As [`secrets_in`].
+pub fn secrets(args: &RedisArgs) -> Result<Option<Vec<Secret>>> {
+    let file = args.redis_secret_file.as_deref();
+    file.map(secrets_in).transpose()
+}
+
 /// How Redis clients are served, if that is asked for; without [`users`].
 ///
 /// # Errors
@@ -87,12 +96,8 @@ pub fn options(
     let Some(listen) = &args.redis else {
         return Ok(None);
     };
-    let secrets = args.redis_secret_file.as_deref().map(secrets_in);
     let options = GatewayOptions {
-        // Redis clients have one.
-        secret: secrets
-            .transpose()?
-            .and_then(|secrets| secrets.into_iter().next()),
+        secrets: secrets(args)?.unwrap_or_default(),
         tls: tls.filter(|_| listen.tls).cloned(),
         insecure,
         threads: args.redis_threads,
@@ -109,22 +114,22 @@ pub fn options(
     Ok(Some(options))
 }
 
-/// The users that Redis clients can be, beside who has the secret that opens all databases: the
+/// The users that Redis clients can be, beside who has a secret that opens all databases: the
 /// grants that a network has, or those of a file where there is none.
 ///
 /// # Errors
-/// A file with a mistake; a grant with that same secret.
+/// A file with a mistake; a grant with such a secret.
 pub fn users(
     grants: Option<&Grants>,
     file: Option<&Path>,
-    secret: Option<&Secret>,
+    secrets: &[Secret],
 ) -> Result<Vec<TableGrant>> {
     let users = match (grants, file) {
         (Some(grants), _) => grants.all(),
         (None, Some(file)) => grants_of(file, &Mightier::default())?,
         (None, None) => Vec::new(),
     };
-    let has_it = |user: &&TableGrant| secret.is_some_and(|it| user.secrets.contains(it));
+    let has_it = |user: &&TableGrant| secrets.iter().any(|it| user.secrets.contains(it));
     match users.iter().find(has_it) {
         None => Ok(users),
         Some(user) => Err(Failure::Failed(format!(
@@ -142,7 +147,7 @@ pub fn users(
 pub fn start(options: &GatewayOptions, server: &Server) -> Result<Gateway> {
     let gateway = Gateway::start(server.store(), options).map_err(failure)?;
     let address = gateway.address();
-    if options.secret.is_none() && !address.ip().is_loopback() {
+    if options.secrets.is_empty() && !address.ip().is_loopback() {
         output::note(
             "Redis clients need no secret: whoever reaches this address can use all databases",
         );
