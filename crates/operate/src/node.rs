@@ -265,6 +265,10 @@ fn of_tables(server: &Server, listing: &Listing, families: &mut Vec<Family>) {
         ),
     ]
     .map(|(name, help)| Family::gauge(name, help));
+    let mut evicted = Family::counter(
+        "farslot_table_evicted_records_total",
+        "Records that a cache forgot for others.",
+    );
     for table in &listing.tables {
         let labels = [("table", &*table.name), ("scheme", table.scheme.name())];
         bytes.add(&labels, table.scheme.table_bytes() as f64);
@@ -280,6 +284,9 @@ fn of_tables(server: &Server, listing: &Listing, families: &mut Vec<Family>) {
             heap.add(&labels, counts.heap_bytes as f64);
             heap_used.add(&labels, counts.heap_used as f64);
             heap_dead.add(&labels, counts.heap_dead as f64);
+        }
+        if table.scheme.evicting().is_some() {
+            evicted.add(&labels, counts.evicted as f64);
         }
     }
     families.extend([
@@ -297,5 +304,6 @@ fn of_tables(server: &Server, listing: &Listing, families: &mut Vec<Family>) {
         heap,
         heap_used,
         heap_dead,
+        evicted,
     ]);
 }

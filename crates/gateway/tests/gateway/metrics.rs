@@ -7,7 +7,7 @@ use farslot_operate::{Source, text};
 #[test]
 fn a_gateway_tells_what_it_has_done() {
     let (_store, gateway) = gateway_with(|options| {
-        options.secret = Some(Secret::new("Tr0ub4dor-and-3-others").unwrap());
+        options.secrets = vec![Secret::new("Tr0ub4dor-and-3-others").unwrap()];
         options.connections = 1;
     });
     let mut client = Client::of(&gateway);
@@ -44,6 +44,27 @@ fn a_gateway_tells_what_it_has_done() {
         "farslot_redis_command_seconds_bucket{le=\"+Inf\"} 8",
     ] {
         assert!(told.lines().any(|of| of == line), "no {line:?} in\n{told}");
+    }
+    // What the files for packagers, the page and the guide name of it.
+    for file in [
+        "packaging/prometheus/farslot.rules.yml",
+        "packaging/grafana/farslot.json",
+        "docs/guide.md",
+        "crates/operate/src/page.html",
+    ] {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+        let text = std::fs::read_to_string(format!("{path}/{file}")).unwrap();
+        let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+        let named: Vec<_> = words
+            .filter(|word| word.starts_with("farslot_redis_") && !word.ends_with('_'))
+            .collect();
+        assert!(!named.is_empty(), "{file}");
+        for name in named {
+            let has = |line: &str| {
+                line.starts_with(&format!("# TYPE {} ", name.trim_end_matches("_bucket")))
+            };
+            assert!(told.lines().any(has), "{file}: {name}");
+        }
     }
     assert!(!told.contains("nonsense") && !told.contains("command=\"incr\""));
 }

@@ -1,6 +1,6 @@
 //! The files for packagers: every metric that they name is there.
 
-use farslot::{ClientMetrics, OpenOptions, Server, Store, TableOptions};
+use farslot::{ClientMetrics, Evicting, OpenOptions, Server, Store, TableOptions};
 use farslot_operate::{NodeMetrics, SnapshotMetrics, Source};
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
@@ -16,7 +16,9 @@ fn names() -> BTreeSet<String> {
         ..OpenOptions::default()
     };
     let store = Store::open_with(&server.addresses()[0].to_string(), options).unwrap();
-    store.create("t", &TableOptions::default()).unwrap();
+    store
+        .create("t", &TableOptions::default().evicting(Evicting::All))
+        .unwrap();
     let table = store.table("t").unwrap();
     table.put(b"key", b"value").unwrap();
     table.put_many(&[(b"key", b"value")], |_, new| assert!(new.is_ok()));
