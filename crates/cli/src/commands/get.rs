@@ -1,20 +1,37 @@
-//! `farslot get`: looks up one key.
+//! `farslot get`: looks up keys.
 
+use super::keys::{Absent, Keys};
 use crate::context::Context;
 use crate::failure::{Failure, Result};
+use crate::formats::{Format, Writer};
 use crate::{bytes, output};
+use farslot::Table;
 use serde_json::{Map, Value};
 use std::ffi::OsString;
-use std::io::Write;
+use std::io::{self, Write};
+use std::path::PathBuf;
+
+/// Keys that are looked up at a time: their values are kept until all are there.
+const BATCH: usize = 128;
 
 /// The options of `farslot get`.
 #[derive(clap::Args, Debug)]
 pub struct Args {
     /// The table
     table: String,
-    /// The key
-    #[arg(allow_negative_numbers = true)]
-    key: OsString,
+    /// The key; of several, or with --from or --format, records are written in place of a value
+    #[arg(
+        value_name = "KEY",
+        required_unless_present = "from",
+        allow_negative_numbers = true
+    )]
+    keys: Vec<OsString>,
+    /// Look up the keys of this file as well, one a line; - for standard input
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["all", "raw"])]
+    from: Option<PathBuf>,
+    /// The format of records, of those that are present [default: csv]
+    #[arg(long, short, conflicts_with_all = ["all", "raw"])]
+    format: Option<Format>,
     /// All records of the key, of a multi-key table
     #[arg(long)]
     all: bool,
@@ -34,13 +51,71 @@ pub struct Args {
     hex: bool,
 }
 
-/// Looks up one key and writes its value.
+/// Looks up keys and writes their values.
 ///
 /// # Errors
-/// [`Failure::Told`] if the key is absent; a key that does not fit, or what the fabric says.
-pub fn run(args: Args, context: &Context) -> Result<()> {
+/// [`Failure::Told`] if a key is absent; a key that does not fit, or what the fabric says.
+pub fn run(mut args: Args, context: &Context) -> Result<()> {
+    if args.keys.len() == 1 && args.from.is_none() && args.format.is_none() {
+        return one(&args, context);
+    }
+    if args.all || args.raw {
+        let option = if args.all { "--all" } else { "--raw" };
+        return Err(Failure::Usage(format!("{option} is for one key")));
+    }
     context.shared_address()?;
-    let key = bytes::of_argument(args.key.clone(), args.hex).map_err(Failure::Usage)?;
+    let keys = Keys::new(std::mem::take(&mut args.keys), args.from.take(), args.hex)?;
+    let table = context.readable_table(&args.table)?;
+    let mut records = match context.json {
+        true => None,
+        false => {
+            let format = args.format.unwrap_or(Format::Csv);
+            Some(Writer::new(format, io::stdout().lock(), false)?)
+        }
+    };
+    let mut absent = Absent::default();
+    keys.each_batch(BATCH, |keys| {
+        for (key, value) in keys.iter().zip(values_of(&table, keys)?) {
+            let or = || args.or.as_ref().map(|or| or.as_bytes().to_vec());
+            let value = value.or_else(or);
+            if value.is_none() {
+                absent.note(&args.table, key);
+            }
+            match (&mut records, value) {
+                (None, value) => output::json(&answer(&args, key, value.as_slice()))?,
+                (Some(records), Some(value)) if args.hex => {
+                    let [key, value] = [key, &value].map(|bytes| bytes::to_hex(bytes));
+                    records.write(key.as_bytes(), value.as_bytes(), None)?;
+                }
+                (Some(records), Some(value)) => records.write(key, &value, None)?,
+                (Some(_), None) => {}
+            }
+        }
+        Ok(())
+    })?;
+    if let Some(mut records) = records {
+        records.finish()?;
+    }
+    absent.told()
+}
+
+/// The values of keys, in their order.
+fn values_of(table: &Table, keys: &[Vec<u8>]) -> Result<Vec<Option<Vec<u8>>>> {
+    let borrowed: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
+    let mut values = vec![None; keys.len()];
+    let mut failed = None;
+    table.get_many(&borrowed, |number, found| match found {
+        Ok(found) => values[number] = found.map(<[u8]>::to_vec),
+        Err(error) => {
+            failed.get_or_insert(error);
+        }
+    });
+    failed.map_or(Ok(values), |error| Err(error.into()))
+}
+
+fn one(args: &Args, context: &Context) -> Result<()> {
+    context.shared_address()?;
+    let key = bytes::of_argument(args.keys[0].clone(), args.hex).map_err(Failure::Usage)?;
     let table = context.readable_table(&args.table)?;
     let mut left = None;
     let values: Vec<Vec<u8>> = if args.all {
@@ -53,24 +128,20 @@ pub fn run(args: Args, context: &Context) -> Result<()> {
         found.or(or).into_iter().collect()
     };
     let told = if context.json {
-        let mut answer = answer(&args, &key, &values);
+        let mut answer = answer(args, &key, &values);
         if let Some(left) = left {
             answer.insert("expires_in_seconds".into(), left.as_secs_f64().into());
         }
         output::json(&answer)
     } else {
-        write_values(&args, &values)
+        write_values(args, &values)
     };
     told?;
+    let mut absent = Absent::default();
     if values.is_empty() {
-        output::note(format_args!(
-            "the table {:?} has no key {:?}",
-            args.table,
-            bytes::shown(&key)
-        ));
-        return Err(Failure::Told);
+        absent.note(&args.table, &key);
     }
-    Ok(())
+    absent.told()
 }
 
 fn answer(args: &Args, key: &[u8], values: &[Vec<u8>]) -> Map<String, Value> {

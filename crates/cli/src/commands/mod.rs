@@ -16,6 +16,7 @@ pub(crate) mod dump;
 pub(crate) mod explore;
 pub(crate) mod get;
 pub(crate) mod keep;
+mod keys;
 pub(crate) mod load;
 pub(crate) mod manual;
 pub(crate) mod nodes;

@@ -19,6 +19,14 @@ pub struct Args {
     /// The key at which it ends, which is not written [default: none]
     #[arg(long, value_name = "KEY", allow_negative_numbers = true)]
     to: Option<OsString>,
+    /// All keys that begin so, in place of a range
+    #[arg(
+        long,
+        value_name = "KEY",
+        allow_negative_numbers = true,
+        conflicts_with_all = ["from", "to"]
+    )]
+    prefix: Option<OsString>,
     /// The most records
     #[arg(long)]
     limit: Option<u64>,
@@ -28,7 +36,7 @@ pub struct Args {
     /// The format
     #[arg(long, short, default_value = "csv")]
     format: Format,
-    /// The keys of the range are hexadecimal digits
+    /// The keys of the range, or the prefix, are hexadecimal digits
     #[arg(long)]
     hex: bool,
 }
@@ -49,7 +57,13 @@ pub fn run(args: Args, context: &Context) -> Result<()> {
         key.map(|key| bytes::of_argument(key, args.hex).map_err(Failure::Usage))
             .transpose()
     };
-    let (mut from, mut to) = (key(args.from)?.unwrap_or_default(), key(args.to)?);
+    let (mut from, mut to) = match key(args.prefix)? {
+        Some(prefix) => {
+            let end = behind(&prefix);
+            (prefix, end)
+        }
+        None => (key(args.from)?.unwrap_or_default(), key(args.to)?),
+    };
     context.shared_address()?;
     let store = context.store()?;
     let mut left = args.limit.unwrap_or(u64::MAX);
@@ -78,5 +92,26 @@ pub fn run(args: Args, context: &Context) -> Result<()> {
         if is_last || left == 0 {
             return Ok(writer.finish()?);
         }
+    }
+}
+
+/// The first key behind all that begin so; nothing if there is none.
+fn behind(prefix: &[u8]) -> Option<Vec<u8>> {
+    let last = prefix.iter().rposition(|byte| *byte != u8::MAX)?;
+    let mut end = prefix[..=last].to_vec();
+    end[last] += 1;
+    Some(end)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::behind;
+
+    #[test]
+    fn the_keys_of_a_prefix_end_before_the_next() {
+        assert_eq!(behind(b"ab"), Some(b"ac".to_vec()));
+        assert_eq!(behind(b"a\xff\xff"), Some(b"b".to_vec()));
+        assert_eq!(behind(b"\xff"), None);
+        assert_eq!(behind(b""), None);
     }
 }

@@ -99,3 +99,77 @@ fn names_that_nobody_sees_are_refused() {
     let served = served.stdin(Stdio::null()).output().unwrap();
     assert_fails(&served, 1, &["the grant \"..\"", "stands for a directory"]);
 }
+
+#[test]
+fn several_keys_are_looked_up_together_and_those_that_are_absent_are_named() {
+    let node = Node::start();
+    node.ok(["create", "t"]);
+    let all: String = (0..300)
+        .map(|number| format!("k{number},v{number}\n"))
+        .collect();
+    assert!(
+        node.feed(
+            ["load", "t", "-", "--format", "csv", "--no-header"],
+            all.as_bytes()
+        )
+        .status
+        .success()
+    );
+    let found = node.run(["get", "t", "k7", "none", "k3"]);
+    assert_fails(&found, 1, &["the table \"t\" has no key \"none\""]);
+    assert_eq!(found.stdout, b"key,value\nk7,v7\nk3,v3\n");
+    // Of a file, more than are looked up at a time, in its order.
+    let keys: String = (0..300)
+        .rev()
+        .map(|number| format!("k{number}\n\n"))
+        .collect();
+    let listed = node.feed(
+        ["get", "t", "k5", "--from", "-", "--format", "tsv"],
+        keys.as_bytes(),
+    );
+    assert!(listed.status.success(), "{}", error_of(&listed));
+    let listed = String::from_utf8(listed.stdout).unwrap();
+    let lines: Vec<_> = listed.lines().collect();
+    assert_eq!(
+        (lines.len(), lines[1], lines[2], lines[301]),
+        (302, "k5\tv5", "k299\tv299", "k0\tv0")
+    );
+    let or = node.ok(["get", "t", "k1", "none", "--or", "x", "--format", "ndjson"]);
+    let lines = String::from_utf8(or).unwrap();
+    assert_eq!(
+        lines,
+        "{\"key\":\"k1\",\"value\":\"v1\"}\n{\"key\":\"none\",\"value\":\"x\"}\n"
+    );
+    // One key, as a record.
+    assert_eq!(
+        node.ok(["get", "t", "6b31", "--hex", "-f", "csv"]),
+        b"key,value\n6b31,7631\n"
+    );
+    let objects = node.run(["get", "t", "k1", "none", "--json"]);
+    assert_eq!(objects.status.code(), Some(1));
+    let objects = String::from_utf8(objects.stdout).unwrap();
+    let found: Vec<serde_json::Value> = objects
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    assert_eq!(
+        (&found[0]["value"], &found[1]["found"]),
+        (&"v1".into(), &false.into())
+    );
+    let many = (0..12)
+        .map(|number| format!("no{number}\n"))
+        .collect::<String>();
+    let absent = node.feed(["get", "t", "--from", "-"], many.as_bytes());
+    assert_fails(&absent, 1, &["\"no9\"", "nor 2 keys more"]);
+    assert!(!error_of(&absent).contains("no10"));
+    assert_fails(
+        &node.run(["get", "t", "a", "b", "--raw"]),
+        2,
+        &["--raw is for one key"],
+    );
+    assert_fails(
+        &node.run(["get", "t", "a", "b", "--all"]),
+        2,
+        &["--all is for one key"],
+    );
+}

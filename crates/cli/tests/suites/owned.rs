@@ -42,6 +42,11 @@ fn an_ordered_table_is_loaded_copied_restored_and_scanned() {
         .map(|line| line.split(',').next())
         .collect();
     assert_eq!(keys, [Some("key-10"), Some("key-100"), Some("key-1000")]);
+    let of_prefix = node.ok(["scan", "o", "--prefix", "key-100"]);
+    let of_range = node.ok(["scan", "o", "--from", "key-100", "--to", "key-101"]);
+    assert_eq!(of_prefix, of_range);
+    let both = node.run(["scan", "o", "--prefix", "key-1", "--to", "key-2"]);
+    assert_fails(&both, 2, &["--prefix", "--to"]);
     let all = String::from_utf8(node.ok(["scan", "o"])).unwrap();
     assert_eq!(all.lines().count(), 3_000);
     assert!(all.lines().skip(1).is_sorted());
