@@ -238,35 +238,64 @@ pub fn available_memory() -> u64 {
         .map_or(of_machine, |left| left.min(of_machine))
 }
 
-/// Bytes left in a process's control group and in those above it, where one has a limit. `groups`
-/// is what the kernel says of the process's groups, and `root` the directory of all.
+/// How a version of control groups says what a group has of memory.
+struct GroupFiles {
+    /// Where its groups are, beneath the directory of all.
+    root: &'static str,
+    /// The limit, what is in use, and how much of that are files that nothing has used of late.
+    max: &'static str,
+    current: &'static str,
+    idle: &'static str,
+}
+
+const VERSION_2: GroupFiles = GroupFiles {
+    root: "",
+    max: "memory.max",
+    current: "memory.current",
+    idle: "inactive_file ",
+};
+
+const VERSION_1: GroupFiles = GroupFiles {
+    root: "memory",
+    max: "memory.limit_in_bytes",
+    current: "memory.usage_in_bytes",
+    idle: "total_inactive_file ",
+};
+
+/// Bytes left in a process's control groups and in those above them, where one has a limit.
+/// `groups` is what the kernel says of the process's groups, and `root` the directory of all.
 fn left_in_groups(root: &Path, groups: &str) -> Option<u64> {
-    // The line of version 2; a container sees its own group as the root.
-    let group = groups.lines().find_map(|line| line.strip_prefix("0::/"))?;
-    let group = root.join(group);
-    let groups = group
-        .ancestors()
-        .take_while(|group| group.starts_with(root));
-    let left = groups.filter_map(|group| {
-        let read = |file| std::fs::read_to_string(group.join(file)).ok();
-        left_in_group(
-            &read("memory.max")?,
-            &read("memory.current")?,
-            &read("memory.stat")?,
-        )
+    let left = groups.lines().filter_map(|line| {
+        let (_, of) = line.split_once(':')?;
+        let (controllers, group) = of.split_once(":/")?;
+        let files = match controllers {
+            "" => VERSION_2,
+            _ if controllers.split(',').any(|of| of == "memory") => VERSION_1,
+            _ => return None,
+        };
+        let root = root.join(files.root);
+        // A container sees its own group as the root, and in version 1 also by the name it has
+        // outside.
+        let group = root.join(group);
+        let groups = group.ancestors();
+        let groups = groups.take_while(|group| group.starts_with(&root));
+        let left = groups.filter_map(|group| {
+            let read = |file| std::fs::read_to_string(group.join(file)).ok();
+            let [max, current] = [read(files.max)?, read(files.current)?];
+            left_in_group(&max, &current, &read("memory.stat")?, files.idle)
+        });
+        left.min()
     });
     left.min()
 }
 
 /// Bytes left in a control group, by three of its files. Files that are cached there and that
 /// nothing has used of late make room first, so they count as left.
-fn left_in_group(max: &str, current: &str, stat: &str) -> Option<u64> {
-    // "max" where there is no limit.
+fn left_in_group(max: &str, current: &str, stat: &str, idle: &str) -> Option<u64> {
+    // "max" where there is no limit; in version 1 more than any machine has.
     let max: u64 = max.trim().parse().ok()?;
     let current: u64 = current.trim().parse().ok()?;
-    let idle = stat
-        .lines()
-        .find_map(|line| line.strip_prefix("inactive_file "))?;
+    let idle = stat.lines().find_map(|line| line.strip_prefix(idle))?;
     let idle: u64 = idle.trim().parse().ok()?;
     Some(max.saturating_sub(current.saturating_sub(idle)))
 }
@@ -278,6 +307,9 @@ mod tests {
     #[test]
     fn a_control_group_has_left_what_its_limit_and_its_use_say() {
         let stat = "anon 4096\nfile 300\ninactive_anon 7\ninactive_file 200\nactive_file 100\n";
+        let left_in_group = |max: &str, current: &str, stat: &str| {
+            super::left_in_group(max, current, stat, VERSION_2.idle)
+        };
         assert_eq!(left_in_group("max\n", "5000\n", stat), None);
         assert_eq!(left_in_group("9000\n", "5000\n", stat), Some(4200));
         assert_eq!(left_in_group("4000\n", "5000\n", stat), Some(0));
@@ -314,8 +346,23 @@ mod tests {
             left("4:memory:/slice\n"),
             left(""),
         ];
+        // Version 1 beside version 2, by the name outside of a container and without a limit.
+        let memory = root.join("all/memory");
+        std::fs::create_dir_all(&memory).unwrap();
+        let limited = |limit: &str| {
+            for (file, text) in [
+                ("memory.limit_in_bytes", limit),
+                ("memory.usage_in_bytes", "100"),
+                ("memory.stat", "inactive_file 1\ntotal_inactive_file 50\n"),
+            ] {
+                std::fs::write(memory.join(file), text).unwrap();
+            }
+            left("5:cpu,memory:/docker/7f3a\n4:pids:/slice\n0::/slice\n")
+        };
+        let of_version_1 = [limited("500"), limited("9223372036854771712")];
         std::fs::remove_dir_all(&root).unwrap();
         assert_eq!(found, [Some(900), Some(900), None, None, None, None]);
+        assert_eq!(of_version_1, [Some(450), Some(900)]);
     }
 
     #[test]
