@@ -15,6 +15,7 @@ mod job;
 pub mod memory_node;
 pub mod number;
 pub mod output;
+mod page;
 mod settings;
 mod shape;
 mod unfinished;
@@ -94,6 +95,8 @@ enum Command {
     Stat(commands::stat::Args),
     /// Ask every node of the store how it is
     Nodes(commands::nodes::Args),
+    /// Say what took long lately, of nodes or programs that serve metrics
+    Slowlog(commands::slowlog::Args),
     /// Go on without what nodes that came back empty had of a table: its keys there are absent then
     AcceptLoss(commands::accept_loss::Args),
     /// Say which entries of the nodes' catalogs are damaged, or clear them: their memory is free then
@@ -157,6 +160,7 @@ fn run(command: Command, context: &Context) -> Result<()> {
         Command::Restore(args) => commands::restore::run(&args, context),
         Command::Stat(args) => commands::stat::run(args, context),
         Command::Nodes(args) => commands::nodes::run(args, context),
+        Command::Slowlog(args) => commands::slowlog::run(&args, context.json),
         Command::AcceptLoss(args) => commands::accept_loss::run(&args, context),
         Command::Repair(args) => commands::repair::run(&args, context),
         #[cfg(feature = "top")]

@@ -4,7 +4,7 @@ use crate::commands::all;
 use crate::failure::CODES;
 use crate::shared::Shared;
 use farslot::LATENCY_BOUNDS;
-use farslot_operate::{Family, Source};
+use farslot_operate::{Family, Slow, Source};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
@@ -88,6 +88,10 @@ impl Source for GatewayMetrics {
             errors,
             took,
         ]
+    }
+
+    fn slow(&self) -> Vec<Slow> {
+        self.0.slow_log.for_page()
     }
 
     /// A gateway does its work while its memory node does.

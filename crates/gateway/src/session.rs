@@ -11,8 +11,8 @@ use crate::slow_log;
 use crate::transaction::Queue;
 use crate::users::{User, proved};
 use crate::watch::Watched;
-use farslot::Secret;
 use farslot::fabric::tcp::Grant;
+use farslot::{Latest, Secret};
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, LazyLock};
@@ -341,7 +341,7 @@ pub(crate) fn weight(session: &Session<'_>) -> (usize, usize) {
         Session::CommandDocs(names) => described(names.len().max(DESCRIBED.len())),
         Session::CommandInfo(None) => described(DESCRIBED.len()),
         Session::SlowLogGet(count) => {
-            let bytes = (slow_log::LONGEST + LONGEST_NAME) * (*count).min(slow_log::MOST);
+            let bytes = (slow_log::LONGEST + LONGEST_NAME) * (*count).min(Latest::<()>::MOST);
             (bytes, bytes)
         }
         Session::Info(_) => (LONGEST_INFO, LONGEST_INFO),

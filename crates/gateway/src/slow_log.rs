@@ -2,13 +2,11 @@
 
 use crate::record::Bytes;
 use crate::reply::Reply;
-use std::collections::VecDeque;
+use farslot::Latest;
+use farslot_operate::Slow;
 use std::net::SocketAddr;
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// The most that are remembered.
-pub(crate) const MOST: usize = 128;
 /// The most arguments of one, as in Redis.
 const ARGUMENTS: usize = 32;
 /// The most bytes of an argument, as in Redis.
@@ -21,15 +19,7 @@ pub(crate) const LONGEST: usize = ARGUMENTS * (ARGUMENT + 64) + 256;
 #[derive(Debug)]
 pub(crate) struct SlowLog {
     slower_than: Duration,
-    last: Mutex<Last>,
-}
-
-#[derive(Default, Debug)]
-struct Last {
-    /// How many there were, those that are forgotten included.
-    count: i64,
-    /// The latest first.
-    entries: VecDeque<Entry>,
+    last: Latest<Entry>,
 }
 
 #[derive(Debug)]
@@ -48,7 +38,7 @@ impl SlowLog {
     pub(crate) fn new(slower_than: Duration) -> Self {
         Self {
             slower_than,
-            last: Mutex::default(),
+            last: Latest::default(),
         }
     }
 
@@ -66,12 +56,8 @@ impl SlowLog {
     ) {
         let at = SystemTime::now().duration_since(UNIX_EPOCH);
         let arguments = shortened(arguments);
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        let number = last.count;
-        last.count += 1;
-        last.entries.truncate(MOST - 1);
-        last.entries.push_front(Entry {
-            number,
+        self.last.add(|number| Entry {
+            number: number as i64,
             at: at.unwrap_or_default(),
             took,
             arguments,
@@ -82,9 +68,8 @@ impl SlowLog {
 
     /// The latest ones, as SLOWLOG GET tells of them.
     pub(crate) fn latest(&self, count: usize) -> Reply<'static> {
-        let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         let text = |bytes: &[u8]| Reply::Bulk(Bytes::copied(bytes));
-        let told = last.entries.iter().take(count).map(|entry| {
+        let mut told = self.last.map(|entry| {
             let arguments = entry.arguments.iter().map(|argument| text(argument));
             Reply::Array(vec![
                 Reply::Integer(entry.number),
@@ -95,18 +80,28 @@ impl SlowLog {
                 text(&entry.name),
             ])
         });
-        Reply::Array(told.collect())
+        told.truncate(count);
+        Reply::Array(told)
+    }
+
+    /// The latest ones, for a page that anybody may read who reaches it: without their arguments.
+    pub(crate) fn for_page(&self) -> Vec<Slow> {
+        self.last.map(|entry| Slow {
+            at: UNIX_EPOCH + entry.at,
+            took: entry.took,
+            what: String::from_utf8_lossy(&entry.arguments[0]).to_lowercase(),
+            table: String::new(),
+            by: entry.peer.clone(),
+        })
     }
 
     pub(crate) fn len(&self) -> usize {
-        let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        last.entries.len()
+        self.last.len()
     }
 
     /// Forgets all.
     pub(crate) fn reset(&self) {
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        last.entries.clear();
+        self.last.clear();
     }
 }
 

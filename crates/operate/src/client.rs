@@ -1,12 +1,27 @@
 //! The metrics of a program's own tables.
 
 use crate::family::Family;
-use crate::source::Source;
+use crate::source::{Slow, Source};
 use farslot::{ClientMetrics, ErrorKind, LATENCY_BOUNDS, Latencies, TableMetrics, VerbKind};
 
 impl Source for ClientMetrics {
     fn families(&self) -> Vec<Family> {
         families(&self.tables())
+    }
+
+    fn slow(&self) -> Vec<Slow> {
+        let slow = self.slow_operations().into_iter().map(|slow| Slow {
+            at: slow.at,
+            took: slow.took,
+            what: match (slow.operations, slow.error) {
+                (1, None) => slow.operation.to_owned(),
+                (1, Some(error)) => format!("{}: {}", slow.operation, error.name()),
+                (many, _) => format!("{many} operations, {} the first", slow.operation),
+            },
+            table: slow.table,
+            by: String::new(),
+        });
+        slow.collect()
     }
 
     /// A client has nothing to be ready for.

@@ -1,7 +1,7 @@
 //! Metrics, health and a page for those who operate memory nodes, over HTTP, and the metrics of a
 //! program's own tables.
 //!
-//! A [`Page`] serves five paths, under TLS if [`PageOptions::tls`] says so:
+//! A [`Page`] serves six paths, under TLS if [`PageOptions::tls`] says so:
 //!
 //! | path | what |
 //! |---|---|
@@ -9,6 +9,7 @@
 //! | `/healthz` | 200 while the process answers |
 //! | `/readyz` | 200 while the [`Source`] is ready; else 503, and why |
 //! | `/tables/NAME` | how a table's keys lie, in JSON; the name percent-encoded |
+//! | `/slow` | the last things that took long, in JSON |
 //! | `/` | a page that draws the metrics, for people |
 //!
 //! What they show is a [`Source`]: a memory node ([`NodeMetrics`]), its snapshots
@@ -56,5 +57,5 @@ pub use family::{Family, Kind, Sample, text};
 pub use http::{Page, PageError, PageOptions};
 pub use node::NodeMetrics;
 pub use snapshots::SnapshotMetrics;
-pub use source::Source;
+pub use source::{Slow, Source};
 pub use surveys::survey_fields;

@@ -1,12 +1,15 @@
 //! The metrics of a memory node: what its agents have counted, and what its catalog says.
 
 use crate::family::Family;
-use crate::source::Source;
+use crate::source::{Slow, Source};
 use crate::surveys::Surveys;
 use farslot::{Address, AgentCounters, Listing, Refusal, Server, VerbFailure, VerbKind};
 use serde_json::Value;
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// How long a call may take of its thread.
+const CALL_TURN: Duration = Duration::from_nanos(farslot::calls::CALL_TURN);
 
 /// The metrics of a memory node, which is ready while every address is served and no entry of its
 /// catalog is damaged.
@@ -89,6 +92,18 @@ impl Source for NodeMetrics {
             },
             Err(error) => Err(format!("the catalog cannot be read: {error}")),
         }
+    }
+
+    /// The turns of calls that single operations took.
+    fn slow(&self) -> Vec<Slow> {
+        let long = self.server.long_calls().into_iter().map(|call| Slow {
+            at: call.at,
+            took: CALL_TURN,
+            what: format!("call: {} of {} operations", call.done, call.operations),
+            table: call.table,
+            by: call.grant.unwrap_or_default(),
+        });
+        long.collect()
     }
 
     fn survey(&self, table: &str) -> Option<Value> {

@@ -2,6 +2,8 @@
 
 use crate::family::Family;
 use serde_json::Value;
+use std::cmp::Reverse;
+use std::time::{Duration, SystemTime};
 
 /// What metrics are of.
 pub trait Source: Send + 'static {
@@ -20,6 +22,27 @@ pub trait Source: Send + 'static {
         let _ = table;
         None
     }
+
+    /// The last things that took long, the latest first. Whoever reaches the page sees them: they
+    /// have no keys, and no values.
+    fn slow(&self) -> Vec<Slow> {
+        Vec::new()
+    }
+}
+
+/// Something that took long.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Slow {
+    /// When it had ended.
+    pub at: SystemTime,
+    /// How long it took.
+    pub took: Duration,
+    /// What it was.
+    pub what: String,
+    /// The table that it was done to, if one is known.
+    pub table: String,
+    /// Whose it was, if that is known.
+    pub by: String,
 }
 
 /// All of several, which are ready when each of them is.
@@ -34,5 +57,11 @@ impl Source for Vec<Box<dyn Source>> {
 
     fn survey(&self, table: &str) -> Option<Value> {
         self.iter().find_map(|source| source.survey(table))
+    }
+
+    fn slow(&self) -> Vec<Slow> {
+        let mut all: Vec<_> = self.iter().flat_map(|source| source.slow()).collect();
+        all.sort_by_key(|slow| Reverse(slow.at));
+        all
     }
 }

@@ -1,6 +1,7 @@
 //! What the tables of a program do: counted by their endpoints anyway, timed where somebody asks.
 
 use crate::ErrorKind;
+use crate::latest::Latest;
 use farslot_fabric::Nanos;
 use farslot_fabric::OperationClass;
 use farslot_fabric::counters::Snapshot;
@@ -9,6 +10,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime};
 
 /// Counters and latencies of all tables that are opened with them
 /// ([`OpenOptions::metrics`](crate::OpenOptions::metrics)), by the tables' names. Clones share
@@ -16,7 +18,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 ///
 /// An operation costs two looks at the clock and two atomic additions more. Counters of verbs and
 /// bytes are those of the tables' endpoints, added up ten times a second and when a table is
-/// closed.
+/// closed. The last operations that took long are remembered
+/// ([`ClientMetrics::slow_operations`]).
 ///
 /// ```
 /// use farslot::{ClientMetrics, OpenOptions, Store, TableOptions};
@@ -39,7 +42,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// # }
 /// ```
 #[derive(Clone, Default)]
-pub struct ClientMetrics(Arc<Mutex<BTreeMap<String, Arc<Counted>>>>);
+pub struct ClientMetrics(Arc<All>);
+
+#[derive(Default)]
+struct All {
+    tables: Mutex<BTreeMap<String, Arc<Counted>>>,
+    slow: Arc<SlowLog>,
+}
 
 impl fmt::Debug for ClientMetrics {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -170,18 +179,99 @@ impl ClientMetrics {
     /// What the tables have done, by their names.
     #[must_use]
     pub fn tables(&self) -> Vec<TableMetrics> {
-        let all = self.by_name();
+        let all = self.0.by_name();
         let of_table = |(name, counted): (&String, &Arc<Counted>)| counted.get(name);
         all.iter().map(of_table).collect()
     }
 
     /// Where tables of that name are counted.
     pub(crate) fn of_table(&self, name: &str) -> Arc<Counted> {
-        Arc::clone(self.by_name().entry(name.to_owned()).or_default())
+        Arc::clone(self.0.by_name().entry(name.to_owned()).or_default())
     }
 
+    /// The last operations that took long, the latest first: at most 128.
+    #[must_use]
+    pub fn slow_operations(&self) -> Vec<SlowOperation> {
+        self.0.slow.last.map(SlowOperation::clone)
+    }
+
+    /// Remembers operations that take so long or longer, from now on: by default 10 ms.
+    pub fn set_slower_than(&self, time: Duration) {
+        let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        self.0.slow.slower_than.store(nanos, Relaxed);
+    }
+
+    pub(crate) fn slow_log(&self) -> Arc<SlowLog> {
+        Arc::clone(&self.0.slow)
+    }
+}
+
+impl All {
     fn by_name(&self) -> MutexGuard<'_, BTreeMap<String, Arc<Counted>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.tables.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// An operation, or a batch of them, that took long.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct SlowOperation {
+    /// When it had ended.
+    pub at: SystemTime,
+    /// How long it took, by the clock of the table's endpoint.
+    pub took: Duration,
+    /// The table's name.
+    pub table: String,
+    /// What it was, by a name of [`TableMetrics::OPERATIONS`]; of a batch its first operation.
+    pub operation: &'static str,
+    /// How many operations there were: 1 if it was no batch.
+    pub operations: usize,
+    /// The key, or the first of a batch, or 128 bytes of it.
+    pub key: Vec<u8>,
+    /// What an operation failed with that was no batch.
+    pub error: Option<ErrorKind>,
+}
+
+/// Bytes of a key that are remembered.
+const KEY: usize = 128;
+
+/// The last operations that took long.
+pub(crate) struct SlowLog {
+    slower_than: AtomicU64,
+    last: Latest<SlowOperation>,
+}
+
+impl Default for SlowLog {
+    fn default() -> Self {
+        Self {
+            slower_than: AtomicU64::new(10_000_000),
+            last: Latest::default(),
+        }
+    }
+}
+
+impl SlowLog {
+    /// Remembers operations, if they took long.
+    pub(crate) fn note(
+        &self,
+        table: &str,
+        (first, operations): (&Operation<'_>, usize),
+        took: Nanos,
+        error: Option<ErrorKind>,
+    ) {
+        if took < self.slower_than.load(Relaxed) {
+            return;
+        }
+        let key = first.key();
+        self.last.add(|_| SlowOperation {
+            at: SystemTime::now(),
+            took: Duration::from_nanos(took),
+            table: table.to_owned(),
+            operation: first.name(),
+            operations,
+            key: key[..key.len().min(KEY)].to_vec(),
+            error,
+        });
     }
 }
 

@@ -54,6 +54,7 @@ mod error;
 mod expiry;
 mod fabrics;
 mod handle;
+mod latest;
 mod lease;
 mod measured;
 mod names;
@@ -81,11 +82,12 @@ mod typed;
 
 pub use address::{Address, SCHEMES};
 pub use cache::Cache;
+pub use calls::owner::later::LongCall;
 pub use catalog::{
     Damage, DamagedEntry, Listing, MOST_TABLES, MemoryUse, OnRestart, Partition, Scheme, SpreadMap,
     SpreadNode, TableRecord,
 };
-pub use client_metrics::{ClientMetrics, LATENCY_BOUNDS, Latencies, TableMetrics};
+pub use client_metrics::{ClientMetrics, LATENCY_BOUNDS, Latencies, SlowOperation, TableMetrics};
 pub use cursor::Cursor;
 pub use error::{ErrorKind, Result, StoreError};
 pub use expiry::{Expiry, Sweeper};
@@ -117,6 +119,8 @@ pub use farslot_index::{
 pub use farslot_model as model;
 pub use farslot_remote::ordered::{KeyRange, Pair};
 pub use handle::{Closing, Handle, HandleOptions, Running};
+#[cfg(feature = "unstable")]
+pub use latest::Latest;
 pub use names::{check_grant_name, is_visible};
 pub use nodes::{NodeReport, PartitionReport};
 pub use open_options::{Access, OpenOptions, RECORD_LOCATIONS};

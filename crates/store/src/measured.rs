@@ -1,6 +1,6 @@
 //! A session whose operations are counted and timed: each once, whatever it takes to do it.
 
-use crate::client_metrics::Counted;
+use crate::client_metrics::{ClientMetrics, Counted, SlowLog};
 use crate::session::{AnswerEach, Asked, Client, OutcomeOfEach, Session};
 use crate::{Cursor, Operation, Outcome, Result, StoreError};
 use farslot_fabric::counters::Snapshot;
@@ -16,19 +16,25 @@ const ADD_EVERY: Nanos = 100_000_000;
 /// A session, and where it is counted.
 pub(crate) struct Measured {
     session: Box<dyn Session>,
+    table: String,
     counted: Arc<Counted>,
+    slow: Arc<SlowLog>,
     /// What was added of the endpoint's counters, and when.
     added: Cell<Snapshot>,
     added_at: Cell<Nanos>,
 }
 
 impl Measured {
-    pub(crate) fn new(session: Box<dyn Session>, counted: Arc<Counted>) -> Self {
+    /// A session with a table of that name.
+    pub(crate) fn new(session: Box<dyn Session>, table: &str, metrics: &ClientMetrics) -> Self {
+        let counted = metrics.of_table(table);
         counted.opened();
         let added_at = Cell::new(session.now());
         Self {
             session,
+            table: table.to_owned(),
             counted,
+            slow: metrics.slow_log(),
             added: Cell::default(),
             added_at,
         }
@@ -75,12 +81,18 @@ impl Measured {
     ) -> Result<T> {
         let (result, took) = self.timed(does);
         self.counted.ran(operation, took);
+        let error = result.as_ref().err().map(StoreError::kind);
+        self.slow.note(&self.table, (operation, 1), took, error);
         self.checked(result)
     }
 
     fn batch(&self, operations: &[Operation<'_>], does: impl FnOnce(&dyn Session)) {
         let ((), took) = self.timed(does);
         self.counted.ran_batch(took);
+        if let Some(first) = operations.first() {
+            let all = (first, operations.len());
+            self.slow.note(&self.table, all, took, None);
+        }
         self.counted
             .batched(operations.iter().map(Operation::class));
     }
@@ -120,6 +132,10 @@ impl Session for Measured {
             });
         });
         self.counted.ran_batch(took);
+        if let Some(first) = keys.first() {
+            let all = (&Operation::Get(first), keys.len());
+            self.slow.note(&self.table, all, took, None);
+        }
         self.counted.batched(keys.iter().map(|_| GET));
     }
 
@@ -152,9 +168,16 @@ impl Session for Measured {
 
     fn did(&self, asked: Asked<'_>, since: Nanos) {
         match asked {
-            Asked::One(operation) => self.counted.ran(&operation, self.passed(since)),
+            Asked::One(operation) => {
+                let took = self.passed(since);
+                self.counted.ran(&operation, took);
+                self.slow.note(&self.table, (&operation, 1), took, None);
+            }
             Asked::Puts(puts) => {
-                self.counted.ran_batch(self.passed(since));
+                let took = self.passed(since);
+                self.counted.ran_batch(took);
+                let first = Operation::Put(&[], &[]);
+                self.slow.note(&self.table, (&first, puts), took, None);
                 self.counted.batched((0..puts).map(|_| PUT));
             }
             Asked::Admin => drop(self.passed(since)),

@@ -6,7 +6,7 @@ mod keeper;
 mod kept;
 
 use self::ending::once_free;
-use crate::calls::owner::later::LaterCalls;
+use crate::calls::owner::later::{LaterCalls, LongCall};
 use crate::calls::owner::registry::serve_all;
 use crate::calls::owner::service::Service;
 use crate::catalog::{Phase, TableRecord};
@@ -408,6 +408,13 @@ impl Server {
     #[must_use]
     pub fn later_calls(&self) -> [(&'static str, u64); 3] {
         self.later.counts()
+    }
+
+    /// The last calls that were answered *later* because single operations took the turn, the
+    /// latest first: at most 128.
+    #[must_use]
+    pub fn long_calls(&self) -> Vec<LongCall> {
+        self.later.long()
     }
 
     /// Whether every address is served: no thread of an agent has panicked.

@@ -158,7 +158,7 @@ impl Sessions {
             }
         };
         let session = match &self.options.metrics {
-            Some(metrics) => Box::new(Measured::new(session, metrics.of_table(&record.name))),
+            Some(metrics) => Box::new(Measured::new(session, &record.name, metrics)),
             None => session,
         };
         Table::new(record, session, self.clock, opened_in)

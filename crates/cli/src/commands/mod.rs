@@ -27,6 +27,7 @@ pub(crate) mod repro;
 pub(crate) mod restore;
 pub mod scan;
 pub mod serve;
+pub(crate) mod slowlog;
 pub(crate) mod snapshot;
 pub(crate) mod stat;
 pub mod table_args;

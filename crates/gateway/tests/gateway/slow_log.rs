@@ -2,6 +2,7 @@
 
 use crate::client::{Client, Reply, gateway_with};
 use farslot::{Rate, Rights, Secret, TableGrant};
+use farslot_operate::Source;
 use std::time::Duration;
 
 /// The parts of the latest entries.
@@ -145,4 +146,16 @@ fn secrets_are_not_told_and_nothing_is_told_to_other_users() {
         ("SLOWLOG LEN", denied),
         ("SLOWLOG RESET", denied),
     ]);
+}
+
+/// Whoever reaches a page sees it: it names no keys.
+#[test]
+fn a_page_has_what_took_long_without_arguments() {
+    let (_store, gateway) = gateway_with(|options| options.slower_than = Duration::ZERO);
+    let mut client = Client::of(&gateway);
+    client.expect(&[("SET a_key a_value", "OK"), ("KEYS a_*", "[\"a_key\"]")]);
+    let told = gateway.metrics().slow();
+    let whats: Vec<_> = told.iter().map(|slow| &*slow.what).collect();
+    assert_eq!(whats, ["keys", "set"]);
+    assert!(told[0].at >= told[1].at && told[0].by.starts_with("127.0.0.1:"));
 }

@@ -2,10 +2,11 @@
 
 use super::request::{Arrived, Request};
 use crate::family::text;
-use crate::source::Source;
+use crate::source::{Slow, Source};
 use percent_encoding::percent_decode_str;
+use serde_json::Value;
 use std::net::IpAddr;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, UNIX_EPOCH};
 
 /// Metrics that were collected are given for so long: however often they are asked for, the memory
 /// is not busy with that.
@@ -67,11 +68,16 @@ impl Answers {
                 Ok(()) => plain("200 OK", "ready\n"),
                 Err(reason) => plain("503 Service Unavailable", &format!("{reason}\n")),
             },
+            "/slow" => {
+                let slow: Vec<_> = self.source.slow().iter().map(told).collect();
+                let slow = serde_json::json!({ "slow": slow });
+                response("200 OK", "application/json", &slow.to_string())
+            }
             path => match path.strip_prefix("/tables/") {
                 Some(table) => self.survey(table),
                 None => plain(
                     "404 Not Found",
-                    "there is /, /metrics, /healthz, /readyz and /tables/NAME\n",
+                    "there is /, /metrics, /healthz, /readyz, /slow and /tables/NAME\n",
                 ),
             },
         }
@@ -92,6 +98,17 @@ impl Answers {
             collected.unwrap_or_else(|| (Instant::now(), text(&self.source.families())));
         &self.metrics.insert(collected).1
     }
+}
+
+fn told(slow: &Slow) -> Value {
+    let at = slow.at.duration_since(UNIX_EPOCH).unwrap_or_default();
+    serde_json::json!({
+        "at_unix_ms": at.as_millis() as u64,
+        "took_seconds": slow.took.as_secs_f64(),
+        "what": slow.what,
+        "table": slow.table,
+        "by": slow.by,
+    })
 }
 
 /// Whether a page that another site has in a browser of this machine cannot go by that name: it

@@ -65,6 +65,54 @@ fn operations_errors_latencies_and_round_trips_are_those_that_were() {
     assert_eq!(get(page.address(), "/readyz").status, 200);
 }
 
+#[test]
+fn what_took_long_is_told_with_its_key_to_the_program_and_without_on_the_page() {
+    let (metrics, store) = measured("sim://cx5-edr?seed=1&memory=8MiB");
+    let sizes = TableOptions::new(100).keys(farslot::FieldSize::UpTo(200));
+    store.create("t", &sizes).unwrap();
+    let table = store.table("t").unwrap();
+    // Nothing takes 10 ms there.
+    table.put(b"soon", b"").unwrap();
+    assert!(metrics.slow_operations().is_empty());
+    metrics.set_slower_than(Duration::ZERO);
+    table.get(b"a key").unwrap();
+    table.get_many(&[b"alpha", b"omega"], |_, _| {});
+    assert!(table.put(&[b'k'; 201], b"").is_err());
+    let slow = metrics.slow_operations();
+    let told: Vec<_> = slow
+        .iter()
+        .map(|slow| (slow.operation, slow.operations, slow.error))
+        .collect();
+    let does_not_fit = Some(ErrorKind::DoesNotFit);
+    assert_eq!(
+        told,
+        [("put", 1, does_not_fit), ("get", 2, None), ("get", 1, None)]
+    );
+    assert_eq!(
+        [&slow[0].key[..], &slow[1].key, &slow[2].key],
+        [&[b'k'; 128][..], b"alpha", b"a key"]
+    );
+    assert!(slow[2].took > Duration::from_micros(1), "{slow:?}");
+    metrics.set_slower_than(Duration::from_secs(1));
+    table.get(b"a key").unwrap();
+    assert_eq!(metrics.slow_operations(), slow);
+
+    let page = Page::start(metrics, &PageOptions::at("127.0.0.1:0")).unwrap();
+    let body = get(page.address(), "/slow").body;
+    assert!(!body.contains("key") && !body.contains("alpha"), "{body}");
+    let told: serde_json::Value = serde_json::from_str(&body).unwrap();
+    let whats: Vec<_> = (0..3)
+        .map(|at| told["slow"][at]["what"].as_str().unwrap())
+        .collect();
+    assert_eq!(
+        whats,
+        ["put: does_not_fit", "2 operations, get the first", "get"]
+    );
+    assert_eq!(told["slow"][0]["table"], "t");
+    assert_eq!(told["slow"][2]["took_seconds"], slow[2].took.as_secs_f64());
+    assert!(told["slow"][0]["at_unix_ms"].as_u64().unwrap() > 1_600_000_000_000);
+}
+
 /// Some take a look and a write, of a table whose records expire.
 #[test]
 fn an_operation_on_a_table_whose_records_expire_is_counted_once() {

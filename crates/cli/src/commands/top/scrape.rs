@@ -1,13 +1,7 @@
 //! What a node's metrics say of its rates.
 
-use std::io::{self, Read, Write};
-use std::net::{TcpStream, ToSocketAddrs};
-use std::time::Duration;
-
-/// How long a node may take.
-const PATIENCE: Duration = Duration::from_secs(1);
-/// The most bytes of its metrics.
-const LONGEST: u64 = 4 << 20;
+use crate::page;
+use std::io;
 
 /// Totals since the node started, over all of its addresses.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
@@ -19,18 +13,7 @@ pub(super) struct Scrape {
 
 /// Asks a node for its metrics.
 pub(super) fn scrape(address: &str) -> io::Result<Scrape> {
-    let to = address.to_socket_addrs()?.next();
-    let to = to.ok_or_else(|| io::Error::other("the name has no address"))?;
-    let mut stream = TcpStream::connect_timeout(&to, PATIENCE)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
-    stream.write_all(format!("GET /metrics HTTP/1.0\r\nHost: {to}\r\n\r\n").as_bytes())?;
-    let mut text = String::new();
-    stream.take(LONGEST).read_to_string(&mut text)?;
-    match text.split_once("\r\n\r\n") {
-        Some((head, body)) if head.split(' ').nth(1) == Some("200") => Ok(totals(body)),
-        _ => Err(io::Error::other("it serves no metrics")),
-    }
+    Ok(totals(&page::ask(address, "/metrics")?))
 }
 
 fn totals(text: &str) -> Scrape {

@@ -1,9 +1,11 @@
 //! What is counted and told of calls that did not end in their turn. Their clients ask again; the
 //! owner of the node learns here that they have to, and in which table.
 
+use crate::latest::Latest;
 use farslot_fabric::tcp::LineLimit;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
+use std::time::SystemTime;
 
 /// How a call's turn has ended.
 pub(super) struct Turn {
@@ -53,10 +55,27 @@ enum Why {
 /// The names of these reasons, in their order.
 const NAMES: [&str; 3] = ["many", "long", "waits"];
 
+/// A call whose operations were so long that it did not come to all of them within its turn.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct LongCall {
+    /// When the turn had ended.
+    pub at: SystemTime,
+    /// The table's name.
+    pub table: String,
+    /// The grant of the client, if it has one.
+    pub grant: Option<String>,
+    /// The operations of the call.
+    pub operations: usize,
+    /// How many of them were done.
+    pub done: usize,
+}
+
 /// Counts calls that were answered *later*, and tells of those whose operations are long.
 #[derive(Default)]
 pub(crate) struct LaterCalls {
     by: [AtomicU64; NAMES.len()],
+    long: Latest<LongCall>,
     lines: Mutex<LineLimit>,
 }
 
@@ -64,6 +83,11 @@ impl LaterCalls {
     /// How many there were so far, by the reason.
     pub(crate) fn counts(&self) -> [(&'static str, u64); NAMES.len()] {
         std::array::from_fn(|why| (NAMES[why], self.by[why].load(Ordering::Relaxed)))
+    }
+
+    /// The last whose operations were long, the latest first.
+    pub(crate) fn long(&self) -> Vec<LongCall> {
+        self.long.map(LongCall::clone)
     }
 
     /// Notes the end of a call's turn in a table, under a grant.
@@ -75,6 +99,14 @@ impl LaterCalls {
         if why != Why::Long {
             return;
         }
+        let (done, operations) = (turn.done(), turn.operations);
+        self.long.add(|_| LongCall {
+            at: SystemTime::now(),
+            table: table.to_owned(),
+            grant: grant.map(ToOwned::to_owned),
+            operations,
+            done,
+        });
         let line = self
             .lines
             .lock()
@@ -86,10 +118,9 @@ impl LaterCalls {
         if left_out > 0 {
             log::warn!("{left_out} more like the next one");
         }
-        let (done, all) = (turn.done(), turn.operations);
         let under = grant.map_or_else(String::new, |name| format!(" under the grant {name:?}"));
         log::warn!(
-            "a call{under} came to {done} of its {all} operations in table {table:?} within its turn: \
+            "a call{under} came to {done} of its {operations} operations in table {table:?} within its turn: \
              their probes or chains are long"
         );
     }
@@ -136,5 +167,7 @@ mod tests {
             calls.note(&turn, "t", Some("g"));
         }
         assert_eq!(calls.counts(), [("many", 1), ("long", 2), ("waits", 0)]);
+        let long: Vec<_> = calls.long().iter().map(|call| call.operations).collect();
+        assert_eq!(long, [2, 1]);
     }
 }
