@@ -69,34 +69,21 @@ pub fn field_bytes(text: &str) -> Result<u32, String> {
     u32::try_from(size.as_u64()).map_err(|_| format!("over the limit of {}", u32::MAX))
 }
 
-/// A time with its unit, from `us` to `d`: at most 100,000 days.
+/// A time as `500us`, `1.5s` or `1h 30m`: at most 100,000 days.
 ///
 /// # Errors
 /// Says what is no such time, or that it is over the limit.
 pub fn time(text: &str) -> Result<Duration, String> {
-    let digits = text
-        .find(|letter: char| !letter.is_ascii_digit() && letter != '.')
-        .unwrap_or(text.len());
-    let (number, unit) = text.split_at(digits);
-    let seconds = match unit {
-        "us" | "\u{b5}s" => 1e-6,
-        "ms" => 1e-3,
-        "s" => 1.0,
-        "m" => 60.0,
-        "h" => 3600.0,
-        "d" => 86_400.0,
-        _ => return Err("no time such as 500us, 10ms, 1s, 5m, 1h or 1d".into()),
+    let time = match humantime::parse_duration(text) {
+        Ok(time) => time,
+        Err(humantime::DurationError::NumberOverflow) => Duration::MAX,
+        Err(_) => return Err("no time such as 500us, 10ms, 1s, 5m, 1h30m or 1d".into()),
     };
-    let number: f64 = number.parse().map_err(|_| "no number".to_string())?;
-    let over = || {
+    if time > Expiry::LONGEST {
         let days = Expiry::LONGEST.as_secs() / 86_400;
-        format!("{text} is over the limit of {days}d")
-    };
-    let time = Duration::try_from_secs_f64(number * seconds).map_err(|_| over())?;
-    match time > Expiry::LONGEST {
-        true => Err(over()),
-        false => Ok(time),
+        return Err(format!("{text} is over the limit of {days}d"));
     }
+    Ok(time)
 }
 
 #[cfg(test)]
@@ -138,7 +125,8 @@ mod tests {
             let said = time(long).unwrap_err();
             assert!(said.contains(long) && said.contains("100000d"), "{said}");
         }
-        for wrong in ["", "s", "10", "5 ms", "-1s", "1e3s", "1w", "1.2.3s"] {
+        assert_eq!(time("1h 30m"), Ok(Duration::from_secs(5_400)));
+        for wrong in ["", "s", "10", "-1s", "1e3s", "1.2.3s", "5 x"] {
             assert!(time(wrong).is_err(), "{wrong}");
         }
     }

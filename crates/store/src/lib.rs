@@ -28,6 +28,7 @@
 //! | `tcp://HOST:PORT,HOST:PORT,...` | of several processes: tables are spread over all of them |
 //! | `sim://PROFILE?seed=N` | simulated, behind a simulated NIC (a profile's name or file), in virtual time |
 //!
+//! The feature `tracing` makes operations spans of the crate `tracing`, for OpenTelemetry for example.
 //! The feature `unstable` opens the layers below (`fabric`, `index`, `model`) for programs that
 //! measure or extend them. What it opens may change in any version.
 
@@ -75,6 +76,8 @@ mod snapshot;
 mod spread;
 mod store;
 mod table;
+#[cfg(feature = "tracing")]
+mod traced;
 mod transactions;
 #[cfg(test)]
 mod turns;

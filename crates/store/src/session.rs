@@ -28,6 +28,9 @@ pub(crate) enum Asked<'o> {
     Admin,
 }
 
+/// Something that is done, as long as this is held.
+pub(crate) trait UnderWay {}
+
 /// What a table does, whatever its scheme, its fabric and the number of its nodes.
 pub(crate) trait Session {
     fn get(&self, key: &[u8]) -> Result<Option<Value>>;
@@ -57,6 +60,11 @@ pub(crate) trait Session {
     /// The time of the endpoint's clock.
     fn now(&self) -> Nanos {
         self.client().endpoint().now()
+    }
+    /// Is told what is asked for that who stands above does with the session beneath, until that
+    /// which it returns is dropped.
+    fn begun(&self, _: &Asked<'_>) -> Option<Box<dyn UnderWay + '_>> {
+        None
     }
     /// Is told what was asked for that who stands above has done with the session beneath, since
     /// then.

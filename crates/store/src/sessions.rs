@@ -161,6 +161,8 @@ impl Sessions {
             Some(metrics) => Box::new(Measured::new(session, &record.name, metrics)),
             None => session,
         };
+        #[cfg(feature = "tracing")]
+        let session: Box<dyn Session> = Box::new(crate::traced::Traced::new(session, &record.name));
         Table::new(record, session, self.clock, opened_in)
     }
 

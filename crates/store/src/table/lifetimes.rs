@@ -176,6 +176,7 @@ impl Table {
                 Err(error) => done(number, Err(error)),
             }
         }
+        let _under_way = self.session.begun(&Asked::Puts(all));
         let puts = stored.iter();
         let puts: Vec<_> = puts
             .map(|(_, key, stored)| Operation::Put(key, stored))
@@ -341,9 +342,10 @@ impl Table {
         operation: Operation<'_>,
         does: impl FnOnce(&dyn Session) -> Result<T>,
     ) -> Result<T> {
-        let since = self.session.now();
+        let (since, asked) = (self.session.now(), Asked::One(operation));
+        let _under_way = self.session.begun(&asked);
         let done = does(self.stored());
-        self.session.did(Asked::One(operation), since);
+        self.session.did(asked, since);
         self.noted(done)
     }
 

@@ -507,14 +507,15 @@ impl Table {
 
     /// Asks a queue, and counts it as what it is nearest to of a table with keys.
     pub(crate) fn ask_queue(&self, request: QueueRequest<'_>) -> Result<AdminOutcome> {
-        let since = self.session.now();
-        let outcome = self.session.client().admin(Admin::Queue(request));
         let asked = match request {
             QueueRequest::Push([value]) => Asked::One(Operation::Put(&[], value)),
             QueueRequest::Push(values) => Asked::Puts(values.len()),
             QueueRequest::Pop(_) => Asked::One(Operation::Remove(&[])),
             QueueRequest::Front => Asked::One(Operation::Get(&[])),
         };
+        let since = self.session.now();
+        let _under_way = self.session.begun(&asked);
+        let outcome = self.session.client().admin(Admin::Queue(request));
         self.session.did(asked, since);
         self.noted(outcome)
     }
@@ -536,6 +537,7 @@ impl Table {
     /// Asks the client for what is of no key.
     fn admin(&self, request: Admin<'_>) -> Result<AdminOutcome> {
         let since = self.session.now();
+        let _under_way = self.session.begun(&Asked::Admin);
         let outcome = self.session.client().admin(request);
         self.session.did(Asked::Admin, since);
         self.noted(outcome)

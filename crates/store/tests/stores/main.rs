@@ -25,4 +25,5 @@ mod slow_link;
 mod snapshots;
 mod taken_over;
 mod told;
+mod traces;
 mod turns;

@@ -172,6 +172,15 @@ impl Service {
             let has_writes = operations.iter().any(|operation| {
                 !operation.is_lookup() && table.not_executed(operation, &opened).is_none()
             });
+            let run_in_turn = |writer, turn| {
+                #[cfg(feature = "tracing")]
+                let span = crate::traced::turn(&table.name, operations, caller.grant());
+                let (bytes, ended) = table.run(operations, writer, &opened, turn);
+                #[cfg(feature = "tracing")]
+                span.record("farslot.later", ended.later as i64);
+                self.later.note(&ended, &table.name, caller.grant());
+                bytes
+            };
             let run = || match request.question {
                 Question::Run if table.has_one_writer && has_writes => {
                     // Another thread writes, within its turn: whatever is asked for can wait so
@@ -185,8 +194,7 @@ impl Service {
                         Some(_) => CALL_TURN,
                         None => 0,
                     };
-                    let (bytes, ended) = table.run(operations, writer, &opened, turn);
-                    self.later.note(&ended, &table.name, caller.grant());
+                    let bytes = run_in_turn(writer, turn);
                     // For the next thread, and for clients who write by verbs. If it is the writer
                     // on, these are told so.
                     if writing.is_some() {
@@ -195,11 +203,7 @@ impl Service {
                     }
                     Ok(bytes)
                 }
-                Question::Run => {
-                    let (bytes, ended) = table.run(operations, writer, &opened, CALL_TURN);
-                    self.later.note(&ended, &table.name, caller.grant());
-                    Ok(bytes)
-                }
+                Question::Run => Ok(run_in_turn(writer, CALL_TURN)),
                 Question::Flush => match table.flush() {
                     // What is left to do is done beside the next writes.
                     Ok(()) | Err(StoreError::Index(IndexError::TurnOver { .. })) => {
