@@ -249,27 +249,12 @@ impl Reports {
     }
 }
 
-/// A time in the form `2026-01-31T23:59:59.999Z`.
+/// A time in the form `2026-01-31T23:59:59.999Z`; one that has none, before 1970 or after the year
+/// 9999, as the nearest that has.
 #[must_use]
 pub fn utc_time(at: SystemTime) -> String {
-    let since = at.duration_since(UNIX_EPOCH).unwrap_or_default();
-    let seconds = since.as_secs();
-    let (days, second) = (seconds / 86_400, seconds % 86_400);
-    // Years that begin in March, so that the day that comes every four years is the last of one; of
-    // 400 years each, from the year 0 on.
-    let days = days + 719_468;
-    let (era, day) = (days / 146_097, days % 146_097);
-    let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
-    let day = day - (365 * year + year / 4 - year / 100);
-    let month = (5 * day + 2) / 153;
-    let day = day - (153 * month + 2) / 5 + 1;
-    let (year, month) = match month {
-        0..10 => (era * 400 + year, month + 3),
-        _ => (era * 400 + year + 1, month - 9),
-    };
-    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
-    let millisecond = since.subsec_millis();
-    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{millisecond:03}Z")
+    let last = UNIX_EPOCH + Duration::from_millis(253_402_300_799_999);
+    humantime::format_rfc3339_millis(at.clamp(UNIX_EPOCH, last)).to_string()
 }
 
 #[cfg(test)]
@@ -287,6 +272,18 @@ mod tests {
             (4_107_542_400, "2100-03-01T00:00:00.007Z"),
         ] {
             let at = UNIX_EPOCH + Duration::from_secs(seconds) + Duration::from_millis(7);
+            assert_eq!(utc_time(at), expected);
+        }
+        for (at, expected) in [
+            (
+                UNIX_EPOCH - Duration::from_secs(1),
+                "1970-01-01T00:00:00.000Z",
+            ),
+            (
+                UNIX_EPOCH + Duration::from_secs(1 << 39),
+                "9999-12-31T23:59:59.999Z",
+            ),
+        ] {
             assert_eq!(utc_time(at), expected);
         }
     }
