@@ -10,11 +10,12 @@ use crate::cache::Cache;
 use crate::calls::client::asking::CallOptions;
 use crate::calls::client::calling::Calling;
 use crate::duo::{DuoClient, DuoOwners};
+use crate::expiry::Clock;
 use crate::lease::Leased;
 use crate::owned::queue::OwnedQueue;
 use crate::owned::table::OwnedTable;
 use crate::{Access, ErrorKind, LookupOrder, ReadPolicy, Result, Scheme, StoreError, TableRecord};
-use farslot_fabric::{EndpointExt, FabricError, RemoteAddr, Rights, shm};
+use farslot_fabric::{Endpoint, EndpointExt, FabricError, RemoteAddr, Rights, shm};
 use farslot_index::AnyIndex;
 use farslot_index::cache::Cached;
 use farslot_index::cuckoo::CuckooTable;
@@ -50,6 +51,8 @@ pub(crate) struct Clients {
     pub(crate) cache: Option<Cache>,
     /// Bytes that a client may take; half of what the machine has free, if nothing is said.
     pub(crate) client_memory: Option<u64>,
+    /// By which records expire.
+    pub(crate) clock: Clock,
 }
 
 /// Which operations are calls.
@@ -123,11 +126,16 @@ impl Clients {
             }));
         }
         let endpoint = Rc::clone(endpoint);
+        let now = {
+            let (endpoint, clock) = (Rc::clone(&endpoint), self.clock);
+            move || clock.for_room(|| endpoint.now())
+        };
         Ok(match &record.scheme {
             Scheme::Linear(layout) => {
                 let sizes = self.sizes.of(layout)?;
                 let table = LinearTable::open(endpoint, at, layout.clone(), sizes).await?;
                 let table = table
+                    .with_clock(now)
                     .with_cluster_hints(self.cluster_hints)
                     .with_record_locations(self.record_locations);
                 Rc::new(table)
@@ -150,7 +158,8 @@ impl Clients {
                 if self.calls.is_some() {
                     endpoint.read(at, 8).await?;
                 }
-                Rc::new(RaceTable::open(endpoint, at, layout.clone()).await?)
+                let table = RaceTable::open(endpoint, at, layout.clone()).await?;
+                Rc::new(table.with_clock(now))
             }
             Scheme::Duo(layout) => {
                 let owners = &self.duo_owners;

@@ -180,6 +180,7 @@ impl Sessions {
             calls: self.calls,
             cache,
             client_memory: options.client_memory,
+            clock: self.clock,
         }
     }
 }

@@ -156,11 +156,8 @@ impl<E: Endpoint> Heap<E> {
             LEAST_DEAD
         };
         let mut runs: Vec<_> = seen.runs().filter(|run| run.word.is_cleanable()).collect();
-        runs.retain(|run| {
-            let of_run = self.bytes_of_run(run);
-            run.is_dead() || run.dead.granules * GRANULE * 64 >= of_run * least_dead
-        });
-        runs.sort_by_key(|run| self.living_part(run));
+        runs.retain(|run| run.is_dead() || self.dead_part(run) * 64 >= least_dead << 10);
+        runs.sort_by_cached_key(|run| self.living_part(run));
         let (mut free, mut cleaned, mut any) = (seen.free() * self.pages.bytes, 0, false);
         for run in &runs {
             let is_dead = run.is_dead();
@@ -203,15 +200,28 @@ impl<E: Endpoint> Heap<E> {
         })
     }
 
+    /// About which part of a run is known to be dead, or has ended, of 1,024.
+    fn dead_part(&self, run: &SeenRun) -> u64 {
+        let dead = ((run.dead.granules * GRANULE) << 10) / self.bytes_of_run(run);
+        let stamp = run.stamp.filter(|_| self.stamps_ends());
+        match (&self.ends, stamp) {
+            (Some(ends), Some(stamp)) => dead.max((ends.ended(stamp) * self.used_part(run)) >> 10),
+            _ => dead,
+        }
+    }
+
     /// About which part of a run lives, of 1,024.
     fn living_part(&self, run: &SeenRun) -> u64 {
-        let used = match run.word.kind() {
-            Kind::Left => LeftClaim::unpack(run.word.claim()).used,
-            _ => self.bytes_of_run(run),
-        };
-        let dead = run.dead.granules * GRANULE;
-        // Behind a run that was left with little in it another is better.
-        (used.saturating_sub(dead) << 10) / self.bytes_of_run(run)
+        self.used_part(run).saturating_sub(self.dead_part(run))
+    }
+
+    /// Which part of a run has records, of 1,024: behind one that was left with little in it another
+    /// is better.
+    fn used_part(&self, run: &SeenRun) -> u64 {
+        match run.word.kind() {
+            Kind::Left => (LeftClaim::unpack(run.word.claim()).used << 10) / self.bytes_of_run(run),
+            _ => 1024,
+        }
     }
 
     /// Cleans what has the fewest living bytes of all pages in a row that could be freed, so many;

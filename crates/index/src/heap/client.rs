@@ -8,6 +8,7 @@
 //! by a swap when that time is over. Another client that has seen a claim stand for
 //! [`TAKEN_AFTER`](super::cleaner::TAKEN_AFTER) takes the run over.
 
+use super::ends::{End, Ends};
 use super::layout::{
     BlockRef, GRANULE, HeapPlace, LARGEST_RECORD, NewRecord, Record, block_bytes, class_for, seal,
     too_large,
@@ -66,6 +67,8 @@ pub struct Heap<E> {
     pub(super) cleaning: Cleaning,
     /// Of one that evicts.
     pub(super) eviction: Option<Eviction>,
+    /// Of one whose records end.
+    pub(super) ends: Option<Ends>,
 }
 
 impl<E: Endpoint> Heap<E> {
@@ -78,7 +81,7 @@ impl<E: Endpoint> Heap<E> {
             place,
             pages: Pages::of(place.bytes, false),
             longest: longest.min(LARGEST_RECORD).next_multiple_of(8),
-            runs: RefCell::default(),
+            runs: RefCell::new(Runs::of(Pages::of(place.bytes, false).count)),
             oldest_claim: Cell::new(None),
             openings: Cell::new(None),
             claims: Cell::new(0),
@@ -89,6 +92,41 @@ impl<E: Endpoint> Heap<E> {
             uncounted: RefCell::default(),
             cleaning: Cleaning::default(),
             eviction: None,
+            ends: None,
+        }
+    }
+
+    /// The same client of a heap whose values begin with the moment at which their records end, if
+    /// they do.
+    #[must_use]
+    pub(crate) fn ending(mut self, records_end: bool) -> Self {
+        self.ends = records_end.then(|| Ends::by(None));
+        self.pages = Pages::of(self.place.bytes, self.has_stamps());
+        self
+    }
+
+    /// Has records that have ended forgotten, by this clock in milliseconds, where records end.
+    pub(crate) fn set_clock(&mut self, now: impl Fn() -> u64 + 'static) {
+        if let Some(ends) = &mut self.ends {
+            *ends = Ends::by(Some(Box::new(now)));
+        }
+    }
+
+    pub(super) const fn has_stamps(&self) -> bool {
+        self.eviction.is_some() || self.ends.is_some()
+    }
+
+    /// Whether the stamps of runs say when their last records end.
+    pub(super) const fn stamps_ends(&self) -> bool {
+        self.ends.is_some() && self.eviction.is_none()
+    }
+
+    /// When a record with this value ends, of a heap that keeps such records together.
+    #[inline]
+    pub(super) fn end_of(&self, value: &[u8]) -> End {
+        match &self.ends {
+            Some(ends) if self.eviction.is_none() => ends.of(value),
+            _ => End::default(),
         }
     }
 
@@ -162,11 +200,12 @@ impl<E: Endpoint> Heap<E> {
     /// [`HeapFull`](crate::IndexError::HeapFull), or what the fabric says.
     pub(crate) async fn assign(&self, record: &mut Buffer) -> Result<BlockRef> {
         self.check_not_down()?;
-        let own = || self.allocate_own(record.len(), Purpose::Write);
+        let end = End::default();
+        let own = || self.allocate_own(record.len(), Purpose::Write, end);
         let block = match (!self.is_claim_due()).then(own).flatten() {
             Some(block) => block,
             // Boxed, for it is rare: every write would be as large.
-            None => Box::pin(self.allocate(record.len(), Purpose::Write)).await?,
+            None => Box::pin(self.allocate(record.len(), Purpose::Write, end)).await?,
         };
         seal(record, block);
         Ok(block)
@@ -184,16 +223,21 @@ impl<E: Endpoint> Heap<E> {
     }
 
     /// A block for so many bytes, which nobody else writes until it is freed.
-    pub(crate) async fn allocate(&self, bytes: usize, purpose: Purpose) -> Result<BlockRef> {
+    pub(super) async fn allocate(
+        &self,
+        bytes: usize,
+        purpose: Purpose,
+        end: End,
+    ) -> Result<BlockRef> {
         self.check_not_down()?;
         let full = || too_large(bytes, self.place.bytes);
         class_for(bytes).ok_or_else(full)?;
         loop {
             self.claim_if_due().await?;
-            if let Some(block) = self.allocate_own(bytes, purpose) {
+            if let Some(block) = self.allocate_own(bytes, purpose, end) {
                 return Ok(block);
             }
-            if !self.open(bytes, self.purpose(purpose)).await? {
+            if !self.open(bytes, self.purpose(purpose), end).await? {
                 return Err(full());
             }
         }
@@ -203,8 +247,14 @@ impl<E: Endpoint> Heap<E> {
     /// to name it before anything is awaited. Nothing if none has room. To be called only while no
     /// [claim](Heap::is_claim_due) is due.
     #[inline]
-    pub(crate) fn allocate_own(&self, bytes: usize, purpose: Purpose) -> Option<BlockRef> {
-        self.runs.borrow_mut().carve(bytes, self.purpose(purpose))
+    pub(super) fn allocate_own(
+        &self,
+        bytes: usize,
+        purpose: Purpose,
+        end: End,
+    ) -> Option<BlockRef> {
+        let purpose = self.purpose(purpose);
+        self.runs.borrow_mut().carve(bytes, purpose, end)
     }
 
     /// Whether a block that was allocated is still this client's, as far as it knows: to be asked
@@ -263,7 +313,7 @@ impl<E: Endpoint> Heap<E> {
 
     /// Forgets what this client holds: none of it will be named by a slot.
     pub(crate) fn forget_all(&self) {
-        *self.runs.borrow_mut() = Runs::default();
+        *self.runs.borrow_mut() = Runs::of(self.pages.count);
         self.note_claims();
     }
 

@@ -42,7 +42,7 @@ impl Draft {
         if !may_use && heap.check_not_down().is_err() {
             return None;
         }
-        let block = heap.allocate_own(bytes_of(record), purpose)?;
+        let block = heap.allocate_own(bytes_of(record), purpose, heap.end_of(record.1))?;
         *self = Self::Unwritten(block);
         Some(block)
     }
@@ -86,7 +86,9 @@ impl Draft {
             }
             *self = Self::None;
         }
-        let block = heap.allocate(bytes_of(record), purpose).await?;
+        let block = heap
+            .allocate(bytes_of(record), purpose, heap.end_of(record.1))
+            .await?;
         *self = Self::Unwritten(block);
         Ok(())
     }

@@ -53,8 +53,8 @@ impl<E: Endpoint> Heap<E> {
             let region = info.regions.get(usize::from(place.region.0))?;
             Some(region.rights.allow(Rights::ATOMIC))
         };
-        self.pages = Pages::of(self.place.bytes, of.is_some());
         self.eviction = of.map(|of| Eviction::new(of, may_hint().unwrap_or(false)));
+        self.pages = Pages::of(self.place.bytes, self.has_stamps());
         self
     }
 
@@ -123,6 +123,13 @@ impl<E: Endpoint> Heap<E> {
 
     /// Whether a record stays, of a run that is emptied so.
     pub(super) fn stays(&self, record: &RecordView<'_>, fate: Fate) -> bool {
+        if self
+            .ends
+            .as_ref()
+            .is_some_and(|ends| ends.has_ended(record))
+        {
+            return false;
+        }
         let keeps = |eviction: &Eviction| eviction.keeps(record, fate);
         fate == Fate::Moved || self.eviction.as_ref().is_none_or(keeps)
     }

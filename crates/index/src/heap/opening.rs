@@ -1,6 +1,7 @@
 //! Opening runs, and closing them.
 
 use super::client::Heap;
+use super::ends::{End, Ends, Lasts};
 use super::layout::GRANULE;
 use super::pages::{Dead, DeadWord, Kind, LeftClaim, PageWord, Stamp};
 use super::runs::{Purpose, Run, carved_bytes};
@@ -23,18 +24,17 @@ const ATTEMPTS: u32 = 16;
 impl<E: Endpoint> Heap<E> {
     /// Opens a run that has room for a record of so many bytes, or finds that one is open; false if
     /// the heap has none.
-    pub(super) async fn open(&self, bytes: usize, purpose: Purpose) -> Result<bool> {
+    pub(super) async fn open(&self, bytes: usize, purpose: Purpose, end: End) -> Result<bool> {
         let _turn = self.opening.take(self.endpoint.core()).await;
         let room = carved_bytes(bytes);
         // Whoever had the turn before may have opened one.
-        let is_open = |run: &Run| run.purpose == purpose && run.room() >= room;
-        if self.runs.borrow().open.iter().any(is_open) {
+        if self.runs.borrow().have_room(room, purpose, end.span) {
             return Ok(true);
         }
         both(self.tell_dead(false), self.close_idle()).await;
         let mut lost = 0;
         while lost < ATTEMPTS {
-            match Box::pin(self.try_open(room, purpose)).await? {
+            match Box::pin(self.try_open(room, purpose, end.span)).await? {
                 Tried::Opened => {
                     // Another may be full now.
                     self.close_idle().await;
@@ -48,7 +48,7 @@ impl<E: Endpoint> Heap<E> {
         Ok(false)
     }
 
-    async fn try_open(&self, room: u64, purpose: Purpose) -> Result<Tried> {
+    async fn try_open(&self, room: u64, purpose: Purpose, span: u16) -> Result<Tried> {
         let pages = self.pages.run_for(room);
         let reserve = match purpose {
             Purpose::Write => self.pages.reserve(),
@@ -59,10 +59,12 @@ impl<E: Endpoint> Heap<E> {
             pages,
             reserve,
             purpose,
+            span,
+            may_mix: true,
         };
         if let Some(first) = self.take_ahead(pages) {
             let words = vec![PageWord(0); pages as usize];
-            return self.claim_run(first, &words, purpose).await;
+            return self.claim_run(first, &words, wanted).await;
         }
         if self.mark.get() == 0 {
             let mark = self.endpoint.read(self.place.header, 8).await?;
@@ -93,6 +95,7 @@ impl<E: Endpoint> Heap<E> {
             let seen = self.look_at_pages(from..end).await?;
             let tried = Wanted {
                 reserve: 0,
+                may_mix: false,
                 ..wanted
             };
             match self.open_among(&seen, tried).await? {
@@ -120,9 +123,12 @@ impl<E: Endpoint> Heap<E> {
                 && !run.overlaps(&avoid)
                 && run.is_kept() == (wanted.purpose == Purpose::Keep)
         };
-        let mut runs = seen.runs().filter(suits);
-        if is_enough && let Some(run) = runs.find(|run| self.has_left(run, wanted.room)) {
-            return self.open_left(run, wanted.purpose).await;
+        let left = |of: &dyn Fn(&SeenRun) -> bool| {
+            let mut runs = seen.runs().filter(suits);
+            runs.find(|run| is_enough && self.has_left(run, wanted.room) && of(run))
+        };
+        if let Some(run) = left(&|run| self.is_of_span(run, wanted.span)) {
+            return self.open_left(run, wanted).await;
         }
         let free = seen.free_run(wanted.pages, self.cursor.get(), &avoid);
         let is_enough = seen.free() >= wanted.pages + wanted.reserve;
@@ -132,20 +138,32 @@ impl<E: Endpoint> Heap<E> {
                 self.swap_mark(self.pages.page_at(end)).await?;
             }
             self.cursor.set(end);
-            return self.claim_run(first, words, wanted.purpose).await;
+            return self.claim_run(first, words, wanted).await;
         }
         let mut freed = false;
         for run in seen.runs().filter(SeenRun::is_dead) {
             freed |= self.free_run(run).await?;
         }
-        Ok(if freed { Tried::Freed } else { Tried::None })
+        if freed {
+            return Ok(Tried::Freed);
+        }
+        match left(&|_| wanted.may_mix) {
+            Some(run) => self.open_left(run, wanted).await,
+            None => Ok(Tried::None),
+        }
+    }
+
+    /// Whether the records of a run live for about as long, where such records lie together.
+    fn is_of_span(&self, run: &SeenRun, span: u16) -> bool {
+        let are_of = |ends: &Ends| run.stamp.is_some_and(|stamp| ends.are_of(stamp, span));
+        !self.stamps_ends() || self.ends.as_ref().is_some_and(are_of)
     }
 
     /// What the words of these pages say.
     pub(super) async fn look_at_pages(&self, pages: Range<u64>) -> Result<Seen> {
         let first = pages.start;
         let stamps = async {
-            match self.evicts() {
+            match self.has_stamps() {
                 true => self.words_of(self.pages.stamp_at(first), &pages).await,
                 false => Ok(Vec::new()),
             }
@@ -219,7 +237,7 @@ impl<E: Endpoint> Heap<E> {
     }
 
     /// Claims free pages, which have these words.
-    async fn claim_run(&self, first: u64, words: &[PageWord], purpose: Purpose) -> Result<Tried> {
+    async fn claim_run(&self, first: u64, words: &[PageWord], of: Wanted) -> Result<Tried> {
         let (pages, began) = (words.len() as u64, self.endpoint.now());
         let uses = PageWord::next_use(words);
         let word = PageWord::new(Kind::Open, pages, uses, self.new_claim(first).await?);
@@ -250,7 +268,7 @@ impl<E: Endpoint> Heap<E> {
         let none = DeadWord::new(word.generation(), Dead::default());
         dead.words_mut().fill(none.0);
         let at = self.at_byte(self.pages.dead_at(first));
-        let stamping = self.stamp(first..first + pages, purpose);
+        let stamping = self.stamp(first..first + pages, of.purpose);
         let (written, stamped) = both(self.endpoint.write(at, dead), stamping).await;
         written?;
         stamped?;
@@ -264,7 +282,9 @@ impl<E: Endpoint> Heap<E> {
             last: bytes.end,
             records: 0,
             pending: 0,
-            purpose,
+            purpose: of.purpose,
+            span: of.span,
+            ends: Lasts::NONE,
             claimed_at: began,
         });
         Ok(Tried::Opened)
@@ -296,7 +316,7 @@ impl<E: Endpoint> Heap<E> {
     }
 
     /// Opens a run that another client has left.
-    async fn open_left(&self, run: SeenRun, purpose: Purpose) -> Result<Tried> {
+    async fn open_left(&self, run: SeenRun, of: Wanted) -> Result<Tried> {
         let began = self.endpoint.now();
         let left = LeftClaim::unpack(run.word.claim());
         let claim = self.new_claim(run.first).await?;
@@ -306,7 +326,7 @@ impl<E: Endpoint> Heap<E> {
         }
         if self.evicts() {
             // What is put now is not as old as what is there.
-            self.stamp(run.first..run.first + word.pages(), purpose)
+            self.stamp(run.first..run.first + word.pages(), of.purpose)
                 .await?;
         }
         let bytes = self.pages.bytes_of(run.first, word.pages());
@@ -319,7 +339,9 @@ impl<E: Endpoint> Heap<E> {
             last: bytes.end,
             records: left.records,
             pending: 0,
-            purpose,
+            purpose: of.purpose,
+            span: of.span,
+            ends: run.stamp.map_or(Lasts::NONE, Lasts::of),
             claimed_at: began,
         });
         Ok(Tried::Opened)
@@ -357,6 +379,12 @@ impl<E: Endpoint> Heap<E> {
             Some(claim) => run.word.as_kind(Kind::Left, claim),
             None => run.word.as_kind(Kind::Sealed, run.records),
         };
+        if self.stamps_ends() && run.records > 0 {
+            let mut stamp = self.endpoint.core().buffers.take(8)?;
+            stamp.words_mut()[0] = run.ends.stamp().0;
+            let at = self.at_byte(self.pages.stamp_at(run.first));
+            self.endpoint.write(at, stamp).await?;
+        }
         // If another client has taken it over, it is no longer this one's to close.
         self.swap_word(run.first, run.word, to).await?;
         Ok(())
@@ -444,6 +472,10 @@ struct Wanted {
     /// Free pages that are to be left.
     reserve: u64,
     purpose: Purpose,
+    /// How long the record lives, about, and whether it may lie with others than those that live
+    /// for as long.
+    span: u16,
+    may_mix: bool,
 }
 
 enum Tried {

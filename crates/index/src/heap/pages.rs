@@ -1,7 +1,7 @@
 //! The pages of a heap: how many, how large, and the words of each.
 //!
 //! ```text
-//! heap      | a word a page | dead bytes a page | a stamp a page, if it evicts | page 0 | page 1 | ...
+//! heap      | a word a page | dead bytes a page | a stamp a page, perhaps | page 0 | page 1 | ...
 //! page word | claim, 29 bits | uses, 16 | pages of the run, 16 | kind, 3 |
 //! open      | drawn, 21 bits | tick, 8 |                                             its claim
 //! left      | used, in 64 bytes, 15 bits | records, 14 |                            its claim
@@ -15,6 +15,9 @@
 //! of a run that is left or sealed it says how many records were written. Each use of a page has
 //! another generation, the low bits of `uses`: a slot that names a record of an earlier use names
 //! none.
+//!
+//! A heap that evicts has a stamp for each page, and one whose records end has another (`eviction`,
+//! `ends`).
 //!
 //! The dead word counts the records that died and start in this page, and about how many granules
 //! they had. It counts no record twice and none that lives: a client tells of what died only while
@@ -57,8 +60,8 @@ pub(super) struct Pages {
 }
 
 impl Pages {
-    pub(super) const fn of(heap_bytes: u64, evicts: bool) -> Self {
-        let words = if evicts { 3 } else { 2 } * WORD_BYTES;
+    pub(super) const fn of(heap_bytes: u64, has_stamps: bool) -> Self {
+        let words = if has_stamps { 3 } else { 2 } * WORD_BYTES;
         let usual = heap_bytes.div_ceil(USUAL_PAGES);
         let small = largest_power(heap_bytes / FEWEST_PAGES);
         let small = clamp(small, SMALLEST_PAGE, USUAL_PAGE);
@@ -375,7 +378,7 @@ pub(super) struct Dead {
     pub(super) granules: u64,
 }
 
-/// When a run was opened, and for what.
+/// When a run was opened, and for what; of a heap whose records end, when the last one does.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct Stamp(pub(super) u64);
 

@@ -1,5 +1,6 @@
 //! The runs that a client has open, and what it carves from them.
 
+use super::ends::{End, Lasts};
 use super::layout::{BlockRef, GRANULE, block_bytes, class_for};
 use super::pages::{Dead, LeftClaim, PageWord};
 use farslot_fabric::Nanos;
@@ -7,6 +8,10 @@ use farslot_fabric::Nanos;
 /// Runs that a client appends to for each purpose: a record that does not fit into the rest of one
 /// leaves that to smaller ones.
 const MOST_OPEN: usize = 2;
+/// The same where records that live for about as long lie together, of a heap of enough pages.
+const MOST_OPEN_OF_SPANS: usize = 8;
+/// For each further one it has so many pages.
+const PAGES_A_SPAN: u64 = 64;
 
 /// What a block is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -46,6 +51,10 @@ pub(super) struct Run {
     /// Those that no slot names yet and that were not given back.
     pub(super) pending: u64,
     pub(super) purpose: Purpose,
+    /// Which records it was opened for.
+    pub(super) span: u16,
+    /// When its records end.
+    pub(super) ends: Lasts,
     /// When this client began to claim it, last.
     pub(super) claimed_at: Nanos,
 }
@@ -60,10 +69,11 @@ impl Run {
         (self.start..self.end).contains(&at) && self.word.generation() == block.generation
     }
 
-    fn carve(&mut self, bytes: u64, class: usize) -> Option<BlockRef> {
+    fn carve(&mut self, bytes: u64, class: usize, end: End) -> Option<BlockRef> {
         if self.room() < bytes {
             return None;
         }
+        self.ends.add(end);
         let granule = self.next / GRANULE;
         self.last = self.next;
         self.next += bytes;
@@ -92,21 +102,52 @@ pub(super) struct Runs {
     pub(super) open: Vec<Run>,
     /// Those that are full, or were given up, and have records that no slot names yet, perhaps.
     pub(super) closing: Vec<Run>,
+    /// With so many open for a purpose, records that live longer or shorter lie together as well.
+    most_spans: usize,
 }
 
 impl Runs {
-    /// A block for so many bytes, if some run has room.
+    /// None yet, of a heap of so many pages.
+    pub(super) fn of(pages: u64) -> Self {
+        let most = (pages / PAGES_A_SPAN).clamp(1, MOST_OPEN_OF_SPANS as u64);
+        Self {
+            most_spans: most as usize,
+            ..Self::default()
+        }
+    }
+
+    /// A block for so many bytes, if some run has room: one of records that live for about as long,
+    /// or any, where too many are open for another.
     #[inline]
-    pub(super) fn carve(&mut self, bytes: usize, purpose: Purpose) -> Option<BlockRef> {
+    pub(super) fn carve(&mut self, bytes: usize, purpose: Purpose, end: End) -> Option<BlockRef> {
         let (class, bytes) = (class_for(bytes)?, carved_bytes(bytes));
+        let mut of_purpose = 0;
+        for run in self.open.iter_mut().filter(|run| run.purpose == purpose) {
+            of_purpose += 1;
+            if run.span == end.span
+                && let Some(block) = run.carve(bytes, class, end)
+            {
+                return Some(block);
+            }
+        }
+        if of_purpose < self.most_spans {
+            return None;
+        }
         let mut open = self.open.iter_mut();
         open.find_map(|run| match run.purpose == purpose {
-            true => run.carve(bytes, class),
+            true => run.carve(bytes, class, end),
             false => None,
         })
     }
 
-    fn of(&mut self, block: BlockRef) -> Option<&mut Run> {
+    /// Whether some run has room for such a block.
+    pub(super) fn have_room(&self, bytes: u64, purpose: Purpose, span: u16) -> bool {
+        let of_purpose = || self.open.iter().filter(|run| run.purpose == purpose);
+        let may_be_any = of_purpose().count() >= self.most_spans;
+        of_purpose().any(|run| run.room() >= bytes && (may_be_any || run.span == span))
+    }
+
+    fn with(&mut self, block: BlockRef) -> Option<&mut Run> {
         let mut runs = self.open.iter_mut().chain(&mut self.closing);
         runs.find(|run| run.has(block))
     }
@@ -120,7 +161,7 @@ impl Runs {
     /// that another client has taken over.
     #[inline]
     pub(super) fn is_named(&mut self, block: BlockRef) -> bool {
-        let run = self.of(block);
+        let run = self.with(block);
         run.is_some_and(|run| {
             run.pending = run.pending.saturating_sub(1);
             true
@@ -130,7 +171,7 @@ impl Runs {
     /// Takes a block back to which nothing was written, if it was carved last.
     pub(super) fn take_back(&mut self, block: BlockRef) -> bool {
         let start = block.granule * GRANULE;
-        let Some(run) = self.of(block) else {
+        let Some(run) = self.with(block) else {
             return false;
         };
         let is_last = start == run.last && start < run.next;
@@ -144,16 +185,27 @@ impl Runs {
 
     /// Appends to this run too from now on; of too many the one with the least room is closed.
     pub(super) fn open(&mut self, run: Run) {
-        let purpose = run.purpose;
+        let (purpose, span) = (run.purpose, run.span);
+        let full = self
+            .open
+            .extract_if(.., |run| run.room() < block_bytes(0) as u64);
+        self.closing.extend(full);
         self.open.push(run);
-        let of_purpose = |run: &&Run| run.purpose == purpose;
-        if self.open.iter().filter(of_purpose).count() > MOST_OPEN {
-            let fullest = (self.open.iter().enumerate())
-                .filter(|(_, run)| run.purpose == purpose)
-                .min_by_key(|(_, run)| run.room());
-            if let Some((at, _)) = fullest {
-                self.closing.push(self.open.remove(at));
-            }
+        let of_span = |run: &Run| run.purpose == purpose && run.span == span;
+        self.keep_open(MOST_OPEN, of_span);
+        self.keep_open(self.most_spans.max(MOST_OPEN), |run| run.purpose == purpose);
+    }
+
+    /// Closes the one with the least room of those, if they are more than so many.
+    fn keep_open(&mut self, most: usize, of: impl Fn(&Run) -> bool) {
+        if self.open.iter().filter(|run| of(run)).count() <= most {
+            return;
+        }
+        let fullest = (self.open.iter().enumerate())
+            .filter(|(_, run)| of(run))
+            .min_by_key(|(_, run)| run.room());
+        if let Some((at, _)) = fullest {
+            self.closing.push(self.open.remove(at));
         }
     }
 

@@ -59,7 +59,7 @@ impl<E: Endpoint> LinearTable<E> {
         layout.check()?;
         let place = layout.map().heap_place(table);
         let longest = record_bytes(layout.key.most(), layout.value.most());
-        let heap = || Heap::new(Rc::clone(&endpoint), place, longest);
+        let heap = || Heap::new(Rc::clone(&endpoint), place, longest).ending(layout.expiring);
         let heap = layout.kind.has_heads().then(heap);
         let opened = Self {
             words: layout.shape().words(layout.kind, layout.mask_seed),
@@ -76,6 +76,16 @@ impl<E: Endpoint> LinearTable<E> {
         };
         opened.refresh().await?;
         Ok(opened)
+    }
+
+    /// The same client, by whose clock in milliseconds records end whose values begin with the
+    /// moment: where the heap needs room, they go first. The layout is one of records that end.
+    #[must_use]
+    pub fn with_clock(mut self, now: impl Fn() -> u64 + 'static) -> Self {
+        if let Some(heap) = &mut self.heap {
+            heap.set_clock(now);
+        }
+        self
     }
 
     /// The table's layout.

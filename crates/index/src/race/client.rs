@@ -78,6 +78,7 @@ impl<E: Endpoint> RaceTable<E> {
         let opened = Self {
             directory: RefCell::new(Directory::new(layout.roots, layout.most_depth())),
             heap: Heap::new(Rc::clone(&endpoint), layout.heap_place(table), longest)
+                .ending(layout.expiring)
                 .evicting(layout.evicting),
             counts: Counts::new(table, layout.most_slots()),
             splitting: BucketLocks::default(),
@@ -90,6 +91,14 @@ impl<E: Endpoint> RaceTable<E> {
         let reading = opened.read_directory();
         opened.endpoint.operation(UPKEEP, reading).await?;
         Ok(opened)
+    }
+
+    /// The same client, by whose clock in milliseconds records end whose values begin with the
+    /// moment: where room is needed, they go first. The layout is one of records that end.
+    #[must_use]
+    pub fn with_clock(mut self, now: impl Fn() -> u64 + 'static) -> Self {
+        self.heap.set_clock(now);
+        self
     }
 
     /// The table's layout.

@@ -13,6 +13,8 @@ pub(super) enum Breach {
     NoSecondLook,
     /// A mark is left alone by those who find that its record has ended.
     NoCancel,
+    /// Where room is needed, records go some milliseconds before they end.
+    EarlyRoom,
 }
 
 #[cfg(test)]

@@ -89,6 +89,7 @@ fn plain() -> Clients {
         calls: None,
         cache: None,
         client_memory: None,
+        clock: crate::expiry::Clock::Virtual,
     }
 }
 

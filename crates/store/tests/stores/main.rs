@@ -12,6 +12,7 @@ mod damaged;
 mod default;
 mod duo_threads;
 mod emptied;
+mod ended;
 mod expiry;
 mod grants;
 mod kept;

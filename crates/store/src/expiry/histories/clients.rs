@@ -12,6 +12,8 @@ use std::time::Duration;
 pub(super) const KEYS: u64 = 2;
 /// What a client does at the most, of which each may begin a life of each key.
 pub(super) const STEPS: u32 = 12;
+/// Records of other keys that it puts before each of these, into a heap that is small.
+const FILLED: u64 = 3;
 
 /// What all clients of a run record.
 pub(super) struct Record {
@@ -129,6 +131,16 @@ impl<'r> Client<'r> {
     /// When a record ends that lives so long from now on.
     fn after(&self, span: Duration) -> Expiry {
         Expiry::after(span, (self.record.clock)() / 1_000_000 + 1)
+    }
+
+    /// Puts records of other keys that end soon: the heap is full of them, and has to be cleaned.
+    pub(super) fn fill(&self, new: u64) {
+        for number in 0..FILLED {
+            let key = bytes(KEYS + new * FILLED + number);
+            let span = Duration::from_millis(1);
+            // Where there is no room, there is none for what is judged either.
+            let _ = self.table.put_for(&key, &key, span);
+        }
     }
 
     /// Does something to a key, or to all side by side; what it writes has this number.

@@ -58,3 +58,8 @@ fn a_clock_that_is_read_after_the_record_is_found_in_mapped_memory() {
 fn a_second_swap_without_a_look_at_the_clock_is_found_in_mapped_memory() {
     assert!(is_found_by(run, Breach::NoSecondLook, 2_000));
 }
+
+#[test]
+fn a_record_that_goes_for_others_before_it_ends_is_found_in_mapped_memory() {
+    assert!(is_found_by(run, Breach::EarlyRoom, 2_000));
+}

@@ -37,17 +37,26 @@ fn seeds(many: u64) -> std::ops::Range<u64> {
     }
 }
 
+/// Bytes of a heap in which records soon have to go that have ended, for others to have room.
+const TIGHT: u64 = 2 << 10;
+
+fn is_tight(seed: u64) -> bool {
+    seed % 6 > 3
+}
+
 /// Tables of all kinds whose records can end.
 fn options(seed: u64) -> TableOptions {
     let sized = || {
         let sized = TableOptions::new(64).keys(FieldSize::Fixed(8));
         sized.values(FieldSize::Fixed(8)).expiring(true)
     };
-    match seed % 4 {
+    match seed % 6 {
         0 => TableOptions::default(),
         1 => sized(),
         2 => sized().slots(SlotKind::Heap),
-        _ => sized().race(RaceShape::default()),
+        3 => sized().race(RaceShape::default()),
+        4 => sized().slots(SlotKind::Heap).heap_bytes(TIGHT),
+        _ => sized().race(RaceShape::default()).heap_bytes(TIGHT),
     }
 }
 
@@ -114,7 +123,11 @@ fn use_table(number: u64, seed: u64, record: &Record, store: &Store, breach: Opt
     let mut rng = ChaCha8Rng::seed_from_u64(seed << 8 | number);
     let mut client = Client::open(number as u32, record, store);
     for step in 0..STEPS {
-        client.step(u64::from(step) * CLIENTS as u64 + number, &mut rng);
+        let new = u64::from(step) * CLIENTS as u64 + number;
+        if is_tight(seed) {
+            client.fill(new);
+        }
+        client.step(new, &mut rng);
     }
 }
 
@@ -163,6 +176,11 @@ fn a_longer_life_by_one_swap_is_found() {
 #[test]
 fn a_second_swap_without_a_look_at_the_clock_is_found() {
     assert!(is_found(Breach::NoSecondLook, 2_000));
+}
+
+#[test]
+fn a_record_that_goes_for_others_before_it_ends_is_found() {
+    assert!(is_found(Breach::EarlyRoom, 2_000));
 }
 
 #[test]
