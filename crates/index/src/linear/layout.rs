@@ -106,7 +106,8 @@ pub struct LinearLayout {
     /// Bytes of heap.
     pub heap_bytes: u64,
     /// Whether each value begins with the moment at which its record expires: the layer above
-    /// writes and reads that. To the index these are bytes like others.
+    /// writes and reads that. The index has records that have ended make room for others in
+    /// its heap.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub expiring: bool,
 }

@@ -140,7 +140,7 @@ pub struct RaceLayout {
     /// Bytes of heap.
     pub heap_bytes: u64,
     /// Whether each value begins with the moment at which its record expires: the layer above
-    /// writes and reads that. To the index these are bytes like others.
+    /// writes and reads that. The index has records that have ended make room for others.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub expiring: bool,
     /// Which records it forgets when its heap, or a new key's buckets, are full, if any: of a cache.

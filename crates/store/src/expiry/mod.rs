@@ -11,9 +11,10 @@
 //! compare the moment with their own clock (`session`). So the clocks of machines that share such a
 //! table should agree as well as its times to live are to be exact.
 //!
-//! A record that has expired takes memory until it is removed, by a client that puts another in its
-//! place or by a [`Sweeper`] (`sweeper`). Whoever removes one names all of its bytes, the moment
-//! included: a record that was put meanwhile stays.
+//! A record that has expired takes memory until it is removed: by a client that puts another in its
+//! place, by one that needs room (`farslot_index`'s heaps keep records together that live for about
+//! as long), or by a [`Sweeper`] (`sweeper`). Whoever removes one names all of its bytes, the moment
+//! included, or the block that has them: a record that was put meanwhile stays.
 //!
 //! # Why operations are linearizable
 //!
@@ -57,7 +58,8 @@
 //!
 //! The histories (`histories`, in tests) find each step that is left out (`broken`).
 //!
-//! The index knows nothing of this. Its record of a value that lives for a while is a longer value.
+//! The index knows of this only which values begin with a moment, and a clock by which it has passed
+//! (`Clock::for_room`). Its record of a value that lives for a while is a longer value.
 
 mod broken;
 mod ending;
