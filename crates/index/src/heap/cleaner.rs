@@ -26,7 +26,7 @@
 //! full.
 
 use super::client::{CLAIM_LASTS, Heap};
-use super::layout::{BlockRef, GRANULE, Record, class_for};
+use super::layout::{BlockRef, GRANULE, Record, RecordView, class_for};
 use super::pages::{Kind, LeftClaim, PageWord, ticks_since};
 use super::relocation::{Relocate, Relocation};
 use super::runs::carved_bytes;
@@ -36,6 +36,7 @@ use super::standing::{Fate, Interrupted};
 use crate::client::pause;
 use crate::{IndexError, Result, UPKEEP};
 use farslot_fabric::{Buffer, Endpoint, EndpointExt, Nanos};
+use std::cell::RefCell;
 
 /// How long a claim has to stand before another client takes the run over: its client may use it
 /// for [`CLAIM_LASTS`], and its verbs take effect within the rest.
@@ -198,6 +199,12 @@ impl<E: Endpoint> Heap<E> {
             let is_free = spare >= pages && seen.free_run(pages, 0, &(0..0)).is_some();
             is_free || seen.runs().any(|run| is_left(&run))
         })
+    }
+
+    /// Whether a record has ended, of a table whose records may.
+    fn has_ended(&self, record: &RecordView<'_>) -> bool {
+        let ends = self.ends.as_ref();
+        ends.is_some_and(|ends| ends.has_ended(record))
     }
 
     /// About which part of a run is known to be dead, or has ended, of 1,024.
@@ -496,10 +503,17 @@ impl<E: Endpoint> Heap<E> {
             let read = self.read_run(from..bytes.start + end).await?;
             let begins_in = piece.min(len - of.done);
             let place = (from, run.word.generation());
-            let records = records_in(&read, place, begins_in, |record| self.stays(record, fate))?;
+            let ended = RefCell::new(Vec::new());
+            let stays = |record: &RecordView<'_>| {
+                let has_ended = self.has_ended(record);
+                ended.borrow_mut().push(has_ended);
+                !has_ended && self.stays(record, fate)
+            };
+            let records = records_in(&read, place, begins_in, stays)?;
+            let ended = ended.take();
             let (mut failed, mut evicted) = (Ok(()), 0);
             let told = |number: usize, was: Result<bool>| match was {
-                Ok(true) if records[number].value.is_none() => evicted += 1,
+                Ok(true) if records[number].value.is_none() && !ended[number] => evicted += 1,
                 // What the table has not admitted no slot names.
                 Ok(_) | Err(IndexError::KeyLength { .. } | IndexError::ValueLength { .. }) => {}
                 Err(error) => failed = Err(error),

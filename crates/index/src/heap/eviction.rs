@@ -123,13 +123,6 @@ impl<E: Endpoint> Heap<E> {
 
     /// Whether a record stays, of a run that is emptied so.
     pub(super) fn stays(&self, record: &RecordView<'_>, fate: Fate) -> bool {
-        if self
-            .ends
-            .as_ref()
-            .is_some_and(|ends| ends.has_ended(record))
-        {
-            return false;
-        }
         let keeps = |eviction: &Eviction| eviction.keeps(record, fate);
         fate == Fate::Moved || self.eviction.as_ref().is_none_or(keeps)
     }
