@@ -17,8 +17,10 @@ impl Store {
     /// Clears the entries of the nodes' catalogs that are damaged, and returns what they were: such
     /// a table is gone, and its memory is free again. Clients that have it open still are told so
     /// ([`ErrorKind::TableGone`](crate::ErrorKind::TableGone)). Other tables are used meanwhile.
-    /// Takes as long as [`Store::drop_table`], and the time to look at all memory that no other
-    /// table has; while it does, no table can be made or dropped.
+    /// Takes as long as [`Store::drop_table`], and the time to read all memory that was ever taken
+    /// and no other table has, which the machine gives to the node by that; while it does, the
+    /// catalog cannot be changed: no table can be made, dropped or emptied, and a node that ends
+    /// waits.
     ///
     /// A part of a table over several nodes that is among them is lost: its keys fail, as if its
     /// node had come back empty, until it is [restored](Store::restore) or its loss

@@ -29,7 +29,7 @@ pub fn run(_: Args, context: &Context) -> Result<()> {
     output::line(listing(&nodes).to_string())?;
     for node in nodes.iter().filter(|node| !node.lost.is_empty()) {
         output::note(format_args!(
-            "{} has lost its part of {}: it came back empty, and keys that were there fail, until the part is \
+            "{} has lost its part of {}: it came back empty or was repaired, and keys that were there fail, until the part is \
              restored (farslot serve --restore) or the loss is accepted (farslot accept-loss TABLE)",
             node.address,
             node.lost.join(", ")

@@ -34,7 +34,7 @@ pub fn run(args: &Args, context: &Context) -> Result<()> {
         }
         let (bytes, address) = (ByteCount(node.bytes), &node.address);
         output::line(match args.apply {
-            true => format!("{address}: cleared, {bytes} are free that could not be used"),
+            true => format!("{address}: cleared; this freed {bytes}"),
             false => format!("{address}: {bytes} cannot be used because of that"),
         })?;
     }
@@ -44,7 +44,7 @@ pub fn run(args: &Args, context: &Context) -> Result<()> {
             "a table over several nodes that had a part there has lost it: farslot nodes names it"
         }
         (_, false) => {
-            "nothing was changed; `farslot repair --apply` clears these entries: their tables are gone then"
+            "nothing was changed; `farslot repair --apply` clears these entries, and their tables are gone"
         }
     });
     Ok(())

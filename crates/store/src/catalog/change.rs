@@ -529,7 +529,7 @@ impl<E: Endpoint> Change<'_, '_, E> {
         let mut bytes = record.id.to_le_bytes().to_vec();
         bytes.extend_from_slice(&json);
         self.write(at.plus(ID_AT), &bytes).await?;
-        // The mark and the number of entries in use: both only rise.
+        // The mark and the number of entries in use: neither falls, but for repairs.
         let [_, mark, used, ..] = snapshot.header;
         let mark = mark.max(record.extent().end - CATALOG_BYTES);
         let used = used.max(record.entry as u64 + 1);

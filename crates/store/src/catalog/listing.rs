@@ -6,7 +6,7 @@
 
 use super::entry::{ENTRY_BYTES, State, closed, id_of, record_in, word_of};
 use super::record::{MapPlace, MemoryUse, SpreadMap, TableRecord};
-use super::region::{CATALOG_BYTES, Catalog, HEADER_WORDS, MOST_TABLES, PAUSE, REPAIRED_AT};
+use super::region::{CATALOG_BYTES, Catalog, HEADER_WORDS, MOST_TABLES, PAUSE, REPAIRS_AT};
 use super::space;
 use crate::names::check_name;
 use crate::slot_map::MOST_NODES;
@@ -39,8 +39,8 @@ pub struct Listing {
     pub(crate) retired: Vec<TableRecord>,
     /// Tables that are being emptied: they are there, and nobody can open them.
     pub emptying: Vec<TableRecord>,
-    /// Whether damaged entries were cleared, so that a part of a table may be lost.
-    pub(crate) was_repaired: bool,
+    /// How often damaged entries were cleared: parts of tables that were made before may be lost.
+    pub(crate) repairs: u64,
 }
 
 /// An entry of a catalog that cannot be read, or that describes no table that can be there.
@@ -101,7 +101,7 @@ impl Snapshot {
             damaged: self.damaged().cloned().collect(),
             retired: self.retired().cloned().collect(),
             emptying,
-            was_repaired: self.header[(REPAIRED_AT / 8) as usize] != 0,
+            repairs: self.header[(REPAIRS_AT / 8) as usize],
         }
     }
 }

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! 0     the client that changes the catalog | the mark: bytes that were ever taken |
-//!       entries that were ever used | the phase of the node | whether it was repaired
+//!       entries that were ever used | the phase of the node | repairs
 //! 4096  entry 0 | entry 1 | ... | entry 255        1 KiB each: see `entry`
 //! 260 Ki  tables
 //! ```

@@ -402,6 +402,14 @@ pub struct SpreadNode {
     pub address: String,
     /// Its incarnation then.
     pub incarnation: u64,
+    /// How often its catalog had been repaired.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub(crate) repairs: u64,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "as serde wants it")]
+const fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// How much of a store's memory its tables have taken.

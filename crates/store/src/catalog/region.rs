@@ -16,9 +16,9 @@ pub(super) const LOCK_AT: u64 = 0;
 pub(super) const MARK_AT: u64 = 8;
 /// Byte of the phase in which the node is.
 pub(crate) const PHASE_AT: u64 = 24;
-/// Byte of the word that is not 0 once damaged entries were cleared: tables may have lost their parts
-/// here since the node has started.
-pub(super) const REPAIRED_AT: u64 = 32;
+/// Byte of the word that counts how often damaged entries were cleared: tables that were made
+/// before may have lost their parts here.
+pub(super) const REPAIRS_AT: u64 = 32;
 /// Words of the header.
 pub(super) const HEADER_WORDS: usize = 5;
 

@@ -6,22 +6,24 @@
 //! waits as if the table had been dropped; then all of that memory is made zeros; and last the
 //! entries become empty. Who dies on the way leaves entries that are damaged still.
 //!
-//! A part of a table over several nodes may be among what is cleared, and nobody knows of which. A
-//! word of the header says that this has happened here: what other nodes' catalogs say is on this
-//! node, and is not, is lost then, as if the node had come back empty.
+//! A part of a table over several nodes may be among what is cleared, and nobody knows of which.
+//! Repairs are counted in the header, before anybody waits: a table says how many there had been
+//! when it was made, and a part of it that is not there after another is lost, as if the node had
+//! come back empty.
 
 use super::change::GRACE;
 use super::entry::ID_AT;
 use super::listing::{DamagedEntry, Entry, Is, Snapshot};
 use super::lock::Change;
-use super::region::{CATALOG_BYTES, Catalog, MARK_AT, REPAIRED_AT};
+use super::region::{CATALOG_BYTES, Catalog, MARK_AT, REPAIRS_AT};
 use super::space;
 use crate::{Result, StoreError};
-use farslot_fabric::{Endpoint, EndpointExt};
+use farslot_fabric::{Endpoint, EndpointExt, FabricError, Rights, window};
 use std::ops::Range;
 
-/// Bytes that are looked at, and made zeros, at once.
+/// Bytes that one READ looks at, and how many of these are under way at a time.
 const PIECE: u64 = 256 << 10;
+const PIECES: usize = 8;
 
 /// What is damaged of one node's catalog.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,10 +38,16 @@ pub struct Damage {
 }
 
 impl Snapshot {
-    /// The memory that was ever taken and that no table has whose entry can be read.
+    /// The memory that may have been taken and that no table has whose entry can be read: up to the
+    /// region's end, where the mark is none that a client has written beside these tables.
     fn unknown(&self, region_bytes: u64) -> impl Iterator<Item = Range<u64>> {
         let [_, mark, ..] = self.header;
-        let end = CATALOG_BYTES.saturating_add(mark).min(region_bytes);
+        let marked = CATALOG_BYTES.saturating_add(mark).min(region_bytes);
+        let last = self.extents().map(|extent| extent.end).max();
+        let end = match last {
+            Some(last) if last <= marked => marked,
+            _ => region_bytes,
+        };
         space::holes(self.extents(), CATALOG_BYTES..end)
     }
 
@@ -57,7 +65,16 @@ impl Snapshot {
 impl<E: Endpoint> Catalog<'_, E> {
     /// What is damaged, if anything is.
     pub(crate) async fn damage(&self) -> Result<Option<Damage>> {
-        Ok(self.snapshot(true).await?.damage(self.region_bytes))
+        let snapshot = self.snapshot(true).await?;
+        if !snapshot.is_whole {
+            // Which memory other tables have is not told.
+            return Err(StoreError::Fabric(FabricError::AccessDenied {
+                at: self.at(0),
+                needed: Rights::READ,
+                granted: Rights::NONE,
+            }));
+        }
+        Ok(snapshot.damage(self.region_bytes))
     }
 
     /// Clears the entries that are damaged; returns what they were.
@@ -69,13 +86,14 @@ impl<E: Endpoint> Catalog<'_, E> {
             };
             let damaged = |entry: &&Entry| matches!(entry.is, Is::Damaged(_));
             let entries = || snapshot.entries.iter().filter(damaged);
+            // Who reads an entry that is empty by then reads this word as well.
+            let [.., repairs] = snapshot.header;
+            let repairs = repairs.wrapping_add(1).to_le_bytes();
+            change.write(self.at(REPAIRS_AT), &repairs).await?;
             for entry in entries() {
                 change.take_away(entry).await?;
             }
             change.wait(GRACE).await?;
-            change
-                .write(self.at(REPAIRED_AT), &1u64.to_le_bytes())
-                .await?;
             for bytes in snapshot.unknown(self.region_bytes) {
                 change.clear(bytes).await?;
             }
@@ -102,22 +120,28 @@ impl<E: Endpoint> Change<'_, '_, E> {
         self.write(id_at, &0u64.to_le_bytes()).await
     }
 
-    /// Makes zeros of bytes that are none.
+    /// Makes zeros of what is not zero already.
     async fn clear(&self, bytes: Range<u64>) -> Result<()> {
         let zeros = vec![0; PIECE as usize];
         let mut from = bytes.start;
         while from < bytes.end {
-            let len = PIECE.min(bytes.end - from) as usize;
+            let end = bytes.end.min(from + PIECE * PIECES as u64);
             self.show().await?;
-            let at = self.catalog.at(from);
-            let is_clear = {
-                let read = self.catalog.endpoint.read(at, len).await?;
-                read.iter().all(|byte| *byte == 0)
-            };
-            if !is_clear {
-                self.write(at, &zeros[..len]).await?;
+            let pieces = (from..end).step_by(PIECE as usize);
+            let reads = pieces.clone().map(async |at| {
+                let len = PIECE.min(end - at) as usize;
+                let read = self.catalog.endpoint.read(self.catalog.at(at), len).await?;
+                Ok::<_, StoreError>(read.iter().any(|byte| *byte != 0))
+            });
+            let mut seen = vec![Ok(true); PIECES];
+            window(PIECES, reads, |number, is_dirty| seen[number] = is_dirty).await;
+            for (at, is_dirty) in pieces.zip(seen) {
+                let len = PIECE.min(end - at) as usize;
+                if is_dirty? {
+                    self.write(self.catalog.at(at), &zeros[..len]).await?;
+                }
             }
-            from += PIECE;
+            from = end;
         }
         Ok(())
     }

@@ -16,7 +16,9 @@
 use super::entry::{ENTRY_BYTES, ID_AT, MOST_RECORD, State, closed, id_of};
 use super::listing::{Entry, Is, MOST_READS, Snapshot, damaged, entry_in};
 use super::record::TableRecord;
-use super::region::{Catalog, HEADER_WORDS, MARK_AT, MOST_TABLES, PHASE_AT, Phase, entry_at};
+use super::region::{
+    Catalog, HEADER_WORDS, MARK_AT, MOST_TABLES, PHASE_AT, Phase, REPAIRS_AT, entry_at,
+};
 use crate::calls::client::asking::ask_of_tables;
 use crate::calls::request::Question;
 use crate::{Result, StoreError};
@@ -56,11 +58,12 @@ pub(crate) fn tables_from(
         }
         next += 1;
     }
-    let head = [
+    let head: [u64; HEADER_WORDS] = [
         next as u64,
         memory.load(MARK_AT)?,
         0,
         memory.load(PHASE_AT)?,
+        memory.load(REPAIRS_AT)?,
     ];
     let head: Vec<u8> = head.into_iter().flat_map(u64::to_le_bytes).collect();
     told.push((MOST_TABLES, head));

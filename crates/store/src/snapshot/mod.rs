@@ -245,6 +245,7 @@ impl Store {
             Ok(SpreadNode {
                 address: nodes.address(node).into(),
                 incarnation: executor.endpoint().node(node)?.incarnation,
+                repairs: 0,
             })
         };
         let table = match executor.block_on(finding) {

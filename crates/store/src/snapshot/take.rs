@@ -214,6 +214,7 @@ impl Store {
         let node = SpreadNode {
             address: self.0.sessions.nodes.address(NodeId(0)).into(),
             incarnation: executor.endpoint().node(NodeId(0))?.incarnation,
+            repairs: 0,
         };
         let parts = Parts {
             records: vec![record.clone()],

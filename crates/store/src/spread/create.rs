@@ -42,10 +42,10 @@ pub(crate) async fn create<E: Endpoint>(
     new: NewTable<'_>,
 ) -> Result<TableRecord> {
     check_name(new.name)?;
-    check_all(endpoint, nodes, &new).await?;
+    let repairs = check_all(endpoint, nodes, &new).await?;
     let map = SpreadMap {
         slots: new.slots.clone(),
-        nodes: nodes_as_they_are(endpoint, nodes)?,
+        nodes: nodes_as_they_are(endpoint, nodes, &repairs)?,
         on_restart: new.on_restart,
     };
     let creation = new.creation;
@@ -149,23 +149,33 @@ pub(super) async fn or_theirs<E: Endpoint>(
     there.filter(ours).ok_or(refused)
 }
 
-/// The nodes' addresses and incarnations. All must be there.
-fn nodes_as_they_are<E: Endpoint>(endpoint: &E, nodes: &Nodes) -> Result<Vec<SpreadNode>> {
-    let known = nodes_of(endpoint).map(|node| {
+/// The nodes' addresses and incarnations, with how often each was repaired. All must be there.
+fn nodes_as_they_are<E: Endpoint>(
+    endpoint: &E,
+    nodes: &Nodes,
+    repairs: &[u64],
+) -> Result<Vec<SpreadNode>> {
+    let known = nodes_of(endpoint).zip(repairs).map(|(node, repairs)| {
         Ok(SpreadNode {
             address: nodes.address(node).into(),
             incarnation: endpoint.node(node)?.incarnation,
+            repairs: *repairs,
         })
     });
     known.collect()
 }
 
 /// Refuses a name that is taken on any node, and a table that any node has no room for, takes no
-/// changes for or cannot be asked about.
-async fn check_all<E: Endpoint>(endpoint: &E, nodes: &Nodes, new: &NewTable<'_>) -> Result<()> {
+/// changes for or cannot be asked about; returns how often each was repaired.
+async fn check_all<E: Endpoint>(
+    endpoint: &E,
+    nodes: &Nodes,
+    new: &NewTable<'_>,
+) -> Result<Vec<u64>> {
     let most = new.schemes.iter().map(Scheme::table_bytes).max();
     let checks = ask_all(endpoint, nodes, async |catalog| {
-        if catalog.find(new.name).await?.is_some() {
+        let listing = catalog.listing().await?;
+        if listing.find(new.name)?.is_some() {
             let name = new.name.into();
             return Err(StoreError::TableExists { name });
         }
@@ -175,11 +185,13 @@ async fn check_all<E: Endpoint>(endpoint: &E, nodes: &Nodes, new: &NewTable<'_>)
             true => Err(StoreError::TableExists {
                 name: new.name.into(),
             }),
-            false => room,
+            false => room.map(|()| listing.repairs),
         }
     });
-    for (node, check) in nodes_of(endpoint).zip(checks.await?) {
-        check.map_err(|error| nodes.named(node, StoreError::Fabric(error)))?;
-    }
-    check_phases(endpoint, nodes, nodes_of(endpoint)).await
+    let checks = nodes_of(endpoint).zip(checks.await?);
+    let repairs = checks
+        .map(|(node, check)| check.map_err(|error| nodes.named(node, StoreError::Fabric(error))))
+        .collect::<Result<_>>()?;
+    check_phases(endpoint, nodes, nodes_of(endpoint)).await?;
+    Ok(repairs)
 }

@@ -17,7 +17,7 @@ enum Seen {
     /// The node cannot be asked.
     Unreachable(FabricError),
     Nothing {
-        was_repaired: bool,
+        repairs: u64,
     },
     Record(TableRecord),
 }
@@ -52,8 +52,8 @@ pub(crate) struct Place {
     pub(crate) record: Option<TableRecord>,
     /// Why the node cannot be asked.
     pub(crate) unreachable: Option<FabricError>,
-    /// Whether damaged entries of its node's catalog were cleared.
-    was_repaired: bool,
+    /// How often damaged entries of its node's catalog were cleared, where it does not have it.
+    repairs: u64,
 }
 
 impl Place {
@@ -61,7 +61,7 @@ impl Place {
     /// came back empty, or the entry was damaged and cleared.
     pub(crate) const fn is_lost(&self, made: &SpreadNode, incarnation: u64) -> bool {
         // What its creator had not come to is no loss.
-        let may_be_lost = self.was_repaired || incarnation != made.incarnation;
+        let may_be_lost = self.repairs != made.repairs || incarnation != made.incarnation;
         may_be_lost && self.record.is_none() && self.unreachable.is_none()
     }
 }
@@ -193,7 +193,7 @@ async fn find_in<E: Endpoint>(
                     .map_err(|error| nodes.named(node, error))?;
                 let found = found.cloned().map_or(
                     Seen::Nothing {
-                        was_repaired: listing.was_repaired,
+                        repairs: listing.repairs,
                     },
                     Seen::Record,
                 );
@@ -329,7 +329,7 @@ fn settle(
             is_sure: true,
             record: Some(record.clone()),
             unreachable: None,
-            was_repaired: false,
+            repairs: 0,
         });
     }
     let known = |index: usize, node: NodeId| {
@@ -356,7 +356,10 @@ fn settle(
                 is_sure,
                 record: None,
                 unreachable,
-                was_repaired: *seen == Seen::Nothing { was_repaired: true },
+                repairs: match seen {
+                    Seen::Nothing { repairs } => *repairs,
+                    _ => 0,
+                },
             });
         }
     };

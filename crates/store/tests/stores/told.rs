@@ -388,7 +388,7 @@ fn an_owner_that_means_harm_is_told_so() {
     // From its entry on, for a turn may end behind it; as if that were all.
     let asked = request(Question::Tables, 1, &[]);
     let mut valid = call(&honest, &asked, 64 << 10).unwrap();
-    let head = valid.len() - 32;
+    let head = valid.len() - 40;
     valid[head..][..8].copy_from_slice(&(farslot::MOST_TABLES as u64).to_le_bytes());
 
     let region = RegionSpec {
