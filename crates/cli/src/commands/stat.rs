@@ -95,7 +95,7 @@ fn show_store(store: &Store, as_json: bool) -> Result<()> {
         output::line(super::nodes::listing(&nodes).to_string())?;
     }
     if !tables.is_empty() {
-        output::line(parts_of_memory(&tables).line())?;
+        output::line(parts_of_memory(&tables).listing().to_string())?;
         output::line(listing(&tables).to_string())?;
     }
     all_well(&nodes, &records)
@@ -289,14 +289,22 @@ impl MemoryBy {
         })
     }
 
-    fn line(&self) -> String {
-        format!(
-            "of what is taken: {} slots and directories, {} records out of band, {} dead ones, {} room for more",
-            output::sized(self.structure),
-            output::sized(self.records),
-            output::sized(self.dead),
-            output::sized(self.room)
-        )
+    fn listing(&self) -> comfy_table::Table {
+        let mut listing = output::new_table(presets::UTF8_FULL_CONDENSED);
+        let parts = [
+            ("slots", self.structure),
+            ("records in heaps", self.records),
+            ("dead records", self.dead),
+            ("room in heaps", self.room),
+        ];
+        listing.set_header(["taken by", "memory"]);
+        for (part, bytes) in parts {
+            listing.add_row([part.to_owned(), output::sized(bytes)]);
+        }
+        if let Some(column) = listing.column_mut(1) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+        listing
     }
 }
 
