@@ -15,17 +15,18 @@
 //! **What it relies on.** No client decides that another one is dead: a client whose last claim is
 //! too old by its own clock may no longer use the run. How old a claim is, the heap's ticks say: a
 //! word that clients which look for room raise by one when they have seen it stand for a second. So
-//! clients count together, and none has to live as long as a claim may stand; one that does knows it
-//! by itself. The clocks need not agree; they must run at about the same rate. A verb that takes effect more than 20 s after its client looked at its
-//! clock could do harm: one of a process that was stopped just then (by a signal, a debugger, a
-//! suspended machine), or one that waited in front of a node that was stopped. For the latter who
-//! takes a run over lets the node run for [`RUN_ON`] before it reads the records. Such a late WRITE
-//! may overwrite the record of another key. The checksum and the generation reveal it, so lookups
-//! of that key fail with an error and return nothing wrong; but the record is lost. So a process
-//! must not be continued after a stop of 20 s or more if it was writing to a table whose heap is
-//! full.
+//! clients count together, and none has to live as long as a claim may stand; one that does knows
+//! it by itself. The clocks need not agree; they must run at about the same rate. A verb that takes
+//! effect more than 20 s after its client looked at its clock could do harm: one of a process that
+//! was stopped just then (by a signal, a debugger, a suspended machine), or one that waited in
+//! front of a node that was stopped. For the latter who takes a run over lets the node run for
+//! [`RUN_ON`] before it reads the records. Such a late WRITE may overwrite the record of another
+//! key. The checksum and the generation reveal it, so lookups of that key fail with an error and
+//! return nothing wrong; but the record is lost. So a process must not be continued after a stop of
+//! 20 s or more if it was writing to a table whose heap is full.
 
 use super::client::{CLAIM_LASTS, Heap};
+use super::ends::{EndClock, EndRange};
 use super::layout::{BlockRef, GRANULE, Record, RecordView, class_for};
 use super::pages::{Kind, LeftClaim, PageWord, ticks_since};
 use super::relocation::{Relocate, Relocation};
@@ -73,8 +74,8 @@ impl<E: Endpoint> Heap<E> {
     /// there now.
     ///
     /// # Errors
-    /// [`IndexError::TurnOver`] for an operation of a call, whose turn is over before there is room:
-    /// the next one goes on. Or what the fabric says.
+    /// [`IndexError::TurnOver`] for an operation of a call, whose turn is over before there is
+    /// room: the next one goes on. Or what the fabric says.
     pub(crate) async fn clean(&self, table: &impl Relocate, refused: usize) -> Result<bool> {
         if class_for(refused).is_none() {
             return Ok(false);
@@ -157,14 +158,15 @@ impl<E: Endpoint> Heap<E> {
             LEAST_DEAD
         };
         let mut runs: Vec<_> = seen.runs().filter(|run| run.word.is_cleanable()).collect();
-        runs.retain(|run| run.is_dead() || self.dead_part(run) * 64 >= least_dead << 10);
-        runs.sort_by_cached_key(|run| self.living_part(run));
+        let now = self.now_of_ends();
+        runs.retain(|run| run.is_dead() || self.dead_part(run, now) * 64 >= least_dead << 10);
+        runs.sort_by_cached_key(|run| self.living_part(run, now));
         let (mut free, mut cleaned, mut any) = (seen.free() * self.pages.bytes, 0, false);
         for run in &runs {
             let is_dead = run.is_dead();
             let of_run = self.bytes_of_run(run);
             // What lives in it takes as much elsewhere.
-            let lives = ((self.living_part(run) * of_run) >> 10).min(of_run);
+            let lives = ((self.living_part(run, now) * of_run) >> 10).min(of_run);
             let has_done_much = cleaned >= MOST_CLEANED_BYTES && free >= least * self.pages.bytes;
             if free >= goal * self.pages.bytes || has_done_much {
                 break;
@@ -207,23 +209,27 @@ impl<E: Endpoint> Heap<E> {
         ends.is_some_and(|ends| ends.has_ended(record))
     }
 
-    /// About which part of a run is known to be dead, or has ended, of 1,024.
-    fn dead_part(&self, run: &SeenRun) -> u64 {
+    /// The moment by which records end, where they do.
+    fn now_of_ends(&self) -> u64 {
+        self.ends.as_ref().map_or(0, EndClock::now)
+    }
+
+    /// About which part of a run is known to be dead, or has ended by now, of 1,024.
+    fn dead_part(&self, run: &SeenRun, now: u64) -> u64 {
         let dead = ((run.dead.granules * GRANULE) << 10) / self.bytes_of_run(run);
-        let stamp = run.stamp.filter(|_| self.stamps_ends());
-        match (&self.ends, stamp) {
-            (Some(ends), Some(stamp)) => dead.max((ends.ended(stamp) * self.used_part(run)) >> 10),
-            _ => dead,
+        match run.stamp.filter(|_| self.stamps_ends()) {
+            Some(stamp) => dead.max((EndRange::of(stamp).ended(now) * self.used_part(run)) >> 10),
+            None => dead,
         }
     }
 
     /// About which part of a run lives, of 1,024.
-    fn living_part(&self, run: &SeenRun) -> u64 {
-        self.used_part(run).saturating_sub(self.dead_part(run))
+    fn living_part(&self, run: &SeenRun, now: u64) -> u64 {
+        self.used_part(run).saturating_sub(self.dead_part(run, now))
     }
 
-    /// Which part of a run has records, of 1,024: behind one that was left with little in it another
-    /// is better.
+    /// Which part of a run has records, of 1,024: behind one that was left with little in it
+    /// another is better.
     fn used_part(&self, run: &SeenRun) -> u64 {
         match run.word.kind() {
             Kind::Left => (LeftClaim::unpack(run.word.claim()).used << 10) / self.bytes_of_run(run),
@@ -240,6 +246,7 @@ impl<E: Endpoint> Heap<E> {
         fate: Fate,
     ) -> Result<bool> {
         let seen = self.look_at_pages(0..self.pages.count).await?;
+        let now = self.now_of_ends();
         // What lives in each page, with nothing for those that cannot be freed.
         let mut living = vec![Some(0); seen.words.len()];
         for (page, word) in living.iter_mut().zip(&seen.words) {
@@ -249,7 +256,7 @@ impl<E: Endpoint> Heap<E> {
         }
         let runs: Vec<_> = seen.runs().collect();
         for run in runs.iter().filter(|run| run.word.is_cleanable()) {
-            let of_run = (self.living_part(run) * self.pages.bytes) >> 10;
+            let of_run = (self.living_part(run, now) * self.pages.bytes) >> 10;
             let first = run.first as usize;
             for page in &mut living[first..first + run.word.pages() as usize] {
                 *page = Some(of_run);
@@ -352,8 +359,8 @@ impl<E: Endpoint> Heap<E> {
         Ok(())
     }
 
-    /// Runs that other clients have open or clean, and have not claimed for so long that they may be
-    /// taken over.
+    /// Runs that other clients have open or clean, and have not claimed for so long that they may
+    /// be taken over.
     fn to_take_over(&self, seen: &Seen, ticks: u64) -> Vec<SeenRun> {
         let now = self.endpoint.now();
         // Clients with slower verbs than this one's have to allow for that themselves.

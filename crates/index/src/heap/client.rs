@@ -8,7 +8,7 @@
 //! by a swap when that time is over. Another client that has seen a claim stand for
 //! [`TAKEN_AFTER`](super::cleaner::TAKEN_AFTER) takes the run over.
 
-use super::ends::{End, Ends};
+use super::ends::{End, EndClock};
 use super::layout::{
     BlockRef, GRANULE, HeapPlace, LARGEST_RECORD, NewRecord, Record, block_bytes, class_for, seal,
     too_large,
@@ -68,12 +68,12 @@ pub struct Heap<E> {
     /// Of one that evicts.
     pub(super) eviction: Option<Eviction>,
     /// Of one whose records end.
-    pub(super) ends: Option<Ends>,
+    pub(super) ends: Option<EndClock>,
 }
 
 impl<E: Endpoint> Heap<E> {
-    /// A client of the heap at `place`, in which no record is longer than so many bytes: it reads no
-    /// more of any block.
+    /// A client of the heap at `place`, in which no record is longer than so many bytes: it reads
+    /// no more of any block.
     #[must_use]
     pub fn new(endpoint: Rc<E>, place: HeapPlace, longest: usize) -> Self {
         Self {
@@ -100,7 +100,7 @@ impl<E: Endpoint> Heap<E> {
     /// they do.
     #[must_use]
     pub(crate) fn ending(mut self, records_end: bool) -> Self {
-        self.ends = records_end.then(|| Ends::by(None));
+        self.ends = records_end.then(|| EndClock::by(None));
         self.pages = Pages::of(self.place.bytes, self.has_stamps());
         self
     }
@@ -108,7 +108,7 @@ impl<E: Endpoint> Heap<E> {
     /// Has records that have ended forgotten, by this clock in milliseconds, where records end.
     pub(crate) fn set_clock(&mut self, now: impl Fn() -> u64 + 'static) {
         if let Some(ends) = &mut self.ends {
-            *ends = Ends::by(Some(Box::new(now)));
+            *ends = EndClock::by(Some(Box::new(now)));
         }
     }
 
@@ -116,7 +116,7 @@ impl<E: Endpoint> Heap<E> {
         self.eviction.is_some() || self.ends.is_some()
     }
 
-    /// Whether the stamps of runs say when their last records end.
+    /// Whether the stamps of runs say when their records end.
     pub(super) const fn stamps_ends(&self) -> bool {
         self.ends.is_some() && self.eviction.is_none()
     }
@@ -237,8 +237,10 @@ impl<E: Endpoint> Heap<E> {
             if let Some(block) = self.allocate_own(bytes, purpose, end) {
                 return Ok(block);
             }
-            if !self.open(bytes, self.purpose(purpose), end).await? {
-                return Err(full());
+            let purpose = self.purpose(purpose);
+            if !self.open(bytes, purpose, end).await? {
+                let own = self.runs.borrow_mut().carve_anywhere(bytes, purpose, end);
+                return own.ok_or_else(full);
             }
         }
     }
@@ -348,8 +350,14 @@ impl<E: Endpoint> Heap<E> {
             let runs = &mut *self.runs.borrow_mut();
             let lasts = |at: Nanos| now.saturating_sub(at) < CLAIM_LASTS;
             runs.closing.retain(|run| lasts(run.claimed_at));
+            // What records rarely come to others may have.
+            let idle = runs
+                .open
+                .extract_if(.., |run| run.records == run.records_before && run.span != 0);
+            runs.closing.extend(idle);
             runs.open.iter().map(|run| (run.first, run.word)).collect()
         };
+        self.close_idle().await;
         for (first, word) in open {
             self.claim_again(first, word).await?;
         }
@@ -366,7 +374,8 @@ impl<E: Endpoint> Heap<E> {
         let at = runs.open.iter().position(|run| run.first == first);
         match at {
             Some(at) if is_own => {
-                (runs.open[at].word, runs.open[at].claimed_at) = (new, began);
+                let run = &mut runs.open[at];
+                (run.word, run.claimed_at, run.records_before) = (new, began, run.records);
             }
             Some(at) => drop(runs.open.swap_remove(at)),
             None => {}

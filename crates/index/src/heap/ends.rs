@@ -1,18 +1,18 @@
 //! Records that end: those of a table whose values begin with the moment at which they do.
 //!
-//! A client appends records that live for about as long to the same run, and the stamp of a run says
-//! when the first and the last of its records end. So who needs room finds runs whose time is over,
-//! or nearly so, by the words of their pages: what has ended in them is removed from its slots,
-//! without being moved, and they are free (after Segcache, NSDI 2021: segments chained by time to
-//! live). A record that has ended is not moved out of any other run that is cleaned either.
+//! A client appends records that live for about as long to the same run, and the stamp of a run
+//! says when the first and the last of its records end. So who needs room finds runs whose time is
+//! over, or nearly so, by the words of their pages: what has ended in them is removed from its
+//! slots, without being moved, and they are free (after Segcache, NSDI 2021: segments chained by
+//! time to live). A record that has ended is not moved out of any other run that is cleaned either.
 //!
-//! The stamp is a hint: a record goes only if its own moment is past. One that has another moment by
-//! then lies in another block, and its slot does not name this one.
+//! The stamp is a hint: a record goes only if its own moment is past. One that has another moment
+//! by then lies in another block, and its slot does not name this one.
 //!
 //! ```text
 //! value          | moment in milliseconds, 6 bytes, 0 for never | ... |
-//! stamp of a run | 0, 1 bit | from the first moment to the last: 9 bits, times 2 to the power of 5 |
-//!                | the last moment, 49 bits: 0 if it is not known, 2^48 for never |
+//! stamp of a run | 0, 1 bit | milliseconds from the first moment to the last: power of 2, 5 bits |
+//!                | factor, 9 | the last moment, 49: 0 if it is not known, 2^48 for never |
 //! ```
 
 use super::layout::RecordView;
@@ -27,7 +27,8 @@ const NEVER: u64 = 1 << (8 * MOMENT_BYTES);
 const LAST_BITS: u32 = 49;
 const LENGTH_BITS: u32 = 9;
 const MOST_POWER: u64 = 31;
-/// Spans that are told apart are eighths of a power of two of milliseconds, but no shorter than this.
+/// Spans that are told apart are eighths of a power of two of milliseconds, but no shorter than
+/// this.
 const SHORTEST_SPAN: u64 = 64;
 
 /// When a record ends, and with which others it lies.
@@ -41,12 +42,12 @@ pub(crate) struct End {
 
 /// When the first and the last record of a run end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Lasts {
+pub(super) struct EndRange {
     first: u64,
     last: u64,
 }
 
-impl Lasts {
+impl EndRange {
     /// Of a run without records.
     pub(super) const NONE: Self = Self {
         first: u64::MAX,
@@ -58,9 +59,17 @@ impl Lasts {
         last: u64::MAX,
     };
 
-    pub(super) fn add(&mut self, end: End) {
-        self.first = self.first.min(end.at);
-        self.last = self.last.max(end.at);
+    /// A record that never ends counts only beside others that do not either: a run that has others
+    /// is cleaned for those, and it is moved.
+    pub(super) fn add(&mut self, End { at, .. }: End) {
+        if at == NEVER && self.last != 0 {
+            return;
+        }
+        if self.last == NEVER {
+            *self = Self::NONE;
+        }
+        self.first = self.first.min(at);
+        self.last = self.last.max(at);
     }
 
     /// As a stamp, which says no earlier moment than the first.
@@ -92,7 +101,7 @@ impl Lasts {
     }
 
     /// About which part of the records has ended at a moment, of 1,024.
-    const fn ended(self, now: u64) -> u64 {
+    pub(super) const fn ended(self, now: u64) -> u64 {
         if self.last <= now {
             1024
         } else if self.first > now || self.last >= NEVER {
@@ -104,23 +113,23 @@ impl Lasts {
 }
 
 /// What says which moments are past.
-pub(crate) struct Ends {
+pub(crate) struct EndClock {
     now: Option<Box<dyn Fn() -> u64>>,
 }
 
-impl fmt::Debug for Ends {
+impl fmt::Debug for EndClock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Ends").finish_non_exhaustive()
+        f.debug_struct("EndClock").finish_non_exhaustive()
     }
 }
 
-impl Ends {
+impl EndClock {
     /// By a clock in milliseconds; without one no record has ended.
     pub(super) const fn by(now: Option<Box<dyn Fn() -> u64>>) -> Self {
         Self { now }
     }
 
-    fn now(&self) -> u64 {
+    pub(super) fn now(&self) -> u64 {
         self.now.as_ref().map_or(0, |now| now())
     }
 
@@ -141,20 +150,16 @@ impl Ends {
 
     /// Whether the records of a run live for about as long as others, by its stamp.
     pub(super) fn are_of(&self, stamp: Stamp, span: u16) -> bool {
-        match Lasts::of(stamp).last {
+        match EndRange::of(stamp).last {
             NEVER => span == 0,
             u64::MAX => false,
+            last if last <= self.now() => false,
             // Those that lie there came earlier.
             last => {
                 let of_run = span_of(last.saturating_sub(self.now()));
                 (of_run..=of_run + 1).contains(&span)
             }
         }
-    }
-
-    /// About which part of the records of a run has ended, of 1,024, by its stamp.
-    pub(super) fn ended(&self, stamp: Stamp) -> u64 {
-        Lasts::of(stamp).ended(self.now())
     }
 }
 
@@ -204,32 +209,38 @@ mod tests {
 
     #[test]
     fn moments_are_read_from_values() {
-        let ends = Ends::by(Some(Box::new(|| 1_000)));
+        let ends = EndClock::by(Some(Box::new(|| 1_000)));
         assert_eq!(ends.of(&[0; 9]), End { at: NEVER, span: 0 });
         assert_eq!(ends.of(&[]), End { at: NEVER, span: 0 });
         let end = ends.of(&[0xe8, 3, 0, 0, 0, 0, 7, 7, 7]);
         assert_eq!((end.at, end.span), (1_000, 1));
         let stamp = |moments: &[u64]| {
-            let mut lasts = Lasts::NONE;
+            let mut lasts = EndRange::NONE;
             moments
                 .iter()
                 .for_each(|at| lasts.add(End { at: *at, span: 1 }));
             lasts.stamp()
         };
-        let cases: [(&[u64], u64); 7] = [
+        let cases: [(&[u64], u64); 9] = [
             (&[1_000], 1024),
             (&[1_001], 0),
             (&[500, 1_000], 1024),
             (&[900, 1_300, 1_000], 256),
             (&[1_001, 1_300], 0),
-            (&[900, NEVER], 0),
+            (&[900, NEVER], 1024),
+            (&[NEVER, 900, 1_100, NEVER], 512),
+            (&[NEVER, NEVER], 0),
             (&[], 0),
         ];
         for (moments, part) in cases {
-            assert_eq!(ends.ended(stamp(moments)), part, "{moments:?}");
+            assert_eq!(
+                EndRange::of(stamp(moments)).ended(1_000),
+                part,
+                "{moments:?}"
+            );
         }
         // Without a clock nothing has ended.
-        assert_eq!(Ends::by(None).ended(stamp(&[1])), 0);
+        assert_eq!(EndClock::by(None).now(), 0);
     }
 
     proptest! {
@@ -238,10 +249,10 @@ mod tests {
             first in 1..NEVER, length in 0..NEVER, shift in 0u32..48,
         ) {
             let last = (first + (length >> shift)).min(NEVER - 1);
-            let mut lasts = Lasts::NONE;
+            let mut lasts = EndRange::NONE;
             lasts.add(End { at: first, span: 1 });
             lasts.add(End { at: last, span: 1 });
-            let told = Lasts::of(lasts.stamp());
+            let told = EndRange::of(lasts.stamp());
             prop_assert_eq!(told.last, last);
             prop_assert!(told.first >= first);
             let is_exact = last - first < 1 << 40;

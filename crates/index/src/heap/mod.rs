@@ -6,8 +6,9 @@
 //!
 //! A heap is a log (RAMCloud, FAST 2014): records are appended to runs of pages, of any sizes at
 //! any time, and memory comes back by whole runs, when all in them is dead or what lives was moved
-//! out (`cleaner`); of records that end by themselves, when their time is over (`ends`). A client that flushes gives back what it holds unused. One that dies leaves
-//! behind the runs that it appends to, four at most; others find that when the heap is full.
+//! out (`cleaner`); of records that end by themselves, when their time is over (`ends`). A client
+//! that flushes gives back what it holds unused. One that dies leaves behind the runs that it
+//! appends to, a few of each purpose; others find that when the heap is full.
 //!
 //! A reader may come late: the block that its slot named has been freed and holds another record by
 //! then. Each use of a page therefore has a generation, in the slot and in the record, and the

@@ -1,7 +1,7 @@
 //! Opening runs, and closing them.
 
-use super::client::Heap;
-use super::ends::{End, Ends, Lasts};
+use super::client::{CLAIM_LASTS, Heap};
+use super::ends::{End, EndClock, EndRange};
 use super::layout::GRANULE;
 use super::pages::{Dead, DeadWord, Kind, LeftClaim, PageWord, Stamp};
 use super::runs::{Purpose, Run, carved_bytes};
@@ -155,7 +155,7 @@ impl<E: Endpoint> Heap<E> {
 
     /// Whether the records of a run live for about as long, where such records lie together.
     fn is_of_span(&self, run: &SeenRun, span: u16) -> bool {
-        let are_of = |ends: &Ends| run.stamp.is_some_and(|stamp| ends.are_of(stamp, span));
+        let are_of = |ends: &EndClock| run.stamp.is_some_and(|stamp| ends.are_of(stamp, span));
         !self.stamps_ends() || self.ends.as_ref().is_some_and(are_of)
     }
 
@@ -281,10 +281,11 @@ impl<E: Endpoint> Heap<E> {
             end: bytes.end,
             last: bytes.end,
             records: 0,
+            records_before: 0,
             pending: 0,
             purpose: of.purpose,
             span: of.span,
-            ends: Lasts::NONE,
+            ends: EndRange::NONE,
             claimed_at: began,
         });
         Ok(Tried::Opened)
@@ -293,12 +294,15 @@ impl<E: Endpoint> Heap<E> {
     /// Counts that a run is opened, and notes when it was.
     async fn stamp(&self, pages: Range<u64>, purpose: Purpose) -> Result<()> {
         let opening = self.endpoint.fetch_add(self.openings_at(), 1).await?;
-        if self.evicts() {
+        if self.has_stamps() {
+            let stamp = match self.evicts() {
+                true => Stamp::new(opening, purpose == Purpose::Keep),
+                // Not known before the run is closed.
+                false => Stamp(0),
+            };
             let bytes = (pages.end - pages.start) as usize * 8;
             let mut stamps = self.endpoint.core().buffers.take(bytes)?;
-            stamps
-                .words_mut()
-                .fill(Stamp::new(opening, purpose == Purpose::Keep).0);
+            stamps.words_mut().fill(stamp.0);
             let at = self.at_byte(self.pages.stamp_at(pages.start));
             self.endpoint.write(at, stamps).await?;
         }
@@ -324,8 +328,8 @@ impl<E: Endpoint> Heap<E> {
         if !self.swap_word(run.first, run.word, word).await? {
             return Ok(Tried::LostRace);
         }
-        if self.evicts() {
-            // What is put now is not as old as what is there.
+        if self.has_stamps() {
+            // What is put now is not as old as what is there, or ends later.
             self.stamp(run.first..run.first + word.pages(), of.purpose)
                 .await?;
         }
@@ -338,10 +342,11 @@ impl<E: Endpoint> Heap<E> {
             end: bytes.end,
             last: bytes.end,
             records: left.records,
+            records_before: left.records,
             pending: 0,
             purpose: of.purpose,
             span: of.span,
-            ends: run.stamp.map_or(Lasts::NONE, Lasts::of),
+            ends: run.stamp.map_or(EndRange::NONE, EndRange::of),
             claimed_at: began,
         });
         Ok(Tried::Opened)
@@ -354,7 +359,7 @@ impl<E: Endpoint> Heap<E> {
 
     /// Seals the runs that this client does not append to any more and of whose records all are
     /// named or given back.
-    async fn close_idle(&self) {
+    pub(super) async fn close_idle(&self) {
         while let Some(run) = self.take_closing() {
             // If that fails, others find it some time.
             let _ = self.close(run).await;
@@ -379,7 +384,9 @@ impl<E: Endpoint> Heap<E> {
             Some(claim) => run.word.as_kind(Kind::Left, claim),
             None => run.word.as_kind(Kind::Sealed, run.records),
         };
-        if self.stamps_ends() && run.records > 0 {
+        // Whoever has taken it over since may have given it a stamp.
+        let is_claimed = self.endpoint.now().saturating_sub(run.claimed_at) < CLAIM_LASTS;
+        if self.stamps_ends() && run.records > 0 && is_claimed {
             let mut stamp = self.endpoint.core().buffers.take(8)?;
             stamp.words_mut()[0] = run.ends.stamp().0;
             let at = self.at_byte(self.pages.stamp_at(run.first));

@@ -22,8 +22,8 @@
 //! The dead word counts the records that died and start in this page, and about how many granules
 //! they had. It counts no record twice and none that lives: a client tells of what died only while
 //! so few runs were opened since that no page can have come to the same generation again. So a run
-//! of whose records all are dead is free without a look at them. It may count too few: what a client
-//! that was killed had counted is lost until the run is cleaned.
+//! of whose records all are dead is free without a look at them. It may count too few: what a
+//! client that was killed had counted is lost until the run is cleaned.
 
 use super::layout::{BlockRef, GENERATION_BITS, GRANULE};
 use std::ops::Range;
@@ -378,7 +378,7 @@ pub(super) struct Dead {
     pub(super) granules: u64,
 }
 
-/// When a run was opened, and for what; of a heap whose records end, when the last one does.
+/// When a run was opened, and for what; of a heap whose records end, when those of the run do.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct Stamp(pub(super) u64);
 

@@ -1,6 +1,6 @@
 //! The runs that a client has open, and what it carves from them.
 
-use super::ends::{End, Lasts};
+use super::ends::{End, EndRange};
 use super::layout::{BlockRef, GRANULE, block_bytes, class_for};
 use super::pages::{Dead, LeftClaim, PageWord};
 use farslot_fabric::Nanos;
@@ -11,7 +11,7 @@ const MOST_OPEN: usize = 2;
 /// The same where records that live for about as long lie together, of a heap of enough pages.
 const MOST_OPEN_OF_SPANS: usize = 8;
 /// For each further one it has so many pages.
-const PAGES_A_SPAN: u64 = 64;
+const PAGES_A_SPAN: u64 = 256;
 
 /// What a block is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -46,15 +46,16 @@ pub(super) struct Run {
     pub(super) end: u64,
     /// Where the block starts that was carved last.
     pub(super) last: u64,
-    /// Records carved from it since its pages were free.
+    /// Records carved from it since its pages were free, and how many of these when it was claimed.
     pub(super) records: u64,
+    pub(super) records_before: u64,
     /// Those that no slot names yet and that were not given back.
     pub(super) pending: u64,
     pub(super) purpose: Purpose,
     /// Which records it was opened for.
     pub(super) span: u16,
     /// When its records end.
-    pub(super) ends: Lasts,
+    pub(super) ends: EndRange,
     /// When this client began to claim it, last.
     pub(super) claimed_at: Nanos,
 }
@@ -119,8 +120,8 @@ impl Runs {
     /// A block for so many bytes, if some run has room: one of records that live for about as long,
     /// or any, where too many are open for another.
     #[inline]
-    pub(super) fn carve(&mut self, bytes: usize, purpose: Purpose, end: End) -> Option<BlockRef> {
-        let (class, bytes) = (class_for(bytes)?, carved_bytes(bytes));
+    pub(super) fn carve(&mut self, record: usize, purpose: Purpose, end: End) -> Option<BlockRef> {
+        let (class, bytes) = (class_for(record)?, carved_bytes(record));
         let mut of_purpose = 0;
         for run in self.open.iter_mut().filter(|run| run.purpose == purpose) {
             of_purpose += 1;
@@ -130,9 +131,20 @@ impl Runs {
                 return Some(block);
             }
         }
-        if of_purpose < self.most_spans {
-            return None;
+        match of_purpose < self.most_spans {
+            true => None,
+            false => self.carve_anywhere(record, purpose, end),
         }
+    }
+
+    /// A block for so many bytes of any run of that purpose, whatever lies there.
+    pub(super) fn carve_anywhere(
+        &mut self,
+        bytes: usize,
+        purpose: Purpose,
+        end: End,
+    ) -> Option<BlockRef> {
+        let (class, bytes) = (class_for(bytes)?, carved_bytes(bytes));
         let mut open = self.open.iter_mut();
         open.find_map(|run| match run.purpose == purpose {
             true => run.carve(bytes, class, end),

@@ -8,7 +8,7 @@ pub(super) struct Seen {
     pub(super) first: u64,
     pub(super) words: Vec<PageWord>,
     pub(super) dead: Vec<DeadWord>,
-    /// Of a heap that evicts.
+    /// Of a heap that has any.
     pub(super) stamps: Vec<Stamp>,
 }
 

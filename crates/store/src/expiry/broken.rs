@@ -13,7 +13,7 @@ pub(super) enum Breach {
     NoSecondLook,
     /// A mark is left alone by those who find that its record has ended.
     NoCancel,
-    /// Where room is needed, records go some milliseconds before they end.
+    /// Where room is needed, records go a second before they end.
     EarlyRoom,
 }
 

@@ -9,12 +9,13 @@
 //! Of a table that is [expiring](crate::TableOptions::expiring), every value begins with the moment
 //! at which its record expires. From that moment on the key is absent, whoever asks: clients
 //! compare the moment with their own clock (`session`). So the clocks of machines that share such a
-//! table should agree as well as its times to live are to be exact.
+//! table should agree as well as its times to live are to be exact: a client whose clock is ahead
+//! also removes others' records early, where it needs room.
 //!
 //! A record that has expired takes memory until it is removed: by a client that puts another in its
 //! place, by one that needs room (`farslot_index`'s heaps keep records together that live for about
-//! as long), or by a [`Sweeper`] (`sweeper`). Whoever removes one names all of its bytes, the moment
-//! included, or the block that has them: a record that was put meanwhile stays.
+//! as long), or by a [`Sweeper`] (`sweeper`). Whoever removes one names all of its bytes, the
+//! moment included, or the block that has them: a record that was put meanwhile stays.
 //!
 //! # Why operations are linearizable
 //!
@@ -58,8 +59,8 @@
 //!
 //! The histories (`histories`, in tests) find each step that is left out (`broken`).
 //!
-//! The index knows of this only which values begin with a moment, and a clock by which it has passed
-//! (`Clock::for_room`). Its record of a value that lives for a while is a longer value.
+//! The index knows of this only which values begin with a moment, and a clock by which it has
+//! passed (`Clock::for_room`). Its record of a value that lives for a while is a longer value.
 
 mod broken;
 mod ending;
