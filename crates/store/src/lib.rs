@@ -55,6 +55,10 @@ mod error;
 mod expiry;
 mod fabrics;
 mod handle;
+#[cfg_attr(
+    not(feature = "unstable"),
+    allow(dead_code, reason = "the gateway uses more of it")
+)]
 mod latest;
 mod lease;
 mod measured;
