@@ -34,7 +34,7 @@ fn passes_through(store: &Store, options: &TableOptions, heap: u64, lives: std::
                 table.get(b"nothing.").unwrap();
             }
         }
-        let key = (number as u64).to_le_bytes();
+        let key = u64::to_le_bytes(number);
         let put = table.put_for(&key, &vec![7; bytes], Duration::from_millis(life));
         assert_eq!(
             put,
