@@ -193,12 +193,9 @@ pub unsafe extern "C" fn fs_table_put(
 ) -> FsOutcome {
     outcome(|| {
         // SAFETY: as the caller says.
-        let ((table, key), value) = unsafe {
-            (
-                keyed(table, key, key_len)?,
-                bytes(value, value_len, "value")?,
-            )
-        };
+        let (table, key) = unsafe { keyed(table, key, key_len) }?;
+        // SAFETY: as the caller says.
+        let value = unsafe { bytes(value, value_len, "value") }?;
         Ok(FsOutcome::put(wait(table.handle.put(key, value))?))
     })
 }
@@ -220,12 +217,9 @@ pub unsafe extern "C" fn fs_table_put_for(
 ) -> FsOutcome {
     outcome(|| {
         // SAFETY: as the caller says.
-        let ((table, key), value) = unsafe {
-            (
-                keyed(table, key, key_len)?,
-                bytes(value, value_len, "value")?,
-            )
-        };
+        let (table, key) = unsafe { keyed(table, key, key_len) }?;
+        // SAFETY: as the caller says.
+        let value = unsafe { bytes(value, value_len, "value") }?;
         let span = Duration::from_millis(milliseconds);
         Ok(FsOutcome::put(wait(
             table.handle.put_for(key, value, span),
@@ -268,12 +262,9 @@ pub unsafe extern "C" fn fs_table_compare_and_set(
 ) -> FsOutcome {
     outcome(|| {
         // SAFETY: as the caller says.
-        let ((table, key), value) = unsafe {
-            (
-                keyed(table, key, key_len)?,
-                bytes(value, value_len, "value")?,
-            )
-        };
+        let (table, key) = unsafe { keyed(table, key, key_len) }?;
+        // SAFETY: as the caller says.
+        let value = unsafe { bytes(value, value_len, "value") }?;
         let expected = match expected.is_null() && expected_len == 0 {
             true => None,
             // SAFETY: as the caller says.

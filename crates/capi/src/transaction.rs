@@ -4,7 +4,7 @@ use crate::error::{Failure, FsKind};
 use crate::input::{Room, bytes, given};
 use crate::outcome::{FsOutcome, outcome};
 use crate::store::{StoreHandle, store_of};
-use crate::table::{Opened, TableHandle, got, table_of};
+use crate::table::{TableHandle, got, table_of};
 use farslot::{Store, Transaction};
 use std::ffi::{c_int, c_void};
 use std::ptr::NonNull;
@@ -69,15 +69,17 @@ pub unsafe extern "C" fn fs_transact(
     })
 }
 
-/// The transaction and the table that a caller passes.
+/// The transaction, the table and the key that a caller passes.
 ///
 /// # Safety
 /// `transaction` is null or that of a body which has not returned; `table` is null or a table that
-/// was not freed.
+/// was not freed; `key` is `key_len` bytes.
 unsafe fn step<'a>(
     transaction: *mut TransactionHandle,
     table: *const TableHandle,
-) -> Result<(&'a mut Transaction, &'a Opened), Failure> {
+    key: *const u8,
+    key_len: usize,
+) -> Result<(&'a mut Transaction, &'a str, &'a [u8]), Failure> {
     // SAFETY: as the caller says; of what it is to only the transaction is changed.
     let lent = unsafe { given(transaction.cast_const(), "transaction") }?;
     if lent.thread != std::thread::current().id() {
@@ -94,13 +96,14 @@ unsafe fn step<'a>(
     }
     // SAFETY: the body's thread has it alone while the body runs, and calls of it are not nested.
     let transaction = unsafe { &mut *lent.transaction.as_ptr() };
-    match transaction.is_table_of(&table.record)? {
-        true => Ok((transaction, table)),
-        false => Err(Failure::new(
+    if !transaction.is_table_of(&table.record)? {
+        return Err(Failure::new(
             FsKind::FS_KIND_TABLE_GONE,
             format!("the name {name:?} is another table's by now: open that one"),
-        )),
+        ));
     }
+    // SAFETY: as the caller says.
+    Ok((transaction, name, unsafe { bytes(key, key_len, "key") }?))
 }
 
 /// As fs_table_get, within a transaction: of a key that it has changed, its own value. A key that
@@ -121,11 +124,10 @@ pub unsafe extern "C" fn fs_transaction_get(
 ) -> FsOutcome {
     outcome(|| {
         // SAFETY: as the caller says.
-        let ((transaction, table), key) =
-            unsafe { (step(transaction, table)?, bytes(key, key_len, "key")?) };
+        let (transaction, table, key) = unsafe { step(transaction, table, key, key_len) }?;
         // SAFETY: as the caller says.
         let room = unsafe { Room::new(value, room) }?;
-        let found = transaction.get(&table.record.name, key)?;
+        let found = transaction.get(table, key)?;
         // SAFETY: as the caller says.
         Ok(unsafe { got(found, room, len) })
     })
@@ -146,11 +148,10 @@ pub unsafe extern "C" fn fs_transaction_put(
 ) -> FsOutcome {
     outcome(|| {
         // SAFETY: as the caller says.
-        let ((transaction, table), key) =
-            unsafe { (step(transaction, table)?, bytes(key, key_len, "key")?) };
+        let (transaction, table, key) = unsafe { step(transaction, table, key, key_len) }?;
         // SAFETY: as the caller says.
         let value = unsafe { bytes(value, value_len, "value") }?;
-        transaction.put(&table.record.name, key, value)?;
+        transaction.put(table, key, value)?;
         Ok(FsOutcome::FS_DONE)
     })
 }
@@ -171,11 +172,10 @@ pub unsafe extern "C" fn fs_transaction_insert(
 ) -> FsOutcome {
     outcome(|| {
         // SAFETY: as the caller says.
-        let ((transaction, table), key) =
-            unsafe { (step(transaction, table)?, bytes(key, key_len, "key")?) };
+        let (transaction, table, key) = unsafe { step(transaction, table, key, key_len) }?;
         // SAFETY: as the caller says.
         let value = unsafe { bytes(value, value_len, "value") }?;
-        Ok(match transaction.insert(&table.record.name, key, value)? {
+        Ok(match transaction.insert(table, key, value)? {
             true => FsOutcome::FS_INSERTED,
             false => FsOutcome::FS_FOUND,
         })
@@ -195,10 +195,7 @@ pub unsafe extern "C" fn fs_transaction_delete(
 ) -> FsOutcome {
     outcome(|| {
         // SAFETY: as the caller says.
-        let ((transaction, table), key) =
-            unsafe { (step(transaction, table)?, bytes(key, key_len, "key")?) };
-        Ok(FsOutcome::found(
-            transaction.remove(&table.record.name, key)?,
-        ))
+        let (transaction, table, key) = unsafe { step(transaction, table, key, key_len) }?;
+        Ok(FsOutcome::found(transaction.remove(table, key)?))
     })
 }
