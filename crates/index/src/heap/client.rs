@@ -76,12 +76,13 @@ impl<E: Endpoint> Heap<E> {
     /// no more of any block.
     #[must_use]
     pub fn new(endpoint: Rc<E>, place: HeapPlace, longest: usize) -> Self {
+        let pages = Pages::of(place.bytes, false);
         Self {
             endpoint,
             place,
-            pages: Pages::of(place.bytes, false),
+            pages,
             longest: longest.min(LARGEST_RECORD).next_multiple_of(8),
-            runs: RefCell::new(Runs::of(Pages::of(place.bytes, false).count)),
+            runs: RefCell::new(Runs::of(pages.count)),
             oldest_claim: Cell::new(None),
             openings: Cell::new(None),
             claims: Cell::new(0),

@@ -384,8 +384,8 @@ impl<E: Endpoint> Heap<E> {
             Some(claim) => run.word.as_kind(Kind::Left, claim),
             None => run.word.as_kind(Kind::Sealed, run.records),
         };
-        // Whoever has taken it over since may have given it a stamp.
-        let is_claimed = self.endpoint.now().saturating_sub(run.claimed_at) < CLAIM_LASTS;
+        // Later whoever has taken it over may have given it a stamp.
+        let is_claimed = self.endpoint.now().saturating_sub(run.claimed_at) < 2 * CLAIM_LASTS;
         if self.stamps_ends() && run.records > 0 && is_claimed {
             let mut stamp = self.endpoint.core().buffers.take(8)?;
             stamp.words_mut()[0] = run.ends.stamp().0;
