@@ -1,5 +1,6 @@
 //! `farslot repair`: clears the entries of catalogs that are damaged.
 
+use super::tables::described_damage;
 use crate::context::Context;
 use crate::failure::Result;
 use crate::output;
@@ -51,10 +52,7 @@ pub fn run(args: &Args, context: &Context) -> Result<()> {
 }
 
 fn as_json(node: &Damage) -> serde_json::Value {
-    let entries = node
-        .entries
-        .iter()
-        .map(|of| serde_json::json!({ "entry": of.entry, "table": of.name, "reason": of.reason }));
+    let entries = node.entries.iter().map(described_damage);
     serde_json::json!({
         "node": node.address, "entries": entries.collect::<Vec<_>>(), "bytes": node.bytes,
     })

@@ -1,5 +1,6 @@
 //! `farslot stat`: what is in a store, and how a table's keys lie.
 
+use super::tables::described_damage;
 use crate::context::Context;
 use crate::failure::{Failure, Result};
 use crate::shape::{Own, Shape, described};
@@ -69,15 +70,7 @@ fn show_store(store: &Store, as_json: bool) -> Result<()> {
             "tables": tables.iter().map(Listed::described).collect::<Vec<_>>(),
         });
         if !records.damaged.is_empty() {
-            let damaged = records.damaged.iter().map(|damaged| {
-                json!({
-                    "node": damaged.address,
-                    "entry": damaged.entry,
-                    "table": damaged.name,
-                    "reason": damaged.reason,
-                })
-            });
-            object["damaged"] = damaged.collect();
+            object["damaged"] = records.damaged.iter().map(described_damage).collect();
         }
         if !nodes.is_empty() {
             object["nodes"] = nodes.iter().map(super::nodes::described).collect();

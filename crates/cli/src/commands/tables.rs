@@ -4,6 +4,7 @@ use crate::context::Context;
 use crate::failure::Result;
 use crate::output;
 use crate::shape::{Shape, described};
+use farslot::DamagedEntry;
 
 /// The options of `farslot tables`.
 #[derive(clap::Args, Debug)]
@@ -38,12 +39,7 @@ pub(crate) fn list(_: &ListArgs, context: &Context) -> Result<()> {
     if context.json {
         let tables = listing.tables.iter();
         let tables = tables.map(|table| described(&table.name, &Shape::of(&table.scheme)));
-        let damaged = listing.damaged.iter();
-        let damaged = damaged.map(|of| {
-            serde_json::json!({
-                "node": of.address, "entry": of.entry, "table": of.name, "reason": of.reason,
-            })
-        });
+        let damaged = listing.damaged.iter().map(described_damage);
         return output::json(&serde_json::json!({
             "tables": tables.collect::<Vec<_>>(),
             "damaged": damaged.collect::<Vec<_>>(),
@@ -53,6 +49,13 @@ pub(crate) fn list(_: &ListArgs, context: &Context) -> Result<()> {
         .tables
         .iter()
         .try_for_each(|table| output::line(&table.name))
+}
+
+/// An entry of a catalog that is damaged, for machines.
+pub(super) fn described_damage(entry: &DamagedEntry) -> serde_json::Value {
+    serde_json::json!({
+        "node": entry.address, "entry": entry.entry, "table": entry.name, "reason": entry.reason,
+    })
 }
 
 /// Drops a table.
