@@ -131,6 +131,8 @@ pub use latest::Latest;
 pub use names::{check_grant_name, is_visible};
 pub use nodes::{NodeReport, PartitionReport};
 pub use open_options::{Access, OpenOptions, RECORD_LOCATIONS};
+#[cfg(feature = "unstable")]
+pub use options::NamedOptions;
 pub use options::{HashKind, TableOptions};
 pub use owned::{ChainedLayout, OrderedLayout, QueueLayout};
 #[cfg(feature = "unstable")]

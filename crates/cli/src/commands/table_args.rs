@@ -6,8 +6,7 @@ use bytesize::ByteSize;
 use clap::ValueEnum;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use farslot::{
-    CuckooShape, DuoShape, Evicting, FieldSize, HashKind, OnRestart, RaceShape, SchemeKind,
-    SlotKind, TableOptions,
+    Evicting, FieldSize, HashKind, NamedOptions, OnRestart, SchemeKind, SlotKind, TableOptions,
 };
 
 /// What a table shall be, beyond its capacity.
@@ -237,25 +236,12 @@ impl TableArgs {
             ..self.clone()
         };
         shape.refuse_options_of_others()?;
-        let mut options = TableOptions::default()
-            .race(shape.race())
-            .on_restart(self.on_restart.into());
-        if let Some(expiring) = self.expiring {
-            options = options.expiring(expiring);
-        }
-        if let Some(evict) = self.evict {
-            options = options.evicting(evict.into());
-        }
-        if let Some(load_factor) = self.load_factor {
-            options = options.load_factor(load_factor);
-        }
-        if let Some(key) = self.key() {
-            options = options.keys(key);
-        }
-        if let Some(value) = self.value() {
-            options = options.values(value);
-        }
-        Ok(options)
+        let named = NamedOptions {
+            hash: HashKind::default(),
+            inline_bytes: None,
+            ..shape.named(None)
+        };
+        Ok(named.options())
     }
 
     /// The size of the keys, if it was said.
@@ -276,78 +262,35 @@ impl TableArgs {
     /// A usage failure for options that do not go together.
     pub fn options(&self, capacity: u64) -> Result<TableOptions> {
         self.refuse_options_of_others()?;
-        let mut options = TableOptions::new(capacity)
-            .on_restart(self.on_restart.into())
-            .hash(match self.hash {
+        Ok(self.named(Some(capacity)).options())
+    }
+
+    /// The options as they are given.
+    fn named(&self, capacity: Option<u64>) -> NamedOptions {
+        NamedOptions {
+            capacity,
+            scheme: Some(self.scheme()),
+            key: self.key(),
+            value: self.value(),
+            ways: self.ways,
+            bucket_slots: self.bucket_slots,
+            fingerprint_bits: self.fingerprint_bits,
+            writer_alone: self.writer_alone,
+            perfect: self.perfect,
+            filter: self.filter,
+            grow_to: self.grow_to,
+            load_factor: self.load_factor,
+            multi_key: self.multi_key,
+            expiring: self.expiring,
+            evicting: self.evict.map(Into::into),
+            slots: self.slots.map(Into::into),
+            inline_bytes: self.inline_bytes,
+            heap: self.heap.map(|heap| heap.as_u64()),
+            hash: match self.hash {
                 HashArg::Xxh3 => HashKind::Xxh3,
                 HashArg::Knuth => HashKind::Knuth,
-            });
-        match self.scheme() {
-            SchemeKind::Linear => {}
-            SchemeKind::Cuckoo => options = options.cuckoo(self.cuckoo()),
-            SchemeKind::Duo => options = options.duo(self.duo()),
-            SchemeKind::Race => options = options.race(self.race()),
-            SchemeKind::Sealed if self.filter => options = options.perfect_with_filter(),
-            SchemeKind::Sealed if self.perfect => options = options.perfect(),
-            SchemeKind::Sealed => options = options.sealed(),
-            SchemeKind::Chained => options = options.chained(),
-            SchemeKind::Ordered => options = options.ordered(),
-            SchemeKind::Queue => options = options.queue(),
-        }
-        if let Some(most) = self.grow_to {
-            options = options.grow_to(most);
-        }
-        if let Some(load_factor) = self.load_factor {
-            options = options.load_factor(load_factor);
-        }
-        if let Some(key) = self.key() {
-            options = options.keys(key);
-        }
-        if let Some(value) = self.value() {
-            options = options.values(value);
-        }
-        if let Some(slot) = self.slots {
-            options = options.slots(slot.into());
-        }
-        if let Some(bytes) = self.inline_bytes {
-            options = options.inline_bytes(bytes);
-        }
-        if let Some(heap) = self.heap {
-            options = options.heap_bytes(heap.as_u64());
-        }
-        if self.multi_key {
-            options = options.multi_key();
-        }
-        if let Some(expiring) = self.expiring {
-            options = options.expiring(expiring);
-        }
-        if let Some(evict) = self.evict {
-            options = options.evicting(evict.into());
-        }
-        Ok(options)
-    }
-
-    fn cuckoo(&self) -> CuckooShape {
-        let default = CuckooShape::default();
-        CuckooShape {
-            ways: self.ways.unwrap_or(default.ways),
-            bucket_slots: self.bucket_slots.unwrap_or(default.bucket_slots),
-        }
-    }
-
-    fn duo(&self) -> DuoShape {
-        let default = DuoShape::default();
-        DuoShape {
-            bucket_slots: self.bucket_slots.unwrap_or(default.bucket_slots),
-            fingerprint_bits: self.fingerprint_bits.unwrap_or(default.fingerprint_bits),
-            readers: !self.writer_alone,
-        }
-    }
-
-    fn race(&self) -> RaceShape {
-        let default = RaceShape::default();
-        RaceShape {
-            bucket_slots: self.bucket_slots.unwrap_or(default.bucket_slots),
+            },
+            on_restart: self.on_restart.into(),
         }
     }
 

@@ -3,6 +3,8 @@
 mod layouts;
 mod named;
 
+pub use named::NamedOptions;
+
 use crate::deduplicate::last_of_each_key;
 use crate::error::bad_option;
 use crate::expiry::Expiry;

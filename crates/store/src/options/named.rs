@@ -27,29 +27,49 @@ const EVICTING: [(&str, Evicting); 2] = [("all", Evicting::All), ("expiring", Ev
 
 const HASHES: [(&str, HashKind); 2] = [("xxh3", HashKind::Xxh3), ("knuth", HashKind::Knuth)];
 
-/// What is asked for.
-#[derive(Default)]
-struct Asked {
-    capacity: Option<u64>,
-    scheme: Option<SchemeKind>,
-    key: Option<FieldSize>,
-    value: Option<FieldSize>,
-    ways: Option<u32>,
-    bucket_slots: Option<u32>,
-    fingerprint_bits: Option<u32>,
-    writer_alone: bool,
-    perfect: bool,
-    filter: bool,
-    grow_to: Option<u64>,
-    load_factor: Option<f64>,
-    multi_key: bool,
-    expiring: Option<bool>,
-    evicting: Option<Evicting>,
-    slots: Option<SlotKind>,
-    inline_bytes: Option<u32>,
-    heap: Option<u64>,
-    hash: HashKind,
-    on_restart: OnRestart,
+/// What is asked for of a table, by the names of the flags of `farslot create`.
+#[derive(Clone, Debug, Default)]
+pub struct NamedOptions {
+    /// How many records it has room for; without that it grows as far as the memory allows.
+    pub capacity: Option<u64>,
+    /// How it is organised: linear with a capacity, race without, if nothing is said.
+    pub scheme: Option<SchemeKind>,
+    /// The size of the keys.
+    pub key: Option<FieldSize>,
+    /// The size of the values.
+    pub value: Option<FieldSize>,
+    /// Buckets of a key, of cuckoo tables.
+    pub ways: Option<u32>,
+    /// Slots of a bucket, of tables that have buckets.
+    pub bucket_slots: Option<u32>,
+    /// Bits of a fingerprint, of `CuckooDuo` tables.
+    pub fingerprint_bits: Option<u32>,
+    /// Whether nobody reads beside the writer, of `CuckooDuo` tables.
+    pub writer_alone: bool,
+    /// Whether a sealed table has a perfect hash function.
+    pub perfect: bool,
+    /// Whether that has a filter of absent keys.
+    pub filter: bool,
+    /// Records that it has room for when it has grown.
+    pub grow_to: Option<u64>,
+    /// How full it is with as many records as its capacity, 0 to 1.
+    pub load_factor: Option<f64>,
+    /// Whether a key may have several records.
+    pub multi_key: bool,
+    /// Whether records may have a time to live.
+    pub expiring: Option<bool>,
+    /// Which records it forgets when it is full.
+    pub evicting: Option<Evicting>,
+    /// What its slots have.
+    pub slots: Option<SlotKind>,
+    /// Bytes of a record that a slot has room for.
+    pub inline_bytes: Option<u32>,
+    /// Bytes for records out of band.
+    pub heap: Option<u64>,
+    /// What its keys are hashed by.
+    pub hash: HashKind,
+    /// What becomes of a part whose node came back empty.
+    pub on_restart: OnRestart,
 }
 
 impl TableOptions {
@@ -79,7 +99,7 @@ impl TableOptions {
     /// # }
     /// ```
     pub fn named<'o>(options: impl IntoIterator<Item = (&'o str, &'o str)>) -> Result<Self> {
-        let mut asked = Asked::default();
+        let mut asked = NamedOptions::default();
         let mut seen: Vec<&str> = Vec::new();
         for (name, value) in options {
             if seen.contains(&name) {
@@ -98,7 +118,7 @@ impl TableOptions {
     }
 }
 
-impl Asked {
+impl NamedOptions {
     fn set(&mut self, name: &str, value: &str) -> Result<()> {
         match name {
             "capacity" => self.capacity = Some(number("capacity", value)?),
@@ -190,7 +210,10 @@ impl Asked {
         Ok(())
     }
 
-    fn options(&self) -> TableOptions {
+    /// The options that these are. Whether they go together is for the caller to check; what the
+    /// scheme does not have is left out.
+    #[must_use]
+    pub fn options(&self) -> TableOptions {
         let scheme = self.scheme();
         let options = self.capacity.map(TableOptions::new).unwrap_or_default();
         let options = options.hash(self.hash).on_restart(self.on_restart);
