@@ -203,7 +203,7 @@ mod tests {
     fn hit_ratios_are_those_of_a_cache() {
         let options = Options {
             objects: 2_000,
-            requests: 40_000,
+            requests: 20_000,
             percent: vec![10, 30],
             against: Vec::new(),
             seed: 1,
