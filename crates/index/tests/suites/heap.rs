@@ -197,7 +197,7 @@ pub fn a_refused_record_takes_nothing(fabric: Fabric) {
 /// What one size has left, another can have at once: values of 1,000 bytes, then of 100 kB, of 10
 /// bytes, of a megabyte, and of all of these, each time in four fifths of the heap.
 pub fn a_heap_takes_any_sizes_at_any_time(fabric: Fabric) {
-    const HEAP_BYTES: u64 = 32 << 20;
+    const HEAP_BYTES: u64 = 8 << 20;
     // What a record counts beside its key and its value.
     const OF_A_RECORD: u64 = 32;
     let mut options = LinearOptions {
