@@ -198,7 +198,7 @@ fn hit_ratio(mut trace: Trace<'_>, system: &dyn System) -> Result<f64> {
 mod tests {
     use super::*;
 
-    /// More memory has more hits, and a scan costs some.
+    /// More memory has more hits, and so do fewer popular objects.
     #[test]
     fn hit_ratios_are_those_of_a_cache() {
         let options = Options {
