@@ -5,7 +5,7 @@ use crate::timer::Timers;
 use crate::verb::{Completion, FromCompletion, Verb};
 use crate::{
     Buffer, BufferPool, Counters, FabricError, InPlace, Message, Nanos, NodeId, NodeInfo,
-    NodeState, RemoteAddr, Result, Rights,
+    NodeState, Piece, RemoteAddr, Result, Rights,
 };
 use std::cell::{Cell, RefCell};
 use std::fmt;
@@ -276,6 +276,17 @@ pub trait Endpoint: 'static {
     #[inline]
     fn in_place(&self, _at: RemoteAddr, _needed: Rights) -> Option<InPlace<'_>> {
         None
+    }
+
+    /// Sees to it that there is memory at these addresses, where they are of a region that is made
+    /// of [segments](crate::Segments); false if there is none to be had. If it `reclaims`, it also
+    /// takes what others do not need, which may take seconds.
+    ///
+    /// # Errors
+    /// What a verb fails with.
+    #[inline]
+    fn provide(&self, _piece: Piece, _reclaims: bool) -> impl Future<Output = Result<bool>> {
+        std::future::ready(Ok(true))
     }
 
     /// From now on verbs that change the memory of the word's node are posted, or executed, only

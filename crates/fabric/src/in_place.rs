@@ -8,7 +8,7 @@
 //! ([`InPlace::offset_of`]).
 
 use crate::words::SharedWords;
-use crate::{Piece, RemoteAddr, Rights};
+use crate::{Piece, RemoteAddr, Rights, Segments};
 
 /// One region of a node whose memory is mapped, with the rights that were asked for.
 ///
@@ -24,6 +24,8 @@ pub struct InPlace<'m> {
     len: u64,
     /// What was asked for.
     rights: Rights,
+    /// The region whose addresses it goes by, if that is another.
+    segments: Option<Segments>,
 }
 
 impl<'m> InPlace<'m> {
@@ -36,20 +38,43 @@ impl<'m> InPlace<'m> {
             start,
             len,
             rights,
+            segments: None,
         }
     }
 
-    /// The byte of the region at which a piece starts; nothing if any of it lies elsewhere.
+    /// The same view by the addresses of a region that is made of segments of this one; nothing if
+    /// the list of its segments does not lie here.
+    #[inline]
+    #[must_use]
+    pub fn of_segments(self, segments: Segments) -> Option<Self> {
+        let list = Piece {
+            from: segments.list,
+            len: (segments.count() * 8) as usize,
+        };
+        self.offset_of(list).map(|_| Self {
+            segments: Some(segments),
+            ..self
+        })
+    }
+
+    /// The byte of the memory at which a piece starts; nothing if any of it lies elsewhere, or not
+    /// all of it in one place.
     #[inline(always)]
     #[must_use]
     pub fn offset_of(&self, piece: Piece) -> Option<u64> {
         let Piece { from, len } = piece;
-        let is_here = from.node == self.start.node && from.region == self.start.region;
+        let (is_here, offset) = match &self.segments {
+            None => {
+                let is_here = from.node == self.start.node && from.region == self.start.region;
+                (is_here, from.offset)
+            }
+            Some(segments) => (true, segments.find(piece, self.words)?),
+        };
         // What lies before the start wraps to more than there is. No region is so long that the
         // rest overflows: the sum is compared only if neither part is longer.
-        let at = from.offset.wrapping_sub(self.start.offset);
+        let at = offset.wrapping_sub(self.start.offset);
         let is_within = len as u64 <= self.len && at <= self.len - len as u64;
-        (is_here && is_within).then_some(from.offset)
+        (is_here && is_within).then_some(offset)
     }
 
     /// Loads words of a piece that was checked and starts at byte `offset`, a multiple of 8: each

@@ -65,6 +65,7 @@ mod process;
 pub mod reader;
 #[cfg(feature = "schedule")]
 pub mod schedule;
+mod segments;
 pub mod shm;
 pub mod sim;
 mod tally;
@@ -99,6 +100,7 @@ pub use owner_endpoint::{OwnerEndpoint, OwnerPosted};
 pub use prefetch::prefetch;
 pub use process::ProcessId;
 pub use reader::Reader;
+pub use segments::Segments;
 pub use tally::{OperationCounters, Steps, Tally};
 pub use timer::{InWords, Nanos, TimedOut};
 pub use verb::{Completion, Message, Piece, Pieces, Verb, VerbKind};

@@ -30,6 +30,8 @@ enum Source<'m> {
     Mapped {
         view: InPlace<'m>,
         pieces: &'m [Piece],
+        /// Where each begins.
+        starts: Starts,
         pool: &'m BufferPool,
     },
     Read(SmallVec<[Option<Buffer>; 2]>),
@@ -69,7 +71,7 @@ impl Fetched<'_> {
     #[must_use]
     pub fn word(&self, piece: usize, number: usize) -> u64 {
         match &self.0 {
-            Source::Mapped { view, pieces, .. } => view.words(pieces[piece].from.offset)(number),
+            Source::Mapped { view, starts, .. } => view.words(starts[piece])(number),
             Source::Read(buffers) => buffers[piece]
                 .as_ref()
                 .expect("a piece is taken last")
@@ -88,9 +90,11 @@ impl Fetched<'_> {
     #[inline]
     pub fn take(&mut self, piece: usize, len: usize) -> Result<Buffer> {
         match &mut self.0 {
-            Source::Mapped { view, pieces, pool } => {
+            Source::Mapped {
+                view, starts, pool, ..
+            } => {
                 let mut copy = pool.take(len)?;
-                view.copy_out(pieces[piece].from.offset, len, copy.words_mut());
+                view.copy_out(starts[piece], len, copy.words_mut());
                 Ok(copy)
             }
             Source::Read(buffers) => {
@@ -138,15 +142,19 @@ pub(crate) async fn change<E: Endpoint>(endpoint: &E, change: Change) -> Result<
     }
 }
 
-/// The memory, where all pieces are in it.
+/// Where pieces begin in memory that is mapped.
+type Starts = SmallVec<[u64; 2]>;
+
+/// The memory, and where in it all pieces begin, where they are in it.
 #[inline]
-fn view_of<'e, E: Endpoint>(endpoint: &'e E, pieces: &[Piece]) -> Option<InPlace<'e>> {
+fn view_of<'e, E: Endpoint>(endpoint: &'e E, pieces: &[Piece]) -> Option<(InPlace<'e>, Starts)> {
     let view = endpoint.in_place(pieces.first()?.from, Rights::READ)?;
-    let is_there = |piece: &Piece| {
-        let offset = view.offset_of(*piece);
-        offset.is_some_and(|offset| offset.is_multiple_of(8))
-    };
-    pieces.iter().all(is_there).then_some(view)
+    let mut starts = Starts::with_capacity(pieces.len());
+    for piece in pieces {
+        let start = view.offset_of(*piece)?;
+        starts.push(start.is_multiple_of(8).then_some(start)?);
+    }
+    Some((view, starts))
 }
 
 /// [`EndpointExt::look`](crate::EndpointExt::look).
@@ -158,14 +166,14 @@ pub(crate) async fn look<E: Endpoint, T>(
 ) -> Result<T> {
     let core = endpoint.core();
     if (is_one_of_many() || core.is_turn_over())
-        && let Some(view) = view_of(endpoint, &pieces)
+        && let Some((view, starts)) = view_of(endpoint, &pieces)
     {
-        for Piece { from, len } in &pieces {
-            view.prefetch(from.offset, FETCHED.min(*len));
+        for (start, Piece { len, .. }) in starts.iter().zip(&pieces) {
+            view.prefetch(*start, FETCHED.min(*len));
         }
         let_others_run().await;
     }
-    if let Some(view) = view_of(endpoint, &pieces) {
+    if let Some((view, starts)) = view_of(endpoint, &pieces) {
         let bytes = pieces.iter().map(|piece| piece.len as u64).sum();
         let count = pieces.len() as u32;
         core.counters
@@ -173,6 +181,7 @@ pub(crate) async fn look<E: Endpoint, T>(
         let looked = look(&mut Fetched(Source::Mapped {
             view,
             pieces: &pieces,
+            starts,
             pool: &core.buffers,
         }));
         view.acquire();
