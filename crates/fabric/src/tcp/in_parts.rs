@@ -10,7 +10,7 @@ use crate::net::admission::Issued;
 use crate::net::agent::{Pause, Quota, Served};
 use crate::net::stream::Outbound;
 use crate::net::wire::{FrameKind, Pieces, READ_WORDS, Span, words_of};
-use crate::{FabricError, Message, NodeId, Result};
+use crate::{FabricError, Message, NodeId, Result, Rights};
 use std::time::Instant;
 
 /// What has begun and is not done.
@@ -53,6 +53,8 @@ pub(super) struct Surroundings<'s> {
     pub(super) grant: &'s Issued,
     /// The byte of the node's memory at which a piece of a gather starts.
     pub(super) locate: &'s dyn Fn(Span) -> Result<u64>,
+    /// Whether bytes of the memory are opened to the client still.
+    pub(super) is_open: &'s dyn Fn(u64, u64, Rights) -> bool,
 }
 
 impl Begun {
@@ -83,7 +85,11 @@ impl Begun {
                     Gone::Waits(0, Self::Stalled { message, until }, Pause::Stalled)
                 }
             }
-            Self::Placing { bytes, .. } if revoked => Gone::Failed(0, gone, words_of(bytes)),
+            Self::Placing { byte, bytes, .. }
+                if revoked || !(around.is_open)(byte, bytes.into(), Rights::WRITE) =>
+            {
+                Gone::Failed(0, gone, words_of(bytes))
+            }
             Self::Placing {
                 byte,
                 bytes,
@@ -112,7 +118,11 @@ impl Begun {
                 let words = words - here;
                 Gone::Waits(here, Self::Skipping { words }, Pause::Hungry(1))
             }
-            Self::Copying { .. } if revoked => Gone::Cut,
+            Self::Copying { byte, bytes, .. }
+                if revoked || !(around.is_open)(byte, bytes.into(), Rights::READ) =>
+            {
+                Gone::Cut
+            }
             Self::Copying {
                 byte,
                 bytes,

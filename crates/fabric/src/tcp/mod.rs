@@ -87,7 +87,7 @@ mod peer;
 mod serving;
 
 pub use crate::error::{Refusal, TlsFailure, VerbFailure};
-pub use crate::net::admission::{self, Area, Grant, PrefixArea, Secret};
+pub use crate::net::admission::{self, Area, Grant, PrefixArea, Secret, TaggedBlocks};
 pub use crate::net::tls::{Clients, Fingerprint, TlsClient, TlsServer, Trust};
 pub use crate::net::wire;
 pub use crate::net::{

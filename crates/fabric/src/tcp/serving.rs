@@ -41,6 +41,8 @@ pub(super) struct Serving {
     fence: Option<Fence>,
     /// Whether the call that was executed last was refused a key.
     refused: bool,
+    /// The node, if its memory says what the client may do.
+    tagged: Option<Node>,
 }
 
 struct Granted {
@@ -71,6 +73,7 @@ impl Serving {
         });
         Self {
             regions: regions.collect(),
+            tagged: grant.has_tagged().then(|| node.clone()),
             grant,
             frame: (0, 0),
             begun: None,
@@ -174,10 +177,12 @@ impl Serving {
         tell: &mut Tell<'_>,
     ) -> (usize, Option<Pause>) {
         let locate = |piece: Span| self.locate(piece, piece.len.into(), Rights::READ);
+        let is_open = |byte, len, needed| self.is_still_open(byte, len, needed, served);
         let around = Surroundings {
             served,
             grant: &self.grant,
             locate: &locate,
+            is_open: &is_open,
         };
         // The answers to WRITEs and READs that are moved in pieces.
         let is_write = matches!(begun, Begun::Stalled { .. } | Begun::Placing { .. });
@@ -331,8 +336,52 @@ impl Serving {
             return Err(FabricError::WrongKey { at });
         }
         check_access(at, len, needed, &granted.info)?;
-        self.grant.check_area(at, len, needed)?;
+        let checked = self.grant.check_area(at, len, needed);
+        checked.or_else(|refused| self.check_tagged(at, len, needed, refused))?;
         Ok(granted.start + span.offset)
+    }
+
+    /// Whether bytes of the memory that the client goes on with are opened to it, where the memory
+    /// itself says that.
+    fn is_still_open(&self, byte: u64, len: u64, needed: Rights, served: &Served) -> bool {
+        if self.tagged.is_none() {
+            return true;
+        }
+        let mut regions = (0..).zip(&self.regions);
+        let of = regions.find(|(_, of)| (of.start..of.start + of.info.len).contains(&byte));
+        let Some((region, of)) = of else {
+            return false;
+        };
+        let (info, offset) = (served.node.info(), byte - of.start);
+        let at = address(Span {
+            region,
+            offset,
+            len: 0,
+            key: of.key,
+        });
+        let is_within = usize::from(region) < info.regions.len() && offset + len <= of.info.len;
+        is_within
+            && (self.grant.check_area(at, len, needed))
+                .or_else(|refused| self.check_tagged(at, len, needed, refused))
+                .is_ok()
+    }
+
+    /// Admits an access that was refused, if the memory itself says that it is opened.
+    #[cold]
+    fn check_tagged(
+        &self,
+        at: RemoteAddr,
+        len: u64,
+        needed: Rights,
+        refused: FabricError,
+    ) -> Result<()> {
+        let node = self.tagged.as_ref();
+        let is_opened = node.is_some_and(|node| {
+            let words = node.words_of(usize::from(at.region.0));
+            let load = |offset| words.from(offset).load(0);
+            self.grant.opens_tagged(at, len, needed, load)
+        });
+        if is_opened { Ok(()) } else { Err(refused) }
     }
 
     /// The handler that answers a call: one that holds callers to their rights itself, or else all

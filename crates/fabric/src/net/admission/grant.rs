@@ -26,6 +26,9 @@ pub struct Grant {
     /// Areas of which it opens single keys, to calls. They overlap none of `areas`. TCP alone can
     /// hold clients to them.
     pub by_prefix: Vec<PrefixArea>,
+    /// Blocks that it opens by what the region itself says of them. TCP alone can hold clients to
+    /// them.
+    pub tagged: Vec<TaggedBlocks>,
     /// How much its clients may ask for; TCP alone can hold them to it.
     pub rate: Rate,
 }
@@ -66,6 +69,35 @@ pub struct PrefixArea {
     pub prefix: Vec<u8>,
 }
 
+/// Blocks of a region, all of one size, of which words in the region say whose they are: a grant
+/// opens those with its tag, as it is when a verb arrives.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TaggedBlocks {
+    /// The region.
+    pub region: RegionId,
+    /// Its byte at which the word of its first block stands; those of the others follow.
+    pub words_at: u64,
+    /// Bytes of a block: a power of two.
+    pub block: u64,
+    /// The bits of a word that are the tag.
+    pub mask: u64,
+    /// What these have to be.
+    pub tag: u64,
+    /// The rights to the blocks; limited to those of the node.
+    pub rights: Rights,
+}
+
+impl TaggedBlocks {
+    /// Whether all of these bytes lie in such blocks, by what `load` says of words of the region.
+    fn have(&self, bytes: &Range<u64>, load: impl Fn(u64) -> u64) -> bool {
+        let blocks = bytes.start / self.block..bytes.end.div_ceil(self.block);
+        !blocks.is_empty()
+            && blocks
+                .into_iter()
+                .all(|block| load(self.words_at + block * 8) & self.mask == self.tag)
+    }
+}
+
 impl Area {
     /// All of a region.
     #[must_use]
@@ -91,6 +123,7 @@ impl Grant {
             clients: None,
             areas: None,
             by_prefix: Vec::new(),
+            tagged: Vec::new(),
             rate: Rate::UNLIMITED,
         }
     }
@@ -136,6 +169,7 @@ pub(crate) struct Issued {
     /// Of each region, what is opened of it, in order, unless all of it is alike.
     areas: Vec<Option<Areas>>,
     by_prefix: Arc<[PrefixArea]>,
+    tagged: Arc<[TaggedBlocks]>,
     /// Random, one a region.
     pub(crate) keys: Vec<u64>,
     revoked: AtomicBool,
@@ -177,7 +211,13 @@ impl Issued {
                 });
             }
         }
+        let tagged = tagged(grant, &node.regions)?;
+        for blocks in &*tagged {
+            let region = &mut regions[usize::from(blocks.region.0)];
+            region.rights = region.rights.and(blocks.rights);
+        }
         let first = Self {
+            tagged,
             name: grant.name.clone(),
             credential: Credential::Nothing,
             keys: Vec::new(),
@@ -202,6 +242,7 @@ impl Issued {
             regions: self.regions.clone(),
             areas: self.areas.clone(),
             by_prefix: Arc::clone(&self.by_prefix),
+            tagged: Arc::clone(&self.tagged),
             revoked: AtomicBool::new(false),
             number: self.number,
             room: Arc::clone(&self.room),
@@ -253,6 +294,29 @@ impl Issued {
             Some(Some(areas)) => check_within(areas, at, len, needed),
             _ => Ok(()),
         }
+    }
+}
+
+impl Issued {
+    /// Whether it opens blocks by what their regions say.
+    pub(crate) fn has_tagged(&self) -> bool {
+        !self.tagged.is_empty()
+    }
+
+    /// Whether it opens these bytes so, by what `load` says of words of their region.
+    pub(crate) fn opens_tagged(
+        &self,
+        at: RemoteAddr,
+        len: u64,
+        needed: Rights,
+        load: impl Fn(u64) -> u64,
+    ) -> bool {
+        // The access lies in the region.
+        let bytes = at.offset..at.offset + len;
+        let mut tagged = self.tagged.iter();
+        tagged.any(|blocks| {
+            blocks.region == at.region && blocks.rights.allow(needed) && blocks.have(&bytes, &load)
+        })
     }
 }
 
@@ -350,6 +414,36 @@ fn by_prefix(grant: &Grant, regions: &[RegionInfo]) -> Result<Arc<[PrefixArea]>>
         all.push(PrefixArea {
             rights: area.rights.masked_by(region.rights),
             ..area.clone()
+        });
+    }
+    Ok(all.into())
+}
+
+/// The blocks that a grant opens by what their regions say, with no more rights than the node gives.
+fn tagged(grant: &Grant, regions: &[RegionInfo]) -> Result<Arc<[TaggedBlocks]>> {
+    let mut all = Vec::with_capacity(grant.tagged.len());
+    for blocks in &grant.tagged {
+        let region = regions.get(usize::from(blocks.region.0));
+        let region = region.ok_or(FabricError::UnknownRegion {
+            node: crate::NodeId(0),
+            region: blocks.region,
+            regions: regions.len(),
+        })?;
+        let words = region.len / blocks.block.max(1);
+        let end = blocks
+            .words_at
+            .saturating_add(words.saturating_add(1).saturating_mul(8));
+        let are_some = blocks.block.is_power_of_two() && blocks.words_at.is_multiple_of(8);
+        if grant.areas.is_none() || !are_some || end > region.len {
+            return Err(FabricError::BadOption {
+                option: "the words of a grant's blocks",
+                value: blocks.words_at,
+                limit: "in the region, one for each block of a power of two of bytes",
+            });
+        }
+        all.push(TaggedBlocks {
+            rights: blocks.rights.masked_by(region.rights),
+            ..blocks.clone()
         });
     }
     Ok(all.into())

@@ -20,6 +20,6 @@ mod secret;
 pub use crate::error::Refusal;
 pub use connect::{Admitted, connect};
 pub(crate) use connect::{Attempt, connect_after};
-pub use grant::{Area, Grant, PrefixArea};
+pub use grant::{Area, Grant, PrefixArea, TaggedBlocks};
 pub(crate) use grant::{Credential, Grants, Issued, credentials};
 pub use secret::Secret;

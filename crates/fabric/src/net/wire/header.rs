@@ -4,7 +4,7 @@ use crate::error::Malformed;
 
 /// The version of the frames. The header, HELLO and REFUSED are the same in all of them, so that
 /// two versions can tell each other so.
-pub const VERSION: u8 = 3;
+pub const VERSION: u8 = 4;
 /// The most verbs, or completions, of one frame.
 pub const LARGEST_COUNT: usize = u16::MAX as usize;
 

@@ -221,6 +221,11 @@ fn put_in_force(grant: &Grant, setup: &Server, owner: &Owner) -> Result<()> {
              that a NIC serves",
         ));
     }
+    if !grant.tagged.is_empty() {
+        return Err(not_enforceable(
+            "the NIC executes verbs, and does not look at what memory says of itself",
+        ));
+    }
     setup.check_proof(grant)?;
     let issued = Issued::all(grant, owner.node.info(), setup.room_of_a_grant())?;
     let issued = issued.into_iter().map(|one| register(one, owner));
