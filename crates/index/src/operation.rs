@@ -238,7 +238,8 @@ pub struct Occupancy {
     /// About how many of these are of records that were replaced or removed: they come back when
     /// their pages are cleaned.
     pub heap_dead: u64,
-    /// Bytes of heap in all.
+    /// Bytes of heap in all: of a table that takes them from the pool of its node those that it
+    /// has.
     pub heap_bytes: u64,
     /// Records that were evicted since the table was made.
     pub evicted: u64,

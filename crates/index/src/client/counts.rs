@@ -134,7 +134,9 @@ impl Counts {
         entries: u64,
     ) -> Result<()> {
         let info = endpoint.node(self.table.node)?;
+        // One that is made of segments of the first has the rights of that.
         let region = info.regions.get(usize::from(self.table.region.0));
+        let region = region.or(info.regions.first());
         if !region.is_some_and(|region| region.rights.allow(Rights::ATOMIC)) {
             return Ok(());
         }

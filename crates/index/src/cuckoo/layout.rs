@@ -197,6 +197,7 @@ impl CuckooLayout {
             slots: self.buckets,
             slot_bytes: self.bucket_bytes(),
             heap_bytes: self.heap_bytes,
+            segment: 0,
         }
     }
 

@@ -34,7 +34,7 @@ use super::runs::carved_bytes;
 use super::scan::records_in;
 use super::seen::{Seen, SeenRun};
 use super::standing::{Fate, Interrupted};
-use crate::client::pause;
+use crate::client::{check_turn, pause};
 use crate::{IndexError, Result, UPKEEP};
 use farslot_fabric::{Buffer, Endpoint, EndpointExt, Nanos};
 use std::cell::RefCell;
@@ -81,7 +81,7 @@ impl<E: Endpoint> Heap<E> {
             return Ok(false);
         }
         let room = carved_bytes(refused);
-        if self.pages.fewest_for(room) + self.pages.reserve() > self.pages.count {
+        if self.pages.fewest_for(room) > self.pages.count.saturating_sub(self.reserve()) {
             return Ok(false);
         }
         let cleaned = self.cleaning.cleaned.get();
@@ -118,13 +118,16 @@ impl<E: Endpoint> Heap<E> {
         if self.endpoint.core().may_wait() {
             self.tell_dead(true).await;
         }
-        let mut seen = self.look_at_pages(0..self.pages.count).await?;
+        let mut seen = self.look_at_all().await?;
         self.take_over(&seen, table).await?;
         while self.clean_dead(&seen, pages, table).await? {
-            seen = self.look_at_pages(0..self.pages.count).await?;
+            seen = self.look_at_all().await?;
             if self.has_room_in(&seen, room) {
                 return Ok(true);
             }
+        }
+        if self.gain(pages).await? {
+            return Ok(true);
         }
         if self.evicts() {
             return self.evict(table, room, seen).await;
@@ -142,7 +145,7 @@ impl<E: Endpoint> Heap<E> {
 
     /// Whether other clients are about to free what there is to be freed.
     async fn others_clean(&self) -> Result<bool> {
-        let seen = self.look_at_pages(0..self.pages.count).await?;
+        let seen = self.look_at_all().await?;
         let is_cleaned = |run: SeenRun| run.word.kind() == Kind::Cleaned;
         Ok(seen.runs().any(is_cleaned))
     }
@@ -150,8 +153,8 @@ impl<E: Endpoint> Heap<E> {
     /// Frees runs until more than so many pages are free: those of whose records none lives, then
     /// those of which a good part is known to be dead. Returns whether any was freed.
     async fn clean_dead(&self, seen: &Seen, pages: u64, table: &impl Relocate) -> Result<bool> {
-        let least = pages + self.pages.reserve();
-        let goal = least + self.pages.count / GOAL;
+        let least = pages + self.reserve();
+        let goal = least + self.size() / GOAL;
         let least_dead = if self.evicts() {
             LEAST_DEAD_OF_CACHE
         } else {
@@ -174,6 +177,7 @@ impl<E: Endpoint> Heap<E> {
             if !is_dead && lives > free {
                 continue;
             }
+            check_turn(&*self.endpoint)?;
             let is_freed = match is_dead {
                 true => self.free_run(*run).await?,
                 false => self.clean_run(*run, table, Fate::Moved).await?,
@@ -189,14 +193,14 @@ impl<E: Endpoint> Heap<E> {
 
     /// Whether a record of so many bytes finds room now.
     pub(super) async fn has_room_for(&self, room: u64) -> Result<bool> {
-        let seen = self.look_at_pages(0..self.pages.count).await?;
+        let seen = self.look_at_all().await?;
         Ok(self.has_room_in(&seen, room))
     }
 
     pub(super) fn has_room_in(&self, seen: &Seen, room: u64) -> bool {
         let pages = self.pages.fewest_for(room);
         let is_left = |run: &SeenRun| !run.is_dead() && !run.is_kept() && self.has_left(run, room);
-        let spare = seen.free().checked_sub(self.pages.reserve());
+        let spare = seen.free().checked_sub(self.reserve());
         spare.is_some_and(|spare| {
             let is_free = spare >= pages && seen.free_run(pages, 0, &(0..0)).is_some();
             is_free || seen.runs().any(|run| is_left(&run))
@@ -245,7 +249,7 @@ impl<E: Endpoint> Heap<E> {
         table: &impl Relocate,
         fate: Fate,
     ) -> Result<bool> {
-        let seen = self.look_at_pages(0..self.pages.count).await?;
+        let seen = self.look_at_all().await?;
         let now = self.now_of_ends();
         // What lives in each page, with nothing for those that cannot be freed.
         let mut living = vec![Some(0); seen.words.len()];
@@ -293,23 +297,32 @@ impl<E: Endpoint> Heap<E> {
         if self.endpoint.now() < cleaning.explores_at.get() {
             return Ok(false);
         }
-        let seen = self.look_at_pages(0..self.pages.count).await?;
+        let seen = self.look_at_all().await?;
         let from = cleaning.explored.get();
         let runs: Vec<_> = seen.runs().filter(|run| run.word.is_cleanable()).collect();
-        let mut bytes = 0;
+        let (mut bytes, mut is_stuck) = (0, false);
         for run in runs.iter().filter(|run| run.first >= from) {
             if bytes >= MOST_EXPLORED {
                 break;
             }
+            check_turn(&*self.endpoint)?;
             cleaning.explored.set(run.first + 1);
-            self.clean_run(*run, table, Fate::Moved).await?;
+            let was_lost = cleaning.lost.replace(false);
+            let is_freed = self.clean_run(*run, table, Fate::Moved).await?;
+            let is_lost = cleaning.lost.get();
+            cleaning.lost.set(was_lost || is_lost);
+            if !is_freed && !is_lost {
+                // What lives in it has no room elsewhere, nor has that of others.
+                is_stuck = true;
+                break;
+            }
             bytes += self.bytes_of_run(run);
         }
-        let now = self.look_at_pages(0..self.pages.count).await?;
+        let now = self.look_at_all().await?;
         let has_gained = now.free() > seen.free();
         if has_gained {
             cleaning.in_vain.set(0);
-        } else if runs.iter().all(|run| run.first < cleaning.explored.get()) {
+        } else if is_stuck || runs.iter().all(|run| run.first < cleaning.explored.get()) {
             // All were looked at in vain.
             let wait = EXPLORE_AFTER << cleaning.in_vain.get().min(MOST_DOUBLED);
             cleaning.in_vain.set(cleaning.in_vain.get() + 1);
@@ -403,7 +416,7 @@ impl<E: Endpoint> Heap<E> {
         if !cleaning.is_alone() || !opening.is_alone() {
             return Ok(false);
         }
-        let seen = self.look_at_pages(0..self.pages.count).await?;
+        let seen = self.look_at_all().await?;
         let interrupted = self.cleaning.interrupted.borrow().map(|of| of.run.word);
         let is_left = |run: &SeenRun| self.is_of_another(run) && Some(run.word) != interrupted;
         for run in seen.runs().filter(is_left) {
@@ -538,14 +551,14 @@ impl<E: Endpoint> Heap<E> {
 
     /// How often pages were used again.
     pub(crate) async fn pages_reused(&self) -> Result<u64> {
-        let seen = self.look_at_pages(0..self.pages.count).await?;
+        let seen = self.look_at_all().await?;
         let reused = |word: &PageWord| word.uses().saturating_sub(1);
         Ok(seen.words.iter().map(reused).sum())
     }
 
     /// The records that are whole in pages that are in use, with their blocks.
     pub(crate) async fn records(&self) -> Result<Vec<(BlockRef, Record)>> {
-        let seen = self.look_at_pages(0..self.pages.count).await?;
+        let seen = self.look_at_all().await?;
         let mut records = Vec::new();
         for run in seen.runs() {
             let bytes = self.pages.bytes_of(run.first, run.word.pages());

@@ -13,7 +13,7 @@ use super::layout::{
     BlockRef, GRANULE, HeapPlace, LARGEST_RECORD, NewRecord, Record, block_bytes, class_for, seal,
     too_large,
 };
-use super::pages::{Kind, PageWord, Pages, claim_at};
+use super::pages::{Kind, PageWord, Pages, claim_at, reserve_of};
 use super::runs::{Purpose, Runs, dead_of};
 use super::standing::{Cleaning, Eviction};
 use super::turn::Turn;
@@ -46,6 +46,8 @@ pub struct Heap<E> {
     pub(super) endpoint: Rc<E>,
     pub(super) place: HeapPlace,
     pub(super) pages: Pages,
+    /// Bytes of the segments that its memory is made of; 0 where it is in one piece.
+    pub(super) segment: u64,
     /// The most bytes that have to be read of a block, a multiple of 8.
     pub(super) longest: usize,
     pub(super) runs: RefCell<Runs>,
@@ -76,11 +78,12 @@ impl<E: Endpoint> Heap<E> {
     /// no more of any block.
     #[must_use]
     pub fn new(endpoint: Rc<E>, place: HeapPlace, longest: usize) -> Self {
-        let pages = Pages::of(place.bytes, false);
+        let pages = Pages::of(place.bytes, false, 0);
         Self {
             endpoint,
             place,
             pages,
+            segment: 0,
             longest: longest.min(LARGEST_RECORD).next_multiple_of(8),
             runs: RefCell::new(Runs::of(pages.count)),
             oldest_claim: Cell::new(None),
@@ -102,8 +105,35 @@ impl<E: Endpoint> Heap<E> {
     #[must_use]
     pub(crate) fn ending(mut self, records_end: bool) -> Self {
         self.ends = records_end.then(|| EndClock::by(None));
-        self.pages = Pages::of(self.place.bytes, self.has_stamps());
+        self.lay_out();
         self
+    }
+
+    /// The same client of a heap whose memory is made of segments of so many bytes, if of any: as
+    /// its [endpoint provides](Endpoint::provide) them.
+    #[must_use]
+    pub(crate) fn of_segments(mut self, segment: u64) -> Self {
+        self.segment = segment;
+        self.lay_out();
+        self
+    }
+
+    pub(super) fn lay_out(&mut self) {
+        self.pages = Pages::of(self.place.bytes, self.has_stamps(), self.segment);
+    }
+
+    /// How many pages it has: of one whose memory is made of segments those that were handed out,
+    /// as far as this client knows.
+    pub(super) fn size(&self) -> u64 {
+        match self.segment {
+            0 => self.pages.count,
+            _ => self.pages.below(self.mark.get()),
+        }
+    }
+
+    /// Pages that are left to those that move records.
+    pub(super) fn reserve(&self) -> u64 {
+        reserve_of(self.size())
     }
 
     /// Has records that have ended forgotten, by this clock in milliseconds, where records end.
@@ -398,12 +428,14 @@ impl<E: Endpoint> Heap<E> {
         let header = self.endpoint.read(self.place.header, bytes).await?;
         let (mark, evicted) = (header.words()[0], header.words().get(3));
         let evicted = evicted.copied().unwrap_or(0);
-        let (used, dead) = self.in_use_below(self.pages.below(mark)).await?;
+        let of_pages = self.use_of_pages(self.pages.below(mark)).await?;
         Ok(HeapUse {
-            used,
-            dead,
-            bytes: self.place.bytes,
+            bytes: match self.segment {
+                0 => self.place.bytes,
+                _ => of_pages.bytes,
+            },
             evicted,
+            ..of_pages
         })
     }
 

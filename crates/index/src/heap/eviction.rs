@@ -18,7 +18,6 @@
 
 use super::client::Heap;
 use super::layout::{BlockRef, Record, RecordView, WAS_READ};
-use super::pages::Pages;
 use super::relocation::{Relocate, Relocation};
 use super::runs::Purpose;
 use super::seen::{Seen, SeenRun};
@@ -50,11 +49,13 @@ impl<E: Endpoint> Heap<E> {
         let place = self.place.start;
         let may_hint = || {
             let info = self.endpoint.node(place.node).ok()?;
-            let region = info.regions.get(usize::from(place.region.0))?;
+            // One that is made of segments of the first has the rights of that.
+            let region = info.regions.get(usize::from(place.region.0));
+            let region = region.or(info.regions.first())?;
             Some(region.rights.allow(Rights::ATOMIC))
         };
         self.eviction = of.map(|of| Eviction::new(of, may_hint().unwrap_or(false)));
-        self.pages = Pages::of(self.place.bytes, self.has_stamps());
+        self.lay_out();
         self
     }
 
@@ -138,7 +139,7 @@ impl<E: Endpoint> Heap<E> {
         mut seen: Seen,
     ) -> Result<bool> {
         let pages = self.pages.fewest_for(room);
-        let enough = pages + self.pages.reserve();
+        let enough = pages + self.reserve();
         let emptied = &self.cleaning.emptied;
         self.report_hints().await;
         // Runs that could not be emptied, by their first pages, and whether that has failed for the
@@ -146,7 +147,7 @@ impl<E: Endpoint> Heap<E> {
         let (mut passed_over, mut again) = (Vec::new(), false);
         let (mut free, mut in_vain) = (0, 0);
         while emptied.get() < MOST_EMPTIED {
-            let has_goal = seen.free() >= enough + self.pages.count / GOAL;
+            let has_goal = seen.free() >= enough + self.size() / GOAL;
             if has_goal && self.has_room_in(&seen, room) {
                 emptied.set(0);
                 return Ok(true);
@@ -157,7 +158,7 @@ impl<E: Endpoint> Heap<E> {
                     || self.clean_in_a_row(pages, table, Fate::MovedIfRead).await?)
             {
                 emptied.set(emptied.get() + 1);
-                seen = self.look_at_pages(0..self.pages.count).await?;
+                seen = self.look_at_all().await?;
                 continue;
             }
             // Where emptying runs of the one kind brings nothing, for all in them stays, the other
@@ -184,7 +185,7 @@ impl<E: Endpoint> Heap<E> {
             again = !is_emptied && fate == Fate::MovedIfRead;
             emptied.set(emptied.get() + 1);
             check_turn(&*self.endpoint)?;
-            seen = self.look_at_pages(0..self.pages.count).await?;
+            seen = self.look_at_all().await?;
         }
         emptied.set(0);
         Ok(self.has_room_in(&seen, room))
@@ -256,7 +257,7 @@ impl<E: Endpoint> Heap<E> {
     /// Whether the runs of records that nobody has kept have more of the heap than is theirs.
     fn has_many_young(&self, seen: &Seen) -> bool {
         let of_young = seen.runs().filter(is_young).map(|run| run.word.pages());
-        of_young.sum::<u64>() * 10 > self.pages.count * YOUNG
+        of_young.sum::<u64>() * 10 > self.size() * YOUNG
     }
 
     /// The run that is emptied next, but for some: the oldest young one, or of the others, or of

@@ -37,6 +37,7 @@ mod standing;
 mod turn;
 mod uncounted;
 mod uniform;
+mod withdrawal;
 
 pub use client::Heap;
 pub(crate) use client::HeapUse;
@@ -51,3 +52,4 @@ pub use relocation::{Relocate, Relocation};
 pub(crate) use runs::Purpose;
 pub use standing::Evicting;
 pub(crate) use uniform::{BLOCKS_AT_A_TIME, UniformBlocks};
+pub use withdrawal::Withdrawal;

@@ -1,13 +1,13 @@
 //! Opening runs, and closing them.
 
-use super::client::{CLAIM_LASTS, Heap};
+use super::client::{CLAIM_LASTS, Heap, HeapUse};
 use super::ends::{End, EndClock, EndRange};
 use super::layout::GRANULE;
-use super::pages::{Dead, DeadWord, Kind, LeftClaim, PageWord, Stamp};
+use super::pages::{Dead, DeadWord, Kind, LeftClaim, PageWord, Pages, Stamp};
 use super::runs::{Purpose, Run, carved_bytes};
 use super::seen::{Seen, SeenRun};
 use crate::{Result, UPKEEP};
-use farslot_fabric::{Endpoint, EndpointExt, both, window};
+use farslot_fabric::{Endpoint, EndpointExt, Piece, both, window};
 use std::ops::Range;
 
 /// Pages that are looked at for one that is free, before pages that nobody had yet are taken.
@@ -49,9 +49,12 @@ impl<E: Endpoint> Heap<E> {
     }
 
     async fn try_open(&self, room: u64, purpose: Purpose, span: u16) -> Result<Tried> {
-        let pages = self.pages.run_for(room);
+        if self.mark.get() == 0 {
+            self.read_mark().await?;
+        }
+        let pages = self.pages.run_for(room, self.size());
         let reserve = match purpose {
-            Purpose::Write => self.pages.reserve(),
+            Purpose::Write => self.reserve(),
             Purpose::Move | Purpose::Keep => 0,
         };
         let mut wanted = Wanted {
@@ -66,25 +69,60 @@ impl<E: Endpoint> Heap<E> {
             let words = vec![PageWord(0); pages as usize];
             return self.claim_run(first, &words, wanted).await;
         }
-        if self.mark.get() == 0 {
-            let mark = self.endpoint.read(self.place.header, 8).await?;
-            self.mark.set(mark.words()[0]);
-        }
         let handed_out = self.pages.below(self.mark.get());
         if self.pages.count - handed_out >= pages + reserve {
-            return self.open_among_some(handed_out, wanted).await;
+            match self.open_among_some(handed_out, wanted).await? {
+                Tried::None => {}
+                tried => return Ok(tried),
+            }
         }
-        let all = self.look_at_pages(0..self.pages.count).await?;
-        let tried = self.open_among(&all, wanted).await?;
+        let all = self.look_at_all().await?;
+        let mut tried = self.open_among(&all, wanted).await?;
         wanted.pages = self.pages.fewest_for(room);
+        if matches!(tried, Tried::None) && wanted.pages < pages {
+            tried = self.open_among(&all, wanted).await?;
+        }
         match tried {
-            Tried::None if wanted.pages < pages => self.open_among(&all, wanted).await,
+            Tried::None => self.bring_back(&all, wanted).await,
             tried => Ok(tried),
         }
     }
 
+    /// Has the heap have memory for so many more pages, of that which others do not need, if it is
+    /// made of segments; false if there is none.
+    pub(super) async fn gain(&self, pages: u64) -> Result<bool> {
+        if self.segment == 0 || !self.endpoint.core().may_wait() {
+            return Ok(false);
+        }
+        let all = self.look_at_all().await?;
+        let first = self.size();
+        let end = first + pages + self.reserve();
+        if end <= self.pages.count {
+            return self.provide(first..end, true).await;
+        }
+        match all.row_of(Kind::Away, pages) {
+            Some((first, _)) => self.provide(first..first + pages, true).await,
+            None => Ok(false),
+        }
+    }
+
+    async fn read_mark(&self) -> Result<()> {
+        let mark = self.endpoint.read(self.place.header, 8).await?;
+        self.mark.set(mark.words()[0]);
+        Ok(())
+    }
+
+    /// What the words of all pages say.
+    pub(super) async fn look_at_all(&self) -> Result<Seen> {
+        if self.segment > 0 {
+            // Behind it there are no words.
+            self.read_mark().await?;
+        }
+        self.look_at_pages(0..self.size()).await
+    }
+
     /// Opens a run somewhere among the pages that were handed out, if a look at some of them finds
-    /// one; else raises the mark.
+    /// one; else raises the mark, if there is memory for more.
     async fn open_among_some(&self, handed_out: u64, wanted: Wanted) -> Result<Tried> {
         let from = match self.cursor.get() {
             cursor if cursor < handed_out => cursor,
@@ -103,10 +141,7 @@ impl<E: Endpoint> Heap<E> {
                 tried => return Ok(tried),
             }
         }
-        match self.raise_mark(wanted).await? {
-            true => Ok(Tried::Freed),
-            false => Ok(Tried::LostRace),
-        }
+        self.raise_mark(wanted).await
     }
 
     /// Opens one among pages that were seen: a run that was left and has room, or free pages,
@@ -182,13 +217,18 @@ impl<E: Endpoint> Heap<E> {
         })
     }
 
-    /// How many bytes of the first pages, so many, are in use, and about how many of these are of
-    /// records that died.
-    pub(super) async fn in_use_below(&self, count: u64) -> Result<(u64, u64)> {
+    /// How much of the first pages, so many, is in use.
+    pub(super) async fn use_of_pages(&self, count: u64) -> Result<HeapUse> {
         let seen = self.look_at_pages(0..count).await?;
-        let used = (count - seen.free()) * self.pages.bytes;
+        let there = count - seen.of_kind(Kind::Away);
+        let used = (there - seen.free()) * self.pages.bytes;
         let dead: u64 = seen.runs().map(|run| run.dead.granules * GRANULE).sum();
-        Ok((used, dead.min(used)))
+        Ok(HeapUse {
+            used,
+            dead: dead.min(used),
+            bytes: there * self.pages.bytes,
+            evicted: 0,
+        })
     }
 
     /// One word of each of these pages, of which that of the first is so many bytes behind the
@@ -214,17 +254,77 @@ impl<E: Endpoint> Heap<E> {
         Some(first)
     }
 
-    /// Raises the mark by some pages, of which the reserve is left.
-    async fn raise_mark(&self, wanted: Wanted) -> Result<bool> {
+    /// Raises the mark by some pages, of which the reserve is left: nothing if there is no memory
+    /// for both.
+    async fn raise_mark(&self, wanted: Wanted) -> Result<Tried> {
         let first = self.pages.below(self.mark.get());
-        let most = self.pages.count.saturating_sub(first + wanted.reserve);
-        let ahead = AHEAD.min(self.pages.count / 64);
-        let end = first + wanted.pages.max(ahead).min(most);
-        let is_raised = self.swap_mark(self.pages.page_at(end)).await?;
-        if is_raised {
-            self.ahead.set((first, end));
+        if self.pages.count - first < wanted.pages + wanted.reserve {
+            return Ok(Tried::None);
         }
-        Ok(is_raised && end >= first + wanted.pages)
+        let ahead = AHEAD.min(self.size() / 64).max(wanted.pages);
+        let most = self.pages.count - (first + wanted.reserve);
+        let fewest = self.pages.fewest_for(wanted.room);
+        for pages in [ahead.min(most), wanted.pages, fewest] {
+            let end = first + pages;
+            if !self.provide(first..end + wanted.reserve, false).await? {
+                continue;
+            }
+            if !self.swap_mark(self.pages.page_at(end)).await? {
+                return Ok(Tried::LostRace);
+            }
+            if pages < wanted.pages {
+                let words = vec![PageWord(0); pages as usize];
+                return self.claim_run(first, &words, wanted).await;
+            }
+            self.ahead.set((first, end));
+            return Ok(Tried::Freed);
+        }
+        Ok(Tried::None)
+    }
+
+    /// Sees to it that these pages and their words have memory; false if there is none.
+    async fn provide(&self, pages: Range<u64>, reclaims: bool) -> Result<bool> {
+        if self.segment == 0 {
+            return Ok(true);
+        }
+        let words = [Pages::word_at, Pages::dead_at, Pages::stamp_at];
+        let words = &words[..if self.has_stamps() { 3 } else { 2 }];
+        for word_at in words {
+            let from = word_at(self.pages, pages.start);
+            let end = word_at(self.pages, pages.end);
+            if !self.provide_bytes(from..end, reclaims).await? {
+                return Ok(false);
+            }
+        }
+        let bytes = self.pages.page_at(pages.start)..self.pages.page_at(pages.end);
+        self.provide_bytes(bytes, reclaims).await
+    }
+
+    async fn provide_bytes(&self, bytes: Range<u64>, reclaims: bool) -> Result<bool> {
+        let from = self.at_byte(bytes.start);
+        let len = (bytes.end - bytes.start) as usize;
+        Ok(self.endpoint.provide(Piece { from, len }, reclaims).await?)
+    }
+
+    /// Has pages that are away given memory again, so many in a row: nothing if there is none, or
+    /// there are no such pages.
+    async fn bring_back(&self, all: &Seen, wanted: Wanted) -> Result<Tried> {
+        let Some((first, words)) = all.row_of(Kind::Away, wanted.pages) else {
+            return Ok(Tried::None);
+        };
+        if !self.provide(first..first + wanted.pages, false).await? {
+            return Ok(Tried::None);
+        }
+        let pages = (first..).zip(words);
+        let swaps = pages.map(|(page, word)| self.swap_word(page, *word, word.freed()));
+        let mut outcome = Ok(Tried::Freed);
+        window(WIDTH, swaps, |_, swapped: Result<bool>| match swapped {
+            Ok(true) => {}
+            Ok(false) => outcome = Ok(Tried::LostRace),
+            Err(error) => outcome = Err(error),
+        })
+        .await;
+        outcome
     }
 
     /// Raises the mark to this, if nobody has since this client saw it.
@@ -236,32 +336,16 @@ impl<E: Endpoint> Heap<E> {
         Ok(seen == from)
     }
 
-    /// Claims free pages, which have these words.
+    /// Claims free pages, which have these words, and opens the run that they form.
     async fn claim_run(&self, first: u64, words: &[PageWord], of: Wanted) -> Result<Tried> {
         let (pages, began) = (words.len() as u64, self.endpoint.now());
-        let uses = PageWord::next_use(words);
-        let word = PageWord::new(Kind::Open, pages, uses, self.new_claim(first).await?);
-        // The first page before the others: if this client dies, others find a run that is open.
-        if !self.swap_word(first, words[0], word).await? {
+        let Some(word) = self.claim_pages(first, words, Kind::Open).await? else {
             return Ok(Tried::LostRace);
-        }
-        let behind = word.behind(first);
-        let mut claimed = vec![false; words.len() - 1];
-        let others = (first + 1..).zip(&words[1..]);
-        let swaps = others.map(|(page, free)| self.swap_word(page, *free, behind));
-        let mut failed = Ok(());
-        window(WIDTH, swaps, |at, swapped| match swapped {
-            Ok(swapped) => claimed[at] = swapped,
-            Err(error) => failed = Err(error),
-        })
-        .await;
-        if failed.is_err() || claimed.contains(&false) {
-            let claimed = (first + 1..).zip(claimed).filter(|(_, claimed)| *claimed);
-            let frees = claimed.map(|(page, _)| self.swap_word(page, behind, word.freed()));
-            window(WIDTH, frees, |_, _| {}).await;
-            failed?;
-            self.swap_word(first, word, word.freed()).await?;
-            return Ok(Tried::LostRace);
+        };
+        // Whoever died when it gave their memory away has left them free.
+        if !self.provide(first..first + pages, false).await? {
+            self.give_up_pages(first, word, PageWord::away).await?;
+            return Ok(Tried::None);
         }
         // Before anything dies there.
         let mut dead = self.endpoint.core().buffers.take(words.len() * 8)?;
@@ -289,6 +373,40 @@ impl<E: Endpoint> Heap<E> {
             claimed_at: began,
         });
         Ok(Tried::Opened)
+    }
+
+    /// Claims free pages, which have these words: the word of the first, if nobody was faster.
+    pub(super) async fn claim_pages(
+        &self,
+        first: u64,
+        words: &[PageWord],
+        kind: Kind,
+    ) -> Result<Option<PageWord>> {
+        let (pages, uses) = (words.len() as u64, PageWord::next_use(words));
+        let word = PageWord::new(kind, pages, uses, self.new_claim(first).await?);
+        // The first page before the others: if this client dies, others find a run that is claimed.
+        if !self.swap_word(first, words[0], word).await? {
+            return Ok(None);
+        }
+        let behind = word.behind(first);
+        let mut claimed = vec![false; words.len() - 1];
+        let others = (first + 1..).zip(&words[1..]);
+        let swaps = others.map(|(page, free)| self.swap_word(page, *free, behind));
+        let mut failed = Ok(());
+        window(WIDTH, swaps, |at, swapped| match swapped {
+            Ok(swapped) => claimed[at] = swapped,
+            Err(error) => failed = Err(error),
+        })
+        .await;
+        if failed.is_ok() && !claimed.contains(&false) {
+            return Ok(Some(word));
+        }
+        let claimed = (first + 1..).zip(claimed).filter(|(_, claimed)| *claimed);
+        let frees = claimed.map(|(page, _)| self.swap_word(page, behind, word.freed()));
+        window(WIDTH, frees, |_, _| {}).await;
+        failed?;
+        self.swap_word(first, word, word.freed()).await?;
+        Ok(None)
     }
 
     /// Counts that a run is opened, and notes when it was.
@@ -455,18 +573,30 @@ impl<E: Endpoint> Heap<E> {
             }
             word = mine;
         }
-        // The first page last: who finds a run that was freed in part frees the rest.
-        let behind = run.first + 1..run.first + word.pages();
-        let frees = behind.map(|page| self.swap_word(page, word.behind(run.first), word.freed()));
+        self.give_up_pages(run.first, word, PageWord::freed).await
+    }
+
+    /// Has the pages of a run with this word, which nobody else claims, become what `given_up`
+    /// says; false if somebody does.
+    pub(super) async fn give_up_pages(
+        &self,
+        first: u64,
+        word: PageWord,
+        given_up: impl Fn(PageWord) -> PageWord,
+    ) -> Result<bool> {
+        let to = given_up(word);
+        // The first page last: who finds a run that was given up in part gives up the rest.
+        let behind = first + 1..first + word.pages();
+        let swaps = behind.map(|page| self.swap_word(page, word.behind(first), to));
         let mut failed = Ok(());
-        window(WIDTH, frees, |_, freed: Result<bool>| {
-            if let Err(error) = freed {
+        window(WIDTH, swaps, |_, swapped: Result<bool>| {
+            if let Err(error) = swapped {
                 failed = Err(error);
             }
         })
         .await;
         failed?;
-        self.swap_word(run.first, word, word.freed()).await
+        self.swap_word(first, word, to).await
     }
 }
 

@@ -10,7 +10,8 @@
 //! ```
 //! Pages that lie one behind the other form a run; the word of the first says what the run is. A
 //! run is free, open (one client appends records to it), left (some room, and nobody appends),
-//! sealed (full), or being cleaned (one client moves out of it what lives). `claim` differs from
+//! sealed (full), or being cleaned (one client moves out of it what lives). Of a heap whose memory
+//! is made of segments a free page may be away: it has no memory. `claim` differs from
 //! claim to claim of a run that is open or cleaned, and says at which tick of the heap it was made;
 //! of a run that is left or sealed it says how many records were written. Each use of a page has
 //! another generation, the low bits of `uses`: a slot that names a record of an earlier use names
@@ -60,14 +61,21 @@ pub(super) struct Pages {
 }
 
 impl Pages {
-    pub(super) const fn of(heap_bytes: u64, has_stamps: bool) -> Self {
+    /// The pages of a heap of so many bytes; of one whose memory is made of segments of so many
+    /// (else 0) none lies in two.
+    pub(super) const fn of(heap_bytes: u64, has_stamps: bool, segment: u64) -> Self {
         let words = if has_stamps { 3 } else { 2 } * WORD_BYTES;
         let usual = heap_bytes.div_ceil(USUAL_PAGES);
         let small = largest_power(heap_bytes / FEWEST_PAGES);
         let small = clamp(small, SMALLEST_PAGE, USUAL_PAGE);
         let bytes = clamp(usual.next_power_of_two(), small, LARGEST_PAGE);
+        let bytes = if segment > 0 && bytes > segment {
+            segment
+        } else {
+            bytes
+        };
         let count = heap_bytes / (bytes + words);
-        let start = (count * words).next_multiple_of(64);
+        let start = (count * words).next_multiple_of(if segment > 64 { segment } else { 64 });
         let room = heap_bytes.saturating_sub(start);
         let fit = room / bytes;
         Self {
@@ -122,10 +130,11 @@ impl Pages {
         bytes.div_ceil(self.bytes)
     }
 
-    /// The pages of a run for records of so many bytes: so many that little is left at its end.
-    pub(super) fn run_for(self, bytes: u64) -> u64 {
+    /// The pages of a run for records of so many bytes, where there are so many pages: so many
+    /// that little is left at its end.
+    pub(super) fn run_for(self, bytes: u64, size: u64) -> u64 {
         let fewest = self.fewest_for(bytes);
-        let most = (bytes * 16).div_ceil(self.bytes).min(self.reserve());
+        let most = (bytes * 16).div_ceil(self.bytes).min(reserve_of(size));
         // What is left at the end of so many, in 1,024ths of them.
         let left = |pages: u64| (pages * self.bytes) % bytes * 1024 / (pages * self.bytes);
         let mut best = fewest;
@@ -139,12 +148,12 @@ impl Pages {
         }
         best
     }
+}
 
-    /// Pages that are left to those that move records out of others: as many as the longest run
-    /// has that is opened for records that are shorter.
-    pub(super) const fn reserve(self) -> u64 {
-        clamp(self.count / 16, 0, MOST_RESERVED)
-    }
+/// Pages of so many that are left to those that move records out of others: as many as the longest
+/// run has that is opened for records that are shorter.
+pub(super) const fn reserve_of(size: u64) -> u64 {
+    clamp(size / 16, 0, MOST_RESERVED)
 }
 
 const fn clamp(value: u64, least: u64, most: u64) -> u64 {
@@ -175,6 +184,8 @@ pub(super) enum Kind {
     Left,
     Sealed,
     Cleaned,
+    /// A page that nobody has, and for which there is no memory.
+    Away,
 }
 
 /// The word of a page.
@@ -190,6 +201,7 @@ impl PageWord {
             Kind::Left => 3,
             Kind::Sealed => 4,
             Kind::Cleaned => 5,
+            Kind::Away => 6,
         };
         let pages = pages & LONGEST_RUN;
         let uses = uses & ((1 << USES_BITS) - 1);
@@ -209,6 +221,7 @@ impl PageWord {
             3 => Kind::Left,
             4 => Kind::Sealed,
             5 => Kind::Cleaned,
+            6 => Kind::Away,
             _ => Kind::Behind,
         }
     }
@@ -250,6 +263,11 @@ impl PageWord {
     /// The word of a free page that had this use last.
     pub(super) const fn freed(self) -> Self {
         Self::new(Kind::Free, 0, self.uses(), 0)
+    }
+
+    /// The word of a page without memory that had this use last.
+    pub(super) const fn away(self) -> Self {
+        Self::new(Kind::Away, 0, self.uses(), 0)
     }
 
     /// The word of a page behind the first of a run with this word, by that one's number.
@@ -416,7 +434,7 @@ mod tests {
             256 << 30,
         ] {
             for evicts in [false, true] {
-                let pages = Pages::of(heap, evicts);
+                let pages = Pages::of(heap, evicts, 0);
                 assert!(
                     pages.page_at(pages.count) <= heap.max(pages.start),
                     "{heap}"
@@ -434,10 +452,29 @@ mod tests {
     }
 
     #[test]
+    fn no_page_lies_in_two_segments() {
+        for bits in 20..40 {
+            for node in [
+                1_u64 << bits,
+                (1 << bits) + (3 << (bits - 2)),
+                (1 << bits) - 300_000,
+            ] {
+                let segment = node.div_ceil(4096).next_power_of_two().max(64 << 10);
+                let pages = Pages::of(node.next_multiple_of(segment) + 2 * segment, true, segment);
+                assert!(
+                    pages.bytes <= segment && pages.start.is_multiple_of(segment),
+                    "{node}"
+                );
+                assert!(pages.count * pages.bytes + 2 * segment > node, "{node}");
+            }
+        }
+    }
+
+    #[test]
     fn a_run_for_large_records_leaves_little_at_its_end() {
-        let pages = Pages::of(256 << 20, false);
+        let pages = Pages::of(256 << 20, false, 0);
         for bytes in [48, 1_040, 9_000, 100_040, 150_000, 600_000, 1_000_040] {
-            let run = pages.run_for(bytes);
+            let run = pages.run_for(bytes, pages.count);
             let left = run * pages.bytes % bytes;
             assert!(left * 8 <= run * pages.bytes, "{bytes}: {run} pages");
             assert!(run >= pages.fewest_for(bytes));
@@ -449,6 +486,7 @@ mod tests {
         fn words_survive_packing(
             kind in prop::sample::select(vec![
                 Kind::Free, Kind::Behind, Kind::Open, Kind::Left, Kind::Sealed, Kind::Cleaned,
+                Kind::Away,
             ]),
             pages in 1..=LONGEST_RUN, uses in 0u64..1 << 16, claim in 0u64..1 << 29,
             records in 0u64..1 << 22, granules in 0u64..1 << 31,

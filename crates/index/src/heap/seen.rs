@@ -52,7 +52,7 @@ impl Seen {
                 let word = *self.words.get(at)?;
                 let first = at;
                 at += 1;
-                if matches!(word.kind(), Kind::Free | Kind::Behind) {
+                if matches!(word.kind(), Kind::Free | Kind::Away | Kind::Behind) {
                     continue;
                 }
                 // Memory that was damaged may name more pages than there are.
@@ -81,10 +81,23 @@ impl Seen {
         })
     }
 
-    /// Which pages are free.
+    /// How many pages are free.
     pub(super) fn free(&self) -> u64 {
-        let is_free = |word: &&PageWord| word.kind() == Kind::Free;
-        self.words.iter().filter(is_free).count() as u64
+        self.of_kind(Kind::Free)
+    }
+
+    /// How many pages are of a kind.
+    pub(super) fn of_kind(&self, kind: Kind) -> u64 {
+        let is_of = |word: &&PageWord| word.kind() == kind;
+        self.words.iter().filter(is_of).count() as u64
+    }
+
+    /// So many pages in a row that are of that kind, if there are some: the first of them, and
+    /// their words.
+    pub(super) fn row_of(&self, kind: Kind, pages: u64) -> Option<(u64, &[PageWord])> {
+        let mut rows = self.words.windows(pages.max(1) as usize);
+        let at = rows.position(|row| row.iter().all(|word| word.kind() == kind))?;
+        Some((self.first + at as u64, &self.words[at..at + pages as usize]))
     }
 
     /// So many free pages in a row that the caller does not avoid, the first from this page on, if

@@ -175,6 +175,7 @@ impl LinearLayout {
             slots: self.slots,
             slot_bytes: self.slot_bytes(),
             heap_bytes: self.heap_bytes,
+            segment: 0,
         }
     }
 
@@ -199,6 +200,7 @@ impl LinearLayout {
             slots: self.slots,
             slot_bytes: self.slot_bytes_of(kind),
             heap_bytes: self.heap_bytes,
+            segment: 0,
         };
         map.slot_at(table, slot)
     }

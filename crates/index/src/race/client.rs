@@ -6,7 +6,7 @@ use super::layout::RaceLayout;
 use super::word::Word;
 use crate::client::Counts;
 use crate::client::locks::BucketLocks;
-use crate::heap::{Heap, record_bytes};
+use crate::heap::Heap;
 use crate::{IndexError, Result, UPKEEP};
 use farslot_fabric::{Change, Endpoint, EndpointExt, Piece, RemoteAddr};
 use std::cell::{Cell, RefCell};
@@ -74,12 +74,9 @@ impl<E: Endpoint> RaceTable<E> {
     /// or what the fabric says.
     pub async fn open(endpoint: Rc<E>, table: RemoteAddr, layout: RaceLayout) -> Result<Self> {
         layout.check()?;
-        let longest = record_bytes(layout.key.most(), layout.value.most());
         let opened = Self {
             directory: RefCell::new(Directory::new(layout.roots, layout.most_depth())),
-            heap: Heap::new(Rc::clone(&endpoint), layout.heap_place(table), longest)
-                .ending(layout.expiring)
-                .evicting(layout.evicting),
+            heap: layout.heap(Rc::clone(&endpoint), table),
             counts: Counts::new(table, layout.most_slots()),
             splitting: BucketLocks::default(),
             to_finish: RefCell::default(),

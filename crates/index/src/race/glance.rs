@@ -69,7 +69,7 @@ impl<'t> RecordGlance<'t> {
             directory,
             seed,
             first: view.offset_of(subtables)?,
-            subtable_bytes: layout.subtable_slots() * 8,
+            subtable_bytes: layout.subtable_stride() * 8,
             bucket_bytes: u64::from(layout.bucket_slots) * 8,
             slots: 2 * layout.bucket_slots as usize,
             class,

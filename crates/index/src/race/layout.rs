@@ -5,13 +5,14 @@ use super::directory::Directory;
 use super::word::{LARGEST_HEAP, MOST_DEPTH};
 use crate::Sizing;
 use crate::hash::{derive, scale};
-use crate::heap::{Evicting, HeapPlace};
+use crate::heap::{Evicting, Heap, HeapPlace, record_bytes};
 use crate::slot::{RecordShape, SlotKind, bad_option, slots_for};
-use crate::table_map::TableMap;
+use crate::table_map::{HEADER_BYTES, TableMap};
 use crate::{FieldSize, Hasher, Result};
-use farslot_fabric::{NodeId, RegionId, RemoteAddr};
+use farslot_fabric::{Endpoint, NodeId, RegionId, RemoteAddr};
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
+use std::rc::Rc;
 
 /// Buckets of a group: two main ones, and between them the one that both overflow into.
 const GROUP: u64 = 3;
@@ -114,6 +115,8 @@ impl RaceOptions {
             heap_bytes: shape.heap_bytes(SlotKind::Heap, most, sizing.heap_bytes)?,
             expiring: false,
             evicting: None,
+            segment: 0,
+            most_heap: None,
         };
         layout.check()?;
         Ok(layout)
@@ -147,9 +150,63 @@ pub struct RaceLayout {
     /// Others refuse new ones then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub evicting: Option<Evicting>,
+    /// Bytes of the segments that its memory is made of, a power of two: it takes them as it grows,
+    /// and gives back those that it does not need ([`RaceLayout::in_pool`]). 0 where all of its
+    /// memory is its own from the start, in one piece.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub segment: u64,
+    /// Bytes that its heap may have at most, of one that is made of segments, if that was said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub most_heap: Option<u64>,
 }
 
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "as serde wants it")]
+const fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
+/// Bytes that the smallest segments have, and what a key takes at least, its slot included: more
+/// keys than this allows never fit into a pool.
+pub const SMALLEST_SEGMENT: u64 = 64 << 10;
+const LEAST_BYTES_A_KEY: u64 = 64;
+
 impl RaceLayout {
+    /// The same table in a pool of so many bytes, made of segments of so many, a power of two: it
+    /// may come to have all of them, unless its heap was limited.
+    #[must_use]
+    pub fn in_pool(&self, segment: u64, bytes: u64) -> Self {
+        let heap = self.most_heap.map_or(bytes, |most| most.min(bytes));
+        let keys = (bytes / LEAST_BYTES_A_KEY).max(1);
+        let slots = keys + keys / 4;
+        // All split at about the same time, and some before the others.
+        let subtables = slots.div_ceil(self.subtable_slots()).next_power_of_two();
+        Self {
+            most_subtables: (subtables + subtables / 8 + 1).max(self.roots),
+            // The words of its pages take no more than two of them, and lie before these.
+            heap_bytes: (heap.next_multiple_of(segment) + 2 * segment).min(LARGEST_HEAP),
+            segment,
+            ..self.clone()
+        }
+    }
+
+    /// Bytes of addresses from the table's start that it needs before it has a key.
+    #[must_use]
+    pub fn first_bytes(&self) -> [Range<u64>; 2] {
+        let subtables = self.slot_at(AT_START, 0, 0).offset;
+        let roots = self.slot_at(AT_START, self.roots, 0).offset;
+        [0..HEADER_BYTES, subtables..roots]
+    }
+
+    /// The heap of the table at this address, as who does not know keys sees it.
+    #[must_use]
+    pub fn heap<E: Endpoint>(&self, endpoint: Rc<E>, table: RemoteAddr) -> Heap<E> {
+        let longest = record_bytes(self.key.most(), self.value.most());
+        Heap::new(endpoint, self.heap_place(table), longest)
+            .ending(self.expiring)
+            .evicting(self.evicting)
+            .of_segments(self.segment)
+    }
+
     /// Refuses a layout that no options give: one that was not made by this crate, or was damaged.
     /// Whoever takes a layout from remote memory calls this first: the sizes that derive from one
     /// that passes do not overflow.
@@ -182,6 +239,17 @@ impl RaceLayout {
             let limit = format!("below 2^{}", 63 - self.route_bits());
             return Err(bad_option("bucket groups", self.groups, limit));
         }
+        if self.segment > 0 {
+            let is_one = self.segment.is_power_of_two() && self.segment >= SMALLEST_SEGMENT;
+            let holds = u128::from(self.subtable_stride()) * 8 <= u128::from(self.segment);
+            if !is_one || !holds || self.most_splits() == 0 {
+                let limit = format!(
+                    "a power of two from {SMALLEST_SEGMENT} on that a subtable fits into, of a \
+                     table that grows"
+                );
+                return Err(bad_option("segment bytes", self.segment, limit));
+            }
+        }
         if self.heap_bytes > LARGEST_HEAP {
             let limit = format!("at most {LARGEST_HEAP}");
             return Err(bad_option("heap bytes", self.heap_bytes, limit));
@@ -199,6 +267,15 @@ impl RaceLayout {
     #[must_use]
     pub const fn subtable_slots(&self) -> u64 {
         self.groups * self.group_slots()
+    }
+
+    /// Slots from the start of a subtable to that of the next: of a table that is made of segments
+    /// none lies in two.
+    pub(super) const fn subtable_stride(&self) -> u64 {
+        match self.segment {
+            0 => self.subtable_slots(),
+            _ => self.subtable_slots().next_power_of_two(),
+        }
     }
 
     /// Slots of the table at first.
@@ -232,10 +309,19 @@ impl RaceLayout {
         start..start + self.most_splits() * 8
     }
 
-    /// Bytes of remote memory that the whole table takes, those that it may grow into included. A
-    /// fresh table is all zeros.
+    /// Bytes of remote memory that the whole table takes in one piece, those that it may grow into
+    /// included; of one that is made of segments, their list. A fresh table is all zeros.
     #[must_use]
     pub fn table_bytes(&self) -> u128 {
+        match self.segment {
+            0 => self.map().bytes(),
+            segment => self.address_bytes().div_ceil(u128::from(segment)) * 8,
+        }
+    }
+
+    /// Bytes of the table's addresses.
+    #[must_use]
+    pub fn address_bytes(&self) -> u128 {
         self.map().bytes()
     }
 
@@ -287,16 +373,25 @@ impl RaceLayout {
         self.roots.trailing_zeros() + self.most_depth()
     }
 
-    /// Words of the directory: an entry for each split, to whole cache lines.
+    /// Words of the directory: an entry for each split, to whole cache lines; before subtables of
+    /// which none lies in two segments, so many that the first does not.
     const fn directory_words(&self) -> u64 {
-        self.most_splits().next_multiple_of(8)
+        let words = self.most_splits().next_multiple_of(8);
+        match self.segment {
+            0 => words,
+            _ => {
+                (words + HEADER_BYTES / 8).next_multiple_of(self.subtable_stride())
+                    - HEADER_BYTES / 8
+            }
+        }
     }
 
     fn map(&self) -> TableMap {
         TableMap {
-            slots: self.directory_words() + self.most_subtables * self.subtable_slots(),
+            slots: self.directory_words() + self.most_subtables * self.subtable_stride(),
             slot_bytes: 8,
             heap_bytes: self.heap_bytes,
+            segment: self.segment,
         }
     }
 
@@ -312,7 +407,7 @@ impl RaceLayout {
     /// Where a slot of a subtable is.
     #[inline]
     pub(super) fn slot_at(&self, table: RemoteAddr, subtable: u64, slot: u64) -> RemoteAddr {
-        let before = self.directory_words() + subtable * self.subtable_slots();
+        let before = self.directory_words() + subtable * self.subtable_stride();
         self.map().slot_at(table, before + slot)
     }
 

@@ -112,5 +112,5 @@ mod word;
 mod write;
 
 pub use client::{RaceTable, Work};
-pub use layout::{RaceLayout, RaceOptions};
+pub use layout::{RaceLayout, RaceOptions, SMALLEST_SEGMENT};
 pub use survey::Survey;

@@ -37,7 +37,7 @@ use super::word::{State, Word};
 use crate::client::check_turn;
 use crate::step::{self, LIKELY};
 use crate::{IndexError, Result};
-use farslot_fabric::{Endpoint, EndpointExt, in_order, prefetched_window};
+use farslot_fabric::{Endpoint, EndpointExt, Piece, in_order, prefetched_window};
 
 /// Slots that are carried over at once.
 const SLOTS_CARRIED: u64 = 128;
@@ -70,6 +70,12 @@ impl<E: Endpoint> RaceTable<E> {
         if let Some(last) = last {
             self.finish_if_open(last).await?;
         }
+        if !self.provide_for(next).await? {
+            return Err(IndexError::Full {
+                probed,
+                slots: next.child * self.layout.subtable_slots(),
+            });
+        }
         let at = self.layout.split_at(self.table, next.number);
         let found = self.endpoint.compare_swap(at, 0, next.entry()).await?;
         if found != 0 {
@@ -82,6 +88,19 @@ impl<E: Endpoint> RaceTable<E> {
         self.worked(|work| work.splits += 1);
         self.to_finish.borrow_mut().push_back((next, 0));
         Ok(())
+    }
+
+    /// Sees to it that there is memory for a split's entry and its child; false if there is none.
+    async fn provide_for(&self, split: Split) -> Result<bool> {
+        if self.layout.segment == 0 {
+            return Ok(true);
+        }
+        let entry = Piece {
+            from: self.layout.split_at(self.table, split.number),
+            len: 8,
+        };
+        let child = self.piece_of(split.child, 0, self.layout.subtable_slots());
+        Ok(self.endpoint.provide(entry, true).await? && self.endpoint.provide(child, true).await?)
     }
 
     async fn finish_if_open(&self, split: Split) -> Result<()> {

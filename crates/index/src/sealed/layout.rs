@@ -452,6 +452,7 @@ impl SealedLayout {
             slots: self.slots,
             slot_bytes: self.slot_bytes(),
             heap_bytes: self.heap_bytes,
+            segment: 0,
         }
     }
 

@@ -277,6 +277,7 @@ impl DuoLayout {
             slots: self.slots() + self.stash as u64 + JOURNAL,
             slot_bytes: self.slot_bytes(),
             heap_bytes: self.heap_bytes,
+            segment: 0,
         }
     }
 

@@ -1,0 +1,96 @@
+//! Giving back the memory of pages that nobody has: of a heap that is made of segments.
+//!
+//! Who gives a segment back claims its pages first, as a run that is cleaned, so that no other
+//! client opens them; then has the table forget the segment; and when no client can know it any
+//! more, says of the pages that they are away. If it dies before that, others take the run over as
+//! any that was being cleaned, and whoever opens it finds that it has no memory.
+
+use super::client::{CLAIM_LASTS, Heap};
+use super::pages::{Kind, PageWord, reserve_of};
+use super::seen::SeenRun;
+use crate::Result;
+use farslot_fabric::{Endpoint, Nanos, Piece};
+
+/// How long a withdrawal goes on with claiming.
+const LONGEST: Nanos = 500_000_000;
+
+/// The pages of a segment that this client has claimed to give the segment back.
+#[derive(Debug)]
+pub struct Withdrawal {
+    /// The segment's bytes, by the addresses of the table.
+    pub segment: Piece,
+    /// When this client began to claim them.
+    claimed_at: Nanos,
+    first: u64,
+    word: PageWord,
+}
+
+impl Withdrawal {
+    /// Whether the claim stands at this time, so that nobody uses the pages.
+    #[must_use]
+    pub const fn stands(&self, now: Nanos) -> bool {
+        now.saturating_sub(self.claimed_at) < CLAIM_LASTS
+    }
+}
+
+impl<E: Endpoint> Heap<E> {
+    /// Claims the pages of whole segments that nobody has, or of whose records none lives: of so
+    /// many segments at most.
+    ///
+    /// # Errors
+    /// What the fabric says. What was claimed is taken over by others some time.
+    pub async fn withdraw(&self, most: u64) -> Result<Vec<Withdrawal>> {
+        let mut withdrawn = Vec::new();
+        if self.segment == 0 {
+            return Ok(withdrawn);
+        }
+        let mut seen = self.look_at_all().await?;
+        let mut is_any_dead = false;
+        for run in seen.runs().filter(SeenRun::is_dead) {
+            is_any_dead |= self.free_run(run).await?;
+        }
+        if is_any_dead {
+            seen = self.look_at_all().await?;
+        }
+        let of_segment = (self.segment / self.pages.bytes).max(1);
+        // Those that move records keep theirs.
+        let used = self.size() - seen.free() - seen.of_kind(Kind::Away);
+        let mut spare = seen.free().saturating_sub(reserve_of(used));
+        let began = self.endpoint.now();
+        for (number, words) in (0..).zip(seen.words.chunks(of_segment as usize)) {
+            let claimed_at = self.endpoint.now();
+            let is_over = claimed_at.saturating_sub(began) > LONGEST;
+            if withdrawn.len() as u64 == most || spare < of_segment || is_over {
+                break;
+            }
+            let is_free = words.iter().all(|word| word.kind() == Kind::Free);
+            if !is_free || words.len() < of_segment as usize {
+                continue;
+            }
+            let first = number * of_segment;
+            if let Some(word) = self.claim_pages(first, words, Kind::Cleaned).await? {
+                let segment = Piece {
+                    from: self.at_byte(self.pages.page_at(first)),
+                    len: self.segment as usize,
+                };
+                spare -= of_segment;
+                withdrawn.push(Withdrawal {
+                    segment,
+                    claimed_at,
+                    first,
+                    word,
+                });
+            }
+        }
+        Ok(withdrawn)
+    }
+
+    /// Says of the pages of a segment that was given back that they are away.
+    ///
+    /// # Errors
+    /// What the fabric says.
+    pub async fn end_withdrawal(&self, of: Withdrawal) -> Result<()> {
+        let given_up = self.give_up_pages(of.first, of.word, PageWord::away);
+        given_up.await.map(drop)
+    }
+}
