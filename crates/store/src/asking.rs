@@ -1,5 +1,6 @@
 //! What a store's nodes say of themselves and of their tables.
 
+use crate::catalog::pool::FIRST_REGION;
 use crate::catalog::{Catalog, Listing, MemoryUse, TableRecord};
 use crate::spread;
 use crate::store::Store;
@@ -70,7 +71,10 @@ impl Store {
         let answers = self.ask_all()?.into_iter();
         let of_node = answers.filter(|answer| answer.node == at.node);
         let mut tables = of_node.flat_map(|answer| answer.listing.tables);
-        let found = tables.find(|table| table.extent().contains(&at.offset));
+        let found = tables.find(|table| match at.region.0.checked_sub(FIRST_REGION) {
+            Some(entry) => table.tag != 0 && table.entry == usize::from(entry),
+            None => table.extent().contains(&at.offset),
+        });
         Ok(found.map(|table| table.name))
     }
 

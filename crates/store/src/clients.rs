@@ -219,7 +219,7 @@ impl Clients {
         };
         let one_writer = has_one_writer(&record.scheme);
         let options = CallOptions {
-            table: at,
+            table: crate::catalog::at(at.node, record.offset),
             id: record.id,
             writes: writes && rule.writes && (!one_writer || rule.is_forced && !self.predetermines),
             one_writer,

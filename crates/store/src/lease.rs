@@ -37,13 +37,17 @@
 //! processor that stands still for as long between looking and posting, or loading.
 
 use crate::TableRecord;
-use crate::catalog::{CATALOG_BYTES, GRACE, LEASE, closed, id_at};
+use crate::calls::client::asking::ask_to_provide;
+use crate::catalog::pool::{self, Attached, FIRST_REGION};
+use crate::catalog::{CATALOG_BYTES, Catalog, GRACE, LEASE, closed, id_at, table_at};
+use crate::pooled::{self, Pooled};
 use farslot_fabric::{
-    AnyEndpoint, Buffer, Completion, Endpoint, EndpointCore, FabricError, InPlace, Nanos, NodeId,
-    NodeInfo, NodeState, Piece, PostError, RemoteAddr, Result, Rights, Verb,
+    AnyEndpoint, Buffer, Completion, Endpoint, EndpointCore, EndpointExt, FabricError, InPlace,
+    Nanos, NodeId, NodeInfo, NodeState, Piece, PostError, RemoteAddr, Result, Rights, Verb,
 };
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
+use std::rc::{Rc, Weak};
 use std::task::{Context, Poll, Waker};
 
 /// What a store's tables are opened over: an endpoint of any fabric that posts to a table's memory
@@ -55,6 +59,10 @@ pub(crate) struct Leased {
     leases: RefCell<Vec<Option<Lease>>>,
     /// Of an endpoint with several tables of a node open: each with the bytes that are the table's.
     several: RefCell<Vec<(NodeId, Range<u64>, Lease)>>,
+    /// Tables that are made of segments.
+    pooled: RefCell<Vec<Rc<Pooled>>>,
+    /// The same endpoint, for who goes on beside a verb.
+    own: Weak<Self>,
     /// By the nodes' numbers, on the words that name the only writers: for verbs that change
     /// memory.
     fences: RefCell<Vec<Option<Lease>>>,
@@ -62,11 +70,14 @@ pub(crate) struct Leased {
 
 type Posted = <AnyEndpoint as Endpoint>::Posted;
 
-struct Lease {
+pub(crate) struct Lease {
     /// Where the word is.
     word_at: RemoteAddr,
     /// What the word has to be.
     id: u64,
+    /// Bytes that are read of it and of what stands behind it: of a table its versions.
+    bytes: usize,
+    version: Cell<u64>,
     /// What the word is when the table takes no writes any more.
     closed: u64,
     /// The failure of a verb when the word is another.
@@ -84,7 +95,7 @@ struct Lease {
 }
 
 /// What becomes of a verb.
-enum Turn {
+pub(crate) enum Turn {
     Post,
     /// It is to be posted again when verbs have completed: the word is being read.
     Wait,
@@ -92,13 +103,25 @@ enum Turn {
 }
 
 impl Leased {
-    pub(crate) fn new(inner: AnyEndpoint) -> Self {
-        Self {
+    pub(crate) fn new(inner: AnyEndpoint) -> Rc<Self> {
+        Rc::new_cyclic(|own| Self {
             inner,
             leases: RefCell::default(),
             several: RefCell::default(),
+            pooled: RefCell::default(),
+            own: Weak::clone(own),
             fences: RefCell::default(),
+        })
+    }
+
+    /// The table that is made of segments and has this address.
+    #[inline]
+    fn pooled_at(&self, at: RemoteAddr) -> Option<Rc<Pooled>> {
+        if at.region.0 < FIRST_REGION {
+            return None;
         }
+        let pooled = self.pooled.borrow();
+        pooled.iter().find(|pooled| pooled.has(at)).cloned()
     }
 
     #[inline]
@@ -163,6 +186,8 @@ impl Lease {
         Self {
             word_at,
             id,
+            bytes: 8,
+            version: Cell::new(0),
             closed,
             lost,
             since: Cell::new(since),
@@ -173,24 +198,39 @@ impl Lease {
         }
     }
 
-    fn of_table(node: NodeId, record: &TableRecord, since: Nanos) -> Self {
+    pub(crate) fn of_table(node: NodeId, record: &TableRecord, since: Nanos) -> Self {
         let lost = |at| FabricError::Reclaimed { at };
         let words = [record.id, closed(record.id)];
         let lease = Self::new(id_at(node, record), words, since, lost);
         lease.is_closed.set(record.is_closed);
-        lease
+        Self { bytes: 16, ..lease }
+    }
+
+    /// When the word was last seen by a READ.
+    pub(crate) const fn seen_at(&self) -> Nanos {
+        self.since.get()
+    }
+
+    /// The table's versions when the word was last seen by a READ.
+    pub(crate) const fn version(&self) -> u64 {
+        self.version.get()
     }
 
     /// Whether a view of the memory shows a word by which it may be read, or changed.
     #[inline]
-    fn is_seen_in(&self, view: InPlace<'_>, changes: bool, endpoint: &AnyEndpoint) -> bool {
+    pub(crate) fn is_seen_in(
+        &self,
+        view: InPlace<'_>,
+        changes: bool,
+        endpoint: &AnyEndpoint,
+    ) -> bool {
         let word = self.word_in(view);
         let turn = self.judge(word, self.word_at, changes, endpoint);
         !self.is_lost.get() && matches!(turn, Turn::Post)
     }
 
     #[inline]
-    fn turn(&self, endpoint: &AnyEndpoint, at: RemoteAddr, changes: bool) -> Turn {
+    pub(crate) fn turn(&self, endpoint: &AnyEndpoint, at: RemoteAddr, changes: bool) -> Turn {
         if self.is_lost.get() {
             return Turn::Refuse((self.lost)(at));
         }
@@ -291,11 +331,13 @@ impl Lease {
         };
         let when = *when;
         *asked = None;
-        let word = match read {
-            Ok(word) => word.words()[0],
+        let words = match read {
+            Ok(words) => words,
             Err(error) => return Ok(Some(error)),
         };
+        let word = words.words()[0];
         self.since.set(when);
+        self.version.set(words.words().get(1).copied().unwrap_or(0));
         if word == self.id {
             // A node that has ended may be back with the same memory.
             self.is_closed.set(false);
@@ -328,7 +370,7 @@ impl Lease {
         if asked.is_some() {
             return None;
         }
-        let buffer = endpoint.core().buffers.take(8);
+        let buffer = endpoint.core().buffers.take(self.bytes);
         match buffer.map(|buffer| endpoint.post_read(self.word_at, buffer)) {
             Ok(Ok(posted)) => *asked = Some((now, posted)),
             // It is asked for again with the next verb.
@@ -343,9 +385,29 @@ impl Leased {
     /// From now on this endpoint has that table open on a node, and no other: it was seen there at
     /// `since`.
     pub(crate) fn lease(&self, node: NodeId, record: &TableRecord, since: Nanos) {
+        self.end_lease(node);
+        if let Some(pooled) = Pooled::of(node, record, Some(since)) {
+            return self.have(pooled);
+        }
         let lease = Lease::of_table(node, record, since);
         set(&mut self.leases.borrow_mut(), node, Some(lease));
-        self.end_fence(node);
+    }
+
+    /// From now on this endpoint reaches that table, if it is made of segments, besides others of
+    /// its node; by a lease, if it was seen at `since`.
+    pub(crate) fn reach(&self, node: NodeId, record: &TableRecord, since: Option<Nanos>) {
+        if let Some(pooled) = Pooled::of(node, record, since) {
+            self.have(pooled);
+        }
+    }
+
+    fn have(&self, pooled: Pooled) {
+        let mut all = self.pooled.borrow_mut();
+        let (region, list) = (pooled.segments.region, pooled.segments.list);
+        all.retain(|other| {
+            !(other.segments.region == region && other.segments.list.node == list.node)
+        });
+        all.push(Rc::new(pooled));
     }
 
     /// From now on this endpoint has that table open besides others of its node, likewise. It must
@@ -363,6 +425,9 @@ impl Leased {
     /// From now on this endpoint has no table open on a node, and may look for one there.
     pub(crate) fn end_lease(&self, node: NodeId) {
         set(&mut self.leases.borrow_mut(), node, None);
+        let mut pooled = self.pooled.borrow_mut();
+        pooled.retain(|pooled| pooled.segments.list.node != node);
+        drop(pooled);
         self.end_fence(node);
     }
 
@@ -374,6 +439,131 @@ impl Leased {
         }
     }
 }
+
+impl Leased {
+    /// Has the only table that this endpoint reaches have a segment of that number.
+    pub(crate) async fn provide_segment(&self, number: u64) -> Result<bool> {
+        let pooled = self.pooled.borrow().first().cloned();
+        match pooled.filter(|pooled| number < pooled.segments.count()) {
+            Some(pooled) => {
+                let at = pooled.segments.word_at(number);
+                let listed = self.inner.read(at, 8).await?;
+                Ok(listed.words()[0] != 0 || self.attach(&pooled, number, false).await?)
+            }
+            None => Ok(false),
+        }
+    }
+
+    /// Has a table that is made of segments have memory at its addresses.
+    async fn provide_memory(&self, piece: Piece, reclaims: bool) -> Result<bool> {
+        let Some(pooled) = self.pooled_at(piece.from) else {
+            return Ok(true);
+        };
+        let Some(numbers) = pooled.segments.numbers(piece) else {
+            return Ok(false);
+        };
+        if let Turn::Refuse(error) = pooled.turn(&self.inner, piece.from, true) {
+            return Err(error);
+        }
+        let bytes = (numbers.end - numbers.start) as usize * 8;
+        let listed = self
+            .inner
+            .read(pooled.segments.word_at(numbers.start), bytes);
+        let listed = listed.await?;
+        for (number, word) in numbers.zip(listed.words()) {
+            if *word == 0 && !self.attach(&pooled, number, reclaims).await? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Has it have a segment of that number; false if there is none, and, if it `reclaims`, no other
+    /// table has one that it does not need.
+    async fn attach(&self, pooled: &Pooled, number: u64, reclaims: bool) -> Result<bool> {
+        let node = pooled.segments.list.node;
+        let since = self.now();
+        match self.attach_free(pooled, number).await {
+            Ok(true) => return Ok(true),
+            Ok(false) => {}
+            // Whose grant opens tables alone takes no memory: the owner does.
+            Err(FabricError::AccessDenied { .. }) => {
+                let to = (node, pooled.segments.list.region);
+                return ask_to_provide(&self.inner, to, (pooled.id, number)).await;
+            }
+            Err(error) => return Err(error),
+        }
+        let may_reclaim = reclaims && self.core().may_wait();
+        if !may_reclaim || since < pooled.is_full_until.get() {
+            return Ok(false);
+        }
+        // Boxed, for it is rare.
+        if Box::pin(self.reclaim(node, false)).await && self.attach_free(pooled, number).await? {
+            return Ok(true);
+        }
+        let now = self.now();
+        let took = now.saturating_sub(since).max(LEAST_LOOK);
+        let until = now.saturating_add(FULL_FOR * took);
+        pooled.is_full_until.set(until);
+        Ok(false)
+    }
+
+    /// Has it have a free segment; false if there is none.
+    async fn attach_free(&self, pooled: &Pooled, number: u64) -> Result<bool> {
+        let Ok(catalog) = Catalog::new(&self.inner, pooled.segments.list.node) else {
+            return Ok(false);
+        };
+        let (pool, of) = (catalog.pool(), (pooled.tag, number));
+        for _ in 0..ATTEMPTS {
+            if pooled.is_leased() {
+                // So that the table was seen lately.
+                self.read(pooled.start(), 8).await?;
+            }
+            let seen = pooled.seen_at(&self.inner);
+            match pool
+                .attach(&pooled.segments, of, seen, &pooled.cursor)
+                .await?
+            {
+                Attached::Done => return Ok(true),
+                Attached::NoneFree => return Ok(false),
+                Attached::Late => {}
+            }
+        }
+        Ok(false)
+    }
+
+    /// Takes back segments of a node that its tables do not need, even while there are free ones if
+    /// `all` are to be; false if none is free then.
+    pub(crate) async fn reclaim(&self, node: NodeId, all: bool) -> bool {
+        let (Ok(catalog), Some(own)) = (Catalog::new(&self.inner, node), self.own.upgrade()) else {
+            return false;
+        };
+        let others = RefCell::new(Vec::new());
+        let heap_of = |record: &TableRecord| {
+            let layout = pool::pooled(&record.scheme)?;
+            let table = table_at(node, record);
+            let known = own.pooled_at(table);
+            if known.is_none_or(|known| known.id != record.id) {
+                own.reach(node, record, Some(own.now()));
+                others.borrow_mut().extend(own.pooled_at(table));
+            }
+            Some(layout.heap(Rc::clone(&own), table))
+        };
+        let reclaimed = catalog.reclaim_segments(all, heap_of).await;
+        let others = others.take();
+        let is_other = |of: &Rc<Pooled>| others.iter().any(|other| Rc::ptr_eq(of, other));
+        self.pooled.borrow_mut().retain(|of| !is_other(of));
+        reclaimed.is_ok_and(|is_any| is_any)
+    }
+}
+
+/// How often a table is looked at anew, to give it a segment, where links are slow.
+const ATTEMPTS: u32 = 4;
+
+/// A client that has looked in vain for memory that others do not need does not look again for so
+/// many times as long as that took, or as this.
+const FULL_FOR: Nanos = 8;
+const LEAST_LOOK: Nanos = 200_000;
 
 /// The first address of a verb, and whether it changes memory.
 fn start_of(verb: &Verb) -> Option<(RemoteAddr, bool)> {
@@ -388,7 +578,7 @@ fn start_of(verb: &Verb) -> Option<(RemoteAddr, bool)> {
 }
 
 impl Endpoint for Leased {
-    type Posted = Posted;
+    type Posted = pooled::Posted;
 
     #[inline]
     fn core(&self) -> &EndpointCore {
@@ -412,18 +602,38 @@ impl Endpoint for Leased {
     }
 
     #[inline]
-    fn post(&self, verb: Verb) -> std::result::Result<Posted, PostError> {
-        match start_of(&verb).map_or(Turn::Post, |(at, changes)| self.turn_of(at, changes)) {
-            Turn::Post => self.inner.post(verb),
-            Turn::Wait => Err(PostError::QueueFull(verb)),
-            Turn::Refuse(error) => Err(PostError::Rejected(error)),
+    fn post(&self, verb: Verb) -> std::result::Result<pooled::Posted, PostError> {
+        let start = start_of(&verb);
+        let pooled = start.and_then(|(at, _)| self.pooled_at(at));
+        let turn = match (start, &pooled) {
+            (None, _) => Turn::Post,
+            (Some((at, changes)), Some(pooled)) => pooled.turn(&self.inner, at, changes),
+            (Some((at, changes)), None) => self.turn_of(at, changes),
+        };
+        match (turn, pooled) {
+            (Turn::Post, Some(pooled)) => pooled.post(&self.inner, verb),
+            (Turn::Post, None) => self.inner.post(verb).map(pooled::Posted::One),
+            (Turn::Wait, _) => Err(PostError::QueueFull(verb)),
+            (Turn::Refuse(error), _) => Err(PostError::Rejected(error)),
         }
     }
 
     #[inline]
-    fn post_read(&self, from: RemoteAddr, into: Buffer) -> std::result::Result<Posted, PostError> {
-        match self.turn_of(from, false) {
-            Turn::Post => self.inner.post_read(from, into),
+    fn post_read(
+        &self,
+        from: RemoteAddr,
+        into: Buffer,
+    ) -> std::result::Result<pooled::Posted, PostError> {
+        let pooled = self.pooled_at(from);
+        let turn = match &pooled {
+            Some(pooled) => pooled.turn(&self.inner, from, false),
+            None => self.turn_of(from, false),
+        };
+        match turn {
+            Turn::Post => match pooled {
+                Some(pooled) => pooled.post_read(&self.inner, from, into),
+                None => self.inner.post_read(from, into).map(pooled::Posted::One),
+            },
             Turn::Wait => Err(PostError::QueueFull(Verb::Read { from, into })),
             Turn::Refuse(error) => Err(PostError::Rejected(error)),
         }
@@ -433,9 +643,14 @@ impl Endpoint for Leased {
     /// says so.
     #[inline]
     fn in_place(&self, at: RemoteAddr, needed: Rights) -> Option<InPlace<'_>> {
+        let changes = needed.allow(Rights::WRITE) || needed.allow(Rights::ATOMIC);
+        if at.region.0 >= FIRST_REGION {
+            let all = self.pooled.borrow();
+            let pooled = all.iter().find(|pooled| pooled.has(at))?;
+            return pooled.in_place(&self.inner, needed, changes);
+        }
         let view = self.inner.in_place(at, needed)?;
         let (leases, fences) = (self.leases.borrow(), self.fences.borrow());
-        let changes = needed.allow(Rights::WRITE) || needed.allow(Rights::ATOMIC);
         let is_seen = |lease: &Lease| lease.is_seen_in(view, changes, &self.inner);
         let is_there = match of_node(&leases, at.node) {
             Some(lease) => is_seen(lease),
@@ -475,13 +690,21 @@ impl Endpoint for Leased {
     }
 
     #[inline]
-    fn poll_posted(&self, posted: &mut Posted, cx: &mut Context<'_>) -> Poll<Result<Completion>> {
-        self.inner.poll_posted(posted, cx)
+    fn poll_posted(
+        &self,
+        posted: &mut pooled::Posted,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Completion>> {
+        pooled::poll_posted(&self.inner, posted, cx)
     }
 
     #[inline]
-    fn poll_read(&self, posted: &mut Posted, cx: &mut Context<'_>) -> Poll<Result<Buffer>> {
-        self.inner.poll_read(posted, cx)
+    fn poll_read(&self, posted: &mut pooled::Posted, cx: &mut Context<'_>) -> Poll<Result<Buffer>> {
+        pooled::poll_read(&self.inner, posted, cx)
+    }
+
+    fn provide(&self, piece: Piece, reclaims: bool) -> impl Future<Output = Result<bool>> {
+        self.provide_memory(piece, reclaims)
     }
 
     #[inline]

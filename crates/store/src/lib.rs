@@ -67,6 +67,7 @@ mod nodes;
 mod open_options;
 mod options;
 mod owned;
+mod pooled;
 mod profile;
 mod queue;
 mod repair;

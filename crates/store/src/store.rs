@@ -17,7 +17,6 @@ use farslot_fabric::{Endpoint, EndpointExt, Executor, FabricError, NodeId, shm};
 use farslot_index::{Record, UPKEEP};
 use farslot_model::NicModel;
 use std::fmt;
-use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 
@@ -329,6 +328,34 @@ impl Store {
         Ok(records.len() as u64)
     }
 
+    /// Has tables give back what they do not need, on nodes where nothing is free.
+    pub(crate) fn reclaim_if_full(&self) -> Result<()> {
+        self.change(async |endpoint| {
+            for node in (0..self.node_count()).map(NodeId) {
+                if Catalog::new(endpoint, node)?.is_full().await? {
+                    endpoint.reclaim(node, false).await;
+                }
+            }
+            Ok(())
+        })
+    }
+
+    /// Makes a table; where there is no room, once more when others have given back what they do
+    /// not need.
+    fn with_room(&self, make: impl Fn() -> Result<TableRecord>) -> Result<TableRecord> {
+        match make() {
+            Err(StoreError::OutOfMemory { .. }) => {}
+            made => return made,
+        }
+        self.change(async |endpoint| {
+            for node in (0..self.node_count()).map(NodeId) {
+                endpoint.reclaim(node, true).await;
+            }
+            Ok(())
+        })?;
+        make()
+    }
+
     pub(crate) fn node_count(&self) -> u16 {
         self.0.sessions.nodes.addresses().len() as u16
     }
@@ -336,12 +363,15 @@ impl Store {
     /// Makes a table on the only node, or on one of several.
     pub(crate) fn create_on_one(&self, name: &str, scheme: Scheme) -> Result<TableRecord> {
         let nodes = &self.0.sessions.nodes;
-        self.change(async |endpoint| {
-            if self.node_count() > 1 {
-                return spread::create_on_one(endpoint, nodes, name, scheme).await;
-            }
-            let catalog = Catalog::new(endpoint, NodeId(0))?;
-            catalog.create(name, scheme, None).await
+        self.with_room(|| {
+            let scheme = scheme.clone();
+            self.change(async |endpoint| {
+                if self.node_count() > 1 {
+                    return spread::create_on_one(endpoint, nodes, name, scheme).await;
+                }
+                let catalog = Catalog::new(endpoint, NodeId(0))?;
+                catalog.create(name, scheme, None).await
+            })
         })
     }
 
@@ -590,7 +620,7 @@ impl Store {
     pub(crate) fn executor(&self) -> Result<Executor<Leased>> {
         let endpoint = self.0.fabric.endpoint(self.0.sessions.options.limits)?;
         endpoint.core().for_keeper.set(self.0.for_keeper);
-        Ok(Executor::new(Rc::new(Leased::new(endpoint))))
+        Ok(Executor::new(Leased::new(endpoint)))
     }
 }
 

@@ -36,16 +36,21 @@ pub enum Question {
     Tables = 3,
     /// Say how the keys of a table over several nodes are spread.
     Map = 4,
+    /// Have a table that is made of segments have memory for one of them: the key of the only
+    /// operation is its number in the table's list. The only outcome is whether there is some
+    /// ([`Outcome::Changed`](farslot_index::Outcome)).
+    Provide = 5,
 }
 
 impl Question {
     /// All of them.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::Run,
         Self::Flush,
         Self::Opened,
         Self::Tables,
         Self::Map,
+        Self::Provide,
     ];
 
     /// Its number among all that an owner answers: the first two bytes of a request.
@@ -268,6 +273,7 @@ impl<'r> Request<'r> {
             2 => Question::Opened,
             3 => Question::Tables,
             4 => Question::Map,
+            5 => Question::Provide,
             found => return Err(MalformedRequest::Question { found }),
         };
         let found = (first >> 32) as u32;
@@ -340,7 +346,7 @@ mod tests {
         #[test]
         fn requests_survive_and_no_bytes_panic(
             table: u64,
-            question in 0..5_usize,
+            question in 0..Question::ALL.len(),
             items in proptest::collection::vec(
                 (0..8u8, bytes(20), bytes(40), bytes(40)),
                 0..8,
@@ -358,14 +364,7 @@ mod tests {
                 6 => Operation::Replace(key, expected, value),
                 _ => Operation::RemoveIf(key, expected),
             }).collect();
-            let all = [
-                Question::Run,
-                Question::Flush,
-                Question::Opened,
-                Question::Tables,
-                Question::Map,
-            ];
-            let question = all[question];
+            let question = Question::ALL[question];
             let mut request = encoded(question, table, &operations);
             prop_assert_eq!(Request::decode(&request), Ok(Request { question, table, operations }));
             request.push(0);

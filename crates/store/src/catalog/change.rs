@@ -21,9 +21,10 @@
 //! before, as no client's lease lasts so long; what is acknowledged later is in the table that is
 //! open. A table whose client died half way is emptied by whoever opens it (`spread::find`).
 
-use super::entry::{ID_AT, MOST_RECORD, RECORD_AT, State, closed};
+use super::entry::{ID_AT, MOST_RECORD, RECORD_AT, State, VERSIONS_AT, closed};
 use super::listing::{Entry, Is, MOST_MAP_BYTES, Snapshot, too_long};
 use super::lock::{Change, LONGEST_VERB};
+use super::pool::{self, draw_tag, pooled, segment_bytes, segments_with};
 use super::record::{MapPlace, Partition, Scheme, SpreadMap, TableRecord};
 use super::region::{CATALOG_BYTES, Catalog, LEASE, MARK_AT, MOST_TABLES, PHASE_AT, Phase};
 use super::space;
@@ -53,7 +54,12 @@ struct New<'m> {
 }
 
 impl<'m> New<'m> {
-    fn of(name: &'m str, scheme: Scheme, partition: Option<NewPartition<'m>>) -> Result<Self> {
+    fn of(
+        name: &'m str,
+        scheme: Scheme,
+        partition: Option<NewPartition<'m>>,
+        region_bytes: u64,
+    ) -> Result<Self> {
         let damaged = |reason| StoreError::DamagedMap {
             name: name.into(),
             reason,
@@ -69,7 +75,7 @@ impl<'m> New<'m> {
         }
         Ok(Self {
             name,
-            scheme,
+            scheme: scheme.in_region(region_bytes),
             partition,
             map,
         })
@@ -94,6 +100,7 @@ impl<'m> New<'m> {
         TableRecord {
             name: self.name.into(),
             offset,
+            tag: 0,
             scheme: self.scheme.clone(),
             partition: self.partition.map(|partition| Partition {
                 creation: partition.creation,
@@ -111,6 +118,7 @@ impl<'m> New<'m> {
             is_closed: false,
             is_emptying: false,
             is_told: false,
+            of_pool: 0,
         }
     }
 
@@ -140,7 +148,7 @@ impl<E: Endpoint> Catalog<'_, E> {
         partition: Option<NewPartition<'_>>,
     ) -> Result<TableRecord> {
         check_name(name)?;
-        let new = New::of(name, scheme, partition)?;
+        let new = New::of(name, scheme, partition, self.region_bytes)?;
         match self.make(&new).await {
             Err(error) if is_short(&error) && self.reclaim_left().await? => self.make(&new).await,
             made => made,
@@ -149,7 +157,7 @@ impl<E: Endpoint> Catalog<'_, E> {
 
     /// Refuses a table that the memory has no room for, that of tables included that are gone.
     pub(crate) async fn check_room(&self, bytes: u128) -> Result<()> {
-        let snapshot = self.snapshot(false).await?;
+        let snapshot = self.snapshot(false).await?.with_pool(self).await?;
         let retired: Vec<_> = snapshot.retired().map(TableRecord::extent).collect();
         let left = snapshot
             .extents()
@@ -397,7 +405,13 @@ impl<E: Endpoint> Catalog<'_, E> {
             if !has_waited {
                 change.wait(GRACE).await?;
             }
-            change.make_zeros(record, record.scheme_bytes()).await?;
+            match pooled(&record.scheme) {
+                Some(_) => change.empty_segments(record).await?,
+                None => change.make_zeros(record, record.scheme_bytes()).await?,
+            }
+            if !change.attach_first(record).await? {
+                return Err(change.no_segment());
+            }
             let at = self.entry_at(entry.number);
             match change
                 .swap(at, entry.word, State::opened(entry.word))
@@ -455,6 +469,10 @@ impl<E: Endpoint> Change<'_, '_, E> {
         let snapshot = self.catalog.snapshot(true).await?;
         let [.., phase, _] = snapshot.header;
         self.catalog.admit(phase, true)?;
+        let snapshot = match self.free_what_nobody_has(&snapshot).await? {
+            true => self.catalog.snapshot(true).await?,
+            false => snapshot,
+        };
         let replaced = snapshot.replaced();
         let mut changed = false;
         for entry in &snapshot.entries {
@@ -478,17 +496,81 @@ impl<E: Endpoint> Change<'_, '_, E> {
         }
     }
 
+    /// Gives back the segments that no table has, as far as all tables are known; whether there
+    /// were any.
+    pub(super) async fn free_what_nobody_has(&self, snapshot: &Snapshot) -> Result<bool> {
+        if !snapshot.is_whole || snapshot.damaged().next().is_some() {
+            return Ok(false);
+        }
+        let records = || snapshot.records();
+        let extents: Vec<_> = records().map(TableRecord::extent).collect();
+        let tags: Vec<_> = records().map(|record| record.tag).collect();
+        self.free_unowned(&snapshot.segments, &extents, &tags).await
+    }
+
     /// Makes a table where there is room for it.
     async fn publish(&self, new: &New<'_>, snapshot: &Snapshot) -> Result<TableRecord> {
         let catalog = self.catalog;
         let entry = empty_entry(snapshot)?;
-        let offset = catalog.place(snapshot.extents(), snapshot, new.bytes())?;
-        let record = new.record(entry, offset, catalog.incarnation);
+        let offset = self.place(new, snapshot).await?;
+        let mut record = new.record(entry, offset, catalog.incarnation);
         if let Some(Partition { map, .. }) = record.partition {
             self.write(catalog.at(map.offset), &new.map).await?;
         }
+        if pooled(&record.scheme).is_none() {
+            self.put_record(&record, snapshot).await?;
+            return Ok(record);
+        }
+        // Should this client die before it is open, whoever opens it ends that.
+        (record.tag, record.is_emptying) = (draw_tag(&snapshot.segments), true);
         self.put_record(&record, snapshot).await?;
-        Ok(record)
+        let entry = catalog.entry(entry).await?;
+        if !self.attach_first(&record).await? {
+            self.retire(&entry, &record).await?;
+            // Nobody has had it open.
+            self.free_all(&record).await?;
+            self.make_zeros(&record, record.extent()).await?;
+            let retired = State::retired(entry.word);
+            self.swap(catalog.entry_at(record.entry), retired, 0)
+                .await?;
+            return Err(self.no_segment());
+        }
+        let opened = State::opened(entry.word);
+        match self
+            .swap(catalog.entry_at(record.entry), entry.word, opened)
+            .await?
+        {
+            true => {
+                record.is_emptying = false;
+                Ok(record)
+            }
+            false => Err(StoreError::ChangeCancelled),
+        }
+    }
+
+    /// The error where no segment is free.
+    fn no_segment(&self) -> StoreError {
+        StoreError::OutOfMemory {
+            requested: u128::from(segment_bytes(self.catalog.region_bytes)),
+            free: 0,
+            total: self.catalog.total(),
+        }
+    }
+
+    /// Finds a place for a table that no other has, and that none takes before it is published.
+    async fn place(&self, new: &New<'_>, snapshot: &Snapshot) -> Result<u64> {
+        let catalog = self.catalog;
+        let mut extents: Vec<_> = snapshot.extents().collect();
+        loop {
+            let offset = catalog.place(extents.iter().cloned(), snapshot, new.bytes())?;
+            let own = offset..offset + new.bytes() as u64;
+            if self.keep_out(&own).await? {
+                return Ok(offset);
+            }
+            // Tables have taken segments there meanwhile.
+            let words = catalog.pool().words().await?;
+            extents.extend(pool::taken(&words, catalog.region_bytes));
+        }
     }
 
     /// Publishes another record of a table, in whose place it comes.
@@ -527,6 +609,7 @@ impl<E: Endpoint> Change<'_, '_, E> {
         }
         let at = catalog.entry_at(record.entry);
         let mut bytes = record.id.to_le_bytes().to_vec();
+        bytes.extend_from_slice(&0u64.to_le_bytes());
         bytes.extend_from_slice(&json);
         self.write(at.plus(ID_AT), &bytes).await?;
         // The mark and the number of entries in use: neither falls, but for repairs.
@@ -589,12 +672,25 @@ impl<E: Endpoint> Change<'_, '_, E> {
         let (mine, all) = (record.extent(), self.catalog.snapshot(true).await?);
         let mut others = all.tables().map(|(_, other)| other.extent());
         if !others.any(|other| other.start < mine.end && mine.start < other.end) {
+            self.free_all(record).await?;
             self.make_zeros(record, record.extent()).await?;
         }
         match self.swap(at, entry.word, 0).await? {
-            true => Ok(()),
+            true => {
+                let snapshot = self.catalog.snapshot(true).await?;
+                self.free_what_nobody_has(&snapshot).await.map(drop)
+            }
             false => Err(StoreError::ChangeCancelled),
         }
+    }
+
+    /// Gives back all segments that a table has.
+    async fn free_all(&self, record: &TableRecord) -> Result<()> {
+        if record.tag == 0 {
+            return Ok(());
+        }
+        let words = self.catalog.pool().words().await?;
+        self.free(segments_with(&words, record.tag)).await.map(drop)
     }
 
     /// Waits, and shows meanwhile that this client is alive.
@@ -608,4 +704,4 @@ impl<E: Endpoint> Change<'_, '_, E> {
         Ok(())
     }
 }
-const _: () = assert!(RECORD_AT as u64 == ID_AT + 8);
+const _: () = assert!(VERSIONS_AT == ID_AT + 8 && RECORD_AT as u64 == VERSIONS_AT + 8);

@@ -1,11 +1,13 @@
 //! The words and bytes of an entry. No other file takes them apart.
 //!
 //! ```text
-//! entry | state word | id word | the table's record, as JSON |
+//! entry | state word | id word | versions | the table's record, as JSON |
 //! state 0                                                           empty: no other word is
 //!       | 2, 2 bits | retired, 1 | restored, 1 | emptying, 1 | length, 27 | checksum, 32 |      a table
 //! id    the record's id for as long as the memory is the table's, inverted when it takes no writes
 //!       any more because its node ends; else 0
+//! versions  how often segments were taken from the table: who knows where one of them lay forgets
+//!       it when it sees another count
 //! ```
 
 use xxhash_rust::xxh3::xxh3_64;
@@ -14,8 +16,10 @@ use xxhash_rust::xxh3::xxh3_64;
 pub(super) const ENTRY_BYTES: usize = 1024;
 /// Byte of the id word in an entry.
 pub(super) const ID_AT: u64 = 8;
+/// Byte of the count of versions in an entry, behind the id word.
+pub(super) const VERSIONS_AT: u64 = 16;
 /// Byte of the record in an entry.
-pub(super) const RECORD_AT: usize = 16;
+pub(super) const RECORD_AT: usize = 24;
 /// The most bytes of a record.
 pub(super) const MOST_RECORD: usize = ENTRY_BYTES - RECORD_AT;
 

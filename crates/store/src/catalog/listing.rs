@@ -5,6 +5,7 @@
 //! bounded by the region then.
 
 use super::entry::{ENTRY_BYTES, State, closed, id_of, record_in, word_of};
+use super::pool::{MOST_LISTED, pooled, segment_bytes, segments_with, taken};
 use super::record::{MapPlace, MemoryUse, SpreadMap, TableRecord};
 use super::region::{CATALOG_BYTES, Catalog, HEADER_WORDS, MOST_TABLES, PAUSE, REPAIRS_AT};
 use super::space;
@@ -94,7 +95,14 @@ impl Listing {
 
 impl Snapshot {
     fn listing(&self) -> Listing {
-        let records = self.tables().map(|(_, record)| record.clone());
+        let segment = segment_bytes(self.region_bytes);
+        let records = self.tables().map(|(_, record)| TableRecord {
+            of_pool: match record.tag {
+                0 => 0,
+                tag => segments_with(&self.segments, tag).count() as u64 * segment,
+            },
+            ..record.clone()
+        });
         let (emptying, tables) = records.partition(|record| record.is_emptying);
         Listing {
             tables,
@@ -126,6 +134,10 @@ pub(super) enum Is {
 
 /// The catalog as it was read.
 pub(super) struct Snapshot {
+    /// The words of all segments of the region, where they were read.
+    pub(super) segments: Vec<u64>,
+    /// Bytes of the region.
+    pub(super) region_bytes: u64,
     /// The words of the header.
     pub(super) header: [u64; HEADER_WORDS],
     /// All entries, or those up to the last that was ever used.
@@ -157,10 +169,24 @@ impl Snapshot {
 
     /// What the tables have, those included that are gone and not yet zeros.
     pub(super) fn extents(&self) -> impl Iterator<Item = Range<u64>> {
+        let in_pieces = self.records().map(TableRecord::extent);
+        in_pieces.chain(taken(&self.segments, self.region_bytes))
+    }
+
+    /// The tables, those included that are gone and not yet zeros.
+    pub(super) fn records(&self) -> impl Iterator<Item = &TableRecord> {
         self.entries.iter().filter_map(|entry| match &entry.is {
-            Is::Table(record) | Is::Retired(record) => Some(record.extent()),
+            Is::Table(record) | Is::Retired(record) => Some(record),
             Is::Empty | Is::Damaged(_) => None,
         })
+    }
+
+    /// The same with the words of all segments.
+    pub(super) async fn with_pool<E: Endpoint>(mut self, of: &Catalog<'_, E>) -> Result<Self> {
+        if self.is_whole {
+            self.segments = of.pool().words().await?;
+        }
+        Ok(self)
     }
 
     pub(super) fn damaged(&self) -> impl Iterator<Item = &DamagedEntry> {
@@ -197,7 +223,7 @@ impl<E: Endpoint> Catalog<'_, E> {
 
     /// The same, and how much memory the tables have taken.
     pub(crate) async fn listing_and_memory(&self) -> Result<(Listing, MemoryUse)> {
-        let snapshot = self.snapshot(false).await?;
+        let snapshot = self.snapshot(false).await?.with_pool(self).await?;
         let usable = snapshot.usable(self.region_bytes);
         let largest_free = space::largest(snapshot.extents(), usable.clone());
         let free = (usable.end - usable.start) - space::taken(snapshot.extents(), usable);
@@ -226,6 +252,8 @@ impl<E: Endpoint> Catalog<'_, E> {
         let [_, _, used, phase, _] = header;
         self.admit(phase, false)?;
         let mut snapshot = Snapshot {
+            segments: Vec::new(),
+            region_bytes: self.region_bytes,
             header,
             entries: Vec::new(),
             is_whole: true,
@@ -254,7 +282,10 @@ impl<E: Endpoint> Catalog<'_, E> {
                 break;
             }
         }
-        Ok(snapshot)
+        match all {
+            true => snapshot.with_pool(self).await,
+            false => Ok(snapshot),
+        }
     }
 
     async fn read_block(&self, first: usize) -> Result<Buffer> {
@@ -411,6 +442,19 @@ fn check(record: &TableRecord, region_bytes: u64) -> std::result::Result<(), Str
         return Err(format!(
             "its table is at byte {offset}: no multiple of 8 from {least} on"
         ));
+    }
+    if let Some(layout) = pooled(&record.scheme) {
+        let segment = segment_bytes(region_bytes);
+        let most = u128::from(MOST_LISTED) * u128::from(segment);
+        let is_too_long = layout.address_bytes() > most;
+        if layout.segment != segment || record.tag == 0 || is_too_long {
+            let own = layout.segment;
+            return Err(format!(
+                "it is made of segments of {own} bytes, with the tag {:#x}, in a region of segments \
+                 of {segment}",
+                record.tag
+            ));
+        }
     }
     let bytes = record.scheme.table_bytes();
     if offset + bytes > region {

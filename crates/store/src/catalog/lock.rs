@@ -107,6 +107,11 @@ impl<E: Endpoint> Change<'_, '_, E> {
         Ok(())
     }
 
+    /// When it was last shown that this client is alive.
+    pub(super) fn shown_at(&self) -> Nanos {
+        self.shown.get()
+    }
+
     /// Refuses to go on without having shown that this client is alive.
     fn check(&self) -> Result<()> {
         let now = self.catalog.endpoint.now();

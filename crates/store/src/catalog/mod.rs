@@ -26,6 +26,8 @@ mod damage_tests;
 mod entry;
 mod listing;
 mod lock;
+pub(crate) mod pool;
+mod reclaim;
 mod record;
 mod region;
 mod repair;
@@ -41,16 +43,23 @@ pub use listing::{DamagedEntry, Listing};
 pub(crate) use record::RESTORING_PART;
 pub use record::{MemoryUse, OnRestart, Partition, Scheme, SpreadMap, SpreadNode, TableRecord};
 pub use region::MOST_TABLES;
-use region::at;
+pub(crate) use region::at;
 pub(crate) use region::{CATALOG_BYTES, Catalog, LEASE, PHASE_AT, Phase};
 pub use repair::Damage;
 pub(crate) use telling::{LONGEST_TOLD, is_restoring, map_of, record_of, renamed, tables_from};
 
 use farslot_fabric::{NodeId, RemoteAddr};
 
-/// Where a table on a node lies.
+/// Where a table on a node lies: by the addresses of its own region, if it is made of segments.
 pub(crate) fn table_at(node: NodeId, record: &TableRecord) -> RemoteAddr {
-    at(node, record.offset)
+    match pool::segments_of(node, record) {
+        Some(segments) => RemoteAddr {
+            region: segments.region,
+            offset: 0,
+            ..segments.list
+        },
+        None => at(node, record.offset),
+    }
 }
 
 /// Where the word is that is the record's id for as long as the memory is the table's.

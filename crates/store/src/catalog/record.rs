@@ -1,5 +1,7 @@
 //! What the catalog keeps of a table.
 
+use super::pool::segment_bytes;
+use super::region::CATALOG_BYTES;
 use crate::error::bad_option;
 use crate::expiry::Expiry;
 use crate::owned::layout::{ChainedLayout, OrderedLayout, QueueLayout};
@@ -10,7 +12,7 @@ use farslot_index::heap::Evicting;
 use farslot_index::linear::LinearLayout;
 use farslot_index::race::RaceLayout;
 use farslot_index::sealed::SealedLayout;
-use farslot_index::{FieldSize, Hasher, KeyRule, SchemeKind};
+use farslot_index::{FieldSize, Hasher, KeyRule, Occupancy, SchemeKind};
 use farslot_remote::chained::Table as ChainedTable;
 use farslot_remote::ordered::Tree;
 use farslot_remote::queue::Queue;
@@ -72,6 +74,36 @@ impl Scheme {
             Self::Chained(layout) => layout.table_bytes(),
             Self::Ordered(layout) => layout.table_bytes(),
             Self::Queue(layout) => layout.table_bytes(),
+        }
+    }
+
+    /// Whether its memory comes from the pool of its node, as it grows.
+    #[must_use]
+    pub const fn is_pooled(&self) -> bool {
+        matches!(self, Self::Race(layout) if layout.segment > 0)
+    }
+
+    /// Bytes of its node's memory that a table takes which holds so much.
+    #[must_use]
+    pub fn bytes_with(&self, counts: &Occupancy) -> u64 {
+        let own = u64::try_from(self.table_bytes()).unwrap_or(u64::MAX);
+        match self.is_pooled() {
+            true => own
+                .saturating_add(counts.slots.saturating_mul(8))
+                .saturating_add(counts.heap_bytes),
+            false => own,
+        }
+    }
+
+    /// The same in a region of so many bytes: of a table that is made of segments its sizes are the
+    /// region's.
+    pub(crate) fn in_region(self, region_bytes: u64) -> Self {
+        match self {
+            Self::Race(layout) if layout.segment > 0 => {
+                let bytes = region_bytes.saturating_sub(CATALOG_BYTES);
+                Self::Race(layout.in_pool(segment_bytes(region_bytes), bytes))
+            }
+            scheme => scheme,
         }
     }
 
@@ -246,6 +278,10 @@ pub struct TableRecord {
     pub name: String,
     /// Its first byte in the region.
     pub offset: u64,
+    /// What the pool of its node knows it by, of one that is made of segments: its first byte is
+    /// that of their list.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub(crate) tag: u64,
     /// How it is organised; of a partition of a table, how that one is. The seeds in it are 0 for a
     /// client whose grant opens single keys: those are not told.
     pub scheme: Scheme,
@@ -271,6 +307,9 @@ pub struct TableRecord {
     /// Whether it is being emptied: nobody opens it before it is.
     #[serde(skip)]
     pub(crate) is_emptying: bool,
+    /// Bytes of the segments that it has, where these were counted.
+    #[serde(skip)]
+    pub(crate) of_pool: u64,
     /// Whether the node's owner has told of it, without what its keys are hashed by: it can be used
     /// by calls alone.
     #[serde(skip)]
@@ -286,6 +325,14 @@ impl TableRecord {
     pub fn identity(&self) -> u64 {
         let partition = self.partition.as_ref();
         partition.map_or(self.id, |partition| partition.creation)
+    }
+
+    /// Bytes of its node's memory that the table takes: of one whose memory comes from the pool of
+    /// its node what it had when the tables were listed.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        let own = u64::try_from(self.scheme.table_bytes()).unwrap_or(u64::MAX);
+        own.saturating_add(self.of_pool)
     }
 
     /// Whether it is a part that is being restored: none of the table yet, so that the table is not

@@ -23,8 +23,12 @@ pub(super) const REPAIRS_AT: u64 = 32;
 pub(super) const HEADER_WORDS: usize = 5;
 
 const ENTRIES_AT: u64 = 4096;
+/// The words of the segments that the region has.
+pub(super) const SEGMENTS_AT: u64 = ENTRIES_AT + (MOST_TABLES * ENTRY_BYTES) as u64;
+/// The most segments of a region.
+pub(super) const MOST_SEGMENTS: u64 = 4096;
 /// The catalog's end: tables start behind it.
-pub(crate) const CATALOG_BYTES: u64 = ENTRIES_AT + (MOST_TABLES * ENTRY_BYTES) as u64;
+pub(crate) const CATALOG_BYTES: u64 = SEGMENTS_AT + MOST_SEGMENTS * 8;
 /// Tables start at multiples of this.
 pub(super) const TABLE_ALIGNMENT: u64 = 4096;
 /// How long a client may go on using a table without having seen that it is there. It counts from

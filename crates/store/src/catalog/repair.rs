@@ -15,6 +15,7 @@ use super::change::GRACE;
 use super::entry::ID_AT;
 use super::listing::{DamagedEntry, Entry, Is, Snapshot};
 use super::lock::Change;
+use super::pool::taken;
 use super::region::{CATALOG_BYTES, Catalog, MARK_AT, REPAIRS_AT};
 use super::space;
 use crate::{Result, StoreError};
@@ -43,8 +44,8 @@ impl Snapshot {
     fn unknown(&self, region_bytes: u64) -> impl Iterator<Item = Range<u64>> {
         let [_, mark, ..] = self.header;
         let marked = CATALOG_BYTES.saturating_add(mark).min(region_bytes);
-        let last = self.extents().map(|extent| extent.end).max();
-        let end = match last {
+        let in_pieces = self.records().map(|record| record.extent().end);
+        let end = match in_pieces.max() {
             Some(last) if last <= marked => marked,
             _ => region_bytes,
         };
@@ -94,8 +95,16 @@ impl<E: Endpoint> Catalog<'_, E> {
                 change.take_away(entry).await?;
             }
             change.wait(GRACE).await?;
+            // No table takes any of that meanwhile.
             for bytes in snapshot.unknown(self.region_bytes) {
-                change.clear(bytes).await?;
+                change.keep_out(&bytes).await?;
+            }
+            let words = self.pool().words().await?;
+            for unknown in snapshot.unknown(self.region_bytes) {
+                let taken = taken(&words, self.region_bytes);
+                for bytes in space::holes(taken, unknown) {
+                    change.clear(bytes).await?;
+                }
             }
             for entry in entries() {
                 let at = self.entry_at(entry.number);
@@ -104,9 +113,11 @@ impl<E: Endpoint> Catalog<'_, E> {
                 }
             }
             // It may have been what was damaged, and counts what is there now.
-            let end = snapshot.extents().map(|extent| extent.end).max();
+            let end = snapshot.records().map(|record| record.extent().end).max();
             let mark = end.unwrap_or(CATALOG_BYTES) - CATALOG_BYTES;
             change.write(self.at(MARK_AT), &mark.to_le_bytes()).await?;
+            let snapshot = self.snapshot(true).await?;
+            change.free_what_nobody_has(&snapshot).await?;
             Ok(Some(damage))
         })
         .await

@@ -6,7 +6,7 @@
 //! ```text
 //! answer       | head | entry | entry | ...        values, with the numbers of the entries
 //! head         | the first entry that is not told of yet, or 256 | mark | 0 | phase |    number 256
-//! entry        | state word | id word | the table's record, as JSON |    as in the catalog
+//! entry        | state word | id word | 0 | the table's record, as JSON |    as in the catalog
 //! of damage    nothing
 //! ```
 //! An answer takes no more than a call's turn, so a client asks for the rest, from the entry on
@@ -182,13 +182,15 @@ fn told_of((entry, id): &(Entry, u64), is_open: impl Fn(&TableRecord) -> bool) -
         return Some(Vec::new());
     }
     let word = State::table(&json) | entry.word & State::FLAGS;
-    Some([&word.to_le_bytes()[..], &id.to_le_bytes(), &json].concat())
+    Some([&word.to_le_bytes()[..], &id.to_le_bytes(), &[0; 8], &json].concat())
 }
 
 impl<E: Endpoint> Catalog<'_, E> {
     /// The catalog as far as the owner tells of it.
     pub(super) async fn told(&self) -> Result<Snapshot> {
         let mut snapshot = Snapshot {
+            segments: Vec::new(),
+            region_bytes: self.region_bytes,
             header: [0; HEADER_WORDS],
             entries: Vec::new(),
             is_whole: false,

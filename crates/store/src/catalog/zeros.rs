@@ -3,6 +3,7 @@
 //! does not come to take memory by being dropped.
 
 use super::lock::Change;
+use super::pool::pooled;
 use super::record::{Scheme, TableRecord};
 use crate::Result;
 use farslot_fabric::{Endpoint, EndpointExt};
@@ -22,22 +23,33 @@ impl<E: Endpoint> Change<'_, '_, E> {
         let table = record.scheme.table_bytes() as u64;
         // The map of a table over several nodes lies behind it.
         let behind = table..all.end - record.offset;
-        let zeros = vec![0; PIECE as usize];
         let ranges = self.written(record).await?.into_iter().chain([behind]);
         for range in ranges.rev() {
-            let mut end = range.end;
-            while end > range.start {
-                let from = range.start.max(end.saturating_sub(PIECE));
-                let to = self.catalog.at(record.offset + from);
-                self.write(to, &zeros[..(end - from) as usize]).await?;
-                end = from;
-            }
+            let at = record.offset;
+            self.make_zeros_of(at + range.start..at + range.end).await?;
+        }
+        Ok(())
+    }
+
+    /// Makes bytes of the region zeros, the first of them last.
+    pub(super) async fn make_zeros_of(&self, bytes: Range<u64>) -> Result<()> {
+        let zeros = vec![0; PIECE.min(bytes.end.saturating_sub(bytes.start)) as usize];
+        let mut end = bytes.end;
+        while end > bytes.start {
+            let from = bytes.start.max(end.saturating_sub(PIECE));
+            self.write(self.catalog.at(from), &zeros[..(end - from) as usize])
+                .await?;
+            end = from;
         }
         Ok(())
     }
 
     /// What may have been written, counted from the table's start.
     async fn written(&self, record: &TableRecord) -> Result<Vec<Range<u64>>> {
+        if pooled(&record.scheme).is_some() {
+            // Of the list any word may have been.
+            return Ok(vec![0..record.scheme.table_bytes() as u64]);
+        }
         let mark = self.word(record, HEAP_MARK_AT).await?;
         let all = record.scheme.table_bytes() as u64;
         Ok(match &record.scheme {

@@ -111,7 +111,7 @@ fn rest_after(some_expire: bool, took: Duration) -> Duration {
 
 fn run(store: &Store, removed: &AtomicU64, end: &Receiver<()>) {
     let mut places: HashMap<u64, Place> = HashMap::new();
-    let mut look_at = Instant::now();
+    let (mut look_at, mut reclaim_at) = (Instant::now(), Instant::now());
     while end.recv_timeout(TICK) == Err(RecvTimeoutError::Timeout) {
         if Instant::now() >= look_at {
             look_at = Instant::now() + REST;
@@ -120,6 +120,14 @@ fn run(store: &Store, removed: &AtomicU64, end: &Receiver<()>) {
             }
         }
         turn(store, &mut places, removed);
+        if Instant::now() >= reclaim_at {
+            // Callers whose operations the owner executes cannot wait for that.
+            let since = Instant::now();
+            if let Err(error) = store.reclaim_if_full() {
+                log::debug!("memory that tables do not need is not taken back: {error}");
+            }
+            reclaim_at = Instant::now() + (since.elapsed() * RESTS).clamp(REST, LONG_REST);
+        }
     }
 }
 

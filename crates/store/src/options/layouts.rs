@@ -13,6 +13,9 @@ use farslot_index::sealed::{SealedForm, SealedLayout, SealedOptions, SlotOrder};
 use farslot_index::{FieldSize, Hasher, KeyRule, Record, Sizing, SlotKind};
 use std::ops::RangeInclusive;
 
+/// The most slots of a subtable of a table whose memory comes from a pool.
+const SUBTABLE_SLOTS: u64 = 1024;
+
 impl TableOptions {
     /// What becomes of the keys of a node that came back empty, in a table over several nodes: they
     /// are lost and fail, unless it is said here that a loss is fine, as it may be in a cache.
@@ -184,9 +187,12 @@ impl TableOptions {
             ));
         }
         let sizing = self.of_a_new_table();
+        let group_slots = 3 * u64::from(shape.bucket_slots);
         let options = RaceOptions {
             most_capacity: self.most_capacity,
             bucket_slots: shape.bucket_slots,
+            // None lies in two segments.
+            subtable_slots: (self.is_pooled()).then(|| SUBTABLE_SLOTS / group_slots * group_slots),
             ..RaceOptions::new(Sizing {
                 load_factor: sizing.load_factor.or(Some(shape.load_factor())),
                 ..sizing

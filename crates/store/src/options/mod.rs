@@ -13,6 +13,7 @@ use crate::shapes::{CuckooShape, DuoShape, RaceShape};
 use crate::slot_map::partition_share;
 use crate::{OnRestart, Result, Scheme};
 use farslot_index::heap::Evicting;
+use farslot_index::race::SMALLEST_SEGMENT;
 use farslot_index::{FieldSize, KeyRule, Record, Sizing, SlotKind};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
@@ -62,9 +63,10 @@ const MOST_HEAP: u64 = 64 << 30;
 /// The [default](TableOptions::default) asks for neither: a table of any sizes that many clients
 /// write, in which the slots and the records of removed keys serve others, and which grows. It is a
 /// RACE table: of the schemes that any number of clients may write, linear tables do not use the
-/// slots of removed keys again. It may grow until it has half of the memory that was free on its
-/// node (each of its nodes) when it was made: that much belongs to it, is touched as it grows, and
-/// is free again when it is dropped. Its records may [have a time to live](TableOptions::expiring).
+/// slots of removed keys again. Its memory comes from the pool of its node (each of its nodes),
+/// which it shares with others made so: it takes some as it grows, may come to have all that is
+/// free, and gives back what it does not need to others that do. Its records may [have a time to
+/// live](TableOptions::expiring).
 #[derive(Clone, Debug, PartialEq)]
 pub struct TableOptions {
     /// Its seed and hash function are of no table yet.
@@ -150,7 +152,7 @@ impl TableOptions {
     /// The same where so many bytes are free in one piece; nothing else than before, where these do
     /// not decide.
     pub(crate) fn for_memory(self, free: u64) -> Self {
-        if !self.by_memory {
+        if !self.by_memory || self.is_pooled() {
             return self;
         }
         let share = free / 2;
@@ -557,7 +559,9 @@ impl TableOptions {
         self
     }
 
-    /// Bytes for records out of band, if not enough for `capacity` records of the largest size.
+    /// Bytes for records out of band, if not enough for `capacity` records of the largest size. Of a
+    /// table without a capacity what these may take at most of the memory that it shares: the rest
+    /// is for others.
     ///
     /// ```
     /// # use farslot::{TableOptions};
@@ -609,6 +613,11 @@ impl TableOptions {
         )
     }
 
+    /// Whether its memory is taken from the pool of its node as it grows.
+    pub(super) const fn is_pooled(&self) -> bool {
+        self.by_memory && matches!(self.organisation, Organisation::Race(_))
+    }
+
     /// Whether it is of a scheme whose tables lie on one node.
     const fn is_on_one_node(&self) -> bool {
         matches!(self.organisation, Organisation::Queue)
@@ -643,6 +652,12 @@ impl TableOptions {
             Organisation::Linear => Scheme::Linear(self.linear()?),
             Organisation::Cuckoo(shape) => Scheme::Cuckoo(self.cuckoo_layout(shape)?),
             Organisation::Duo(shape) => Scheme::Duo(self.duo_layout(shape)?),
+            Organisation::Race(shape) if self.is_pooled() => {
+                let mut layout = self.race_layout(shape)?;
+                layout.most_heap = self.sizing.heap_bytes;
+                // Of the smallest pool: its sizes are those of the one that it comes to.
+                Scheme::Race(layout.in_pool(SMALLEST_SEGMENT, SMALLEST_SEGMENT))
+            }
             Organisation::Race(shape) => Scheme::Race(self.race_layout(shape)?),
             Organisation::Sealed { .. } => Scheme::Sealed(self.sealed_options()?.layout()?),
             Organisation::Chained => Scheme::Chained(ChainedLayout::of(self.owned()?)?),

@@ -173,7 +173,6 @@ impl NamedOptions {
         }
         let of_capacity = [
             ("grow_to", self.grow_to.is_some()),
-            ("heap", self.heap.is_some()),
             ("multi_key", self.multi_key),
             ("slots", self.slots.is_some()),
         ];
@@ -405,7 +404,7 @@ mod tests {
             ("scheme=chained", "needs a capacity"),
             ("scheme=oak capacity=1", "linear, cuckoo"),
             ("multi_key=yes capacity=1", "true, false"),
-            ("heap=1MiB", "it needs a capacity"),
+            ("slots=heap", "it needs a capacity"),
             ("capacity=1 ways=3", "for tables of the scheme cuckoo"),
             ("capacity=1 scheme=sealed filter=true", "only with perfect"),
             (

@@ -1,6 +1,7 @@
 //! Grants of single tables.
 
 use super::{REGION, Server};
+use crate::catalog::pool::{blocks_of, pooled};
 use crate::catalog::{CATALOG_BYTES, TableRecord};
 use crate::clients::executes;
 use crate::names::{check_grant_name, check_name};
@@ -77,7 +78,7 @@ impl Server {
         grant.tables.iter().try_for_each(|name| check_name(name))?;
         let all = self.store.tables()?;
         let mut areas = Vec::new();
-        let mut by_prefix = Vec::new();
+        let (mut by_prefix, mut tagged) = (Vec::new(), Vec::new());
         // Clients of a prefix ask the owner: the catalog says what keys are hashed by.
         if grant.prefix.is_none() {
             areas.push(Area {
@@ -90,10 +91,19 @@ impl Server {
             let table = all.iter().find(|table| table.name == *name);
             let table = table.ok_or_else(|| no_such_table(name, &all))?;
             let Some(prefix) = &grant.prefix else {
+                let is_pooled = pooled(&table.scheme).is_some();
+                if is_pooled {
+                    let bytes = self.node.info().regions[0].len;
+                    tagged.push(blocks_of(table, bytes, grant.rights));
+                }
                 areas.push(Area {
                     region: REGION,
                     bytes: table.extent(),
-                    rights: grant.rights,
+                    // Whoever may change the list of its segments reaches all memory by calls.
+                    rights: match is_pooled {
+                        true => grant.rights.masked_by(Rights::READ),
+                        false => grant.rights,
+                    },
                 });
                 continue;
             };
@@ -111,6 +121,7 @@ impl Server {
             clients: grant.clients.clone(),
             areas: Some(areas),
             by_prefix,
+            tagged,
             rate: grant.rate,
         };
         self.put_in_force(&grant)

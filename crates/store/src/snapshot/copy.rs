@@ -59,7 +59,7 @@ impl Batch {
 impl Store {
     /// Copies a table to a new one of another name, of the same scheme and sizes, and returns how
     /// many records were copied. Of memory that the table reserves to grow into, the copy has no
-    /// more than half of what is free, as a new table has, if its records do not need more. Others
+    /// more than half of what is free, if its records do not need more. Others
     /// may use the table meanwhile; of a cuckoo or CuckooDuo table they may read, for this is its
     /// writer then: should another thread of this store move its records, there is no copy. A
     /// record that was acknowledged before this began and is not changed is in the copy, and each

@@ -30,7 +30,8 @@ pub(super) fn within(scheme: &Scheme, most: u64, needed: u64) -> Result<Scheme> 
     };
     let needed = 1.25 * needed as f64 / layout.heap_bytes.max(1) as f64;
     let share = (most as f64 / layout.table_bytes() as f64).max(needed);
-    if share >= 1.0 || layout.most_subtables == layout.roots {
+    // One that is made of segments takes what it needs.
+    if layout.segment > 0 || share >= 1.0 || layout.most_subtables == layout.roots {
         return Ok(scheme.clone());
     }
     let mut layout = layout.clone();
@@ -69,6 +70,8 @@ fn resized(
             layout.buckets = slots(layout.buckets);
             layout.heap_bytes = heap(layout.heap_bytes);
         }
+        // It takes what it needs where it comes to lie.
+        Scheme::Race(layout) if layout.segment > 0 => {}
         Scheme::Race(layout) => {
             layout.groups = slots(layout.groups);
             layout.heap_bytes = heap(layout.heap_bytes);

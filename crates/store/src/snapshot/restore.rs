@@ -179,7 +179,7 @@ impl Store {
     }
 
     /// These schemes; where the memory does not hold what a table had reserved to grow into, with
-    /// half of what is free in place of that, as a new table has.
+    /// half of what is free in place of that.
     pub(super) fn fitting(&self, schemes: Vec<Scheme>, source: &Source) -> Result<Vec<Scheme>> {
         /// Bytes of memory that a record takes beside its key and its value, at most.
         const BESIDE: u64 = 64;

@@ -123,12 +123,19 @@ impl Spread {
             async |_, client| client.occupancy().await,
         );
         let reports = self.numbers().zip(counts.await);
+        let bytes_of = |number, occupancy: &Result<Occupancy>| {
+            let scheme = self.part(number).scheme.borrow();
+            let counts = occupancy.as_ref().copied().unwrap_or_default();
+            scheme
+                .as_ref()
+                .map_or(0, |scheme| scheme.bytes_with(&counts))
+        };
         reports
             .map(|(number, occupancy)| PartitionReport {
                 number,
                 address: self.nodes.address(self.part(number).node.get()).into(),
                 hash_slots: self.map.slots.slots_of(number),
-                table_bytes: self.part(number).table_bytes.get(),
+                table_bytes: bytes_of(number, &occupancy),
                 occupancy,
             })
             .collect()

@@ -27,6 +27,7 @@ mod caches;
 mod calls;
 mod dropping;
 mod emptying;
+mod pooling;
 mod slow_links;
 
 const NODES: u16 = 3;
@@ -94,7 +95,7 @@ fn plain() -> Clients {
 }
 
 fn leased(endpoint: Rc<SimEndpoint>) -> Rc<Leased> {
-    Rc::new(Leased::new(AnyEndpoint::Sim(endpoint)))
+    Leased::new(AnyEndpoint::Sim(endpoint))
 }
 
 /// With a writer that keeps the cuckoo graph.
@@ -238,7 +239,7 @@ fn of_creators_that_race_one_wins_and_its_table_is_whole() {
 #[test]
 fn what_a_dead_creator_has_begun_is_completed_by_who_opens_it() {
     let (mut completed, mut begun_anew) = (0, 0);
-    for verbs in 1..70 {
+    for verbs in 1..140 {
         let world = world(verbs, AMPLE);
         let mut simulation = Simulation::new(world.clone());
         let creator = simulation.add_client(HostId(0), Limits::default());

@@ -43,7 +43,7 @@ use crate::catalog::{Partition, SpreadMap};
 use crate::clients::Clients;
 use crate::lease::Leased;
 use crate::nodes::Nodes;
-use crate::{Result, StoreError};
+use crate::{Result, Scheme, StoreError};
 use farslot_fabric::{FabricError, Nanos, NodeId, window};
 use farslot_index::{AnyIndex, Result as Answer};
 use std::cell::{Cell, RefCell};
@@ -79,8 +79,8 @@ struct Part {
     incarnation: Cell<u64>,
     /// When it was seen last that its node has come back without it, and that is refused.
     refused_at: Cell<Option<Nanos>>,
-    /// Bytes of its table; 0 before its node was reached.
-    table_bytes: Cell<u64>,
+    /// Its scheme; none before its node was reached.
+    scheme: RefCell<Option<Scheme>>,
 }
 
 /// An operation's hold on a partition's client.
@@ -112,7 +112,7 @@ impl Part {
             reviving: Cell::new(false),
             incarnation: Cell::new(incarnation),
             refused_at: Cell::new(None),
-            table_bytes: Cell::new(0),
+            scheme: RefCell::default(),
         }
     }
 

@@ -151,8 +151,8 @@ impl Spread {
             }
             self.endpoint.lease(place.node, &record, since);
             let at = table_at(place.node, &record);
-            let bytes = u64::try_from(record.scheme.table_bytes()).unwrap_or(u64::MAX);
-            self.part(number).table_bytes.set(bytes);
+            let scheme = record.scheme.clone();
+            self.part(number).scheme.replace(Some(scheme));
             if let Some(of) = &record.partition {
                 self.part(number).incarnation.set(of.incarnation);
             }

@@ -484,3 +484,28 @@ pub async fn ask_of_tables<E: Endpoint>(
         }),
     }
 }
+
+/// Asks the owner of a table that is made of segments for memory for one of them, by its number in
+/// the table's list; false if there is none, or the owner does not say.
+///
+/// # Errors
+/// What the fabric says.
+pub(crate) async fn ask_to_provide<E: Endpoint>(
+    endpoint: &E,
+    to: (NodeId, RegionId),
+    (table, number): (u64, u64),
+) -> std::result::Result<bool, FabricError> {
+    let key = number.to_le_bytes();
+    let operation = Operation::Get(&key);
+    let bytes = operation_bytes(&operation).unwrap_or(0);
+    let buffers = &endpoint.core().buffers;
+    let mut request = buffers.take(RequestWriter::bytes(bytes))?;
+    let mut writer = RequestWriter::new(&mut request, Question::Provide, table, 1);
+    writer.put(&operation);
+    let reply = endpoint.call(to, request, ReplyWriter::bytes(1, 0)).await?;
+    let mut is_provided = false;
+    outcomes(reply, |_, answered, _| {
+        is_provided = answered == Answered::Done(Outcome::Changed(true));
+    });
+    Ok(is_provided)
+}

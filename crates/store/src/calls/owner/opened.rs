@@ -8,7 +8,9 @@ use crate::calls::reply::{Answered, ReplyWriter, Status, Why};
 use crate::catalog::closed;
 use crate::lease::Leased;
 use crate::session::Session;
-use farslot_fabric::{Caller, Endpoint, Nanos, OwnerEndpoint, OwnerMemory, Rights, WorkLimit};
+use farslot_fabric::{
+    Caller, Endpoint, Executor, Nanos, OwnerEndpoint, OwnerMemory, Rights, WorkLimit,
+};
 use farslot_index::{Admin, IndexError, Operation, Outcomes};
 use std::cell::Cell;
 use std::ops::Range;
@@ -67,6 +69,14 @@ impl Opened {
     pub(super) fn flush(&self) -> crate::Result<()> {
         let _limit = self.limit(CALL_TURN);
         self.session.client().admin(Admin::Flush).map(drop)
+    }
+
+    /// Has the table have a segment of that number, within a turn; false if there is none.
+    pub(super) fn provide(&self, number: u64) -> bool {
+        let _limit = self.limit(CALL_TURN);
+        let executor = Executor::new(Rc::clone(&self.endpoint));
+        let providing = self.endpoint.provide_segment(number);
+        executor.block_on(providing) == Ok(true)
     }
 
     /// Has the session work for so long, and never wait.

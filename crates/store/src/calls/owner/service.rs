@@ -4,7 +4,8 @@
 //! Each of the threads that calls come to is a client of each table that it was called for, of the
 //! table's scheme, in its own memory: what it does there and what others do by verbs meets as the
 //! operations of any two clients do. It reaches no byte but the table's, whatever the table's words
-//! lead it to.
+//! lead it to: of a table that is made of segments those that its list names, which no caller of a
+//! grant changes.
 //!
 //! A caller may do by calls what it may do by verbs: all of the table's bytes must be open to it,
 //! for reading, and for writing and atomics where the call has a write. What a caller may not do is
@@ -24,6 +25,7 @@ use super::telling;
 use crate::calls::CALL_TURN;
 use crate::calls::reply::{Answered, ReplyWriter, Status};
 use crate::calls::request::{Question, Request};
+use crate::catalog::pool::{own_bytes, pooled};
 use crate::catalog::{TableRecord, id_at, is_restoring, record_of};
 use crate::clients::{executes, has_one_writer};
 use crate::expiry::Clock;
@@ -143,6 +145,7 @@ impl Service {
             Question::Run => (needed_by(operations), operations.len()),
             Question::Flush => (WRITES, 0),
             Question::Opened => (Rights::READ, 1),
+            Question::Provide => (WRITES, 1),
             Question::Tables => return telling::tables(request.table, memory, now, caller, reply),
             Question::Map => return telling::map(request.table, memory, caller, reply),
         };
@@ -160,7 +163,8 @@ impl Service {
             if !tables.contains_key(&request.table) {
                 let record = find(request.table, memory)?;
                 // Only for those who may use it another table is closed.
-                opened_to(caller, (record.extent(), record.scheme_bytes()), needed)?;
+                let own = own_bytes(&record, memory).map_err(|_| Status::NotServed)?;
+                opened_to(caller, (own, record.scheme_bytes()), needed)?;
                 make_room_in(tables, memory, now);
                 tables.insert(request.table, self.open(&record, memory, now)?);
             }
@@ -216,6 +220,16 @@ impl Service {
                     writer.put(0, &Answered::Done(Outcome::Changed(single_keys)));
                     Ok(writer.finish())
                 }
+                Question::Provide => {
+                    let number = operations.first().map(|operation| operation.key());
+                    let number =
+                        number.and_then(|key| Some(u64::from_le_bytes(*key.first_chunk()?)));
+                    let is_all = matches!(opened, OpenedTo::All) && !table.is_closed;
+                    let number = number.filter(|_| is_all).ok_or(Status::Denied)?;
+                    let is_provided = table.provide(number);
+                    writer.put(0, &Answered::Done(Outcome::Changed(is_provided)));
+                    Ok(writer.finish())
+                }
                 // They are answered above.
                 Question::Tables | Question::Map => Err(Status::Malformed),
             };
@@ -258,20 +272,26 @@ impl Service {
             return Err(Status::NotServed);
         };
         let extent = record.extent();
+        // What is made of segments may have any of them: those that its list names.
+        let area = match pooled(&record.scheme) {
+            Some(_) => 0..u64::MAX,
+            None => extent.clone(),
+        };
         let limits = Limits::default();
         // They have no lease: whether the table is there is seen before every call.
         let (any, lent) = match &self.memory {
             Memory::Mapped(node) => {
                 let node = node.upgrade().ok_or(Status::NotServed)?;
-                let endpoint = ShmEndpoint::confined(vec![node], extent.clone(), limits);
+                let endpoint = ShmEndpoint::confined(vec![node], area, limits);
                 (AnyEndpoint::Shm(endpoint), None)
             }
             Memory::Lent => {
-                let endpoint = self.lent_endpoint(memory, extent.clone());
+                let endpoint = self.lent_endpoint(memory, area);
                 (AnyEndpoint::Owner(Rc::clone(&endpoint)), Some(endpoint))
             }
         };
-        let endpoint = Rc::new(Leased::new(any));
+        let endpoint = Leased::new(any);
+        endpoint.reach(NODE, record, None);
         let executor = Executor::new(Rc::clone(&endpoint));
         let open = || self.sessions.session(executor, NODE, record);
         let session = lending(lent.as_deref(), memory, now, open);
@@ -282,7 +302,7 @@ impl Service {
             session: session.map_err(|_| Status::NotServed)?,
             id: record.id,
             id_at: id_at(NODE, record).offset,
-            extent,
+            extent: own_bytes(record, memory).map_err(|_| Status::NotServed)?,
             own: record.scheme_bytes(),
             writes: writes && self.rights.allow(WRITES),
             is_closed: false,

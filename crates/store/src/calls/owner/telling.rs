@@ -5,6 +5,7 @@ use super::opened::opened_to;
 use crate::TableRecord;
 use crate::calls::CALL_TURN;
 use crate::calls::reply::{ReplyWriter, Status};
+use crate::catalog::pool::own_bytes;
 use crate::catalog::{LONGEST_TOLD, map_of, tables_from};
 use farslot_fabric::{Caller, Nanos, OwnerMemory, Rights};
 
@@ -24,7 +25,8 @@ pub(super) fn tables(
     let until = now.saturating_add(CALL_TURN);
     let may_go_on =
         |bytes, values| fits(bytes, values) && memory.now().is_none_or(|now| now < until);
-    let told = tables_from(memory, first, |record| is_open(record, caller), may_go_on);
+    let is_open = |record: &TableRecord| is_open(record, caller, memory);
+    let told = tables_from(memory, first, is_open, may_go_on);
     let told = told.map_err(|_| Status::NotServed)?;
     let mut writer = ReplyWriter::new(reply, told.len()).ok_or(Status::Malformed)?;
     for (number, value) in &told {
@@ -42,7 +44,7 @@ pub(super) fn map(
 ) -> Result<usize, Status> {
     let found = map_of(memory, id).map_err(|_| Status::NotServed)?;
     let (record, map) = found.ok_or(Status::NoTable)?;
-    if !is_open(&record, caller) {
+    if !is_open(&record, caller, memory) {
         return Err(Status::Denied);
     }
     let mut writer = ReplyWriter::new(reply, 1).ok_or(Status::Malformed)?;
@@ -51,7 +53,7 @@ pub(super) fn map(
 }
 
 /// Whether a table, or keys of it, are opened to a caller.
-fn is_open(record: &TableRecord, caller: &dyn Caller) -> bool {
-    let bytes = (record.extent(), record.scheme_bytes());
-    opened_to(caller, bytes, Rights::READ).is_ok()
+fn is_open(record: &TableRecord, caller: &dyn Caller, memory: &dyn OwnerMemory) -> bool {
+    let bytes = own_bytes(record, memory).map(|own| (own, record.scheme_bytes()));
+    bytes.is_ok_and(|bytes| opened_to(caller, bytes, Rights::READ).is_ok())
 }

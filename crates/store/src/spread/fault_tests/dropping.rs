@@ -282,7 +282,8 @@ fn run_seeds(seeds: std::ops::Range<u64>, round_trip: Nanos, limits: fn() -> Lim
             all.changes += met.changes;
         }
         // Whatever has happened: all can be dropped, and then all memory is free and zeros.
-        let last = simulation.spawn_client(async move |endpoint| {
+        let client = simulation.add_client(HostId(0), limits());
+        let last = simulation.spawn(client, async move |endpoint| {
             let endpoint = leased(endpoint);
             for name in NAMES {
                 match drop_table(&*endpoint, &one_node(), name).await {
