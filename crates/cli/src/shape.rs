@@ -84,6 +84,8 @@ pub struct Shape {
     pub heap_bytes: u64,
     /// Bytes of remote memory in all.
     pub table_bytes: u64,
+    /// Whether its memory comes from the pool of its node, as it grows.
+    pub pooled: bool,
 }
 
 impl Shape {
@@ -178,16 +180,30 @@ impl Shape {
             evicting: scheme.evicting(),
             heap_bytes,
             table_bytes: u64::try_from(scheme.table_bytes()).unwrap_or(u64::MAX),
+            pooled: scheme.is_pooled(),
         }
     }
 
     /// The same as it was counted: it may have grown since it was made. Of a table over several
     /// nodes, of all the `parts` together.
     #[must_use]
-    pub fn as_counted(self, counts: &Occupancy, parts: &[PartitionReport]) -> Self {
+    pub fn as_counted(
+        self,
+        scheme: &Scheme,
+        counts: &Occupancy,
+        parts: &[PartitionReport],
+    ) -> Self {
         let slots = counts.slots;
         if parts.is_empty() {
-            return Self { slots, ..self };
+            return Self {
+                slots,
+                heap_bytes: match self.pooled {
+                    true => counts.heap_bytes,
+                    false => self.heap_bytes,
+                },
+                table_bytes: scheme.bytes_with(counts),
+                ..self
+            };
         }
         Self {
             slots,
@@ -276,7 +292,10 @@ impl Shape {
                 Some(Evicting::Expiring) => "; a cache, which evicts what may expire",
                 None => "",
             },
-            output::sized(self.table_bytes),
+            match self.pooled {
+                true => "memory of its node's as it grows".into(),
+                false => output::sized(self.table_bytes),
+            },
         )
     }
 }

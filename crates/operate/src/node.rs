@@ -59,7 +59,8 @@ impl Source for NodeMetrics {
         }
         families.push(later);
         // A catalog that cannot be read leaves its metrics out, and the node is not ready.
-        if let Ok(memory) = self.server.store().memory() {
+        let memory = self.server.store().memory();
+        if let Ok(memory) = memory {
             families.extend([
                 Family::gauge("farslot_memory_bytes", "Memory that the node lends.")
                     .with(memory.total as f64),
@@ -76,7 +77,8 @@ impl Source for NodeMetrics {
             ]);
         }
         if let Ok(listing) = self.server.store().listing() {
-            of_tables(&self.server, &listing, &mut families);
+            let free = memory.map_or(0, |memory| memory.free());
+            of_tables(&self.server, &listing, free, &mut families);
         }
         families
     }
@@ -245,7 +247,7 @@ const fn is_of_nic(address: &Address) -> bool {
     matches!(address, Address::Verbs { .. })
 }
 
-fn of_tables(server: &Server, listing: &Listing, families: &mut Vec<Family>) {
+fn of_tables(server: &Server, listing: &Listing, free: u64, families: &mut Vec<Family>) {
     let mut bytes = Family::gauge(
         "farslot_table_bytes",
         "Memory that a table has taken, or the part of it on this node.",
@@ -268,7 +270,7 @@ fn of_tables(server: &Server, listing: &Listing, families: &mut Vec<Family>) {
         ("farslot_table_load_factor", "Slots in use per slot."),
         (
             "farslot_table_heap_bytes",
-            "Memory for records out of band.",
+            "Memory for records out of band: of a table that shares that of its node with what is free there.",
         ),
         (
             "farslot_table_heap_used_bytes",
@@ -286,7 +288,7 @@ fn of_tables(server: &Server, listing: &Listing, families: &mut Vec<Family>) {
     );
     for table in &listing.tables {
         let labels = [("table", &*table.name), ("scheme", table.scheme.name())];
-        bytes.add(&labels, table.scheme.table_bytes() as f64);
+        bytes.add(&labels, table.bytes() as f64);
         // One that is not built, or that was changed just now, has no counts.
         let Ok(counts) = server.occupancy(table) else {
             continue;
@@ -296,7 +298,8 @@ fn of_tables(server: &Server, listing: &Listing, families: &mut Vec<Family>) {
         used.add(&labels, counts.used_slots as f64);
         load.add(&labels, counts.load_factor());
         if counts.heap_bytes > 0 {
-            heap.add(&labels, counts.heap_bytes as f64);
+            let more = if table.scheme.is_pooled() { free } else { 0 };
+            heap.add(&labels, (counts.heap_bytes + more) as f64);
             heap_used.add(&labels, counts.heap_used as f64);
             heap_dead.add(&labels, counts.heap_dead as f64);
         }

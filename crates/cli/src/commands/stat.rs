@@ -139,7 +139,7 @@ impl Listed {
     fn shape(&self) -> Shape {
         let shape = Shape::of(self.table.scheme());
         match &self.counts {
-            Some(counts) => shape.as_counted(counts, &self.parts),
+            Some(counts) => shape.as_counted(self.table.scheme(), counts, &self.parts),
             None => shape,
         }
     }
@@ -382,7 +382,7 @@ fn show_table(table: &Table, as_json: bool) -> Result<()> {
     let survey = table.survey()?;
     let counts = table.occupancy()?;
     let writer = table.writer()?;
-    let shape = Shape::of(table.scheme()).as_counted(&counts, &parts);
+    let shape = Shape::of(table.scheme()).as_counted(table.scheme(), &counts, &parts);
     if as_json {
         let mut object = with_counts(table, &shape, Some(&counts));
         add_survey(&mut object, table, &survey, writer);

@@ -76,7 +76,7 @@ pub struct TableArgs {
     #[arg(long, value_name = "BYTES", requires = "slots", value_parser = number::field_bytes)]
     pub inline_bytes: Option<u32>,
     /// Memory for records that do not fit into slots [default: enough for records of the largest
-    /// size]
+    /// size; of a table without a capacity all that its node has]
     #[arg(long, value_name = "SIZE")]
     pub heap: Option<ByteSize>,
     /// The hash function
@@ -224,7 +224,6 @@ impl TableArgs {
         }
         let given = [
             ("--grow-to", self.grow_to.is_some()),
-            ("--heap", self.heap.is_some()),
             ("--multi-key", self.multi_key),
             ("--slots", self.slots.is_some()),
         ];

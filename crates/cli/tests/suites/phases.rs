@@ -234,7 +234,6 @@ fn make_and_put(address: &str, ended: &AtomicBool) -> u64 {
     let mut acknowledged = 0;
     let mut put = || -> farslot::Result<()> {
         let store = Store::open(address)?;
-        // It would take half of the memory.
         for name in ["t", "large"] {
             match store.table(name) {
                 Err(StoreError::NoSuchTable { .. }) => {

@@ -107,14 +107,15 @@ impl Watch {
 
 fn see(table: &Table) -> Result<Seen> {
     let parts = table.partitions();
+    let counts = counts_of(table, &parts)?;
     let bytes = match &*parts {
-        [] => u64::try_from(table.scheme().table_bytes()).unwrap_or(u64::MAX),
+        [] => table.scheme().bytes_with(&counts.unwrap_or_default()),
         parts => parts.iter().map(|part| part.table_bytes).sum(),
     };
     Ok(Seen {
         name: table.name().into(),
         scheme: table.scheme().name(),
         bytes,
-        counts: counts_of(table, &parts)?,
+        counts,
     })
 }
