@@ -48,7 +48,8 @@ impl<E: Endpoint> Change<'_, '_, E> {
     async fn written(&self, record: &TableRecord) -> Result<Vec<Range<u64>>> {
         if pooled(&record.scheme).is_some() {
             // Of the list any word may have been.
-            return Ok(vec![0..record.scheme.table_bytes() as u64]);
+            let list = 0..record.scheme.table_bytes() as u64;
+            return Ok(std::iter::once(list).collect());
         }
         let mark = self.word(record, HEAP_MARK_AT).await?;
         let all = record.scheme.table_bytes() as u64;

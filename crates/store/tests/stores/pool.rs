@@ -55,7 +55,7 @@ fn a_table_has_all_of_its_node(store: &Store, tiny: usize) {
     for sizes in [
         &[1_000][..],
         &[100_000],
-        &[400_000],
+        &[300_000],
         &[1_000, 60_000, 100],
         &[tiny],
     ] {
@@ -138,32 +138,32 @@ fn over_shm(name: &str, memory: u64) -> (Server, Store) {
 
 #[test]
 fn a_table_has_all_of_its_node_over_shared_memory() {
-    a_table_has_all_of_its_node(&over_shm("all", 32 << 20).1, 10);
+    a_table_has_all_of_its_node(&over_shm("all", 16 << 20).1, 10);
 }
 
 #[test]
 fn a_table_has_all_of_its_node_over_tcp() {
-    a_table_has_all_of_its_node(&over_tcp(24 << 20).1, 100);
+    a_table_has_all_of_its_node(&over_tcp(16 << 20).1, 300);
 }
 
 #[test]
 fn a_table_has_all_of_its_node_in_the_simulation() {
-    a_table_has_all_of_its_node(&simulated("16MiB"), 300);
+    a_table_has_all_of_its_node(&simulated("12MiB"), 300);
 }
 
 #[test]
 fn tables_share_their_node_over_shared_memory() {
-    tables_share_their_node(&over_shm("share", 32 << 20).1, 10);
+    tables_share_their_node(&over_shm("share", 16 << 20).1, 30);
 }
 
 #[test]
 fn tables_share_their_node_over_tcp() {
-    tables_share_their_node(&over_tcp(16 << 20).1, 100);
+    tables_share_their_node(&over_tcp(16 << 20).1, 300);
 }
 
 #[test]
 fn tables_share_their_node_in_the_simulation() {
-    tables_share_their_node(&simulated("16MiB"), 300);
+    tables_share_their_node(&simulated("12MiB"), 300);
 }
 
 #[test]
