@@ -8,7 +8,7 @@
 
 use crate::catalog::TableRecord;
 use crate::catalog::pool::segments_of;
-use crate::lease::{Lease, Turn};
+use crate::lease::held::{Lease, Turn};
 use farslot_fabric::{
     AnyEndpoint, AnyPosted, Buffer, Completion, Endpoint, FabricError, InPlace, Nanos, NodeId,
     Piece, Pieces, PostError, RemoteAddr, Result, Rights, Segments, Verb,

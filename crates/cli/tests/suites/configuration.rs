@@ -278,7 +278,7 @@ fn a_configuration_is_checked_beside_the_node_that_runs_with_it() {
             1,
             &["threads is 2000", "from 1 to 1024"],
         ),
-        (&[ANY_PORT, "--memory", "1"], 1, &["1 byte"]),
+        (&[ANY_PORT, "--memory", "1"], 1, &["bytes of memory, not 1"]),
         (&[ANY_PORT, "--metrics", "0.0.0.0:0"], 1, &["--trust"]),
         (&[ANY_PORT, "--redis", "0.0.0.0:0"], 1, &["--redis-secret"]),
         (

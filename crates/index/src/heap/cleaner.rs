@@ -300,29 +300,21 @@ impl<E: Endpoint> Heap<E> {
         let seen = self.look_at_all().await?;
         let from = cleaning.explored.get();
         let runs: Vec<_> = seen.runs().filter(|run| run.word.is_cleanable()).collect();
-        let (mut bytes, mut is_stuck) = (0, false);
+        let mut bytes = 0;
         for run in runs.iter().filter(|run| run.first >= from) {
             if bytes >= MOST_EXPLORED {
                 break;
             }
             check_turn(&*self.endpoint)?;
             cleaning.explored.set(run.first + 1);
-            let was_lost = cleaning.lost.replace(false);
-            let is_freed = self.clean_run(*run, table, Fate::Moved).await?;
-            let is_lost = cleaning.lost.get();
-            cleaning.lost.set(was_lost || is_lost);
-            if !is_freed && !is_lost {
-                // What lives in it has no room elsewhere, nor has that of others.
-                is_stuck = true;
-                break;
-            }
+            self.clean_run(*run, table, Fate::Moved).await?;
             bytes += self.bytes_of_run(run);
         }
         let now = self.look_at_all().await?;
         let has_gained = now.free() > seen.free();
         if has_gained {
             cleaning.in_vain.set(0);
-        } else if is_stuck || runs.iter().all(|run| run.first < cleaning.explored.get()) {
+        } else if runs.iter().all(|run| run.first < cleaning.explored.get()) {
             // All were looked at in vain.
             let wait = EXPLORE_AFTER << cleaning.in_vain.get().min(MOST_DOUBLED);
             cleaning.in_vain.set(cleaning.in_vain.get() + 1);

@@ -24,9 +24,11 @@
 use super::entry::{ID_AT, MOST_RECORD, RECORD_AT, State, VERSIONS_AT, closed};
 use super::listing::{Entry, Is, MOST_MAP_BYTES, Snapshot, too_long};
 use super::lock::{Change, LONGEST_VERB};
-use super::pool::{self, draw_tag, pooled, segment_bytes, segments_with};
+use super::pool::{self, draw_tag, pooled, segments_with};
 use super::record::{MapPlace, Partition, Scheme, SpreadMap, TableRecord};
-use super::region::{CATALOG_BYTES, Catalog, LEASE, MARK_AT, MOST_TABLES, PHASE_AT, Phase};
+use super::region::{
+    CATALOG_BYTES, Catalog, LEASE, MARK_AT, MOST_TABLES, PHASE_AT, Phase, segment_bytes,
+};
 use super::space;
 use crate::names::check_name;
 use crate::seeds::draw_id;

@@ -5,9 +5,11 @@
 //! bounded by the region then.
 
 use super::entry::{ENTRY_BYTES, State, closed, id_of, record_in, word_of};
-use super::pool::{MOST_LISTED, pooled, segment_bytes, segments_with, taken};
+use super::pool::{MOST_LISTED, pooled, segments_with, taken};
 use super::record::{MapPlace, MemoryUse, SpreadMap, TableRecord};
-use super::region::{CATALOG_BYTES, Catalog, HEADER_WORDS, MOST_TABLES, PAUSE, REPAIRS_AT};
+use super::region::{
+    CATALOG_BYTES, Catalog, HEADER_WORDS, MOST_TABLES, PAUSE, REPAIRS_AT, segment_bytes,
+};
 use super::space;
 use crate::names::check_name;
 use crate::slot_map::MOST_NODES;

@@ -16,14 +16,13 @@
 
 use super::lock::Change;
 use super::record::{Scheme, TableRecord};
-use super::region::{CATALOG_BYTES, Catalog, LEASE, MOST_SEGMENTS, SEGMENTS_AT, at};
+use super::region::{CATALOG_BYTES, Catalog, LEASE, MOST_SEGMENTS, SEGMENTS_AT, at, segment_bytes};
 use crate::{Result, StoreError};
 use farslot_fabric::tcp::TaggedBlocks;
 use farslot_fabric::{
     Endpoint, EndpointExt, Nanos, NodeId, OwnerMemory, Piece, RegionId, RemoteAddr, Rights,
     Segments, window,
 };
-use farslot_index::race::SMALLEST_SEGMENT;
 use std::cell::Cell;
 use std::ops::Range;
 
@@ -51,15 +50,6 @@ const LOOK_AT: u64 = 512;
 const WIDTH: usize = 64;
 /// How often a look for one begins anew, where others are faster.
 const ATTEMPTS: usize = 64;
-
-/// Bytes of a segment of a region of so many bytes.
-pub(crate) const fn segment_bytes(region_bytes: u64) -> u64 {
-    let bytes = region_bytes.div_ceil(MOST_SEGMENTS).next_power_of_two();
-    if bytes < SMALLEST_SEGMENT {
-        return SMALLEST_SEGMENT;
-    }
-    bytes
-}
 
 /// The segments of a region of so many bytes that tables may have, by their numbers.
 fn segments_of_region(region_bytes: u64) -> Range<u64> {
@@ -429,6 +419,7 @@ impl<E: Endpoint> Change<'_, '_, E> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use farslot_index::race::SMALLEST_SEGMENT;
 
     #[test]
     fn every_region_has_segments_of_which_its_words_can_tell() {

@@ -1,7 +1,6 @@
 //! What the catalog keeps of a table.
 
-use super::pool::segment_bytes;
-use super::region::CATALOG_BYTES;
+use super::region::{CATALOG_BYTES, segment_bytes};
 use crate::error::bad_option;
 use crate::expiry::Expiry;
 use crate::owned::layout::{ChainedLayout, OrderedLayout, QueueLayout};

@@ -5,6 +5,7 @@ use crate::{Result, StoreError};
 use farslot_fabric::{
     Endpoint, EndpointExt, FabricError, Nanos, NodeId, RegionId, RemoteAddr, Rights,
 };
+use farslot_index::race::SMALLEST_SEGMENT;
 use std::time::Duration;
 
 /// The most tables of a store.
@@ -36,6 +37,15 @@ pub(super) const TABLE_ALIGNMENT: u64 = 4096;
 pub(crate) const LEASE: Nanos = 1_500_000_000;
 /// What is waited between two looks at something that another client is about to do.
 pub(super) const PAUSE: Nanos = 1_000_000;
+
+/// Bytes of a segment of a region of so many bytes.
+pub(crate) const fn segment_bytes(region_bytes: u64) -> u64 {
+    let bytes = region_bytes.div_ceil(MOST_SEGMENTS).next_power_of_two();
+    if bytes < SMALLEST_SEGMENT {
+        return SMALLEST_SEGMENT;
+    }
+    bytes
+}
 
 /// What clients may do at a node. Whoever keeps it may do all of that at any time
 /// ([`EndpointCore::for_keeper`](farslot_fabric::EndpointCore::for_keeper)).
