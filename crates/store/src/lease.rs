@@ -3,14 +3,15 @@
 //!
 //! The entry of a table in its node's catalog has a word that is the table's id, until the table is
 //! dropped, emptied or renamed. A client that has the table open has a *lease* on it: it has seen
-//! the word not longer than [`LEASE`] ago. Where the memory is mapped the word is looked at before
+//! the word not longer than [`LEASE`](crate::catalog::LEASE) ago. Where the memory is mapped the
+//! word is looked at before
 //! every verb, which costs a load. Elsewhere it is read beside the verbs that the client posts,
 //! when a quarter of the lease is over; a client that was idle for longer reads it first. Once the
 //! word is another's, every verb to the node's tables fails with
 //! [`Reclaimed`](FabricError::Reclaimed), and nothing is posted.
 //!
 //! **Promise.** Whoever drops a table makes the word 0 first. It then waits before it touches the
-//! memory ([`GRACE`](crate::catalog::GRACE)): for [`LEASE`](crate::catalog::LEASE), and for the second that a verb may be
+//! memory ([`GRACE`](crate::catalog::GRACE)): for a lease, and for the second that a verb may be
 //! under way. So no verb of another client's meets another table's bytes. For let a verb be posted
 //! at `t`. The client had seen the word by a READ that it posted at `p`, with `t - p < LEASE`. That
 //! READ found the table's id, so the word became 0 after `p`, and the wait ends later than
