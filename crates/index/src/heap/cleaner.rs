@@ -140,7 +140,9 @@ impl<E: Endpoint> Heap<E> {
                 return Ok(true);
             }
         }
-        self.has_room_for(room).await
+        // Others may have told of what died meanwhile, and have been faster to take what was freed.
+        let seen = self.look_at_all().await?;
+        Ok(self.has_room_in(&seen, room) || self.clean_dead(&seen, pages, table).await?)
     }
 
     /// Whether other clients are about to free what there is to be freed.
