@@ -202,13 +202,8 @@ impl Issued {
                 let of_region = opened.iter().filter(|area| area.region == RegionId(id));
                 *areas = areas_of(region, of_region)?;
             }
-            let unknown = |area: &&Area| usize::from(area.region.0) >= node.regions.len();
-            if let Some(area) = opened.iter().find(unknown) {
-                return Err(FabricError::UnknownRegion {
-                    node: crate::NodeId(0),
-                    region: area.region,
-                    regions: node.regions.len(),
-                });
+            for area in opened {
+                known(area.region, &node.regions)?;
             }
         }
         let tagged = tagged(grant, &node.regions)?;
@@ -295,9 +290,7 @@ impl Issued {
             _ => Ok(()),
         }
     }
-}
 
-impl Issued {
     /// Whether it opens blocks by what their regions say.
     pub(crate) fn has_tagged(&self) -> bool {
         !self.tagged.is_empty()
@@ -383,6 +376,16 @@ fn areas_of<'a>(
     Ok((!is_alike).then(|| areas.into()))
 }
 
+/// The region of that number, of these.
+fn known(region: RegionId, regions: &[RegionInfo]) -> Result<&RegionInfo> {
+    let found = regions.get(usize::from(region.0));
+    found.ok_or(FabricError::UnknownRegion {
+        node: crate::NodeId(0),
+        region,
+        regions: regions.len(),
+    })
+}
+
 /// The areas of which a grant opens single keys, with no more rights than the node gives.
 fn by_prefix(grant: &Grant, regions: &[RegionInfo]) -> Result<Arc<[PrefixArea]>> {
     let bad = |what: &PrefixArea, limit| FabricError::BadOption {
@@ -393,12 +396,7 @@ fn by_prefix(grant: &Grant, regions: &[RegionInfo]) -> Result<Arc<[PrefixArea]>>
     let overlaps = |a: &Range<u64>, b: &Range<u64>| a.start < b.end && b.start < a.end;
     let mut all: Vec<PrefixArea> = Vec::with_capacity(grant.by_prefix.len());
     for area in &grant.by_prefix {
-        let region = regions.get(usize::from(area.region.0));
-        let region = region.ok_or(FabricError::UnknownRegion {
-            node: crate::NodeId(0),
-            region: area.region,
-            regions: regions.len(),
-        })?;
+        let region = known(area.region, regions)?;
         if area.bytes.is_empty() || area.bytes.end > region.len {
             return Err(bad(area, "before its own end, which is in the region"));
         }
@@ -423,12 +421,7 @@ fn by_prefix(grant: &Grant, regions: &[RegionInfo]) -> Result<Arc<[PrefixArea]>>
 fn tagged(grant: &Grant, regions: &[RegionInfo]) -> Result<Arc<[TaggedBlocks]>> {
     let mut all = Vec::with_capacity(grant.tagged.len());
     for blocks in &grant.tagged {
-        let region = regions.get(usize::from(blocks.region.0));
-        let region = region.ok_or(FabricError::UnknownRegion {
-            node: crate::NodeId(0),
-            region: blocks.region,
-            regions: regions.len(),
-        })?;
+        let region = known(blocks.region, regions)?;
         let words = region.len / blocks.block.max(1);
         let end = blocks
             .words_at
