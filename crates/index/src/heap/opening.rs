@@ -94,13 +94,13 @@ impl<E: Endpoint> Heap<E> {
         if self.segment == 0 || !self.endpoint.core().may_wait() {
             return Ok(false);
         }
-        let all = self.look_at_all().await?;
+        self.read_mark().await?;
         let first = self.size();
         let end = first + pages + self.reserve();
         if end <= self.pages.count {
             return self.provide(first..end, true).await;
         }
-        match all.row_of(Kind::Away, pages) {
+        match self.look_at_all().await?.row_of(Kind::Away, pages) {
             Some((first, _)) => self.provide(first..first + pages, true).await,
             None => Ok(false),
         }
@@ -344,7 +344,7 @@ impl<E: Endpoint> Heap<E> {
         };
         // Whoever died when it gave their memory away has left them free.
         if !self.provide(first..first + pages, false).await? {
-            self.give_up_pages(first, word, PageWord::away).await?;
+            self.give_up_pages(first, word, word.away()).await?;
             return Ok(Tried::None);
         }
         // Before anything dies there.
@@ -573,18 +573,17 @@ impl<E: Endpoint> Heap<E> {
             }
             word = mine;
         }
-        self.give_up_pages(run.first, word, PageWord::freed).await
+        self.give_up_pages(run.first, word, word.freed()).await
     }
 
-    /// Has the pages of a run with this word, which nobody else claims, become what `given_up`
-    /// says; false if somebody does.
+    /// Gives the pages of a run with this word, which nobody else claims, another; false if
+    /// somebody does.
     pub(super) async fn give_up_pages(
         &self,
         first: u64,
         word: PageWord,
-        given_up: impl Fn(PageWord) -> PageWord,
+        to: PageWord,
     ) -> Result<bool> {
-        let to = given_up(word);
         // The first page last: who finds a run that was given up in part gives up the rest.
         let behind = first + 1..first + word.pages();
         let swaps = behind.map(|page| self.swap_word(page, word.behind(first), to));

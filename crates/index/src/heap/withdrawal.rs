@@ -90,7 +90,7 @@ impl<E: Endpoint> Heap<E> {
     /// # Errors
     /// What the fabric says.
     pub async fn end_withdrawal(&self, of: Withdrawal) -> Result<()> {
-        let given_up = self.give_up_pages(of.first, of.word, PageWord::away);
+        let given_up = self.give_up_pages(of.first, of.word, of.word.away());
         given_up.await.map(drop)
     }
 }
