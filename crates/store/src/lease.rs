@@ -203,9 +203,7 @@ impl Leased {
             set(&mut fences, node, None);
         }
     }
-}
 
-impl Leased {
     /// Has the only table that this endpoint reaches have a segment of that number.
     pub(crate) async fn provide_segment(&self, number: u64) -> Result<bool> {
         let pooled = self.pooled.borrow().first().cloned();
@@ -217,30 +215,6 @@ impl Leased {
             }
             None => Ok(false),
         }
-    }
-
-    /// Has a table that is made of segments have memory at its addresses.
-    async fn provide_memory(&self, piece: Piece, reclaims: bool) -> Result<bool> {
-        let Some(pooled) = self.pooled_at(piece.from) else {
-            return Ok(true);
-        };
-        let Some(numbers) = pooled.segments.numbers(piece) else {
-            return Ok(false);
-        };
-        if let Turn::Refuse(error) = pooled.turn(&self.inner, piece.from, true) {
-            return Err(error);
-        }
-        let bytes = (numbers.end - numbers.start) as usize * 8;
-        let listed = self
-            .inner
-            .read(pooled.segments.word_at(numbers.start), bytes);
-        let listed = listed.await?;
-        for (number, word) in numbers.zip(listed.words()) {
-            if *word == 0 && !self.attach(&pooled, number, reclaims).await? {
-                return Ok(false);
-            }
-        }
-        Ok(true)
     }
 
     /// Has it have a segment of that number; false if there is none, and, if it `reclaims`, no other
@@ -468,8 +442,27 @@ impl Endpoint for Leased {
         pooled::poll_read(&self.inner, posted, cx)
     }
 
-    fn provide(&self, piece: Piece, reclaims: bool) -> impl Future<Output = Result<bool>> {
-        self.provide_memory(piece, reclaims)
+    async fn provide(&self, piece: Piece, reclaims: bool) -> Result<bool> {
+        let Some(pooled) = self.pooled_at(piece.from) else {
+            return Ok(true);
+        };
+        let Some(numbers) = pooled.segments.numbers(piece) else {
+            return Ok(false);
+        };
+        if let Turn::Refuse(error) = pooled.turn(&self.inner, piece.from, true) {
+            return Err(error);
+        }
+        let bytes = (numbers.end - numbers.start) as usize * 8;
+        let listed = self
+            .inner
+            .read(pooled.segments.word_at(numbers.start), bytes);
+        let listed = listed.await?;
+        for (number, word) in numbers.zip(listed.words()) {
+            if *word == 0 && !self.attach(&pooled, number, reclaims).await? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     #[inline]

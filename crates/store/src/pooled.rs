@@ -135,30 +135,6 @@ impl Pooled {
     ) -> std::result::Result<Posted, PostError> {
         match verb {
             Verb::Read { from, into } => self.post_read(endpoint, from, into),
-            Verb::ReadMany { pieces, into } => {
-                let mut places = Pieces::new();
-                for piece in &pieces {
-                    match self.whole(endpoint, *piece) {
-                        Ok(of_piece) => places.extend(of_piece),
-                        Err(Unknown::Yet) => {
-                            return Err(PostError::QueueFull(Verb::ReadMany { pieces, into }));
-                        }
-                        Err(Unknown::Failed(error)) => return Err(PostError::Rejected(error)),
-                    }
-                }
-                let posted = endpoint.post(Verb::ReadMany {
-                    pieces: places,
-                    into,
-                });
-                posted
-                    .map(Posted::Gathered)
-                    .map_err(|refused| match refused {
-                        PostError::QueueFull(Verb::ReadMany { into, .. }) => {
-                            PostError::QueueFull(Verb::ReadMany { pieces, into })
-                        }
-                        other => other,
-                    })
-            }
             Verb::Write { to, data } => self.post_write(endpoint, to, data),
             Verb::CompareSwap { at, expected, new } => {
                 self.post_on_word(endpoint, at, |at| Verb::CompareSwap { at, expected, new })
@@ -166,7 +142,8 @@ impl Pooled {
             Verb::FetchAdd { at, add } => {
                 self.post_on_word(endpoint, at, |at| Verb::FetchAdd { at, add })
             }
-            verb @ (Verb::WriteImm { .. } | Verb::Call { .. }) => {
+            // No table that is made of segments posts these: of its addresses a fabric knows none.
+            verb @ (Verb::ReadMany { .. } | Verb::WriteImm { .. } | Verb::Call { .. }) => {
                 endpoint.post(verb).map(Posted::One)
             }
         }
