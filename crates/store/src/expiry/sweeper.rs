@@ -120,8 +120,8 @@ fn run(store: &Store, removed: &AtomicU64, end: &Receiver<()>) {
             }
         }
         turn(store, &mut places, removed);
-        if Instant::now() >= reclaim_at {
-            // Callers whose operations the owner executes cannot wait for that.
+        if store.is_mapped() && Instant::now() >= reclaim_at {
+            // A node's own: callers whose operations the owner executes cannot wait for that.
             let since = Instant::now();
             if let Err(error) = store.reclaim_if_full() {
                 log::debug!("memory that tables do not need is not taken back: {error}");
