@@ -53,8 +53,10 @@ const RUN_ON: Nanos = 1_000_000_000;
 /// that evicts, in which the other runs go anyhow, most of it.
 const LEAST_DEAD: u64 = 4;
 const LEAST_DEAD_OF_CACHE: u64 = 48;
-/// Bytes of runs cleaned at a time, of which nobody knows that anything is dead.
+/// Bytes of runs cleaned at a time, of which nobody knows that anything is dead; and how long one
+/// operation does so: the next one that finds no room goes on.
 const MOST_EXPLORED: u64 = 4 << 20;
+const EXPLORES_FOR: Nanos = 500_000_000;
 /// How often a pause is doubled in which other clients free what they are cleaning.
 const WAIT_FOR_OTHERS: u32 = 10;
 /// How long a client that has found nothing in those does not look again, at first, and how often
@@ -135,7 +137,8 @@ impl<E: Endpoint> Heap<E> {
         if pages > 1 && self.clean_in_a_row(pages, table, Fate::Moved).await? {
             return self.has_room_for(room).await;
         }
-        while self.explore(table).await? {
+        let until = self.endpoint.now() + EXPLORES_FOR;
+        while self.explore(until, table).await? {
             if self.has_room_for(room).await? {
                 return Ok(true);
             }
@@ -294,9 +297,9 @@ impl<E: Endpoint> Heap<E> {
 
     /// Cleans some runs of which nobody knows that anything in them is dead: what a client that was
     /// killed had not told of is found so. True if anything was.
-    async fn explore(&self, table: &impl Relocate) -> Result<bool> {
+    async fn explore(&self, until: Nanos, table: &impl Relocate) -> Result<bool> {
         let cleaning = &self.cleaning;
-        if self.endpoint.now() < cleaning.explores_at.get() {
+        if !(cleaning.explores_at.get()..until).contains(&self.endpoint.now()) {
             return Ok(false);
         }
         let seen = self.look_at_all().await?;
@@ -304,7 +307,7 @@ impl<E: Endpoint> Heap<E> {
         let runs: Vec<_> = seen.runs().filter(|run| run.word.is_cleanable()).collect();
         let mut bytes = 0;
         for run in runs.iter().filter(|run| run.first >= from) {
-            if bytes >= MOST_EXPLORED {
+            if bytes >= MOST_EXPLORED || self.endpoint.now() >= until {
                 break;
             }
             check_turn(&*self.endpoint)?;
