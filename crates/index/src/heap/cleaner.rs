@@ -414,9 +414,7 @@ impl<E: Endpoint> Heap<E> {
             return Ok(false);
         }
         let seen = self.look_at_all().await?;
-        let interrupted = self.cleaning.interrupted.borrow().map(|of| of.run.word);
-        let is_left = |run: &SeenRun| self.is_of_another(run) && Some(run.word) != interrupted;
-        for run in seen.runs().filter(is_left) {
+        for run in seen.runs().filter(|run| self.is_of_another(run)) {
             let sealed = run.word.as_kind(Kind::Sealed, u64::MAX);
             self.swap_word(run.first, run.word, sealed).await?;
         }
@@ -464,7 +462,7 @@ impl<E: Endpoint> Heap<E> {
         self.move_out(begun, table).await
     }
 
-    /// Goes on to clean a run, if no other client has taken it over.
+    /// Goes on to clean a run, if no other client has done so.
     async fn go_on(&self, mut of: Interrupted, table: &impl Relocate) -> Result<()> {
         let claim = self.new_claim(of.run.first).await?;
         let again = of.run.word.as_kind(Kind::Cleaned, claim);
@@ -482,25 +480,17 @@ impl<E: Endpoint> Heap<E> {
         self.set_fate(Fate::Moved, false);
         match moved {
             Ok(()) => self.free_run(of.run).await,
-            Err(over @ IndexError::TurnOver { .. }) => {
-                self.cleaning.interrupted.replace(Some(of));
-                Err(over)
-            }
-            Err(_) => {
+            Err(error) => {
                 // As it was: what has moved is counted as dead there.
                 self.swap_word(of.run.first, of.run.word, of.sealed).await?;
-                Ok(false)
+                if !matches!(error, IndexError::TurnOver { .. }) {
+                    return Ok(false);
+                }
+                of.run.word = of.sealed;
+                self.cleaning.interrupted.replace(Some(of));
+                Err(error)
             }
         }
-    }
-
-    /// Leaves a run to others that this client has begun to clean.
-    pub(super) async fn leave_interrupted(&self) -> Result<()> {
-        let interrupted = self.cleaning.interrupted.take();
-        if let Some(Interrupted { run, sealed, .. }) = interrupted {
-            self.swap_word(run.first, run.word, sealed).await?;
-        }
-        Ok(())
     }
 
     async fn move_records(&self, of: &mut Interrupted, table: &impl Relocate) -> Result<()> {

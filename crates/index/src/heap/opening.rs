@@ -536,10 +536,10 @@ impl<E: Endpoint> Heap<E> {
     /// What the fabric says; what was being given back comes back once others need it.
     pub async fn flush(&self) -> Result<()> {
         let holds_nothing = {
-            let (runs, interrupted) = (self.runs.borrow(), self.cleaning.interrupted.borrow());
+            let runs = self.runs.borrow();
             let has_run = !runs.open.is_empty() || !runs.closing.is_empty();
             let has_to_tell = !self.uncounted.borrow().is_empty() || self.has_any_hint();
-            !has_run && interrupted.is_none() && !has_to_tell
+            !has_run && !has_to_tell
         };
         if holds_nothing {
             return Ok(());
@@ -557,7 +557,7 @@ impl<E: Endpoint> Heap<E> {
         self.tell_dead(true).await;
         self.close_idle().await;
         self.note_claims();
-        self.leave_interrupted().await
+        Ok(())
     }
 
     /// Frees a run of whose records none lives and to which nobody appends, if it is still as it

@@ -13,7 +13,7 @@ use std::ops::Range;
 /// How far a run was cleaned.
 #[derive(Clone, Copy)]
 pub(super) struct Interrupted {
-    /// The run, as this client has claimed it.
+    /// The run, as this client has claimed it, or left it when its turn was over.
     pub(super) run: SeenRun,
     /// What it is again if it cannot be freed.
     pub(super) sealed: PageWord,
