@@ -59,6 +59,8 @@ const MOST_EXPLORED: u64 = 4 << 20;
 const EXPLORES_FOR: Nanos = 500_000_000;
 /// How often a pause is doubled in which other clients free what they are cleaning.
 const WAIT_FOR_OTHERS: u32 = 10;
+/// How long a client waits for memory that somebody is about to give back: longer than that takes.
+const WAITS_FOR_MEMORY: Nanos = 4_000_000_000;
 /// How long a client that has found nothing in those does not look again, at first, and how often
 /// that is doubled.
 const EXPLORE_AFTER: Nanos = 100_000_000;
@@ -99,10 +101,7 @@ impl<E: Endpoint> Heap<E> {
                 self.close_moved().await;
             }
             match made {
-                Ok(false) if self.cleaning.lost.take() || self.others_clean().await? => {
-                    pause(&*self.endpoint, WAIT_FOR_OTHERS).await?;
-                    Ok(true)
-                }
+                Ok(false) => self.wait_for_others(room).await,
                 made => made,
             }
         };
@@ -148,11 +147,28 @@ impl<E: Endpoint> Heap<E> {
         Ok(self.has_room_in(&seen, room) || self.clean_dead(&seen, pages, table).await?)
     }
 
-    /// Whether other clients are about to free what there is to be freed.
-    async fn others_clean(&self) -> Result<bool> {
-        let seen = self.look_at_all().await?;
-        let is_cleaned = |run: SeenRun| run.word.kind() == Kind::Cleaned;
-        Ok(seen.runs().any(is_cleaned))
+    /// Waits while other clients are about to free what there is to be freed, if they are; false if
+    /// that comes to nothing.
+    async fn wait_for_others(&self, room: u64) -> Result<bool> {
+        let until = self.endpoint.now() + WAITS_FOR_MEMORY;
+        let mut has_waited = false;
+        loop {
+            let seen = self.look_at_all().await?;
+            if self.has_room_in(&seen, room) {
+                return Ok(true);
+            }
+            let are_any = |kind| seen.runs().any(|run| run.word.kind() == kind);
+            let are_withdrawn = are_any(Kind::Withdrawn);
+            if !are_withdrawn || self.endpoint.now() >= until {
+                let is_cleaned = self.cleaning.lost.take() || are_any(Kind::Cleaned);
+                if is_cleaned {
+                    pause(&*self.endpoint, WAIT_FOR_OTHERS).await?;
+                }
+                return Ok(is_cleaned || has_waited && !are_withdrawn);
+            }
+            pause(&*self.endpoint, WAIT_FOR_OTHERS).await?;
+            has_waited = true;
+        }
     }
 
     /// Frees runs until more than so many pages are free: those of whose records none lives, then
@@ -397,7 +413,10 @@ impl<E: Endpoint> Heap<E> {
     fn is_of_another(&self, run: &SeenRun) -> bool {
         let runs = self.runs.borrow();
         let mut own = runs.open.iter().chain(&runs.closing);
-        let is_claimed = matches!(run.word.kind(), Kind::Open | Kind::Cleaned);
+        let is_claimed = matches!(
+            run.word.kind(),
+            Kind::Open | Kind::Cleaned | Kind::Withdrawn
+        );
         is_claimed && !own.any(|own| own.first == run.first && own.word == run.word)
     }
 

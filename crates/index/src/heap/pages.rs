@@ -184,6 +184,8 @@ pub(super) enum Kind {
     Left,
     Sealed,
     Cleaned,
+    /// Pages whose memory is being given back.
+    Withdrawn,
     /// A page that nobody has, and for which there is no memory.
     Away,
 }
@@ -202,6 +204,7 @@ impl PageWord {
             Kind::Sealed => 4,
             Kind::Cleaned => 5,
             Kind::Away => 6,
+            Kind::Withdrawn => 7,
         };
         let pages = pages & LONGEST_RUN;
         let uses = uses & ((1 << USES_BITS) - 1);
@@ -213,7 +216,7 @@ impl PageWord {
         )
     }
 
-    /// What the page is; what memory that was damaged says is taken for a page behind another.
+    /// What the page is.
     pub(super) const fn kind(self) -> Kind {
         match self.0 & ((1 << KIND_BITS) - 1) {
             0 => Kind::Free,
@@ -222,6 +225,7 @@ impl PageWord {
             4 => Kind::Sealed,
             5 => Kind::Cleaned,
             6 => Kind::Away,
+            7 => Kind::Withdrawn,
             _ => Kind::Behind,
         }
     }
@@ -486,7 +490,7 @@ mod tests {
         fn words_survive_packing(
             kind in prop::sample::select(vec![
                 Kind::Free, Kind::Behind, Kind::Open, Kind::Left, Kind::Sealed, Kind::Cleaned,
-                Kind::Away,
+                Kind::Away, Kind::Withdrawn,
             ]),
             pages in 1..=LONGEST_RUN, uses in 0u64..1 << 16, claim in 0u64..1 << 29,
             records in 0u64..1 << 22, granules in 0u64..1 << 31,

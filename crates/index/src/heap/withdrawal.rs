@@ -1,9 +1,9 @@
 //! Giving back the memory of pages that nobody has: of a heap that is made of segments.
 //!
-//! Who gives a segment back claims its pages first, as a run that is cleaned, so that no other
-//! client opens them; then has the table forget the segment; and when no client can know it any
-//! more, says of the pages that they are away. If it dies before that, others take the run over as
-//! any that was being cleaned, and whoever opens it finds that it has no memory.
+//! Who gives a segment back claims its pages first, as a run, so that no other client opens them;
+//! then has the table forget the segment; and when no client can know it any more, says of the pages
+//! that they are away. If it dies before that, others take the run over as any that was being
+//! cleaned, and whoever opens it finds that it has no memory.
 
 use super::client::{CLAIM_LASTS, Heap};
 use super::pages::{Kind, PageWord, reserve_of};
@@ -68,7 +68,7 @@ impl<E: Endpoint> Heap<E> {
                 continue;
             }
             let first = number * of_segment;
-            if let Some(word) = self.claim_pages(first, words, Kind::Cleaned).await? {
+            if let Some(word) = self.claim_pages(first, words, Kind::Withdrawn).await? {
                 let segment = Piece {
                     from: self.at_byte(self.pages.page_at(first)),
                     len: self.segment as usize,
