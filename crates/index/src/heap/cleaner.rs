@@ -32,7 +32,7 @@ use super::pages::{Kind, LeftClaim, PageWord, ticks_since};
 use super::relocation::{Relocate, Relocation};
 use super::runs::carved_bytes;
 use super::scan::records_in;
-use super::seen::{Seen, SeenRun};
+use super::seen::{FREE_OR_AWAY, Seen, SeenRun};
 use super::standing::{Fate, Interrupted};
 use crate::client::{check_turn, pause};
 use crate::{IndexError, Result, UPKEEP};
@@ -133,8 +133,16 @@ impl<E: Endpoint> Heap<E> {
         if self.evicts() {
             return self.evict(table, room, seen).await;
         }
-        if pages > 1 && self.clean_in_a_row(pages, table, Fate::Moved).await? {
-            return self.has_room_for(room).await;
+        // What died in its own runs frees them as well.
+        self.close_open(|run| run.room() < room).await;
+        if pages > 1 {
+            let row = |kinds| self.clean_in_a_row(pages, kinds, table, Fate::Moved);
+            if row(&[Kind::Free]).await? && self.has_room_for(room).await? {
+                return Ok(true);
+            }
+            if self.segment > 0 && row(FREE_OR_AWAY).await? && self.gain(pages).await? {
+                return Ok(true);
+            }
         }
         let until = self.endpoint.now() + EXPLORES_FOR;
         while self.explore(until, table).await? {
@@ -262,11 +270,12 @@ impl<E: Endpoint> Heap<E> {
         }
     }
 
-    /// Cleans what has the fewest living bytes of all pages in a row that could be freed, so many;
-    /// false if there are none.
+    /// Cleans what has the fewest living bytes of all pages in a row that could be freed, or are of
+    /// those kinds, so many; false if there are none.
     pub(super) async fn clean_in_a_row(
         &self,
         pages: u64,
+        kinds: &[Kind],
         table: &impl Relocate,
         fate: Fate,
     ) -> Result<bool> {
@@ -275,7 +284,7 @@ impl<E: Endpoint> Heap<E> {
         // What lives in each page, with nothing for those that cannot be freed.
         let mut living = vec![Some(0); seen.words.len()];
         for (page, word) in living.iter_mut().zip(&seen.words) {
-            if word.kind() != Kind::Free {
+            if !kinds.contains(&word.kind()) {
                 *page = None;
             }
         }

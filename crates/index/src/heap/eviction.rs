@@ -18,6 +18,7 @@
 
 use super::client::Heap;
 use super::layout::{BlockRef, Record, RecordView, WAS_READ};
+use super::pages::Kind;
 use super::relocation::{Relocate, Relocation};
 use super::runs::Purpose;
 use super::seen::{Seen, SeenRun};
@@ -153,10 +154,8 @@ impl<E: Endpoint> Heap<E> {
                 return Ok(true);
             }
             let is_in_pieces = pages > 1 && has_goal;
-            if is_in_pieces
-                && (self.clean_in_a_row(pages, table, Fate::Moved).await?
-                    || self.clean_in_a_row(pages, table, Fate::MovedIfRead).await?)
-            {
+            let row = |fate| self.clean_in_a_row(pages, &[Kind::Free], table, fate);
+            if is_in_pieces && (row(Fate::Moved).await? || row(Fate::MovedIfRead).await?) {
                 emptied.set(emptied.get() + 1);
                 seen = self.look_at_all().await?;
                 continue;

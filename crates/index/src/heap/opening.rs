@@ -77,15 +77,18 @@ impl<E: Endpoint> Heap<E> {
             }
         }
         let all = self.look_at_all().await?;
-        let mut tried = self.open_among(&all, wanted).await?;
-        wanted.pages = self.pages.fewest_for(room);
-        if matches!(tried, Tried::None) && wanted.pages < pages {
-            tried = self.open_among(&all, wanted).await?;
+        let fewest = self.pages.fewest_for(room);
+        for pages in [pages, fewest] {
+            wanted.pages = pages;
+            let mut tried = self.open_among(&all, wanted).await?;
+            if matches!(tried, Tried::None) {
+                tried = self.bring_back(&all, wanted).await?;
+            }
+            if pages == fewest || !matches!(tried, Tried::None) {
+                return Ok(tried);
+            }
         }
-        match tried {
-            Tried::None => self.bring_back(&all, wanted).await,
-            tried => Ok(tried),
-        }
+        Ok(Tried::None)
     }
 
     /// Has the heap have memory for so many more pages, of that which others do not need, if it is
@@ -100,7 +103,7 @@ impl<E: Endpoint> Heap<E> {
         if end <= self.pages.count {
             return self.provide(first..end, true).await;
         }
-        match self.look_at_all().await?.row_of(Kind::Away, pages) {
+        match self.look_at_all().await?.row_with_away(pages) {
             Some((first, _)) => self.provide(first..first + pages, true).await,
             None => Ok(false),
         }
@@ -309,14 +312,15 @@ impl<E: Endpoint> Heap<E> {
     /// Has pages that are away given memory again, so many in a row: nothing if there is none, or
     /// there are no such pages.
     async fn bring_back(&self, all: &Seen, wanted: Wanted) -> Result<Tried> {
-        let Some((first, words)) = all.row_of(Kind::Away, wanted.pages) else {
+        let Some((first, words)) = all.row_with_away(wanted.pages) else {
             return Ok(Tried::None);
         };
         if !self.provide(first..first + wanted.pages, false).await? {
             return Ok(Tried::None);
         }
         let pages = (first..).zip(words);
-        let swaps = pages.map(|(page, word)| self.swap_word(page, *word, word.freed()));
+        let away = pages.filter(|(_, word)| word.kind() == Kind::Away);
+        let swaps = away.map(|(page, word)| self.swap_word(page, *word, word.freed()));
         let mut outcome = Ok(Tried::Freed);
         window(WIDTH, swaps, |_, swapped: Result<bool>| match swapped {
             Ok(true) => {}
@@ -517,15 +521,17 @@ impl<E: Endpoint> Heap<E> {
 
     /// Gives up the runs that this client moves records into.
     pub(super) async fn close_moved(&self) {
+        self.close_open(|run| run.purpose != Purpose::Write).await;
+    }
+
+    /// Gives up those of its open runs.
+    pub(super) async fn close_open(&self, of: impl Fn(&Run) -> bool) {
         let _turn = self.opening.take(self.endpoint.core()).await;
-        let moved = {
+        {
             let runs = &mut *self.runs.borrow_mut();
-            let moved = runs
-                .open
-                .extract_if(.., |run| run.purpose != Purpose::Write);
-            moved.collect::<Vec<_>>()
-        };
-        self.runs.borrow_mut().closing.extend(moved);
+            let given_up = runs.open.extract_if(.., |run| of(run));
+            runs.closing.extend(given_up);
+        }
         self.close_idle().await;
     }
 

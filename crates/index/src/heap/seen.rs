@@ -3,6 +3,9 @@
 use super::pages::{Dead, DeadWord, Kind, LeftClaim, PageWord, Stamp};
 use std::ops::Range;
 
+/// What pages are that nobody has.
+pub(super) const FREE_OR_AWAY: &[Kind] = &[Kind::Free, Kind::Away];
+
 /// The words of pages that lie one behind the other.
 pub(super) struct Seen {
     pub(super) first: u64,
@@ -92,11 +95,13 @@ impl Seen {
         self.words.iter().filter(is_of).count() as u64
     }
 
-    /// So many pages in a row that are of that kind, if there are some: the first of them, and
-    /// their words.
-    pub(super) fn row_of(&self, kind: Kind, pages: u64) -> Option<(u64, &[PageWord])> {
+    /// So many pages in a row that nobody has, and of which some are away, if there are some: the
+    /// first of them, and their words.
+    pub(super) fn row_with_away(&self, pages: u64) -> Option<(u64, &[PageWord])> {
+        let is_away = |word: &PageWord| word.kind() == Kind::Away;
+        let is_left = |word: &PageWord| FREE_OR_AWAY.contains(&word.kind());
         let mut rows = self.words.windows(pages.max(1) as usize);
-        let at = rows.position(|row| row.iter().all(|word| word.kind() == kind))?;
+        let at = rows.position(|row| row.iter().all(is_left) && row.iter().any(is_away))?;
         Some((self.first + at as u64, &self.words[at..at + pages as usize]))
     }
 
