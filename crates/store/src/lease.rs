@@ -42,7 +42,7 @@ pub(crate) mod held;
 use crate::TableRecord;
 use crate::calls::client::asking::ask_to_provide;
 use crate::catalog::pool::{self, Attached, FIRST_REGION};
-use crate::catalog::{CATALOG_BYTES, Catalog, GRACE, table_at};
+use crate::catalog::{CATALOG_BYTES, Catalog, GRACE, Taking, table_at};
 use crate::pooled::{self, Pooled};
 use farslot_fabric::{
     AnyEndpoint, Buffer, Completion, Endpoint, EndpointCore, EndpointExt, FabricError, InPlace,
@@ -237,7 +237,9 @@ impl Leased {
             return Ok(false);
         }
         // Boxed, for it is rare.
-        if Box::pin(self.reclaim(node, false)).await && self.attach_free(pooled, number).await? {
+        if Box::pin(self.reclaim(node, Taking::Wanted)).await
+            && self.attach_free(pooled, number).await?
+        {
             return Ok(true);
         }
         let now = self.now();
@@ -271,9 +273,8 @@ impl Leased {
         Ok(false)
     }
 
-    /// Takes back segments of a node that its tables do not need, even while there are free ones if
-    /// `all` are to be; false if none is free then.
-    pub(crate) async fn reclaim(&self, node: NodeId, all: bool) -> bool {
+    /// Takes back segments of a node that its tables do not need; false if none is free then.
+    pub(crate) async fn reclaim(&self, node: NodeId, taking: Taking) -> bool {
         let (Ok(catalog), Some(own)) = (Catalog::new(&self.inner, node), self.own.upgrade()) else {
             return false;
         };
@@ -288,7 +289,7 @@ impl Leased {
             }
             Some(layout.heap(Rc::clone(&own), table))
         };
-        let reclaimed = catalog.reclaim_segments(all, heap_of).await;
+        let reclaimed = catalog.reclaim_segments(taking, heap_of).await;
         let others = others.take();
         let is_other = |of: &Rc<Pooled>| others.iter().any(|other| Rc::ptr_eq(of, other));
         self.pooled.borrow_mut().retain(|of| !is_other(of));

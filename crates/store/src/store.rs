@@ -2,7 +2,7 @@
 
 use crate::calls::owner::registry::{serve_all, serve_simulated};
 use crate::calls::owner::service::Service;
-use crate::catalog::{Catalog, GRACE, Phase, Scheme, TableRecord};
+use crate::catalog::{Catalog, GRACE, Phase, Scheme, TableRecord, Taking};
 use crate::expiry::{Clock, Sweeper};
 use crate::fabrics::Fabric;
 use crate::lease::Leased;
@@ -333,7 +333,7 @@ impl Store {
         self.change(async |endpoint| {
             for node in (0..self.node_count()).map(NodeId) {
                 if Catalog::new(endpoint, node)?.is_full().await? {
-                    endpoint.reclaim(node, false).await;
+                    endpoint.reclaim(node, Taking::Ahead).await;
                 }
             }
             Ok(())
@@ -349,7 +349,7 @@ impl Store {
         }
         self.change(async |endpoint| {
             for node in (0..self.node_count()).map(NodeId) {
-                endpoint.reclaim(node, true).await;
+                endpoint.reclaim(node, Taking::All).await;
             }
             Ok(())
         })?;

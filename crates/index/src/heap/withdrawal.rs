@@ -35,11 +35,11 @@ impl Withdrawal {
 
 impl<E: Endpoint> Heap<E> {
     /// Claims the pages of whole segments that nobody has, or of whose records none lives: of so
-    /// many segments at most.
+    /// many segments at most, and not more than the `part`th part of such pages.
     ///
     /// # Errors
     /// What the fabric says. What was claimed is taken over by others some time.
-    pub async fn withdraw(&self, most: u64) -> Result<Vec<Withdrawal>> {
+    pub async fn withdraw(&self, most: u64, part: u64) -> Result<Vec<Withdrawal>> {
         let mut withdrawn = Vec::new();
         if self.segment == 0 {
             return Ok(withdrawn);
@@ -55,7 +55,7 @@ impl<E: Endpoint> Heap<E> {
         let of_segment = (self.segment / self.pages.bytes).max(1);
         // Those that move records keep theirs.
         let used = self.size() - seen.free() - seen.of_kind(Kind::Away);
-        let mut spare = seen.free().saturating_sub(reserve_of(used));
+        let mut spare = seen.free().saturating_sub(reserve_of(used)) / part;
         let began = self.endpoint.now();
         for (number, words) in (0..).zip(seen.words.chunks(of_segment as usize)) {
             let claimed_at = self.endpoint.now();

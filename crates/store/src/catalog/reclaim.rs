@@ -21,6 +21,17 @@ use farslot_index::heap::{Heap, Withdrawal};
 const MOST_TAKEN: u64 = 256 << 20;
 const FEWEST_TAKEN: u64 = 64;
 
+/// What is taken back of what tables do not need.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Taking {
+    /// All, even where segments are free.
+    All,
+    /// All, where none is.
+    Wanted,
+    /// Half of it, where none is: for somebody who cannot wait.
+    Ahead,
+}
+
 /// A table that gives back segments.
 struct Giving<E> {
     record: TableRecord,
@@ -31,20 +42,20 @@ struct Giving<E> {
 }
 
 impl<E: Endpoint> Catalog<'_, E> {
-    /// Takes back segments that tables do not need, even while there are free ones if `all` are to
-    /// be; false if none is free then. `heap_of` opens the heap of a table.
+    /// Takes back segments that tables do not need; false if none is free then. `heap_of` opens the
+    /// heap of a table.
     pub(crate) async fn reclaim_segments<H: Endpoint>(
         &self,
-        all: bool,
+        taking: Taking,
         heap_of: impl Fn(&TableRecord) -> Option<Heap<H>>,
     ) -> Result<bool> {
         self.changing(async |change| {
             // Others may have done so meanwhile, and what nobody has is free now.
             let snapshot = change.settled().await?;
-            if !all && self.has_free(&snapshot.segments) {
+            if taking != Taking::All && self.has_free(&snapshot.segments) {
                 return Ok(true);
             }
-            change.reclaim_segments(&snapshot, &heap_of).await
+            change.reclaim_segments(taking, &snapshot, &heap_of).await
         })
         .await
     }
@@ -63,11 +74,13 @@ impl<E: Endpoint> Catalog<'_, E> {
 impl<E: Endpoint> Change<'_, '_, E> {
     async fn reclaim_segments<H: Endpoint>(
         &self,
+        taking: Taking,
         snapshot: &Snapshot,
         heap_of: &impl Fn(&TableRecord) -> Option<Heap<H>>,
     ) -> Result<bool> {
         let mut left = MOST_TAKEN / segment_bytes(self.catalog.region_bytes);
         left = left.max(FEWEST_TAKEN);
+        let part = if taking == Taking::Ahead { 2 } else { 1 };
         let (mut all, mut lost) = (Vec::new(), Vec::new());
         for (_, record) in snapshot.tables() {
             let Some(segments) = segments_of(self.catalog.node, record) else {
@@ -86,7 +99,7 @@ impl<E: Endpoint> Change<'_, '_, E> {
             };
             if let Some(heap) = &of.heap {
                 // A table that is damaged, or was dropped just now, keeps what it has.
-                of.withdrawn = heap.withdraw(left).await.unwrap_or_default();
+                of.withdrawn = heap.withdraw(left, part).await.unwrap_or_default();
                 left -= of.withdrawn.len() as u64;
             }
             if !of.withdrawn.is_empty() || !unlisted.is_empty() {
