@@ -248,10 +248,10 @@ impl Store {
         let nodes = self.node_count();
         let on_restart = options.on_restart;
         let options = options.clone().seeded(self.0.seeds.next());
-        let scheme = if options.is_by_memory() {
+        let scheme = if options.is_by_memory() && !options.is_pooled() {
             let free = self.largest_free()?;
             options.for_memory(free).scheme()?
-        } else if nodes == 1 {
+        } else if nodes == 1 || options.is_pooled() {
             options.scheme()?
         } else {
             options.for_partitions(nodes).scheme()?

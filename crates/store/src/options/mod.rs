@@ -152,7 +152,7 @@ impl TableOptions {
     /// The same where so many bytes are free in one piece; nothing else than before, where these do
     /// not decide.
     pub(crate) fn for_memory(self, free: u64) -> Self {
-        if !self.by_memory || self.is_pooled() {
+        if !self.by_memory {
             return self;
         }
         let share = free / 2;
@@ -614,7 +614,7 @@ impl TableOptions {
     }
 
     /// Whether its memory is taken from the pool of its node as it grows.
-    pub(super) const fn is_pooled(&self) -> bool {
+    pub(crate) const fn is_pooled(&self) -> bool {
         self.by_memory && matches!(self.organisation, Organisation::Race(_))
     }
 

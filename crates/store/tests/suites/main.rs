@@ -8,6 +8,7 @@ mod catalog;
 mod common;
 mod cuckoo;
 mod duo;
+mod pool;
 mod queues;
 mod race;
 mod sealed;
@@ -80,7 +81,7 @@ mod protocols {
 /// What else holds for all fabrics alike: where a verb takes long, `scripts/test-verbs` leaves it
 /// out unless asked.
 mod properties {
-    use crate::{catalog, cuckoo, duo, queues, race, sealed, tables, writers};
+    use crate::{catalog, cuckoo, duo, pool, queues, race, sealed, tables, writers};
 
     farslot_testbed::suites! {
         {
@@ -110,6 +111,11 @@ mod properties {
                 the_catalog_keeps_the_scheme_with_its_shape
                 options_that_no_duo_table_can_have_are_named
                 tables_of_every_shape_hold_their_capacity
+            }
+            pool {
+                a_table_has_all_of_its_node
+                tables_share_their_node
+                dropped_tables_leave_nothing
             }
             queues {
                 a_queue_is_listed_renamed_emptied_and_dropped

@@ -1,7 +1,16 @@
 //! Tables that share the memory of their node: each takes what it needs, and gives back what it
 //! does not.
 
-use farslot::{ErrorKind, Server, Store, Table, TableOptions};
+use crate::common::TestStore;
+use farslot::{ErrorKind, Table, TableOptions};
+use farslot_testbed::Fabric;
+
+const BYTES: u64 = 16 << 20;
+
+/// Bytes of the smallest values of a test, of which there are many: fewer where a verb takes long.
+fn tiny<S: TestStore>(bytes: usize) -> usize {
+    if S::FABRIC == Fabric::Shm { bytes } else { 300 }
+}
 
 /// Bytes that a record of a key and a value of so many counts for.
 const fn counted(key: usize, value: usize) -> u64 {
@@ -32,23 +41,29 @@ fn fill(table: &Table, sizes: &[usize]) -> (u64, u64) {
 }
 
 fn remove(table: &Table, records: u64) {
-    for number in 0..records {
-        assert!(table.remove(&key_of(number)).unwrap(), "{number}");
-    }
+    let keys: Vec<_> = (0..records).map(key_of).collect();
+    let keys: Vec<_> = keys.iter().map(Vec::as_slice).collect();
+    table.remove_many(&keys, |number, was_there| {
+        assert_eq!(was_there, Ok(true), "{number}")
+    });
 }
 
 fn check(table: &Table, sizes: &[usize], records: u64) {
-    for number in 0..records {
-        let value = table.get(&key_of(number)).unwrap();
+    let keys: Vec<_> = (0..records).map(key_of).collect();
+    let keys: Vec<_> = keys.iter().map(Vec::as_slice).collect();
+    table.get_many(&keys, |number, value| {
+        let value = value.unwrap();
         let value = value.unwrap_or_else(|| panic!("record {number} is gone"));
-        let len = sizes[number as usize % sizes.len()];
-        assert!(value.len() == len && value.iter().all(|byte| *byte == number as u8));
-    }
+        assert_eq!(value.len(), sizes[number % sizes.len()], "{number}");
+        assert!(value.iter().all(|byte| *byte == number as u8), "{number}");
+    });
 }
 
-/// One table holds most of the memory, whatever the sizes, one after the other. `tiny` ones come
-/// last: the slots that they have taken do not come back.
-fn a_table_has_all_of_its_node(store: &Store, tiny: usize) {
+/// One table holds most of the memory, whatever the sizes, one after the other. Tiny ones come last:
+/// the slots that they have taken do not come back.
+pub fn a_table_has_all_of_its_node<S: TestStore>() {
+    let node = S::start(BYTES);
+    let store = node.open();
     store.create("t", &TableOptions::default()).unwrap();
     let table = store.table("t").unwrap();
     let lent = store.memory().unwrap().total;
@@ -57,7 +72,7 @@ fn a_table_has_all_of_its_node(store: &Store, tiny: usize) {
         &[100_000],
         &[300_000],
         &[1_000, 60_000, 100],
-        &[tiny],
+        &[tiny::<S>(10)],
     ] {
         let (records, bytes) = fill(&table, sizes);
         println!(
@@ -71,13 +86,16 @@ fn a_table_has_all_of_its_node(store: &Store, tiny: usize) {
 }
 
 /// What one table does not need any more another has.
-fn tables_share_their_node(store: &Store, tiny: usize) {
+pub fn tables_share_their_node<S: TestStore>() {
+    let node = S::start(BYTES);
+    let store = node.open();
     let lent = store.memory().unwrap().total;
     let names = ["a", "b", "c"];
     for name in names {
         store.create(name, &TableOptions::default()).unwrap();
     }
-    for (name, sizes) in names.into_iter().zip([&[1_000][..], &[20_000], &[tiny]]) {
+    let sizes = [&[1_000][..], &[20_000], &[tiny::<S>(30)]];
+    for (name, sizes) in names.into_iter().zip(sizes) {
         let table = store.table(name).unwrap();
         let (records, bytes) = fill(&table, sizes);
         println!(
@@ -92,21 +110,22 @@ fn tables_share_their_node(store: &Store, tiny: usize) {
 }
 
 /// What is dropped is free.
-fn dropped_tables_leave_nothing(store: &Store) {
+pub fn dropped_tables_leave_nothing<S: TestStore>() {
+    let node = S::start(2 * BYTES);
+    let store = node.open();
     let before = store.memory().unwrap();
-    for round in 0..4 {
-        let table = |store: &Store, name: &str| {
+    for round in 0..2 {
+        let tables = ["a", "b", "c"].map(|name| {
             store.create(name, &TableOptions::default()).unwrap();
             store.table(name).unwrap()
-        };
-        let tables = [table(store, "a"), table(store, "b"), table(store, "c")];
+        });
         for (number, table) in tables.iter().enumerate() {
             for key in 0..500 * number as u64 {
                 table.put(&key_of(key), &vec![7; 1_000]).unwrap();
             }
         }
         drop(tables);
-        if round == 2 {
+        if round == 1 {
             store.empty("b").unwrap();
             let table = store.table("b").unwrap();
             assert_eq!(table.get(&key_of(0)), Ok(None));
@@ -117,61 +136,4 @@ fn dropped_tables_leave_nothing(store: &Store) {
         }
         assert_eq!(store.memory().unwrap(), before);
     }
-}
-
-fn simulated(memory: &str) -> Store {
-    Store::open(&format!("sim://cx5-edr?seed=3&memory={memory}")).unwrap()
-}
-
-fn over_tcp(memory: u64) -> (Server, Store) {
-    let server = Server::start("tcp://127.0.0.1:0", memory).unwrap();
-    let store = Store::open(&server.addresses()[0].to_string()).unwrap();
-    (server, store)
-}
-
-fn over_shm(name: &str, memory: u64) -> (Server, Store) {
-    let address = format!("shm://farslot-pool-{name}-{}", std::process::id());
-    let server = Server::start(&address, memory).unwrap();
-    let store = Store::open(&address).unwrap();
-    (server, store)
-}
-
-#[test]
-fn a_table_has_all_of_its_node_over_shared_memory() {
-    a_table_has_all_of_its_node(&over_shm("all", 16 << 20).1, 10);
-}
-
-#[test]
-fn a_table_has_all_of_its_node_over_tcp() {
-    a_table_has_all_of_its_node(&over_tcp(16 << 20).1, 300);
-}
-
-#[test]
-fn a_table_has_all_of_its_node_in_the_simulation() {
-    a_table_has_all_of_its_node(&simulated("12MiB"), 300);
-}
-
-#[test]
-fn tables_share_their_node_over_shared_memory() {
-    tables_share_their_node(&over_shm("share", 16 << 20).1, 30);
-}
-
-#[test]
-fn tables_share_their_node_over_tcp() {
-    tables_share_their_node(&over_tcp(16 << 20).1, 300);
-}
-
-#[test]
-fn tables_share_their_node_in_the_simulation() {
-    tables_share_their_node(&simulated("12MiB"), 300);
-}
-
-#[test]
-fn dropped_tables_leave_nothing_over_shared_memory() {
-    dropped_tables_leave_nothing(&over_shm("dropped", 32 << 20).1);
-}
-
-#[test]
-fn dropped_tables_leave_nothing_in_the_simulation() {
-    dropped_tables_leave_nothing(&simulated("16MiB"));
 }
