@@ -16,6 +16,7 @@ mod ended;
 mod expiry;
 mod grants;
 mod kept;
+mod pool;
 mod prefixes;
 #[path = "../../../fabric/tests/common/raw.rs"]
 #[allow(dead_code, reason = "not every program that has it uses all of it")]
