@@ -1,10 +1,10 @@
 //! What a node's owner keeps of transactions.
 
 #[cfg(test)]
-use crate::broken::Breach;
+use crate::broken::ProtocolBreach;
 use crate::identity::Names;
 use crate::kept::Tables;
-use crate::wire::Home;
+use crate::wire::TransactionHome;
 use farslot_fabric::{Nanos, OwnerMemory};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -41,13 +41,13 @@ pub(crate) struct Owner {
     pub(crate) options: OwnerOptions,
     books: Mutex<Books>,
     #[cfg(test)]
-    pub(crate) breach: Option<Breach>,
+    pub(crate) breach: Option<ProtocolBreach>,
 }
 
 #[derive(Default)]
 pub(crate) struct Books {
     /// What each transaction has locked here.
-    pub(crate) held: BTreeMap<u64, Held>,
+    pub(crate) held: BTreeMap<u64, TransactionLocks>,
     /// Transactions that have this node as home, have committed, and may be unfinished elsewhere.
     pub(crate) decided: BTreeMap<u64, Decided>,
     /// The node's place in the list of nodes that its clients have in common, and the names of the
@@ -61,10 +61,10 @@ pub(crate) struct Books {
     pub(crate) is_crowded: bool,
 }
 
-pub(crate) struct Held {
+pub(crate) struct TransactionLocks {
     pub(crate) until: Nanos,
     /// The transaction's home, as its client has told.
-    pub(crate) home: Home,
+    pub(crate) home: TransactionHome,
     /// The grant of its client: no other speaks for it.
     pub(crate) grant: Option<Box<str>>,
     /// What its locks are named by, and the nodes of maps that were promised with them.
@@ -110,6 +110,6 @@ impl Owner {
 
     #[cfg(test)]
     pub(crate) fn is_blind(&self) -> bool {
-        self.breach == Some(Breach::BlindRelease)
+        self.breach == Some(ProtocolBreach::BlindRelease)
     }
 }

@@ -9,7 +9,7 @@ use farslot_remote::{Lock, RemoteError};
 
 /// What is left out, or done in the wrong order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Breach {
+pub(crate) enum ProtocolBreach {
     /// No read is validated.
     NoValidation,
     /// Reads of absent keys are not validated.
@@ -30,36 +30,36 @@ pub(crate) enum Breach {
     NoNote,
 }
 
-impl Breach {
+impl ProtocolBreach {
     /// Whether it is the owners' doing, of whom nobody else knows.
     pub(crate) const fn is_of_owners(self) -> bool {
         matches!(self, Self::BlindRelease | Self::NoNote)
     }
 }
 
-pub(crate) struct Broken<E> {
-    pub(crate) breach: Breach,
+pub(crate) struct BrokenProtocol<E> {
+    pub(crate) breach: ProtocolBreach,
     /// For each table of the database, a client without transactions.
     pub(crate) tables: Vec<Chained<E>>,
 }
 
 impl<E: Endpoint> Transaction<'_, E> {
-    fn breach(&self) -> Option<Breach> {
+    fn breach(&self) -> Option<ProtocolBreach> {
         self.database.broken.as_ref().map(|broken| broken.breach)
     }
 
     pub(crate) fn is_validated(&self, is_there: bool) -> bool {
         match self.breach() {
-            Some(Breach::NoValidation | Breach::WriteThrough) => false,
-            Some(Breach::NoAbsence) => is_there,
+            Some(ProtocolBreach::NoValidation | ProtocolBreach::WriteThrough) => false,
+            Some(ProtocolBreach::NoAbsence) => is_there,
             _ => true,
         }
     }
 
     pub(crate) fn is_leaf_validated(&self, is_scanned: bool) -> bool {
         match self.breach() {
-            Some(Breach::NoRange) => !is_scanned,
-            Some(Breach::NoValidation | Breach::WriteThrough) => false,
+            Some(ProtocolBreach::NoRange) => !is_scanned,
+            Some(ProtocolBreach::NoValidation | ProtocolBreach::WriteThrough) => false,
             _ => true,
         }
     }
@@ -70,7 +70,10 @@ impl<E: Endpoint> Transaction<'_, E> {
         table: TableId,
         key: &[u8],
     ) -> Result<Option<Option<Vec<u8>>>, TxnError> {
-        if !matches!(self.breach(), Some(Breach::NoLock | Breach::WriteThrough)) {
+        if !matches!(
+            self.breach(),
+            Some(ProtocolBreach::NoLock | ProtocolBreach::WriteThrough)
+        ) {
             return Ok(None);
         }
         let seen = self.database.look(table, key).await?;
@@ -84,7 +87,7 @@ impl<E: Endpoint> Transaction<'_, E> {
         value: &[u8],
     ) -> Result<(), TxnError> {
         match self.breach() {
-            Some(Breach::WriteThrough) => self.put(table, key, value).await,
+            Some(ProtocolBreach::WriteThrough) => self.put(table, key, value).await,
             _ => Ok(()),
         }
     }
@@ -95,7 +98,7 @@ impl<E: Endpoint> Transaction<'_, E> {
         key: &[u8],
         seen: Observation,
     ) -> Result<Observation, TxnError> {
-        if self.breach() != Some(Breach::LateVersion) {
+        if self.breach() != Some(ProtocolBreach::LateVersion) {
             return Ok(seen);
         }
         let later = self.database.look(table, key).await?;
@@ -108,9 +111,9 @@ impl<E: Endpoint> Transaction<'_, E> {
     /// Makes the changes without the protocol; `false` if this is not broken.
     pub(crate) async fn commit_plainly(&self, lock: Lock, nodes: &[u8]) -> Result<bool, TxnError> {
         match self.breach() {
-            Some(Breach::WriteThrough) => return Ok(true),
-            Some(Breach::NoLock) => {}
-            Some(Breach::UnlockFirst) => {
+            Some(ProtocolBreach::WriteThrough) => return Ok(true),
+            Some(ProtocolBreach::NoLock) => {}
+            Some(ProtocolBreach::UnlockFirst) => {
                 for node in nodes {
                     self.database.release(*node, lock).await?;
                 }

@@ -4,8 +4,8 @@ use crate::database::{CommittedAt, Locking};
 use crate::error::TxnError;
 use crate::identity::home_of;
 use crate::leaf_read::LeafRead;
-use crate::transaction::{Change, Read, Transaction, WINDOW, changed};
-use crate::wire::{Part, Seen, Status, Write, put_write};
+use crate::transaction::{Change, Transaction, UnlockedRead, WINDOW, changed};
+use crate::wire::{KeyVersion, OwnerStatus, Part, Write, put_write};
 use farslot_fabric::{Endpoint, window};
 use farslot_remote::RemoteError;
 use std::collections::BTreeMap;
@@ -32,9 +32,9 @@ impl<E: Endpoint> Transaction<'_, E> {
         let own = parts.remove(&home).unwrap_or_default();
         let others: Vec<_> = parts.into_iter().collect();
         match self.database.decide(lock, &own, &others).await {
-            Ok(Status::Done) => {}
-            Ok(Status::Aborted) => return Err(TxnError::LeaseOver { lock }),
-            Ok(Status::Full) => {
+            Ok(OwnerStatus::Done) => {}
+            Ok(OwnerStatus::Aborted) => return Err(TxnError::LeaseOver { lock }),
+            Ok(OwnerStatus::Full) => {
                 // Of nodes that cannot be reached nothing is finished; of others it is.
                 let _ = self.database.recover(home).await;
                 return Err(TxnError::TooManyUnfinished { node: home });
@@ -94,14 +94,14 @@ impl<E: Endpoint> Transaction<'_, E> {
         let lock = self.database.name(node).await?;
         let mut seen = Vec::with_capacity(self.reads.len() + self.leaves.len());
         for read in &self.reads {
-            seen.push(Seen {
+            seen.push(KeyVersion {
                 object: self.database.table(read.table)?.object.0,
                 key: &read.key,
                 version: read.value.is_some().then_some(read.version),
             });
         }
         for read in &self.leaves {
-            seen.push(Seen {
+            seen.push(KeyVersion {
                 object: self.database.table(read.table)?.object.0,
                 key: &read.leaf.low,
                 version: Some(read.leaf.version),
@@ -164,8 +164,8 @@ impl<E: Endpoint> Transaction<'_, E> {
         Err(changed(*table, &leaf.low))
     }
 
-    async fn check(&self, read: &Read) -> Result<(), TxnError> {
-        let Read {
+    async fn check(&self, read: &UnlockedRead) -> Result<(), TxnError> {
+        let UnlockedRead {
             table,
             key,
             witness,

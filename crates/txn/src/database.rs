@@ -4,7 +4,9 @@ use crate::error::{ConflictCause, TxnError};
 use crate::identity::{MOST_NODES, TableId, home_of, is_same_block, name_after};
 use crate::kept::Structure;
 use crate::turn::OTHER_PLACE;
-use crate::wire::{Ask, HOLDER_BYTES, Holder, Reader, Seen, Status, TRANSACTION};
+use crate::wire::{
+    HOLDER_BYTES, KeyVersion, LockHolder, OwnerRequest, OwnerStatus, Reader, TRANSACTION,
+};
 use farslot_fabric::{Endpoint, EndpointExt, Nanos, RemoteAddr};
 use farslot_remote::chained::{Chained, Observation};
 use farslot_remote::ordered::{Leaf, OrderedMap};
@@ -63,17 +65,17 @@ impl Default for DatabaseOptions {
 /// Tables and maps on several nodes, and transactions over them: one thread's client. Any number of
 /// its coroutines may run transactions.
 pub struct Database<E> {
-    pub(crate) nodes: Vec<Member<E>>,
-    tables: RefCell<Vec<Rc<Served<E>>>>,
+    pub(crate) nodes: Vec<MemberNode<E>>,
+    tables: RefCell<Vec<Rc<ServedTable<E>>>>,
     pub(crate) options: DatabaseOptions,
     pub(crate) pauses: RefCell<ChaCha8Rng>,
     /// Times that a transaction was run again.
     pub(crate) retries: Cell<u64>,
     #[cfg(test)]
-    pub(crate) broken: Option<crate::broken::Broken<E>>,
+    pub(crate) broken: Option<crate::broken::BrokenProtocol<E>>,
 }
 
-pub(crate) struct Member<E> {
+pub(crate) struct MemberNode<E> {
     pub(crate) client: Rc<Client<E>>,
     /// What the next transaction with its home there is called, while there are names left of those
     /// that the node has given this client.
@@ -82,7 +84,7 @@ pub(crate) struct Member<E> {
     done: RefCell<Vec<Lock>>,
 }
 
-pub(crate) struct Served<E> {
+pub(crate) struct ServedTable<E> {
     pub(crate) node: u8,
     pub(crate) object: ObjectId,
     pub(crate) structure: Structure,
@@ -101,7 +103,7 @@ pub(crate) enum Locked {
         version: u64,
         value: Option<Vec<u8>>,
     },
-    ByOther(Holder),
+    ByOther(LockHolder),
     LeaseOver,
 }
 
@@ -111,7 +113,7 @@ pub(crate) enum CommittedAt {
     /// Another holds a key, by its place among reads and then writes.
     ByOther {
         at: usize,
-        by: Holder,
+        by: LockHolder,
     },
     /// What was read has changed, by its place.
     Changed(usize),
@@ -143,7 +145,7 @@ impl<E: Endpoint> Database<E> {
                 limit: MOST_NODES,
             });
         }
-        let members = nodes.into_iter().map(|client| Member {
+        let members = nodes.into_iter().map(|client| MemberNode {
             client,
             next: Cell::new(None),
             done: RefCell::default(),
@@ -188,7 +190,7 @@ impl<E: Endpoint> Database<E> {
         };
         let mut tables = self.tables.borrow_mut();
         let id = TableId(tables.len() as u64);
-        tables.push(Rc::new(Served {
+        tables.push(Rc::new(ServedTable {
             node,
             object,
             structure,
@@ -212,7 +214,7 @@ impl<E: Endpoint> Database<E> {
     }
 
     /// A table, and its number.
-    pub(crate) fn table(&self, table: TableId) -> Result<Rc<Served<E>>, TxnError> {
+    pub(crate) fn table(&self, table: TableId) -> Result<Rc<ServedTable<E>>, TxnError> {
         let known = self.tables.borrow();
         let at = usize::try_from(table.0).unwrap_or(usize::MAX);
         let tables = known.len();
@@ -226,7 +228,7 @@ impl<E: Endpoint> Database<E> {
         let name = match next.get() {
             Some(name) => name,
             None => {
-                let reply = self.call(home, &Ask::Open { node: home }, 9).await;
+                let reply = self.call(home, &OwnerRequest::Open { node: home }, 9).await;
                 let reply = reply.map_err(|error| match error {
                     RpcError::Refused { reason, .. } if reason == OTHER_PLACE => {
                         TxnError::OtherPlace { node: home }
@@ -266,7 +268,7 @@ impl<E: Endpoint> Database<E> {
         // The home must know that none of its locks was broken; elsewhere none is broken before the
         // home's are.
         let at_home = Some(served.node) == home_of(lock);
-        let ask = Ask::Lock {
+        let request = OwnerRequest::Lock {
             lock,
             opens: opens || !at_home,
             at_home,
@@ -275,19 +277,19 @@ impl<E: Endpoint> Database<E> {
             key,
         };
         let room = HOLDER_BYTES.max(10 + usize::from(served.structure.value_bytes()));
-        let reply = self.call(served.node, &ask, room).await?;
+        let reply = self.call(served.node, &request, room).await?;
         let (status, mut rest) = read(&reply)?;
         let bad = || TxnError::from(RemoteError::BadReply);
         Ok(match status {
-            Status::Done => {
+            OwnerStatus::Done => {
                 let is_there = rest.byte().ok_or_else(bad)? != 0;
                 let version = rest.word().ok_or_else(bad)?;
                 let value = is_there.then(|| rest.0.to_vec());
                 Locked::Held { version, value }
             }
-            Status::Locked => Locked::ByOther(rest.holder().ok_or_else(bad)?),
-            Status::Aborted => Locked::LeaseOver,
-            Status::Running | Status::Full | Status::Changed => return Err(bad()),
+            OwnerStatus::Locked => Locked::ByOther(rest.holder().ok_or_else(bad)?),
+            OwnerStatus::Aborted => Locked::LeaseOver,
+            OwnerStatus::Running | OwnerStatus::Full | OwnerStatus::Changed => return Err(bad()),
         })
     }
 
@@ -335,21 +337,21 @@ impl<E: Endpoint> Database<E> {
         lock: Lock,
         own: &[u8],
         others: &[(u8, Vec<u8>)],
-    ) -> Result<Status, RpcError> {
+    ) -> Result<OwnerStatus, RpcError> {
         let home = home_of(lock).unwrap_or(0);
         let known = &self.nodes[usize::from(home)].done;
         let most = known.borrow().len().min(MOST_DONE);
         let done = known.borrow_mut().drain(..most).collect();
         let others = others.iter().map(|(node, part)| (*node, &**part));
-        let ask = Ask::Decide {
+        let request = OwnerRequest::Decide {
             lock,
             done,
             own,
             others: others.collect(),
         };
-        let reply = self.call(home, &ask, 1).await;
+        let reply = self.call(home, &request, 1).await;
         if reply.is_err()
-            && let Ask::Decide { done, .. } = ask
+            && let OwnerRequest::Decide { done, .. } = request
         {
             known.borrow_mut().extend(done);
         }
@@ -365,22 +367,22 @@ impl<E: Endpoint> Database<E> {
         &self,
         node: u8,
         lock: Lock,
-        reads: Vec<Seen<'_>>,
+        reads: Vec<KeyVersion<'_>>,
         writes: &[u8],
     ) -> Result<CommittedAt, RpcError> {
-        let ask = Ask::Commit {
+        let request = OwnerRequest::Commit {
             lock,
             reads,
             writes,
         };
         // A key's place, and who holds it.
-        let reply = self.call(node, &ask, 2 + HOLDER_BYTES).await?;
+        let reply = self.call(node, &request, 2 + HOLDER_BYTES).await?;
         let end = match read(&reply) {
-            Ok((Status::Done, _)) => Some(CommittedAt::Done),
-            Ok((Status::Changed, mut rest)) => {
+            Ok((OwnerStatus::Done, _)) => Some(CommittedAt::Done),
+            Ok((OwnerStatus::Changed, mut rest)) => {
                 rest.half().map(|at| CommittedAt::Changed(at.into()))
             }
-            Ok((Status::Locked, rest)) => read_locked(rest),
+            Ok((OwnerStatus::Locked, rest)) => read_locked(rest),
             _ => None,
         };
         let what = "it does not tell how a commit ended";
@@ -400,14 +402,14 @@ impl<E: Endpoint> Database<E> {
             return Err(TxnError::BadNodes { nodes, limit });
         }
         let lock = self.name(node).await?;
-        let ask = Ask::Execute {
+        let request = OwnerRequest::Execute {
             lock,
             procedure,
             input,
         };
         // Who holds a key is told with the key, which is no longer than what is asked with.
         let room = room.max(STOPPED_BYTES + self.longest_key(node)) + 1;
-        let reply = match self.call(node, &ask, room).await {
+        let reply = match self.call(node, &request, room).await {
             Ok(reply) => reply,
             Err(cause) if cause.may_have_taken_effect() => {
                 return Err(TxnError::InDoubt { lock, cause });
@@ -415,8 +417,8 @@ impl<E: Endpoint> Database<E> {
             Err(error) => return Err(error.into()),
         };
         match read(&reply)? {
-            (Status::Done, _) => Ok(reply),
-            (Status::Locked, mut rest) => {
+            (OwnerStatus::Done, _) => Ok(reply),
+            (OwnerStatus::Locked, mut rest) => {
                 let object = rest.word().map(ObjectId).ok_or(RemoteError::BadReply)?;
                 let by = rest.holder().ok_or(RemoteError::BadReply)?;
                 let mut own = 0..self.tables.borrow().len() as u64;
@@ -448,14 +450,14 @@ impl<E: Endpoint> Database<E> {
 
     /// Has a node apply its part of a committed transaction.
     pub(crate) async fn finish(&self, node: u8, lock: Lock, part: &[u8]) -> Result<(), TxnError> {
-        let ask = Ask::Finish { lock, part };
-        self.call(node, &ask, 1).await?;
+        let request = OwnerRequest::Finish { lock, part };
+        self.call(node, &request, 1).await?;
         Ok(())
     }
 
     /// Has a node unlock what a transaction holds there that is not committed.
     pub(crate) async fn release(&self, node: u8, lock: Lock) -> Result<(), TxnError> {
-        self.call(node, &Ask::Abort { lock }, 1).await?;
+        self.call(node, &OwnerRequest::Abort { lock }, 1).await?;
         Ok(())
     }
 
@@ -469,17 +471,17 @@ impl<E: Endpoint> Database<E> {
     pub(crate) async fn call(
         &self,
         node: u8,
-        ask: &Ask<'_>,
+        request: &OwnerRequest<'_>,
         room: usize,
     ) -> Result<Reply, RpcError> {
         let client = &self.nodes[usize::from(node)].client;
-        client.call(TRANSACTION, &ask.encode(), room).await
+        client.call(TRANSACTION, &request.encode(), room).await
     }
 }
 
 /// A reply's status, and what follows it.
-pub(crate) fn read(reply: &[u8]) -> Result<(Status, Reader<'_>), RemoteError> {
+pub(crate) fn read(reply: &[u8]) -> Result<(OwnerStatus, Reader<'_>), RemoteError> {
     let mut from = Reader(reply);
-    let status = from.byte().and_then(Status::of);
+    let status = from.byte().and_then(OwnerStatus::of);
     Ok((status.ok_or(RemoteError::BadReply)?, from))
 }

@@ -1,15 +1,15 @@
 //! How transactions end at a node's owner: finished or aborted there, and what became of them where
 //! they are decided.
 
-use crate::notes::Note;
-use crate::turn::{OTHER_PLACE, Turn};
-use crate::wire::{Status, UNFINISHED_BYTES, Write, Writer};
+use crate::notes::BookChange;
+use crate::turn::{OTHER_PLACE, RequestTurn};
+use crate::wire::{OwnerStatus, UNFINISHED_BYTES, Write, Writer};
 use farslot_fabric::Rights;
 use farslot_remote::Lock;
 use farslot_rpc::Fault;
 use std::collections::BTreeSet;
 
-impl Turn<'_> {
+impl RequestTurn<'_> {
     /// Makes a part's changes, as far as they can be made, and unlocks what the transaction holds
     /// here. What was dropped meanwhile has no changes.
     ///
@@ -66,7 +66,7 @@ impl Turn<'_> {
         let held = self.books.held.remove(&lock.word());
         if held.is_some() {
             let lock = lock.word();
-            Note::Released { lock }.put(self.memory);
+            BookChange::Released { lock }.put(self.memory);
         }
         let mut first_fault = Ok(());
         for ((object, key), promised) in held.into_iter().flat_map(|held| held.keys) {
@@ -87,7 +87,7 @@ impl Turn<'_> {
         }
         if let Some(decided) = self.books.decided.get(&lock.word()) {
             if !self.speaks_for(decided.grant.as_deref()) {
-                return Ok(vec![Status::Running as u8]);
+                return Ok(vec![OwnerStatus::Running as u8]);
             }
             let part = decided.parts.iter().find(|(of, _)| *of == node);
             let part = part.map_or(&[][..], |(_, part)| part);
@@ -95,14 +95,14 @@ impl Turn<'_> {
                 return Err(Fault::NoRoom(part.len() + 1));
             }
             let mut reply = Writer::default();
-            reply.byte(Status::Done as u8).bytes(part);
+            reply.byte(OwnerStatus::Done as u8).bytes(part);
             return Ok(reply.0);
         }
         if !self.is_over(lock) {
-            return Ok(vec![Status::Running as u8]);
+            return Ok(vec![OwnerStatus::Running as u8]);
         }
         self.give_up(lock)?;
-        Ok(vec![Status::Aborted as u8])
+        Ok(vec![OwnerStatus::Aborted as u8])
     }
 
     pub(crate) fn forget(&mut self, lock: Lock, node: Option<u8>) {
@@ -115,7 +115,7 @@ impl Turn<'_> {
             decided
                 .parts
                 .retain(|(of, _)| node.is_some_and(|node| *of != node));
-            let noted = Note::Decided {
+            let noted = BookChange::Decided {
                 lock: lock.word(),
                 grant: decided.grant.as_deref(),
                 parts: &decided.parts,
@@ -140,7 +140,7 @@ impl Turn<'_> {
             nodes.map(move |(node, _)| (*lock, *node))
         });
         let mut reply = Writer::default();
-        reply.byte(Status::Done as u8);
+        reply.byte(OwnerStatus::Done as u8);
         for (lock, node) in parts.take(room.saturating_sub(1) / UNFINISHED_BYTES) {
             reply.word(lock).byte(node);
         }

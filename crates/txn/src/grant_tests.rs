@@ -2,8 +2,8 @@
 
 use crate::books::{Owner, OwnerOptions};
 use crate::kept::{Asked, CHANGES, Kept, Tables};
-use crate::turn::Turn;
-use crate::wire::{Holder, Home, Reader, Status, Write, put_write};
+use crate::turn::RequestTurn;
+use crate::wire::{LockHolder, OwnerStatus, Reader, TransactionHome, Write, put_write};
 use farslot_fabric::{Caller, FabricError, NodeId, RegionId, RemoteAddr, Result, Rights};
 use farslot_remote::chained::{Shape, Table};
 use farslot_remote::{DENIED, Lock, ObjectId};
@@ -90,7 +90,7 @@ impl Node {
         }
     }
 
-    fn turn<T>(&mut self, client: &Client, run: impl FnOnce(Turn<'_>) -> T) -> T {
+    fn turn<T>(&mut self, client: &Client, run: impl FnOnce(RequestTurn<'_>) -> T) -> T {
         let mut request = Request {
             body: &[],
             region: RegionId(0),
@@ -99,7 +99,7 @@ impl Node {
             session: 1,
             caller: client,
         };
-        run(Turn::new(&self.owner, &mut request, CHANGES))
+        run(RequestTurn::new(&self.owner, &mut request, CHANGES))
     }
 
     /// Opens a transaction with its home here, and locks a key of a table.
@@ -107,7 +107,7 @@ impl Node {
         let opened = self.turn(client, |mut turn| turn.open(0)).expect("names");
         let lock = Reader(&opened[1..]).lock().expect("a name");
         let locked = self.lock_as(client, lock, table, key).expect("a lock");
-        assert_eq!(locked[0], Status::Done as u8);
+        assert_eq!(locked[0], OwnerStatus::Done as u8);
         lock
     }
 
@@ -120,7 +120,12 @@ impl Node {
     ) -> std::result::Result<Vec<u8>, Fault> {
         self.turn(client, |mut turn| {
             let may_open = turn.may_begin(lock, true);
-            turn.lock((lock, Home::default()), may_open, (table.0, key), 64)
+            turn.lock(
+                (lock, TransactionHome::default()),
+                may_open,
+                (table.0, key),
+                64,
+            )
         })
     }
 }
@@ -174,13 +179,13 @@ fn a_client_of_another_grant_ends_no_transaction_and_learns_nothing_of_it() {
     assert!(end.is_err());
     // Its client commits it.
     let end = node.turn(&own, |mut turn| turn.decide(lock, &part, &forged));
-    assert_eq!(end, Ok(Status::Done));
+    assert_eq!(end, Ok(OwnerStatus::Done));
     // What is left to do elsewhere is told to those who may do anything, and to its own grant.
     let told = |node: &mut Node, client: &Client| {
         let told = node.turn(client, |mut turn| turn.resolve(lock, 1, 1_000));
         told.expect("an answer")
     };
-    assert_eq!(told(&mut node, &other), [Status::Running as u8]);
+    assert_eq!(told(&mut node, &other), [OwnerStatus::Running as u8]);
     node.turn(&other, |mut turn| turn.forget(lock, Some(1)));
     node.now += 1_000_000_000;
     assert_eq!(node.turn(&other, |turn| turn.unfinished(100)).len(), 1);
@@ -189,7 +194,7 @@ fn a_client_of_another_grant_ends_no_transaction_and_learns_nothing_of_it() {
         assert!(node.turn(client, |turn| turn.unfinished(100)).len() > 1);
     }
     node.turn(&own, |mut turn| turn.forget(lock, Some(1)));
-    assert_eq!(told(&mut node, &own), [Status::Aborted as u8]);
+    assert_eq!(told(&mut node, &own), [OwnerStatus::Aborted as u8]);
 }
 
 #[test]
@@ -211,14 +216,17 @@ fn a_commit_needs_the_right_to_read_what_it_reads_and_to_change_what_it_changes(
                 value,
             },
         );
-        let seen = crate::wire::Seen {
+        let seen = crate::wire::KeyVersion {
             object: TABLES[1].0,
             key,
             version: None,
         };
         node.turn(&own, |mut turn| turn.commit(name, &[seen], &part))
     };
-    assert_eq!(commit(&mut node, TABLES[0]), Ok(vec![Status::Done as u8]));
+    assert_eq!(
+        commit(&mut node, TABLES[0]),
+        Ok(vec![OwnerStatus::Done as u8])
+    );
     assert!(is_denied(&commit(&mut node, TABLES[1])));
 }
 
@@ -236,8 +244,8 @@ fn decisions_have_a_bound_in_bytes_of_which_a_grant_has_half() {
     let part = [0; 400];
     let others = [(1, &part[..])];
     for (client, table, ends) in [
-        (&own, TABLES[0], [Status::Done, Status::Full]),
-        (&other, TABLES[1], [Status::Done, Status::Full]),
+        (&own, TABLES[0], [OwnerStatus::Done, OwnerStatus::Full]),
+        (&other, TABLES[1], [OwnerStatus::Done, OwnerStatus::Full]),
     ] {
         for (number, expected) in ends.into_iter().enumerate() {
             let lock = node.lock(client, table, &[number as u8]);
@@ -253,7 +261,7 @@ fn who_meets_a_lock_is_told_of_its_home() {
     let mut node = Node::new();
     let opened = node.turn(&own, |mut turn| turn.open(0)).expect("names");
     let lock = Reader(&opened[1..]).lock().expect("a name");
-    let home = Home {
+    let home = TransactionHome {
         incarnation: 99,
         nodes: 3,
         at: 2,
@@ -270,9 +278,9 @@ fn who_meets_a_lock_is_told_of_its_home() {
         turn.lock((met, home), true, (TABLES[0].0, b"key"), 64)
     });
     let told = told.expect("an answer");
-    assert_eq!(told[0], Status::Locked as u8);
+    assert_eq!(told[0], OwnerStatus::Locked as u8);
     let holder = Reader(&told[1..]).holder();
-    let expected = Holder {
+    let expected = LockHolder {
         lock,
         is_over: false,
         home,

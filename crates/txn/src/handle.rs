@@ -21,7 +21,7 @@ use std::thread;
 
 /// A database that tasks of any threads use. The thread ends when the last clone is dropped and
 /// what it was given is done.
-pub struct Handle<E>(Arc<Shared<E>>);
+pub struct Handle<E>(Arc<QueueCloser<E>>);
 
 impl<E> Clone for Handle<E> {
     fn clone(&self) -> Self {
@@ -36,9 +36,9 @@ impl<E> fmt::Debug for Handle<E> {
 }
 
 /// Dropped with the last handle.
-struct Shared<E>(Arc<Queue<E>>);
+struct QueueCloser<E>(Arc<Queue<E>>);
 
-impl<E> Drop for Shared<E> {
+impl<E> Drop for QueueCloser<E> {
     fn drop(&mut self) {
         self.0.state().is_closed = true;
         self.0.filled.notify_one();
@@ -91,7 +91,7 @@ impl<E: Endpoint> Handle<E> {
             filled: Condvar::new(),
         });
         let (tell, told) = std::sync::mpsc::sync_channel(1);
-        let shared = Arc::new(Shared(Arc::clone(&queue)));
+        let shared = Arc::new(QueueCloser(Arc::clone(&queue)));
         let work = move || match open() {
             Ok(database) => {
                 let _ = tell.send(Ok(()));
@@ -139,9 +139,9 @@ impl<E: Endpoint> Handle<E> {
     fn ask<T: Send + 'static>(
         &self,
         work: impl AsyncFnOnce(Rc<Database<E>>) -> Result<T, TxnError> + Send + 'static,
-    ) -> Asked<T> {
+    ) -> AnswerFuture<T> {
         let answer = Arc::new(Mutex::new(Answer::None(None)));
-        let told = Answering(Arc::clone(&answer));
+        let told = AnswerSender(Arc::clone(&answer));
         let job: Job<E> = Box::new(move |database| {
             Box::pin(async move {
                 let end = work(database).await;
@@ -158,7 +158,7 @@ impl<E: Endpoint> Handle<E> {
             drop(state);
             self.0.0.filled.notify_one();
         }
-        Asked(answer)
+        AnswerFuture(answer)
     }
 }
 
@@ -166,7 +166,7 @@ impl<E: Endpoint> Handle<E> {
 fn serve<E: Endpoint>(queue: &Arc<Queue<E>>, database: Database<E>) {
     let endpoint = database.shared_endpoint();
     let executor = Executor::new(Rc::clone(&endpoint));
-    let _ends = Ends(Arc::clone(queue));
+    let _ends = QueueDrain(Arc::clone(queue));
     let database = Rc::new(database);
     let mut running = Vec::new();
     let mut idle_turns = 0;
@@ -185,9 +185,9 @@ fn serve<E: Endpoint>(queue: &Arc<Queue<E>>, database: Database<E>) {
 }
 
 /// Whatever ends the thread, what it leaves undone fails.
-struct Ends<E>(Arc<Queue<E>>);
+struct QueueDrain<E>(Arc<Queue<E>>);
 
-impl<E> Drop for Ends<E> {
+impl<E> Drop for QueueDrain<E> {
     fn drop(&mut self) {
         let mut state = self.0.state();
         state.is_closed = true;
@@ -204,9 +204,9 @@ enum Answer<T> {
 }
 
 /// Who answers; without an answer, it is that there is none.
-struct Answering<T>(Arc<Mutex<Answer<T>>>);
+struct AnswerSender<T>(Arc<Mutex<Answer<T>>>);
 
-impl<T> Answering<T> {
+impl<T> AnswerSender<T> {
     fn tell(self, end: Result<T, TxnError>) {
         self.put(end);
     }
@@ -222,16 +222,16 @@ impl<T> Answering<T> {
     }
 }
 
-impl<T> Drop for Answering<T> {
+impl<T> Drop for AnswerSender<T> {
     fn drop(&mut self) {
         self.put(Err(TxnError::Closed));
     }
 }
 
 /// The answer to come.
-struct Asked<T>(Arc<Mutex<Answer<T>>>);
+struct AnswerFuture<T>(Arc<Mutex<Answer<T>>>);
 
-impl<T> Future for Asked<T> {
+impl<T> Future for AnswerFuture<T> {
     type Output = Result<T, TxnError>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {

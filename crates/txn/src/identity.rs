@@ -101,8 +101,8 @@ impl Names {
     }
 
     /// Gives a name up. Where there are too many such, the oldest ones are kept no longer each by
-    /// itself: all that are older still are given up with them. Returns its place, unless it was given
-    /// up before.
+    /// itself: all that are older still are given up with them. Returns its place, unless it was
+    /// given up before.
     pub(crate) fn give_up(&mut self, lock: Lock) -> Option<u64> {
         let place = self.place(lock).filter(|_| self.may_begin(lock))?;
         self.give_up_place(place);

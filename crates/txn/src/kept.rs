@@ -131,7 +131,7 @@ impl From<Tree> for Structure {
 }
 
 /// What was found of a key.
-pub(crate) struct Found {
+pub(crate) struct KeyState {
     /// Who holds it.
     pub(crate) lock: Option<Lock>,
     pub(crate) value: Option<Vec<u8>>,
@@ -143,7 +143,7 @@ pub(crate) struct Found {
     pub(crate) promised: u64,
 }
 
-impl Found {
+impl KeyState {
     fn of_key(key: &[u8], seen: chained::Observation) -> Self {
         Self {
             lock: seen.lock,
@@ -182,12 +182,12 @@ impl Structure {
         }
     }
 
-    pub(crate) fn look(&self, memory: &mut dyn OwnerMemory, key: &[u8]) -> Result<Found, Fault> {
+    pub(crate) fn look(&self, memory: &mut dyn OwnerMemory, key: &[u8]) -> Result<KeyState, Fault> {
         match self {
-            Self::Chained(table) => Ok(Found::of_key(key, table.look(memory, key)?)),
+            Self::Chained(table) => Ok(KeyState::of_key(key, table.look(memory, key)?)),
             Self::Ordered(tree) => {
                 let (leaf, promised) = (tree.look(memory, key)?, 0);
-                Ok(Found::of_leaf(key, Hold { leaf, promised }))
+                Ok(KeyState::of_leaf(key, Hold { leaf, promised }))
             }
         }
     }
@@ -198,10 +198,10 @@ impl Structure {
         memory: &mut dyn OwnerMemory,
         key: &[u8],
         lock: Lock,
-    ) -> Result<Found, Fault> {
+    ) -> Result<KeyState, Fault> {
         match self {
-            Self::Chained(table) => Ok(Found::of_key(key, table.try_lock(memory, key, lock)?)),
-            Self::Ordered(tree) => Ok(Found::of_leaf(key, tree.try_lock(memory, key, lock)?)),
+            Self::Chained(table) => Ok(KeyState::of_key(key, table.try_lock(memory, key, lock)?)),
+            Self::Ordered(tree) => Ok(KeyState::of_leaf(key, tree.try_lock(memory, key, lock)?)),
         }
     }
 

@@ -112,13 +112,13 @@
 //! # Nodes that stop
 //!
 //! A node's tables and decisions live as long as its memory, which may be longer than its process
-//! ([`OwnerMemory::begin_turn`](farslot_fabric::OwnerMemory::begin_turn)): nothing is replicated. While a home
-//! cannot be reached, locks of its transactions at other nodes stay, as in every two-phase commit
-//! without replicas. A home that comes back empty has lost its tables, and knows no decisions: the
-//! locks that its transactions left elsewhere are released. If such a transaction was decided, had
-//! parts at two other nodes or more, and only some of these were applied, those alone stay. A node
-//! that comes back empty between a transaction's lock there and its decision elsewhere has lost
-//! that transaction's part with all else.
+//! ([`OwnerMemory::begin_turn`](farslot_fabric::OwnerMemory::begin_turn)): nothing is replicated.
+//! While a home cannot be reached, locks of its transactions at other nodes stay, as in every
+//! two-phase commit without replicas. A home that comes back empty has lost its tables, and knows
+//! no decisions: the locks that its transactions left elsewhere are released. If such a transaction
+//! was decided, had parts at two other nodes or more, and only some of these were applied, those
+//! alone stay. A node that comes back empty between a transaction's lock there and its decision
+//! elsewhere has lost that transaction's part with all else.
 
 #![forbid(unsafe_code)]
 

@@ -6,9 +6,9 @@
 //! runs from a time runs anew from when the next owner begins, which only lets a transaction live
 //! longer.
 
-use crate::books::{Books, Decided, Held, OwnerOptions};
+use crate::books::{Books, Decided, OwnerOptions, TransactionLocks};
 use crate::identity::Names;
-use crate::wire::{Home, Reader, Writer};
+use crate::wire::{Reader, TransactionHome, Writer};
 use farslot_fabric::{Nanos, OwnerMemory};
 use std::collections::BTreeMap;
 
@@ -19,18 +19,18 @@ const LEAST_ROOM: usize = 4 << 20;
 
 /// One change of the books.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Note<'n> {
+pub(crate) enum BookChange<'n> {
     /// A transaction holds something, perhaps with further promises.
     Holds {
         lock: u64,
-        home: Home,
+        home: TransactionHome,
         grant: Option<&'n str>,
         object: u64,
         held: &'n [u8],
         promised: u64,
     },
     /// What its client has told of its home.
-    IsAtHome { lock: u64, home: Home },
+    IsAtHome { lock: u64, home: TransactionHome },
     /// It holds nothing any more.
     Released { lock: u64 },
     /// It is committed, and these parts are unfinished: none, and it is forgotten.
@@ -49,7 +49,7 @@ pub(crate) enum Note<'n> {
     GivenUp { place: u64 },
 }
 
-impl Note<'_> {
+impl BookChange<'_> {
     fn encode(self) -> Vec<u8> {
         let mut to = Writer::default();
         match self {
@@ -139,7 +139,7 @@ impl Books {
                 let (lock, home) = (from.word()?, from.home()?);
                 let grant = grant_of(&mut from)?;
                 let (object, promised) = (from.word()?, from.word()?);
-                let held = self.held.entry(lock).or_insert_with(|| Held {
+                let held = self.held.entry(lock).or_insert_with(|| TransactionLocks {
                     until: now.saturating_add(options.lease),
                     home,
                     grant,
@@ -202,25 +202,25 @@ impl Books {
         }
         memory.note_anew();
         let mut bytes = 0;
-        let mut put = |note: Note<'_>| {
-            let note = note.encode();
+        let mut put = |change: BookChange<'_>| {
+            let note = change.encode();
             bytes += note.len() + 16;
             memory.note(&note);
         };
         if let Some((place, names)) = &self.names {
             let (place, moves) = (*place, self.moves);
-            put(Note::Names {
+            put(BookChange::Names {
                 place,
                 moves,
                 names: names.words(),
             });
             for place in names.given_up() {
-                put(Note::GivenUp { place });
+                put(BookChange::GivenUp { place });
             }
         }
         for (lock, held) in &self.held {
             for ((object, key), promised) in &held.keys {
-                put(Note::Holds {
+                put(BookChange::Holds {
                     lock: *lock,
                     home: held.home,
                     grant: held.grant.as_deref(),
@@ -231,7 +231,7 @@ impl Books {
             }
         }
         for (lock, Decided { grant, parts, .. }) in &self.decided {
-            put(Note::Decided {
+            put(BookChange::Decided {
                 lock: *lock,
                 grant: grant.as_deref(),
                 parts,
@@ -310,12 +310,12 @@ mod tests {
         let mut memory = Notes::default();
         let mut names = Names::new(3, 77, 2);
         let locks: Vec<u64> = (0..4).map(|_| names.block().unwrap().word()).collect();
-        let home = Home {
+        let home = TransactionHome {
             incarnation: 5,
             nodes: 2,
             at: 1,
         };
-        let holds = |lock, key, promised, grant| Note::Holds {
+        let holds = |lock, key, promised, grant| BookChange::Holds {
             lock,
             home,
             grant,
@@ -324,12 +324,12 @@ mod tests {
             promised,
         };
         let parts: Vec<(u8, Box<[u8]>)> = vec![(1, b"one".to_vec().into()), (2, Box::default())];
-        let decided = |lock, parts| Note::Decided {
+        let decided = |lock, parts| BookChange::Decided {
             lock,
             grant: None,
             parts,
         };
-        let named = |names: &Names| Note::Names {
+        let named = |names: &Names| BookChange::Names {
             place: 3,
             moves: 1,
             names: names.words(),
@@ -341,15 +341,15 @@ mod tests {
             holds(locks[0], b"a key", 4, Some("grant")),
             holds(locks[0], b"", 0, Some("grant")),
             holds(locks[1], b"other", 1, None),
-            Note::IsAtHome {
+            BookChange::IsAtHome {
                 lock: locks[0],
-                home: Home { at: 0, ..home },
+                home: TransactionHome { at: 0, ..home },
             },
             decided(locks[2], &parts),
             decided(locks[3], &parts),
             decided(locks[2], &parts[1..]),
             decided(locks[3], &[]),
-            Note::Released { lock: locks[1] },
+            BookChange::Released { lock: locks[1] },
         ] {
             note.put(&mut memory);
         }
@@ -359,7 +359,7 @@ mod tests {
             let given_up = names.give_up(name);
             named(&names).put(&mut memory);
             let place = given_up.unwrap();
-            Note::GivenUp { place }.put(&mut memory);
+            BookChange::GivenUp { place }.put(&mut memory);
         }
         let options = OwnerOptions {
             decisions: 2,
@@ -389,14 +389,14 @@ mod tests {
     fn notes_that_make_no_sense_are_left_out() {
         let mut memory = Notes::default();
         let lock = 7;
-        Note::Released { lock }.put(&mut memory);
+        BookChange::Released { lock }.put(&mut memory);
         memory
             .notes
             .extend([vec![], vec![9], vec![0, 1], vec![3; 12], vec![5; 9]]);
         let parts: [(u8, Box<[u8]>); 1] = [(1, b"part".to_vec().into())];
         let grant = None;
         let parts = &parts[..];
-        Note::Decided { lock, grant, parts }.put(&mut memory);
+        BookChange::Decided { lock, grant, parts }.put(&mut memory);
         let books = Books::noted(&memory, 0, &OwnerOptions::default());
         assert!(books.held.is_empty() && books.names.is_none());
         assert_eq!(books.decided.len(), 1);

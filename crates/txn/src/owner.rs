@@ -3,8 +3,8 @@
 use crate::books::{Owner, OwnerOptions};
 use crate::kept::{CHANGES, Tables, WithoutTransactions};
 use crate::procedure::Procedures;
-use crate::turn::{MALFORMED, Turn};
-use crate::wire::{Ask, Status, TRANSACTION, Writer, writes_of};
+use crate::turn::{MALFORMED, RequestTurn};
+use crate::wire::{OwnerRequest, OwnerStatus, TRANSACTION, Writer, writes_of};
 use farslot_fabric::Rights;
 use farslot_rpc::{Effect, Fault, Request, Server, put};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -35,13 +35,13 @@ pub(crate) fn serve_owner(server: &mut Server, owner: Owner, procedures: Procedu
     farslot_remote::serve(server, plain, Arc::clone(&alone));
     let run = move |mut request: Request<'_>, reply: &mut [u8]| {
         let _alone = alone.lock().unwrap_or_else(PoisonError::into_inner);
-        let ask = Ask::decode(request.body).ok_or(Fault::Refused(MALFORMED))?;
+        let ask = OwnerRequest::decode(request.body).ok_or(Fault::Refused(MALFORMED))?;
         let needed = match ask {
-            Ask::Inquire { .. } => Rights::READ,
+            OwnerRequest::Inquire { .. } => Rights::READ,
             _ => CHANGES,
         };
         request.memory.begin_turn();
-        let turn = Turn::new(&owner, &mut request, needed);
+        let turn = RequestTurn::new(&owner, &mut request, needed);
         let answered = answer(turn, ask, reply.len(), &procedures);
         if request.memory.end_turn().is_err() {
             owner.forget_books();
@@ -53,14 +53,14 @@ pub(crate) fn serve_owner(server: &mut Server, owner: Owner, procedures: Procedu
 }
 
 fn answer(
-    mut turn: Turn<'_>,
-    ask: Ask<'_>,
+    mut turn: RequestTurn<'_>,
+    ask: OwnerRequest<'_>,
     room: usize,
     procedures: &Procedures,
 ) -> Result<Vec<u8>, Fault> {
     let status = match ask {
-        Ask::Open { node } => return turn.open(node),
-        Ask::Lock {
+        OwnerRequest::Open { node } => return turn.open(node),
+        OwnerRequest::Lock {
             lock,
             opens,
             at_home,
@@ -71,7 +71,7 @@ fn answer(
             let may_open = opens && turn.may_begin(lock, at_home);
             return turn.lock((lock, home), may_open, (object, key), room);
         }
-        Ask::Decide {
+        OwnerRequest::Decide {
             lock,
             done,
             own,
@@ -82,12 +82,12 @@ fn answer(
             }
             turn.decide(lock, own, &others)?
         }
-        Ask::Commit {
+        OwnerRequest::Commit {
             lock,
             reads,
             writes,
         } => return turn.commit(lock, &reads, writes),
-        Ask::Execute {
+        OwnerRequest::Execute {
             lock,
             procedure,
             input,
@@ -95,30 +95,30 @@ fn answer(
             turn.check_unheld(lock)?;
             return procedures.execute(turn, (procedure, input), lock, room);
         }
-        Ask::Finish { lock, part } => {
+        OwnerRequest::Finish { lock, part } => {
             // Without locks here, someone else has finished it.
             if turn.books.held.contains_key(&lock.word()) {
                 let writes = writes_of(part).ok_or(Fault::Refused(MALFORMED))?;
                 turn.finish(lock, &writes)?;
             }
-            Status::Done
+            OwnerStatus::Done
         }
-        Ask::Abort { lock } => {
+        OwnerRequest::Abort { lock } => {
             turn.abort(lock)?;
-            Status::Done
+            OwnerStatus::Done
         }
-        Ask::Resolve { lock, node } => return turn.resolve(lock, node, room),
-        Ask::Inquire { lock, object, key } => {
+        OwnerRequest::Resolve { lock, node } => return turn.resolve(lock, node, room),
+        OwnerRequest::Inquire { lock, object, key } => {
             let status = turn.inquire(lock, object, key)?;
             let mut reply = Writer::default();
             reply.byte(status as u8);
             return Ok(turn.held_by(lock, reply));
         }
-        Ask::Forget { lock, node } => {
+        OwnerRequest::Forget { lock, node } => {
             turn.forget(lock, Some(node));
-            Status::Done
+            OwnerStatus::Done
         }
-        Ask::Unfinished => return Ok(turn.unfinished(room)),
+        OwnerRequest::Unfinished => return Ok(turn.unfinished(room)),
     };
     Ok(vec![status as u8])
 }

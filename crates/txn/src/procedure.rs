@@ -9,8 +9,8 @@
 use crate::error::{ConflictCause, TxnError};
 use crate::identity::TableId;
 use crate::steps::Steps;
-use crate::turn::{MALFORMED, Turn};
-use crate::wire::{Status, Write, Writer};
+use crate::turn::{MALFORMED, RequestTurn};
+use crate::wire::{OwnerStatus, Write, Writer};
 use farslot_remote::{Lock, RemoteError};
 use farslot_rpc::{Fault, RpcError};
 use std::collections::BTreeMap;
@@ -60,7 +60,7 @@ impl Procedures {
     /// Runs a procedure as a transaction; returns its status and reply.
     pub(crate) fn execute(
         &self,
-        turn: Turn<'_>,
+        turn: RequestTurn<'_>,
         (number, input): (u16, &[u8]),
         lock: Lock,
         room: usize,
@@ -74,8 +74,8 @@ impl Procedures {
         let end = run(&mut local, input).ok_or(Fault::Refused(WAITS))?;
         let end = match local.stopped.take() {
             // Whatever it made of that.
-            Some(Stopped::Fault(fault)) => return Err(fault),
-            Some(Stopped::ByOther(stopped)) => return Ok(stopped),
+            Some(ProcedureStop::Fault(fault)) => return Err(fault),
+            Some(ProcedureStop::ByOther(stopped)) => return Ok(stopped),
             None => end.map_err(|_| Fault::Refused(FAILED))?,
         };
         if room <= end.len() {
@@ -85,7 +85,7 @@ impl Procedures {
             return Ok(stopped);
         }
         let mut reply = Writer(Vec::with_capacity(1 + end.len()));
-        reply.byte(Status::Done as u8).bytes(&end);
+        reply.byte(OwnerStatus::Done as u8).bytes(&end);
         Ok(reply.0)
     }
 }
@@ -93,10 +93,10 @@ impl Procedures {
 /// A transaction that a node's owner runs. Tables go by the numbers under which the node serves
 /// them.
 pub struct Local<'t> {
-    turn: Turn<'t>,
+    turn: RequestTurn<'t>,
     changes: Vec<Change>,
     /// Why it cannot commit any more.
-    stopped: Option<Stopped>,
+    stopped: Option<ProcedureStop>,
 }
 
 impl fmt::Debug for Local<'_> {
@@ -107,7 +107,7 @@ impl fmt::Debug for Local<'_> {
     }
 }
 
-enum Stopped {
+enum ProcedureStop {
     Fault(Fault),
     /// The reply that says who holds a key.
     ByOther(Vec<u8>),
@@ -134,7 +134,9 @@ impl Local<'_> {
         match found.map_err(|fault| self.stop(fault))? {
             (None, value) => Ok(value),
             (Some(by), _) => {
-                self.stopped = Some(Stopped::ByOther(stopped_by(&self.turn, table.0, by, key)));
+                self.stopped = Some(ProcedureStop::ByOther(stopped_by(
+                    &self.turn, table.0, by, key,
+                )));
                 Err(TxnError::Conflict {
                     table,
                     key: key.to_vec(),
@@ -149,7 +151,7 @@ impl Local<'_> {
             Fault::Refused(reason) => reason,
             Fault::NoRoom(_) | Fault::Damaged => MALFORMED,
         };
-        self.stopped = Some(Stopped::Fault(fault));
+        self.stopped = Some(ProcedureStop::Fault(fault));
         TxnError::from(RpcError::Refused { method: 0, reason })
     }
 
@@ -211,9 +213,9 @@ impl Local<'_> {
 }
 
 /// The reply that says who holds a key.
-fn stopped_by(turn: &Turn<'_>, object: u64, by: Lock, key: &[u8]) -> Vec<u8> {
+fn stopped_by(turn: &RequestTurn<'_>, object: u64, by: Lock, key: &[u8]) -> Vec<u8> {
     let mut reply = Writer::default();
-    reply.byte(Status::Locked as u8).word(object);
+    reply.byte(OwnerStatus::Locked as u8).word(object);
     let mut reply = Writer(turn.held_by(by, reply));
     reply.bytes(key);
     reply.0

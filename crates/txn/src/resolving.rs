@@ -4,7 +4,9 @@ use crate::database::{Database, read};
 use crate::error::{ConflictCause, TxnError};
 use crate::identity::{TableId, home_of};
 use crate::turn::OTHER_PLACE;
-use crate::wire::{Ask, HOLDER_BYTES, Holder, Home, Status, read_unfinished};
+use crate::wire::{
+    HOLDER_BYTES, LockHolder, OwnerRequest, OwnerStatus, TransactionHome, read_unfinished,
+};
 use farslot_fabric::Endpoint;
 use farslot_remote::{DENIED, Lock, RemoteError};
 use farslot_rpc::RpcError;
@@ -21,7 +23,9 @@ impl<E: Endpoint> Database<E> {
     /// # Errors
     /// The first that any node fails with. Parts of other nodes are finished all the same.
     pub async fn recover(&self, node: u8) -> Result<usize, TxnError> {
-        let reply = self.call(node, &Ask::Unfinished, PART_ROOM).await?;
+        let reply = self
+            .call(node, &OwnerRequest::Unfinished, PART_ROOM)
+            .await?;
         let (_, rest) = read(&reply)?;
         let parts = read_unfinished(rest).ok_or(RemoteError::BadReply)?;
         let mut first_error = Ok(());
@@ -32,7 +36,7 @@ impl<E: Endpoint> Database<E> {
                 first_error = first_error.and(Err(TxnError::BadNodes { nodes, limit }));
                 continue;
             }
-            let by = Holder {
+            let by = LockHolder {
                 lock: *lock,
                 is_over: true,
                 home: self.home_at(node, *part),
@@ -45,7 +49,7 @@ impl<E: Endpoint> Database<E> {
 
     /// The error for a key that another holds. If the lease of that lock is over, it is seen to
     /// first.
-    pub(crate) async fn conflict(&self, table: TableId, key: &[u8], by: Holder) -> TxnError {
+    pub(crate) async fn conflict(&self, table: TableId, key: &[u8], by: LockHolder) -> TxnError {
         let seen_to = async {
             match by.is_over {
                 true => self.resolve(by, self.table(table)?.node).await,
@@ -70,24 +74,29 @@ impl<E: Endpoint> Database<E> {
         }
     }
 
-    async fn inquire(&self, table: TableId, key: &[u8], lock: Lock) -> Result<Holder, TxnError> {
+    async fn inquire(
+        &self,
+        table: TableId,
+        key: &[u8],
+        lock: Lock,
+    ) -> Result<LockHolder, TxnError> {
         let served = self.table(table)?;
-        let ask = Ask::Inquire {
+        let request = OwnerRequest::Inquire {
             lock,
             object: served.object.0,
             key,
         };
-        let reply = self.call(served.node, &ask, HOLDER_BYTES).await?;
+        let reply = self.call(served.node, &request, HOLDER_BYTES).await?;
         let (status, mut rest) = read(&reply)?;
         let holder = rest.holder().ok_or(RemoteError::BadReply)?;
-        let is_over = status == Status::Locked;
-        Ok(Holder { is_over, ..holder })
+        let is_over = status == OwnerStatus::Locked;
+        Ok(LockHolder { is_over, ..holder })
     }
 
     /// Asks a transaction's home what became of it, and has a node finish or release its part.
     /// Nothing becomes of one whose home this client does not know, or for whose client it may not
     /// speak: then it stays a conflict.
-    pub(crate) async fn resolve(&self, by: Holder, node: u8) -> Result<(), TxnError> {
+    pub(crate) async fn resolve(&self, by: LockHolder, node: u8) -> Result<(), TxnError> {
         match self.try_resolve(by, node).await {
             Err(TxnError::Remote(RemoteError::Rpc(RpcError::Refused {
                 reason: DENIED | OTHER_PLACE,
@@ -99,7 +108,7 @@ impl<E: Endpoint> Database<E> {
 
     async fn try_resolve(
         &self,
-        Holder { lock, home, .. }: Holder,
+        LockHolder { lock, home, .. }: LockHolder,
         node: u8,
     ) -> Result<(), TxnError> {
         let Some(place) = home_of(lock) else {
@@ -114,7 +123,7 @@ impl<E: Endpoint> Database<E> {
             match self
                 .call(
                     at,
-                    &Ask::Resolve {
+                    &OwnerRequest::Resolve {
                         lock,
                         node: home.at,
                     },
@@ -128,11 +137,11 @@ impl<E: Endpoint> Database<E> {
         };
         let (status, part) = read(&reply)?;
         match status {
-            Status::Done => {
+            OwnerStatus::Done => {
                 self.finish(node, lock, part.0).await?;
                 self.call(
                     at,
-                    &Ask::Forget {
+                    &OwnerRequest::Forget {
                         lock,
                         node: home.at,
                     },
@@ -140,7 +149,7 @@ impl<E: Endpoint> Database<E> {
                 )
                 .await?;
             }
-            Status::Aborted => self.release(node, lock).await?,
+            OwnerStatus::Aborted => self.release(node, lock).await?,
             _ => {}
         }
         Ok(())
@@ -149,7 +158,7 @@ impl<E: Endpoint> Database<E> {
     /// Where the home of a transaction is that holds something at a node: the node that is what the
     /// home was when the transaction took its lock; else the one that is at the home's place now,
     /// if that has come back and lost its memory. A home that this client does not list is nowhere.
-    fn find_home(&self, place: u8, home: Home, node: u8) -> Option<u8> {
+    fn find_home(&self, place: u8, home: TransactionHome, node: u8) -> Option<u8> {
         let nodes = 0..self.nodes.len() as u8;
         let is_it = |at: &u8| home.incarnation != 0 && self.incarnation(*at) == home.incarnation;
         if let Some(at) = nodes.clone().find(is_it) {
@@ -161,12 +170,12 @@ impl<E: Endpoint> Database<E> {
     }
 
     /// What is told of a transaction's home with its locks.
-    pub(crate) fn home(&self, lock: Lock, at: u8) -> Home {
-        home_of(lock).map_or(Home::default(), |home| self.home_at(home, at))
+    pub(crate) fn home(&self, lock: Lock, at: u8) -> TransactionHome {
+        home_of(lock).map_or(TransactionHome::default(), |home| self.home_at(home, at))
     }
 
-    fn home_at(&self, node: u8, at: u8) -> Home {
-        Home {
+    fn home_at(&self, node: u8, at: u8) -> TransactionHome {
+        TransactionHome {
             incarnation: self.incarnation(node),
             nodes: self.nodes.len() as u8,
             at,

@@ -2,7 +2,7 @@
 
 use crate::database::{Database, Locking};
 use crate::error::TxnError;
-use crate::transaction::{Held, Transaction};
+use crate::transaction::{DatabaseHandle, Transaction};
 use farslot_fabric::{Endpoint, EndpointExt, Nanos};
 use rand::RngExt;
 use std::ops::Deref;
@@ -16,12 +16,12 @@ impl<E: Endpoint> Database<E> {
 
     /// As [`Database::begin`], of one that locks in another way than the others.
     pub fn begin_locking(&self, locking: Locking) -> Transaction<'_, E> {
-        Transaction::new(Held::Borrowed(self), locking)
+        Transaction::new(DatabaseHandle::Borrowed(self), locking)
     }
 
     /// As [`Database::begin_locking`], of one that goes on for as long as its holder likes.
     pub fn begin_shared(self: &Rc<Self>, locking: Locking) -> Transaction<'static, E> {
-        Transaction::new(Held::Shared(Rc::clone(self)), locking)
+        Transaction::new(DatabaseHandle::Shared(Rc::clone(self)), locking)
     }
 
     /// Runs a transaction until it commits: conflicts are retried, after pauses that grow and are

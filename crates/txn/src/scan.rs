@@ -13,8 +13,8 @@ use std::collections::BTreeMap;
 
 impl<E: Endpoint> Transaction<'_, E> {
     /// The first `most` pairs of a range of an ordered map's keys, in its direction, with the
-    /// transaction's own changes. What it finds is the whole range: a commit after which another key
-    /// would be in it is a conflict.
+    /// transaction's own changes. What it finds is the whole range: a commit after which another
+    /// key would be in it is a conflict.
     ///
     /// # Errors
     /// [`TxnError::NotOrdered`]; see [`Transaction::read`].

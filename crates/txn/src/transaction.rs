@@ -16,11 +16,11 @@ use std::rc::Rc;
 /// one whose future is dropped before it is ready. A transaction that is dropped before
 /// [`commit`](Self::commit) or [`abort`](Self::abort) keeps its locks for the rest of its lease.
 pub struct Transaction<'d, E> {
-    pub(crate) database: Held<'d, E>,
+    pub(crate) database: DatabaseHandle<'d, E>,
     pub(crate) locking: Locking,
     /// Its name, from the first lock on.
     pub(crate) lock: Option<Lock>,
-    pub(crate) reads: Vec<Read>,
+    pub(crate) reads: Vec<UnlockedRead>,
     /// Leaves of maps that it has read.
     pub(crate) leaves: Vec<LeafRead>,
     pub(crate) entries: Vec<Entry>,
@@ -32,13 +32,13 @@ pub struct Transaction<'d, E> {
 }
 
 /// A database as one of its transactions has it.
-pub(crate) enum Held<'d, E> {
+pub(crate) enum DatabaseHandle<'d, E> {
     Borrowed(&'d Database<E>),
     /// Of a transaction that outlives the call that began it.
     Shared(Rc<Database<E>>),
 }
 
-impl<E> Deref for Held<'_, E> {
+impl<E> Deref for DatabaseHandle<'_, E> {
     type Target = Database<E>;
 
     fn deref(&self) -> &Database<E> {
@@ -50,7 +50,7 @@ impl<E> Deref for Held<'_, E> {
 }
 
 /// What it has read without a lock.
-pub(crate) struct Read {
+pub(crate) struct UnlockedRead {
     pub(crate) table: TableId,
     pub(crate) key: Vec<u8>,
     pub(crate) value: Option<Vec<u8>>,
@@ -90,7 +90,7 @@ impl Entry {
 pub(crate) const WINDOW: usize = 16;
 
 impl<'d, E: Endpoint> Transaction<'d, E> {
-    pub(crate) fn new(database: Held<'d, E>, locking: Locking) -> Self {
+    pub(crate) fn new(database: DatabaseHandle<'d, E>, locking: Locking) -> Self {
         Self {
             database,
             locking,
@@ -301,7 +301,7 @@ impl<'d, E: Endpoint> Transaction<'d, E> {
     }
 
     /// Reads a key, without a note of that.
-    async fn look(&self, table: TableId, key: &[u8]) -> Result<Read, TxnError> {
+    async fn look(&self, table: TableId, key: &[u8]) -> Result<UnlockedRead, TxnError> {
         self.check_fits(table, key, &[])?;
         let seen = self.database.look(table, key).await?;
         if let Some(by) = seen.lock {
@@ -310,7 +310,7 @@ impl<'d, E: Endpoint> Transaction<'d, E> {
         #[cfg(test)]
         let seen = self.look_again_later(table, key, seen).await?;
         let version = seen.item.as_ref().map_or(0, |item| item.version);
-        Ok(Read {
+        Ok(UnlockedRead {
             table,
             key: key.to_vec(),
             value: seen.item.map(|item| item.value),
@@ -385,7 +385,7 @@ impl<'d, E: Endpoint> Transaction<'d, E> {
         self.find_leaf(table, key)?.leaf.get(key)
     }
 
-    fn find_read(&self, table: TableId, key: &[u8]) -> Option<&Read> {
+    fn find_read(&self, table: TableId, key: &[u8]) -> Option<&UnlockedRead> {
         let mut reads = self.reads.iter();
         reads.find(|read| read.table == table && read.key == key)
     }
@@ -491,7 +491,7 @@ impl<'d, E: Endpoint> Transaction<'d, E> {
             Locked::ByOther(by) => Err(self.database.conflict(table, key, by).await),
             Locked::Held { version, value } => {
                 let read = self.find_read(table, key);
-                let is_changed = |read: &Read| {
+                let is_changed = |read: &UnlockedRead| {
                     read.version != version || read.value.is_some() != value.is_some()
                 };
                 let leaf = self.find_leaf(table, key);

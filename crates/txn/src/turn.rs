@@ -1,12 +1,14 @@
 //! What a node's owner does for a transaction in one request's turn.
 
-use crate::books::{Books, Decided, Held, Owner};
+use crate::books::{Books, Decided, Owner, TransactionLocks};
 #[cfg(test)]
-use crate::broken::Breach;
+use crate::broken::ProtocolBreach;
 use crate::identity::{Names, home_of};
-use crate::kept::{Asked, CHANGES, Found, Kept, Structure};
-use crate::notes::Note;
-use crate::wire::{HOLDER_BYTES, Holder, Home, Seen, Status, Write, Writer, writes_of};
+use crate::kept::{Asked, CHANGES, Kept, KeyState, Structure};
+use crate::notes::BookChange;
+use crate::wire::{
+    HOLDER_BYTES, KeyVersion, LockHolder, OwnerStatus, TransactionHome, Write, Writer, writes_of,
+};
 use farslot_fabric::{Caller, Nanos, OwnerMemory, Rights};
 use farslot_remote::chained::Table;
 use farslot_remote::{DENIED, Lock, NO_OBJECT, ObjectId};
@@ -27,7 +29,7 @@ pub(crate) const OTHER_PLACE: u32 = 104;
 const CROWDED: u32 = 105;
 
 /// One request's turn: none other changes the tables or the books meanwhile.
-pub(crate) struct Turn<'t> {
+pub(crate) struct RequestTurn<'t> {
     pub(crate) owner: &'t Owner,
     pub(crate) books: MutexGuard<'t, Books>,
     pub(crate) memory: &'t mut dyn OwnerMemory,
@@ -39,7 +41,7 @@ pub(crate) struct Turn<'t> {
     found: SmallVec<[(u64, Rights, Structure); 2]>,
 }
 
-impl<'t> Turn<'t> {
+impl<'t> RequestTurn<'t> {
     pub(crate) fn new(owner: &'t Owner, request: &'t mut Request<'_>, needed: Rights) -> Self {
         Self {
             owner,
@@ -115,14 +117,14 @@ impl<'t> Turn<'t> {
         let names = || (node, Names::new(node, since, self.owner.options.decisions));
         let (place, names) = books.names.get_or_insert_with(names);
         let first = names.block().ok_or(Fault::Refused(NO_NAMES))?;
-        let noted = Note::Names {
+        let noted = BookChange::Names {
             place: *place,
             moves: books.moves,
             names: names.words(),
         };
         noted.put(self.memory);
         let mut reply = Writer::default();
-        reply.byte(Status::Done as u8).word(first.word());
+        reply.byte(OwnerStatus::Done as u8).word(first.word());
         Ok(reply.0)
     }
 
@@ -140,7 +142,7 @@ impl<'t> Turn<'t> {
             }
             if is_gone {
                 self.books.held.remove(&lock);
-                Note::Released { lock }.put(self.memory);
+                BookChange::Released { lock }.put(self.memory);
             }
         }
         Ok(())
@@ -148,7 +150,7 @@ impl<'t> Turn<'t> {
 
     pub(crate) fn lock(
         &mut self,
-        (lock, home): (Lock, Home),
+        (lock, home): (Lock, TransactionHome),
         may_open: bool,
         (object, key): (u64, &[u8]),
         room: usize,
@@ -163,7 +165,7 @@ impl<'t> Turn<'t> {
             Some(held) if !self.speaks_for(held.grant.as_deref()) => {
                 return Err(Fault::Refused(DENIED));
             }
-            None if !may_open => return Ok(vec![Status::Aborted as u8]),
+            None if !may_open => return Ok(vec![OwnerStatus::Aborted as u8]),
             _ if self.books.is_crowded => return Err(Fault::Refused(CROWDED)),
             _ => {}
         }
@@ -174,18 +176,18 @@ impl<'t> Turn<'t> {
         {
             held.home = home;
             let lock = lock.word();
-            Note::IsAtHome { lock, home }.put(self.memory);
+            BookChange::IsAtHome { lock, home }.put(self.memory);
         }
         match taken {
             Ok(found) => {
                 let is_there = found.value.is_some();
-                reply.byte(Status::Done as u8).byte(is_there.into());
+                reply.byte(OwnerStatus::Done as u8).byte(is_there.into());
                 reply.word(found.version.unwrap_or(0));
                 reply.bytes(&found.value.unwrap_or_default());
                 Ok(reply.0)
             }
             Err(by) => {
-                reply.byte(Status::Locked as u8);
+                reply.byte(OwnerStatus::Locked as u8);
                 Ok(self.held_by(by, reply))
             }
         }
@@ -195,7 +197,7 @@ impl<'t> Turn<'t> {
     /// from that.
     pub(crate) fn may_begin(&self, lock: Lock, at_home: bool) -> bool {
         #[cfg(test)]
-        if self.owner.breach == Some(Breach::NoNote) {
+        if self.owner.breach == Some(ProtocolBreach::NoNote) {
             return true;
         }
         let names = self.books.names.as_ref();
@@ -209,7 +211,12 @@ impl<'t> Turn<'t> {
 
     /// Locks a key for a transaction, or tells who holds it: nobody whose lease is over and whose
     /// home is here.
-    fn take(&mut self, lock: Lock, object: u64, key: &[u8]) -> Result<Result<Found, Lock>, Fault> {
+    fn take(
+        &mut self,
+        lock: Lock,
+        object: u64,
+        key: &[u8],
+    ) -> Result<Result<KeyState, Lock>, Fault> {
         let table = self.table(object)?;
         if let Some(by) = table.look(self.memory, key)?.lock
             && by != lock
@@ -233,11 +240,11 @@ impl<'t> Turn<'t> {
     pub(crate) fn commit(
         &mut self,
         lock: Lock,
-        reads: &[Seen<'_>],
+        reads: &[KeyVersion<'_>],
         writes: &[u8],
     ) -> Result<Vec<u8>, Fault> {
         let writes = writes_of(writes).ok_or(Fault::Refused(MALFORMED))?;
-        let about = |status: Status, at: usize| {
+        let about = |status: OwnerStatus, at: usize| {
             let mut reply = Writer::default();
             reply.byte(status as u8).half(at as u16);
             reply
@@ -248,15 +255,15 @@ impl<'t> Turn<'t> {
         for (at, seen) in reads.iter().enumerate() {
             let now = self.look_for(Rights::READ, seen.object, seen.key)?;
             if let Some(by) = now.lock {
-                return Ok(self.held_by(by, about(Status::Locked, at)));
+                return Ok(self.held_by(by, about(OwnerStatus::Locked, at)));
             }
             if now.version != seen.version {
-                return Ok(about(Status::Changed, at).0);
+                return Ok(about(OwnerStatus::Changed, at).0);
             }
         }
         Ok(match self.change_all(lock, &writes)? {
-            None => vec![Status::Done as u8],
-            Some((at, by)) => self.held_by(by, about(Status::Locked, reads.len() + at)),
+            None => vec![OwnerStatus::Done as u8],
+            Some((at, by)) => self.held_by(by, about(OwnerStatus::Locked, reads.len() + at)),
         })
     }
 
@@ -365,15 +372,15 @@ impl<'t> Turn<'t> {
     }
 
     /// What a key has, and who holds it: nobody whose lease is over and whose home is here.
-    pub(crate) fn look(&mut self, object: u64, key: &[u8]) -> Result<Found, Fault> {
+    pub(crate) fn look(&mut self, object: u64, key: &[u8]) -> Result<KeyState, Fault> {
         self.look_for(self.needed, object, key)
     }
 
-    fn look_for(&mut self, needed: Rights, object: u64, key: &[u8]) -> Result<Found, Fault> {
+    fn look_for(&mut self, needed: Rights, object: u64, key: &[u8]) -> Result<KeyState, Fault> {
         let table = self.table_for(object, needed)?;
         let seen = table.look(self.memory, key)?;
         match seen.lock {
-            Some(by) if self.inquire_in(table, by, object, key)? == Status::Done => {
+            Some(by) if self.inquire_in(table, by, object, key)? == OwnerStatus::Done => {
                 table.look(self.memory, key)
             }
             _ => Ok(seen),
@@ -383,10 +390,10 @@ impl<'t> Turn<'t> {
     /// A reply that tells who holds a key, and whether that lock's lease is over.
     pub(crate) fn held_by(&self, by: Lock, mut reply: Writer) -> Vec<u8> {
         let held = self.books.held.get(&by.word());
-        reply.holder(Holder {
+        reply.holder(LockHolder {
             lock: by,
             is_over: self.is_over(by),
-            home: held.map_or(Home::default(), |held| held.home),
+            home: held.map_or(TransactionHome::default(), |held| held.home),
         });
         reply.0
     }
@@ -395,12 +402,16 @@ impl<'t> Turn<'t> {
     fn hold(&mut self, lock: Lock, object: u64, held: &[u8], promised: u64) {
         let until = self.now.saturating_add(self.owner.options.lease);
         let grant = self.grant();
-        let own = self.books.held.entry(lock.word()).or_insert_with(|| Held {
-            until,
-            home: Home::default(),
-            grant,
-            keys: BTreeMap::new(),
-        });
+        let own = self
+            .books
+            .held
+            .entry(lock.word())
+            .or_insert_with(|| TransactionLocks {
+                until,
+                home: TransactionHome::default(),
+                grant,
+                keys: BTreeMap::new(),
+            });
         let mut is_new = false;
         let sum = own.keys.entry((object, held.into())).or_insert_with(|| {
             is_new = true;
@@ -408,7 +419,7 @@ impl<'t> Turn<'t> {
         });
         *sum += promised;
         if is_new || promised > 0 {
-            let noted = Note::Holds {
+            let noted = BookChange::Holds {
                 lock: lock.word(),
                 home: own.home,
                 grant: own.grant.as_deref(),
@@ -425,7 +436,12 @@ impl<'t> Turn<'t> {
         held.is_none_or(|held| held.until < self.now)
     }
 
-    pub(crate) fn inquire(&mut self, lock: Lock, object: u64, key: &[u8]) -> Result<Status, Fault> {
+    pub(crate) fn inquire(
+        &mut self,
+        lock: Lock,
+        object: u64,
+        key: &[u8],
+    ) -> Result<OwnerStatus, Fault> {
         let table = self.table(object)?;
         self.inquire_in(table, lock, object, key)
     }
@@ -436,24 +452,24 @@ impl<'t> Turn<'t> {
         lock: Lock,
         object: u64,
         key: &[u8],
-    ) -> Result<Status, Fault> {
+    ) -> Result<OwnerStatus, Fault> {
         let found = table.look(self.memory, key)?;
         if found.lock != Some(lock) {
-            return Ok(Status::Done);
+            return Ok(OwnerStatus::Done);
         }
         // A lock that is not in the books: its lease runs from now on.
         if !self.books.held.contains_key(&lock.word()) {
             self.hold(lock, object, &found.held, 0);
         }
         if !self.is_over(lock) {
-            return Ok(Status::Running);
+            return Ok(OwnerStatus::Running);
         }
         // One that no transaction took has no home, and nobody else is to be asked.
         if home_of(lock).is_none() || self.is_home_of(lock) {
             self.give_up(lock)?;
-            return Ok(Status::Done);
+            return Ok(OwnerStatus::Done);
         }
-        Ok(Status::Locked)
+        Ok(OwnerStatus::Locked)
     }
 
     /// Breaks the locks of a transaction that is not decided, at its home. It can never commit from
@@ -462,7 +478,7 @@ impl<'t> Turn<'t> {
         if let Some((_, names)) = &mut self.books.names
             && let Some(place) = names.give_up(lock)
         {
-            Note::GivenUp { place }.put(self.memory);
+            BookChange::GivenUp { place }.put(self.memory);
         }
         self.release(lock)
     }
@@ -473,7 +489,7 @@ impl<'t> Turn<'t> {
         lock: Lock,
         own: &[u8],
         others: &[(u8, &[u8])],
-    ) -> Result<Status, Fault> {
+    ) -> Result<OwnerStatus, Fault> {
         let writes = writes_of(own).ok_or(Fault::Refused(MALFORMED))?;
         #[cfg(test)]
         if self.owner.is_blind() {
@@ -482,7 +498,7 @@ impl<'t> Turn<'t> {
         // Those who meet its locks ask at the place that its name says.
         let held = self.books.held.get(&lock.word());
         let Some(held) = held.filter(|_| self.is_home_of(lock)) else {
-            return Ok(Status::Aborted);
+            return Ok(OwnerStatus::Aborted);
         };
         if !self.speaks_for(held.grant.as_deref()) {
             return Err(Fault::Refused(DENIED));
@@ -494,13 +510,13 @@ impl<'t> Turn<'t> {
                 return Err(Fault::Refused(MALFORMED));
             }
             if table.look(self.memory, write.key)?.lock != Some(lock) {
-                return Ok(Status::Aborted);
+                return Ok(OwnerStatus::Aborted);
             }
         }
         if !others.is_empty() {
             let bytes = others.iter().map(|(_, part)| part.len()).sum();
             if self.books.is_crowded || !self.has_room_for(bytes) {
-                return Ok(Status::Full);
+                return Ok(OwnerStatus::Full);
             }
             let parts = others.iter().map(|(node, part)| (*node, (*part).into()));
             let decided = Decided {
@@ -508,7 +524,7 @@ impl<'t> Turn<'t> {
                 grant: self.grant(),
                 parts: parts.collect(),
             };
-            let noted = Note::Decided {
+            let noted = BookChange::Decided {
                 lock: lock.word(),
                 grant: decided.grant.as_deref(),
                 parts: &decided.parts,
@@ -518,7 +534,7 @@ impl<'t> Turn<'t> {
         }
         // It is committed: whatever of it cannot be done, its client is not told that it is not.
         self.apply(lock, &writes).map_err(|_| Fault::Damaged)?;
-        Ok(Status::Done)
+        Ok(OwnerStatus::Done)
     }
 
     /// Whether a decision of so many bytes may be kept for the caller.
@@ -538,7 +554,7 @@ impl<'t> Turn<'t> {
 
     /// As FORD does: writes and releases whatever lock there is.
     #[cfg(test)]
-    fn decide_blindly(&mut self, writes: &[Write<'_>]) -> Result<Status, Fault> {
+    fn decide_blindly(&mut self, writes: &[Write<'_>]) -> Result<OwnerStatus, Fault> {
         for write in writes {
             let table = self.table(write.object)?;
             let by = table.look(self.memory, write.key)?.lock;
@@ -546,6 +562,6 @@ impl<'t> Turn<'t> {
             table.try_lock(self.memory, write.key, by)?;
             table.change(self.memory, write.key, by, write.value)?;
         }
-        Ok(Status::Done)
+        Ok(OwnerStatus::Done)
     }
 }

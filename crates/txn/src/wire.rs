@@ -22,7 +22,7 @@ pub(crate) struct Write<'b> {
 
 /// What a transaction has seen of a key of a node, without a lock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Seen<'b> {
+pub(crate) struct KeyVersion<'b> {
     /// The table's number at its node.
     pub(crate) object: u64,
     pub(crate) key: &'b [u8],
@@ -35,7 +35,7 @@ pub(crate) type Part = Vec<u8>;
 
 /// What a node's owner is asked for.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum Ask<'b> {
+pub(crate) enum OwnerRequest<'b> {
     /// Name a new client, which has the owner's node at this place of its list.
     Open { node: u8 },
     /// Lock a key. `opens` allows that the transaction holds nothing here so far; `at_home` says
@@ -44,7 +44,7 @@ pub(crate) enum Ask<'b> {
         lock: Lock,
         opens: bool,
         at_home: bool,
-        home: Home,
+        home: TransactionHome,
         object: u64,
         key: &'b [u8],
     },
@@ -60,7 +60,7 @@ pub(crate) enum Ask<'b> {
     /// all that it has read is still so, and nobody holds a key of it.
     Commit {
         lock: Lock,
-        reads: Vec<Seen<'b>>,
+        reads: Vec<KeyVersion<'b>>,
         writes: &'b [u8],
     },
     /// Run a procedure of this node's as a transaction, and commit it, if nobody holds a key of it.
@@ -89,7 +89,7 @@ pub(crate) enum Ask<'b> {
 
 /// What the home of a transaction is, as its client tells: zeros of one that nobody has told of.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Home {
+pub(crate) struct TransactionHome {
     pub(crate) incarnation: u64,
     /// Nodes in the client's list.
     pub(crate) nodes: u8,
@@ -99,11 +99,11 @@ pub(crate) struct Home {
 
 /// Who holds a key, as its node tells.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Holder {
+pub(crate) struct LockHolder {
     pub(crate) lock: Lock,
     /// Whether the lease of its lock is over.
     pub(crate) is_over: bool,
-    pub(crate) home: Home,
+    pub(crate) home: TransactionHome,
 }
 
 /// Bytes of a status, and of who holds a key.
@@ -112,25 +112,27 @@ pub(crate) const HOLDER_BYTES: usize = 20;
 /// How the owner answers, in the first byte.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
-pub(crate) enum Status {
-    /// Done. Of [`Ask::Resolve`]: committed, and the part follows; of [`Ask::Inquire`]: the lock is
-    /// gone.
+pub(crate) enum OwnerStatus {
+    /// Done. Of [`OwnerRequest::Resolve`]: committed, and the part follows; of
+    /// [`OwnerRequest::Inquire`]: the lock is gone.
     Done = 0,
-    /// Of [`Ask::Lock`]: another holds the key. Its [`Holder`] follows; of [`Ask::Commit`] the key's
-    /// place in the request before that, of [`Ask::Execute`] the table's number before and the key
-    /// behind; of [`Ask::Inquire`]: its lease is over, and its home must be asked.
+    /// Of [`OwnerRequest::Lock`]: another holds the key. Its [`LockHolder`] follows; of
+    /// [`OwnerRequest::Commit`] the key's place in the request before that, of
+    /// [`OwnerRequest::Execute`] the table's number before and the key behind; of
+    /// [`OwnerRequest::Inquire`]: its lease is over, and its home must be asked.
     Locked = 1,
-    /// The transaction's locks here were broken; of [`Ask::Resolve`]: it is aborted.
+    /// The transaction's locks here were broken; of [`OwnerRequest::Resolve`]: it is aborted.
     Aborted = 2,
-    /// Of [`Ask::Resolve`] and [`Ask::Inquire`]: the lease is not over.
+    /// Of [`OwnerRequest::Resolve`] and [`OwnerRequest::Inquire`]: the lease is not over.
     Running = 3,
-    /// Of [`Ask::Decide`]: no further decision may be kept.
+    /// Of [`OwnerRequest::Decide`]: no further decision may be kept.
     Full = 4,
-    /// Of [`Ask::Commit`]: a key has changed since it was read. Its place in the request follows.
+    /// Of [`OwnerRequest::Commit`]: a key has changed since it was read. Its place in the request
+    /// follows.
     Changed = 5,
 }
 
-impl Status {
+impl OwnerStatus {
     pub(crate) const fn of(byte: u8) -> Option<Self> {
         Some(match byte {
             0 => Self::Done,
@@ -161,12 +163,12 @@ impl Writer {
         self.bytes(&word.to_le_bytes())
     }
 
-    pub(crate) fn holder(&mut self, holder: Holder) -> &mut Self {
+    pub(crate) fn holder(&mut self, holder: LockHolder) -> &mut Self {
         self.word(holder.lock.word());
         self.byte(holder.is_over.into()).home(holder.home)
     }
 
-    pub(crate) fn home(&mut self, home: Home) -> &mut Self {
+    pub(crate) fn home(&mut self, home: TransactionHome) -> &mut Self {
         self.word(home.incarnation).byte(home.nodes).byte(home.at)
     }
 
@@ -206,27 +208,27 @@ impl<'b> Reader<'b> {
         Lock::of_word(self.word()?)
     }
 
-    pub(crate) fn holder(&mut self) -> Option<Holder> {
-        Some(Holder {
+    pub(crate) fn holder(&mut self) -> Option<LockHolder> {
+        Some(LockHolder {
             lock: self.lock()?,
             is_over: self.byte()? != 0,
             home: self.home()?,
         })
     }
 
-    pub(crate) fn home(&mut self) -> Option<Home> {
-        Some(Home {
+    pub(crate) fn home(&mut self) -> Option<TransactionHome> {
+        Some(TransactionHome {
             incarnation: self.word()?,
             nodes: self.byte()?,
             at: self.byte()?,
         })
     }
 
-    fn seen(&mut self) -> Option<Seen<'b>> {
+    fn seen(&mut self) -> Option<KeyVersion<'b>> {
         let (object, is_there) = (self.word()?, self.byte()? != 0);
         let version = self.word()?;
         let key = self.half()?;
-        Some(Seen {
+        Some(KeyVersion {
             object,
             key: self.bytes(key.into())?,
             version: is_there.then_some(version),
@@ -264,7 +266,7 @@ pub(crate) fn writes_of(part: &[u8]) -> Option<Vec<Write<'_>>> {
     Some(writes)
 }
 
-impl<'b> Ask<'b> {
+impl<'b> OwnerRequest<'b> {
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut to = Writer::default();
         match self {
@@ -331,7 +333,7 @@ impl<'b> Ask<'b> {
     /// The request of these bytes; nothing if they are none.
     pub(crate) fn decode(bytes: &'b [u8]) -> Option<Self> {
         let mut from = Reader(bytes);
-        let ask = match from.byte()? {
+        let request = match from.byte()? {
             0 => Self::Open { node: from.byte()? },
             1 => Self::Lock {
                 lock: from.lock()?,
@@ -392,14 +394,14 @@ impl<'b> Ask<'b> {
             },
             _ => return None,
         };
-        from.0.is_empty().then_some(ask)
+        from.0.is_empty().then_some(request)
     }
 }
 
 /// Bytes of an unfinished part's name: a lock's word, and a node.
 pub(crate) const UNFINISHED_BYTES: usize = 9;
 
-/// The parts that a reply of [`Ask::Unfinished`] names.
+/// The parts that a reply of [`OwnerRequest::Unfinished`] names.
 pub(crate) fn read_unfinished(mut from: Reader<'_>) -> Option<Vec<(Lock, u8)>> {
     let mut parts = Vec::new();
     while !from.0.is_empty() {
@@ -432,18 +434,18 @@ mod tests {
         ];
         writes.iter().for_each(|write| put_write(&mut part, *write));
         assert_eq!(writes_of(&part).unwrap(), writes);
-        let seen = |version| Seen {
+        let seen = |version| KeyVersion {
             object: 9,
             key,
             version,
         };
-        for ask in [
-            Ask::Open { node: 3 },
-            Ask::Lock {
+        for request in [
+            OwnerRequest::Open { node: 3 },
+            OwnerRequest::Lock {
                 lock,
                 opens: true,
                 at_home: false,
-                home: Home {
+                home: TransactionHome {
                     incarnation: 77,
                     nodes: 3,
                     at: 2,
@@ -451,41 +453,41 @@ mod tests {
                 object: 300,
                 key,
             },
-            Ask::Decide {
+            OwnerRequest::Decide {
                 lock,
                 done: vec![lock, lock],
                 own: &part,
                 others: vec![(3, &part), (4, b"")],
             },
-            Ask::Commit {
+            OwnerRequest::Commit {
                 lock,
                 reads: vec![seen(Some(7)), seen(None)],
                 writes: &part,
             },
-            Ask::Execute {
+            OwnerRequest::Execute {
                 lock,
                 procedure: 7,
                 input: key,
             },
-            Ask::Finish { lock, part: &part },
-            Ask::Abort { lock },
-            Ask::Resolve { lock, node: 3 },
-            Ask::Inquire {
+            OwnerRequest::Finish { lock, part: &part },
+            OwnerRequest::Abort { lock },
+            OwnerRequest::Resolve { lock, node: 3 },
+            OwnerRequest::Inquire {
                 lock,
                 object: 2,
                 key,
             },
-            Ask::Forget { lock, node: 200 },
-            Ask::Unfinished,
+            OwnerRequest::Forget { lock, node: 200 },
+            OwnerRequest::Unfinished,
         ] {
-            assert_eq!(Ask::decode(&ask.encode()), Some(ask));
+            assert_eq!(OwnerRequest::decode(&request.encode()), Some(request));
         }
     }
 
     proptest! {
         #[test]
         fn no_bytes_break_the_decoders(bytes in proptest::collection::vec(any::<u8>(), 0..80)) {
-            let _ = Ask::decode(&bytes);
+            let _ = OwnerRequest::decode(&bytes);
             let _ = writes_of(&bytes);
         }
     }

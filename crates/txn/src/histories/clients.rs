@@ -15,7 +15,7 @@ use std::rc::Rc;
 
 /// What happened in all runs, so that none of it is vacuous.
 #[derive(Default, Debug)]
-pub(super) struct Tally {
+pub(super) struct HistoryTally {
     pub(super) committed: u64,
     pub(super) aborted: u64,
     pub(super) unknown: u64,
@@ -230,7 +230,7 @@ pub(super) async fn run_one(
     endpoint: &SimEndpoint,
     rng: &mut ChaCha8Rng,
     record: &Record,
-    tally: &RefCell<Tally>,
+    tally: &RefCell<HistoryTally>,
     (own_keys, wrong): (Option<u8>, Wrong),
 ) {
     let at = record.begin(endpoint.now());
@@ -265,7 +265,7 @@ fn note_end(
     at: usize,
     endpoint: &SimEndpoint,
     record: &Record,
-    tally: &RefCell<Tally>,
+    tally: &RefCell<HistoryTally>,
 ) {
     let mut tally = tally.borrow_mut();
     match end {

@@ -5,11 +5,11 @@ mod lists;
 mod procedures;
 mod world;
 
-use crate::broken::Breach;
+use crate::broken::ProtocolBreach;
 use crate::database::Locked;
-use crate::wire::{Part, Status, Write, put_write};
+use crate::wire::{OwnerStatus, Part, Write, put_write};
 use crate::{Database, Locking, TableId, Transaction, TxnError};
-use clients::{Record, Tally, list, run_one};
+use clients::{HistoryTally, Record, list, run_one};
 use farslot_check::serial::{Anomaly, Commit, CycleKind, ListOp, check_serial};
 use farslot_fabric::sim::{
     FaultPlan, HostId, Partition, RunEnd, Side, SimEndpoint, Simulation, World,
@@ -31,7 +31,11 @@ use world::{
 };
 
 /// Runs transactions under faults; returns how the checker judges them, and the world's digest.
-fn run(seed: u64, wrong: Wrong, tally: &Rc<RefCell<Tally>>) -> (Result<(), Anomaly<Key>>, u64) {
+fn run(
+    seed: u64,
+    wrong: Wrong,
+    tally: &Rc<RefCell<HistoryTally>>,
+) -> (Result<(), Anomaly<Key>>, u64) {
     let world = world(seed, wrong);
     let plan = faults(seed, wrong);
     let stopped = plan.node_stops.first().map(|stop| stop.node);
@@ -115,7 +119,7 @@ fn read_all(world: &World, seed: u64, wrong: Wrong, record: &Record, stopped: Op
 }
 
 /// Runs seeds, none of which may show an anomaly; returns what happened.
-fn judge(seeds: std::ops::Range<u64>, wrong: Wrong) -> Tally {
+fn judge(seeds: std::ops::Range<u64>, wrong: Wrong) -> HistoryTally {
     let tally = Rc::default();
     let mut digests = Vec::new();
     for seed in seeds.clone() {
@@ -138,7 +142,7 @@ fn judge(seeds: std::ops::Range<u64>, wrong: Wrong) -> Tally {
 }
 
 /// Enough has happened that it means something.
-fn check_tally(tally: &Tally) {
+fn check_tally(tally: &HistoryTally) {
     for (what, count, least) in [
         ("committed", tally.committed, 20_000),
         ("conflicts", tally.conflicts, 5_000),
@@ -221,7 +225,7 @@ fn find(wrong: Wrong, expected: &[&'static str]) {
     panic!("{:?}: only {found:?} of {expected:?}", wrong.breach);
 }
 
-fn breach(breach: Breach) -> Wrong {
+fn breach(breach: ProtocolBreach) -> Wrong {
     Wrong {
         breach: Some(breach),
         ..Wrong::NONE
@@ -230,18 +234,21 @@ fn breach(breach: Breach) -> Wrong {
 
 #[test]
 fn reads_that_are_not_validated_are_noticed() {
-    find(breach(Breach::NoValidation), &["read skew", "write skew"]);
+    find(
+        breach(ProtocolBreach::NoValidation),
+        &["read skew", "write skew"],
+    );
 }
 
 #[test]
 fn absent_keys_that_are_not_validated_are_noticed() {
-    find(breach(Breach::NoAbsence), &["write skew"]);
+    find(breach(ProtocolBreach::NoAbsence), &["write skew"]);
 }
 
 #[test]
 fn ranges_that_are_not_validated_are_noticed() {
     let wrong = Wrong {
-        breach: Some(Breach::NoRange),
+        breach: Some(ProtocolBreach::NoRange),
         ..SCANS
     };
     find(wrong, &["phantom"]);
@@ -249,33 +256,42 @@ fn ranges_that_are_not_validated_are_noticed() {
 
 #[test]
 fn changes_without_locks_are_noticed() {
-    find(breach(Breach::NoLock), &["lost update", "G0", "G1c"]);
+    find(
+        breach(ProtocolBreach::NoLock),
+        &["lost update", "G0", "G1c"],
+    );
 }
 
 #[test]
 fn changes_before_the_commit_are_noticed() {
-    find(breach(Breach::WriteThrough), &["G1a", "G1b", "read skew"]);
+    find(
+        breach(ProtocolBreach::WriteThrough),
+        &["G1a", "G1b", "read skew"],
+    );
     let wrong = Wrong {
         own_keys: true,
-        ..breach(Breach::WriteThrough)
+        ..breach(ProtocolBreach::WriteThrough)
     };
     find(wrong, &["G1b", "G1c"]);
 }
 
 #[test]
 fn locks_that_are_released_before_the_changes_are_noticed() {
-    find(breach(Breach::UnlockFirst), &["lost update", "G0", "G1c"]);
+    find(
+        breach(ProtocolBreach::UnlockFirst),
+        &["lost update", "G0", "G1c"],
+    );
 }
 
 #[test]
 fn versions_that_are_read_after_the_values_are_noticed() {
-    find(breach(Breach::LateVersion), &["read skew"]);
+    find(breach(ProtocolBreach::LateVersion), &["read skew"]);
 }
 
 #[test]
 fn a_home_that_forgets_what_it_gave_up_is_noticed() {
     let wrong = Wrong {
-        breach: Some(Breach::NoNote),
+        breach: Some(ProtocolBreach::NoNote),
         ..LATE
     };
     find(wrong, &["lost update"]);
@@ -283,7 +299,7 @@ fn a_home_that_forgets_what_it_gave_up_is_noticed() {
 
 #[test]
 fn a_blind_release_is_noticed() {
-    find(breach(Breach::BlindRelease), &["lost update"]);
+    find(breach(ProtocolBreach::BlindRelease), &["lost update"]);
 }
 
 /// A world without faults, and two clients of its database in one thread.
@@ -419,7 +435,7 @@ async fn decide_and_stop(one: &Database<SimEndpoint>) {
     put_write(&mut part, write);
     let others = [1, 2].map(|node| (node, part.clone()));
     let end = one.decide(open.lock.unwrap(), &part, &others).await;
-    assert_eq!(end, Ok(Status::Done));
+    assert_eq!(end, Ok(OwnerStatus::Done));
 }
 
 #[test]

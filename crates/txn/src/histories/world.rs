@@ -2,7 +2,7 @@
 
 use super::procedures::procedures;
 use crate::books::Owner;
-use crate::broken::{Breach, Broken};
+use crate::broken::{BrokenProtocol, ProtocolBreach};
 use crate::owner::serve_owner;
 use crate::{Database, DatabaseOptions, Locking, OwnerOptions};
 use farslot_fabric::sim::{
@@ -60,7 +60,7 @@ pub(super) fn tree() -> TreeShape {
 /// How a run differs from the protocol as it is.
 #[derive(Clone, Copy)]
 pub(super) struct Wrong {
-    pub(super) breach: Option<Breach>,
+    pub(super) breach: Option<ProtocolBreach>,
     /// Each coroutine appends to keys of its own, so that no list loses a value.
     pub(super) own_keys: bool,
     /// Some keys are in maps, and are scanned.
@@ -151,7 +151,7 @@ pub(super) fn database(
         Chained::new(table, OBJECT, client, 4, PolicyOptions::default())
     });
     let breach = wrong.breach.filter(|breach| !breach.is_of_owners());
-    let broken = breach.map(|breach| Broken {
+    let broken = breach.map(|breach| BrokenProtocol {
         breach,
         tables: plain.collect(),
     });

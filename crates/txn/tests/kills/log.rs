@@ -1,8 +1,8 @@
 //! What clients say of their transactions, line by line, and the history that it is.
 //!
 //! ```text
-//! b NUMBER START OP..       before the commit: nothing of the transaction can be seen by others yet
-//! e NUMBER c|a|u END        after it: committed, aborted, or in doubt
+//! b NUMBER START OP..   before the commit: nothing of the transaction can be seen by others yet
+//! e NUMBER c|a|u END    after it: committed, aborted, or in doubt
 //! OP  = a:TABLE:KEY:VALUE | r:TABLE:KEY:VALUE,.. | s:TABLE:KEY:VALUE,..
 //! ```
 
