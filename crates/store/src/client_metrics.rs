@@ -46,8 +46,8 @@ pub struct ClientMetrics(Arc<All>);
 
 #[derive(Default)]
 struct All {
-    tables: Mutex<BTreeMap<String, Arc<Counted>>>,
-    slow: Arc<SlowLog>,
+    tables: Mutex<BTreeMap<String, Arc<TableCounters>>>,
+    slow: Arc<SlowOperations>,
 }
 
 impl fmt::Debug for ClientMetrics {
@@ -165,7 +165,7 @@ impl Histogram {
 
 /// What is counted of the tables of one name.
 #[derive(Default)]
-pub(crate) struct Counted {
+pub(crate) struct TableCounters {
     open: AtomicU64,
     counters: Mutex<Snapshot>,
     errors: [AtomicU64; ErrorKind::ALL.len()],
@@ -180,12 +180,12 @@ impl ClientMetrics {
     #[must_use]
     pub fn tables(&self) -> Vec<TableMetrics> {
         let all = self.0.by_name();
-        let of_table = |(name, counted): (&String, &Arc<Counted>)| counted.get(name);
+        let of_table = |(name, counted): (&String, &Arc<TableCounters>)| counted.get(name);
         all.iter().map(of_table).collect()
     }
 
     /// Where tables of that name are counted.
-    pub(crate) fn of_table(&self, name: &str) -> Arc<Counted> {
+    pub(crate) fn of_table(&self, name: &str) -> Arc<TableCounters> {
         Arc::clone(self.0.by_name().entry(name.to_owned()).or_default())
     }
 
@@ -201,13 +201,13 @@ impl ClientMetrics {
         self.0.slow.slower_than.store(nanos, Relaxed);
     }
 
-    pub(crate) fn slow_log(&self) -> Arc<SlowLog> {
+    pub(crate) fn slow_log(&self) -> Arc<SlowOperations> {
         Arc::clone(&self.0.slow)
     }
 }
 
 impl All {
-    fn by_name(&self) -> MutexGuard<'_, BTreeMap<String, Arc<Counted>>> {
+    fn by_name(&self) -> MutexGuard<'_, BTreeMap<String, Arc<TableCounters>>> {
         self.tables.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -236,12 +236,12 @@ pub struct SlowOperation {
 const KEY: usize = 128;
 
 /// The last operations that took long.
-pub(crate) struct SlowLog {
+pub(crate) struct SlowOperations {
     slower_than: AtomicU64,
     last: Latest<SlowOperation>,
 }
 
-impl Default for SlowLog {
+impl Default for SlowOperations {
     fn default() -> Self {
         Self {
             slower_than: AtomicU64::new(10_000_000),
@@ -250,7 +250,7 @@ impl Default for SlowLog {
     }
 }
 
-impl SlowLog {
+impl SlowOperations {
     /// Remembers operations, if they took long.
     pub(crate) fn note(
         &self,
@@ -275,7 +275,7 @@ impl SlowLog {
     }
 }
 
-impl Counted {
+impl TableCounters {
     pub(crate) fn opened(&self) {
         self.open.fetch_add(1, Relaxed);
     }

@@ -8,9 +8,9 @@
 
 use crate::cache::Cache;
 use crate::calls::client::asking::CallOptions;
-use crate::calls::client::calling::Calling;
+use crate::calls::client::calling::CallingIndex;
 use crate::duo::{DuoClient, DuoOwners};
-use crate::expiry::Clock;
+use crate::expiry::ExpiryClock;
 use crate::lease::Leased;
 use crate::owned::queue::OwnedQueue;
 use crate::owned::table::OwnedTable;
@@ -30,7 +30,7 @@ const LITTLE: u64 = 64 << 20;
 
 /// How a store opens clients of its tables.
 #[derive(Clone)]
-pub(crate) struct Clients {
+pub(crate) struct ClientFactory {
     /// How many slots the READs of linear and sealed tables fetch.
     pub(crate) sizes: Arc<KnownSizes>,
     /// Clusters that a client of a linear table remembers.
@@ -52,7 +52,7 @@ pub(crate) struct Clients {
     /// Bytes that a client may take; half of what the machine has free, if nothing is said.
     pub(crate) client_memory: Option<u64>,
     /// By which records expire.
-    pub(crate) clock: Clock,
+    pub(crate) clock: ExpiryClock,
 }
 
 /// Which operations are calls.
@@ -86,7 +86,7 @@ pub(crate) const fn has_one_writer(scheme: &Scheme) -> bool {
     matches!(scheme, Scheme::Cuckoo(_) | Scheme::Duo(_))
 }
 
-impl Clients {
+impl ClientFactory {
     /// Opens the table of that record, which lies at `at`.
     pub(crate) async fn open(
         &self,
@@ -186,7 +186,7 @@ impl Clients {
         let Some((rule, options)) = self.calls_of(at, record) else {
             return Ok(client);
         };
-        let calling = Calling::new(client, Rc::clone(endpoint), options);
+        let calling = CallingIndex::new(client, Rc::clone(endpoint), options);
         if rule.is_forced {
             calling.check_owner().await?;
         }
@@ -208,7 +208,7 @@ impl Clients {
             writes: true,
             ..options
         };
-        let client = Calling::of_single_keys(endpoint, options).await?;
+        let client = CallingIndex::of_single_keys(endpoint, options).await?;
         Ok(client.map(|client| Rc::new(client) as AnyIndex))
     }
 

@@ -18,11 +18,11 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 /// The owners of all CuckooDuo tables that a store's threads have open.
 #[derive(Default)]
-pub(crate) struct DuoOwners(Mutex<Vec<(Place, Weak<SharedOwner>)>>);
+pub(crate) struct DuoOwners(Mutex<Vec<(TableLocation, Weak<SharedOwner>)>>);
 
 /// Where a table lies: in which node's memory, and where there.
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct Place {
+struct TableLocation {
     incarnation: u64,
     at: RemoteAddr,
     /// The table's id: another may come to lie at the same place.
@@ -37,7 +37,7 @@ struct SharedOwner {
 
 impl DuoOwners {
     /// The owner of the table at a place: the one that another thread has, or a new one.
-    fn at(&self, place: Place, layout: &DuoLayout) -> Result<Arc<SharedOwner>> {
+    fn at(&self, place: TableLocation, layout: &DuoLayout) -> Result<Arc<SharedOwner>> {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         known.retain(|(_, owner)| owner.strong_count() > 0);
         let mut there = known.iter().filter(|(of, _)| *of == place);
@@ -104,7 +104,7 @@ impl<E: Endpoint> DuoClient<E> {
         };
         let incarnation = endpoint.node(at.node)?.incarnation;
         let of = owners.at(
-            Place {
+            TableLocation {
                 incarnation,
                 at,
                 id,

@@ -504,7 +504,9 @@ impl StoreError {
     /// store.create("codes", &TableOptions::new(8).values(FieldSize::Fixed(4)))?;
     /// let codes = store.table("codes")?;
     /// match codes.put(b"de", b"+49") {
-    ///     Err(error) if error.kind() == ErrorKind::DoesNotFit => println!("4 bytes, please: {error}"),
+    ///     Err(error) if error.kind() == ErrorKind::DoesNotFit => {
+    ///         println!("4 bytes, please: {error}");
+    ///     }
     ///     Err(error) => return Err(error),
     ///     Ok(new) => assert!(new),
     /// }

@@ -13,8 +13,8 @@ use std::sync::{Mutex, PoisonError};
 /// The memory, as each fabric holds it.
 pub(crate) enum Fabric {
     Shm(MappedNodes),
-    Tcp(Box<Remote<TcpEndpoint>>),
-    Verbs(Box<Remote<VerbsEndpoint>>),
+    Tcp(Box<RemoteNodes<TcpEndpoint>>),
+    Verbs(Box<RemoteNodes<VerbsEndpoint>>),
     Sim(World),
 }
 
@@ -43,12 +43,12 @@ impl Connect for VerbsEndpoint {
 }
 
 /// Nodes behind a network: each endpoint has connections of its own.
-pub(crate) struct Remote<E: Connect> {
+pub(crate) struct RemoteNodes<E: Connect> {
     authorities: Vec<String>,
     options: E::Options,
 }
 
-impl<E: Connect> Remote<E> {
+impl<E: Connect> RemoteNodes<E> {
     /// Connects once, so that whoever opens a store learns whether he can.
     fn new(authorities: &[String], options: E::Options) -> Result<Self> {
         E::connect(authorities, &options)?;
@@ -178,14 +178,14 @@ impl Fabric {
                     false => options.connect(),
                     true => options.connect_under_tls(text)?,
                 };
-                let nodes = Remote::new(authorities, connect)?;
+                let nodes = RemoteNodes::new(authorities, connect)?;
                 Ok(Self::Tcp(Box::new(nodes)))
             }
             Address::Verbs {
                 authorities,
                 device,
             } => {
-                let nodes = Remote::new(authorities, options.verbs(device))?;
+                let nodes = RemoteNodes::new(authorities, options.verbs(device))?;
                 Ok(Self::Verbs(Box::new(nodes)))
             }
             Address::Sim {

@@ -5,10 +5,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The latest of many things: the last [`Latest::MOST`].
 #[derive(Debug)]
-pub struct Latest<T>(Mutex<Kept<T>>);
+pub struct Latest<T>(Mutex<LatestRing<T>>);
 
 #[derive(Debug)]
-struct Kept<T> {
+struct LatestRing<T> {
     /// How many there were, those that are forgotten included.
     count: u64,
     /// The latest first.
@@ -17,7 +17,7 @@ struct Kept<T> {
 
 impl<T> Default for Latest<T> {
     fn default() -> Self {
-        Self(Mutex::new(Kept {
+        Self(Mutex::new(LatestRing {
             count: 0,
             things: VecDeque::new(),
         }))
@@ -28,7 +28,7 @@ impl<T> Latest<T> {
     /// The most that are kept.
     pub const MOST: usize = 128;
 
-    fn kept(&self) -> MutexGuard<'_, Kept<T>> {
+    fn kept(&self) -> MutexGuard<'_, LatestRing<T>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

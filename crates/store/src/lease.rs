@@ -41,14 +41,14 @@ pub(crate) mod held;
 
 use crate::TableRecord;
 use crate::calls::client::asking::ask_to_provide;
-use crate::catalog::pool::{self, Attached, FIRST_REGION};
-use crate::catalog::{CATALOG_BYTES, Catalog, GRACE, Taking, table_at};
+use crate::catalog::pool::{self, AttachOutcome, FIRST_REGION};
+use crate::catalog::{CATALOG_BYTES, Catalog, GRACE, ReclaimScope, table_at};
 use crate::pooled::{self, Pooled};
 use farslot_fabric::{
     AnyEndpoint, Buffer, Completion, Endpoint, EndpointCore, EndpointExt, FabricError, InPlace,
     Nanos, NodeId, NodeInfo, NodeState, Piece, PostError, RemoteAddr, Result, Rights, Verb,
 };
-use held::{Lease, Turn};
+use held::{Lease, VerbAdmission};
 use std::cell::RefCell;
 use std::ops::Range;
 use std::rc::{Rc, Weak};
@@ -95,9 +95,9 @@ impl Leased {
     }
 
     #[inline]
-    fn turn_of(&self, at: RemoteAddr, changes: bool) -> Turn {
+    fn turn_of(&self, at: RemoteAddr, changes: bool) -> VerbAdmission {
         if at.offset < CATALOG_BYTES {
-            return Turn::Post;
+            return VerbAdmission::Post;
         }
         let leases = self.leases.borrow();
         let turn = match of_node(&leases, at.node) {
@@ -105,23 +105,25 @@ impl Leased {
             None => self.turn_of_several(at, changes),
         };
         match turn {
-            Turn::Post if changes => self.turn_behind_fence(at),
+            VerbAdmission::Post if changes => self.turn_behind_fence(at),
             turn => turn,
         }
     }
 
-    fn turn_of_several(&self, at: RemoteAddr, changes: bool) -> Turn {
+    fn turn_of_several(&self, at: RemoteAddr, changes: bool) -> VerbAdmission {
         let several = self.several.borrow();
         let lease = of_extent(&several, at);
-        lease.map_or(Turn::Post, |lease| lease.turn(&self.inner, at, changes))
+        lease.map_or(VerbAdmission::Post, |lease| {
+            lease.turn(&self.inner, at, changes)
+        })
     }
 
     #[inline]
-    fn turn_behind_fence(&self, at: RemoteAddr) -> Turn {
+    fn turn_behind_fence(&self, at: RemoteAddr) -> VerbAdmission {
         let fences = self.fences.borrow();
         match of_node(&fences, at.node) {
             Some(fence) if fence.word_at != at => fence.turn(&self.inner, at, true),
-            _ => Turn::Post,
+            _ => VerbAdmission::Post,
         }
     }
 }
@@ -217,8 +219,8 @@ impl Leased {
         }
     }
 
-    /// Has it have a segment of that number; false if there is none, and, if it `reclaims`, no other
-    /// table has one that it does not need.
+    /// Has it have a segment of that number; false if there is none, and, if it `reclaims`, no
+    /// other table has one that it does not need.
     async fn attach(&self, pooled: &Pooled, number: u64, reclaims: bool) -> Result<bool> {
         let node = pooled.segments.list.node;
         let since = self.now();
@@ -237,7 +239,7 @@ impl Leased {
             return Ok(false);
         }
         // Boxed, for it is rare.
-        if Box::pin(self.reclaim(node, Taking::Wanted)).await
+        if Box::pin(self.reclaim(node, ReclaimScope::Wanted)).await
             && self.attach_free(pooled, number).await?
         {
             return Ok(true);
@@ -265,16 +267,16 @@ impl Leased {
                 .attach(&pooled.segments, of, seen, &pooled.cursor)
                 .await?
             {
-                Attached::Done => return Ok(true),
-                Attached::NoneFree => return Ok(false),
-                Attached::Late => {}
+                AttachOutcome::Done => return Ok(true),
+                AttachOutcome::NoneFree => return Ok(false),
+                AttachOutcome::Late => {}
             }
         }
         Ok(false)
     }
 
     /// Takes back segments of a node that its tables do not need; false if none is free then.
-    pub(crate) async fn reclaim(&self, node: NodeId, taking: Taking) -> bool {
+    pub(crate) async fn reclaim(&self, node: NodeId, scope: ReclaimScope) -> bool {
         let (Ok(catalog), Some(own)) = (Catalog::new(&self.inner, node), self.own.upgrade()) else {
             return false;
         };
@@ -289,7 +291,7 @@ impl Leased {
             }
             Some(layout.heap(Rc::clone(&own), table))
         };
-        let reclaimed = catalog.reclaim_segments(taking, heap_of).await;
+        let reclaimed = catalog.reclaim_segments(scope, heap_of).await;
         let others = others.take();
         let is_other = |of: &Rc<Pooled>| others.iter().any(|other| Rc::ptr_eq(of, other));
         self.pooled.borrow_mut().retain(|of| !is_other(of));
@@ -318,7 +320,7 @@ fn start_of(verb: &Verb) -> Option<(RemoteAddr, bool)> {
 }
 
 impl Endpoint for Leased {
-    type Posted = pooled::Posted;
+    type Posted = pooled::PostedVerbs;
 
     #[inline]
     fn core(&self) -> &EndpointCore {
@@ -342,19 +344,19 @@ impl Endpoint for Leased {
     }
 
     #[inline]
-    fn post(&self, verb: Verb) -> std::result::Result<pooled::Posted, PostError> {
+    fn post(&self, verb: Verb) -> std::result::Result<pooled::PostedVerbs, PostError> {
         let start = start_of(&verb);
         let pooled = start.and_then(|(at, _)| self.pooled_at(at));
         let turn = match (start, &pooled) {
-            (None, _) => Turn::Post,
+            (None, _) => VerbAdmission::Post,
             (Some((at, changes)), Some(pooled)) => pooled.turn(&self.inner, at, changes),
             (Some((at, changes)), None) => self.turn_of(at, changes),
         };
         match (turn, pooled) {
-            (Turn::Post, Some(pooled)) => pooled.post(&self.inner, verb),
-            (Turn::Post, None) => self.inner.post(verb).map(pooled::Posted::One),
-            (Turn::Wait, _) => Err(PostError::QueueFull(verb)),
-            (Turn::Refuse(error), _) => Err(PostError::Rejected(error)),
+            (VerbAdmission::Post, Some(pooled)) => pooled.post(&self.inner, verb),
+            (VerbAdmission::Post, None) => self.inner.post(verb).map(pooled::PostedVerbs::One),
+            (VerbAdmission::Wait, _) => Err(PostError::QueueFull(verb)),
+            (VerbAdmission::Refuse(error), _) => Err(PostError::Rejected(error)),
         }
     }
 
@@ -363,19 +365,22 @@ impl Endpoint for Leased {
         &self,
         from: RemoteAddr,
         into: Buffer,
-    ) -> std::result::Result<pooled::Posted, PostError> {
+    ) -> std::result::Result<pooled::PostedVerbs, PostError> {
         let pooled = self.pooled_at(from);
         let turn = match &pooled {
             Some(pooled) => pooled.turn(&self.inner, from, false),
             None => self.turn_of(from, false),
         };
         match turn {
-            Turn::Post => match pooled {
+            VerbAdmission::Post => match pooled {
                 Some(pooled) => pooled.post_read(&self.inner, from, into),
-                None => self.inner.post_read(from, into).map(pooled::Posted::One),
+                None => self
+                    .inner
+                    .post_read(from, into)
+                    .map(pooled::PostedVerbs::One),
             },
-            Turn::Wait => Err(PostError::QueueFull(Verb::Read { from, into })),
-            Turn::Refuse(error) => Err(PostError::Rejected(error)),
+            VerbAdmission::Wait => Err(PostError::QueueFull(Verb::Read { from, into })),
+            VerbAdmission::Refuse(error) => Err(PostError::Rejected(error)),
         }
     }
 
@@ -432,14 +437,18 @@ impl Endpoint for Leased {
     #[inline]
     fn poll_posted(
         &self,
-        posted: &mut pooled::Posted,
+        posted: &mut pooled::PostedVerbs,
         cx: &mut Context<'_>,
     ) -> Poll<Result<Completion>> {
         pooled::poll_posted(&self.inner, posted, cx)
     }
 
     #[inline]
-    fn poll_read(&self, posted: &mut pooled::Posted, cx: &mut Context<'_>) -> Poll<Result<Buffer>> {
+    fn poll_read(
+        &self,
+        posted: &mut pooled::PostedVerbs,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Buffer>> {
         pooled::poll_read(&self.inner, posted, cx)
     }
 
@@ -450,7 +459,7 @@ impl Endpoint for Leased {
         let Some(numbers) = pooled.segments.numbers(piece) else {
             return Ok(false);
         };
-        if let Turn::Refuse(error) = pooled.turn(&self.inner, piece.from, true) {
+        if let VerbAdmission::Refuse(error) = pooled.turn(&self.inner, piece.from, true) {
             return Err(error);
         }
         let bytes = (numbers.end - numbers.start) as usize * 8;

@@ -26,9 +26,10 @@
 //! | `tcp://HOST:PORT` | of a process on any host, served at that address |
 //! | `tcps://HOST:PORT` | the same, under TLS: [`OpenOptions::tls`], and the feature `tls` |
 //! | `tcp://HOST:PORT,HOST:PORT,...` | of several processes: tables are spread over all of them |
-//! | `sim://PROFILE?seed=N` | simulated, behind a simulated NIC (a profile's name or file), in virtual time |
+//! | `sim://PROFILE?seed=N` | behind a simulated NIC (a profile's name or file), in virtual time |
 //!
-//! The feature `tracing` makes operations spans of the crate `tracing`, for OpenTelemetry for example.
+//! The feature `tracing` makes operations spans of the crate `tracing`, for OpenTelemetry for
+//! example.
 //! The feature `unstable` opens the layers below (`fabric`, `index`, `model`) for programs that
 //! measure or extend them. What it opens may change in any version.
 

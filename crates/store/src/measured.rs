@@ -1,7 +1,7 @@
 //! A session whose operations are counted and timed: each once, whatever it takes to do it.
 
-use crate::client_metrics::{ClientMetrics, Counted, SlowLog};
-use crate::session::{AnswerEach, Asked, Client, OutcomeOfEach, Session};
+use crate::client_metrics::{ClientMetrics, SlowOperations, TableCounters};
+use crate::session::{AnswerEach, Client, OutcomeOfEach, Session, SessionRequest};
 use crate::{Cursor, Operation, Outcome, Result, StoreError};
 use farslot_fabric::counters::Snapshot;
 use farslot_fabric::{Endpoint, Nanos};
@@ -14,17 +14,17 @@ use std::sync::Arc;
 const ADD_EVERY: Nanos = 100_000_000;
 
 /// A session, and where it is counted.
-pub(crate) struct Measured {
+pub(crate) struct MeasuredSession {
     session: Box<dyn Session>,
     table: String,
-    counted: Arc<Counted>,
-    slow: Arc<SlowLog>,
+    counted: Arc<TableCounters>,
+    slow: Arc<SlowOperations>,
     /// What was added of the endpoint's counters, and when.
     added: Cell<Snapshot>,
     added_at: Cell<Nanos>,
 }
 
-impl Measured {
+impl MeasuredSession {
     /// A session with a table of that name.
     pub(crate) fn new(session: Box<dyn Session>, table: &str, metrics: &ClientMetrics) -> Self {
         let counted = metrics.of_table(table);
@@ -104,14 +104,14 @@ impl Measured {
     }
 }
 
-impl Drop for Measured {
+impl Drop for MeasuredSession {
     fn drop(&mut self) {
         self.add_counters();
         self.counted.closed();
     }
 }
 
-impl Session for Measured {
+impl Session for MeasuredSession {
     fn get(&self, key: &[u8]) -> Result<Option<Value>> {
         self.one(&Operation::Get(key), |session| session.get(key))
     }
@@ -166,21 +166,21 @@ impl Session for Measured {
         self.session.client()
     }
 
-    fn did(&self, asked: Asked<'_>, since: Nanos) {
+    fn did(&self, asked: SessionRequest<'_>, since: Nanos) {
         match asked {
-            Asked::One(operation) => {
+            SessionRequest::One(operation) => {
                 let took = self.passed(since);
                 self.counted.ran(&operation, took);
                 self.slow.note(&self.table, (&operation, 1), took, None);
             }
-            Asked::Puts(puts) => {
+            SessionRequest::Puts(puts) => {
                 let took = self.passed(since);
                 self.counted.ran_batch(took);
                 let first = Operation::Put(&[], &[]);
                 self.slow.note(&self.table, (&first, puts), took, None);
                 self.counted.batched((0..puts).map(|_| PUT));
             }
-            Asked::Admin => drop(self.passed(since)),
+            SessionRequest::Admin => drop(self.passed(since)),
         }
     }
 

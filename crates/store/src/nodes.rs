@@ -46,13 +46,13 @@ pub struct PartitionReport {
 }
 
 /// What the threads of a store know of its nodes together.
-pub(crate) struct Nodes {
+pub(crate) struct StoreNodes {
     addresses: Vec<String>,
-    known: Vec<Mutex<Known>>,
+    histories: Vec<Mutex<NodeHistory>>,
 }
 
 #[derive(Default)]
-struct Known {
+struct NodeHistory {
     /// What it was when it was first reached; 0 before.
     first: u64,
     /// What it was when it came back empty and was taken for that.
@@ -60,10 +60,10 @@ struct Known {
     is_down: bool,
 }
 
-impl Nodes {
+impl StoreNodes {
     pub(crate) fn new(addresses: Vec<String>) -> Self {
         Self {
-            known: addresses.iter().map(|_| Mutex::default()).collect(),
+            histories: addresses.iter().map(|_| Mutex::default()).collect(),
             addresses,
         }
     }
@@ -88,31 +88,31 @@ impl Nodes {
         }
     }
 
-    fn known(&self, node: NodeId) -> Option<MutexGuard<'_, Known>> {
-        let known = self.known.get(usize::from(node.0))?;
-        Some(known.lock().unwrap_or_else(PoisonError::into_inner))
+    fn history(&self, node: NodeId) -> Option<MutexGuard<'_, NodeHistory>> {
+        let history = self.histories.get(usize::from(node.0))?;
+        Some(history.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Notes that a node answers, and what it is.
     pub(crate) fn is_up(&self, node: NodeId, incarnation: u64) {
-        let Some(mut known) = self.known(node) else {
+        let Some(mut history) = self.history(node) else {
             return;
         };
-        known.is_down = false;
-        if known.first == 0 {
-            known.first = incarnation;
+        history.is_down = false;
+        if history.first == 0 {
+            history.first = incarnation;
         }
     }
 
     /// Whether a node is another than it was when it was first reached.
     pub(crate) fn is_another(&self, node: NodeId, incarnation: u64) -> bool {
-        let first = self.known(node).map_or(0, |known| known.first);
+        let first = self.history(node).map_or(0, |history| history.first);
         first != 0 && incarnation != 0 && first != incarnation
     }
 
     /// Notes that a node does not answer; warns if that is new.
     pub(crate) fn is_down(&self, node: NodeId, error: &FabricError) {
-        let Some(mut known) = self.known(node) else {
+        let Some(mut history) = self.history(node) else {
             return;
         };
         // One that restores its tables has begun as it should.
@@ -120,7 +120,7 @@ impl Nodes {
             FabricError::Restoring { .. } => log::Level::Info,
             _ => log::Level::Warn,
         };
-        if !std::mem::replace(&mut known.is_down, true) {
+        if !std::mem::replace(&mut history.is_down, true) {
             let address = self.address(node);
             log::log!(level, "{address} does not serve its keys: {error}");
         }
@@ -129,10 +129,10 @@ impl Nodes {
     /// Notes that a node which came back empty was taken for what it is; warns once for each time
     /// that it did.
     pub(crate) fn adopted(&self, node: NodeId, incarnation: u64) {
-        let Some(mut known) = self.known(node) else {
+        let Some(mut history) = self.history(node) else {
             return;
         };
-        if known.adopted.insert(incarnation) {
+        if history.adopted.insert(incarnation) {
             log::warn!(
                 "{} came back empty: what it had of tables over several nodes is gone",
                 self.address(node)
@@ -142,7 +142,7 @@ impl Nodes {
 
     /// How often a node was taken for what it was after it came back empty.
     pub(crate) fn times_adopted(&self, node: NodeId) -> u64 {
-        self.known(node)
-            .map_or(0, |known| known.adopted.len() as u64)
+        self.history(node)
+            .map_or(0, |history| history.adopted.len() as u64)
     }
 }

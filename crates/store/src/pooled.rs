@@ -8,7 +8,7 @@
 
 use crate::catalog::TableRecord;
 use crate::catalog::pool::segments_of;
-use crate::lease::held::{Lease, Turn};
+use crate::lease::held::{Lease, VerbAdmission};
 use farslot_fabric::{
     AnyEndpoint, AnyPosted, Buffer, Completion, Endpoint, FabricError, InPlace, Nanos, NodeId,
     Piece, Pieces, PostError, RemoteAddr, Result, Rights, Segments, Verb,
@@ -39,7 +39,7 @@ pub(crate) struct Pooled {
 }
 
 /// What was posted for a verb.
-pub(crate) enum Posted {
+pub(crate) enum PostedVerbs {
     One(AnyPosted),
     /// A READ of pieces.
     Gathered(AnyPosted),
@@ -50,7 +50,7 @@ pub(crate) enum Posted {
 }
 
 /// Where a piece lies.
-struct Places {
+struct PieceLocation {
     /// What there is of it, from its start on.
     pieces: Pieces,
     /// Whether that is all.
@@ -58,7 +58,7 @@ struct Places {
 }
 
 /// Why it is not known where a piece lies.
-enum Unknown {
+enum PieceLookupError {
     /// It is being read.
     Yet,
     Failed(FabricError),
@@ -86,9 +86,16 @@ impl Pooled {
     }
 
     /// What becomes of a verb by the lease.
-    pub(crate) fn turn(&self, endpoint: &AnyEndpoint, at: RemoteAddr, changes: bool) -> Turn {
+    pub(crate) fn turn(
+        &self,
+        endpoint: &AnyEndpoint,
+        at: RemoteAddr,
+        changes: bool,
+    ) -> VerbAdmission {
         let lease = self.lease.as_ref();
-        lease.map_or(Turn::Post, |lease| lease.turn(endpoint, at, changes))
+        lease.map_or(VerbAdmission::Post, |lease| {
+            lease.turn(endpoint, at, changes)
+        })
     }
 
     /// Its first byte.
@@ -132,7 +139,7 @@ impl Pooled {
         &self,
         endpoint: &AnyEndpoint,
         verb: Verb,
-    ) -> std::result::Result<Posted, PostError> {
+    ) -> std::result::Result<PostedVerbs, PostError> {
         match verb {
             Verb::Read { from, into } => self.post_read(endpoint, from, into),
             Verb::Write { to, data } => self.post_write(endpoint, to, data),
@@ -144,7 +151,7 @@ impl Pooled {
             }
             // No table that is made of segments posts these: of its addresses a fabric knows none.
             verb @ (Verb::ReadMany { .. } | Verb::WriteImm { .. } | Verb::Call { .. }) => {
-                endpoint.post(verb).map(Posted::One)
+                endpoint.post(verb).map(PostedVerbs::One)
             }
         }
     }
@@ -155,12 +162,14 @@ impl Pooled {
         endpoint: &AnyEndpoint,
         from: RemoteAddr,
         mut into: Buffer,
-    ) -> std::result::Result<Posted, PostError> {
+    ) -> std::result::Result<PostedVerbs, PostError> {
         let len = into.len();
-        let Places { pieces, are_all } = match self.places(endpoint, Piece { from, len }) {
+        let PieceLocation { pieces, are_all } = match self.places(endpoint, Piece { from, len }) {
             Ok(places) => places,
-            Err(Unknown::Yet) => return Err(PostError::QueueFull(Verb::Read { from, into })),
-            Err(Unknown::Failed(error)) => return Err(PostError::Rejected(error)),
+            Err(PieceLookupError::Yet) => {
+                return Err(PostError::QueueFull(Verb::Read { from, into }));
+            }
+            Err(PieceLookupError::Failed(error)) => return Err(PostError::Rejected(error)),
         };
         if !are_all {
             into.words_mut().fill(0);
@@ -172,14 +181,14 @@ impl Pooled {
             other => other,
         };
         match &*pieces {
-            [] => Ok(Posted::Zeros(Some(into))),
+            [] => Ok(PostedVerbs::Zeros(Some(into))),
             [piece] if are_all => {
                 let posted = endpoint.post_read(piece.from, into);
-                posted.map(Posted::One).map_err(again)
+                posted.map(PostedVerbs::One).map_err(again)
             }
             _ => {
                 let posted = endpoint.post(Verb::ReadMany { pieces, into });
-                posted.map(Posted::Gathered).map_err(again)
+                posted.map(PostedVerbs::Gathered).map_err(again)
             }
         }
     }
@@ -190,24 +199,28 @@ impl Pooled {
         endpoint: &AnyEndpoint,
         to: RemoteAddr,
         data: Buffer,
-    ) -> std::result::Result<Posted, PostError> {
+    ) -> std::result::Result<PostedVerbs, PostError> {
         let len = data.len();
         let pieces = match self.whole(endpoint, Piece { from: to, len }) {
             Ok(pieces) => pieces,
-            Err(Unknown::Yet) => return Err(PostError::QueueFull(Verb::Write { to, data })),
-            Err(Unknown::Failed(error)) => return Err(PostError::Rejected(error)),
+            Err(PieceLookupError::Yet) => {
+                return Err(PostError::QueueFull(Verb::Write { to, data }));
+            }
+            Err(PieceLookupError::Failed(error)) => return Err(PostError::Rejected(error)),
         };
         if let [piece] = &*pieces {
             let posted = endpoint.post(Verb::Write {
                 to: piece.from,
                 data,
             });
-            return posted.map(Posted::One).map_err(|refused| match refused {
-                PostError::QueueFull(Verb::Write { data, .. }) => {
-                    PostError::QueueFull(Verb::Write { to, data })
-                }
-                other => other,
-            });
+            return posted
+                .map(PostedVerbs::One)
+                .map_err(|refused| match refused {
+                    PostError::QueueFull(Verb::Write { data, .. }) => {
+                        PostError::QueueFull(Verb::Write { to, data })
+                    }
+                    other => other,
+                });
         }
         let (mut all, mut done) = (Vec::with_capacity(pieces.len()), 0);
         for Piece { from, len } in pieces {
@@ -226,7 +239,7 @@ impl Pooled {
             }
             done += len;
         }
-        Ok(Posted::Several(all))
+        Ok(PostedVerbs::Several(all))
     }
 
     fn post_on_word(
@@ -234,27 +247,31 @@ impl Pooled {
         endpoint: &AnyEndpoint,
         at: RemoteAddr,
         verb: impl Fn(RemoteAddr) -> Verb,
-    ) -> std::result::Result<Posted, PostError> {
+    ) -> std::result::Result<PostedVerbs, PostError> {
         match self.whole(endpoint, Piece { from: at, len: 8 }).as_deref() {
             Ok([word]) => endpoint
                 .post(verb(word.from))
-                .map(Posted::One)
+                .map(PostedVerbs::One)
                 .map_err(|refused| match refused {
                     PostError::QueueFull(_) => PostError::QueueFull(verb(at)),
                     other => other,
                 }),
             Ok(_) => Err(PostError::Rejected(FabricError::Misaligned { at })),
-            Err(Unknown::Yet) => Err(PostError::QueueFull(verb(at))),
-            Err(Unknown::Failed(error)) => Err(PostError::Rejected(error.clone())),
+            Err(PieceLookupError::Yet) => Err(PostError::QueueFull(verb(at))),
+            Err(PieceLookupError::Failed(error)) => Err(PostError::Rejected(error.clone())),
         }
     }
 
     /// Where all of a piece lies.
-    fn whole(&self, endpoint: &AnyEndpoint, piece: Piece) -> std::result::Result<Pieces, Unknown> {
+    fn whole(
+        &self,
+        endpoint: &AnyEndpoint,
+        piece: Piece,
+    ) -> std::result::Result<Pieces, PieceLookupError> {
         let places = self.places(endpoint, piece)?;
         match places.are_all {
             true => Ok(places.pieces),
-            false => Err(Unknown::Failed(self.out_of_bounds(piece))),
+            false => Err(PieceLookupError::Failed(self.out_of_bounds(piece))),
         }
     }
 
@@ -267,9 +284,13 @@ impl Pooled {
     }
 
     /// Where a piece lies, as far as there is memory for it.
-    fn places(&self, endpoint: &AnyEndpoint, piece: Piece) -> std::result::Result<Places, Unknown> {
+    fn places(
+        &self,
+        endpoint: &AnyEndpoint,
+        piece: Piece,
+    ) -> std::result::Result<PieceLocation, PieceLookupError> {
         let Some(numbers) = self.segments.numbers(piece) else {
-            return Err(Unknown::Failed(self.out_of_bounds(piece)));
+            return Err(PieceLookupError::Failed(self.out_of_bounds(piece)));
         };
         let (mut pieces, mut left) = (Pieces::new(), piece.len);
         let mut offset = piece.from.offset;
@@ -277,7 +298,7 @@ impl Pooled {
             let word = self.word(endpoint, number)?;
             let Some(start) = self.segments.start_of(word) else {
                 let are_all = false;
-                return Ok(Places { pieces, are_all });
+                return Ok(PieceLocation { pieces, are_all });
             };
             let within = offset & (self.segments.bytes() - 1);
             let len = left.min((self.segments.bytes() - within) as usize);
@@ -295,11 +316,15 @@ impl Pooled {
             (offset, left) = (offset + len as u64, left - len);
         }
         let are_all = true;
-        Ok(Places { pieces, are_all })
+        Ok(PieceLocation { pieces, are_all })
     }
 
     /// A word of the list.
-    fn word(&self, endpoint: &AnyEndpoint, number: u64) -> std::result::Result<u64, Unknown> {
+    fn word(
+        &self,
+        endpoint: &AnyEndpoint,
+        number: u64,
+    ) -> std::result::Result<u64, PieceLookupError> {
         let at = self.segments.word_at(number);
         let view = endpoint.in_place(at, Rights::READ);
         let mapped = view.and_then(|view| {
@@ -329,11 +354,15 @@ impl Pooled {
                 return Ok(word);
             }
         }
-        Err(Unknown::Yet)
+        Err(PieceLookupError::Yet)
     }
 
     /// Has words of the list read, that of this number among them.
-    fn ask(&self, endpoint: &AnyEndpoint, number: u64) -> std::result::Result<(), Unknown> {
+    fn ask(
+        &self,
+        endpoint: &AnyEndpoint,
+        number: u64,
+    ) -> std::result::Result<(), PieceLookupError> {
         let first = number - number % LIST_READ;
         let words = LIST_READ.min(self.segments.count() - first);
         let buffer = endpoint.core().buffers.take(words as usize * 8);
@@ -346,7 +375,9 @@ impl Pooled {
             }
             // It is asked for again when verbs have completed.
             Ok(Err(PostError::QueueFull(_))) => Ok(()),
-            Ok(Err(PostError::Rejected(error))) | Err(error) => Err(Unknown::Failed(error)),
+            Ok(Err(PostError::Rejected(error))) | Err(error) => {
+                Err(PieceLookupError::Failed(error))
+            }
         }
     }
 
@@ -356,7 +387,7 @@ impl Pooled {
         &self,
         endpoint: &AnyEndpoint,
         number: u64,
-    ) -> std::result::Result<Option<u64>, Unknown> {
+    ) -> std::result::Result<Option<u64>, PieceLookupError> {
         let mut asked = self.asked.borrow_mut();
         let Some((first, version, posted)) = asked.as_mut() else {
             return Ok(None);
@@ -368,7 +399,7 @@ impl Pooled {
         };
         let (first, version) = (*first, *version);
         *asked = None;
-        let read = read.map_err(Unknown::Failed)?;
+        let read = read.map_err(PieceLookupError::Failed)?;
         if version != self.version.get() {
             return Ok(None);
         }
@@ -385,12 +416,12 @@ impl Pooled {
 /// What has become of a verb.
 pub(crate) fn poll_posted(
     endpoint: &AnyEndpoint,
-    posted: &mut Posted,
+    posted: &mut PostedVerbs,
     cx: &mut Context<'_>,
 ) -> Poll<Result<Completion>> {
     match posted {
-        Posted::One(one) | Posted::Gathered(one) => endpoint.poll_posted(one, cx),
-        Posted::Several(all) => {
+        PostedVerbs::One(one) | PostedVerbs::Gathered(one) => endpoint.poll_posted(one, cx),
+        PostedVerbs::Several(all) => {
             let (mut is_pending, mut outcome) = (false, Ok(Completion::Placed));
             for one in all {
                 match one.as_mut().map(|one| endpoint.poll_posted(one, cx)) {
@@ -405,7 +436,7 @@ pub(crate) fn poll_posted(
                 (_, outcome) => Poll::Ready(outcome),
             }
         }
-        Posted::Zeros(buffer) => {
+        PostedVerbs::Zeros(buffer) => {
             let buffer = buffer.take().expect("a verb completes once");
             Poll::Ready(Ok(Completion::Filled(buffer)))
         }
@@ -416,11 +447,11 @@ pub(crate) fn poll_posted(
 #[inline]
 pub(crate) fn poll_read(
     endpoint: &AnyEndpoint,
-    posted: &mut Posted,
+    posted: &mut PostedVerbs,
     cx: &mut Context<'_>,
 ) -> Poll<Result<Buffer>> {
     match posted {
-        Posted::One(one) => endpoint.poll_read(one, cx),
+        PostedVerbs::One(one) => endpoint.poll_read(one, cx),
         other => poll_posted(endpoint, other, cx).map(|outcome| {
             outcome.map(|completion| match completion {
                 Completion::Filled(buffer) => buffer,

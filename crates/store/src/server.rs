@@ -8,7 +8,7 @@ mod kept;
 use self::ending::once_free;
 use crate::calls::owner::later::{LaterCalls, LongCall};
 use crate::calls::owner::registry::serve_all;
-use crate::calls::owner::service::Service;
+use crate::calls::owner::service::CallService;
 use crate::catalog::{Phase, TableRecord};
 use crate::fabrics::{check_size, region_of};
 use crate::{Address, Occupancy, OpenOptions, Result, Secret, Store, StoreError, Survey, Sweeper};
@@ -172,8 +172,8 @@ impl Server {
     fn of_node(mut parsed: Vec<Address>, node: shm::Node, options: &ServerOptions) -> Result<Self> {
         let by_nic = matches!(parsed[0], Address::Verbs { .. });
         let service = match by_nic {
-            true => Service::beside_nic(),
-            false => Service::of_node(node.downgrade()),
+            true => CallService::beside_nic(),
+            false => CallService::of_node(node.downgrade()),
         };
         let later = service.later();
         // No two servers of one memory number their sessions alike.
@@ -295,8 +295,8 @@ impl Server {
     /// that is valid.
     ///
     /// # Errors
-    /// As [`Server::start_with`] says of grants; [`Insecure`](farslot_fabric::FabricError::Insecure)
-    /// if nothing is to be proved any more.
+    /// As [`Server::start_with`] says of grants;
+    /// [`Insecure`](farslot_fabric::FabricError::Insecure) if nothing is to be proved any more.
     pub fn change_proofs(
         &self,
         all: &[Secret],

@@ -10,17 +10,17 @@ use farslot_index::{
 use std::cell::Cell;
 
 /// The value of a key of a batch, which takes few registers.
-pub(crate) type Told<'v> = std::result::Result<Option<&'v [u8]>, Box<StoreError>>;
+pub(crate) type BatchValue<'v> = std::result::Result<Option<&'v [u8]>, Box<StoreError>>;
 
 /// Gets the answers to the keys of a batch, with the keys' numbers: several by one virtual call,
 /// where they have come together.
-pub(crate) type AnswerEach<'f> = &'f mut dyn FnMut(Answers<'_, Told<'_>>);
+pub(crate) type AnswerEach<'f> = &'f mut dyn FnMut(Answers<'_, BatchValue<'_>>);
 
 /// Gets the outcomes of a batch's operations, likewise.
 pub(crate) type OutcomeOfEach<'f> = &'f mut dyn FnMut(Outcomes<'_, StoreError>);
 
 /// What was asked for.
-pub(crate) enum Asked<'o> {
+pub(crate) enum SessionRequest<'o> {
     One(Operation<'o>),
     /// So many puts, side by side.
     Puts(usize),
@@ -29,7 +29,7 @@ pub(crate) enum Asked<'o> {
 }
 
 /// Something that is done, as long as this is held.
-pub(crate) trait UnderWay {}
+pub(crate) trait OperationGuard {}
 
 /// What a table does, whatever its scheme, its fabric and the number of its nodes.
 pub(crate) trait Session {
@@ -63,12 +63,12 @@ pub(crate) trait Session {
     }
     /// Is told what is asked for that who stands above does with the session beneath, until that
     /// which it returns is dropped.
-    fn begun(&self, _: &Asked<'_>) -> Option<Box<dyn UnderWay + '_>> {
+    fn begun(&self, _: &SessionRequest<'_>) -> Option<Box<dyn OperationGuard + '_>> {
         None
     }
     /// Is told what was asked for that who stands above has done with the session beneath, since
     /// then.
-    fn did(&self, _: Asked<'_>, _since: Nanos) {}
+    fn did(&self, _: SessionRequest<'_>, _since: Nanos) {}
     /// Is told with what any of it has failed.
     fn failed(&self, _: &StoreError) {}
     /// The session with the table as it is stored, if this one hides records that have expired.

@@ -2,13 +2,13 @@
 
 use crate::cache::Cache;
 use crate::catalog::{TableRecord, table_at};
-use crate::clients::{CallRule, Clients, KnownSizes};
+use crate::clients::{CallRule, ClientFactory, KnownSizes};
 use crate::duo::DuoOwners;
-use crate::expiry::{Clock, Ending, Expiring, Marking};
+use crate::expiry::{Ending, Expiring, ExpiryClock, Marking};
 use crate::fabrics::Fabric;
 use crate::lease::Leased;
-use crate::measured::Measured;
-use crate::nodes::Nodes;
+use crate::measured::MeasuredSession;
+use crate::nodes::StoreNodes;
 use crate::session::{OnOneNode, Session};
 use crate::spread::{OverNodes, Spread, SpreadTable};
 use crate::{Access, OpenOptions, Result, Table};
@@ -19,14 +19,14 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 /// What all threads that open tables share.
-pub(crate) struct Sessions {
-    pub(crate) nodes: Arc<Nodes>,
+pub(crate) struct SessionContext {
+    pub(crate) nodes: Arc<StoreNodes>,
     pub(crate) options: OpenOptions,
     sizes: Arc<KnownSizes>,
     duo_owners: Arc<DuoOwners>,
     is_networked: bool,
     calls: Option<CallRule>,
-    pub(crate) clock: Clock,
+    pub(crate) clock: ExpiryClock,
     /// For the sweeper.
     pub(crate) ending: Ending,
 }
@@ -64,14 +64,14 @@ pub(crate) fn calls_of(fabric: &Fabric, access: Access) -> Option<CallRule> {
     }
 }
 
-impl Sessions {
+impl SessionContext {
     pub(crate) fn new(
-        nodes: Nodes,
+        nodes: StoreNodes,
         nic: NicModel,
         options: OpenOptions,
         is_networked: bool,
         calls: Option<CallRule>,
-        clock: Clock,
+        clock: ExpiryClock,
     ) -> Self {
         let policy = options.read_policy;
         let policy = policy.unwrap_or(ReadPolicy::throughput(nic));
@@ -158,7 +158,7 @@ impl Sessions {
             }
         };
         let session = match &self.options.metrics {
-            Some(metrics) => Box::new(Measured::new(session, &record.name, metrics)),
+            Some(metrics) => Box::new(MeasuredSession::new(session, &record.name, metrics)),
             None => session,
         };
         #[cfg(feature = "tracing")]
@@ -167,9 +167,9 @@ impl Sessions {
     }
 
     /// How clients are opened, each with such a cache.
-    fn clients(&self, cache: Option<Cache>) -> Clients {
+    fn clients(&self, cache: Option<Cache>) -> ClientFactory {
         let options = &self.options;
-        Clients {
+        ClientFactory {
             sizes: Arc::clone(&self.sizes),
             cluster_hints: options.cluster_hints,
             record_locations: options.record_locations_for(self.is_networked, cache),

@@ -1,17 +1,17 @@
 //! A store: where its memory is, and the tables in it.
 
 use crate::calls::owner::registry::{serve_all, serve_simulated};
-use crate::calls::owner::service::Service;
-use crate::catalog::{Catalog, GRACE, Phase, Scheme, TableRecord, Taking};
-use crate::expiry::{Clock, Sweeper};
+use crate::calls::owner::service::CallService;
+use crate::catalog::{Catalog, GRACE, Phase, ReclaimScope, Scheme, TableRecord};
+use crate::expiry::{ExpiryClock, Sweeper};
 use crate::fabrics::Fabric;
 use crate::lease::Leased;
-use crate::nodes::Nodes;
+use crate::nodes::StoreNodes;
 use crate::profile::read_cost;
 use crate::seeds::{Seeds, draw_id};
-use crate::sessions::{Sessions, View, calls_of};
+use crate::sessions::{SessionContext, View, calls_of};
 use crate::slot_map::SlotMap;
-use crate::spread::{self, Found, NewTable};
+use crate::spread::{self, LocatedTable, NewTable};
 use crate::{Address, OpenOptions, Result, StoreError, Table, TableOptions};
 use farslot_fabric::{Endpoint, EndpointExt, Executor, FabricError, NodeId, shm};
 use farslot_index::{Record, UPKEEP};
@@ -22,7 +22,7 @@ use std::sync::{Arc, Mutex, Weak};
 
 /// A store. Cloning it shares it, among threads too; each thread opens its own [`Table`]s.
 #[derive(Clone)]
-pub struct Store(pub(crate) Arc<Inner>);
+pub struct Store(pub(crate) Arc<StoreInner>);
 
 impl fmt::Debug for Store {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -33,10 +33,10 @@ impl fmt::Debug for Store {
     }
 }
 
-pub(crate) struct Inner {
+pub(crate) struct StoreInner {
     address: Address,
     pub(crate) fabric: Fabric,
-    pub(crate) sessions: Sessions,
+    pub(crate) sessions: SessionContext,
     pub(crate) seeds: Seeds,
     /// Whether it is that of the keeper of the memory.
     for_keeper: bool,
@@ -146,7 +146,7 @@ impl Store {
     pub(crate) fn embedded_by_its_clock(bytes: u64, options: OpenOptions) -> Result<Self> {
         let mut store = Self::embedded_with(bytes, options)?;
         let inner = Arc::get_mut(&mut store.0);
-        inner.expect("nobody else has it").sessions.clock = Clock::Virtual;
+        inner.expect("nobody else has it").sessions.clock = ExpiryClock::Virtual;
         Ok(store)
     }
 
@@ -158,7 +158,7 @@ impl Store {
     pub(crate) fn for_keeper(self) -> Result<Self> {
         let inner = Arc::try_unwrap(self.0);
         let inner = inner.map_err(|_| StoreError::ChangeCancelled)?;
-        Ok(Self(Arc::new(Inner {
+        Ok(Self(Arc::new(StoreInner {
             for_keeper: true,
             ..inner
         })))
@@ -189,17 +189,18 @@ impl Store {
             Fabric::Verbs(_) => NicModel::connectx5_edr(),
             Fabric::Sim(world) => read_cost(&world.profile()),
         };
-        let nodes = Nodes::new(address.nodes());
+        let nodes = StoreNodes::new(address.nodes());
         if let Fabric::Sim(world) = &fabric {
             serve_simulated(world, nodes.addresses().len() as u16);
         }
         let calls = calls_of(&fabric, options.access);
         let clock = match &fabric {
-            Fabric::Sim(_) => Clock::Virtual,
-            Fabric::Shm(_) | Fabric::Tcp(_) | Fabric::Verbs(_) => Clock::Wall,
+            Fabric::Sim(_) => ExpiryClock::Virtual,
+            Fabric::Shm(_) | Fabric::Tcp(_) | Fabric::Verbs(_) => ExpiryClock::Wall,
         };
-        let sessions = Sessions::new(nodes, nic, options, fabric.is_networked(), calls, clock);
-        Self(Arc::new(Inner {
+        let sessions =
+            SessionContext::new(nodes, nic, options, fabric.is_networked(), calls, clock);
+        Self(Arc::new(StoreInner {
             seeds: Seeds::of(&address),
             address,
             fabric,
@@ -333,7 +334,7 @@ impl Store {
         self.change(async |endpoint| {
             for node in (0..self.node_count()).map(NodeId) {
                 if Catalog::new(endpoint, node)?.is_full().await? {
-                    endpoint.reclaim(node, Taking::Ahead).await;
+                    endpoint.reclaim(node, ReclaimScope::Ahead).await;
                 }
             }
             Ok(())
@@ -349,7 +350,7 @@ impl Store {
         }
         self.change(async |endpoint| {
             for node in (0..self.node_count()).map(NodeId) {
-                endpoint.reclaim(node, Taking::All).await;
+                endpoint.reclaim(node, ReclaimScope::All).await;
             }
             Ok(())
         })?;
@@ -445,8 +446,8 @@ impl Store {
         let nodes = &self.0.sessions.nodes;
         let finding = spread::find(&**executor.endpoint(), nodes, name);
         match executor.block_on(finding)? {
-            Found::Whole(..) => Ok(Vec::new()),
-            Found::Spread(table) => {
+            LocatedTable::Whole(..) => Ok(Vec::new()),
+            LocatedTable::Spread(table) => {
                 let spread = self.0.sessions.spread(&executor, table)?;
                 executor.block_on(spread.accept_loss())
             }
@@ -574,8 +575,8 @@ impl Store {
         let nodes = &self.0.sessions.nodes;
         let finding = spread::find(&**executor.endpoint(), nodes, name);
         match executor.block_on(finding)? {
-            Found::Spread(table) => self.0.sessions.open_on_all(executor, table, view),
-            Found::Whole(node, record) => {
+            LocatedTable::Spread(table) => self.0.sessions.open_on_all(executor, table, view),
+            LocatedTable::Whole(node, record) => {
                 if let Some(seen) = seen {
                     let incarnation = executor.endpoint().node(node)?.incarnation;
                     let expected = seen.load(Ordering::Relaxed);
@@ -628,7 +629,10 @@ impl Store {
 fn serve_embedded(fabric: &Fabric) {
     if let Fabric::Shm(nodes) = fabric {
         for node in nodes.nodes() {
-            node.serve_calls(Arc::new(serve_all(Service::of_node(node.downgrade()), 0)));
+            node.serve_calls(Arc::new(serve_all(
+                CallService::of_node(node.downgrade()),
+                0,
+            )));
         }
     }
 }

@@ -2,7 +2,7 @@
 //! databases. A span that nobody subscribes to costs one look at a flag. Numbers are signed: others
 //! become text there.
 
-use crate::session::{AnswerEach, Asked, Client, OutcomeOfEach, Session, UnderWay};
+use crate::session::{AnswerEach, Client, OperationGuard, OutcomeOfEach, Session, SessionRequest};
 use crate::{Cursor, Operation, Outcome, Result, StoreError};
 use farslot_fabric::counters::Snapshot;
 use farslot_fabric::{Endpoint, Nanos};
@@ -22,7 +22,7 @@ pub(crate) struct Traced {
 }
 
 /// An operation under way.
-struct Open<'t> {
+struct OperationSpan<'t> {
     traced: &'t Traced,
     span: EnteredSpan,
     /// The span in which this one began.
@@ -45,7 +45,7 @@ impl Traced {
     }
 
     /// Begins the span of so many operations, the first of that name; nothing if nobody wants it.
-    fn begin(&self, operation: &'static str, operations: usize) -> Option<Open<'_>> {
+    fn begin(&self, operation: &'static str, operations: usize) -> Option<OperationSpan<'_>> {
         let table = &*self.table;
         let span = tracing::debug_span!(
             target: "farslot",
@@ -69,7 +69,7 @@ impl Traced {
             span.record("db.operation.batch.size", operations as i64);
         }
         let outer = self.current.replace(Some(span.clone()));
-        Some(Open {
+        Some(OperationSpan {
             traced: self,
             span: span.entered(),
             outer,
@@ -96,7 +96,7 @@ impl Traced {
     }
 }
 
-impl Drop for Open<'_> {
+impl Drop for OperationSpan<'_> {
     fn drop(&mut self) {
         let counters = self.traced.counters().since(&self.before);
         let round_trips = counters.operations.iter().map(|of| of.round_trips);
@@ -106,7 +106,7 @@ impl Drop for Open<'_> {
     }
 }
 
-impl UnderWay for Open<'_> {}
+impl OperationGuard for OperationSpan<'_> {}
 
 fn note_failure(span: &Span, error: &StoreError) {
     span.record("error.type", error.kind().name());
@@ -117,7 +117,7 @@ fn note_failure(span: &Span, error: &StoreError) {
 struct Failures<'o>(Option<&'o Span>, Cell<i64>);
 
 impl<'o> Failures<'o> {
-    fn of(open: &'o Option<Open<'o>>) -> Self {
+    fn of(open: &'o Option<OperationSpan<'o>>) -> Self {
         Self(open.as_ref().map(|open| &*open.span), Cell::new(0))
     }
 
@@ -217,17 +217,17 @@ impl Session for Traced {
         self.session.now()
     }
 
-    fn begun(&self, asked: &Asked<'_>) -> Option<Box<dyn UnderWay + '_>> {
+    fn begun(&self, asked: &SessionRequest<'_>) -> Option<Box<dyn OperationGuard + '_>> {
         let (name, operations) = match asked {
-            Asked::One(operation) => (operation.name(), 1),
-            Asked::Puts(puts) => ("put", *puts),
-            Asked::Admin => ("upkeep", 1),
+            SessionRequest::One(operation) => (operation.name(), 1),
+            SessionRequest::Puts(puts) => ("put", *puts),
+            SessionRequest::Admin => ("upkeep", 1),
         };
         let open = self.begin(name, operations)?;
         Some(Box::new(open))
     }
 
-    fn did(&self, asked: Asked<'_>, since: Nanos) {
+    fn did(&self, asked: SessionRequest<'_>, since: Nanos) {
         self.session.did(asked, since);
     }
 

@@ -15,11 +15,11 @@ const JUMPS: f64 = 0.06;
 const LONGEST_JUMP: Nanos = 3_000_000;
 
 thread_local! {
-    static OWN: RefCell<Option<(Arc<Turns>, usize)>> = const { RefCell::new(None) };
+    static OWN: RefCell<Option<(Arc<TurnSchedule>, usize)>> = const { RefCell::new(None) };
 }
 
 /// Whose turn it is.
-pub(crate) struct Turns {
+pub(crate) struct TurnSchedule {
     world: World,
     state: Mutex<State>,
     passed: Condvar,
@@ -32,7 +32,7 @@ struct State {
     turn: usize,
 }
 
-impl Turns {
+impl TurnSchedule {
     /// Of so many threads.
     pub(crate) fn new(seed: u64, threads: usize, world: World) -> Arc<Self> {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
@@ -51,8 +51,8 @@ impl Turns {
     /// Runs one of the threads to its end, on the thread that calls this.
     pub(crate) fn run<T>(self: &Arc<Self>, thread: usize, does: impl FnOnce() -> T) -> T {
         /// Ends the thread also where it panics.
-        struct End(usize);
-        impl Drop for End {
+        struct ThreadEnd(usize);
+        impl Drop for ThreadEnd {
             fn drop(&mut self) {
                 if let Some((turns, _)) = OWN.take() {
                     let mut state = turns.lock();
@@ -62,7 +62,7 @@ impl Turns {
             }
         }
         OWN.set(Some((Arc::clone(self), thread)));
-        let _end = End(thread);
+        let _end = ThreadEnd(thread);
         self.await_turn(self.lock(), thread);
         does()
     }

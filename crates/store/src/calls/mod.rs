@@ -1,7 +1,7 @@
 //! Operations by call: the owner of a node executes them in its own memory, by the scheme's own
 //! protocol (paper 003, section 5.3: "one-two-sided" operations).
 //!
-//! `Calling` is a client that asks the owner where that is cheaper,
+//! `CallingIndex` is a client that asks the owner where that is cheaper,
 //! over the client of any scheme, which does whatever the owner does not. What travels is an
 //! [`Operation`](farslot_index::Operation) and its [`Outcome`](farslot_index::Outcome); a call
 //! carries many. The owner runs a client of the same scheme in its own memory, so that its
@@ -13,8 +13,8 @@
 //! does that itself, and so fails with the scheme's own errors, and with its own rights.
 //!
 //! **Turns.** An owner never waits within a call, and works for [`CALL_TURN`]. What it has not come
-//! to by then the client asks for [again](reply::Answered::Later): at once if the owner has done anything
-//! of the call, else after ever longer pauses, until the endpoint's
+//! to by then the client asks for [again](reply::Answered::Later): at once if the owner has done
+//! anything of the call, else after ever longer pauses, until the endpoint's
 //! [`verb_timeout`](farslot_fabric::Limits::verb_timeout) has passed without progress. Then it
 //! fails with [`IndexError::TurnOver`](farslot_index::IndexError::TurnOver). What would have to
 //! wait, or is not done in three turns, is left to clients that can do it by verbs.

@@ -22,7 +22,7 @@
 //! open. A table whose client died half way is emptied by whoever opens it (`spread::find`).
 
 use super::entry::{ID_AT, MOST_RECORD, RECORD_AT, State, VERSIONS_AT, closed};
-use super::listing::{Entry, Is, MOST_MAP_BYTES, Snapshot, too_long};
+use super::listing::{CatalogSnapshot, Entry, Is, MOST_MAP_BYTES, too_long};
 use super::lock::{Change, LONGEST_VERB};
 use super::pool::{self, draw_tag, pooled, segments_with};
 use super::record::{MapPlace, Partition, Scheme, SpreadMap, TableRecord};
@@ -170,7 +170,7 @@ impl<E: Endpoint> Catalog<'_, E> {
     fn place(
         &self,
         extents: impl IntoIterator<Item = std::ops::Range<u64>>,
-        snapshot: &Snapshot,
+        snapshot: &CatalogSnapshot,
         requested: u128,
     ) -> Result<u64> {
         let usable = snapshot.usable(self.region_bytes);
@@ -429,7 +429,7 @@ impl<E: Endpoint> Catalog<'_, E> {
 
 /// The table of that name and creation.
 fn named<'s>(
-    snapshot: &'s Snapshot,
+    snapshot: &'s CatalogSnapshot,
     name: &str,
     creation: Option<u64>,
 ) -> Result<Option<(&'s Entry, &'s TableRecord)>> {
@@ -445,7 +445,7 @@ fn named<'s>(
     Ok(found.filter(|(_, record)| of(record) == creation))
 }
 
-fn empty_entry(snapshot: &Snapshot) -> Result<usize> {
+fn empty_entry(snapshot: &CatalogSnapshot) -> Result<usize> {
     let mut entries = snapshot.entries.iter();
     let empty = entries.find(|entry| matches!(entry.is, Is::Empty));
     let limit = MOST_TABLES;
@@ -467,7 +467,7 @@ const fn is_short(error: &StoreError) -> bool {
 
 impl<E: Endpoint> Change<'_, '_, E> {
     /// The catalog, with every table out of the way in whose place another has come.
-    pub(super) async fn settled(&self) -> Result<Snapshot> {
+    pub(super) async fn settled(&self) -> Result<CatalogSnapshot> {
         let snapshot = self.catalog.snapshot(true).await?;
         let [.., phase, _] = snapshot.header;
         self.catalog.admit(phase, true)?;
@@ -500,7 +500,7 @@ impl<E: Endpoint> Change<'_, '_, E> {
 
     /// Gives back the segments that no table has, as far as all tables are known; whether there
     /// were any.
-    pub(super) async fn free_what_nobody_has(&self, snapshot: &Snapshot) -> Result<bool> {
+    pub(super) async fn free_what_nobody_has(&self, snapshot: &CatalogSnapshot) -> Result<bool> {
         if !snapshot.is_whole || snapshot.damaged().next().is_some() {
             return Ok(false);
         }
@@ -511,7 +511,7 @@ impl<E: Endpoint> Change<'_, '_, E> {
     }
 
     /// Makes a table where there is room for it.
-    async fn publish(&self, new: &New<'_>, snapshot: &Snapshot) -> Result<TableRecord> {
+    async fn publish(&self, new: &New<'_>, snapshot: &CatalogSnapshot) -> Result<TableRecord> {
         let catalog = self.catalog;
         let entry = empty_entry(snapshot)?;
         let offset = self.place(new, snapshot).await?;
@@ -560,7 +560,7 @@ impl<E: Endpoint> Change<'_, '_, E> {
     }
 
     /// Finds a place for a table that no other has, and that none takes before it is published.
-    async fn place(&self, new: &New<'_>, snapshot: &Snapshot) -> Result<u64> {
+    async fn place(&self, new: &New<'_>, snapshot: &CatalogSnapshot) -> Result<u64> {
         let catalog = self.catalog;
         let mut extents: Vec<_> = snapshot.extents().collect();
         loop {
@@ -580,7 +580,7 @@ impl<E: Endpoint> Change<'_, '_, E> {
         &self,
         old: &TableRecord,
         new: TableRecord,
-        snapshot: &Snapshot,
+        snapshot: &CatalogSnapshot,
     ) -> Result<TableRecord> {
         let new = TableRecord {
             id: draw_id(),
@@ -594,7 +594,7 @@ impl<E: Endpoint> Change<'_, '_, E> {
     }
 
     /// Writes a record into its entry, which is empty, and publishes it.
-    async fn put_record(&self, record: &TableRecord, snapshot: &Snapshot) -> Result<()> {
+    async fn put_record(&self, record: &TableRecord, snapshot: &CatalogSnapshot) -> Result<()> {
         let catalog = self.catalog;
         let json = serde_json::to_vec(record).map_err(|error| StoreError::DamagedCatalog {
             entry: record.entry,

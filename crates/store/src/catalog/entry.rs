@@ -3,7 +3,8 @@
 //! ```text
 //! entry | state word | id word | versions | the table's record, as JSON |
 //! state 0                                                           empty: no other word is
-//!       | 2, 2 bits | retired, 1 | restored, 1 | emptying, 1 | length, 27 | checksum, 32 |      a table
+//!       | 2, 2 bits | retired, 1 | restored, 1 | emptying, 1 | length, 27 | checksum, 32 |
+//!                                                                  a table
 //! id    the record's id for as long as the memory is the table's, inverted when it takes no writes
 //!       any more because its node ends; else 0
 //! versions  how often segments were taken from the table: who knows where one of them lay forgets

@@ -95,7 +95,7 @@ impl Listing {
     }
 }
 
-impl Snapshot {
+impl CatalogSnapshot {
     fn listing(&self) -> Listing {
         let segment = segment_bytes(self.region_bytes);
         let records = self.tables().map(|(_, record)| TableRecord {
@@ -135,7 +135,7 @@ pub(super) enum Is {
 }
 
 /// The catalog as it was read.
-pub(super) struct Snapshot {
+pub(super) struct CatalogSnapshot {
     /// The words of all segments of the region, where they were read.
     pub(super) segments: Vec<u64>,
     /// Bytes of the region.
@@ -148,7 +148,7 @@ pub(super) struct Snapshot {
     pub(super) is_whole: bool,
 }
 
-impl Snapshot {
+impl CatalogSnapshot {
     /// The tables that there are.
     pub(super) fn tables(&self) -> impl Iterator<Item = (&Entry, &TableRecord)> {
         let replaced = self.replaced();
@@ -243,7 +243,7 @@ impl<E: Endpoint> Catalog<'_, E> {
     }
 
     /// Reads the entries: all, or those up to the last that was ever used.
-    pub(super) async fn snapshot(&self, all: bool) -> Result<Snapshot> {
+    pub(super) async fn snapshot(&self, all: bool) -> Result<CatalogSnapshot> {
         if self.is_hidden() {
             return self.told().await;
         }
@@ -253,7 +253,7 @@ impl<E: Endpoint> Catalog<'_, E> {
         let header: [u64; HEADER_WORDS] = std::array::from_fn(|word| header.words()[word]);
         let [_, _, used, phase, _] = header;
         self.admit(phase, false)?;
-        let mut snapshot = Snapshot {
+        let mut snapshot = CatalogSnapshot {
             segments: Vec::new(),
             region_bytes: self.region_bytes,
             header,
@@ -494,10 +494,10 @@ pub(super) fn too_long(bytes: u64) -> String {
 pub(super) fn damaged(entry: usize, json: Option<&[u8]>, reason: String) -> Is {
     /// What is left of a record in which the rest cannot be read.
     #[derive(serde::Deserialize)]
-    struct Named {
+    struct RecordName {
         name: String,
     }
-    let named = json.and_then(|json| serde_json::from_slice::<Named>(json).ok());
+    let named = json.and_then(|json| serde_json::from_slice::<RecordName>(json).ok());
     let named = named.map(|named| named.name);
     Is::Damaged(DamagedEntry {
         address: String::new(),

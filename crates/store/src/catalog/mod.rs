@@ -40,7 +40,7 @@ mod zeros;
 pub(crate) use change::{GRACE, NewPartition};
 pub(crate) use entry::closed;
 pub use listing::{DamagedEntry, Listing};
-pub(crate) use reclaim::Taking;
+pub(crate) use reclaim::ReclaimScope;
 pub(crate) use record::RESTORING_PART;
 pub use record::{MemoryUse, OnRestart, Partition, Scheme, SpreadMap, SpreadNode, TableRecord};
 pub use region::MOST_TABLES;

@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! behind the entries | a word a segment |
-//! segment word       | 1 | lost, 1 | drawn, 15 bits | the table's tag, 31 bits | number in its list, 16 |
-//!                    0 of one that is free and zeros, 1 of one that has parts of other tables
+//! segment word | 1 | lost, 1 | drawn, 15 bits | table's tag, 31 bits | number in its list, 16 |
+//!              0 of one that is free and zeros, 1 of one that has parts of other tables
 //! ```
 //! A table takes a segment by a swap of its word, and then has its list name it by another; of two
 //! clients who do that for the same addresses one gives its segment back. Nobody holds the
@@ -131,7 +131,7 @@ pub(crate) fn pooled(scheme: &Scheme) -> Option<&farslot_index::race::RaceLayout
 
 /// What became of a segment that a table was to have.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Attached {
+pub(crate) enum AttachOutcome {
     /// The table has one, by this client or another.
     Done,
     NoneFree,
@@ -178,15 +178,15 @@ impl<E: Endpoint> Pool<'_, E> {
         (tag, number): (u64, u64),
         since: Nanos,
         from: &Cell<u64>,
-    ) -> farslot_fabric::Result<Attached> {
+    ) -> farslot_fabric::Result<AttachOutcome> {
         let word = word_of(tag, number) | rand::random::<u64>() & DRAWN;
         let Some(segment) = self.take(word, from).await? else {
-            return Ok(Attached::NoneFree);
+            return Ok(AttachOutcome::NoneFree);
         };
         // Later the list may be another table's, and others may have taken the segment back: who
         // needs it finds that it is lost.
         if self.endpoint.now().saturating_sub(since) >= LEASE {
-            return Ok(Attached::Late);
+            return Ok(AttachOutcome::Late);
         }
         let list = table.word_at(number);
         if self.endpoint.compare_swap(list, 0, segment).await? != 0 {
@@ -194,7 +194,7 @@ impl<E: Endpoint> Pool<'_, E> {
             let at = self.word_at(segment);
             self.endpoint.compare_swap(at, word, 0).await?;
         }
-        Ok(Attached::Done)
+        Ok(AttachOutcome::Done)
     }
 
     /// Takes a free segment.
@@ -365,8 +365,8 @@ impl<E: Endpoint> Change<'_, '_, E> {
         Ok(self.free(unowned).await? | is_any)
     }
 
-    /// Makes a table empty that nobody has open: of its segments those that it needs before it has a
-    /// key stay, as zeros.
+    /// Makes a table empty that nobody has open: of its segments those that it needs before it has
+    /// a key stay, as zeros.
     pub(super) async fn empty_segments(&self, record: &TableRecord) -> Result<()> {
         let Some(table) = segments_of(self.catalog.node, record) else {
             return Ok(());
@@ -407,9 +407,9 @@ impl<E: Endpoint> Change<'_, '_, E> {
             }
             let (of, since) = ((record.tag, number), self.shown_at());
             match pool.attach(&table, of, since, &from).await? {
-                Attached::Done => {}
-                Attached::NoneFree => return Ok(false),
-                Attached::Late => return Err(StoreError::ChangeCancelled),
+                AttachOutcome::Done => {}
+                AttachOutcome::NoneFree => return Ok(false),
+                AttachOutcome::Late => return Err(StoreError::ChangeCancelled),
             }
         }
         Ok(true)

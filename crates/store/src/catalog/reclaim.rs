@@ -8,7 +8,7 @@
 
 use super::change::GRACE;
 use super::entry::VERSIONS_AT;
-use super::listing::Snapshot;
+use super::listing::CatalogSnapshot;
 use super::lock::Change;
 use super::pool::{segments_of, segments_with};
 use super::record::TableRecord;
@@ -23,7 +23,7 @@ const FEWEST_TAKEN: u64 = 64;
 
 /// What is taken back of what tables do not need.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Taking {
+pub(crate) enum ReclaimScope {
     /// All, even where segments are free.
     All,
     /// All, where none is.
@@ -46,16 +46,16 @@ impl<E: Endpoint> Catalog<'_, E> {
     /// heap of a table.
     pub(crate) async fn reclaim_segments<H: Endpoint>(
         &self,
-        taking: Taking,
+        scope: ReclaimScope,
         heap_of: impl Fn(&TableRecord) -> Option<Heap<H>>,
     ) -> Result<bool> {
         self.changing(async |change| {
             // Others may have done so meanwhile, and what nobody has is free now.
             let snapshot = change.settled().await?;
-            if taking != Taking::All && self.has_free(&snapshot.segments) {
+            if scope != ReclaimScope::All && self.has_free(&snapshot.segments) {
                 return Ok(true);
             }
-            change.reclaim_segments(taking, &snapshot, &heap_of).await
+            change.reclaim_segments(scope, &snapshot, &heap_of).await
         })
         .await
     }
@@ -74,13 +74,13 @@ impl<E: Endpoint> Catalog<'_, E> {
 impl<E: Endpoint> Change<'_, '_, E> {
     async fn reclaim_segments<H: Endpoint>(
         &self,
-        taking: Taking,
-        snapshot: &Snapshot,
+        scope: ReclaimScope,
+        snapshot: &CatalogSnapshot,
         heap_of: &impl Fn(&TableRecord) -> Option<Heap<H>>,
     ) -> Result<bool> {
         let mut left = MOST_TAKEN / segment_bytes(self.catalog.region_bytes);
         left = left.max(FEWEST_TAKEN);
-        let part = if taking == Taking::Ahead { 2 } else { 1 };
+        let part = if scope == ReclaimScope::Ahead { 2 } else { 1 };
         let (mut all, mut lost) = (Vec::new(), Vec::new());
         for (_, record) in snapshot.tables() {
             let Some(segments) = segments_of(self.catalog.node, record) else {

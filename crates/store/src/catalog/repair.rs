@@ -13,7 +13,7 @@
 
 use super::change::GRACE;
 use super::entry::ID_AT;
-use super::listing::{DamagedEntry, Entry, Is, Snapshot};
+use super::listing::{CatalogSnapshot, DamagedEntry, Entry, Is};
 use super::lock::Change;
 use super::pool::taken;
 use super::region::{CATALOG_BYTES, Catalog, MARK_AT, REPAIRS_AT};
@@ -38,7 +38,7 @@ pub struct Damage {
     pub bytes: u64,
 }
 
-impl Snapshot {
+impl CatalogSnapshot {
     /// The memory that may have been taken and that no table has whose entry can be read: up to the
     /// region's end, where the mark is none that a client has written beside these tables.
     fn unknown(&self, region_bytes: u64) -> impl Iterator<Item = Range<u64>> {

@@ -5,7 +5,7 @@
 //!
 //! ```text
 //! answer       | head | entry | entry | ...        values, with the numbers of the entries
-//! head         | the first entry that is not told of yet, or 256 | mark | 0 | phase |    number 256
+//! head         | the first entry that is not told of yet, or 256 | mark | 0 | phase |  number 256
 //! entry        | state word | id word | 0 | the table's record, as JSON |    as in the catalog
 //! of damage    nothing
 //! ```
@@ -14,7 +14,7 @@
 //! catalog.
 
 use super::entry::{ENTRY_BYTES, ID_AT, MOST_RECORD, State, closed, id_of};
-use super::listing::{Entry, Is, MOST_READS, Snapshot, damaged, entry_in};
+use super::listing::{CatalogSnapshot, Entry, Is, MOST_READS, damaged, entry_in};
 use super::record::TableRecord;
 use super::region::{
     Catalog, HEADER_WORDS, MARK_AT, MOST_TABLES, PHASE_AT, Phase, REPAIRS_AT, entry_at,
@@ -187,8 +187,8 @@ fn told_of((entry, id): &(Entry, u64), is_open: impl Fn(&TableRecord) -> bool) -
 
 impl<E: Endpoint> Catalog<'_, E> {
     /// The catalog as far as the owner tells of it.
-    pub(super) async fn told(&self) -> Result<Snapshot> {
-        let mut snapshot = Snapshot {
+    pub(super) async fn told(&self) -> Result<CatalogSnapshot> {
+        let mut snapshot = CatalogSnapshot {
             segments: Vec::new(),
             region_bytes: self.region_bytes,
             header: [0; HEADER_WORDS],

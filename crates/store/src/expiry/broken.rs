@@ -4,7 +4,7 @@
 /// What is left out, or done in the wrong order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(not(test), allow(dead_code, reason = "only tests break anything"))]
-pub(super) enum Breach {
+pub(super) enum ExpiryBreach {
     /// A single operation reads the clock after the record.
     LateClock,
     /// A record is made to live longer by one swap, whenever that comes.
@@ -19,30 +19,30 @@ pub(super) enum Breach {
 
 #[cfg(test)]
 thread_local! {
-    static BREACH: std::cell::Cell<Option<Breach>> = const { std::cell::Cell::new(None) };
+    static BREACH: std::cell::Cell<Option<ExpiryBreach>> = const { std::cell::Cell::new(None) };
 }
 
 /// Breaks what this thread does from now on so, or no more.
 #[cfg(test)]
-pub(super) fn set(breach: Option<Breach>) {
+pub(super) fn set(breach: Option<ExpiryBreach>) {
     BREACH.set(breach);
 }
 
 #[cfg(test)]
-pub(super) fn is(breach: Breach) -> bool {
+pub(super) fn is(breach: ExpiryBreach) -> bool {
     BREACH.get() == Some(breach)
 }
 
 #[cfg(not(test))]
 #[inline(always)]
-pub(super) const fn is(_: Breach) -> bool {
+pub(super) const fn is(_: ExpiryBreach) -> bool {
     false
 }
 
 /// What the clock says for a record: what it said before, unless that is broken.
 #[inline(always)]
 pub(super) fn late_clock(before: u64, after: impl FnOnce() -> u64) -> u64 {
-    match is(Breach::LateClock) {
+    match is(ExpiryBreach::LateClock) {
         true => after(),
         false => before,
     }

@@ -5,9 +5,9 @@
 //! absent. A client that may only read cannot: it looks again until another has, and fails with
 //! [`Contended`](crate::ErrorKind::Contended) at last.
 
-use super::broken::{self, Breach};
+use super::broken::{self, ExpiryBreach};
 use super::ending::EndingIn;
-use super::{Clock, Expiry};
+use super::{Expiry, ExpiryClock};
 use crate::session::{AnswerEach, Client, MOST_ATTEMPTS, OutcomeOfEach, Session, contended};
 use crate::{Cursor, ErrorKind, Operation, Outcome, Result};
 use farslot_fabric::Nanos;
@@ -18,7 +18,7 @@ use std::num::NonZero;
 /// A session in which no record lives on that has ended.
 pub(crate) struct Marking {
     beneath: Box<dyn Session>,
-    clock: Clock,
+    clock: ExpiryClock,
     /// For the sweeper.
     ending: EndingIn,
     /// Whether it may not remove what has ended, as it was told.
@@ -36,7 +36,7 @@ struct Prolonging<'o> {
 
 impl Marking {
     /// Over the table's own session.
-    pub(crate) fn new(beneath: Box<dyn Session>, clock: Clock, ending: EndingIn) -> Self {
+    pub(crate) fn new(beneath: Box<dyn Session>, clock: ExpiryClock, ending: EndingIn) -> Self {
         Self {
             beneath,
             clock,
@@ -60,7 +60,7 @@ impl Marking {
             return None;
         };
         let ((ends, _), (then, _)) = (Expiry::split(old)?, Expiry::split(new)?);
-        if !then.outlives(ends) || broken::is(Breach::NoMark) {
+        if !then.outlives(ends) || broken::is(ExpiryBreach::NoMark) {
             return None;
         }
         let marked = (!self.has_ended(old)).then(|| match Expiry::is_marked(old) {
@@ -88,7 +88,7 @@ impl Marking {
         let Some(found) = found_in(outcome).iter().find(ended) else {
             return Ok(false);
         };
-        if broken::is(Breach::NoCancel) {
+        if broken::is(ExpiryBreach::NoCancel) {
             return Ok(false);
         }
         if !self.may_only_look.get() {
@@ -150,7 +150,7 @@ impl<'o> Prolonging<'o> {
             .marked
             .as_deref()
             .filter(|marked| *marked != self.old)?;
-        let is_late = session.has_ended(marked) && !broken::is(Breach::NoSecondLook);
+        let is_late = session.has_ended(marked) && !broken::is(ExpiryBreach::NoSecondLook);
         (!is_late).then_some(Operation::Replace(self.key, marked, self.new))
     }
 

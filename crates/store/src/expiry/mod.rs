@@ -60,7 +60,8 @@
 //! The histories (`histories`, in tests) find each step that is left out (`broken`).
 //!
 //! The index knows of this only which values begin with a moment, and a clock by which it has
-//! passed (`Clock::for_room`). Its record of a value that lives for a while is a longer value.
+//! passed (`ExpiryClock::for_room`). Its record of a value that lives for a while is a longer
+//! value.
 
 mod broken;
 mod ending;
@@ -74,7 +75,7 @@ mod thread;
 
 pub(crate) use ending::Ending;
 pub(crate) use marking::Marking;
-pub(crate) use moment::Clock;
 pub use moment::Expiry;
+pub(crate) use moment::ExpiryClock;
 pub(crate) use session::Expiring;
 pub use thread::Sweeper;

@@ -1,6 +1,6 @@
 //! The moment at which a record expires, and the clock that it is compared with.
 
-use super::broken::{self, Breach};
+use super::broken::{self, ExpiryBreach};
 use farslot_fabric::Nanos;
 use farslot_index::FieldSize;
 use std::num::NonZero;
@@ -136,7 +136,7 @@ impl Expiry {
 
 /// The clock that moments are compared with.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Clock {
+pub(crate) enum ExpiryClock {
     /// This machine's.
     Wall,
     /// The endpoint's, in a simulation: so that what a seed gives does not depend on the time of
@@ -144,7 +144,7 @@ pub(crate) enum Clock {
     Virtual,
 }
 
-impl Clock {
+impl ExpiryClock {
     /// Milliseconds since 1970, or since a simulation began.
     pub(crate) fn now(self, of_endpoint: impl FnOnce() -> Nanos) -> u64 {
         match self {
@@ -156,7 +156,7 @@ impl Clock {
 
     /// The same for whoever removes what has ended because room is needed.
     pub(crate) fn for_room(self, of_endpoint: impl FnOnce() -> Nanos) -> u64 {
-        let early = if broken::is(Breach::EarlyRoom) {
+        let early = if broken::is(ExpiryBreach::EarlyRoom) {
             1_000
         } else {
             0

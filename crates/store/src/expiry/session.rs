@@ -6,8 +6,8 @@
 //! Most need not look. A put writes whatever there is; a replacement, and a removal of one value,
 //! are first tried as if the record does not expire.
 
-use super::broken::{self, Breach};
-use super::{Clock, Expiry, Marking};
+use super::broken::{self, ExpiryBreach};
+use super::{Expiry, ExpiryClock, Marking};
 use crate::session::{AnswerEach, Client, MOST_ATTEMPTS, OutcomeOfEach, Session, contended};
 use crate::{Cursor, FieldSize, Operation, Outcome, Result};
 use farslot_fabric::Nanos;
@@ -20,11 +20,11 @@ pub(crate) struct Expiring {
     stored: Marking,
     /// The size of values without the moment.
     value: FieldSize,
-    clock: Clock,
+    clock: ExpiryClock,
 }
 
 /// What is known of a key's record.
-enum Seen {
+enum RecordState {
     /// Nothing yet.
     Unknown,
     /// It is to be looked at.
@@ -36,24 +36,24 @@ enum Seen {
 }
 
 /// What follows an answer of the table as it is stored.
-enum Next {
+enum RoundStep {
     Done(Outcome),
-    Again(Seen),
+    Again(RecordState),
 }
 
 /// An operation that has not ended.
-struct Pending<'r> {
+struct PendingOperation<'r> {
     number: usize,
     operation: Operation<'r>,
-    seen: Seen,
+    state: RecordState,
 }
 
 /// Bytes of a stored value in the buffer of a round: the moment, then the value.
-type Place = Range<usize>;
+type ValueRange = Range<usize>;
 
 impl Expiring {
     /// Over the table as it is stored, whose values have that size without the moment.
-    pub(crate) fn new(stored: Marking, value: FieldSize, clock: Clock) -> Self {
+    pub(crate) fn new(stored: Marking, value: FieldSize, clock: ExpiryClock) -> Self {
         Self {
             stored,
             value,
@@ -84,10 +84,10 @@ impl Expiring {
         let mut pending = Vec::with_capacity(operations.len());
         for (number, operation) in operations.iter().enumerate() {
             match self.check(operation) {
-                Ok(()) => pending.push(Pending {
+                Ok(()) => pending.push(PendingOperation {
                     number,
                     operation: *operation,
-                    seen: Seen::Unknown,
+                    state: RecordState::Unknown,
                 }),
                 Err(error) => done(Outcomes::One(number, Err(error))),
             }
@@ -107,9 +107,9 @@ impl Expiring {
     fn round<'r>(
         &self,
         left: Option<&Cell<Nanos>>,
-        pending: Vec<Pending<'r>>,
+        pending: Vec<PendingOperation<'r>>,
         done: OutcomeOfEach<'_>,
-    ) -> Vec<Pending<'r>> {
+    ) -> Vec<PendingOperation<'r>> {
         let mut buffer = Vec::new();
         let places: Vec<_> = pending.iter().map(|one| one.write(&mut buffer)).collect();
         let asked: Vec<_> = pending
@@ -122,8 +122,8 @@ impl Expiring {
         let mut answer = |at: usize, outcome: Result<Outcome>| {
             let one = &pending[at];
             match outcome.map(|outcome| one.next(outcome, now)) {
-                Ok(Next::Done(outcome)) => done(Outcomes::One(one.number, Ok(outcome))),
-                Ok(Next::Again(seen)) => again.push((at, seen)),
+                Ok(RoundStep::Done(outcome)) => done(Outcomes::One(one.number, Ok(outcome))),
+                Ok(RoundStep::Again(state)) => again.push((at, state)),
                 Err(error) => done(Outcomes::One(one.number, Err(error))),
             }
         };
@@ -132,19 +132,19 @@ impl Expiring {
         drop(asked);
         again
             .into_iter()
-            .map(|(at, seen)| Pending {
+            .map(|(at, state)| PendingOperation {
                 number: pending[at].number,
                 operation: pending[at].operation,
-                seen,
+                state,
             })
             .collect()
     }
 }
 
-impl<'r> Pending<'r> {
+impl<'r> PendingOperation<'r> {
     /// Writes the stored value that is put in this round, and the one that is expected, if the
     /// operation has them; returns where each is.
-    fn write(&self, buffer: &mut Vec<u8>) -> [Option<Place>; 2] {
+    fn write(&self, buffer: &mut Vec<u8>) -> [Option<ValueRange>; 2] {
         let mut append = |expiry: Expiry, value: &[u8]| {
             let from = buffer.len();
             buffer.reserve(Expiry::BYTES + value.len());
@@ -152,22 +152,22 @@ impl<'r> Pending<'r> {
             buffer.extend_from_slice(value);
             Some(from..buffer.len())
         };
-        match (&self.operation, &self.seen) {
-            (_, Seen::Look | Seen::Dead(_)) => [None, None],
+        match (&self.operation, &self.state) {
+            (_, RecordState::Look | RecordState::Dead(_)) => [None, None],
             (Operation::Put(_, value) | Operation::FindOrPut(_, value), _) => {
                 [append(Expiry::NEVER, value), None]
             }
-            (Operation::Replace(_, expected, value), Seen::Unknown) => [
+            (Operation::Replace(_, expected, value), RecordState::Unknown) => [
                 append(Expiry::NEVER, value),
                 append(Expiry::NEVER, expected),
             ],
-            (Operation::RemoveIf(_, expected), Seen::Unknown) => {
+            (Operation::RemoveIf(_, expected), RecordState::Unknown) => {
                 [None, append(Expiry::NEVER, expected)]
             }
             // It keeps its expiry.
             (
                 Operation::Update(_, value) | Operation::Replace(_, _, value),
-                Seen::Living(there),
+                RecordState::Living(there),
             ) => {
                 let expiry = Expiry::split(there).map_or(Expiry::NEVER, |(expiry, _)| expiry);
                 [append(expiry, value), None]
@@ -183,21 +183,21 @@ impl<'r> Pending<'r> {
     {
         let key = self.operation.key();
         let value = value.unwrap_or_default();
-        match (&self.operation, &self.seen) {
+        match (&self.operation, &self.state) {
             (Operation::GetAll(_), _) => Operation::GetAll(key),
             (Operation::Put(..), _) => Operation::Put(key, value),
-            (Operation::FindOrPut(..), Seen::Dead(there)) => Operation::RemoveIf(key, there),
+            (Operation::FindOrPut(..), RecordState::Dead(there)) => Operation::RemoveIf(key, there),
             (Operation::FindOrPut(..), _) => Operation::FindOrPut(key, value),
-            (Operation::Replace(..), Seen::Unknown) => {
+            (Operation::Replace(..), RecordState::Unknown) => {
                 Operation::Replace(key, expected.unwrap_or_default(), value)
             }
-            (Operation::RemoveIf(..), Seen::Unknown) => {
+            (Operation::RemoveIf(..), RecordState::Unknown) => {
                 Operation::RemoveIf(key, expected.unwrap_or_default())
             }
-            (Operation::Update(..) | Operation::Replace(..), Seen::Living(there)) => {
+            (Operation::Update(..) | Operation::Replace(..), RecordState::Living(there)) => {
                 Operation::Replace(key, there, value)
             }
-            (Operation::Remove(_) | Operation::RemoveIf(..), Seen::Living(there)) => {
+            (Operation::Remove(_) | Operation::RemoveIf(..), RecordState::Living(there)) => {
                 Operation::RemoveIf(key, there)
             }
             _ => Operation::Get(key),
@@ -205,24 +205,24 @@ impl<'r> Pending<'r> {
     }
 
     /// What an answer to that means.
-    fn next(&self, outcome: Outcome, now: u64) -> Next {
+    fn next(&self, outcome: Outcome, now: u64) -> RoundStep {
         use Operation::{FindOrPut, Get, GetAll, Put, Remove, RemoveIf, Replace, Update};
-        match (&self.operation, &self.seen, outcome) {
+        match (&self.operation, &self.state, outcome) {
             (Get(_), _, Outcome::Value(found)) => {
-                Next::Done(Outcome::Value(found.and_then(|found| living(found, now))))
+                RoundStep::Done(Outcome::Value(found.and_then(|found| living(found, now))))
             }
             (GetAll(_), _, Outcome::Values(found)) => {
                 let found = found.into_iter().filter_map(|found| living(found, now));
-                Next::Done(Outcome::Values(found.collect()))
+                RoundStep::Done(Outcome::Values(found.collect()))
             }
-            (Put(..), _, outcome) => Next::Done(outcome),
-            (FindOrPut(..), _, Outcome::Value(None)) => Next::Done(Outcome::Value(None)),
+            (Put(..), _, outcome) => RoundStep::Done(outcome),
+            (FindOrPut(..), _, Outcome::Value(None)) => RoundStep::Done(Outcome::Value(None)),
             (FindOrPut(..), _, Outcome::Value(Some(there))) => match Expiry::living(&there, now) {
-                Some(_) => Next::Done(Outcome::Value(living(there, now))),
-                None => Next::Again(Seen::Dead(there.to_vec())),
+                Some(_) => RoundStep::Done(Outcome::Value(living(there, now))),
+                None => RoundStep::Again(RecordState::Dead(there.to_vec())),
             },
             // That one is gone, or another is there.
-            (FindOrPut(..), Seen::Dead(_), _) => Next::Again(Seen::Unknown),
+            (FindOrPut(..), RecordState::Dead(_), _) => RoundStep::Again(RecordState::Unknown),
             // A look has found this.
             (Update(..) | Remove(_) | Replace(..) | RemoveIf(..), _, Outcome::Value(found)) => {
                 let living = found.as_deref().and_then(|there| {
@@ -230,14 +230,14 @@ impl<'r> Pending<'r> {
                     self.may_change(value).then(|| there.to_vec())
                 });
                 match living {
-                    Some(there) => Next::Again(Seen::Living(there)),
-                    None => Next::Done(Outcome::Changed(false)),
+                    Some(there) => RoundStep::Again(RecordState::Living(there)),
+                    None => RoundStep::Done(Outcome::Changed(false)),
                 }
             }
             (_, _, outcome) => match outcome.is_changed() {
-                true => Next::Done(Outcome::Changed(true)),
+                true => RoundStep::Done(Outcome::Changed(true)),
                 // It is another, or its moment is another.
-                false => Next::Again(Seen::Look),
+                false => RoundStep::Again(RecordState::Look),
             },
         }
     }
@@ -253,7 +253,7 @@ impl<'r> Pending<'r> {
     }
 }
 
-fn bytes_at(buffer: &[u8], places: [Option<Place>; 2]) -> [Option<&[u8]>; 2] {
+fn bytes_at(buffer: &[u8], places: [Option<ValueRange>; 2]) -> [Option<&[u8]>; 2] {
     places.map(|place| place.map(|place| &buffer[place]))
 }
 
@@ -276,7 +276,7 @@ impl Session for Expiring {
         }
         let now = self.now_millis();
         match living(found, now) {
-            None if !broken::is(Breach::LateClock) => {
+            None if !broken::is(ExpiryBreach::LateClock) => {
                 let found = self.stored.get(key)?;
                 Ok(found.and_then(|found| living(found, now)))
             }
@@ -293,10 +293,10 @@ impl Session for Expiring {
             return Ok(Outcome::Value(self.get(key)?));
         }
         self.check(&operation)?;
-        let mut one = Pending {
+        let mut one = PendingOperation {
             number: 0,
             operation,
-            seen: Seen::Unknown,
+            state: RecordState::Unknown,
         };
         let mut buffer = Vec::new();
         for _ in 0..MOST_ATTEMPTS {
@@ -306,8 +306,8 @@ impl Session for Expiring {
             let outcome = self.stored.run(one.ask(bytes_at(&buffer, places)))?;
             let now = broken::late_clock(now, || self.now_millis());
             match one.next(outcome, now) {
-                Next::Done(outcome) => return Ok(outcome),
-                Next::Again(seen) => one.seen = seen,
+                RoundStep::Done(outcome) => return Ok(outcome),
+                RoundStep::Again(state) => one.state = state,
             }
         }
         Err(contended())

@@ -64,7 +64,7 @@ impl Store {
 }
 
 /// How far it has come in a table.
-struct Place {
+struct SweepPosition {
     table: Table,
     cursor: Cursor,
     /// Not before then.
@@ -75,7 +75,7 @@ struct Place {
     took: Duration,
 }
 
-impl Place {
+impl SweepPosition {
     fn of(table: Table) -> Self {
         Self {
             table,
@@ -110,7 +110,7 @@ fn rest_after(some_expire: bool, took: Duration) -> Duration {
 }
 
 fn run(store: &Store, removed: &AtomicU64, end: &Receiver<()>) {
-    let mut places: HashMap<u64, Place> = HashMap::new();
+    let mut places: HashMap<u64, SweepPosition> = HashMap::new();
     let (mut look_at, mut reclaim_at) = (Instant::now(), Instant::now());
     while end.recv_timeout(TICK) == Err(RecvTimeoutError::Timeout) {
         if Instant::now() >= look_at {
@@ -132,7 +132,7 @@ fn run(store: &Store, removed: &AtomicU64, end: &Receiver<()>) {
 }
 
 /// Goes on in tables that were left alone for long enough.
-fn turn(store: &Store, places: &mut HashMap<u64, Place>, removed: &AtomicU64) {
+fn turn(store: &Store, places: &mut HashMap<u64, SweepPosition>, removed: &AtomicU64) {
     let since = Instant::now();
     places.retain(|id, place| {
         if store.0.sessions.ending.take(*id) {
@@ -156,7 +156,7 @@ fn turn(store: &Store, places: &mut HashMap<u64, Place>, removed: &AtomicU64) {
 }
 
 /// Opens the tables that are new, and forgets those that are gone.
-fn look(store: &Store, places: &mut HashMap<u64, Place>) -> Result<()> {
+fn look(store: &Store, places: &mut HashMap<u64, SweepPosition>) -> Result<()> {
     let tables = store.tables()?;
     let expiring = |table: &&TableRecord| table.scheme.is_expiring();
     let expiring: Vec<_> = tables.iter().filter(expiring).collect();
@@ -170,7 +170,7 @@ fn look(store: &Store, places: &mut HashMap<u64, Place>) -> Result<()> {
             _ => store.stored_table(&table.name),
         };
         match opened {
-            Ok(opened) => drop(places.insert(table.id, Place::of(opened))),
+            Ok(opened) => drop(places.insert(table.id, SweepPosition::of(opened))),
             Err(error) => log::debug!("table {:?} is not swept: {error}", table.name),
         }
     }

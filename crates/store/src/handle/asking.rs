@@ -1,8 +1,8 @@
 //! Futures of requests: they are sent when they are polled first, and wait for their answers.
 
-use super::batch::{Answer, Ask, Call};
-use super::queue::{Place, Queue};
-use super::shared::Shared;
+use super::batch::{Answer, Call, WorkerRequest};
+use super::queue::{Queue, RequestPosition};
+use super::shared::HandleInner;
 use crate::{Operation, Record, Result, StoreError};
 use std::fmt;
 use std::future::Future;
@@ -12,26 +12,26 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 /// What a future asks for, until it has sent it.
-pub(super) trait Given: Unpin {
+pub(super) trait RequestSource: Unpin {
     /// What is sent; called once at the most.
-    fn give(&mut self) -> Ask<'_>;
+    fn give(&mut self) -> WorkerRequest<'_>;
 }
 
-impl Given for Operation<'_> {
-    fn give(&mut self) -> Ask<'_> {
-        Ask::Operation(*self)
+impl RequestSource for Operation<'_> {
+    fn give(&mut self) -> WorkerRequest<'_> {
+        WorkerRequest::Operation(*self)
     }
 }
 
-impl Given for (Record<'_>, Duration) {
-    fn give(&mut self) -> Ask<'_> {
-        Ask::PutFor(self.0, self.1)
+impl RequestSource for (Record<'_>, Duration) {
+    fn give(&mut self) -> WorkerRequest<'_> {
+        WorkerRequest::PutFor(self.0, self.1)
     }
 }
 
-impl Given for Option<Call> {
-    fn give(&mut self) -> Ask<'_> {
-        Ask::Call(self.take().unwrap_or_else(|| Box::new(|_| Ok(()))))
+impl RequestSource for Option<Call> {
+    fn give(&mut self) -> WorkerRequest<'_> {
+        WorkerRequest::Call(self.take().unwrap_or_else(|| Box::new(|_| Ok(()))))
     }
 }
 
@@ -70,9 +70,9 @@ impl OwnedOperation {
     }
 }
 
-impl Given for OwnedOperation {
-    fn give(&mut self) -> Ask<'_> {
-        Ask::Operation(self.get())
+impl RequestSource for OwnedOperation {
+    fn give(&mut self) -> WorkerRequest<'_> {
+        WorkerRequest::Operation(self.get())
     }
 }
 
@@ -81,7 +81,7 @@ impl Given for OwnedOperation {
 enum Phase {
     /// Once it has found no room, with its place among those that wait for some.
     New(Option<u64>),
-    Sent(Place),
+    Sent(RequestPosition),
     Done,
 }
 
@@ -89,12 +89,12 @@ impl Phase {
     fn poll(
         &mut self,
         queue: &Queue,
-        given: &mut impl Given,
+        source: &mut impl RequestSource,
         context: &Context<'_>,
     ) -> Poll<Result<Answer>> {
         match self {
             Self::New(ticket) => {
-                let sent = queue.push(|| given.give(), ticket, context);
+                let sent = queue.push(|| source.give(), ticket, context);
                 match sent {
                     Poll::Pending => {}
                     Poll::Ready(Ok(place)) => *self = Self::Sent(place),
@@ -127,36 +127,36 @@ impl Phase {
 }
 
 /// A request under way, of whoever has the handle meanwhile.
-pub(super) struct Asking<'h, G> {
+pub(super) struct RequestFuture<'h, G> {
     queue: &'h Queue,
-    given: G,
+    source: G,
     phase: Phase,
 }
 
-impl<'h, G> Asking<'h, G> {
-    pub(super) fn new(queue: &'h Queue, given: G) -> Self {
+impl<'h, G> RequestFuture<'h, G> {
+    pub(super) fn new(queue: &'h Queue, source: G) -> Self {
         Self {
             queue,
-            given,
+            source,
             phase: Phase::New(None),
         }
     }
 }
 
-impl<G: Given> Future for Asking<'_, G> {
+impl<G: RequestSource> Future for RequestFuture<'_, G> {
     type Output = Result<Answer>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<Answer>> {
         let Self {
             queue,
-            given,
+            source,
             phase,
         } = &mut *self;
-        phase.poll(queue, given, context)
+        phase.poll(queue, source, context)
     }
 }
 
-impl<G> Drop for Asking<'_, G> {
+impl<G> Drop for RequestFuture<'_, G> {
     fn drop(&mut self) {
         self.phase.leave(self.queue);
     }
@@ -166,7 +166,7 @@ impl<G> Drop for Asking<'_, G> {
 #[must_use = "it is not sent unless it is polled"]
 pub struct Running {
     /// Workers stay for those that wait.
-    shared: Arc<Shared>,
+    shared: Arc<HandleInner>,
     operation: OwnedOperation,
     phase: Phase,
 }
@@ -180,7 +180,7 @@ impl fmt::Debug for Running {
 }
 
 impl Running {
-    pub(super) fn new(shared: Arc<Shared>, operation: OwnedOperation) -> Self {
+    pub(super) fn new(shared: Arc<HandleInner>, operation: OwnedOperation) -> Self {
         Self {
             shared,
             operation,
@@ -188,7 +188,7 @@ impl Running {
         }
     }
 
-    pub(super) fn sent(shared: Arc<Shared>, place: Place) -> Self {
+    pub(super) fn sent(shared: Arc<HandleInner>, place: RequestPosition) -> Self {
         Self {
             shared,
             // Nothing is to be given any more.

@@ -31,7 +31,7 @@ pub(super) fn most_requests(workers: usize) -> usize {
 pub(super) type Call = Box<dyn FnOnce(&Table) -> Result<()> + Send>;
 
 /// What a worker is asked for.
-pub(super) enum Ask<'r> {
+pub(super) enum WorkerRequest<'r> {
     Operation(Operation<'r>),
     /// A put of a record that lives for so long.
     PutFor(Record<'r>, Duration),
@@ -69,7 +69,7 @@ struct Entry {
 
 /// What a batch asks for: operations, or one call alone.
 #[derive(Default)]
-pub(super) struct Asked {
+pub(super) struct RequestBatch {
     entries: Vec<Entry>,
     bytes: Vec<u8>,
     call: Option<Call>,
@@ -79,25 +79,29 @@ pub(super) struct Asked {
     dropped: usize,
 }
 
-impl Asked {
+impl RequestBatch {
     pub(super) fn len(&self) -> usize {
         self.entries.len()
     }
 
     /// Whether another request can be added, where a batch has so many at most.
-    pub(super) fn takes(&self, ask: &Ask<'_>, most: usize) -> bool {
-        match ask {
-            Ask::Operation(_) | Ask::PutFor(..) => self.call.is_none() && self.len() < most,
-            Ask::Call(_) => self.entries.is_empty(),
+    pub(super) fn takes(&self, request: &WorkerRequest<'_>, most: usize) -> bool {
+        match request {
+            WorkerRequest::Operation(_) | WorkerRequest::PutFor(..) => {
+                self.call.is_none() && self.len() < most
+            }
+            WorkerRequest::Call(_) => self.entries.is_empty(),
         }
     }
 
-    /// Adds a request, which the batch [takes](Asked::takes).
-    pub(super) fn add(&mut self, ask: Ask<'_>) {
-        let (operation, time_to_live) = match ask {
-            Ask::Operation(operation) => (Some(operation), None),
-            Ask::PutFor((key, value), span) => (Some(Operation::Put(key, value)), Some(span)),
-            Ask::Call(call) => {
+    /// Adds a request, which the batch [takes](RequestBatch::takes).
+    pub(super) fn add(&mut self, request: WorkerRequest<'_>) {
+        let (operation, time_to_live) = match request {
+            WorkerRequest::Operation(operation) => (Some(operation), None),
+            WorkerRequest::PutFor((key, value), span) => {
+                (Some(Operation::Put(key, value)), Some(span))
+            }
+            WorkerRequest::Call(call) => {
                 self.call = Some(call);
                 (None, None)
             }
@@ -187,7 +191,7 @@ fn clear_bytes(bytes: &mut Vec<u8>) {
 }
 
 /// What has become of a request.
-enum Kept {
+enum RequestOutcome {
     /// It is under way.
     Nothing,
     /// A get of an absent key.
@@ -205,56 +209,59 @@ enum Kept {
 /// What has become of the requests of a batch, by their numbers.
 #[derive(Default)]
 pub(super) struct Answers {
-    kept: Vec<Kept>,
+    outcomes: Vec<RequestOutcome>,
     bytes: Vec<u8>,
 }
 
 impl Answers {
     /// Makes them ready for so many requests.
     pub(super) fn begin(&mut self, requests: usize) {
-        self.kept.clear();
-        self.kept.resize_with(requests, || Kept::Nothing);
+        self.outcomes.clear();
+        self.outcomes
+            .resize_with(requests, || RequestOutcome::Nothing);
         clear_bytes(&mut self.bytes);
     }
 
     /// Keeps what a get has found.
     pub(super) fn keep_value(&mut self, number: usize, value: Option<&[u8]>) {
-        self.kept[number] = match value {
-            None => Kept::Absent,
+        self.outcomes[number] = match value {
+            None => RequestOutcome::Absent,
             Some(value) if value.len() <= SHORT => {
                 let from = self.bytes.len();
                 self.bytes.extend_from_slice(value);
                 let to = self.bytes.len();
-                Kept::Short { from, to }
+                RequestOutcome::Short { from, to }
             }
-            Some(value) => Kept::Other(Box::new(Ok(Outcome::Value(Some(value.to_vec()))))),
+            Some(value) => {
+                RequestOutcome::Other(Box::new(Ok(Outcome::Value(Some(value.to_vec())))))
+            }
         };
     }
 
     pub(super) fn keep(&mut self, number: usize, answer: Result<Answer>) {
-        self.kept[number] = Kept::Other(Box::new(answer));
+        self.outcomes[number] = RequestOutcome::Other(Box::new(answer));
     }
 
     /// Whether there is nothing to answer, or nothing was told.
     pub(super) fn is_empty(&self) -> bool {
-        self.kept.is_empty()
+        self.outcomes.is_empty()
     }
 
     /// Hands an answer over, if there is one.
     fn take(&mut self, number: usize) -> Option<Result<Answer>> {
-        let kept = self.kept.get_mut(number)?;
-        match std::mem::replace(kept, Kept::Gone) {
-            Kept::Nothing => {
-                *kept = Kept::Nothing;
+        let outcome = self.outcomes.get_mut(number)?;
+        match std::mem::replace(outcome, RequestOutcome::Gone) {
+            RequestOutcome::Nothing => {
+                *outcome = RequestOutcome::Nothing;
                 None
             }
-            Kept::Absent => Some(Ok(Outcome::Value(None))),
-            Kept::Short { from, to } => {
+            RequestOutcome::Absent => Some(Ok(Outcome::Value(None))),
+            RequestOutcome::Short { from, to } => {
                 let value = self.bytes[from..to].to_vec();
                 Some(Ok(Outcome::Value(Some(value))))
             }
-            Kept::Other(answer) => Some(*answer),
-            Kept::Gone => Some(Err(StoreError::HandleClosed)),
+            RequestOutcome::Other(answer) => Some(*answer),
+            RequestOutcome::Gone => Some(Err(StoreError::HandleClosed)),
         }
     }
 }
@@ -274,7 +281,7 @@ pub(super) enum Progress {
 #[derive(Default)]
 pub(super) struct Batch {
     /// Empty once a worker has it.
-    pub(super) asked: Asked,
+    pub(super) requests: RequestBatch,
     pub(super) answers: Answers,
     pub(super) wakers: Vec<Option<Waker>>,
     /// Groups of [`GROUP`] futures, a bit each, of which one was woken, who wakes the others.
@@ -332,7 +339,7 @@ impl Batch {
     }
 
     pub(super) fn clear(&mut self) {
-        self.asked.clear();
+        self.requests.clear();
         self.answers.begin(0);
         self.wakers.clear();
         self.led = 0;
@@ -343,7 +350,7 @@ impl Batch {
 /// What a worker keeps from one batch to the next.
 #[derive(Default)]
 pub(super) struct Desk {
-    pub(super) asked: Asked,
+    pub(super) requests: RequestBatch,
     pub(super) answers: Answers,
     pub(super) wakers: Vec<Waker>,
     /// The batch that was done last: some of its futures may have been left to others to wake.
@@ -352,7 +359,7 @@ pub(super) struct Desk {
 
 impl Desk {
     pub(super) fn clear(&mut self) {
-        self.asked.clear();
+        self.requests.clear();
         self.answers.begin(0);
         self.wakers.clear();
     }

@@ -4,8 +4,8 @@ use super::Handle;
 use crate::{Result, Table};
 
 impl Handle {
-    /// Adds an item to the queue that the table is, as [`Queue::push`](crate::Queue::push). It takes
-    /// a worker by itself, as [`Handle::with`] does; so do all that follow.
+    /// Adds an item to the queue that the table is, as [`Queue::push`](crate::Queue::push). It
+    /// takes a worker by itself, as [`Handle::with`] does; so do all that follow.
     ///
     /// # Errors
     /// As [`Queue::push`](crate::Queue::push) and [`Handle::run`];

@@ -15,12 +15,12 @@ mod tests;
 mod worker;
 
 pub use self::asking::Running;
-use self::asking::{Asking, Given, OwnedOperation};
-use self::batch::{Answer, Ask, Call};
+use self::asking::{OwnedOperation, RequestFuture, RequestSource};
+use self::batch::{Answer, Call, WorkerRequest};
 use self::in_place::ThreadTables;
 use self::opener::Opener;
 use self::queue::Queue;
-use self::shared::Shared;
+use self::shared::HandleInner;
 use self::worker::Worker;
 use crate::error::bad_option;
 use crate::{FieldSize, KeyRange, Operation, Pair, Result, Store, StoreError, Table, Transaction};
@@ -92,7 +92,7 @@ impl Default for HandleOptions {
 /// # }
 /// ```
 #[derive(Clone)]
-pub struct Handle(Arc<Shared>);
+pub struct Handle(Arc<HandleInner>);
 
 impl fmt::Debug for Handle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -138,7 +138,7 @@ impl Handle {
         let thread_tables = ThreadTables::of(&opener, &opened);
         opened.close()?;
         let queue = Arc::new(Queue::new(queue, workers));
-        let handle = Self(Arc::new(Shared {
+        let handle = Self(Arc::new(HandleInner {
             queue: Arc::clone(&queue),
             opener: Arc::clone(&opener),
             record_sizes,
@@ -189,8 +189,8 @@ impl Handle {
     }
 
     /// The same of bytes that stay where they are until they are sent.
-    async fn ask(&self, given: impl Given) -> Result<Answer> {
-        Asking::new(&self.0.queue, given).await
+    async fn ask(&self, source: impl RequestSource) -> Result<Answer> {
+        RequestFuture::new(&self.0.queue, source).await
     }
 
     /// As [`Handle::run`], sent now, even if the future is never polled.
@@ -207,7 +207,7 @@ impl Handle {
     /// # }
     /// ```
     pub fn try_run(&self, operation: Operation<'_>) -> Result<Running> {
-        let place = self.0.queue.try_push(Ask::Operation(operation))?;
+        let place = self.0.queue.try_push(WorkerRequest::Operation(operation))?;
         Ok(Running::sent(Arc::clone(&self.0), place))
     }
 
@@ -399,8 +399,8 @@ impl Handle {
         self.call(|table| (call(table), Ok(()))).await
     }
 
-    /// As [`Handle::with`], of a call that can fail. A failure that means that the table is gone has
-    /// the worker open it again before it does anything else, as that of an operation has.
+    /// As [`Handle::with`], of a call that can fail. A failure that means that the table is gone
+    /// has the worker open it again before it does anything else, as that of an operation has.
     ///
     /// # Errors
     /// As [`Handle::with`], and what the closure fails with.
@@ -442,8 +442,8 @@ impl Handle {
         place.take().ok_or(StoreError::WorkerPanicked)
     }
 
-    /// Runs a transaction over any tables of the store, as [`Store::transaction`]. It takes a worker
-    /// by itself, as [`Handle::with`] does.
+    /// Runs a transaction over any tables of the store, as [`Store::transaction`]. It takes a
+    /// worker by itself, as [`Handle::with`] does.
     ///
     /// # Errors
     /// As [`Store::transaction`] and [`Handle::with`].

@@ -1,6 +1,6 @@
 //! The queue between the futures of a handle and its workers.
 
-use super::batch::{Answer, Ask, Batch, Desk, Progress, most_requests};
+use super::batch::{Answer, Batch, Desk, Progress, WorkerRequest, most_requests};
 use crate::{Result, StoreError};
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -15,7 +15,7 @@ const LOOKS_FOR: Duration = Duration::from_micros(50);
 
 /// Where a request is: its batch, and its number there.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Place {
+pub(super) struct RequestPosition {
     batch: usize,
     number: usize,
 }
@@ -67,9 +67,9 @@ struct State {
 
 impl State {
     /// Adds a request, of a future that may have a waker already.
-    fn add(&mut self, ask: Ask<'_>, waker: Option<Waker>) -> Place {
+    fn add(&mut self, request: WorkerRequest<'_>, waker: Option<Waker>) -> RequestPosition {
         let last = self.line.back().copied();
-        let last = last.filter(|batch| self.batches[*batch].asked.takes(&ask, self.most));
+        let last = last.filter(|batch| self.batches[*batch].requests.takes(&request, self.most));
         let batch = last.unwrap_or_else(|| {
             let batch = self.vacant.pop().unwrap_or_else(|| {
                 self.batches.push(Batch::default());
@@ -79,12 +79,12 @@ impl State {
             batch
         });
         let place = &mut self.batches[batch];
-        let number = place.asked.len();
-        place.asked.add(ask);
+        let number = place.requests.len();
+        place.requests.add(request);
         place.wakers.push(waker);
         place.futures += 1;
         self.requests += 1;
-        Place { batch, number }
+        RequestPosition { batch, number }
     }
 
     /// A future of a batch goes away.
@@ -123,7 +123,7 @@ impl Queue {
     }
 
     /// Adds a request, if there is room.
-    pub(super) fn try_push(&self, ask: Ask<'_>) -> Result<Place> {
+    pub(super) fn try_push(&self, request: WorkerRequest<'_>) -> Result<RequestPosition> {
         let state = self.lock();
         if state.is_closed {
             return Err(StoreError::HandleClosed);
@@ -131,7 +131,7 @@ impl Queue {
         if state.requests >= self.room {
             return Err(StoreError::QueueFull);
         }
-        Ok(self.add(state, ask, None))
+        Ok(self.add(state, request, None))
     }
 
     /// Adds a request; if there is no room, the waker is told when there may be. A ticket is the
@@ -139,10 +139,10 @@ impl Queue {
     /// told of the answer, too.
     pub(super) fn push<'r>(
         &self,
-        ask: impl FnOnce() -> Ask<'r>,
+        request: impl FnOnce() -> WorkerRequest<'r>,
         ticket: &mut Option<u64>,
         context: &Context<'_>,
-    ) -> Poll<Result<Place>> {
+    ) -> Poll<Result<RequestPosition>> {
         let waker = context.waker().clone();
         let mut state = self.lock();
         if state.is_closed {
@@ -162,11 +162,16 @@ impl Queue {
         if let Some(ticket) = ticket.take() {
             state.waiting.remove(&ticket);
         }
-        Poll::Ready(Ok(self.add(state, ask(), Some(waker))))
+        Poll::Ready(Ok(self.add(state, request(), Some(waker))))
     }
 
-    fn add(&self, mut state: MutexGuard<'_, State>, ask: Ask<'_>, waker: Option<Waker>) -> Place {
-        let place = state.add(ask, waker);
+    fn add(
+        &self,
+        mut state: MutexGuard<'_, State>,
+        request: WorkerRequest<'_>,
+        waker: Option<Waker>,
+    ) -> RequestPosition {
+        let place = state.add(request, waker);
         if state.requests == 1 {
             self.has_requests.store(true, SeqCst);
         }
@@ -181,7 +186,11 @@ impl Queue {
     }
 
     /// The answer to a request; else the waker is told when there is one.
-    pub(super) fn poll(&self, place: Place, context: &Context<'_>) -> Poll<Result<Answer>> {
+    pub(super) fn poll(
+        &self,
+        place: RequestPosition,
+        context: &Context<'_>,
+    ) -> Poll<Result<Answer>> {
         let mut state = self.lock();
         let batch = &mut state.batches[place.batch];
         if let Some(answer) = batch.answer(place.number) {
@@ -201,11 +210,11 @@ impl Queue {
     }
 
     /// Nobody waits for a request any more: it is not done, unless a worker has it.
-    pub(super) fn forget(&self, place: Place) {
+    pub(super) fn forget(&self, place: RequestPosition) {
         let mut state = self.lock();
         let batch = &mut state.batches[place.batch];
         let call = match batch.progress {
-            Progress::Waiting => batch.asked.remove(place.number),
+            Progress::Waiting => batch.requests.remove(place.number),
             Progress::Taken | Progress::Done => None,
         };
         let waker = batch.wakers.get_mut(place.number).and_then(Option::take);
@@ -274,13 +283,13 @@ impl Queue {
             };
             let taken = &mut state.batches[batch];
             taken.progress = Progress::Taken;
-            std::mem::swap(&mut taken.asked, &mut desk.asked);
-            let is_dropped = desk.asked.is_dropped();
+            std::mem::swap(&mut taken.requests, &mut desk.requests);
+            let is_dropped = desk.requests.is_dropped();
             if is_dropped {
                 taken.progress = Progress::Done;
                 state.recycle_if_over(batch);
             }
-            state.requests -= desk.asked.len();
+            state.requests -= desk.requests.len();
             if state.requests == 0 {
                 self.has_requests.store(false, SeqCst);
             }
@@ -399,8 +408,8 @@ impl Queue {
         while let Some(batch) = state.line.pop_front() {
             let left = &mut state.batches[batch];
             left.progress = Progress::Done;
-            calls.extend(left.asked.take_call());
-            let requests = left.asked.len();
+            calls.extend(left.requests.take_call());
+            let requests = left.requests.len();
             left.answers.begin(requests);
             for number in 0..requests {
                 left.answers.keep(number, Err(StoreError::HandleClosed));

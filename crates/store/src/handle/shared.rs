@@ -7,7 +7,7 @@ use crate::FieldSize;
 use std::sync::Arc;
 
 /// Workers stay for as long as anybody has it.
-pub(super) struct Shared {
+pub(super) struct HandleInner {
     pub(super) queue: Arc<Queue>,
     pub(super) opener: Arc<Opener>,
     /// The sizes of the table's keys and values.
@@ -16,7 +16,7 @@ pub(super) struct Shared {
     pub(super) thread_tables: Option<Arc<ThreadTables>>,
 }
 
-impl Shared {
+impl HandleInner {
     /// Takes no more requests.
     pub(super) fn close(&self) {
         if let Some(tables) = &self.thread_tables {
@@ -26,7 +26,7 @@ impl Shared {
     }
 }
 
-impl Drop for Shared {
+impl Drop for HandleInner {
     fn drop(&mut self) {
         self.close();
     }

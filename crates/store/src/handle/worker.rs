@@ -1,6 +1,6 @@
 //! A worker: a thread with a table of its own, which does what is in the queue, a batch at a time.
 
-use super::batch::{Asked, Desk};
+use super::batch::{Desk, RequestBatch};
 use super::opener::Opener;
 use super::queue::Queue;
 use crate::{Cursor, Operation, Outcome, Result, StoreError, Table};
@@ -54,31 +54,33 @@ impl Worker {
 
     /// Does a batch. The table stays unless it is to be opened again.
     fn serve(&self, kept: &mut Option<Table>, batch: usize, desk: &mut Desk) {
-        let Desk { asked, answers, .. } = desk;
-        answers.begin(asked.len());
+        let Desk {
+            requests, answers, ..
+        } = desk;
+        answers.begin(requests.len());
         let table = match kept.take().map_or_else(|| self.opener.open(), Ok) {
             Ok(table) => table,
             Err(error) => {
-                return (0..asked.len())
+                return (0..requests.len())
                     .for_each(|number| answers.keep(number, Err(error.clone())));
             }
         };
         let mut is_gone = false;
         let mut look = |error: &StoreError| is_gone |= self.opener.is_gone(&table, error);
-        if let Some(call) = asked.take_call() {
+        if let Some(call) = requests.take_call() {
             let _ = call(&table).inspect_err(look);
             answers.keep(0, Ok(Outcome::Changed(true)));
         } else if table.next_partition(Cursor::default()).is_some() {
             // What one node does not answer shall not keep the answers of others back.
             answers.begin(0);
             self.queue.begin_telling(batch);
-            run(&table, asked, |number, outcome| {
+            run(&table, requests, |number, outcome| {
                 let _ = outcome.as_ref().inspect_err(|error| look(error));
                 let outcome = outcome.map(|outcome| outcome.map(|value| value.to_vec()));
                 self.queue.tell(batch, number, outcome);
             });
-        } else if asked.are_gets() {
-            let (numbers, keys): (Vec<_>, Vec<_>) = asked
+        } else if requests.are_gets() {
+            let (numbers, keys): (Vec<_>, Vec<_>) = requests
                 .operations()
                 .map(|(number, get)| (number, get.key()))
                 .unzip();
@@ -90,7 +92,7 @@ impl Worker {
                 }
             });
         } else {
-            run(&table, asked, |number, outcome| match outcome {
+            run(&table, requests, |number, outcome| match outcome {
                 Ok(Outcome::Value(value)) => answers.keep_value(number, value.as_deref()),
                 outcome => {
                     let _ = outcome.as_ref().inspect_err(|error| look(error));
@@ -104,12 +106,12 @@ impl Worker {
 }
 
 /// Runs all operations of a batch.
-fn run(table: &Table, asked: &Asked, mut done: impl FnMut(usize, Result<Outcome>)) {
-    let (numbers, operations): (Vec<usize>, Vec<Operation<'_>>) = asked.operations().unzip();
+fn run(table: &Table, requests: &RequestBatch, mut done: impl FnMut(usize, Result<Outcome>)) {
+    let (numbers, operations): (Vec<usize>, Vec<Operation<'_>>) = requests.operations().unzip();
     if !operations.is_empty() {
         table.run_many(&operations, |at, outcome| done(numbers[at], outcome));
     }
-    let (numbers, puts): (Vec<usize>, Vec<_>) = asked.puts_for().unzip();
+    let (numbers, puts): (Vec<usize>, Vec<_>) = requests.puts_for().unzip();
     if !puts.is_empty() {
         table.put_each_for(puts.into_iter(), |at, put| {
             done(numbers[at], put.map(Outcome::Changed));

@@ -35,7 +35,7 @@ pub(crate) struct Lease {
 }
 
 /// What becomes of a verb.
-pub(crate) enum Turn {
+pub(crate) enum VerbAdmission {
     Post,
     /// It is to be posted again when verbs have completed: the word is being read.
     Wait,
@@ -92,13 +92,18 @@ impl Lease {
     ) -> bool {
         let word = self.word_in(view);
         let turn = self.judge(word, self.word_at, changes, endpoint);
-        !self.is_lost.get() && matches!(turn, Turn::Post)
+        !self.is_lost.get() && matches!(turn, VerbAdmission::Post)
     }
 
     #[inline]
-    pub(crate) fn turn(&self, endpoint: &AnyEndpoint, at: RemoteAddr, changes: bool) -> Turn {
+    pub(crate) fn turn(
+        &self,
+        endpoint: &AnyEndpoint,
+        at: RemoteAddr,
+        changes: bool,
+    ) -> VerbAdmission {
         if self.is_lost.get() {
-            return Turn::Refuse((self.lost)(at));
+            return VerbAdmission::Refuse((self.lost)(at));
         }
         if let Some(view) = endpoint.in_place(self.word_at, Rights::READ) {
             return self.judge(self.word_in(view), at, changes, endpoint);
@@ -112,11 +117,11 @@ impl Lease {
 
     /// What becomes of a verb to a table that is there.
     #[inline]
-    fn admit(&self, at: RemoteAddr, changes: bool, endpoint: &AnyEndpoint) -> Turn {
+    fn admit(&self, at: RemoteAddr, changes: bool, endpoint: &AnyEndpoint) -> VerbAdmission {
         if changes && self.is_closed.get() && !endpoint.core().for_keeper.get() {
-            return Turn::Refuse(FabricError::Ending { node: at.node });
+            return VerbAdmission::Refuse(FabricError::Ending { node: at.node });
         }
-        Turn::Post
+        VerbAdmission::Post
     }
 
     /// The word, in memory that is mapped.
@@ -136,24 +141,30 @@ impl Lease {
         at: RemoteAddr,
         changes: bool,
         endpoint: &AnyEndpoint,
-    ) -> Turn {
+    ) -> VerbAdmission {
         if word == Some(self.id) {
-            return Turn::Post;
+            return VerbAdmission::Post;
         }
         if word == Some(self.closed) {
             self.is_closed.set(true);
             return self.admit(at, changes, endpoint);
         }
         self.is_lost.set(true);
-        Turn::Refuse((self.lost)(at))
+        VerbAdmission::Refuse((self.lost)(at))
     }
 
     /// Has the word read, if it is not being read, and says what becomes of a verb meanwhile.
     #[cold]
-    fn renew(&self, endpoint: &AnyEndpoint, at: RemoteAddr, now: Nanos, changes: bool) -> Turn {
+    fn renew(
+        &self,
+        endpoint: &AnyEndpoint,
+        at: RemoteAddr,
+        now: Nanos,
+        changes: bool,
+    ) -> VerbAdmission {
         let mut failed = match self.take_answer(endpoint, at, now, changes) {
             Ok(failed) => failed,
-            Err(refusal) => return Turn::Refuse(refusal),
+            Err(refusal) => return VerbAdmission::Refuse(refusal),
         };
         if now.saturating_sub(self.since.get()) >= LEASE / 4 && failed.is_none() {
             failed = self.ask(endpoint, now);
@@ -161,7 +172,7 @@ impl Lease {
                 // Memory that is lent answers at once, and wakes nobody who waits for an answer.
                 failed = match self.take_answer(endpoint, at, now, changes) {
                     Ok(failed) => failed,
-                    Err(refusal) => return Turn::Refuse(refusal),
+                    Err(refusal) => return VerbAdmission::Refuse(refusal),
                 };
             }
         }
@@ -171,8 +182,8 @@ impl Lease {
             return self.admit(at, changes, endpoint);
         }
         match failed {
-            Some(error) => Turn::Refuse(error),
-            None => Turn::Wait,
+            Some(error) => VerbAdmission::Refuse(error),
+            None => VerbAdmission::Wait,
         }
     }
 
@@ -208,7 +219,7 @@ impl Lease {
             // A node that has ended may be back with the same memory.
             self.is_closed.set(false);
         }
-        if let Turn::Refuse(refusal) = self.judge(Some(word), at, changes, endpoint) {
+        if let VerbAdmission::Refuse(refusal) = self.judge(Some(word), at, changes, endpoint) {
             return Err(refusal);
         }
         let round_trip = now.saturating_sub(when);

@@ -2,7 +2,7 @@
 
 use super::{HashKind, Organisation, TableOptions};
 use crate::error::bad_option;
-use crate::owned::layout::Wanted;
+use crate::owned::layout::OwnedTableShape;
 use crate::shapes::{CuckooShape, DuoShape, RaceShape};
 use crate::{OnRestart, Result};
 use farslot_index::cuckoo::{CuckooLayout, CuckooOptions};
@@ -202,7 +202,7 @@ impl TableOptions {
     }
 
     /// What is wanted of a table that the owner of the memory writes.
-    pub(super) fn owned(&self) -> Result<Wanted> {
+    pub(super) fn owned(&self) -> Result<OwnedTableShape> {
         self.no_inline_bytes()?;
         if let Some(slot) = self.slot {
             let limit = "for tables whose clients write";
@@ -215,7 +215,7 @@ impl TableOptions {
             let limit = "in linear, cuckoo and sealed tables";
             return Err(bad_option("several records of a key", "asked for", limit));
         }
-        Ok(Wanted {
+        Ok(OwnedTableShape {
             key: self.sizing.key,
             value: self.sizing.value,
             capacity: self.sizing.capacity,

@@ -8,7 +8,7 @@ pub use named::NamedOptions;
 use crate::deduplicate::last_of_each_key;
 use crate::error::bad_option;
 use crate::expiry::Expiry;
-use crate::owned::layout::{ChainedLayout, OrderedLayout, QueueLayout, Wanted};
+use crate::owned::layout::{ChainedLayout, OrderedLayout, OwnedTableShape, QueueLayout};
 use crate::shapes::{CuckooShape, DuoShape, RaceShape};
 use crate::slot_map::partition_share;
 use crate::{OnRestart, Result, Scheme};
@@ -270,10 +270,11 @@ impl TableOptions {
     }
 
     /// Makes it a FIFO queue (paper 003) of as many items as its capacity says: the owner of the
-    /// memory writes it, by calls, and everybody reads its front, by one READ. Its items, of at most
-    /// 64 KiB, have no keys, and are pushed and popped by [`Store::queue`](crate::Store::queue);
-    /// the size of keys is of no account. Each item has the room of the longest. In a store of
-    /// several nodes it lies on one of them, by a hash of its name.
+    /// memory writes it, by calls, and everybody reads its front, by one READ. Its items, of at
+    /// most 64 KiB, have no keys, and are pushed and popped by
+    /// [`Store::queue`](crate::Store::queue); the size of keys is of no account. Each item has the
+    /// room of the longest. In a store of several nodes it lies on one of them, by a hash of its
+    /// name.
     ///
     /// ```
     /// # use farslot::{FieldSize, Store, TableOptions};
@@ -301,7 +302,8 @@ impl TableOptions {
     /// // Room for a thousand keys now, and for a million as they come.
     /// let options = TableOptions::new(1_000).race(RaceShape::default()).grow_to(1_000_000);
     /// assert!(options.scheme()?.table_bytes() > TableOptions::new(1_000).scheme()?.table_bytes());
-    /// assert!(TableOptions::new(1_000).grow_to(1_000_000).scheme().is_err(), "linear tables stay");
+    /// let linear = TableOptions::new(1_000).grow_to(1_000_000);
+    /// assert!(linear.scheme().is_err(), "linear tables stay");
     /// # Ok(())
     /// # }
     /// ```
@@ -369,7 +371,8 @@ impl TableOptions {
     /// # use farslot::{TableOptions};
     /// # fn main() -> Result<(), farslot::StoreError> {
     /// let options = TableOptions::new(1_000).perfect_with_filter();
-    /// assert!(options.scheme()?.table_bytes() > TableOptions::new(1_000).perfect().scheme()?.table_bytes());
+    /// let without = TableOptions::new(1_000).perfect();
+    /// assert!(options.scheme()?.table_bytes() > without.scheme()?.table_bytes());
     /// # Ok(())
     /// # }
     /// ```
@@ -454,7 +457,8 @@ impl TableOptions {
     /// # fn main() -> Result<(), farslot::StoreError> {
     /// // Every record out of band, however short.
     /// let options = TableOptions::new(1_000).slots(SlotKind::Heap);
-    /// assert!(matches!(options.scheme()?, Scheme::Linear(layout) if layout.kind == SlotKind::Heap));
+    /// let scheme = options.scheme()?;
+    /// assert!(matches!(scheme, Scheme::Linear(layout) if layout.kind == SlotKind::Heap));
     /// # Ok(())
     /// # }
     /// ```
@@ -472,7 +476,8 @@ impl TableOptions {
     /// ```
     /// # use farslot::{FieldSize, SlotKind, TableOptions};
     /// # fn main() -> Result<(), farslot::StoreError> {
-    /// let sizes = TableOptions::new(1_000).keys(FieldSize::UpTo(16)).values(FieldSize::UpTo(1024));
+    /// let sizes = TableOptions::new(1_000).keys(FieldSize::UpTo(16));
+    /// let sizes = sizes.values(FieldSize::UpTo(1024));
     /// // Most values have fewer than 48 bytes.
     /// let options = sizes.slots(SlotKind::Hybrid).inline_bytes(64);
     /// assert!(options.scheme().is_ok());
@@ -559,14 +564,15 @@ impl TableOptions {
         self
     }
 
-    /// Bytes for records out of band, if not enough for `capacity` records of the largest size. Of a
-    /// table without a capacity what these may take at most of the memory that it shares: the rest
-    /// is for others.
+    /// Bytes for records out of band, if not enough for `capacity` records of the largest size. Of
+    /// a table without a capacity what these may take at most of the memory that it shares: the
+    /// rest is for others.
     ///
     /// ```
     /// # use farslot::{TableOptions};
     /// # fn main() -> Result<(), farslot::StoreError> {
-    /// // A thousand records may have a megabyte together, rather than each the most that it can be.
+    /// // A thousand records may have a megabyte together, rather than each the most that it can
+    /// // be.
     /// let options = TableOptions::new(1_000).heap_bytes(1 << 20);
     /// assert!(options.scheme()?.table_bytes() < TableOptions::new(1_000).scheme()?.table_bytes());
     /// # Ok(())
@@ -667,7 +673,7 @@ impl TableOptions {
             }
             Organisation::Queue => {
                 self.no_growth()?;
-                let Wanted {
+                let OwnedTableShape {
                     value, capacity, ..
                 } = self.owned()?;
                 Scheme::Queue(QueueLayout::of(value, capacity)?)

@@ -83,7 +83,7 @@ pub struct QueueLayout {
 
 /// What a table is asked for.
 #[derive(Clone, Copy)]
-pub(crate) struct Wanted {
+pub(crate) struct OwnedTableShape {
     pub(crate) key: FieldSize,
     pub(crate) value: FieldSize,
     /// Keys that it has room for.
@@ -93,7 +93,7 @@ pub(crate) struct Wanted {
     pub(crate) seed: u64,
 }
 
-impl Wanted {
+impl OwnedTableShape {
     /// Refuses what no layout has, before anything is computed of it.
     fn check(&self) -> Result<()> {
         check_sizes(self.key, self.value)?;
@@ -136,19 +136,19 @@ fn damaged(error: farslot_remote::RemoteError) -> StoreError {
 }
 
 impl ChainedLayout {
-    pub(crate) fn of(wanted: Wanted) -> Result<Self> {
-        wanted.check()?;
-        let most = wanted.most();
-        let buckets = wanted.capacity.max(1).next_power_of_two() as u32;
+    pub(crate) fn of(shape: OwnedTableShape) -> Result<Self> {
+        shape.check()?;
+        let most = shape.most();
+        let buckets = shape.capacity.max(1).next_power_of_two() as u32;
         let layout = Self {
-            key: wanted.key,
-            value: wanted.value,
+            key: shape.key,
+            value: shape.value,
             bucket_slots: BUCKET_SLOTS,
             buckets,
             most_buckets: buckets.max(most as u32),
             // Of a table that is full, a twelfth of the keys are in chains on average.
             overflow: (most / 4 + 64) as u32,
-            seed: wanted.seed,
+            seed: shape.seed,
         };
         layout.check()?;
         Ok(layout)
@@ -220,17 +220,17 @@ impl ChainedLayout {
 }
 
 impl OrderedLayout {
-    pub(crate) fn of(wanted: Wanted) -> Result<Self> {
-        wanted.check()?;
-        let (key, value) = (wanted.key.most() + 8, wanted.value.most() + 8);
+    pub(crate) fn of(shape: OwnedTableShape) -> Result<Self> {
+        shape.check()?;
+        let (key, value) = (shape.key.most() + 8, shape.value.most() + 8);
         let pairs = (LEAF_BYTES / (key + value)).clamp(LEAF_PAIRS.0, LEAF_PAIRS.1);
         let pairs = pairs.min(NODE_BYTES / (key + value)).max(FEWEST_PAIRS);
         // Keys that come in order leave leaves half full.
-        let leaves = wanted.capacity / (pairs as u64 / 2) + 64;
+        let leaves = shape.capacity / (pairs as u64 / 2) + 64;
         let children = (NODE_BYTES / (key + 8)).clamp(CHILDREN.0, CHILDREN.1);
         let layout = Self {
-            key: wanted.key,
-            value: wanted.value,
+            key: shape.key,
+            value: shape.value,
             leaf_pairs: pairs as u16,
             children: children as u16,
             nodes: (leaves + leaves / 8) as u32,
@@ -367,21 +367,21 @@ mod tests {
     #[test]
     fn records_of_the_catalog_with_long_reads_are_refused() {
         let (key, value) = (UpTo(256), UpTo(16_000));
-        let wanted = Wanted {
+        let shape = OwnedTableShape {
             key,
             value,
             capacity: 100,
             most_capacity: None,
             seed: 7,
         };
-        let chained = ChainedLayout::of(wanted).unwrap();
+        let chained = ChainedLayout::of(shape).unwrap();
         let forged = ChainedLayout {
             bucket_slots: 255,
             ..chained
         };
         let refused = said(Scheme::Chained(forged).check());
         assert!(refused.contains("bytes of a bucket"), "{refused}");
-        let ordered = OrderedLayout::of(wanted).unwrap();
+        let ordered = OrderedLayout::of(shape).unwrap();
         let forged = OrderedLayout {
             leaf_pairs: 1024,
             ..ordered.clone()

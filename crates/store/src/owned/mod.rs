@@ -5,8 +5,8 @@
 //! table meets it at least once: if the table grows meanwhile, buckets that were met are split, and
 //! a key that goes to a new one is met again there.
 //!
-//! `layout.rs` says how large they are; `table.rs` is a client of one that has keys, `queue.rs` of a
-//! queue. What they are made of is in the crates `farslot-remote` and `farslot-txn`.
+//! `layout.rs` says how large they are; `table.rs` is a client of one that has keys, `queue.rs` of
+//! a queue. What they are made of is in the crates `farslot-remote` and `farslot-txn`.
 
 pub(crate) mod layout;
 pub(crate) mod queue;

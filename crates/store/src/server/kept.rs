@@ -13,7 +13,8 @@ impl Server {
     /// ([`Server::start_on`]): whoever has its file open keeps all that is in it.
     ///
     /// # Errors
-    /// [`Memory`](farslot_fabric::FabricError::Memory), [`StoreError::TooSmall`], or what the system says.
+    /// [`Memory`](farslot_fabric::FabricError::Memory), [`StoreError::TooSmall`], or what the
+    /// system says.
     ///
     /// ```
     /// # use farslot::{NodeMemory, Server, ServerOptions, Store, TableOptions};

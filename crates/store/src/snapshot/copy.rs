@@ -7,7 +7,7 @@
 use super::respread::{enlarged, within};
 use super::restore::{MOST_ENLARGEMENTS, is_full};
 use super::take::{moves_of, settle};
-use super::workers::Meter;
+use super::workers::ProgressMeter;
 use super::{COPYING, OnProgress, Parts, SnapshotError};
 use crate::error::bad_option;
 use crate::names::check_name;
@@ -156,7 +156,7 @@ impl Store {
         if !parts.ids().contains(&from.record().id) {
             return Err(replaced().into());
         }
-        let other = options.map(|options| Other::of(options, from.scheme()));
+        let other = options.map(|options| CopyTarget::of(options, from.scheme()));
         let other = other.transpose()?;
         let moves = moves_of(from, built)?;
         let name = unfinished(to);
@@ -247,7 +247,7 @@ impl Store {
         built: bool,
         progress: OnProgress<'_>,
     ) -> Result<u64> {
-        let meter = Meter::new(0, from.occupancy()?.entries, progress);
+        let meter = ProgressMeter::new(0, from.occupancy()?.entries, progress);
         if built {
             let mut all = Batch::default();
             from.for_each(|key, value| all.push(key, value))?;
@@ -268,14 +268,14 @@ impl Store {
         name: &str,
         from: &Table,
         parts: &Parts,
-        other: &Other<'_>,
+        other: &CopyTarget<'_>,
         progress: OnProgress<'_>,
     ) -> Result<u64> {
         let open = match other.keeps_moments {
             true => Self::stored_table,
             false => Self::table,
         };
-        let meter = Meter::new(0, from.occupancy()?.entries, progress);
+        let meter = ProgressMeter::new(0, from.occupancy()?.entries, progress);
         if other.options.is_sealed() {
             let mut all = Batch::default();
             open(self, from.name())?.for_each(|key, value| all.push(key, value))?;
@@ -289,14 +289,14 @@ impl Store {
         Ok(meter.records())
     }
 
-    /// Puts all records of a table into another that is there, part by part: one after the other, or
-    /// side by side.
+    /// Puts all records of a table into another that is there, part by part: one after the other,
+    /// or side by side.
     fn pour_into(
         &self,
         name: &str,
         (of, parts): (&str, &Parts),
         open: fn(&Self, &str) -> Result<Table>,
-        (meter, in_turn): (&Meter<'_>, bool),
+        (meter, in_turn): (&ProgressMeter<'_>, bool),
     ) -> Result<()> {
         let mut partitions = 0..parts.records.len() as u16;
         let pour = |partition| {
@@ -326,16 +326,16 @@ impl Store {
 }
 
 /// A table that is to have the records of one of another scheme or other sizes.
-struct Other<'o> {
+struct CopyTarget<'o> {
     options: &'o TableOptions,
     /// Whether records go on to expire when they did.
     keeps_moments: bool,
-    /// Whether its parts have one writer each. Spread otherwise, the keys of one partition belong to
-    /// several.
+    /// Whether its parts have one writer each. Spread otherwise, the keys of one partition belong
+    /// to several.
     has_one_writer: bool,
 }
 
-impl<'o> Other<'o> {
+impl<'o> CopyTarget<'o> {
     fn of(options: &'o TableOptions, from: &Scheme) -> Result<Self> {
         let scheme = options.scheme()?;
         if from.keys() == KeyRule::Multi && scheme.keys() == KeyRule::Unique {

@@ -3,7 +3,8 @@
 //! ```text
 //! file   | magic, 8 bytes | version, 4 | length of the JSON, 4 | sum, 8 | JSON of the head |
 //!        | frame, payload | frame, payload | ... | last frame |
-//! frame  | kind, 4 | partition, 4 | next, 8 | records, 8 | bytes, 8 | sum of the payload, 8 | chain, 8 |
+//! frame  | kind, 4 | partition, 4 | next, 8 | records, 8 | bytes, 8 | sum of the payload, 8 |
+//!        | chain, 8 |
 //! payload  records: | length of the key, 4 | length of the value, 4 | key | value |
 //! ```
 //! Numbers are little-endian, sums are XXH3 with 64 bits. The sum of the head is that of the JSON,
@@ -44,7 +45,7 @@ pub(super) const DONE: u64 = u64::MAX;
 
 /// What the file says of the table.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct Head {
+pub(super) struct SnapshotHead {
     /// Drawn when the snapshot was begun.
     pub(super) id: u64,
     /// The table's name.
@@ -98,7 +99,7 @@ pub(super) struct PartOf {
     pub(super) of: SpreadOf,
 }
 
-impl Head {
+impl SnapshotHead {
     /// Refuses what no table has.
     pub(super) fn check(&self) -> std::result::Result<(), String> {
         let checked = || -> Result<()> {

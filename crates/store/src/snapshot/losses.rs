@@ -9,7 +9,7 @@
 //! user wants there: of its parts at least one is on a node of the last snapshot.
 
 use super::files::open_to_read;
-use super::format::Head;
+use super::format::SnapshotHead;
 use super::walk::{self, Bytes};
 use super::{Parts, SnapshotError};
 use std::path::Path;
@@ -20,7 +20,7 @@ use std::path::Path;
 /// # Errors
 /// [`SnapshotError::Lost`]; [`SnapshotError::Version`], [`SnapshotError::File`]: of a last one that
 /// cannot be read nothing is known.
-pub(super) fn check(last: &Path, head: &Head, parts: &Parts) -> Result<(), SnapshotError> {
+pub(super) fn check(last: &Path, head: &SnapshotHead, parts: &Parts) -> Result<(), SnapshotError> {
     let known = open_to_read(last).and_then(|file| walk::head(&Bytes::of(&file, last)?));
     let known = match known {
         Ok((known, ..)) => known,
@@ -44,7 +44,7 @@ pub(super) fn check(last: &Path, head: &Head, parts: &Parts) -> Result<(), Snaps
             lost.push(node.address.as_str());
         }
     }
-    let creation = |head: &Head| head.spread_of().map(|spread| spread.creation);
+    let creation = |head: &SnapshotHead| head.spread_of().map(|spread| spread.creation);
     let another = creation(&known) != creation(head);
     if known.nodes.is_empty() || lost.is_empty() || (another && lost.len() < head.nodes.len()) {
         return Ok(());

@@ -51,11 +51,11 @@ pub use workers::{OnProgress, SnapshotProgress};
 
 use crate::catalog::TableRecord;
 use crate::slot_map::SlotMap;
-use crate::spread::{self, Found};
+use crate::spread::{self, LocatedTable};
 use crate::{OnRestart, Result, Scheme, SpreadMap, SpreadNode, Store, StoreError};
 use farslot_fabric::{Endpoint, FabricError, NodeId};
 use files::{is_named_as_older, open_to_read};
-use format::Head;
+use format::SnapshotHead;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 use walk::{Bytes, failed};
@@ -96,7 +96,7 @@ pub struct SnapshotInfo {
 }
 
 impl SnapshotInfo {
-    fn new(head: &Head, path: &Path, records: u64, bytes: u64) -> Self {
+    fn new(head: &SnapshotHead, path: &Path, records: u64, bytes: u64) -> Self {
         let begun = SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(head.begun));
         let address_of = |number: &u16| head.nodes[usize::from(*number)].address.clone();
         Self {
@@ -250,7 +250,7 @@ impl Store {
         };
         let table = match executor.block_on(finding) {
             Err(StoreError::NoSuchTable { .. }) => return Ok(None),
-            Ok(Found::Whole(node, record)) => {
+            Ok(LocatedTable::Whole(node, record)) => {
                 return Ok(Some(Parts {
                     records: vec![record],
                     missing: Vec::new(),
@@ -258,7 +258,7 @@ impl Store {
                     map: None,
                 }));
             }
-            Ok(Found::Spread(table)) => table,
+            Ok(LocatedTable::Spread(table)) => table,
             Err(error) => return Err(error),
         };
         let mut parts = Parts {

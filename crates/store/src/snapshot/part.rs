@@ -10,11 +10,11 @@ use super::format::{PartOf, SpreadOf};
 use super::respread::enlarged;
 use super::restore::{MOST_ENLARGEMENTS, is_full};
 use super::source::{Source, names, records_of};
-use super::workers::Meter;
+use super::workers::ProgressMeter;
 use super::{OnProgress, SnapshotError, SnapshotInfo};
 use crate::catalog::{Catalog, GRACE, NewPartition, RESTORING_PART};
 use crate::lease::Leased;
-use crate::spread::{self, Found, SpreadTable};
+use crate::spread::{self, LocatedTable, SpreadTable};
 use crate::{Operation, Record, Result, Scheme, Store, StoreError, Table, TableRecord};
 use farslot_fabric::{EndpointExt, NodeId};
 
@@ -62,8 +62,8 @@ impl Store {
         let nodes = &self.0.sessions.nodes;
         let finding = spread::find(&**executor.endpoint(), nodes, &head.table);
         let part = match executor.block_on(finding) {
-            Ok(Found::Spread(table)) => self.part_of_living(source, node, table)?,
-            Ok(Found::Whole(..)) => {
+            Ok(LocatedTable::Spread(table)) => self.part_of_living(source, node, table)?,
+            Ok(LocatedTable::Whole(..)) => {
                 let name = head.table.clone();
                 return Err(StoreError::TableExists { name });
             }
@@ -275,7 +275,7 @@ impl Store {
         progress: OnProgress<'_>,
     ) -> Result<()> {
         let all = records_of(source.blocks_of(number.into()));
-        let meter = Meter::new(0, all, progress);
+        let meter = ProgressMeter::new(0, all, progress);
         let mut payloads = Vec::new();
         for block in source.blocks_of(number.into()) {
             let mut payload = Vec::new();

@@ -6,7 +6,7 @@
 
 use super::SnapshotError;
 use super::files::{beside, open_alone, replace_last};
-use super::format::{DONE, FRAME_BYTES, Frame, Head, Kind, MIDDLE, Payload, sum_of};
+use super::format::{DONE, FRAME_BYTES, Frame, Kind, MIDDLE, Payload, SnapshotHead, sum_of};
 use super::walk::{Block, failed, walk};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -20,16 +20,16 @@ const UNFINISHED: &str = "part";
 pub(super) struct Partial {
     path: PathBuf,
     unfinished: PathBuf,
-    pub(super) head: Head,
+    pub(super) head: SnapshotHead,
     /// Where the scan of each partition continues.
     pub(super) places: Vec<u64>,
     file: File,
-    end: Mutex<End>,
+    end: Mutex<FileTail>,
 }
 
 /// The end of the file as far as it is written.
 #[derive(Clone, Copy)]
-pub(super) struct End {
+pub(super) struct FileTail {
     at: u64,
     chain: u64,
     pub(super) records: u64,
@@ -39,7 +39,7 @@ pub(super) struct End {
 impl Partial {
     /// Begins a file that will be at `path`, or continues one of the same table whose records have
     /// not moved since.
-    pub(super) fn begin(path: &Path, head: Head) -> Result<Self, SnapshotError> {
+    pub(super) fn begin(path: &Path, head: SnapshotHead) -> Result<Self, SnapshotError> {
         let unfinished = beside(path, UNFINISHED);
         let file = open_alone(&unfinished)?;
         let (head, places, end) = match left(&file, &unfinished, &head) {
@@ -56,7 +56,7 @@ impl Partial {
         })
     }
 
-    fn end(&self) -> MutexGuard<'_, End> {
+    fn end(&self) -> MutexGuard<'_, FileTail> {
         self.end.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -86,7 +86,7 @@ impl Partial {
         // A frame without its payload is recognised as damaged.
         self.write(&bytes, end.at)?;
         self.write(&payload.bytes, at)?;
-        *end = End {
+        *end = FileTail {
             at: at + frame.bytes,
             chain,
             records: end.records + frame.records,
@@ -124,7 +124,11 @@ impl Partial {
 }
 
 /// Writes a head, and nothing else.
-fn start(file: &File, path: &Path, head: Head) -> Result<(Head, Vec<u64>, End), SnapshotError> {
+fn start(
+    file: &File,
+    path: &Path,
+    head: SnapshotHead,
+) -> Result<(SnapshotHead, Vec<u64>, FileTail), SnapshotError> {
     let (bytes, sum) = head.encode().map_err(|reason| SnapshotError::File {
         path: path.display().to_string(),
         reason,
@@ -132,7 +136,7 @@ fn start(file: &File, path: &Path, head: Head) -> Result<(Head, Vec<u64>, End), 
     let written = file.set_len(0).and_then(|()| file.write_all_at(&bytes, 0));
     written.map_err(|error| failed(path, &error))?;
     let places = vec![0; head.schemes.len()];
-    let end = End {
+    let end = FileTail {
         at: bytes.len() as u64,
         chain: sum,
         records: 0,
@@ -143,9 +147,13 @@ fn start(file: &File, path: &Path, head: Head) -> Result<(Head, Vec<u64>, End), 
 
 /// What an attempt of the same table has left: its head, where the scan of each partition
 /// continues, and the end of what is whole, which is the file's end then.
-fn left(file: &File, path: &Path, head: &Head) -> Option<(Head, Vec<u64>, End)> {
+fn left(
+    file: &File,
+    path: &Path,
+    head: &SnapshotHead,
+) -> Option<(SnapshotHead, Vec<u64>, FileTail)> {
     let walk = walk(file, path).ok()?;
-    let same = Head {
+    let same = SnapshotHead {
         id: head.id,
         begun: head.begun,
         moves: head.moves.clone(),
@@ -167,7 +175,7 @@ fn left(file: &File, path: &Path, head: &Head) -> Option<(Head, Vec<u64>, End)> 
     for block in blocks {
         places[block.frame.partition as usize] = block.frame.next;
     }
-    let end = End {
+    let end = FileTail {
         at: blocks.last().map_or(walk.head_bytes, Block::end),
         chain: blocks.last().map_or(walk.head_sum, |block| block.chain),
         records: blocks.iter().map(|block| block.frame.records).sum(),

@@ -1,13 +1,17 @@
 //! The schemes of a table that is restored with other sizes than it had: with more room, or on
 //! another number of nodes.
 
-use super::format::Head;
+use super::format::SnapshotHead;
 use crate::slot_map::{SlotMap, partition_share};
 use crate::{Result, Scheme};
 
 /// How a table is spread over so many nodes, and the schemes of its partitions: each with the room
 /// for its share of what all partitions had room for together.
-pub(super) fn over(nodes: u16, head: &Head, seed: u64) -> Result<(Option<SlotMap>, Vec<Scheme>)> {
+pub(super) fn over(
+    nodes: u16,
+    head: &SnapshotHead,
+    seed: u64,
+) -> Result<(Option<SlotMap>, Vec<Scheme>)> {
     let slots = (nodes > 1).then(|| SlotMap::even(nodes, seed));
     let partitions = head.schemes.len() as u64;
     let scheme = &head.schemes[0];

@@ -6,10 +6,10 @@
 //! made anew with an eighth more room. The table gets its name when all records are in it.
 
 use super::files::{beside, open_alone};
-use super::format::{Head, Records};
+use super::format::{Records, SnapshotHead};
 use super::respread::{self, enlarged, within};
 use super::source::{RestoreOptions, Source, records_of};
-use super::workers::Meter;
+use super::workers::ProgressMeter;
 use super::{OnProgress, Parts, RESTORING, SnapshotError, SnapshotInfo};
 use crate::seeds::draw_id;
 use crate::slot_map::SlotMap;
@@ -151,7 +151,8 @@ impl Store {
         schemes = self.fitting(schemes, source)?;
         for attempt in 0.. {
             let (parts, continues) = self.unfinished(&name, head, slots.as_ref(), &schemes)?;
-            let marks = Marks::open(beside(&source.path, MARKS), &parts, partitions, continues);
+            let marks =
+                RestoreMarks::open(beside(&source.path, MARKS), &parts, partitions, continues);
             match self.fill(&name, source, &marks, progress) {
                 Err(error) if is_full(&error) && attempt < MOST_ENLARGEMENTS => {
                     log::warn!("table {table:?} is made an eighth larger than it was: {error}");
@@ -203,7 +204,7 @@ impl Store {
     fn unfinished(
         &self,
         name: &str,
-        head: &Head,
+        head: &SnapshotHead,
         slots: Option<&SlotMap>,
         schemes: &[Scheme],
     ) -> Result<(Parts, bool)> {
@@ -271,18 +272,18 @@ impl Store {
         &self,
         name: &str,
         source: &Source,
-        marks: &Marks,
+        marks: &RestoreMarks,
         progress: OnProgress<'_>,
     ) -> Result<()> {
         if source.walk.head.built {
-            let meter = Meter::new(0, source.records(), progress);
+            let meter = ProgressMeter::new(0, source.records(), progress);
             return self.build_from(name, source, &meter);
         }
         let done = (0..).zip(&marks.done).map(|(partition, done)| {
             let done = done.load(Ordering::Relaxed) as usize;
             records_of(source.blocks_of(partition).take(done))
         });
-        let meter = Meter::new(done.sum(), source.records(), progress);
+        let meter = ProgressMeter::new(done.sum(), source.records(), progress);
         let schemes = &source.walk.head.schemes;
         let mut partitions = 0..schemes.len() as u32;
         let put = |partition| {
@@ -305,7 +306,7 @@ impl Store {
         }
     }
 
-    fn build_from(&self, name: &str, source: &Source, meter: &Meter<'_>) -> Result<()> {
+    fn build_from(&self, name: &str, source: &Source, meter: &ProgressMeter<'_>) -> Result<()> {
         let mut payloads = Vec::with_capacity(source.walk.blocks.len());
         for block in &source.walk.blocks {
             let mut payload = Vec::new();
@@ -333,13 +334,13 @@ pub(super) fn is_full(error: &StoreError) -> bool {
 /// the id of the table's first record, then a word for each partition. Each is written once the
 /// block is in the table: at worst a block is put again. Without the file, for the directory may be
 /// read-only, an attempt that is cut off begins again.
-struct Marks {
+struct RestoreMarks {
     path: PathBuf,
     file: Option<File>,
     done: Vec<AtomicU64>,
 }
 
-impl Marks {
+impl RestoreMarks {
     fn open(path: PathBuf, parts: &Parts, count: usize, continues: bool) -> Self {
         let file = open_alone(&path).ok();
         let id = parts.records[0].id;

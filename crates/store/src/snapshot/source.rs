@@ -1,8 +1,8 @@
 //! The file that a table is restored from.
 
 use super::files::{is_named_as_older, older_snapshot, open_to_read, snapshot_path};
-use super::format::{Head, PartOf, Records};
-use super::walk::{self, Block, Bytes, Walk, failed, walk};
+use super::format::{PartOf, Records, SnapshotHead};
+use super::walk::{self, Block, Bytes, SnapshotWalk, failed, walk};
 use super::{SnapshotError, SnapshotInfo};
 use crate::{Record, Result, SpreadNode, StoreError};
 use std::fs::File;
@@ -25,7 +25,7 @@ pub struct RestoreOptions {
 pub(super) struct Source {
     pub(super) path: PathBuf,
     file: File,
-    pub(super) walk: Walk,
+    pub(super) walk: SnapshotWalk,
 }
 
 impl Source {
@@ -133,8 +133,8 @@ impl Source {
 }
 
 /// The error where none of these parts is that of the node that has these addresses.
-fn which_of(parts: &[(PathBuf, Head)], addresses: &[String]) -> StoreError {
-    let part_of = |head: &Head| head.part.as_ref().map_or(0, |part| part.number);
+fn which_of(parts: &[(PathBuf, SnapshotHead)], addresses: &[String]) -> StoreError {
+    let part_of = |head: &SnapshotHead| head.part.as_ref().map_or(0, |part| part.number);
     let (path, head) = &parts[0];
     let path = path.display().to_string();
     if addresses.is_empty() {
@@ -172,9 +172,12 @@ pub(super) fn names(addresses: &[String], address: &str) -> bool {
 /// was begun, if there are several: another table may have had the name before, of which the node
 /// had another part. An only one of a table none of whose nodes has any of the addresses is its own
 /// too: it has moved.
-fn own_part<'p>(parts: &'p [(PathBuf, Head)], addresses: &[String]) -> Option<&'p (PathBuf, Head)> {
+fn own_part<'p>(
+    parts: &'p [(PathBuf, SnapshotHead)],
+    addresses: &[String],
+) -> Option<&'p (PathBuf, SnapshotHead)> {
     let is_named = |node: &SpreadNode| names(addresses, &node.address);
-    let is_own = |(_, head): &&(PathBuf, Head)| {
+    let is_own = |(_, head): &&(PathBuf, SnapshotHead)| {
         head.part.as_ref().is_some_and(|part| {
             let node = part.of.map.nodes.get(usize::from(part.number));
             node.is_some_and(is_named)
@@ -194,18 +197,18 @@ fn own_part<'p>(parts: &'p [(PathBuf, Head)], addresses: &[String]) -> Option<&'
 }
 
 /// Whether a snapshot of the whole table lacks this part of it.
-fn lacks(head: &Head, part: &Head) -> bool {
+fn lacks(head: &SnapshotHead, part: &SnapshotHead) -> bool {
     let number = part.part.as_ref().map(|part| part.number);
     number.is_some_and(|number| head.missing.contains(&number))
 }
 
-fn head_of(path: &Path) -> Result<Head> {
+fn head_of(path: &Path) -> Result<SnapshotHead> {
     let file = open_to_read(path)?;
     Ok(walk::head(&Bytes::of(&file, path)?)?.0)
 }
 
 /// The snapshots of a table's parts that nodes have written, with their heads.
-fn own_parts(directory: &Path, table: &str, older: u32) -> Result<Vec<(PathBuf, Head)>> {
+fn own_parts(directory: &Path, table: &str, older: u32) -> Result<Vec<(PathBuf, SnapshotHead)>> {
     let entries = std::fs::read_dir(directory).map_err(|error| failed(directory, &error))?;
     let mut found = Vec::new();
     for entry in entries {

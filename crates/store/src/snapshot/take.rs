@@ -1,12 +1,12 @@
 //! Taking a snapshot of a table.
 
 use super::files::{own_part_path, snapshot_path};
-use super::format::{DONE, Head, MIDDLE, PartOf, Payload, SpreadOf};
+use super::format::{DONE, MIDDLE, PartOf, Payload, SnapshotHead, SpreadOf};
 use super::partial::Partial;
-use super::workers::Meter;
+use super::workers::ProgressMeter;
 use super::{OnProgress, Parts, SnapshotError, SnapshotInfo, losses};
 use crate::catalog::Catalog;
-use crate::spread::{self, Found};
+use crate::spread::{self, LocatedTable};
 use crate::{Cursor, Result, Scheme, SpreadNode, Store, StoreError, Table, TableRecord};
 use farslot_fabric::{Endpoint, NodeId};
 use farslot_index::{Cursor as Place, IndexError};
@@ -35,10 +35,10 @@ impl Default for SnapshotOptions {
 }
 
 /// A snapshot that is to be written.
-struct Taking<'t> {
+struct SnapshotJob<'t> {
     table: &'t Table,
     parts: Parts,
-    head: Head,
+    head: SnapshotHead,
     path: PathBuf,
 }
 
@@ -156,21 +156,21 @@ impl Store {
                 whole: common.whole,
                 map: map.clone(),
             });
-        let head = Head {
+        let head = SnapshotHead {
             spread,
             ..head_of(name, &parts, built, moves_of(table, built)?)
         };
         if !head.sources.contains(&table.record().id) {
             return Err(replaced().into());
         }
-        let taking = Taking {
+        let job = SnapshotJob {
             table,
             parts,
             head,
             path,
         };
         let ids = || Ok(parts_of(name)?.map(|parts| parts.ids()));
-        self.write(taking, options, progress, || self.stored_table(name), ids)
+        self.write(job, options, progress, || self.stored_table(name), ids)
     }
 
     /// The addresses of the nodes of a table that came back without their part of it.
@@ -178,7 +178,7 @@ impl Store {
         let executor = self.executor()?;
         let nodes = &self.0.sessions.nodes;
         let finding = spread::find(&**executor.endpoint(), nodes, name);
-        let Found::Spread(table) = executor.block_on(finding)? else {
+        let LocatedTable::Spread(table) = executor.block_on(finding)? else {
             return Ok(Vec::new());
         };
         let mut lost = Vec::new();
@@ -232,9 +232,9 @@ impl Store {
         let take = |built| {
             let part = Some(PartOf { number, of });
             let moves = moves_of(&open, built)?;
-            let taking = Taking {
+            let job = SnapshotJob {
                 table: &open,
-                head: Head {
+                head: SnapshotHead {
                     part,
                     ..head_of(&record.name, &parts, built, moves)
                 },
@@ -246,7 +246,7 @@ impl Store {
                     self.in_catalog(NodeId(0), async |catalog| catalog.find(&record.name).await)?;
                 Ok(found.map(|found| vec![found.id]))
             };
-            self.write(taking, options, progress, || self.own_part(record), ids)
+            self.write(job, options, progress, || self.own_part(record), ids)
         };
         let taken = settle(&open).and_then(take);
         let closed = open.close();
@@ -257,18 +257,18 @@ impl Store {
     /// must be those of the beginning, by their `ids`.
     fn write(
         &self,
-        taking: Taking<'_>,
+        job: SnapshotJob<'_>,
         options: &SnapshotOptions,
         progress: OnProgress<'_>,
         reopen: impl Fn() -> Result<Table> + Sync,
         ids: impl Fn() -> Result<Option<Vec<u64>>>,
     ) -> Result<SnapshotInfo> {
-        let Taking {
+        let SnapshotJob {
             table,
             parts,
             head,
             path,
-        } = taking;
+        } = job;
         let name = head.table.clone();
         let replaced = || SnapshotError::Replaced {
             table: name.clone(),
@@ -282,7 +282,7 @@ impl Store {
             // Nobody knows how many were lost.
             _ => 0,
         };
-        let meter = Meter::new(partial.records(), all, progress);
+        let meter = ProgressMeter::new(partial.records(), all, progress);
         let left = (0..)
             .zip(&partial.places)
             .filter(|(_, place)| **place != DONE);
@@ -335,9 +335,9 @@ pub(super) fn settle(table: &Table) -> Result<bool> {
     }
 }
 
-fn head_of(table: &str, parts: &Parts, built: bool, moves: Vec<u64>) -> Head {
+fn head_of(table: &str, parts: &Parts, built: bool, moves: Vec<u64>) -> SnapshotHead {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-    Head {
+    SnapshotHead {
         id: rand::random(),
         table: table.into(),
         begun: now.map_or(0, |since| since.as_secs()),
@@ -354,7 +354,12 @@ fn head_of(table: &str, parts: &Parts, built: bool, moves: Vec<u64>) -> Head {
 }
 
 /// Appends the records of a partition from a place on.
-fn scan_part(table: &Table, from: Cursor, partial: &Partial, meter: &Meter<'_>) -> Result<()> {
+fn scan_part(
+    table: &Table,
+    from: Cursor,
+    partial: &Partial,
+    meter: &ProgressMeter<'_>,
+) -> Result<()> {
     let partition = from.partition;
     let mut payload = Payload::default();
     let mut cursor = Some(from);

@@ -5,8 +5,8 @@
 
 use super::SnapshotError;
 use super::format::{
-    BLOCK_BYTES, DONE, FRAME_BYTES, Frame, Head, Kind, PREFIX_BYTES, Prefix, Records, VERSION,
-    sum_of,
+    BLOCK_BYTES, DONE, FRAME_BYTES, Frame, Kind, PREFIX_BYTES, Prefix, Records, SnapshotHead,
+    VERSION, sum_of,
 };
 use farslot_fabric::ByteCount;
 use std::fs::File;
@@ -126,8 +126,8 @@ impl Block {
 }
 
 /// What is whole of a file.
-pub(super) struct Walk {
-    pub(super) head: Head,
+pub(super) struct SnapshotWalk {
+    pub(super) head: SnapshotHead,
     /// Bytes up to the first frame.
     pub(super) head_bytes: u64,
     /// The sum of the head.
@@ -138,7 +138,7 @@ pub(super) struct Walk {
 }
 
 /// Reads the head: it, its bytes and its sum.
-pub(super) fn head(bytes: &Bytes<'_>) -> Result<(Head, u64, u64), SnapshotError> {
+pub(super) fn head(bytes: &Bytes<'_>) -> Result<(SnapshotHead, u64, u64), SnapshotError> {
     let mut prefix = [0; PREFIX_BYTES];
     bytes.read(0, &mut prefix, "the head of a snapshot")?;
     let Some(prefix) = Prefix::decode(&prefix) else {
@@ -163,7 +163,8 @@ pub(super) fn head(bytes: &Bytes<'_>) -> Result<(Head, u64, u64), SnapshotError>
     }
     let at = PREFIX_BYTES as u64;
     let wrong = |found: String| bytes.damaged(at, "the description of a table", found);
-    let head: Head = serde_json::from_slice(&json).map_err(|error| wrong(error.to_string()))?;
+    let head: SnapshotHead =
+        serde_json::from_slice(&json).map_err(|error| wrong(error.to_string()))?;
     head.check().map_err(wrong)?;
     Ok((head, at + u64::from(prefix.length), found))
 }
@@ -172,10 +173,10 @@ pub(super) fn head(bytes: &Bytes<'_>) -> Result<(Head, u64, u64), SnapshotError>
 ///
 /// # Errors
 /// That its head is damaged, or what the system says.
-pub(super) fn walk(file: &File, path: &Path) -> Result<Walk, SnapshotError> {
+pub(super) fn walk(file: &File, path: &Path) -> Result<SnapshotWalk, SnapshotError> {
     let bytes = Bytes::of(file, path)?;
     let (head, head_bytes, head_sum) = head(&bytes)?;
-    let mut walk = Walk {
+    let mut walk = SnapshotWalk {
         head,
         head_bytes,
         head_sum,
@@ -190,7 +191,7 @@ pub(super) fn walk(file: &File, path: &Path) -> Result<Walk, SnapshotError> {
     Ok(walk)
 }
 
-impl Walk {
+impl SnapshotWalk {
     fn go_on(&mut self, bytes: &Bytes<'_>) -> Result<(), SnapshotError> {
         let most = self.head.most_block();
         let (mut at, mut chain) = (self.head_bytes, self.head_sum);
@@ -276,8 +277,8 @@ mod tests {
     use super::*;
     use crate::{Scheme, TableOptions};
 
-    fn head() -> Head {
-        Head {
+    fn head() -> SnapshotHead {
+        SnapshotHead {
             id: 1,
             table: "t".into(),
             begun: 0,
@@ -295,7 +296,7 @@ mod tests {
 
     /// A file of this head and these frames, whose checksums are right, with the payload "x" behind
     /// each that is no end.
-    fn walked(head: &Head, frames: &[Frame]) -> Result<Walk, SnapshotError> {
+    fn walked(head: &SnapshotHead, frames: &[Frame]) -> Result<SnapshotWalk, SnapshotError> {
         let (mut bytes, mut chain) = head.encode().unwrap();
         for frame in frames {
             let (frame_bytes, behind) = frame.encode(chain);
@@ -383,7 +384,7 @@ mod tests {
             (vec![1, 2], vec![linear, sealed]),
             (vec![1], vec![empty]),
         ] {
-            let head = Head {
+            let head = SnapshotHead {
                 sources,
                 schemes,
                 ..head()
@@ -392,6 +393,6 @@ mod tests {
             assert!(refused.contains("description of a table"), "{refused}");
         }
         let table = "\n".into();
-        assert!(walked(&Head { table, ..head() }, &[]).is_err());
+        assert!(walked(&SnapshotHead { table, ..head() }, &[]).is_err());
     }
 }

@@ -24,14 +24,14 @@ pub struct SnapshotProgress {
 pub type OnProgress<'f> = &'f (dyn Fn(SnapshotProgress) -> ControlFlow<()> + Sync);
 
 /// How far all threads have come together.
-pub(super) struct Meter<'f> {
+pub(super) struct ProgressMeter<'f> {
     records: AtomicU64,
     of: u64,
     report: OnProgress<'f>,
     stopped: AtomicBool,
 }
 
-impl<'f> Meter<'f> {
+impl<'f> ProgressMeter<'f> {
     /// For so many records, of which some are done.
     pub(super) fn new(done: u64, of: u64, report: OnProgress<'f>) -> Self {
         Self {

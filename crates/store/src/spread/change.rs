@@ -5,9 +5,9 @@
 //! it anew. A node that cannot be reached, or a client that dies half way, leaves a table that says
 //! that it is gone; dropping it again finishes it.
 
-use super::find::{Found, Place, check_phases, find, nodes_of};
+use super::find::{LocatedTable, PartitionPlace, check_phases, find, nodes_of};
 use crate::catalog::{Catalog, GRACE, LEASE, TableRecord};
-use crate::nodes::Nodes;
+use crate::nodes::StoreNodes;
 use crate::{Result, StoreError};
 use farslot_fabric::{Endpoint, EndpointExt, NodeId};
 
@@ -18,14 +18,14 @@ struct Parts {
 }
 
 /// Finds all parts of a table; all their nodes must be there, and take changes.
-async fn parts_of<E: Endpoint>(endpoint: &E, nodes: &Nodes, name: &str) -> Result<Parts> {
+async fn parts_of<E: Endpoint>(endpoint: &E, nodes: &StoreNodes, name: &str) -> Result<Parts> {
     let parts = match find(endpoint, nodes, name).await? {
-        Found::Whole(node, _) => Parts {
+        LocatedTable::Whole(node, _) => Parts {
             nodes: vec![node],
             creation: None,
         },
-        Found::Spread(table) => {
-            let unreachable = |place: &Place| {
+        LocatedTable::Spread(table) => {
+            let unreachable = |place: &PartitionPlace| {
                 let error = place.unreachable.clone()?;
                 Some(nodes.named(place.node, StoreError::Fabric(error)))
             };
@@ -45,7 +45,7 @@ async fn parts_of<E: Endpoint>(endpoint: &E, nodes: &Nodes, name: &str) -> Resul
 /// Frees what was retired, when nobody uses it any more.
 async fn reclaim<E: Endpoint>(
     endpoint: &E,
-    nodes: &Nodes,
+    nodes: &StoreNodes,
     retired: &[(NodeId, TableRecord)],
 ) -> Result<()> {
     if retired.is_empty() {
@@ -60,7 +60,11 @@ async fn reclaim<E: Endpoint>(
 }
 
 /// Drops a table.
-pub(crate) async fn drop_table<E: Endpoint>(endpoint: &E, nodes: &Nodes, name: &str) -> Result<()> {
+pub(crate) async fn drop_table<E: Endpoint>(
+    endpoint: &E,
+    nodes: &StoreNodes,
+    name: &str,
+) -> Result<()> {
     let parts = match parts_of(endpoint, nodes, name).await {
         // Whoever began to drop it has not come to an end.
         Err(StoreError::TableGone { .. }) => all_nodes(endpoint, nodes, name).await?,
@@ -77,7 +81,7 @@ pub(crate) async fn drop_table<E: Endpoint>(endpoint: &E, nodes: &Nodes, name: &
 }
 
 /// All nodes, and the creation of the table of that name of which some still have a part.
-async fn all_nodes<E: Endpoint>(endpoint: &E, nodes: &Nodes, name: &str) -> Result<Parts> {
+async fn all_nodes<E: Endpoint>(endpoint: &E, nodes: &StoreNodes, name: &str) -> Result<Parts> {
     let mut parts = Parts {
         nodes: nodes_of(endpoint).collect(),
         creation: None,
@@ -95,7 +99,7 @@ async fn all_nodes<E: Endpoint>(endpoint: &E, nodes: &Nodes, name: &str) -> Resu
 /// Gives a table another name.
 pub(crate) async fn rename<E: Endpoint>(
     endpoint: &E,
-    nodes: &Nodes,
+    nodes: &StoreNodes,
     name: &str,
     to: &str,
 ) -> Result<()> {
@@ -124,7 +128,7 @@ pub(crate) async fn rename<E: Endpoint>(
 /// parts it was made without.
 pub(crate) async fn mark_restored<E: Endpoint>(
     endpoint: &E,
-    nodes: &Nodes,
+    nodes: &StoreNodes,
     name: &str,
 ) -> Result<()> {
     let parts = parts_of(endpoint, nodes, name).await?;
@@ -144,7 +148,7 @@ pub(crate) async fn mark_restored<E: Endpoint>(
 
 /// Takes all records out of a table: all its parts are taken away before any is open again, so that
 /// there is a moment at which no client has any of it open.
-pub(crate) async fn empty<E: Endpoint>(endpoint: &E, nodes: &Nodes, name: &str) -> Result<()> {
+pub(crate) async fn empty<E: Endpoint>(endpoint: &E, nodes: &StoreNodes, name: &str) -> Result<()> {
     let parts = parts_of(endpoint, nodes, name).await?;
     let (mut begun, mut failed) = (Vec::with_capacity(parts.nodes.len()), None);
     for node in parts.nodes {

@@ -8,7 +8,7 @@
 use super::find::{ask_all, check_phases, find, nodes_of};
 use crate::catalog::{Catalog, GRACE, NewPartition, SpreadMap, SpreadNode};
 use crate::names::check_name;
-use crate::nodes::Nodes;
+use crate::nodes::StoreNodes;
 use crate::slot_map::SlotMap;
 use crate::{OnRestart, Result, Scheme, StoreError, TableRecord};
 use farslot_fabric::{Endpoint, EndpointExt, NodeId, window};
@@ -38,7 +38,7 @@ pub(crate) struct NewTable<'n> {
 /// partition.
 pub(crate) async fn create<E: Endpoint>(
     endpoint: &E,
-    nodes: &Nodes,
+    nodes: &StoreNodes,
     new: NewTable<'_>,
 ) -> Result<TableRecord> {
     check_name(new.name)?;
@@ -98,7 +98,7 @@ pub(crate) async fn create<E: Endpoint>(
 /// As [`create`].
 pub(crate) async fn create_on_one<E: Endpoint>(
     endpoint: &E,
-    nodes: &Nodes,
+    nodes: &StoreNodes,
     name: &str,
     scheme: Scheme,
 ) -> Result<TableRecord> {
@@ -152,7 +152,7 @@ pub(super) async fn or_theirs<E: Endpoint>(
 /// The nodes' addresses and incarnations, with how often each was repaired. All must be there.
 fn nodes_as_they_are<E: Endpoint>(
     endpoint: &E,
-    nodes: &Nodes,
+    nodes: &StoreNodes,
     repairs: &[u64],
 ) -> Result<Vec<SpreadNode>> {
     let known = nodes_of(endpoint).zip(repairs).map(|(node, repairs)| {
@@ -169,7 +169,7 @@ fn nodes_as_they_are<E: Endpoint>(
 /// changes for or cannot be asked about; returns how often each was repaired.
 async fn check_all<E: Endpoint>(
     endpoint: &E,
-    nodes: &Nodes,
+    nodes: &StoreNodes,
     new: &NewTable<'_>,
 ) -> Result<Vec<u64>> {
     let most = new.schemes.iter().map(Scheme::table_bytes).max();

@@ -1,11 +1,11 @@
 //! Tables over several nodes while nodes and clients stop, in the simulator: many clients, many
 //! seeds.
 
-use super::{Found, NewTable, Spread, create, find};
+use super::{LocatedTable, NewTable, Spread, create, find};
 use crate::calls::owner::registry::serve_simulated;
-use crate::clients::{Clients, KnownSizes};
+use crate::clients::{ClientFactory, KnownSizes};
 use crate::lease::Leased;
-use crate::nodes::Nodes;
+use crate::nodes::StoreNodes;
 use crate::slot_map::SlotMap;
 use crate::{
     Access, CuckooShape, DuoShape, FieldSize, LookupOrder, OnRestart, Operation, RaceShape,
@@ -52,9 +52,9 @@ fn limits() -> Limits {
     }
 }
 
-fn nodes() -> Arc<Nodes> {
+fn nodes() -> Arc<StoreNodes> {
     let addresses = (0..NODES).map(|node| format!("node-{node}")).collect();
-    Arc::new(Nodes::new(addresses))
+    Arc::new(StoreNodes::new(addresses))
 }
 
 /// What a seed decides: the table, and what is drawn when it is made.
@@ -78,8 +78,8 @@ fn options() -> TableOptions {
 }
 
 /// Clients as a store opens them, without a cache, and without calls.
-fn plain() -> Clients {
-    Clients {
+fn plain() -> ClientFactory {
+    ClientFactory {
         sizes: Arc::new(KnownSizes::new(ReadPolicy::Fixed(4), false)),
         cluster_hints: 0,
         record_locations: 8,
@@ -90,7 +90,7 @@ fn plain() -> Clients {
         calls: None,
         cache: None,
         client_memory: None,
-        clock: crate::expiry::Clock::Virtual,
+        clock: crate::expiry::ExpiryClock::Virtual,
     }
 }
 
@@ -99,8 +99,8 @@ fn leased(endpoint: Rc<SimEndpoint>) -> Rc<Leased> {
 }
 
 /// With a writer that keeps the cuckoo graph.
-fn predetermining() -> Clients {
-    Clients {
+fn predetermining() -> ClientFactory {
+    ClientFactory {
         predetermines: true,
         ..plain()
     }
@@ -135,18 +135,26 @@ fn number(value: &[u8]) -> u64 {
     word
 }
 
-async fn open(endpoint: &Rc<SimEndpoint>, nodes: &Arc<Nodes>, clients: Clients) -> Result<Spread> {
+async fn open(
+    endpoint: &Rc<SimEndpoint>,
+    nodes: &Arc<StoreNodes>,
+    clients: ClientFactory,
+) -> Result<Spread> {
     match find(&**endpoint, nodes, "t").await? {
-        Found::Spread(table) => {
+        LocatedTable::Spread(table) => {
             let endpoint = leased(Rc::clone(endpoint));
             Spread::open(endpoint, Arc::clone(nodes), clients, table).await
         }
-        Found::Whole(..) => panic!("it is on one node"),
+        LocatedTable::Whole(..) => panic!("it is on one node"),
     }
 }
 
 /// Opens the table, however often that takes.
-async fn open_surely(endpoint: &Rc<SimEndpoint>, nodes: &Arc<Nodes>, clients: &Clients) -> Spread {
+async fn open_surely(
+    endpoint: &Rc<SimEndpoint>,
+    nodes: &Arc<StoreNodes>,
+    clients: &ClientFactory,
+) -> Spread {
     loop {
         match open(endpoint, nodes, clients.clone()).await {
             Ok(table) => return table,
@@ -458,7 +466,7 @@ impl std::ops::AddAssign for Losses {
 fn lose_a_node(
     seed: u64,
     scheme: &Scheme,
-    clients_of: fn(u32) -> Clients,
+    clients_of: fn(u32) -> ClientFactory,
     writers: u32,
     bound: Nanos,
 ) -> Losses {
@@ -554,7 +562,7 @@ fn a_node_that_comes_back_empty_never_answers_with_what_it_had() {
     assert!(losses.failed > 100 && losses.adopted > 200, "{losses:?}");
     let scheme = cuckoo();
     let runs = (0..60).map(|seed| {
-        let clients: fn(u32) -> Clients = match seed % 2 {
+        let clients: fn(u32) -> ClientFactory = match seed % 2 {
             0 => |_| plain(),
             _ => |_| predetermining(),
         };

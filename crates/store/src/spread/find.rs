@@ -7,13 +7,13 @@
 //! those that are left.
 
 use crate::catalog::{Catalog, DamagedEntry, GRACE, Partition, SpreadMap, SpreadNode};
-use crate::nodes::Nodes;
+use crate::nodes::StoreNodes;
 use crate::{Listing, Result, StoreError, TableRecord};
 use farslot_fabric::{Endpoint, EndpointExt, FabricError, Nanos, NodeId, NodeState, window};
 
 /// What was seen of a table on a node.
 #[derive(Clone, Debug, PartialEq)]
-enum Seen {
+enum TableSighting {
     /// The node cannot be asked.
     Unreachable(FabricError),
     Nothing {
@@ -23,7 +23,7 @@ enum Seen {
 }
 
 /// A table that was found.
-pub(crate) enum Found {
+pub(crate) enum LocatedTable {
     /// On one node, all of it.
     Whole(NodeId, TableRecord),
     Spread(SpreadTable),
@@ -36,14 +36,14 @@ pub(crate) struct SpreadTable {
     pub(crate) sample: TableRecord,
     pub(crate) common: Partition,
     /// Where the partitions are or are to be, by number.
-    pub(crate) places: Vec<Place>,
+    pub(crate) places: Vec<PartitionPlace>,
     /// When the catalogs were asked.
     pub(crate) since: Nanos,
 }
 
 /// Where a partition is, or is to be.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Place {
+pub(crate) struct PartitionPlace {
     pub(crate) node: NodeId,
     /// Whether that is known: by the node's catalog, its incarnation or its address. Else it is a
     /// guess.
@@ -56,7 +56,7 @@ pub(crate) struct Place {
     repairs: u64,
 }
 
-impl Place {
+impl PartitionPlace {
     /// Whether its node, of this incarnation now, is without the partition that was made there: it
     /// came back empty, or the entry was damaged and cleared.
     pub(crate) const fn is_lost(&self, made: &SpreadNode, incarnation: u64) -> bool {
@@ -74,7 +74,7 @@ pub(crate) fn nodes_of<E: Endpoint>(endpoint: &E) -> impl Iterator<Item = NodeId
 /// to `nodes`.
 pub(crate) async fn ask_all<E: Endpoint, T>(
     endpoint: &E,
-    nodes: &Nodes,
+    nodes: &StoreNodes,
     ask: impl AsyncFn(Catalog<'_, E>) -> Result<T>,
 ) -> Result<Vec<std::result::Result<T, FabricError>>> {
     let ask = &ask;
@@ -107,7 +107,7 @@ pub(crate) async fn ask_all<E: Endpoint, T>(
 /// Refuses a change of a table while any of its nodes takes none: before it is made on the others.
 pub(super) async fn check_phases<E: Endpoint>(
     endpoint: &E,
-    nodes: &Nodes,
+    nodes: &StoreNodes,
     of_table: impl IntoIterator<Item = NodeId>,
 ) -> Result<()> {
     for node in of_table {
@@ -135,7 +135,11 @@ const PATIENCE: Nanos = 60_000_000_000;
 /// # Errors
 /// [`StoreError::NoSuchTable`], [`StoreError::ConflictingTables`], [`StoreError::MissingNodes`],
 /// [`StoreError::DamagedMap`], [`StoreError::BeingEmptied`], or what the fabric says of every node.
-pub(crate) async fn find<E: Endpoint>(endpoint: &E, nodes: &Nodes, name: &str) -> Result<Found> {
+pub(crate) async fn find<E: Endpoint>(
+    endpoint: &E,
+    nodes: &StoreNodes,
+    name: &str,
+) -> Result<LocatedTable> {
     let begun = endpoint.now();
     loop {
         let since = endpoint.now();
@@ -176,26 +180,26 @@ pub(crate) async fn find<E: Endpoint>(endpoint: &E, nodes: &Nodes, name: &str) -
 /// Finds a table by its name in the catalogs as they were at `since`.
 async fn find_in<E: Endpoint>(
     endpoint: &E,
-    nodes: &Nodes,
+    nodes: &StoreNodes,
     name: &str,
     listings: Vec<std::result::Result<Listing, FabricError>>,
     since: Nanos,
-) -> Result<Found> {
+) -> Result<LocatedTable> {
     let mut names = Vec::new();
     let (mut damaged, mut retired) = (Vec::new(), Vec::new());
     let mut seen = Vec::with_capacity(listings.len());
     for (node, listing) in (0..).map(NodeId).zip(listings) {
         seen.push(match listing {
-            Err(error) => Seen::Unreachable(error),
+            Err(error) => TableSighting::Unreachable(error),
             Ok(listing) => {
                 let found = listing
                     .find(name)
                     .map_err(|error| nodes.named(node, error))?;
                 let found = found.cloned().map_or(
-                    Seen::Nothing {
+                    TableSighting::Nothing {
                         repairs: listing.repairs,
                     },
-                    Seen::Record,
+                    TableSighting::Record,
                 );
                 retired.extend(listing.retired.into_iter().map(|record| (node, record)));
                 names.extend(listing.tables.into_iter().map(|table| table.name));
@@ -206,7 +210,7 @@ async fn find_in<E: Endpoint>(
     }
     let records = || {
         (0..).map(NodeId).zip(&seen).filter_map(|(node, seen)| {
-            let Seen::Record(record) = seen else {
+            let TableSighting::Record(record) = seen else {
                 return None;
             };
             Some((node, record))
@@ -223,10 +227,10 @@ async fn find_in<E: Endpoint>(
         return Err(conflicting(name, first, other, nodes));
     }
     let Some(common) = sample.partition.clone() else {
-        return Ok(Found::Whole(first, sample.clone()));
+        return Ok(LocatedTable::Whole(first, sample.clone()));
     };
     // What a node lacks would be made anew. It may be gone for good, or be what is damaged.
-    let is_lost = |node: NodeId| matches!(seen[usize::from(node.0)], Seen::Nothing { .. });
+    let is_lost = |node: NodeId| matches!(seen[usize::from(node.0)], TableSighting::Nothing { .. });
     let is_dropped = |(node, record): &(NodeId, TableRecord)| {
         let of = record.partition.as_ref().map(|part| part.creation);
         of == Some(common.creation) && is_lost(*node) && !record.is_part_being_restored()
@@ -244,7 +248,7 @@ async fn find_in<E: Endpoint>(
     let incarnations = incarnations.collect::<Result<Vec<_>>>()?;
     let sample = sample.clone();
     let places = settle(name, &map, &seen, &incarnations, nodes)?;
-    Ok(Found::Spread(SpreadTable {
+    Ok(LocatedTable::Spread(SpreadTable {
         map,
         sample,
         common,
@@ -253,7 +257,7 @@ async fn find_in<E: Endpoint>(
     }))
 }
 
-fn conflicting(name: &str, one: NodeId, other: NodeId, nodes: &Nodes) -> StoreError {
+fn conflicting(name: &str, one: NodeId, other: NodeId, nodes: &StoreNodes) -> StoreError {
     StoreError::ConflictingTables {
         name: name.into(),
         one: nodes.address(one).into(),
@@ -265,11 +269,11 @@ fn not_found(
     name: &str,
     mut names: Vec<String>,
     damaged: &[(NodeId, DamagedEntry)],
-    seen: &[Seen],
-    nodes: &Nodes,
+    seen: &[TableSighting],
+    nodes: &StoreNodes,
 ) -> StoreError {
     let unreachable = (0..).map(NodeId).zip(seen).filter_map(|(node, seen)| {
-        let Seen::Unreachable(error) = seen else {
+        let TableSighting::Unreachable(error) = seen else {
             return None;
         };
         Some((node, error))
@@ -303,14 +307,14 @@ fn not_found(
 fn settle(
     name: &str,
     map: &SpreadMap,
-    seen: &[Seen],
+    seen: &[TableSighting],
     incarnations: &[u64],
-    nodes: &Nodes,
-) -> Result<Vec<Place>> {
-    let mut places: Vec<Option<Place>> = vec![None; map.nodes.len()];
+    nodes: &StoreNodes,
+) -> Result<Vec<PartitionPlace>> {
+    let mut places: Vec<Option<PartitionPlace>> = vec![None; map.nodes.len()];
     let mut free = Vec::new();
     for (node, seen) in (0..).map(NodeId).zip(seen) {
-        let Seen::Record(record) = seen else {
+        let TableSighting::Record(record) = seen else {
             free.push((node, seen));
             continue;
         };
@@ -324,7 +328,7 @@ fn settle(
         if let Some(other) = place {
             return Err(conflicting(name, other.node, node, nodes));
         }
-        *place = Some(Place {
+        *place = Some(PartitionPlace {
             node,
             is_sure: true,
             record: Some(record.clone()),
@@ -337,8 +341,8 @@ fn settle(
         let same = made.incarnation != 0 && incarnations[usize::from(node.0)] == made.incarnation;
         same || made.address == nodes.address(node)
     };
-    let anything = |seen: &Seen| matches!(seen, Seen::Unreachable(_));
-    let mut take = |is_sure: bool, of: &dyn Fn(usize, NodeId, &Seen) -> bool| {
+    let anything = |seen: &TableSighting| matches!(seen, TableSighting::Unreachable(_));
+    let mut take = |is_sure: bool, of: &dyn Fn(usize, NodeId, &TableSighting) -> bool| {
         for (index, place) in places.iter_mut().enumerate() {
             if place.is_some() {
                 continue;
@@ -348,16 +352,16 @@ fn settle(
             };
             let (node, seen) = free.remove(at);
             let unreachable = match seen {
-                Seen::Unreachable(error) => Some(error.clone()),
+                TableSighting::Unreachable(error) => Some(error.clone()),
                 _ => None,
             };
-            *place = Some(Place {
+            *place = Some(PartitionPlace {
                 node,
                 is_sure,
                 record: None,
                 unreachable,
                 repairs: match seen {
-                    Seen::Nothing { repairs } => *repairs,
+                    TableSighting::Nothing { repairs } => *repairs,
                     _ => 0,
                 },
             });

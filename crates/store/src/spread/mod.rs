@@ -35,14 +35,14 @@ mod fault_tests;
 
 pub(crate) use change::{drop_table, empty, mark_restored, rename};
 pub(crate) use create::{NewTable, create, create_on_one};
-use find::Place;
-pub(crate) use find::{Found, SpreadTable, ask_all, find, nodes_of};
+use find::PartitionPlace;
+pub(crate) use find::{LocatedTable, SpreadTable, ask_all, find, nodes_of};
 pub(crate) use session::OverNodes;
 
 use crate::catalog::{Partition, SpreadMap};
-use crate::clients::Clients;
+use crate::clients::ClientFactory;
 use crate::lease::Leased;
-use crate::nodes::Nodes;
+use crate::nodes::StoreNodes;
 use crate::{Result, Scheme, StoreError};
 use farslot_fabric::{FabricError, Nanos, NodeId, window};
 use farslot_index::{AnyIndex, Result as Answer};
@@ -56,8 +56,8 @@ const MOST_ATTEMPTS: u32 = 3;
 /// A table over several nodes as one thread's coroutines see it.
 pub(crate) struct Spread {
     endpoint: Rc<Leased>,
-    nodes: Arc<Nodes>,
-    clients: Clients,
+    nodes: Arc<StoreNodes>,
+    clients: ClientFactory,
     name: String,
     /// What all partitions have in common.
     common: Partition,
@@ -84,18 +84,18 @@ struct Part {
 }
 
 /// An operation's hold on a partition's client.
-struct Held<'s> {
+struct ClientHold<'s> {
     part: &'s Part,
     client: AnyIndex,
 }
 
-impl Drop for Held<'_> {
+impl Drop for ClientHold<'_> {
     fn drop(&mut self) {
         self.part.users.set(self.part.users.get() - 1);
     }
 }
 
-impl Held<'_> {
+impl ClientHold<'_> {
     /// Ends the hold on a client whose node came back empty: no operation begins with it any more.
     fn give_up(self) {
         self.part.give_up();
@@ -103,7 +103,7 @@ impl Held<'_> {
 }
 
 impl Part {
-    fn at(place: &Place, incarnation: u64) -> Self {
+    fn at(place: &PartitionPlace, incarnation: u64) -> Self {
         Self {
             node: Cell::new(place.node),
             is_sure: Cell::new(place.is_sure),
@@ -120,16 +120,16 @@ impl Part {
         self.client.take();
     }
 
-    fn hold(&self) -> Option<Held<'_>> {
+    fn hold(&self) -> Option<ClientHold<'_>> {
         let client = self.client.borrow().clone()?;
         self.users.set(self.users.get() + 1);
-        Some(Held { part: self, client })
+        Some(ClientHold { part: self, client })
     }
 }
 
 /// A partition as an operation finds it.
 enum Entry<'s> {
-    Open(Held<'s>),
+    Open(ClientHold<'s>),
     /// It came back empty, and this client may not make it anew: with what that failed. Its keys
     /// are absent.
     Empty(StoreError),
@@ -152,8 +152,8 @@ impl Spread {
     /// unless none can.
     pub(crate) async fn open(
         endpoint: Rc<Leased>,
-        nodes: Arc<Nodes>,
-        clients: Clients,
+        nodes: Arc<StoreNodes>,
+        clients: ClientFactory,
         table: SpreadTable,
     ) -> Result<Self> {
         let SpreadTable {
@@ -209,7 +209,7 @@ impl Spread {
     }
 
     /// The partitions that have a client.
-    fn open_parts(&self) -> impl Iterator<Item = Held<'_>> {
+    fn open_parts(&self) -> impl Iterator<Item = ClientHold<'_>> {
         self.parts.iter().filter_map(Part::hold)
     }
 

@@ -11,7 +11,7 @@
 //! nodes.
 
 use super::create::or_theirs;
-use super::find::{Found, Place, SpreadTable, find, is_absence};
+use super::find::{LocatedTable, PartitionPlace, SpreadTable, find, is_absence};
 use super::{Entry, MOST_ATTEMPTS, Part, Spread};
 use crate::catalog::{Catalog, NewPartition, table_at};
 use crate::{OnRestart, Result, Scheme, StoreError, TableRecord};
@@ -59,14 +59,15 @@ impl Spread {
             self.come_up(number)?;
             // Of the partition that was there: what is there now has another id.
             self.endpoint.end_lease(part.node.get());
-            let (sample, places, since) =
-                match find(&*self.endpoint, &self.nodes, &self.name).await? {
-                    Found::Spread(table) if table.common.creation == self.common.creation => {
-                        (table.sample, table.places, table.since)
-                    }
-                    // Another table has the name by now.
-                    _ => return Err(self.gone()),
-                };
+            let (sample, places, since) = match find(&*self.endpoint, &self.nodes, &self.name)
+                .await?
+            {
+                LocatedTable::Spread(table) if table.common.creation == self.common.creation => {
+                    (table.sample, table.places, table.since)
+                }
+                // Another table has the name by now.
+                _ => return Err(self.gone()),
+            };
             let place = &places[usize::from(number)];
             if let Some(FabricError::NodeRestarted { .. }) = place.unreachable {
                 continue;
@@ -121,7 +122,7 @@ impl Spread {
         &self,
         number: u16,
         sample: &TableRecord,
-        places: &[Place],
+        places: &[PartitionPlace],
         since: Nanos,
     ) -> Result<Entry<'_>> {
         let place = &places[usize::from(number)];
@@ -188,7 +189,7 @@ impl Spread {
     /// that cannot be asked.
     pub(crate) async fn accept_loss(&self) -> Result<Vec<String>> {
         let found = find(&*self.endpoint, &self.nodes, &self.name).await?;
-        let Found::Spread(SpreadTable { sample, places, .. }) = found else {
+        let LocatedTable::Spread(SpreadTable { sample, places, .. }) = found else {
             return Ok(Vec::new());
         };
         let mut accepted = Vec::new();
@@ -213,7 +214,7 @@ impl Spread {
         &self,
         number: u16,
         sample: &TableRecord,
-        places: &[Place],
+        places: &[PartitionPlace],
         is_accepted: bool,
     ) -> Result<TableRecord> {
         let node = places[usize::from(number)].node;
@@ -256,7 +257,7 @@ impl Spread {
     }
 
     /// Whether any partition was built whole, so that an empty one would be none of the table.
-    async fn is_built(&self, sample: &TableRecord, places: &[Place]) -> Result<bool> {
+    async fn is_built(&self, sample: &TableRecord, places: &[PartitionPlace]) -> Result<bool> {
         match sample.scheme {
             Scheme::Linear(_)
             | Scheme::Race(_)

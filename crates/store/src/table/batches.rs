@@ -209,7 +209,9 @@ impl Table {
     ///     Operation::Remove(b"figs"),
     /// ];
     /// stock.run_many(&operations, |number, outcome| match outcome {
-    ///     Ok(Outcome::Value(value)) => assert_eq!((number, value.as_deref()), (0, Some(&b"7"[..]))),
+    ///     Ok(Outcome::Value(value)) => {
+    ///         assert_eq!((number, value.as_deref()), (0, Some(&b"7"[..])));
+    ///     }
     ///     Ok(outcome) => assert_eq!(outcome, Outcome::Changed(number == 1)),
     ///     Err(error) => panic!("{error}"),
     /// });

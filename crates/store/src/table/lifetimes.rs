@@ -3,7 +3,7 @@
 use super::Table;
 use super::batches::OPERATIONS_A_TURN;
 use crate::error::bad_option;
-use crate::session::{Asked, MOST_ATTEMPTS, Session, contended};
+use crate::session::{MOST_ATTEMPTS, Session, SessionRequest, contended};
 use crate::{Cursor, Expiry, Operation, Record, Result, StoreError};
 use farslot_index::Admin;
 use std::time::Duration;
@@ -176,7 +176,7 @@ impl Table {
                 Err(error) => done(number, Err(error)),
             }
         }
-        let _under_way = self.session.begun(&Asked::Puts(all));
+        let _under_way = self.session.begun(&SessionRequest::Puts(all));
         let puts = stored.iter();
         let puts: Vec<_> = puts
             .map(|(_, key, stored)| Operation::Put(key, stored))
@@ -186,7 +186,7 @@ impl Table {
                 done(stored[at].0, outcome.map(|outcome| outcome.is_changed()));
             });
         });
-        self.session.did(Asked::Puts(all), since);
+        self.session.did(SessionRequest::Puts(all), since);
     }
 
     /// The key's value, and how long it still has: nothing in place of a time if it does not
@@ -342,7 +342,7 @@ impl Table {
         operation: Operation<'_>,
         does: impl FnOnce(&dyn Session) -> Result<T>,
     ) -> Result<T> {
-        let (since, asked) = (self.session.now(), Asked::One(operation));
+        let (since, asked) = (self.session.now(), SessionRequest::One(operation));
         let _under_way = self.session.begun(&asked);
         let done = does(self.stored());
         self.session.did(asked, since);

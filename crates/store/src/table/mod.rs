@@ -8,7 +8,7 @@ mod whole;
 pub use entries::Entries;
 
 use crate::catalog::{Scheme, TableRecord};
-use crate::expiry::Clock;
+use crate::expiry::ExpiryClock;
 use crate::session::{MOST_ATTEMPTS, Session, contended};
 use crate::{Operation, Result, StoreError};
 use farslot_fabric::Nanos;
@@ -43,7 +43,7 @@ pub struct Table {
     record: TableRecord,
     session: Box<dyn Session>,
     /// What records expire by.
-    clock: Clock,
+    clock: ExpiryClock,
     /// How long it tries to close when it is dropped.
     patience: Nanos,
     closed: bool,
@@ -53,7 +53,7 @@ impl Table {
     pub(crate) fn new(
         record: TableRecord,
         session: Box<dyn Session>,
-        clock: Clock,
+        clock: ExpiryClock,
         opened_in: Nanos,
     ) -> Self {
         Self {

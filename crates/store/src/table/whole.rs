@@ -3,7 +3,7 @@
 
 use super::Table;
 use crate::deduplicate::last_of_each_key;
-use crate::session::Asked;
+use crate::session::SessionRequest;
 use crate::{
     CacheCounts, Cursor, Occupancy, Operation, PartitionReport, Record, Result, StoreError, Survey,
     WriterChange,
@@ -508,10 +508,10 @@ impl Table {
     /// Asks a queue, and counts it as what it is nearest to of a table with keys.
     pub(crate) fn ask_queue(&self, request: QueueRequest<'_>) -> Result<AdminOutcome> {
         let asked = match request {
-            QueueRequest::Push([value]) => Asked::One(Operation::Put(&[], value)),
-            QueueRequest::Push(values) => Asked::Puts(values.len()),
-            QueueRequest::Pop(_) => Asked::One(Operation::Remove(&[])),
-            QueueRequest::Front => Asked::One(Operation::Get(&[])),
+            QueueRequest::Push([value]) => SessionRequest::One(Operation::Put(&[], value)),
+            QueueRequest::Push(values) => SessionRequest::Puts(values.len()),
+            QueueRequest::Pop(_) => SessionRequest::One(Operation::Remove(&[])),
+            QueueRequest::Front => SessionRequest::One(Operation::Get(&[])),
         };
         let since = self.session.now();
         let _under_way = self.session.begun(&asked);
@@ -537,9 +537,9 @@ impl Table {
     /// Asks the client for what is of no key.
     fn admin(&self, request: Admin<'_>) -> Result<AdminOutcome> {
         let since = self.session.now();
-        let _under_way = self.session.begun(&Asked::Admin);
+        let _under_way = self.session.begun(&SessionRequest::Admin);
         let outcome = self.session.client().admin(request);
-        self.session.did(Asked::Admin, since);
+        self.session.did(SessionRequest::Admin, since);
         self.noted(outcome)
     }
 

@@ -2,11 +2,11 @@
 
 use crate::catalog::{TableRecord, table_at};
 use crate::lease::Leased;
-use crate::nodes::Nodes;
+use crate::nodes::StoreNodes;
 use crate::owned::table::{database, store_error};
 use crate::slot_map::SlotMap;
-use crate::spread::{Found, find};
-use crate::store::Inner;
+use crate::spread::{LocatedTable, find};
+use crate::store::StoreInner;
 use crate::{Result, Scheme, Store, StoreError};
 use farslot_fabric::{Endpoint, Executor, FabricError, NodeId, RegionId, RemoteAddr};
 use farslot_index::FieldSize;
@@ -26,7 +26,7 @@ pub(super) const START: RemoteAddr = RemoteAddr {
 
 thread_local! {
     /// This thread's clients, of each store that it runs transactions on.
-    static CLIENTS: RefCell<Vec<(Weak<Inner>, Rc<TransactionClient>)>> =
+    static CLIENTS: RefCell<Vec<(Weak<StoreInner>, Rc<TransactionClient>)>> =
         const { RefCell::new(Vec::new()) };
 }
 
@@ -34,14 +34,14 @@ thread_local! {
 pub(super) struct TransactionClient {
     pub(super) executor: Executor<Leased>,
     pub(super) database: Rc<Database<Leased>>,
-    tables: RefCell<HashMap<String, Rc<Known>>>,
+    tables: RefCell<HashMap<String, Rc<TransactionTable>>>,
     /// The parts of all tables that were ever named, by their nodes and numbers: a transaction that
     /// finds a table again goes on with the part that it has.
     parts: RefCell<HashMap<(NodeId, u64), Part>>,
 }
 
 /// A table that transactions have named.
-pub(super) struct Known {
+pub(super) struct TransactionTable {
     /// What tells it from others of its name.
     pub(super) identity: Option<u64>,
     pub(super) is_ordered: bool,
@@ -63,7 +63,7 @@ pub(super) struct Part {
     pub(super) value: FieldSize,
 }
 
-impl Known {
+impl TransactionTable {
     /// The part to which a key belongs.
     pub(super) fn part_of(&self, key: &[u8]) -> Result<Part> {
         let slots = self.slots.as_ref();
@@ -127,7 +127,7 @@ impl Store {
         let _ = CLIENTS.try_with(|clients| std::mem::forget(clients.take()));
     }
 
-    fn is(&self, store: &Weak<Inner>) -> bool {
+    fn is(&self, store: &Weak<StoreInner>) -> bool {
         std::ptr::eq(store.as_ptr(), Arc::as_ptr(&self.0))
     }
 }
@@ -139,7 +139,7 @@ impl TransactionClient {
     }
 
     /// A table by its name.
-    pub(super) fn known(&self, nodes: &Nodes, name: &str) -> Result<Rc<Known>> {
+    pub(super) fn known(&self, nodes: &StoreNodes, name: &str) -> Result<Rc<TransactionTable>> {
         if let Some(known) = self.tables.borrow().get(name) {
             return Ok(Rc::clone(known));
         }
@@ -174,13 +174,13 @@ impl TransactionClient {
         };
         let finding = find(&**endpoint, nodes, name);
         let known = match self.executor.block_on(finding)? {
-            Found::Whole(node, record) => Known {
+            LocatedTable::Whole(node, record) => TransactionTable {
                 identity: Some(record.identity()),
                 is_ordered: is_ordered(&record),
                 slots: None,
                 parts: vec![Ok(open(node, &record)?)],
             },
-            Found::Spread(table) => {
+            LocatedTable::Spread(table) => {
                 let parts = table.places.iter().map(|place| match &place.record {
                     Some(record) => open(place.node, record).map(Ok),
                     None => {
@@ -193,7 +193,7 @@ impl TransactionClient {
                 });
                 let records = table.places.iter();
                 let record = records.filter_map(|place| place.record.as_ref()).next();
-                Known {
+                TransactionTable {
                     identity: record.map(TableRecord::identity),
                     is_ordered: record.is_some_and(is_ordered),
                     parts: parts.collect::<Result<_>>()?,

@@ -2,12 +2,12 @@
 //!
 //! Each thread has a client of its own for the transactions of a store (`client.rs`): an endpoint,
 //! the tables that transactions have named, and what it remembers of them. It keeps that until a
-//! transaction meets a table that is gone or a node that has come back; or, of a store that is gone,
-//! until its next transaction on another.
+//! transaction meets a table that is gone or a node that has come back; or, of a store that is
+//! gone, until its next transaction on another.
 
 mod client;
 
-use self::client::{Known, Part, START, TransactionClient};
+use self::client::{Part, START, TransactionClient, TransactionTable};
 use crate::lease::Leased;
 use crate::owned::table::store_error;
 use crate::{Result, Store, StoreError, TableRecord};
@@ -17,8 +17,8 @@ use farslot_txn::{Attempts, Locking, TxnError};
 use std::rc::Rc;
 
 /// How a transaction ends, or what is done for one.
-type Ended<T> = std::result::Result<T, Failure>;
-type Open = farslot_txn::Transaction<'static, Leased>;
+type TransactionResult<T> = std::result::Result<T, Failure>;
+type OpenTransaction = farslot_txn::Transaction<'static, Leased>;
 
 /// After so many failures a transaction locks what it reads, and what it writes when it does: so
 /// that one that reads much comes to its end beside those that write little.
@@ -103,7 +103,7 @@ impl Store {
         &self,
         client: &Rc<TransactionClient>,
         body: &mut impl FnMut(&mut Transaction) -> Result<T>,
-    ) -> Ended<T> {
+    ) -> TransactionResult<T> {
         let mut attempts = Attempts::new(&client.database);
         loop {
             let locking = match attempts.failed() {
@@ -171,7 +171,7 @@ impl<E: Into<StoreError>> From<E> for Failure {
 pub struct Transaction {
     store: Store,
     client: Rc<TransactionClient>,
-    open: Open,
+    open: OpenTransaction,
     /// The first failure, whatever the body makes of it.
     failed: Option<Failure>,
     /// The last table that it has used.
@@ -304,7 +304,7 @@ impl Transaction {
                 to: to.as_deref(),
                 ..range
             };
-            let work = async |open: &mut Open| open.scan(part.table, range, most).await;
+            let work = async |open: &mut OpenTransaction| open.scan(part.table, range, most).await;
             found.extend(self.step(*part, work)?);
         }
         if parts.len() > 1 {
@@ -323,7 +323,7 @@ impl Transaction {
     /// # Errors
     /// See [`Transaction::get`].
     pub fn is_table_of(&mut self, record: &TableRecord) -> Result<bool> {
-        let is_same = |known: &Known| Ok(known.identity == Some(record.identity()));
+        let is_same = |known: &TransactionTable| Ok(known.identity == Some(record.identity()));
         if self.noted(&record.name, is_same)? {
             return Ok(true);
         }
@@ -349,7 +349,11 @@ impl Transaction {
 
     /// Does something with a table, unless the transaction has failed: a failure is one of all of
     /// it.
-    fn noted<T>(&mut self, table: &str, work: impl FnOnce(&Known) -> Ended<T>) -> Result<T> {
+    fn noted<T>(
+        &mut self,
+        table: &str,
+        work: impl FnOnce(&TransactionTable) -> TransactionResult<T>,
+    ) -> Result<T> {
         if let Some(failed) = &self.failed {
             return Err(failed.clone().error());
         }
@@ -380,14 +384,14 @@ impl Transaction {
     fn step<T>(
         &mut self,
         part: Part,
-        work: impl AsyncFnOnce(&mut Open) -> std::result::Result<T, TxnError>,
+        work: impl AsyncFnOnce(&mut OpenTransaction) -> std::result::Result<T, TxnError>,
     ) -> Result<T> {
         self.touched = Some(part.at);
         let done = self.client.executor.block_on(work(&mut self.open));
         done.map_err(|error| self.fail(Failure::Step(error, part.at)))
     }
 
-    fn end<T>(mut self, end: Result<T>) -> Ended<T> {
+    fn end<T>(mut self, end: Result<T>) -> TransactionResult<T> {
         let client = Rc::clone(&self.client);
         let is_aborted = self.open.is_ended();
         // Whatever the body made of a failure.

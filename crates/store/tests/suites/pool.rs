@@ -59,8 +59,8 @@ fn check(table: &Table, sizes: &[usize], records: u64) {
     });
 }
 
-/// One table holds most of the memory, whatever the sizes, one after the other. Tiny ones come last:
-/// the slots that they have taken do not come back.
+/// One table holds most of the memory, whatever the sizes, one after the other. Tiny ones come
+/// last: the slots that they have taken do not come back.
 pub fn a_table_has_all_of_its_node<S: TestStore>() {
     let node = S::start(BYTES);
     let store = node.open();

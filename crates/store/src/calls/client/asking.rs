@@ -49,10 +49,10 @@ pub struct CallOptions {
 /// Is told the outcome of each operation of a batch: nobody else borrows it while it is called, for
 /// a callback that uses the table begins a batch of its own. Of one type, so that batches are
 /// compiled once.
-pub(super) type Done<'d> = RefCell<&'d mut dyn FnMut(Outcomes<'_>)>;
+pub(super) type OutcomeCallback<'d> = RefCell<&'d mut dyn FnMut(Outcomes<'_>)>;
 
 /// What a client learns of an operation that it has asked for.
-type Told = std::result::Result<Answered, FabricError>;
+type OperationAnswer = std::result::Result<Answered, FabricError>;
 
 /// The owner of a table, as a client asks it.
 pub(super) struct Owner<E> {
@@ -254,7 +254,7 @@ impl<E: Endpoint> Owner<E> {
     }
 
     /// Asks for one operation until the owner has come to it, or does not for too long.
-    pub(super) async fn ask_one(&self, operation: Operation<'_>) -> Told {
+    pub(super) async fn ask_one(&self, operation: Operation<'_>) -> OperationAnswer {
         let mut retries = Retries::new(&*self.endpoint);
         loop {
             let told = self.ask_once(operation).await;
@@ -275,7 +275,7 @@ impl<E: Endpoint> Owner<E> {
         &self,
         operations: &[Operation<'_>],
         mut numbers: Vec<usize>,
-        done: &Done<'_>,
+        done: &OutcomeCallback<'_>,
     ) -> Vec<usize> {
         let (left, later) = (RefCell::default(), RefCell::default());
         let mut retries = Retries::new(&*self.endpoint);
@@ -328,7 +328,7 @@ impl<E: Endpoint> Owner<E> {
     }
 
     /// Calls for one operation.
-    async fn ask_once(&self, operation: Operation<'_>) -> Told {
+    async fn ask_once(&self, operation: Operation<'_>) -> OperationAnswer {
         let room = self.room_for(&operation);
         let reply = match self.ask(Question::Run, &[operation], &[0], room).await {
             Ok(reply) => reply,
@@ -346,9 +346,13 @@ impl<E: Endpoint> Owner<E> {
         &self,
         operations: &[Operation<'_>],
         numbers: &[usize],
-        (done, left, later): (&Done<'_>, &RefCell<Vec<usize>>, &RefCell<Vec<usize>>),
+        (done, left, later): (
+            &OutcomeCallback<'_>,
+            &RefCell<Vec<usize>>,
+            &RefCell<Vec<usize>>,
+        ),
     ) {
-        let tell = |number: usize, told: Told| {
+        let tell = |number: usize, told: OperationAnswer| {
             let outcome = match told {
                 Ok(Answered::Later) => return later.borrow_mut().push(number),
                 Ok(answered) => self.outcome_of(answered),
@@ -416,7 +420,7 @@ impl<E: Endpoint> Owner<E> {
 
     /// What a call's failure tells of its operations: those that were not carried are the client's
     /// own, if it can do any.
-    fn told_by(&self, error: FabricError) -> Told {
+    fn told_by(&self, error: FabricError) -> OperationAnswer {
         match error.may_have_taken_effect() || self.is_alone {
             true => Err(error),
             false => Ok(Answered::Left),

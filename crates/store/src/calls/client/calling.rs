@@ -1,6 +1,6 @@
 //! The client that asks the owner, as an [`Index`].
 
-use super::asking::{CallOptions, Done, Owner};
+use super::asking::{CallOptions, OutcomeCallback, Owner};
 use super::single_keys::SingleKeys;
 use crate::calls::reply::{Answered, Status, outcomes, status_of};
 use crate::calls::request::{MOST_BYTES, Question, operation_bytes};
@@ -13,12 +13,12 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 /// An index whose operations the owner executes where it does; the others are the index's own.
-pub struct Calling<E, I: ?Sized> {
+pub struct CallingIndex<E, I: ?Sized> {
     index: Rc<I>,
     owner: Owner<E>,
 }
 
-impl<E: Endpoint> Calling<E, SingleKeys<E>> {
+impl<E: Endpoint> CallingIndex<E, SingleKeys<E>> {
     /// A client that may use single keys of the table; nothing if that is not what its grant opens,
     /// as the owner says.
     ///
@@ -29,7 +29,7 @@ impl<E: Endpoint> Calling<E, SingleKeys<E>> {
             endpoint: Rc::clone(endpoint),
             node: options.table.node,
         };
-        let mut calling = Calling::new(Rc::new(index), Rc::clone(endpoint), options);
+        let mut calling = CallingIndex::new(Rc::new(index), Rc::clone(endpoint), options);
         calling.owner.is_alone = true;
         let owner = &calling.owner;
         let asking = owner.ask(Question::Opened, &[], &[], 0);
@@ -42,7 +42,7 @@ impl<E: Endpoint> Calling<E, SingleKeys<E>> {
     }
 }
 
-impl<E: Endpoint, I: Index + ?Sized> Calling<E, I> {
+impl<E: Endpoint, I: Index + ?Sized> CallingIndex<E, I> {
     /// The index, with the owner of its memory asked first.
     #[must_use]
     pub const fn new(index: Rc<I>, endpoint: Rc<E>, options: CallOptions) -> Self {
@@ -136,14 +136,18 @@ impl<E: Endpoint, I: Index + ?Sized> Calling<E, I> {
     }
 
     /// Runs many operations: by calls, and what is left by itself.
-    async fn run_called(&self, operations: &[Operation<'_>], done: &Done<'_>) {
+    async fn run_called(&self, operations: &[Operation<'_>], done: &OutcomeCallback<'_>) {
         let left = self.ask_many(operations, done).await;
         self.run_own(operations, &left, done).await;
     }
 
     /// Asks for many operations; returns the numbers of those that the owner has left to the
     /// client.
-    async fn ask_many(&self, operations: &[Operation<'_>], done: &Done<'_>) -> Vec<usize> {
+    async fn ask_many(
+        &self,
+        operations: &[Operation<'_>],
+        done: &OutcomeCallback<'_>,
+    ) -> Vec<usize> {
         let (called, own): (Vec<_>, Vec<_>) = (0..operations.len())
             .partition(|number| self.owner_for(&operations[*number]).is_some());
         // Those that are not asked for begin at once.
@@ -153,7 +157,12 @@ impl<E: Endpoint, I: Index + ?Sized> Calling<E, I> {
     }
 
     /// Runs some of many operations without the owner.
-    async fn run_own(&self, operations: &[Operation<'_>], numbers: &[usize], done: &Done<'_>) {
+    async fn run_own(
+        &self,
+        operations: &[Operation<'_>],
+        numbers: &[usize],
+        done: &OutcomeCallback<'_>,
+    ) {
         if numbers.is_empty() {
             return;
         }
@@ -168,7 +177,7 @@ impl<E: Endpoint, I: Index + ?Sized> Calling<E, I> {
     }
 }
 
-impl<E: Endpoint, I: Index + ?Sized> Index for Calling<E, I> {
+impl<E: Endpoint, I: Index + ?Sized> Index for CallingIndex<E, I> {
     fn waits(&self) -> Waits {
         self.index.waits()
     }

@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::SystemTime;
 
 /// How a call's turn has ended.
-pub(super) struct Turn {
+pub(super) struct CallTurn {
     /// All that were to be run.
     pub(super) operations: usize,
     /// Those that had begun, and were cut.
@@ -19,20 +19,20 @@ pub(super) struct Turn {
     pub(super) is_over: bool,
 }
 
-impl Turn {
+impl CallTurn {
     /// Operations that were done.
     const fn done(&self) -> usize {
         self.operations - self.later
     }
 
     /// Why some are to be asked for again; nothing if none is.
-    const fn why(&self) -> Option<Why> {
+    const fn why(&self) -> Option<DelayReason> {
         match self {
             Self { later: 0, .. } => None,
-            Self { cut: 0, .. } => Some(Why::Many),
-            Self { is_over: false, .. } => Some(Why::Waits),
-            _ if self.done() < FEW => Some(Why::Long),
-            _ => Some(Why::Many),
+            Self { cut: 0, .. } => Some(DelayReason::Many),
+            Self { is_over: false, .. } => Some(DelayReason::Waits),
+            _ if self.done() < FEW => Some(DelayReason::Long),
+            _ => Some(DelayReason::Many),
         }
     }
 }
@@ -43,7 +43,7 @@ const FEW: usize = 8;
 
 /// Why a call has operations that are to be asked for again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Why {
+enum DelayReason {
     /// There were more than a turn is for, or another thread writes to a table of one writer.
     Many,
     /// Single operations took the turn: probes or chains are long.
@@ -91,12 +91,12 @@ impl LaterCalls {
     }
 
     /// Notes the end of a call's turn in a table, under a grant.
-    pub(super) fn note(&self, turn: &Turn, table: &str, grant: Option<&str>) {
+    pub(super) fn note(&self, turn: &CallTurn, table: &str, grant: Option<&str>) {
         let Some(why) = turn.why() else {
             return;
         };
         self.by[why as usize].fetch_add(1, Ordering::Relaxed);
-        if why != Why::Long {
+        if why != DelayReason::Long {
             return;
         }
         let (done, operations) = (turn.done(), turn.operations);
@@ -133,7 +133,7 @@ mod tests {
     #[test]
     fn a_turn_that_went_on_single_operations_is_told_from_one_of_many() {
         let why = |operations, cut, later, is_over| {
-            let turn = Turn {
+            let turn = CallTurn {
                 operations,
                 cut,
                 later,
@@ -142,23 +142,23 @@ mod tests {
             turn.why()
         };
         assert_eq!(why(1_024, 0, 0, true), None);
-        assert_eq!(why(1_024, 0, 512, true), Some(Why::Many));
+        assert_eq!(why(1_024, 0, 512, true), Some(DelayReason::Many));
         // The end of the turn cuts what is under way then.
-        assert_eq!(why(1_024, 3, 515, true), Some(Why::Many));
-        assert_eq!(why(1_024, 3, 1_020, true), Some(Why::Long));
-        assert_eq!(why(1, 1, 1, true), Some(Why::Long));
-        assert_eq!(why(1, 1, 1, false), Some(Why::Waits));
+        assert_eq!(why(1_024, 3, 515, true), Some(DelayReason::Many));
+        assert_eq!(why(1_024, 3, 1_020, true), Some(DelayReason::Long));
+        assert_eq!(why(1, 1, 1, true), Some(DelayReason::Long));
+        assert_eq!(why(1, 1, 1, false), Some(DelayReason::Waits));
         // Left to the client.
         assert_eq!(why(1, 1, 0, false), None);
         // Nothing was begun.
-        assert_eq!(why(8, 0, 8, true), Some(Why::Many));
+        assert_eq!(why(8, 0, 8, true), Some(DelayReason::Many));
     }
 
     #[test]
     fn every_call_is_counted_by_its_reason() {
         let calls = LaterCalls::default();
         for operations in [0, 1, 2, 30] {
-            let turn = Turn {
+            let turn = CallTurn {
                 operations,
                 cut: 1,
                 later: operations.min(1),

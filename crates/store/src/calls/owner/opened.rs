@@ -1,7 +1,7 @@
 //! A table that a thread has open for its callers: what is opened of it to whom, and the turns of
 //! their calls.
 
-use super::later::Turn;
+use super::later::CallTurn;
 use crate::StoreError;
 use crate::calls::CALL_TURN;
 use crate::calls::reply::{Answered, ReplyWriter, Status, Why};
@@ -30,7 +30,7 @@ const FIRST_AT_ONCE: usize = 8;
 const UNFORESEEN: Nanos = 20_000;
 
 /// A table that a thread has open.
-pub(super) struct Opened {
+pub(super) struct OwnerTable {
     pub(super) session: Box<dyn Session>,
     /// What the session works over.
     pub(super) endpoint: Rc<Leased>,
@@ -52,7 +52,7 @@ pub(super) struct Opened {
     pub(super) lent: Option<Rc<OwnerEndpoint>>,
 }
 
-impl Opened {
+impl OwnerTable {
     /// Whether the table is still there. Its memory is no other table's for some time after it was
     /// dropped: longer than a call takes.
     pub(super) fn is_in(&self, memory: &dyn OwnerMemory) -> bool {
@@ -93,7 +93,7 @@ impl Opened {
         mut writer: ReplyWriter<'_>,
         opened: &OpenedTo<'_>,
         turn: Nanos,
-    ) -> (usize, Turn) {
+    ) -> (usize, CallTurn) {
         if let OpenedTo::Keys { .. } = opened {
             writer = writer.of_keys();
         }
@@ -154,7 +154,7 @@ impl Opened {
         turn: Nanos,
         writer: &mut ReplyWriter<'_>,
         number_of: impl Fn(usize) -> usize,
-    ) -> Turn {
+    ) -> CallTurn {
         let most_at_once = match operations.iter().all(Operation::is_lookup) {
             true => LOOKUPS_AT_ONCE,
             false => OPERATIONS_AT_ONCE,
@@ -182,7 +182,7 @@ impl Opened {
             false => Answered::Later,
         };
         let undone = operations.len() - begun;
-        let ended = Turn {
+        let ended = CallTurn {
             operations: operations.len(),
             cut: cut.len(),
             later: if is_left { undone } else { undone + cut.len() },

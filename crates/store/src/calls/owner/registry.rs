@@ -4,7 +4,7 @@
 //! changes of the tables that the owner writes itself, are executed at most once however often they
 //! are asked for ([`farslot_rpc`]).
 
-use super::service::{Memory, Service};
+use super::service::{CallService, Memory};
 use crate::calls::request::Question;
 use crate::catalog::{closed, id_at, record_of, renamed};
 use farslot_fabric::sim::World;
@@ -28,7 +28,7 @@ const SLOTS: u16 = 32;
 
 /// What a node answers calls for: operations on its tables, and transactions over those that it
 /// writes itself. Sessions are numbered from `first_session` on.
-pub(crate) fn serve_all(service: Service, first_session: u64) -> Server {
+pub(crate) fn serve_all(service: CallService, first_session: u64) -> Server {
     let mut server = Server::new(ServerOptions {
         sessions: SESSIONS,
         slots: SLOTS,
@@ -55,7 +55,7 @@ pub(crate) fn serve_simulated(world: &World, nodes: u16) {
     for node in (0..nodes).map(NodeId) {
         let node = world.node_handle(node);
         node.serve_calls(|| {
-            let service = Service::new(Memory::Lent, Rights::ALL);
+            let service = CallService::new(Memory::Lent, Rights::ALL);
             Arc::new(serve_all(service, 0))
         });
     }
@@ -64,11 +64,11 @@ pub(crate) fn serve_simulated(world: &World, nodes: u16) {
 /// The tables in the catalog of a node.
 #[derive(Default)]
 struct StoredTables {
-    known: Mutex<HashMap<u64, Known>>,
+    known: Mutex<HashMap<u64, RegisteredTable>>,
 }
 
 #[derive(Clone)]
-struct Known {
+struct RegisteredTable {
     kept: Kept,
     extent: Range<u64>,
     /// Where the table's id stands while it is there.
@@ -76,7 +76,7 @@ struct Known {
 }
 
 impl StoredTables {
-    fn known(&self, id: u64, memory: &dyn OwnerMemory) -> Result<Option<Known>, Fault> {
+    fn known(&self, id: u64, memory: &dyn OwnerMemory) -> Result<Option<RegisteredTable>, Fault> {
         let mut all = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = all.get(&id) {
             return Ok(Some(known.clone()));
@@ -87,7 +87,7 @@ impl StoredTables {
         let Some(kept) = record.scheme.owned_at(record.offset) else {
             return Ok(None);
         };
-        let known = Known {
+        let known = RegisteredTable {
             kept,
             extent: record.extent(),
             id_at: id_at(NodeId(0), &record).offset,

@@ -20,7 +20,7 @@
 //! owner leaves undone, so they are told why.
 
 use super::later::LaterCalls;
-use super::opened::{Opened, OpenedTo, WRITES, needed_by, opened_to};
+use super::opened::{OpenedTo, OwnerTable, WRITES, needed_by, opened_to};
 use super::telling;
 use crate::calls::CALL_TURN;
 use crate::calls::reply::{Answered, ReplyWriter, Status};
@@ -28,10 +28,10 @@ use crate::calls::request::{Question, Request};
 use crate::catalog::pool::{own_bytes, pooled};
 use crate::catalog::{TableRecord, id_at, is_restoring, record_of};
 use crate::clients::{executes, has_one_writer};
-use crate::expiry::Clock;
+use crate::expiry::ExpiryClock;
 use crate::lease::Leased;
-use crate::nodes::Nodes;
-use crate::sessions::Sessions;
+use crate::nodes::StoreNodes;
+use crate::sessions::SessionContext;
 use crate::{Access, OpenOptions, Outcome, StoreError, WriterChange};
 use farslot_fabric::shm::{ShmEndpoint, WeakNode};
 use farslot_fabric::{
@@ -58,12 +58,12 @@ const NODE: NodeId = NodeId(0);
 /// was called for the longest ago.
 const MOST_OPEN: usize = 128;
 /// Answers the calls for the tables of one node.
-pub(crate) struct Service {
+pub(crate) struct CallService {
     memory: Memory,
     /// The most that it does to tables. Where a NIC executes the atomics of clients it only reads:
     /// its own would not be atomic against those.
     rights: Rights,
-    sessions: Sessions,
+    sessions: SessionContext,
     /// Held by the thread that writes to a table of one writer.
     writing: Mutex<()>,
     /// Held by the service alone: threads know by it that it is there.
@@ -86,12 +86,12 @@ thread_local! {
 
 struct OfService {
     service: Weak<()>,
-    tables: HashMap<u64, Opened>,
+    tables: HashMap<u64, OwnerTable>,
     /// Calls so far.
     calls: u64,
 }
 
-impl Service {
+impl CallService {
     /// Answers calls for the tables in a node's mapped memory.
     pub(crate) fn of_node(node: WeakNode) -> Self {
         Self::new(Memory::Mapped(node), Rights::ALL)
@@ -104,7 +104,7 @@ impl Service {
     }
 
     pub(super) fn new(memory: Memory, rights: Rights) -> Self {
-        let nodes = Nodes::new(vec!["the owner's memory".into()]);
+        let nodes = StoreNodes::new(vec!["the owner's memory".into()]);
         let options = OpenOptions {
             access: Access::Reads,
             read_policy: Some(ReadPolicy::Fixed(READ_SIZE)),
@@ -114,7 +114,7 @@ impl Service {
         Self {
             memory,
             rights,
-            sessions: Sessions::new(nodes, nic, options, false, None, Clock::Wall),
+            sessions: SessionContext::new(nodes, nic, options, false, None, ExpiryClock::Wall),
             writing: Mutex::default(),
             alive: Arc::new(()),
             later: Arc::default(),
@@ -267,7 +267,7 @@ impl Service {
         record: &TableRecord,
         memory: &mut dyn OwnerMemory,
         now: Nanos,
-    ) -> Result<Opened, Status> {
+    ) -> Result<OwnerTable, Status> {
         let (true, writes) = executes(&record.scheme) else {
             return Err(Status::NotServed);
         };
@@ -295,7 +295,7 @@ impl Service {
         let executor = Executor::new(Rc::clone(&endpoint));
         let open = || self.sessions.session(executor, NODE, record);
         let session = lending(lent.as_deref(), memory, now, open);
-        Ok(Opened {
+        Ok(OwnerTable {
             endpoint,
             called: 0,
             name: record.name.clone(),
@@ -312,7 +312,7 @@ impl Service {
     }
 }
 
-impl Handler for Service {
+impl Handler for CallService {
     fn handle(&self, mut call: Call<'_>) -> usize {
         let answered = self.answer(call.reborrow());
         match answered {
@@ -327,7 +327,7 @@ impl Handler for Service {
 }
 
 /// Closes the table that was called for the longest ago, if there are as many as may be.
-fn make_room_in(tables: &mut HashMap<u64, Opened>, memory: &mut dyn OwnerMemory, now: Nanos) {
+fn make_room_in(tables: &mut HashMap<u64, OwnerTable>, memory: &mut dyn OwnerMemory, now: Nanos) {
     if tables.len() < MOST_OPEN {
         return;
     }

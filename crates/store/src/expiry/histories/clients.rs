@@ -1,6 +1,6 @@
 //! What the clients of a run do, and how it is recorded.
 
-use super::model::{Life, Op, Ret};
+use super::model::{ExpiryOperation, Life, Ret};
 use crate::{Expiry, Operation, Outcome, Store, StoreError, Table};
 use farslot_check::{History, OpId, TableOp, TableRet};
 use farslot_fabric::Nanos;
@@ -18,7 +18,7 @@ const FILLED: u64 = 3;
 /// What all clients of a run record.
 pub(super) struct Record {
     clock: Box<dyn Fn() -> Nanos + Send + Sync>,
-    history: Mutex<History<u64, Op, Ret>>,
+    history: Mutex<History<u64, ExpiryOperation, Ret>>,
     /// Lives that may have begun: the operation that has given them, and when they end.
     lives: Mutex<Vec<(OpId, Life, Nanos)>>,
 }
@@ -33,11 +33,11 @@ impl Record {
         }
     }
 
-    fn history(&self) -> MutexGuard<'_, History<u64, Op, Ret>> {
+    fn history(&self) -> MutexGuard<'_, History<u64, ExpiryOperation, Ret>> {
         self.history.lock().unwrap()
     }
 
-    fn begin(&self, client: u32, key: u64, op: Op) -> OpId {
+    fn begin(&self, client: u32, key: u64, op: ExpiryOperation) -> OpId {
         self.history().invoke(client, key, op, (self.clock)())
     }
 
@@ -64,7 +64,7 @@ impl Record {
 
     /// The history, with the ends of all lives that have begun. A record ends at its moment; or, if
     /// the call that gives it that end takes longer, before that call returns.
-    pub(super) fn with_ends(self) -> History<u64, Op, Ret> {
+    pub(super) fn with_ends(self) -> History<u64, ExpiryOperation, Ret> {
         use farslot_check::Outcome::{InDoubt, NoEffect, Pending, Returned};
         let mut history = self.history.into_inner().unwrap();
         for (number, (id, life, ends)) in self.lives.into_inner().unwrap().into_iter().enumerate() {
@@ -77,13 +77,13 @@ impl Record {
                 Returned {
                     ret: Ret::Is(false),
                     ..
-                } if matches!(entry.op, Op::Live(_)) => {}
+                } if matches!(entry.op, ExpiryOperation::Live(_)) => {}
                 Returned { end, .. } => {
-                    let ended = history.invoke(client, entry.key, Op::End(life), from);
+                    let ended = history.invoke(client, entry.key, ExpiryOperation::End(life), from);
                     history.complete(ended, Ret::Ended, ends.max(end));
                 }
                 Pending | InDoubt { .. } => {
-                    history.invoke(client, entry.key, Op::End(life), from);
+                    history.invoke(client, entry.key, ExpiryOperation::End(life), from);
                 }
             }
         }
@@ -124,7 +124,7 @@ impl<'r> Client<'r> {
         self.lives - 1
     }
 
-    fn begin(&self, key: u64, op: Op) -> OpId {
+    fn begin(&self, key: u64, op: ExpiryOperation) -> OpId {
         self.record.begin(self.number, key, op)
     }
 
@@ -160,7 +160,7 @@ impl<'r> Client<'r> {
     }
 
     pub(super) fn get(&self, key: u64, with_time: bool) {
-        let id = self.begin(key, Op::Table(TableOp::Get));
+        let id = self.begin(key, ExpiryOperation::Table(TableOp::Get));
         let key = bytes(key);
         let found = match with_time {
             false => self.table.get(&key),
@@ -175,7 +175,7 @@ impl<'r> Client<'r> {
 
     fn put_for(&mut self, key: u64, new: u64, span: Duration) {
         let life = self.new_life();
-        let id = self.begin(key, Op::PutFor(new, life));
+        let id = self.begin(key, ExpiryOperation::PutFor(new, life));
         self.record.lives_until(id, life, self.after(span));
         let put = self.table.put_for(&bytes(key), &bytes(new), span);
         self.record.end(id, put.map(Ret::Is));
@@ -185,7 +185,7 @@ impl<'r> Client<'r> {
         let ids: Vec<_> = (0..KEYS)
             .map(|key| {
                 let life = self.new_life();
-                let id = self.begin(key, Op::PutFor(new, life));
+                let id = self.begin(key, ExpiryOperation::PutFor(new, life));
                 self.record.lives_until(id, life, self.after(span));
                 id
             })
@@ -199,7 +199,7 @@ impl<'r> Client<'r> {
 
     fn set_time_to_live(&mut self, key: u64, span: Option<Duration>) {
         let life = span.map(|_| self.new_life());
-        let id = self.begin(key, Op::Live(life));
+        let id = self.begin(key, ExpiryOperation::Live(life));
         if let (Some(life), Some(span)) = (life, span) {
             self.record.lives_until(id, life, self.after(span));
         }
@@ -214,7 +214,7 @@ impl<'r> Client<'r> {
         let ids: Vec<_> = (0..KEYS)
             .map(|key| {
                 let life = self.new_life();
-                let id = self.begin(key, Op::Live(Some(life)));
+                let id = self.begin(key, ExpiryOperation::Live(Some(life)));
                 self.record.lives_until(id, life, expiry);
                 id
             })
@@ -247,7 +247,7 @@ impl<'r> Client<'r> {
 
     /// An operation by the call that does it alone.
     fn one(&self, key: u64, op: TableOp<u64>) {
-        let id = self.begin(key, Op::Table(op.clone()));
+        let id = self.begin(key, ExpiryOperation::Table(op.clone()));
         let (key, [new, old]) = (bytes(key), values(&op));
         let changed = |changed: crate::Result<bool>| changed.map(Outcome::Changed);
         let outcome = match op {
@@ -274,7 +274,7 @@ impl<'r> Client<'r> {
         let keys: Vec<_> = (0..KEYS).map(bytes).collect();
         let values: Vec<_> = ops.iter().map(values).collect();
         let ids: Vec<_> = (0..KEYS)
-            .map(|key| self.begin(key, Op::Table(ops[key as usize].clone())))
+            .map(|key| self.begin(key, ExpiryOperation::Table(ops[key as usize].clone())))
             .collect();
         if only_gets {
             let slices: Vec<&[u8]> = keys.iter().map(|key| &key[..]).collect();

@@ -5,7 +5,7 @@ use super::*;
 use crate::OpenOptions;
 use farslot_fabric::schedule::{self, Plan};
 
-fn run(seed: u64, breach: Option<Breach>) -> Ran {
+fn run(seed: u64, breach: Option<ExpiryBreach>) -> Ran {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let store = Store::embedded_by_its_clock(4 << 20, OpenOptions::default()).unwrap();
     store.create("t", &options(seed)).unwrap();
@@ -63,15 +63,19 @@ fn a_seed_fixes_all_that_happens_in_mapped_memory() {
 
 #[test]
 fn a_clock_that_is_read_after_the_record_is_found_in_mapped_memory() {
-    assert!(is_found_by(run, Breach::LateClock, 0..2_000));
+    assert!(is_found_by(run, ExpiryBreach::LateClock, 0..2_000));
 }
 
 #[test]
 fn a_second_swap_without_a_look_at_the_clock_is_found_in_mapped_memory() {
-    assert!(is_found_by(run, Breach::NoSecondLook, 0..2_000));
+    assert!(is_found_by(run, ExpiryBreach::NoSecondLook, 0..2_000));
 }
 
 #[test]
 fn a_record_that_goes_for_others_before_it_ends_is_found_in_mapped_memory() {
-    assert!(is_found_by(run, Breach::EarlyRoom, tight_seeds(2_000)));
+    assert!(is_found_by(
+        run,
+        ExpiryBreach::EarlyRoom,
+        tight_seeds(2_000)
+    ));
 }

@@ -6,8 +6,8 @@ mod clients;
 mod mapped;
 mod model;
 
-use super::broken::{self, Breach};
-use crate::turns::Turns;
+use super::broken::{self, ExpiryBreach};
+use crate::turns::TurnSchedule;
 use crate::{FieldSize, RaceShape, SlotKind, Store, TableOptions};
 use clients::{Client, KEYS, Record, STEPS};
 use farslot_check::{CheckError, RegisterMap, check};
@@ -87,13 +87,13 @@ fn faults(seed: u64, now: u64, rng: &mut ChaCha8Rng) -> FaultPlan {
     plan
 }
 
-fn run(seed: u64, breach: Option<Breach>) -> Ran {
+fn run(seed: u64, breach: Option<ExpiryBreach>) -> Ran {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let store = Store::open(&format!("sim://cx5-edr?seed={seed}&memory=4MiB")).unwrap();
     store.create("t", &options(seed)).unwrap();
     let world = store.sim_world().unwrap().clone();
     world.set_faults(faults(seed, world.now(), &mut rng));
-    let turns = Turns::new(seed, CLIENTS, world.clone());
+    let turns = TurnSchedule::new(seed, CLIENTS, world.clone());
     let record = {
         let world = world.clone();
         Record::new(move || world.now())
@@ -130,7 +130,7 @@ fn judge(record: Record) -> Ran {
 }
 
 /// What a client does, broken or not.
-fn use_table(number: u64, seed: u64, record: &Record, store: &Store, breach: Option<Breach>) {
+fn use_table(number: u64, seed: u64, record: &Record, store: &Store, breach: Option<ExpiryBreach>) {
     broken::set(breach);
     let mut rng = ChaCha8Rng::seed_from_u64(seed << 8 | number);
     let mut client = Client::open(number as u32, record, store);
@@ -176,13 +176,13 @@ fn a_seed_fixes_all_that_happens() {
 }
 
 /// As a violation, and not because it was not decided.
-fn is_found(breach: Breach, many: u64) -> bool {
+fn is_found(breach: ExpiryBreach, many: u64) -> bool {
     is_found_by(run, breach, 0..many)
 }
 
 fn is_found_by(
-    run: fn(u64, Option<Breach>) -> Ran,
-    breach: Breach,
+    run: fn(u64, Option<ExpiryBreach>) -> Ran,
+    breach: ExpiryBreach,
     mut seeds: std::ops::Range<u64>,
 ) -> bool {
     seeds.any(|seed| {
@@ -193,20 +193,20 @@ fn is_found_by(
 
 #[test]
 fn a_clock_that_is_read_after_the_record_is_found() {
-    assert!(is_found(Breach::LateClock, 2_000));
+    assert!(is_found(ExpiryBreach::LateClock, 2_000));
 }
 
 #[test]
 fn a_longer_life_by_one_swap_is_found() {
-    assert!(is_found(Breach::NoMark, 2_000));
+    assert!(is_found(ExpiryBreach::NoMark, 2_000));
 }
 
 #[test]
 fn a_second_swap_without_a_look_at_the_clock_is_found() {
-    assert!(is_found(Breach::NoSecondLook, 2_000));
+    assert!(is_found(ExpiryBreach::NoSecondLook, 2_000));
 }
 
 #[test]
 fn a_mark_that_nobody_cancels_is_found() {
-    assert!(is_found(Breach::NoCancel, 2_000));
+    assert!(is_found(ExpiryBreach::NoCancel, 2_000));
 }

@@ -7,7 +7,7 @@ pub(super) type Life = u32;
 
 /// An operation on one key.
 #[derive(Clone, PartialEq, Debug)]
-pub(super) enum Op {
+pub(super) enum ExpiryOperation {
     /// A put of it stays; a replacement ends when what it replaces would have.
     Table(TableOp<u64>),
     PutFor(u64, Life),
@@ -41,21 +41,21 @@ pub(super) struct EndingMap(pub(super) RegisterMap<u64, u64>);
 impl Model for EndingMap {
     type Key = u64;
     type State = State;
-    type Op = Op;
+    type Op = ExpiryOperation;
     type Ret = Ret;
 
     fn init(&self, _: &u64) -> State {
         State::default()
     }
 
-    fn step(&self, state: &State, op: &Op, ret: Option<&Ret>) -> Option<State> {
+    fn step(&self, state: &State, op: &ExpiryOperation, ret: Option<&Ret>) -> Option<State> {
         let State { there, begun } = *state;
         let is = match ret {
             Some(Ret::Is(is)) => Some(*is),
             _ => None,
         };
         match op {
-            Op::Table(op) => {
+            ExpiryOperation::Table(op) => {
                 let ret = match ret {
                     Some(Ret::Table(ret)) => Some(ret),
                     _ => None,
@@ -67,31 +67,31 @@ impl Model for EndingMap {
                 let there = value.map(|value| (value, life));
                 Some(State { there, begun })
             }
-            Op::PutFor(..) if is == Some(true) && there.is_some() => None,
-            Op::PutFor(value, life) => Some(State {
+            ExpiryOperation::PutFor(..) if is == Some(true) && there.is_some() => None,
+            ExpiryOperation::PutFor(value, life) => Some(State {
                 there: Some((*value, Some(*life))),
                 begun: begun | 1 << life,
             }),
-            Op::Live(_) if is.is_some_and(|is| is != there.is_some()) => None,
-            Op::Live(life) => Some(match (there, life) {
+            ExpiryOperation::Live(_) if is.is_some_and(|is| is != there.is_some()) => None,
+            ExpiryOperation::Live(life) => Some(match (there, life) {
                 (None, _) => state.clone(),
                 (Some((value, _)), life) => State {
                     there: Some((value, *life)),
                     begun: begun | life.map_or(0, |life| 1 << life),
                 },
             }),
-            Op::End(life) if begun & 1 << life == 0 => None,
-            Op::End(life) => Some(State {
+            ExpiryOperation::End(life) if begun & 1 << life == 0 => None,
+            ExpiryOperation::End(life) => Some(State {
                 there: there.filter(|(_, of)| *of != Some(*life)),
                 begun,
             }),
         }
     }
 
-    fn only_reads(&self, op: &Op, ret: &Ret) -> bool {
+    fn only_reads(&self, op: &ExpiryOperation, ret: &Ret) -> bool {
         match (op, ret) {
-            (Op::Table(op), Ret::Table(ret)) => self.0.only_reads(op, ret),
-            (Op::Live(_), Ret::Is(is)) => !is,
+            (ExpiryOperation::Table(op), Ret::Table(ret)) => self.0.only_reads(op, ret),
+            (ExpiryOperation::Live(_), Ret::Is(is)) => !is,
             _ => false,
         }
     }

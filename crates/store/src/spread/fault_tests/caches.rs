@@ -8,9 +8,9 @@ use std::time::Duration;
 const BOUNDS: [Nanos; 2] = [200_000, 5_000_000];
 
 /// With a cache of answers that may be so old.
-fn cached(bound: Nanos) -> Clients {
+fn cached(bound: Nanos) -> ClientFactory {
     let cache = Cache::new(1 << 14).stale_for(Duration::from_nanos(bound));
-    Clients {
+    ClientFactory {
         cache: Some(cache),
         ..plain()
     }

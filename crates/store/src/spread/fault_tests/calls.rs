@@ -4,7 +4,7 @@ use super::*;
 use crate::clients::CallRule;
 
 /// What each client does by calls: everything, lookups, or nothing.
-fn called(client: u32) -> Clients {
+fn called(client: u32) -> ClientFactory {
     let rule = |writes| CallRule {
         writes,
         is_forced: false,
@@ -14,7 +14,7 @@ fn called(client: u32) -> Clients {
         1 => Some(rule(false)),
         _ => None,
     };
-    Clients { calls, ..plain() }
+    ClientFactory { calls, ..plain() }
 }
 
 #[test]

@@ -14,8 +14,8 @@ use xxhash_rust::xxh3::xxh3_64;
 const ROOM: u64 = 2_600_000;
 const NAMES: [&str; 2] = ["one", "two"];
 
-fn one_node() -> Arc<Nodes> {
-    Arc::new(Nodes::new(vec!["node".into()]))
+fn one_node() -> Arc<StoreNodes> {
+    Arc::new(StoreNodes::new(vec!["node".into()]))
 }
 
 /// A value that says which table it was put into, under which key. A table that was renamed is the
@@ -180,8 +180,8 @@ async fn user(endpoint: Rc<Leased>, seed: u64, rounds: u32) -> Met {
         let name = NAMES[rng.random_range(0..2)];
         let since = endpoint.now();
         let record = match find(&*endpoint, &one_node(), name).await {
-            Ok(Found::Whole(_, record)) => record,
-            Ok(Found::Spread(_)) => panic!("it is on one node"),
+            Ok(LocatedTable::Whole(_, record)) => record,
+            Ok(LocatedTable::Spread(_)) => panic!("it is on one node"),
             Err(error) => {
                 assert!(may_be(&error), "seed {seed}: {error}");
                 endpoint.sleep(rng.random_range(0..LEASE)).await;

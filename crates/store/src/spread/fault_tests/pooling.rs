@@ -30,8 +30,8 @@ fn shared(is_limited: bool) -> Scheme {
     options.scheme().unwrap()
 }
 
-fn one_node() -> Arc<Nodes> {
-    Arc::new(Nodes::new(vec!["node".into()]))
+fn one_node() -> Arc<StoreNodes> {
+    Arc::new(StoreNodes::new(vec!["node".into()]))
 }
 
 /// A value that says whose it is, all along.
@@ -127,7 +127,7 @@ impl User {
 
 async fn opened(endpoint: &Rc<Leased>, name: &str) -> Result<(TableRecord, AnyIndex)> {
     let since = endpoint.now();
-    let Found::Whole(_, record) = find(&**endpoint, &one_node(), name).await? else {
+    let LocatedTable::Whole(_, record) = find(&**endpoint, &one_node(), name).await? else {
         panic!("it is on one node")
     };
     endpoint.reach(NodeId(0), &record, Some(since));
