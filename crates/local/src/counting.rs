@@ -1,7 +1,7 @@
 //! What insertions cost by occupancy, counted and not timed.
 
 use crate::several::{ComponentSpare, SeveralCuckoo};
-use crate::{Counters, LocalTable};
+use crate::{InsertionCounters, LocalTable};
 use std::collections::VecDeque;
 use std::hash::{BuildHasher, Hash};
 
@@ -21,9 +21,9 @@ pub struct Step {
     /// Records in slots divided by the slots, at its end.
     pub occupancy: f64,
     /// What all insertions up to its end have cost.
-    pub so_far: Counters,
+    pub so_far: InsertionCounters,
     /// What those of the step alone have cost.
-    pub in_step: Counters,
+    pub in_step: InsertionCounters,
 }
 
 impl Step {
@@ -36,7 +36,7 @@ impl Step {
 
     /// What a counter has come to for each insertion of the step.
     #[must_use]
-    pub fn per_insertion(&self, of: impl Fn(&Counters) -> u64) -> f64 {
+    pub fn per_insertion(&self, of: impl Fn(&InsertionCounters) -> u64) -> f64 {
         of(&self.in_step) as f64 / (self.in_step.offered() as f64).max(1.0)
     }
 }

@@ -6,7 +6,7 @@ use std::num::NonZeroU8;
 
 /// The candidate buckets of a key, one in each of the two tables, and its tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Candidates {
+pub(crate) struct TaggedCandidates {
     /// In the first table: from 0.
     pub(crate) first: u32,
     /// In the second table: from the first table's number of buckets.
@@ -20,7 +20,7 @@ pub(crate) struct Candidates {
 /// The bit that all tags have.
 const ODD: NonZeroU8 = NonZeroU8::MIN;
 
-impl Candidates {
+impl TaggedCandidates {
     /// Those of a key in two tables of `side` buckets each; `seed` chooses the hash functions.
     ///
     /// Keys of equal hashes have equal candidates whatever the seed: three of them never fit.
@@ -74,7 +74,7 @@ mod tests {
         let mut met = [0u32; 200];
         let mut tags = HashSet::new();
         for hash in 0..20_000 {
-            let candidates = Candidates::of(hash, 1, side);
+            let candidates = TaggedCandidates::of(hash, 1, side);
             assert!(candidates.first < side && (side..2 * side).contains(&candidates.second));
             assert_eq!(candidates.backup_of(candidates.first), candidates.second);
             assert_eq!(candidates.backup_of(candidates.second), candidates.first);
@@ -91,7 +91,7 @@ mod tests {
     #[test]
     fn seeds_give_other_functions() {
         let same = (0..1000).filter(|&hash| {
-            Candidates::of(hash, 1, 1000).first == Candidates::of(hash, 2, 1000).first
+            TaggedCandidates::of(hash, 1, 1000).first == TaggedCandidates::of(hash, 2, 1000).first
         });
         assert!(same.count() < 20);
     }

@@ -8,7 +8,7 @@
 //! - [`several`]: several hash functions and buckets of several slots, with failures known;
 //! - [`counting`]: what insertions cost by occupancy, counted and not timed;
 //! - [`LocalTable`]: the interface under which designs of fixed size are compared, and
-//!   [`Counters`], what their insertions cost without a clock.
+//!   [`InsertionCounters`], what their insertions cost without a clock.
 //!
 //! # Which one to choose
 //!
@@ -55,4 +55,4 @@ pub use concurrent::{ConcurrentSmartCuckoo, OptimisticCuckoo, Words};
 pub use random_walk::{BucketizedCuckoo, CuckooWithStash};
 pub use several::SeveralCuckoo;
 pub use smart_cuckoo::SmartCuckooMap;
-pub use table::{Counters, Full, LocalTable};
+pub use table::{Full, InsertionCounters, LocalTable};

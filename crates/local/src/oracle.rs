@@ -60,17 +60,17 @@ fn the_judge_knows_what_fits() {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct AsChosen;
 
-pub(crate) struct Given(u64);
+pub(crate) struct IdentityHasher(u64);
 
 impl BuildHasher for AsChosen {
-    type Hasher = Given;
+    type Hasher = IdentityHasher;
 
-    fn build_hasher(&self) -> Given {
-        Given(0)
+    fn build_hasher(&self) -> IdentityHasher {
+        IdentityHasher(0)
     }
 }
 
-impl Hasher for Given {
+impl Hasher for IdentityHasher {
     fn write(&mut self, _: &[u8]) {
         unreachable!("keys are hashed as one word");
     }

@@ -10,8 +10,8 @@
 //! A `Hash` that panics within a walk drops the record that is on its way;
 //! [`SmartCuckooMap`](crate::SmartCuckooMap) is the map that holds against that.
 
-use crate::hash::{Candidates, scaled};
-use crate::{Counters, Full, LocalTable};
+use crate::hash::{TaggedCandidates, scaled};
+use crate::{Full, InsertionCounters, LocalTable};
 use std::hash::{BuildHasher, Hash};
 
 /// Cuckoo hashing with a stash: buckets of one slot.
@@ -33,7 +33,7 @@ pub struct RandomWalkCuckoo<K, V, S, const SLOTS: usize> {
     side: u32,
     hasher: S,
     placed: usize,
-    counters: Counters,
+    counters: InsertionCounters,
     /// The slots of the last walk.
     walk: Vec<usize>,
     /// Which slot of a full bucket is vacated next: xorshift's state.
@@ -54,7 +54,7 @@ impl<K: Eq + Hash, V, S: BuildHasher, const SLOTS: usize> RandomWalkCuckoo<K, V,
             side: side as u32,
             hasher,
             placed: 0,
-            counters: Counters::default(),
+            counters: InsertionCounters::default(),
             walk: Vec::new(),
             random: 0x9e37_79b9,
         }
@@ -73,8 +73,8 @@ impl<K: Eq + Hash, V, S: BuildHasher, const SLOTS: usize> RandomWalkCuckoo<K, V,
             .map(|(_, value)| value)
     }
 
-    fn candidates(&self, key: &K) -> Candidates {
-        Candidates::of(self.hasher.hash_one(key), 0, self.side)
+    fn candidates(&self, key: &K) -> TaggedCandidates {
+        TaggedCandidates::of(self.hasher.hash_one(key), 0, self.side)
     }
 
     fn slots_of(bucket: u32) -> std::ops::Range<usize> {
@@ -86,7 +86,7 @@ impl<K: Eq + Hash, V, S: BuildHasher, const SLOTS: usize> RandomWalkCuckoo<K, V,
         self.locate_in(self.candidates(key), key)
     }
 
-    fn locate_in(&self, candidates: Candidates, key: &K) -> Option<usize> {
+    fn locate_in(&self, candidates: TaggedCandidates, key: &K) -> Option<usize> {
         let holds = |slot: &usize| matches!(&self.slots[*slot], Some((held, _)) if held == key);
         Self::slots_of(candidates.first)
             .find(holds)
@@ -98,7 +98,7 @@ impl<K: Eq + Hash, V, S: BuildHasher, const SLOTS: usize> RandomWalkCuckoo<K, V,
     }
 
     /// Places a new record, or returns the one that has no place at the end of the walk.
-    fn walk(&mut self, candidates: Candidates, record: (K, V)) -> Result<(), (K, V)> {
+    fn walk(&mut self, candidates: TaggedCandidates, record: (K, V)) -> Result<(), (K, V)> {
         self.walk.clear();
         self.counters.bucket_probes += 2;
         let direct = self
@@ -215,7 +215,7 @@ impl<K: Eq + Hash, V: Clone, S: BuildHasher, const SLOTS: usize> LocalTable<K, V
         Some(self.stash.swap_remove(index).1)
     }
 
-    fn counters(&self) -> Counters {
+    fn counters(&self) -> InsertionCounters {
         self.counters
     }
 

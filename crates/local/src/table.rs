@@ -39,7 +39,7 @@ pub trait LocalTable<K, V> {
     fn remove(&mut self, key: &K) -> Option<V>;
 
     /// What all insertions together have cost.
-    fn counters(&self) -> Counters;
+    fn counters(&self) -> InsertionCounters;
 
     /// Bytes of memory beside those of the slots' keys and values, for each slot.
     fn overhead_per_slot(&self) -> f64;
@@ -47,7 +47,7 @@ pub trait LocalTable<K, V> {
 
 /// What insertions of new keys have cost. No clock is involved, so that any two machines agree.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counters {
+pub struct InsertionCounters {
     /// Insertions of new keys that found a slot.
     pub insertions: u64,
     /// Those that found none: the record was refused, or went to the stash.
@@ -64,7 +64,7 @@ pub struct Counters {
     pub rebuilds: u64,
 }
 
-impl Add for Counters {
+impl Add for InsertionCounters {
     type Output = Self;
 
     fn add(self, other: Self) -> Self {
@@ -72,7 +72,7 @@ impl Add for Counters {
     }
 }
 
-impl Sub for Counters {
+impl Sub for InsertionCounters {
     type Output = Self;
 
     fn sub(self, other: Self) -> Self {
@@ -80,7 +80,7 @@ impl Sub for Counters {
     }
 }
 
-impl Counters {
+impl InsertionCounters {
     /// Insertions of new keys, with and without success.
     #[must_use]
     pub fn offered(&self) -> u64 {

@@ -5,8 +5,8 @@ use farslot_local::counting::{
     Step, WhenFull, fill, occupancy, one_slot_theory, replace, spare_bound_error,
 };
 use farslot_local::{
-    BucketizedCuckoo, Counters, CuckooWithStash, LocalTable, OptimisticCuckoo, SeveralCuckoo,
-    SmartCuckooMap,
+    BucketizedCuckoo, CuckooWithStash, InsertionCounters, LocalTable, OptimisticCuckoo,
+    SeveralCuckoo, SmartCuckooMap,
 };
 use rand::{Rng, RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -174,7 +174,7 @@ fn removals_lead_to_no_walk_in_vain() {
         let step = replace(&mut table, held, keys, 40_000).unwrap();
         assert!((step.occupancy - occupied).abs() < 0.01);
         assert_eq!(step.in_step.failed_walks, 0);
-        let each = |of: fn(&Counters) -> u64| step.per_insertion(of);
+        let each = |of: fn(&InsertionCounters) -> u64| step.per_insertion(of);
         assert!(each(|counters| counters.kick_outs) < 4.0, "{step:?}");
         // Two candidates, and the path where both are occupied. In a table filled beyond half,
         // failures are read off long paths (see the forest's documentation).

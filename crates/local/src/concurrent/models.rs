@@ -11,10 +11,12 @@ mod sync {
         atomic::{AtomicU64, AtomicUsize, Ordering, fence},
     };
 
-    #[derive(Default)]
-    pub(super) struct Backoff {}
+    pub(super) use LoomBackoff as SpinBackoff;
 
-    impl Backoff {
+    #[derive(Default)]
+    pub(super) struct LoomBackoff {}
+
+    impl LoomBackoff {
         pub(super) fn wait(&mut self) {
             loom::thread::yield_now();
         }
@@ -39,12 +41,12 @@ mod smart;
 mod versioned;
 use super::words;
 
-use crate::hash::Candidates;
+use crate::hash::TaggedCandidates;
 use crate::oracle::AsChosen;
 use loom::model::Builder;
 use loom::sync::Arc;
 use loom::thread;
-use optimistic::{OptimisticCuckoo, Place};
+use optimistic::{OptimisticCuckoo, OptimisticSlot};
 use smart::ConcurrentSmartCuckoo;
 
 type Smart<V> = ConcurrentSmartCuckoo<u64, V, AsChosen>;
@@ -61,7 +63,7 @@ fn model(preemptions: usize, of: impl Fn() + Send + Sync + 'static) {
 /// The first `count` keys with these candidates in tables of `side` buckets.
 fn keys(side: u32, first: u32, second: u32, count: usize) -> Vec<u64> {
     let is_there = |key: &u64| {
-        let candidates = Candidates::of(*key, 0, side);
+        let candidates = TaggedCandidates::of(*key, 0, side);
         (candidates.first, candidates.second) == (first, side + second)
     };
     (0..).filter(is_there).take(count).collect()
@@ -177,7 +179,7 @@ fn optimistic_reads_miss_no_displaced_key() {
         let table = Arc::new(Optimistic::<u64>::with_slots_and_hasher(16, AsChosen));
         table.insert(moved, 1).unwrap();
         let reader = reader(&table, move |table| assert_eq!(table.get(&moved), Some(1)));
-        let [from, to] = [0, 3].map(|bucket| Place { bucket, slot: 0 });
+        let [from, to] = [0, 3].map(|bucket| OptimisticSlot { bucket, slot: 0 });
         assert!(table.displace(&moved, from, to));
         reader.join().unwrap();
         assert_eq!(table.get(&moved), Some(1));

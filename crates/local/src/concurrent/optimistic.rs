@@ -7,10 +7,10 @@
 //! searches the shortest path to a vacant slot, breadth first and without locks, and then moves
 //! records along it from the vacant end, checking each as it goes. A lock is a version that is odd.
 
-use super::sync::{AtomicU64, Backoff, Ordering, fence};
+use super::sync::{AtomicU64, Ordering, SpinBackoff, fence};
 use super::words::Words;
-use crate::hash::Candidates;
-use crate::{Counters, Full, LocalTable};
+use crate::hash::TaggedCandidates;
+use crate::{Full, InsertionCounters, LocalTable};
 use std::hash::{BuildHasher, Hash, RandomState};
 use std::marker::PhantomData;
 
@@ -47,14 +47,14 @@ struct Stripe {
 }
 
 /// The stripes of two buckets, held; released when dropped.
-struct Held<'a> {
+struct StripeGuard<'a> {
     one: &'a Stripe,
     other: Option<&'a Stripe>,
 }
 
 /// A slot of a bucket.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct OptimisticSlot {
     pub(super) bucket: u32,
     pub(super) slot: usize,
 }
@@ -68,7 +68,7 @@ struct Node<K> {
 
 enum Search<K> {
     /// The moves, the last one first: a record, its place, and where to.
-    Path(Vec<(K, Place, Place)>),
+    Path(Vec<(K, OptimisticSlot, OptimisticSlot)>),
     /// No vacant slot within the search's bounds.
     None,
 }
@@ -100,7 +100,7 @@ impl<K: Words + Eq + Hash, V: Words, S: BuildHasher> OptimisticCuckoo<K, V, S> {
     pub fn get(&self, key: &K) -> Option<V> {
         let candidates = self.candidates(key);
         let [one, two] = [candidates.first, candidates.second].map(|bucket| self.stripe(bucket));
-        let mut backoff = Backoff::default();
+        let mut backoff = SpinBackoff::default();
         loop {
             let versions = [one, two].map(|stripe| stripe.version.load(Ordering::Acquire));
             if versions.iter().any(|version| version % 2 == 1) {
@@ -190,13 +190,13 @@ impl<K: Words + Eq + Hash, V: Words, S: BuildHasher> OptimisticCuckoo<K, V, S> {
     }
 
     /// What all insertions have cost.
-    pub fn counters(&self) -> Counters {
-        Counters {
+    pub fn counters(&self) -> InsertionCounters {
+        InsertionCounters {
             insertions: self.sum(|stripe| &stripe.inserted),
             failures: self.sum(|stripe| &stripe.failures),
             bucket_probes: self.sum(|stripe| &stripe.probes),
             kick_outs: self.sum(|stripe| &stripe.kick_outs),
-            ..Counters::default()
+            ..InsertionCounters::default()
         }
     }
 
@@ -230,7 +230,7 @@ impl<K: Words + Eq + Hash, V: Words, S: BuildHasher> OptimisticCuckoo<K, V, S> {
     /// The keys of a bucket at one moment.
     fn snapshot(&self, bucket: u32) -> [Option<K>; SLOTS] {
         let stripe = self.stripe(bucket);
-        let mut backoff = Backoff::default();
+        let mut backoff = SpinBackoff::default();
         loop {
             let version = stripe.version.load(Ordering::Acquire);
             if version % 2 == 1 {
@@ -239,7 +239,7 @@ impl<K: Words + Eq + Hash, V: Words, S: BuildHasher> OptimisticCuckoo<K, V, S> {
             }
             let tags = self.tags(bucket);
             let keys = std::array::from_fn(|slot| {
-                (tag_of(tags, slot) != 0).then(|| self.key(Place { bucket, slot }))
+                (tag_of(tags, slot) != 0).then(|| self.key(OptimisticSlot { bucket, slot }))
             });
             fence(Ordering::Acquire);
             if stripe.version.load(Ordering::Relaxed) == version {
@@ -249,7 +249,7 @@ impl<K: Words + Eq + Hash, V: Words, S: BuildHasher> OptimisticCuckoo<K, V, S> {
     }
 
     /// Moves a record, if it is still there and the other place still vacant.
-    pub(super) fn displace(&self, key: &K, from: Place, to: Place) -> bool {
+    pub(super) fn displace(&self, key: &K, from: OptimisticSlot, to: OptimisticSlot) -> bool {
         let held = self.hold([from.bucket, to.bucket]);
         let tag = tag_of(self.tags(from.bucket), from.slot);
         let is_possible =
@@ -262,58 +262,58 @@ impl<K: Words + Eq + Hash, V: Words, S: BuildHasher> OptimisticCuckoo<K, V, S> {
         is_possible
     }
 
-    fn candidates(&self, key: &K) -> Candidates {
-        Candidates::of(self.hasher.hash_one(*key), 0, self.side)
+    fn candidates(&self, key: &K) -> TaggedCandidates {
+        TaggedCandidates::of(self.hasher.hash_one(*key), 0, self.side)
     }
 
     /// Where a key is. What it says holds only under the locks, or if the versions say so.
     #[inline]
-    fn find(&self, candidates: Candidates, key: &K) -> Option<Place> {
+    fn find(&self, candidates: TaggedCandidates, key: &K) -> Option<OptimisticSlot> {
         [candidates.first, candidates.second]
             .into_iter()
             .find_map(|bucket| {
                 let tags = self.tags(bucket);
                 (0..SLOTS)
-                    .map(|slot| Place { bucket, slot })
+                    .map(|slot| OptimisticSlot { bucket, slot })
                     .find(|&place| {
                         tag_of(tags, place.slot) == candidates.tag.get() && self.key(place) == *key
                     })
             })
     }
 
-    fn vacant(&self, bucket: u32) -> Option<Place> {
+    fn vacant(&self, bucket: u32) -> Option<OptimisticSlot> {
         let tags = self.tags(bucket);
         let slot = (0..SLOTS).find(|&slot| tag_of(tags, slot) == 0)?;
-        Some(Place { bucket, slot })
+        Some(OptimisticSlot { bucket, slot })
     }
 
     fn tags(&self, bucket: u32) -> u64 {
         self.words[bucket as usize * Self::STRIDE].load(Ordering::Relaxed)
     }
 
-    fn set_tag(&self, place: Place, tag: u8) {
+    fn set_tag(&self, place: OptimisticSlot, tag: u8) {
         let word = &self.words[place.bucket as usize * Self::STRIDE];
         let at = 8 * place.slot;
         let others = word.load(Ordering::Relaxed) & !(0xff << at);
         word.store(others | u64::from(tag) << at, Ordering::Relaxed);
     }
 
-    fn record(&self, place: Place) -> &[AtomicU64] {
+    fn record(&self, place: OptimisticSlot) -> &[AtomicU64] {
         let at = place.bucket as usize * Self::STRIDE + 1 + place.slot * Self::RECORD;
         &self.words[at..at + Self::RECORD]
     }
 
-    fn key(&self, place: Place) -> K {
+    fn key(&self, place: OptimisticSlot) -> K {
         let record = self.record(place);
         K::from_words(|index| record[index].load(Ordering::Relaxed))
     }
 
-    fn value(&self, place: Place) -> V {
+    fn value(&self, place: OptimisticSlot) -> V {
         let record = self.record(place);
         V::from_words(|index| record[K::COUNT + index].load(Ordering::Relaxed))
     }
 
-    fn write(&self, place: Place, tag: u8, key: &K, value: &V) {
+    fn write(&self, place: OptimisticSlot, tag: u8, key: &K, value: &V) {
         let record = self.record(place);
         let (of_key, of_value) = record.split_at(K::COUNT);
         for (index, word) in of_key.iter().enumerate() {
@@ -331,7 +331,7 @@ impl<K: Words + Eq + Hash, V: Words, S: BuildHasher> OptimisticCuckoo<K, V, S> {
 
     /// Locks the stripes of two buckets, in their order, so that no two writers wait for each
     /// other.
-    fn hold(&self, buckets: [u32; 2]) -> Held<'_> {
+    fn hold(&self, buckets: [u32; 2]) -> StripeGuard<'_> {
         let mut stripes = buckets.map(|bucket| bucket as usize & (self.stripes.len() - 1));
         stripes.sort_unstable();
         let one = &self.stripes[stripes[0]];
@@ -340,7 +340,7 @@ impl<K: Words + Eq + Hash, V: Words, S: BuildHasher> OptimisticCuckoo<K, V, S> {
         if let Some(other) = other {
             other.lock();
         }
-        Held { one, other }
+        StripeGuard { one, other }
     }
 
     fn sum(&self, of: impl Fn(&Stripe) -> &AtomicU64) -> u64 {
@@ -353,7 +353,7 @@ impl<K: Words + Eq + Hash, V: Words, S: BuildHasher> OptimisticCuckoo<K, V, S> {
 
 impl Stripe {
     fn lock(&self) {
-        let mut backoff = Backoff::default();
+        let mut backoff = SpinBackoff::default();
         loop {
             let version = self.version.load(Ordering::Relaxed);
             let is_free = version.is_multiple_of(2);
@@ -377,7 +377,7 @@ impl Stripe {
     }
 }
 
-impl Drop for Held<'_> {
+impl Drop for StripeGuard<'_> {
     fn drop(&mut self) {
         self.one.unlock();
         if let Some(other) = self.other {
@@ -396,13 +396,17 @@ fn tag_of(tags: u64, slot: usize) -> u8 {
 }
 
 /// The moves that vacate a slot of one of the first two nodes, the last one first.
-fn path<K: Copy>(nodes: &[Node<K>], mut at: usize, slot: usize) -> Vec<(K, Place, Place)> {
+fn path<K: Copy>(
+    nodes: &[Node<K>],
+    mut at: usize,
+    slot: usize,
+) -> Vec<(K, OptimisticSlot, OptimisticSlot)> {
     let mut moves = Vec::new();
     let bucket = nodes[at].bucket;
-    let mut to = Place { bucket, slot };
+    let mut to = OptimisticSlot { bucket, slot };
     while let Some((parent, slot, key)) = nodes[at].from {
         let bucket = nodes[parent].bucket;
-        let from = Place { bucket, slot };
+        let from = OptimisticSlot { bucket, slot };
         moves.push((key, from, to));
         (at, to) = (parent, from);
     }
@@ -436,7 +440,7 @@ impl<K: Words + Eq + Hash, V: Words, S: BuildHasher> LocalTable<K, V>
         Self::remove(self, key)
     }
 
-    fn counters(&self) -> Counters {
+    fn counters(&self) -> InsertionCounters {
         Self::counters(self)
     }
 

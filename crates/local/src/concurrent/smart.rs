@@ -20,13 +20,13 @@
 //!   together they are smaller than the last one.
 
 use super::sync::{AtomicUsize, Mutex, Ordering, lock};
-use super::versioned::{Read, VersionedSlots};
+use super::versioned::{VersionedRead, VersionedSlots};
 use super::words::Words;
-use crate::hash::{Candidates, mix};
+use crate::hash::{TaggedCandidates, mix};
 use crate::smart_cuckoo::forest::{Forest, Standing};
 use crate::smart_cuckoo::plan::{Backups, Plan, Planner};
 use crate::smart_cuckoo::{is_hopeless, load_limit};
-use crate::{Counters, Full, LocalTable};
+use crate::{Full, InsertionCounters, LocalTable};
 use std::hash::{BuildHasher, Hash, RandomState};
 use std::sync::OnceLock;
 
@@ -69,13 +69,13 @@ struct Shard<K, V> {
     records: AtomicUsize,
     writer: Mutex<Writer>,
     /// Records whose hash two records of the table have.
-    aside: Mutex<Vec<Aside<K, V>>>,
+    aside: Mutex<Vec<StashRecord<K, V>>>,
     /// How many these are: where there are none, readers take no lock.
     aside_count: AtomicUsize,
 }
 
 /// A record that has no place in any table.
-struct Aside<K, V> {
+struct StashRecord<K, V> {
     hash: u64,
     key: K,
     value: V,
@@ -85,7 +85,7 @@ struct Aside<K, V> {
 struct Writer {
     forest: Forest,
     planner: Planner,
-    counters: Counters,
+    counters: InsertionCounters,
 }
 
 struct Table<K, V> {
@@ -93,13 +93,13 @@ struct Table<K, V> {
     side: u32,
 }
 
-/// A table as what defines the pseudoforest.
-struct Hashed<'a, K, V, S> {
+/// The backups of a table's records, which define the pseudoforest.
+struct TableBackups<'a, K, V, S> {
     table: &'a Table<K, V>,
     hasher: &'a S,
 }
 
-impl<K: Words + Eq + Hash, V: Words, S: BuildHasher> Backups for Hashed<'_, K, V, S> {
+impl<K: Words + Eq + Hash, V: Words, S: BuildHasher> Backups for TableBackups<'_, K, V, S> {
     fn is_vacant(&self, bucket: u32) -> bool {
         self.table.slots.tag(bucket) == 0
     }
@@ -194,9 +194,9 @@ impl<K: Words + Eq + Hash, V: Words, S: BuildHasher> ConcurrentSmartCuckoo<K, V,
         };
         let backup = candidates.backup_of(bucket);
         let hasher = &self.hasher;
-        let hashed = Hashed { table, hasher };
+        let backups = TableBackups { table, hasher };
         let is_on_cycle = writer.forest.standing(bucket).0 == Standing::Maximal
-            && writer.planner.is_on_short_cycle(bucket, backup, &hashed);
+            && writer.planner.is_on_short_cycle(bucket, backup, &backups);
         writer.forest.disconnect(bucket, backup, is_on_cycle);
         table.slots.vacate(bucket);
         shard.records.fetch_sub(1, Ordering::Relaxed);
@@ -223,17 +223,17 @@ impl<K: Words + Eq + Hash, V: Words, S: BuildHasher> ConcurrentSmartCuckoo<K, V,
     }
 
     /// What all insertions have cost.
-    pub fn counters(&self) -> Counters {
+    pub fn counters(&self) -> InsertionCounters {
         let of_shard = |shard: &Shard<K, V>| {
             let writer = lock(&shard.writer);
-            Counters {
+            InsertionCounters {
                 bucket_probes: writer.counters.bucket_probes + writer.planner.steps,
                 known_failures: writer.planner.known_failures,
                 ..writer.counters
             }
         };
         let shards = self.shards.iter().map(of_shard);
-        shards.fold(Counters::default(), |sum, counters| sum + counters)
+        shards.fold(InsertionCounters::default(), |sum, counters| sum + counters)
     }
 
     /// Gives back the memory of tables that were grown out of: nobody else is in them, as the
@@ -337,7 +337,7 @@ impl<K: Words + Eq + Hash, V: Words> Shard<K, V> {
         if aside.len() >= MOST_ASIDE {
             return false;
         }
-        aside.push(Aside { hash, key, value });
+        aside.push(StashRecord { hash, key, value });
         self.aside_count.store(aside.len(), Ordering::Release);
         true
     }
@@ -416,7 +416,7 @@ impl<K: Words + Eq + Hash, V: Words> Shard<K, V> {
     }
 }
 
-impl<K: Eq, V> Aside<K, V> {
+impl<K: Eq, V> StashRecord<K, V> {
     fn is(&self, hash: u64, key: &K) -> bool {
         self.hash == hash && self.key == *key
     }
@@ -427,7 +427,7 @@ impl Writer {
         Self {
             forest: Forest::unbuilt(2 * side),
             planner: Planner::default(),
-            counters: Counters::default(),
+            counters: InsertionCounters::default(),
         }
     }
 
@@ -445,9 +445,9 @@ impl Writer {
             self.counters.rebuilds += 1;
         }
         let candidates = table.candidates(hash);
-        let hashed = Hashed { table, hasher };
+        let backups = TableBackups { table, hasher };
         self.counters.bucket_probes += 2;
-        let bucket = match self.planner.plan(&mut self.forest, candidates, &hashed) {
+        let bucket = match self.planner.plan(&mut self.forest, candidates, &backups) {
             Plan::Fails => {
                 self.counters.failures += 1;
                 return false;
@@ -491,21 +491,21 @@ impl<K: Words + Eq + Hash, V: Words> Table<K, V> {
     }
 
     #[inline]
-    fn candidates(&self, hash: u64) -> Candidates {
-        Candidates::of(hash, 0, self.side)
+    fn candidates(&self, hash: u64) -> TaggedCandidates {
+        TaggedCandidates::of(hash, 0, self.side)
     }
 
     /// The value of a key, for readers.
     #[inline]
     fn get(&self, hash: u64, key: &K) -> Option<V> {
-        let Candidates { first, second, tag } = self.candidates(hash);
+        let TaggedCandidates { first, second, tag } = self.candidates(hash);
         let tag = tag.get();
         loop {
             let header = match self.slots.read(first, tag, key) {
-                Read::Hit(value) => return Some(value),
-                Read::Miss(header) => header,
+                VersionedRead::Hit(value) => return Some(value),
+                VersionedRead::Miss(header) => header,
             };
-            if let Read::Hit(value) = self.slots.read(second, tag, key) {
+            if let VersionedRead::Hit(value) = self.slots.read(second, tag, key) {
                 return Some(value);
             }
             if self.slots.is_still(first, header) {
@@ -516,14 +516,14 @@ impl<K: Words + Eq + Hash, V: Words> Table<K, V> {
 
     /// Whether two records have this hash, so that no larger table has a place for a third.
     fn has_twice<S: BuildHasher>(&self, hasher: &S, hash: u64) -> bool {
-        let Candidates { first, second, .. } = self.candidates(hash);
+        let TaggedCandidates { first, second, .. } = self.candidates(hash);
         [first, second].into_iter().all(|bucket| {
             self.slots.tag(bucket) != 0 && hasher.hash_one(self.slots.key(bucket)) == hash
         })
     }
 
     /// Where a key is, and its value, for the writer.
-    fn find(&self, candidates: Candidates, key: &K) -> Option<(u32, V)> {
+    fn find(&self, candidates: TaggedCandidates, key: &K) -> Option<(u32, V)> {
         [candidates.first, candidates.second]
             .into_iter()
             .find(|&bucket| {
@@ -584,7 +584,7 @@ impl<K: Words + Eq + Hash, V: Words, S: BuildHasher> LocalTable<K, V>
         Self::remove(self, key)
     }
 
-    fn counters(&self) -> Counters {
+    fn counters(&self) -> InsertionCounters {
         Self::counters(self)
     }
 

@@ -8,11 +8,11 @@ pub(super) use std::sync::{
 
 /// Waiting for a few stores of another thread.
 #[derive(Default)]
-pub(super) struct Backoff {
+pub(super) struct SpinBackoff {
     waited: u32,
 }
 
-impl Backoff {
+impl SpinBackoff {
     /// Turns before the other thread is taken for one that has no core.
     const TURNS: u32 = 64;
 

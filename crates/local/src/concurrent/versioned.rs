@@ -12,7 +12,7 @@
 //! 2012): the words are relaxed atomics, a writer's release fence is behind the header that says
 //! so, a reader's acquire fence before it looks at the header once more.
 
-use super::sync::{AtomicU64, Backoff, Ordering, fence};
+use super::sync::{AtomicU64, Ordering, SpinBackoff, fence};
 use super::words::Words;
 use std::marker::PhantomData;
 
@@ -28,7 +28,7 @@ pub(super) struct VersionedSlots<K, V> {
 }
 
 /// What a slot said.
-pub(super) enum Read<V> {
+pub(super) enum VersionedRead<V> {
     /// The key, with this value.
     Hit(V),
     /// Another key or none. The header is the same for as long as that is so.
@@ -54,9 +54,9 @@ impl<K: Words + Eq, V: Words> VersionedSlots<K, V> {
 
     /// Reads a slot, for readers: of one moment between the call and its return.
     #[inline]
-    pub(super) fn read(&self, slot: u32, tag: u8, key: &K) -> Read<V> {
+    pub(super) fn read(&self, slot: u32, tag: u8, key: &K) -> VersionedRead<V> {
         let slot = self.slot(slot);
-        let mut backoff = Backoff::default();
+        let mut backoff = SpinBackoff::default();
         loop {
             let header = slot[0].load(Ordering::Acquire);
             if header & BUSY != 0 {
@@ -64,16 +64,16 @@ impl<K: Words + Eq, V: Words> VersionedSlots<K, V> {
                 continue;
             }
             if tag_of(header) != tag {
-                return Read::Miss(header);
+                return VersionedRead::Miss(header);
             }
             let is_it = key_of::<K>(slot) == *key;
             let value = value_of::<K, V>(slot);
             fence(Ordering::Acquire);
             if slot[0].load(Ordering::Relaxed) == header {
                 return if is_it {
-                    Read::Hit(value)
+                    VersionedRead::Hit(value)
                 } else {
-                    Read::Miss(header)
+                    VersionedRead::Miss(header)
                 };
             }
         }

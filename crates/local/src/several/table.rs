@@ -1,7 +1,7 @@
 //! Cuckoo hashing with any number of hash functions and slots, which knows its failures.
 
 use crate::hash::{mix, scaled};
-use crate::{Counters, Full, LocalTable};
+use crate::{Full, InsertionCounters, LocalTable};
 use farslot_index::internals::ClosedSets;
 use std::hash::{BuildHasher, Hash, RandomState};
 
@@ -50,7 +50,7 @@ pub struct SeveralCuckoo<K, V, S = RandomState> {
     len: usize,
     closed: ClosedSets,
     search: Vec<Node>,
-    counters: Counters,
+    counters: InsertionCounters,
 }
 
 /// A bucket that a search has come to, and the node and the slot of the record that leads to it.
@@ -102,7 +102,7 @@ impl<K: Eq + Hash, V, S: BuildHasher> SeveralCuckoo<K, V, S> {
             len: 0,
             closed: ClosedSets::new(buckets),
             search: Vec::new(),
-            counters: Counters::default(),
+            counters: InsertionCounters::default(),
         })
     }
 
@@ -273,7 +273,7 @@ impl<K: Eq + Hash, V: Clone, S: BuildHasher> LocalTable<K, V> for SeveralCuckoo<
         self.slots[slot].take().map(|(_, value)| value)
     }
 
-    fn counters(&self) -> Counters {
+    fn counters(&self) -> InsertionCounters {
         self.counters
     }
 

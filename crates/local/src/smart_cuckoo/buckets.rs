@@ -2,11 +2,11 @@
 
 use super::forest::MOST_BUCKETS;
 use super::plan::{Backups, Plan, Planner};
-use crate::hash::Candidates;
+use crate::hash::TaggedCandidates;
 use std::hint::select_unpredictable;
 use std::num::NonZeroU8;
 
-/// A record with its tag (see [`Candidates::tag`]), which is where an `Option` of it has its
+/// A record with its tag (see [`TaggedCandidates::tag`]), which is where an `Option` of it has its
 /// discriminant: a bucket is no larger than an `Option` of the record alone, and a probe is of one
 /// cache line, or two.
 #[derive(Clone, Debug)]
@@ -25,8 +25,8 @@ fn tag_of<K, V>(bucket: &Bucket<K, V>) -> u8 {
     bucket.as_ref().map_or(0, |tagged| tagged.tag.get())
 }
 
-/// What the candidates of a key hold.
-pub(super) enum Probe {
+/// What a probe of a key's candidates finds.
+pub(super) enum CandidateProbe {
     /// The key, in this bucket.
     At(u32),
     /// Not the key, and this bucket nothing.
@@ -80,8 +80,8 @@ impl<K, V> Buckets<K, V> {
 
     /// The candidates of a key by its hash.
     #[inline]
-    pub(super) fn candidates(&self, hash: u64) -> Candidates {
-        Candidates::of(hash, self.seed, self.side)
+    pub(super) fn candidates(&self, hash: u64) -> TaggedCandidates {
+        TaggedCandidates::of(hash, self.seed, self.side)
     }
 
     /// The record in a bucket.
@@ -119,10 +119,10 @@ impl<K, V> Buckets<K, V> {
     #[inline]
     pub(super) fn find(
         &self,
-        candidates: Candidates,
+        candidates: TaggedCandidates,
         mut is_it: impl FnMut(&K) -> bool,
     ) -> Option<u32> {
-        let Candidates { first, second, tag } = candidates;
+        let TaggedCandidates { first, second, tag } = candidates;
         let mut holds = |bucket: u32| match &self.buckets[bucket as usize] {
             Some(tagged) => tagged.tag == tag && is_it(&tagged.record.0),
             None => false,
@@ -140,24 +140,28 @@ impl<K, V> Buckets<K, V> {
     /// at, and there is a branch only for what is rare: a tag that is the key's, and two occupied
     /// buckets.
     #[inline]
-    pub(super) fn probe(&self, candidates: Candidates, is_it: impl FnMut(&K) -> bool) -> Probe {
-        let Candidates { first, second, tag } = candidates;
+    pub(super) fn probe(
+        &self,
+        candidates: TaggedCandidates,
+        is_it: impl FnMut(&K) -> bool,
+    ) -> CandidateProbe {
+        let TaggedCandidates { first, second, tag } = candidates;
         let buckets = [first, second].map(|bucket| self.buckets.get(bucket as usize));
         // A map without buckets has no vacant one.
         let [Some(one), Some(two)] = buckets else {
-            return Probe::Full;
+            return CandidateProbe::Full;
         };
         let (one, two, tag) = (tag_of(one), tag_of(two), tag.get());
         if (one == tag) | (two == tag)
             && let Some(bucket) = self.find(candidates, is_it)
         {
-            return Probe::At(bucket);
+            return CandidateProbe::At(bucket);
         }
         // Tags are odd. By a comparison for each bucket it would be compiled to two branches.
         if one & two != 0 {
-            return Probe::Full;
+            return CandidateProbe::Full;
         }
-        Probe::Vacant(select_unpredictable(one == 0, first, second))
+        CandidateProbe::Vacant(select_unpredictable(one == 0, first, second))
     }
 
     /// Puts a record where it was planned to go. Returns its bucket, and a record that was there
@@ -205,14 +209,15 @@ impl<K, V> Buckets<K, V> {
     }
 }
 
-/// Buckets as what defines the pseudoforest: a record's backup follows from its key's hash.
-pub(super) struct Hashed<'a, K, V, H> {
+/// The backups of the records in buckets, which define the pseudoforest: a record's backup follows
+/// from its key's hash.
+pub(super) struct BucketBackups<'a, K, V, H> {
     pub(super) buckets: &'a Buckets<K, V>,
     /// The hash of a key: the user's code, which may panic.
     pub(super) hash_of: H,
 }
 
-impl<K, V, H: Fn(&K) -> u64> Backups for Hashed<'_, K, V, H> {
+impl<K, V, H: Fn(&K) -> u64> Backups for BucketBackups<'_, K, V, H> {
     #[inline]
     fn is_vacant(&self, bucket: u32) -> bool {
         self.buckets.buckets[bucket as usize].is_none()

@@ -1,6 +1,6 @@
 //! Insertion (paper 004, algorithms 1 to 4).
 
-use super::buckets::{Hashed, Probe};
+use super::buckets::{BucketBackups, CandidateProbe};
 use super::entry::{Entry, OccupiedEntry, VacantEntry};
 use super::forest::Forest;
 use super::map::{Location, SmartCuckooMap};
@@ -69,15 +69,15 @@ impl<K: Eq + Hash, V, S: BuildHasher> SmartCuckooMap<K, V, S> {
     ) -> Result<Option<V>, (K, V)> {
         let candidates = self.buckets.candidates(hash);
         match self.buckets.probe(candidates, |held| *held == key) {
-            Probe::At(bucket) => Ok(self.replace(Location::Bucket(bucket), value)),
-            Probe::Vacant(bucket) if self.stash.is_empty() && may_add => {
+            CandidateProbe::At(bucket) => Ok(self.replace(Location::Bucket(bucket), value)),
+            CandidateProbe::Vacant(bucket) if self.stash.is_empty() && may_add => {
                 self.buckets.put(bucket, candidates.tag, (key, value));
                 self.forest.connect(candidates.first, candidates.second);
                 self.placed += 1;
                 self.counted.insertions += 1;
                 Ok(None)
             }
-            Probe::Vacant(_) | Probe::Full => Err((key, value)),
+            CandidateProbe::Vacant(_) | CandidateProbe::Full => Err((key, value)),
         }
     }
 
@@ -186,11 +186,11 @@ impl<K: Eq + Hash, V, S: BuildHasher> SmartCuckooMap<K, V, S> {
         let Self {
             buckets, hasher, ..
         } = self;
-        let hashed = Hashed {
+        let backups = BucketBackups {
             buckets,
             hash_of: |key: &K| hasher.hash_one(key),
         };
-        let plan = self.planner.plan(&mut self.forest, candidates, &hashed);
+        let plan = self.planner.plan(&mut self.forest, candidates, &backups);
         match plan {
             Plan::Fails => {
                 self.counted.failures += 1;
@@ -241,11 +241,11 @@ impl<K: Eq + Hash, V, S: BuildHasher> SmartCuckooMap<K, V, S> {
             let Self {
                 buckets, hasher, ..
             } = self;
-            let hashed = Hashed {
+            let backups = BucketBackups {
                 buckets,
                 hash_of: |key: &K| hasher.hash_one(key),
             };
-            let plan = self.planner.plan(&mut self.forest, candidates, &hashed);
+            let plan = self.planner.plan(&mut self.forest, candidates, &backups);
             if plan == Plan::Fails {
                 continue;
             }

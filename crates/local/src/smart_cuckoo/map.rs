@@ -1,11 +1,11 @@
 //! The map: what it holds, how it is made, and lookups.
 
-use super::buckets::{Buckets, Hashed};
+use super::buckets::{BucketBackups, Buckets};
 use super::forest::{Forest, Scenario};
 use super::plan::Planner;
 use super::sizes::{self, TooManyRecords};
 use super::stash::{self, Stashed};
-use crate::Counters;
+use crate::InsertionCounters;
 use std::borrow::Borrow;
 use std::hash::{BuildHasher, Hash, RandomState};
 
@@ -41,7 +41,7 @@ pub struct SmartCuckooMap<K, V, S = RandomState> {
     pub(super) hasher: S,
     pub(super) planner: Planner,
     /// Those that the planner does not count.
-    pub(super) counted: Counters,
+    pub(super) counted: InsertionCounters,
 }
 
 /// Where a record is.
@@ -111,7 +111,7 @@ impl<K, V, S> SmartCuckooMap<K, V, S> {
             placed: 0,
             hasher,
             planner: Planner::default(),
-            counted: Counters::default(),
+            counted: InsertionCounters::default(),
         }
     }
 
@@ -167,8 +167,8 @@ impl<K, V, S> SmartCuckooMap<K, V, S> {
 
     /// What all insertions together have cost.
     #[must_use]
-    pub fn counters(&self) -> Counters {
-        Counters {
+    pub fn counters(&self) -> InsertionCounters {
+        InsertionCounters {
             bucket_probes: 2 * self.counted.offered() + self.planner.steps,
             known_failures: self.planner.known_failures,
             ..self.counted
@@ -269,11 +269,11 @@ impl<K: Eq + Hash, V, S: BuildHasher> SmartCuckooMap<K, V, S> {
         let Self {
             buckets, hasher, ..
         } = self;
-        let hashed = Hashed {
+        let backups = BucketBackups {
             buckets,
             hash_of: |key: &K| hasher.hash_one(key),
         };
-        !self.planner.fails(&mut self.forest, candidates, &hashed)
+        !self.planner.fails(&mut self.forest, candidates, &backups)
     }
 
     #[inline]

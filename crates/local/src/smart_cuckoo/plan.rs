@@ -1,7 +1,7 @@
 //! Where a new record goes, decided before anything moves (paper 004, sections 3.2 and 3.3).
 
 use super::forest::{Forest, Scenario, Standing};
-use crate::hash::Candidates;
+use crate::hash::TaggedCandidates;
 
 /// The directed pseudoforest as the records define it: each occupied bucket leads to its record's
 /// other candidate.
@@ -27,7 +27,7 @@ pub(crate) enum Plan {
 /// Decides, and keeps the last path. What it has read is counted.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Planner {
-    walks: [Walk; 2],
+    walks: [BackupWalk; 2],
     /// Which of the walks has found a vacant bucket.
     found: usize,
     /// Buckets read, the candidates apart.
@@ -41,7 +41,7 @@ pub(crate) struct Planner {
 /// A path of backups from a candidate, with Brent's detection of cycles ("An improved Monte Carlo
 /// factorization algorithm", 1980).
 #[derive(Clone, Debug, Default)]
-struct Walk {
+struct BackupWalk {
     path: Vec<u32>,
     /// Where the path was `since` steps ago; meeting it again is a cycle.
     mark: u32,
@@ -57,7 +57,7 @@ enum Step {
     Cycle,
 }
 
-impl Walk {
+impl BackupWalk {
     /// A path whose first step has been taken.
     fn start(&mut self, bucket: u32, next: u32, most: u32) {
         self.path.clear();
@@ -115,10 +115,10 @@ impl Planner {
     pub(crate) fn plan(
         &mut self,
         forest: &mut Forest,
-        candidates: Candidates,
+        candidates: TaggedCandidates,
         backups: &impl Backups,
     ) -> Plan {
-        let Candidates { first, second, .. } = candidates;
+        let TaggedCandidates { first, second, .. } = candidates;
         if backups.is_vacant(first) {
             return Plan::Direct(first);
         }
@@ -221,7 +221,7 @@ impl Planner {
     pub(crate) fn fails(
         &mut self,
         forest: &mut Forest,
-        candidates: Candidates,
+        candidates: TaggedCandidates,
         backups: &impl Backups,
     ) -> bool {
         match forest.scenario(candidates.first, candidates.second) {

@@ -9,14 +9,14 @@ use super::map::SmartCuckooMap;
 use super::plan::{Backups, Plan, Planner};
 use super::sizes::{LEAST_SIDE, TooManyRecords, is_hopeless, side_for};
 use super::stash::Stashed;
-use crate::hash::Candidates;
+use crate::hash::TaggedCandidates;
 use std::hash::{BuildHasher, Hash};
 
 /// Hash functions that are tried at one size.
 const MOST_SEEDS: u64 = 2;
 
 /// New buckets, and which of the old places' records goes where.
-struct Layout {
+struct RehashPlan {
     side: u32,
     seed: u64,
     forest: Forest,
@@ -26,7 +26,7 @@ struct Layout {
     unplaced: Vec<u32>,
 }
 
-/// A layout as what defines the pseudoforest.
+/// A plan as what defines the pseudoforest.
 struct Sources<'a> {
     sources: &'a [u32],
     hashes: &'a [u64],
@@ -41,14 +41,14 @@ impl Backups for Sources<'_> {
 
     fn backup(&self, bucket: u32) -> u32 {
         let hash = self.hashes[self.sources[bucket as usize] as usize - 1];
-        Candidates::of(hash, self.seed, self.side).backup_of(bucket)
+        TaggedCandidates::of(hash, self.seed, self.side).backup_of(bucket)
     }
 }
 
-impl Layout {
+impl RehashPlan {
     /// Places the records of the places that `is_held` says, as single insertions would.
     fn plan(side: u32, seed: u64, hashes: &[u64], is_held: impl Fn(u32) -> bool) -> Self {
-        let mut layout = Self {
+        let mut plan = Self {
             side,
             seed,
             forest: Forest::unbuilt(2 * side),
@@ -57,33 +57,33 @@ impl Layout {
         };
         let mut planner = Planner::default();
         for place in (0..hashes.len() as u32).filter(|&place| is_held(place)) {
-            let candidates = Candidates::of(hashes[place as usize], seed, side);
+            let candidates = TaggedCandidates::of(hashes[place as usize], seed, side);
             let sources = Sources {
-                sources: &layout.sources,
+                sources: &plan.sources,
                 hashes,
                 side,
                 seed,
             };
-            let mut to = match planner.plan(&mut layout.forest, candidates, &sources) {
+            let mut to = match planner.plan(&mut plan.forest, candidates, &sources) {
                 Plan::Fails => {
-                    layout.unplaced.push(place);
+                    plan.unplaced.push(place);
                     continue;
                 }
                 Plan::Direct(bucket) => {
-                    layout.sources[bucket as usize] = place + 1;
-                    layout.forest.connect(candidates.first, candidates.second);
+                    plan.sources[bucket as usize] = place + 1;
+                    plan.forest.connect(candidates.first, candidates.second);
                     continue;
                 }
                 Plan::KickOut(vacant) => vacant as usize,
             };
             for &from in planner.path().iter().rev() {
-                layout.sources[to] = layout.sources[from as usize];
+                plan.sources[to] = plan.sources[from as usize];
                 to = from as usize;
             }
-            layout.sources[to] = place + 1;
-            layout.forest.connect(candidates.first, candidates.second);
+            plan.sources[to] = place + 1;
+            plan.forest.connect(candidates.first, candidates.second);
         }
-        layout
+        plan
     }
 
     /// Records without a place that no size would give one: of each hash that more than two records
@@ -91,7 +91,7 @@ impl Layout {
     fn beyond_help(&self, hashes: &[u64]) -> usize {
         let unplaced = self.unplaced.iter().map(|place| hashes[*place as usize]);
         beyond_help(unplaced.collect(), |hash| {
-            let candidates = Candidates::of(hash, self.seed, self.side);
+            let candidates = TaggedCandidates::of(hash, self.seed, self.side);
             let holds = |bucket: &u32| {
                 let place = self.sources[*bucket as usize].checked_sub(1);
                 place.is_some_and(|place| hashes[place as usize] == hash)
@@ -164,10 +164,10 @@ impl<K: Eq + Hash, V, S: BuildHasher> SmartCuckooMap<K, V, S> {
     pub(super) fn reseed(&mut self) -> bool {
         let (side, seed) = (self.buckets.side(), self.buckets.seed() + 1);
         let hashes = self.hashes();
-        let layout = Layout::plan(side, seed, &hashes, |place| self.is_held(place));
-        let has_helped = layout.unplaced.len() < self.stash.len().max(1);
+        let plan = RehashPlan::plan(side, seed, &hashes, |place| self.is_held(place));
+        let has_helped = plan.unplaced.len() < self.stash.len().max(1);
         if has_helped {
-            self.adopt(layout, &hashes);
+            self.adopt(plan, &hashes);
         }
         has_helped
     }
@@ -178,14 +178,14 @@ impl<K: Eq + Hash, V, S: BuildHasher> SmartCuckooMap<K, V, S> {
         let hashes = self.hashes();
         let (mut side, mut seed) = (side, seed);
         let mut left = MOST_SEEDS;
-        let layout = loop {
-            let layout = Layout::plan(side, seed, &hashes, |place| self.is_held(place));
+        let plan = loop {
+            let plan = RehashPlan::plan(side, seed, &hashes, |place| self.is_held(place));
             let slots = 2 * side as usize;
             let is_largest = side == Buckets::<K, V>::MOST_SIDE || is_hopeless(self.len(), slots);
             left -= 1;
-            let to_place = layout.unplaced.len() - layout.beyond_help(&hashes);
+            let to_place = plan.unplaced.len() - plan.beyond_help(&hashes);
             if to_place <= self.stash_limit || (is_largest && left == 0) {
-                break layout;
+                break plan;
             }
             seed += 1;
             if left == 0 {
@@ -193,7 +193,7 @@ impl<K: Eq + Hash, V, S: BuildHasher> SmartCuckooMap<K, V, S> {
                 left = MOST_SEEDS;
             }
         };
-        self.adopt(layout, &hashes);
+        self.adopt(plan, &hashes);
     }
 
     /// The hashes of all places: the buckets, where one that is vacant has any, and then the stash.
@@ -212,9 +212,9 @@ impl<K: Eq + Hash, V, S: BuildHasher> SmartCuckooMap<K, V, S> {
         place as usize >= self.slots() || self.buckets.get(place).is_some()
     }
 
-    /// Moves all records to where a layout says. Calls no code of the user's.
-    fn adopt(&mut self, layout: Layout, hashes: &[u64]) {
-        let mut new = Buckets::new(layout.side, layout.seed);
+    /// Moves all records to where a plan says. Calls no code of the user's.
+    fn adopt(&mut self, plan: RehashPlan, hashes: &[u64]) {
+        let mut new = Buckets::new(plan.side, plan.seed);
         let slots = self.slots();
         let mut stash: Vec<_> = std::mem::take(&mut self.stash)
             .into_iter()
@@ -225,7 +225,7 @@ impl<K: Eq + Hash, V, S: BuildHasher> SmartCuckooMap<K, V, S> {
             None => self.buckets.take(place as u32),
         };
         let mut placed = 0;
-        for (bucket, &source) in layout.sources.iter().enumerate() {
+        for (bucket, &source) in plan.sources.iter().enumerate() {
             let Some(place) = (source as usize).checked_sub(1) else {
                 continue;
             };
@@ -235,14 +235,14 @@ impl<K: Eq + Hash, V, S: BuildHasher> SmartCuckooMap<K, V, S> {
                 placed += 1;
             }
         }
-        let unplaced = layout.unplaced.iter().filter_map(|&place| {
+        let unplaced = plan.unplaced.iter().filter_map(|&place| {
             let hash = hashes[place as usize];
             take(place as usize).map(|record| Stashed { hash, record })
         });
         let unplaced = unplaced.collect();
         self.stash = unplaced;
         self.buckets = new;
-        self.forest = layout.forest;
+        self.forest = plan.forest;
         (self.placed, self.stash_may_fit) = (placed, false);
     }
 }

@@ -1,6 +1,6 @@
 //! Removal (paper 004, algorithm 5, without numbering subgraphs anew: see [`super::forest`]).
 
-use super::buckets::{Buckets, Hashed};
+use super::buckets::{BucketBackups, Buckets};
 use super::iter::{Drain, IntoIter};
 use super::map::{Location, SmartCuckooMap};
 use super::{Standing, forest::Forest};
@@ -68,11 +68,11 @@ impl<K: Eq + Hash, V, S: BuildHasher> SmartCuckooMap<K, V, S> {
         let Self {
             buckets, hasher, ..
         } = self;
-        let hashed = Hashed {
+        let backups = BucketBackups {
             buckets,
             hash_of: |key: &K| hasher.hash_one(key),
         };
-        let is_on_cycle = is_maximal && self.planner.is_on_short_cycle(bucket, backup, &hashed);
+        let is_on_cycle = is_maximal && self.planner.is_on_short_cycle(bucket, backup, &backups);
         self.forest.disconnect(bucket, backup, is_on_cycle);
         let removed = self.buckets.take(bucket)?;
         self.placed -= 1;

@@ -1,7 +1,7 @@
 //! The traits of `std`'s map, and the one for comparisons.
 
 use super::map::SmartCuckooMap;
-use crate::{Counters, Full, LocalTable};
+use crate::{Full, InsertionCounters, LocalTable};
 use std::borrow::Borrow;
 use std::fmt;
 use std::hash::{BuildHasher, Hash, RandomState};
@@ -119,7 +119,7 @@ impl<K: Eq + Hash, V: Clone, S: BuildHasher> LocalTable<K, V> for SmartCuckooMap
         SmartCuckooMap::remove(self, key)
     }
 
-    fn counters(&self) -> Counters {
+    fn counters(&self) -> InsertionCounters {
         SmartCuckooMap::counters(self)
     }
 
