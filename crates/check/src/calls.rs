@@ -2,22 +2,22 @@
 
 use std::collections::HashMap;
 
-use crate::{ClientId, Model};
+use crate::{HistoryClient, Model};
 
 /// An operation as the search sees it.
 pub(crate) struct Call<'a, O, R> {
     /// The operation's place in the history.
     pub id: usize,
-    pub client: ClientId,
+    pub client: HistoryClient,
     pub op: &'a O,
     pub start: u64,
     pub start_seq: u64,
     /// `None`: may take effect at any time after `start`, or never.
-    pub done: Option<Done<'a, R>>,
+    pub done: Option<CallReturn<'a, R>>,
 }
 
 /// How a call ended.
-pub(crate) struct Done<'a, R> {
+pub(crate) struct CallReturn<'a, R> {
     pub ret: &'a R,
     pub end: u64,
     pub end_seq: u64,
@@ -32,23 +32,23 @@ impl<O, R> Clone for Call<'_, O, R> {
     }
 }
 
-impl<R> Clone for Done<'_, R> {
+impl<R> Clone for CallReturn<'_, R> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<R> Copy for Done<'_, R> {}
+impl<R> Copy for CallReturn<'_, R> {}
 
 /// A known call's place, itself and its end.
 pub(crate) type Untaken<'a, M> = (
     usize,
     &'a Call<'a, <M as Model>::Op, <M as Model>::Ret>,
-    Done<'a, <M as Model>::Ret>,
+    CallReturn<'a, <M as Model>::Ret>,
 );
 
 /// The calls of a search. The known ones are placed one after the other, and put back.
-pub(crate) struct Calls<'a, M: Model> {
+pub(crate) struct SearchCalls<'a, M: Model> {
     /// Calls with a result, and those without, each by time of invocation.
     pub known: Vec<&'a Call<'a, M::Op, M::Ret>>,
     pub unknown: Vec<&'a Call<'a, M::Op, M::Ret>>,
@@ -64,7 +64,7 @@ pub(crate) struct Calls<'a, M: Model> {
     pub count_taken: usize,
 }
 
-impl<'a, M: Model> Calls<'a, M> {
+impl<'a, M: Model> SearchCalls<'a, M> {
     /// All of `calls`, none taken.
     pub fn new(calls: &'a [Call<'a, M::Op, M::Ret>]) -> Self {
         let (mut known, mut unknown): (Vec<_>, Vec<_>) =
@@ -72,7 +72,7 @@ impl<'a, M: Model> Calls<'a, M> {
         known.sort_by_key(|call| (call.start, call.start_seq));
         unknown.sort_by_key(|call| (call.start, call.start_seq));
 
-        let mut ended_at: HashMap<(ClientId, u64), Vec<usize>> = HashMap::new();
+        let mut ended_at: HashMap<(HistoryClient, u64), Vec<usize>> = HashMap::new();
         for (place, call) in known.iter().enumerate() {
             let end = call.done.as_ref().map_or(u64::MAX, |done| done.end);
             ended_at.entry((call.client, end)).or_default().push(place);
@@ -103,7 +103,7 @@ impl<'a, M: Model> Calls<'a, M> {
             .collect();
 
         let count = known.len();
-        Calls {
+        SearchCalls {
             known,
             unknown,
             known_after,

@@ -5,11 +5,11 @@ use std::fmt;
 
 use thiserror::Error;
 
-use crate::calls::{Call, Done};
+use crate::calls::{Call, CallReturn};
 use crate::history::{Entry, History, OpId, Outcome};
-use crate::report::{Fate, Row, Violation};
+use crate::report::{OperationFate, Row, Violation};
 use crate::wgl::{Verdict, search};
-use crate::{ClientId, Model};
+use crate::{HistoryClient, Model};
 
 /// Steps that may be spent on making a counterexample smaller.
 const SHRINK_STEPS: u64 = 1_000_000;
@@ -18,7 +18,7 @@ type Entries<'a, M> = Vec<(
     usize,
     &'a Entry<<M as Model>::Key, <M as Model>::Op, <M as Model>::Ret>,
 )>;
-type Calls<'a, M> = Vec<Call<'a, <M as Model>::Op, <M as Model>::Ret>>;
+type KeyCalls<'a, M> = Vec<Call<'a, <M as Model>::Op, <M as Model>::Ret>>;
 
 /// Why a history did not pass.
 #[derive(Debug, Error)]
@@ -172,9 +172,9 @@ impl Checker {
         model: &M,
         key: &M::Key,
         entries: &Entries<'_, M>,
-        calls: &Calls<'_, M>,
+        calls: &KeyCalls<'_, M>,
     ) -> Violation {
-        let fails = |calls: &Calls<'_, M>, limit| {
+        let fails = |calls: &KeyCalls<'_, M>, limit| {
             let (verdict, _) = search(model, model.init(key), calls, limit);
             matches!(verdict, Verdict::NotLinearizable { .. })
         };
@@ -216,10 +216,10 @@ impl Checker {
 }
 
 /// The calls that matter: those that may have had an effect.
-fn calls<'a, M: Model>(entries: &Entries<'a, M>) -> Calls<'a, M> {
+fn calls<'a, M: Model>(entries: &Entries<'a, M>) -> KeyCalls<'a, M> {
     let call = |id: usize, entry: &'a Entry<M::Key, M::Op, M::Ret>| {
         let done = match &entry.outcome {
-            Outcome::Returned { ret, end } => Some(Done {
+            Outcome::Returned { ret, end } => Some(CallReturn {
                 ret,
                 end: *end,
                 end_seq: entry.end_seq,
@@ -227,7 +227,7 @@ fn calls<'a, M: Model>(entries: &Entries<'a, M>) -> Calls<'a, M> {
             Outcome::Pending | Outcome::InDoubt { .. } => None,
             Outcome::NoEffect { .. } => return None,
         };
-        let client: ClientId = entry.client;
+        let client: HistoryClient = entry.client;
         Some(Call {
             id,
             client,
@@ -245,9 +245,9 @@ fn calls<'a, M: Model>(entries: &Entries<'a, M>) -> Calls<'a, M> {
 
 /// Forgets results, of the oldest calls first, that are not needed for the rest to contradict each
 /// other. Gives up on those that take too long to tell.
-fn forget<M: Model>(model: &M, key: &M::Key, calls: &mut Calls<'_, M>) {
+fn forget<M: Model>(model: &M, key: &M::Key, calls: &mut KeyCalls<'_, M>) {
     let mut budget = SHRINK_STEPS;
-    let mut fails = |calls: &Calls<'_, M>| {
+    let mut fails = |calls: &KeyCalls<'_, M>| {
         let (verdict, steps) = search(model, model.init(key), calls, budget.min(SHRINK_STEPS / 10));
         budget -= steps.min(budget);
         matches!(verdict, Verdict::NotLinearizable { .. })
@@ -279,9 +279,9 @@ fn forget<M: Model>(model: &M, key: &M::Key, calls: &mut Calls<'_, M>) {
 }
 
 /// What had happened when the call that ended at `until` did.
-fn prefix<'a, M: Model>(calls: &Calls<'a, M>, until: (u64, u64)) -> Calls<'a, M> {
+fn prefix<'a, M: Model>(calls: &KeyCalls<'a, M>, until: (u64, u64)) -> KeyCalls<'a, M> {
     let begun = calls.iter().filter(|call| call.start <= until.0);
-    let known = |done: &Done<'_, M::Ret>| (done.end, done.end_seq) <= until;
+    let known = |done: &CallReturn<'_, M::Ret>| (done.end, done.end_seq) <= until;
     begun
         .map(|call| Call {
             done: call.done.filter(known),
@@ -298,11 +298,13 @@ fn row<M: Model>(
 ) -> Row {
     let (ret, fate) = match &entry.outcome {
         Outcome::Returned { ret, end } if (*end, entry.end_seq) <= until => {
-            (Some(ret), Fate::Returned { end: *end })
+            (Some(ret), OperationFate::Returned { end: *end })
         }
-        Outcome::Returned { ret, end } => (Some(ret), Fate::Later { end: *end }),
-        Outcome::InDoubt { end } | Outcome::NoEffect { end } => (None, Fate::InDoubt { end: *end }),
-        Outcome::Pending => (None, Fate::Pending),
+        Outcome::Returned { ret, end } => (Some(ret), OperationFate::Later { end: *end }),
+        Outcome::InDoubt { end } | Outcome::NoEffect { end } => {
+            (None, OperationFate::InDoubt { end: *end })
+        }
+        Outcome::Pending => (None, OperationFate::Pending),
     };
     Row {
         op: OpId::new(call.id),

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 /// Who runs an operation; its operations are taken to follow each other unless they overlap.
-pub type ClientId = u32;
+pub type HistoryClient = u32;
 
 /// Names an operation in the history that recorded it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -50,7 +50,7 @@ pub enum Outcome<R> {
 #[derive(Clone, Debug)]
 pub struct Entry<K, O, R> {
     /// Who ran it.
-    pub client: ClientId,
+    pub client: HistoryClient,
     /// The key it was run on.
     pub key: K,
     /// The operation.
@@ -96,7 +96,7 @@ impl<K, O, R> History<K, O, R> {
     }
 
     /// Records that `client` invoked `op` on `key` at time `now`.
-    pub fn invoke(&mut self, client: ClientId, key: K, op: O, now: u64) -> OpId {
+    pub fn invoke(&mut self, client: HistoryClient, key: K, op: O, now: u64) -> OpId {
         let start_seq = self.tick();
         let entry = Entry {
             client,
@@ -226,7 +226,7 @@ impl<K, O, R> Recorder<K, O, R> {
     }
 
     /// See [`History::invoke`].
-    pub fn invoke(&self, client: ClientId, key: K, op: O, now: u64) -> OpId {
+    pub fn invoke(&self, client: HistoryClient, key: K, op: O, now: u64) -> OpId {
         self.history.borrow_mut().invoke(client, key, op, now)
     }
 

@@ -66,7 +66,7 @@ mod table;
 mod wgl;
 
 pub use check::{CheckError, Checker, Summary, Undecided, check};
-pub use history::{ClientId, Entry, History, OpId, Outcome, Recorder};
+pub use history::{Entry, History, HistoryClient, OpId, Outcome, Recorder};
 pub use model::Model;
-pub use report::{Fate, Row, Violation};
+pub use report::{OperationFate, Row, Violation};
 pub use table::{RegisterMap, TableOp, TableRet};

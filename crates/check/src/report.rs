@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use crate::{ClientId, OpId};
+use crate::{HistoryClient, OpId};
 
 /// Columns of the timeline.
 const WIDTH: usize = 40;
@@ -36,13 +36,13 @@ pub struct Row {
     /// The operation's name in the history.
     pub op: OpId,
     /// Who ran it.
-    pub client: ClientId,
+    pub client: HistoryClient,
     /// The operation and its result.
     pub text: String,
     /// When it was invoked.
     pub start: u64,
     /// What became of it.
-    pub fate: Fate,
+    pub fate: OperationFate,
     /// Whether its result is part of the contradiction: were all results but the essential ones
     /// unknown, there still were no explanation.
     pub essential: bool,
@@ -50,7 +50,7 @@ pub struct Row {
 
 /// What became of an operation of a [`Violation`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fate {
+pub enum OperationFate {
     /// It returned.
     Returned {
         /// When it returned.
@@ -74,17 +74,17 @@ impl Row {
     /// The times as they are printed.
     fn span(&self) -> String {
         match self.fate {
-            Fate::Returned { end } => format!("[{}..{end}]", self.start),
+            OperationFate::Returned { end } => format!("[{}..{end}]", self.start),
             _ => format!("[{}..", self.start),
         }
     }
 
     fn remark(&self) -> String {
         match self.fate {
-            Fate::Returned { .. } => String::new(),
-            Fate::Later { end } => format!(" (returned later, at {end})"),
-            Fate::InDoubt { end } => format!(" -> failed at {end}, effect in doubt"),
-            Fate::Pending => " -> never returned".to_owned(),
+            OperationFate::Returned { .. } => String::new(),
+            OperationFate::Later { end } => format!(" (returned later, at {end})"),
+            OperationFate::InDoubt { end } => format!(" -> failed at {end}, effect in doubt"),
+            OperationFate::Pending => " -> never returned".to_owned(),
         }
     }
 
@@ -102,7 +102,7 @@ impl Row {
         };
         let start = column(self.start);
         let (end, cap) = match self.fate {
-            Fate::Returned { end } => (column(end), '|'),
+            OperationFate::Returned { end } => (column(end), '|'),
             _ => (WIDTH, '>'),
         };
         let mut bar = " ".repeat(start);
@@ -139,7 +139,7 @@ impl fmt::Display for Violation {
         let times: BTreeSet<u64> = shown
             .iter()
             .flat_map(|(_, row)| match row.fate {
-                Fate::Returned { end } => [row.start, end],
+                OperationFate::Returned { end } => [row.start, end],
                 _ => [row.start; 2],
             })
             .collect();

@@ -4,7 +4,7 @@ use std::collections::{HashMap, VecDeque};
 use std::vec;
 
 use crate::Model;
-use crate::calls::{Call, Calls};
+use crate::calls::{Call, SearchCalls};
 
 /// What the search found.
 pub(crate) enum Verdict<S> {
@@ -32,7 +32,7 @@ pub(crate) fn search<M: Model>(
 /// Which of the unknown calls took effect, as bits.
 type Used = Box<[u64]>;
 
-/// Where unknown calls, and no known one, lead from the beginning of a [`Level`].
+/// Where unknown calls, and no known one, lead from the beginning of a [`ChoiceLevel`].
 struct Point<S> {
     state: S,
     used: Used,
@@ -42,7 +42,7 @@ struct Point<S> {
 
 /// One level of the depth-first search: the choice of the next known call, and of the unknown ones
 /// before it, as few as possible first.
-struct Level<S> {
+struct ChoiceLevel<S> {
     /// The known call whose choice led here, the unknown ones just before it, and all those used.
     /// None for the first level.
     entered_by: Option<(usize, Vec<usize>, Used)>,
@@ -60,21 +60,21 @@ struct Level<S> {
 
 /// The known calls taken beyond the first one not taken, preceded by that one's place; and the
 /// state: what decides how the search can go on, but for the unknown calls used up.
-type Reached<S> = (Box<[u64]>, S);
+type MemoKey<S> = (Box<[u64]>, S);
 
 struct Search<'a, M: Model> {
     model: &'a M,
-    calls: Calls<'a, M>,
+    calls: SearchCalls<'a, M>,
     /// The unknown calls used.
     used: Used,
     /// For each point reached, sets of unknown calls used that were enough to get there.
-    seen: HashMap<Reached<M::State>, Vec<Used>>,
+    seen: HashMap<MemoKey<M::State>, Vec<Used>>,
     steps: u64,
 }
 
 impl<'a, M: Model> Search<'a, M> {
     fn new(model: &'a M, calls: &'a [Call<'a, M::Op, M::Ret>]) -> Self {
-        let calls = Calls::new(calls);
+        let calls = SearchCalls::new(calls);
         let used = vec![0; calls.unknown.len().div_ceil(64)].into();
         Search {
             model,
@@ -135,7 +135,7 @@ impl<'a, M: Model> Search<'a, M> {
             if let Some(point) = level.queue.pop_front() {
                 self.used.clone_from(&point.used);
                 (level.options, level.extend) = self.options(&point.state);
-                levels.push(Level { point, ..level });
+                levels.push(ChoiceLevel { point, ..level });
             } else if let Some((place, _, used)) = level.entered_by {
                 self.calls.put_back(place);
                 self.used = used;
@@ -148,14 +148,14 @@ impl<'a, M: Model> Search<'a, M> {
         &self,
         entered_by: Option<(usize, Vec<usize>, Used)>,
         state: M::State,
-    ) -> Level<M::State> {
+    ) -> ChoiceLevel<M::State> {
         let (options, extend) = self.options(&state);
         let point = Point {
             state,
             used: self.used.clone(),
             via: Vec::new(),
         };
-        Level {
+        ChoiceLevel {
             entered_by,
             queue: VecDeque::new(),
             looked_at: VecDeque::new(),

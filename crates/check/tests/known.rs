@@ -4,7 +4,7 @@ mod common;
 
 use common::{INSERTED, Op, REPLACED, Ret, Table, accepted, rejected, run};
 use farslot_check::{
-    Fate, History, Model, Recorder, RegisterMap, Summary, TableOp, TableRet, check,
+    History, Model, OperationFate, Recorder, RegisterMap, Summary, TableOp, TableRet, check,
 };
 
 #[test]
@@ -187,7 +187,12 @@ fn pending_operation_explains_a_read() {
     // What was seen cannot be unseen.
     run(&mut history, 2, TableOp::Get, TableRet::Got(None), 35, 40);
     let violation = rejected(&history);
-    assert!(violation.rows.iter().any(|row| row.fate == Fate::Pending));
+    assert!(
+        violation
+            .rows
+            .iter()
+            .any(|row| row.fate == OperationFate::Pending)
+    );
     assert_eq!(violation.rows.iter().filter(|row| row.essential).count(), 2);
 }
 

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 
-struct Unpark(Thread);
+struct BlockOnWaker(Thread);
 
-impl Wake for Unpark {
+impl Wake for BlockOnWaker {
     fn wake(self: Arc<Self>) {
         self.0.unpark();
     }
@@ -19,7 +19,7 @@ impl Wake for Unpark {
 /// assert_eq!(farslot_testbed::block_on(async { 6 * 7 }), 42);
 /// ```
 pub fn block_on<T>(future: impl Future<Output = T>) -> T {
-    let waker = Waker::from(Arc::new(Unpark(thread::current())));
+    let waker = Waker::from(Arc::new(BlockOnWaker(thread::current())));
     let mut future = pin!(future);
     loop {
         match future.as_mut().poll(&mut Context::from_waker(&waker)) {

@@ -15,9 +15,9 @@ use std::time::Duration;
 const SPIN: Duration = Duration::from_micros(10);
 
 /// A node that is served over a fabric for as long as this is held.
-pub struct TestNode(Served);
+pub struct TestNode(FabricNode);
 
-enum Served {
+enum FabricNode {
     /// And the world around it.
     Sim(World),
     Shm(shm::Node),
@@ -43,21 +43,21 @@ impl TestNode {
             Fabric::Sim => {
                 let world = World::new(1, NicProfile::connectx5_edr());
                 world.add_node(regions);
-                Served::Sim(world)
+                FabricNode::Sim(world)
             }
-            Fabric::Shm => Served::Shm(embedded(regions)),
+            Fabric::Shm => FabricNode::Shm(embedded(regions)),
             Fabric::Tcp => {
                 let options = AgentOptions {
                     spin: SPIN,
                     ..AgentOptions::default()
                 };
                 let agent = tcp::Agent::start(embedded(regions), &options);
-                Served::Tcp(agent.expect("an agent on loopback"))
+                FabricNode::Tcp(agent.expect("an agent on loopback"))
             }
             Fabric::Verbs => {
                 let options = VerbsAgentOptions::default();
                 let agent = verbs::Agent::start(embedded(regions), &options);
-                Served::Verbs(agent.expect("a verbs device"))
+                FabricNode::Verbs(agent.expect("a verbs device"))
             }
         })
     }
@@ -66,10 +66,10 @@ impl TestNode {
     /// its starts.
     pub fn serve_calls(&self, make: impl Fn() -> Arc<dyn Handler> + Send + 'static) {
         match &self.0 {
-            Served::Sim(world) => world.node_handle(NODE_START.node).serve_calls(make),
-            Served::Shm(node) => node.serve_calls(make()),
-            Served::Tcp(agent) => agent.node().serve_calls(make()),
-            Served::Verbs(agent) => agent.node().serve_calls(make()),
+            FabricNode::Sim(world) => world.node_handle(NODE_START.node).serve_calls(make),
+            FabricNode::Shm(node) => node.serve_calls(make()),
+            FabricNode::Tcp(agent) => agent.node().serve_calls(make()),
+            FabricNode::Verbs(agent) => agent.node().serve_calls(make()),
         }
     }
 
@@ -82,9 +82,9 @@ impl TestNode {
     #[must_use]
     pub fn event_loop(&self) -> Option<EventLoop<'_>> {
         let taken = match &self.0 {
-            Served::Sim(_) | Served::Shm(_) => return None,
-            Served::Tcp(agent) => agent.event_loop(),
-            Served::Verbs(agent) => agent.event_loop().expect("a thread for calls"),
+            FabricNode::Sim(_) | FabricNode::Shm(_) => return None,
+            FabricNode::Tcp(agent) => agent.event_loop(),
+            FabricNode::Verbs(agent) => agent.event_loop().expect("a thread for calls"),
         };
         assert!(taken.is_some(), "the test has the event loop already");
         taken
@@ -98,9 +98,9 @@ impl TestNode {
     pub fn connect(&self, limits: Limits) -> Rc<AnyEndpoint> {
         let connect_timeout = Duration::from_nanos(PATIENCE);
         Rc::new(match &self.0 {
-            Served::Sim(world) => AnyEndpoint::Sim(world.endpoint(limits)),
-            Served::Shm(node) => AnyEndpoint::Shm(ShmEndpoint::new(vec![node.clone()], limits)),
-            Served::Tcp(agent) => {
+            FabricNode::Sim(world) => AnyEndpoint::Sim(world.endpoint(limits)),
+            FabricNode::Shm(node) => AnyEndpoint::Shm(ShmEndpoint::new(vec![node.clone()], limits)),
+            FabricNode::Tcp(agent) => {
                 let options = ConnectOptions {
                     spin: SPIN,
                     connect_timeout,
@@ -110,7 +110,7 @@ impl TestNode {
                 let endpoint = TcpEndpoint::connect(&[agent.address().to_string()], &options);
                 AnyEndpoint::Tcp(endpoint.expect("the agent of this process"))
             }
-            Served::Verbs(agent) => {
+            FabricNode::Verbs(agent) => {
                 let options = VerbsOptions::from(ConnectOptions {
                     connect_timeout,
                     limits,
@@ -133,7 +133,7 @@ impl TestNode {
         C: AsyncFn(u32, Rc<AnyEndpoint>) -> T + Send + Sync + 'static,
     {
         match &self.0 {
-            Served::Sim(world) => simulate(world, clients, limits, client),
+            FabricNode::Sim(world) => simulate(world, clients, limits, client),
             _ => self.run_threads(clients, limits, &client),
         }
     }

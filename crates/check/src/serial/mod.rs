@@ -20,8 +20,9 @@
 //! | [`Anomaly::IntermediateRead`] | it read a list in the middle of another's appends (G1b) |
 //! | [`Anomaly::InternalRead`] | it did not see its own appends, or changed reads without one |
 //! | [`Anomaly::IncompatibleOrder`] | two reads of a key disagree on its order |
-//! | [`Anomaly::DuplicateAppend`], [`Anomaly::UnknownValue`] | a value occurs twice, or nobody appended it |
-//! | [`Anomaly::Cycle`] | dependencies form a circle: G0, G1c, lost update, write skew, phantom ([`CycleKind`]) |
+//! | [`Anomaly::DuplicateAppend`] | a value occurs twice |
+//! | [`Anomaly::UnknownValue`] | a read has a value that nobody appended |
+//! | [`Anomaly::Cycle`] | dependencies form a circle (its kinds: [`CycleKind`]) |
 //!
 //! **Phantoms.** A scan is recorded as a read of every key of its range, also of those that it did
 //! not return: an absent key is the empty list, and whoever creates it later depends on the scan by

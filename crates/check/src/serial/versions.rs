@@ -7,7 +7,7 @@ use std::fmt::Debug;
 
 /// A read of a committed transaction: who read, how many of the key's versions it saw, and whether
 /// by a scan.
-pub(super) struct Seen {
+pub(super) struct CommittedRead {
     pub(super) reader: usize,
     /// Versions before the reader's own appends.
     pub(super) versions: usize,
@@ -21,7 +21,7 @@ pub(super) struct KeyHistory {
     pub(super) order: Vec<usize>,
     /// Committed appenders of versions that nobody read: they follow all others.
     pub(super) unread: Vec<usize>,
-    pub(super) reads: Vec<Seen>,
+    pub(super) reads: Vec<CommittedRead>,
 }
 
 /// The versions of all keys.
@@ -83,7 +83,7 @@ impl<K: Ord + Clone + Debug> Versions<K> {
                     .iter()
                     .all(|op| op.key() != key || !matches!(op, ListOp::Read(..)));
                 let known = keys.entry(key.clone()).or_default();
-                known.reads.push(Seen {
+                known.reads.push(CommittedRead {
                     reader,
                     versions: list.len(),
                     scanned,
