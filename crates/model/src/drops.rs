@@ -24,7 +24,7 @@ use crate::TableLoad;
 
 /// How far to follow a sequence of drops.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Extent {
+pub(crate) struct DropExtent {
     /// At most this many drops.
     pub(crate) max_len: usize,
     /// Stop where what remains of the survival function sums to about this, times the first drop.
@@ -61,7 +61,7 @@ impl EulerPowers {
 }
 
 /// The drops of a miss.
-pub(crate) fn miss(table: TableLoad, extent: Extent, powers: &mut EulerPowers) -> Drops {
+pub(crate) fn miss(table: TableLoad, extent: DropExtent, powers: &mut EulerPowers) -> Drops {
     match table.empty() {
         0 => full_table(table.slots(), extent),
         1 => one_empty_slot(table.slots(), extent),
@@ -71,7 +71,7 @@ pub(crate) fn miss(table: TableLoad, extent: Extent, powers: &mut EulerPowers) -
 
 /// The probabilities of an empty slot, a run of k occupied slots, and an empty slot; two slots or
 /// more must be empty.
-fn runs(slots: u64, keys: u64, extent: Extent, powers: &mut EulerPowers) -> Drops {
+fn runs(slots: u64, keys: u64, extent: DropExtent, powers: &mut EulerPowers) -> Drops {
     let (m, n) = (slots as f64, keys as f64);
     let first = one_less_power(m, n - 1.0) * (m - n - 1.0) / m;
     follow(first, keys + 1, extent, |index| {
@@ -83,7 +83,11 @@ fn runs(slots: u64, keys: u64, extent: Extent, powers: &mut EulerPowers) -> Drop
 }
 
 /// The drops of a hit that stops at its match; needs a key.
-pub(crate) fn stop_at_match(table: TableLoad, extent: Extent, powers: &mut EulerPowers) -> Drops {
+pub(crate) fn stop_at_match(
+    table: TableLoad,
+    extent: DropExtent,
+    powers: &mut EulerPowers,
+) -> Drops {
     let (m, n) = (table.slots() as f64, table.occupied() as f64);
     let first = one_less_power(m, n - 1.0);
     follow(first, table.occupied(), extent, |index| {
@@ -96,7 +100,7 @@ pub(crate) fn stop_at_match(table: TableLoad, extent: Extent, powers: &mut Euler
 }
 
 /// The drops of a hit that reads on to the first empty slot; needs a key.
-pub(crate) fn all_matches(table: TableLoad, extent: Extent, powers: &mut EulerPowers) -> Drops {
+pub(crate) fn all_matches(table: TableLoad, extent: DropExtent, powers: &mut EulerPowers) -> Drops {
     match table.empty() {
         0 => full_table(table.slots(), extent),
         1 => all_matches_but_one(table.slots(), extent, powers),
@@ -104,7 +108,7 @@ pub(crate) fn all_matches(table: TableLoad, extent: Extent, powers: &mut EulerPo
     }
 }
 
-fn all_matches_general(table: TableLoad, extent: Extent, powers: &mut EulerPowers) -> Drops {
+fn all_matches_general(table: TableLoad, extent: DropExtent, powers: &mut EulerPowers) -> Drops {
     let (m, n) = (table.slots() as f64, table.occupied() as f64);
     // t_1, then t_{k+1} / t_k, with n of the module's comment equal to N - 1.
     let first = ((n - 2.0) * (-2.0 / m).ln_1p()).exp() * (m - n - 1.0) / m;
@@ -129,8 +133,8 @@ fn all_matches_general(table: TableLoad, extent: Extent, powers: &mut EulerPower
 }
 
 /// All matches, when the key filled the last slot but one: t_k is zero up to the very last term.
-fn all_matches_but_one(slots: u64, extent: Extent, powers: &mut EulerPowers) -> Drops {
-    let whole = Extent {
+fn all_matches_but_one(slots: u64, extent: DropExtent, powers: &mut EulerPowers) -> Drops {
+    let whole = DropExtent {
         negligible: 0.0,
         ..extent
     };
@@ -147,7 +151,7 @@ fn all_matches_but_one(slots: u64, extent: Extent, powers: &mut EulerPowers) -> 
 }
 
 /// A miss with one empty slot: equally likely at every distance, so one drop at the end.
-fn one_empty_slot(slots: u64, extent: Extent) -> Drops {
+fn one_empty_slot(slots: u64, extent: DropExtent) -> Drops {
     let mut drops = flat(slots, extent);
     if drops.complete {
         drops.set_from_end(0, 1.0 / slots as f64);
@@ -156,7 +160,7 @@ fn one_empty_slot(slots: u64, extent: Extent) -> Drops {
 }
 
 /// A table without an empty slot: the lookup ends when it has read all of it, at distance M - 1.
-fn full_table(slots: u64, extent: Extent) -> Drops {
+fn full_table(slots: u64, extent: DropExtent) -> Drops {
     let mut drops = flat(slots, extent);
     if drops.complete {
         drops.set_from_end(0, 1.0);
@@ -165,7 +169,7 @@ fn full_table(slots: u64, extent: Extent) -> Drops {
     drops
 }
 
-fn flat(slots: u64, extent: Extent) -> Drops {
+fn flat(slots: u64, extent: DropExtent) -> Drops {
     Drops {
         values: vec![0.0; slots.min(extent.max_len as u64) as usize],
         complete: slots <= extent.max_len as u64,
@@ -174,7 +178,12 @@ fn flat(slots: u64, extent: Extent) -> Drops {
 
 /// The sequence that starts at `first`, with `ratio(k)` of term k + 1 to term k, over `support`
 /// terms.
-fn follow(first: f64, support: u64, extent: Extent, mut ratio: impl FnMut(usize) -> f64) -> Drops {
+fn follow(
+    first: f64,
+    support: u64,
+    extent: DropExtent,
+    mut ratio: impl FnMut(usize) -> f64,
+) -> Drops {
     let len = support.min(extent.max_len as u64) as usize;
     let mut values = vec![first];
     let mut term = first;

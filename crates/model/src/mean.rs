@@ -8,7 +8,7 @@
 use crate::TableLoad;
 
 /// Knuth's Q_r(M, N) = sum over k of C(r + k, k) N (N - 1) ... (N - k + 1) / M^k, for r = 0 or 1.
-fn knuth_q(order: Order, slots: u64, keys: u64) -> f64 {
+fn knuth_q(order: KnuthOrder, slots: u64, keys: u64) -> f64 {
     let (slots, keys) = (slots as f64, keys as f64);
     let per_slot = 1.0 / slots;
     let (mut sum, mut falling, mut k) = (1.0, 1.0, 0.0);
@@ -16,8 +16,8 @@ fn knuth_q(order: Order, slots: u64, keys: u64) -> f64 {
         falling *= (keys - k) * per_slot;
         k += 1.0;
         let term = match order {
-            Order::Zero => falling,
-            Order::One => falling * (k + 1.0),
+            KnuthOrder::Zero => falling,
+            KnuthOrder::One => falling * (k + 1.0),
         };
         sum += term;
         // The terms fall at least geometrically from here on, at the ratio of the next two.
@@ -29,7 +29,7 @@ fn knuth_q(order: Order, slots: u64, keys: u64) -> f64 {
 }
 
 #[derive(Clone, Copy)]
-enum Order {
+enum KnuthOrder {
     Zero,
     One,
 }
@@ -39,7 +39,7 @@ pub(crate) fn miss(table: TableLoad) -> f64 {
     if table.empty() == 0 {
         return (table.slots() - 1) as f64;
     }
-    0.5 * (knuth_q(Order::One, table.slots(), table.occupied()) - 1.0)
+    0.5 * (knuth_q(KnuthOrder::One, table.slots(), table.occupied()) - 1.0)
 }
 
 /// Mean displacement of a random key of a table with a key.
@@ -51,7 +51,7 @@ pub(crate) fn stop_at_match(table: TableLoad) -> f64 {
 /// has slots). Whose turn it is at a slot does not matter: it is the same in every order of the
 /// keys.
 pub(crate) fn displacement(slots: u64, others: u64) -> f64 {
-    0.5 * (knuth_q(Order::Zero, slots, others) - 1.0)
+    0.5 * (knuth_q(KnuthOrder::Zero, slots, others) - 1.0)
 }
 
 /// Mean slots from a random key's home slot to the first empty slot after it.

@@ -1,6 +1,6 @@
 //! How far a lookup has to look: the distribution of the distance to its terminating slot.
 
-use crate::drops::{self, Drops, EulerPowers, Extent};
+use crate::drops::{self, DropExtent, Drops, EulerPowers};
 use crate::sum::CompensatedSum;
 use crate::{HitPolicy, ModelError, TableLoad, Workload, mean};
 
@@ -8,7 +8,7 @@ use crate::{HitPolicy, ModelError, TableLoad, Workload, mean};
 pub const MAX_TABULATED: usize = 1 << 20;
 
 /// Full precision: what is left out sums to less than the rounding error of what is kept.
-const EXACT: Extent = Extent {
+const EXACT: DropExtent = DropExtent {
     max_len: MAX_TABULATED,
     negligible: 1e-18,
 };
@@ -174,7 +174,7 @@ impl Tail {
 
 /// Builds distributions to one precision, sharing what does not depend on the table.
 pub(crate) struct Builder {
-    extent: Extent,
+    extent: DropExtent,
     powers: EulerPowers,
 }
 
@@ -183,14 +183,14 @@ impl Builder {
         Self::to_extent(EXACT)
     }
 
-    pub(crate) fn to_extent(extent: Extent) -> Self {
+    pub(crate) fn to_extent(extent: DropExtent) -> Self {
         Self {
             extent,
             powers: EulerPowers::default(),
         }
     }
 
-    pub(crate) fn set_extent(&mut self, extent: Extent) {
+    pub(crate) fn set_extent(&mut self, extent: DropExtent) {
         self.extent = extent;
     }
 

@@ -240,7 +240,7 @@ fn the_survival_function_is_one_and_falls_and_has_knuths_mean() {
 
 #[test]
 fn a_shorter_extent_keeps_the_expected_reads() {
-    let short = Extent {
+    let short = DropExtent {
         max_len: 1 << 13,
         negligible: 1e-9,
     };

@@ -1,6 +1,6 @@
 //! Read sizes looked up by load factor, for a client that must choose one on every lookup.
 
-use crate::drops::Extent;
+use crate::drops::DropExtent;
 use crate::probe::Builder;
 use crate::{ModelError, ReadSizeModel, TableLoad, Workload};
 
@@ -75,8 +75,8 @@ impl ReadSizeTable {
 ///
 /// The mass of longer distances is kept as a tail with the right mean, and that is all that the
 /// number of READs depends on where they are short against it.
-pub(crate) fn extent(last_read_size: u32) -> Extent {
-    Extent {
+pub(crate) fn extent(last_read_size: u32) -> DropExtent {
+    DropExtent {
         max_len: (last_read_size as usize * 4).clamp(1 << 11, 1 << 16),
         negligible: 1e-9,
     }

@@ -126,11 +126,11 @@ struct Table {
 }
 
 /// A bucket that a search has reached, and from where: an earlier one, and the slot in it.
-type Reached = (u32, Option<(usize, usize)>);
+type FrontierBucket = (u32, Option<(usize, usize)>);
 
-/// A way to a bucket with room.
-struct Way {
-    reached: Vec<Reached>,
+/// A path to a bucket with room.
+struct VacancyPath {
+    reached: Vec<FrontierBucket>,
     /// Which of those that were reached has room.
     end: usize,
     /// Buckets that were reached on each level.
@@ -193,8 +193,8 @@ impl Table {
         let at = match self.with_room(tried, filling) {
             Some(bucket) => bucket,
             None => {
-                let way = self.search(tried, filling)?;
-                self.move_along(&way)
+                let path = self.search(tried, filling)?;
+                self.move_along(&path)
             }
         };
         self.buckets[at as usize].push(Key { candidates, at });
@@ -212,14 +212,15 @@ impl Table {
         Some(CuckooInsertion { searched })
     }
 
-    /// The shortest way to a bucket with room, breadth first.
-    fn search(&self, candidates: &[u32], filling: Filling) -> Option<Way> {
+    /// The shortest path to a bucket with room, breadth first.
+    fn search(&self, candidates: &[u32], filling: Filling) -> Option<VacancyPath> {
         let most = match filling {
             Filling::Inserted => MOST_INSERTING,
             Filling::Built => MOST_BUILDING,
         };
         let mut seen: HashSet<u32> = candidates.iter().copied().collect();
-        let mut reached: Vec<Reached> = candidates.iter().map(|bucket| (*bucket, None)).collect();
+        let mut reached: Vec<FrontierBucket> =
+            candidates.iter().map(|bucket| (*bucket, None)).collect();
         let (mut level, mut levels) = (0..reached.len(), Vec::new());
         for _ in 0..MOST_LEVELS {
             for from in level.clone() {
@@ -237,7 +238,7 @@ impl Table {
             levels.push(level.len() as u32);
             let has_room = |index: &usize| self.room(reached[*index].0) > 0;
             if let Some(end) = level.clone().find(has_room) {
-                return Some(Way {
+                return Some(VacancyPath {
                     reached,
                     end,
                     levels,
@@ -247,8 +248,8 @@ impl Table {
         None
     }
 
-    /// Moves keys along the way; the bucket at its start, which has room then.
-    fn move_along(&mut self, Way { reached, end, .. }: &Way) -> u32 {
+    /// Moves keys along the path; the bucket at its start, which has room then.
+    fn move_along(&mut self, VacancyPath { reached, end, .. }: &VacancyPath) -> u32 {
         let mut to = *end;
         while let Some((from, slot)) = reached[to].1 {
             let mut key = self.buckets[reached[from].0 as usize].swap_remove(slot);

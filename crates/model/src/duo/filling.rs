@@ -56,7 +56,7 @@ pub fn without_path(
             limit: MOST_BUCKET_SLOTS,
         });
     }
-    let mut filling = Filling::new(bucket_slots as usize, order);
+    let mut filling = FillTrajectory::new(bucket_slots as usize, order);
     let (mut at, mut lost) = (0.0, Vec::with_capacity(loads.len()));
     for load in loads {
         if !(at..=1.0).contains(load) {
@@ -130,13 +130,13 @@ impl State {
 }
 
 /// A table that is filled.
-pub(super) struct Filling {
+pub(super) struct FillTrajectory {
     d: usize,
     order: FillOrder,
     pub(super) state: State,
 }
 
-impl Filling {
+impl FillTrajectory {
     pub(super) fn new(d: usize, order: FillOrder) -> Self {
         let mut state = State::zeros(d);
         state

@@ -1,6 +1,6 @@
 //! The limit against tables that are filled.
 
-use super::filling::Filling;
+use super::filling::FillTrajectory;
 use super::{FillOrder, without_path};
 use crate::ModelError;
 
@@ -96,7 +96,7 @@ fn tables_lose_as_many_keys() {
 #[test]
 fn buckets_and_records_are_conserved() {
     for order in ORDERS {
-        let mut filling = Filling::new(8, order);
+        let mut filling = FillTrajectory::new(8, order);
         filling.offer(0.97);
         let records: f64 = filling
             .state
