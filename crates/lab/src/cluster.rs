@@ -85,7 +85,7 @@ pub(crate) struct Cluster {
 
 /// What was measured.
 #[derive(Clone, Debug)]
-pub(crate) struct Measured {
+pub(crate) struct ClusterMeasurement {
     /// Operations a microsecond of a machine.
     pub(crate) rate: f64,
     pub(crate) operations: u64,
@@ -96,7 +96,7 @@ pub(crate) struct Measured {
     pub(crate) conflicts: u64,
 }
 
-impl Measured {
+impl ClusterMeasurement {
     /// A count of all, for each operation.
     pub(crate) fn each(&self, count: u64) -> f64 {
         count as f64 / self.operations.max(1) as f64
@@ -117,14 +117,14 @@ pub(crate) fn hosts(machines: u32) -> (u32, u32) {
 }
 
 /// What all threads of a simulation share.
-struct Shared<P> {
+struct ClusterState<P> {
     program: P,
     ended: Cell<u64>,
     latency: RefCell<Histogram<u64>>,
     failed: RefCell<Option<LabError>>,
 }
 
-impl<P: Program> Shared<P> {
+impl<P: Program> ClusterState<P> {
     fn new(program: P) -> Rc<Self> {
         let latency = Histogram::new_with_bounds(1, 10_000_000_000, 3);
         Rc::new(Self {
@@ -156,13 +156,13 @@ impl<P: Program> Shared<P> {
 }
 
 /// Threads on machines, with their memory loaded.
-struct Running<P: Program> {
+struct LoadedCluster<P: Program> {
     simulation: Simulation,
-    shared: Rc<Shared<P>>,
+    shared: Rc<ClusterState<P>>,
     threads: Vec<(ClientId, Rc<P::Thread>)>,
 }
 
-impl<P: Program> Running<P> {
+impl<P: Program> LoadedCluster<P> {
     /// Starts and loads a cluster of so many hosts, and nodes of each, with threads on the first
     /// `seats` of the hosts.
     fn start(
@@ -189,7 +189,7 @@ impl<P: Program> Running<P> {
         }
         let mut running = Self {
             simulation: Simulation::new(world),
-            shared: Shared::new(program),
+            shared: ClusterState::new(program),
             threads: Vec::new(),
         };
         let of =
@@ -238,7 +238,7 @@ impl<P: Program> Running<P> {
     fn spawn<F: Future<Output = ()> + 'static>(
         &mut self,
         number: usize,
-        work: impl FnOnce(Rc<Shared<P>>, Rc<P::Thread>) -> F,
+        work: impl FnOnce(Rc<ClusterState<P>>, Rc<P::Thread>) -> F,
     ) {
         let (client, thread) = &self.threads[number];
         let work = work(Rc::clone(&self.shared), Rc::clone(thread));
@@ -275,7 +275,7 @@ impl<P: Program> Running<P> {
         mut self,
         machines: u32,
         run: impl FnOnce(&mut Simulation) -> Result<()>,
-    ) -> Result<Measured> {
+    ) -> Result<ClusterMeasurement> {
         self.shared.check()?;
         let before = (self.shared.ended.get(), self.conflicts(), self.posted());
         self.shared.latency.borrow_mut().reset();
@@ -284,7 +284,7 @@ impl<P: Program> Running<P> {
         self.shared.check()?;
         let operations = self.shared.ended.get() - before.0;
         let ns = self.simulation.world().now() - since;
-        Ok(Measured {
+        Ok(ClusterMeasurement {
             rate: operations as f64 / f64::from(machines) / ns as f64 * 1e3,
             operations,
             posted: self.posted().since(&before.2),
@@ -295,9 +295,9 @@ impl<P: Program> Running<P> {
 }
 
 /// Measures a program on a cluster, whose machines are all busy.
-pub(crate) fn measure(cluster: &Cluster, program: impl Program) -> Result<Measured> {
+pub(crate) fn measure(cluster: &Cluster, program: impl Program) -> Result<ClusterMeasurement> {
     let (hosts, nodes) = hosts(cluster.machines);
-    let mut running = Running::start(cluster, (hosts, nodes), program, hosts)?;
+    let mut running = LoadedCluster::start(cluster, (hosts, nodes), program, hosts)?;
     let width = cluster.width;
     for number in 0..running.threads.len() {
         let endpoint = Rc::clone(running.simulation.endpoint(running.threads[number].0));
@@ -323,7 +323,11 @@ pub(crate) fn measure(cluster: &Cluster, program: impl Program) -> Result<Measur
 }
 
 /// Measures one operation at a time, of a thread of an idle cluster.
-pub(crate) fn idle(profile: NicProfile, program: impl Program, seed: u64) -> Result<Measured> {
+pub(crate) fn idle(
+    profile: NicProfile,
+    program: impl Program,
+    seed: u64,
+) -> Result<ClusterMeasurement> {
     /// Operations that the mean is of.
     const OPERATIONS: u32 = 100;
     let cluster = Cluster {
@@ -336,7 +340,7 @@ pub(crate) fn idle(profile: NicProfile, program: impl Program, seed: u64) -> Res
         expected: 1.0,
         seed,
     };
-    let mut running = Running::start(&cluster, (2, 1), program, 1)?;
+    let mut running = LoadedCluster::start(&cluster, (2, 1), program, 1)?;
     let endpoint = Rc::clone(running.simulation.endpoint(running.threads[0].0));
     running.spawn(0, async move |shared, thread| {
         for _ in 0..OPERATIONS {

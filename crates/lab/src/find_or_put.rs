@@ -49,20 +49,20 @@ fn together(
 ) -> Result<(Vec<BenchRow>, u64)> {
     let memory = MappedSet::memory_of_threads(options.slots)?;
     let (papaya, dashmap) = (RwLock::<Papaya>::default(), RwLock::<Dashmap>::default());
-    let board = Board::new(threads);
+    let rendezvous = ThreadRendezvous::new(threads);
     let work = |rank: usize| -> farslot_bench::Result<(Vec<BenchRow>, u64)> {
         let mut ranks = Thread {
             rank,
-            board: &board,
+            rendezvous: &rendezvous,
         };
         let mut set = MappedSet::of_threads(&memory, options.slots)?;
         let mut others = (
-            Shared {
+            LockedSet {
                 name: "papaya",
                 set: &papaya,
                 slots: options.slots,
             },
-            Shared {
+            LockedSet {
                 name: "dashmap",
                 set: &dashmap,
                 slots: options.slots,
@@ -73,7 +73,7 @@ fn together(
         let progress = if rank == 0 { progress } else { quiet };
         let rows = measure(options, &mut ranks, &mut set, others, "thread", progress);
         if rows.is_err() {
-            board.fail();
+            rendezvous.fail();
         }
         Ok((rows?, set.page_bytes()))
     };
@@ -98,7 +98,7 @@ fn together(
 }
 
 /// Where threads meet.
-struct Board {
+struct ThreadRendezvous {
     state: Mutex<Meeting>,
     changed: Condvar,
     threads: usize,
@@ -114,7 +114,7 @@ struct Meeting {
     failed: bool,
 }
 
-impl Board {
+impl ThreadRendezvous {
     fn new(threads: usize) -> Self {
         Self {
             state: Mutex::default(),
@@ -134,7 +134,7 @@ impl Board {
 
 struct Thread<'b> {
     rank: usize,
-    board: &'b Board,
+    rendezvous: &'b ThreadRendezvous,
 }
 
 impl Ranks for Thread<'_> {
@@ -143,23 +143,26 @@ impl Ranks for Thread<'_> {
     }
 
     fn ranks(&self) -> usize {
-        self.board.threads
+        self.rendezvous.threads
     }
 
     fn gather(&mut self, numbers: [u64; 3]) -> farslot_bench::Result<Vec<[u64; 3]>> {
-        let board = self.board;
-        let mut state = board.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let rendezvous = self.rendezvous;
+        let mut state = rendezvous
+            .state
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         let number = state.number;
         state.came.push((self.rank, numbers));
-        if state.came.len() == board.threads {
+        if state.came.len() == rendezvous.threads {
             let mut came = std::mem::take(&mut state.came);
             came.sort_unstable();
             state.last = came.into_iter().map(|(_, numbers)| numbers).collect();
             state.number += 1;
-            board.changed.notify_all();
+            rendezvous.changed.notify_all();
         }
         while state.number == number && !state.failed {
-            let waited = board.changed.wait(state);
+            let waited = rendezvous.changed.wait(state);
             state = waited.unwrap_or_else(PoisonError::into_inner);
         }
         if state.number == number {
@@ -170,14 +173,14 @@ impl Ranks for Thread<'_> {
 }
 
 /// A set of another crate.
-trait Other: Default {
+trait LibrarySet: Default {
     fn with_room(elements: usize) -> Self;
 
     /// Inserts words one after the other; returns how many were new.
     fn insert_all(&self, words: &[u64]) -> u64;
 }
 
-impl Other for Papaya {
+impl LibrarySet for Papaya {
     fn with_room(elements: usize) -> Self {
         Self::with_capacity_and_hasher(elements, RandomState::default())
     }
@@ -191,7 +194,7 @@ impl Other for Papaya {
     }
 }
 
-impl Other for Dashmap {
+impl LibrarySet for Dashmap {
     fn with_room(elements: usize) -> Self {
         Self::with_capacity_and_hasher(elements, RandomState::default())
     }
@@ -201,14 +204,14 @@ impl Other for Dashmap {
     }
 }
 
-/// One thread's handle of it. The lock is taken once for many elements.
-struct Shared<'s, S> {
+/// One thread's handle of a set behind a lock, which is taken once for many elements.
+struct LockedSet<'s, S> {
     name: &'static str,
     set: &'s RwLock<S>,
     slots: u64,
 }
 
-impl<S: Other> Subject for Shared<'_, S> {
+impl<S: LibrarySet> Subject for LockedSet<'_, S> {
     fn name(&self) -> &str {
         self.name
     }

@@ -2,7 +2,7 @@
 //! whole.
 
 use super::client::BaselineTable;
-use super::homes::{Homes, Window};
+use super::homes::{BucketWindow, Homes};
 use super::slots::{Record, Slot, SlotFormat, SlotWrite, is_free};
 use super::waiting::side_by_side;
 use farslot::fabric::{Buffer, Endpoint};
@@ -21,12 +21,12 @@ struct Bucket {
 }
 
 /// The buckets that a plan has looked at.
-pub struct Board<'t, E, P> {
+pub struct BucketBoard<'t, E, P> {
     table: &'t BaselineTable<E, P>,
     buckets: HashMap<u64, Bucket>,
 }
 
-impl<'t, E: Endpoint, P: Homes> Board<'t, E, P> {
+impl<'t, E: Endpoint, P: Homes> BucketBoard<'t, E, P> {
     pub(super) fn new(table: &'t BaselineTable<E, P>) -> Self {
         Self {
             table,
@@ -50,14 +50,14 @@ impl<'t, E: Endpoint, P: Homes> Board<'t, E, P> {
         let table = self.table;
         let reads = wanted
             .iter()
-            .map(|bucket| table.read_window(Window::of(*bucket)));
+            .map(|bucket| table.read_window(BucketWindow::of(*bucket)));
         let mut met = Vec::new();
         side_by_side(wanted.len().max(1), reads, |number, bytes| {
             met.push((wanted[number], bytes));
         })
         .await?;
         for (bucket, bytes) in met {
-            self.note(Window::of(bucket), &bytes);
+            self.note(BucketWindow::of(bucket), &bytes);
         }
         Ok(())
     }
@@ -65,15 +65,15 @@ impl<'t, E: Endpoint, P: Homes> Board<'t, E, P> {
     /// Reads a window in one piece, whether it knows its buckets or not.
     ///
     /// # Errors
-    /// As [`Board::read`].
-    pub async fn read_again(&mut self, window: Window) -> Result<()> {
+    /// As [`BucketBoard::read`].
+    pub async fn read_again(&mut self, window: BucketWindow) -> Result<()> {
         let bytes = self.table.read_window(window).await?;
         self.note(window, &bytes);
         Ok(())
     }
 
     /// Notes a window that was read whole; what it knows of a bucket already stands.
-    pub(super) fn note(&mut self, window: Window, bytes: &Buffer) {
+    pub(super) fn note(&mut self, window: BucketWindow, bytes: &Buffer) {
         let layout = self.table.layout();
         let pieces = bytes.chunks_exact(layout.bucket_bytes());
         for (bucket, bytes) in window.buckets().zip(pieces) {
@@ -139,8 +139,8 @@ impl<'t, E: Endpoint, P: Homes> Board<'t, E, P> {
 
     /// What is to be written: the records that go elsewhere, then what makes slots free, and the
     /// newcomer last, if there is one.
-    pub(super) fn changes(&self, newcomer: Option<&Rc<Record>>) -> Changes {
-        let mut changes = Changes::default();
+    pub(super) fn changes(&self, newcomer: Option<&Rc<Record>>) -> PlanChanges {
+        let mut changes = PlanChanges::default();
         let mut cleared = Vec::new();
         let is_newcomer = |record: &Rc<Record>| newcomer.is_some_and(|new| Rc::ptr_eq(new, record));
         let bucket_slots = u64::from(self.table.layout().bucket_slots);
@@ -185,7 +185,7 @@ impl<'t, E: Endpoint, P: Homes> Board<'t, E, P> {
 
 /// What a plan comes to.
 #[derive(Default)]
-pub(super) struct Changes {
+pub(super) struct PlanChanges {
     pub(super) writes: Vec<SlotWrite>,
     /// How many of them put a record of the table elsewhere.
     pub(super) moved: u64,

@@ -1,8 +1,8 @@
 //! Removing the copies that growth has left where they do not belong.
 
-use super::board::Board;
+use super::board::BucketBoard;
 use super::client::{BaselineTable, Key};
-use super::homes::{Homes, Window};
+use super::homes::{BucketWindow, Homes};
 use farslot::fabric::Endpoint;
 use farslot::index::Result;
 use farslot::index::internals::locks::Held;
@@ -10,7 +10,10 @@ use farslot::index::internals::locks::Held;
 impl<E: Endpoint, P: Homes> BaselineTable<E, P> {
     /// Holds the buckets that a key may be in, with nothing unfinished, for who will write: they
     /// are clean.
-    pub(super) async fn hold_to_write(&self, key: &Key<'_>) -> Result<(Held<'_>, Option<Window>)> {
+    pub(super) async fn hold_to_write(
+        &self,
+        key: &Key<'_>,
+    ) -> Result<(Held<'_>, Option<BucketWindow>)> {
         loop {
             let (held, window) = self.hold(key).await?;
             let unclean = self.unclean(window);
@@ -31,7 +34,7 @@ impl<E: Endpoint, P: Homes> BaselineTable<E, P> {
 
     /// The same for who holds everything.
     pub(super) async fn clean_alone(&self, _alone: &Held<'_>, buckets: &[u64]) -> Result<()> {
-        let mut board = Board::new(self);
+        let mut board = BucketBoard::new(self);
         board.read(buckets).await?;
         self.write_slots(board.changes(None).writes).await?;
         board

@@ -1,7 +1,7 @@
 //! What the one client of a table keeps, and how it reads and writes slots.
 
 use super::counts::Counts;
-use super::homes::{Homes, Window};
+use super::homes::{BucketWindow, Homes};
 use super::layout::BaselineLayout;
 use super::slots::{Slot, SlotWrite, is_free};
 use super::waiting::{MOST_READS, pause};
@@ -27,15 +27,15 @@ pub struct BaselineTable<E, P> {
     /// same number twice has missed nothing.
     changes: Cell<u64>,
     /// Keys that found no slot, with their values.
-    pub(super) stash: RefCell<Stash>,
+    pub(super) stash: RefCell<ClientStash>,
     /// Those of the memory that it lies in now.
     pub(super) counts: RefCell<Rc<Counts>>,
-    pub(super) work: Cell<Work>,
+    pub(super) work: Cell<InsertionWork>,
 }
 
 /// What a client has done besides what it was asked for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Work {
+pub struct InsertionWork {
     /// Insertions that had to make room.
     pub plans: u64,
     /// Records that they have moved to another bucket.
@@ -45,7 +45,7 @@ pub struct Work {
 }
 
 /// Keys and their values.
-pub(super) type Stash = HashMap<Box<[u8]>, Box<[u8]>>;
+pub(super) type ClientStash = HashMap<Box<[u8]>, Box<[u8]>>;
 
 /// A key, checked and hashed.
 pub(super) struct Key<'k> {
@@ -101,11 +101,11 @@ impl<E: Endpoint, P: Homes> BaselineTable<E, P> {
 
     /// What this client has done besides what it was asked for.
     #[must_use]
-    pub const fn work(&self) -> Work {
+    pub const fn work(&self) -> InsertionWork {
         self.work.get()
     }
 
-    pub(super) fn worked(&self, note: impl FnOnce(&mut Work)) {
+    pub(super) fn worked(&self, note: impl FnOnce(&mut InsertionWork)) {
         let mut work = self.work.get();
         note(&mut work);
         self.work.set(work);
@@ -121,7 +121,7 @@ impl<E: Endpoint, P: Homes> BaselineTable<E, P> {
     }
 
     /// Holds the buckets that a key may be in, with nothing unfinished.
-    pub(super) async fn hold(&self, key: &Key<'_>) -> Result<(Held<'_>, Option<Window>)> {
+    pub(super) async fn hold(&self, key: &Key<'_>) -> Result<(Held<'_>, Option<BucketWindow>)> {
         loop {
             let window = self.placing.window(key.hash);
             let held = self.locks.take(&buckets(window)).await;
@@ -135,7 +135,7 @@ impl<E: Endpoint, P: Homes> BaselineTable<E, P> {
     }
 
     /// The buckets of a window that are to be cleaned.
-    pub(super) fn unclean(&self, window: Option<Window>) -> Vec<u64> {
+    pub(super) fn unclean(&self, window: Option<BucketWindow>) -> Vec<u64> {
         let mut buckets = buckets(window);
         buckets.retain(|bucket| self.placing.unclean_with(*bucket).is_some());
         buckets
@@ -149,7 +149,7 @@ impl<E: Endpoint, P: Homes> BaselineTable<E, P> {
     }
 
     /// Reads a window, all of its records whole.
-    pub(super) async fn read_window(&self, window: Window) -> Result<Buffer> {
+    pub(super) async fn read_window(&self, window: BucketWindow) -> Result<Buffer> {
         for attempt in 0..MOST_READS {
             let bytes = self.read_once(window).await?;
             if !self.is_torn(&bytes) {
@@ -163,7 +163,7 @@ impl<E: Endpoint, P: Homes> BaselineTable<E, P> {
         })
     }
 
-    async fn read_once(&self, window: Window) -> Result<Buffer> {
+    async fn read_once(&self, window: BucketWindow) -> Result<Buffer> {
         let layout = self.layout();
         let at = layout.bucket_at(self.place.get(), window.first);
         let len = window.count as usize * layout.bucket_bytes();
@@ -177,7 +177,11 @@ impl<E: Endpoint, P: Homes> BaselineTable<E, P> {
     }
 
     /// Reads a window and looks for a key there: the bytes, and as [`Self::find_in`].
-    pub(super) async fn look(&self, window: Window, key: &Key<'_>) -> Result<(Buffer, Found)> {
+    pub(super) async fn look(
+        &self,
+        window: BucketWindow,
+        key: &Key<'_>,
+    ) -> Result<(Buffer, WindowHit)> {
         let bytes = self.read_once(window).await?;
         if let Some(found) = self.find_in(&bytes, key) {
             return Ok((bytes, Some(found)));
@@ -193,7 +197,7 @@ impl<E: Endpoint, P: Homes> BaselineTable<E, P> {
 
     /// The slot of a key in a window that was read, counted from the window's start, and where in
     /// the window its value is.
-    fn find_in(&self, window: &Buffer, key: &Key<'_>) -> Found {
+    fn find_in(&self, window: &Buffer, key: &Key<'_>) -> WindowHit {
         let layout = self.layout();
         let slots = (0..).zip(window.chunks_exact(layout.slot_bytes()));
         slots
@@ -215,7 +219,7 @@ impl<E: Endpoint, P: Homes> BaselineTable<E, P> {
             return Ok(());
         }
         self.changed();
-        let mut writing = Writing {
+        let mut writing = UnfinishedWrites {
             unfinished: &self.unfinished,
             writes,
         };
@@ -278,21 +282,21 @@ impl<E: Endpoint, P: Homes> BaselineTable<E, P> {
 
 /// The slot of a key in a window that was read, and where in the window its value is; nothing if
 /// the key is not there.
-pub(super) type Found = Option<(u64, Range<usize>)>;
+pub(super) type WindowHit = Option<(u64, Range<usize>)>;
 
 /// Writes that are under way; unfinished if this is dropped with any of them.
-struct Writing<'t> {
+struct UnfinishedWrites<'t> {
     unfinished: &'t RefCell<Vec<SlotWrite>>,
     writes: Vec<SlotWrite>,
 }
 
-impl Drop for Writing<'_> {
+impl Drop for UnfinishedWrites<'_> {
     fn drop(&mut self) {
         self.unfinished.borrow_mut().append(&mut self.writes);
     }
 }
 
 /// The buckets of a window, if there is one.
-fn buckets(window: Option<Window>) -> Vec<u64> {
-    window.into_iter().flat_map(Window::buckets).collect()
+fn buckets(window: Option<BucketWindow>) -> Vec<u64> {
+    window.into_iter().flat_map(BucketWindow::buckets).collect()
 }

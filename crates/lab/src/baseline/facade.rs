@@ -1,15 +1,15 @@
 //! What [`Index`](crate::Index) asks of a table for comparison.
 
 use super::client::BaselineTable;
-use super::operations::{Mode, Written};
-use super::placing::Placing;
+use super::operations::{Mode, RecordEffect};
+use super::placing::RoomPlanner;
 use farslot::fabric::{Endpoint, NodeId};
 use farslot::index::{
     ClientState, Cursor, Occupancy, Operation, Outcome, Result, SchemeClient, Value,
 };
 use std::rc::Rc;
 
-impl<E: Endpoint, P: Placing> SchemeClient for BaselineTable<E, P> {
+impl<E: Endpoint, P: RoomPlanner> SchemeClient for BaselineTable<E, P> {
     type Endpoint = E;
 
     const NAME: &'static str = "baseline";
@@ -30,11 +30,11 @@ impl<E: Endpoint, P: Placing> SchemeClient for BaselineTable<E, P> {
         Ok(match operation {
             Operation::Put(key, value) => {
                 let written = self.write_value(key, value, Mode::Put).await?;
-                Outcome::Changed(matches!(written, Written::Inserted))
+                Outcome::Changed(matches!(written, RecordEffect::Inserted))
             }
             Operation::FindOrPut(key, value) => {
                 match self.write_value(key, value, Mode::FindOrPut).await? {
-                    Written::Found(value) => Outcome::Value(Some(value)),
+                    RecordEffect::Found(value) => Outcome::Value(Some(value)),
                     _ => Outcome::Value(None),
                 }
             }

@@ -13,7 +13,7 @@
 //! only where the memory's owner copies.
 
 use super::counts::Counts;
-use super::homes::Window;
+use super::homes::BucketWindow;
 use super::layout::BaselineLayout;
 use super::map_embed::{MapEmbed, MapEmbedTable, PAGES};
 use super::slots::{HEADER, Slot};
@@ -24,7 +24,7 @@ use std::rc::Rc;
 
 /// When copies that do not belong where they are are removed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Cleaning {
+pub enum CleaningMode {
     /// While they are copied: the papers' active mode.
     Active,
     /// From each bucket before anything is first written to it: the papers' lazy mode.
@@ -33,14 +33,14 @@ pub enum Cleaning {
 
 /// How much of the copying is under way at once.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Pace {
+pub struct CopyPace {
     /// Bytes that one READ of the old buckets fetches, at most, if a bucket is not longer.
     pub piece: usize,
     /// Pieces that are under way at once, at least 1.
     pub width: usize,
 }
 
-impl Pace {
+impl CopyPace {
     /// A bucket is read, its two copies are written, and then comes the next: the active mode as
     /// paper 001 has it, sections III-D and V-C.
     pub const BUCKET_BY_BUCKET: Self = Self { piece: 0, width: 1 };
@@ -67,7 +67,7 @@ impl<E: Endpoint> MapEmbedTable<E> {
     ///
     /// # Errors
     /// [`Unreadable`](farslot::index::IndexError::Unreadable), or what the fabric says.
-    pub async fn grow(&self, to: RemoteAddr, cleaning: Cleaning, pace: Pace) -> Result<()> {
+    pub async fn grow(&self, to: RemoteAddr, cleaning: CleaningMode, pace: CopyPace) -> Result<()> {
         self.endpoint
             .operation(UPKEEP, self.double(to, cleaning, pace))
             .await
@@ -79,7 +79,7 @@ impl<E: Endpoint> MapEmbedTable<E> {
         doubled(self.layout()).table_bytes()
     }
 
-    async fn double(&self, to: RemoteAddr, cleaning: Cleaning, pace: Pace) -> Result<()> {
+    async fn double(&self, to: RemoteAddr, cleaning: CleaningMode, pace: CopyPace) -> Result<()> {
         let alone = self.hold_alone().await?;
         // Of the growth before. So a bucket never has more than one other copy.
         let all: Vec<u64> = (0..self.layout().buckets).collect();
@@ -121,16 +121,16 @@ impl<E: Endpoint> MapEmbedTable<E> {
     }
 
     /// Copies a piece to where both halves of its page go.
-    async fn copy(&self, piece: Piece, to: RemoteAddr, cleaning: Cleaning) -> Result<()> {
+    async fn copy(&self, piece: Piece, to: RemoteAddr, cleaning: CleaningMode) -> Result<()> {
         let (layout, old_page) = (self.layout(), self.placing.page.get());
-        let window = Window {
+        let window = BucketWindow {
             first: piece.page * old_page + piece.from,
             count: piece.count,
         };
         let bytes = self.read_window(window).await?;
         let half = async |upper: bool| {
             let mut copy = self.endpoint.core().buffers.copy_of(&bytes)?;
-            if cleaning == Cleaning::Active {
+            if cleaning == CleaningMode::Active {
                 self.keep_half(&mut copy, piece, upper);
             }
             let half = if upper { old_page } else { 0 };
@@ -168,11 +168,11 @@ fn doubled(layout: BaselineLayout) -> BaselineLayout {
 }
 
 impl MapEmbed {
-    fn double(&self, cleaning: Cleaning) {
+    fn double(&self, cleaning: CleaningMode) {
         let buckets = PAGES * self.page.get();
         let unclean = match cleaning {
-            Cleaning::Active => Vec::new(),
-            Cleaning::Lazy => vec![true; buckets as usize],
+            CleaningMode::Active => Vec::new(),
+            CleaningMode::Lazy => vec![true; buckets as usize],
         };
         self.unclean.replace(unclean);
         self.page.set(2 * self.page.get());

@@ -2,14 +2,14 @@
 
 /// Neighbouring buckets, read in one piece.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Window {
+pub struct BucketWindow {
     /// The first.
     pub first: u64,
     /// How many.
     pub count: u64,
 }
 
-impl Window {
+impl BucketWindow {
     /// One bucket.
     #[must_use]
     pub const fn of(bucket: u64) -> Self {
@@ -29,7 +29,7 @@ impl Window {
 pub trait Homes {
     /// The buckets in which the key with this hash is, if it is in any; nothing if it can only be
     /// in the stash.
-    fn window(&self, hash: u64) -> Option<Window>;
+    fn window(&self, hash: u64) -> Option<BucketWindow>;
 
     /// Whether a record in this bucket is one of the table, and not a copy that was left there.
     fn belongs(&self, hash: u64, bucket: u64) -> bool;

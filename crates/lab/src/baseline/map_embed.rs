@@ -10,7 +10,8 @@
 //! local    layer 0: 9/2 cells a bucket | layer 1: 3/2 | layer 2: 1/2 |        4 bits each
 //! remote   16 pages of m/16 buckets of d slots; a cell has one bucket in each page
 //! cell     c of layer l = hash l of the key modulo the layer's cells
-//! bucket   g x m/16 + hash of (c, l, g) modulo m/16, where g = (hash of the key + the cell's number) modulo 16
+//! bucket   g x m/16 + hash of (c, l, g) modulo m/16,
+//!          where g = (hash of the key + the cell's number) modulo 16
 //! ```
 //!
 //! | operation | round trips | slots read and written |
@@ -29,11 +30,11 @@
 //! Source: MapEmbed (KDD 2021) as paper 001, sections II-B and III-D, describes it, and the code
 //! published with paper 001, from which the layers' sizes and the order of trials are.
 
-use super::board::Board;
+use super::board::BucketBoard;
 use super::client::BaselineTable;
-use super::homes::{Homes, Window};
+use super::homes::{BucketWindow, Homes};
 use super::layout::{BaselineLayout, BaselineOptions};
-use super::placing::Placing;
+use super::placing::RoomPlanner;
 use super::slots::Record;
 use farslot::fabric::{Endpoint, RemoteAddr};
 use farslot::index::Result;
@@ -69,7 +70,7 @@ pub type MapEmbedTable<E> = BaselineTable<E, MapEmbed>;
 
 /// Where the cells send a key.
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct Home {
+struct CellHome {
     cell: u64,
     bucket: u64,
 }
@@ -138,13 +139,13 @@ impl MapEmbed {
     }
 
     /// Where a key goes, with some cells' numbers changed; nowhere if all its cells are given up.
-    fn home(&self, hash: u64, changed: &Numbers) -> Option<Home> {
+    fn home(&self, hash: u64, changed: &Numbers) -> Option<CellHome> {
         (0..3).find_map(|layer| {
             let cells = self.layers[layer + 1] - self.layers[layer];
             let cell = self.layers[layer] + scale(derive(hash, layer as u64), cells);
             let number = changed.get(&cell).copied();
             let number = number.unwrap_or_else(|| self.number(cell));
-            (number != GIVEN_UP).then(|| Home {
+            (number != GIVEN_UP).then(|| CellHome {
                 cell,
                 bucket: self.bucket(cell, guide(hash, number)),
             })
@@ -202,9 +203,9 @@ fn guide(hash: u64, number: u8) -> u64 {
 }
 
 impl Homes for MapEmbed {
-    fn window(&self, hash: u64) -> Option<Window> {
+    fn window(&self, hash: u64) -> Option<BucketWindow> {
         let home = self.home(hash, &Numbers::new());
-        home.map(|home| Window::of(home.bucket))
+        home.map(|home| BucketWindow::of(home.bucket))
     }
 
     fn belongs(&self, hash: u64, bucket: u64) -> bool {
@@ -232,12 +233,12 @@ impl Homes for MapEmbed {
     }
 }
 
-impl Placing for MapEmbed {
+impl RoomPlanner for MapEmbed {
     type Change = Numbers;
 
     async fn make_room<E: Endpoint>(
         &self,
-        board: &mut Board<'_, E, Self>,
+        board: &mut BucketBoard<'_, E, Self>,
         newcomer: &Rc<Record>,
     ) -> Result<Option<Numbers>> {
         let mut numbers = Numbers::new();
@@ -256,7 +257,7 @@ impl Placing for MapEmbed {
             board.read(&buckets).await?;
             let mut family = vec![record];
             for bucket in &buckets {
-                let here = Home {
+                let here = CellHome {
                     bucket: *bucket,
                     ..home
                 };

@@ -20,12 +20,13 @@
 //! ```text
 //! 0        used slots | entries | ...
 //! 4096     bucket 0: d slots | bucket 1 | ...
-//! slot     | checksum, 32 bits | key length, 16: 0 if free | value length, 16 | key bytes | value bytes |
+//! slot     | checksum, 32 bits | key length, 16: 0 if free | value length, 16 |
+//!          | key bytes | value bytes |
 //! ```
 //!
 //! **Rooms.** `operations.rs` has the operations, `board.rs` the buckets of an insertion that makes
 //! room, as it has read and would leave them; what differs between the designs is behind [`Homes`]
-//! and [`Placing`].
+//! and [`RoomPlanner`].
 //!
 //! Source: paper 001, sections II-B and V, Table I; the numbers that it does not give, from its
 //! published code.
@@ -45,10 +46,10 @@ mod slots;
 pub mod tea;
 mod waiting;
 
-pub use board::Board;
-pub use client::{BaselineTable, Work};
-pub use growth::{Cleaning, Pace};
-pub use homes::{Homes, Window};
+pub use board::BucketBoard;
+pub use client::{BaselineTable, InsertionWork};
+pub use growth::{CleaningMode, CopyPace};
+pub use homes::{BucketWindow, Homes};
 pub use layout::{BaselineLayout, BaselineOptions};
-pub use placing::Placing;
+pub use placing::RoomPlanner;
 pub use slots::Record;

@@ -3,10 +3,10 @@
 //! Invariant: a coroutine holds the buckets that its key may be in, or all of them, so that no
 //! other changes what it has read; and nothing is unfinished when it begins.
 
-use super::board::Board;
+use super::board::BucketBoard;
 use super::client::{BaselineTable, Key};
-use super::homes::Window;
-use super::placing::Placing;
+use super::homes::BucketWindow;
+use super::placing::RoomPlanner;
 use super::slots::{Record, Slot, SlotFormat, SlotWrite, is_free};
 use farslot::fabric::{Buffer, Endpoint};
 use farslot::index::{Cursor, IndexError, Result, Value};
@@ -24,28 +24,28 @@ pub(super) enum Mode {
 }
 
 /// What a write has done.
-pub(super) enum Written {
+pub(super) enum RecordEffect {
     Inserted,
     Replaced,
     Found(Value),
 }
 
 /// A window that was read, and when.
-struct Seen {
-    window: Window,
+struct WindowSnapshot {
+    window: BucketWindow,
     bytes: Buffer,
     /// How often anything had changed by then.
     at: u64,
 }
 
 /// What writing beside what is there has come to.
-enum Beside {
-    Written(Written),
+enum FreeSlotWrite {
+    Written(RecordEffect),
     /// The key is not there, and no slot is free.
-    NoRoom(Option<Seen>),
+    NoRoom(Option<WindowSnapshot>),
 }
 
-impl<E: Endpoint, P: Placing> BaselineTable<E, P> {
+impl<E: Endpoint, P: RoomPlanner> BaselineTable<E, P> {
     pub(super) async fn find(&self, key: &[u8]) -> Result<Option<Value>> {
         let key = self.key(key)?;
         let (_held, window) = self.hold(&key).await?;
@@ -64,17 +64,19 @@ impl<E: Endpoint, P: Placing> BaselineTable<E, P> {
         key: &[u8],
         value: &[u8],
         mode: Mode,
-    ) -> Result<Written> {
+    ) -> Result<RecordEffect> {
         let key = self.key(key)?;
         self.layout().format.check_value(value)?;
         let (held, window) = self.hold_to_write(&key).await?;
         let beside = self.write_beside(&key, value, mode, window).await?;
         drop(held);
         let written = match beside {
-            Beside::Written(written) => written,
-            Beside::NoRoom(seen) => self.write_alone(&key, value, mode, seen).await?,
+            FreeSlotWrite::Written(written) => written,
+            FreeSlotWrite::NoRoom(snapshot) => {
+                self.write_alone(&key, value, mode, snapshot).await?
+            }
         };
-        let new = matches!(written, Written::Inserted);
+        let new = matches!(written, RecordEffect::Inserted);
         self.entries_changed(i64::from(new)).await;
         Ok(written)
     }
@@ -85,18 +87,18 @@ impl<E: Endpoint, P: Placing> BaselineTable<E, P> {
         key: &Key<'_>,
         value: &[u8],
         mode: Mode,
-        window: Option<Window>,
-    ) -> Result<Beside> {
+        window: Option<BucketWindow>,
+    ) -> Result<FreeSlotWrite> {
         if let Some(there) = self.stashed_value(key)? {
             if mode == Mode::FindOrPut {
-                return Ok(Beside::Written(Written::Found(there)));
+                return Ok(FreeSlotWrite::Written(RecordEffect::Found(there)));
             }
             let mut stash = self.stash.borrow_mut();
             stash.insert(key.bytes.into(), value.into());
-            return Ok(Beside::Written(Written::Replaced));
+            return Ok(FreeSlotWrite::Written(RecordEffect::Replaced));
         }
         let Some(window) = window else {
-            return Ok(Beside::NoRoom(None));
+            return Ok(FreeSlotWrite::NoRoom(None));
         };
         let layout = self.layout();
         let (bytes, found) = self.look(window, key).await?;
@@ -104,20 +106,24 @@ impl<E: Endpoint, P: Placing> BaselineTable<E, P> {
         if let Some((slot, value_at)) = found {
             if mode == Mode::FindOrPut {
                 let there = value_in(&bytes, value_at);
-                return Ok(Beside::Written(Written::Found(there)));
+                return Ok(FreeSlotWrite::Written(RecordEffect::Found(there)));
             }
             let record = layout.format.encode(key.bytes, value);
             self.write_slot(first + slot, record).await?;
-            return Ok(Beside::Written(Written::Replaced));
+            return Ok(FreeSlotWrite::Written(RecordEffect::Replaced));
         }
         let mut slots = bytes.chunks_exact(layout.slot_bytes());
         let Some(free) = slots.position(is_free) else {
             let at = self.changes();
-            return Ok(Beside::NoRoom(Some(Seen { window, bytes, at })));
+            return Ok(FreeSlotWrite::NoRoom(Some(WindowSnapshot {
+                window,
+                bytes,
+                at,
+            })));
         };
         let record = layout.format.encode(key.bytes, value);
         self.write_slot(first + free as u64, record).await?;
-        Ok(Beside::Written(Written::Inserted))
+        Ok(FreeSlotWrite::Written(RecordEffect::Inserted))
     }
 
     /// Writes while nobody else does anything: makes room if there still is none.
@@ -126,20 +132,24 @@ impl<E: Endpoint, P: Placing> BaselineTable<E, P> {
         key: &Key<'_>,
         value: &[u8],
         mode: Mode,
-        seen: Option<Seen>,
-    ) -> Result<Written> {
+        snapshot: Option<WindowSnapshot>,
+    ) -> Result<RecordEffect> {
         let alone = self.hold_alone().await?;
-        let mut board = Board::new(self);
-        match seen {
-            Some(seen) if seen.at == self.changes() => board.note(seen.window, &seen.bytes),
+        let mut board = BucketBoard::new(self);
+        match snapshot {
+            Some(snapshot) if snapshot.at == self.changes() => {
+                board.note(snapshot.window, &snapshot.bytes)
+            }
             _ => {
                 // Others may have written meanwhile.
                 let window = self.placing.window(key.hash);
                 self.clean_alone(&alone, &self.unclean(window)).await?;
                 match self.write_beside(key, value, mode, window).await? {
-                    Beside::Written(written) => return Ok(written),
-                    Beside::NoRoom(Some(seen)) => board.note(seen.window, &seen.bytes),
-                    Beside::NoRoom(None) => {}
+                    FreeSlotWrite::Written(written) => return Ok(written),
+                    FreeSlotWrite::NoRoom(Some(snapshot)) => {
+                        board.note(snapshot.window, &snapshot.bytes)
+                    }
+                    FreeSlotWrite::NoRoom(None) => {}
                 }
             }
         }
@@ -150,7 +160,7 @@ impl<E: Endpoint, P: Placing> BaselineTable<E, P> {
         });
         let Some(change) = self.placing.make_room(&mut board, &newcomer).await? else {
             self.put_aside(key, value)?;
-            return Ok(Written::Inserted);
+            return Ok(RecordEffect::Inserted);
         };
         let changes = board.changes(Some(&newcomer));
         // The state and what is unfinished go together, also if this is dropped half way.
@@ -160,7 +170,7 @@ impl<E: Endpoint, P: Placing> BaselineTable<E, P> {
             .known()
             .for_each(|bucket| self.placing.cleaned(bucket));
         self.worked(|work| work.moved += changes.moved);
-        Ok(Written::Inserted)
+        Ok(RecordEffect::Inserted)
     }
 
     /// Puts a record into the stash.
@@ -212,7 +222,7 @@ impl<E: Endpoint, P: Placing> BaselineTable<E, P> {
     }
 
     /// The slot of a key whose window is held.
-    async fn slot_of(&self, key: &Key<'_>, window: Option<Window>) -> Result<Option<u64>> {
+    async fn slot_of(&self, key: &Key<'_>, window: Option<BucketWindow>) -> Result<Option<u64>> {
         let Some(window) = window else {
             return Ok(None);
         };
@@ -250,7 +260,7 @@ impl<E: Endpoint, P: Placing> BaselineTable<E, P> {
             stash.iter().for_each(|(key, value)| visit(key, value));
             return Ok(None);
         }
-        let window = Window { first, count };
+        let window = BucketWindow { first, count };
         let bytes = self.read_window(window).await?;
         drop(alone);
         for (bucket, bytes) in window

@@ -1,18 +1,18 @@
 //! How a design makes room for one more key.
 
-use super::board::Board;
+use super::board::BucketBoard;
 use super::homes::Homes;
 use super::slots::Record;
 use farslot::fabric::Endpoint;
 use farslot::index::Result;
 use std::rc::Rc;
 
-/// A design.
+/// A design, by how it makes room.
 #[allow(
     async_fn_in_trait,
     reason = "used by one thread, over one endpoint: never Send"
 )]
-pub trait Placing: Homes + Sized {
+pub trait RoomPlanner: Homes + Sized {
     /// What of the design's own state a plan changes.
     type Change;
 
@@ -23,7 +23,7 @@ pub trait Placing: Homes + Sized {
     /// What reading says.
     async fn make_room<E: Endpoint>(
         &self,
-        board: &mut Board<'_, E, Self>,
+        board: &mut BucketBoard<'_, E, Self>,
         newcomer: &Rc<Record>,
     ) -> Result<Option<Self::Change>>;
 

@@ -1,8 +1,8 @@
 //! The bytes of a slot.
 //!
 //! ```text
-//! slot | checksum, 32 bits | key length, 16: 0 if free | value length, 16 | key bytes | value bytes |
-//!      |                                  room for the longest, a multiple of 8 bytes
+//! slot | checksum, 32 bits | key length, 16: 0 if free | value length, 16 |
+//!      | key bytes | value bytes | room for the longest, a multiple of 8 bytes
 //! ```
 
 use farslot::index::hash::{checksum, word_of};
@@ -37,7 +37,7 @@ pub(super) struct SlotWrite {
 
 /// A record in a slot that was read.
 #[derive(Clone, Copy)]
-pub(super) struct SlotRecord<'s> {
+pub(super) struct DecodedSlot<'s> {
     pub(super) key: &'s [u8],
     pub(super) value: &'s [u8],
     /// Bytes from the slot's start to the value.
@@ -47,7 +47,7 @@ pub(super) struct SlotRecord<'s> {
 /// What a slot that was read holds.
 pub(super) enum Slot<'s> {
     Free,
-    Record(SlotRecord<'s>),
+    Record(DecodedSlot<'s>),
     /// Its checksum does not fit: it was read while it was written, or is damaged.
     Torn,
 }
@@ -108,7 +108,7 @@ impl SlotFormat {
         if !is_whole {
             return Slot::Torn;
         }
-        Slot::Record(SlotRecord {
+        Slot::Record(DecodedSlot {
             key: &slot[HEADER..HEADER + key],
             value: &slot[HEADER + key..end],
             value_at: HEADER + key,

@@ -20,11 +20,11 @@
 //! Source: paper 001, section II-B and Table I, and its published code; TEA itself is of SIGCOMM
 //! 2020.
 
-use super::board::Board;
+use super::board::BucketBoard;
 use super::client::BaselineTable;
-use super::homes::{Homes, Window};
+use super::homes::{BucketWindow, Homes};
 use super::layout::{BaselineLayout, BaselineOptions};
-use super::placing::Placing;
+use super::placing::RoomPlanner;
 use super::slots::Record;
 use farslot::fabric::{Endpoint, RemoteAddr};
 use farslot::index::Result;
@@ -86,8 +86,8 @@ impl<E: Endpoint> TeaTable<E> {
 }
 
 impl Tea {
-    fn home(&self, hash: u64) -> Window {
-        Window {
+    fn home(&self, hash: u64) -> BucketWindow {
+        BucketWindow {
             first: scale(derive(hash, 1), self.homes),
             count: 2,
         }
@@ -101,7 +101,7 @@ impl Tea {
 }
 
 impl Homes for Tea {
-    fn window(&self, hash: u64) -> Option<Window> {
+    fn window(&self, hash: u64) -> Option<BucketWindow> {
         Some(self.home(hash))
     }
 
@@ -120,12 +120,12 @@ impl Homes for Tea {
     }
 }
 
-impl Placing for Tea {
+impl RoomPlanner for Tea {
     type Change = ();
 
     async fn make_room<E: Endpoint>(
         &self,
-        board: &mut Board<'_, E, Self>,
+        board: &mut BucketBoard<'_, E, Self>,
         newcomer: &Rc<Record>,
     ) -> Result<Option<()>> {
         let mut record = Rc::clone(newcomer);

@@ -18,12 +18,12 @@ mod system;
 pub use model::{CommonModel, Kind};
 pub use one::One;
 pub use outcome::OneExplored;
-pub use system::System;
+pub use system::ExplorationTool;
 
 use crate::{LabError, Progress, Result};
 use farslot_bench::median;
 use serde::Serialize;
-use spin::Spin;
+use spin::SpinVerifiers;
 use std::path::PathBuf;
 
 /// What the comparison may vary.
@@ -34,7 +34,7 @@ pub struct Options {
     /// Numbers of workers.
     pub workers: Vec<usize>,
     /// The systems; the first is compared with the others.
-    pub systems: Vec<System>,
+    pub systems: Vec<ExplorationTool>,
     /// Rounds, of which the median counts.
     pub rounds: usize,
     /// The program `farslot-lab`, which explores in processes of its own.
@@ -139,7 +139,7 @@ const NOTES: [&str; 5] = [
 pub(crate) fn run(options: &Options, progress: Progress<'_>) -> Result<ExploreReport> {
     options.check()?;
     let spin = match options.systems.iter().any(|system| system.is_spin()) {
-        true => Some(Spin::find()?),
+        true => Some(SpinVerifiers::find()?),
         false => None,
     };
     let (mut rows, mut failures) = (Vec::new(), Vec::new());
@@ -166,7 +166,8 @@ pub(crate) fn run(options: &Options, progress: Progress<'_>) -> Result<ExploreRe
                             let states = match states {
                                 Some(states) => states,
                                 None => {
-                                    one::run(&options.program, System::Farslot, *model, 1)?.states
+                                    one::run(&options.program, ExplorationTool::Farslot, *model, 1)?
+                                        .states
                                 }
                             };
                             spin.explore(system, *model, *workers, states)
@@ -225,10 +226,10 @@ pub(crate) fn run(options: &Options, progress: Progress<'_>) -> Result<ExploreRe
 fn row(
     model: CommonModel,
     workers: usize,
-    system: System,
+    system: ExplorationTool,
     rounds: &[OneExplored],
     first: &[OneExplored],
-    spin: Option<&Spin>,
+    spin: Option<&SpinVerifiers>,
 ) -> ExploreRow {
     let states = rounds[0].states;
     let seconds = median(rounds.iter().map(|round| round.seconds));
@@ -244,7 +245,7 @@ fn row(
         workers,
         system: system.name(),
         version: match (system, spin) {
-            (System::Farslot, _) => env!("CARGO_PKG_VERSION").into(),
+            (ExplorationTool::Farslot, _) => env!("CARGO_PKG_VERSION").into(),
             (_, Some(spin)) if system.is_spin() => spin.version.clone(),
             _ => stateright::VERSION.into(),
         },
@@ -276,7 +277,7 @@ esac
         let program = directory.path().join("program");
         std::fs::write(&program, PROGRAM).unwrap();
         std::fs::set_permissions(&program, PermissionsExt::from_mode(0o755)).unwrap();
-        let options = |systems: &[System]| Options {
+        let options = |systems: &[ExplorationTool]| Options {
             models: vec!["2pc:3".parse().unwrap()],
             workers: vec![1, 2],
             systems: systems.to_vec(),
@@ -284,9 +285,9 @@ esac
             program: program.clone(),
         };
         let systems = [
-            System::Farslot,
-            System::StaterightDfs,
-            System::StaterightBfs,
+            ExplorationTool::Farslot,
+            ExplorationTool::StaterightDfs,
+            ExplorationTool::StaterightBfs,
         ];
         let report = run(&options(&systems), &|_| ()).unwrap();
         let rows: Vec<_> = report.rows.iter().map(|row| row.system).collect();
@@ -299,7 +300,7 @@ esac
             assert_eq!(failure.system, "stateright-dfs");
             assert!(failure.reason.contains("signal: 9"), "{failure:?}");
         }
-        let end = run(&options(&[System::StaterightDfs]), &|_| ());
+        let end = run(&options(&[ExplorationTool::StaterightDfs]), &|_| ());
         assert!(matches!(end, Err(LabError::Explorer { .. })), "{end:?}");
     }
 }

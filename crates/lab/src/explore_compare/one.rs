@@ -3,7 +3,7 @@
 use super::model::CommonModel;
 use super::outcome::{OneExplored, memory_of};
 use super::stateright;
-use super::system::System;
+use super::system::ExplorationTool;
 use crate::Result;
 use farslot_explore::explicit::{Options, Progress};
 use farslot_explore::models::Named;
@@ -16,7 +16,7 @@ use std::process::{Command, Stdio};
 #[derive(Clone, Copy, Debug)]
 pub struct One {
     /// Ours or Stateright.
-    pub system: System,
+    pub system: ExplorationTool,
     /// The model.
     pub model: CommonModel,
     /// Threads.
@@ -32,7 +32,7 @@ impl One {
         bound_memory();
         let before = memory_of("self", "VmRSS:");
         let explored = match self.system {
-            System::Farslot => self.ours()?,
+            ExplorationTool::Farslot => self.ours()?,
             _ => stateright::explore(self.model, self.workers.get(), self.system)?,
         };
         let peak = memory_of("self", "VmHWM:").zip(before);
@@ -83,7 +83,7 @@ fn bound_memory() {
 /// Explores in a process of the program `farslot-lab`.
 pub(super) fn run(
     program: &Path,
-    system: System,
+    system: ExplorationTool,
     model: CommonModel,
     workers: usize,
 ) -> Result<OneExplored> {

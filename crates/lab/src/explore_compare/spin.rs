@@ -2,7 +2,7 @@
 
 use super::model::CommonModel;
 use super::outcome::{OneExplored, memory_of};
-use super::system::System;
+use super::system::ExplorationTool;
 use crate::ycsb::find_program;
 use crate::{LabError, Result};
 use std::cell::RefCell;
@@ -20,7 +20,7 @@ const DEPTH: u64 = 20_000_000;
 const LOOK: Duration = Duration::from_millis(1);
 
 /// Spin and gcc, as they are installed, and the verifiers made so far.
-pub(super) struct Spin {
+pub(super) struct SpinVerifiers {
     spin: PathBuf,
     gcc: PathBuf,
     pub version: String,
@@ -29,7 +29,7 @@ pub(super) struct Spin {
     verifiers: RefCell<HashMap<String, PathBuf>>,
 }
 
-impl Spin {
+impl SpinVerifiers {
     pub(super) fn find() -> Result<Self> {
         let find = |program| {
             find_program(program).ok_or(LabError::NotInstalled {
@@ -59,7 +59,7 @@ impl Spin {
     /// Explores a model whose number of states is known, by which the hash table is sized.
     pub(super) fn explore(
         &self,
-        system: System,
+        system: ExplorationTool,
         model: CommonModel,
         workers: usize,
         states: u64,
@@ -71,14 +71,14 @@ impl Spin {
         // Deadlocks are no errors here: philosophers have one.
         command.arg("-E").arg(format!("-w{slots}"));
         match system {
-            System::SpinBfs => command.arg(format!("-u{workers}")),
+            ExplorationTool::SpinBfs => command.arg(format!("-u{workers}")),
             _ => command.arg(format!("-m{DEPTH}")),
         };
         command.current_dir(verifier.parent().unwrap_or(Path::new("/")));
         let (output, peak) = watched(command).map_err(|error| failed(error.to_string()))?;
         let text = String::from_utf8_lossy(&output.stdout);
         let told = told(&text).ok_or_else(|| failed(format!("its verifier says: {text}")))?;
-        let several = workers > 1 || system == System::SpinBfs;
+        let several = workers > 1 || system == ExplorationTool::SpinBfs;
         Ok(OneExplored {
             peak_bytes: peak.filter(|_| !several),
             ..told
@@ -86,7 +86,12 @@ impl Spin {
     }
 
     /// The verifier, which is made if it was not before.
-    fn verifier(&self, system: System, model: CommonModel, workers: usize) -> Result<PathBuf> {
+    fn verifier(
+        &self,
+        system: ExplorationTool,
+        model: CommonModel,
+        workers: usize,
+    ) -> Result<PathBuf> {
         let failed = |reason: String| system.failure(model, reason);
         let name = format!("{system}-{model}-{workers}").replace(':', "-");
         if let Some(made) = self.verifiers.borrow().get(&name) {
@@ -104,11 +109,11 @@ impl Spin {
         let mut options = vec!["-O2", "-DSAFETY", "-DNOREDUCE", "-DMEMLIM=16000"];
         let cores = format!("-DNCORE={workers}");
         match system {
-            System::SpinBfs => options.extend(["-DBFS_PAR", "-DNO_HC"]),
+            ExplorationTool::SpinBfs => options.extend(["-DBFS_PAR", "-DNO_HC"]),
             _ if workers > 1 => options.push(&cores),
             _ => {}
         }
-        if system == System::SpinCollapse {
+        if system == ExplorationTool::SpinCollapse {
             options.push("-DCOLLAPSE");
         }
         options.extend(["-w", "-o", "pan", "pan.c"]);

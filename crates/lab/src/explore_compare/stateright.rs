@@ -5,7 +5,7 @@
 
 use super::model::{CommonModel, Kind};
 use super::outcome::OneExplored;
-use super::system::System;
+use super::system::ExplorationTool;
 use crate::Result;
 use farslot_explore::model::{Model, Successors};
 use farslot_explore::models::{Filter, Philosophers, TwoPhase};
@@ -16,7 +16,11 @@ use std::time::Instant;
 /// As in Cargo.lock.
 pub(super) const VERSION: &str = "0.31.0";
 
-pub(super) fn explore(model: CommonModel, workers: usize, system: System) -> Result<OneExplored> {
+pub(super) fn explore(
+    model: CommonModel,
+    workers: usize,
+    system: ExplorationTool,
+) -> Result<OneExplored> {
     let failed = |error: String| system.failure(model, error);
     let size = |error: farslot_explore::models::SizeError| failed(error.to_string());
     match model.kind {
@@ -75,12 +79,12 @@ impl<M: Model> stateright::Model for OneWord<M> {
 fn check<M: Model + Send + 'static>(
     model: M,
     workers: usize,
-    system: System,
+    system: ExplorationTool,
 ) -> Option<OneExplored> {
     let since = Instant::now();
     let builder = stateright::Model::checker(OneWord(model)).threads(workers);
     let (states, violated) = match system {
-        System::StaterightDfs => ended(builder.spawn_dfs().join()),
+        ExplorationTool::StaterightDfs => ended(builder.spawn_dfs().join()),
         _ => ended(builder.spawn_bfs().join()),
     };
     (!violated).then(|| OneExplored {

@@ -7,7 +7,7 @@ use std::str::FromStr;
 
 /// A way to explore.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum System {
+pub enum ExplorationTool {
     /// Ours.
     Farslot,
     /// Stateright, breadth first.
@@ -22,7 +22,7 @@ pub enum System {
     SpinBfs,
 }
 
-impl System {
+impl ExplorationTool {
     /// All of them, ours first.
     pub const ALL: [Self; 6] = [
         Self::Farslot,
@@ -59,13 +59,13 @@ impl System {
     }
 }
 
-impl fmt::Display for System {
+impl fmt::Display for ExplorationTool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
 }
 
-impl FromStr for System {
+impl FromStr for ExplorationTool {
     type Err = String;
 
     fn from_str(text: &str) -> std::result::Result<Self, String> {

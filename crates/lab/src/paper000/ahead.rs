@@ -38,20 +38,20 @@ const CUCKOO: &str = "Parallel Cuckoo";
 const SEQUENTIAL: &str = "Sequential Cuckoo, stops at the match";
 
 /// Lookups of one kind at each of [`LOADS`]: million lookups/s, and READs per lookup.
-struct Curve {
+struct RateCurve {
     name: &'static str,
     at: Vec<[Mean; 2]>,
 }
 
 /// Lookups that hit, and lookups that miss.
-struct Curves {
-    hits: Vec<Curve>,
-    misses: Vec<Curve>,
+struct HitMissCurves {
+    hits: Vec<RateCurve>,
+    misses: Vec<RateCurve>,
 }
 
 /// Measures it.
 pub(crate) fn run(scale: &Scale, progress: Progress<'_>) -> Result<ReproReport> {
-    let curves = Curves::measure(scale, progress)?;
+    let curves = HitMissCurves::measure(scale, progress)?;
     let mut rows = Vec::new();
     let sets = [("hits", &curves.hits), ("misses", &curves.misses)];
     for (set, curves) in &sets {
@@ -98,12 +98,12 @@ pub(crate) fn run(scale: &Scale, progress: Progress<'_>) -> Result<ReproReport> 
     })
 }
 
-fn rate(curves: &[Curve], name: &str, row: usize) -> f64 {
+fn rate(curves: &[RateCurve], name: &str, row: usize) -> f64 {
     let found = curves.iter().find(|curve| curve.name == name);
     found.expect("a curve of that name was measured").at[row][0].mean
 }
 
-impl Curves {
+impl HitMissCurves {
     fn measure(scale: &Scale, progress: Progress<'_>) -> Result<Self> {
         let multi = at_each_load(scale, KeyRule::Multi, &LOADS, progress, |table| {
             Ok([table.saturated(papers_size(&VARIABLE, table))?])
@@ -158,7 +158,7 @@ fn curve<const N: usize>(
     name: &'static str,
     tables: &[Vec<[Measured; N]>],
     column: usize,
-) -> Curve {
+) -> RateCurve {
     let mean = |row: usize, of: fn(&Measured) -> f64| {
         Mean::of(tables.iter().map(|loads| of(&loads[row][column])))
     };
@@ -168,7 +168,7 @@ fn curve<const N: usize>(
             mean(row, Measured::reads_per_lookup),
         ]
     };
-    Curve {
+    RateCurve {
         name,
         at: (0..LOADS.len()).map(at).collect(),
     }

@@ -20,7 +20,7 @@ pub(crate) const BUCKET_SLOTS: u32 = 4;
 
 /// How a table hashes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Shape {
+pub(crate) struct HashingShape {
     /// Hash functions.
     pub(crate) ways: u32,
     /// Slots of a bucket.
@@ -28,12 +28,12 @@ pub(crate) struct Shape {
 }
 
 /// The paper's: 3-way, 4-way set-associative.
-pub(crate) const PAPERS: Shape = Shape {
+pub(crate) const PAPERS: HashingShape = HashingShape {
     ways: 3,
     bucket_slots: BUCKET_SLOTS,
 };
 
-impl Shape {
+impl HashingShape {
     /// A table of so many slots.
     pub(crate) fn layout(self, slots: u64, seed: u64) -> Result<CuckooLayout> {
         let four_bytes = FieldSize::Fixed(4);
@@ -63,7 +63,12 @@ pub(crate) struct CuckooAt {
 
 impl CuckooAt {
     /// A table of at most so many slots; nothing where the records find no place.
-    pub(crate) fn build(shape: Shape, slots: u64, load: f64, seed: u64) -> Result<Option<Self>> {
+    pub(crate) fn build(
+        shape: HashingShape,
+        slots: u64,
+        load: f64,
+        seed: u64,
+    ) -> Result<Option<Self>> {
         let layout = shape.layout(slots.min(MOST_SLOTS), seed)?;
         let count = (layout.slots() as f64 * load).round() as u32;
         let records = Records::distinct(seed, count, RECORD_BYTES - 4);

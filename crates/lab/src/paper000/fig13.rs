@@ -25,7 +25,7 @@ const OFFSETS: RangeInclusive<i64> = -40..=15;
 const ROWS: [usize; 2] = [0, 2];
 
 /// Read sizes at one load factor.
-struct Chosen {
+struct OffsetReadSizes {
     load: f64,
     oblivious: usize,
     /// By offset.
@@ -37,17 +37,17 @@ pub(crate) fn run(_: &Scale, progress: Progress<'_>) -> Result<ReproReport> {
     let (mut rows, mut lines) = (Vec::new(), Vec::new());
     for row in ROWS {
         progress(&format!("load {:.2}", LOADS[row]));
-        let chosen = Chosen::by_model(LOADS[row])?;
+        let sizes = OffsetReadSizes::by_model(LOADS[row])?;
         let papers = f64::from(VARIABLE.read_sizes[row]);
-        rows.extend(statements(&chosen, papers));
-        for (offset, size) in &chosen.hinted {
-            let cell = format!("read size, slots, offset {offset}, load {:.2}", chosen.load);
+        rows.extend(statements(&sizes, papers));
+        for (offset, size) in &sizes.hinted {
+            let cell = format!("read size, slots, offset {offset}, load {:.2}", sizes.load);
             rows.push(ReproRow::new(cell, None, *size as f64));
         }
-        let points = chosen.hinted.iter();
+        let points = sizes.hinted.iter();
         let points = points.map(|(offset, size)| (*offset as f64, *size as f64));
         lines.push(Line::model(
-            format!("load {:.2}", chosen.load),
+            format!("load {:.2}", sizes.load),
             points.collect(),
         ));
     }
@@ -67,7 +67,7 @@ pub(crate) fn run(_: &Scale, progress: Progress<'_>) -> Result<ReproReport> {
     })
 }
 
-impl Chosen {
+impl OffsetReadSizes {
     fn by_model(load: f64) -> Result<Self> {
         let distances =
             ProbeDistribution::lookup(published::table_load(load)?, Workload::misses())?;
@@ -106,9 +106,9 @@ fn hint_at(offset: i64) -> Option<Hint> {
 }
 
 /// What the paper's text says of the figure.
-fn statements(chosen: &Chosen, papers_oblivious: f64) -> Vec<ReproRow> {
-    let load = chosen.load;
-    let oblivious = chosen.oblivious as f64;
+fn statements(sizes: &OffsetReadSizes, papers_oblivious: f64) -> Vec<ReproRow> {
+    let load = sizes.load;
+    let oblivious = sizes.oblivious as f64;
     let mut rows = vec![ReproRow::new(
         format!("cluster-oblivious read size, slots, load {load:.2}"),
         Some(papers_oblivious),
@@ -118,21 +118,21 @@ fn statements(chosen: &Chosen, papers_oblivious: f64) -> Vec<ReproRow> {
         rows.push(ReproRow::new(
             format!("offset {offset} / cluster-oblivious, load {load:.2}"),
             Some(1.0),
-            chosen.at(offset) / oblivious,
+            sizes.at(offset) / oblivious,
         ));
     }
     if load == 0.65 {
         rows.push(ReproRow::new(
             format!("offset -20 is below cluster-oblivious (1: yes), load {load:.2}"),
             Some(1.0),
-            f64::from(chosen.at(-20) < oblivious),
+            f64::from(sizes.at(-20) < oblivious),
         ));
     }
     // Up to the cluster's end: all of its slots, and the empty one behind them.
     rows.push(ReproRow::new(
         format!("offset -4 / slots to the cluster's end, load {load:.2}"),
         Some(1.0),
-        chosen.at(-4) / (4 + CLUSTER + 1) as f64,
+        sizes.at(-4) / (4 + CLUSTER + 1) as f64,
     ));
     rows
 }

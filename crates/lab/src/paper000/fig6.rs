@@ -1,7 +1,7 @@
 //! Paper 000, figure 6: lookups/s of cuckoo hashing, in parallel and sequential, with buckets of
 //! four slots and of one.
 
-use super::cuckoo_tables::{BUCKET_SLOTS, CuckooAt, PAPERS, Shape};
+use super::cuckoo_tables::{BUCKET_SLOTS, CuckooAt, HashingShape, PAPERS};
 use super::linear_tables::WIDTH;
 use super::published::LOADS;
 use crate::scale::Scale;
@@ -21,7 +21,7 @@ pub(crate) const SCALE: Scale = Scale {
 };
 
 /// How a key's buckets are read.
-struct Way {
+struct BucketReadMethod {
     name: &'static str,
     order: LookupOrder,
     ask: Ask,
@@ -29,18 +29,18 @@ struct Way {
 
 /// The paper's sequential lookups read all buckets (its algorithm 3), as ours do where they find
 /// nothing.
-const WAYS: [Way; 3] = [
-    Way {
+const METHODS: [BucketReadMethod; 3] = [
+    BucketReadMethod {
         name: "Parallel Cuckoo",
         order: LookupOrder::Parallel,
         ask: Ask::Hits,
     },
-    Way {
+    BucketReadMethod {
         name: "Sequential Cuckoo",
         order: LookupOrder::Sequential,
         ask: Ask::Misses,
     },
-    Way {
+    BucketReadMethod {
         name: "Sequential Cuckoo, stops at the match",
         order: LookupOrder::Sequential,
         ask: Ask::Hits,
@@ -62,8 +62,8 @@ pub(crate) fn run(scale: &Scale, progress: Progress<'_>) -> Result<ReproReport> 
     let mut most = 0.0f64;
     for (tables, (bucket_slots, associativity)) in measured.chunks(LOADS.len()).zip(ASSOCIATIVITIES)
     {
-        for (column, way) in WAYS.iter().enumerate() {
-            let name = format!("{}, {associativity}", way.name);
+        for (column, method) in METHODS.iter().enumerate() {
+            let name = format!("{}, {associativity}", method.name);
             let points = LOADS.into_iter().zip(tables);
             let points = points.filter_map(|(load, rates)| Some((load, rates.as_ref()?[column])));
             let points: Vec<_> = points.collect();
@@ -116,20 +116,20 @@ pub(crate) fn run(scale: &Scale, progress: Progress<'_>) -> Result<ReproReport> 
     })
 }
 
-/// Million lookups/s of each of [`WAYS`]; nothing where there can be no such table.
+/// Million lookups/s of each of [`METHODS`]; nothing where there can be no such table.
 fn rates(scale: &Scale, load: f64, bucket_slots: u32) -> Result<Option<Vec<f64>>> {
     let seed = scale.seed_of(0);
-    let shape = Shape {
+    let shape = HashingShape {
         bucket_slots,
         ..PAPERS
     };
     let Some(table) = CuckooAt::build(shape, scale.slots, load, seed)? else {
         return Ok(None);
     };
-    let rate = |way: &Way| {
-        let experiment = table.experiment(way.order, way.ask.clone(), WIDTH, scale.lookups);
+    let rate = |method: &BucketReadMethod| {
+        let experiment = table.experiment(method.order, method.ask.clone(), WIDTH, scale.lookups);
         let measured = table.run(&experiment, NicProfile::connectx5_edr())?;
         Ok(measured.lookups_per_second() / 1e6)
     };
-    WAYS.iter().map(rate).collect::<Result<_>>().map(Some)
+    METHODS.iter().map(rate).collect::<Result<_>>().map(Some)
 }

@@ -1,6 +1,6 @@
 //! Paper 000, figure 7: lookups/s of linear probing and cuckoo hashing by load factor.
 
-use super::probing::{Curve, Curves, setup};
+use super::probing::{LookupCurve, ProbingCurves, setup};
 use super::published::{LOADS, TABLE_2};
 use crate::scale::Scale;
 use crate::{Axis, Line, Plot, Progress, ReproReport, ReproRow, Result};
@@ -10,7 +10,7 @@ pub(crate) const ID: &str = "000-fig7";
 
 /// Measures the figure.
 pub(crate) fn run(scale: &Scale, progress: Progress<'_>) -> Result<ReproReport> {
-    let curves = Curves::measure(scale, progress)?;
+    let curves = ProbingCurves::measure(scale, progress)?;
     let mut rows = Vec::new();
     for (row, load) in LOADS.into_iter().enumerate() {
         for curve in curves.all() {
@@ -45,14 +45,14 @@ fn millions(measured: &Measured) -> f64 {
 }
 
 /// What the paper's text says of the figure.
-fn statements(curves: &Curves) -> Vec<ReproRow> {
-    let rate = |curve: &Curve, row| curve.mean(row, millions).mean;
-    let most = |over: &Curve, under: &Curve| {
+fn statements(curves: &ProbingCurves) -> Vec<ReproRow> {
+    let rate = |curve: &LookupCurve, row| curve.mean(row, millions).mean;
+    let most = |over: &LookupCurve, under: &LookupCurve| {
         let ratios = (0..LOADS.len()).map(|row| rate(over, row) / rate(under, row));
         ratios.fold(0.0, f64::max)
     };
     let (cuckoo, fixed, variable) = (&curves.cuckoo, &curves.fixed, &curves.variable);
-    let overtaken = |by: &Curve, curve: &Curve| {
+    let overtaken = |by: &LookupCurve, curve: &LookupCurve| {
         let mut rows = 0..LOADS.len();
         let first = rows.find(|row| rate(by, *row) > rate(curve, *row));
         first.map_or(1.0, |row| LOADS[row])

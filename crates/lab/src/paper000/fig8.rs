@@ -1,7 +1,7 @@
 //! Paper 000, figure 8: the bandwidth that payload takes, and what its section 5.3 says about how
 //! READs are distributed over lookups.
 
-use super::probing::{Curves, setup};
+use super::probing::{ProbingCurves, setup};
 use super::published::LOADS;
 use crate::scale::Scale;
 use crate::{Axis, Line, Plot, Progress, ReproReport, ReproRow, Result};
@@ -15,7 +15,7 @@ const LINK_GB: f64 = 12.5;
 
 /// Measures the figure.
 pub(crate) fn run(scale: &Scale, progress: Progress<'_>) -> Result<ReproReport> {
-    let curves = Curves::measure(scale, progress)?;
+    let curves = ProbingCurves::measure(scale, progress)?;
     let mut rows = Vec::new();
     for (row, load) in LOADS.into_iter().enumerate() {
         for curve in curves.all() {
@@ -47,7 +47,7 @@ fn gigabytes(measured: &Measured) -> f64 {
 }
 
 /// What the paper's text says about the READs of lookups.
-fn statements(curves: &Curves, slots: u64) -> Result<Vec<ReproRow>> {
+fn statements(curves: &ProbingCurves, slots: u64) -> Result<Vec<ReproRow>> {
     let fullest = LOADS.len() - 1;
     let fill = TableLoad::from_load(slots, LOADS[fullest])?;
     let distances = ProbeDistribution::hit_all_matches(fill)?;

@@ -1,7 +1,7 @@
 //! What a NIC that gathers saves cuckoo hashing: all buckets of a key in one request, which paper
 //! 000, section 7, leaves to others.
 
-use super::cuckoo_tables::{BUCKET_SLOTS, CuckooAt, Shape, no_place};
+use super::cuckoo_tables::{BUCKET_SLOTS, CuckooAt, HashingShape, no_place};
 use super::linear_tables::WIDTH;
 use crate::scale::Scale;
 use crate::{Axis, Line, Plot, Progress, ReproReport, ReproRow, Result, threads};
@@ -103,7 +103,7 @@ pub(crate) fn run(scale: &Scale, progress: Progress<'_>) -> Result<ReproReport> 
 }
 
 fn measure(scale: &Scale, ways: u32) -> Result<Vec<Measurement>> {
-    let shape = Shape {
+    let shape = HashingShape {
         ways,
         bucket_slots: BUCKET_SLOTS,
     };

@@ -2,7 +2,7 @@
 //! other, and records that are displaced. Paper 000 says that this is what forbids high load
 //! factors.
 
-use super::cuckoo_tables::Shape;
+use super::cuckoo_tables::HashingShape;
 use super::published;
 use crate::scale::Scale;
 use crate::{Axis, LabError, Line, Plot, Progress, ReproReport, ReproRow, Result, threads};
@@ -22,7 +22,7 @@ pub(crate) const SCALE: Scale = Scale {
     seed: 0,
 };
 
-const SHAPES: [Shape; 5] = [
+const SHAPES: [HashingShape; 5] = [
     shape(3, 4),
     shape(2, 4),
     shape(2, 8),
@@ -30,8 +30,8 @@ const SHAPES: [Shape; 5] = [
     shape(3, 1),
 ];
 
-const fn shape(ways: u32, bucket_slots: u32) -> Shape {
-    Shape { ways, bucket_slots }
+const fn shape(ways: u32, bucket_slots: u32) -> HashingShape {
+    HashingShape { ways, bucket_slots }
 }
 
 /// Steps of the load factor.
@@ -45,7 +45,7 @@ struct Step {
 }
 
 /// The steps of a table, and how full it was when it first refused a record.
-struct Filled {
+struct FillSteps {
     steps: Vec<Step>,
     full_at: f64,
 }
@@ -111,12 +111,12 @@ const COSTS: [Cost; 3] = [
     }),
 ];
 
-fn name(shape: Shape) -> String {
+fn name(shape: HashingShape) -> String {
     let plural = if shape.bucket_slots == 1 { "" } else { "s" };
     format!("{}-way, {} slot{plural}", shape.ways, shape.bucket_slots)
 }
 
-fn fill(scale: &Scale, shape: Shape) -> Result<Filled> {
+fn fill(scale: &Scale, shape: HashingShape) -> Result<FillSteps> {
     let seed = scale.seed_of(0);
     let layout = shape.layout(scale.slots, seed)?;
     let slots = layout.slots();
@@ -126,7 +126,7 @@ fn fill(scale: &Scale, shape: Shape) -> Result<Filled> {
     let opening = CuckooTable::open(endpoint, TABLE_AT, layout, LookupOrder::Parallel);
     let table = executor.block_on(opening)?;
     let records = published::distinct_records(seed, u32::try_from(slots).unwrap_or(u32::MAX));
-    let mut filled = Filled {
+    let mut filled = FillSteps {
         steps: Vec::new(),
         full_at: 1.0,
     };

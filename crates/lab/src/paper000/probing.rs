@@ -21,13 +21,13 @@ pub(crate) const SCALE: Scale = Scale {
 };
 
 /// Lookups of one kind at each of [`LOADS`].
-pub(crate) struct Curve {
+pub(crate) struct LookupCurve {
     pub(crate) name: &'static str,
     /// By load factor: what each table gave.
     at: Vec<Vec<Measured>>,
 }
 
-impl Curve {
+impl LookupCurve {
     /// The mean over the tables at one of [`LOADS`].
     pub(crate) fn mean(&self, row: usize, of: impl Fn(&Measured) -> f64) -> Mean {
         Mean::of(self.at[row].iter().map(of))
@@ -39,19 +39,19 @@ impl Curve {
     }
 }
 
-/// All of them.
-pub(crate) struct Curves {
-    pub(crate) cuckoo: Curve,
-    pub(crate) fixed: Curve,
-    pub(crate) variable: Curve,
-    pub(crate) unconstrained: Curve,
+/// The curves of all tables.
+pub(crate) struct ProbingCurves {
+    pub(crate) cuckoo: LookupCurve,
+    pub(crate) fixed: LookupCurve,
+    pub(crate) variable: LookupCurve,
+    pub(crate) unconstrained: LookupCurve,
     /// Returning all matches too, with read sizes for the rate of a saturated NIC.
-    pub(crate) throughput: Curve,
+    pub(crate) throughput: LookupCurve,
     /// Of unique keys: a lookup ends at the match.
-    pub(crate) stop_at_match: Curve,
+    pub(crate) stop_at_match: LookupCurve,
 }
 
-impl Curves {
+impl ProbingCurves {
     pub(crate) fn measure(scale: &Scale, progress: Progress<'_>) -> Result<Self> {
         let papers = [&FIXED, &VARIABLE, &UNCONSTRAINED];
         let multi = at_each_load(scale, KeyRule::Multi, &LOADS, progress, |table| {
@@ -65,7 +65,7 @@ impl Curves {
         let unique = at_each_load(scale, KeyRule::Unique, &LOADS, progress, |table| {
             Ok(vec![table.saturated(for_throughput(1.0))?])
         })?;
-        let curve = |name, tables: &[Vec<Vec<Measured>>], column: usize| Curve {
+        let curve = |name, tables: &[Vec<Vec<Measured>>], column: usize| LookupCurve {
             name,
             at: (0..LOADS.len())
                 .map(|row| tables.iter().map(|at| at[row][column].clone()).collect())
@@ -82,7 +82,7 @@ impl Curves {
     }
 
     /// All of them, the paper's first.
-    pub(crate) fn all(&self) -> [&Curve; 6] {
+    pub(crate) fn all(&self) -> [&LookupCurve; 6] {
         [
             &self.cuckoo,
             &self.fixed,
@@ -100,7 +100,7 @@ pub(crate) fn papers_size(probing: &Probing, table: &LinearAt<'_>) -> ReadPolicy
 }
 
 /// Parallel lookups in 3-way tables with 4 slots a bucket.
-fn cuckoo(scale: &Scale, progress: Progress<'_>) -> Result<Curve> {
+fn cuckoo(scale: &Scale, progress: Progress<'_>) -> Result<LookupCurve> {
     let at = threads::in_order(LOADS.len(), |row| {
         let load = LOADS[row];
         progress(&format!("cuckoo table, load {load:.2}"));
@@ -110,7 +110,7 @@ fn cuckoo(scale: &Scale, progress: Progress<'_>) -> Result<Curve> {
         let experiment = table.experiment(parallel, Ask::Hits, WIDTH, scale.lookups);
         Ok(vec![table.run(&experiment, NicProfile::connectx5_edr())?])
     })?;
-    Ok(Curve { name: "Cuckoo", at })
+    Ok(LookupCurve { name: "Cuckoo", at })
 }
 
 /// How these were measured.

@@ -57,7 +57,7 @@ pub(crate) const TABLE_2: [[f64; 3]; 3] = [
 ];
 
 /// Its way of storing records, as tables 3 and 4 and figure 11 have it at load [`STORAGE_LOAD`].
-pub(crate) struct Storing {
+pub(crate) struct PublishedStorage {
     /// The row's heading.
     pub(crate) name: &'static str,
     /// Slots that one READ fetches of tables with inline records of each of [`RECORD_SIZES`].
@@ -78,7 +78,7 @@ pub(crate) const RECORD_SIZES: [usize; 3] = [8, 32, 128];
 pub(crate) const OUT_OF_BAND_SLOT: usize = 5;
 
 /// "Parallel Cuckoo".
-pub(crate) const CUCKOO_STORING: Storing = Storing {
+pub(crate) const CUCKOO_STORING: PublishedStorage = PublishedStorage {
     name: "Parallel Cuckoo",
     inline: [4; 3],
     out_of_band: 4,
@@ -86,7 +86,7 @@ pub(crate) const CUCKOO_STORING: Storing = Storing {
 };
 
 /// "Fixed Linear": 256 bytes, always.
-pub(crate) const FIXED_STORING: Storing = Storing {
+pub(crate) const FIXED_STORING: PublishedStorage = PublishedStorage {
     name: "Fixed Linear",
     inline: [32, 8, 2],
     out_of_band: 51,
@@ -94,7 +94,7 @@ pub(crate) const FIXED_STORING: Storing = Storing {
 };
 
 /// "Variable Linear".
-pub(crate) const VARIABLE_STORING: Storing = Storing {
+pub(crate) const VARIABLE_STORING: PublishedStorage = PublishedStorage {
     name: "Variable Linear",
     inline: [23, 9, 6],
     out_of_band: 29,

@@ -3,8 +3,8 @@
 use super::cuckoo_tables::PAPERS;
 use super::linear_tables::WIDTH;
 use super::published::{
-    CUCKOO_STORING, FIXED_STORING, KEYS_PER_RECORD, OUT_OF_BAND_SLOT, RECORD_SIZES, STORAGE_LOAD,
-    Storing, VARIABLE_STORING,
+    CUCKOO_STORING, FIXED_STORING, KEYS_PER_RECORD, OUT_OF_BAND_SLOT, PublishedStorage,
+    RECORD_SIZES, STORAGE_LOAD, VARIABLE_STORING,
 };
 use crate::Result;
 use crate::scale::Scale;
@@ -34,7 +34,8 @@ pub(crate) const FORMS: [(SealedForm, &str); 2] = [
 ];
 
 /// The ways of probing, in the order of the paper's tables.
-pub(crate) const STORING: [&Storing; 3] = [&CUCKOO_STORING, &FIXED_STORING, &VARIABLE_STORING];
+pub(crate) const STORING: [&PublishedStorage; 3] =
+    [&CUCKOO_STORING, &FIXED_STORING, &VARIABLE_STORING];
 
 /// What lookups of each of [`STORING`] do, in tables of records of one of [`RECORD_SIZES`].
 pub(crate) fn measure(scale: &Scale, form: SealedForm, size: usize) -> Result<Vec<Measured>> {
@@ -43,7 +44,7 @@ pub(crate) fn measure(scale: &Scale, form: SealedForm, size: usize) -> Result<Ve
     let count = (scale.slots as f64 * STORAGE_LOAD).round() as u32;
     let keys = Zipf::new((f64::from(count) * KEYS_PER_RECORD) as u32, 0.0);
     let records = Records::drawn(seed, count, &keys, bytes - 4);
-    let run = Run {
+    let run = StorageRun {
         lookups: scale.lookups.into(),
         records: &records,
         seed,
@@ -62,13 +63,13 @@ pub(crate) fn measure(scale: &Scale, form: SealedForm, size: usize) -> Result<Ve
 }
 
 /// What is the same for all tables of the same records.
-struct Run<'r> {
+struct StorageRun<'r> {
     lookups: u64,
     records: &'r Records,
     seed: u64,
 }
 
-impl Run<'_> {
+impl StorageRun<'_> {
     fn value(&self) -> FieldSize {
         FieldSize::Fixed(self.records.value_bytes() as u32)
     }

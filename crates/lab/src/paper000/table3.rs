@@ -36,10 +36,10 @@ pub(crate) fn run(scale: &Scale, progress: Progress<'_>) -> Result<ReproReport> 
         .map(|bytes| (bytes, format!("{bytes} bytes inline")));
     let columns = columns.chain([(OUT_OF_BAND_SLOT, "out of band".to_owned())]);
     for (column, (slot, name)) in columns.enumerate() {
-        let papers = |storing: &published::Storing| {
+        let papers = |storing: &published::PublishedStorage| {
             *storing.inline.get(column).unwrap_or(&storing.out_of_band)
         };
-        let mut row = |storing: &published::Storing, ours: usize| {
+        let mut row = |storing: &published::PublishedStorage, ours: usize| {
             let cell = format!("read size, slots, {}, {name}", storing.name);
             rows.push(ReproRow::new(
                 cell,
@@ -49,7 +49,7 @@ pub(crate) fn run(scale: &Scale, progress: Progress<'_>) -> Result<ReproReport> 
         };
         row(&CUCKOO_STORING, cuckoo.bucket_slots as usize);
         row(&FIXED_STORING, FIXED_BYTES / slot);
-        let chosen = Choice::of(slot, papers(&VARIABLE_STORING))?;
+        let chosen = ReadSizeChoice::of(slot, papers(&VARIABLE_STORING))?;
         row(&VARIABLE_STORING, chosen.ours.read_size);
         rows.push(ReproRow::new(
             format!(
@@ -73,12 +73,12 @@ pub(crate) fn run(scale: &Scale, progress: Progress<'_>) -> Result<ReproReport> 
 }
 
 /// The model's choice beside the paper's.
-struct Choice {
+struct ReadSizeChoice {
     ours: ReadCost,
     papers: ReadCost,
 }
 
-impl Choice {
+impl ReadSizeChoice {
     fn of(slot_bytes: usize, papers: u32) -> Result<Self> {
         let table = published::table_load(STORAGE_LOAD)?;
         let distances = ProbeDistribution::lookup(table, Workload::misses())?;

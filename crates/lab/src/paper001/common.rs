@@ -5,17 +5,17 @@ use crate::paper001::designs::published::{
     BUCKET_SLOTS, CLIENT_MEMORY, COUNTED_SLOTS, FIELD_BYTES, FINGERPRINT_BITS, OPERATIONS_PER_SLOT,
     STASH,
 };
-use crate::paper001::designs::split::{Order, Search, SplitShape};
-use crate::paper001::designs::trial::{Op, Spent, Task, Trial};
+use crate::paper001::designs::split::{Search, SlotPriority, SplitShape};
+use crate::paper001::designs::trial::{Spent, TableTrial, Task, TrialOperation};
 use crate::scale::Scale;
 use farslot::index::duo::placement::Shape;
 
 /// The operations that are timed, each by itself.
-pub(crate) const OPERATIONS: [(&str, Op); 4] = [
-    ("insertion", Op::PutNew),
-    ("lookup", Op::Get),
-    ("update", Op::Update),
-    ("removal", Op::Remove),
+pub(crate) const OPERATIONS: [(&str, TrialOperation); 4] = [
+    ("insertion", TrialOperation::PutNew),
+    ("lookup", TrialOperation::Get),
+    ("update", TrialOperation::Update),
+    ("removal", TrialOperation::Remove),
 ];
 /// Slots of the tables where bandwidth is limited, at most: of 2 KiB each.
 pub(crate) const LIMITED_SLOTS: u64 = 1 << 14;
@@ -25,8 +25,8 @@ pub(crate) const NEAR: f64 = 0.15;
 pub(crate) const CHANCE: f64 = 3.0;
 
 /// A trial with the paper's sizes.
-pub(crate) fn trial(scale: &Scale, stops: Vec<(f64, Vec<Task>)>) -> Trial {
-    Trial {
+pub(crate) fn trial(scale: &Scale, stops: Vec<(f64, Vec<Task>)>) -> TableTrial {
+    TableTrial {
         slots: scale.slots,
         bucket_slots: BUCKET_SLOTS,
         fingerprint_bits: FINGERPRINT_BITS,
@@ -68,8 +68,8 @@ pub(crate) fn client_bytes(scale: &Scale) -> u64 {
 }
 
 /// A trial that only fills a table, of small records.
-pub(crate) fn filling(scale: &Scale, bucket_slots: u32) -> Trial {
-    Trial {
+pub(crate) fn filling(scale: &Scale, bucket_slots: u32) -> TableTrial {
+    TableTrial {
         bucket_slots,
         field_bytes: 8,
         ..trial(scale, vec![(2.0, Vec::new())])
@@ -98,7 +98,7 @@ pub(crate) fn split(slots: u64, bucket_slots: u32) -> SplitShape {
         fingerprint_bits: FINGERPRINT_BITS,
         stash: STASH.into(),
         collisions_aside: false,
-        order: Order::BackupFirst,
+        order: SlotPriority::BackupFirst,
         search: Search::Breadth(2),
     }
 }
@@ -107,7 +107,7 @@ pub(crate) fn split(slots: u64, bucket_slots: u32) -> SplitShape {
 pub(crate) fn single(slots: u64) -> SplitShape {
     SplitShape {
         backup_slots: 0,
-        order: Order::PrimaryFirst,
+        order: SlotPriority::PrimaryFirst,
         ..split(slots, BUCKET_SLOTS)
     }
 }

@@ -9,7 +9,9 @@ use crate::paper001::designs::published::{
     LIMITED_FIELD_BYTES, TABLE_1, bandwidth_limited, testbed,
 };
 use crate::paper001::designs::schemes::SCHEMES;
-use crate::paper001::designs::trial::{Bed, Draw, Op, Outcome, Task, Trial};
+use crate::paper001::designs::trial::{
+    Draw, Outcome, TableTrial, Task, TrialFabric, TrialOperation,
+};
 use crate::scale::Scale;
 use crate::{Axis, Line, Plot, Progress, ReproReport, ReproRow, Result, threads};
 
@@ -67,7 +69,10 @@ fn tasks(stop: usize) -> Vec<Task> {
     let mut tasks = OPERATIONS.map(|(_, op)| Task::only(op)).to_vec();
     if stop == MIXED_AT {
         for absent in ABSENT {
-            for (old, new) in [(Op::PutOld, Op::PutNew), (Op::Get, Op::GetAbsent)] {
+            for (old, new) in [
+                (TrialOperation::PutOld, TrialOperation::PutNew),
+                (TrialOperation::Get, TrialOperation::GetAbsent),
+            ] {
                 tasks.push(Task {
                     parts: vec![(new, absent), (old, 1.0 - absent)],
                     draw: Draw::Uniform,
@@ -90,15 +95,21 @@ pub(crate) fn run(scale: &Scale, progress: Progress<'_>) -> Result<ReproReport> 
         let scheme = &SCHEMES[job / 2];
         progress(scheme.name);
         if job % 2 == 0 {
-            return (scheme.run)(&trial(scale, stops()), &Bed::Simulated(Box::new(testbed())));
+            return (scheme.run)(
+                &trial(scale, stops()),
+                &TrialFabric::Simulated(Box::new(testbed())),
+            );
         }
-        let limited = Trial {
+        let limited = TableTrial {
             slots: scale.slots.min(LIMITED_SLOTS),
             field_bytes: LIMITED_FIELD_BYTES,
             operations: scale.lookups.min(200),
             ..trial(scale, stops())
         };
-        (scheme.run)(&limited, &Bed::Simulated(Box::new(bandwidth_limited())))
+        (scheme.run)(
+            &limited,
+            &TrialFabric::Simulated(Box::new(bandwidth_limited())),
+        )
     })?;
     let (whole, limited): (Vec<_>, Vec<_>) =
         outcomes.chunks(2).map(|pair| (&pair[0], &pair[1])).unzip();

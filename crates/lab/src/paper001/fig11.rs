@@ -4,7 +4,7 @@
 use super::common::{client_bytes, operations, reasons, trial};
 use crate::paper001::designs::published::testbed;
 use crate::paper001::designs::schemes::SCHEMES;
-use crate::paper001::designs::trial::{Bed, Draw, Op, Spent, Task, Trial};
+use crate::paper001::designs::trial::{Draw, Spent, TableTrial, Task, TrialFabric, TrialOperation};
 use crate::scale::Scale;
 use crate::{Axis, Line, Plot, Progress, ReproReport, ReproRow, Result, threads};
 
@@ -52,14 +52,17 @@ pub(crate) fn run(scale: &Scale, progress: Progress<'_>) -> Result<ReproReport> 
         let scheme = &SCHEMES[number];
         progress(scheme.name);
         let lookups = |absent| Task {
-            parts: vec![(Op::GetAbsent, absent), (Op::Get, 1.0 - absent)],
+            parts: vec![
+                (TrialOperation::GetAbsent, absent),
+                (TrialOperation::Get, 1.0 - absent),
+            ],
             draw: Draw::Zipf(SKEW),
         };
-        let trial = Trial {
+        let trial = TableTrial {
             client_bytes: Some(client_bytes(scale)),
             ..trial(scale, vec![(LOAD, ABSENT.map(lookups).to_vec())])
         };
-        (scheme.run)(&trial, &Bed::Simulated(Box::new(testbed())))
+        (scheme.run)(&trial, &TrialFabric::Simulated(Box::new(testbed())))
     })?;
     let (mut rows, mut plots) = (Vec::new(), Vec::new());
     for (what, of) in PANELS {

@@ -1,8 +1,8 @@
 //! Paper 001, figure 12: what doubling a table takes, and how full a table is that grows.
 
 use super::common::reasons;
-use crate::baseline::{Cleaning, Pace};
-use crate::paper001::designs::growth::{self, Growing, Grown, Utilisation};
+use crate::baseline::{CleaningMode, CopyPace};
+use crate::paper001::designs::growth::{self, Grown, GrowthTrial, Utilisation};
 use crate::paper001::designs::published::{
     BUCKET_SLOTS, FIELD_BYTES, GROWTH_SECONDS, LIMITED_FIELD_BYTES, testbed,
 };
@@ -37,79 +37,79 @@ const READ_BYTES: u64 = 8 << 10;
 const FEWER: u64 = (LIMITED_FIELD_BYTES / FIELD_BYTES) as u64;
 
 /// How a table is doubled.
-struct Way {
+struct DoublingMethod {
     name: &'static str,
     /// In the paper, of 30 million slots.
     seconds: f64,
-    grow: fn(&Growing) -> Result<Grown>,
+    grow: fn(&GrowthTrial) -> Result<Grown>,
 }
 
-static WAYS: [Way; 6] = [
-    Way {
+static METHODS: [DoublingMethod; 6] = [
+    DoublingMethod {
         name: "CuckooDuo, active",
         seconds: GROWTH_SECONDS[0],
-        grow: |growing| growth::duo(growing, &testbed(), Cleaning::Active),
+        grow: |trial| growth::duo(trial, &testbed(), CleaningMode::Active),
     },
-    Way {
+    DoublingMethod {
         name: "RACE",
         seconds: GROWTH_SECONDS[1],
-        grow: |growing| growth::race(growing, &testbed()),
+        grow: |trial| growth::race(trial, &testbed()),
     },
-    Way {
+    DoublingMethod {
         name: "MapEmbed, active",
         seconds: GROWTH_SECONDS[2],
-        grow: |growing| map_embed(growing, Cleaning::Active, Pace::SIDE_BY_SIDE),
+        grow: |trial| map_embed(trial, CleaningMode::Active, CopyPace::SIDE_BY_SIDE),
     },
-    Way {
+    DoublingMethod {
         name: "MapEmbed, active, bucket by bucket",
         seconds: GROWTH_SECONDS[2],
-        grow: |growing| map_embed(growing, Cleaning::Active, Pace::BUCKET_BY_BUCKET),
+        grow: |trial| map_embed(trial, CleaningMode::Active, CopyPace::BUCKET_BY_BUCKET),
     },
-    Way {
+    DoublingMethod {
         name: "CuckooDuo, lazy",
         seconds: GROWTH_SECONDS[3],
-        grow: |growing| growth::duo(growing, &testbed(), Cleaning::Lazy),
+        grow: |trial| growth::duo(trial, &testbed(), CleaningMode::Lazy),
     },
-    Way {
+    DoublingMethod {
         name: "MapEmbed, lazy",
         seconds: GROWTH_SECONDS[4],
-        grow: |growing| map_embed(growing, Cleaning::Lazy, Pace::SIDE_BY_SIDE),
+        grow: |trial| map_embed(trial, CleaningMode::Lazy, CopyPace::SIDE_BY_SIDE),
     },
 ];
 const ACTIVE: usize = 0;
 const OF_MAP_EMBED: usize = 2;
 const LAZY: usize = 4;
 
-fn map_embed(growing: &Growing, cleaning: Cleaning, pace: Pace) -> Result<Grown> {
-    growth::map_embed(growing, &testbed(), cleaning, pace)
+fn map_embed(trial: &GrowthTrial, cleaning: CleaningMode, pace: CopyPace) -> Result<Grown> {
+    growth::map_embed(trial, &testbed(), cleaning, pace)
 }
 
 /// Measures the figure.
 pub(crate) fn run(scale: &Scale, progress: Progress<'_>) -> Result<ReproReport> {
-    let growing = Growing {
+    let trial = GrowthTrial {
         slots: scale.slots,
         bucket_slots: BUCKET_SLOTS,
         field_bytes: FIELD_BYTES,
         load: LOAD,
         seed: scale.seed_of(0),
     };
-    let large = Growing {
+    let large = GrowthTrial {
         slots: scale.slots / FEWER,
         field_bytes: LIMITED_FIELD_BYTES,
-        ..growing
+        ..trial
     };
-    let ways = WAYS.iter().map(|way| (way, growing));
-    let ways = ways.chain(OF_LARGE.map(|way| (&WAYS[way], large)));
-    let ways: Vec<(&Way, Growing)> = ways.collect();
-    let grown = threads::in_order(ways.len(), |number| {
-        let (way, growing) = &ways[number];
-        progress(way.name);
-        (way.grow)(growing)
+    let methods = METHODS.iter().map(|method| (method, trial));
+    let methods = methods.chain(OF_LARGE.map(|method| (&METHODS[method], large)));
+    let methods: Vec<(&DoublingMethod, GrowthTrial)> = methods.collect();
+    let grown = threads::in_order(methods.len(), |number| {
+        let (method, trial) = &methods[number];
+        progress(method.name);
+        (method.grow)(trial)
     })?;
-    let (grown, of_large) = grown.split_at(WAYS.len());
+    let (grown, of_large) = grown.split_at(METHODS.len());
     let mut rows = times(grown);
     rows.extend(large_records(&of_large[0], &of_large[1]));
-    rows.extend(of_paper(&growing, &grown[ACTIVE])?);
+    rows.extend(of_paper(&trial, &grown[ACTIVE])?);
     progress("load factors");
     let (curves, lines) = utilisation(scale)?;
     rows.extend(curves);
@@ -171,12 +171,12 @@ const REASONS: [(&str, &str); 6] = [
 /// Figures 12(a) to (e).
 fn times(grown: &[Grown]) -> Vec<ReproRow> {
     let (mut rows, active) = (Vec::new(), grown[ACTIVE].ns as f64);
-    for (Way { name, seconds, .. }, grown) in WAYS.iter().zip(grown) {
-        let of_active = seconds / WAYS[ACTIVE].seconds;
+    for (DoublingMethod { name, seconds, .. }, grown) in METHODS.iter().zip(grown) {
+        let of_active = seconds / METHODS[ACTIVE].seconds;
         let ratio = grown.ns as f64 / active;
         // The first is the measure of all others.
-        if *name != WAYS[ACTIVE].name {
-            let cell = format!("time of {name} / of {}", WAYS[ACTIVE].name);
+        if *name != METHODS[ACTIVE].name {
+            let cell = format!("time of {name} / of {}", METHODS[ACTIVE].name);
             rows.push(ReproRow::new(cell, Some(of_active), ratio));
         }
         rows.push(ReproRow {
@@ -198,7 +198,7 @@ fn times(grown: &[Grown]) -> Vec<ReproRow> {
     rows
 }
 
-/// The ways that tables of large records are doubled as well.
+/// The methods by which tables of large records are doubled as well.
 const OF_LARGE: [usize; 2] = [ACTIVE, OF_MAP_EMBED];
 
 /// The same with keys and values of 1 KiB.
@@ -218,8 +218,8 @@ fn large_records(ours: &Grown, theirs: &Grown) -> Vec<ReproRow> {
 }
 
 /// What the paper's own growth would take at the same NIC, at least.
-fn of_paper(growing: &Growing, ours: &Grown) -> Result<Vec<ReproRow>> {
-    let layout = growth::duo_layout(growing)?;
+fn of_paper(trial: &GrowthTrial, ours: &Grown) -> Result<Vec<ReproRow>> {
+    let layout = growth::duo_layout(trial)?;
     let slots = layout.slots() * layout.slot_bytes() as u64;
     let least = Grown::of_paper(slots, READ_BYTES).least_ns(&testbed());
     let cell = "ms at least, if the memory's owner copied and the client read each bucket once";
@@ -232,7 +232,7 @@ fn of_paper(growing: &Growing, ours: &Grown) -> Result<Vec<ReproRow>> {
 
 /// Figures 12(f) and (g).
 fn utilisation(scale: &Scale) -> Result<(Vec<ReproRow>, Vec<Line>)> {
-    let growing = Growing {
+    let trial = GrowthTrial {
         slots: STARTS_WITH,
         bucket_slots: BUCKET_SLOTS,
         field_bytes: 8,
@@ -243,11 +243,11 @@ fn utilisation(scale: &Scale) -> Result<(Vec<ReproRow>, Vec<Line>)> {
     let curves: [(&str, Utilisation); 2] = [
         (
             "CuckooDuo, doubling",
-            growth::duo_utilisation(&growing, &testbed(), keys, every)?,
+            growth::duo_utilisation(&trial, &testbed(), keys, every)?,
         ),
         (
             "RACE, extendible",
-            growth::race_utilisation(&growing, &testbed(), keys, every)?,
+            growth::race_utilisation(&trial, &testbed(), keys, every)?,
         ),
     ];
     let (mut rows, mut lines) = (Vec::new(), Vec::new());

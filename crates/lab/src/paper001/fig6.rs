@@ -2,10 +2,10 @@
 //! theorems with nothing left out ([`farslot::model::duo`]).
 
 use super::common::{reasons_beyond, shape, single, split};
-use crate::paper001::designs::cost::{Filled, Placed};
+use crate::paper001::designs::cost::{CountedTable, FillingCost};
 use crate::paper001::designs::ours::Ours;
 use crate::paper001::designs::published::BUCKET_SLOTS;
-use crate::paper001::designs::split::{Order, Search, Split, SplitShape};
+use crate::paper001::designs::split::{Search, SlotPriority, SplitIndex, SplitShape};
 use crate::scale::Scale;
 use crate::{Axis, Line, Plot, Progress, ReproReport, ReproRow, Result, threads};
 use farslot::index::duo::placement::Shape;
@@ -39,15 +39,15 @@ const DUAL_BITS: [u32; 3] = [8, 10, 16];
 const FULL: f64 = 0.99;
 /// Load factors of figure 6(d), and which bucket a key goes to while both have room.
 const HIGH_LOADS: [f64; 5] = [0.91, 0.92, 0.93, 0.94, 0.95];
-const ORDERS: [(&str, Order, FillOrder); 2] = [
+const ORDERS: [(&str, SlotPriority, FillOrder); 2] = [
     (
         "roomier bucket first",
-        Order::BackupFirst,
+        SlotPriority::BackupFirst,
         FillOrder::RoomierBucket,
     ),
     (
         "first array first",
-        Order::PrimaryFirst,
+        SlotPriority::PrimaryFirst,
         FillOrder::FirstArray,
     ),
 ];
@@ -78,8 +78,8 @@ struct Pathless {
 }
 
 /// Fills a table, in steps of the load factor.
-fn pathless(order: Order, slots: u64, seed: u64) -> Vec<Pathless> {
-    let mut table = Split::new(SplitShape {
+fn pathless(order: SlotPriority, slots: u64, seed: u64) -> Vec<Pathless> {
+    let mut table = SplitIndex::new(SplitShape {
         collisions_aside: true,
         stash: ENDLESS,
         search: Search::Breadth(1),
@@ -121,12 +121,12 @@ enum Job {
     Papers(u32),
     /// The same as ours does.
     Ours(u32),
-    Pathless(Order),
+    Pathless(SlotPriority),
 }
 
-/// What has come of it.
-enum Counted {
-    Filled(Filled),
+/// What a job has come to.
+enum FillJobOutcome {
+    Filled(FillingCost),
     Pathless(Vec<Pathless>),
 }
 
@@ -171,44 +171,44 @@ fn ours(slots: u64, fingerprint_bits: u32) -> Shape {
     }
 }
 
-fn count(job: Job, slots: u64, seed: u64) -> Counted {
-    let fill = |table: &mut Split, until| Filled::of(table, until, 0.01, seed);
-    Counted::Filled(match job {
+fn count(job: Job, slots: u64, seed: u64) -> FillJobOutcome {
+    let fill = |table: &mut SplitIndex, until| FillingCost::of(table, until, 0.01, seed);
+    FillJobOutcome::Filled(match job {
         Job::Colliding(bits) => fill(
-            &mut Split::new(colliding(slots, bits)),
+            &mut SplitIndex::new(colliding(slots, bits)),
             LOADS[LOADS.len() - 1],
         ),
-        Job::Papers(bits) => fill(&mut Split::new(papers(slots, bits)), FULL),
-        Job::Ours(bits) => Filled::of(&mut Ours::new(ours(slots, bits)), FULL, 0.01, seed),
-        Job::Pathless(order) => return Counted::Pathless(pathless(order, slots, seed)),
+        Job::Papers(bits) => fill(&mut SplitIndex::new(papers(slots, bits)), FULL),
+        Job::Ours(bits) => FillingCost::of(&mut Ours::new(ours(slots, bits)), FULL, 0.01, seed),
+        Job::Pathless(order) => return FillJobOutcome::Pathless(pathless(order, slots, seed)),
     })
 }
 
 /// All tables of a job.
-struct Tables<'c>(Vec<&'c Counted>);
+struct Tables<'c>(Vec<&'c FillJobOutcome>);
 
 impl Tables<'_> {
     /// A sum over the tables, divided by their number; and its standard error, for what happens
     /// seldom.
-    fn mean(&self, of: impl Fn(&Counted) -> f64) -> (f64, f64) {
+    fn mean(&self, of: impl Fn(&FillJobOutcome) -> f64) -> (f64, f64) {
         let (sum, tables): (f64, _) = (self.0.iter().map(|table| of(table)).sum(), self.0.len());
         (sum / tables as f64, sum.max(1.0).sqrt() / tables as f64)
     }
 
     fn collided(&self, load: f64) -> (f64, f64) {
         self.mean(|counted| match counted {
-            Counted::Filled(filled) => filled.until(load).collided as f64,
-            Counted::Pathless(_) => 0.0,
+            FillJobOutcome::Filled(filled) => filled.until(load).collided as f64,
+            FillJobOutcome::Pathless(_) => 0.0,
         })
     }
 
     fn pathless(&self, load: f64, of: impl Fn(&Pathless) -> f64) -> (f64, f64) {
         self.mean(|counted| match counted {
-            Counted::Pathless(points) => {
+            FillJobOutcome::Pathless(points) => {
                 let up_to = points.iter().take_while(|at| at.load < load + STEP);
                 up_to.last().map_or(0.0, &of)
             }
-            Counted::Filled(_) => 0.0,
+            FillJobOutcome::Filled(_) => 0.0,
         })
     }
 }

@@ -1,14 +1,14 @@
 //! Paper 001, figure 7: what CuckooDuo's parameters and parts do.
 
 use super::common::{reasons, shape, single, split, trial};
-use crate::paper001::designs::cost::Filled;
+use crate::paper001::designs::cost::FillingCost;
 use crate::paper001::designs::ours::Ours;
 use crate::paper001::designs::published::{
     BUCKET_SIZES, BUCKET_SLOTS, LOADS_BY_SIZE, STASH, testbed,
 };
 use crate::paper001::designs::schemes::SCHEMES;
-use crate::paper001::designs::split::{Order, Search, Split, SplitShape};
-use crate::paper001::designs::trial::{Bed, Op, Task};
+use crate::paper001::designs::split::{Search, SlotPriority, SplitIndex, SplitShape};
+use crate::paper001::designs::trial::{Task, TrialFabric, TrialOperation};
 use crate::scale::Scale;
 use crate::stats::Mean;
 use crate::{Axis, Line, Plot, Progress, ReproReport, ReproRow, Result, threads};
@@ -39,19 +39,21 @@ const WALK: u32 = 50;
 struct Table {
     name: String,
     paper: Option<f64>,
-    placing: Placing,
+    placing: PlacementRule,
 }
 
-enum Placing {
+enum PlacementRule {
     Ours(Shape),
     Papers(SplitShape),
 }
 
 impl Table {
-    fn fill(&self, seed: u64) -> Filled {
+    fn fill(&self, seed: u64) -> FillingCost {
         match self.placing {
-            Placing::Ours(shape) => Filled::of(&mut Ours::new(shape), 2.0, 0.01, seed),
-            Placing::Papers(shape) => Filled::of(&mut Split::new(shape), 2.0, 0.01, seed),
+            PlacementRule::Ours(shape) => FillingCost::of(&mut Ours::new(shape), 2.0, 0.01, seed),
+            PlacementRule::Papers(shape) => {
+                FillingCost::of(&mut SplitIndex::new(shape), 2.0, 0.01, seed)
+            }
         }
     }
 }
@@ -59,7 +61,7 @@ impl Table {
 /// All that are filled.
 fn tables(slots: u64) -> Vec<Table> {
     let mut tables = Vec::new();
-    let mut add = |name: String, paper: Option<f64>, placing: Placing| {
+    let mut add = |name: String, paper: Option<f64>, placing: PlacementRule| {
         tables.push(Table {
             name,
             paper,
@@ -70,9 +72,9 @@ fn tables(slots: u64) -> Vec<Table> {
         add(
             format!("ours, d = {size}"),
             Some(paper),
-            Placing::Ours(shape(slots, size)),
+            PlacementRule::Ours(shape(slots, size)),
         );
-        let placing = Placing::Papers(split(slots, size));
+        let placing = PlacementRule::Papers(split(slots, size));
         add(
             format!("backup slots first, d = {size}"),
             Some(paper),
@@ -81,23 +83,23 @@ fn tables(slots: u64) -> Vec<Table> {
     }
     let papers = split(slots, BUCKET_SLOTS);
     let last = SplitShape {
-        order: Order::PrimaryFirst,
+        order: SlotPriority::PrimaryFirst,
         ..papers
     };
     add(
         "primary slots first, d = 8".into(),
         Some(0.945),
-        Placing::Papers(last),
+        PlacementRule::Papers(last),
     );
     for (moves, paper) in (0..).zip(LOADS_BY_PATH) {
         let search = Search::Breadth(moves);
-        let placing = Placing::Papers(SplitShape { search, ..papers });
+        let placing = PlacementRule::Papers(SplitShape { search, ..papers });
         add(
             format!("backup slots first, L = {}", moves + 1),
             Some(paper),
             placing,
         );
-        let placing = Placing::Ours(Shape {
+        let placing = PlacementRule::Ours(Shape {
             longest_path: moves,
             ..shape(slots, BUCKET_SLOTS)
         });
@@ -111,10 +113,10 @@ fn tables(slots: u64) -> Vec<Table> {
     add(
         format!("depth first, {WALK}"),
         Some(0.813),
-        Placing::Papers(walk),
+        PlacementRule::Papers(walk),
     );
     for stash in STASHES {
-        let placing = Placing::Ours(Shape {
+        let placing = PlacementRule::Ours(Shape {
             stash,
             ..shape(slots, BUCKET_SLOTS)
         });
@@ -137,10 +139,10 @@ fn tables(slots: u64) -> Vec<Table> {
 fn one_fingerprint(scale: &Scale) -> Result<ReproRow> {
     let loads = threads::in_order(SINGLE_TABLES, |number| {
         let (mut table, seed) = (
-            Split::new(single(scale.slots)),
+            SplitIndex::new(single(scale.slots)),
             scale.seed_of(number as u32),
         );
-        Ok(Filled::of(&mut table, 2.0, 0.01, seed).load)
+        Ok(FillingCost::of(&mut table, 2.0, 0.01, seed).load)
     })?;
     let (m, d) = (scale.slots as f64 / 16.0, f64::from(BUCKET_SLOTS));
     let full_at = |collisions: f64| (collisions * 65536.0 / (2.0 * m * d * d)).sqrt();
@@ -250,13 +252,13 @@ const REASONS: [(&str, &str); 4] = [
 const ENOUGH: u64 = 100;
 
 /// Figure 7(c): what the last insertions have moved.
-fn moves(papers: &Filled, walk: &Filled, ours: &Filled) -> Vec<ReproRow> {
+fn moves(papers: &FillingCost, walk: &FillingCost, ours: &FillingCost) -> Vec<ReproRow> {
     let tables = [
         ("backup slots first", papers, Some(1.14)),
         ("depth first", walk, Some(5.52)),
         ("ours", ours, Some(1.14)),
     ];
-    let row = |(name, filled, paper): (&str, &Filled, Option<f64>)| {
+    let row = |(name, filled, paper): (&str, &FillingCost, Option<f64>)| {
         // The last step of the load factor, which is cut short, or the one before.
         let mut steps = filled.bands.iter().rev();
         let enough = steps.find(|band| band.cost.insertions >= ENOUGH);
@@ -276,14 +278,23 @@ fn moves(papers: &Filled, walk: &Filled, ours: &Filled) -> Vec<ReproRow> {
 fn latencies(scale: &Scale, progress: Progress<'_>) -> Result<Vec<ReproRow>> {
     progress("latencies");
     let stops = vec![
-        (0.5, vec![Task::only(Op::PutNew)]),
-        (0.9, vec![Task::only(Op::Get), Task::only(Op::PutNew)]),
+        (0.5, vec![Task::only(TrialOperation::PutNew)]),
+        (
+            0.9,
+            vec![
+                Task::only(TrialOperation::Get),
+                Task::only(TrialOperation::PutNew),
+            ],
+        ),
     ];
     let small = Scale {
         slots: scale.slots.min(SIMULATED_SLOTS),
         ..*scale
     };
-    let outcome = (SCHEMES[0].run)(&trial(&small, stops), &Bed::Simulated(Box::new(testbed())))?;
+    let outcome = (SCHEMES[0].run)(
+        &trial(&small, stops),
+        &TrialFabric::Simulated(Box::new(testbed())),
+    )?;
     let cells = [
         ("us, insertion at 0.5", 3.55, (0, 0)),
         ("us, lookup at 0.9", 3.29, (1, 0)),

@@ -1,11 +1,11 @@
 //! Paper 001, figure 8: what the length of fingerprints does.
 
 use super::common::{reasons, shape, trial};
-use crate::paper001::designs::cost::Filled;
+use crate::paper001::designs::cost::FillingCost;
 use crate::paper001::designs::ours::Ours;
 use crate::paper001::designs::published::{BUCKET_SLOTS, testbed};
 use crate::paper001::designs::schemes::SCHEMES;
-use crate::paper001::designs::trial::{Bed, Draw, Op, Task, Trial};
+use crate::paper001::designs::trial::{Draw, TableTrial, Task, TrialFabric, TrialOperation};
 use crate::scale::Scale;
 use crate::{Axis, Line, Plot, Progress, ReproReport, ReproRow, Result, threads};
 use farslot::index::duo::placement::Shape;
@@ -148,7 +148,7 @@ fn point(scale: &Scale, bits: u32) -> Result<Point> {
         ..shape(scale.slots, BUCKET_SLOTS)
     });
     let seed = scale.seed_of(0);
-    let full_at = Filled::of(&mut table, 2.0, 0.01, seed).load;
+    let full_at = FillingCost::of(&mut table, 2.0, 0.01, seed).load;
     let index = &table.vault().index;
     let asked = asked(scale, bits);
     let absent = (0..asked).map(|number| derive(!seed, number));
@@ -156,18 +156,21 @@ fn point(scale: &Scale, bits: u32) -> Result<Point> {
     // Only slots that are in use can match.
     let by_slots = asked as f64 * full_at;
     let lookups = Task {
-        parts: vec![(Op::GetAbsent, ABSENT), (Op::Get, 1.0 - ABSENT)],
+        parts: vec![
+            (TrialOperation::GetAbsent, ABSENT),
+            (TrialOperation::Get, 1.0 - ABSENT),
+        ],
         draw: Draw::Uniform,
     };
     let stops = vec![(
         LOAD.min(full_at * 0.9),
-        vec![lookups, Task::only(Op::PutNew)],
+        vec![lookups, Task::only(TrialOperation::PutNew)],
     )];
-    let trial = Trial {
+    let trial = TableTrial {
         fingerprint_bits: bits,
         ..trial(scale, stops)
     };
-    let outcome = (SCHEMES[0].run)(&trial, &Bed::Simulated(Box::new(testbed())))?;
+    let outcome = (SCHEMES[0].run)(&trial, &TrialFabric::Simulated(Box::new(testbed())))?;
     let us = |task: usize| {
         let spent = outcome.spent(0, task);
         spent.map_or(0.0, |spent| spent.latency_ns / 1e3)

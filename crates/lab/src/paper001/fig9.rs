@@ -8,7 +8,9 @@ use crate::paper001::designs::published::{
     BUCKET_SIZES, LOADS_BY_SIZE, MAP_EMBED_LOADS, RACE_LOADS, TABLE_1, TEA_LOADS,
 };
 use crate::paper001::designs::schemes::SCHEMES;
-use crate::paper001::designs::trial::{Bed, Op, Outcome, Spent, Task, Trial};
+use crate::paper001::designs::trial::{
+    Outcome, Spent, TableTrial, Task, TrialFabric, TrialOperation,
+};
 use crate::scale::Scale;
 use crate::{Axis, Line, Plot, Progress, ReproReport, ReproRow, Result, threads};
 
@@ -82,7 +84,7 @@ pub(crate) fn run(scale: &Scale, progress: Progress<'_>) -> Result<ReproReport> 
             BUCKET_SIZES[job % BUCKET_SIZES.len()],
         );
         progress(&format!("{}, d = {size}", scheme.name));
-        (scheme.run)(&filling(scale, size), &Bed::Memory)
+        (scheme.run)(&filling(scale, size), &TrialFabric::Memory)
     })?;
     let papers = [LOADS_BY_SIZE, MAP_EMBED_LOADS, RACE_LOADS, TEA_LOADS];
     let mut rows = Vec::new();
@@ -97,12 +99,12 @@ pub(crate) fn run(scale: &Scale, progress: Progress<'_>) -> Result<ReproReport> 
     }
     let costs = threads::in_order(SCHEMES.len(), |number| {
         progress(SCHEMES[number].name);
-        let stops = LOADS.map(|load| (load, vec![Task::only(Op::PutNew)]));
-        let trial = Trial {
+        let stops = LOADS.map(|load| (load, vec![Task::only(TrialOperation::PutNew)]));
+        let trial = TableTrial {
             field_bytes: 8,
             ..trial(scale, stops.to_vec())
         };
-        (SCHEMES[number].run)(&trial, &Bed::Memory)
+        (SCHEMES[number].run)(&trial, &TrialFabric::Memory)
     })?;
     for (scheme, outcome) in SCHEMES.iter().zip(&costs) {
         for (load, spent) in points(outcome) {

@@ -4,15 +4,17 @@
 use super::common::{
     LIMITED_SLOTS, OPERATIONS, as_published_of_map_embed, filling, reasons, shape, trial,
 };
-use crate::paper001::designs::cost::Filled;
+use crate::paper001::designs::cost::FillingCost;
 use crate::paper001::designs::ours::Ours;
 use crate::paper001::designs::published::{
     BUCKET_SLOTS, GAIN_OF_DOUBLED_THREADS, LIMITED_FIELD_BYTES, STASH, TABLE_1, bandwidth_limited,
     testbed,
 };
 use crate::paper001::designs::race::Race;
-use crate::paper001::designs::schemes::{SCHEMES, Scheme};
-use crate::paper001::designs::trial::{Bed, Draw, Op, Outcome, Spent, Task, Trial};
+use crate::paper001::designs::schemes::{ComparedDesign, SCHEMES};
+use crate::paper001::designs::trial::{
+    Draw, Outcome, Spent, TableTrial, Task, TrialFabric, TrialOperation,
+};
 use crate::scale::Scale;
 use crate::{Progress, ReproReport, ReproRow, Result, threads};
 
@@ -152,12 +154,12 @@ fn at_high_load(scale: &Scale, progress: Progress<'_>) -> Result<Vec<ReproRow>> 
     let spent = threads::in_order(AT_HIGH_LOAD.len(), |number| {
         let scheme = &SCHEMES[number];
         progress(scheme.name);
-        let stops = vec![(scheme.high_load, vec![Task::only(Op::PutNew)])];
-        let trial = Trial {
+        let stops = vec![(scheme.high_load, vec![Task::only(TrialOperation::PutNew)])];
+        let trial = TableTrial {
             field_bytes: 8,
             ..trial(scale, stops)
         };
-        Ok((scheme.run)(&trial, &Bed::Memory)?.spent(0, 0))
+        Ok((scheme.run)(&trial, &TrialFabric::Memory)?.spent(0, 0))
     })?;
     let mut rows = Vec::new();
     for ((scheme, spent), (accesses, moved)) in SCHEMES.iter().zip(spent).zip(AT_HIGH_LOAD) {
@@ -192,11 +194,11 @@ fn index_sizes(scale: &Scale, progress: Progress<'_>) -> Result<Vec<ReproRow>> {
     threads::in_order(BITS_PER_KEY.len(), |number| {
         let (bits, paper) = BITS_PER_KEY[number];
         progress(&format!("f = {bits}"));
-        let trial = Trial {
+        let trial = TableTrial {
             fingerprint_bits: bits,
             ..filling(scale, BUCKET_SLOTS)
         };
-        let full = (SCHEMES[0].run)(&trial, &Bed::Memory)?;
+        let full = (SCHEMES[0].run)(&trial, &TrialFabric::Memory)?;
         let cell = format!("bits of index a key when full, f = {bits}");
         Ok(ReproRow::new(cell, paper, full.bits_per_key))
     })
@@ -209,9 +211,9 @@ fn large(scale: &Scale, progress: Progress<'_>) -> Result<Vec<ReproRow>> {
         let slots = times * scale.slots;
         progress(&format!("{slots} slots"));
         let seed = scale.seed_of(0);
-        let ours = Filled::of(&mut Ours::new(shape(slots, BUCKET_SLOTS)), 2.0, 0.01, seed);
+        let ours = FillingCost::of(&mut Ours::new(shape(slots, BUCKET_SLOTS)), 2.0, 0.01, seed);
         let mut race = Race::new(slots, BUCKET_SLOTS as u8, STASH.into());
-        let race = Filled::of(&mut race, 2.0, 0.01, seed);
+        let race = FillingCost::of(&mut race, 2.0, 0.01, seed);
         for (name, paper, filled) in [("CuckooDuo", papers[0], &ours), ("RACE", papers[1], &race)] {
             let cell = format!("load factor when full, {name}, {slots} slots");
             rows.push(ReproRow::new(cell, paper, filled.load));
@@ -230,7 +232,7 @@ fn latencies(scale: &Scale, progress: Progress<'_>) -> Result<Vec<ReproRow>> {
     let stops = LARGE_US.map(|(load, _)| (load, tasks()));
     let outcome = (SCHEMES[0].run)(
         &trial(scale, stops.to_vec()),
-        &Bed::Simulated(Box::new(testbed())),
+        &TrialFabric::Simulated(Box::new(testbed())),
     )?;
     let mut rows = Vec::new();
     for (stop, (load, papers)) in LARGE_US.into_iter().enumerate() {
@@ -252,7 +254,7 @@ fn latencies(scale: &Scale, progress: Progress<'_>) -> Result<Vec<ReproRow>> {
 /// Throughputs with several operations under way.
 fn rates(scale: &Scale, progress: Progress<'_>) -> Result<Vec<ReproRow>> {
     let hybrid = Task {
-        parts: vec![(Op::Get, 0.1), (Op::PutNew, 0.9)],
+        parts: vec![(TrialOperation::Get, 0.1), (TrialOperation::PutNew, 0.9)],
         draw: Draw::Uniform,
     };
     let outcomes = threads::in_order(SCHEMES.len(), |number| {
@@ -261,11 +263,11 @@ fn rates(scale: &Scale, progress: Progress<'_>) -> Result<Vec<ReproRow>> {
         let of_width = |width| {
             let common = (COMMON_LOAD, vec![hybrid.clone()]);
             let papers = (LOAD, OPERATIONS.map(|(_, op)| Task::only(op)).to_vec());
-            let trial = Trial {
+            let trial = TableTrial {
                 width,
                 ..trial(scale, vec![common, papers])
             };
-            (scheme.run)(&trial, &Bed::Simulated(Box::new(testbed())))
+            (scheme.run)(&trial, &TrialFabric::Simulated(Box::new(testbed())))
         };
         Ok((of_width(THREADS)?, of_width(1)?))
     })?;
@@ -295,7 +297,7 @@ fn rates(scale: &Scale, progress: Progress<'_>) -> Result<Vec<ReproRow>> {
 }
 
 /// Million operations/s of the paper's threads, from what one operation takes alone.
-fn of_threads(scheme: &Scheme, alone: &Spent) -> f64 {
+fn of_threads(scheme: &ComparedDesign, alone: &Spent) -> f64 {
     let us = match scheme.has_published_verbs {
         true => alone.testbed_us(),
         false => alone.us(),
@@ -305,7 +307,7 @@ fn of_threads(scheme: &Scheme, alone: &Spent) -> f64 {
 
 /// How much less the others do in a second where bandwidth is limited.
 fn limited(scale: &Scale, progress: Progress<'_>) -> Result<Vec<ReproRow>> {
-    let of_paper: Vec<&Scheme> = SCHEMES
+    let of_paper: Vec<&ComparedDesign> = SCHEMES
         .iter()
         .filter(|scheme| !scheme.name.contains("out of band"))
         .collect();
@@ -314,14 +316,17 @@ fn limited(scale: &Scale, progress: Progress<'_>) -> Result<Vec<ReproRow>> {
         let tasks = || OPERATIONS[..LIMITED_RATIOS.len()].iter();
         let stops =
             LIMITED_LOADS.map(|load| (load, tasks().map(|(_, op)| Task::only(*op)).collect()));
-        let trial = Trial {
+        let trial = TableTrial {
             slots: scale.slots.min(LIMITED_SLOTS),
             field_bytes: LIMITED_FIELD_BYTES,
             operations: scale.lookups.min(200),
             width: THREADS,
             ..trial(scale, stops.to_vec())
         };
-        (of_paper[number].run)(&trial, &Bed::Simulated(Box::new(bandwidth_limited())))
+        (of_paper[number].run)(
+            &trial,
+            &TrialFabric::Simulated(Box::new(bandwidth_limited())),
+        )
     })?;
     let mut rows = Vec::new();
     for (task, (operation, least, most)) in LIMITED_RATIOS.into_iter().enumerate() {

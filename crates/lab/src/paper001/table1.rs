@@ -4,8 +4,8 @@ use super::common::{
     FURTHER_VERBS, WALKS, filling, one_record_after_the_other, reasons, trial, us_row,
 };
 use crate::paper001::designs::published::{TABLE_1, TABLE_SLOTS, Took, testbed};
-use crate::paper001::designs::schemes::{SCHEMES, Scheme};
-use crate::paper001::designs::trial::{Bed, Op, Spent, Task, Trial};
+use crate::paper001::designs::schemes::{ComparedDesign, SCHEMES};
+use crate::paper001::designs::trial::{Spent, TableTrial, Task, TrialFabric, TrialOperation};
 use crate::scale::Scale;
 use crate::{Progress, ReproReport, ReproRow, Result, threads};
 
@@ -22,7 +22,12 @@ pub(crate) const SCALE: Scale = Scale {
 /// The load factor of what is not an insertion at the highest.
 const LOW_LOAD: f64 = 0.3;
 
-const TASKS: [Op; 4] = [Op::PutNew, Op::Get, Op::Update, Op::Remove];
+const TASKS: [TrialOperation; 4] = [
+    TrialOperation::PutNew,
+    TrialOperation::Get,
+    TrialOperation::Update,
+    TrialOperation::Remove,
+];
 
 const REASONS: [(&str, &str); 14] = [
     (
@@ -82,16 +87,16 @@ pub(crate) fn run(scale: &Scale, progress: Progress<'_>) -> Result<ReproReport> 
         let scheme = &SCHEMES[number];
         progress(scheme.name);
         let low = (LOW_LOAD, TASKS.map(Task::only).to_vec());
-        let high = (scheme.high_load, vec![Task::only(Op::PutNew)]);
+        let high = (scheme.high_load, vec![Task::only(TrialOperation::PutNew)]);
         let costs = (scheme.run)(
             &trial(scale, vec![low, high]),
-            &Bed::Simulated(Box::new(testbed())),
+            &TrialFabric::Simulated(Box::new(testbed())),
         )?;
-        let filling = Trial {
+        let filling = TableTrial {
             stands_for: TABLE_SLOTS,
             ..filling(scale, 8)
         };
-        let full = (scheme.run)(&filling, &Bed::Memory)?;
+        let full = (scheme.run)(&filling, &TrialFabric::Memory)?;
         Ok((costs, full))
     })?;
     let mut rows = Vec::new();
@@ -150,7 +155,12 @@ pub(crate) fn run(scale: &Scale, progress: Progress<'_>) -> Result<ReproReport> 
     })
 }
 
-fn costs_of(operation: &str, scheme: &Scheme, took: Took, spent: Option<Spent>) -> Vec<ReproRow> {
+fn costs_of(
+    operation: &str,
+    scheme: &ComparedDesign,
+    took: Took,
+    spent: Option<Spent>,
+) -> Vec<ReproRow> {
     let Some(spent) = spent else {
         return Vec::new();
     };

@@ -4,7 +4,7 @@
 use super::common::{FURTHER_VERBS, client_bytes, operations, reasons, trial, us_row};
 use crate::paper001::designs::published::{TABLE_3, Table3, testbed};
 use crate::paper001::designs::schemes::SCHEMES;
-use crate::paper001::designs::trial::{Bed, Draw, Op, Task, Trial};
+use crate::paper001::designs::trial::{Draw, TableTrial, Task, TrialFabric, TrialOperation};
 use crate::scale::Scale;
 use crate::{Progress, ReproReport, Result, threads};
 
@@ -41,8 +41,8 @@ const REASONS: [(&str, &str); 3] = [
 /// What a row of the table asks for.
 fn task(row: &Table3) -> Task {
     let parts = match row.mode {
-        "A" => vec![(Op::Get, 0.5), (Op::Update, 0.5)],
-        _ => vec![(Op::Get, 0.95), (Op::PutNew, 0.05)],
+        "A" => vec![(TrialOperation::Get, 0.5), (TrialOperation::Update, 0.5)],
+        _ => vec![(TrialOperation::Get, 0.95), (TrialOperation::PutNew, 0.05)],
     };
     let draw = match row.distribution {
         "zipf-0.99" => Draw::Zipf(0.99),
@@ -65,12 +65,12 @@ pub(crate) fn run(scale: &Scale, progress: Progress<'_>) -> Result<ReproReport> 
         let stops = vec![(LOAD, TABLE_3.iter().map(task).collect())];
         let trial = match job % 2 {
             0 => trial(&without, stops),
-            _ => Trial {
+            _ => TableTrial {
                 client_bytes: Some(client_bytes(scale)),
                 ..trial(scale, stops)
             },
         };
-        (scheme.run)(&trial, &Bed::Simulated(Box::new(testbed())))
+        (scheme.run)(&trial, &TrialFabric::Simulated(Box::new(testbed())))
     })?;
     let mut rows = Vec::new();
     for (number, published) in TABLE_3.iter().enumerate() {

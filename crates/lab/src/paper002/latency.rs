@@ -75,7 +75,7 @@ struct Interval {
 
 /// What a trial varies.
 #[derive(Clone, Copy)]
-struct Trial {
+struct LatencyTrial {
     /// C; chosen while running if none.
     size: Option<usize>,
     /// Load factors before which is measured.
@@ -111,7 +111,7 @@ fn run(
     let sizes: Vec<_> = SIZES.into_iter().map(Some).chain([None]).collect();
     let trials = threads::in_order(sizes.len() * tables, |number| {
         progress("find-or-put");
-        measure(Trial {
+        measure(LatencyTrial {
             size: sizes[number / tables],
             loads,
             slots: scale.slots,
@@ -196,7 +196,7 @@ fn run(
 }
 
 /// Fills one table, and measures before each of the load factors.
-fn measure(trial: Trial) -> Result<Vec<Interval>> {
+fn measure(trial: LatencyTrial) -> Result<Vec<Interval>> {
     let layout = Layout::new(2, trial.slots / 2, 0)?;
     let world = World::new(trial.seed, das5::profile());
     let nodes = [(); 2].map(|()| world.add_node(&[(layout.region_bytes(), Rights::ALL)]));
@@ -223,7 +223,7 @@ fn measure(trial: Trial) -> Result<Vec<Interval>> {
 async fn fill(
     set: &SharedWordSet<SimEndpoint>,
     endpoint: &SimEndpoint,
-    trial: Trial,
+    trial: LatencyTrial,
 ) -> Result<Vec<Interval>> {
     let mut random = ChaCha8Rng::seed_from_u64(trial.seed);
     let mut words = std::iter::repeat_with(move || random.next_u64() & MAX_WORD);

@@ -1,8 +1,8 @@
 //! What the reproductions share.
 
 use super::mix::Demand;
-use super::systems::{Fits, System};
-use crate::cluster::{Cluster, Measured, hosts};
+use super::systems::{DataplaneSystem, Fits};
+use crate::cluster::{Cluster, ClusterMeasurement, hosts};
 use crate::scale::Scale;
 use crate::{Basis, ReproRow, Result};
 use farslot::fabric::VerbKind;
@@ -25,14 +25,14 @@ pub(super) const SCALE: Scale = Scale {
 
 /// Operations a microsecond of a machine.
 #[derive(Clone, Debug)]
-pub(super) struct Rate {
+pub(super) struct MachineRate {
     /// In the simulator.
-    pub(super) measured: Measured,
+    pub(super) measured: ClusterMeasurement,
     /// By what the busiest part of a machine allows, for the verbs that were counted.
     pub(super) model: f64,
 }
 
-impl Rate {
+impl MachineRate {
     pub(super) fn row(&self, cell: String, basis: Basis) -> ReproRow {
         ReproRow {
             model: Some(self.model),
@@ -99,9 +99,9 @@ pub(super) fn cached(cluster: &Cluster, demand: Demand) -> Result<Demand> {
 /// Measures lookups of a system on a cluster.
 pub(super) fn rate(
     scale: &Scale,
-    (system, fits, farm_reads): (System, &Fits, f64),
+    (system, fits, farm_reads): (DataplaneSystem, &Fits, f64),
     size: (u32, u32),
-) -> Result<Rate> {
+) -> Result<MachineRate> {
     let mut cluster = cluster(scale, system.profile(fits), size, 1.0);
     let known = cached(&cluster, system.demand(fits, farm_reads))?;
     cluster.expected = known.rate(cluster.threads);
@@ -109,11 +109,11 @@ pub(super) fn rate(
     let measured = system.measure(fits, farm_reads, (cluster.clone(), pages))?;
     let counted = Demand::counted(&cluster.profile, &measured);
     let locked = match system {
-        System::Lite => fits.locked_ns,
+        DataplaneSystem::Lite => fits.locked_ns,
         _ => 0.0,
     };
     let model = cached(&cluster, counted.locked_for(locked))?.rate(cluster.threads);
-    Ok(Rate { measured, model })
+    Ok(MachineRate { measured, model })
 }
 
 /// What is fitted beside the NIC profile, as rows.

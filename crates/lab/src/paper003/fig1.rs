@@ -1,7 +1,7 @@
 //! Paper 003, figure 1: READs by the number of connections, of three generations of NICs.
 
 use super::mix::{Demand, only};
-use super::pair::{MANY_CONNECTIONS, Memory, NEAR_CONNECTIONS, Nic};
+use super::pair::{FittedNic, MANY_CONNECTIONS, Memory, NEAR_CONNECTIONS};
 use super::systems::datagrams;
 use crate::scale::Scale;
 use crate::{Axis, Line, Plot, Progress, ReproReport, ReproRow, Result};
@@ -22,7 +22,7 @@ const AS_SLOW_AS_CALLS: [f64; 2] = [2_500.0, 3_800.0];
 
 /// Computes the figure.
 pub(crate) fn run(_: &Scale, _: Progress<'_>) -> Result<ReproReport> {
-    let nics = Nic::all()?;
+    let nics = FittedNic::all()?;
     let mut rows = Vec::new();
     let large = Memory::LARGE_PAGES;
     for nic in &nics {
@@ -75,7 +75,7 @@ pub(crate) fn run(_: &Scale, _: Progress<'_>) -> Result<ReproReport> {
         );
         rows.push(ReproRow::new(cell, None, rate).predicted());
     }
-    let line = |name: &str, nic: &Nic, memory| -> Result<Line> {
+    let line = |name: &str, nic: &FittedNic, memory| -> Result<Line> {
         let points = CONNECTIONS
             .iter()
             .map(|connections| Ok((*connections as f64, nic.rate(BYTES, *connections, memory)?)));

@@ -3,7 +3,7 @@
 use super::common::fitted_rows;
 use super::fits::OVERSUBSCRIBED;
 use super::lookups::Lookups;
-use super::systems::{PAPERS_THREADS, System};
+use super::systems::{DataplaneSystem, PAPERS_THREADS};
 use super::tables::collisions;
 use crate::scale::Scale;
 use crate::{Progress, ReproReport, ReproRow, Result};
@@ -15,7 +15,11 @@ pub(crate) const SCALE: Scale = super::common::SCALE;
 const MACHINES: [u32; 4] = [4, 8, 16, 32];
 /// READs alone beside calls alone, at 32 machines.
 const PERFECT_OVER_CALLS: f64 = 2.2;
-const SYSTEMS: [System; 3] = [System::Perfect, System::Oversubscribed, System::Calls];
+const SYSTEMS: [DataplaneSystem; 3] = [
+    DataplaneSystem::Perfect,
+    DataplaneSystem::Oversubscribed,
+    DataplaneSystem::Calls,
+];
 
 /// Measures the figure.
 pub(crate) fn run(scale: &Scale, progress: Progress<'_>) -> Result<ReproReport> {

@@ -4,7 +4,7 @@ use super::common::fitted_rows;
 use super::fits::{BESIDE_LITE, WITHOUT_CONTROL};
 use super::hopscotch::reads_per_lookup;
 use super::lookups::Lookups;
-use super::systems::{PAPERS_THREADS, System};
+use super::systems::{DataplaneSystem, PAPERS_THREADS};
 use crate::scale::Scale;
 use crate::{Progress, ReproReport, ReproRow, Result};
 use rand::SeedableRng;
@@ -14,12 +14,12 @@ pub(crate) const ID: &str = "003-fig5";
 pub(crate) const SCALE: Scale = super::common::SCALE;
 
 const MACHINES: [u32; 4] = [4, 8, 12, 16];
-const SYSTEMS: [System; 5] = [
-    System::Oversubscribed,
-    System::Erpc { controlled: true },
-    System::Erpc { controlled: false },
-    System::Farm,
-    System::Lite,
+const SYSTEMS: [DataplaneSystem; 5] = [
+    DataplaneSystem::Oversubscribed,
+    DataplaneSystem::Erpc { controlled: true },
+    DataplaneSystem::Erpc { controlled: false },
+    DataplaneSystem::Farm,
+    DataplaneSystem::Lite,
 ];
 /// How full FaRM's table is: assumed.
 const FARM_LOAD: f64 = 0.9;

@@ -1,12 +1,12 @@
 //! Paper 003, figure 6: TATP in Storm, by transactions over chained tables.
 
-use super::common::{Rate, cached, cluster, fitted_rows};
+use super::common::{MachineRate, cached, cluster, fitted_rows};
 use super::fits::fit;
 use super::mix::Demand;
-use super::systems::{Fits, PAPERS_THREADS, System};
+use super::systems::{DataplaneSystem, Fits, PAPERS_THREADS};
 use crate::cluster::{hosts, measure};
 use crate::scale::Scale;
-use crate::transactions::Machines;
+use crate::transactions::TatpMachines;
 use crate::{Axis, Basis, Line, Plot, Progress, ReproReport, ReproRow, Result, threads};
 
 pub(crate) const ID: &str = "003-fig6";
@@ -15,7 +15,7 @@ pub(crate) const SCALE: Scale = super::common::SCALE;
 const MACHINES: [u32; 4] = [4, 8, 16, 32];
 /// Storm (oversub) beside calls alone, at 32 machines.
 const GAIN: f64 = 1.49;
-const SYSTEMS: [System; 2] = [System::Oversubscribed, System::Calls];
+const SYSTEMS: [DataplaneSystem; 2] = [DataplaneSystem::Oversubscribed, DataplaneSystem::Calls];
 /// Transactions that a thread has under way.
 const WIDTH: usize = 8;
 /// Buckets of a machine's subscribers.
@@ -23,7 +23,12 @@ const BUCKETS: u64 = 1 << 15;
 /// Bytes that stand for a page.
 const PAGE: u64 = 32 << 10;
 
-fn measured(scale: &Scale, fits: &Fits, system: System, machines: u32) -> Result<Rate> {
+fn measured(
+    scale: &Scale,
+    fits: &Fits,
+    system: DataplaneSystem,
+    machines: u32,
+) -> Result<MachineRate> {
     let (hosts, nodes) = hosts(machines);
     let mut cluster = cluster(
         scale,
@@ -35,18 +40,18 @@ fn measured(scale: &Scale, fits: &Fits, system: System, machines: u32) -> Result
     cluster.width = WIDTH;
     cluster.page_bytes = PAGE;
     let subscribers = (fits.load * (BUCKETS / u64::from(nodes)) as f64) as u64;
-    let by_calls = system == System::Calls;
-    let tatp = Machines::new(hosts * nodes, subscribers.max(1), fits.load, by_calls);
+    let by_calls = system == DataplaneSystem::Calls;
+    let tatp = TatpMachines::new(hosts * nodes, subscribers.max(1), fits.load, by_calls);
     let measured = measure(&cluster, tatp)?;
     let counted = Demand::counted(&cluster.profile, &measured);
     let model = cached(&cluster, counted)?.rate(PAPERS_THREADS);
-    Ok(Rate { measured, model })
+    Ok(MachineRate { measured, model })
 }
 
 /// Measures the figure.
 pub(crate) fn run(scale: &Scale, progress: Progress<'_>) -> Result<ReproReport> {
     let fits = fit()?;
-    let rates: Vec<Rate> = threads::in_order(MACHINES.len() * SYSTEMS.len(), |number| {
+    let rates: Vec<MachineRate> = threads::in_order(MACHINES.len() * SYSTEMS.len(), |number| {
         let machines = MACHINES[number / SYSTEMS.len()];
         let system = SYSTEMS[number % SYSTEMS.len()];
         progress(&format!("{}, {machines} machines", system.name()));

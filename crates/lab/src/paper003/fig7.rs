@@ -1,9 +1,9 @@
 //! Paper 003, figure 7: clusters of up to 128 machines, whose connections no longer fit into the
 //! NIC's cache.
 
-use super::common::{Rate, rate};
+use super::common::{MachineRate, rate};
 use super::fits::fit;
-use super::systems::System;
+use super::systems::DataplaneSystem;
 use crate::scale::Scale;
 use crate::{Axis, Basis, Line, Plot, Progress, ReproReport, ReproRow, Result, threads};
 
@@ -18,11 +18,15 @@ const LOST: f64 = 1.57;
 /// Measures the figure.
 pub(crate) fn run(scale: &Scale, progress: Progress<'_>) -> Result<ReproReport> {
     let fits = fit()?;
-    let profile = System::Perfect.profile(&fits);
-    let rates: Vec<Rate> = threads::in_order(MACHINES.len() * THREADS.len(), |number| {
+    let profile = DataplaneSystem::Perfect.profile(&fits);
+    let rates: Vec<MachineRate> = threads::in_order(MACHINES.len() * THREADS.len(), |number| {
         let (machines, threads) = (MACHINES[number / 2], THREADS[number % 2]);
         progress(&format!("{machines} machines, {threads} threads"));
-        rate(scale, (System::Perfect, &fits, 1.0), (machines, threads))
+        rate(
+            scale,
+            (DataplaneSystem::Perfect, &fits, 1.0),
+            (machines, threads),
+        )
     })?;
     let at = |machines: usize, threads: usize| &rates[machines * THREADS.len() + threads];
     let mut rows = Vec::new();

@@ -2,7 +2,7 @@
 //! fitted on.
 
 use super::mix::Demand;
-use super::systems::{Fits, PAPERS_THREADS, System};
+use super::systems::{DataplaneSystem, Fits, PAPERS_THREADS};
 use super::tables::{Tables, collisions};
 use crate::Result;
 use crate::cluster::idle;
@@ -41,7 +41,7 @@ pub(super) fn fit() -> Result<Fits> {
     };
     let erpc = |control_ns| {
         let fits = Fits { control_ns, ..free };
-        rate(System::Erpc { controlled: true }.demand(&fits, 1.0))
+        rate(DataplaneSystem::Erpc { controlled: true }.demand(&fits, 1.0))
     };
     Ok(Fits {
         control_ns: falling(0.0, 1e5, erpc(0.0) / WITHOUT_CONTROL, erpc),
@@ -70,17 +70,18 @@ mod tests {
     #[test]
     fn what_is_fitted_gives_what_it_was_fitted_on() {
         let fits = fit().unwrap();
-        let rate = |system: System| system.demand(&fits, 1.0).rate(PAPERS_THREADS);
+        let rate = |system: DataplaneSystem| system.demand(&fits, 1.0).rate(PAPERS_THREADS);
         let near = |ours: f64, paper: f64| assert!((ours / paper - 1.0).abs() < 1e-3, "{ours}");
         near(
-            rate(System::Oversubscribed) / rate(System::Calls),
+            rate(DataplaneSystem::Oversubscribed) / rate(DataplaneSystem::Calls),
             OVERSUBSCRIBED,
         );
         near(
-            rate(System::Oversubscribed) / rate(System::Lite),
+            rate(DataplaneSystem::Oversubscribed) / rate(DataplaneSystem::Lite),
             BESIDE_LITE,
         );
-        let [with, without] = [true, false].map(|controlled| rate(System::Erpc { controlled }));
+        let [with, without] =
+            [true, false].map(|controlled| rate(DataplaneSystem::Erpc { controlled }));
         near(without / with, WITHOUT_CONTROL);
         assert!((0.05..0.5).contains(&fits.load), "{fits:?}");
     }

@@ -1,6 +1,6 @@
 //! What operations cost by their verbs, in the mean.
 
-use crate::cluster::Measured;
+use crate::cluster::ClusterMeasurement;
 use farslot::fabric::VerbKind;
 use farslot::fabric::sim::NicProfile;
 use farslot::model::{CacheClass, ModelError, Reuse, hit_ratios};
@@ -25,10 +25,10 @@ pub(super) struct Kind {
 }
 
 /// What the threads of a system do.
-pub(super) type Mix = Vec<Kind>;
+pub(super) type VerbMix = Vec<Kind>;
 
 /// Operations all of one kind.
-pub(super) fn only(steps: Vec<(Step, f64)>) -> Mix {
+pub(super) fn only(steps: Vec<(Step, f64)>) -> VerbMix {
     vec![Kind { share: 1.0, steps }]
 }
 
@@ -73,7 +73,7 @@ impl Demand {
     }
 
     /// Of the mean operation that was measured, by what endpoints have counted.
-    pub(super) fn counted(profile: &NicProfile, measured: &Measured) -> Self {
+    pub(super) fn counted(profile: &NicProfile, measured: &ClusterMeasurement) -> Self {
         let posted = &measured.posted;
         let of = |kind| measured.each(posted.verbs_of(kind));
         let bytes = measured.each(posted.bytes_read + posted.bytes_written);
@@ -102,7 +102,7 @@ impl Demand {
     }
 
     /// Of the mean operation of a mix.
-    pub(super) fn of(profile: &NicProfile, mix: &Mix) -> Self {
+    pub(super) fn of(profile: &NicProfile, mix: &VerbMix) -> Self {
         let steps = mix.iter().flat_map(|kind| {
             kind.steps
                 .iter()

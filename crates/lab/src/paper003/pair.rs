@@ -17,9 +17,9 @@ pub(super) const MANY_CONNECTIONS: u64 = 64;
 /// Bytes that the NIC fetches of its tables at once.
 const LINE: u64 = 64;
 
-/// A kind of NIC.
+/// A kind of NIC, fitted to what the paper measured.
 #[derive(Clone, Debug)]
-pub(super) struct Nic {
+pub(super) struct FittedNic {
     pub(super) name: &'static str,
     pub(super) profile: NicProfile,
     /// The part of the rate that is lost from 8 to 64 connections (section 3.3): fitted.
@@ -59,7 +59,7 @@ impl Memory {
     };
 }
 
-impl Nic {
+impl FittedNic {
     pub(super) fn all() -> Result<[Self; 3]> {
         Ok([
             Self::new("ConnectX-3", NicProfile::connectx3_roce(), 0.83)?,

@@ -1,7 +1,7 @@
 //! Paper 003, section 6.2.5: a physical segment in place of pages of 4 KiB.
 
 use super::mix::ITEM;
-use super::pair::{Memory, Nic};
+use super::pair::{FittedNic, Memory};
 use super::systems::PAPERS_THREADS;
 use crate::scale::Scale;
 use crate::{Progress, ReproReport, ReproRow, Result};
@@ -16,7 +16,7 @@ const CONNECTIONS: u64 = 2 * 2 * PAPERS_THREADS as u64;
 
 /// Computes it.
 pub(crate) fn run(_: &Scale, _: Progress<'_>) -> Result<ReproReport> {
-    let nic = Nic::connectx5()?;
+    let nic = FittedNic::connectx5()?;
     let rate = |memory| nic.rate(ITEM as u64, CONNECTIONS, memory);
     let [segment, large, small] = [
         rate(Memory::SEGMENT)?,

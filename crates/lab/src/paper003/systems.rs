@@ -1,9 +1,9 @@
 //! Storm and the systems that it is compared with.
 
-use super::mix::{Demand, ITEM, Mix, Step, only};
+use super::mix::{Demand, ITEM, Step, VerbMix, only};
 use super::tables::{Kernel, Tables, collisions};
-use super::verbs::{PLACE, Verbs};
-use crate::cluster::{Cluster, Measured, measure};
+use super::verbs::{PLACE, VerbThreads};
+use crate::cluster::{Cluster, ClusterMeasurement, measure};
 use crate::{Basis, Result};
 use farslot::fabric::sim::NicProfile;
 
@@ -43,7 +43,7 @@ pub(super) const fn datagrams(bytes: usize) -> Step {
 
 /// A system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum System {
+pub(super) enum DataplaneSystem {
     /// Storm (perfect): READs alone.
     Perfect,
     /// Storm (oversub): a READ, and a call where that does not find the key.
@@ -61,7 +61,7 @@ pub(super) enum System {
     Lite,
 }
 
-impl System {
+impl DataplaneSystem {
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self::Perfect => "Storm (perfect)",
@@ -98,7 +98,7 @@ impl System {
 
     /// The verbs of a lookup, where these are all that there is of it. One of FaRM takes
     /// `farm_reads`.
-    pub(super) fn mix(self, farm_reads: f64) -> Option<Mix> {
+    pub(super) fn mix(self, farm_reads: f64) -> Option<VerbMix> {
         match self {
             Self::Erpc { .. } => Some(only(vec![(datagrams(ITEM), 1.0)])),
             Self::Farm => Some(only(vec![(Step::Read(FARM_ITEMS * ITEM), farm_reads)])),
@@ -145,11 +145,11 @@ impl System {
         fits: &Fits,
         farm_reads: f64,
         (mut cluster, pages): (Cluster, u64),
-    ) -> Result<Measured> {
+    ) -> Result<ClusterMeasurement> {
         if let Some(mix) = self.mix(farm_reads) {
             cluster.page_bytes = PLACE;
             let places = pages;
-            return measure(&cluster, Verbs { mix, places });
+            return measure(&cluster, VerbThreads { mix, places });
         }
         // Tables have a power of two of buckets: pages are as long as it takes to have them all in
         // use, and none has a part of a bucket.

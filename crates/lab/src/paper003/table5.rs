@@ -1,8 +1,8 @@
 //! Paper 003, table 5: round trips of an idle cluster.
 
 use super::fits::fit;
-use super::systems::System;
-use super::verbs::Verbs;
+use super::systems::DataplaneSystem;
+use super::verbs::VerbThreads;
 use crate::cluster::idle;
 use crate::scale::Scale;
 use crate::{Basis, Progress, ReproReport, ReproRow, Result};
@@ -12,12 +12,16 @@ pub(crate) const ID: &str = "003-table5";
 pub(crate) const SCALE: Scale = super::common::SCALE;
 
 /// A column: a system, and the paper's us on InfiniBand and on RoCE.
-const COLUMNS: [(System, &str, [f64; 2]); 5] = [
-    (System::Perfect, "Storm (READ)", [1.8, 2.8]),
-    (System::Calls, "Storm (call)", [2.7, 3.9]),
-    (System::Erpc { controlled: false }, "eRPC", [2.7, 3.6]),
-    (System::Farm, "FaRM", [2.1, 3.0]),
-    (System::Lite, "LITE", [5.8, 6.4]),
+const COLUMNS: [(DataplaneSystem, &str, [f64; 2]); 5] = [
+    (DataplaneSystem::Perfect, "Storm (READ)", [1.8, 2.8]),
+    (DataplaneSystem::Calls, "Storm (call)", [2.7, 3.9]),
+    (
+        DataplaneSystem::Erpc { controlled: false },
+        "eRPC",
+        [2.7, 3.6],
+    ),
+    (DataplaneSystem::Farm, "FaRM", [2.1, 3.0]),
+    (DataplaneSystem::Lite, "LITE", [5.8, 6.4]),
 ];
 
 /// Measures the table.
@@ -31,20 +35,20 @@ pub(crate) fn run(scale: &Scale, _: Progress<'_>) -> Result<ReproReport> {
     for (number, (platform, profile)) in platforms.into_iter().enumerate() {
         for (system, name, papers) in COLUMNS {
             let measured = match system.mix(1.0) {
-                Some(mix) => idle(profile.clone(), Verbs { mix, places: 64 }, scale.seed),
+                Some(mix) => idle(profile.clone(), VerbThreads { mix, places: 64 }, scale.seed),
                 None => idle(profile.clone(), system.uncollided(&fits)?, scale.seed),
             }?;
             let us = measured.latency.mean() / 1e3;
             let cell = format!("us, {name}, ConnectX-4 on {platform}");
             let is_fitted = match system {
-                System::Perfect => true,
-                System::Calls | System::Lite => number == 0,
+                DataplaneSystem::Perfect => true,
+                DataplaneSystem::Calls | DataplaneSystem::Lite => number == 0,
                 _ => false,
             };
             let basis = match (is_fitted, system) {
                 (true, _) => Basis::Fitted,
                 // The sum of two that are fitted.
-                (false, System::Lite) => Basis::Follows,
+                (false, DataplaneSystem::Lite) => Basis::Follows,
                 _ => Basis::Predicted,
             };
             rows.push(ReproRow {

@@ -1,6 +1,6 @@
 //! Systems of which there are only the verbs: those that Storm is compared with.
 
-use super::mix::{Kind, Mix, Step};
+use super::mix::{Kind, Step, VerbMix};
 use crate::cluster::{Program, Seat};
 use crate::{LabError, Result};
 use farslot::fabric::sim::SimEndpoint;
@@ -17,8 +17,8 @@ use std::sync::Arc;
 pub(super) const PLACE: u64 = 1024;
 
 /// Threads that do what a mix says, at random places.
-pub(super) struct Verbs {
-    pub(super) mix: Mix,
+pub(super) struct VerbThreads {
+    pub(super) mix: VerbMix,
     /// Places of a node's memory.
     pub(super) places: u64,
 }
@@ -39,7 +39,7 @@ pub(super) struct Worker {
     random: RefCell<ChaCha8Rng>,
 }
 
-impl Program for Verbs {
+impl Program for VerbThreads {
     type Thread = Worker;
 
     fn bytes(&self) -> u64 {
@@ -71,7 +71,7 @@ impl Program for Verbs {
     }
 }
 
-impl Verbs {
+impl VerbThreads {
     fn kind(&self, worker: &Worker) -> &Kind {
         let mut at: f64 = worker.random.borrow_mut().random();
         let chosen = self.mix.iter().find(|kind| {
@@ -109,7 +109,7 @@ impl Worker {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cluster::{Cluster, Measured, measure};
+    use crate::cluster::{Cluster, ClusterMeasurement, measure};
     use crate::paper003::mix::{Demand, only};
     use farslot::fabric::sim::NicProfile;
 
@@ -126,9 +126,9 @@ mod tests {
         }
     }
 
-    fn rate(cluster: &Cluster, mix: &Mix, places: u64) -> Measured {
+    fn rate(cluster: &Cluster, mix: &VerbMix, places: u64) -> ClusterMeasurement {
         let mix = mix.clone();
-        measure(cluster, Verbs { mix, places }).unwrap()
+        measure(cluster, VerbThreads { mix, places }).unwrap()
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Paper 004's predetermination at the client of a remote cuckoo table: round trips of insertions
 //! by occupancy, and of those that have no place, with it and without.
 
-use crate::paper000::cuckoo_tables::Shape;
+use crate::paper000::cuckoo_tables::HashingShape;
 use crate::paper000::published;
 use crate::scale::Scale;
 use crate::{Axis, LabError, Line, Plot, Progress, ReproReport, ReproRow, Result, threads};
@@ -25,15 +25,15 @@ pub(crate) const SCALE: Scale = Scale {
 /// A table, and the occupancy up to which its insertions are told apart: nearly that where none
 /// finds a place any more, but for two ways and one slot, of which paper 004 drops those without a
 /// place.
-const TABLES: [(Shape, f64); 4] = [
+const TABLES: [(HashingShape, f64); 4] = [
     (shape(2, 1), 0.9),
     (shape(2, 4), 0.98),
     (shape(3, 1), 0.9),
     (shape(3, 4), 0.98),
 ];
 
-const fn shape(ways: u32, bucket_slots: u32) -> Shape {
-    Shape { ways, bucket_slots }
+const fn shape(ways: u32, bucket_slots: u32) -> HashingShape {
+    HashingShape { ways, bucket_slots }
 }
 
 const OCCUPANCIES: [f64; 10] = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.98];
@@ -76,7 +76,8 @@ struct Step {
     refused: Cost,
 }
 
-struct Filled {
+/// Insertions into a table until it was full, and the survey of the full table.
+struct InsertionSurvey {
     steps: Vec<Step>,
     /// Beyond the last step, until there were enough that had no place.
     beyond: Step,
@@ -85,7 +86,7 @@ struct Filled {
     graph_bytes_a_slot: f64,
 }
 
-impl Filled {
+impl InsertionSurvey {
     fn all(&self) -> impl Iterator<Item = &Step> {
         self.steps.iter().chain([&self.beyond])
     }
@@ -169,7 +170,7 @@ pub(crate) fn run(scale: &Scale, progress: Progress<'_>) -> Result<ReproReport> 
     })
 }
 
-fn rows_of(filled: &Filled, name: &str) -> Vec<ReproRow> {
+fn rows_of(filled: &InsertionSurvey, name: &str) -> Vec<ReproRow> {
     let mut rows = Vec::new();
     let mut row = |cell: String, value| rows.push(ReproRow::new(cell, None, value));
     for step in &filled.steps {
@@ -219,12 +220,12 @@ fn rows_of(filled: &Filled, name: &str) -> Vec<ReproRow> {
     rows
 }
 
-fn name(shape: Shape) -> String {
+fn name(shape: HashingShape) -> String {
     let plural = if shape.bucket_slots == 1 { "" } else { "s" };
     format!("{}-way, {} slot{plural}", shape.ways, shape.bucket_slots)
 }
 
-fn line(shape: Shape, knows: bool) -> String {
+fn line(shape: HashingShape, knows: bool) -> String {
     let with = if knows {
         "predetermined"
     } else {
@@ -244,7 +245,11 @@ struct Client {
     offered: u32,
 }
 
-fn fill(scale: &Scale, (shape, limit): (Shape, f64), knows: bool) -> Result<Filled> {
+fn fill(
+    scale: &Scale,
+    (shape, limit): (HashingShape, f64),
+    knows: bool,
+) -> Result<InsertionSurvey> {
     let mut client = Client::new(scale, shape, knows)?;
     let slots = client.table.layout().slots();
     let mut steps = Vec::new();
@@ -260,7 +265,7 @@ fn fill(scale: &Scale, (shape, limit): (Shape, f64), knows: bool) -> Result<Fill
     let survey = client.survey()?;
     client.check()?;
     let bytes = client.table.layout().predetermination_bytes();
-    Ok(Filled {
+    Ok(InsertionSurvey {
         steps,
         beyond,
         survey,
@@ -269,7 +274,7 @@ fn fill(scale: &Scale, (shape, limit): (Shape, f64), knows: bool) -> Result<Fill
 }
 
 impl Client {
-    fn new(scale: &Scale, shape: Shape, knows: bool) -> Result<Self> {
+    fn new(scale: &Scale, shape: HashingShape, knows: bool) -> Result<Self> {
         let seed = scale.seed_of(0);
         let layout = shape.layout(scale.slots, seed)?;
         let bytes = u64::try_from(layout.table_bytes()).unwrap_or(u64::MAX);

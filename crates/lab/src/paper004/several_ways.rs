@@ -33,7 +33,7 @@ const SHAPES: [(usize, usize, f64); 6] = [
 
 type Hashing = BuildHasherDefault<DefaultHasher>;
 
-struct Measured {
+struct WaysMeasurement {
     full_at: f64,
     bound: SpareBound,
     known: f64,
@@ -100,7 +100,7 @@ fn table<V>(scale: &Scale, number: usize) -> Result<SeveralCuckoo<u32, V, Hashin
         .map_err(|error| LabError::bad("slots", scale.slots, error.to_string()))
 }
 
-fn measure(scale: &Scale, number: usize) -> Result<Measured> {
+fn measure(scale: &Scale, number: usize) -> Result<WaysMeasurement> {
     let keys = || random_integers(scale.seed_of(0));
     let mut filled = table::<()>(scale, number)?;
     fill(&mut filled, keys(), &[1.0], WhenFull::Stop);
@@ -115,7 +115,7 @@ fn measure(scale: &Scale, number: usize) -> Result<Measured> {
     let counters = dropping.counters();
     // Of a slot, beside its key and what tells whether it is vacant.
     let option = size_of::<Option<(u32, ())>>() - size_of::<u32>();
-    Ok(Measured {
+    Ok(WaysMeasurement {
         full_at,
         bound,
         known: counters.known_failures as f64 / (counters.failures as f64).max(1.0),

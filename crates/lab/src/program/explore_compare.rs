@@ -1,6 +1,8 @@
 //! `farslot-lab explore-compare`: our explorer beside Spin and Stateright.
 
-use crate::explore_compare::{self, CommonModel, ExploreReport, ExploreRow, One, Options, System};
+use crate::explore_compare::{
+    self, CommonModel, ExplorationTool, ExploreReport, ExploreRow, One, Options,
+};
 use comfy_table::{CellAlignment, Table, presets};
 use farslot_cli::context::Context;
 use farslot_cli::failure::{Failure, Result};
@@ -29,7 +31,7 @@ pub(super) struct Args {
         value_delimiter = ',',
         default_value = "stateright-bfs,stateright-dfs,spin,spin-collapse,spin-bfs"
     )]
-    against: Vec<System>,
+    against: Vec<ExplorationTool>,
     /// Rounds, in which the systems take turns, and of which the median counts
     #[arg(long, value_name = "N", default_value_t = 3)]
     rounds: usize,
@@ -40,7 +42,7 @@ pub(super) struct Args {
 pub(super) struct OneArgs {
     /// farslot, stateright-bfs or stateright-dfs
     #[arg(long)]
-    system: System,
+    system: ExplorationTool,
     /// The model
     #[arg(long)]
     model: CommonModel,
@@ -54,7 +56,7 @@ pub(super) struct OneArgs {
 /// # Errors
 /// A usage failure for options that nothing can be compared with; what the systems say.
 pub(super) fn run(args: &Args, context: &Context) -> Result<()> {
-    let mut systems = vec![System::Farslot];
+    let mut systems = vec![ExplorationTool::Farslot];
     for system in &args.against {
         if !systems.contains(system) {
             systems.push(*system);

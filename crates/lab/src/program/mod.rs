@@ -22,7 +22,7 @@ use std::process::ExitCode;
 /// beside other stores
 #[derive(Parser, Debug)]
 #[command(name = "farslot-lab", version, propagate_version = true)]
-struct Cli {
+struct ProgramArguments {
     #[command(flatten)]
     context: Context,
     #[command(subcommand)]
@@ -67,7 +67,10 @@ enum Command {
 /// Runs the program.
 #[must_use]
 pub fn main() -> ExitCode {
-    farslot_cli::run_program(|Cli { context, command }| (context, command), run)
+    farslot_cli::run_program(
+        |ProgramArguments { context, command }| (context, command),
+        run,
+    )
 }
 
 fn run(command: Command, context: &Context) -> Result<()> {

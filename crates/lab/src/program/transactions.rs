@@ -2,7 +2,8 @@
 //! stores side by side.
 
 use crate::transactions::{
-    self, Bench, Locking, Nodes, Options, Rival, Served, SystemRow, TransactionsReport,
+    self, DatabaseNodes, Locking, Options, Rival, ServedDatabase, SystemRow, TransactionBenchmark,
+    TransactionsReport,
 };
 use crate::ycsb::Workload;
 use comfy_table::{CellAlignment, Table, presets};
@@ -48,7 +49,7 @@ enum RunsAt {
 
 /// What all workloads have in common.
 #[derive(clap::Args, Debug)]
-struct Common {
+struct CommonArguments {
     /// Where Farslot's nodes are
     #[arg(long, value_enum, default_value_t = Fabric::Tcp)]
     fabric: Fabric,
@@ -97,7 +98,7 @@ pub(super) struct TatpArgs {
     #[arg(long, value_name = "N", default_value_t = 100_000)]
     subscribers: u64,
     #[command(flatten)]
-    common: Common,
+    common: CommonArguments,
 }
 
 /// The options of `farslot-lab smallbank`.
@@ -110,7 +111,7 @@ pub(super) struct SmallBankArgs {
     #[arg(long, value_name = "N", default_value_t = 4000)]
     hot: u64,
     #[command(flatten)]
-    common: Common,
+    common: CommonArguments,
 }
 
 /// The options of `farslot-lab ycsb-transactions`.
@@ -123,7 +124,7 @@ pub(super) struct YcsbArgs {
     #[arg(long, value_name = "N", default_value_t = 100_000)]
     records: u64,
     #[command(flatten)]
-    common: Common,
+    common: CommonArguments,
 }
 
 /// The options of `farslot-lab serve-transactions`.
@@ -161,7 +162,11 @@ pub(super) struct ServeArgs {
 /// A usage failure for options that no measurement can be made with; what the measurement says.
 pub(super) fn tatp(args: &TatpArgs, context: &Context) -> Result<()> {
     let subscribers = args.subscribers;
-    run(Bench::Tatp { subscribers }, &args.common, context)
+    run(
+        TransactionBenchmark::Tatp { subscribers },
+        &args.common,
+        context,
+    )
 }
 
 /// Runs SmallBank.
@@ -170,7 +175,11 @@ pub(super) fn tatp(args: &TatpArgs, context: &Context) -> Result<()> {
 /// As [`tatp`].
 pub(super) fn smallbank(args: &SmallBankArgs, context: &Context) -> Result<()> {
     let (accounts, hot) = (args.accounts, args.hot.min(args.accounts));
-    run(Bench::SmallBank { accounts, hot }, &args.common, context)
+    run(
+        TransactionBenchmark::SmallBank { accounts, hot },
+        &args.common,
+        context,
+    )
 }
 
 /// Runs a workload of YCSB in transactions.
@@ -179,10 +188,14 @@ pub(super) fn smallbank(args: &SmallBankArgs, context: &Context) -> Result<()> {
 /// As [`tatp`].
 pub(super) fn ycsb(args: &YcsbArgs, context: &Context) -> Result<()> {
     let (letter, records) = (args.workload, args.records);
-    run(Bench::Ycsb { letter, records }, &args.common, context)
+    run(
+        TransactionBenchmark::Ycsb { letter, records },
+        &args.common,
+        context,
+    )
 }
 
-fn run(bench: Bench, args: &Common, context: &Context) -> Result<()> {
+fn run(bench: TransactionBenchmark, args: &CommonArguments, context: &Context) -> Result<()> {
     let time = Duration::try_from_secs_f64(args.seconds);
     let time =
         time.map_err(|error| Failure::Usage(format!("--seconds {}: {error}", args.seconds)))?;
@@ -201,7 +214,7 @@ fn run(bench: Bench, args: &Common, context: &Context) -> Result<()> {
         seed: args.seed,
         ..Options::new(bench)
     };
-    let serve = |options: &Options| -> Result<Served> {
+    let serve = |options: &Options| -> Result<ServedDatabase> {
         match args.fabric {
             Fabric::Sim => Ok(transactions::serve_here(options, true)?),
             Fabric::Embedded => Ok(transactions::serve_here(options, false)?),
@@ -243,9 +256,9 @@ impl NodeProcess {
         let failed = || Failure::io("a node of the database");
         let program = std::env::current_exe().map_err(failed())?;
         let (size, of, letter) = match options.bench {
-            Bench::Tatp { subscribers } => ("--subscribers", subscribers, None),
-            Bench::SmallBank { accounts, .. } => ("--accounts", accounts, None),
-            Bench::Ycsb { letter, records } => ("--records", records, Some(letter)),
+            TransactionBenchmark::Tatp { subscribers } => ("--subscribers", subscribers, None),
+            TransactionBenchmark::SmallBank { accounts, .. } => ("--accounts", accounts, None),
+            TransactionBenchmark::Ycsb { letter, records } => ("--records", records, Some(letter)),
         };
         let letter = letter.map(|letter| format!("--workload={letter}"));
         let numbers = [of, node, options.nodes, options.server_threads as u64];
@@ -293,14 +306,14 @@ impl Drop for NodeProcess {
     }
 }
 
-fn started(options: &Options, over_shm: bool) -> Result<Served> {
+fn started(options: &Options, over_shm: bool) -> Result<ServedDatabase> {
     let nodes = (0..options.nodes).map(|node| NodeProcess::start(options, node, over_shm));
     let nodes = nodes.collect::<Result<Vec<_>>>()?;
     let addresses = nodes.iter().map(|node| node.address.clone());
-    Ok(Served {
+    Ok(ServedDatabase {
         nodes: match over_shm {
-            true => Nodes::Attached(addresses.collect()),
-            false => Nodes::Tcp(addresses.collect()),
+            true => DatabaseNodes::Attached(addresses.collect()),
+            false => DatabaseNodes::Tcp(addresses.collect()),
         },
         processes: nodes.iter().map(|node| node.process.id()).collect(),
         _guard: Box::new(nodes),
@@ -314,9 +327,9 @@ fn started(options: &Options, over_shm: bool) -> Result<Served> {
 pub(super) fn serve(args: &ServeArgs) -> Result<()> {
     let ycsb = args.workload.zip(args.records);
     let bench = match (args.subscribers, args.accounts, ycsb) {
-        (Some(subscribers), ..) => Bench::Tatp { subscribers },
-        (None, Some(accounts), _) => Bench::SmallBank { accounts, hot: 2 },
-        (None, None, Some((letter, records))) => Bench::Ycsb { letter, records },
+        (Some(subscribers), ..) => TransactionBenchmark::Tatp { subscribers },
+        (None, Some(accounts), _) => TransactionBenchmark::SmallBank { accounts, hot: 2 },
+        (None, None, Some((letter, records))) => TransactionBenchmark::Ycsb { letter, records },
         (None, None, None) => {
             let reason = "--subscribers, --accounts, or --records with --workload";
             return Err(Failure::Usage(reason.into()));

@@ -1,6 +1,6 @@
 //! `farslot-lab ycsb`: YCSB's workloads, on Farslot and other stores side by side.
 
-use crate::ycsb::{self, PeerAddress, Served, Workload, YcsbReport, YcsbRow};
+use crate::ycsb::{self, PeerAddress, ServedStore, Workload, YcsbReport, YcsbRow};
 use comfy_table::{CellAlignment, Table, presets};
 use farslot::{Address, Cache, OpenOptions, Store};
 use farslot_cli::commands::cache_args::CacheArgs;
@@ -140,7 +140,7 @@ impl Args {
 }
 
 /// The store that the user named.
-fn at_address(address: &Address, context: &Context, cache: Option<Cache>) -> Result<Served> {
+fn at_address(address: &Address, context: &Context, cache: Option<Cache>) -> Result<ServedStore> {
     let options = OpenOptions {
         cache,
         limits: crate::patient(),
@@ -148,7 +148,7 @@ fn at_address(address: &Address, context: &Context, cache: Option<Cache>) -> Res
     };
     let opened = Store::open_with(&address.to_string(), options);
     let store = opened.map_err(|error| Failure::from(error).at(address))?;
-    Ok(Served {
+    Ok(ServedStore {
         store,
         process: None,
         guard: Box::new(()),
@@ -156,7 +156,12 @@ fn at_address(address: &Address, context: &Context, cache: Option<Cache>) -> Res
 }
 
 /// A store that is started for this.
-fn started(args: &Args, context: &Context, bytes: u64, cache: Option<Cache>) -> Result<Served> {
+fn started(
+    args: &Args,
+    context: &Context,
+    bytes: u64,
+    cache: Option<Cache>,
+) -> Result<ServedStore> {
     let options = OpenOptions {
         cache,
         access: context.access.into(),
@@ -165,7 +170,7 @@ fn started(args: &Args, context: &Context, bytes: u64, cache: Option<Cache>) -> 
     };
     let node = match args.fabric {
         Fabric::Embedded => {
-            return Ok(Served {
+            return Ok(ServedStore {
                 store: Store::embedded_with(bytes, options)?,
                 process: None,
                 guard: Box::new(()),
@@ -174,7 +179,7 @@ fn started(args: &Args, context: &Context, bytes: u64, cache: Option<Cache>) -> 
         Fabric::Shm => MemoryNode::start("ycsb", bytes)?,
         Fabric::Tcp => MemoryNode::start_tcp(bytes, args.server_threads)?,
     };
-    Ok(Served {
+    Ok(ServedStore {
         store: Store::open_with(node.address(), options)?,
         process: Some(node.process()),
         guard: Box::new(node),

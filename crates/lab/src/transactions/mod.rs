@@ -27,18 +27,18 @@ mod tests;
 mod workload;
 mod ycsb;
 
-pub use options::{Bench, Options, Rival, postgres_is_installed};
+pub use options::{Options, Rival, TransactionBenchmark, postgres_is_installed};
 pub use report::{KindRow, PostedRow, SystemRow, TransactionsReport};
 
 use crate::{LabError, Progress, Result};
-pub(crate) use farslot::{Machines, Nodes, Served};
+pub(crate) use farslot::{DatabaseNodes, ServedDatabase, TatpMachines};
 pub use farslot_txn::Locking;
-use round::Round;
-use system::{Plan, System};
-use workload::{ClientState, Workload};
+use round::TransactionRound;
+use system::{Plan, TransactionSystem};
+use workload::{Workload, WorkloadClient};
 
 /// The nodes in the memory of this process, or in the simulator.
-pub(crate) fn serve_here(options: &Options, simulated: bool) -> Result<Served> {
+pub(crate) fn serve_here(options: &Options, simulated: bool) -> Result<ServedDatabase> {
     let workload = options.bench.workload(options.seed);
     if simulated {
         return farslot::simulated(&*workload, options.nodes, options.seed);
@@ -55,7 +55,7 @@ pub(crate) fn serve_here(options: &Options, simulated: bool) -> Result<Served> {
 /// transactions or `serve` say.
 pub(crate) fn run<E: From<LabError>>(
     options: &Options,
-    serve: impl FnOnce(&Options) -> std::result::Result<Served, E>,
+    serve: impl FnOnce(&Options) -> std::result::Result<ServedDatabase, E>,
     progress: Progress<'_>,
 ) -> std::result::Result<TransactionsReport, E> {
     options.check()?;
@@ -63,17 +63,14 @@ pub(crate) fn run<E: From<LabError>>(
     progress("starting the servers");
     let served = serve(options)?;
     let fabric = match &served.nodes {
-        Nodes::Sim(_) => "sim, in virtual time",
-        Nodes::Shm(_) => "shm, of this process: clients execute calls themselves",
-        Nodes::Attached(_) => "shm, of other processes of this machine",
-        Nodes::Tcp(_) => "tcp, to other processes of this machine",
+        DatabaseNodes::Sim(_) => "sim, in virtual time",
+        DatabaseNodes::Shm(_) => "shm, of this process: clients execute calls themselves",
+        DatabaseNodes::Attached(_) => "shm, of other processes of this machine",
+        DatabaseNodes::Tcp(_) => "tcp, to other processes of this machine",
     };
-    let mut systems: Vec<Box<dyn System>> = vec![Box::new(farslot::Farslot::new(
-        served,
-        options.nodes,
-        options.locking,
-        options.at_owner,
-    ))];
+    let mut systems: Vec<Box<dyn TransactionSystem>> = vec![Box::new(
+        farslot::FarslotDatabase::new(served, options.nodes, options.locking, options.at_owner),
+    )];
     for rival in &options.against {
         systems.push(match rival {
             Rival::Redis(at) => Box::new(redis::RedisSystem::open(*at, options.server_threads)?),
@@ -88,7 +85,7 @@ pub(crate) fn run<E: From<LabError>>(
 fn measure(
     options: &Options,
     workload: &dyn Workload,
-    systems: &[Box<dyn System>],
+    systems: &[Box<dyn TransactionSystem>],
     progress: Progress<'_>,
 ) -> Result<Vec<SystemRow>> {
     for system in systems {
@@ -97,11 +94,11 @@ fn measure(
     }
     let threads = 0..options.threads as u64;
     let clients: Vec<_> = threads
-        .map(|thread| ClientState::new(options.seed, thread, options.threads as u64))
+        .map(|thread| WorkloadClient::new(options.seed, thread, options.threads as u64))
         .collect();
     // Every system meets the same transactions.
     let mut clients = vec![clients; systems.len()];
-    let mut rounds: Vec<Vec<Round>> = systems.iter().map(|_| Vec::new()).collect();
+    let mut rounds: Vec<Vec<TransactionRound>> = systems.iter().map(|_| Vec::new()).collect();
     let plan = Plan {
         time: options.time / options.rounds as u32,
         width: options.pipeline,

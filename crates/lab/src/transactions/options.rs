@@ -13,7 +13,7 @@ use std::time::Duration;
 
 /// A workload, and how large it is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Bench {
+pub enum TransactionBenchmark {
     /// TATP.
     Tatp {
         /// Subscribers.
@@ -72,7 +72,7 @@ pub fn postgres_is_installed() -> bool {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Options {
     /// The workload.
-    pub bench: Bench,
+    pub bench: TransactionBenchmark,
     /// Nodes that share Farslot's rows, by subscriber or account.
     pub nodes: u64,
     /// When Farslot's transactions lock.
@@ -101,7 +101,7 @@ impl Options {
     /// Those of a workload: one node, run at the owner, or else with locks at the commit; one
     /// thread with 32 transactions under way, 5 s in 5 rounds.
     #[must_use]
-    pub fn new(bench: Bench) -> Self {
+    pub fn new(bench: TransactionBenchmark) -> Self {
         Self {
             bench,
             nodes: 1,
@@ -119,19 +119,19 @@ impl Options {
 
     pub(super) fn check(&self) -> Result<()> {
         let size = match self.bench {
-            Bench::Tatp { subscribers } => ("subscribers", subscribers, 1..=1 << 26),
-            Bench::SmallBank { accounts, .. } => ("accounts", accounts, 2..=1 << 28),
+            TransactionBenchmark::Tatp { subscribers } => ("subscribers", subscribers, 1..=1 << 26),
+            TransactionBenchmark::SmallBank { accounts, .. } => ("accounts", accounts, 2..=1 << 28),
             // More than a transaction has keys.
-            Bench::Ycsb { records, .. } => ("records", records, 16..=1 << 26),
+            TransactionBenchmark::Ycsb { records, .. } => ("records", records, 16..=1 << 26),
         };
         let hot = match self.bench {
-            Bench::SmallBank { hot, .. } => hot,
-            Bench::Tatp { .. } | Bench::Ycsb { .. } => 2,
+            TransactionBenchmark::SmallBank { hot, .. } => hot,
+            TransactionBenchmark::Tatp { .. } | TransactionBenchmark::Ycsb { .. } => 2,
         };
         // A map that is scanned lies at one node.
         let is_scanned = matches!(
             self.bench,
-            Bench::Ycsb {
+            TransactionBenchmark::Ycsb {
                 letter: Letter::E,
                 ..
             }
@@ -153,7 +153,7 @@ impl Options {
                 return Err(LabError::bad(option, value, limit));
             }
         }
-        if let Bench::SmallBank { accounts, hot } = self.bench
+        if let TransactionBenchmark::SmallBank { accounts, hot } = self.bench
             && accounts < hot + 2
             && accounts != hot
         {
@@ -168,7 +168,7 @@ impl Options {
     }
 }
 
-impl Bench {
+impl TransactionBenchmark {
     pub(super) fn workload(self, seed: u64) -> Box<dyn Workload> {
         match self {
             Self::Tatp { subscribers } => Box::new(tatp::Tatp {

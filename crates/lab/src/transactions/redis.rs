@@ -4,10 +4,10 @@
 //! WATCH with MULTI needs two round trips for what a script does in one, and belongs to its
 //! connection: transactions of one connection could not be under way side by side.
 
-use super::round::Round;
-use super::system::{Pipelined, Plan, System, batches};
-use super::workload::{Call, ClientState, Outcome, Redis, Workload};
-use crate::ycsb::{Peer, PeerShape, RedisClient};
+use super::round::TransactionRound;
+use super::system::{Pipelined, Plan, TransactionSystem, batches};
+use super::workload::{Call, Outcome, Redis, Workload, WorkloadClient};
+use crate::ycsb::{PeerResources, PeerServer, RedisClient};
 use crate::{LabError, Result};
 use farslot_bench::process;
 use std::net::SocketAddr;
@@ -16,16 +16,16 @@ use std::net::SocketAddr;
 const LOADED_TOGETHER: usize = 256;
 
 /// A Redis server, started for this or running already.
-pub(super) struct RedisSystem(Peer<RedisClient>);
+pub(super) struct RedisSystem(PeerServer<RedisClient>);
 
 impl RedisSystem {
     pub(super) fn open(at: Option<SocketAddr>, threads: usize) -> Result<Self> {
-        let shape = PeerShape {
+        let resources = PeerResources {
             memory: 0,
             threads,
             evicts: None,
         };
-        Ok(Self(Peer::open(at, shape)?))
+        Ok(Self(PeerServer::open(at, resources)?))
     }
 
     fn connect<'w>(&self, workload: &'w dyn Workload) -> Result<Connection<'w>> {
@@ -120,7 +120,7 @@ fn fill(word: &str, numbers: &[i64]) -> String {
     filled
 }
 
-impl System for RedisSystem {
+impl TransactionSystem for RedisSystem {
     fn name(&self) -> &'static str {
         "redis"
     }
@@ -148,9 +148,9 @@ impl System for RedisSystem {
     fn round(
         &self,
         workload: &dyn Workload,
-        clients: &mut [ClientState],
+        clients: &mut [WorkloadClient],
         plan: Plan,
-    ) -> Result<Round> {
+    ) -> Result<TransactionRound> {
         let connect = || self.connect(workload);
         batches(workload, clients, plan, connect, || self.server_cpu())
     }

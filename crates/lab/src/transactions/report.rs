@@ -1,8 +1,8 @@
 //! What a run gives.
 
-use super::options::{Bench, Options};
-use super::round::{Round, Share, TRANSACTION};
-use super::system::System;
+use super::options::{Options, TransactionBenchmark};
+use super::round::{RoundTotals, TRANSACTION, TransactionRound};
+use super::system::TransactionSystem;
 use super::workload::Workload;
 use farslot::fabric::VerbKind;
 use farslot::fabric::counters::Snapshot;
@@ -136,13 +136,15 @@ pub(super) fn report(
         bench: workload.name(),
         fabric,
         size: match options.bench {
-            Bench::Tatp { subscribers } => subscribers,
-            Bench::SmallBank { accounts, .. } => accounts,
-            Bench::Ycsb { records, .. } => records,
+            TransactionBenchmark::Tatp { subscribers } => subscribers,
+            TransactionBenchmark::SmallBank { accounts, .. } => accounts,
+            TransactionBenchmark::Ycsb { records, .. } => records,
         },
         nodes: options.nodes,
         runs_at: match (options.at_owner, options.bench) {
-            (true, Bench::Tatp { .. } | Bench::SmallBank { .. }) => "owner",
+            (true, TransactionBenchmark::Tatp { .. } | TransactionBenchmark::SmallBank { .. }) => {
+                "owner"
+            }
             _ => "client",
         },
         locking: match options.locking {
@@ -154,7 +156,7 @@ pub(super) fn report(
         server_threads: options.server_threads,
         rounds: options.rounds,
         notes: match options.bench {
-            Bench::Ycsb { .. } => [&NOTES[..], &YCSB_NOTES].concat(),
+            TransactionBenchmark::Ycsb { .. } => [&NOTES[..], &YCSB_NOTES].concat(),
             _ => NOTES.to_vec(),
         },
         rows,
@@ -164,13 +166,14 @@ pub(super) fn report(
 /// The medians of a system's rounds, beside Farslot's.
 pub(super) fn row(
     workload: &dyn Workload,
-    system: &dyn System,
-    rounds: &[Round],
-    farslot: &[Round],
+    system: &dyn TransactionSystem,
+    rounds: &[TransactionRound],
+    farslot: &[TransactionRound],
     total: Option<(i64, i64, i64)>,
 ) -> SystemRow {
-    let sum = |of: &dyn Fn(&Share) -> u64| rounds.iter().map(|round| of(&round.all)).sum::<u64>();
-    let attempted = sum(&Share::attempted);
+    let sum =
+        |of: &dyn Fn(&RoundTotals) -> u64| rounds.iter().map(|round| of(&round.all)).sum::<u64>();
+    let attempted = sum(&RoundTotals::attempted);
     let per_million = |figure: f64| 1e6 * figure / attempted.max(1) as f64;
     let server: Option<f64> = rounds.iter().map(|round| round.server_cpu_seconds).sum();
     let client: f64 = rounds.iter().map(|round| round.all.cpu.as_secs_f64()).sum();
@@ -206,7 +209,7 @@ pub(super) fn row(
         server_cpu_seconds_per_million: server.map(per_million),
         client_cpu_seconds_per_million: per_million(client),
         attempted,
-        committed: sum(&Share::committed),
+        committed: sum(&RoundTotals::committed),
         kinds: kinds.collect(),
         posted: posted.and_then(|posted| posted_row(&posted)),
         loaded_cents: total.map(|(loaded, ..)| loaded),
@@ -230,6 +233,6 @@ fn posted_row(posted: &Snapshot) -> Option<PostedRow> {
 }
 
 /// The median of a figure over rounds.
-fn median_of(rounds: &[Round], figure: impl Fn(&Round) -> f64) -> f64 {
+fn median_of(rounds: &[TransactionRound], figure: impl Fn(&TransactionRound) -> f64) -> f64 {
     median(rounds.iter().map(figure))
 }

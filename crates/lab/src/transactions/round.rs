@@ -12,16 +12,16 @@ pub(super) const TRANSACTION: OperationClass = OperationClass(0);
 
 /// Transactions of a kind.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
-pub(super) struct Tally {
+pub(super) struct CommitTally {
     pub attempted: u64,
     pub committed: u64,
 }
 
 /// What one client thread did in a round, or all together.
 #[derive(Clone, Debug)]
-pub(super) struct Share {
+pub(super) struct RoundTotals {
     /// By kind.
-    pub tallies: Vec<Tally>,
+    pub tallies: Vec<CommitTally>,
     /// Nanoseconds.
     pub latency: Histogram<u64>,
     /// Times that a transaction met another one and was run again.
@@ -37,10 +37,10 @@ pub(super) struct Share {
     pub posted: Snapshot,
 }
 
-impl Share {
+impl RoundTotals {
     pub(super) fn new(workload: &dyn Workload) -> Self {
         Self {
-            tallies: vec![Tally::default(); workload.kinds().len()],
+            tallies: vec![CommitTally::default(); workload.kinds().len()],
             latency: Histogram::new_with_bounds(1, 10_000_000_000, 3)
                 .expect("these bounds are in order"),
             conflicts: 0,
@@ -77,25 +77,25 @@ impl Share {
 }
 
 /// A round of a system.
-pub(super) struct Round {
+pub(super) struct TransactionRound {
     pub attempted_per_second: f64,
     pub committed_per_second: f64,
     pub server_cpu_seconds: Option<f64>,
     /// All threads together.
-    pub all: Share,
+    pub all: RoundTotals,
 }
 
-impl Round {
+impl TransactionRound {
     pub(super) fn of(
         workload: &dyn Workload,
-        shares: Vec<Share>,
+        shares: Vec<RoundTotals>,
         server_cpu_seconds: Option<f64>,
     ) -> Self {
         let mut round = Self {
             attempted_per_second: 0.0,
             committed_per_second: 0.0,
             server_cpu_seconds,
-            all: Share::new(workload),
+            all: RoundTotals::new(workload),
         };
         for share in shares {
             let seconds = share.time.max(1) as f64 / 1e9;

@@ -2,7 +2,7 @@
 //! Isolation*, ICDE 2008), in whole cents, with the mix and the hot accounts of H-Store's.
 
 use super::workload::{
-    Call, ClientState, Kind, Outcome, Redis, Row, TableOf, Total, Workload, draw_kind, mixed,
+    Call, Kind, Outcome, Redis, Row, TableOf, Total, Workload, WorkloadClient, draw_kind, mixed,
 };
 use crate::Result;
 use rand::RngExt;
@@ -230,7 +230,7 @@ impl Workload for SmallBank {
         Ok(())
     }
 
-    fn draw(&self, client: &mut ClientState) -> Call {
+    fn draw(&self, client: &mut WorkloadClient) -> Call {
         let random = &mut client.random;
         let kind = draw_kind(&KINDS, random);
         let is_hot = random.random_bool(0.9);

@@ -1,7 +1,7 @@
 //! What a system is to the measurement.
 
-use super::round::{Round, Share, thread_cpu};
-use super::workload::{Call, ClientState, Outcome, Workload};
+use super::round::{RoundTotals, TransactionRound, thread_cpu};
+use super::workload::{Call, Outcome, Workload, WorkloadClient};
 use crate::Result;
 use std::sync::Barrier;
 use std::thread;
@@ -17,7 +17,7 @@ pub(super) struct Plan {
 }
 
 /// A system under measurement, as it is served.
-pub(super) trait System {
+pub(super) trait TransactionSystem {
     fn name(&self) -> &'static str;
 
     fn version(&self) -> String;
@@ -29,9 +29,9 @@ pub(super) trait System {
     fn round(
         &self,
         workload: &dyn Workload,
-        clients: &mut [ClientState],
+        clients: &mut [WorkloadClient],
         plan: Plan,
-    ) -> Result<Round>;
+    ) -> Result<TransactionRound>;
 
     /// The workload's total as it is now.
     fn total(&self, workload: &dyn Workload) -> Result<i64>;
@@ -46,18 +46,18 @@ pub(super) trait Pipelined {
 /// A round of a system whose clients send batches: each transaction's latency is its batch's.
 pub(super) fn batches<C: Pipelined>(
     workload: &dyn Workload,
-    clients: &mut [ClientState],
+    clients: &mut [WorkloadClient],
     plan: Plan,
     connect: impl Fn() -> Result<C> + Sync,
     server_cpu: impl Fn() -> Result<Option<f64>>,
-) -> Result<Round> {
+) -> Result<TransactionRound> {
     let start = Barrier::new(clients.len() + 1);
-    let work = |state: &mut ClientState| -> Result<Share> {
+    let work = |state: &mut WorkloadClient| -> Result<RoundTotals> {
         let client = connect();
         // All are here before any is told that one of them could not connect.
         start.wait();
         let mut client = client?;
-        let mut share = Share::new(workload);
+        let mut share = RoundTotals::new(workload);
         let (mut calls, mut outcomes) = (Vec::new(), Vec::new());
         let (cpu, since) = (thread_cpu(), Instant::now());
         let mut before = since;
@@ -92,5 +92,5 @@ pub(super) fn batches<C: Pipelined>(
     let used = before
         .zip(server_cpu()?)
         .map(|(before, after)| after - before);
-    Ok(Round::of(workload, shares, used))
+    Ok(TransactionRound::of(workload, shares, used))
 }

@@ -11,7 +11,7 @@
 //! ([`a_test`](tests) does it), and so 14.79 % together.
 
 use super::workload::{
-    Call, ClientState, Kind, Outcome, Redis, Row, TableOf, Total, Workload, draw_kind, mixed,
+    Call, Kind, Outcome, Redis, Row, TableOf, Total, Workload, WorkloadClient, draw_kind, mixed,
 };
 use crate::Result;
 use rand::RngExt;
@@ -425,7 +425,7 @@ impl Workload for Tatp {
         (0..self.subscribers as i64).try_for_each(|number| self.load_subscriber(number, put))
     }
 
-    fn draw(&self, client: &mut ClientState) -> Call {
+    fn draw(&self, client: &mut WorkloadClient) -> Call {
         let random = &mut client.random;
         let kind = draw_kind(&KINDS, random);
         let subscriber = self.subscriber(random);

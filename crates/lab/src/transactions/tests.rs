@@ -1,8 +1,8 @@
 //! What the specifications imply, and what the generators draw.
 
-use super::options::{Bench, Options, Rival};
+use super::options::{Options, Rival, TransactionBenchmark};
 use super::tatp::{self, Tatp};
-use super::workload::{ClientState, Row, Workload};
+use super::workload::{Row, Workload, WorkloadClient};
 use crate::ycsb::Workload as Letter;
 use std::collections::BTreeSet;
 
@@ -41,7 +41,8 @@ fn a_count_of_all_cases_gives_the_rate_of_new_destinations() {
     );
 }
 
-/// Draws from a million subscribers, and the first 8000 of each kind against what is loaded for them.
+/// Draws from a million subscribers, and the first 8000 of each kind against what is loaded for
+/// them.
 #[test]
 fn transactions_of_tatp_succeed_as_often_as_the_specification_implies() {
     let tatp = Tatp {
@@ -49,7 +50,7 @@ fn transactions_of_tatp_succeed_as_often_as_the_specification_implies() {
         seed: 3,
         evenly: false,
     };
-    let mut client = ClientState::new(5, 0, 1);
+    let mut client = WorkloadClient::new(5, 0, 1);
     const COMPARED: u32 = 8000;
     let mut counts = vec![(0_u32, 0_u32); tatp.kinds().len()];
     for _ in 0..400_000 {
@@ -119,7 +120,7 @@ fn subscribers_are_drawn_unevenly() {
         seed: 0,
         evenly: false,
     };
-    let mut client = ClientState::new(1, 0, 1);
+    let mut client = WorkloadClient::new(1, 0, 1);
     let mut odd = 0;
     for _ in 0..10_000 {
         odd += tatp.draw(&mut client).numbers[0] % 2;
@@ -130,12 +131,12 @@ fn subscribers_are_drawn_unevenly() {
 
 #[test]
 fn ninety_of_a_hundred_transactions_are_on_hot_accounts() {
-    let bank = Bench::SmallBank {
+    let bank = TransactionBenchmark::SmallBank {
         accounts: 1000,
         hot: 40,
     }
     .workload(0);
-    let mut client = ClientState::new(1, 0, 1);
+    let mut client = WorkloadClient::new(1, 0, 1);
     let drawn = (0..10_000).map(|_| bank.draw(&mut client));
     let hot = drawn.filter(|call| call.numbers[0] < 40).count();
     assert!((8900..9100).contains(&hot), "{hot}");
@@ -165,13 +166,13 @@ fn rivals_are_named_with_or_without_an_address() {
 
 #[test]
 fn options_that_nothing_can_be_measured_with_are_refused() {
-    let small = |accounts, hot| Options::new(Bench::SmallBank { accounts, hot });
+    let small = |accounts, hot| Options::new(TransactionBenchmark::SmallBank { accounts, hot });
     assert!(small(100, 100).check().is_ok());
     assert!(small(102, 100).check().is_ok());
     for (letter, nodes) in [(Letter::E, 1), (Letter::A, 64)] {
         let of_nodes = |nodes, records| Options {
             nodes,
-            ..Options::new(Bench::Ycsb { letter, records })
+            ..Options::new(TransactionBenchmark::Ycsb { letter, records })
         };
         assert!(of_nodes(nodes, 16).check().is_ok());
         assert!(of_nodes(nodes + 1, 16).check().is_err());
@@ -180,6 +181,6 @@ fn options_that_nothing_can_be_measured_with_are_refused() {
     for (accounts, hot) in [(1, 2), (101, 100), (50, 100), (100, 1)] {
         assert!(small(accounts, hot).check().is_err(), "{accounts} {hot}");
     }
-    let bench = Bench::Tatp { subscribers: 0 };
+    let bench = TransactionBenchmark::Tatp { subscribers: 0 };
     assert!(Options::new(bench).check().is_err());
 }

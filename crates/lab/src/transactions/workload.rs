@@ -10,7 +10,7 @@ pub(super) const MOST_NUMBERS: usize = 8;
 
 /// A client thread from round to round.
 #[derive(Clone, Debug)]
-pub(super) struct ClientState {
+pub(super) struct WorkloadClient {
     pub random: ChaCha8Rng,
     /// Which of the client threads, from 0, and how many there are.
     pub thread: u64,
@@ -19,7 +19,7 @@ pub(super) struct ClientState {
     pub inserted: u64,
 }
 
-impl ClientState {
+impl WorkloadClient {
     pub(super) fn new(seed: u64, thread: u64, threads: u64) -> Self {
         let mut random = ChaCha8Rng::seed_from_u64(seed);
         random.set_stream(thread);
@@ -143,7 +143,7 @@ pub(super) trait Workload: Sync {
     fn load(&self, put: &mut dyn FnMut(Row) -> Result<()>) -> Result<()>;
 
     /// Draws a client's next transaction.
-    fn draw(&self, client: &mut ClientState) -> Call;
+    fn draw(&self, client: &mut WorkloadClient) -> Call;
 
     /// How many of the first numbers of a kind of transaction are subscribers or accounts, on whose
     /// rows it works.

@@ -11,11 +11,12 @@
 //! still under way: those may be absent, all that was loaded may not.
 //!
 //! ```text
-//! a value:   | checksum of the rest, 16 hexadecimal digits | record, 20 digits | version, 20 | letters .. |
+//! a value:   | checksum of the rest, 16 hexadecimal digits
+//!            | record, 20 digits | version, 20 | letters .. |
 //! ```
 
 use super::workload::{
-    Call, ClientState, Kind, MOST_NUMBERS, Outcome, Redis, Row, TableOf, Total, Workload,
+    Call, Kind, MOST_NUMBERS, Outcome, Redis, Row, TableOf, Total, Workload, WorkloadClient,
     draw_kind, mixed,
 };
 use crate::Result;
@@ -214,7 +215,7 @@ impl Ycsb {
     }
 
     /// Draws a key of a transaction that has some already.
-    fn operation(&self, client: &mut ClientState, earlier: &[i64]) -> Operation {
+    fn operation(&self, client: &mut WorkloadClient, earlier: &[i64]) -> Operation {
         let mix = self.letter.mix();
         let mut drawn: f64 = client.random.random();
         let mut is = |part: f64| {
@@ -246,7 +247,7 @@ impl Ycsb {
     }
 
     /// A record that an operation is on.
-    fn record(&self, client: &mut ClientState) -> u64 {
+    fn record(&self, client: &mut WorkloadClient) -> u64 {
         let rank = u64::from(self.popularity.draw(&mut client.random));
         if self.letter != Letter::D {
             return scatter(rank) % self.records();
@@ -259,7 +260,7 @@ impl Ycsb {
     }
 
     /// The number of a record that a client has inserted.
-    fn inserted_by(&self, client: &ClientState, own: u64) -> u64 {
+    fn inserted_by(&self, client: &WorkloadClient, own: u64) -> u64 {
         self.records() + own * client.threads + client.thread
     }
 
@@ -375,7 +376,7 @@ impl Workload for Ycsb {
         })
     }
 
-    fn draw(&self, client: &mut ClientState) -> Call {
+    fn draw(&self, client: &mut WorkloadClient) -> Call {
         let kind = draw_kind(&KINDS, &mut client.random);
         let mut numbers = [0; MOST_NUMBERS];
         for at in 0..=kind {
@@ -441,7 +442,7 @@ mod tests {
     fn transactions_have_one_to_eight_keys_of_the_mix_and_none_twice() {
         for letter in Letter::ALL {
             let ycsb = Ycsb::new(letter, 1000);
-            let mut client = ClientState::new(3, 1, 2);
+            let mut client = WorkloadClient::new(3, 1, 2);
             let mut counts = [0_u32; 5];
             let mut inserted = HashSet::new();
             let mut kinds = [0_u32; MOST_NUMBERS];

@@ -8,10 +8,10 @@
 
 use super::LEAST_VALUE_BYTES;
 use super::memcached_client::MemcachedClient;
-use super::peers::{Peer, PeerKind, Shape};
+use super::peers::{PeerKind, PeerResources, PeerServer};
 use super::record::{Key, Records};
 use super::redis_client::RedisClient;
-use super::system::{Farslot, Request, Served, System};
+use super::system::{FarslotTable, Request, ServedStore, WorkloadSystem};
 use crate::{LabError, Progress, Result};
 use farslot::{Evicting, FieldSize, OpenOptions, RaceShape, Store, TableOptions};
 use farslot_bench::simulated::Zipf;
@@ -56,14 +56,14 @@ pub(crate) struct Options {
 }
 
 /// One trace, at one size of memory.
-struct Trace<'o> {
+struct CacheTrace<'o> {
     options: &'o Options,
     kind: Kind,
     popularity: Zipf,
     rng: ChaCha8Rng,
 }
 
-impl Trace<'_> {
+impl CacheTrace<'_> {
     /// The object of a request, by its number.
     fn object(&mut self, request: u64) -> u64 {
         let objects = self.options.objects;
@@ -97,7 +97,7 @@ pub(crate) fn run(options: &Options, progress: Progress<'_>) -> Result<BenchRepo
             for system in systems(options, memory)? {
                 let system_name = &system.0;
                 progress(&format!("{name}, {percent} %: {system_name}"));
-                let trace = Trace {
+                let trace = CacheTrace {
                     options,
                     kind,
                     popularity: popularity.clone(),
@@ -125,10 +125,11 @@ fn size(options: &Options, object: u64) -> u64 {
 }
 
 /// The systems, each with so much memory.
-fn systems(options: &Options, memory: u64) -> Result<Vec<(String, Box<dyn System>)>> {
-    let mut systems: Vec<(String, Box<dyn System>)> = vec![("farslot".into(), farslot(memory)?)];
+fn systems(options: &Options, memory: u64) -> Result<Vec<(String, Box<dyn WorkloadSystem>)>> {
+    let mut systems: Vec<(String, Box<dyn WorkloadSystem>)> =
+        vec![("farslot".into(), farslot(memory)?)];
     for peer in &options.against {
-        let shape = |evicts| Shape {
+        let resources = |evicts| PeerResources {
             memory,
             threads: 1,
             evicts: Some(evicts),
@@ -136,12 +137,12 @@ fn systems(options: &Options, memory: u64) -> Result<Vec<(String, Box<dyn System
         match peer {
             PeerKind::Redis => {
                 for policy in ["allkeys-lru", "allkeys-lfu"] {
-                    let peer = Peer::<RedisClient>::open(None, shape(policy))?;
+                    let peer = PeerServer::<RedisClient>::open(None, resources(policy))?;
                     systems.push((format!("redis {policy}"), Box::new(peer)));
                 }
             }
             PeerKind::Memcached => {
-                let peer = Peer::<MemcachedClient>::open(None, shape("lru"))?;
+                let peer = PeerServer::<MemcachedClient>::open(None, resources("lru"))?;
                 systems.push(("memcached".into(), Box::new(peer)));
             }
         }
@@ -150,7 +151,7 @@ fn systems(options: &Options, memory: u64) -> Result<Vec<(String, Box<dyn System
 }
 
 /// A table that takes so much memory in all.
-fn farslot(memory: u64) -> Result<Box<dyn System>> {
+fn farslot(memory: u64) -> Result<Box<dyn WorkloadSystem>> {
     let sized = |heap_bytes| {
         TableOptions::new(memory / 2_000)
             .race(RaceShape::default())
@@ -161,16 +162,20 @@ fn farslot(memory: u64) -> Result<Box<dyn System>> {
     };
     let besides = sized(1 << 20).scheme()?.table_bytes() as u64 - (1 << 20);
     let options = sized(memory.saturating_sub(besides).max(1 << 20));
-    let served = Served {
+    let served = ServedStore {
         store: Store::embedded_with(memory + (4 << 20), OpenOptions::default())?,
         process: None,
         guard: Box::new(()),
     };
-    Ok(Box::new(Farslot::new(served, "objects".into(), &options)?))
+    Ok(Box::new(FarslotTable::new(
+        served,
+        "objects".into(),
+        &options,
+    )?))
 }
 
 /// The part of the requests that found their object, of the second half of a trace.
-fn hit_ratio(mut trace: Trace<'_>, system: &dyn System) -> Result<f64> {
+fn hit_ratio(mut trace: CacheTrace<'_>, system: &dyn WorkloadSystem) -> Result<f64> {
     let mut client = system.connect()?;
     let options = trace.options;
     let records = Records::new(options.seed, LEAST_VALUE_BYTES);

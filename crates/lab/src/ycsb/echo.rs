@@ -7,7 +7,7 @@
 //! reply   | bytes |
 //! ```
 
-use super::system::{Answer, Client, Request, System};
+use super::system::{Answer, Client, Request, WorkloadSystem};
 use crate::{LabError, Result};
 use farslot::Operation;
 use farslot::calls::reply::ReplyWriter;
@@ -86,13 +86,13 @@ fn failed(error: io::Error) -> LabError {
 }
 
 /// The echo, as a process of its own, which ends with this.
-pub(super) struct Echo {
+pub(super) struct EchoProcess {
     process: Child,
     address: SocketAddr,
     value_bytes: usize,
 }
 
-impl Echo {
+impl EchoProcess {
     /// Starts it by a program that has the command.
     pub(super) fn start(program: &Path, value_bytes: usize) -> Result<Self> {
         let mut process = Command::new(program)
@@ -123,14 +123,14 @@ impl Echo {
     }
 }
 
-impl Drop for Echo {
+impl Drop for EchoProcess {
     fn drop(&mut self) {
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
 }
 
-impl System for Echo {
+impl WorkloadSystem for EchoProcess {
     fn name(&self) -> &'static str {
         "echo"
     }

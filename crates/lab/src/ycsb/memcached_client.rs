@@ -4,8 +4,8 @@
 //! set at a time, and `async-memcached` parses an answer again from its first byte whenever a KiB
 //! of it has come, which would make memcached look slower than it is.
 
-use super::peers::{Identity, Introspect, Peer, PeerKind, Shape};
-use super::system::{Answer, Client, Request, System};
+use super::peers::{Identity, Introspect, PeerKind, PeerResources, PeerServer};
+use super::system::{Answer, Client, Request, WorkloadSystem};
 use crate::{LabError, Result};
 use std::io::{BufRead, BufReader, Error, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -182,7 +182,7 @@ fn failure(address: SocketAddr, error: &Error) -> LabError {
     }
 }
 
-impl System for Peer<MemcachedClient> {
+impl WorkloadSystem for PeerServer<MemcachedClient> {
     fn name(&self) -> &'static str {
         "memcached"
     }
@@ -213,9 +213,9 @@ impl Client for MemcachedClient {
 impl Introspect for MemcachedClient {
     const KIND: PeerKind = PeerKind::Memcached;
 
-    fn arguments(port: u16, shape: Shape) -> Vec<String> {
-        let (port, threads) = (port.to_string(), shape.threads.to_string());
-        let memory = shape.memory.div_ceil(1 << 20).to_string();
+    fn arguments(port: u16, resources: PeerResources) -> Vec<String> {
+        let (port, threads) = (port.to_string(), resources.threads.to_string());
+        let memory = resources.memory.div_ceil(1 << 20).to_string();
         let mut arguments = vec![
             "-l",
             "127.0.0.1",
@@ -228,7 +228,7 @@ impl Introspect for MemcachedClient {
             "-m",
             &memory,
         ];
-        if shape.evicts.is_none() {
+        if resources.evicts.is_none() {
             // Rather an error than a record that is gone.
             arguments.push("-M");
         }

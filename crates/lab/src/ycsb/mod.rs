@@ -38,23 +38,22 @@ mod ycsb_tests;
 pub use peers::{PeerAddress, PeerKind};
 pub use record::{KEY_BYTES, LEAST_VALUE_BYTES};
 pub use report::{YcsbReport, YcsbRow};
-pub use system::Served;
-pub use workload::{LONGEST_SCAN, Mix, SKEW, Workload};
+pub use system::ServedStore;
+pub use workload::{LONGEST_SCAN, OperationMix, SKEW, Workload};
 
 use crate::{LabError, Progress, Result};
-use echo::Echo;
+use echo::EchoProcess;
 use farslot::{Cache, Scheme, SlotKind, TableOptions};
 use farslot_bench::simulated::Zipf;
 use farslot_bench::{BenchError, median};
 use memcached_client::MemcachedClient;
-use peers::Shape;
-pub(crate) use peers::{Peer, Shape as PeerShape, find_program, free_port};
+pub(crate) use peers::{PeerResources, PeerServer, find_program, free_port};
 use record::Records;
 pub(crate) use redis_client::RedisClient;
-use round::{ClientState, Plan, Round};
+use round::{Plan, YcsbClient, YcsbRound};
 use std::path::PathBuf;
 use std::time::Duration;
-use system::{Farslot, System};
+use system::{FarslotTable, WorkloadSystem};
 use workload::Generator;
 pub(crate) use workload::scatter;
 
@@ -188,7 +187,7 @@ impl Options {
         // Each client ends its round with the batch that exceeds its share.
         let rounding = (self.rounds * self.threads * (self.pipeline + 1)) as u64;
         let most = self.records + self.inserts(workload) + rounding;
-        let table = Farslot::options(most, self.value_bytes);
+        let table = FarslotTable::options(most, self.value_bytes);
         match self.slots {
             None => table,
             Some(SlotKind::Hybrid) => {
@@ -208,12 +207,12 @@ impl Options {
     }
 
     /// What a peer must hold.
-    fn shape(&self, workload: Workload) -> Shape {
+    fn resources(&self, workload: Workload) -> PeerResources {
         /// Headers, links, and what slabs of fixed sizes waste.
         const OVERHEAD: u64 = 200;
         let records = self.records + self.inserts(workload);
         let bytes = (KEY_BYTES + self.value_bytes) as u64 + OVERHEAD;
-        Shape {
+        PeerResources {
             memory: (64 << 20) + records * bytes * 3 / 2,
             threads: self.server_threads,
             evicts: None,
@@ -241,7 +240,7 @@ impl Options {
 /// says.
 pub fn run<E: From<LabError>>(
     options: &Options,
-    mut serve: impl FnMut(u64) -> std::result::Result<Served, E>,
+    mut serve: impl FnMut(u64) -> std::result::Result<ServedStore, E>,
     progress: Progress<'_>,
 ) -> std::result::Result<YcsbReport, E> {
     options.check()?;
@@ -286,7 +285,7 @@ fn memory(options: &Options, workload: Workload) -> Result<u64> {
 }
 
 /// Where the store is, without what is different in every run.
-fn fabric_of(served: &Served) -> String {
+fn fabric_of(served: &ServedStore) -> String {
     let address = served.store.address().to_string();
     let fabric = address.split("://").next().unwrap_or_default().to_owned();
     match served.process {
@@ -295,19 +294,25 @@ fn fabric_of(served: &Served) -> String {
     }
 }
 
-fn systems(options: &Options, workload: Workload, served: Served) -> Result<Vec<Box<dyn System>>> {
+fn systems(
+    options: &Options,
+    workload: Workload,
+    served: ServedStore,
+) -> Result<Vec<Box<dyn WorkloadSystem>>> {
     let name = format!("ycsb-{workload}");
-    let farslot = Farslot::new(served, name, &options.table(workload))?;
-    let mut systems: Vec<Box<dyn System>> = vec![Box::new(farslot)];
-    let shape = options.shape(workload);
+    let farslot = FarslotTable::new(served, name, &options.table(workload))?;
+    let mut systems: Vec<Box<dyn WorkloadSystem>> = vec![Box::new(farslot)];
+    let resources = options.resources(workload);
     for peer in &options.against {
         systems.push(match peer.kind {
-            PeerKind::Redis => Box::new(Peer::<RedisClient>::open(peer.at, shape)?),
-            PeerKind::Memcached => Box::new(Peer::<MemcachedClient>::open(peer.at, shape)?),
+            PeerKind::Redis => Box::new(PeerServer::<RedisClient>::open(peer.at, resources)?),
+            PeerKind::Memcached => {
+                Box::new(PeerServer::<MemcachedClient>::open(peer.at, resources)?)
+            }
         });
     }
     if let Some(program) = &options.echo {
-        systems.push(Box::new(Echo::start(program, options.value_bytes)?));
+        systems.push(Box::new(EchoProcess::start(program, options.value_bytes)?));
     }
     Ok(systems)
 }
@@ -316,7 +321,7 @@ fn systems(options: &Options, workload: Workload, served: Served) -> Result<Vec<
 fn measure(
     options: &Options,
     workload: Workload,
-    systems: &[Box<dyn System>],
+    systems: &[Box<dyn WorkloadSystem>],
     progress: Progress<'_>,
 ) -> Result<Vec<YcsbRow>> {
     let plan = options.plan(workload);
@@ -325,11 +330,11 @@ fn measure(
         round::load(&**system, &plan.records, options.records, options.threads)?;
     }
     let popularity = Zipf::new(options.records as u32, SKEW);
-    let clients = |_| -> Vec<ClientState> {
+    let clients = |_| -> Vec<YcsbClient> {
         let threads = options.threads as u64;
         let generator =
             |thread| Generator::new(workload, popularity.clone(), thread, threads, options.seed);
-        let client = |thread| ClientState {
+        let client = |thread| YcsbClient {
             generator: generator(thread),
             written: 0,
         };
@@ -337,7 +342,7 @@ fn measure(
     };
     // Every system meets the same operations.
     let mut clients: Vec<_> = systems.iter().map(clients).collect();
-    let mut rounds: Vec<Vec<Round>> = systems.iter().map(|_| Vec::new()).collect();
+    let mut rounds: Vec<Vec<YcsbRound>> = systems.iter().map(|_| Vec::new()).collect();
     for number in 0..options.rounds {
         for turn in 0..systems.len() {
             // Another one begins each round.
@@ -361,11 +366,11 @@ fn measure(
 fn row(
     options: &Options,
     workload: Workload,
-    system: &dyn System,
-    rounds: &[Round],
-    farslot: &[Round],
+    system: &dyn WorkloadSystem,
+    rounds: &[YcsbRound],
+    farslot: &[YcsbRound],
 ) -> YcsbRow {
-    let of = |figure: &dyn Fn(&Round) -> f64| median(rounds.iter().map(figure));
+    let of = |figure: &dyn Fn(&YcsbRound) -> f64| median(rounds.iter().map(figure));
     let per_million = |seconds: f64| seconds * 1e6;
     let operations: u64 = rounds.iter().map(|round| round.operations).sum();
     // The kernel counts in ticks: over all rounds together they weigh least.

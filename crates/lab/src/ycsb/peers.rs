@@ -93,7 +93,7 @@ impl fmt::Display for PeerAddress {
 
 /// What a peer is given.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Shape {
+pub(crate) struct PeerResources {
     /// Bytes that it must be able to hold without evicting any; or that it may take, if it evicts.
     pub memory: u64,
     /// Redis's name of what it evicts, if it is to evict.
@@ -108,7 +108,7 @@ pub(crate) trait Introspect: Sized {
     const KIND: PeerKind;
 
     /// The arguments of its program.
-    fn arguments(port: u16, shape: Shape) -> Vec<String>;
+    fn arguments(port: u16, resources: PeerResources) -> Vec<String>;
 
     /// A connection.
     fn connect(address: SocketAddr) -> Result<Self>;
@@ -129,7 +129,7 @@ pub(crate) struct Identity {
 }
 
 /// A server, which ends with this where it was started here.
-pub(crate) struct Peer<C: Introspect> {
+pub(crate) struct PeerServer<C: Introspect> {
     address: SocketAddr,
     identity: Identity,
     // Dropped last: whoever runs already is emptied first.
@@ -137,11 +137,11 @@ pub(crate) struct Peer<C: Introspect> {
     client: std::marker::PhantomData<fn() -> C>,
 }
 
-impl<C: Introspect> Peer<C> {
+impl<C: Introspect> PeerServer<C> {
     /// Starts one, or turns to the one that runs at `at`, which must be empty.
-    pub(crate) fn open(at: Option<SocketAddr>, shape: Shape) -> Result<Self> {
+    pub(crate) fn open(at: Option<SocketAddr>, resources: PeerResources) -> Result<Self> {
         match at {
-            None => Self::start(shape),
+            None => Self::start(resources),
             Some(address) => Self::turn_to(address),
         }
     }
@@ -158,25 +158,25 @@ impl<C: Introspect> Peer<C> {
         Ok(Self::new(address, identity, None))
     }
 
-    fn start(shape: Shape) -> Result<Self> {
+    fn start(resources: PeerResources) -> Result<Self> {
         let program = find_program(C::KIND.program()).ok_or(LabError::NotInstalled {
             peer: C::KIND.name(),
             program: C::KIND.program(),
         })?;
         let mut attempt = 1;
         loop {
-            match Self::try_start(&program, shape) {
+            match Self::try_start(&program, resources) {
                 Err(_) if attempt < ATTEMPTS => attempt += 1,
                 outcome => return outcome,
             }
         }
     }
 
-    fn try_start(program: &Path, shape: Shape) -> Result<Self> {
+    fn try_start(program: &Path, resources: PeerResources) -> Result<Self> {
         let address = free_port()?;
         let mut child = Process::start(
             program,
-            &C::arguments(address.port(), shape),
+            &C::arguments(address.port(), resources),
             address,
             C::KIND,
         )?;
@@ -227,7 +227,7 @@ impl<C: Introspect> Peer<C> {
     }
 }
 
-impl<C: Introspect> Drop for Peer<C> {
+impl<C: Introspect> Drop for PeerServer<C> {
     fn drop(&mut self) {
         if self.child.is_none() {
             // It was empty, and is left so; if it is gone, so are the records.

@@ -1,7 +1,7 @@
 //! Redis, through the crate that most Rust programs use for it, with pipelining.
 
-use super::peers::{Identity, Introspect, Peer, PeerKind, Shape};
-use super::system::{Answer, Client, Request, System};
+use super::peers::{Identity, Introspect, PeerKind, PeerResources, PeerServer};
+use super::system::{Answer, Client, Request, WorkloadSystem};
 use crate::{LabError, Result};
 use redis::{ConnectionLike, Value};
 use std::net::SocketAddr;
@@ -74,7 +74,7 @@ fn unexpected(address: SocketAddr, answer: &Value) -> LabError {
     }
 }
 
-impl System for Peer<RedisClient> {
+impl WorkloadSystem for PeerServer<RedisClient> {
     fn name(&self) -> &'static str {
         "redis"
     }
@@ -146,8 +146,8 @@ impl Client for RedisClient {
 impl Introspect for RedisClient {
     const KIND: PeerKind = PeerKind::Redis;
 
-    fn arguments(port: u16, shape: Shape) -> Vec<String> {
-        let (port, threads) = (port.to_string(), shape.threads.to_string());
+    fn arguments(port: u16, resources: PeerResources) -> Vec<String> {
+        let (port, threads) = (port.to_string(), resources.threads.to_string());
         let mut arguments = vec![
             "--port",
             &port,
@@ -158,11 +158,11 @@ impl Introspect for RedisClient {
             "--appendonly",
             "no",
         ];
-        let memory = shape.memory.to_string();
-        if let Some(policy) = shape.evicts {
+        let memory = resources.memory.to_string();
+        if let Some(policy) = resources.evicts {
             arguments.extend(["--maxmemory", &memory, "--maxmemory-policy", policy]);
         }
-        if shape.threads > 1 {
+        if resources.threads > 1 {
             arguments.extend(["--io-threads", &threads]);
         }
         arguments.into_iter().map(Into::into).collect()

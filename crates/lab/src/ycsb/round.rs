@@ -1,7 +1,7 @@
 //! One round of one system: its clients, side by side, for as long as the plan says.
 
 use super::record::Records;
-use super::system::{Client, Request, RoundTrips, System};
+use super::system::{Client, Request, RoundTrips, WorkloadSystem};
 use super::workload::{Batch, Generator};
 use crate::{Result, threads};
 use farslot_bench::Answers;
@@ -35,14 +35,14 @@ pub(super) struct Plan {
 
 /// A client from round to round.
 #[derive(Clone, Debug)]
-pub(super) struct ClientState {
+pub(super) struct YcsbClient {
     pub generator: Generator,
     /// Values that it has written, for their versions.
     pub written: u64,
 }
 
 /// What a round gave.
-pub(super) struct Round {
+pub(super) struct YcsbRound {
     pub operations: u64,
     pub operations_per_second: f64,
     /// Nanoseconds, of each operation.
@@ -54,7 +54,7 @@ pub(super) struct Round {
 
 /// Puts the records `0..count`.
 pub(super) fn load(
-    system: &dyn System,
+    system: &dyn WorkloadSystem,
     records: &Records,
     count: u64,
     clients: usize,
@@ -83,11 +83,15 @@ pub(super) fn load(
 /// Runs a round: every client does its batches one after the other. Batches are drawn while no
 /// clock runs; to make their values and to check those that come back is part of what is timed, for
 /// all systems alike.
-pub(super) fn run(system: &dyn System, clients: &mut [ClientState], plan: &Plan) -> Result<Round> {
+pub(super) fn run(
+    system: &dyn WorkloadSystem,
+    clients: &mut [YcsbClient],
+    plan: &Plan,
+) -> Result<YcsbRound> {
     let start = Barrier::new(clients.len());
     let cpu = || system.process().map(process::cpu_seconds).transpose();
     let before = cpu()?;
-    let shares: Vec<Result<Share>> = thread::scope(|scope| {
+    let shares: Vec<Result<ClientShare>> = thread::scope(|scope| {
         let clients = clients.iter_mut().enumerate();
         let clients = clients.map(|(number, state)| {
             let start = &start;
@@ -99,7 +103,7 @@ pub(super) fn run(system: &dyn System, clients: &mut [ClientState], plan: &Plan)
             .collect()
     });
     let after = cpu()?;
-    let mut round = Round {
+    let mut round = YcsbRound {
         operations: 0,
         operations_per_second: 0.0,
         latency: histogram(),
@@ -113,8 +117,8 @@ pub(super) fn run(system: &dyn System, clients: &mut [ClientState], plan: &Plan)
     Ok(round)
 }
 
-impl Round {
-    fn add(&mut self, share: Share) {
+impl YcsbRound {
+    fn add(&mut self, share: ClientShare) {
         self.operations += share.operations;
         self.operations_per_second += share.operations as f64 / share.time.as_secs_f64();
         // Both have the same bounds.
@@ -130,7 +134,7 @@ impl Round {
 }
 
 /// A client's part of a round.
-struct Share {
+struct ClientShare {
     operations: u64,
     time: Duration,
     cpu: Duration,
@@ -147,17 +151,17 @@ struct Worker<'a> {
     plan: &'a Plan,
     request: Request,
     answers: Answers,
-    share: Share,
+    share: ClientShare,
 }
 
 impl<'a> Worker<'a> {
     fn work(
-        system: &dyn System,
+        system: &dyn WorkloadSystem,
         number: u64,
-        state: &mut ClientState,
+        state: &mut YcsbClient,
         plan: &'a Plan,
         start: &Barrier,
-    ) -> Result<Share> {
+    ) -> Result<ClientShare> {
         let client = system.connect();
         // All are here before any is told that one of them could not connect.
         start.wait();
@@ -168,7 +172,7 @@ impl<'a> Worker<'a> {
             plan,
             request: Request::default(),
             answers: Answers::default(),
-            share: Share {
+            share: ClientShare {
                 operations: 0,
                 time: Duration::ZERO,
                 cpu: Duration::ZERO,

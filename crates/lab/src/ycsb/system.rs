@@ -69,7 +69,7 @@ pub(super) struct RoundTrips {
 }
 
 /// A system under measurement, as it is served.
-pub(super) trait System: Sync {
+pub(super) trait WorkloadSystem: Sync {
     /// Its name in the report.
     fn name(&self) -> &'static str;
 
@@ -92,7 +92,7 @@ pub(super) trait System: Sync {
 }
 
 /// A store, and what keeps it served.
-pub struct Served {
+pub struct ServedStore {
     /// The store.
     pub store: Store,
     /// The process that serves it, unless that is this one or on another machine.
@@ -102,14 +102,14 @@ pub struct Served {
 }
 
 /// A table of Farslot.
-pub(super) struct Farslot {
-    served: Served,
+pub(super) struct FarslotTable {
+    served: ServedStore,
     table: String,
 }
 
-impl Farslot {
+impl FarslotTable {
     /// Makes the table in a store.
-    pub(super) fn new(served: Served, table: String, options: &TableOptions) -> Result<Self> {
+    pub(super) fn new(served: ServedStore, table: String, options: &TableOptions) -> Result<Self> {
         served.store.create(&table, options)?;
         Ok(Self { served, table })
     }
@@ -122,7 +122,7 @@ impl Farslot {
     }
 }
 
-impl System for Farslot {
+impl WorkloadSystem for FarslotTable {
     fn name(&self) -> &'static str {
         "farslot"
     }

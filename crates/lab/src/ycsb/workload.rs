@@ -37,33 +37,33 @@ impl Workload {
 
     /// What its operations are.
     #[must_use]
-    pub const fn mix(self) -> Mix {
-        let none = Mix {
+    pub const fn mix(self) -> OperationMix {
+        let none = OperationMix {
             update: 0.0,
             insert: 0.0,
             scan: 0.0,
             read_modify_write: 0.0,
         };
         match self {
-            Self::A => Mix {
+            Self::A => OperationMix {
                 update: 0.5,
                 ..none
             },
-            Self::B => Mix {
+            Self::B => OperationMix {
                 update: 0.05,
                 ..none
             },
             Self::C => none,
-            Self::D => Mix {
+            Self::D => OperationMix {
                 insert: 0.05,
                 ..none
             },
-            Self::E => Mix {
+            Self::E => OperationMix {
                 insert: 0.05,
                 scan: 0.95,
                 ..none
             },
-            Self::F => Mix {
+            Self::F => OperationMix {
                 read_modify_write: 0.5,
                 ..none
             },
@@ -108,7 +108,7 @@ impl FromStr for Workload {
 
 /// Parts of the operations, from 0 to 1; the rest are reads.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Mix {
+pub struct OperationMix {
     /// A record's value is replaced.
     pub update: f64,
     /// A record is added.

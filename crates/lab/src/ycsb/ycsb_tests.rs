@@ -1,8 +1,8 @@
 //! The workloads against what they are to be; systems that lie; a peer that is left as it was.
 
 use super::record::{Key, Records};
-use super::round::{self, ClientState, Plan};
-use super::system::{Answer, Client, Request, System};
+use super::round::{self, Plan, YcsbClient};
+use super::system::{Answer, Client, Request, WorkloadSystem};
 use super::workload::{Batch, Generator};
 use super::*;
 use farslot::Store;
@@ -168,7 +168,7 @@ struct Map {
     records: Arc<Mutex<HashMap<Key, Vec<u8>>>>,
 }
 
-impl System for Map {
+impl WorkloadSystem for Map {
     fn name(&self) -> &'static str {
         "map"
     }
@@ -234,7 +234,7 @@ fn stores_that_lie_are_found_out() {
                 is_scan: false,
             };
             round::load(&system, &plan.records, LOADED.into(), 1).unwrap();
-            let mut clients = [ClientState {
+            let mut clients = [YcsbClient {
                 generator: generator(workload, 0, 1),
                 written: 0,
             }];
@@ -266,8 +266,8 @@ fn small() -> Options {
     }
 }
 
-fn embedded(bytes: u64) -> Result<Served> {
-    Ok(Served {
+fn embedded(bytes: u64) -> Result<ServedStore> {
+    Ok(ServedStore {
         store: Store::embedded_with(bytes, farslot::OpenOptions::default())?,
         process: None,
         guard: Box::new(()),
@@ -281,12 +281,12 @@ fn a_peer_that_runs_is_left_as_it_was() {
         eprintln!("SKIPPED: redis is not installed (scripts/peers install)");
         return;
     }
-    let shape = Shape {
+    let resources = PeerResources {
         memory: 64 << 20,
         threads: 1,
         evicts: None,
     };
-    let peer = Peer::<RedisClient>::open(None, shape).unwrap();
+    let peer = PeerServer::<RedisClient>::open(None, resources).unwrap();
     let options = Options {
         against: vec![PeerAddress {
             kind: PeerKind::Redis,

@@ -6,7 +6,7 @@ use farslot::index::Sizing;
 use farslot::index::duo::{DuoGrowth, DuoLayout, DuoOptions, DuoOwner, DuoTable, GrowthMemory};
 use farslot::index::{FieldSize, Index, IndexExt};
 use farslot_lab::baseline::map_embed::MapEmbedTable;
-use farslot_lab::baseline::{BaselineOptions, Cleaning, Pace};
+use farslot_lab::baseline::{BaselineOptions, CleaningMode, CopyPace};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -104,7 +104,7 @@ fn an_active_growth_takes_less_than_map_embeds() {
             stash: 32,
             ..BaselineOptions::new(slots, size, size, 7)
         };
-        let took = [Pace::SIDE_BY_SIDE, Pace::BUCKET_BY_BUCKET].map(|pace| {
+        let took = [CopyPace::SIDE_BY_SIDE, CopyPace::BUCKET_BY_BUCKET].map(|pace| {
             // Room for a table of twice as many slots behind one of five times as many.
             let bed = Bed::new(&DuoOptions::new(Sizing {
                 load_factor: Some(0.2),
@@ -119,7 +119,7 @@ fn an_active_growth_takes_less_than_map_embeds() {
                 }
                 let begun = table.now();
                 let to = bed.memory.start;
-                table.grow(to, Cleaning::Active, pace).await.unwrap();
+                table.grow(to, CleaningMode::Active, pace).await.unwrap();
                 table.now() - begun
             })
         });

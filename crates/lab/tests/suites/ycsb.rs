@@ -1,7 +1,7 @@
 //! The workloads of YCSB over a store of this process, and beside the servers that are installed.
 
 use farslot::{SlotKind, Store};
-use farslot_lab::ycsb::{Options, PeerAddress, PeerKind, Served, Workload, run};
+use farslot_lab::ycsb::{Options, PeerAddress, PeerKind, ServedStore, Workload, run};
 use farslot_lab::{LabError, Result};
 use std::time::Duration;
 
@@ -20,8 +20,8 @@ fn small() -> Options {
     }
 }
 
-fn embedded(bytes: u64) -> Result<Served> {
-    Ok(Served {
+fn embedded(bytes: u64) -> Result<ServedStore> {
+    Ok(ServedStore {
         store: Store::embedded_with(bytes, farslot::OpenOptions::default())?,
         process: None,
         guard: Box::new(()),
@@ -60,12 +60,12 @@ fn what_is_read_from_a_cache_takes_no_round_trip() {
         time: Duration::from_millis(400),
         ..small()
     };
-    let cached = |bytes| -> Result<Served> {
+    let cached = |bytes| -> Result<ServedStore> {
         let with_cache = farslot::OpenOptions {
             cache: options.cache,
             ..farslot::OpenOptions::default()
         };
-        Ok(Served {
+        Ok(ServedStore {
             store: Store::embedded_with(bytes, with_cache)?,
             ..embedded(bytes)?
         })

@@ -1,8 +1,8 @@
 //! A design beside a cache of answers: one budget of the client's memory for both (section V-B,
 //! figure 11).
 
-use super::design::{Design, Moved, Opened};
-use super::trial::Trial;
+use super::design::{InsertionMoves, SizedTable, TableDesign};
+use super::trial::TableTrial;
 use crate::{LabError, Result};
 use farslot::fabric::{Endpoint, Nanos, RemoteAddr};
 use farslot::index::cache::{CacheOptions, Cached};
@@ -13,18 +13,18 @@ use std::rc::Rc;
 /// table, so that what it keeps is never out of date.
 pub(crate) struct WithCache<D>(PhantomData<D>);
 
-impl<D: Design> Design for WithCache<D> {
+impl<D: TableDesign> TableDesign for WithCache<D> {
     type Table<E: Endpoint> = Cached<D::Table<E>>;
 
-    fn table_bytes(trial: &Trial) -> Result<u128> {
+    fn table_bytes(trial: &TableTrial) -> Result<u128> {
         D::table_bytes(trial)
     }
 
     fn create<E: Endpoint>(
         endpoint: Rc<E>,
         at: RemoteAddr,
-        trial: &Trial,
-    ) -> Result<Opened<Self::Table<E>>> {
+        trial: &TableTrial,
+    ) -> Result<SizedTable<Self::Table<E>>> {
         let opened = D::create(endpoint, at, trial)?;
         let (of_index, all) = (
             D::local_bytes(&opened.table),
@@ -36,7 +36,7 @@ impl<D: Design> Design for WithCache<D> {
         };
         let record = 2 * trial.field_bytes as usize;
         let options = CacheOptions::new(bytes, record).stale_for(Nanos::MAX);
-        Ok(Opened {
+        Ok(SizedTable {
             table: Cached::new(Rc::new(opened.table), options)?,
             slots: opened.slots,
             slot_bytes: opened.slot_bytes,
@@ -47,7 +47,7 @@ impl<D: Design> Design for WithCache<D> {
         D::local_bytes(table.index()) + table.counts().bytes
     }
 
-    fn moved<E: Endpoint>(table: &Self::Table<E>) -> Moved {
+    fn moved<E: Endpoint>(table: &Self::Table<E>) -> InsertionMoves {
         D::moved(table.index())
     }
 

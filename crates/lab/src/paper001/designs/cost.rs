@@ -64,7 +64,7 @@ impl AddAssign for Cost {
 }
 
 /// A table in which keys are placed, as far as that can be counted without a fabric.
-pub(crate) trait Placed {
+pub(crate) trait CountedTable {
     /// Slots that count for the load factor.
     fn slots(&self) -> u64;
 
@@ -81,18 +81,18 @@ pub(crate) struct Band {
     pub(crate) cost: Cost,
 }
 
-/// A table that was filled.
+/// What filling a table has cost.
 #[derive(Clone, Debug)]
-pub(crate) struct Filled {
+pub(crate) struct FillingCost {
     /// Its insertions, in steps of the load factor.
     pub(crate) bands: Vec<Band>,
     /// How full it was in the end: when the first key was refused, if one was.
     pub(crate) load: f64,
 }
 
-impl Filled {
+impl FillingCost {
     /// Inserts keys until one is refused, or the load factor is `until`; in bands of `step`.
-    pub(crate) fn of(table: &mut impl Placed, until: f64, step: f64, seed: u64) -> Self {
+    pub(crate) fn of(table: &mut impl CountedTable, until: f64, step: f64, seed: u64) -> Self {
         let slots = table.slots() as f64;
         let (mut filled, mut keys, mut cost) = (
             Self {

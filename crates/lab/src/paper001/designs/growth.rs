@@ -2,7 +2,7 @@
 
 use super::trial::{record_bytes, simulated_memory};
 use crate::baseline::map_embed::{MapEmbed, MapEmbedTable};
-use crate::baseline::{BaselineOptions, Cleaning, Pace};
+use crate::baseline::{BaselineOptions, CleaningMode, CopyPace};
 use crate::{LabError, Result};
 use farslot::FieldSize;
 use farslot::fabric::sim::{NicProfile, SimEndpoint};
@@ -21,7 +21,7 @@ const ALIGNMENT: u64 = 4096;
 
 /// A table that is to grow.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Growing {
+pub(crate) struct GrowthTrial {
     /// Slots before, at least.
     pub(crate) slots: u64,
     pub(crate) bucket_slots: u32,
@@ -77,7 +77,7 @@ impl Grown {
     }
 }
 
-impl Growing {
+impl GrowthTrial {
     fn record(&self, number: u64) -> (Vec<u8>, Vec<u8>) {
         let field = |number| record_bytes(number, self.field_bytes, self.seed);
         (field(number), field(!number))
@@ -136,38 +136,37 @@ async fn measured(
 
 /// CuckooDuo: lazily it has its new room when the growth has begun, actively when every bucket is
 /// split.
-pub(crate) fn duo(growing: &Growing, profile: &NicProfile, cleaning: Cleaning) -> Result<Grown> {
+pub(crate) fn duo(
+    trial: &GrowthTrial,
+    profile: &NicProfile,
+    cleaning: CleaningMode,
+) -> Result<Grown> {
     // As much again, and the bits that say what is split.
     let room = |layout: &DuoLayout| layout.table_bytes() * 9 / 8;
-    let (endpoint, opened, memory) = duo_table(growing, profile, room)?;
+    let (endpoint, opened, memory) = duo_table(trial, profile, room)?;
     Executor::new(Rc::clone(&endpoint)).block_on(async {
-        let most = (growing.load * opened.slots() as f64) as u64;
-        let keys = growing.fill(&opened, 0, most).await?;
+        let most = (trial.load * opened.slots() as f64) as u64;
+        let keys = trial.fill(&opened, 0, most).await?;
         let grown = measured(&endpoint, keys, async {
             opened.grow(&memory, 2).await?;
             match cleaning {
-                Cleaning::Active => opened.sweep().await,
-                Cleaning::Lazy => Ok(()),
+                CleaningMode::Active => opened.sweep().await,
+                CleaningMode::Lazy => Ok(()),
             }
         });
         let grown = grown.await?;
-        growing.check(&opened, keys).await?;
+        trial.check(&opened, keys).await?;
         Ok(grown)
     })
 }
 
 /// The CuckooDuo table that is to grow.
-pub(crate) fn duo_layout(growing: &Growing) -> Result<DuoLayout> {
+pub(crate) fn duo_layout(trial: &GrowthTrial) -> Result<DuoLayout> {
     let options = DuoOptions {
-        bucket_slots: growing.bucket_slots,
+        bucket_slots: trial.bucket_slots,
         ..DuoOptions::new(Sizing {
             load_factor: Some(1.0),
-            ..Sizing::new(
-                growing.slots,
-                growing.field(),
-                growing.field(),
-                growing.seed,
-            )
+            ..Sizing::new(trial.slots, trial.field(), trial.field(), trial.seed)
         })
     };
     Ok(options.layout()?)
@@ -176,11 +175,11 @@ pub(crate) fn duo_layout(growing: &Growing) -> Result<DuoLayout> {
 /// A CuckooDuo table that nobody has used, and the memory behind it that it may grow into: of
 /// `room` bytes.
 fn duo_table(
-    growing: &Growing,
+    trial: &GrowthTrial,
     profile: &NicProfile,
     room: impl FnOnce(&DuoLayout) -> u128,
 ) -> Result<(Rc<SimEndpoint>, DuoTable<SimEndpoint>, GrowthMemory)> {
-    let layout = duo_layout(growing)?;
+    let layout = duo_layout(trial)?;
     let table_bytes = table_end(layout.table_bytes());
     let memory = GrowthMemory {
         mark: TABLE_AT.plus(table_bytes),
@@ -188,7 +187,7 @@ fn duo_table(
         bytes: table_end(room(&layout)),
     };
     let bytes = table_bytes + ALIGNMENT + memory.bytes;
-    let endpoint = simulated_memory(bytes, profile, growing.seed);
+    let endpoint = simulated_memory(bytes, profile, trial.seed);
     let table = DuoTable::open(Rc::clone(&endpoint), TABLE_AT, layout)?;
     Ok((endpoint, table, memory))
 }
@@ -196,31 +195,26 @@ fn duo_table(
 /// MapEmbed: it is copied into other memory, and copies that are not a key's own are removed at
 /// once or later.
 pub(crate) fn map_embed(
-    growing: &Growing,
+    trial: &GrowthTrial,
     profile: &NicProfile,
-    cleaning: Cleaning,
-    pace: Pace,
+    cleaning: CleaningMode,
+    pace: CopyPace,
 ) -> Result<Grown> {
     let options = BaselineOptions {
-        bucket_slots: growing.bucket_slots,
+        bucket_slots: trial.bucket_slots,
         stash: STASH,
-        ..BaselineOptions::new(
-            growing.slots,
-            growing.field(),
-            growing.field(),
-            growing.seed,
-        )
+        ..BaselineOptions::new(trial.slots, trial.field(), trial.field(), trial.seed)
     };
     let layout = MapEmbed::layout(&options)?;
     let before = table_end(layout.table_bytes());
-    let endpoint = simulated_memory(4 * before, profile, growing.seed);
+    let endpoint = simulated_memory(4 * before, profile, trial.seed);
     let table = MapEmbedTable::create(Rc::clone(&endpoint), TABLE_AT, &options)?;
     Executor::new(Rc::clone(&endpoint)).block_on(async {
-        let most = (growing.load * layout.slots() as f64) as u64;
-        let keys = growing.fill(&table, 0, most).await?;
+        let most = (trial.load * layout.slots() as f64) as u64;
+        let keys = trial.fill(&table, 0, most).await?;
         let to = TABLE_AT.plus(before);
         let grown = measured(&endpoint, keys, table.grow(to, cleaning, pace)).await?;
-        growing.check(&table, keys).await?;
+        trial.check(&table, keys).await?;
         Ok(grown)
     })
 }
@@ -228,43 +222,38 @@ pub(crate) fn map_embed(
 /// RACE: one subtable, which is split when a key finds no room; then the client that does so
 /// carries over every slot. It does that beside its later writes, or all at once when it flushes,
 /// as here.
-pub(crate) fn race(growing: &Growing, profile: &NicProfile) -> Result<Grown> {
-    let (endpoint, table) = race_table(growing, growing.slots, 2, profile)?;
+pub(crate) fn race(trial: &GrowthTrial, profile: &NicProfile) -> Result<Grown> {
+    let (endpoint, table) = race_table(trial, trial.slots, 2, profile)?;
     Executor::new(Rc::clone(&endpoint)).block_on(async {
         let mut keys = 0;
         while table.work().splits == 0 {
-            keys = growing.fill(&table, keys, keys + 1).await?;
+            keys = trial.fill(&table, keys, keys + 1).await?;
         }
         let grown = measured(&endpoint, keys, table.flush()).await?;
-        growing.check(&table, keys).await?;
+        trial.check(&table, keys).await?;
         Ok(grown)
     })
 }
 
 /// A RACE table that may grow to so many times its size.
 fn race_table(
-    growing: &Growing,
+    trial: &GrowthTrial,
     subtable_slots: u64,
     times: u64,
     profile: &NicProfile,
 ) -> Result<(Rc<SimEndpoint>, RaceTable<SimEndpoint>)> {
     let options = RaceOptions {
-        most_capacity: Some(times * growing.slots),
-        bucket_slots: growing.bucket_slots,
+        most_capacity: Some(times * trial.slots),
+        bucket_slots: trial.bucket_slots,
         subtable_slots: Some(subtable_slots),
         ..RaceOptions::new(Sizing {
             load_factor: Some(1.0),
-            ..Sizing::new(
-                growing.slots,
-                growing.field(),
-                growing.field(),
-                growing.seed,
-            )
+            ..Sizing::new(trial.slots, trial.field(), trial.field(), trial.seed)
         })
     };
     let layout = options.layout()?;
     let bytes = table_end(layout.table_bytes());
-    let endpoint = simulated_memory(bytes, profile, growing.seed);
+    let endpoint = simulated_memory(bytes, profile, trial.seed);
     let opening = RaceTable::open(Rc::clone(&endpoint), TABLE_AT, layout);
     let table = Executor::new(Rc::clone(&endpoint)).block_on(opening)?;
     Ok((endpoint, table))
@@ -281,38 +270,38 @@ pub(crate) type Utilisation = Vec<(f64, f64)>;
 
 /// CuckooDuo, which doubles whenever a key finds no slot, or at a load factor of `at_load`.
 pub(crate) fn duo_utilisation(
-    growing: &Growing,
+    trial: &GrowthTrial,
     profile: &NicProfile,
     keys: u64,
     every: u64,
 ) -> Result<Utilisation> {
     let room = |layout: &DuoLayout| u128::from(keys) * 8 * layout.slot_bytes() as u128;
-    let (endpoint, table, memory) = duo_table(growing, profile, room)?;
+    let (endpoint, table, memory) = duo_table(trial, profile, room)?;
     let growth = DuoGrowth {
-        at_load: growing.load,
+        at_load: trial.load,
         ..DuoGrowth::from(memory)
     };
     let table = table.with_growth(growth)?;
-    let filling = fill_noting(growing, &table, keys, every, || table.slots());
+    let filling = fill_noting(trial, &table, keys, every, || table.slots());
     Executor::new(endpoint).block_on(filling)
 }
 
 /// RACE, which splits the subtable where a key finds no room.
 pub(crate) fn race_utilisation(
-    growing: &Growing,
+    trial: &GrowthTrial,
     profile: &NicProfile,
     keys: u64,
     every: u64,
 ) -> Result<Utilisation> {
-    let times = 4 * keys / growing.slots;
-    let (endpoint, table) = race_table(growing, growing.slots, times, profile)?;
+    let times = 4 * keys / trial.slots;
+    let (endpoint, table) = race_table(trial, trial.slots, times, profile)?;
     let slots = || table.subtables() * table.layout().subtable_slots();
-    let filling = fill_noting(growing, &table, keys, every, slots);
+    let filling = fill_noting(trial, &table, keys, every, slots);
     Executor::new(endpoint).block_on(filling)
 }
 
 async fn fill_noting(
-    growing: &Growing,
+    trial: &GrowthTrial,
     table: &impl Index,
     keys: u64,
     every: u64,
@@ -321,7 +310,7 @@ async fn fill_noting(
     let (mut noted, mut there) = (Vec::new(), 0);
     while there < keys {
         let next = (there + every).min(keys);
-        let filled = growing.fill(table, there, next).await?;
+        let filled = trial.fill(table, there, next).await?;
         if filled < next {
             return Err(IndexError::Full {
                 probed: 0,

@@ -72,7 +72,7 @@ impl InlineRaceShape {
 }
 
 /// Records that found no slot, by their keys.
-type Stash = HashMap<Box<[u8]>, Rc<[u8]>>;
+type InlineStash = HashMap<Box<[u8]>, Rc<[u8]>>;
 
 /// A table as its one client's coroutines see it.
 pub(crate) struct InlineRace<E> {
@@ -80,7 +80,7 @@ pub(crate) struct InlineRace<E> {
     at: RemoteAddr,
     shape: InlineRaceShape,
     hasher: Hasher,
-    stash: RefCell<Stash>,
+    stash: RefCell<InlineStash>,
     /// Free slots that insertions under way are about to fill: RACE's compare-and-swap would let
     /// one of them win.
     taken: RefCell<HashSet<u64>>,
@@ -88,13 +88,13 @@ pub(crate) struct InlineRace<E> {
 }
 
 /// Both places of a key, as they were read.
-struct Seen {
+struct PairSnapshot {
     pairs: [Pair; 2],
     bytes: [Buffer; 2],
 }
 
 /// A slot with a record: its number, and the record's value.
-type Found = (u64, Rc<[u8]>);
+type InlineRecordHit = (u64, Rc<[u8]>);
 
 impl<E: Endpoint> InlineRace<E> {
     /// A new table in memory of zeros.
@@ -119,7 +119,7 @@ impl<E: Endpoint> InlineRace<E> {
         pair.main.min(pair.overflow) * self.shape.bucket_slots
     }
 
-    async fn read(&self, key: &[u8]) -> Result<Seen> {
+    async fn read(&self, key: &[u8]) -> Result<PairSnapshot> {
         let pairs = pairs(self.hasher.hash(key), self.shape.groups);
         let len = 2 * self.shape.bucket_slots as usize * self.shape.slot_bytes();
         let read = async |pair| {
@@ -127,31 +127,31 @@ impl<E: Endpoint> InlineRace<E> {
             Ok::<_, IndexError>(self.endpoint.read(at, len).await?)
         };
         let (one, other) = both(read(pairs[0]), read(pairs[1])).await;
-        Ok(Seen {
+        Ok(PairSnapshot {
             pairs,
             bytes: [one?, other?],
         })
     }
 
     /// All slots of a key's places, with their numbers.
-    fn slots_of<'s>(&self, seen: &'s Seen) -> impl Iterator<Item = (u64, &'s [u8])> {
-        let firsts = seen.pairs.map(|pair| self.first_slot(pair));
-        let places = firsts.into_iter().zip(&seen.bytes);
+    fn slots_of<'s>(&self, snapshot: &'s PairSnapshot) -> impl Iterator<Item = (u64, &'s [u8])> {
+        let firsts = snapshot.pairs.map(|pair| self.first_slot(pair));
+        let places = firsts.into_iter().zip(&snapshot.bytes);
         let slot_bytes = self.shape.slot_bytes();
         places.flat_map(move |(first, bytes)| (first..).zip(bytes.chunks_exact(slot_bytes)))
     }
 
-    fn find(&self, seen: &Seen, key: &[u8]) -> Option<Found> {
+    fn find(&self, snapshot: &PairSnapshot, key: &[u8]) -> Option<InlineRecordHit> {
         let is_key = |bytes: &[u8]| !is_free(bytes) && bytes[self.shape.key()] == *key;
-        let (slot, bytes) = self.slots_of(seen).find(|(_, bytes)| is_key(bytes))?;
+        let (slot, bytes) = self.slots_of(snapshot).find(|(_, bytes)| is_key(bytes))?;
         Some((slot, bytes[self.shape.value()].into()))
     }
 
     /// A free slot for a new key: in the emptier place, in its main bucket first.
-    fn free_slot(&self, seen: &Seen) -> Option<u64> {
+    fn free_slot(&self, snapshot: &PairSnapshot) -> Option<u64> {
         let taken = self.taken.borrow();
         let free: Vec<u64> = self
-            .slots_of(seen)
+            .slots_of(snapshot)
             .filter(|(slot, bytes)| is_free(bytes) && !taken.contains(slot))
             .map(|(slot, _)| slot)
             .collect();
@@ -163,8 +163,9 @@ impl<E: Endpoint> InlineRace<E> {
             };
             free.iter().filter(of_pair)
         };
-        let emptier = usize::from(free_in(seen.pairs[1]).count() > free_in(seen.pairs[0]).count());
-        let pair = seen.pairs[emptier];
+        let emptier =
+            usize::from(free_in(snapshot.pairs[1]).count() > free_in(snapshot.pairs[0]).count());
+        let pair = snapshot.pairs[emptier];
         free_in(pair)
             .copied()
             .min_by_key(|slot| (slot / bucket_slots != pair.main, *slot))
@@ -183,8 +184,10 @@ impl<E: Endpoint> InlineRace<E> {
         if let Some(value) = self.stash.borrow().get(key) {
             return Ok(Some(Value::from(&**value)));
         }
-        let seen = self.read(key).await?;
-        Ok(self.find(&seen, key).map(|(_, value)| Value::from(&*value)))
+        let snapshot = self.read(key).await?;
+        Ok(self
+            .find(&snapshot, key)
+            .map(|(_, value)| Value::from(&*value)))
     }
 
     /// Puts a record; the value that was there before, if there was one, which stays if `keeps`.
@@ -196,14 +199,14 @@ impl<E: Endpoint> InlineRace<E> {
             }
             return Ok(Some(before));
         }
-        let seen = self.read(key).await?;
-        if let Some((slot, there)) = self.find(&seen, key) {
+        let snapshot = self.read(key).await?;
+        if let Some((slot, there)) = self.find(&snapshot, key) {
             if !keeps {
                 self.write(slot, key, value).await?;
             }
             return Ok(Some(there));
         }
-        match self.free_slot(&seen) {
+        match self.free_slot(&snapshot) {
             Some(slot) => {
                 self.taken.borrow_mut().insert(slot);
                 let written = self.write(slot, key, value).await;
@@ -233,8 +236,8 @@ impl<E: Endpoint> InlineRace<E> {
             *there = value.into();
             return Ok(true);
         }
-        let seen = self.read(key).await?;
-        let Some((slot, _)) = self.find(&seen, key) else {
+        let snapshot = self.read(key).await?;
+        let Some((slot, _)) = self.find(&snapshot, key) else {
             return Ok(false);
         };
         self.write(slot, key, value).await?;
@@ -243,8 +246,8 @@ impl<E: Endpoint> InlineRace<E> {
 
     async fn remove_record(&self, key: &[u8]) -> Result<bool> {
         if self.stash.borrow_mut().remove(key).is_none() {
-            let seen = self.read(key).await?;
-            let Some((slot, _)) = self.find(&seen, key) else {
+            let snapshot = self.read(key).await?;
+            let Some((slot, _)) = self.find(&snapshot, key) else {
                 return Ok(false);
             };
             let mut free = self.endpoint.core().buffers.take(HEAD)?;

@@ -1,6 +1,6 @@
 //! Our own placement of CuckooDuo, to be counted.
 
-use super::cost::{Cost, Placed};
+use super::cost::{Cost, CountedTable};
 use farslot::index::duo::placement::Shape;
 use farslot::index::duo::placement::counting::Vault;
 
@@ -24,7 +24,7 @@ impl Ours {
     }
 }
 
-impl Placed for Ours {
+impl CountedTable for Ours {
     fn slots(&self) -> u64 {
         self.shape.slots()
     }

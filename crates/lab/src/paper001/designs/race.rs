@@ -7,7 +7,7 @@
 //! Source: RACE (ATC 2021, and TOS 2022) as paper 001, section II-B, describes it, and the code
 //! published with that.
 
-use super::cost::{Cost, Placed};
+use super::cost::{Cost, CountedTable};
 use farslot::index::hash::{derive, scale};
 
 /// How full each bucket is: nothing is ever moved, so that this is all that matters.
@@ -58,7 +58,7 @@ pub(super) fn pairs(hash: u64, groups: u64) -> [Pair; 2] {
     })
 }
 
-impl Placed for Race {
+impl CountedTable for Race {
     fn slots(&self) -> u64 {
         self.used.len() as u64 * self.bucket_slots
     }

@@ -2,9 +2,10 @@
 //! other, how many a second with several under way, and what its endpoint counts.
 
 use super::cached::WithCache;
-use super::design::{Design, Moved, Opened};
+use super::design::{InsertionMoves, SizedTable, TableDesign};
 use super::trial::{
-    Bed, Draw, Op, Outcome, Spent, Task, Trial, memory_of, record_bytes, simulated_memory,
+    Draw, Outcome, Spent, TableTrial, Task, TrialFabric, TrialOperation, memory_of, record_bytes,
+    simulated_memory,
 };
 use super::zipf::YcsbZipf;
 use crate::{LabError, Result};
@@ -18,29 +19,29 @@ use rand_chacha::ChaCha8Rng;
 use std::rc::Rc;
 
 /// Does a trial with tables of a design.
-pub(crate) fn run<D: Design>(trial: &Trial, bed: &Bed) -> Result<Outcome> {
+pub(crate) fn run<D: TableDesign>(trial: &TableTrial, fabric: &TrialFabric) -> Result<Outcome> {
     match trial.client_bytes {
-        None => run_on::<D>(trial, bed),
-        Some(_) => run_on::<WithCache<D>>(trial, bed),
+        None => run_on::<D>(trial, fabric),
+        Some(_) => run_on::<WithCache<D>>(trial, fabric),
     }
 }
 
-fn run_on<D: Design>(trial: &Trial, bed: &Bed) -> Result<Outcome> {
+fn run_on<D: TableDesign>(trial: &TableTrial, fabric: &TrialFabric) -> Result<Outcome> {
     let bytes = u64::try_from(D::table_bytes(trial)?).unwrap_or(u64::MAX);
-    match bed {
-        Bed::Memory => Running::<_, D>::new(trial, memory_of(bytes)?)?.run(),
-        Bed::Simulated(profile) => {
+    match fabric {
+        TrialFabric::Memory => TrialRun::<_, D>::new(trial, memory_of(bytes)?)?.run(),
+        TrialFabric::Simulated(profile) => {
             let endpoint = simulated_memory(bytes, profile, trial.seed);
-            Running::<_, D>::new(trial, endpoint)?.run()
+            TrialRun::<_, D>::new(trial, endpoint)?.run()
         }
     }
 }
 
 /// A trial under way.
-struct Running<'t, E: Endpoint, D: Design> {
-    trial: &'t Trial,
+struct TrialRun<'t, E: Endpoint, D: TableDesign> {
+    trial: &'t TableTrial,
     executor: Executor<E>,
-    opened: Opened<D::Table<E>>,
+    opened: SizedTable<D::Table<E>>,
     random: ChaCha8Rng,
     /// Keys that are there are those with numbers below.
     keys: u64,
@@ -50,8 +51,8 @@ struct Running<'t, E: Endpoint, D: Design> {
     absent: u64,
 }
 
-impl<'t, E: Endpoint, D: Design> Running<'t, E, D> {
-    fn new(trial: &'t Trial, endpoint: Rc<E>) -> Result<Self> {
+impl<'t, E: Endpoint, D: TableDesign> TrialRun<'t, E, D> {
+    fn new(trial: &'t TableTrial, endpoint: Rc<E>) -> Result<Self> {
         Ok(Self {
             opened: D::create(Rc::clone(&endpoint), TABLE_AT, trial)?,
             executor: Executor::new(endpoint),
@@ -91,7 +92,7 @@ impl<'t, E: Endpoint, D: Design> Running<'t, E, D> {
     /// Puts keys until the table is that full; false if it refused one.
     fn fill(&mut self, load: f64) -> Result<bool> {
         while self.load() < load {
-            let put = self.next(Op::PutNew, 0);
+            let put = self.next(TrialOperation::PutNew, 0);
             if !self.executor.block_on(self.serve(put))? {
                 self.keys -= 1;
                 return Ok(false);
@@ -119,7 +120,7 @@ impl<'t, E: Endpoint, D: Design> Running<'t, E, D> {
         let spent = self.spent(latency, took, &before);
         // What was removed comes back.
         while self.keys < u64::from(keys) {
-            let put = self.next(Op::PutNew, 0);
+            let put = self.next(TrialOperation::PutNew, 0);
             if !self.executor.block_on(self.serve(put))? {
                 return Ok(None);
             }
@@ -131,15 +132,15 @@ impl<'t, E: Endpoint, D: Design> Running<'t, E, D> {
     /// Nothing if the table refused a key.
     fn one_by_one(
         &mut self,
-        parts: &[(Op, f64)],
+        parts: &[(TrialOperation, f64)],
         draw: &Drawing,
     ) -> Result<Option<(Nanos, Nanos)>> {
         let mut latency = 0;
         for _ in 0..self.trial.operations {
             self.known = self.keys;
-            let asked = self.draw_operation(parts, draw);
+            let operation = self.draw_operation(parts, draw);
             let begun = self.now();
-            if !self.executor.block_on(self.serve(asked))? {
+            if !self.executor.block_on(self.serve(operation))? {
                 return Ok(None);
             }
             latency += self.now() - begun;
@@ -152,18 +153,18 @@ impl<'t, E: Endpoint, D: Design> Running<'t, E, D> {
     fn side_by_side(
         &mut self,
         width: usize,
-        parts: &[(Op, f64)],
+        parts: &[(TrialOperation, f64)],
         draw: &Drawing,
     ) -> Result<Option<(Nanos, Nanos)>> {
         self.known = self.keys;
         let operations = 0..self.trial.operations;
-        let asked: Vec<Asked> = operations
+        let drawn: Vec<KeyedOperation> = operations
             .map(|_| self.draw_operation(parts, draw))
             .collect();
         let (this, mut outcome, mut latency) = (&*self, Ok(true), 0);
-        let serve = |asked| async move {
+        let serve = |operation| async move {
             let begun = this.now();
-            (this.serve(asked).await, this.now() - begun)
+            (this.serve(operation).await, this.now() - begun)
         };
         let done = |_, (served, took): (Result<bool>, Nanos)| {
             latency += took;
@@ -173,7 +174,7 @@ impl<'t, E: Endpoint, D: Design> Running<'t, E, D> {
             }
         };
         let begun = this.now();
-        let all = window(width, asked.into_iter().map(serve), done);
+        let all = window(width, drawn.into_iter().map(serve), done);
         this.executor.block_on(all);
         let took = this.now() - begun;
         Ok(outcome?.then_some((latency, took)))
@@ -187,7 +188,7 @@ impl<'t, E: Endpoint, D: Design> Running<'t, E, D> {
         self.executor.endpoint().core().counters.snapshot()
     }
 
-    fn spent(&self, latency: Nanos, took: Nanos, before: &(Snapshot, Moved)) -> Spent {
+    fn spent(&self, latency: Nanos, took: Nanos, before: &(Snapshot, InsertionMoves)) -> Spent {
         let (operations, counted) = (
             f64::from(self.trial.operations),
             self.counters().since(&before.0),
@@ -208,13 +209,17 @@ impl<'t, E: Endpoint, D: Design> Running<'t, E, D> {
         }
     }
 
-    fn draw_operation(&mut self, parts: &[(Op, f64)], draw: &Drawing) -> Asked {
+    fn draw_operation(
+        &mut self,
+        parts: &[(TrialOperation, f64)],
+        draw: &Drawing,
+    ) -> KeyedOperation {
         let op = self.choose(parts);
         let key = self.draw(draw);
         self.next(op, key)
     }
 
-    fn choose(&mut self, parts: &[(Op, f64)]) -> Op {
+    fn choose(&mut self, parts: &[(TrialOperation, f64)]) -> TrialOperation {
         let mut at: f64 = self.random.random_range(0.0..1.0);
         for (op, part) in parts {
             if at < *part {
@@ -237,39 +242,39 @@ impl<'t, E: Endpoint, D: Design> Running<'t, E, D> {
     }
 
     /// The next operation, as if those before it were done: which key it asks for.
-    fn next(&mut self, op: Op, key: u64) -> Asked {
+    fn next(&mut self, op: TrialOperation, key: u64) -> KeyedOperation {
         let number = match op {
-            Op::PutNew => {
+            TrialOperation::PutNew => {
                 self.keys += 1;
                 self.keys - 1
             }
-            Op::Remove => {
+            TrialOperation::Remove => {
                 self.keys -= 1;
                 self.keys
             }
-            Op::GetAbsent => {
+            TrialOperation::GetAbsent => {
                 self.absent += 1;
                 u64::MAX / 2 - self.absent
             }
-            Op::PutOld | Op::Get | Op::Update => key,
+            TrialOperation::PutOld | TrialOperation::Get | TrialOperation::Update => key,
         };
-        Asked { op, number }
+        KeyedOperation { op, number }
     }
 
     /// Does one operation; false if the table is full.
-    async fn serve(&self, Asked { op, number }: Asked) -> Result<bool> {
+    async fn serve(&self, KeyedOperation { op, number }: KeyedOperation) -> Result<bool> {
         let (key, value) = (self.bytes(number), self.bytes(!number));
         let table = &self.opened.table;
         let is_right = match op {
-            Op::PutNew => match table.put(&key, &value).await {
+            TrialOperation::PutNew => match table.put(&key, &value).await {
                 Err(IndexError::Full { .. }) => return Ok(false),
                 put => put?,
             },
-            Op::PutOld => !table.put(&key, &value).await?,
-            Op::Get => table.get(&key).await?.as_deref() == Some(&value[..]),
-            Op::GetAbsent => table.get(&key).await?.is_none(),
-            Op::Update => table.update(&key, &value).await?,
-            Op::Remove => table.remove(&key).await?,
+            TrialOperation::PutOld => !table.put(&key, &value).await?,
+            TrialOperation::Get => table.get(&key).await?.as_deref() == Some(&value[..]),
+            TrialOperation::GetAbsent => table.get(&key).await?.is_none(),
+            TrialOperation::Update => table.update(&key, &value).await?,
+            TrialOperation::Remove => table.remove(&key).await?,
         };
         if is_right {
             return Ok(true);
@@ -285,8 +290,8 @@ impl<'t, E: Endpoint, D: Design> Running<'t, E, D> {
 
 /// An operation, and the number of its key.
 #[derive(Clone, Copy)]
-struct Asked {
-    op: Op,
+struct KeyedOperation {
+    op: TrialOperation,
     number: u64,
 }
 

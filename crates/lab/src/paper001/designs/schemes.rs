@@ -1,14 +1,14 @@
 //! The designs that are compared, each as the paper has it. A design more is an implementation of
-//! [`Design`] and an entry in [`SCHEMES`].
+//! [`TableDesign`] and an entry in [`SCHEMES`].
 
-use super::design::{Design, Moved, Opened};
+use super::design::{InsertionMoves, SizedTable, TableDesign};
 use super::inline_race::{InlineRace, InlineRaceShape};
 use super::running;
-use super::trial::{Bed, Outcome, Trial};
+use super::trial::{Outcome, TableTrial, TrialFabric};
 use crate::Result;
 use crate::baseline::map_embed::{MapEmbed, MapEmbedTable};
 use crate::baseline::tea::{TEA_STASH, Tea, TeaTable};
-use crate::baseline::{BaselineOptions, BaselineTable, Homes, Placing};
+use crate::baseline::{BaselineOptions, BaselineTable, Homes, RoomPlanner};
 use farslot::FieldSize;
 use farslot::fabric::{Endpoint, Executor, RemoteAddr};
 use farslot::index::Index;
@@ -19,10 +19,10 @@ use std::rc::Rc;
 
 /// A design that is compared.
 #[derive(Clone, Copy)]
-pub(crate) struct Scheme {
+pub(crate) struct ComparedDesign {
     pub(crate) name: &'static str,
     /// Does a trial with it.
-    pub(crate) run: fn(&Trial, &Bed) -> Result<Outcome>,
+    pub(crate) run: fn(&TableTrial, &TrialFabric) -> Result<Outcome>,
     /// The load factor at which the paper takes its insertions to cost the most.
     pub(crate) high_load: f64,
     /// Whether its batches are of the verbs of which the paper's are.
@@ -32,36 +32,36 @@ pub(crate) struct Scheme {
 }
 
 /// All of them, CuckooDuo first: the paper's four, in its order, and RACE as it is here.
-pub(crate) const SCHEMES: [Scheme; 5] = [
-    Scheme {
+pub(crate) const SCHEMES: [ComparedDesign; 5] = [
+    ComparedDesign {
         name: "CuckooDuo",
         run: running::run::<Duo>,
         high_load: 0.9,
         has_published_verbs: false,
         published: 0,
     },
-    Scheme {
+    ComparedDesign {
         name: "MapEmbed",
         run: running::run::<MapEmbedDesign>,
         high_load: 0.9,
         has_published_verbs: true,
         published: 1,
     },
-    Scheme {
+    ComparedDesign {
         name: "RACE",
         run: running::run::<InlineRaceDesign>,
         high_load: 0.9,
         has_published_verbs: true,
         published: 2,
     },
-    Scheme {
+    ComparedDesign {
         name: "TEA",
         run: running::run::<TeaDesign>,
         high_load: 0.69,
         has_published_verbs: false,
         published: 3,
     },
-    Scheme {
+    ComparedDesign {
         name: "RACE out of band",
         run: running::run::<RaceDesign>,
         high_load: 0.9,
@@ -73,7 +73,7 @@ pub(crate) const SCHEMES: [Scheme; 5] = [
 /// CuckooDuo.
 struct Duo;
 
-fn duo_layout(trial: &Trial) -> Result<DuoLayout> {
+fn duo_layout(trial: &TableTrial) -> Result<DuoLayout> {
     let field = FieldSize::Fixed(trial.field_bytes);
     let options = DuoOptions {
         bucket_slots: trial.bucket_slots,
@@ -86,20 +86,20 @@ fn duo_layout(trial: &Trial) -> Result<DuoLayout> {
     Ok(options.layout()?)
 }
 
-impl Design for Duo {
+impl TableDesign for Duo {
     type Table<E: Endpoint> = DuoTable<E>;
 
-    fn table_bytes(trial: &Trial) -> Result<u128> {
+    fn table_bytes(trial: &TableTrial) -> Result<u128> {
         Ok(duo_layout(trial)?.table_bytes())
     }
 
     fn create<E: Endpoint>(
         endpoint: Rc<E>,
         at: RemoteAddr,
-        trial: &Trial,
-    ) -> Result<Opened<DuoTable<E>>> {
+        trial: &TableTrial,
+    ) -> Result<SizedTable<DuoTable<E>>> {
         let layout = duo_layout(trial)?;
-        Ok(Opened {
+        Ok(SizedTable {
             slots: layout.slots(),
             slot_bytes: layout.slot_bytes(),
             table: DuoTable::open(endpoint, at, layout)?,
@@ -110,12 +110,12 @@ impl Design for Duo {
         table.layout().index_bytes()
     }
 
-    fn moved<E: Endpoint>(table: &DuoTable<E>) -> Moved {
-        Moved::records(table.work().moved)
+    fn moved<E: Endpoint>(table: &DuoTable<E>) -> InsertionMoves {
+        InsertionMoves::records(table.work().moved)
     }
 }
 
-fn baseline_options(trial: &Trial, stash: u32) -> BaselineOptions {
+fn baseline_options(trial: &TableTrial, stash: u32) -> BaselineOptions {
     let field = FieldSize::Fixed(trial.field_bytes);
     BaselineOptions {
         bucket_slots: trial.bucket_slots,
@@ -125,9 +125,11 @@ fn baseline_options(trial: &Trial, stash: u32) -> BaselineOptions {
 }
 
 /// Bytes of a table, and its sizes.
-fn opened<E: Endpoint, P: Placing>(table: BaselineTable<E, P>) -> Opened<BaselineTable<E, P>> {
+fn opened<E: Endpoint, P: RoomPlanner>(
+    table: BaselineTable<E, P>,
+) -> SizedTable<BaselineTable<E, P>> {
     let layout = table.layout();
-    Opened {
+    SizedTable {
         slots: layout.slots(),
         slot_bytes: layout.slot_bytes(),
         table,
@@ -137,18 +139,18 @@ fn opened<E: Endpoint, P: Placing>(table: BaselineTable<E, P>) -> Opened<Baselin
 /// MapEmbed, with a stash of 32 as in the paper.
 struct MapEmbedDesign;
 
-impl Design for MapEmbedDesign {
+impl TableDesign for MapEmbedDesign {
     type Table<E: Endpoint> = BaselineTable<E, MapEmbed>;
 
-    fn table_bytes(trial: &Trial) -> Result<u128> {
+    fn table_bytes(trial: &TableTrial) -> Result<u128> {
         Ok(MapEmbed::layout(&baseline_options(trial, 32))?.table_bytes())
     }
 
     fn create<E: Endpoint>(
         endpoint: Rc<E>,
         at: RemoteAddr,
-        trial: &Trial,
-    ) -> Result<Opened<Self::Table<E>>> {
+        trial: &TableTrial,
+    ) -> Result<SizedTable<Self::Table<E>>> {
         let options = baseline_options(trial, 32);
         Ok(opened(MapEmbedTable::create(endpoint, at, &options)?))
     }
@@ -157,8 +159,8 @@ impl Design for MapEmbedDesign {
         table.design().local_bytes() as u64
     }
 
-    fn moved<E: Endpoint>(table: &Self::Table<E>) -> Moved {
-        Moved {
+    fn moved<E: Endpoint>(table: &Self::Table<E>) -> InsertionMoves {
+        InsertionMoves {
             records: table.work().moved,
             cells: table.design().adjusted(),
         }
@@ -168,7 +170,7 @@ impl Design for MapEmbedDesign {
 /// RACE with records in its slots, as in the paper.
 struct InlineRaceDesign;
 
-fn inline_race_shape(trial: &Trial) -> InlineRaceShape {
+fn inline_race_shape(trial: &TableTrial) -> InlineRaceShape {
     InlineRaceShape::new(
         trial.slots,
         trial.bucket_slots,
@@ -177,20 +179,20 @@ fn inline_race_shape(trial: &Trial) -> InlineRaceShape {
     )
 }
 
-impl Design for InlineRaceDesign {
+impl TableDesign for InlineRaceDesign {
     type Table<E: Endpoint> = InlineRace<E>;
 
-    fn table_bytes(trial: &Trial) -> Result<u128> {
+    fn table_bytes(trial: &TableTrial) -> Result<u128> {
         Ok(inline_race_shape(trial).table_bytes())
     }
 
     fn create<E: Endpoint>(
         endpoint: Rc<E>,
         at: RemoteAddr,
-        trial: &Trial,
-    ) -> Result<Opened<Self::Table<E>>> {
+        trial: &TableTrial,
+    ) -> Result<SizedTable<Self::Table<E>>> {
         let shape = inline_race_shape(trial);
-        Ok(Opened {
+        Ok(SizedTable {
             table: InlineRace::create(endpoint, at, shape),
             slots: shape.slots(),
             slot_bytes: shape.slot_bytes(),
@@ -201,8 +203,8 @@ impl Design for InlineRaceDesign {
         0
     }
 
-    fn moved<E: Endpoint>(_: &Self::Table<E>) -> Moved {
-        Moved::default()
+    fn moved<E: Endpoint>(_: &Self::Table<E>) -> InsertionMoves {
+        InsertionMoves::default()
     }
 }
 
@@ -210,7 +212,7 @@ impl Design for InlineRaceDesign {
 /// slot is a word. One subtable, which does not split.
 struct RaceDesign;
 
-fn race_layout(trial: &Trial) -> Result<RaceLayout> {
+fn race_layout(trial: &TableTrial) -> Result<RaceLayout> {
     let field = FieldSize::Fixed(trial.field_bytes);
     let options = RaceOptions {
         bucket_slots: trial.bucket_slots,
@@ -222,22 +224,22 @@ fn race_layout(trial: &Trial) -> Result<RaceLayout> {
     Ok(options.layout()?)
 }
 
-impl Design for RaceDesign {
+impl TableDesign for RaceDesign {
     type Table<E: Endpoint> = RaceTable<E>;
 
-    fn table_bytes(trial: &Trial) -> Result<u128> {
+    fn table_bytes(trial: &TableTrial) -> Result<u128> {
         Ok(race_layout(trial)?.table_bytes())
     }
 
     fn create<E: Endpoint>(
         endpoint: Rc<E>,
         at: RemoteAddr,
-        trial: &Trial,
-    ) -> Result<Opened<Self::Table<E>>> {
+        trial: &TableTrial,
+    ) -> Result<SizedTable<Self::Table<E>>> {
         let layout = race_layout(trial)?;
         let slots = layout.roots * layout.subtable_slots();
         let opening = RaceTable::open(Rc::clone(&endpoint), at, layout);
-        Ok(Opened {
+        Ok(SizedTable {
             table: Executor::new(endpoint).block_on(opening)?,
             slots,
             slot_bytes: 8,
@@ -248,32 +250,32 @@ impl Design for RaceDesign {
         table.state().client_bytes
     }
 
-    fn moved<E: Endpoint>(table: &Self::Table<E>) -> Moved {
-        Moved::records(table.work().moved)
+    fn moved<E: Endpoint>(table: &Self::Table<E>) -> InsertionMoves {
+        InsertionMoves::records(table.work().moved)
     }
 }
 
 /// TEA, with a stash that is the same part of the table as in the published one.
 struct TeaDesign;
 
-fn tea_options(trial: &Trial) -> BaselineOptions {
+fn tea_options(trial: &TableTrial) -> BaselineOptions {
     let part = u64::from(TEA_STASH) * trial.slots / trial.stands_for;
     let stash = u32::try_from(part).unwrap_or(u32::MAX).min(TEA_STASH);
     baseline_options(trial, stash)
 }
 
-impl Design for TeaDesign {
+impl TableDesign for TeaDesign {
     type Table<E: Endpoint> = BaselineTable<E, Tea>;
 
-    fn table_bytes(trial: &Trial) -> Result<u128> {
+    fn table_bytes(trial: &TableTrial) -> Result<u128> {
         Ok(Tea::layout(&tea_options(trial))?.table_bytes())
     }
 
     fn create<E: Endpoint>(
         endpoint: Rc<E>,
         at: RemoteAddr,
-        trial: &Trial,
-    ) -> Result<Opened<Self::Table<E>>> {
+        trial: &TableTrial,
+    ) -> Result<SizedTable<Self::Table<E>>> {
         Ok(opened(TeaTable::create(endpoint, at, &tea_options(trial))?))
     }
 
@@ -281,7 +283,7 @@ impl Design for TeaDesign {
         table.design().local_bytes() as u64
     }
 
-    fn moved<E: Endpoint>(table: &Self::Table<E>) -> Moved {
-        Moved::records(table.work().moved)
+    fn moved<E: Endpoint>(table: &Self::Table<E>) -> InsertionMoves {
+        InsertionMoves::records(table.work().moved)
     }
 }

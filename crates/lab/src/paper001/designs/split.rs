@@ -7,12 +7,12 @@
 //! insertion reads the keys of a bucket; filled last, insertions are cheap, but the table is full
 //! early.
 
-use super::cost::{Cost, Placed};
+use super::cost::{Cost, CountedTable};
 use farslot::index::hash::{derive, scale};
 
 /// Which slots are filled first.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Order {
+pub(crate) enum SlotPriority {
     /// Backup slots before primary ones, as the published code does.
     BackupFirst,
     /// Primary slots of both buckets before backup slots, as the paper's text says.
@@ -45,12 +45,12 @@ pub(crate) struct SplitShape {
     /// Whether keys whose fingerprints collide take no slot of the stash: for figures of paths
     /// alone.
     pub(crate) collisions_aside: bool,
-    pub(crate) order: Order,
+    pub(crate) order: SlotPriority,
     pub(crate) search: Search,
 }
 
 /// An index with the hash of the key of each slot, 0 if it is free.
-pub(crate) struct Split {
+pub(crate) struct SplitIndex {
     shape: SplitShape,
     hashes: Vec<u64>,
     /// Full buckets of each array.
@@ -61,7 +61,7 @@ pub(crate) struct Split {
 
 /// A key's places.
 #[derive(Clone, Copy)]
-struct Places {
+struct SplitCandidates {
     /// Its bucket in the first array.
     first: usize,
     /// Its bucket in the second, numbered through both arrays.
@@ -70,7 +70,7 @@ struct Places {
     backup: u64,
 }
 
-impl Split {
+impl SplitIndex {
     pub(crate) fn new(shape: SplitShape) -> Self {
         Self {
             hashes: vec![0; 2 * shape.buckets as usize * shape.bucket_slots],
@@ -81,10 +81,10 @@ impl Split {
         }
     }
 
-    fn places(&self, hash: u64) -> Places {
+    fn places(&self, hash: u64) -> SplitCandidates {
         let m = self.shape.buckets;
         let (first, primary) = (derive(hash, 1) % m, self.fingerprint(hash, 2));
-        Places {
+        SplitCandidates {
             first: first as usize,
             second: (m + (first + derive(primary, 4) % m) % m) as usize,
             primary,
@@ -119,7 +119,10 @@ impl Split {
         slots.into_iter().find(|slot| self.hashes[*slot] == 0)
     }
 
-    fn used(&self, slots: std::ops::Range<usize>) -> impl Iterator<Item = (usize, Places)> {
+    fn used(
+        &self,
+        slots: std::ops::Range<usize>,
+    ) -> impl Iterator<Item = (usize, SplitCandidates)> {
         let used = slots.filter(|slot| self.hashes[*slot] != 0);
         used.map(|slot| (slot, self.places(self.hashes[slot])))
     }
@@ -140,7 +143,7 @@ impl Split {
     }
 
     /// The slot by whose primary fingerprint a key would be taken for another.
-    fn primary_twin(&self, of: &Places) -> Option<usize> {
+    fn primary_twin(&self, of: &SplitCandidates) -> Option<usize> {
         let slots = [of.first, of.second].map(|bucket| self.primary_slots(bucket));
         let mut all = slots.into_iter().flat_map(|slots| self.used(slots));
         all.find(|(_, other)| other.primary == of.primary)
@@ -148,7 +151,7 @@ impl Split {
     }
 
     /// The backup slot by whose fingerprint a key would be taken for another.
-    fn backup_twin(&self, of: &Places) -> Option<usize> {
+    fn backup_twin(&self, of: &SplitCandidates) -> Option<usize> {
         let mut backups = self.used(self.backup_slots(of.first));
         backups
             .find(|(_, other)| other.backup == of.backup)
@@ -260,7 +263,7 @@ impl Split {
             self.may_back_up(hash).then_some(slot)
         };
         match self.shape.order {
-            Order::BackupFirst => {
+            SlotPriority::BackupFirst => {
                 let count = |slots: std::ops::Range<usize>| {
                     slots.filter(|slot| self.hashes[*slot] == 0).count()
                 };
@@ -270,7 +273,7 @@ impl Split {
                 }
                 backup().or_else(|| self.free(primary))
             }
-            Order::PrimaryFirst => {
+            SlotPriority::PrimaryFirst => {
                 let first_free = self.free(primary).or_else(|| self.free(second));
                 first_free.or_else(backup)
             }
@@ -407,7 +410,7 @@ enum Resolved {
     ToPlace(u64),
 }
 
-impl Placed for Split {
+impl CountedTable for SplitIndex {
     fn slots(&self) -> u64 {
         self.hashes.len() as u64
     }

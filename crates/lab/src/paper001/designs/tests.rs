@@ -2,10 +2,10 @@
 //! `FARSLOT_SLOTS=3000000` counts in as many. Smaller tables get fuller before the first key is
 //! refused.
 
-use super::cost::Filled;
+use super::cost::FillingCost;
 use super::ours::Ours;
 use super::race::Race;
-use super::split::{Order, Search, Split, SplitShape};
+use super::split::{Search, SlotPriority, SplitIndex, SplitShape};
 use farslot::index::duo::placement::Shape;
 
 fn slots() -> u64 {
@@ -20,7 +20,7 @@ fn is_near(load: f64, published: f64) -> bool {
 }
 
 /// The paper's, with 8 slots a bucket and the published code's limit of two moves, for L = 3.
-fn split(order: Order) -> SplitShape {
+fn split(order: SlotPriority) -> SplitShape {
     SplitShape {
         buckets: slots() / 16,
         bucket_slots: 8,
@@ -33,13 +33,16 @@ fn split(order: Order) -> SplitShape {
     }
 }
 
-fn fill(shape: SplitShape) -> Filled {
-    Filled::of(&mut Split::new(shape), 2.0, 0.01, 3)
+fn fill(shape: SplitShape) -> FillingCost {
+    FillingCost::of(&mut SplitIndex::new(shape), 2.0, 0.01, 3)
 }
 
 #[test]
 fn backup_slots_first_fill_the_table_and_primary_slots_first_do_not() {
-    let published = [(Order::BackupFirst, 0.983), (Order::PrimaryFirst, 0.945)];
+    let published = [
+        (SlotPriority::BackupFirst, 0.983),
+        (SlotPriority::PrimaryFirst, 0.945),
+    ];
     let loads = published.map(|(order, published)| {
         let filled = fill(split(order));
         for load in [0.3, 0.5, 0.7, 0.9] {
@@ -66,12 +69,12 @@ fn backup_slots_first_fill_the_table_and_primary_slots_first_do_not() {
 #[test]
 fn backup_slots_first_read_buckets_early() {
     let reads = |order| {
-        let cost = Filled::of(&mut Split::new(split(order)), 0.1, 0.1, 4).until(0.1);
+        let cost = FillingCost::of(&mut SplitIndex::new(split(order)), 0.1, 0.1, 4).until(0.1);
         (cost.mean(|cost| cost.items) - 1.0) / 8.0
     };
-    let early = reads(Order::BackupFirst);
+    let early = reads(SlotPriority::BackupFirst);
     assert!((0.2..0.7).contains(&early), "{early}");
-    assert!(reads(Order::PrimaryFirst) < 0.001);
+    assert!(reads(SlotPriority::PrimaryFirst) < 0.001);
 }
 
 #[test]
@@ -80,7 +83,7 @@ fn longer_paths_fill_the_table_as_published() {
     for (moves, published) in [(0, 0.785), (1, 0.935), (2, 0.983), (3, 0.994)] {
         let filled = fill(SplitShape {
             search: Search::Breadth(moves),
-            ..split(Order::BackupFirst)
+            ..split(SlotPriority::BackupFirst)
         });
         println!(
             "L = {}: {:.4}, published {published}",
@@ -99,10 +102,10 @@ fn walks_move_more_and_fill_less() {
         search: Search::Depth(50),
         backup_slots: 0,
         collisions_aside: true,
-        ..split(Order::BackupFirst)
+        ..split(SlotPriority::BackupFirst)
     });
-    let search = fill(split(Order::BackupFirst));
-    let moved = |filled: &Filled| {
+    let search = fill(split(SlotPriority::BackupFirst));
+    let moved = |filled: &FillingCost| {
         filled.bands[filled.bands.len() - 2]
             .cost
             .mean(|cost| cost.moved)
@@ -123,7 +126,7 @@ fn walks_move_more_and_fill_less() {
 #[test]
 fn race_fills_up_as_published() {
     for (d, published) in [(4, 0.817), (8, 0.920), (12, 0.947), (16, 0.961)] {
-        let filled = Filled::of(&mut Race::new(slots(), d, 8), 2.0, 0.01, 3);
+        let filled = FillingCost::of(&mut Race::new(slots(), d, 8), 2.0, 0.01, 3);
         println!("RACE, d = {d}: {:.4}, published {published}", filled.load);
         assert!(is_near(filled.load, published), "d = {d}");
         let cost = filled.at(0.5).cost;
@@ -141,7 +144,7 @@ fn ours_is_as_full_as_the_papers_and_moves_little_before() {
         stash: 32,
         backups: true,
     };
-    let filled = Filled::of(&mut Ours::new(shape), 2.0, 0.01, 3);
+    let filled = FillingCost::of(&mut Ours::new(shape), 2.0, 0.01, 3);
     assert!(filled.load > 0.983, "{}", filled.load);
     let cost = filled.at(0.9).cost;
     assert!(cost.mean(|cost| cost.moved) < 0.3);

@@ -10,7 +10,7 @@ use std::rc::Rc;
 
 /// A table, and what is done with it.
 #[derive(Clone, Debug)]
-pub(crate) struct Trial {
+pub(crate) struct TableTrial {
     /// Slots, at least.
     pub(crate) slots: u64,
     /// Slots of a bucket.
@@ -36,7 +36,7 @@ pub(crate) struct Trial {
 
 /// Where a table lies.
 #[derive(Clone, Debug)]
-pub(crate) enum Bed {
+pub(crate) enum TrialFabric {
     /// In memory of this process: for what is counted.
     Memory,
     /// Behind a simulated NIC: for latencies.
@@ -45,7 +45,7 @@ pub(crate) enum Bed {
 
 /// An operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Op {
+pub(crate) enum TrialOperation {
     PutNew,
     PutOld,
     Get,
@@ -70,13 +70,13 @@ pub(crate) enum Draw {
 #[derive(Clone, Debug)]
 pub(crate) struct Task {
     /// The kinds, with the part that each is of all.
-    pub(crate) parts: Vec<(Op, f64)>,
+    pub(crate) parts: Vec<(TrialOperation, f64)>,
     pub(crate) draw: Draw,
 }
 
 impl Task {
     /// Operations of one kind, on any keys.
-    pub(crate) fn only(op: Op) -> Self {
+    pub(crate) fn only(op: TrialOperation) -> Self {
         Self {
             parts: vec![(op, 1.0)],
             draw: Draw::Uniform,

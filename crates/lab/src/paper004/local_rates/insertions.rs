@@ -1,8 +1,8 @@
 //! Figures 7 to 9: insertions a second by occupancy, of each trace.
 
 use super::{
-    DROPPING, Design, Job, KEYS_PER_SLOT, LOSSLESS, LOSSLESS_OF_FOUR, Pace, advantage, in_turns,
-    keys, median, on_empty, rows_of,
+    DROPPING, Job, KEYS_PER_SLOT, LOSSLESS, LOSSLESS_OF_FOUR, LocalDesign, TimedOperations,
+    advantage, in_turns, keys, median, on_empty, rows_of,
 };
 use crate::scale::{Reproduction, Scale};
 use crate::{Axis, Line, Plot, Progress, ReproReport, ReproRow, Result};
@@ -24,7 +24,7 @@ const SCALE: Scale = Scale {
 
 /// SmartCuckoo's rate divided by those of CHS, libcuckoo and BCHT, as the paper's text has them.
 #[derive(Clone, Copy)]
-enum Paper {
+enum InsertionRatios {
     /// The least and the most over the figure's occupancies.
     Between([[f64; 2]; 3]),
     /// At 0.9.
@@ -39,7 +39,7 @@ pub(crate) const FIG7: Reproduction = Reproduction {
     run: |scale, progress| {
         let offered = (scale.slots as f64 * KEYS_PER_SLOT) as usize;
         let keys = keys::integers(offered, scale.seed);
-        let paper = Paper::Between([[1.25, 1.75], [1.65, 1.75], [1.40, 1.50]]);
+        let paper = InsertionRatios::Between([[1.25, 1.75], [1.65, 1.75], [1.40, 1.50]]);
         run(FIG7.id, "RandomInteger", &keys, paper, scale, progress)
     },
 };
@@ -52,7 +52,7 @@ pub(crate) const FIG8: Reproduction = Reproduction {
     run: |scale, progress| {
         let most = (scale.slots as f64 * KEYS_PER_SLOT) as usize;
         let keys = keys::fingerprints(keys::LEAST, most, progress)?;
-        let paper = Paper::AtEnd([1.90, 1.75, 1.25]);
+        let paper = InsertionRatios::AtEnd([1.90, 1.75, 1.25]);
         run(FIG8.id, keys::FINGERPRINTS, &keys, paper, scale, progress)
     },
 };
@@ -64,26 +64,26 @@ pub(crate) const FIG9: Reproduction = Reproduction {
     scale: SCALE,
     run: |scale, progress| {
         let keys = keys::document_words(keys::LEAST, progress)?;
-        let paper = Paper::Between([[1.33, 1.77], [1.60, 1.75], [1.35, 1.44]]);
+        let paper = InsertionRatios::Between([[1.33, 1.77], [1.60, 1.75], [1.35, 1.44]]);
         run(FIG9.id, keys::DOCUMENT_WORDS, &keys, paper, scale, progress)
     },
 };
 
 /// Inserts the keys, those without a place dropped, until each of [`OCCUPANCIES`] is reached.
-struct Filling<'a, K> {
+struct OccupancyFilling<'a, K> {
     keys: &'a [K],
 }
 
-impl<K: Copy> Job<K, ()> for Filling<'_, K> {
-    type Output = Vec<Pace>;
+impl<K: Copy> Job<K, ()> for OccupancyFilling<'_, K> {
+    type Output = Vec<TimedOperations>;
 
-    fn on(&self, mut table: impl LocalTable<K, ()>) -> Vec<Pace> {
+    fn on(&self, mut table: impl LocalTable<K, ()>) -> Vec<TimedOperations> {
         let slots = table.slots() as f64;
         let mut keys = self.keys.iter();
         let mut placed = 0;
         let steps = OCCUPANCIES.map(|occupancy| {
             let wanted = (slots * occupancy) as u64;
-            Pace::of(|| {
+            TimedOperations::of(|| {
                 let mut offered = 0;
                 while placed < wanted {
                     let Some(&key) = keys.next() else { break };
@@ -101,45 +101,47 @@ fn run<K: Words + Eq + Hash>(
     id: &'static str,
     trace: &str,
     keys: &[K],
-    paper: Paper,
+    paper: InsertionRatios,
     scale: &Scale,
     progress: Progress<'_>,
 ) -> Result<ReproReport> {
     let slots = scale.slots.min((keys.len() as f64 / KEYS_PER_SLOT) as u64) as usize;
     let filled = in_turns(scale, |design| {
         progress(design.name());
-        on_empty(design, slots, &Filling { keys })
+        on_empty(design, slots, &OccupancyFilling { keys })
     })?;
     // By step, then by design and round.
     let steps = std::array::from_fn::<_, { OCCUPANCIES.len() }, _>(|step| {
-        Design::ALL.map(|design| {
+        LocalDesign::ALL.map(|design| {
             let rounds = filled[design as usize].iter();
-            rounds.map(|paces| paces[step]).collect::<Vec<Pace>>()
+            rounds
+                .map(|paces| paces[step])
+                .collect::<Vec<TimedOperations>>()
         })
     });
-    let lossless = Design::ALL.map(|design| {
+    let lossless = LocalDesign::ALL.map(|design| {
         let rounds = filled[design as usize].iter();
         let steps = match design.is_one_slot() {
             true => LOSSLESS_STEPS,
             false => OCCUPANCIES.len(),
         };
-        let whole = |paces: &Vec<Pace>| {
+        let whole = |paces: &Vec<TimedOperations>| {
             let paces = paces[..steps].iter();
-            paces.fold(Pace::default(), |sum, pace| sum.and(*pace))
+            paces.fold(TimedOperations::default(), |sum, pace| sum.and(*pace))
         };
-        rounds.map(whole).collect::<Vec<Pace>>()
+        rounds.map(whole).collect::<Vec<TimedOperations>>()
     });
     let mut rows = Vec::new();
     for (step, occupancy) in OCCUPANCIES.into_iter().enumerate() {
         let at_end = match paper {
-            Paper::AtEnd(ratios) if step + 1 == OCCUPANCIES.len() => ratios.map(Some),
+            InsertionRatios::AtEnd(ratios) if step + 1 == OCCUPANCIES.len() => ratios.map(Some),
             _ => [None; 3],
         };
         let what = format!("insertions up to {occupancy}");
         rows.extend(rows_of(&what, &steps[step], at_end));
     }
-    if let Paper::Between(ranges) = paper {
-        for (over, range) in Design::OTHERS.into_iter().zip(ranges) {
+    if let InsertionRatios::Between(ranges) = paper {
+        for (over, range) in LocalDesign::OTHERS.into_iter().zip(ranges) {
             let ratios = steps.each_ref().map(|paces| advantage(paces, over));
             let least = ratios.into_iter().fold(f64::INFINITY, f64::min);
             let most = ratios.into_iter().fold(0.0, f64::max);
@@ -150,7 +152,7 @@ fn run<K: Words + Eq + Hash>(
         }
     }
     rows.extend(rows_of("insertions, nothing lost", &lossless, [None; 3]));
-    let lines = Design::ALL.map(|design| {
+    let lines = LocalDesign::ALL.map(|design| {
         let points = OCCUPANCIES
             .into_iter()
             .zip(&steps)

@@ -2,8 +2,8 @@
 //! trace.
 
 use super::{
-    DROPPING, Job, KEYS_PER_SLOT, LOSSLESS, LOSSLESS_OF_FOUR, Pace, in_turns, keys, on_empty,
-    rows_of,
+    DROPPING, Job, KEYS_PER_SLOT, LOSSLESS, LOSSLESS_OF_FOUR, TimedOperations, in_turns, keys,
+    on_empty, rows_of,
 };
 use crate::scale::{Reproduction, Scale};
 use crate::{LabError, Progress, ReproReport, Result};
@@ -26,7 +26,7 @@ const HELD_BACK: usize = 8;
 
 /// SmartCuckoo's rate divided by those of CHS, libcuckoo and BCHT, for keys that are there and ones
 /// that are not.
-type Paper = [[Option<f64>; 3]; 2];
+type LookupRatios = [[Option<f64>; 3]; 2];
 
 /// RandomInteger.
 pub(crate) const FIG10: Reproduction = Reproduction {
@@ -84,9 +84,9 @@ struct Lookups<'a, K> {
 
 impl<K: Copy + Eq + Hash> Job<K, ()> for Lookups<'_, K> {
     /// The two paces, and how many answers were wrong.
-    type Output = ([Pace; 2], u64);
+    type Output = ([TimedOperations; 2], u64);
 
-    fn on(&self, mut table: impl LocalTable<K, ()>) -> ([Pace; 2], u64) {
+    fn on(&self, mut table: impl LocalTable<K, ()>) -> ([TimedOperations; 2], u64) {
         let wanted = (table.slots() as f64 * self.occupancy) as usize;
         let mut held = Vec::with_capacity(wanted);
         for &key in self.offered {
@@ -102,7 +102,7 @@ impl<K: Copy + Eq + Hash> Job<K, ()> for Lookups<'_, K> {
             let mut random = ChaCha8Rng::seed_from_u64(self.seed);
             let asked = (0..self.lookups).map(|_| keys[random.random_range(0..keys.len())]);
             let asked: Vec<K> = asked.collect();
-            Pace::of(|| {
+            TimedOperations::of(|| {
                 let answers = asked.iter().map(|key| table.get(key).is_some());
                 wrong += answers.filter(|found| *found != is_there).count() as u64;
                 asked.len() as u64
@@ -116,7 +116,7 @@ fn run<K: Words + Eq + Hash>(
     id: &'static str,
     trace: &str,
     mut keys: Vec<K>,
-    paper: Paper,
+    paper: LookupRatios,
     scale: &Scale,
     progress: Progress<'_>,
 ) -> Result<ReproReport> {
@@ -148,9 +148,12 @@ fn run<K: Words + Eq + Hash>(
             }
         })?;
         let [hits, misses] = [0, 1].map(|which| {
-            rounds
-                .each_ref()
-                .map(|paces| paces.iter().map(|pace| pace[which]).collect::<Vec<Pace>>())
+            rounds.each_ref().map(|paces| {
+                paces
+                    .iter()
+                    .map(|pace| pace[which])
+                    .collect::<Vec<TimedOperations>>()
+            })
         });
         let [of_hits, of_misses] = if is_lossless { [[None; 3]; 2] } else { paper };
         let at = match is_lossless {

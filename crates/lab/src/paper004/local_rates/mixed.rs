@@ -1,8 +1,8 @@
 //! Figure 13: the paper's YCSB workloads.
 
 use super::{
-    DROPPING, Design, Job, KEYS_PER_SLOT, LOSSLESS, LOSSLESS_OF_FOUR, Pace, advantage, in_turns,
-    on_empty, rows_of,
+    DROPPING, Job, KEYS_PER_SLOT, LOSSLESS, LOSSLESS_OF_FOUR, LocalDesign, TimedOperations,
+    advantage, in_turns, on_empty, rows_of,
 };
 use crate::scale::{Reproduction, Scale};
 use crate::ycsb::{SKEW, scatter};
@@ -23,10 +23,10 @@ const SCALE: Scale = Scale {
 /// 16 bytes.
 type Key = [u64; 2];
 /// 32 bytes.
-type Value = [u64; 4];
+type ValueWords = [u64; 4];
 
 /// Bytes of a key and its value.
-const RECORD: f64 = (size_of::<Key>() + size_of::<Value>()) as f64;
+const RECORD: f64 = (size_of::<Key>() + size_of::<ValueWords>()) as f64;
 
 /// Table 1 of the paper: the part of the operations that insert, and of those that update; the rest
 /// look up.
@@ -72,11 +72,11 @@ struct Workload<'a> {
     occupancy: f64,
 }
 
-impl Job<Key, Value> for Workload<'_> {
+impl Job<Key, ValueWords> for Workload<'_> {
     /// The pace, and the memory beside the records, of theirs.
-    type Output = (Pace, f64);
+    type Output = (TimedOperations, f64);
 
-    fn on(&self, mut table: impl LocalTable<Key, Value>) -> (Pace, f64) {
+    fn on(&self, mut table: impl LocalTable<Key, ValueWords>) -> (TimedOperations, f64) {
         let wanted = (table.slots() as f64 * self.occupancy) as usize;
         let value = |number: u32| [number.into(); 4];
         let mut placed = 0;
@@ -88,7 +88,7 @@ impl Job<Key, Value> for Workload<'_> {
                 placed += usize::from(matches!(table.insert(key, value(number)), Ok(None)));
             }
         }
-        let pace = Pace::of(|| {
+        let pace = TimedOperations::of(|| {
             let mut done = 0;
             for &operation in self.operations {
                 if !self.is_loaded && placed == wanted {
@@ -164,7 +164,7 @@ fn run(scale: &Scale, progress: Progress<'_>) -> Result<ReproReport> {
             false => format!("all up to {DROPPING}"),
         };
         let mut of_inserting = Vec::new();
-        let mut overhead = [0.0; Design::ALL.len()];
+        let mut overhead = [0.0; LocalDesign::ALL.len()];
         for (name, inserts, updates) in WORKLOADS {
             // Of the tables that are loaded before, lookups ask for what was inserted then.
             let known = match inserts > 0.0 {
@@ -203,7 +203,7 @@ fn run(scale: &Scale, progress: Progress<'_>) -> Result<ReproReport> {
                 of_inserting.push(rounds);
             }
         }
-        for (over, range) in Design::OTHERS.into_iter().zip(BETWEEN) {
+        for (over, range) in LocalDesign::OTHERS.into_iter().zip(BETWEEN) {
             let ratios = of_inserting.iter().map(|rounds| advantage(rounds, over));
             let least = ratios.clone().fold(f64::INFINITY, f64::min);
             let most = ratios.fold(0.0, f64::max);
@@ -216,7 +216,7 @@ fn run(scale: &Scale, progress: Progress<'_>) -> Result<ReproReport> {
                 rows.push(ReproRow::new(cell, paper, ours));
             }
         }
-        for design in Design::ALL {
+        for design in LocalDesign::ALL {
             let cell = format!(
                 "memory beside the records, of theirs, {}, {at}",
                 design.name()

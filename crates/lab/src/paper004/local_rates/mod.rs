@@ -37,14 +37,14 @@ const LOSSLESS_OF_FOUR: f64 = 2.0 * LOSSLESS;
 
 /// A table of the paper's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Design {
+enum LocalDesign {
     Smart,
     WithStash,
     Bucketized,
     Optimistic,
 }
 
-impl Design {
+impl LocalDesign {
     const ALL: [Self; 4] = [
         Self::Smart,
         Self::WithStash,
@@ -79,7 +79,7 @@ trait Job<K, V> {
 }
 
 /// Does a job on an empty table of a design, which has at least so many slots and no stash.
-fn on_empty<K, V, J>(design: Design, slots: usize, job: &J) -> Result<J::Output>
+fn on_empty<K, V, J>(design: LocalDesign, slots: usize, job: &J) -> Result<J::Output>
 where
     K: Words + Eq + Hash,
     V: Words,
@@ -87,16 +87,18 @@ where
 {
     let hashing = FixedState::default();
     Ok(match design {
-        Design::Smart => {
+        LocalDesign::Smart => {
             let map = SmartCuckooMap::<K, V, _>::with_slots_and_hasher(slots, hashing);
             let mut map =
                 map.map_err(|error| LabError::bad("slots", slots as u64, error.to_string()))?;
             map.set_stash_limit(0);
             job.on(map)
         }
-        Design::WithStash => job.on(CuckooWithStash::<K, V, _>::with_slots(slots, 0, hashing)),
-        Design::Bucketized => job.on(BucketizedCuckoo::<K, V, _>::with_slots(slots, 0, hashing)),
-        Design::Optimistic => job.on(OptimisticCuckoo::<K, V, _>::with_slots_and_hasher(
+        LocalDesign::WithStash => job.on(CuckooWithStash::<K, V, _>::with_slots(slots, 0, hashing)),
+        LocalDesign::Bucketized => {
+            job.on(BucketizedCuckoo::<K, V, _>::with_slots(slots, 0, hashing))
+        }
+        LocalDesign::Optimistic => job.on(OptimisticCuckoo::<K, V, _>::with_slots_and_hasher(
             slots, hashing,
         )),
     })
@@ -106,17 +108,17 @@ where
 /// first changes. Returns what it gave by design and round.
 fn in_turns<T>(
     scale: &Scale,
-    mut job: impl FnMut(Design) -> Result<T>,
-) -> Result<[Vec<T>; Design::ALL.len()]> {
+    mut job: impl FnMut(LocalDesign) -> Result<T>,
+) -> Result<[Vec<T>; LocalDesign::ALL.len()]> {
     // What a process does first is slower: memory is new to it, and the processor's clock low.
-    for design in Design::ALL {
+    for design in LocalDesign::ALL {
         job(design)?;
     }
-    let mut all = [const { Vec::new() }; Design::ALL.len()];
+    let mut all = [const { Vec::new() }; LocalDesign::ALL.len()];
     for round in 0..scale.tables as usize {
-        for turn in 0..Design::ALL.len() {
-            let number = (round + turn) % Design::ALL.len();
-            all[number].push(job(Design::ALL[number])?);
+        for turn in 0..LocalDesign::ALL.len() {
+            let number = (round + turn) % LocalDesign::ALL.len();
+            all[number].push(job(LocalDesign::ALL[number])?);
         }
     }
     Ok(all)
@@ -124,12 +126,12 @@ fn in_turns<T>(
 
 /// Operations and the time that they took.
 #[derive(Clone, Copy, Debug, Default)]
-struct Pace {
+struct TimedOperations {
     operations: u64,
     time: Duration,
 }
 
-impl Pace {
+impl TimedOperations {
     /// That of `work`, which says how many operations it did: by the processor's time for this
     /// thread.
     fn of(work: impl FnOnce() -> u64) -> Self {
@@ -158,27 +160,30 @@ fn thread_time() -> Duration {
 }
 
 /// SmartCuckoo's rate divided by another design's, round by round, and the middle one of that.
-fn advantage(paces: &[Vec<Pace>; Design::ALL.len()], over: Design) -> f64 {
-    let [smart, other] = [Design::Smart, over].map(|design| &paces[design as usize]);
+fn advantage(paces: &[Vec<TimedOperations>; LocalDesign::ALL.len()], over: LocalDesign) -> f64 {
+    let [smart, other] = [LocalDesign::Smart, over].map(|design| &paces[design as usize]);
     let rounds = smart.iter().zip(other);
     median(rounds.map(|(smart, other)| smart.millions() / other.millions()))
 }
 
 /// The rates of all designs, and SmartCuckoo's divided by the others', as cells named after `what`;
-/// `paper` are the ratios over [`Design::OTHERS`].
+/// `paper` are the ratios over [`LocalDesign::OTHERS`].
 fn rows_of(
     what: &str,
-    paces: &[Vec<Pace>; Design::ALL.len()],
+    paces: &[Vec<TimedOperations>; LocalDesign::ALL.len()],
     paper: [Option<f64>; 3],
 ) -> Vec<ReproRow> {
-    let rates = Design::ALL.into_iter().map(|design| {
+    let rates = LocalDesign::ALL.into_iter().map(|design| {
         let rounds = paces[design as usize].iter();
         let cell = format!("{what}: million/s, {}", design.name());
         ReproRow::new(cell, None, median(rounds.map(|pace| pace.millions())))
     });
-    let ratios = Design::OTHERS.into_iter().zip(paper).map(|(over, paper)| {
-        let cell = format!("{what}: SmartCuckoo / {}", over.name());
-        ReproRow::new(cell, paper, advantage(paces, over))
-    });
+    let ratios = LocalDesign::OTHERS
+        .into_iter()
+        .zip(paper)
+        .map(|(over, paper)| {
+            let cell = format!("{what}: SmartCuckoo / {}", over.name());
+            ReproRow::new(cell, paper, advantage(paces, over))
+        });
     rates.chain(ratios).collect()
 }

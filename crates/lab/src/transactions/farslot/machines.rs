@@ -4,7 +4,7 @@ use super::layout::{Buckets, tables};
 use super::{Manner, Session, handler};
 use crate::cluster::{Program, Seat};
 use crate::transactions::tatp::{Tatp, UPDATE_LOCATION};
-use crate::transactions::workload::{Call, ClientState, Workload};
+use crate::transactions::workload::{Call, Workload, WorkloadClient};
 use crate::{LabError, Result};
 use farslot::fabric::sim::SimEndpoint;
 use farslot::fabric::{AnyEndpoint, Handler, NodeId, RegionId, window};
@@ -20,12 +20,12 @@ use std::sync::Arc;
 const TOGETHER: usize = 16;
 
 /// Threads that run TATP's transactions on rows of the other machines, locking as they write.
-pub(crate) struct Machines {
+pub(crate) struct TatpMachines {
     workload: Tatp,
     manner: Manner,
 }
 
-impl Machines {
+impl TatpMachines {
     /// Nodes with so many subscribers each, in tables with buckets of one slot and so many keys a
     /// bucket; all reads are calls, or as clients choose.
     pub(crate) fn new(nodes: u32, subscribers: u64, keys_a_bucket: f64, by_calls: bool) -> Self {
@@ -65,10 +65,10 @@ pub(crate) struct Worker {
     session: Session,
     others: Vec<NodeId>,
     seed: u64,
-    state: RefCell<ClientState>,
+    state: RefCell<WorkloadClient>,
 }
 
-impl Program for Machines {
+impl Program for TatpMachines {
     type Thread = Worker;
 
     fn bytes(&self) -> u64 {
@@ -88,7 +88,7 @@ impl Program for Machines {
             endpoint,
             others: seat.others,
             seed: seat.seed,
-            state: RefCell::new(ClientState::new(seat.seed, 0, 1)),
+            state: RefCell::new(WorkloadClient::new(seat.seed, 0, 1)),
         })
     }
 

@@ -4,10 +4,10 @@ mod layout;
 mod machines;
 mod procedures;
 
-use crate::transactions::round::{Round, Share, TRANSACTION, thread_cpu};
+use crate::transactions::round::{RoundTotals, TRANSACTION, TransactionRound, thread_cpu};
 use crate::transactions::smallbank;
-use crate::transactions::system::{Plan, System};
-use crate::transactions::workload::{Call, ClientState, Outcome, Row, Workload};
+use crate::transactions::system::{Plan, TransactionSystem};
+use crate::transactions::workload::{Call, Outcome, Row, Workload, WorkloadClient};
 use crate::{LabError, Result};
 use farslot::fabric::shm::{self, RegionSpec, ShmEndpoint};
 use farslot::fabric::sim::{HostId, NicProfile, RunEnd, Simulation, World};
@@ -24,7 +24,7 @@ use farslot_txn::{
     Database, DatabaseOptions, Locking, OwnerOptions, Structure, TableId, Transaction, TxnError,
 };
 use layout::{Buckets, tables};
-pub(crate) use machines::Machines;
+pub(crate) use machines::TatpMachines;
 use procedures::{RUN, has_procedures, tatp, ycsb};
 use std::any::Any;
 use std::cell::RefCell;
@@ -33,7 +33,7 @@ use std::sync::{Arc, Barrier};
 use std::thread;
 
 /// Where the nodes are.
-pub(crate) enum Nodes {
+pub(crate) enum DatabaseNodes {
     /// In the simulator, in its virtual time.
     Sim(World),
     /// In the memory of this process, whose client threads execute the calls themselves.
@@ -45,8 +45,8 @@ pub(crate) enum Nodes {
 }
 
 /// The nodes of a database, and what keeps them served.
-pub(crate) struct Served {
-    pub nodes: Nodes,
+pub(crate) struct ServedDatabase {
+    pub nodes: DatabaseNodes,
     /// The processes that serve them, where they are not this one.
     pub processes: Vec<u32>,
     /// Ends them when it is dropped.
@@ -100,17 +100,17 @@ pub(crate) fn serve_tcp(workload: &dyn Workload, nodes: u64, threads: usize) -> 
 }
 
 /// The nodes in this process' memory.
-pub(crate) fn in_memory(workload: &dyn Workload, nodes: u64) -> Result<Served> {
+pub(crate) fn in_memory(workload: &dyn Workload, nodes: u64) -> Result<ServedDatabase> {
     let nodes = (0..nodes).map(|_| node(workload, nodes, None));
-    Ok(Served {
-        nodes: Nodes::Shm(nodes.collect::<Result<_>>()?),
+    Ok(ServedDatabase {
+        nodes: DatabaseNodes::Shm(nodes.collect::<Result<_>>()?),
         processes: Vec::new(),
         _guard: Box::new(()),
     })
 }
 
 /// The nodes in the simulator.
-pub(crate) fn simulated(workload: &dyn Workload, nodes: u64, seed: u64) -> Result<Served> {
+pub(crate) fn simulated(workload: &dyn Workload, nodes: u64, seed: u64) -> Result<ServedDatabase> {
     let world = World::new(seed, NicProfile::connectx5_edr());
     for _ in 0..nodes {
         let node = world.add_node(&[(tables(workload, nodes, Buckets::OWN)?.1, RIGHTS)]);
@@ -119,16 +119,16 @@ pub(crate) fn simulated(workload: &dyn Workload, nodes: u64, seed: u64) -> Resul
             .node_handle(node)
             .serve_calls(move || Arc::clone(&handler));
     }
-    Ok(Served {
-        nodes: Nodes::Sim(world),
+    Ok(ServedDatabase {
+        nodes: DatabaseNodes::Sim(world),
         processes: Vec::new(),
         _guard: Box::new(()),
     })
 }
 
 /// A database of Farslot.
-pub(super) struct Farslot {
-    served: Served,
+pub(super) struct FarslotDatabase {
+    served: ServedDatabase,
     manner: Manner,
 }
 
@@ -189,11 +189,11 @@ impl Session {
     async fn work(
         &self,
         endpoint: &AnyEndpoint,
-        state: &mut ClientState,
+        state: &mut WorkloadClient,
         plan: Plan,
-    ) -> Result<Share> {
+    ) -> Result<RoundTotals> {
         let state = RefCell::new(state);
-        let share = RefCell::new(Share::new(&*self.workload));
+        let share = RefCell::new(RoundTotals::new(&*self.workload));
         let (cpu, since) = (thread_cpu(), endpoint.now());
         let before = endpoint.core().counters.snapshot();
         let until = since + plan.time.as_nanos() as u64;
@@ -265,8 +265,13 @@ impl Manner {
     }
 }
 
-impl Farslot {
-    pub(super) fn new(served: Served, nodes: u64, locking: Locking, at_owner: bool) -> Self {
+impl FarslotDatabase {
+    pub(super) fn new(
+        served: ServedDatabase,
+        nodes: u64,
+        locking: Locking,
+        at_owner: bool,
+    ) -> Self {
         let manner = Manner {
             nodes,
             locking,
@@ -280,14 +285,14 @@ impl Farslot {
     fn endpoint(&self) -> Result<Rc<AnyEndpoint>> {
         let limits = crate::patient();
         Ok(Rc::new(match &self.served.nodes {
-            Nodes::Sim(world) => AnyEndpoint::Sim(world.endpoint(limits)),
-            Nodes::Shm(nodes) => AnyEndpoint::Shm(ShmEndpoint::new(nodes.clone(), limits)),
-            Nodes::Attached(names) => {
+            DatabaseNodes::Sim(world) => AnyEndpoint::Sim(world.endpoint(limits)),
+            DatabaseNodes::Shm(nodes) => AnyEndpoint::Shm(ShmEndpoint::new(nodes.clone(), limits)),
+            DatabaseNodes::Attached(names) => {
                 let nodes = names.iter().map(|name| shm::attach(name, RIGHTS));
                 let nodes = nodes.collect::<farslot::fabric::Result<_>>()?;
                 AnyEndpoint::Shm(ShmEndpoint::new(nodes, limits))
             }
-            Nodes::Tcp(addresses) => {
+            DatabaseNodes::Tcp(addresses) => {
                 let options = ConnectOptions {
                     limits,
                     ..ConnectOptions::default()
@@ -302,9 +307,9 @@ impl Farslot {
         &self,
         world: &World,
         workload: &dyn Workload,
-        clients: &mut [ClientState],
+        clients: &mut [WorkloadClient],
         plan: Plan,
-    ) -> Result<Vec<Share>> {
+    ) -> Result<Vec<RoundTotals>> {
         // A simulated thread owns what it works on; the workload is small.
         let workload = workload.shared();
         let mut simulation = Simulation::new(world.clone());
@@ -346,12 +351,12 @@ impl Farslot {
 }
 
 /// A table that is being loaded.
-enum Loaded {
+enum LoadingTable {
     Chained(Chained<AnyEndpoint>),
     Ordered(OrderedMap<AnyEndpoint>),
 }
 
-impl Loaded {
+impl LoadingTable {
     async fn put(&self, key: &[u8], value: &[u8]) -> std::result::Result<bool, RemoteError> {
         match self {
             Self::Chained(table) => table.put(key, value).await,
@@ -363,7 +368,7 @@ impl Loaded {
 /// Rows that are put at once.
 const LOADED_TOGETHER: usize = 64;
 
-impl System for Farslot {
+impl TransactionSystem for FarslotDatabase {
     fn name(&self) -> &'static str {
         "farslot"
     }
@@ -382,10 +387,10 @@ impl System for Farslot {
                 let (client, policy) = (Rc::clone(client), PolicyOptions::default());
                 puts.push(match table {
                     Structure::Chained(table) => {
-                        Loaded::Chained(Chained::new(table, object, client, 0, policy))
+                        LoadingTable::Chained(Chained::new(table, object, client, 0, policy))
                     }
                     Structure::Ordered(tree) => {
-                        Loaded::Ordered(OrderedMap::new(tree, object, client, 0, policy))
+                        LoadingTable::Ordered(OrderedMap::new(tree, object, client, 0, policy))
                     }
                 });
             }
@@ -420,12 +425,12 @@ impl System for Farslot {
     fn round(
         &self,
         workload: &dyn Workload,
-        clients: &mut [ClientState],
+        clients: &mut [WorkloadClient],
         plan: Plan,
-    ) -> Result<Round> {
-        if let Nodes::Sim(world) = &self.served.nodes {
+    ) -> Result<TransactionRound> {
+        if let DatabaseNodes::Sim(world) = &self.served.nodes {
             let shares = self.simulate(world, workload, clients, plan)?;
-            return Ok(Round::of(workload, shares, None));
+            return Ok(TransactionRound::of(workload, shares, None));
         }
         let start = Barrier::new(clients.len());
         let before = self.server_cpu()?;
@@ -449,7 +454,7 @@ impl System for Farslot {
         })?;
         let used = before.zip(self.server_cpu()?);
         let used = used.map(|(before, after)| after - before);
-        Ok(Round::of(workload, shares, used))
+        Ok(TransactionRound::of(workload, shares, used))
     }
 
     fn total(&self, workload: &dyn Workload) -> Result<i64> {

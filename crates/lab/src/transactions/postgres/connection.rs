@@ -21,14 +21,14 @@ pub(super) struct Connection {
 
 /// How a statement ended.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) enum End {
+pub(super) enum StatementOutcome {
     /// The first column of the first row, if there is one and it is not null.
     Row(Option<Vec<u8>>),
     /// It failed, with this state (five letters) and message.
     Failed { state: String, message: String },
 }
 
-impl End {
+impl StatementOutcome {
     /// Whether another transaction was in the way.
     pub(super) fn is_conflict(&self) -> bool {
         matches!(self, Self::Failed { state, .. } if state == "40001" || state == "40P01")
@@ -58,8 +58,8 @@ impl Connection {
         connection.unsent.extend_from_slice(text);
         connection.flush()?;
         match connection.read_end()? {
-            End::Row(_) => Ok(connection),
-            End::Failed { message, .. } => Err(failure(address, message)),
+            StatementOutcome::Row(_) => Ok(connection),
+            StatementOutcome::Failed { message, .. } => Err(failure(address, message)),
         }
     }
 
@@ -113,8 +113,8 @@ impl Connection {
         self.message(b'Q', |to| put_text(to, statements));
         self.flush()?;
         match self.read_end()? {
-            End::Row(row) => Ok(row),
-            End::Failed { message, .. } => Err(failure(self.address, message)),
+            StatementOutcome::Row(row) => Ok(row),
+            StatementOutcome::Failed { message, .. } => Err(failure(self.address, message)),
         }
     }
 
@@ -144,8 +144,8 @@ impl Connection {
 
     fn expect_done(&mut self) -> Result<()> {
         match self.read_end()? {
-            End::Row(_) => Ok(()),
-            End::Failed { message, .. } => Err(failure(self.address, message)),
+            StatementOutcome::Row(_) => Ok(()),
+            StatementOutcome::Failed { message, .. } => Err(failure(self.address, message)),
         }
     }
 
@@ -157,8 +157,8 @@ impl Connection {
     }
 
     /// Reads up to where the server is ready for the next.
-    pub(super) fn read_end(&mut self) -> Result<End> {
-        let mut end = End::Row(None);
+    pub(super) fn read_end(&mut self) -> Result<StatementOutcome> {
+        let mut end = StatementOutcome::Row(None);
         let mut has_row = false;
         loop {
             let mut head = [0; 5];
@@ -176,8 +176,8 @@ impl Connection {
                 b'Z' => return Ok(end),
                 b'D' if !has_row => {
                     has_row = true;
-                    if matches!(end, End::Row(_)) {
-                        end = End::Row(first_column(&body));
+                    if matches!(end, StatementOutcome::Row(_)) {
+                        end = StatementOutcome::Row(first_column(&body));
                     }
                 }
                 b'E' => end = failed(&body),
@@ -211,13 +211,13 @@ fn first_column(row: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// What an error's message says.
-fn failed(body: &[u8]) -> End {
+fn failed(body: &[u8]) -> StatementOutcome {
     let field = |letter: u8| {
         let mut fields = body.split(|byte| *byte == 0);
         let field = fields.find(|field| field.first() == Some(&letter));
         String::from_utf8_lossy(field.unwrap_or_default().get(1..).unwrap_or_default()).into_owned()
     };
-    End::Failed {
+    StatementOutcome::Failed {
         state: field(b'C'),
         message: field(b'M'),
     }

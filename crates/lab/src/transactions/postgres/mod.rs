@@ -7,11 +7,11 @@ mod server;
 
 pub(crate) use server::is_installed;
 
-use super::round::Round;
-use super::system::{Pipelined, Plan, System, batches};
-use super::workload::{Call, ClientState, Outcome, Workload};
+use super::round::TransactionRound;
+use super::system::{Pipelined, Plan, TransactionSystem, batches};
+use super::workload::{Call, Outcome, Workload, WorkloadClient};
 use crate::Result;
-use connection::{Connection, End};
+use connection::{Connection, StatementOutcome};
 use failure::{PEER, failure};
 use server::Server;
 use std::net::SocketAddr;
@@ -71,7 +71,7 @@ impl Pipelined for Client<'_> {
             self.connection.flush()?;
             for at in std::mem::take(&mut left) {
                 match self.connection.read_end()? {
-                    End::Row(row) => {
+                    StatementOutcome::Row(row) => {
                         let outcome = |row: Vec<u8>| self.workload.outcome_of(&calls[at], &row);
                         outcomes[first + at] = row.and_then(outcome);
                     }
@@ -79,7 +79,9 @@ impl Pipelined for Client<'_> {
                         conflicts += 1;
                         left.push(at);
                     }
-                    End::Failed { message, .. } => return Err(failure(self.address, message)),
+                    StatementOutcome::Failed { message, .. } => {
+                        return Err(failure(self.address, message));
+                    }
                 }
             }
         }
@@ -87,7 +89,7 @@ impl Pipelined for Client<'_> {
     }
 }
 
-impl System for Postgres {
+impl TransactionSystem for Postgres {
     fn name(&self) -> &'static str {
         PEER
     }
@@ -122,9 +124,9 @@ impl System for Postgres {
     fn round(
         &self,
         workload: &dyn Workload,
-        clients: &mut [ClientState],
+        clients: &mut [WorkloadClient],
         plan: Plan,
-    ) -> Result<Round> {
+    ) -> Result<TransactionRound> {
         let cpu = || server::cpu_seconds(self.server.process()).map(Some);
         batches(workload, clients, plan, || self.connect(workload), cpu)
     }

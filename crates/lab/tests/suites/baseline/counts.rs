@@ -9,7 +9,7 @@ use farslot_fabric::{Endpoint, Executor, Limits, OperationClass, OperationCounte
 use farslot_index::{FieldSize, GET, Index, IndexError, IndexExt, PUT, REMOVE, UPDATE};
 use farslot_lab::baseline::map_embed::MapEmbedTable;
 use farslot_lab::baseline::tea::{TEA_STASH, TeaTable};
-use farslot_lab::baseline::{BaselineOptions, BaselineTable, Placing};
+use farslot_lab::baseline::{BaselineOptions, BaselineTable, RoomPlanner};
 use std::rc::Rc;
 
 fn slots() -> u64 {
@@ -50,7 +50,7 @@ fn tea(options: &BaselineOptions) -> Filling<farslot_lab::baseline::tea::Tea> {
 }
 
 /// A table that is being filled.
-struct Filling<P: Placing> {
+struct Filling<P: RoomPlanner> {
     executor: Executor<ShmEndpoint>,
     table: BaselineTable<ShmEndpoint, P>,
     keys: u64,
@@ -64,7 +64,7 @@ struct Cost {
     items: f64,
 }
 
-impl<P: Placing> Filling<P> {
+impl<P: RoomPlanner> Filling<P> {
     fn of(table: BaselineTable<ShmEndpoint, P>) -> Self {
         Self {
             executor: Executor::new(Rc::clone(table.endpoint())),
@@ -210,7 +210,7 @@ fn teas_walks_are_as_long_as_published() {
 
 #[test]
 fn lookups_take_one_round_trip_and_changes_two() {
-    fn check<P: Placing>(mut filling: Filling<P>, window: f64) {
+    fn check<P: RoomPlanner>(mut filling: Filling<P>, window: f64) {
         assert!(filling.fill(0.5));
         let keys = filling.keys;
         let table = |filling: &Filling<P>, class: OperationClass| {

@@ -12,7 +12,7 @@ use farslot_fabric::{EndpointExt, RemoteAddr, Rights, window};
 use farslot_index::{FieldSize, IndexError};
 use farslot_lab::baseline::map_embed::{MapEmbed, MapEmbedTable};
 use farslot_lab::baseline::tea::{Tea, TeaTable};
-use farslot_lab::baseline::{BaselineOptions, BaselineTable, Cleaning, Pace, Placing};
+use farslot_lab::baseline::{BaselineOptions, BaselineTable, CleaningMode, CopyPace, RoomPlanner};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::rc::Rc;
@@ -43,7 +43,7 @@ struct Shape {
     options: BaselineOptions,
     /// Whether some operations are dropped before they have ended.
     some_are_dropped: bool,
-    grows: Option<Cleaning>,
+    grows: Option<CleaningMode>,
     faults: FaultPlan,
 }
 
@@ -62,7 +62,8 @@ impl Shape {
                 ..BaselineOptions::new(slots, slot.key, slot.value, rng.random())
             },
             some_are_dropped: rng.random_bool(0.5),
-            grows: [None, Some(Cleaning::Active), Some(Cleaning::Lazy)][rng.random_range(0..3)],
+            grows: [None, Some(CleaningMode::Active), Some(CleaningMode::Lazy)]
+                [rng.random_range(0..3)],
             faults: faults(seed, rng),
         }
     }
@@ -76,7 +77,7 @@ fn faults(seed: u64, rng: &mut ChaCha8Rng) -> FaultPlan {
 }
 
 /// A design, as this test makes its tables.
-trait Made: Placing + 'static {
+trait Made: RoomPlanner + 'static {
     fn made(
         endpoint: Rc<SimEndpoint>,
         options: &BaselineOptions,
@@ -86,7 +87,7 @@ trait Made: Placing + 'static {
     async fn grow(
         table: &BaselineTable<SimEndpoint, Self>,
         to: RemoteAddr,
-        cleaning: Cleaning,
+        cleaning: CleaningMode,
     ) -> Result<(), IndexError>;
 }
 
@@ -95,7 +96,11 @@ impl Made for Tea {
         TeaTable::create(endpoint, TABLE, options).unwrap()
     }
 
-    async fn grow(_: &TeaTable<SimEndpoint>, _: RemoteAddr, _: Cleaning) -> Result<(), IndexError> {
+    async fn grow(
+        _: &TeaTable<SimEndpoint>,
+        _: RemoteAddr,
+        _: CleaningMode,
+    ) -> Result<(), IndexError> {
         Ok(())
     }
 }
@@ -108,11 +113,11 @@ impl Made for MapEmbed {
     async fn grow(
         table: &MapEmbedTable<SimEndpoint>,
         to: RemoteAddr,
-        cleaning: Cleaning,
+        cleaning: CleaningMode,
     ) -> Result<(), IndexError> {
         let pace = match cleaning {
-            Cleaning::Active => Pace::SIDE_BY_SIDE,
-            Cleaning::Lazy => Pace::BUCKET_BY_BUCKET,
+            CleaningMode::Active => CopyPace::SIDE_BY_SIDE,
+            CleaningMode::Lazy => CopyPace::BUCKET_BY_BUCKET,
         };
         table.grow(to, cleaning, pace).await
     }

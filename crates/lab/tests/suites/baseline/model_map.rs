@@ -8,7 +8,9 @@ use farslot_fabric::{Executor, Limits, RemoteAddr, Rights};
 use farslot_index::{FieldSize, Index, IndexError, IndexExt, Occupancy};
 use farslot_lab::baseline::map_embed::{MapEmbed, MapEmbedTable};
 use farslot_lab::baseline::tea::{Tea, TeaTable};
-use farslot_lab::baseline::{BaselineOptions, BaselineTable, Cleaning, Homes, Pace, Placing};
+use farslot_lab::baseline::{
+    BaselineOptions, BaselineTable, CleaningMode, CopyPace, Homes, RoomPlanner,
+};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
@@ -46,7 +48,7 @@ struct Expected<P> {
     design: PhantomData<P>,
 }
 
-impl<P: Placing> Room for Expected<P> {
+impl<P: RoomPlanner> Room for Expected<P> {
     type Table = BaselineTable<ShmEndpoint, P>;
 
     fn takes(&mut self, _: &[u8]) -> Checked {
@@ -95,8 +97,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     vec(step(KEYS), 0..80)
 }
 
-fn cleaning() -> impl Strategy<Value = Cleaning> {
-    prop_oneof![Just(Cleaning::Active), Just(Cleaning::Lazy)]
+fn cleaning() -> impl Strategy<Value = CleaningMode> {
+    prop_oneof![Just(CleaningMode::Active), Just(CleaningMode::Lazy)]
 }
 
 #[test]
@@ -142,7 +144,7 @@ fn map_embed_is_a_map_also_when_it_grows() {
                 model = executor.block_on(model.play(&table, steps))?;
                 if number + 1 < PLACES.len() {
                     let slots = table.layout().slots();
-                    let growing = table.grow(place(number + 1), *cleaning, Pace::SIDE_BY_SIDE);
+                    let growing = table.grow(place(number + 1), *cleaning, CopyPace::SIDE_BY_SIDE);
                     executor.block_on(growing).unwrap();
                     prop_assert_eq!(table.layout().slots(), 2 * slots);
                     let (_, dimensions) = (table.grown_bytes(), table.design().local_bytes());
@@ -174,14 +176,14 @@ fn removed_keys_do_not_come_back_from_copies() {
             assert!(table.remove(&slot.key(number)).await.unwrap());
         }
         table
-            .grow(place(1), Cleaning::Lazy, Pace::BUCKET_BY_BUCKET)
+            .grow(place(1), CleaningMode::Lazy, CopyPace::BUCKET_BY_BUCKET)
             .await
             .unwrap();
         for number in 10..20 {
             assert!(table.remove(&slot.key(number)).await.unwrap());
         }
         table
-            .grow(place(2), Cleaning::Lazy, Pace::SIDE_BY_SIDE)
+            .grow(place(2), CleaningMode::Lazy, CopyPace::SIDE_BY_SIDE)
             .await
             .unwrap();
         // As many more as change most cells.
