@@ -1,6 +1,6 @@
 //! Why an exploration ended early.
 
-use crate::model::NoRoom;
+use crate::model::StateOverflow;
 use farslot_fabric::FabricError;
 use farslot_set::SetError;
 use farslot_set::job::JobError;
@@ -29,7 +29,7 @@ pub enum ExploreError {
     Rank(#[from] RankError),
     /// A state does not fit into the model's bits.
     #[error(transparent)]
-    NoRoom(#[from] NoRoom),
+    NoRoom(#[from] StateOverflow),
     /// A place can get any number of tokens: some firings lead from a marking that is reached to
     /// one that has as many tokens everywhere and more there.
     #[error("the net is unbounded: place {place:?} can get any number of tokens")]

@@ -58,8 +58,8 @@ struct Search {
     visits_left: usize,
 }
 
-/// What has become of a search from one place.
-struct Growing {
+/// What a search from one place has of a group so far.
+struct PartialGroup {
     members: Vec<usize>,
     /// By how much a transition changes the tokens of the members together.
     balance: Vec<i64>,
@@ -70,7 +70,7 @@ struct Growing {
 }
 
 /// A transition that is to be balanced, and the places that may do so.
-struct Choice {
+struct BalanceChoice {
     /// Those that were not tried, the best last.
     left: Vec<usize>,
     tried: bool,
@@ -121,29 +121,29 @@ impl Search {
 
     /// A group with this place, which has a token at first.
     fn group_of(&mut self, place: usize) -> Option<Vec<usize>> {
-        let mut growing = Growing {
+        let mut group = PartialGroup {
             members: Vec::new(),
             balance: vec![0; self.changes.len()],
             unbalanced: BTreeSet::new(),
             covered: vec![0; self.marked[place].len()],
         };
-        self.add(&mut growing, place);
-        let mut choices: Vec<Choice> = Vec::new();
+        self.add(&mut group, place);
+        let mut choices: Vec<BalanceChoice> = Vec::new();
         loop {
-            let Some(transition) = growing.unbalanced.first() else {
-                return Some(growing.members);
+            let Some(transition) = group.unbalanced.first() else {
+                return Some(group.members);
             };
-            let left = self.candidates(&growing, *transition);
-            choices.push(Choice { left, tried: false });
+            let left = self.candidates(&group, *transition);
+            choices.push(BalanceChoice { left, tried: false });
             // The next place of the last choice that has one left.
             loop {
                 let choice = choices.last_mut()?;
                 if std::mem::replace(&mut choice.tried, false) {
-                    self.remove_last(&mut growing);
+                    self.remove_last(&mut group);
                 }
                 if let Some(next) = choice.left.pop() {
                     choice.tried = true;
-                    self.add(&mut growing, next);
+                    self.add(&mut group, next);
                     break;
                 }
                 choices.pop();
@@ -156,15 +156,15 @@ impl Search {
 
     /// The places that could balance a transition, the most rarely marked one last: it is most
     /// likely one of many.
-    fn candidates(&mut self, growing: &Growing, transition: usize) -> Vec<usize> {
-        let balance = growing.balance[transition];
+    fn candidates(&mut self, group: &PartialGroup, transition: usize) -> Vec<usize> {
+        let balance = group.balance[transition];
         let changes = &self.changes[transition];
         self.visits_left = self
             .visits_left
-            .saturating_sub(changes.len() * (1 + growing.covered.len()));
+            .saturating_sub(changes.len() * (1 + group.covered.len()));
         let could = |(place, change): &(usize, i64)| {
             let is_apart = || {
-                let both = self.marked[*place].iter().zip(&growing.covered);
+                let both = self.marked[*place].iter().zip(&group.covered);
                 both.clone().all(|(one, other)| one & other == 0)
             };
             let is_opposite = change.signum() == -balance.signum();
@@ -175,38 +175,38 @@ impl Search {
             .filter(|change| could(change))
             .map(|change| change.0);
         let mut places: Vec<usize> = places
-            .filter(|place| !growing.members.contains(place))
+            .filter(|place| !group.members.contains(place))
             .collect();
         places.sort_by_key(|place| std::cmp::Reverse(self.frequency[*place]));
         places
     }
 
-    fn add(&mut self, growing: &mut Growing, place: usize) {
-        growing.members.push(place);
-        self.change(growing, place, 1);
+    fn add(&mut self, group: &mut PartialGroup, place: usize) {
+        group.members.push(place);
+        self.change(group, place, 1);
     }
 
-    fn remove_last(&mut self, growing: &mut Growing) {
-        if let Some(place) = growing.members.pop() {
-            self.change(growing, place, -1);
+    fn remove_last(&mut self, group: &mut PartialGroup) {
+        if let Some(place) = group.members.pop() {
+            self.change(group, place, -1);
         }
     }
 
     /// Adds a place's changes to a search's balance, or takes them back. No two members have tokens
     /// in one sample.
-    fn change(&mut self, growing: &mut Growing, place: usize, times: i64) {
+    fn change(&mut self, group: &mut PartialGroup, place: usize, times: i64) {
         for (transition, change) in &self.changes_of[place] {
-            let balance = &mut growing.balance[*transition];
+            let balance = &mut group.balance[*transition];
             *balance += times * change;
             match *balance {
-                0 => growing.unbalanced.remove(transition),
-                _ => growing.unbalanced.insert(*transition),
+                0 => group.unbalanced.remove(transition),
+                _ => group.unbalanced.insert(*transition),
             };
         }
-        for (covered, marked) in growing.covered.iter_mut().zip(&self.marked[place]) {
+        for (covered, marked) in group.covered.iter_mut().zip(&self.marked[place]) {
             *covered ^= marked;
         }
-        let visits = self.changes_of[place].len() + growing.covered.len() + 1;
+        let visits = self.changes_of[place].len() + group.covered.len() + 1;
         self.visits_left = self.visits_left.saturating_sub(visits);
     }
 }
@@ -214,11 +214,11 @@ impl Search {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::net::{Arc, Place, Transition};
+    use crate::net::{Arc, NetPlace, Transition};
 
     /// A net from the places that have a token at first, and what transitions take and put.
     fn net(places: usize, marked: &[usize], transitions: &[(&[usize], &[usize])]) -> Net {
-        let place = |number: usize| Place {
+        let place = |number: usize| NetPlace {
             id: format!("p{number}"),
             initial: marked.contains(&number).into(),
         };

@@ -84,7 +84,7 @@ impl Formula {
     /// [`FormulaError`], with the place in the text.
     pub fn parse(text: &str, net: &Net) -> Result<Self, FormulaError> {
         let tokens = tokens(text)?;
-        let mut parser = Parser {
+        let mut parser = FormulaParser {
             tokens: &tokens,
             end: text.chars().count() + 1,
             net,
@@ -221,14 +221,14 @@ fn tokens(text: &str) -> Result<Vec<Token>, FormulaError> {
     Ok(tokens)
 }
 
-struct Parser<'t, 'n> {
+struct FormulaParser<'t, 'n> {
     tokens: &'t [Token],
     end: usize,
     net: &'n Net,
     depth: usize,
 }
 
-impl Parser<'_, '_> {
+impl FormulaParser<'_, '_> {
     fn or(&mut self) -> Result<Node, FormulaError> {
         let mut parts = vec![self.and()?];
         while self.accept(&["or", "|", "||"]) {
@@ -348,10 +348,10 @@ fn single_or(mut parts: Vec<Node>, several: impl FnOnce(Vec<Node>) -> Node) -> N
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::net::Place;
+    use crate::net::NetPlace;
 
     fn holds(text: &str, tokens: [u64; 3]) -> Result<bool, FormulaError> {
-        let place = |id: &str| Place {
+        let place = |id: &str| NetPlace {
             id: id.into(),
             initial: 0,
         };

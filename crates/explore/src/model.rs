@@ -17,8 +17,8 @@ pub trait Model: Sync {
     /// state may be pushed more than once.
     ///
     /// # Errors
-    /// [`NoRoom`] if a successor does not fit into the words of a state.
-    fn successors(&self, state: &[u64], out: &mut Successors) -> Result<(), NoRoom>;
+    /// [`StateOverflow`] if a successor does not fit into the words of a state.
+    fn successors(&self, state: &[u64], out: &mut Successors) -> Result<(), StateOverflow>;
 
     /// Whether `state` is as it should be. Exploration looks for a shortest way to a state that is
     /// not.
@@ -67,7 +67,7 @@ impl Tokens {
 /// A part of a state has no room for its next value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("part {part} of a state has no room for the value {value}")]
-pub struct NoRoom {
+pub struct StateOverflow {
     /// Which part: of a net, the place's index.
     pub part: usize,
     /// The value that does not fit.

@@ -3,7 +3,7 @@
 
 /// A place of a [`Net`].
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Place {
+pub struct NetPlace {
     /// Unique among the net's places.
     pub id: String,
     /// Tokens in the initial marking.
@@ -32,7 +32,7 @@ pub struct Transition {
 
 /// What a transition does to one place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Effect {
+pub struct PlaceEffect {
     /// Index of the place.
     pub place: usize,
     /// Tokens that must be there; 0 where the transition only puts.
@@ -44,17 +44,17 @@ pub struct Effect {
 impl Transition {
     /// What the transition does at each of its places, in ascending order of places.
     #[must_use]
-    pub fn effects(&self) -> Vec<Effect> {
-        let mut effects: Vec<Effect> = Vec::with_capacity(self.takes.len() + self.puts.len());
+    pub fn effects(&self) -> Vec<PlaceEffect> {
+        let mut effects: Vec<PlaceEffect> = Vec::with_capacity(self.takes.len() + self.puts.len());
         for arc in &self.takes {
-            effects.push(Effect {
+            effects.push(PlaceEffect {
                 place: arc.place,
                 needs: arc.weight,
                 change: -i64::from(arc.weight),
             });
         }
         for arc in &self.puts {
-            effects.push(Effect {
+            effects.push(PlaceEffect {
                 place: arc.place,
                 needs: 0,
                 change: i64::from(arc.weight),
@@ -103,7 +103,7 @@ pub enum NetError {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Net {
     name: String,
-    places: Vec<Place>,
+    places: Vec<NetPlace>,
     transitions: Vec<Transition>,
 }
 
@@ -114,7 +114,7 @@ impl Net {
     /// [`NetError`] for arcs to places that are not there, arcs out of order, and weights of 0.
     pub fn new(
         name: impl Into<String>,
-        places: Vec<Place>,
+        places: Vec<NetPlace>,
         transitions: Vec<Transition>,
     ) -> Result<Self, NetError> {
         for transition in &transitions {
@@ -149,7 +149,7 @@ impl Net {
 
     /// The places; arcs name them by their index here.
     #[must_use]
-    pub fn places(&self) -> &[Place] {
+    pub fn places(&self) -> &[NetPlace] {
         &self.places
     }
 
@@ -207,7 +207,7 @@ mod tests {
                 takes,
                 puts: vec![],
             };
-            let place = Place {
+            let place = NetPlace {
                 id: "p".into(),
                 initial: 0,
             };

@@ -154,14 +154,14 @@ fn both_ways(order: Vec<usize>, edges: &[Vec<usize>]) -> [Vec<usize>; 2] {
 
 /// All places, those joined by transitions before those farther away.
 fn breadth_first(edges: &[Vec<usize>], of_place: &[Vec<usize>], start: usize) -> Vec<usize> {
-    let mut seen = Seen::new(edges.len(), of_place.len());
+    let mut visited = VisitedPlaces::new(edges.len(), of_place.len());
     let mut order = Vec::with_capacity(of_place.len());
     for root in std::iter::once(start).chain(0..of_place.len()) {
-        let mut waiting: VecDeque<usize> = seen.place(root).into_iter().collect();
+        let mut waiting: VecDeque<usize> = visited.place(root).into_iter().collect();
         while let Some(place) = waiting.pop_front() {
             order.push(place);
             for &edge in &of_place[place] {
-                waiting.extend(seen.edge(edge, edges));
+                waiting.extend(visited.edge(edge, edges));
             }
         }
     }
@@ -170,14 +170,14 @@ fn breadth_first(edges: &[Vec<usize>], of_place: &[Vec<usize>], start: usize) ->
 
 /// All places, along paths.
 fn depth_first(edges: &[Vec<usize>], of_place: &[Vec<usize>], start: usize) -> Vec<usize> {
-    let mut seen = Seen::new(edges.len(), of_place.len());
+    let mut visited = VisitedPlaces::new(edges.len(), of_place.len());
     let mut order = Vec::with_capacity(of_place.len());
     for root in std::iter::once(start).chain(0..of_place.len()) {
-        let mut waiting: Vec<usize> = seen.place(root).into_iter().collect();
+        let mut waiting: Vec<usize> = visited.place(root).into_iter().collect();
         while let Some(place) = waiting.pop() {
             order.push(place);
             for &edge in &of_place[place] {
-                waiting.extend(seen.edge(edge, edges));
+                waiting.extend(visited.edge(edge, edges));
             }
         }
     }
@@ -185,12 +185,12 @@ fn depth_first(edges: &[Vec<usize>], of_place: &[Vec<usize>], start: usize) -> V
 }
 
 /// Which places and transitions a walk has passed.
-struct Seen {
+struct VisitedPlaces {
     edges: Vec<bool>,
     places: Vec<bool>,
 }
 
-impl Seen {
+impl VisitedPlaces {
     fn new(edges: usize, places: usize) -> Self {
         Self {
             edges: vec![false; edges],
@@ -200,8 +200,8 @@ impl Seen {
 
     /// The place, if it is there and new.
     fn place(&mut self, place: usize) -> Option<usize> {
-        let seen = self.places.get_mut(place)?;
-        (!std::mem::replace(seen, true)).then_some(place)
+        let visited = self.places.get_mut(place)?;
+        (!std::mem::replace(visited, true)).then_some(place)
     }
 
     /// The new places of a transition, which is passed once.

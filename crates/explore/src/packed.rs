@@ -2,7 +2,7 @@
 //!
 //! How many tokens a place can hold is not known beforehand. [`PackedNet::sampled`] guesses the
 //! bits from random walks. A guess that is too small is noticed exactly: the transition that would
-//! overflow a place fails with [`NoRoom`], and the exploration begins anew with
+//! overflow a place fails with [`StateOverflow`], and the exploration begins anew with
 //! [`PackedNet::widened`].
 //!
 //! Where a marking would not fit into one word, places of which exactly one always has a token
@@ -11,7 +11,7 @@
 
 use crate::exclusive;
 use crate::formula::Formula;
-use crate::model::{Model, NoRoom, Successors, Tokens};
+use crate::model::{Model, StateOverflow, Successors, Tokens};
 use crate::net::Net;
 use crate::order::places_in_order;
 use crate::sample::Samples;
@@ -20,14 +20,14 @@ use std::sync::Arc;
 
 /// Some bits of a state.
 #[derive(Debug, Clone, Copy)]
-struct Field {
+struct BitField {
     word: usize,
     shift: u32,
     /// The largest number that fits.
     most: u64,
 }
 
-impl Field {
+impl BitField {
     #[inline]
     fn of(self, state: &[u64]) -> u64 {
         (state[self.word] >> self.shift) & self.most
@@ -36,14 +36,14 @@ impl Field {
 
 /// Where a place's tokens are.
 #[derive(Debug, Clone, Copy)]
-enum Spot {
+enum TokenLocation {
     /// Their number is in a field.
-    Own(Field),
+    Own(BitField),
     /// The place has its one token where the field of its group has this value.
-    Member(Field, u64),
+    Member(BitField, u64),
 }
 
-impl Spot {
+impl TokenLocation {
     #[inline]
     fn of(self, state: &[u64]) -> u64 {
         match self {
@@ -55,8 +55,8 @@ impl Spot {
 
 /// Places that share a field, which has the position of the one with the token.
 #[derive(Debug)]
-struct Group {
-    field: Field,
+struct PlaceGroup {
+    field: BitField,
     places: Vec<u32>,
 }
 
@@ -79,7 +79,7 @@ impl Bits {
 #[derive(Debug, Clone, Copy)]
 struct Amount {
     place: usize,
-    field: Field,
+    field: BitField,
     tokens: u64,
 }
 
@@ -108,8 +108,8 @@ pub struct PackedNet<'n> {
     widths: Vec<u32>,
     samples: Arc<Samples>,
     /// By place.
-    spots: Vec<Spot>,
-    groups: Vec<Group>,
+    spots: Vec<TokenLocation>,
+    groups: Vec<PlaceGroup>,
     bits: usize,
     /// The place to which each bit of each word belongs, where it is not a group's.
     owner: Vec<u32>,
@@ -134,7 +134,7 @@ impl<'n> PackedNet<'n> {
 
     /// The same net with more bits for a place that had no room, or `None` where it has 32 already.
     #[must_use]
-    pub fn widened(&self, no_room: NoRoom) -> Option<Self> {
+    pub fn widened(&self, no_room: StateOverflow) -> Option<Self> {
         let mut widths = self.widths.clone();
         let width = &mut widths[no_room.part];
         if *width >= u32::BITS || no_room.value > u64::from(u32::MAX) {
@@ -172,7 +172,7 @@ impl<'n> PackedNet<'n> {
         let (mut fields, mut bits) = lay_out(&items.widths, &order);
         if bits > ONE_WORD {
             let halves = bits.div_ceil(32);
-            let side = |field: &Field| {
+            let side = |field: &BitField| {
                 let at = 2 * field.word + (field.shift / 32) as usize;
                 split::side_of(at, halves)
             };
@@ -185,13 +185,13 @@ impl<'n> PackedNet<'n> {
         let (mut owner, mut owned) = (vec![0; words * 64], vec![0; words]);
         for (place, spot) in spots.iter().enumerate() {
             match spot {
-                Spot::Own(field) => {
+                TokenLocation::Own(field) => {
                     let start = field.word * 64 + field.shift as usize;
                     owner[start..start + widths[place] as usize].fill(place as u32);
                     owned[field.word] |= field.most << field.shift;
                 }
                 // It has no bits of its own.
-                Spot::Member(..) => widths[place] = 0,
+                TokenLocation::Member(..) => widths[place] = 0,
             }
         }
         let groups = items.groups(&fields);
@@ -236,7 +236,7 @@ impl<'n> PackedNet<'n> {
             while rest != 0 {
                 let place = self.owner[word * 64 + rest.trailing_zeros() as usize] as usize;
                 // Only places with fields of their own are owners.
-                let Spot::Own(field) = self.spots[place] else {
+                let TokenLocation::Own(field) = self.spots[place] else {
                     break;
                 };
                 each(place, (bits >> field.shift) & field.most);
@@ -252,7 +252,7 @@ impl<'n> PackedNet<'n> {
     }
 
     #[inline]
-    fn fire(&self, number: u32, state: &[u64], out: &mut Successors) -> Result<(), NoRoom> {
+    fn fire(&self, number: u32, state: &[u64], out: &mut Successors) -> Result<(), StateOverflow> {
         let step = &self.steps[number as usize];
         let is_set = step.set.iter().all(|bits| bits.are_in(state));
         if !is_set || !step.needs.iter().all(|a| a.field.of(state) >= a.tokens) || step.is_dead {
@@ -269,7 +269,7 @@ impl<'n> PackedNet<'n> {
         {
             let value = field.of(state) + tokens;
             if value > field.most {
-                return Err(NoRoom {
+                return Err(StateOverflow {
                     part: *place,
                     value,
                 });
@@ -283,15 +283,15 @@ impl<'n> PackedNet<'n> {
     }
 
     #[cold]
-    fn first_without_room(&self, number: u32, state: &[u64]) -> NoRoom {
+    fn first_without_room(&self, number: u32, state: &[u64]) -> StateOverflow {
         let effects = self.net.transitions()[number as usize].effects();
         let over = effects.iter().find_map(|effect| {
-            let Spot::Own(field) = self.spots[effect.place] else {
+            let TokenLocation::Own(field) = self.spots[effect.place] else {
                 return None;
             };
             let value = field.of(state).saturating_add_signed(effect.change);
             let part = effect.place;
-            (value > field.most).then_some(NoRoom { part, value })
+            (value > field.most).then_some(StateOverflow { part, value })
         });
         over.expect("a place of one bit holds a token and gets another")
     }
@@ -306,18 +306,20 @@ impl Model for PackedNet<'_> {
         let mut state = vec![0; self.bits.div_ceil(64)];
         for (spot, place) in self.spots.iter().zip(self.net.places()) {
             match spot {
-                Spot::Own(field) => state[field.word] |= u64::from(place.initial) << field.shift,
-                Spot::Member(field, value) if place.initial == 1 => {
+                TokenLocation::Own(field) => {
+                    state[field.word] |= u64::from(place.initial) << field.shift
+                }
+                TokenLocation::Member(field, value) if place.initial == 1 => {
                     state[field.word] |= value << field.shift;
                 }
-                Spot::Member(..) => {}
+                TokenLocation::Member(..) => {}
             }
         }
         vec![state]
     }
 
     #[inline]
-    fn successors(&self, state: &[u64], out: &mut Successors) -> Result<(), NoRoom> {
+    fn successors(&self, state: &[u64], out: &mut Successors) -> Result<(), StateOverflow> {
         for &transition in &self.free {
             self.fire(transition, state, out)?;
         }
@@ -379,12 +381,12 @@ const LEAST_HALVES: usize = 4;
 /// Puts fields of these widths into words, in this order, and returns them with the bits of a
 /// state. Long states are spread evenly over the halves of their words, so that none of the pairs
 /// that they are compressed to takes most of the information. No field lies in two halves.
-fn lay_out(widths: &[u32], order: &[usize]) -> (Vec<Field>, usize) {
+fn lay_out(widths: &[u32], order: &[usize]) -> (Vec<BitField>, usize) {
     let total: usize = widths.iter().map(|width| *width as usize).sum();
     let spread = total > ONE_WORD;
     let halves = total.div_ceil(32).next_multiple_of(2).max(LEAST_HALVES);
     let share = total.div_ceil(halves);
-    let nowhere = Field {
+    let nowhere = BitField {
         word: 0,
         shift: 0,
         most: 0,
@@ -397,7 +399,7 @@ fn lay_out(widths: &[u32], order: &[usize]) -> (Vec<Field>, usize) {
         if spread && (used >= share || used + width > 32) {
             at = at.next_multiple_of(32);
         }
-        fields[place] = Field {
+        fields[place] = BitField {
             word: at / 64,
             shift: (at % 64) as u32,
             most: (1 << width) - 1,
@@ -490,17 +492,17 @@ impl Items {
         }
     }
 
-    fn spots(&self, fields: &[Field]) -> Vec<Spot> {
+    fn spots(&self, fields: &[BitField]) -> Vec<TokenLocation> {
         let spot = |(item, position): &(usize, u64)| match *item < self.of_group.len() {
-            true => Spot::Member(fields[*item], *position),
-            false => Spot::Own(fields[*item]),
+            true => TokenLocation::Member(fields[*item], *position),
+            false => TokenLocation::Own(fields[*item]),
         };
         self.of_place.iter().map(spot).collect()
     }
 
-    fn groups(self, fields: &[Field]) -> Vec<Group> {
+    fn groups(self, fields: &[BitField]) -> Vec<PlaceGroup> {
         let groups = self.of_group.into_iter().zip(fields);
-        let groups = groups.map(|(places, field)| Group {
+        let groups = groups.map(|(places, field)| PlaceGroup {
             field: *field,
             places: places.into_iter().map(|place| place as u32).collect(),
         });
@@ -508,15 +510,15 @@ impl Items {
     }
 }
 
-fn step(effects: &[crate::net::Effect], spots: &[Spot]) -> Step {
+fn step(effects: &[crate::net::PlaceEffect], spots: &[TokenLocation]) -> Step {
     let mut step = Step::default();
     for effect in effects {
         let (field, change) = match spots[effect.place] {
-            Spot::Own(field) => {
+            TokenLocation::Own(field) => {
                 own_effect(&mut step, effect, field);
                 (field, effect.change.cast_unsigned())
             }
-            Spot::Member(field, value) => {
+            TokenLocation::Member(field, value) => {
                 let bits = Bits {
                     word: field.word,
                     mask: field.most << field.shift,
@@ -539,7 +541,7 @@ fn step(effects: &[crate::net::Effect], spots: &[Spot]) -> Step {
 }
 
 /// What a transition needs of a place with a field of its own.
-fn own_effect(step: &mut Step, effect: &crate::net::Effect, field: Field) {
+fn own_effect(step: &mut Step, effect: &crate::net::PlaceEffect, field: BitField) {
     let amount = |tokens: u64| Amount {
         place: effect.place,
         field,

@@ -31,7 +31,7 @@ impl Samples {
             .iter()
             .map(|transition| transition.effects())
             .collect();
-        let mut chance = Chance::new(1);
+        let mut chance = SplitMix::new(1);
         let mut tests_left = WALK_TESTS;
         let mut steps = 0;
         for _ in 0..WALKS {
@@ -71,9 +71,9 @@ impl Samples {
 
 /// SplitMix64: walks need variety, and the same walks on every run.
 #[derive(Debug)]
-pub(crate) struct Chance(u64);
+pub(crate) struct SplitMix(u64);
 
-impl Chance {
+impl SplitMix {
     pub(crate) fn new(seed: u64) -> Self {
         Self(seed)
     }

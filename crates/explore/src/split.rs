@@ -5,7 +5,7 @@
 //! Places whose tokens depend on each other belong into one half. Sampled markings tell: places of
 //! the halves are swapped where that leaves fewer different values among them.
 
-use crate::sample::{Chance, Samples};
+use crate::sample::{Samples, SplitMix};
 use std::collections::HashSet;
 use std::hash::{BuildHasherDefault, Hasher};
 
@@ -27,7 +27,7 @@ pub(crate) fn side_of(at: usize, halves: usize) -> usize {
 /// place.
 pub(crate) fn improve(order: &mut [usize], sides: &[usize], widths: &[u32], samples: &Samples) {
     let tries = SWAPS.min(VISITS / samples.markings.len().max(1));
-    let mut chance = Chance::new(2);
+    let mut chance = SplitMix::new(2);
     let mut sides = sides.to_vec();
     let mut position = vec![0; order.len()];
     for (at, &place) in order.iter().enumerate() {
@@ -74,7 +74,7 @@ struct Codes {
 }
 
 impl Codes {
-    fn new(places: usize, chance: &mut Chance) -> Self {
+    fn new(places: usize, chance: &mut SplitMix) -> Self {
         Self {
             of_place: (0..places).map(|_| chance.next() | 1).collect(),
         }
@@ -123,7 +123,7 @@ mod tests {
     /// Sixteen places in pairs that hold the same tokens: each pair belongs into one half.
     #[test]
     fn places_that_depend_on_each_other_come_together() {
-        let mut chance = Chance::new(7);
+        let mut chance = SplitMix::new(7);
         let markings = (0..500).map(|_| {
             let bits = chance.next();
             (0..16).map(|place| (bits >> (place / 2)) & 1).collect()

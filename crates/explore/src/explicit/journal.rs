@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! "FSEXPLOR" | version | bits of a state | digest of the model | n | n bytes of layout | checksum
-//! level      | states in it | totals so far (6 words) | the states' words | checksum       one a level
+//! level      | states in it | totals so far (6 words) | the states' words | checksum
+//!            one a level
 //! ```
 //! All numbers are little-endian words of 8 bytes; a checksum is XXH3 of its record. A process that
 //! is killed leaves at worst an unfinished record at the end, which the next one cuts off. The
@@ -53,7 +54,7 @@ pub(crate) fn digest_of(what: &impl Hash, ranks: (usize, usize)) -> u64 {
 
 /// A file of complete levels.
 #[derive(Debug)]
-pub struct Journal {
+pub struct LevelJournal {
     path: PathBuf,
     file: File,
     header: Header,
@@ -62,7 +63,7 @@ pub struct Journal {
     ends: Vec<u64>,
 }
 
-impl Journal {
+impl LevelJournal {
     /// A new journal without levels; what was at `path` is replaced.
     ///
     /// # Errors
@@ -107,7 +108,7 @@ impl Journal {
         let file = OpenOptions::new().read(true).write(true).open(path);
         let file = file.map_err(failed)?;
         lock(&file, path)?;
-        let mut reader = Sums::new(BufReader::new(&file));
+        let mut reader = ChecksummedStream::new(BufReader::new(&file));
         let header = read_header(&mut reader).map_err(failed)?;
         let header =
             header.ok_or_else(|| wrong("not a journal of this version, or a damaged one"))?;
@@ -125,8 +126,8 @@ impl Journal {
     /// The journal at `path`, if there is one; else a new one.
     ///
     /// # Errors
-    /// As [`Journal::open`] and [`Journal::create`]; [`ExploreError::WrongJournal`] if it belongs
-    /// to something else.
+    /// As [`LevelJournal::open`] and [`LevelJournal::create`]; [`ExploreError::WrongJournal`] if it
+    /// belongs to something else.
     pub fn open_or_create(path: &Path, header: Header) -> Result<Self, ExploreError> {
         if !path.exists() {
             return Self::create(path, header);
@@ -182,7 +183,7 @@ impl Journal {
         let mut file = &self.file;
         let positioned = file.seek(SeekFrom::Start(end));
         positioned.map_err(|error| self.failed(error))?;
-        let mut writer = Sums::new(BufWriter::new(file));
+        let mut writer = ChecksummedStream::new(BufWriter::new(file));
         let mut head = [totals.depth, level.len()]
             .into_iter()
             .chain(to_words(totals));
@@ -216,7 +217,7 @@ impl Journal {
         let mut file = &self.file;
         let prepared = prepared.and_then(|()| file.seek(SeekFrom::Start(start)));
         prepared.map_err(|error| self.failed(error))?;
-        let mut reader = Sums::new(BufReader::new(file));
+        let mut reader = ChecksummedStream::new(BufReader::new(file));
         let mut last: Option<(Totals, Blocks)> = None;
         while start + reader.at < end {
             if let Some((_, level)) = last.take() {
@@ -244,7 +245,7 @@ impl<M: Model> Search<'_, M> {
     pub(super) fn record(
         &self,
         worker: &mut Worker<'_, '_, M>,
-        journal: &mut Journal,
+        journal: &mut LevelJournal,
         level: &Blocks,
         totals: &Totals,
     ) -> Result<(), ExploreError> {
@@ -259,7 +260,7 @@ impl<M: Model> Search<'_, M> {
     pub(super) fn replay(
         &self,
         worker: &mut Worker<'_, '_, M>,
-        journal: &mut Journal,
+        journal: &mut LevelJournal,
         totals: &mut Totals,
         levels: &mut Vec<Blocks>,
     ) -> Result<Blocks, ExploreError> {
@@ -344,7 +345,7 @@ fn from_words(head: &[u64; RECORD_WORDS]) -> Totals {
 }
 
 fn write_header(file: &mut File, header: &Header) -> io::Result<u64> {
-    let mut writer = Sums::new(BufWriter::new(file));
+    let mut writer = ChecksummedStream::new(BufWriter::new(file));
     let length = header.layout.len() as u64;
     for word in [MAGIC, VERSION, header.bits, header.digest, length] {
         writer.put(word)?;
@@ -356,7 +357,7 @@ fn write_header(file: &mut File, header: &Header) -> io::Result<u64> {
 }
 
 /// The header, or `None` if that is none.
-fn read_header(reader: &mut Sums<BufReader<&File>>) -> io::Result<Option<Header>> {
+fn read_header(reader: &mut ChecksummedStream<BufReader<&File>>) -> io::Result<Option<Header>> {
     let mut words = [0; 5];
     for word in &mut words {
         match reader.take() {
@@ -383,7 +384,9 @@ fn read_header(reader: &mut Sums<BufReader<&File>>) -> io::Result<Option<Header>
     }
 }
 
-fn read_record(reader: &mut Sums<BufReader<&File>>) -> io::Result<[u64; RECORD_WORDS]> {
+fn read_record(
+    reader: &mut ChecksummedStream<BufReader<&File>>,
+) -> io::Result<[u64; RECORD_WORDS]> {
     let mut head = [0; RECORD_WORDS];
     for word in &mut head {
         *word = reader.take()?;
@@ -392,7 +395,10 @@ fn read_record(reader: &mut Sums<BufReader<&File>>) -> io::Result<[u64; RECORD_W
 }
 
 /// Where each record ends, up to the last one that is whole and follows the one before.
-fn whole_levels(reader: &mut Sums<BufReader<&File>>, header: &Header) -> io::Result<Vec<u64>> {
+fn whole_levels(
+    reader: &mut ChecksummedStream<BufReader<&File>>,
+    header: &Header,
+) -> io::Result<Vec<u64>> {
     let mut ends = Vec::new();
     for depth in 0.. {
         match next_whole(reader, header, depth) {
@@ -406,7 +412,7 @@ fn whole_levels(reader: &mut Sums<BufReader<&File>>, header: &Header) -> io::Res
 }
 
 fn next_whole(
-    reader: &mut Sums<BufReader<&File>>,
+    reader: &mut ChecksummedStream<BufReader<&File>>,
     header: &Header,
     depth: u64,
 ) -> io::Result<bool> {
@@ -423,13 +429,13 @@ fn next_whole(
 }
 
 /// Reads or writes words, and keeps the checksum of the record and the bytes so far.
-struct Sums<T> {
+struct ChecksummedStream<T> {
     inner: T,
     sum: Xxh3,
     at: u64,
 }
 
-impl<T> Sums<T> {
+impl<T> ChecksummedStream<T> {
     fn new(inner: T) -> Self {
         Self {
             inner,
@@ -444,7 +450,7 @@ impl<T> Sums<T> {
     }
 }
 
-impl<W: Write> Sums<W> {
+impl<W: Write> ChecksummedStream<W> {
     fn put_bytes(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.count(bytes);
         self.inner.write_all(bytes)
@@ -463,7 +469,7 @@ impl<W: Write> Sums<W> {
     }
 }
 
-impl<R: Read> Sums<R> {
+impl<R: Read> ChecksummedStream<R> {
     fn take_bytes(&mut self, bytes: &mut [u8]) -> io::Result<()> {
         self.inner.read_exact(bytes)?;
         self.count(bytes);

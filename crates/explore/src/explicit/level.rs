@@ -42,7 +42,7 @@ impl Blocks {
 
 /// A level that was expanded, and the next one.
 #[derive(Debug)]
-pub(super) struct Level {
+pub(super) struct ExpandedLevel {
     pub(super) current: Blocks,
     pub(super) next: Blocks,
 }

@@ -23,13 +23,13 @@ mod trace;
 mod worker;
 
 pub(crate) use journal::digest_of;
-pub use journal::{Header, Journal};
+pub use journal::{Header, LevelJournal};
 pub use net::explore_net;
 pub use options::{Options, Progress};
 
 use crate::error::ExploreError;
 use crate::model::{Model, Tokens};
-use level::{Blocks, Level};
+use level::{Blocks, ExpandedLevel};
 use std::time::Instant;
 use worker::{Search, Totals, Worker};
 
@@ -71,7 +71,7 @@ pub struct TraceStep {
 pub fn explore<M: Model>(
     model: &M,
     options: &Options,
-    journal: Option<&mut Journal>,
+    journal: Option<&mut LevelJournal>,
     progress: &Progress,
 ) -> Result<Explored, ExploreError> {
     let started = Instant::now();
@@ -104,7 +104,7 @@ struct Finished {
 
 fn run<M: Model>(
     search: &Search<'_, M>,
-    mut journal: Option<&mut Journal>,
+    mut journal: Option<&mut LevelJournal>,
 ) -> Result<Finished, ExploreError> {
     let mut worker = Worker::new(search);
     let mut totals = Totals::default();
@@ -122,7 +122,7 @@ fn run<M: Model>(
     }
     loop {
         search.show(&totals);
-        let Level { current, next } = search.expand(&mut worker, level, &mut totals)?;
+        let ExpandedLevel { current, next } = search.expand(&mut worker, level, &mut totals)?;
         if search.checks_invariant() {
             levels.push(current);
         }

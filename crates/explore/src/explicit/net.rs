@@ -1,11 +1,11 @@
 //! Exploring a net: with as many bits a place as turn out to be needed.
 
 use super::journal::digest_of;
-use super::{Explored, Header, Journal, Options, Progress, explore};
+use super::{Explored, Header, LevelJournal, Options, Progress, explore};
 use crate::error::{ExploreError, TokenLimit};
 use crate::formula::Formula;
 use crate::growth;
-use crate::model::{Model, NoRoom};
+use crate::model::{Model, StateOverflow};
 use crate::net::Net;
 use crate::packed::PackedNet;
 use std::path::Path;
@@ -44,7 +44,7 @@ pub fn explore_net<'n>(
         }
         Some(path) => {
             let packed = PackedNet::sampled(net, invariant);
-            let journal = Journal::create(path, header_of(&packed, digest))?;
+            let journal = LevelJournal::create(path, header_of(&packed, digest))?;
             (packed, Some(journal))
         }
         None => (PackedNet::sampled(net, invariant), None),
@@ -62,12 +62,12 @@ pub fn explore_net<'n>(
             .widened(no_room)
             .ok_or_else(|| above_limit(net, no_room))?;
         if let Some(path) = journal {
-            journal_file = Some(Journal::create(path, header_of(&packed, digest))?);
+            journal_file = Some(LevelJournal::create(path, header_of(&packed, digest))?);
         }
     }
 }
 
-pub(super) fn above_limit(net: &Net, no_room: NoRoom) -> ExploreError {
+pub(super) fn above_limit(net: &Net, no_room: StateOverflow) -> ExploreError {
     ExploreError::AboveLimit {
         place: net.places()[no_room.part].id.clone(),
         limit: TokenLimit::Tokens(u32::MAX.into()),
@@ -87,8 +87,8 @@ pub(super) fn resumed<'n>(
     invariant: Option<&'n Formula>,
     digest: u64,
     path: &Path,
-) -> Result<(PackedNet<'n>, Journal), ExploreError> {
-    let journal = Journal::open(path)?;
+) -> Result<(PackedNet<'n>, LevelJournal), ExploreError> {
+    let journal = LevelJournal::open(path)?;
     let widths = journal
         .header()
         .layout

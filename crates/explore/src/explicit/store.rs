@@ -14,7 +14,7 @@ const AHEAD: usize = 16;
 
 /// All states reached so far. A state is known by its *code*, a word from which it can be had back.
 #[derive(Debug)]
-pub(super) enum Store {
+pub(super) enum StateStore {
     Words(WordSet),
     Tree(TreeSet),
 }
@@ -26,7 +26,7 @@ pub(super) struct Coder {
     spare: Spare,
 }
 
-impl Store {
+impl StateStore {
     pub(super) fn new(bits: usize) -> Result<Self, SetError> {
         if bits <= WORD_BITS {
             return Ok(Self::Words(WordSet::alone(FEW)?));

@@ -2,7 +2,7 @@
 
 use super::TraceStep;
 use super::level::Blocks;
-use super::store::{Coder, Store};
+use super::store::{Coder, StateStore};
 use super::worker::Search;
 use crate::error::ExploreError;
 use crate::model::{Model, Successors};
@@ -36,7 +36,12 @@ impl<M: Model> Search<'_, M> {
         Ok(backwards)
     }
 
-    fn state(&self, store: &Store, coder: &mut Coder, code: u64) -> Result<Vec<u64>, ExploreError> {
+    fn state(
+        &self,
+        store: &StateStore,
+        coder: &mut Coder,
+        code: u64,
+    ) -> Result<Vec<u64>, ExploreError> {
         let mut state = vec![0; self.words()];
         store.decode(coder, code, &mut state)?;
         Ok(state)
@@ -46,7 +51,7 @@ impl<M: Model> Search<'_, M> {
     /// code.
     fn predecessor(
         &self,
-        store: &Store,
+        store: &StateStore,
         coder: &mut Coder,
         level: &Blocks,
         code: u64,

@@ -1,8 +1,8 @@
 //! The threads of an exploration: how a level is expanded.
 
-use super::level::{Blocks, Collector, Level};
+use super::level::{Blocks, Collector, ExpandedLevel};
 use super::options::{Options, Progress};
-use super::store::{Coder, Store};
+use super::store::{Coder, StateStore};
 use crate::error::ExploreError;
 use crate::model::{Model, Successors, Tokens};
 use farslot_set::Outcome;
@@ -52,7 +52,7 @@ pub(super) struct Search<'m, M> {
     progress: &'m Progress,
     /// Held for reading by every thread that works with the set, for writing by the one that
     /// enlarges it.
-    store: RwLock<Store>,
+    store: RwLock<StateStore>,
     /// The level that is being expanded. Written between barriers only.
     level: RwLock<Blocks>,
     /// The next block that no thread has taken.
@@ -80,7 +80,7 @@ impl<'m, M: Model> Search<'m, M> {
             model,
             options,
             progress,
-            store: RwLock::new(Store::new(model.bits())?),
+            store: RwLock::new(StateStore::new(model.bits())?),
             level: RwLock::default(),
             next_block: AtomicUsize::new(0),
             found: Mutex::default(),
@@ -95,7 +95,7 @@ impl<'m, M: Model> Search<'m, M> {
         self.options.check_invariant
     }
 
-    pub(super) fn read_store(&self) -> RwLockReadGuard<'_, Store> {
+    pub(super) fn read_store(&self) -> RwLockReadGuard<'_, StateStore> {
         self.store.read().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -124,7 +124,7 @@ impl<'m, M: Model> Search<'m, M> {
         worker: &mut Worker<'_, 'm, M>,
         level: Blocks,
         totals: &mut Totals,
-    ) -> Result<Level, ExploreError> {
+    ) -> Result<ExpandedLevel, ExploreError> {
         *self.level.write().unwrap_or_else(PoisonError::into_inner) = level;
         self.next_block.store(0, Ordering::Relaxed);
         self.barrier.wait();
@@ -137,7 +137,7 @@ impl<'m, M: Model> Search<'m, M> {
         totals.add(&found);
         let mut level = self.level.write().unwrap_or_else(PoisonError::into_inner);
         let current = std::mem::take(&mut *level);
-        Ok(Level { current, next })
+        Ok(ExpandedLevel { current, next })
     }
 
     /// A helping thread: takes part in every level until it is dismissed.

@@ -4,14 +4,15 @@
 //! place, the same firings can follow again, and again: that place gets any number of tokens (Karp
 //! and Miller, 1969). Random walks look for two such markings: short ones at first, and long ones
 //! when an exploration has taken a while. What they find is certain; not to find any says nothing.
-//! Then [`Growth`] tells which place gets ever more tokens, and whether anything could stop it.
+//! Then [`TokenGrowth`] tells which place gets ever more tokens, and whether anything could stop
+//! it.
 
 mod structure;
 
 use crate::error::ExploreError;
-use crate::model::NoRoom;
-use crate::net::{Effect, Net};
-use crate::sample::Chance;
+use crate::model::StateOverflow;
+use crate::net::{Net, PlaceEffect};
+use crate::sample::SplitMix;
 
 /// Walks, and the longest length of each.
 const WALKS: usize = 16;
@@ -63,7 +64,11 @@ pub(crate) fn check_far(net: &Net) -> Result<(), ExploreError> {
 
 /// The same error, or a better one where memory is full: that the net is unbounded, or which place
 /// has last got more tokens than it seemed to.
-pub(crate) fn explained(net: &Net, error: ExploreError, grown: Option<NoRoom>) -> ExploreError {
+pub(crate) fn explained(
+    net: &Net,
+    error: ExploreError,
+    grown: Option<StateOverflow>,
+) -> ExploreError {
     if !matches!(error, ExploreError::OutOfMemory { .. }) {
         return error;
     }
@@ -78,7 +83,7 @@ pub(crate) fn explained(net: &Net, error: ExploreError, grown: Option<NoRoom>) -
     }
 }
 
-fn effects(net: &Net) -> Vec<Vec<Effect>> {
+fn effects(net: &Net) -> Vec<Vec<PlaceEffect>> {
     let transitions = net.transitions().iter();
     transitions.map(|transition| transition.effects()).collect()
 }
@@ -89,7 +94,7 @@ fn growing_place(net: &Net) -> Option<usize> {
         return None;
     }
     let steps = (KEPT / net.places().len().max(1)).min(STEPS);
-    let mut chance = Chance::new(2);
+    let mut chance = SplitMix::new(2);
     let mut tests = 0;
     for _ in 0..WALKS {
         let initial = net.initial().into_iter().map(u64::from);
@@ -126,7 +131,7 @@ fn growing_place(net: &Net) -> Option<usize> {
 /// A walk that keeps few of its markings: of each age from 1 on one that is between half and twice
 /// as old. Firings that repeat are seen, however long it takes until they begin.
 struct LongWalk<'n> {
-    effects: &'n [Vec<Effect>],
+    effects: &'n [Vec<PlaceEffect>],
     takers: &'n [Vec<usize>],
     marking: Vec<u64>,
     /// All tokens of it.
@@ -136,13 +141,18 @@ struct LongWalk<'n> {
     /// How often each transition was fired, in walks that fire the rarest one that they can: they
     /// come through places where chance would go to and fro.
     fired: Option<Vec<u64>>,
-    chance: Chance,
+    chance: SplitMix,
     tests: usize,
 }
 
 impl<'n> LongWalk<'n> {
     /// With the transitions that each place is needed for.
-    fn new(net: &Net, effects: &'n [Vec<Effect>], takers: &'n [Vec<usize>], number: usize) -> Self {
+    fn new(
+        net: &Net,
+        effects: &'n [Vec<PlaceEffect>],
+        takers: &'n [Vec<usize>],
+        number: usize,
+    ) -> Self {
         let marking: Vec<u64> = net.initial().into_iter().map(u64::from).collect();
         let enabled = (0..effects.len()).filter(|&at| is_enabled(&effects[at], &marking));
         Self {
@@ -153,7 +163,7 @@ impl<'n> LongWalk<'n> {
             enabled: enabled.collect(),
             marking,
             fired: (number % 2 == 1).then(|| vec![0; effects.len()]),
-            chance: Chance::new(3 + number as u64),
+            chance: SplitMix::new(3 + number as u64),
             tests: effects.len(),
         }
     }
@@ -228,21 +238,21 @@ impl<'n> LongWalk<'n> {
     }
 }
 
-fn is_enabled(effects: &[Effect], marking: &[u64]) -> bool {
+fn is_enabled(effects: &[PlaceEffect], marking: &[u64]) -> bool {
     let mut effects = effects.iter();
     effects.all(|effect| marking[effect.place] >= u64::from(effect.needs))
 }
 
 /// The most tokens that places get in rounds of an exploration, each of which goes farther.
 #[derive(Debug)]
-pub(crate) struct Growth<'n> {
+pub(crate) struct TokenGrowth<'n> {
     net: &'n Net,
     /// In the round before, or at first, and in this one.
     before: Vec<u32>,
     now: Vec<u32>,
 }
 
-impl<'n> Growth<'n> {
+impl<'n> TokenGrowth<'n> {
     pub(crate) fn new(net: &'n Net) -> Self {
         Self {
             net,
@@ -289,14 +299,14 @@ impl<'n> Growth<'n> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::net::{Arc, Place, Transition};
+    use crate::net::{Arc, NetPlace, Transition};
 
     /// Places and weights.
     type Arcs<'a> = &'a [(usize, u32)];
 
     /// Two places, with what transitions take and put.
     fn net(initial: [u32; 2], transitions: &[(Arcs<'_>, Arcs<'_>)]) -> Net {
-        let place = |at: usize| Place {
+        let place = |at: usize| NetPlace {
             id: format!("p{at}"),
             initial: initial[at],
         };
@@ -339,7 +349,7 @@ mod tests {
         };
         for gain in [0, 1] {
             // A token that goes to and fro on its way, and at its end adds to the last place.
-            let places = (0..302).map(|at| Place {
+            let places = (0..302).map(|at| NetPlace {
                 id: format!("p{at}"),
                 initial: u32::from(at == 0),
             });

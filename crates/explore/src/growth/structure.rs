@@ -116,11 +116,11 @@ impl Simplex {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::net::{Arc, Place, Transition};
+    use crate::net::{Arc, NetPlace, Transition};
 
     /// A net from what its transitions add to places; places without tokens.
     fn net(places: usize, changes: &[&[i64]]) -> Net {
-        let place = |at: usize| Place {
+        let place = |at: usize| NetPlace {
             id: format!("p{at}"),
             initial: 0,
         };

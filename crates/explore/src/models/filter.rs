@@ -2,7 +2,7 @@
 
 use super::bits::{get, set};
 use super::size::{SizeError, check_size};
-use crate::model::{Model, NoRoom, Successors};
+use crate::model::{Model, StateOverflow, Successors};
 
 /// Bits of a process's level, and of who came last to one.
 const NUMBER: u32 = 3;
@@ -61,7 +61,7 @@ impl Model for Filter {
         vec![vec![0]]
     }
 
-    fn successors(&self, state: &[u64], out: &mut Successors) -> Result<(), NoRoom> {
+    fn successors(&self, state: &[u64], out: &mut Successors) -> Result<(), StateOverflow> {
         for me in 0..self.processes {
             let (at, level) = (me * PROCESS, Self::level(state, me));
             match Self::step(state, me) {

@@ -17,7 +17,7 @@ pub use two_phase::TwoPhase;
 
 use crate::error::{ExploreError, RankError};
 use crate::explicit::ranks::{Exchange, Exploring, RingShape, explore_rank, join_journals};
-use crate::explicit::{Explored, Header, Journal, Options, Progress, digest_of, explore};
+use crate::explicit::{Explored, Header, LevelJournal, Options, Progress, digest_of, explore};
 use crate::model::Model;
 use std::path::Path;
 
@@ -102,7 +102,7 @@ impl Named {
         progress: &Progress,
     ) -> Result<NamedExplored, ExploreError> {
         let header = self.header((0, 1));
-        let opened = journal.map(|path| Journal::open_or_create(path, header));
+        let opened = journal.map(|path| LevelJournal::open_or_create(path, header));
         let mut journal = opened.transpose()?;
         let journal = journal.as_mut();
         match self {
@@ -197,7 +197,7 @@ impl Part<'_> {
 fn run(
     model: &impl Model,
     options: &Options,
-    journal: Option<&mut Journal>,
+    journal: Option<&mut LevelJournal>,
     progress: &Progress,
 ) -> Result<NamedExplored, ExploreError> {
     let explored = explore(model, options, journal, progress)?;

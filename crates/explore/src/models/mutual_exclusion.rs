@@ -1,7 +1,7 @@
 //! Two processes that must not be in their critical sections at the same time.
 
 use super::bits::{get, set};
-use crate::model::{Model, NoRoom, Successors};
+use crate::model::{Model, StateOverflow, Successors};
 
 /// How the processes exclude each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -88,7 +88,7 @@ impl Model for MutualExclusion {
         vec![vec![0]]
     }
 
-    fn successors(&self, state: &[u64], out: &mut Successors) -> Result<(), NoRoom> {
+    fn successors(&self, state: &[u64], out: &mut Successors) -> Result<(), StateOverflow> {
         let turn = get(state, TURN, 1);
         for me in 0..2 {
             let flag = get(state, FLAG[1 - me], 1);

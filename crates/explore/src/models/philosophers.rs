@@ -2,7 +2,7 @@
 
 use super::bits::{get, set};
 use super::size::{SizeError, check_size};
-use crate::model::{Model, NoRoom, Successors};
+use crate::model::{Model, StateOverflow, Successors};
 
 const BITS: u32 = 2;
 const THINKING: u64 = 0;
@@ -43,7 +43,7 @@ impl Model for Philosophers {
     }
 
     #[inline]
-    fn successors(&self, state: &[u64], out: &mut Successors) -> Result<(), NoRoom> {
+    fn successors(&self, state: &[u64], out: &mut Successors) -> Result<(), StateOverflow> {
         let mut left_neighbour = self.is(state, self.count - 1);
         for me in 0..self.count {
             let here = self.is(state, me);

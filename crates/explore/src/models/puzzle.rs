@@ -2,7 +2,7 @@
 
 use super::bits::{get, set};
 use super::size::{SizeError, check_size};
-use crate::model::{Model, NoRoom, Successors};
+use crate::model::{Model, StateOverflow, Successors};
 
 /// Bits of a cell.
 const CELL: u32 = 4;
@@ -48,7 +48,7 @@ impl Model for Puzzle {
     }
 
     #[inline]
-    fn successors(&self, state: &[u64], out: &mut Successors) -> Result<(), NoRoom> {
+    fn successors(&self, state: &[u64], out: &mut Successors) -> Result<(), StateOverflow> {
         let cells = 0..self.cells();
         let gap = cells
             .clone()

@@ -3,7 +3,7 @@
 
 use super::bits::{get, set};
 use super::size::{SizeError, check_size};
-use crate::model::{Model, NoRoom, Successors};
+use crate::model::{Model, StateOverflow, Successors};
 
 /// Bits of a resource manager: its state (2), whether the transaction manager knows that it is
 /// prepared, and whether its message of that has been sent.
@@ -55,7 +55,7 @@ impl Model for TwoPhase {
         vec![vec![0; self.bits().div_ceil(64)]]
     }
 
-    fn successors(&self, state: &[u64], out: &mut Successors) -> Result<(), NoRoom> {
+    fn successors(&self, state: &[u64], out: &mut Successors) -> Result<(), StateOverflow> {
         let decision = get(state, self.decision_at(), 2);
         let managers = (0..self.managers).map(|manager| manager * MANAGER);
         if decision == UNDECIDED {

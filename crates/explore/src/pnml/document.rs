@@ -1,7 +1,7 @@
 //! The elements of a document, by a pull parser: what a net is made of, with lines.
 
 use super::error::{PnmlError, Problem, shortened};
-use super::labels::{Child, Label, Likeness, Open, TOKEN_CLASS, child};
+use super::labels::{Child, Label, Likeness, OpenElement, TOKEN_CLASS, child};
 use super::limits;
 use super::text::Lines;
 use quick_xml::events::{BytesRef, BytesStart, Event};
@@ -49,7 +49,7 @@ pub(super) struct RawArc {
 }
 
 pub(super) fn read(text: &str) -> Result<Document, PnmlError> {
-    let mut parser = Parser {
+    let mut parser = DocumentParser {
         reader: NsReader::from_str(text),
         lines: Lines::new(text),
         line: 1,
@@ -77,14 +77,14 @@ pub(super) fn read(text: &str) -> Result<Document, PnmlError> {
     }
 }
 
-struct Parser<'a> {
+struct DocumentParser<'a> {
     reader: NsReader<&'a [u8]>,
     lines: Lines<'a>,
     /// Where the last event began.
     line: u64,
     /// The root's name space.
     space: Option<String>,
-    open: Vec<Open>,
+    open: Vec<OpenElement>,
     begun: bool,
     nets: usize,
     /// The text of the label that is open, and how many it has.
@@ -100,7 +100,7 @@ struct Parser<'a> {
     transitions: usize,
 }
 
-impl Parser<'_> {
+impl DocumentParser<'_> {
     fn run(&mut self) -> Result<(), Problem> {
         loop {
             self.line = self.lines.at(self.reader.buffer_position());
@@ -150,12 +150,12 @@ impl Parser<'_> {
         let name = element.local_name();
         let name = name.as_ref();
         let open = match self.open.last().copied() {
-            None if name == "pnml" && !self.begun => Open::Pnml,
+            None if name == "pnml" && !self.begun => OpenElement::Pnml,
             None => return Err(Problem::NotPnml("its root is not one <pnml> element")),
-            Some(Open::Pnml) if name == "net" => self.net(element)?,
+            Some(OpenElement::Pnml) if name == "net" => self.net(element)?,
             Some(parent) => match child(parent, name) {
                 Child::Skipped => {
-                    let may_be_type = parent == Open::Arc && name == "toolspecific";
+                    let may_be_type = parent == OpenElement::Arc && name == "toolspecific";
                     if may_be_type {
                         no_arc_type(element)?;
                     }
@@ -223,7 +223,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    fn net(&mut self, element: &BytesStart<'_>) -> Result<Open, Problem> {
+    fn net(&mut self, element: &BytesStart<'_>) -> Result<OpenElement, Problem> {
         self.nets += 1;
         if self.nets > 1 {
             return Err(Problem::Nets("more than one net"));
@@ -237,32 +237,32 @@ impl Parser<'_> {
         }
         known_attributes(element, "net", &["id", "type"])?;
         self.document.name = required(element, "net", "id")?;
-        Ok(Open::Net)
+        Ok(OpenElement::Net)
     }
 
     /// A page, or what is on one.
-    fn node(&mut self, name: &str, element: &BytesStart<'_>) -> Result<Open, Problem> {
+    fn node(&mut self, name: &str, element: &BytesStart<'_>) -> Result<OpenElement, Problem> {
         self.labels.clear();
         let (open, kind) = match name {
             "page" => {
                 known_attributes(element, "page", &["id"])?;
                 let id = required(element, "page", "id")?;
                 self.document.pages.push((id, self.line));
-                return Ok(Open::Page);
+                return Ok(OpenElement::Page);
             }
             "arc" => {
                 self.arc(element)?;
-                return Ok(Open::Arc);
+                return Ok(OpenElement::Arc);
             }
-            "place" => (Open::Place, NodeKind::Place { initial: 0 }),
-            "transition" => (Open::Transition, NodeKind::Transition),
+            "place" => (OpenElement::Place, NodeKind::Place { initial: 0 }),
+            "transition" => (OpenElement::Transition, NodeKind::Transition),
             "referencePlace" => {
                 let to = required(element, "referencePlace", "ref")?;
-                (Open::Reference, NodeKind::ReferencePlace { to })
+                (OpenElement::Reference, NodeKind::ReferencePlace { to })
             }
             _ => {
                 let to = required(element, "referenceTransition", "ref")?;
-                (Open::Reference, NodeKind::ReferenceTransition { to })
+                (OpenElement::Reference, NodeKind::ReferenceTransition { to })
             }
         };
         match kind {
@@ -276,7 +276,7 @@ impl Parser<'_> {
             }
         }
         let known: &[&str] = match open {
-            Open::Reference => &["id", "ref"],
+            OpenElement::Reference => &["id", "ref"],
             _ => &["id"],
         };
         known_attributes(element, open.name(), known)?;
@@ -307,7 +307,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    fn label(&mut self, label: Label, element: &BytesStart<'_>) -> Result<Open, Problem> {
+    fn label(&mut self, label: Label, element: &BytesStart<'_>) -> Result<OpenElement, Problem> {
         if self.labels.contains(&label) {
             return Err(Problem::Twice(label.name()));
         }
@@ -315,23 +315,27 @@ impl Parser<'_> {
         self.labels.push(label);
         self.texts = 0;
         self.label.clear();
-        Ok(Open::Label(label))
+        Ok(OpenElement::Label(label))
     }
 
-    fn label_text(&mut self, label: Label, element: &BytesStart<'_>) -> Result<Open, Problem> {
+    fn label_text(
+        &mut self,
+        label: Label,
+        element: &BytesStart<'_>,
+    ) -> Result<OpenElement, Problem> {
         known_attributes(element, "text", &[])?;
         self.texts += 1;
         match self.texts {
-            1 => Ok(Open::Text(label)),
+            1 => Ok(OpenElement::Text(label)),
             _ => Err(Problem::Texts(label.name(), "more than one text")),
         }
     }
 
     /// Tokens of one class are tokens without classes.
-    fn token_class(&mut self) -> Result<Open, Problem> {
+    fn token_class(&mut self) -> Result<OpenElement, Problem> {
         self.token_classes += 1;
         match self.token_classes {
-            1 => Ok(Open::Empty("token")),
+            1 => Ok(OpenElement::Empty("token")),
             _ => Err(Problem::Unsupported(
                 "a net with more than one class of tokens".into(),
             )),
@@ -381,7 +385,7 @@ impl Parser<'_> {
 
     fn text(&mut self, text: &str) -> Result<(), Problem> {
         let open = self.open.last();
-        if let Some(Open::Text(_)) = open {
+        if let Some(OpenElement::Text(_)) = open {
             if self.label.len() + text.len() > limits::TEXT {
                 return Err(Problem::LongText("number"));
             }
@@ -404,11 +408,11 @@ impl Parser<'_> {
     fn end(&mut self) -> Result<(), Problem> {
         // The reader has checked that ends match starts.
         match self.open.pop() {
-            Some(Open::Transition) => self.likeness.end_transition(),
-            Some(Open::Label(label)) if self.texts == 0 => {
+            Some(OpenElement::Transition) => self.likeness.end_transition(),
+            Some(OpenElement::Label(label)) if self.texts == 0 => {
                 Err(Problem::Texts(label.name(), "no text"))
             }
-            Some(Open::Label(label)) => self.end_label(label),
+            Some(OpenElement::Label(label)) => self.end_label(label),
             _ => Ok(()),
         }
     }
@@ -447,17 +451,17 @@ fn unknown_prefix(prefix: &str) -> Problem {
     Problem::Xml(format!("no name space has the prefix {prefix:?}"))
 }
 
-fn unknown_child(parent: Open, name: &str) -> Problem {
+fn unknown_child(parent: OpenElement, name: &str) -> Problem {
     let (parent, name) = (parent.name(), shortened(name));
     Problem::Unsupported(format!("<{parent}> with <{name}>"))
 }
 
 /// Several tools mark inhibitor, reset and read arcs so.
-fn arc_type(element: &BytesStart<'_>) -> Result<Open, Problem> {
+fn arc_type(element: &BytesStart<'_>) -> Result<OpenElement, Problem> {
     known_attributes(element, "type", &["value"])?;
     match required(element, "type", "value")? {
         kind if kind != "normal" => Err(unsupported_arc(&kind)),
-        _ => Ok(Open::Empty("type")),
+        _ => Ok(OpenElement::Empty("type")),
     }
 }
 

@@ -32,7 +32,7 @@ impl Label {
 
 /// Which element is open. Its children are known by their parent alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Open {
+pub(super) enum OpenElement {
     Pnml,
     Net,
     Page,
@@ -47,7 +47,7 @@ pub(super) enum Open {
     Empty(&'static str),
 }
 
-impl Open {
+impl OpenElement {
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Pnml => "pnml",
@@ -79,28 +79,28 @@ pub(super) enum Child {
     Unknown,
 }
 
-pub(super) fn child(parent: Open, name: &str) -> Child {
+pub(super) fn child(parent: OpenElement, name: &str) -> Child {
     let label = match (parent, name) {
         // Numbers have no parts, and neither has what stands in attributes.
-        (Open::Text(_) | Open::Empty(_), _) => return Child::Unknown,
+        (OpenElement::Text(_) | OpenElement::Empty(_), _) => return Child::Unknown,
         (_, "name" | "graphics" | "toolspecific") => return Child::Skipped,
-        (Open::Label(label), "text" | "value") => return Child::Text(label),
+        (OpenElement::Label(label), "text" | "value") => return Child::Text(label),
         (
-            Open::Net | Open::Page,
+            OpenElement::Net | OpenElement::Page,
             "page" | "place" | "transition" | "arc" | "referencePlace" | "referenceTransition",
         ) => return Child::Node,
-        (Open::Net, "token") => return Child::TokenClass,
-        (Open::Arc, "type") => return Child::ArcType,
+        (OpenElement::Net, "token") => return Child::TokenClass,
+        (OpenElement::Arc, "type") => return Child::ArcType,
         // What PIPE draws, and how often and how fast transitions fire that can.
-        (Open::Net, "labels")
-        | (Open::Transition, "orientation" | "rate" | "infiniteServer")
-        | (Open::Arc, "arcpath") => return Child::Skipped,
-        (Open::Place, "initialMarking") => Label::Marking,
-        (Open::Place, "capacity") => Label::Capacity,
-        (Open::Transition, "priority") => Label::Priority,
-        (Open::Transition, "timed") => Label::Timed,
-        (Open::Arc, "inscription") => Label::Weight,
-        (Open::Arc, "tagged") => Label::Tagged,
+        (OpenElement::Net, "labels")
+        | (OpenElement::Transition, "orientation" | "rate" | "infiniteServer")
+        | (OpenElement::Arc, "arcpath") => return Child::Skipped,
+        (OpenElement::Place, "initialMarking") => Label::Marking,
+        (OpenElement::Place, "capacity") => Label::Capacity,
+        (OpenElement::Transition, "priority") => Label::Priority,
+        (OpenElement::Transition, "timed") => Label::Timed,
+        (OpenElement::Arc, "inscription") => Label::Weight,
+        (OpenElement::Arc, "tagged") => Label::Tagged,
         _ => return Child::Unknown,
     };
     Child::Label(label)
@@ -110,12 +110,12 @@ pub(super) fn child(parent: Open, name: &str) -> Child {
 /// have another priority, or need no time.
 #[derive(Debug, Default)]
 pub(super) struct Likeness {
-    open: Transition,
-    first: Option<Transition>,
+    open: TransitionLabels,
+    first: Option<TransitionLabels>,
 }
 
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Transition {
+struct TransitionLabels {
     priority: Option<String>,
     timed: Option<String>,
 }

@@ -2,17 +2,17 @@
 
 use super::document::{Document, Node, NodeKind, RawArc};
 use super::error::{PnmlError, Problem};
-use crate::net::{Arc, Net, Place, Transition};
+use crate::net::{Arc, Net, NetPlace, Transition};
 use std::collections::HashMap;
 
 /// What an id stands for in the end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Target {
+enum ReferenceTarget {
     Place(usize),
     Transition(usize),
 }
 
-impl Target {
+impl ReferenceTarget {
     fn kind(self) -> &'static str {
         match self {
             Self::Place(_) => "a place",
@@ -29,7 +29,7 @@ pub(super) fn net(document: Document) -> Result<Net, PnmlError> {
     for node in &document.nodes {
         let id = node.id.clone();
         match node.kind {
-            NodeKind::Place { initial } => places.push(Place { id, initial }),
+            NodeKind::Place { initial } => places.push(NetPlace { id, initial }),
             NodeKind::Transition => transitions.push(Transition {
                 id,
                 takes: Vec::new(),
@@ -81,18 +81,18 @@ fn check_ids(document: &Document) -> Result<(), PnmlError> {
 }
 
 /// Every node's id with its place or transition; references are followed to their end.
-fn targets(nodes: &[Node]) -> Result<HashMap<&str, Target>, PnmlError> {
+fn targets(nodes: &[Node]) -> Result<HashMap<&str, ReferenceTarget>, PnmlError> {
     let by_id: HashMap<&str, &Node> = nodes.iter().map(|node| (node.id.as_str(), node)).collect();
     let mut targets = HashMap::with_capacity(nodes.len());
     let (mut places, mut transitions) = (0, 0);
     for node in nodes {
         match node.kind {
             NodeKind::Place { .. } => {
-                targets.insert(node.id.as_str(), Target::Place(places));
+                targets.insert(node.id.as_str(), ReferenceTarget::Place(places));
                 places += 1;
             }
             NodeKind::Transition => {
-                targets.insert(node.id.as_str(), Target::Transition(transitions));
+                targets.insert(node.id.as_str(), ReferenceTarget::Transition(transitions));
                 transitions += 1;
             }
             _ => {}
@@ -109,7 +109,7 @@ fn targets(nodes: &[Node]) -> Result<HashMap<&str, Target>, PnmlError> {
 fn follow<'a>(
     node: &'a Node,
     by_id: &HashMap<&'a str, &'a Node>,
-    targets: &mut HashMap<&'a str, Target>,
+    targets: &mut HashMap<&'a str, ReferenceTarget>,
     chain: &mut Vec<&'a Node>,
 ) -> Result<(), PnmlError> {
     chain.clear();
@@ -140,8 +140,8 @@ fn follow<'a>(
     };
     for reference in chain.drain(..) {
         let fits = match reference.kind {
-            NodeKind::ReferencePlace { .. } => matches!(target, Target::Place(_)),
-            _ => matches!(target, Target::Transition(_)),
+            NodeKind::ReferencePlace { .. } => matches!(target, ReferenceTarget::Place(_)),
+            _ => matches!(target, ReferenceTarget::Transition(_)),
         };
         if !fits {
             return Err(PnmlError {
@@ -156,7 +156,7 @@ fn follow<'a>(
 
 fn add_arc(
     arc: &RawArc,
-    targets: &HashMap<&str, Target>,
+    targets: &HashMap<&str, ReferenceTarget>,
     transitions: &mut [Transition],
 ) -> Result<(), PnmlError> {
     let at_arc = |problem| PnmlError {
@@ -174,10 +174,10 @@ fn add_arc(
     let target = end(&arc.target, "an arc's target")?;
     let weight = arc.weight;
     match (source, target) {
-        (Target::Place(place), Target::Transition(transition)) => {
+        (ReferenceTarget::Place(place), ReferenceTarget::Transition(transition)) => {
             transitions[transition].takes.push(Arc { place, weight });
         }
-        (Target::Transition(transition), Target::Place(place)) => {
+        (ReferenceTarget::Transition(transition), ReferenceTarget::Place(place)) => {
             transitions[transition].puts.push(Arc { place, weight });
         }
         _ => return Err(at_arc(Problem::SameKind(source.kind()))),

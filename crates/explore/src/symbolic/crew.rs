@@ -10,8 +10,8 @@
 //!   then for each of the rank's threads: arrived | head | tail | slots of hints
 //! ```
 //!
-//! **Stopping.** Any worker may request that all of them stop, for one of several [`Stop`]s, by
-//! swapping the request's number for the next one. Workers look at it with every operation that
+//! **Stopping.** Any worker may request that all of them stop, for one of several [`StopReason`]s,
+//! by swapping the request's number for the next one. Workers look at it with every operation that
 //! they put into the cache. Whoever sees it comes to a barrier; behind it all do their shares of
 //! what was requested, with barriers in between. A worker arrives at a barrier by storing how many
 //! it has come to, and waits until all others have stored as much. If the process of one that is
@@ -58,7 +58,7 @@ const NAPS: u32 = 40;
 
 /// Why all workers stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Stop {
+pub(super) enum StopReason {
     /// To use more memory. Whatever they are doing goes on afterwards.
     Grow = 1,
     /// To drop what is not live. Only worker 0's diagrams are kept: the others give up what they
@@ -70,7 +70,7 @@ pub(super) enum Stop {
     End = 4,
 }
 
-impl Stop {
+impl StopReason {
     fn of(number: u64) -> Option<Self> {
         let all = [Self::Grow, Self::Collect, Self::Restart, Self::End];
         all.into_iter().find(|stop| *stop as u64 == number)
@@ -91,7 +91,7 @@ pub(super) struct Arguments {
 
 /// One of the operations that a worker has listed for others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Hint {
+pub(super) enum WorkHint {
     /// Fire this transition in this node.
     Fire { transition: u32, node: u32 },
     /// The union of two nodes.
@@ -101,7 +101,7 @@ pub(super) enum Hint {
 const IS_UNION: u64 = 1 << 63;
 const NODE_BITS: u32 = 31;
 
-impl Hint {
+impl WorkHint {
     fn to_word(self) -> u64 {
         match self {
             Self::Fire { transition, node } => u64::from(transition) << NODE_BITS | u64::from(node),
@@ -210,13 +210,13 @@ impl Crew {
     }
 
     /// What all are to stop for.
-    pub(super) fn requested(&self) -> Option<Stop> {
+    pub(super) fn requested(&self) -> Option<StopReason> {
         let request = self.parts[0][REQUEST].load(Ordering::Acquire);
-        (request != self.seen).then(|| Stop::of(request & 0xff))?
+        (request != self.seen).then(|| StopReason::of(request & 0xff))?
     }
 
     /// Requests that all stop; false where another has done so.
-    pub(super) fn request(&mut self, stop: Stop, arguments: Arguments) -> bool {
+    pub(super) fn request(&mut self, stop: StopReason, arguments: Arguments) -> bool {
         let next = ((self.seen >> 8) + 1) << 8 | stop as u64;
         let (done, missed) = (Ordering::AcqRel, Ordering::Relaxed);
         let request = &self.parts[0][REQUEST];
@@ -240,7 +240,7 @@ impl Crew {
     }
 
     /// Comes to the barrier that a request begins with. Behind it all workers know what it is for.
-    pub(super) fn stop(&mut self) -> Result<(Stop, Arguments), ExploreError> {
+    pub(super) fn stop(&mut self) -> Result<(StopReason, Arguments), ExploreError> {
         let request = self.parts[0][REQUEST].load(Ordering::Acquire);
         self.barrier()?;
         self.seen = request;
@@ -252,7 +252,7 @@ impl Crew {
             room,
             entries,
         };
-        let stop = Stop::of(request & 0xff);
+        let stop = StopReason::of(request & 0xff);
         let stop = stop.ok_or_else(|| RankError::malformed(0, "a request of no kind"))?;
         Ok((stop, arguments))
     }
@@ -311,7 +311,7 @@ impl Crew {
 
     /// Lists an operation that this worker is going to do; nothing where the list is full.
     #[inline]
-    pub(super) fn list(&self, hint: Hint) {
+    pub(super) fn list(&self, hint: WorkHint) {
         let own = self.own();
         let tail = own[TAIL].load(Ordering::Relaxed);
         if tail.wrapping_sub(own[HEAD].load(Ordering::Relaxed)) < HINTS as u64 {
@@ -336,7 +336,7 @@ impl Crew {
     }
 
     /// Takes a hint of another worker's.
-    pub(super) fn take(&mut self) -> Option<Hint> {
+    pub(super) fn take(&mut self) -> Option<WorkHint> {
         let (own, workers) = (self.share().worker as usize, self.workers());
         for ahead in 0..workers {
             let worker = (self.victim + ahead) % workers;
@@ -359,7 +359,7 @@ impl Crew {
                 .is_ok()
             {
                 self.victim = worker;
-                return Some(Hint::of_word(word));
+                return Some(WorkHint::of_word(word));
             }
         }
         None
@@ -396,20 +396,20 @@ mod tests {
     fn hints_come_back() {
         let most = (1 << NODE_BITS) - 1;
         for hint in [
-            Hint::Fire {
+            WorkHint::Fire {
                 transition: u32::MAX,
                 node: most,
             },
-            Hint::Union {
+            WorkHint::Union {
                 one: most,
                 two: most - 1,
             },
-            Hint::Fire {
+            WorkHint::Fire {
                 transition: 0,
                 node: 2,
             },
         ] {
-            assert_eq!(Hint::of_word(hint.to_word()), hint);
+            assert_eq!(WorkHint::of_word(hint.to_word()), hint);
         }
     }
 }

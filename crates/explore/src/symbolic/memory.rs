@@ -3,7 +3,7 @@
 use super::cache::{Cache, ENTRY};
 use super::crew::{self, Crew};
 use super::explored::SymbolicOptions;
-use super::nodes::{FEW, FEW_ENTRIES, Limits, Nodes, PART_OF_CACHE};
+use super::nodes::{DiagramNodes, FEW, FEW_ENTRIES, Limits, PART_OF_CACHE};
 use crate::error::{ExploreError, RankError};
 use crate::mapped;
 use crate::terms::Terms;
@@ -32,14 +32,14 @@ pub struct SharedMemory {
 
 /// How much of it each rank has.
 #[derive(Debug, Clone, Copy)]
-struct Shape {
+struct RankMemoryShape {
     ranks: u64,
     threads: usize,
     /// Bytes of all ranks.
     memory: u64,
 }
 
-impl Shape {
+impl RankMemoryShape {
     fn entries(self) -> u64 {
         let fitting = self.memory / self.ranks / PART_OF_CACHE / ENTRY;
         1 << fitting.max(FEW_ENTRIES).ilog2()
@@ -81,7 +81,7 @@ pub fn share_memory(
         .and("threads", threads.to_string());
     terms.agree(job)?;
     let offers = job.all_gather(bytemuck::bytes_of(&most_memory(options)));
-    let mut shape = Shape {
+    let mut shape = RankMemoryShape {
         ranks,
         threads,
         memory: u64::MAX,
@@ -112,7 +112,7 @@ impl SharedMemory {
     /// # Errors
     /// [`ExploreError::Set`] for more than the machine has.
     pub fn alone(options: &SymbolicOptions) -> Result<Self, ExploreError> {
-        let shape = Shape {
+        let shape = RankMemoryShape {
             ranks: 1,
             threads: threads(options.threads),
             memory: most_memory(options),
@@ -121,7 +121,7 @@ impl SharedMemory {
         Self::over(&[node], 0, shape)
     }
 
-    fn over(nodes: &[Node], rank: usize, shape: Shape) -> Result<Self, ExploreError> {
+    fn over(nodes: &[Node], rank: usize, shape: RankMemoryShape) -> Result<Self, ExploreError> {
         let parts = |region: u16| -> Result<Vec<MappedWords>, ExploreError> {
             let words = nodes.iter().zip(0..).map(|(node, rank)| {
                 let words = MappedWords::of(node, RegionId(region));
@@ -161,11 +161,15 @@ impl SharedMemory {
     }
 
     /// A worker's way to all nodes.
-    pub(super) fn nodes(&self, thread: usize, limits: Limits) -> Result<Nodes, ExploreError> {
+    pub(super) fn nodes(
+        &self,
+        thread: usize,
+        limits: Limits,
+    ) -> Result<DiagramNodes, ExploreError> {
         let crew = self.crew(thread)?;
         let room = FEW.min(PairSet::over(self.nodes.clone(), 64)?.most_room());
         let table = PairSet::over(self.nodes.clone(), room)?;
         let cache = Cache::new(Arc::clone(&self.cache), FEW_ENTRIES, crew.is_alone());
-        Ok(Nodes::new(table, cache, crew, limits))
+        Ok(DiagramNodes::new(table, cache, crew, limits))
     }
 }

@@ -76,11 +76,11 @@ mod tests {
     use super::nodes::{Halt, Limits};
     use super::saturate::Saturation;
     use super::*;
-    use crate::net::{Arc, Place, Transition};
+    use crate::net::{Arc, NetPlace, Transition};
 
     /// Tokens that go round a ring of places, forwards and two at a time backwards.
     fn ring(places: usize, tokens: u32) -> Net {
-        let place = |at: usize| Place {
+        let place = |at: usize| NetPlace {
             id: format!("p{at}"),
             initial: if at == 0 { tokens } else { 0 },
         };
@@ -127,7 +127,7 @@ mod tests {
     /// A token that comes to the last of many places, where it begins anew at each, and there adds
     /// to another place, at once or by a second transition.
     fn growing(places: usize, by_two: bool) -> Net {
-        let id = |at: usize| Place {
+        let id = |at: usize| NetPlace {
             id: format!("p{at}"),
             initial: u32::from(at == 0),
         };

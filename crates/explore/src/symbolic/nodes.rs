@@ -1,7 +1,7 @@
 //! The nodes of all diagrams, each once, and their union: one worker's way to them.
 
 use super::cache::{Cache, Operation, UNION};
-use super::crew::{Arguments, Crew, Hint, Stop};
+use super::crew::{Arguments, Crew, StopReason, WorkHint};
 use crate::error::ExploreError;
 use farslot_set::{Outcome, PairSet};
 
@@ -39,7 +39,7 @@ pub(super) type Branch = (u32, u32);
 pub(super) struct Limits {
     /// Bytes for the nodes, the operation cache and lists in the making.
     pub(super) memory: u64,
-    /// Steps of worker 0 ([`Nodes::steps`]).
+    /// Steps of worker 0 ([`DiagramNodes::steps`]).
     pub(super) steps: u64,
     /// Branches of lists that are one step to pass, or to make nodes of.
     pub(super) branches: u64,
@@ -74,7 +74,7 @@ impl From<Halt> for ExploreError {
 }
 
 #[derive(Debug)]
-pub(super) struct Nodes {
+pub(super) struct DiagramNodes {
     table: PairSet,
     pub(super) cache: Cache,
     pub(super) crew: Crew,
@@ -91,7 +91,7 @@ pub(super) struct Nodes {
     collections: u64,
 }
 
-impl Nodes {
+impl DiagramNodes {
     pub(super) fn new(table: PairSet, cache: Cache, crew: Crew, limits: Limits) -> Self {
         Self {
             table,
@@ -161,7 +161,7 @@ impl Nodes {
             entries,
             ..self.arguments()
         };
-        self.crew.request(Stop::Grow, arguments);
+        self.crew.request(StopReason::Grow, arguments);
         self.follow()
     }
 
@@ -179,7 +179,7 @@ impl Nodes {
     fn follow(&mut self) -> Result<(), Halt> {
         match self.crew.requested() {
             None => return Ok(()),
-            Some(Stop::Grow) => {}
+            Some(StopReason::Grow) => {}
             Some(_) => return Err(Halt::Stopped),
         }
         let (_, arguments) = self.crew.stop()?;
@@ -277,7 +277,7 @@ impl Nodes {
             let (mine, its) = (self.get(one), self.get(two));
             if mine.value == its.value && mine.down != its.down {
                 if !is_first {
-                    self.crew.list(Hint::Union {
+                    self.crew.list(WorkHint::Union {
                         one: mine.down,
                         two: its.down,
                     });
@@ -372,7 +372,7 @@ impl Nodes {
     /// Drops all nodes that the diagrams of `roots` do not have, and what the cache says of them.
     /// Worker 0 calls it, and has no other diagram in use, nor in the making.
     pub(super) fn collect(&mut self, roots: &[u32]) -> Result<(), Halt> {
-        while !self.crew.request(Stop::Collect, self.arguments()) {
+        while !self.crew.request(StopReason::Collect, self.arguments()) {
             self.follow()?;
         }
         let (_, arguments) = self.crew.stop()?;
@@ -391,7 +391,7 @@ impl Nodes {
             room: FEW.min(self.table.most_room()),
             entries: FEW_ENTRIES,
         };
-        while !self.crew.request(Stop::Restart, arguments) {
+        while !self.crew.request(StopReason::Restart, arguments) {
             self.follow()?;
         }
         self.limits = limits;
@@ -404,7 +404,7 @@ impl Nodes {
 
     /// Lets all other workers end. Worker 0 calls it, whatever has happened before.
     pub(super) fn end(&mut self) {
-        while !self.crew.request(Stop::End, self.arguments()) {
+        while !self.crew.request(StopReason::End, self.arguments()) {
             if self.follow().is_err() {
                 // The others learn of it by the failure that this one has met.
                 self.crew.fail();
@@ -424,12 +424,12 @@ impl Nodes {
     /// order of the places from then on; none at the end.
     pub(super) fn stop(&mut self) -> Result<Option<u64>, ExploreError> {
         match self.crew.requested() {
-            Some(Stop::End) => return Ok(None),
-            Some(Stop::Grow) => match self.follow() {
+            Some(StopReason::End) => return Ok(None),
+            Some(StopReason::Grow) => match self.follow() {
                 Err(Halt::Failed(error)) => return Err(error),
                 _ => return Ok(Some(self.order)),
             },
-            Some(Stop::Collect | Stop::Restart) => {}
+            Some(StopReason::Collect | StopReason::Restart) => {}
             None => return Ok(Some(self.order)),
         }
         let (_, arguments) = self.crew.stop()?;
@@ -497,7 +497,7 @@ impl Nodes {
 /// The branches of a list.
 #[derive(Debug)]
 pub(super) struct List<'n> {
-    nodes: &'n Nodes,
+    nodes: &'n DiagramNodes,
     node: u32,
 }
 

@@ -1,8 +1,8 @@
 //! Saturation: the diagram of all reachable markings; and of those without an enabled transition.
 
 use super::cache::Operation;
-use super::crew::Hint;
-use super::nodes::{Branch, EMPTY, END, Halt, Nodes};
+use super::crew::WorkHint;
+use super::nodes::{Branch, DiagramNodes, EMPTY, END, Halt};
 use crate::error::{ExploreError, TokenLimit};
 use crate::explicit::Progress;
 use crate::net::Net;
@@ -30,7 +30,7 @@ pub(super) struct LevelEffect {
 pub(super) struct Saturation<'n> {
     net: &'n Net,
     order: &'n [usize],
-    nodes: Nodes,
+    nodes: DiagramNodes,
     /// Each transition's effects, from its first level down.
     effects: Vec<Vec<LevelEffect>>,
     /// The transitions that begin at each level and change something.
@@ -51,7 +51,7 @@ impl<'n> Saturation<'n> {
     pub(super) fn new(
         net: &'n Net,
         order: &'n [usize],
-        nodes: Nodes,
+        nodes: DiagramNodes,
         progress: &'n Progress,
     ) -> Self {
         let mut level_of = vec![0; order.len()];
@@ -95,11 +95,11 @@ impl<'n> Saturation<'n> {
         self.order.len()
     }
 
-    pub(super) fn nodes(&self) -> &Nodes {
+    pub(super) fn nodes(&self) -> &DiagramNodes {
         &self.nodes
     }
 
-    pub(super) fn nodes_mut(&mut self) -> &mut Nodes {
+    pub(super) fn nodes_mut(&mut self) -> &mut DiagramNodes {
         &mut self.nodes
     }
 
@@ -109,7 +109,7 @@ impl<'n> Saturation<'n> {
     }
 
     /// The nodes, for an exploration with another order of the places.
-    pub(super) fn into_nodes(self) -> Nodes {
+    pub(super) fn into_nodes(self) -> DiagramNodes {
         self.nodes
     }
 
@@ -123,9 +123,9 @@ impl<'n> Saturation<'n> {
     }
 
     /// Does an operation that another worker is going to need.
-    pub(super) fn help(&mut self, hint: Hint) -> Result<(), Halt> {
+    pub(super) fn help(&mut self, hint: WorkHint) -> Result<(), Halt> {
         match hint {
-            Hint::Fire { transition, node } => {
+            WorkHint::Fire { transition, node } => {
                 let effects = self.effects.get(transition as usize);
                 let (Some(effects), Some(level)) = (effects, self.level_of(node)) else {
                     return Ok(());
@@ -133,7 +133,7 @@ impl<'n> Saturation<'n> {
                 let next = effects.partition_point(|effect| effect.level < level);
                 self.fire(transition, next, node, level)?;
             }
-            Hint::Union { one, two } => {
+            WorkHint::Union { one, two } => {
                 if let Some(level) = self.level_of(one) {
                     self.nodes.union(one, two, self.hints(level))?;
                 }
@@ -350,7 +350,7 @@ impl<'n> Saturation<'n> {
         let hints = self.hints(level);
         if hints > 0 {
             for &(_, node) in branches.iter().skip(1).rev() {
-                self.nodes.crew.list(Hint::Fire { transition, node });
+                self.nodes.crew.list(WorkHint::Fire { transition, node });
             }
         }
         if level < effect.level {

@@ -4,11 +4,11 @@ use super::count;
 use super::crew::Idle;
 use super::explored::SymbolicallyExplored;
 use super::memory::SharedMemory;
-use super::nodes::{Halt, Limits, Nodes};
+use super::nodes::{DiagramNodes, Halt, Limits};
 use super::saturate::Saturation;
 use crate::error::{ExploreError, RankError};
 use crate::explicit::Progress;
-use crate::growth::{self, Growth};
+use crate::growth::{self, TokenGrowth};
 use crate::net::Net;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Instant;
@@ -40,7 +40,7 @@ pub(super) fn run(
     let started = Instant::now();
     let stack = STACK + STACK_PER_LEVEL * net.places().len();
     // All that may fail before any thread waits for another.
-    let nodes: Result<Vec<Nodes>, ExploreError> = (0..memory.threads())
+    let nodes: Result<Vec<DiagramNodes>, ExploreError> = (0..memory.threads())
         .map(|thread| {
             let steps = if (memory.rank(), thread) == (0, 0) {
                 LEAST.steps
@@ -106,7 +106,7 @@ pub(super) fn run(
 fn lead(
     net: &Net,
     orders: &[Vec<usize>],
-    nodes: Nodes,
+    nodes: DiagramNodes,
     memory: u64,
     progress: &Progress,
     started: Instant,
@@ -133,13 +133,13 @@ fn lead(
 fn reach<'n>(
     net: &'n Net,
     orders: &'n [Vec<usize>],
-    mut nodes: Nodes,
+    mut nodes: DiagramNodes,
     memory: u64,
     progress: &'n Progress,
 ) -> Result<(Saturation<'n>, u32), ExploreError> {
     let mut limits = LEAST;
     let mut is_first = true;
-    let mut growth = Growth::new(net);
+    let mut growth = TokenGrowth::new(net);
     loop {
         limits.memory = limits.memory.min(memory);
         let mut too_small = None;
@@ -206,7 +206,7 @@ fn reach<'n>(
 fn help(
     net: &Net,
     orders: &[Vec<usize>],
-    mut nodes: Nodes,
+    mut nodes: DiagramNodes,
     progress: &Progress,
 ) -> Result<(), ExploreError> {
     let mut order = 0;

@@ -1,6 +1,6 @@
 //! Nets from parameters, and how they are written as PNML.
 
-use farslot_explore::net::{Arc, Net, Place, Transition};
+use farslot_explore::net::{Arc, Net, NetPlace, Transition};
 use std::fmt::Write;
 
 /// A net from its initial tokens and, for each transition, the places that it takes from and puts
@@ -10,11 +10,11 @@ pub fn net(
     marking: &[(String, u32)],
     transitions: &[(String, Vec<String>, Vec<String>)],
 ) -> Net {
-    let mut places: Vec<Place> = Vec::new();
+    let mut places: Vec<NetPlace> = Vec::new();
     let mut add = |id: &String, initial: u32| match places.iter_mut().find(|place| place.id == *id)
     {
         Some(place) => place.initial += initial,
-        None => places.push(Place {
+        None => places.push(NetPlace {
             id: id.clone(),
             initial,
         }),
@@ -24,7 +24,7 @@ pub fn net(
         takes.iter().chain(puts).for_each(|id| add(id, 0));
     }
     let arcs = |ids: &[String]| {
-        let weight = |place: &Place| ids.iter().filter(|id| **id == place.id).count() as u32;
+        let weight = |place: &NetPlace| ids.iter().filter(|id| **id == place.id).count() as u32;
         let arcs = places.iter().enumerate().map(|(place, named)| Arc {
             place,
             weight: weight(named),
@@ -157,7 +157,7 @@ pub fn to_pnml(net: &Net) -> String {
         net.name()
     )
     .unwrap();
-    for Place { id, initial } in net.places() {
+    for NetPlace { id, initial } in net.places() {
         let marking = format!("<initialMarking><text>{initial}</text></initialMarking>");
         let marking = if *initial == 0 { "" } else { &marking };
         writeln!(

@@ -479,7 +479,7 @@ fn a_model_of_one_state_ends_at_once() {
             &self,
             _: &[u64],
             _: &mut farslot_explore::model::Successors,
-        ) -> Result<(), farslot_explore::model::NoRoom> {
+        ) -> Result<(), farslot_explore::model::StateOverflow> {
             Ok(())
         }
     }

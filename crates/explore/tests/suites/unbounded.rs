@@ -6,7 +6,7 @@ use crate::nets::from_lines;
 use crate::oracle;
 use farslot_explore::ExploreError;
 use farslot_explore::explicit::Progress;
-use farslot_explore::net::{Arc, Net, Place, Transition};
+use farslot_explore::net::{Arc, Net, NetPlace, Transition};
 use farslot_explore::symbolic::{SymbolicallyExplored, explore_symbolically};
 use std::fmt::Write;
 
@@ -149,7 +149,7 @@ fn bounded_nets_that_could_grow_by_their_arcs_have_all_their_markings() {
 #[test]
 fn huge_numbers_of_tokens_are_not_called_unbounded() {
     const PAIRS: usize = 256;
-    let places = (0..2 * PAIRS).map(|at| Place {
+    let places = (0..2 * PAIRS).map(|at| NetPlace {
         id: format!("p{at}"),
         initial: if at % 2 == 0 { u32::MAX } else { 0 },
     });

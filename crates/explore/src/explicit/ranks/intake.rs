@@ -1,7 +1,7 @@
 //! What a rank does with the states that it owns.
 
 use super::super::level::{Blocks, Collector};
-use super::super::store::{Coder, Store};
+use super::super::store::{Coder, StateStore};
 use crate::error::ExploreError;
 use farslot_set::Outcome;
 
@@ -15,7 +15,7 @@ pub(super) struct Intake {
     /// Bits above those of a state, in its last word.
     above: u64,
     memory: u64,
-    pub(super) store: Store,
+    pub(super) store: StateStore,
     pub(super) coder: Coder,
     waiting: Vec<u64>,
     codes: Vec<u64>,
@@ -28,7 +28,7 @@ pub(super) struct Intake {
 
 impl Intake {
     pub(super) fn new(bits: usize, memory: u64) -> Result<Self, ExploreError> {
-        let store = Store::new(bits)?;
+        let store = StateStore::new(bits)?;
         let last = (bits - 1) % 64;
         Ok(Self {
             words: bits.div_ceil(64),

@@ -1,8 +1,8 @@
 //! Journals of an exploration by several ranks: each has one of its own, with its parts of the
 //! levels.
 
-use super::super::{Header, Journal, Options};
-use super::rank::Rank;
+use super::super::{Header, LevelJournal, Options};
+use super::rank::RankSearch;
 use super::ring::Exchange;
 use crate::error::{ExploreError, RankError};
 use crate::model::Model;
@@ -18,27 +18,27 @@ const FAILED: u64 = 2;
 /// the one that is there, or a new one.
 ///
 /// # Errors
-/// As [`Journal::open_or_create`]; [`RankError::GaveUp`] where another rank cannot use its own;
-/// [`ExploreError::WrongJournal`] on all ranks where some have a journal with levels, and others
-/// none.
+/// As [`LevelJournal::open_or_create`]; [`RankError::GaveUp`] where another rank cannot use its
+/// own; [`ExploreError::WrongJournal`] on all ranks where some have a journal with levels, and
+/// others none.
 pub async fn join_journals<M: Model>(
     model: &M,
     options: &Options,
     exchange: &mut Exchange,
     path: &Path,
     header: Header,
-) -> Result<Journal, ExploreError> {
+) -> Result<LevelJournal, ExploreError> {
     exchange.may_keep_journal()?;
     let path = path_of(path, (exchange.rank(), exchange.ranks()));
     let journal = match path.exists() {
-        true => Journal::open_or_create(&path, header.clone()).map(Some),
+        true => LevelJournal::open_or_create(&path, header.clone()).map(Some),
         false => Ok(None),
     };
-    let mut rank = Rank::new(model, options, exchange)?;
+    let mut rank = RankSearch::new(model, options, exchange)?;
     let compared = compare(&mut rank, &path, journal, Vec::new()).await?;
     match compared.journal {
         Some(journal) => Ok(journal),
-        None => Journal::create(&path, header),
+        None => LevelJournal::create(&path, header),
     }
 }
 
@@ -52,7 +52,7 @@ pub(super) fn path_of(path: &Path, (rank, ranks): (usize, usize)) -> PathBuf {
 /// What all ranks have in the way of journals.
 pub(super) struct Compared {
     /// This rank's, if it has one.
-    pub(super) journal: Option<Journal>,
+    pub(super) journal: Option<LevelJournal>,
     /// The largest layouts of all ranks, number by number.
     pub(super) largest: Vec<u64>,
     /// Whether all have the same layout.
@@ -61,9 +61,9 @@ pub(super) struct Compared {
 
 /// Tells the other ranks of this one's journal and of how it packs states, and hears of theirs.
 pub(super) async fn compare<M: Model>(
-    rank: &mut Rank<'_, '_, M>,
+    rank: &mut RankSearch<'_, '_, M>,
     path: &Path,
-    journal: Result<Option<Journal>, ExploreError>,
+    journal: Result<Option<LevelJournal>, ExploreError>,
     layout: Vec<u64>,
 ) -> Result<Compared, ExploreError> {
     let fares = match &journal {
@@ -71,7 +71,7 @@ pub(super) async fn compare<M: Model>(
         Ok(None) => NONE,
         Ok(Some(_)) => SOME,
     };
-    let levels = journal.iter().flatten().map(Journal::levels).sum();
+    let levels = journal.iter().flatten().map(LevelJournal::levels).sum();
     let mut own = vec![fares, levels];
     own.extend(&layout);
     let parts = rank.gather(&own).await?;

@@ -47,5 +47,5 @@ pub use net::{explore_net_rank, rings_for_net};
 pub use ring::{Exchange, OwnMemory, RingShape};
 pub use search::{Exploring, explore_rank};
 pub use simulated::simulate;
-pub use table::{PartMemory, TableMemory, TableShape};
+pub use table::{PartMemory, SharedTableMemory, TableShape};
 pub use team::{Over, Team};

@@ -2,9 +2,9 @@
 
 use super::super::journal::digest_of;
 use super::super::net::{above_limit, header_of, resumed};
-use super::super::{Explored, Journal, Options, Progress};
+use super::super::{Explored, LevelJournal, Options, Progress};
 use super::journals::{compare, path_of};
-use super::rank::Rank;
+use super::rank::RankSearch;
 use super::ring::{Exchange, RingShape};
 use super::search::{Exploring, explore_rank};
 use crate::error::{ExploreError, RankError};
@@ -74,7 +74,7 @@ async fn explore_net<'n>(
                     .widened(no_room)
                     .ok_or_else(|| above_limit(net, no_room))?;
                 if let Some(path) = &journal {
-                    file = Some(Journal::create(path, header_of(&packed, digest))?);
+                    file = Some(LevelJournal::create(path, header_of(&packed, digest))?);
                 }
             }
             Err(error) => return Err(growth::explained(net, error, grown)),
@@ -90,7 +90,7 @@ async fn together<'n>(
     exchange: &mut Exchange,
     digest: u64,
     path: &Path,
-) -> Result<(PackedNet<'n>, Journal), ExploreError> {
+) -> Result<(PackedNet<'n>, LevelJournal), ExploreError> {
     let mut packed = PackedNet::sampled(net, invariant);
     let mut journal = Ok(None);
     if path.exists() {
@@ -100,7 +100,7 @@ async fn together<'n>(
         }
     }
     let widths = packed.widths().iter().map(|width| u64::from(*width));
-    let mut rank = Rank::new(&packed, options, exchange)?;
+    let mut rank = RankSearch::new(&packed, options, exchange)?;
     let compared = compare(&mut rank, path, journal, widths.collect()).await?;
     drop(rank);
     match compared.journal {
@@ -110,7 +110,7 @@ async fn together<'n>(
             let widths = compared.largest.into_iter();
             let widths = widths.map(|width| width.min(64) as u32).collect();
             let packed = PackedNet::with_widths(net, invariant, widths);
-            let journal = Journal::create(path, header_of(&packed, digest))?;
+            let journal = LevelJournal::create(path, header_of(&packed, digest))?;
             Ok((packed, journal))
         }
     }

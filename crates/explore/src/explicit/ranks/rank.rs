@@ -1,14 +1,14 @@
 //! One rank of an exploration: how levels are expanded together.
 
-use super::super::journal::Journal;
+use super::super::journal::LevelJournal;
 use super::super::level::Blocks;
 use super::super::options::Options;
 use super::super::worker::Totals;
 use super::intake::Intake;
 use super::owner::{SentLately, hash_of, owner_of};
 use super::ring::{Exchange, Kind};
-use super::sums::{Outcome, Sums};
-use super::table::{Before, Table};
+use super::sums::{Outcome, RankTotals};
+use super::table::{RoundPreparation, Table};
 use crate::error::{ExploreError, RankError};
 use crate::model::{Model, Successors};
 use std::rc::Rc;
@@ -17,7 +17,7 @@ use std::rc::Rc;
 const STATES: usize = 64;
 
 /// What one rank has and does.
-pub(super) struct Rank<'m, 'x, M> {
+pub(super) struct RankSearch<'m, 'x, M> {
     pub(super) model: &'m M,
     pub(super) options: &'m Options,
     pub(super) exchange: &'x mut Exchange,
@@ -33,14 +33,14 @@ pub(super) struct Rank<'m, 'x, M> {
     ended: Vec<Option<u64>>,
     /// The frame that was received last.
     frame: Vec<u64>,
-    sums: Sums,
+    sums: RankTotals,
     /// The code of a state of this rank's that violates the invariant.
     pub(super) violation: Option<u64>,
     /// In place of sets at each rank.
     table: Option<Table>,
 }
 
-impl<'m, 'x, M: Model> Rank<'m, 'x, M> {
+impl<'m, 'x, M: Model> RankSearch<'m, 'x, M> {
     pub(super) fn new(
         model: &'m M,
         options: &'m Options,
@@ -69,7 +69,7 @@ impl<'m, 'x, M: Model> Rank<'m, 'x, M> {
             received: vec![0; ranks],
             ended: vec![None; ranks],
             frame: Vec::new(),
-            sums: Sums::default(),
+            sums: RankTotals::default(),
             violation: None,
             table,
         })
@@ -106,7 +106,7 @@ impl<'m, 'x, M: Model> Rank<'m, 'x, M> {
     }
 
     /// Appends its part of a level to a journal. What fails is told at the end of the next level.
-    pub(super) fn record(&mut self, journal: &mut Journal, level: &Blocks, depth: u64) {
+    pub(super) fn record(&mut self, journal: &mut LevelJournal, level: &Blocks, depth: u64) {
         let totals = Totals {
             states: self.intake.states,
             transitions: self.sums.transitions,
@@ -128,7 +128,7 @@ impl<'m, 'x, M: Model> Rank<'m, 'x, M> {
     /// Returns this rank's part of the last level, and its depth; nothing where there is no level.
     pub(super) async fn replay(
         &mut self,
-        journal: &mut Journal,
+        journal: &mut LevelJournal,
         levels: &mut Vec<Blocks>,
     ) -> Result<Option<(Blocks, u64)>, ExploreError> {
         let mut least = u64::MAX;
@@ -214,8 +214,8 @@ impl<'m, 'x, M: Model> Rank<'m, 'x, M> {
         Ok(())
     }
 
-    /// Expands this rank's part of a level where all ranks share one table: in rounds, between which
-    /// that may grow.
+    /// Expands this rank's part of a level where all ranks share one table: in rounds, between
+    /// which that may grow.
     async fn expand_in_rounds(&mut self, level: &Blocks) -> Result<(), ExploreError> {
         let blocks = (0..).map_while(|number| level.block(number));
         let mut batches = blocks.flat_map(|block| block.chunks(STATES)).peekable();
@@ -255,8 +255,8 @@ impl<'m, 'x, M: Model> Rank<'m, 'x, M> {
                 return Ok(());
             }
             match table.next_round(states, crowded > 0, refused > 0) {
-                Ok(Before::Nothing) => {}
-                Ok(Before::Growth) => {
+                Ok(RoundPreparation::Nothing) => {}
+                Ok(RoundPreparation::Growth) => {
                     table.grow(states).await?;
                     self.gather(&[]).await?;
                 }
@@ -415,8 +415,8 @@ impl<'m, 'x, M: Model> Rank<'m, 'x, M> {
     pub(super) async fn sum(
         &mut self,
         next: &Blocks,
-    ) -> Result<(Sums, Option<usize>), ExploreError> {
-        let own = Sums {
+    ) -> Result<(RankTotals, Option<usize>), ExploreError> {
+        let own = RankTotals {
             states: self.intake.states,
             next: next.len(),
             bytes: match &self.table {
@@ -436,7 +436,7 @@ impl<'m, 'x, M: Model> Rank<'m, 'x, M> {
             // With whatever another has: what is wrong here is better told than that somebody gave
             // up.
             Some(error) if own.outcome == Outcome::Failed => Err(error),
-            _ => Sums::over(&parts),
+            _ => RankTotals::over(&parts),
         }
     }
 
@@ -459,7 +459,7 @@ impl<'m, 'x, M: Model> Rank<'m, 'x, M> {
     }
 }
 
-impl<M> Drop for Rank<'_, '_, M> {
+impl<M> Drop for RankSearch<'_, '_, M> {
     /// The table's memory is there for the next exploration over the same exchange.
     fn drop(&mut self) {
         self.exchange.table = self.table.take().map(Table::into_memory);

@@ -9,15 +9,17 @@
 //!   |  of rank 0's ring          |          |                     | rank 0's frames  |
 //!   +-----+------+------+--------+----------+---------------------+------------------+---------
 //!   tail: words that the sender has put, ever; only the sender adds to it, by verbs
-//!   head: words that the receiver has taken, ever; only the receiver writes it, the sender reads it
+//!   head: words that the receiver has taken, ever; only the receiver writes it,
+//!         the sender reads it
 //!
-//! a frame: | kind (8 bits), words behind this one (32 bits) << 8 | those words |   it may wrap round
+//! a frame: | kind (8 bits), words behind this one (32 bits) << 8 | those words |
+//!          it may wrap round
 //! ```
 //! A frame is written before the tail is added to. A write is seen no later than its writer's next
 //! atomic, so that whoever sees the tail sees the frame. No word has two writers, and the only
 //! atomic is the sender's: remote atomics and the owner's stores never meet.
 
-use super::table::TableMemory;
+use super::table::SharedTableMemory;
 use crate::error::RankError;
 use farslot_fabric::shm::MappedWords;
 use farslot_fabric::sim::SimNode;
@@ -198,7 +200,7 @@ pub struct Exchange {
     /// When a frame last came, or somebody was asked whether it is there.
     heard: Nanos,
     /// The memory of the table that all ranks share, if they do.
-    pub(super) table: Option<TableMemory>,
+    pub(super) table: Option<SharedTableMemory>,
 }
 
 impl fmt::Debug for Exchange {
@@ -259,7 +261,7 @@ impl Exchange {
 
     /// The same where the ranks share one table, over this memory.
     #[must_use]
-    pub fn with_table(self, table: TableMemory) -> Self {
+    pub fn with_table(self, table: SharedTableMemory) -> Self {
         let table = Some(table);
         Self { table, ..self }
     }

@@ -1,10 +1,10 @@
 //! The search that all ranks go through together, level by level.
 
 use super::super::options::{Options, Progress};
-use super::super::{Explored, Journal};
-use super::rank::Rank;
+use super::super::{Explored, LevelJournal};
+use super::rank::RankSearch;
 use super::ring::Exchange;
-use super::sums::Sums;
+use super::sums::RankTotals;
 use super::trace;
 use crate::error::ExploreError;
 use crate::model::Model;
@@ -30,14 +30,14 @@ pub async fn explore_rank<M: Model>(
     model: &M,
     options: &Options,
     exchange: &mut Exchange,
-    mut journal: Option<&mut Journal>,
+    mut journal: Option<&mut LevelJournal>,
     progress: &Progress,
 ) -> Result<Explored, ExploreError> {
     let started = Instant::now();
     if journal.is_some() {
         exchange.may_keep_journal()?;
     }
-    let mut rank = Rank::new(model, options, exchange)?;
+    let mut rank = RankSearch::new(model, options, exchange)?;
     let mut levels = Vec::new();
     let replayed = match &mut journal {
         Some(journal) => rank.replay(journal, &mut levels).await?,
@@ -87,7 +87,7 @@ pub async fn explore_rank<M: Model>(
     })
 }
 
-fn show(progress: &Progress, sums: &Sums, depth: u64) {
+fn show(progress: &Progress, sums: &RankTotals, depth: u64) {
     progress.states.store(sums.states, Ordering::Relaxed);
     let transitions = &progress.transitions;
     transitions.store(sums.transitions, Ordering::Relaxed);

@@ -1,7 +1,7 @@
 //! Ranks in the simulator: the same exploration with faults that a seed decides.
 
 use super::ring::{Exchange, OwnMemory, RingShape};
-use super::table::{PartMemory, TableMemory, TableShape};
+use super::table::{PartMemory, SharedTableMemory, TableShape};
 use crate::error::ExploreError;
 use farslot_fabric::sim::{FaultPlan, NicProfile, NodeConfig, Simulation, World};
 use farslot_fabric::{AnyEndpoint, Limits, NodeId, Rights};
@@ -9,8 +9,8 @@ use std::future::Future;
 use std::rc::Rc;
 
 /// Runs what `part` makes of each rank's exchange, on machines of the simulator's with these
-/// faults, where they share a table if it has a shape. Returns what each rank has returned, in their order; none of a rank that never came to
-/// its end.
+/// faults, where they share a table if it has a shape. Returns what each rank has returned, in
+/// their order; none of a rank that never came to its end.
 ///
 /// # Errors
 /// As [`Exchange::new`].
@@ -55,7 +55,7 @@ where
                 true => PartMemory::Simulated(world.node_handle(*node)),
                 false => PartMemory::Remote,
             });
-            exchange = exchange.with_table(TableMemory::new(table, parts.collect()));
+            exchange = exchange.with_table(SharedTableMemory::new(table, parts.collect()));
         }
         ends.push(simulation.spawn(client, |_| part(exchange)));
     }

@@ -1,11 +1,11 @@
 //! What the ranks tell each other at the end of a level.
 
 use crate::error::{ExploreError, RankError};
-use crate::model::{NoRoom, Tokens};
+use crate::model::{StateOverflow, Tokens};
 
 /// One rank's numbers, or those of all ranks together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Sums {
+pub(super) struct RankTotals {
     /// States that were found.
     pub(super) states: u64,
     /// States of the next level.
@@ -26,14 +26,14 @@ pub(super) enum Outcome {
     Well,
     /// A state has no room in the model's bits: all ranks end with that, and may begin anew with
     /// more bits.
-    NoRoom(NoRoom),
+    NoRoom(StateOverflow),
     Failed,
 }
 
 /// Words of a rank's numbers.
 const WORDS: usize = 12;
 
-impl Sums {
+impl RankTotals {
     pub(super) fn to_words(self) -> [u64; WORDS] {
         let tokens = self.tokens.unwrap_or_default();
         let (outcome, part, value) = match self.outcome {
@@ -69,7 +69,7 @@ impl Sums {
             part,
             value,
         ] = rest;
-        let no_room = NoRoom {
+        let no_room = StateOverflow {
             part: part as usize,
             value,
         };
@@ -130,8 +130,8 @@ mod tests {
 
     #[test]
     fn numbers_come_back_and_are_summed() {
-        let no_room = NoRoom { part: 3, value: 9 };
-        let one = Sums {
+        let no_room = StateOverflow { part: 3, value: 9 };
+        let one = RankTotals {
             states: 1,
             next: 2,
             transitions: 3,
@@ -144,24 +144,24 @@ mod tests {
             violated: true,
             outcome: Outcome::NoRoom(no_room),
         };
-        assert_eq!(Sums::of_words(&one.to_words()), Some(one));
-        let well = Sums {
+        assert_eq!(RankTotals::of_words(&one.to_words()), Some(one));
+        let well = RankTotals {
             outcome: Outcome::Well,
             ..one
         };
-        let words = |sums: Sums| sums.to_words().to_vec();
-        let none = words(Sums::default());
-        let (sums, violator) = Sums::over(&[none.clone(), words(well), words(well)]).unwrap();
+        let words = |sums: RankTotals| sums.to_words().to_vec();
+        let none = words(RankTotals::default());
+        let (sums, violator) = RankTotals::over(&[none.clone(), words(well), words(well)]).unwrap();
         assert_eq!((sums.states, sums.bytes, violator), (2, 10, Some(1)));
         assert_eq!(sums.tokens, one.tokens);
-        let refused = Sums::over(&[words(well), words(one)]);
+        let refused = RankTotals::over(&[words(well), words(one)]);
         assert!(matches!(refused, Err(ExploreError::NoRoom(of)) if of == no_room));
-        let failed = Sums {
+        let failed = RankTotals {
             outcome: Outcome::Failed,
             ..one
         };
-        let gave_up = Sums::over(&[words(one), words(failed)]).unwrap_err();
+        let gave_up = RankTotals::over(&[words(one), words(failed)]).unwrap_err();
         assert_eq!(gave_up.to_string(), "rank 1 has given up");
-        assert!(Sums::over(&[vec![0; 3]]).is_err());
+        assert!(RankTotals::over(&[vec![0; 3]]).is_err());
     }
 }

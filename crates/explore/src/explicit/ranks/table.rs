@@ -6,8 +6,8 @@
 //!
 //! **Growth.** A level is expanded in *rounds*. At the end of a round the ranks tell each other how
 //! many states there are, and in the next none inserts more than its share of the room that is
-//! left. Where that is little, all of them move their part of the table into one four times as large.
-//! Each size is in a region of its own, whose memory is taken when it is touched.
+//! left. Where that is little, all of them move their part of the table into one four times as
+//! large. Each size is in a region of its own, whose memory is taken when it is touched.
 
 use crate::error::{ExploreError, RankError};
 use farslot_fabric::shm::{MappedWords, Node};
@@ -140,20 +140,20 @@ impl PartMemory {
 }
 
 /// The memory of the table, by rank.
-pub struct TableMemory {
+pub struct SharedTableMemory {
     shape: TableShape,
     parts: Vec<PartMemory>,
     /// Sizes that an exploration has used.
     used: u32,
 }
 
-impl fmt::Debug for TableMemory {
+impl fmt::Debug for SharedTableMemory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "TableMemory({:?})", self.shape)
+        write!(f, "SharedTableMemory({:?})", self.shape)
     }
 }
 
-impl TableMemory {
+impl SharedTableMemory {
     /// The memory of all ranks, in their order.
     #[must_use]
     pub fn new(shape: TableShape, parts: Vec<PartMemory>) -> Self {
@@ -169,7 +169,7 @@ impl TableMemory {
 pub(super) struct Table {
     endpoint: Rc<AnyEndpoint>,
     rank: usize,
-    memory: TableMemory,
+    memory: SharedTableMemory,
     size: u32,
     set: SharedWordSet<AnyEndpoint>,
     chunks: ChunkSizes,
@@ -181,7 +181,7 @@ pub(super) struct Table {
 
 /// What the ranks do before the next round.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Before {
+pub(super) enum RoundPreparation {
     Nothing,
     Growth,
 }
@@ -191,7 +191,7 @@ impl Table {
     pub(super) fn new(
         endpoint: Rc<AnyEndpoint>,
         rank: usize,
-        mut memory: TableMemory,
+        mut memory: SharedTableMemory,
         bits: usize,
     ) -> Result<Self, ExploreError> {
         if bits > STATE_BITS {
@@ -224,7 +224,7 @@ impl Table {
     }
 
     /// Its memory, for the next exploration.
-    pub(super) fn into_memory(self) -> TableMemory {
+    pub(super) fn into_memory(self) -> SharedTableMemory {
         self.memory
     }
 
@@ -292,18 +292,18 @@ impl Table {
         states: u64,
         is_crowded: bool,
         has_refused: bool,
-    ) -> Result<Before, ExploreError> {
+    ) -> Result<RoundPreparation, ExploreError> {
         self.room = self.room_beside(states);
         let buckets = self.set.reach().layout().buckets_per_rank();
-        let rounds = Rounds {
+        let outlook = RoundOutlook {
             room: self.room,
             least: if self.is_largest() { 1 } else { buckets / 16 },
             is_crowded,
             has_refused,
         };
-        match (rounds.can_go_on(), self.is_largest()) {
-            (true, _) => Ok(Before::Nothing),
-            (false, false) => Ok(Before::Growth),
+        match (outlook.can_go_on(), self.is_largest()) {
+            (true, _) => Ok(RoundPreparation::Nothing),
+            (false, false) => Ok(RoundPreparation::Growth),
             (false, true) => Err(ExploreError::OutOfMemory {
                 needed: bytes_of(self.size + 2),
                 limit: self.memory.shape.memory,
@@ -327,7 +327,7 @@ impl Table {
 }
 
 /// What is known of a table behind a round.
-struct Rounds {
+struct RoundOutlook {
     /// What a rank may insert in the next round, and the least that is worth one.
     room: u64,
     least: u64,
@@ -335,7 +335,7 @@ struct Rounds {
     has_refused: bool,
 }
 
-impl Rounds {
+impl RoundOutlook {
     /// Whether there can be another round in the same table. A state that has no bucket there has
     /// none in the next round either.
     const fn can_go_on(&self) -> bool {
@@ -346,7 +346,7 @@ impl Rounds {
 fn set_of(
     endpoint: &Rc<AnyEndpoint>,
     rank: usize,
-    memory: &TableMemory,
+    memory: &SharedTableMemory,
     size: u32,
     chunks: &ChunkSizes,
 ) -> Result<SharedWordSet<AnyEndpoint>, ExploreError> {
@@ -364,7 +364,7 @@ mod tests {
 
     #[test]
     fn a_state_without_a_bucket_ends_the_rounds_in_a_table() {
-        let behind = |room, is_crowded, has_refused| Rounds {
+        let behind = |room, is_crowded, has_refused| RoundOutlook {
             room,
             least: 4,
             is_crowded,

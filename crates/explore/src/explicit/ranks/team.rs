@@ -1,7 +1,7 @@
 //! Ranks that are processes: how they get to each other's memory.
 
 use super::ring::{Exchange, OwnMemory, RingShape};
-use super::table::{PartMemory, TableMemory, TableShape};
+use super::table::{PartMemory, SharedTableMemory, TableShape};
 use crate::error::{ExploreError, RankError};
 use crate::mapped;
 use crate::terms::Terms;
@@ -35,11 +35,11 @@ pub struct Team {
     exchange: Exchange,
     endpoint: Rc<AnyEndpoint>,
     /// Serves this rank's memory.
-    _served: Served,
+    _server: MemoryServer,
 }
 
 #[derive(Debug)]
-enum Served {
+enum MemoryServer {
     Shm(#[allow(dead_code, reason = "held so that it is served")] Node),
     Tcp(#[allow(dead_code, reason = "held so that it is served")] Agent),
 }
@@ -78,22 +78,22 @@ impl Team {
             .into_iter()
             .map(|len| RegionSpec { len, rights })
             .collect();
-        let met = match over {
+        let connection = match over {
             Over::Shm => over_shm(&mut job, &regions)?,
             Over::Tcp(listen) => over_tcp(&mut job, &regions, listen)?,
         };
-        let endpoint = Rc::new(met.endpoint);
-        let own = OwnMemory::Mapped(MappedWords::of(&met.own, RegionId(0)).map_err(failed)?);
+        let endpoint = Rc::new(connection.endpoint);
+        let own = OwnMemory::Mapped(MappedWords::of(&connection.own, RegionId(0)).map_err(failed)?);
         let mut exchange = Exchange::new(Rc::clone(&endpoint), rank, shape, own)?;
         if let Some(table) = table {
-            exchange = exchange.with_table(TableMemory::new(table, met.parts));
+            exchange = exchange.with_table(SharedTableMemory::new(table, connection.parts));
         }
         job.barrier()?;
         Ok(Self {
             job,
             exchange,
             endpoint,
-            _served: met.served,
+            _server: connection.server,
         })
     }
 
@@ -126,28 +126,32 @@ fn limits() -> Limits {
     }
 }
 
-/// What a rank has once it has met the others.
-struct Met {
+/// How a rank that has met the others reaches them.
+struct RankConnection {
     endpoint: AnyEndpoint,
     /// Its own memory.
     own: Node,
     /// All ranks' memory, as this one reaches it.
     parts: Vec<PartMemory>,
-    served: Served,
+    server: MemoryServer,
 }
 
-fn over_shm(job: &mut Job, regions: &[RegionSpec]) -> Result<Met, RankError> {
+fn over_shm(job: &mut Job, regions: &[RegionSpec]) -> Result<RankConnection, RankError> {
     let nodes = mapped::meet(job, regions)?;
     let own = nodes[job.rank() as usize].clone();
-    Ok(Met {
+    Ok(RankConnection {
         parts: nodes.iter().cloned().map(PartMemory::Mapped).collect(),
         endpoint: AnyEndpoint::Shm(ShmEndpoint::new(nodes, limits())),
         own: own.clone(),
-        served: Served::Shm(own),
+        server: MemoryServer::Shm(own),
     })
 }
 
-fn over_tcp(job: &mut Job, regions: &[RegionSpec], listen: &str) -> Result<Met, RankError> {
+fn over_tcp(
+    job: &mut Job,
+    regions: &[RegionSpec],
+    listen: &str,
+) -> Result<RankConnection, RankError> {
     let rank = job.rank() as usize;
     let failed = |error| RankError::Fabric { rank, error };
     // Rank 0's secret keeps everybody out who is not of this job.
@@ -187,10 +191,10 @@ fn over_tcp(job: &mut Job, regions: &[RegionSpec], listen: &str) -> Result<Met, 
         true => PartMemory::Mapped(node.clone()),
         false => PartMemory::Remote,
     });
-    Ok(Met {
+    Ok(RankConnection {
         parts: parts.collect(),
         endpoint: AnyEndpoint::Tcp(endpoint),
         own: node,
-        served: Served::Tcp(agent),
+        server: MemoryServer::Tcp(agent),
     })
 }

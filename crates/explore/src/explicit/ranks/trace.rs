@@ -2,7 +2,7 @@
 
 use super::super::TraceStep;
 use super::super::level::Blocks;
-use super::rank::Rank;
+use super::rank::RankSearch;
 use crate::error::{ExploreError, RankError};
 use crate::model::{Model, Successors};
 
@@ -10,7 +10,7 @@ use crate::model::{Model, Successors};
 /// `levels`. Each rank looks for a predecessor in its part of the level before; the first rank that
 /// has one tells all.
 pub(super) async fn of<M: Model>(
-    this: &mut Rank<'_, '_, M>,
+    this: &mut RankSearch<'_, '_, M>,
     levels: &[Blocks],
     rank: usize,
     target: Option<u64>,
@@ -61,7 +61,7 @@ fn checked(state: &[u64], rank: usize, words: usize) -> Result<&[u64], RankError
 /// The first state of this rank's part of a level with a step to `target`, behind its action;
 /// nothing if there is none.
 fn predecessor<M: Model>(
-    this: &mut Rank<'_, '_, M>,
+    this: &mut RankSearch<'_, '_, M>,
     level: &Blocks,
     target: &[u64],
 ) -> Result<Vec<u64>, ExploreError> {
