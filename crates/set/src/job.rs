@@ -7,11 +7,16 @@
 //! addresses and stop the world.
 //!
 //! ```text
-//! frame: +-----------------+---------+   rank r > 0 -> 0:  HELLO (magic, ranks, rank), then PART frames
-//!        | bytes | kind    | payload |   0 -> rank r:      ALL frames: the parts of all ranks, each behind its length;
-//!        +-------+---------+---------+                     DEAD: the rank that was lost
-//!        0       4         8                               REFUSED: a rank that came, how many ranks it and rank 0 know;
-//!                                                          BEGUN: a rank that came too late, how many ranks there are
+//! frame: +-----------------+---------+
+//!        | bytes | kind    | payload |
+//!        +-------+---------+---------+
+//!        0       4         8
+//!
+//! rank r > 0 -> 0:  HELLO (magic, ranks, rank), then PART frames
+//! 0 -> rank r:      ALL frames: the parts of all ranks, each behind its length;
+//!                   DEAD: the rank that was lost
+//!                   REFUSED: a rank that came, how many ranks it and rank 0 know;
+//!                   BEGUN: a rank that came too late, how many ranks there are
 //! ```
 //! A process that dies closes its connection: all others get [`JobError::RankDied`] from the
 //! collective that they are in, or from the next. One that hangs is noticed by the timeout. Where
@@ -28,7 +33,7 @@ mod frames;
 pub use error::{JobError, MAX_PART};
 
 use crate::agreement;
-use door::{Door, say_last};
+use door::{LatecomerListener, say_last};
 use error::MAX_RANKS;
 use frames::{
     ALL, BEGUN, DEAD, HELLO, MAGIC, PART, PAUSE, REFUSED, greeted, lost, receive, send, split_parts,
@@ -124,7 +129,7 @@ pub struct Job {
     /// Of rank 0 the connections of all others in their order, of the others that to rank 0.
     peers: Vec<TcpStream>,
     /// Of rank 0: what tells others that they come too late.
-    _door: Option<Door>,
+    _door: Option<LatecomerListener>,
 }
 
 impl Job {
@@ -166,7 +171,7 @@ impl Job {
         }
         if let Some(listener) = listener {
             job.peers = gather_ranks(&listener, ranks, deadline, timeout)?;
-            job._door = Some(Door::new(listener, ranks));
+            job._door = Some(LatecomerListener::new(listener, ranks));
             job.barrier()?;
             return Ok(job);
         }

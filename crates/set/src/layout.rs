@@ -14,8 +14,8 @@
 //!   +-------------+------------------------+
 //!   |  occupied   | the element itself     |   WordSet: 63 bits (paper 002, section 3.1)
 //!   +-------------+-----------+------------+
-//!   |  occupied   | signature | index      |   DataSet: the index of the element, and bits of its hash
-//!   +-------------+-----------+------------+
+//!   |  occupied   | signature | index      |   DataSet: the index of the element, and bits of its
+//!   +-------------+-----------+------------+   hash
 //!
 //! an element's index: rank | unit within the rank's part
 //! ```

@@ -25,14 +25,14 @@ pub struct Segments {
 
 /// Where the search for a hash begins.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Home<'s> {
+pub(crate) struct HomeBucket<'s> {
     /// The number of the bucket.
     at: u64,
     /// Its word, and those behind it to the end of its rank's part.
     run: &'s [AtomicU64],
 }
 
-impl Home<'_> {
+impl HomeBucket<'_> {
     /// Asks the processor for its buckets.
     #[inline(always)]
     pub(crate) fn prefetch(&self) {
@@ -152,10 +152,10 @@ impl Segments {
 
     /// Where the search for a hash begins.
     #[inline(always)]
-    pub(crate) fn home(&self, hash: u64) -> Home<'_> {
+    pub(crate) fn home(&self, hash: u64) -> HomeBucket<'_> {
         let at = layout::home(self.layout, hash);
         let run = self.run_from(at);
-        Home { at, run }
+        HomeBucket { at, run }
     }
 
     /// Walks from a hash's home to the bucket for which `is_same` says yes, or to the first empty
@@ -178,11 +178,11 @@ impl Segments {
     #[inline(always)]
     pub(crate) fn find_or_put_from(
         &self,
-        home: Home<'_>,
+        home: HomeBucket<'_>,
         mut is_same: impl FnMut(u64) -> bool,
         mut new_bucket: impl FnMut() -> Option<u64>,
     ) -> Outcome<(u64, u64)> {
-        let Home { mut at, mut run } = home;
+        let HomeBucket { mut at, mut run } = home;
         let mut left = self.probes;
         while left > 0 {
             for bucket in run.iter().take(left as usize) {

@@ -1,7 +1,7 @@
 //! A set of elements of 63 bits: paper 002's table.
 
 use crate::layout::OCCUPIED;
-use crate::segments::Home;
+use crate::segments::HomeBucket;
 use crate::{Outcome, Segments, SetError, hash};
 
 /// The largest element: 63 bits.
@@ -68,7 +68,7 @@ impl WordSet {
         mut done: impl FnMut(usize, Outcome),
     ) -> Result<(), SetError> {
         words.iter().try_for_each(|word| check(*word))?;
-        let mut homes = [Home::default(); AHEAD];
+        let mut homes = [HomeBucket::default(); AHEAD];
         for (home, word) in homes.iter_mut().zip(words) {
             *home = self.fetched_home(*word);
         }
@@ -114,7 +114,7 @@ impl WordSet {
 
     /// The same, of one whose home is known.
     #[inline(always)]
-    fn put_from(&self, home: Home<'_>, word: u64) -> Outcome {
+    fn put_from(&self, home: HomeBucket<'_>, word: u64) -> Outcome {
         let bucket = word | OCCUPIED;
         let put = self
             .segments
@@ -123,13 +123,13 @@ impl WordSet {
     }
 
     #[inline(always)]
-    fn home(&self, word: u64) -> Home<'_> {
+    fn home(&self, word: u64) -> HomeBucket<'_> {
         self.segments.home(hash::of_word(word | OCCUPIED))
     }
 
     /// The home of a word, whose buckets the processor is asked for.
     #[inline(always)]
-    fn fetched_home(&self, word: u64) -> Home<'_> {
+    fn fetched_home(&self, word: u64) -> HomeBucket<'_> {
         let home = self.home(word);
         home.prefetch();
         home

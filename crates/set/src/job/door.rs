@@ -13,12 +13,12 @@ const PATIENCE: Duration = Duration::from_millis(500);
 
 /// A thread that answers until this is dropped, which closes the listener.
 #[derive(Debug)]
-pub(super) struct Door {
+pub(super) struct LatecomerListener {
     is_closed: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Door {
+impl LatecomerListener {
     /// Answers whoever comes to the listener of a job of so many ranks, which must not block.
     pub(super) fn new(listener: TcpListener, ranks: u32) -> Self {
         let is_closed = Arc::new(AtomicBool::new(false));
@@ -38,7 +38,7 @@ impl Door {
     }
 }
 
-impl Drop for Door {
+impl Drop for LatecomerListener {
     fn drop(&mut self) {
         self.is_closed.store(true, Ordering::Release);
         if let Some(thread) = self.thread.take() {

@@ -23,7 +23,7 @@ pub struct ChunkSizes {
     /// By load factor, in steps, once a table was as full.
     by_load: Box<[OnceCell<Chunking>]>,
     /// How they are chosen, unless they are fixed.
-    choice: Option<Choice>,
+    pricing: Option<ChunkPricing>,
     /// Those of a table that is half full, or that are fixed.
     usual: Chunking,
     /// Buckets seen, and how many of them were in use.
@@ -32,12 +32,12 @@ pub struct ChunkSizes {
 
 /// How the model prices chunks.
 #[derive(Debug, Clone)]
-struct Choice {
+struct ChunkPricing {
     model: ChunkModel,
     workload: Workload,
 }
 
-impl Choice {
+impl ChunkPricing {
     fn at(&self, load: f64) -> Result<Chunking, SetError> {
         let table = TableLoad::from_load(TYPICAL, load)?;
         let distances = ProbeDistribution::lookup(table, self.workload)?;
@@ -76,19 +76,19 @@ impl ChunkSizes {
     /// # Errors
     /// [`SetError::Model`].
     pub fn chosen(nic: NicModel, objective: Objective, hits: f64) -> Result<Self, SetError> {
-        let choice = Choice {
+        let pricing = ChunkPricing {
             model: ChunkModel::new(nic, objective, REACH, 16 * CHUNK_UNIT)?,
             workload: Workload::new(hits, HitPolicy::StopAtMatch)?,
         };
         // The others when they are needed: each takes milliseconds to find.
-        let usual = choice.at(0.5)?;
-        Ok(Self::of(STEPS, Some(choice), usual))
+        let usual = pricing.at(0.5)?;
+        Ok(Self::of(STEPS, Some(pricing), usual))
     }
 
-    fn of(steps: usize, choice: Option<Choice>, usual: Chunking) -> Self {
+    fn of(steps: usize, pricing: Option<ChunkPricing>, usual: Chunking) -> Self {
         Self {
             by_load: vec![OnceCell::new(); steps].into(),
-            choice,
+            pricing,
             usual,
             seen: Cell::new((0, 0)),
         }
@@ -111,7 +111,7 @@ impl ChunkSizes {
         let step = ((self.load() * steps as f64) as usize).min(steps - 1);
         *self.by_load[step].get_or_init(|| {
             let load = (step as f64 + 0.5) / steps as f64;
-            let chosen = self.choice.as_ref().map(|choice| choice.at(load));
+            let chosen = self.pricing.as_ref().map(|pricing| pricing.at(load));
             chosen.and_then(Result::ok).unwrap_or(self.usual)
         })
     }

@@ -1,6 +1,6 @@
 //! Elements over 63 bits, and maps: the table holds indices and signatures.
 
-use super::table::{Probe, Table};
+use super::table::{BucketProbe, Table};
 use super::words::{as_found, coalesce};
 use super::{ChunkSizes, Reach};
 use crate::layout::{self, MAX_ELEMENTS, TAKEN};
@@ -358,7 +358,7 @@ struct Element<'s, E: Endpoint, V> {
     written: Option<u64>,
 }
 
-impl<E: Endpoint, V: FnOnce(&mut [u64])> Probe for Element<'_, E, V> {
+impl<E: Endpoint, V: FnOnce(&mut [u64])> BucketProbe for Element<'_, E, V> {
     #[inline]
     fn may_be(&self, bucket: u64) -> bool {
         layout::may_be(bucket, self.hash)

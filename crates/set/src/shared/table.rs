@@ -13,7 +13,7 @@ use std::task::{Context, Poll};
 pub(super) const FIND_OR_PUT: OperationClass = OperationClass(0);
 
 /// What a walk looks for.
-pub(super) trait Probe {
+pub(super) trait BucketProbe {
     /// Whether a bucket may be of the element.
     fn may_be(&self, bucket: u64) -> bool;
 
@@ -72,7 +72,7 @@ impl<E: Endpoint> Table<E> {
     pub(super) async fn find_or_put(
         &self,
         hash: u64,
-        probe: &mut impl Probe,
+        probe: &mut impl BucketProbe,
     ) -> Result<Outcome<(u64, u64)>, SetError> {
         let walk = self.walk(hash, probe);
         self.reach.endpoint().operation(FIND_OR_PUT, walk).await
@@ -81,7 +81,7 @@ impl<E: Endpoint> Table<E> {
     async fn walk(
         &self,
         hash: u64,
-        probe: &mut impl Probe,
+        probe: &mut impl BucketProbe,
     ) -> Result<Outcome<(u64, u64)>, SetError> {
         let layout = self.reach.layout();
         let chunking = self.chunks.now();

@@ -20,16 +20,16 @@ pub struct SharedTreeSet<E: Endpoint> {
     state_bytes: usize,
     nodes: SharedDataSet<E>,
     roots: SharedWordSet<E>,
-    known: RefCell<Known>,
+    cache: RefCell<NodeCache>,
 }
 
 #[derive(Debug, Default)]
-struct Known {
+struct NodeCache {
     index_of: HashMap<u64, u32>,
     pair_of: HashMap<u32, u64>,
 }
 
-impl Known {
+impl NodeCache {
     fn note(&mut self, pair: u64, index: u32) {
         if self.index_of.len() >= REMEMBERED {
             self.index_of.clear();
@@ -56,7 +56,7 @@ impl<E: Endpoint> SharedTreeSet<E> {
             state_bytes,
             nodes,
             roots,
-            known: RefCell::default(),
+            cache: RefCell::default(),
         })
     }
 
@@ -111,7 +111,7 @@ impl<E: Endpoint> SharedTreeSet<E> {
     /// for its nodes.
     async fn compress(&self, tree: &mut Tree) -> Result<Option<StateId>, SetError> {
         while let Some((node, pair)) = tree.stale_pair() {
-            let known = self.known.borrow().index_of.get(&pair).copied();
+            let known = self.cache.borrow().index_of.get(&pair).copied();
             let index = match known {
                 Some(index) => index,
                 None => {
@@ -119,7 +119,7 @@ impl<E: Endpoint> SharedTreeSet<E> {
                     let Some(index) = put.place() else {
                         return Ok(None);
                     };
-                    self.known.borrow_mut().note(pair, index as u32);
+                    self.cache.borrow_mut().note(pair, index as u32);
                     index as u32
                 }
             };
@@ -141,12 +141,12 @@ impl<E: Endpoint> SharedTreeSet<E> {
             if !new.wants(node, value) {
                 continue;
             }
-            let known = self.known.borrow().pair_of.get(&value).copied();
+            let known = self.cache.borrow().pair_of.get(&value).copied();
             let pair = match known {
                 Some(pair) => pair,
                 None => {
                     let pair = self.nodes.first_word(u64::from(value)).await?;
-                    self.known.borrow_mut().note(pair, value);
+                    self.cache.borrow_mut().note(pair, value);
                     pair
                 }
             };

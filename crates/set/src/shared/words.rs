@@ -1,6 +1,6 @@
 //! Paper 002's set of elements of 63 bits.
 
-use super::table::{Probe, Table};
+use super::table::{BucketProbe, Table};
 use super::{ChunkSizes, Reach};
 use crate::layout::OCCUPIED;
 use crate::words::{MAX_WORD, check};
@@ -17,7 +17,7 @@ pub struct SharedWordSet<E: Endpoint> {
 
 struct Word(u64);
 
-impl Probe for Word {
+impl BucketProbe for Word {
     #[inline]
     fn may_be(&self, bucket: u64) -> bool {
         bucket == self.0
