@@ -4,7 +4,9 @@
 use bytemuck::{bytes_of, try_pod_read_unaligned};
 use farslot_fabric::shm::{Node, RegionSpec, ShmEndpoint};
 use farslot_fabric::{Executor, Limits, NodeId, OwnerMemory, RegionId, Rights};
-use farslot_remote::{End, Found, ObjectId, PolicyOptions, Remote, RemoteStructure, Start, serve};
+use farslot_remote::{
+    Found, LookupVerdict, ObjectId, PolicyOptions, RemoteStructure, Start, StructureClient, serve,
+};
 use farslot_rpc::{Client, ClientOptions, Fault, Server, put};
 use std::{error::Error, rc::Rc, sync::Arc};
 
@@ -22,15 +24,15 @@ impl RemoteStructure for Counters {
         Start::Read { offset, bytes: 16 }
     }
 
-    fn lookup_end(&self, key: &u64, found: Found<'_>, (): &mut ()) -> End<u64> {
+    fn lookup_end(&self, key: &u64, found: Found<'_>, (): &mut ()) -> LookupVerdict<u64> {
         let words = match found {
             Found::Read { words, .. } => words.try_into().ok(),
             Found::Reply(reply) => try_pod_read_unaligned::<[u64; 2]>(reply).ok(),
         };
         match words {
-            Some([0, 0]) => End::Absent,
-            Some([count, seal]) if seal == !(count ^ key << 32) => End::Found(count),
-            _ => End::Unknown,
+            Some([0, 0]) => LookupVerdict::Absent,
+            Some([count, seal]) if seal == !(count ^ key << 32) => LookupVerdict::Found(count),
+            _ => LookupVerdict::Unknown,
         }
     }
 
@@ -70,7 +72,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let endpoint = Rc::new(ShmEndpoint::new(vec![node], Limits::default()));
     let to = (NodeId(0), RegionId(0));
     let client = Rc::new(Client::new(endpoint.clone(), to, ClientOptions::default()));
-    let counters = Remote::new(Counters, ObjectId(0), client, (), PolicyOptions::default());
+    let counters =
+        StructureClient::new(Counters, ObjectId(0), client, (), PolicyOptions::default());
     Executor::new(endpoint).block_on(async {
         counters.change(bytes_of(&[42u64, 3])).await?;
         println!("counter 42 is {:?}", counters.lookup(&42).await?);

@@ -66,7 +66,7 @@ pub enum RemoteError {
 
 /// What structures refuse for, as it is numbered in [`Fault::Refused`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Refusal {
+pub(crate) enum RefusalReason {
     /// The request is none.
     Malformed = 1,
     Full = 2,
@@ -84,8 +84,8 @@ pub const DENIED: u32 = 5;
 /// Why a change is refused of a structure that takes none any more.
 pub const ENDING: u32 = 6;
 
-impl From<Refusal> for Fault {
-    fn from(refusal: Refusal) -> Self {
+impl From<RefusalReason> for Fault {
+    fn from(refusal: RefusalReason) -> Self {
         Self::Refused(refusal as u32)
     }
 }
@@ -93,10 +93,12 @@ impl From<Refusal> for Fault {
 impl From<RpcError> for RemoteError {
     fn from(error: RpcError) -> Self {
         match error {
-            RpcError::Refused { reason, .. } if reason == Refusal::Full as u32 => Self::Full,
-            RpcError::Refused { reason, .. } if reason == Refusal::Locked as u32 => Self::Locked {
-                by: Lock { owner: 0, epoch: 0 },
-            },
+            RpcError::Refused { reason, .. } if reason == RefusalReason::Full as u32 => Self::Full,
+            RpcError::Refused { reason, .. } if reason == RefusalReason::Locked as u32 => {
+                Self::Locked {
+                    by: Lock { owner: 0, epoch: 0 },
+                }
+            }
             RpcError::Fabric(error) => Self::Fabric(error),
             other => Self::Rpc(other),
         }

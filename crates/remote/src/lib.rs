@@ -1,9 +1,9 @@
 //! Remote data structures over READs and calls (paper 003).
 //!
 //! A [`RemoteStructure`] is three callbacks: where a key may be READ, whether what was READ tells,
-//! and what the owner does for a call. [`Remote`] runs lookups over them: a fine-grained READ
-//! first, then a call where pointers must be chased; its [`Policy`] changes to calls while READs
-//! keep failing. Changes are calls, executed at most once.
+//! and what the owner does for a call. [`StructureClient`] runs lookups over them: a fine-grained
+//! READ first, then a call where pointers must be chased; its [`Policy`] changes to calls while
+//! READs keep failing. Changes are calls, executed at most once.
 //!
 //! * [`chained`]: a bucket table with overflow chains, derived from MICA's, with lock and version
 //!   inline;
@@ -29,5 +29,5 @@ mod sum;
 pub use error::{DENIED, ENDING, NO_OBJECT, RemoteError};
 pub use lock::Lock;
 pub use policy::{Policy, PolicyOptions};
-pub use remote::{CHANGE, LOOKUP, LookupCounts, ObjectId, Objects, Remote, serve};
-pub use structure::{End, Found, RemoteStructure, Start};
+pub use remote::{CHANGE, LOOKUP, LookupCounts, ObjectId, Objects, StructureClient, serve};
+pub use structure::{Found, LookupVerdict, RemoteStructure, Start};

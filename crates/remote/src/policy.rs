@@ -1,4 +1,5 @@
-//! Whether a lookup begins with a READ, or with the call that must follow a READ which does not tell.
+//! Whether a lookup begins with a READ, or with the call that must follow a READ which does not
+//! tell.
 
 use std::cell::Cell;
 

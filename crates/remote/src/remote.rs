@@ -1,8 +1,8 @@
 //! A remote data structure as a client has it: Algorithm 1 of paper 003.
 
-use crate::error::{Refusal, RemoteError};
+use crate::error::{RefusalReason, RemoteError};
 use crate::policy::{Policy, PolicyOptions};
-use crate::structure::{End, Found, RemoteStructure, Start};
+use crate::structure::{Found, LookupVerdict, RemoteStructure, Start};
 use farslot_fabric::{Buffer, Endpoint, EndpointExt, RemoteAddr};
 use farslot_rpc::{Client, Effect, Fault, Reply, Request, Server};
 use std::cell::{Cell, RefCell, RefMut};
@@ -41,7 +41,7 @@ impl<S: RemoteStructure> Objects for Vec<S> {
         reply: &mut [u8],
     ) -> Result<usize, Fault> {
         let structure = usize::try_from(object.0).ok().and_then(|at| self.get(at));
-        let structure = structure.ok_or(Refusal::NoObject)?;
+        let structure = structure.ok_or(RefusalReason::NoObject)?;
         structure.rpc_handler(request.body, request.memory, reply)
     }
 }
@@ -53,7 +53,10 @@ pub fn serve(server: &mut Server, objects: impl Objects, alone: Arc<Mutex<()>>) 
     for (method, effect) in [(LOOKUP, Effect::None), (CHANGE, Effect::Once)] {
         let objects = Arc::clone(&objects);
         let run = move |request: Request<'_>, reply: &mut [u8]| {
-            let (object, body) = request.body.split_first_chunk().ok_or(Refusal::Malformed)?;
+            let (object, body) = request
+                .body
+                .split_first_chunk()
+                .ok_or(RefusalReason::Malformed)?;
             let object = ObjectId(u64::from_le_bytes(*object));
             let (objects, alone) = &*objects;
             let _alone = alone.lock().unwrap_or_else(PoisonError::into_inner);
@@ -66,7 +69,7 @@ pub fn serve(server: &mut Server, objects: impl Objects, alone: Arc<Mutex<()>>) 
             };
             let answered = objects.answer(object, request, reply);
             // Nothing was changed by a turn that is too large.
-            memory.end_turn().map_err(|_| Refusal::Malformed)?;
+            memory.end_turn().map_err(|_| RefusalReason::Malformed)?;
             answered
         };
         server.register(method, effect, run);
@@ -85,7 +88,7 @@ pub struct LookupCounts {
 }
 
 /// A remote data structure as one thread's client has it.
-pub struct Remote<S: RemoteStructure, E> {
+pub struct StructureClient<S: RemoteStructure, E> {
     structure: S,
     object: ObjectId,
     client: Rc<Client<E>>,
@@ -94,7 +97,7 @@ pub struct Remote<S: RemoteStructure, E> {
     counts: Cell<LookupCounts>,
 }
 
-impl<S: RemoteStructure, E: Endpoint> Remote<S, E> {
+impl<S: RemoteStructure, E: Endpoint> StructureClient<S, E> {
     /// A client that knows nothing but the structure's description and this cache.
     pub fn new(
         structure: S,
@@ -152,11 +155,13 @@ impl<S: RemoteStructure, E: Endpoint> Remote<S, E> {
                 let found = Found::Read { offset, words };
                 let mut cache = self.cache.borrow_mut();
                 let end = self.structure.lookup_end(key, found, &mut cache);
-                self.policy.note(!matches!(end, End::Unknown));
+                self.policy.note(!matches!(end, LookupVerdict::Unknown));
                 match end {
-                    End::Found(item) => return Ok(self.count(|all| &mut all.by_read, Some(item))),
-                    End::Absent => return Ok(self.count(|all| &mut all.by_read, None)),
-                    End::Unknown => {}
+                    LookupVerdict::Found(item) => {
+                        return Ok(self.count(|all| &mut all.by_read, Some(item)));
+                    }
+                    LookupVerdict::Absent => return Ok(self.count(|all| &mut all.by_read, None)),
+                    LookupVerdict::Unknown => {}
                 }
             }
         }
@@ -165,9 +170,9 @@ impl<S: RemoteStructure, E: Endpoint> Remote<S, E> {
         let mut cache = self.cache.borrow_mut();
         let end = self.structure.lookup_end(key, found, &mut cache);
         let item = match end {
-            End::Found(item) => Some(item),
-            End::Absent => None,
-            End::Unknown => return Err(RemoteError::BadReply),
+            LookupVerdict::Found(item) => Some(item),
+            LookupVerdict::Absent => None,
+            LookupVerdict::Unknown => return Err(RemoteError::BadReply),
         };
         if has_read {
             return Ok(self.count(|all| &mut all.by_both, item));
@@ -197,7 +202,7 @@ impl<S: RemoteStructure, E: Endpoint> Remote<S, E> {
         self.ask_for(request, self.structure.reply_bytes()).await
     }
 
-    /// As [`Remote::ask`], with room for a reply of so many bytes.
+    /// As [`StructureClient::ask`], with room for a reply of so many bytes.
     ///
     /// # Errors
     /// [`RemoteError`].
@@ -213,7 +218,7 @@ impl<S: RemoteStructure, E: Endpoint> Remote<S, E> {
         self.change_for(request, self.structure.reply_bytes()).await
     }
 
-    /// As [`Remote::change`], with room for a reply of so many bytes.
+    /// As [`StructureClient::change`], with room for a reply of so many bytes.
     ///
     /// # Errors
     /// [`RemoteError`].

@@ -29,7 +29,7 @@ pub trait RemoteStructure: Send + Sync + 'static {
         key: &Self::Key,
         found: Found<'_>,
         cache: &mut Self::Cache,
-    ) -> End<Self::Item>;
+    ) -> LookupVerdict<Self::Item>;
 
     /// The request with which the owner is asked for a key.
     fn lookup_request(&self, key: &Self::Key) -> Vec<u8>;
@@ -78,9 +78,9 @@ pub enum Found<'f> {
     Reply(&'f [u8]),
 }
 
-/// How a lookup ends.
+/// What a lookup makes of what was found.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum End<T> {
+pub enum LookupVerdict<T> {
     /// The item.
     Found(T),
     /// There is none.

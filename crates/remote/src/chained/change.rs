@@ -1,10 +1,10 @@
 //! What the owner does for each operation.
 
 use super::layout::{Slot, fill_slot};
-use super::owner::{Owner, Spot, Words};
-use super::request::{Answer, Ask, Operation, Outcome};
-use super::walk::{LONGEST_CHAIN, Walk};
-use crate::error::Refusal;
+use super::owner::{Owner, SlotLocation, Words};
+use super::request::{Answer, ChainedRequest, Operation, Outcome};
+use super::walk::{KeyWalk, LONGEST_CHAIN};
+use crate::error::RefusalReason;
 use farslot_rpc::Fault;
 use std::borrow::Cow;
 
@@ -17,18 +17,21 @@ const MOST_SPLITS: u32 = 16;
 
 impl Owner<'_> {
     /// Executes a request.
-    pub(super) fn execute(&mut self, ask: &Ask<'_>) -> Result<Answer<'static>, Fault> {
-        let walk = self.walk(ask.key)?;
-        let (outcome, at) = match ask.operation {
+    pub(super) fn execute(
+        &mut self,
+        request: &ChainedRequest<'_>,
+    ) -> Result<Answer<'static>, Fault> {
+        let walk = self.walk(request.key)?;
+        let (outcome, at) = match request.operation {
             Operation::Get => self.get(&walk),
             Operation::Put | Operation::Insert | Operation::Update | Operation::Remove => {
-                self.change(ask, &walk)?
+                self.change(request, &walk)?
             }
-            Operation::Lock => self.lock(ask, &walk)?,
+            Operation::Lock => self.lock(request, &walk)?,
             Operation::Commit | Operation::CommitRemove | Operation::Unlock => {
-                self.release(ask, &walk)?
+                self.release(request, &walk)?
             }
-            Operation::Visit => return Err(Refusal::Malformed.into()),
+            Operation::Visit => return Err(RefusalReason::Malformed.into()),
         };
         let mut slot = Vec::new();
         if at == walk.bucket {
@@ -36,7 +39,7 @@ impl Owner<'_> {
             self.memory.copy_out(at, &mut slot)?;
         } else if at != 0 {
             slot = self.words(at)?.into_vec();
-            if !matches!(ask.operation, Operation::Get | Operation::Lock) {
+            if !matches!(request.operation, Operation::Get | Operation::Lock) {
                 slot.truncate(BRIEF);
             }
         }
@@ -51,7 +54,7 @@ impl Owner<'_> {
         Ok(answer)
     }
 
-    fn get(&self, walk: &Walk) -> (Outcome, u64) {
+    fn get(&self, walk: &KeyWalk) -> (Outcome, u64) {
         match &walk.found {
             Some((spot, words)) if !Slot(words).is_reserved() => (Outcome::Present, spot.slot),
             Some((spot, _)) => (Outcome::Absent, spot.slot),
@@ -60,10 +63,14 @@ impl Owner<'_> {
     }
 
     /// A change outside of transactions: none of what is locked.
-    fn change(&mut self, ask: &Ask<'_>, walk: &Walk) -> Result<(Outcome, u64), Fault> {
+    fn change(
+        &mut self,
+        request: &ChainedRequest<'_>,
+        walk: &KeyWalk,
+    ) -> Result<(Outcome, u64), Fault> {
         let Some((spot, words)) = &walk.found else {
-            if matches!(ask.operation, Operation::Put | Operation::Insert) {
-                let at = self.insert(ask, walk, Some(ask.value))?;
+            if matches!(request.operation, Operation::Put | Operation::Insert) {
+                let at = self.insert(request, walk, Some(request.value))?;
                 return Ok((Outcome::Absent, at));
             }
             return Ok((Outcome::Absent, 0));
@@ -71,30 +78,34 @@ impl Owner<'_> {
         if Slot(words).lock() != 0 {
             return Ok((Outcome::Locked, spot.slot));
         }
-        match ask.operation {
+        match request.operation {
             Operation::Remove => {
                 self.remove(*spot, walk.bucket)?;
                 return Ok((Outcome::Present, 0));
             }
             Operation::Insert => {}
-            _ => self.set_value(*spot, walk.bucket, words, ask)?,
+            _ => self.set_value(*spot, walk.bucket, words, request)?,
         }
         Ok((Outcome::Present, spot.slot))
     }
 
-    fn lock(&mut self, ask: &Ask<'_>, walk: &Walk) -> Result<(Outcome, u64), Fault> {
-        if ask.lock == 0 {
-            return Err(Refusal::Malformed.into());
+    fn lock(
+        &mut self,
+        request: &ChainedRequest<'_>,
+        walk: &KeyWalk,
+    ) -> Result<(Outcome, u64), Fault> {
+        if request.lock == 0 {
+            return Err(RefusalReason::Malformed.into());
         }
         let Some((spot, words)) = &walk.found else {
-            let at = self.insert(ask, walk, None)?;
+            let at = self.insert(request, walk, None)?;
             return Ok((Outcome::Absent, at));
         };
         let slot = Slot(words);
-        if slot.lock() != 0 && slot.lock() != ask.lock {
+        if slot.lock() != 0 && slot.lock() != request.lock {
             return Ok((Outcome::Locked, spot.slot));
         }
-        self.set_lock(*spot, walk.bucket, ask.lock)?;
+        self.set_lock(*spot, walk.bucket, request.lock)?;
         let absent = slot.is_reserved();
         let outcome = if absent {
             Outcome::Absent
@@ -105,9 +116,14 @@ impl Owner<'_> {
     }
 
     /// Ends what a lock was for, if it is still on the key.
-    fn release(&mut self, ask: &Ask<'_>, walk: &Walk) -> Result<(Outcome, u64), Fault> {
+    fn release(
+        &mut self,
+        request: &ChainedRequest<'_>,
+        walk: &KeyWalk,
+    ) -> Result<(Outcome, u64), Fault> {
         let held = walk.found.as_ref();
-        let held = held.filter(|(_, words)| ask.lock != 0 && Slot(words).lock() == ask.lock);
+        let held =
+            held.filter(|(_, words)| request.lock != 0 && Slot(words).lock() == request.lock);
         let Some((spot, words)) = held else {
             return Ok((Outcome::NotHeld, 0));
         };
@@ -117,11 +133,11 @@ impl Owner<'_> {
         } else {
             Outcome::Present
         };
-        match ask.operation {
+        match request.operation {
             Operation::Commit => {
                 let mut words = words.clone();
                 words[1] = 0;
-                self.set_value(*spot, walk.bucket, &words, ask)?;
+                self.set_value(*spot, walk.bucket, &words, request)?;
                 if was_absent {
                     self.add_keys(1)?;
                 }
@@ -136,10 +152,15 @@ impl Owner<'_> {
     }
 
     /// Adds a slot for an absent key; returns where. One without a value is reserved, and locked.
-    fn insert(&mut self, ask: &Ask<'_>, walk: &Walk, value: Option<&[u8]>) -> Result<u64, Fault> {
+    fn insert(
+        &mut self,
+        request: &ChainedRequest<'_>,
+        walk: &KeyWalk,
+        value: Option<&[u8]>,
+    ) -> Result<u64, Fault> {
         let mut words = Words::from_elem(0, self.shape.slot_words());
-        words[1] = if value.is_some() { 0 } else { ask.lock };
-        fill_slot(&mut words, self.shape, ask.key, value);
+        words[1] = if value.is_some() { 0 } else { request.lock };
+        fill_slot(&mut words, self.shape, request.key, value);
         let mut place = (walk.bucket, walk.vacant, walk.chained);
         let mut splits = 0;
         let at = loop {
@@ -149,7 +170,7 @@ impl Owner<'_> {
             }
             let entry = match chained {
                 ..LONGEST_CHAIN => self.take_entry(),
-                LONGEST_CHAIN.. => Err(Refusal::Full.into()),
+                LONGEST_CHAIN.. => Err(RefusalReason::Full.into()),
             };
             match entry {
                 Ok(entry) => {
@@ -163,7 +184,7 @@ impl Owner<'_> {
                         return Err(full);
                     }
                     splits += 1;
-                    let walk = self.walk(ask.key)?;
+                    let walk = self.walk(request.key)?;
                     place = (walk.bucket, walk.vacant, walk.chained);
                 }
             }
@@ -179,13 +200,13 @@ impl Owner<'_> {
 
     fn set_value(
         &mut self,
-        spot: Spot,
+        spot: SlotLocation,
         bucket: u64,
         words: &[u64],
-        ask: &Ask<'_>,
+        request: &ChainedRequest<'_>,
     ) -> Result<(), Fault> {
         let mut words = Words::from_slice(words);
-        fill_slot(&mut words, self.shape, ask.key, Some(ask.value));
+        fill_slot(&mut words, self.shape, request.key, Some(request.value));
         words[2] = self.next_version()?;
         self.put_slot(spot.slot, &words)?;
         match spot.link {
@@ -194,7 +215,7 @@ impl Owner<'_> {
         }
     }
 
-    fn remove(&mut self, spot: Spot, bucket: u64) -> Result<(), Fault> {
+    fn remove(&mut self, spot: SlotLocation, bucket: u64) -> Result<(), Fault> {
         let reserved = Slot(&self.words(spot.slot)?).is_reserved();
         match spot.link {
             None => {

@@ -1,19 +1,19 @@
 //! The table's operations as a client has them.
 
 use super::cache::Cache;
-use super::item::Item;
+use super::item::VersionedValue;
 use super::layout::KEYS;
-use super::request::{Ask, Operation, Outcome};
+use super::request::{ChainedRequest, Operation, Outcome};
 use super::structure::Table;
 use super::visit::{VISIT_ROOM, read_visited};
 use super::witness::Observation;
-use crate::{Lock, ObjectId, PolicyOptions, Remote, RemoteError};
+use crate::{Lock, ObjectId, PolicyOptions, RemoteError, StructureClient};
 use farslot_fabric::Endpoint;
 use farslot_rpc::{Client, RpcError};
 use std::rc::Rc;
 
 /// One thread's client of a table.
-pub struct Chained<E>(Remote<Table, E>);
+pub struct Chained<E>(StructureClient<Table, E>);
 
 impl<E: Endpoint> Chained<E> {
     /// A client that remembers where so many chained keys are.
@@ -24,7 +24,7 @@ impl<E: Endpoint> Chained<E> {
         places: usize,
         policy: PolicyOptions,
     ) -> Self {
-        Self(Remote::new(
+        Self(StructureClient::new(
             table,
             object,
             client,
@@ -34,7 +34,7 @@ impl<E: Endpoint> Chained<E> {
     }
 
     /// Lookups, as any remote data structure has them, and how they were answered.
-    pub fn remote(&self) -> &Remote<Table, E> {
+    pub fn remote(&self) -> &StructureClient<Table, E> {
         &self.0
     }
 
@@ -42,7 +42,7 @@ impl<E: Endpoint> Chained<E> {
     ///
     /// # Errors
     /// [`RemoteError`]; so do all that follow, [`RemoteError::Locked`] where they say so.
-    pub async fn get(&self, key: &[u8]) -> Result<Option<Item>, RemoteError> {
+    pub async fn get(&self, key: &[u8]) -> Result<Option<VersionedValue>, RemoteError> {
         Ok(self.observe(key).await?.item)
     }
 
@@ -86,7 +86,7 @@ impl<E: Endpoint> Chained<E> {
         from: u64,
         mut visit: impl FnMut(&[u8], &[u8]),
     ) -> Result<Option<u64>, RemoteError> {
-        let ask = Ask {
+        let request = ChainedRequest {
             operation: Operation::Visit,
             lock: from,
             key: &[],
@@ -94,7 +94,7 @@ impl<E: Endpoint> Chained<E> {
         };
         let mut room = VISIT_ROOM;
         let reply = loop {
-            match self.0.ask_for(&ask.encode(), room).await {
+            match self.0.ask_for(&request.encode(), room).await {
                 Err(RemoteError::Rpc(RpcError::NoRoom { bytes, .. })) if bytes > room => {
                     room = bytes;
                 }
@@ -151,7 +151,11 @@ impl<E: Endpoint> Chained<E> {
     ///
     /// # Errors
     /// [`RemoteError::Locked`] by another, [`RemoteError::Full`], and others.
-    pub async fn lock(&self, key: &[u8], lock: Lock) -> Result<Option<Item>, RemoteError> {
+    pub async fn lock(
+        &self,
+        key: &[u8],
+        lock: Lock,
+    ) -> Result<Option<VersionedValue>, RemoteError> {
         let (was, item) = self.ask(Operation::Lock, Some(lock), key, &[]).await?;
         Ok(item.filter(|_| was == Outcome::Present))
     }
@@ -203,15 +207,15 @@ impl<E: Endpoint> Chained<E> {
         lock: Option<Lock>,
         key: &[u8],
         value: &[u8],
-    ) -> Result<(Outcome, Option<Item>), RemoteError> {
+    ) -> Result<(Outcome, Option<VersionedValue>), RemoteError> {
         self.check(key, value)?;
-        let ask = Ask {
+        let request = ChainedRequest {
             operation,
             lock: lock.map_or(0, Lock::word),
             key,
             value,
         };
-        let reply = self.0.change(&ask.encode()).await?;
+        let reply = self.0.change(&request.encode()).await?;
         let read = self.table().read_reply(key, &reply, &mut self.0.cache());
         let (outcome, item, holder) = read.ok_or(RemoteError::BadReply)?;
         match outcome {

@@ -3,11 +3,11 @@
 
 use super::layout::Slot;
 use super::owner::Owner;
-use super::request::{Answer, Ask, Operation, Outcome};
+use super::request::{Answer, ChainedRequest, Operation, Outcome};
 use super::structure::Table;
 use super::witness::Observation;
 use crate::Lock;
-use crate::error::Refusal;
+use crate::error::RefusalReason;
 use farslot_fabric::OwnerMemory;
 use farslot_rpc::Fault;
 
@@ -51,7 +51,7 @@ impl Table {
     ) -> Result<(Option<Lock>, Option<Vec<u8>>), Fault> {
         let shape = self.shape();
         if key.len() > shape.key_bytes.into() {
-            return Err(Refusal::Malformed.into());
+            return Err(RefusalReason::Malformed.into());
         }
         let walk = Owner { shape, memory }.walk(key)?;
         let Some((_, words)) = walk.found else {
@@ -141,14 +141,14 @@ impl Table {
     ) -> Result<Answer<'static>, Fault> {
         let shape = self.shape();
         if key.len() > shape.key_bytes.into() || value.len() > shape.value_bytes.into() {
-            return Err(Refusal::Malformed.into());
+            return Err(RefusalReason::Malformed.into());
         }
-        let ask = Ask {
+        let request = ChainedRequest {
             operation,
             lock: lock.word(),
             key,
             value,
         };
-        Owner { shape, memory }.execute(&ask)
+        Owner { shape, memory }.execute(&request)
     }
 }

@@ -4,7 +4,7 @@ use crate::Lock;
 
 /// What a key has.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Item {
+pub struct VersionedValue {
     /// The value.
     pub value: Vec<u8>,
     /// Grows with each change of any of the table's values: no two values of a key have the same.

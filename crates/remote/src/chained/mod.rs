@@ -1,7 +1,8 @@
 //! A bucket table with overflow chains (paper 003, section 5.5; derived from MICA's table).
 //!
 //! ```text
-//! header    64 bytes: extra buckets | overflow used | free list | pressure | keys | newest version | 0 | 0
+//! header    64 bytes: extra buckets | overflow used | free list | pressure | keys
+//!           | newest version | 0 | 0
 //! buckets   | stamp | depth, 8 bits; first of the chain, 32 | slot | slot | ..
 //! overflow  | next of the chain | slot |
 //! slot      | check | lock | version | lengths | key, padded | value, padded |
@@ -20,9 +21,9 @@
 //! and with no copy of the others. Slots of buckets never become anything else, so that addresses
 //! that clients remember are always those of slots.
 //!
-//! What a call does is bounded, whatever clients have written to the memory, and whichever keys they
-//! have chosen: a chain has 256 entries at most, and a key that finds no room has a few buckets
-//! split for it and is refused then.
+//! What a call does is bounded, whatever clients have written to the memory, and whichever keys
+//! they have chosen: a chain has 256 entries at most, and a key that finds no room has a few
+//! buckets split for it and is refused then.
 //!
 //! A slot may be locked, for transactions: by [`Chained::lock`], under a [`Lock`](crate::Lock) that
 //! names owner and epoch. A key that is absent is locked by a slot that is *reserved*: lookups do
@@ -46,7 +47,7 @@ mod witness;
 
 pub use cache::Cache;
 pub use client::Chained;
-pub use item::Item;
+pub use item::VersionedValue;
 pub use layout::Shape;
 pub use structure::Table;
 pub use witness::{Observation, Witness};

@@ -1,7 +1,7 @@
 //! The owner's hold on a table's words: header, chains, slots, stamps.
 
 use super::layout::{FREE, KEYS, LOCK, Meta, NEWEST, Shape, USED, check_of, stamp_of};
-use crate::error::Refusal;
+use crate::error::RefusalReason;
 use farslot_fabric::OwnerMemory;
 use farslot_rpc::Fault;
 use smallvec::SmallVec;
@@ -17,7 +17,7 @@ pub(super) type Words = SmallVec<[u64; 16]>;
 
 /// Where a slot is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Spot {
+pub(super) struct SlotLocation {
     pub(super) slot: u64,
     /// Of a slot in a chain: its entry, and the word that names it.
     pub(super) link: Option<(u32, u64)>,
@@ -61,7 +61,12 @@ impl Owner<'_> {
     }
 
     /// Sets the lock of a key's slot, which is part of what its check is over.
-    pub(super) fn set_lock(&mut self, spot: Spot, bucket: u64, lock: u64) -> Result<(), Fault> {
+    pub(super) fn set_lock(
+        &mut self,
+        spot: SlotLocation,
+        bucket: u64,
+        lock: u64,
+    ) -> Result<(), Fault> {
         let mut words = self.words(spot.slot)?;
         words[1] = lock;
         self.memory.store(spot.slot + LOCK, lock)?;
@@ -145,7 +150,7 @@ impl Owner<'_> {
         }
         let used = self.header(USED)?;
         if used >= self.shape.overflow.into() {
-            return Err(Refusal::Full.into());
+            return Err(RefusalReason::Full.into());
         }
         self.set_header(USED, used + 1)?;
         Ok(used as u32 + 1)

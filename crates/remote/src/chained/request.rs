@@ -1,8 +1,8 @@
 //! Requests to a table's owner, and its replies.
 //!
 //! ```text
-//! request   | operation, 8 bits | 0, 8 | key length, 16 | value length, 32 | lock, 64 | key | value
-//! reply     | outcome, 8 bits | 0 | extra buckets, 64 | place of the slot, 64 | words of the slot
+//! request  | operation, 8 bits | 0, 8 | key length, 16 | value length, 32 | lock, 64 | key | value
+//! reply    | outcome, 8 bits | 0 | extra buckets, 64 | place of the slot, 64 | words of the slot
 //! ```
 
 use super::layout::Shape;
@@ -78,7 +78,7 @@ const HEAD: usize = 16;
 
 /// A request, its key and value within the limits of the shape.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Ask<'r> {
+pub(super) struct ChainedRequest<'r> {
     pub(super) operation: Operation,
     /// The lock's word; 0 is none.
     pub(super) lock: u64,
@@ -86,7 +86,7 @@ pub(super) struct Ask<'r> {
     pub(super) value: &'r [u8],
 }
 
-impl<'r> Ask<'r> {
+impl<'r> ChainedRequest<'r> {
     pub(super) fn encode(&self) -> Vec<u8> {
         let head =
             self.operation as u64 | (self.key.len() as u64) << 16 | (self.value.len() as u64) << 32;

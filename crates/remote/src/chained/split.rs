@@ -4,8 +4,8 @@
 //! finds: nothing is proved absent by a bucket that is between two contents.
 
 use super::layout::{EXTRA, Meta, PRESSURE, Slot};
-use super::owner::{Owner, Spot};
-use super::walk::Chain;
+use super::owner::{Owner, SlotLocation};
+use super::walk::ChainCursor;
 use farslot_rpc::Fault;
 
 impl Owner<'_> {
@@ -56,7 +56,7 @@ impl Owner<'_> {
             first: 0,
         };
         self.memory.store(to + 8, meta.word())?;
-        let mut chain = Chain::of(from);
+        let mut chain = ChainCursor::of(from);
         while let Some(spot) = self.next_in(&mut chain)? {
             let Some((entry, link)) = spot.link else {
                 continue;
@@ -98,10 +98,10 @@ impl Owner<'_> {
             if self.memory.load(vacant)? != 0 {
                 continue;
             }
-            let Some(Spot {
+            let Some(SlotLocation {
                 slot,
                 link: Some((entry, link)),
-            }) = self.next_in(&mut Chain::of(bucket))?
+            }) = self.next_in(&mut ChainCursor::of(bucket))?
             else {
                 return Ok(());
             };

@@ -1,13 +1,13 @@
 //! The table as a remote data structure: its three callbacks.
 
 use super::cache::Cache;
-use super::item::Item;
+use super::item::VersionedValue;
 use super::layout::{Meta, Shape, Slot, stamp_of};
 use super::owner::Owner;
-use super::request::{Answer, Ask, Operation, Outcome};
+use super::request::{Answer, ChainedRequest, Operation, Outcome};
 use super::witness::{Observation, Witness};
-use crate::error::Refusal;
-use crate::{End, Found, Lock, RemoteError, RemoteStructure, Start};
+use crate::error::RefusalReason;
+use crate::{Found, Lock, LookupVerdict, RemoteError, RemoteStructure, Start};
 use farslot_fabric::OwnerMemory;
 use farslot_rpc::Fault;
 
@@ -49,7 +49,7 @@ impl Table {
         key: &[u8],
         reply: &[u8],
         cache: &mut Cache,
-    ) -> Option<(Outcome, Option<Item>, Option<Lock>)> {
+    ) -> Option<(Outcome, Option<VersionedValue>, Option<Lock>)> {
         let answer = Answer::decode(reply)?;
         // Buckets that there are not would be READ past the table's end.
         let most = self.shape.most_buckets - self.shape.buckets;
@@ -72,8 +72,8 @@ impl Table {
         Some((answer.outcome, Some(item), holder))
     }
 
-    fn item(&self, at: u64, slot: Slot<'_>) -> Option<Item> {
-        Some(Item {
+    fn item(&self, at: u64, slot: Slot<'_>) -> Option<VersionedValue> {
+        Some(VersionedValue {
             value: slot.value(&self.shape)?.to_vec(),
             version: slot.version(),
             lock: Lock::of_word(slot.lock()),
@@ -198,19 +198,24 @@ impl RemoteStructure for Table {
         }
     }
 
-    fn lookup_end(&self, key: &[u8], found: Found<'_>, cache: &mut Cache) -> End<Observation> {
+    fn lookup_end(
+        &self,
+        key: &[u8],
+        found: Found<'_>,
+        cache: &mut Cache,
+    ) -> LookupVerdict<Observation> {
         let seen = self.observe(key, found, cache);
-        seen.map_or(End::Unknown, End::Found)
+        seen.map_or(LookupVerdict::Unknown, LookupVerdict::Found)
     }
 
     fn lookup_request(&self, key: &[u8]) -> Vec<u8> {
-        let ask = Ask {
+        let request = ChainedRequest {
             operation: Operation::Get,
             lock: 0,
             key,
             value: &[],
         };
-        ask.encode()
+        request.encode()
     }
 
     fn reply_bytes(&self) -> usize {
@@ -223,16 +228,17 @@ impl RemoteStructure for Table {
         memory: &mut dyn OwnerMemory,
         reply: &mut [u8],
     ) -> Result<usize, Fault> {
-        let ask = Ask::decode(request, &self.shape).ok_or(Refusal::Malformed)?;
+        let request =
+            ChainedRequest::decode(request, &self.shape).ok_or(RefusalReason::Malformed)?;
         let room = Answer::most_bytes(&self.shape);
         if reply.len() < room {
             return Err(Fault::NoRoom(room));
         }
         let shape = &self.shape;
-        if ask.operation == Operation::Visit {
-            return Owner { shape, memory }.visit(ask.lock, reply);
+        if request.operation == Operation::Visit {
+            return Owner { shape, memory }.visit(request.lock, reply);
         }
-        let answer = Owner { shape, memory }.execute(&ask)?;
+        let answer = Owner { shape, memory }.execute(&request)?;
         answer.encode(reply).ok_or(Fault::NoRoom(room))
     }
 }

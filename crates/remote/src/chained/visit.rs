@@ -6,12 +6,12 @@
 //! place    | bucket, 32 bits | tag, 16 | 0, 16 |
 //! ```
 //! One bucket with its chain may have more than a reply has room for. So its keys are told in the
-//! order of their *tags*, 16 bits of their hashes, and a place is a bucket and the tag from which on
-//! it is to be told: whatever becomes of the bucket's other keys meanwhile, a key keeps its tag.
+//! order of their *tags*, 16 bits of their hashes, and a place is a bucket and the tag from which
+//! on it is to be told: whatever becomes of the bucket's other keys meanwhile, a key keeps its tag.
 
 use super::layout::Slot;
 use super::owner::Owner;
-use super::walk::Chain;
+use super::walk::ChainCursor;
 use farslot_rpc::Fault;
 
 /// Bytes of a reply that a client asks with: a record, or several of one tag, may need more.
@@ -22,13 +22,13 @@ const MOST_SLOTS: usize = 1024;
 
 /// Where a visit goes on.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Place {
+struct VisitPlace {
     bucket: u32,
     /// Keys of lower tags were told.
     tag: u16,
 }
 
-impl Place {
+impl VisitPlace {
     const fn of_number(number: u64) -> Self {
         Self {
             bucket: number as u32,
@@ -51,7 +51,7 @@ struct Record {
 
 /// What a bucket has for a visit.
 #[derive(Default)]
-struct Content {
+struct BucketContent {
     records: Vec<Record>,
     /// Slots that had to be looked at.
     slots: usize,
@@ -62,7 +62,7 @@ impl Owner<'_> {
     pub(super) fn visit(&self, from: u64, reply: &mut [u8]) -> Result<usize, Fault> {
         let buckets = u64::from(self.shape.buckets) + self.extra()?;
         let mut told = vec![0; 8];
-        let (mut place, mut looked) = (Place::of_number(from), 0);
+        let (mut place, mut looked) = (VisitPlace::of_number(from), 0);
         let next = loop {
             if u64::from(place.bucket) >= buckets {
                 break 0;
@@ -70,14 +70,14 @@ impl Owner<'_> {
             if looked >= MOST_SLOTS {
                 break place.number();
             }
-            let Content { mut records, slots } = self.content(place)?;
+            let BucketContent { mut records, slots } = self.content(place)?;
             looked += slots;
             records.sort_unstable_by_key(|record| record.tag);
             let groups = records.chunk_by(|record, other| record.tag == other.tag);
             if let Some(tag) = self.put_groups(groups, reply.len(), &mut told)? {
-                break Place { tag, ..place }.number();
+                break VisitPlace { tag, ..place }.number();
             }
-            place = Place {
+            place = VisitPlace {
                 bucket: place.bucket + 1,
                 tag: 0,
             };
@@ -87,20 +87,20 @@ impl Owner<'_> {
     }
 
     /// The records of a bucket from a place on.
-    fn content(&self, place: Place) -> Result<Content, Fault> {
+    fn content(&self, place: VisitPlace) -> Result<BucketContent, Fault> {
         let at = self.shape.bucket_at(place.bucket.into());
-        let mut content = Content::default();
+        let mut content = BucketContent::default();
         for slot in 0..self.shape.slots {
             self.look_at(self.shape.slot_at(at, slot), place.tag, &mut content)?;
         }
-        let mut chain = Chain::of(at);
+        let mut chain = ChainCursor::of(at);
         while let Some(spot) = self.next_in(&mut chain)? {
             self.look_at(spot.slot, place.tag, &mut content)?;
         }
         Ok(content)
     }
 
-    fn look_at(&self, at: u64, from: u16, content: &mut Content) -> Result<(), Fault> {
+    fn look_at(&self, at: u64, from: u16, content: &mut BucketContent) -> Result<(), Fault> {
         content.slots += 1;
         let words = self.words(at)?;
         let slot = Slot(&words);
@@ -156,8 +156,8 @@ impl Owner<'_> {
     }
 }
 
-/// Visits what a reply tells; returns where to go on. Nothing of a reply that makes no sense, as one
-/// that leads back.
+/// Visits what a reply tells; returns where to go on. Nothing of a reply that makes no sense, as
+/// one that leads back.
 pub(super) fn read_visited(
     from: u64,
     reply: &[u8],
@@ -165,8 +165,8 @@ pub(super) fn read_visited(
 ) -> Option<Option<u64>> {
     let (next, mut rest) = reply.split_first_chunk()?;
     let next = u64::from_le_bytes(*next);
-    let place = Place::of_number(next);
-    let leads_on = place.number() == next && place > Place::of_number(from);
+    let place = VisitPlace::of_number(next);
+    let leads_on = place.number() == next && place > VisitPlace::of_number(from);
     if next != 0 && !leads_on {
         return None;
     }

@@ -1,20 +1,20 @@
 //! The owner's way to a key: its bucket, then its chain.
 
 use super::layout::{EXTRA, PRESSURE, Slot};
-use super::owner::{Owner, Spot, Words};
+use super::owner::{Owner, SlotLocation, Words};
 use farslot_rpc::Fault;
 
 /// No chain has more entries: whatever a call meets in one, others of the node wait meanwhile.
 pub(super) const LONGEST_CHAIN: u32 = 256;
 
 /// How far a chain was followed.
-pub(super) struct Chain {
+pub(super) struct ChainCursor {
     /// The word that names the entry to come.
     pub(super) link: u64,
     met: u32,
 }
 
-impl Chain {
+impl ChainCursor {
     /// The chain of a bucket, from its first entry on.
     pub(super) const fn of(bucket: u64) -> Self {
         Self {
@@ -24,12 +24,12 @@ impl Chain {
     }
 }
 
-/// What a walk has met.
-pub(super) struct Walk {
+/// What a walk to a key has met.
+pub(super) struct KeyWalk {
     /// The key's bucket.
     pub(super) bucket: u64,
     /// The key's slot and its words.
-    pub(super) found: Option<(Spot, Words)>,
+    pub(super) found: Option<(SlotLocation, Words)>,
     /// An inline slot without a key.
     pub(super) vacant: Option<u64>,
     /// Entries of the bucket's chain, if the key was not found.
@@ -48,10 +48,10 @@ impl Owner<'_> {
     }
 
     /// Looks for a key, and notes if a chain had to be walked for it.
-    pub(super) fn walk(&mut self, key: &[u8]) -> Result<Walk, Fault> {
+    pub(super) fn walk(&mut self, key: &[u8]) -> Result<KeyWalk, Fault> {
         let bucket = self.shape.bucket_of(self.shape.hash(key), self.extra()?);
         let bucket = self.shape.bucket_at(bucket);
-        let mut walk = Walk {
+        let mut walk = KeyWalk {
             bucket,
             found: None,
             vacant: None,
@@ -63,7 +63,7 @@ impl Owner<'_> {
             if Slot(&words).check() == 0 {
                 walk.vacant = Some(slot);
             } else if Slot(&words).is_of(key) {
-                walk.found = Some((Spot { slot, link: None }, words));
+                walk.found = Some((SlotLocation { slot, link: None }, words));
                 return Ok(walk);
             }
         }
@@ -75,8 +75,8 @@ impl Owner<'_> {
         Ok(walk)
     }
 
-    fn walk_chain(&self, walk: &mut Walk, key: &[u8]) -> Result<(), Fault> {
-        let mut chain = Chain::of(walk.bucket);
+    fn walk_chain(&self, walk: &mut KeyWalk, key: &[u8]) -> Result<(), Fault> {
+        let mut chain = ChainCursor::of(walk.bucket);
         while let Some(spot) = self.next_in(&mut chain)? {
             let words = self.words(spot.slot)?;
             if Slot(&words).is_of(key) {
@@ -90,7 +90,7 @@ impl Owner<'_> {
 
     /// The next slot of a chain; nothing at its end. One that is too long, or bites its tail, was
     /// damaged.
-    pub(super) fn next_in(&self, chain: &mut Chain) -> Result<Option<Spot>, Fault> {
+    pub(super) fn next_in(&self, chain: &mut ChainCursor) -> Result<Option<SlotLocation>, Fault> {
         let entry = self.named_by(chain.link)?;
         if entry == 0 {
             return Ok(None);
@@ -101,7 +101,7 @@ impl Owner<'_> {
         let at = self.entry_at(entry)?;
         let link = std::mem::replace(&mut chain.link, at);
         chain.met += 1;
-        Ok(Some(Spot {
+        Ok(Some(SlotLocation {
             slot: at + 8,
             link: Some((entry, link)),
         }))

@@ -1,6 +1,6 @@
 //! What was seen of a key, and the word that proves later that it still is so.
 
-use super::item::Item;
+use super::item::VersionedValue;
 use crate::Lock;
 
 /// A word of the table which changes with what was seen (paper 003, section 5.4: validation by
@@ -24,7 +24,7 @@ pub struct Witness {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Observation {
     /// The key's item; nothing if it was absent.
-    pub item: Option<Item>,
+    pub item: Option<VersionedValue>,
     /// Who held the key, present or absent.
     pub lock: Option<Lock>,
     /// What shows whether it changed since.

@@ -3,10 +3,10 @@
 use super::layout::PAIRS;
 use super::leaf::Word;
 use super::leaf::{Leaf, Pair};
-use super::node::{Entries, Node};
+use super::node::{Node, NodeEntries};
 use super::range::KeyRange;
-use super::structure::{Directory, INSERT, PUT, REMOVE, Tree, UPDATE};
-use crate::{ObjectId, PolicyOptions, Remote, RemoteError, RemoteStructure};
+use super::structure::{INSERT, LeafDirectory, PUT, REMOVE, Tree, UPDATE};
+use crate::{ObjectId, PolicyOptions, RemoteError, RemoteStructure, StructureClient};
 use farslot_fabric::Endpoint;
 use farslot_rpc::Client;
 use std::rc::Rc;
@@ -15,7 +15,7 @@ use std::rc::Rc;
 const MOST_TORN: u32 = 1000;
 
 /// One thread's client of an ordered map. Keys are in the order of their bytes.
-pub struct OrderedMap<E>(Remote<Tree, E>);
+pub struct OrderedMap<E>(StructureClient<Tree, E>);
 
 impl<E: Endpoint> OrderedMap<E> {
     /// A client that remembers where so many leaves are.
@@ -26,17 +26,17 @@ impl<E: Endpoint> OrderedMap<E> {
         leaves: usize,
         policy: PolicyOptions,
     ) -> Self {
-        Self(Remote::new(
+        Self(StructureClient::new(
             tree,
             object,
             client,
-            Directory::new(leaves),
+            LeafDirectory::new(leaves),
             policy,
         ))
     }
 
     /// Lookups, as any remote data structure has them, and how they were answered.
-    pub fn remote(&self) -> &Remote<Tree, E> {
+    pub fn remote(&self) -> &StructureClient<Tree, E> {
         &self.0
     }
 
@@ -181,7 +181,7 @@ impl<E: Endpoint> OrderedMap<E> {
             return Ok(None);
         };
         let next = (node.next != 0).then_some(node.next);
-        let Entries::Leaf(pairs) = node.entries else {
+        let NodeEntries::Leaf(pairs) = node.entries else {
             return Err(RemoteError::BadReply);
         };
         pairs.iter().for_each(|(key, value)| visit(key, value));

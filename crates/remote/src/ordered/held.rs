@@ -5,7 +5,7 @@ use super::leaf::{Leaf, Word};
 use super::owner::{Owner, Write};
 use super::structure::Tree;
 use crate::Lock;
-use crate::error::Refusal;
+use crate::error::RefusalReason;
 use farslot_fabric::OwnerMemory;
 use farslot_rpc::Fault;
 
@@ -53,7 +53,7 @@ impl Tree {
     ) -> Result<Hold, Fault> {
         self.check_key(key)?;
         if lock.word() == 0 {
-            return Err(Refusal::Malformed.into());
+            return Err(RefusalReason::Malformed.into());
         }
         let shape = self.shape();
         let mut owner = Owner { shape, memory };
@@ -65,7 +65,7 @@ impl Tree {
             // All nodes on the way may be split, and a root be made.
             promised = height + GROWTH;
             if owner.unpromised()? < promised {
-                return Err(Refusal::Full.into());
+                return Err(RefusalReason::Full.into());
             }
             owner.promise(promised as i64)?;
             if node.lock == 0 {
@@ -96,7 +96,7 @@ impl Tree {
         }
         let shape = self.shape();
         if value.is_some_and(|value| value.len() > shape.value_bytes.into()) {
-            return Err(Refusal::Malformed.into());
+            return Err(RefusalReason::Malformed.into());
         }
         let mut owner = Owner { shape, memory };
         match value {
@@ -144,7 +144,7 @@ impl Tree {
 
     fn check_key(&self, key: &[u8]) -> Result<(), Fault> {
         if key.len() > self.shape().key_bytes.into() {
-            return Err(Refusal::Malformed.into());
+            return Err(RefusalReason::Malformed.into());
         }
         Ok(())
     }

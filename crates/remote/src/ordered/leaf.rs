@@ -1,6 +1,6 @@
 //! A leaf as clients and transactions see it.
 
-use super::node::{Entries, Node};
+use super::node::{Node, NodeEntries};
 use crate::Lock;
 
 /// A key and its value.
@@ -63,7 +63,7 @@ impl Leaf {
 impl Node {
     /// The node as a leaf, if it is one, whose check is this word.
     pub(super) fn seen(self, check: Word) -> Option<Leaf> {
-        let Entries::Leaf(pairs) = self.entries else {
+        let NodeEntries::Leaf(pairs) = self.entries else {
             return None;
         };
         let pairs = pairs

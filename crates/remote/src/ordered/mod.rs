@@ -3,7 +3,8 @@
 //!
 //! ```text
 //! header   | root | nodes used | pairs | nodes promised | 0 ..      64 bytes
-//! node     | check | level, 16 bits; entries, 16 | next | lock | version | low key | high key | entries ..
+//! node     | check | level, 16 bits; entries, 16 | next | lock | version
+//!          | low key | high key | entries ..
 //! key      | length, in a word | bytes, padded |
 //! entry    | key | value length | value, padded |      of a leaf, level 0
 //!          | key | child |                             of an inner node
@@ -47,4 +48,4 @@ pub use held::Hold;
 pub use layout::TreeShape;
 pub use leaf::{Leaf, Pair};
 pub use range::KeyRange;
-pub use structure::{Directory, Tree};
+pub use structure::{LeafDirectory, Tree};

@@ -8,7 +8,7 @@ pub(super) type Key = Box<[u8]>;
 
 /// What a node holds.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) enum Entries {
+pub(super) enum NodeEntries {
     /// Keys and values, in order.
     Leaf(Vec<(Key, Box<[u8]>)>),
     /// Children, by the low key of each, in order; and the level, from 1 on.
@@ -28,7 +28,7 @@ pub(super) struct Node {
     pub(super) low: Key,
     /// All keys of it are below this; none of the last of a level.
     pub(super) high: Option<Key>,
-    pub(super) entries: Entries,
+    pub(super) entries: NodeEntries,
 }
 
 /// The length that stands for no high key.
@@ -43,7 +43,7 @@ impl Node {
             version: 1,
             low: Key::default(),
             high: None,
-            entries: Entries::Leaf(Vec::new()),
+            entries: NodeEntries::Leaf(Vec::new()),
         }
     }
 
@@ -59,8 +59,8 @@ impl Node {
 
     pub(super) fn level(&self) -> u16 {
         match &self.entries {
-            Entries::Leaf(_) => 0,
-            Entries::Inner(level, _) => *level,
+            NodeEntries::Leaf(_) => 0,
+            NodeEntries::Inner(level, _) => *level,
         }
     }
 
@@ -73,8 +73,8 @@ impl Node {
     pub(super) fn encode(&self, shape: &TreeShape, at: u64) -> Vec<u64> {
         let mut words = vec![0; shape.words_at(self.level())];
         let count = match &self.entries {
-            Entries::Leaf(pairs) => pairs.len(),
-            Entries::Inner(_, children) => children.len(),
+            NodeEntries::Leaf(pairs) => pairs.len(),
+            NodeEntries::Inner(_, children) => children.len(),
         };
         words[1] = u64::from(self.level()) | (count as u64) << 16;
         words[2..NODE_HEAD].copy_from_slice(&[self.next, self.lock, self.version]);
@@ -82,7 +82,7 @@ impl Node {
         put_key(&mut rest, shape, Some(&self.low));
         put_key(&mut rest, shape, self.high.as_deref());
         match &self.entries {
-            Entries::Leaf(pairs) => {
+            NodeEntries::Leaf(pairs) => {
                 for (key, value) in pairs {
                     put_key(&mut rest, shape, Some(key));
                     let (own, behind) = rest.split_at_mut(shape.value_words());
@@ -91,7 +91,7 @@ impl Node {
                     rest = behind;
                 }
             }
-            Entries::Inner(_, children) => {
+            NodeEntries::Inner(_, children) => {
                 for (key, child) in children {
                     put_key(&mut rest, shape, Some(key));
                     rest[0] = *child;
@@ -123,7 +123,7 @@ impl Node {
                 pairs.push((key, bytes_of(&own[1..], len)?.into()));
                 rest = behind;
             }
-            Entries::Leaf(pairs)
+            NodeEntries::Leaf(pairs)
         } else {
             let mut children = Vec::with_capacity(count.min(shape.children.into()));
             for _ in 0..count {
@@ -132,7 +132,7 @@ impl Node {
                 children.push((key, *child));
                 rest = behind;
             }
-            Entries::Inner(level, children)
+            NodeEntries::Inner(level, children)
         };
         Some(Self {
             next,
@@ -147,13 +147,13 @@ impl Node {
     /// Cuts the upper half off; what is left ends where it begins, and goes on at node `next`.
     pub(super) fn split(&mut self, next: u64) -> Self {
         let (middle, entries) = match &mut self.entries {
-            Entries::Leaf(pairs) => {
+            NodeEntries::Leaf(pairs) => {
                 let upper = pairs.split_off(pairs.len() / 2);
-                (upper[0].0.clone(), Entries::Leaf(upper))
+                (upper[0].0.clone(), NodeEntries::Leaf(upper))
             }
-            Entries::Inner(level, children) => {
+            NodeEntries::Inner(level, children) => {
                 let upper = children.split_off(children.len() / 2);
-                (upper[0].0.clone(), Entries::Inner(*level, upper))
+                (upper[0].0.clone(), NodeEntries::Inner(*level, upper))
             }
         };
         Self {
@@ -210,7 +210,7 @@ mod tests {
             version: 8,
             low: b"b"[..].into(),
             high: Some(b"longest k"[..].into()),
-            entries: Entries::Leaf(vec![pair("b", ""), pair("c", "val"), pair("d", "x")]),
+            entries: NodeEntries::Leaf(vec![pair("b", ""), pair("c", "val"), pair("d", "x")]),
         };
         let child = |key: &str, child| (key.as_bytes().into(), child);
         let inner = Node {
@@ -219,7 +219,7 @@ mod tests {
             version: 9,
             low: Key::default(),
             high: None,
-            entries: Entries::Inner(2, vec![child("", 4), child("k", 5)]),
+            entries: NodeEntries::Inner(2, vec![child("", 4), child("k", 5)]),
         };
         for node in [&leaf, &inner, &Node::first_leaf()] {
             let words = node.encode(&SHAPE, 64);

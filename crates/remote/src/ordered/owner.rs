@@ -1,8 +1,8 @@
 //! What the owner does in the tree.
 
 use super::layout::{PAIRS, PROMISED, ROOT, TreeShape, USED};
-use super::node::{Entries, Key, Node};
-use crate::error::Refusal;
+use super::node::{Key, Node, NodeEntries};
+use crate::error::RefusalReason;
 use farslot_fabric::OwnerMemory;
 use farslot_rpc::Fault;
 
@@ -13,7 +13,7 @@ pub(super) struct Owner<'m> {
 }
 
 /// The way to a leaf: the numbers of its nodes from the root on, and the nodes.
-pub(super) type Way = Vec<(u64, Node)>;
+pub(super) type LeafPath = Vec<(u64, Node)>;
 
 /// Nodes on the longest way: with two children each, which is half of the fewest that a full node
 /// may have, that is a tree of more nodes than can be numbered.
@@ -32,17 +32,17 @@ pub(super) enum Write {
 
 impl Owner<'_> {
     /// The way to the leaf of a key. Of an empty map it makes the first leaf, if that is asked for.
-    pub(super) fn way_to(&mut self, key: &[u8], make: bool) -> Result<Way, Fault> {
+    pub(super) fn way_to(&mut self, key: &[u8], make: bool) -> Result<LeafPath, Fault> {
         let mut number = self.memory.load(self.shape.header(ROOT))?;
         if number == 0 {
             if !make {
-                return Ok(Way::new());
+                return Ok(LeafPath::new());
             }
             number = self.take_node()?;
             self.store(number, &Node::first_leaf())?;
             self.memory.store(self.shape.header(ROOT), number)?;
         }
-        let mut way = Way::new();
+        let mut way = LeafPath::new();
         loop {
             let node = self.load(number)?;
             let lower = way
@@ -52,8 +52,8 @@ impl Owner<'_> {
                 return Err(Fault::Damaged);
             }
             let child = match &node.entries {
-                Entries::Leaf(_) => None,
-                Entries::Inner(_, children) => {
+                NodeEntries::Leaf(_) => None,
+                NodeEntries::Inner(_, children) => {
                     let behind = children.partition_point(|(low, _)| **low <= *key);
                     let child = behind.checked_sub(1).ok_or(Fault::Damaged)?;
                     Some(children[child].1)
@@ -81,9 +81,9 @@ impl Owner<'_> {
             return Ok(false);
         };
         if leaf.lock != holder {
-            return Err(Refusal::Locked.into());
+            return Err(RefusalReason::Locked.into());
         }
-        let Entries::Leaf(pairs) = &mut leaf.entries else {
+        let NodeEntries::Leaf(pairs) = &mut leaf.entries else {
             return Err(Fault::Damaged);
         };
         let found = pairs.binary_search_by(|(other, _)| (**other).cmp(key));
@@ -96,7 +96,7 @@ impl Owner<'_> {
         let new = found.is_err();
         // Before anything is changed: splits of all nodes on the way, and a new root.
         if new && holder == 0 && self.splits(&way) && self.unpromised()? < way.len() as u64 + 1 {
-            return Err(Refusal::Full.into());
+            return Err(RefusalReason::Full.into());
         }
         self.put(way)?;
         if new {
@@ -112,9 +112,9 @@ impl Owner<'_> {
             return Ok(false);
         };
         if leaf.lock != holder {
-            return Err(Refusal::Locked.into());
+            return Err(RefusalReason::Locked.into());
         }
-        let Entries::Leaf(pairs) = &mut leaf.entries else {
+        let NodeEntries::Leaf(pairs) = &mut leaf.entries else {
             return Err(Fault::Damaged);
         };
         let Ok(at) = pairs.binary_search_by(|(other, _)| (**other).cmp(key)) else {
@@ -128,20 +128,20 @@ impl Owner<'_> {
     }
 
     /// Whether the last node of a way has more entries than it may.
-    fn splits(&self, way: &Way) -> bool {
+    fn splits(&self, way: &LeafPath) -> bool {
         way.last().is_some_and(|(_, node)| self.is_over(node))
     }
 
     fn is_over(&self, node: &Node) -> bool {
         match &node.entries {
-            Entries::Leaf(pairs) => pairs.len() > self.shape.leaf_pairs.into(),
-            Entries::Inner(_, children) => children.len() > self.shape.children.into(),
+            NodeEntries::Leaf(pairs) => pairs.len() > self.shape.leaf_pairs.into(),
+            NodeEntries::Inner(_, children) => children.len() > self.shape.children.into(),
         }
     }
 
     /// Stores the last node of a way, which may be split for it, and then each above that has to
     /// learn of that.
-    fn put(&mut self, mut way: Way) -> Result<(), Fault> {
+    fn put(&mut self, mut way: LeafPath) -> Result<(), Fault> {
         while let Some((number, mut node)) = way.pop() {
             node.version = node.version.wrapping_add(1);
             if !self.is_over(&node) {
@@ -166,7 +166,7 @@ impl Owner<'_> {
         let children = vec![(lower.low.clone(), number), upper];
         let level = lower.level_above().ok_or(Fault::Damaged)?;
         let root = Node {
-            entries: Entries::Inner(level, children),
+            entries: NodeEntries::Inner(level, children),
             ..Node::first_leaf()
         };
         let new = self.take_node()?;
@@ -195,7 +195,7 @@ impl Owner<'_> {
 
     fn take_node(&mut self) -> Result<u64, Fault> {
         if self.nodes_left()? == 0 {
-            return Err(Refusal::Full.into());
+            return Err(RefusalReason::Full.into());
         }
         let used = self.memory.load(self.shape.header(USED))? + 1;
         self.memory.store(self.shape.header(USED), used)?;
@@ -232,7 +232,7 @@ impl Owner<'_> {
 }
 
 fn add_child(above: &mut Node, (low, child): (Key, u64)) -> Result<(), Fault> {
-    let Entries::Inner(_, children) = &mut above.entries else {
+    let NodeEntries::Inner(_, children) = &mut above.entries else {
         return Err(Fault::Damaged);
     };
     let at = children.partition_point(|(other, _)| *other < low);

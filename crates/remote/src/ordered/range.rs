@@ -67,8 +67,8 @@ impl<'k> KeyRange<'k> {
         (next, self.to.map(<[u8]>::to_vec))
     }
 
-    /// A key of the first leaf to be read, of a map whose keys have at most so many bytes; `None` if
-    /// the range is empty.
+    /// A key of the first leaf to be read, of a map whose keys have at most so many bytes; `None`
+    /// if the range is empty.
     #[must_use]
     pub fn start(&self, longest: usize) -> Option<Vec<u8>> {
         if !self.is_reversed {

@@ -10,10 +10,10 @@
 
 use super::layout::{ROOT, TreeShape};
 use super::leaf::{Leaf, Word};
-use super::node::{Entries, Key, Node};
+use super::node::{Key, Node, NodeEntries};
 use super::owner::{Owner, Write};
-use crate::error::Refusal;
-use crate::{End, Found, RemoteError, RemoteStructure, Start};
+use crate::error::RefusalReason;
+use crate::{Found, LookupVerdict, RemoteError, RemoteStructure, Start};
 use farslot_fabric::OwnerMemory;
 use farslot_rpc::{Fault, put};
 use std::collections::BTreeMap;
@@ -27,12 +27,12 @@ pub struct Tree {
 
 /// What a client remembers: the places of leaves, by their low keys.
 #[derive(Debug)]
-pub struct Directory {
+pub struct LeafDirectory {
     leaves: BTreeMap<Key, u64>,
     most: usize,
 }
 
-impl Directory {
+impl LeafDirectory {
     /// A directory of so many leaves at most. One that has as many learns no more.
     #[must_use]
     pub fn new(most: usize) -> Self {
@@ -102,7 +102,7 @@ impl Tree {
         &self,
         leaf: u64,
         words: &[u64],
-        cache: &mut Directory,
+        cache: &mut LeafDirectory,
     ) -> Option<(Node, Word)> {
         let at = self.shape.node_at(leaf)?;
         let node = Node::decode(&self.shape, at, words)?;
@@ -123,7 +123,7 @@ impl Tree {
     pub(super) fn read_reply(
         &self,
         reply: &[u8],
-        cache: &mut Directory,
+        cache: &mut LeafDirectory,
     ) -> Option<Option<(Node, Word)>> {
         let (chunks, rest) = reply.as_chunks::<8>();
         let words: Vec<_> = chunks
@@ -136,7 +136,7 @@ impl Tree {
         let (own, above) = words.split_at_checked(self.shape.leaf_words())?;
         if let Some((number, above)) = above.split_first() {
             let above = Node::decode(&self.shape, self.shape.node_at(*number)?, above)?;
-            if let Entries::Inner(1, children) = above.entries {
+            if let NodeEntries::Inner(1, children) = above.entries {
                 children
                     .into_iter()
                     .for_each(|(low, child)| cache.learn(low, child));
@@ -181,32 +181,32 @@ impl Tree {
             INSERT => Write::Insert,
             UPDATE => Write::Update,
             REMOVE => return owner.remove(key, 0).map(u64::from),
-            _ => return Err(Refusal::Malformed.into()),
+            _ => return Err(RefusalReason::Malformed.into()),
         };
         owner.write(how, key, value, 0).map(u64::from)
     }
 }
 
 /// The value of a key in its leaf.
-fn find(node: &Node, key: &[u8]) -> End<Vec<u8>> {
-    let Entries::Leaf(pairs) = &node.entries else {
-        return End::Unknown;
+fn find(node: &Node, key: &[u8]) -> LookupVerdict<Vec<u8>> {
+    let NodeEntries::Leaf(pairs) = &node.entries else {
+        return LookupVerdict::Unknown;
     };
     if !node.covers(key) {
-        return End::Unknown;
+        return LookupVerdict::Unknown;
     }
     match pairs.binary_search_by(|(other, _)| (**other).cmp(key)) {
-        Ok(at) => End::Found(pairs[at].1.to_vec()),
-        Err(_) => End::Absent,
+        Ok(at) => LookupVerdict::Found(pairs[at].1.to_vec()),
+        Err(_) => LookupVerdict::Absent,
     }
 }
 
 impl RemoteStructure for Tree {
     type Key = [u8];
     type Item = Vec<u8>;
-    type Cache = Directory;
+    type Cache = LeafDirectory;
 
-    fn lookup_start(&self, key: &[u8], cache: &mut Directory) -> Start {
+    fn lookup_start(&self, key: &[u8], cache: &mut LeafDirectory) -> Start {
         let leaf = cache.leaf(key).and_then(|leaf| self.shape.node_at(leaf));
         leaf.map_or(Start::Call, |offset| Start::Read {
             offset,
@@ -214,19 +214,24 @@ impl RemoteStructure for Tree {
         })
     }
 
-    fn lookup_end(&self, key: &[u8], found: Found<'_>, cache: &mut Directory) -> End<Vec<u8>> {
+    fn lookup_end(
+        &self,
+        key: &[u8],
+        found: Found<'_>,
+        cache: &mut LeafDirectory,
+    ) -> LookupVerdict<Vec<u8>> {
         let node = match found {
             Found::Read { words, .. } => {
                 let leaf = cache.leaf(key);
                 leaf.and_then(|leaf| self.read_leaf(leaf, words, cache))
             }
             Found::Reply(reply) => match self.read_reply(reply, cache) {
-                Some(None) => return End::Absent,
+                Some(None) => return LookupVerdict::Absent,
                 Some(node) => node,
                 None => None,
             },
         };
-        node.map_or(End::Unknown, |(node, _)| find(&node, key))
+        node.map_or(LookupVerdict::Unknown, |(node, _)| find(&node, key))
     }
 
     fn lookup_request(&self, key: &[u8]) -> Vec<u8> {
@@ -244,14 +249,14 @@ impl RemoteStructure for Tree {
         reply: &mut [u8],
     ) -> Result<usize, Fault> {
         let Some((&[operation, 0, low, high], rest)) = request.split_first_chunk::<HEAD>() else {
-            return Err(Refusal::Malformed.into());
+            return Err(RefusalReason::Malformed.into());
         };
         let len = usize::from(u16::from_le_bytes([low, high]));
-        let (key, value) = rest.split_at_checked(len).ok_or(Refusal::Malformed)?;
+        let (key, value) = rest.split_at_checked(len).ok_or(RefusalReason::Malformed)?;
         let fits =
             len <= self.shape.key_bytes.into() && value.len() <= self.shape.value_bytes.into();
         if !fits {
-            return Err(Refusal::Malformed.into());
+            return Err(RefusalReason::Malformed.into());
         }
         if reply.len() < self.reply_bytes() {
             return Err(Fault::NoRoom(self.reply_bytes()));

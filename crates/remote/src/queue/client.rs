@@ -1,16 +1,16 @@
 //! The queue's operations as a client has them.
 
-use super::structure::{Head, Queue};
+use super::structure::{FrontHint, Queue};
 use super::wire::{
-    Item, MOST_BYTES, MOST_ITEMS, Request, item_bytes, leads_on, read_items, read_told,
+    MOST_BYTES, MOST_ITEMS, QueueItem, Request, item_bytes, leads_on, read_items, read_told,
 };
-use crate::{ObjectId, PolicyOptions, Remote, RemoteError, RemoteStructure};
+use crate::{ObjectId, PolicyOptions, RemoteError, RemoteStructure, StructureClient};
 use farslot_fabric::Endpoint;
 use farslot_rpc::{Client, Reply};
 use std::rc::Rc;
 
 /// One thread's client of a queue.
-pub struct Fifo<E>(Remote<Queue, E>);
+pub struct Fifo<E>(StructureClient<Queue, E>);
 
 impl<E: Endpoint> Fifo<E> {
     /// A client that does not know where the front is yet.
@@ -20,11 +20,17 @@ impl<E: Endpoint> Fifo<E> {
         client: Rc<Client<E>>,
         policy: PolicyOptions,
     ) -> Self {
-        Self(Remote::new(queue, object, client, Head::default(), policy))
+        Self(StructureClient::new(
+            queue,
+            object,
+            client,
+            FrontHint::default(),
+            policy,
+        ))
     }
 
     /// Lookups of the front, as any remote data structure has them, and how they were answered.
-    pub fn remote(&self) -> &Remote<Queue, E> {
+    pub fn remote(&self) -> &StructureClient<Queue, E> {
         &self.0
     }
 
@@ -33,7 +39,7 @@ impl<E: Endpoint> Fifo<E> {
     ///
     /// # Errors
     /// [`RemoteError`]; so do all that follow.
-    pub async fn front(&self) -> Result<Option<Item>, RemoteError> {
+    pub async fn front(&self) -> Result<Option<QueueItem>, RemoteError> {
         self.0.lookup(&()).await
     }
 
@@ -79,7 +85,7 @@ impl<E: Endpoint> Fifo<E> {
     ///
     /// # Errors
     /// [`RemoteError`].
-    pub async fn pop(&self) -> Result<Option<Item>, RemoteError> {
+    pub async fn pop(&self) -> Result<Option<QueueItem>, RemoteError> {
         Ok(self.take(1, self.0.structure().reply_bytes()).await?.pop())
     }
 
@@ -88,11 +94,11 @@ impl<E: Endpoint> Fifo<E> {
     ///
     /// # Errors
     /// [`RemoteError`].
-    pub async fn pop_many(&self, most: u32) -> Result<Vec<Item>, RemoteError> {
+    pub async fn pop_many(&self, most: u32) -> Result<Vec<QueueItem>, RemoteError> {
         self.take(most, self.0.structure().room()).await
     }
 
-    async fn take(&self, most: u32, room: usize) -> Result<Vec<Item>, RemoteError> {
+    async fn take(&self, most: u32, room: usize) -> Result<Vec<QueueItem>, RemoteError> {
         let reply = self
             .0
             .change_for(&Request::Take { most }.encode(), room)
@@ -115,7 +121,7 @@ impl<E: Endpoint> Fifo<E> {
         &self,
         from: Option<u64>,
         most: u32,
-        visit: impl FnMut(Item),
+        visit: impl FnMut(QueueItem),
     ) -> Result<Option<u64>, RemoteError> {
         let place = from.unwrap_or(0);
         let request = Request::Tell { place, most }.encode();

@@ -21,5 +21,5 @@ mod wire;
 
 pub use client::Fifo;
 pub use layout::QueueShape;
-pub use structure::{Head, Queue};
-pub use wire::{Item, MOST_BYTES, MOST_ITEMS};
+pub use structure::{FrontHint, Queue};
+pub use wire::{MOST_BYTES, MOST_ITEMS, QueueItem};

@@ -2,11 +2,12 @@
 
 use super::layout::{HEAD, QueueShape, SLOT_HEAD, TAIL};
 use super::wire::{
-    Item, MOST_BYTES, MOST_ITEMS, Request, item_bytes, place_of, positions_of, put_item, read_told,
+    MOST_BYTES, MOST_ITEMS, QueueItem, Request, item_bytes, place_of, positions_of, put_item,
+    read_told,
 };
-use crate::error::Refusal;
+use crate::error::RefusalReason;
 use crate::sum::{bytes_of, put_bytes, sum};
-use crate::{End, Found, RemoteError, RemoteStructure, Start};
+use crate::{Found, LookupVerdict, RemoteError, RemoteStructure, Start};
 use farslot_fabric::OwnerMemory;
 use farslot_rpc::{Fault, put};
 use std::ops::Range;
@@ -19,7 +20,7 @@ pub struct Queue {
 
 /// Where the front was when the owner last told, or a READ found it.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
-pub struct Head(Option<u64>);
+pub struct FrontHint(Option<u64>);
 
 impl Queue {
     /// The queue of a shape.
@@ -52,7 +53,7 @@ impl Queue {
     }
 
     /// The item of a position, if these are its words.
-    fn item(&self, position: u64, words: &[u64]) -> Option<Item> {
+    fn item(&self, position: u64, words: &[u64]) -> Option<QueueItem> {
         if words.len() != self.shape.slot_words() {
             return None;
         }
@@ -62,7 +63,7 @@ impl Queue {
             return None;
         }
         let value = bytes_of(value, usize::try_from(head[2]).ok()?)?.to_vec();
-        Some(Item { position, value })
+        Some(QueueItem { position, value })
     }
 
     /// The positions of the front and behind the back.
@@ -123,7 +124,7 @@ impl Queue {
             .checked_add(values.len() as u64)
             .ok_or(Fault::Damaged)?;
         if next - head > self.shape.slots.into() {
-            return Err(Refusal::Full.into());
+            return Err(RefusalReason::Full.into());
         }
         let mut words = vec![0; self.shape.slot_words()];
         for (position, value) in (tail..).zip(values) {
@@ -162,10 +163,10 @@ impl Queue {
 
 impl RemoteStructure for Queue {
     type Key = ();
-    type Item = Item;
-    type Cache = Head;
+    type Item = QueueItem;
+    type Cache = FrontHint;
 
-    fn lookup_start(&self, (): &(), cache: &mut Head) -> Start {
+    fn lookup_start(&self, (): &(), cache: &mut FrontHint) -> Start {
         match cache.0 {
             Some(position) => Start::Read {
                 offset: self.shape.slot_at(position),
@@ -175,7 +176,12 @@ impl RemoteStructure for Queue {
         }
     }
 
-    fn lookup_end(&self, (): &(), found: Found<'_>, cache: &mut Head) -> End<Item> {
+    fn lookup_end(
+        &self,
+        (): &(),
+        found: Found<'_>,
+        cache: &mut FrontHint,
+    ) -> LookupVerdict<QueueItem> {
         let found = match found {
             Found::Read { words, .. } => match cache.0 {
                 Some(position) => self.item(position, words).map(Some),
@@ -186,13 +192,13 @@ impl RemoteStructure for Queue {
         match found {
             Some(Some(front)) => {
                 cache.0 = Some(front.position);
-                End::Found(front)
+                LookupVerdict::Found(front)
             }
             Some(None) => {
                 cache.0 = None;
-                End::Absent
+                LookupVerdict::Absent
             }
-            None => End::Unknown,
+            None => LookupVerdict::Unknown,
         }
     }
 
@@ -210,12 +216,12 @@ impl RemoteStructure for Queue {
         memory: &mut dyn OwnerMemory,
         reply: &mut [u8],
     ) -> Result<usize, Fault> {
-        match Request::decode(request).ok_or(Refusal::Malformed)? {
+        match Request::decode(request).ok_or(RefusalReason::Malformed)? {
             Request::Tell { place, most } => self.tell(memory, (place, most), reply),
             Request::Add(values) => {
                 let limit = self.shape.value_bytes as usize;
                 if values.iter().any(|value| value.len() > limit) {
-                    return Err(Refusal::Malformed.into());
+                    return Err(RefusalReason::Malformed.into());
                 }
                 if reply.len() < 8 {
                     return Err(Fault::NoRoom(8));
@@ -231,7 +237,7 @@ impl RemoteStructure for Queue {
     }
 }
 
-impl Head {
+impl FrontHint {
     /// Notes that the item of a position was taken.
     pub(super) fn taken(&mut self, position: u64) {
         self.0 = Some(position + 1);

@@ -28,7 +28,7 @@ const COUNT: u8 = 3;
 
 /// An item of a queue.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Item {
+pub struct QueueItem {
     /// Its position: how many items were added before it.
     pub position: u64,
     /// Its bytes.
@@ -108,14 +108,14 @@ fn read_values(mut from: &[u8]) -> Option<Vec<&[u8]>> {
 }
 
 /// The items of a reply.
-pub(super) fn read_items(reply: &[u8]) -> Option<Vec<Item>> {
+pub(super) fn read_items(reply: &[u8]) -> Option<Vec<QueueItem>> {
     let Some((first, values)) = reply.split_first_chunk() else {
         return reply.is_empty().then(Vec::new);
     };
     let first = u64::from_le_bytes(*first);
     let values = read_values(values).filter(|values| !values.is_empty())?;
     let item = |(number, value): (usize, &[u8])| {
-        Some(Item {
+        Some(QueueItem {
             position: first.checked_add(number as u64)?,
             value: value.to_vec(),
         })
@@ -124,7 +124,7 @@ pub(super) fn read_items(reply: &[u8]) -> Option<Vec<Item>> {
 }
 
 /// The items of a reply that tells some, and the place to go on at.
-pub(super) fn read_told(reply: &[u8]) -> Option<(u64, Vec<Item>)> {
+pub(super) fn read_told(reply: &[u8]) -> Option<(u64, Vec<QueueItem>)> {
     let (next, items) = reply.split_first_chunk()?;
     Some((u64::from_le_bytes(*next), read_items(items)?))
 }

@@ -6,7 +6,7 @@ use crate::sim::{OBJECT, client, limits, world};
 use farslot_fabric::Executor;
 use farslot_fabric::sim::World;
 use farslot_remote::chained::{Cache, Chained, Shape, Table};
-use farslot_remote::{End, Lock, PolicyOptions, RemoteError, RemoteStructure};
+use farslot_remote::{Lock, LookupVerdict, PolicyOptions, RemoteError, RemoteStructure};
 use farslot_rpc::Fault;
 use farslot_testbed::PlainMemory;
 use proptest::prelude::*;
@@ -166,9 +166,9 @@ proptest! {
             ask(&table, &mut memory, &bytes, &mut caches[asking]);
             for (number, cache) in (0..40).zip((0..6).cycle()) {
                 match read(&table, &memory, &key(number), &mut caches[cache]) {
-                    End::Unknown => {}
-                    End::Absent => unreachable!("an absent key is observed"),
-                    End::Found(seen) => {
+                    LookupVerdict::Unknown => {}
+                    LookupVerdict::Absent => unreachable!("an absent key is observed"),
+                    LookupVerdict::Found(seen) => {
                         let value = seen.item.map(|item| item.value);
                         prop_assert_eq!(value.as_ref(), model.get(&number), "{}", number);
                     }

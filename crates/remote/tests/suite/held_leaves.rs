@@ -2,8 +2,8 @@
 
 use crate::local::{ask, call, read};
 use farslot_fabric::OwnerMemory;
-use farslot_remote::ordered::{Directory, Tree, TreeShape};
-use farslot_remote::{End, Lock};
+use farslot_remote::ordered::{LeafDirectory, Tree, TreeShape};
+use farslot_remote::{Lock, LookupVerdict};
 use farslot_rpc::Fault;
 use farslot_testbed::PlainMemory;
 use proptest::prelude::*;
@@ -147,14 +147,14 @@ fn a_read_sees_a_lock_and_a_change_of_version() {
     let again = tree.look(&mut memory, b"a").unwrap();
     assert_eq!(again.pairs, one.pairs);
     assert_ne!((again.version, again.word), (one.version, one.word));
-    let mut cache = Directory::new(4);
+    let mut cache = LeafDirectory::new(4);
     assert_eq!(
         ask(&tree, &mut memory, b"a", &mut cache),
-        End::Found(b"x".to_vec())
+        LookupVerdict::Found(b"x".to_vec())
     );
     assert_eq!(
         read(&tree, &memory, b"a", &mut cache),
-        End::Found(b"x".to_vec())
+        LookupVerdict::Found(b"x".to_vec())
     );
 }
 

@@ -1,7 +1,7 @@
 //! A structure whose owner and client are one thread: its callbacks alone, without a fabric.
 
 use farslot_fabric::OwnerMemory;
-use farslot_remote::{End, Found, RemoteStructure, Start};
+use farslot_remote::{Found, LookupVerdict, RemoteStructure, Start};
 use farslot_rpc::Fault;
 use farslot_testbed::PlainMemory;
 
@@ -17,9 +17,9 @@ pub fn read<S: RemoteStructure>(
     memory: &PlainMemory,
     key: &S::Key,
     cache: &mut S::Cache,
-) -> End<S::Item> {
+) -> LookupVerdict<S::Item> {
     match structure.lookup_start(key, cache) {
-        Start::Call => End::Unknown,
+        Start::Call => LookupVerdict::Unknown,
         Start::Read { offset, bytes } => {
             let mut words = vec![0; bytes / 8];
             memory.copy_out(offset, &mut words).unwrap();
@@ -47,7 +47,7 @@ pub fn ask<S: RemoteStructure>(
     memory: &mut PlainMemory,
     key: &S::Key,
     cache: &mut S::Cache,
-) -> End<S::Item> {
+) -> LookupVerdict<S::Item> {
     let request = structure.lookup_request(key);
     let reply = call(structure, memory, &request).unwrap();
     structure.lookup_end(key, Found::Reply(&reply), cache)

@@ -5,8 +5,8 @@ use crate::sim::{OBJECT, client, faults, limits, world};
 use farslot_check::{Recorder, RegisterMap, TableOp, TableRet, check};
 use farslot_fabric::sim::{HostId, RunEnd, SimEndpoint, Simulation};
 use farslot_fabric::{Endpoint, EndpointExt, Executor, window};
-use farslot_remote::ordered::{Directory, KeyRange, OrderedMap, Tree, TreeShape};
-use farslot_remote::{End, PolicyOptions, RemoteError};
+use farslot_remote::ordered::{KeyRange, LeafDirectory, OrderedMap, Tree, TreeShape};
+use farslot_remote::{LookupVerdict, PolicyOptions, RemoteError};
 use farslot_rpc::Fault;
 use farslot_testbed::PlainMemory;
 use proptest::prelude::*;
@@ -110,7 +110,7 @@ proptest! {
         let tree = Tree::new(SHAPE).unwrap();
         let mut memory = PlainMemory::of(SHAPE.at + SHAPE.bytes());
         let mut model = BTreeMap::new();
-        let mut directories: Vec<_> = (0..5).map(|_| Directory::new(20)).collect();
+        let mut directories: Vec<_> = (0..5).map(|_| LeafDirectory::new(20)).collect();
         for (turn, (number, remove)) in steps.into_iter().enumerate() {
             let key = key(number);
             let head = [if remove { 4 } else { 1 }, 0, key.len() as u8, 0];
@@ -121,9 +121,9 @@ proptest! {
             ask(&tree, &mut memory, &key, &mut directories[asking]);
             for (key, directory) in keys().into_iter().zip((0..5).cycle()) {
                 match read(&tree, &memory, &key, &mut directories[directory]) {
-                    End::Unknown => {}
-                    End::Absent => prop_assert!(!model.contains_key(&key), "{key:?}"),
-                    End::Found(value) => prop_assert_eq!(Some(&value), model.get(&key)),
+                    LookupVerdict::Unknown => {}
+                    LookupVerdict::Absent => prop_assert!(!model.contains_key(&key), "{key:?}"),
+                    LookupVerdict::Found(value) => prop_assert_eq!(Some(&value), model.get(&key)),
                 }
             }
         }

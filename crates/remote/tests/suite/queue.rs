@@ -4,8 +4,8 @@ use crate::local::{ask, call, read};
 use crate::sim::{OBJECT, client, faults, limits, world};
 use farslot_fabric::sim::{HostId, RunEnd, Simulation};
 use farslot_fabric::{EndpointExt, Executor};
-use farslot_remote::queue::{Fifo, Head, Queue, QueueShape};
-use farslot_remote::{End, PolicyOptions, RemoteError};
+use farslot_remote::queue::{Fifo, FrontHint, Queue, QueueShape};
+use farslot_remote::{LookupVerdict, PolicyOptions, RemoteError};
 use farslot_testbed::PlainMemory;
 use proptest::prelude::*;
 use std::cell::RefCell;
@@ -117,18 +117,24 @@ proptest! {
 fn the_front_is_read_where_it_was_and_never_an_item_that_was_taken() {
     let queue = Queue::new(SHAPE).unwrap();
     let mut memory = PlainMemory::of(SHAPE.at + SHAPE.bytes());
-    let mut stale = Head::default();
-    assert_eq!(ask(&queue, &mut memory, &(), &mut stale), End::Absent);
+    let mut stale = FrontHint::default();
+    assert_eq!(
+        ask(&queue, &mut memory, &(), &mut stale),
+        LookupVerdict::Absent
+    );
     for number in 0..30u8 {
         call(&queue, &mut memory, &push(&[number])).unwrap();
         let found = ask(&queue, &mut memory, &(), &mut stale);
         let old = stale;
-        assert!(matches!(&found, End::Found(front) if front.value == [number]));
+        assert!(matches!(&found, LookupVerdict::Found(front) if front.value == [number]));
         assert_eq!(read(&queue, &memory, &(), &mut stale), found);
         call(&queue, &mut memory, &POP).unwrap();
         // Also when its slot is another's.
         for _ in 0..8 {
-            assert_eq!(read(&queue, &memory, &(), &mut old.clone()), End::Unknown);
+            assert_eq!(
+                read(&queue, &memory, &(), &mut old.clone()),
+                LookupVerdict::Unknown
+            );
             call(&queue, &mut memory, &push(&[99])).unwrap();
             call(&queue, &mut memory, &POP).unwrap();
         }
