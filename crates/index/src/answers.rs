@@ -27,16 +27,16 @@ pub enum Answers<'a, One = Got> {
 pub struct SmallAnswers<'a> {
     /// The number of the first key.
     first: usize,
-    ends: &'a [End],
+    ends: &'a [AnswerCode],
     /// The value of each.
     words: &'a [u64],
 }
 
 /// How a lookup has ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct End(u8);
+pub(crate) struct AnswerCode(u8);
 
-impl End {
+impl AnswerCode {
     /// The key is absent.
     pub(crate) const ABSENT: Self = Self(9);
     /// Otherwise, or not yet: its answer is not among these.
@@ -52,7 +52,7 @@ impl End {
 impl<'a> SmallAnswers<'a> {
     /// The answers to the keys from this number on: how each lookup has ended, and with which word.
     #[inline]
-    pub(crate) const fn new(first: usize, ends: &'a [End], words: &'a [u64]) -> Self {
+    pub(crate) const fn new(first: usize, ends: &'a [AnswerCode], words: &'a [u64]) -> Self {
         Self { first, ends, words }
     }
 
@@ -79,7 +79,7 @@ impl<'a> SmallAnswers<'a> {
     fn each_word(self, mut done: impl FnMut(usize, u64, u8)) {
         let all = self.ends.iter().zip(self.words);
         for (number, (end, word)) in (self.first..).zip(all) {
-            if *end != End::ELSEWHERE {
+            if *end != AnswerCode::ELSEWHERE {
                 done(number, *word, end.0);
             }
         }
@@ -89,7 +89,7 @@ impl<'a> SmallAnswers<'a> {
 /// Small answers that are kept, to be told later together.
 #[derive(Clone, Debug, Default)]
 pub struct KeptAnswers {
-    ends: Vec<End>,
+    ends: Vec<AnswerCode>,
     words: Vec<u64>,
 }
 
@@ -98,7 +98,7 @@ impl KeptAnswers {
     pub fn keep(&mut self, answers: SmallAnswers<'_>) {
         let end = answers.first + answers.ends.len();
         if self.ends.len() < end {
-            self.ends.resize(end, End::ELSEWHERE);
+            self.ends.resize(end, AnswerCode::ELSEWHERE);
             self.words.resize(end, 0);
         }
         self.ends[answers.first..end].copy_from_slice(answers.ends);
@@ -110,12 +110,12 @@ impl KeptAnswers {
     #[inline]
     pub fn keep_one(&mut self, number: usize, value: Option<&Value>) -> bool {
         let (end, word) = match value.map(|value| value.as_word()) {
-            None => (End::ABSENT, 0),
-            Some(Some((word, len))) => (End::word(len), word),
+            None => (AnswerCode::ABSENT, 0),
+            Some(Some((word, len))) => (AnswerCode::word(len), word),
             Some(None) => return false,
         };
         if self.ends.len() <= number {
-            self.ends.resize(number + 1, End::ELSEWHERE);
+            self.ends.resize(number + 1, AnswerCode::ELSEWHERE);
             self.words.resize(number + 1, 0);
         }
         (self.ends[number], self.words[number]) = (end, word);

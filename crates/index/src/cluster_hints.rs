@@ -36,12 +36,12 @@ pub struct ClusterHints {
     by_length: BTreeSet<(u64, u64)>,
     /// The first of these.
     smallest: Option<(u64, u64)>,
-    notes: Vec<Note>,
+    notes: Vec<ClusterNote>,
 }
 
 /// A run that was seen: `len` slots in use from `start` on, then an empty one.
 #[derive(Clone, Copy, Debug)]
-struct Note {
+struct ClusterNote {
     start: u64,
     len: u64,
 }
@@ -76,7 +76,7 @@ impl ClusterHints {
     #[must_use]
     pub fn most_bytes(&self) -> u64 {
         let a_cluster = 2 * size_of::<u64>() + 2 * size_of::<(u64, u64)>();
-        let others = size_of_val(&*self.ends_before) + MOST_NOTES * size_of::<Note>();
+        let others = size_of_val(&*self.ends_before) + MOST_NOTES * size_of::<ClusterNote>();
         (self.most.saturating_mul(a_cluster) + others) as u64
     }
 
@@ -90,7 +90,7 @@ impl ClusterHints {
     pub fn note(&mut self, start: u64, empty: u64) {
         if self.notes.len() < MOST_NOTES && start < self.slots && empty < self.slots {
             let len = self.distance(start, empty);
-            let note = Note { start, len };
+            let note = ClusterNote { start, len };
             if self.teaches(note) {
                 self.notes.push(note);
             }
@@ -184,11 +184,11 @@ impl ClusterHints {
         if to < self.slots { to } else { to - self.slots }
     }
 
-    fn learn(&mut self, note: Note) {
+    fn learn(&mut self, note: ClusterNote) {
         if !self.teaches(note) {
             return;
         }
-        let Note { start, len } = note;
+        let ClusterNote { start, len } = note;
         let mut longer_by = 0;
         // Those that the run touches, in the order of their ends from its start on.
         while let Some(place) = self.first_end_from(start) {
@@ -212,7 +212,7 @@ impl ClusterHints {
 
     /// Whether a note changes what is known.
     #[inline]
-    fn teaches(&self, Note { start, len }: Note) -> bool {
+    fn teaches(&self, ClusterNote { start, len }: ClusterNote) -> bool {
         let touched = self.first_end_from(start).and_then(|place| {
             let to_end = self.distance(start, self.ends[place]);
             let known_len = self.lens[place];

@@ -1,7 +1,7 @@
 //! The cache as an [`Index`].
 
 use super::sets::Fetch;
-use super::{Cached, Writing};
+use super::{Cached, UncachedWrite};
 use crate::{
     Admin, AdminOutcome, Answers, ClientState, Cursor, Got, Index, IndexExt, Operation, Outcome,
     Outcomes, Result, Running, Waits,
@@ -12,7 +12,7 @@ use farslot_fabric::Nanos;
 enum Use<'c> {
     Fetch(Option<Fetch>),
     /// A write, which lasts until its outcome is known.
-    Write(Option<Writing<'c>>),
+    Write(Option<UncachedWrite<'c>>),
 }
 
 impl<I: Index + ?Sized> Cached<I> {

@@ -41,7 +41,7 @@ use crate::hash::Hasher;
 use crate::slot::bad_option;
 use crate::{CacheCounts, Index, Result, Value};
 use farslot_fabric::Nanos;
-use sets::{Fetch, Sets};
+use sets::{CacheSets, Fetch};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
@@ -108,7 +108,7 @@ pub struct Cached<I: ?Sized> {
 struct Cache {
     freshness: Freshness,
     hasher: Hasher,
-    sets: RefCell<Sets>,
+    sets: RefCell<CacheSets>,
     hits: Cell<u64>,
     misses: Cell<u64>,
     /// Of a cache that shares its bytes with the index.
@@ -123,13 +123,13 @@ struct Budget {
 }
 
 /// A write under way: the key is out of the cache when it begins and when it ends, however it does.
-struct Writing<'c> {
-    sets: &'c RefCell<Sets>,
+struct UncachedWrite<'c> {
+    sets: &'c RefCell<CacheSets>,
     hash: u64,
     key: &'c [u8],
 }
 
-impl Drop for Writing<'_> {
+impl Drop for UncachedWrite<'_> {
     fn drop(&mut self) {
         self.sets.borrow_mut().forget(self.hash, self.key);
     }
@@ -146,7 +146,7 @@ impl<I: Index + ?Sized> Cached<I> {
             freshness: options.freshness,
             // Of this memory only: nobody else has to find anything in it.
             hasher: Hasher::Xxh3 { seed: 0 },
-            sets: RefCell::new(Sets::new(options.bytes, options.record_bytes)?),
+            sets: RefCell::new(CacheSets::new(options.bytes, options.record_bytes)?),
             hits: Cell::new(0),
             misses: Cell::new(0),
             budget: None,
@@ -224,12 +224,12 @@ impl<I: Index + ?Sized> Cached<I> {
     }
 
     /// Begins a write, which lasts until what this returns is dropped.
-    fn writing<'c>(&'c self, key: &'c [u8]) -> Writing<'c> {
+    fn writing<'c>(&'c self, key: &'c [u8]) -> UncachedWrite<'c> {
         let cache = &self.cache;
         cache.make_room_for(&*self.index);
         let hash = cache.hasher.hash(key);
         cache.sets.borrow_mut().forget(hash, key);
-        Writing {
+        UncachedWrite {
             sets: &cache.sets,
             hash,
             key,

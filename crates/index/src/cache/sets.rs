@@ -11,20 +11,20 @@ const WAYS: usize = 8;
 const RECORD_OVERHEAD: usize = 32;
 
 /// All sets. Each has the same bytes, so that all of them together never take more than they may.
-pub(super) struct Sets {
+pub(super) struct CacheSets {
     sets: Box<[Set]>,
     /// By hash: each moves on with a fetch that ends, and a write that begins or ends. Keys that
     /// share one are taken for the same, which costs an answer now and then.
     turns: Box<[u32]>,
-    /// What one set may hold.
-    room: Room,
-    /// And what it may hold if nobody else takes the memory.
-    most: Room,
+    /// The capacity of each set now.
+    room: SetCapacity,
+    /// The capacity of each set if nobody else takes the memory.
+    most: SetCapacity,
 }
 
-/// Room of a set.
+/// What a set may hold.
 #[derive(Clone, Copy)]
-struct Room {
+struct SetCapacity {
     entries: usize,
     /// Bytes of records, overhead included.
     bytes: usize,
@@ -73,11 +73,11 @@ const fn bytes_of(record: usize) -> usize {
     record.next_multiple_of(8) + RECORD_OVERHEAD
 }
 
-impl Sets {
+impl CacheSets {
     pub(super) fn new(bytes: u64, record_bytes: usize) -> Result<Self> {
         let set_bytes = WAYS.saturating_mul(bytes_of(record_bytes.min(1 << 30)));
         let of_ways = WAYS * (size_of::<Entry>() + size_of::<u32>());
-        let room = Room {
+        let room = SetCapacity {
             entries: WAYS,
             bytes: set_bytes,
         };
@@ -102,7 +102,7 @@ impl Sets {
         let each = usize::try_from(each).unwrap_or(usize::MAX);
         let of_usual = size_of::<Entry>() + self.most.bytes / self.most.entries;
         let entries = (each / of_usual).min(self.most.entries);
-        self.room = Room {
+        self.room = SetCapacity {
             entries,
             bytes: match entries {
                 0 => 0,
@@ -160,7 +160,7 @@ impl Sets {
         if !is_alone || bytes_of(record_len) > room.bytes {
             return;
         }
-        set.fit(Room {
+        set.fit(SetCapacity {
             entries: room.entries - 1,
             bytes: room.bytes - bytes_of(record_len),
         });
@@ -213,7 +213,7 @@ impl Set {
     }
 
     /// Drops the least recently used until there is room for the others.
-    fn fit(&mut self, room: Room) {
+    fn fit(&mut self, room: SetCapacity) {
         while self.entries.len() > room.entries || self.bytes > room.bytes {
             self.remove(0);
         }

@@ -1,22 +1,22 @@
 use super::*;
 
-fn sets(bytes: u64, record_bytes: usize) -> Sets {
-    Sets::new(bytes, record_bytes).unwrap()
+fn sets(bytes: u64, record_bytes: usize) -> CacheSets {
+    CacheSets::new(bytes, record_bytes).unwrap()
 }
 
 /// One set, for records of 16 bytes.
-fn one_set() -> Sets {
+fn one_set() -> CacheSets {
     let sets = sets(1_000, 16);
     assert_eq!(sets.sets.len(), 1);
     sets
 }
 
-fn put(sets: &mut Sets, key: u8, began: Nanos, value: Option<&[u8]>) {
+fn put(sets: &mut CacheSets, key: u8, began: Nanos, value: Option<&[u8]>) {
     let fetch = sets.fetch(key.into(), began, true);
     sets.end(fetch, &[key], value);
 }
 
-fn find(sets: &mut Sets, key: u8, oldest: Nanos) -> Option<Option<Vec<u8>>> {
+fn find(sets: &mut CacheSets, key: u8, oldest: Nanos) -> Option<Option<Vec<u8>>> {
     let found = sets.find(key.into(), &[key], oldest);
     found.map(|value| value.map(|value| value.to_vec()))
 }
@@ -116,7 +116,7 @@ fn it_never_takes_more_than_its_bytes() {
 fn answers_go_where_there_is_less_room() {
     let mut sets = sets(100_000, 100);
     let mut turn = 0_u64;
-    let mut fill = |sets: &mut Sets| {
+    let mut fill = |sets: &mut CacheSets| {
         for _ in 0..2_000 {
             turn += 1;
             let hash = turn_hash(turn);
@@ -163,7 +163,7 @@ fn what_is_larger_than_a_set_is_not_kept() {
 
 #[test]
 fn less_than_a_set_is_refused() {
-    let refused = Sets::new(100, 16).err().unwrap().to_string();
+    let refused = CacheSets::new(100, 16).err().unwrap().to_string();
     assert!(refused.contains("cache bytes = 100"), "{refused}");
-    assert!(Sets::new(1 << 20, usize::MAX).is_err());
+    assert!(CacheSets::new(1 << 20, usize::MAX).is_err());
 }

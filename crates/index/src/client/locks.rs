@@ -35,7 +35,7 @@ pub struct BucketLocks {
     bits: Box<[AtomicU64]>,
     /// How many hold something, without who is alone; and [`ALONE`].
     gate: AtomicU64,
-    waiting: Waiting,
+    waiting: WaitQueue,
 }
 
 /// Buckets that one operation holds, until it is dropped.
@@ -53,7 +53,7 @@ impl Default for BucketLocks {
                 .map(|_| AtomicU64::new(0))
                 .collect(),
             gate: AtomicU64::new(0),
-            waiting: Waiting::default(),
+            waiting: WaitQueue::default(),
         }
     }
 }
@@ -202,13 +202,13 @@ pub(super) fn bit_of(bucket: u64) -> u32 {
 }
 
 /// Coroutines that wait for something to change, of any threads.
-pub struct Waiting {
+pub struct WaitQueue {
     /// Whether there may be a waker: read without the lock by who has changed something.
     any: AtomicU64,
     wakers: Mutex<Vec<Waker>>,
 }
 
-impl Default for Waiting {
+impl Default for WaitQueue {
     fn default() -> Self {
         Self {
             any: AtomicU64::new(0),
@@ -217,7 +217,7 @@ impl Default for Waiting {
     }
 }
 
-impl Waiting {
+impl WaitQueue {
     /// Waits until an attempt succeeds. It is made again whenever somebody [wakes](Self::wake)
     /// those who wait, and may be made for nothing.
     pub async fn until<T>(&self, mut attempt: impl FnMut() -> Option<T>) -> T {

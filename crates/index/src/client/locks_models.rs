@@ -51,7 +51,7 @@ fn poll<F: Future>(future: Pin<&mut F>, task: &std::sync::Arc<Task>) -> Option<F
 
 /// What two threads change while they hold a bucket, and the locks of that.
 #[derive(Default)]
-struct Shared {
+struct LockedBucket {
     locks: BucketLocks,
     inside: Inside,
 }
@@ -77,11 +77,11 @@ impl Inside {
 /// Two threads do this. One waits, if it has to, until the other is gone: by then it must have been
 /// woken.
 fn two(
-    first: impl AsyncFnOnce(&Shared) + Send + Sync + Copy + 'static,
-    second: impl AsyncFnOnce(&Shared) + Send + Sync + Copy + 'static,
+    first: impl AsyncFnOnce(&LockedBucket) + Send + Sync + Copy + 'static,
+    second: impl AsyncFnOnce(&LockedBucket) + Send + Sync + Copy + 'static,
 ) {
     model(move || {
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(LockedBucket::default());
         let other = {
             let shared = Arc::clone(&shared);
             thread::spawn(move || {

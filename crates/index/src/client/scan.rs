@@ -26,7 +26,7 @@ pub(crate) fn next(at: u64, end: u64) -> Option<Cursor> {
 }
 
 /// A record that was met.
-pub(crate) enum Met {
+pub(crate) enum ScannedRecord {
     /// Key and value, and the key's length.
     Here(Buffer, usize),
     Out(Record),
@@ -34,14 +34,14 @@ pub(crate) enum Met {
 }
 
 /// Visits the records of slots that are looked at side by side.
-pub(crate) async fn visit_all<F: Future<Output = Result<Met>>>(
+pub(crate) async fn visit_all<F: Future<Output = Result<ScannedRecord>>>(
     slots: impl IntoIterator<Item = F>,
     visit: &mut impl FnMut(&[u8], &[u8]),
 ) -> Result<()> {
     side_by_side(BATCH_WIDTH, slots, |_, met| match met {
-        Met::Here(record, key_len) => visit(&record[..key_len], &record[key_len..]),
-        Met::Out(record) => visit(record.key(), record.value()),
-        Met::Nothing => {}
+        ScannedRecord::Here(record, key_len) => visit(&record[..key_len], &record[key_len..]),
+        ScannedRecord::Out(record) => visit(record.key(), record.value()),
+        ScannedRecord::Nothing => {}
     })
     .await
 }

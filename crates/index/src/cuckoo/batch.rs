@@ -2,7 +2,7 @@
 //! writer or the fabric stops.
 
 use super::client::CuckooTable;
-use super::layout::{MOVES_AT, Place, signature_of, stripe_of};
+use super::layout::{CuckooSlot, MOVES_AT, signature_of, stripe_of};
 use crate::Result;
 use crate::heap::BlockRef;
 use farslot_fabric::{Buffer, Endpoint, EndpointExt, RemoteAddr, all_in_order};
@@ -14,7 +14,7 @@ pub(super) enum Step {
         data: Buffer,
     },
     Swap {
-        place: Place,
+        place: CuckooSlot,
         expected: u64,
         new: u64,
     },
@@ -24,7 +24,7 @@ pub(super) enum Step {
     },
     /// Looks whether this client is still the writer, behind a swap of this slot.
     CheckWriter {
-        place: Place,
+        place: CuckooSlot,
     },
 }
 
@@ -39,7 +39,7 @@ pub(super) struct Batch {
 }
 
 /// What a slot is to hold.
-pub(super) enum Content {
+pub(super) enum SlotContent {
     /// Its words, of which the first publishes the others.
     Words(Vec<u64>),
     /// A record out of band that no slot names yet.
@@ -62,7 +62,7 @@ impl Entrant {
 }
 
 impl Step {
-    pub(super) const fn swap(place: Place, expected: u64, new: u64) -> Self {
+    pub(super) const fn swap(place: CuckooSlot, expected: u64, new: u64) -> Self {
         Self::Swap {
             place,
             expected,
@@ -114,7 +114,7 @@ impl<E: Endpoint> CuckooTable<E> {
     }
 
     /// Changes the word that publishes a slot, which nobody else does.
-    pub(super) async fn swap(&self, place: Place, expected: u64, new: u64) -> Result<()> {
+    pub(super) async fn swap(&self, place: CuckooSlot, expected: u64, new: u64) -> Result<()> {
         let seen = self
             .endpoint
             .compare_swap(self.slot_at(place), expected, new);

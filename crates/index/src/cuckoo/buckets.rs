@@ -2,17 +2,17 @@
 //! all. Lookups of one record take the same steps (`lookup.rs`).
 
 use super::client::{CuckooTable, Key};
-use super::layout::{LookupOrder, MOST_WAYS, Place};
+use super::layout::{CuckooSlot, LookupOrder, MOST_WAYS};
 use crate::client::{MOST_READS, pause, side_by_side};
 use crate::heap::BlockRef;
-use crate::slot::{Head, KeyRule, SlotKind, WordFormat};
-use crate::step::Read;
+use crate::slot::{KeyRule, SlotHead, SlotKind, WordFormat};
+use crate::step::ReadPieces;
 use crate::{IndexError, Result, Value, step};
 use farslot_fabric::{Buffer, Endpoint, EndpointExt, Piece};
 
 /// A record that was found.
-pub(super) struct Found {
-    pub(super) place: Place,
+pub(super) struct BucketRecord {
+    pub(super) place: CuckooSlot,
     pub(super) value: Value,
 }
 
@@ -42,7 +42,7 @@ impl<E: Endpoint> CuckooTable<E> {
         &self,
         key: &Key<'_>,
         buckets: &mut [Bucket],
-    ) -> Result<Vec<Found>> {
+    ) -> Result<Vec<BucketRecord>> {
         if self.layout.kind == SlotKind::Signatures {
             return self.search_heap_buckets(key, buckets).await;
         }
@@ -58,10 +58,10 @@ impl<E: Endpoint> CuckooTable<E> {
     /// What a slot's head says. A head that no client of this table writes is unknown: where it
     /// says that its record lies, there may be none.
     #[inline]
-    pub(super) fn head(&self, word: u64) -> Head {
-        match Head::decode(word) {
-            Head::Inline { .. } if self.layout.kind != SlotKind::Inline => Head::Unknown,
-            Head::Sized { .. } => Head::Unknown,
+    pub(super) fn head(&self, word: u64) -> SlotHead {
+        match SlotHead::decode(word) {
+            SlotHead::Inline { .. } if self.layout.kind != SlotKind::Inline => SlotHead::Unknown,
+            SlotHead::Sized { .. } => SlotHead::Unknown,
             head => head,
         }
     }
@@ -69,13 +69,17 @@ impl<E: Endpoint> CuckooTable<E> {
     /// The block that a slot with this word names.
     pub(super) fn block_in(&self, word: u64) -> Option<BlockRef> {
         match (self.layout.kind, self.head(word)) {
-            (SlotKind::Inline | SlotKind::Heap, Head::Out { block, .. }) => Some(block),
+            (SlotKind::Inline | SlotKind::Heap, SlotHead::Out { block, .. }) => Some(block),
             _ => None,
         }
     }
 
     /// Buckets as they were read as the pieces of a step.
-    pub(super) fn copies_of(&self, numbers: &[u64], read: &mut impl Read) -> Result<Vec<Bucket>> {
+    pub(super) fn copies_of(
+        &self,
+        numbers: &[u64],
+        read: &mut impl ReadPieces,
+    ) -> Result<Vec<Bucket>> {
         let pool = &self.endpoint.core().buffers;
         let copy = |(piece, number): (usize, &u64)| {
             let bytes = pool.copy_of(read.bytes(piece, 0..self.bucket_bytes))?;
@@ -136,15 +140,15 @@ impl<E: Endpoint> CuckooTable<E> {
         key: &Key<'_>,
         bucket: &mut Bucket,
         slot: usize,
-    ) -> Result<Option<Found>> {
-        let place = Place {
+    ) -> Result<Option<BucketRecord>> {
+        let place = CuckooSlot {
             bucket: bucket.number,
             slot,
         };
         for attempt in 0..MOST_READS {
             let words = self.slot_words(&bucket.bytes, slot);
             let word = words[0];
-            let found = |value| Found { place, value };
+            let found = |value| BucketRecord { place, value };
             if self.layout.kind == SlotKind::Word {
                 let mine = WordFormat::is_live(word) && self.words.same_key(word, key.word);
                 let value =
@@ -156,7 +160,7 @@ impl<E: Endpoint> CuckooTable<E> {
                 return Ok(None);
             }
             match head {
-                Head::Inline { sum, .. } => {
+                SlotHead::Inline { sum, .. } => {
                     let record = self.inline_record(&bucket.bytes, slot);
                     if crate::hash::checksum(record, self.layout.mask_seed) == sum {
                         let key_len = self.layout.key.most();
@@ -167,7 +171,7 @@ impl<E: Endpoint> CuckooTable<E> {
                         return Ok(Some(found(Value::copied(&record[key_len..], pool)?)));
                     }
                 }
-                Head::Out { block, .. } => {
+                SlotHead::Out { block, .. } => {
                     if let Some(record) = self.heap().read(block).await? {
                         let mine = record.key() == key.bytes;
                         return Ok(mine.then(|| found(record.into_value())));

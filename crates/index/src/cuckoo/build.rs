@@ -5,11 +5,11 @@
 //! need no second look at a miss, and keys may have several records.
 
 use super::client::CuckooTable;
-use super::layout::{Place, SEALED_AT};
+use super::layout::{CuckooSlot, SEALED_AT};
 use super::signatures::SignatureWord;
 use crate::client::side_by_side;
 use crate::heap::encode;
-use crate::slot::{Head, SIGNATURES, SlotKind};
+use crate::slot::{SIGNATURES, SlotHead, SlotKind};
 use crate::{IndexError, PUT, Result};
 use farslot_fabric::{Endpoint, EndpointExt};
 use std::collections::{HashSet, VecDeque};
@@ -208,7 +208,7 @@ impl<E: Endpoint> CuckooTable<E> {
             self.heap().write(record).await
         });
         let written = side_by_side(WIDTH * 4, writes, |record, block| {
-            heads[record] = Head::out(hashes[record], block);
+            heads[record] = SlotHead::out(hashes[record], block);
         })
         .await;
         if written.is_err() {
@@ -303,12 +303,12 @@ impl<E: Endpoint> CuckooTable<E> {
                     SlotKind::Inline => {
                         let body = [key, value].concat();
                         bytes[at * 8 + 8..][..body.len()].copy_from_slice(&body);
-                        Head::inline(hash, &body, self.layout.mask_seed)
+                        SlotHead::inline(hash, &body, self.layout.mask_seed)
                     }
                     _ => heads[record],
                 };
             }
-            let place = Place {
+            let place = CuckooSlot {
                 bucket: (piece * buckets_a_piece) as u64,
                 slot: 0,
             };

@@ -1,7 +1,7 @@
 //! What a client keeps of a cuckoo table.
 
 use super::graph::CuckooGraph;
-use super::layout::{Candidates, CuckooLayout, LookupOrder, Place};
+use super::layout::{CandidateBuckets, CuckooLayout, CuckooSlot, LookupOrder};
 use super::moves_seen::MovesSeen;
 use super::signatures::HeapBuckets;
 use crate::client::Counts;
@@ -55,7 +55,7 @@ pub struct CuckooTable<E> {
 pub(crate) struct Key<'k> {
     pub(super) bytes: &'k [u8],
     pub(super) hash: u64,
-    pub(super) candidates: Candidates,
+    pub(super) candidates: CandidateBuckets,
     /// The dead form of the key's Word slot.
     pub(super) word: u64,
 }
@@ -172,7 +172,7 @@ impl<E: Endpoint> CuckooTable<E> {
     }
 
     /// The address of a slot's first word, or of the word that a bucket's slots share.
-    pub(super) fn slot_at(&self, place: Place) -> RemoteAddr {
+    pub(super) fn slot_at(&self, place: CuckooSlot) -> RemoteAddr {
         if self.layout.kind == SlotKind::Signatures {
             return self.layout.bucket_at(self.table, place.bucket);
         }

@@ -9,7 +9,7 @@
 use super::client::CuckooTable;
 use super::layout::{CuckooLayout, LookupOrder, MOST_WAYS};
 use crate::hash::{Hasher, checksum, xxh3};
-use crate::slot::{Head, SlotKind};
+use crate::slot::{SlotHead, SlotKind};
 use crate::step::{Glance, Glanced};
 use farslot_fabric::{Endpoint, InPlace, Piece, Steps};
 
@@ -72,10 +72,10 @@ impl InlineGlance<'_> {
         let words = view.words(of.starts[bucket]);
         for slot in 0..self.bucket_slots {
             let head = words(slot * SLOT_WORDS);
-            if !Head::has_record_of(head, of.hash) {
+            if !SlotHead::has_record_of(head, of.hash) {
                 continue;
             }
-            let Head::Inline { sum, .. } = Head::decode(head) else {
+            let SlotHead::Inline { sum, .. } = SlotHead::decode(head) else {
                 return Some(Glanced::Undecided);
             };
             let [key, value] = [1, 2].map(|word| words(slot * SLOT_WORDS + word).to_le_bytes());

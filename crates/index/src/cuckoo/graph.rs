@@ -12,7 +12,7 @@
 //! Failures are searched for once. The buckets of a search that has come to no vacant slot are a
 //! [closed set](ClosedSets), which is remembered until one of its records is removed.
 
-use super::layout::{Candidates, CuckooLayout, MOST_WAYS, Place};
+use super::layout::{CandidateBuckets, CuckooLayout, CuckooSlot, MOST_WAYS};
 use crate::Result;
 use crate::closed_sets::ClosedSets;
 use crate::slot::bad_option;
@@ -40,12 +40,12 @@ pub(super) struct CuckooGraph {
     edges: Box<[u32]>,
     closed: ClosedSets,
     /// The buckets that the last search has come to.
-    reached: Vec<Reached>,
+    reached: Vec<GraphNode>,
 }
 
 /// A bucket that a search has come to, and from where: a number in `reached`, and a slot.
 #[derive(Clone, Copy, Debug)]
-struct Reached {
+struct GraphNode {
     bucket: u32,
     from: Option<(u32, u32)>,
 }
@@ -79,19 +79,19 @@ impl CuckooGraph {
     }
 
     /// Notes that a slot has a record with these buckets.
-    pub(super) fn fill(&mut self, place: Place, candidates: &Candidates) {
+    pub(super) fn fill(&mut self, place: CuckooSlot, candidates: &CandidateBuckets) {
         let others = others_of(candidates, place.bucket);
         let count = self.others;
         self.edge_mut(place).copy_from_slice(&others[..count]);
     }
 
     /// Notes that a slot has a record of which nothing is known.
-    pub(super) fn fill_unknown(&mut self, place: Place) {
+    pub(super) fn fill_unknown(&mut self, place: CuckooSlot) {
         self.edge_mut(place).fill(UNKNOWN);
     }
 
     /// Notes that a slot has no record any more.
-    pub(super) fn vacate(&mut self, place: Place) {
+    pub(super) fn vacate(&mut self, place: CuckooSlot) {
         self.edge_mut(place).fill(VACANT);
         self.closed.open(place.bucket as u32);
     }
@@ -99,8 +99,8 @@ impl CuckooGraph {
     /// Notes that a record has gone to another slot: of another of its buckets, or of the same. The
     /// slot that it leaves is vacant only if [`CuckooGraph::vacate`] says so, else it is to be
     /// filled next.
-    pub(super) fn move_record(&mut self, from: Place, to: Place) {
-        let mut candidates = Candidates::default();
+    pub(super) fn move_record(&mut self, from: CuckooSlot, to: CuckooSlot) {
+        let mut candidates = CandidateBuckets::default();
         for other in self.edge(from) {
             candidates.add(u64::from(*other));
         }
@@ -109,10 +109,10 @@ impl CuckooGraph {
     }
 
     /// Whether a key with these buckets may be in one of them. It is not, if not.
-    pub(super) fn may_hold(&self, bucket: u64, candidates: &Candidates) -> bool {
+    pub(super) fn may_hold(&self, bucket: u64, candidates: &CandidateBuckets) -> bool {
         let others = others_of(candidates, bucket);
         (0..self.bucket_slots).any(|slot| {
-            let edge = self.edge(Place { bucket, slot });
+            let edge = self.edge(CuckooSlot { bucket, slot });
             edge[0] == UNKNOWN || *edge == others[..self.others]
         })
     }
@@ -120,7 +120,7 @@ impl CuckooGraph {
     /// The way to a place for a key with these buckets: a slot of one of them, and from there the
     /// slots that its record and those behind it move to, of which the last is vacant. The shortest
     /// way; no two slots are of one bucket. `None` if there is none.
-    pub(super) fn way(&mut self, candidates: &Candidates) -> Option<Vec<Place>> {
+    pub(super) fn way(&mut self, candidates: &CandidateBuckets) -> Option<Vec<CuckooSlot>> {
         if let Some(place) = self.roomiest(candidates) {
             return Some(vec![place]);
         }
@@ -128,7 +128,7 @@ impl CuckooGraph {
         let (mut way, mut at) = (vec![vacant], end);
         while let Some((parent, slot)) = self.reached[at].from {
             at = parent as usize;
-            way.push(Place {
+            way.push(CuckooSlot {
                 bucket: u64::from(self.reached[at].bucket),
                 slot: slot as usize,
             });
@@ -139,21 +139,21 @@ impl CuckooGraph {
 
     /// A vacant slot of the bucket that has the most; of several such of the first, as lookups one
     /// after the other find it soonest.
-    fn roomiest(&self, candidates: &Candidates) -> Option<Place> {
+    fn roomiest(&self, candidates: &CandidateBuckets) -> Option<CuckooSlot> {
         let vacant = |bucket: u64| self.vacant_slots(bucket).count();
         let buckets = candidates.as_slice().iter().rev();
         let roomiest = buckets.copied().max_by_key(|bucket| vacant(*bucket))?;
         self.vacant_slots(roomiest).next()
     }
 
-    fn vacant_slots(&self, bucket: u64) -> impl Iterator<Item = Place> {
-        let places = (0..self.bucket_slots).map(move |slot| Place { bucket, slot });
+    fn vacant_slots(&self, bucket: u64) -> impl Iterator<Item = CuckooSlot> {
+        let places = (0..self.bucket_slots).map(move |slot| CuckooSlot { bucket, slot });
         places.filter(|place| self.edge(*place)[0] == VACANT)
     }
 
     /// Searches breadth first from buckets that have no vacant slot. The first that is found, and
     /// which of `reached` its bucket is; that there is none is remembered.
-    fn search(&mut self, candidates: &Candidates) -> Option<(Place, usize)> {
+    fn search(&mut self, candidates: &CandidateBuckets) -> Option<(CuckooSlot, usize)> {
         self.reached.clear();
         let search = self.closed.begin();
         // Buckets of closed sets that the search has gone around.
@@ -162,14 +162,14 @@ impl CuckooGraph {
             self.reach(*bucket as u32, None, search, &mut met);
         }
         let mut at = 0;
-        while let Some(&Reached { bucket, .. }) = self.reached.get(at) {
+        while let Some(&GraphNode { bucket, .. }) = self.reached.get(at) {
             let bucket = u64::from(bucket);
             if let Some(place) = self.vacant_slots(bucket).next() {
                 return Some((place, at));
             }
             for slot in 0..self.bucket_slots {
                 for other in 0..self.others {
-                    let other = self.edge(Place { bucket, slot })[other];
+                    let other = self.edge(CuckooSlot { bucket, slot })[other];
                     if other < UNKNOWN {
                         self.reach(other, Some((at as u32, slot as u32)), search, &mut met);
                     }
@@ -190,26 +190,26 @@ impl CuckooGraph {
         if self.closed.is_closed(bucket) {
             met.push(bucket);
         } else if self.closed.visit(bucket, search) {
-            self.reached.push(Reached { bucket, from });
+            self.reached.push(GraphNode { bucket, from });
         }
     }
 
-    fn edge(&self, place: Place) -> &[u32] {
+    fn edge(&self, place: CuckooSlot) -> &[u32] {
         let first = self.first_of(place);
         &self.edges[first..first + self.others]
     }
 
-    fn edge_mut(&mut self, place: Place) -> &mut [u32] {
+    fn edge_mut(&mut self, place: CuckooSlot) -> &mut [u32] {
         let first = self.first_of(place);
         &mut self.edges[first..first + self.others]
     }
 
-    const fn first_of(&self, Place { bucket, slot }: Place) -> usize {
+    const fn first_of(&self, CuckooSlot { bucket, slot }: CuckooSlot) -> usize {
         (bucket as usize * self.bucket_slots + slot) * self.others
     }
 }
 
-fn others_of(candidates: &Candidates, bucket: u64) -> Others {
+fn others_of(candidates: &CandidateBuckets, bucket: u64) -> Others {
     let mut others = [bucket as u32; MOST_WAYS - 1];
     let elsewhere = candidates
         .as_slice()

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use std::collections::BTreeMap;
 
 /// Whether each key can have a slot of its own, by Kuhn's augmenting paths.
-fn is_placeable(keys: &[Candidates], layout: &CuckooLayout) -> bool {
+fn is_placeable(keys: &[CandidateBuckets], layout: &CuckooLayout) -> bool {
     let mut owners = vec![None; layout.slots() as usize];
     (0..keys.len()).all(|key| {
         let mut seen = vec![false; owners.len()];
@@ -19,7 +19,7 @@ fn is_placeable(keys: &[Candidates], layout: &CuckooLayout) -> bool {
 
 fn augment(
     key: usize,
-    keys: &[Candidates],
+    keys: &[CandidateBuckets],
     layout: &CuckooLayout,
     owners: &mut [Option<usize>],
     seen: &mut [bool],
@@ -59,7 +59,7 @@ fn layout(ways: u32, bucket_slots: u32, slots: u64, seed: u64) -> CuckooLayout {
 struct Table {
     layout: CuckooLayout,
     graph: CuckooGraph,
-    records: BTreeMap<u64, Place>,
+    records: BTreeMap<u64, CuckooSlot>,
 }
 
 impl Table {
@@ -96,7 +96,7 @@ impl Table {
         true
     }
 
-    fn put(&mut self, key: u64, place: Place) {
+    fn put(&mut self, key: u64, place: CuckooSlot) {
         let is_taken = self.records.values().any(|other| *other == place);
         assert!(!is_taken, "{place:?} is not vacant");
         self.records.insert(key, place);
@@ -188,17 +188,17 @@ fn a_record_of_which_nothing_is_known_stays_and_may_be_any() {
     let layout = layout(2, 1, 8, 3);
     let mut graph = CuckooGraph::new(&layout);
     for bucket in 0..layout.buckets {
-        graph.fill_unknown(Place { bucket, slot: 0 });
+        graph.fill_unknown(CuckooSlot { bucket, slot: 0 });
     }
     let candidates = layout.buckets_of(1);
     assert!(graph.way(&candidates).is_none());
     assert!(graph.may_hold(candidates.as_slice()[0], &candidates));
-    graph.vacate(Place { bucket: 0, slot: 0 });
+    graph.vacate(CuckooSlot { bucket: 0, slot: 0 });
     let key = (0..).find(|key| layout.buckets_of(*key).as_slice()[0] == 0);
     let candidates = layout.buckets_of(key.unwrap());
     assert_eq!(
         graph.way(&candidates),
-        Some(vec![Place { bucket: 0, slot: 0 }])
+        Some(vec![CuckooSlot { bucket: 0, slot: 0 }])
     );
     assert!(!graph.may_hold(0, &candidates));
 }

@@ -5,9 +5,9 @@
 //! compare-and-swap of the bucket's word publishes it.
 
 use super::batch::{Batch, Entrant, Step};
-use super::buckets::{Bucket, Found};
+use super::buckets::{Bucket, BucketRecord};
 use super::client::{CuckooTable, Key};
-use super::layout::{Place, signature_of};
+use super::layout::{CuckooSlot, signature_of};
 use super::path::Hole;
 use super::signatures::SignatureWord;
 use crate::client::{MOST_READS, pause, side_by_side};
@@ -29,7 +29,7 @@ impl<E: Endpoint> CuckooTable<E> {
         &self,
         key: &Key<'_>,
         buckets: &mut [Bucket],
-    ) -> Result<Vec<Found>> {
+    ) -> Result<Vec<BucketRecord>> {
         let (signature, mut found) = (signature_of(key.hash), Vec::new());
         let mut unsettled: Vec<usize> = (0..buckets.len()).collect();
         for attempt in 0..MOST_READS {
@@ -56,8 +56,8 @@ impl<E: Endpoint> CuckooTable<E> {
                 let (index, slot) = matches[number];
                 if !replaced.contains(&index) {
                     let bucket = buckets[index].number;
-                    let (place, value) = (Place { bucket, slot }, record.into_value());
-                    found.push(Found { place, value });
+                    let (place, value) = (CuckooSlot { bucket, slot }, record.into_value());
+                    found.push(BucketRecord { place, value });
                 }
             }
             replaced.sort_unstable();
@@ -210,17 +210,17 @@ impl<E: Endpoint> CuckooTable<E> {
     pub(super) async fn replace_position(
         &self,
         batch: &mut Batch,
-        place: Place,
+        place: CuckooSlot,
         word: SignatureWord,
         entrant: Entrant,
-    ) -> Result<Place> {
+    ) -> Result<CuckooSlot> {
         let of = self.heap_buckets();
         let (Some(next), Some(free)) = (of.next_use(of.block(word)), word.free_position()) else {
             self.copy_heap_bucket(batch, place, word, entrant).await?;
             return Ok(place);
         };
         let new = word.with(place.slot, 0).with(free, entrant.signature());
-        let place = Place {
+        let place = CuckooSlot {
             slot: free,
             ..place
         };
@@ -232,7 +232,7 @@ impl<E: Endpoint> CuckooTable<E> {
     fn place_record(
         &self,
         batch: &mut Batch,
-        place: Place,
+        place: CuckooSlot,
         word: SignatureWord,
         new: SignatureWord,
         mut record: Buffer,
@@ -249,7 +249,7 @@ impl<E: Endpoint> CuckooTable<E> {
     async fn copy_heap_bucket(
         &self,
         batch: &mut Batch,
-        place: Place,
+        place: CuckooSlot,
         word: SignatureWord,
         entrant: Entrant,
     ) -> Result<()> {

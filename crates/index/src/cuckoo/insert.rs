@@ -4,16 +4,16 @@
 //!
 //! By the invariant of `write.rs`: whatever is changed here is held.
 
-use super::batch::{Batch, Content, Entrant, Step};
-use super::buckets::{Bucket, Found};
+use super::batch::{Batch, Entrant, SlotContent, Step};
+use super::buckets::{Bucket, BucketRecord};
 use super::client::{CuckooTable, Key};
-use super::layout::Place;
+use super::layout::CuckooSlot;
 use super::path::{Hole, Move, Search};
 use super::signatures::SignatureWord;
-use super::write::{Aside, Write, Writes, Writing};
+use super::write::{CuckooWriteSlowPath, CuckooWriteState, Write, Writes};
 use crate::heap::{BlockRef, Purpose, Relocate};
-use crate::slot::{Head, SlotKind};
-use crate::step::{self, Next};
+use crate::slot::{SlotHead, SlotKind};
+use crate::step::{self, NextStep};
 use crate::{IndexError, Result};
 use farslot_fabric::Endpoint;
 
@@ -22,19 +22,19 @@ impl<'t, E: Endpoint> Writes<'t, E> {
     pub(super) async fn beside(
         &self,
         write: &Write<'_>,
-        of: &mut Writing<'t>,
-        aside: Aside,
-    ) -> Result<Next<Aside>> {
+        of: &mut CuckooWriteState<'t>,
+        aside: CuckooWriteSlowPath,
+    ) -> Result<NextStep<CuckooWriteSlowPath>> {
         let aside = match aside {
-            _ if self.table.writer.get().is_none() => Aside::Hold { alone: false },
+            _ if self.table.writer.get().is_none() => CuckooWriteSlowPath::Hold { alone: false },
             _ => aside,
         };
         match aside {
-            Aside::Hold { alone } => self.hold(write, of, alone).await,
-            Aside::Look => self.look_closely(write, of).await,
-            Aside::ChangeOwn => self.change_own_aside(write, of).await,
-            Aside::Place => self.find_place(write, of).await,
-            Aside::Block => {
+            CuckooWriteSlowPath::Hold { alone } => self.hold(write, of, alone).await,
+            CuckooWriteSlowPath::Look => self.look_closely(write, of).await,
+            CuckooWriteSlowPath::ChangeOwn => self.change_own_aside(write, of).await,
+            CuckooWriteSlowPath::Place => self.find_place(write, of).await,
+            CuckooWriteSlowPath::Block => {
                 let (heap, record) = (self.table.heap(), write.operation.record());
                 let taken = of
                     .record
@@ -49,9 +49,9 @@ impl<'t, E: Endpoint> Writes<'t, E> {
     async fn hold(
         &self,
         write: &Write<'_>,
-        of: &mut Writing<'t>,
+        of: &mut CuckooWriteState<'t>,
         alone: bool,
-    ) -> Result<Next<Aside>> {
+    ) -> Result<NextStep<CuckooWriteSlowPath>> {
         let (table, operation) = (self.table, write.operation.name());
         let buckets = write.key.candidates.as_slice();
         self.take_back(of);
@@ -70,19 +70,23 @@ impl<'t, E: Endpoint> Writes<'t, E> {
     /// Has room made in the heap while it holds nothing, and begins again if there is some.
     pub(super) async fn clean(
         &self,
-        of: &mut Writing<'t>,
+        of: &mut CuckooWriteState<'t>,
         full: IndexError,
-    ) -> Result<Next<Aside>> {
+    ) -> Result<NextStep<CuckooWriteSlowPath>> {
         self.take_back(of);
         of.held = None;
         let making = self.table.make_room_again(&mut of.cleaned, full);
         making.await?;
-        Ok(Next::Aside(Aside::Hold { alone: false }))
+        Ok(NextStep::Aside(CuckooWriteSlowPath::Hold { alone: false }))
     }
 
     /// Looks at all slots that may be the key's. If a writer that died has left it twice, one copy
     /// is removed first.
-    async fn look_closely(&self, write: &Write<'_>, of: &mut Writing<'t>) -> Result<Next<Aside>> {
+    async fn look_closely(
+        &self,
+        write: &Write<'_>,
+        of: &mut CuckooWriteState<'t>,
+    ) -> Result<NextStep<CuckooWriteSlowPath>> {
         let mut buckets = self.table.read_buckets(of.set.as_slice()).await?;
         let Some(found) = self.table.only_copy(&write.key, &mut buckets).await? else {
             (of.free, of.buckets) = (None, buckets);
@@ -93,15 +97,15 @@ impl<'t, E: Endpoint> Writes<'t, E> {
         if !self.may_be_own(write, of.expected) {
             return Ok(self.is_absent(write, of));
         }
-        Ok(self.at_own(write, of, step::Found::Value(Box::new(found.value))))
+        Ok(self.at_own(write, of, step::ValueLocation::Value(Box::new(found.value))))
     }
 
     /// Changes the key's own slot of a bucket of signatures, or empties one that the graph has.
     async fn change_own_aside(
         &self,
         write: &Write<'_>,
-        of: &mut Writing<'t>,
-    ) -> Result<Next<Aside>> {
+        of: &mut CuckooWriteState<'t>,
+    ) -> Result<NextStep<CuckooWriteSlowPath>> {
         let (table, key) = (self.table, &write.key);
         match write.operation.value() {
             Some(value) => {
@@ -115,7 +119,11 @@ impl<'t, E: Endpoint> Writes<'t, E> {
 
     /// Puts a new key into the place that the graph knows, or that a search finds; waits until it
     /// is alone if others are in the way.
-    async fn find_place(&self, write: &Write<'_>, of: &mut Writing<'t>) -> Result<Next<Aside>> {
+    async fn find_place(
+        &self,
+        write: &Write<'_>,
+        of: &mut CuckooWriteState<'t>,
+    ) -> Result<NextStep<CuckooWriteSlowPath>> {
         let (table, key) = (self.table, &write.key);
         let held = of.held.as_ref().expect("a write that looks holds buckets");
         let search = match table.known_place(key, held).await? {
@@ -139,7 +147,9 @@ impl<'t, E: Endpoint> Writes<'t, E> {
             Search::Place(hole, moves) => table.insert(key, value, hole, moves).await?,
             Search::Blind(hole) => table.insert_blindly(key, value, hole).await?,
             // Two that are in each other's way could be so again and again.
-            Search::InTheWay => return Ok(Next::Aside(Aside::Hold { alone: true })),
+            Search::InTheWay => {
+                return Ok(NextStep::Aside(CuckooWriteSlowPath::Hold { alone: true }));
+            }
         }
         Ok(self.inserted(of))
     }
@@ -152,7 +162,7 @@ impl<E: Endpoint> CuckooTable<E> {
         &self,
         key: &Key<'_>,
         buckets: &mut [Bucket],
-    ) -> Result<Option<Found>> {
+    ) -> Result<Option<BucketRecord>> {
         // All slots: an insertion may have displaced one copy to where the other is.
         let mut copies = self.records_in(key, buckets).await?.into_iter();
         let only = copies.next();
@@ -175,7 +185,7 @@ impl<E: Endpoint> CuckooTable<E> {
 
     /// Empties a slot with this word of a bucket that is held; returns what the word is then. What
     /// its record lay in alone is not given back.
-    pub(super) async fn vacate(&self, place: Place, word: u64) -> Result<u64> {
+    pub(super) async fn vacate(&self, place: CuckooSlot, word: u64) -> Result<u64> {
         let emptied = match self.layout.kind {
             SlotKind::Signatures => match SignatureWord(word).with(place.slot, 0) {
                 emptied if emptied.is_vacant() => 0,
@@ -196,7 +206,7 @@ impl<E: Endpoint> CuckooTable<E> {
     /// Replaces a record of a bucket of signatures with this word.
     pub(super) async fn replace_signed(
         &self,
-        place: Place,
+        place: CuckooSlot,
         word: u64,
         entrant: Entrant,
     ) -> Result<()> {
@@ -229,7 +239,7 @@ impl<E: Endpoint> CuckooTable<E> {
         let new = self.content_of(key, value)?;
         let mut batch = Batch::default();
         // In the order in which they are filled, each but the last from the next one.
-        let mut filled: Vec<Place> = moves.iter().map(|step| step.to.place).collect();
+        let mut filled: Vec<CuckooSlot> = moves.iter().map(|step| step.to.place).collect();
         filled.push(hole.place);
         let made = self.fill_all(&mut batch, hole, moves, new).await;
         let changing = self.changing_if(made.is_ok());
@@ -267,7 +277,7 @@ impl<E: Endpoint> CuckooTable<E> {
         batch: &mut Batch,
         hole: Hole,
         moves: Vec<Move>,
-        new: Content,
+        new: SlotContent,
     ) -> Result<()> {
         for Move { from, to, content } in moves {
             self.fill(batch, &to, content).await?;
@@ -277,14 +287,14 @@ impl<E: Endpoint> CuckooTable<E> {
     }
 
     /// What a new record's slot is to hold.
-    fn content_of(&self, key: &Key<'_>, value: &[u8]) -> Result<Content> {
+    fn content_of(&self, key: &Key<'_>, value: &[u8]) -> Result<SlotContent> {
         Ok(match self.layout.kind {
             SlotKind::Word | SlotKind::Inline => {
                 let mut words = vec![0; self.layout.slot_words()];
                 self.fill_words(key, value, &mut words)?;
-                Content::Words(words)
+                SlotContent::Words(words)
             }
-            _ => Content::Record(self.entrant(key.hash, key.bytes, value)?),
+            _ => SlotContent::Record(self.entrant(key.hash, key.bytes, value)?),
         })
     }
 
@@ -298,20 +308,20 @@ impl<E: Endpoint> CuckooTable<E> {
                 let (of_key, of_value) = record.split_at_mut(key.bytes.len());
                 of_key.copy_from_slice(key.bytes);
                 of_value.copy_from_slice(value);
-                Head::inline(key.hash, record, self.layout.mask_seed)
+                SlotHead::inline(key.hash, record, self.layout.mask_seed)
             }
         };
         Ok(())
     }
 
     /// The steps that fill a slot.
-    async fn fill(&self, batch: &mut Batch, hole: &Hole, content: Content) -> Result<()> {
+    async fn fill(&self, batch: &mut Batch, hole: &Hole, content: SlotContent) -> Result<()> {
         match content {
-            Content::Record(entrant) if self.layout.kind == SlotKind::Signatures => {
+            SlotContent::Record(entrant) if self.layout.kind == SlotKind::Signatures => {
                 self.fill_position(batch, hole, entrant).await
             }
-            Content::Record(entrant) => self.fill_out(batch, hole, entrant).await.map(drop),
-            Content::Words(words) => {
+            SlotContent::Record(entrant) => self.fill_out(batch, hole, entrant).await.map(drop),
+            SlotContent::Words(words) => {
                 let mut hole = *hole;
                 if words.len() > 1 && hole.word != 0 {
                     // Emptied first: should this be cut off here, the old head would stay over the
@@ -354,12 +364,12 @@ impl<E: Endpoint> CuckooTable<E> {
         batch.steps.push(Step::Write { to, data: record });
         batch
             .steps
-            .push(Step::swap(place, word, Head::out(hash, block)));
+            .push(Step::swap(place, word, SlotHead::out(hash, block)));
         Ok(block)
     }
 
     /// The word that publishes a slot of buckets that were read.
-    pub(super) fn word_in(&self, buckets: &[Bucket], place: Place) -> u64 {
+    pub(super) fn word_in(&self, buckets: &[Bucket], place: CuckooSlot) -> u64 {
         let bucket = buckets.iter().find(|bucket| bucket.number == place.bucket);
         bucket.map_or(0, |bucket| self.word_of(bucket, place.slot))
     }
@@ -373,11 +383,11 @@ impl<E: Endpoint> CuckooTable<E> {
             return Ok(Some(hasher.hash(&key[..self.layout.key.most()])));
         }
         match self.head(word) {
-            Head::Inline { .. } => {
+            SlotHead::Inline { .. } => {
                 let record = self.inline_record(&bucket.bytes, slot);
                 Ok(Some(hasher.hash(&record[..self.layout.key.most()])))
             }
-            Head::Out { block, .. } => {
+            SlotHead::Out { block, .. } => {
                 let record = self.heap().read(block).await?;
                 Ok(record.map(|record| hasher.hash(record.key())))
             }

@@ -229,8 +229,8 @@ impl CuckooLayout {
 
     /// The buckets of a hash, without repetition, in the order in which they are tried.
     #[inline]
-    pub(super) fn buckets_of(&self, hash: u64) -> Candidates {
-        let mut candidates = Candidates::default();
+    pub(super) fn buckets_of(&self, hash: u64) -> CandidateBuckets {
+        let mut candidates = CandidateBuckets::default();
         for way in 0..u64::from(self.ways) {
             candidates.add(scale(way_hash(hash, way), self.buckets));
         }
@@ -260,12 +260,12 @@ const fn way_hash(hash: u64, way: u64) -> u64 {
 
 /// The different buckets of a key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(super) struct Candidates {
+pub(super) struct CandidateBuckets {
     buckets: [u64; MOST_WAYS],
     count: usize,
 }
 
-impl Candidates {
+impl CandidateBuckets {
     #[inline]
     pub(super) fn add(&mut self, bucket: u64) {
         if !self.as_slice().contains(&bucket) {
@@ -291,7 +291,7 @@ impl Candidates {
 
 /// A slot: its bucket, and its number in there.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(super) struct Place {
+pub(super) struct CuckooSlot {
     pub(super) bucket: u64,
     pub(super) slot: usize,
 }

@@ -6,14 +6,14 @@
 
 use super::client::{CuckooTable, Key};
 use super::glance::InlineGlance;
-use super::layout::{Candidates, LookupOrder, MOST_WAYS, signature_of};
-use super::moves_seen::Before;
+use super::layout::{CandidateBuckets, LookupOrder, MOST_WAYS, signature_of};
+use super::moves_seen::StripeCounts;
 use super::signatures::SignatureWord;
 use crate::client::{MOST_READS, pause};
 use crate::hash::checksum;
 use crate::heap::{BlockRef, RecordView};
-use crate::slot::{Head, SlotKind, WordFormat};
-use crate::step::{Found, Glance, Lookup, Next, Read, Reads, failed, view};
+use crate::slot::{SlotHead, SlotKind, WordFormat};
+use crate::step::{Glance, Lookup, NextStep, ReadPieces, Reads, ValueLocation, failed, view};
 use crate::{IndexError, Result};
 use farslot_fabric::{Endpoint, InPlace, Piece};
 use std::ops::ControlFlow;
@@ -26,15 +26,15 @@ pub(crate) struct Search {
     rounds: u32,
     /// What the counts of displacements were before this round, and whether the table was known to
     /// be sealed.
-    before: Before,
+    before: StripeCounts,
     sealed: bool,
     /// The buckets that are looked through, and which of them are read; a bit each.
-    set: Candidates,
+    set: CandidateBuckets,
     reading: u32,
     /// Whether they are those that the writer knows the key to be in, and not all.
     is_known: bool,
     /// Records that may be the key's, and the one that is read, or the first of those.
-    records: Vec<Candidate>,
+    records: Vec<RecordCandidate>,
     next: usize,
     /// Buckets that something was found in that is not whole, or not there any more.
     again: u32,
@@ -43,7 +43,7 @@ pub(crate) struct Search {
 
 /// A record out of band that may be the key's.
 #[derive(Clone, Copy)]
-struct Candidate {
+struct RecordCandidate {
     /// Its bucket's place in the set.
     bucket: usize,
     /// Its slot's word, or its bucket's.
@@ -63,14 +63,14 @@ enum Stage {
 }
 
 /// What a lookup needs besides READs: time, before buckets are read again for the nth time.
-pub(crate) struct Pause(u32);
+pub(crate) struct RereadPause(u32);
 
 impl<E: Endpoint> Lookup for CuckooTable<E> {
     type Endpoint = E;
     type Asked<'k> = &'k [u8];
     type Key<'k> = Key<'k>;
     type Search = Search;
-    type Aside = Pause;
+    type Aside = RereadPause;
 
     #[inline(always)]
     fn endpoint(&self) -> &E {
@@ -97,7 +97,7 @@ impl<E: Endpoint> Lookup for CuckooTable<E> {
     }
 
     #[inline]
-    fn begin(&self, key: &Self::Key<'_>, search: &mut Search) -> Next<Pause> {
+    fn begin(&self, key: &Self::Key<'_>, search: &mut Search) -> NextStep<RereadPause> {
         search.rounds = 0;
         self.begin_round(key, search)
     }
@@ -112,7 +112,12 @@ impl<E: Endpoint> Lookup for CuckooTable<E> {
     }
 
     #[inline]
-    fn look(&self, key: &Self::Key<'_>, search: &mut Search, read: &mut impl Read) -> Next<Pause> {
+    fn look(
+        &self,
+        key: &Self::Key<'_>,
+        search: &mut Search,
+        read: &mut impl ReadPieces,
+    ) -> NextStep<RereadPause> {
         match search.stage {
             Stage::Buckets => self.look_at_buckets(key, search, read),
             Stage::Records => self.look_at_records(key, search, read),
@@ -124,8 +129,8 @@ impl<E: Endpoint> Lookup for CuckooTable<E> {
         &self,
         _: &Self::Key<'_>,
         search: &mut Search,
-        Pause(attempt): Pause,
-    ) -> Result<Next<Pause>> {
+        RereadPause(attempt): RereadPause,
+    ) -> Result<NextStep<RereadPause>> {
         pause(&*self.endpoint, attempt).await?;
         Ok(self.read_buckets_of(search))
     }
@@ -150,7 +155,7 @@ impl Search {
 impl<E: Endpoint> CuckooTable<E> {
     /// Begins to look through the key's buckets.
     #[inline]
-    fn begin_round(&self, key: &Key<'_>, search: &mut Search) -> Next<Pause> {
+    fn begin_round(&self, key: &Key<'_>, search: &mut Search) -> NextStep<RereadPause> {
         search.before = self.moves_seen.of(&key.candidates);
         search.sealed = self.sealed.get();
         if !self.predetermines {
@@ -170,7 +175,7 @@ impl<E: Endpoint> CuckooTable<E> {
 
     /// Has the buckets read that the key can be in.
     #[inline]
-    fn read_candidates(&self, key: &Key<'_>, search: &mut Search) -> Next<Pause> {
+    fn read_candidates(&self, key: &Key<'_>, search: &mut Search) -> NextStep<RereadPause> {
         search.is_known = false;
         search.set = key.candidates;
         search.reading = match self.order {
@@ -183,18 +188,18 @@ impl<E: Endpoint> CuckooTable<E> {
     }
 
     #[inline]
-    fn read_anew(&self, search: &mut Search) -> Next<Pause> {
+    fn read_anew(&self, search: &mut Search) -> NextStep<RereadPause> {
         search.rereads = 0;
         self.read_buckets_of(search)
     }
 
     #[inline]
-    fn read_buckets_of(&self, search: &mut Search) -> Next<Pause> {
+    fn read_buckets_of(&self, search: &mut Search) -> NextStep<RereadPause> {
         search.stage = Stage::Buckets;
         search.records.clear();
         search.next = 0;
         search.again = 0;
-        Next::Read(self.reads_of(search.reading.count_ones() as usize))
+        NextStep::Read(self.reads_of(search.reading.count_ones() as usize))
     }
 
     /// The READs of so many buckets side by side.
@@ -221,18 +226,20 @@ impl<E: Endpoint> CuckooTable<E> {
         &self,
         key: &Key<'_>,
         search: &mut Search,
-        read: &mut impl Read,
-    ) -> Next<Pause> {
+        read: &mut impl ReadPieces,
+    ) -> NextStep<RereadPause> {
         for piece in 0..search.reading.count_ones() as usize {
             let bucket = search.bucket(piece);
             if self.layout.kind == SlotKind::Signatures {
                 let word = read.word(piece, 0);
                 let positions = SignatureWord(word).positions_of(signature_of(key.hash));
-                search.records.extend(positions.map(|position| Candidate {
-                    bucket,
-                    word,
-                    position,
-                }));
+                search
+                    .records
+                    .extend(positions.map(|position| RecordCandidate {
+                        bucket,
+                        word,
+                        position,
+                    }));
                 continue;
             }
             let slot_words = self.slot_words;
@@ -242,16 +249,16 @@ impl<E: Endpoint> CuckooTable<E> {
                 let at = (bucket, piece, slot);
                 if self.layout.kind == SlotKind::Word {
                     if WordFormat::is_live(word) && self.words.same_key(word, key.word) {
-                        return Next::Found(Found::Word {
+                        return NextStep::Found(ValueLocation::Word {
                             word: self.words.value_of_word(word),
                             len: self.layout.value.most(),
                         });
                     }
-                } else if Head::has_record_of(word, key.hash)
+                } else if SlotHead::has_record_of(word, key.hash)
                     && let ControlFlow::Break(found) =
                         self.look_at_slot(key, search, at, (word, first), read)
                 {
-                    return Next::Found(found);
+                    return NextStep::Found(found);
                 }
             }
         }
@@ -267,15 +274,15 @@ impl<E: Endpoint> CuckooTable<E> {
         search: &mut Search,
         (bucket, piece, slot): (usize, usize, usize),
         (word, first): (u64, usize),
-        read: &mut impl Read,
-    ) -> ControlFlow<Found> {
+        read: &mut impl ReadPieces,
+    ) -> ControlFlow<ValueLocation> {
         match self.head(word) {
-            Head::Inline { sum, .. } => match self.inline_in(key, sum, (piece, first), read) {
+            SlotHead::Inline { sum, .. } => match self.inline_in(key, sum, (piece, first), read) {
                 Some(Some(found)) => return ControlFlow::Break(found),
                 Some(None) => {}
                 None => search.again |= 1 << bucket,
             },
-            Head::Out { .. } => search.records.push(Candidate {
+            SlotHead::Out { .. } => search.records.push(RecordCandidate {
                 bucket,
                 word,
                 position: slot,
@@ -293,8 +300,8 @@ impl<E: Endpoint> CuckooTable<E> {
         key: &Key<'_>,
         sum: u32,
         (piece, first): (usize, usize),
-        read: &mut impl Read,
-    ) -> Option<Option<Found>> {
+        read: &mut impl ReadPieces,
+    ) -> Option<Option<ValueLocation>> {
         let of_key = self.layout.key.most();
         let body = first * 8 + 8;
         let bytes = body..body + of_key + self.layout.value.most();
@@ -304,26 +311,26 @@ impl<E: Endpoint> CuckooTable<E> {
         }
         let is_own = record[..of_key] == *key.bytes;
         let bytes = body + of_key..bytes.end;
-        Some(is_own.then_some(Found::Bytes { piece, bytes }))
+        Some(is_own.then_some(ValueLocation::Bytes { piece, bytes }))
     }
 
     /// Has the next candidates read: one, or, where a word tells of all records of a bucket at one
     /// moment, all.
     #[inline]
-    fn read_records(&self, key: &Key<'_>, search: &mut Search) -> Next<Pause> {
+    fn read_records(&self, key: &Key<'_>, search: &mut Search) -> NextStep<RereadPause> {
         let left = search.records.len() - search.next;
         if left == 0 {
             return self.looked_through(key, search);
         }
         search.stage = Stage::Records;
-        Next::Read(match self.layout.kind {
+        NextStep::Read(match self.layout.kind {
             SlotKind::Signatures => Reads::apart(left),
             _ => Reads::ONE,
         })
     }
 
     #[inline]
-    fn piece_of_record(&self, candidate: Candidate) -> Piece {
+    fn piece_of_record(&self, candidate: RecordCandidate) -> Piece {
         if self.layout.kind == SlotKind::Signatures {
             let of = self.heap_buckets();
             let block = of.block(SignatureWord(candidate.word));
@@ -341,8 +348,8 @@ impl<E: Endpoint> CuckooTable<E> {
         &self,
         key: &Key<'_>,
         search: &mut Search,
-        read: &mut impl Read,
-    ) -> Next<Pause> {
+        read: &mut impl ReadPieces,
+    ) -> NextStep<RereadPause> {
         let count = match self.layout.kind {
             SlotKind::Signatures => search.records.len() - search.next,
             _ => 1,
@@ -354,7 +361,7 @@ impl<E: Endpoint> CuckooTable<E> {
             match self.record_in(candidate, bytes) {
                 Some(record) if record.key == key.bytes => {
                     let bytes = record.value_range();
-                    return Next::Found(Found::Bytes { piece, bytes });
+                    return NextStep::Found(ValueLocation::Bytes { piece, bytes });
                 }
                 Some(_) => {}
                 None => search.again |= 1 << candidate.bucket,
@@ -366,7 +373,7 @@ impl<E: Endpoint> CuckooTable<E> {
 
     /// The record that a slot names, if this is it, whole.
     #[inline]
-    fn record_in<'b>(&self, candidate: Candidate, bytes: &'b [u8]) -> Option<RecordView<'b>> {
+    fn record_in<'b>(&self, candidate: RecordCandidate, bytes: &'b [u8]) -> Option<RecordView<'b>> {
         if self.layout.kind != SlotKind::Signatures {
             return RecordView::decode(bytes, BlockRef::unpack(candidate.word));
         }
@@ -383,7 +390,7 @@ impl<E: Endpoint> CuckooTable<E> {
 
     /// What follows when nothing that was read is the key's.
     #[inline]
-    fn looked_through(&self, key: &Key<'_>, search: &mut Search) -> Next<Pause> {
+    fn looked_through(&self, key: &Key<'_>, search: &mut Search) -> NextStep<RereadPause> {
         if search.again != 0 {
             return self.read_again(search);
         }
@@ -396,16 +403,16 @@ impl<E: Endpoint> CuckooTable<E> {
             return self.read_anew(search);
         }
         if search.sealed {
-            return Next::Absent;
+            return NextStep::Absent;
         }
         search.stage = Stage::Counts;
-        Next::Read(Reads::ONE)
+        NextStep::Read(Reads::ONE)
     }
 
     /// Has the buckets read again in which something was not whole: at once the first time, then
     /// after ever longer pauses.
     #[cold]
-    fn read_again(&self, search: &mut Search) -> Next<Pause> {
+    fn read_again(&self, search: &mut Search) -> NextStep<RereadPause> {
         let first = search.again.trailing_zeros() as usize;
         search.reading = search.again;
         search.rereads += 1;
@@ -414,7 +421,7 @@ impl<E: Endpoint> CuckooTable<E> {
         }
         match search.rereads {
             1 => self.read_buckets_of(search),
-            rereads => Next::Aside(Pause(rereads - 1)),
+            rereads => NextStep::Aside(RereadPause(rereads - 1)),
         }
     }
 
@@ -423,11 +430,11 @@ impl<E: Endpoint> CuckooTable<E> {
         &self,
         key: &Key<'_>,
         search: &mut Search,
-        read: &mut impl Read,
-    ) -> Next<Pause> {
+        read: &mut impl ReadPieces,
+    ) -> NextStep<RereadPause> {
         self.note_moves(|word| read.word(0, word));
         if self.moves_seen.of(&key.candidates) == search.before {
-            return Next::Absent;
+            return NextStep::Absent;
         }
         // At once: the longer between two looks at the count, the likelier that it changes.
         search.rounds += 1;

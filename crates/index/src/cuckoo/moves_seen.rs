@@ -1,6 +1,6 @@
 //! The counts of displacements as a client has seen them.
 
-use super::layout::{Candidates, MOST_WAYS, STRIPES, stripe_of};
+use super::layout::{CandidateBuckets, MOST_WAYS, STRIPES, stripe_of};
 use std::cell::Cell;
 
 /// The counts as they were when they were last read.
@@ -8,7 +8,7 @@ pub(super) struct MovesSeen([Cell<u64>; STRIPES]);
 
 /// What the counts of a key's buckets were.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Before([u64; MOST_WAYS]);
+pub(super) struct StripeCounts([u64; MOST_WAYS]);
 
 impl Default for MovesSeen {
     fn default() -> Self {
@@ -22,11 +22,11 @@ impl MovesSeen {
         &self.0
     }
 
-    pub(super) fn of(&self, candidates: &Candidates) -> Before {
+    pub(super) fn of(&self, candidates: &CandidateBuckets) -> StripeCounts {
         let mut before = [0; MOST_WAYS];
         for (count, bucket) in before.iter_mut().zip(candidates.as_slice()) {
             *count = self.0[stripe_of(*bucket)].get();
         }
-        Before(before)
+        StripeCounts(before)
     }
 }

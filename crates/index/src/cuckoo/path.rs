@@ -1,9 +1,9 @@
 //! The shortest way to a free slot, breadth first, a level of buckets in one round trip.
 
-use super::batch::Content;
+use super::batch::SlotContent;
 use super::buckets::Bucket;
 use super::client::CuckooTable;
-use super::layout::Place;
+use super::layout::CuckooSlot;
 use crate::Result;
 use crate::client::locks::Held;
 use crate::slot::SlotKind;
@@ -26,7 +26,7 @@ pub(super) enum Search {
 /// A slot to be filled: a free one, or one whose content was copied to another place before.
 #[derive(Clone, Copy)]
 pub(super) struct Hole {
-    pub(super) place: Place,
+    pub(super) place: CuckooSlot,
     /// The word that publishes the slot.
     pub(super) word: u64,
 }
@@ -36,11 +36,11 @@ pub(super) struct Move {
     /// The bucket that it leaves.
     pub(super) from: u64,
     pub(super) to: Hole,
-    pub(super) content: Content,
+    pub(super) content: SlotContent,
 }
 
 /// A bucket that the search has reached, and from which slot.
-pub(super) struct Reached {
+pub(super) struct ReachedBucket {
     pub(super) bucket: Bucket,
     pub(super) from: Option<(usize, usize)>,
 }
@@ -67,9 +67,9 @@ impl<E: Endpoint> CuckooTable<E> {
         held: &Held<'_>,
     ) -> Result<Search> {
         let mut seen: HashSet<u64> = candidates.iter().map(|bucket| bucket.number).collect();
-        let mut reached: Vec<Reached> = candidates
+        let mut reached: Vec<ReachedBucket> = candidates
             .into_iter()
-            .map(|bucket| Reached { bucket, from: None })
+            .map(|bucket| ReachedBucket { bucket, from: None })
             .collect();
         if let Some(roomiest) = self.roomiest(&reached) {
             return self.way_to(&reached, roomiest).await;
@@ -96,7 +96,7 @@ impl<E: Endpoint> CuckooTable<E> {
             level = reached.len()..reached.len() + buckets.len();
             let origins = next.into_iter().map(|(_, from)| Some(from));
             let arrived = buckets.into_iter().zip(origins);
-            reached.extend(arrived.map(|(bucket, from)| Reached { bucket, from }));
+            reached.extend(arrived.map(|(bucket, from)| ReachedBucket { bucket, from }));
             let free = level
                 .clone()
                 .find(|index| self.free_slot(&reached[*index]).is_some());
@@ -114,7 +114,7 @@ impl<E: Endpoint> CuckooTable<E> {
     }
 
     /// The bucket with the most free slots, if any has one.
-    fn roomiest(&self, reached: &[Reached]) -> Option<usize> {
+    fn roomiest(&self, reached: &[ReachedBucket]) -> Option<usize> {
         roomiest(reached.iter().map(|reached| {
             let slots = 0..self.layout.bucket_slots as usize;
             slots
@@ -123,12 +123,16 @@ impl<E: Endpoint> CuckooTable<E> {
         }))
     }
 
-    fn free_slot(&self, reached: &Reached) -> Option<usize> {
+    fn free_slot(&self, reached: &ReachedBucket) -> Option<usize> {
         (0..self.layout.bucket_slots as usize).find(|slot| self.is_free(&reached.bucket, *slot))
     }
 
     /// Where the records of a level's buckets could go: the bucket, and the slot that leads there.
-    async fn ways_on(&self, level: &[Reached], first: usize) -> Result<Vec<(u64, (usize, usize))>> {
+    async fn ways_on(
+        &self,
+        level: &[ReachedBucket],
+        first: usize,
+    ) -> Result<Vec<(u64, (usize, usize))>> {
         let slots = self.layout.bucket_slots as usize;
         let buckets: Vec<&Bucket> = level.iter().map(|reached| &reached.bucket).collect();
         let hashes = self.hashes_of(&buckets).await?;
@@ -172,13 +176,13 @@ impl<E: Endpoint> CuckooTable<E> {
     }
 
     /// The chain of moves that ends in a reached bucket's free slot.
-    pub(super) async fn way_to(&self, reached: &[Reached], end: usize) -> Result<Search> {
+    pub(super) async fn way_to(&self, reached: &[ReachedBucket], end: usize) -> Result<Search> {
         let slot = self
             .free_slot(&reached[end])
             .expect("the way ends at a free slot");
         let hole = |index: usize, slot| {
             let bucket = &reached[index].bucket;
-            let place = Place {
+            let place = CuckooSlot {
                 bucket: bucket.number,
                 slot,
             };
@@ -191,7 +195,7 @@ impl<E: Endpoint> CuckooTable<E> {
             sources.push((&reached[parent].bucket, slot));
             at = parent;
         }
-        let mut contents: Vec<Option<Content>> = sources.iter().map(|_| None).collect();
+        let mut contents: Vec<Option<SlotContent>> = sources.iter().map(|_| None).collect();
         let mut failed = Ok(());
         let looks = sources
             .iter()
@@ -215,10 +219,10 @@ impl<E: Endpoint> CuckooTable<E> {
     }
 
     /// What a slot holds, as it goes to another.
-    async fn content_in(&self, bucket: &Bucket, slot: usize) -> Result<Content> {
+    async fn content_in(&self, bucket: &Bucket, slot: usize) -> Result<SlotContent> {
         Ok(match self.layout.kind {
-            SlotKind::Signatures => Content::Record(self.entrant_from(bucket, slot).await?),
-            _ => Content::Words(self.slot_words(&bucket.bytes, slot).to_vec()),
+            SlotKind::Signatures => SlotContent::Record(self.entrant_from(bucket, slot).await?),
+            _ => SlotContent::Words(self.slot_words(&bucket.bytes, slot).to_vec()),
         })
     }
 }

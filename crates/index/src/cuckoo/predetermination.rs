@@ -9,8 +9,8 @@
 use super::buckets::Bucket;
 use super::client::{CuckooTable, Key};
 use super::graph::CuckooGraph;
-use super::layout::{Candidates, CuckooLayout, Place, WRITER_AT};
-use super::path::{Hole, Reached, Search};
+use super::layout::{CandidateBuckets, CuckooLayout, CuckooSlot, WRITER_AT};
+use super::path::{Hole, ReachedBucket, Search};
 use crate::client::locks::Held;
 use crate::client::side_by_side;
 use crate::slot::SlotKind;
@@ -116,14 +116,14 @@ impl<E: Endpoint> CuckooTable<E> {
     /// Those of the key's buckets, which are held, that it may be in: all, as long as nothing is
     /// known.
     #[inline]
-    pub(super) fn buckets_of_key(&self, key: &Key<'_>) -> Candidates {
+    pub(super) fn buckets_of_key(&self, key: &Key<'_>) -> CandidateBuckets {
         match self.predetermines {
             true => self.known_buckets_of(key),
             false => key.candidates,
         }
     }
 
-    fn known_buckets_of(&self, key: &Key<'_>) -> Candidates {
+    fn known_buckets_of(&self, key: &Key<'_>) -> CandidateBuckets {
         match &*self.graph.borrow() {
             Some(graph) => key
                 .candidates
@@ -187,7 +187,7 @@ impl<E: Endpoint> CuckooTable<E> {
         let slots = self.layout.bucket_slots as usize;
         for (index, hash) in hashes.into_iter().enumerate() {
             let (bucket, slot) = (&buckets[index / slots], index % slots);
-            let place = Place {
+            let place = CuckooSlot {
                 bucket: bucket.number,
                 slot,
             };
@@ -237,7 +237,7 @@ impl<E: Endpoint> CuckooTable<E> {
 
     /// Reads what is to be moved, all at once, and who is the writer. What is not as the graph says
     /// was changed by another one.
-    async fn read_way(&self, way: &[Place]) -> Result<Search> {
+    async fn read_way(&self, way: &[CuckooSlot]) -> Result<Search> {
         let numbers: Vec<u64> = way.iter().map(|place| place.bucket).collect();
         let reads = both(self.read_buckets(&numbers), self.check_writer(way[0]));
         let (buckets, writer) = reads.await;
@@ -257,10 +257,10 @@ impl<E: Endpoint> CuckooTable<E> {
         if !self.is_free(&buckets[last], way[last].slot) {
             return Err(self.lost(way[last]));
         }
-        let reached: Vec<Reached> = buckets
+        let reached: Vec<ReachedBucket> = buckets
             .into_iter()
             .enumerate()
-            .map(|(index, bucket)| Reached {
+            .map(|(index, bucket)| ReachedBucket {
                 bucket,
                 from: index
                     .checked_sub(1)
@@ -284,7 +284,7 @@ impl<E: Endpoint> CuckooTable<E> {
 
     /// Looks whether this client is the writer still, which is about to change a slot or has done
     /// so.
-    pub(super) async fn check_writer(&self, place: Place) -> Result<()> {
+    pub(super) async fn check_writer(&self, place: CuckooSlot) -> Result<()> {
         let word = self.endpoint.read(self.table.plus(WRITER_AT), 8).await?;
         if word.words()[0] == self.mark.get() {
             return Ok(());
@@ -293,7 +293,7 @@ impl<E: Endpoint> CuckooTable<E> {
     }
 
     /// Another client has become the writer, and has changed a slot.
-    pub(super) fn lost(&self, place: Place) -> IndexError {
+    pub(super) fn lost(&self, place: CuckooSlot) -> IndexError {
         self.note_deposed();
         IndexError::WriterLost {
             slot: place.bucket * u64::from(self.layout.bucket_slots) + place.slot as u64,

@@ -4,10 +4,10 @@ use super::buckets::Bucket;
 use super::client::CuckooTable;
 use super::heap_bucket::Residents;
 use super::signatures::SignatureWord;
-use crate::client::scan::{self, Met};
+use crate::client::scan::{self, ScannedRecord};
 use crate::client::{MOST_READS, pause, side_by_side};
 use crate::hash::checksum;
-use crate::slot::{Head, SlotKind};
+use crate::slot::{SlotHead, SlotKind};
 use crate::{BATCH_WIDTH, Cursor, IndexError, Result};
 use farslot_fabric::{Buffer, Endpoint, EndpointExt};
 
@@ -90,19 +90,21 @@ impl<E: Endpoint> CuckooTable<E> {
     }
 
     /// The record of a slot that was read, or is read again until it is whole.
-    async fn meet(&self, number: u64, slot: usize, words: &[u64]) -> Result<Met> {
+    async fn meet(&self, number: u64, slot: usize, words: &[u64]) -> Result<ScannedRecord> {
         let pool = &self.endpoint.core().buffers;
         let mut words = pool.copy_of(bytemuck::cast_slice(words))?;
         for attempt in 0..MOST_READS {
             let met = match self.head(words.words()[0]) {
-                Head::Inline { sum, .. } => {
+                SlotHead::Inline { sum, .. } => {
                     let record = self.inline_record(&words, 0);
                     let whole = checksum(record, self.layout.mask_seed) == sum;
                     let record = whole.then(|| pool.copy_of(record)).transpose()?;
-                    record.map(|record| Met::Here(record, self.layout.key.most()))
+                    record.map(|record| ScannedRecord::Here(record, self.layout.key.most()))
                 }
-                Head::Out { block, .. } => self.heap().read(block).await?.map(Met::Out),
-                _ => Some(Met::Nothing),
+                SlotHead::Out { block, .. } => {
+                    self.heap().read(block).await?.map(ScannedRecord::Out)
+                }
+                _ => Some(ScannedRecord::Nothing),
             };
             if let Some(met) = met {
                 return Ok(met);

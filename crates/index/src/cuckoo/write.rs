@@ -12,14 +12,14 @@
 
 use super::buckets::Bucket;
 use super::client::{CuckooTable, Key};
-use super::layout::{Candidates, MOST_WAYS, Place};
+use super::layout::{CandidateBuckets, CuckooSlot, MOST_WAYS};
 use super::path::roomiest;
 use crate::client::locks::Held;
-use crate::heap::{Asked, BlockRef, Draft, Heap, NewRecord, Purpose};
-use crate::slot::{Head, KeyRule, SlotKind, WordFormat, in_slot};
+use crate::heap::{BlockRef, Draft, Heap, NewRecord, Purpose, TableWrite};
+use crate::slot::{KeyRule, SlotHead, SlotKind, WordFormat, in_slot};
 use crate::step::{
-    Change, Found, LIKELY, Lookup, Next, Read, Reads, Swap, failed, has_key, record_in,
-    view_to_write,
+    Change, LIKELY, Lookup, NextStep, ReadPieces, Reads, Swap, ValueLocation, failed, has_key,
+    record_in, view_to_write,
 };
 use crate::{IndexError, Operation, Result, SchemeClient};
 use farslot_fabric::{Endpoint, InPlace, Piece};
@@ -46,18 +46,18 @@ pub(crate) struct Write<'k> {
 
 /// How far a write has come.
 #[derive(Default)]
-pub(crate) struct Writing<'t> {
+pub(crate) struct CuckooWriteState<'t> {
     pub(super) held: Option<Held<'t>>,
     stage: Stage,
     /// The buckets that are read, and a copy of them where none of them has a free slot.
-    pub(super) set: Candidates,
+    pub(super) set: CandidateBuckets,
     pub(super) buckets: Vec<Bucket>,
     /// A free slot for a new key.
-    pub(super) free: Option<Place>,
+    pub(super) free: Option<CuckooSlot>,
     pub(super) record: Draft,
-    aim: Aim,
+    aim: CuckooSwapAim,
     /// The slot whose word is swapped, what it must be, and what it becomes.
-    pub(super) place: Place,
+    pub(super) place: CuckooSlot,
     pub(super) expected: u64,
     new: u64,
     /// How often room was made in the heap, which was full.
@@ -75,7 +75,7 @@ enum Stage {
 
 /// What a swap is for.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
-enum Aim {
+enum CuckooSwapAim {
     /// The key's own slot has another record, or none.
     #[default]
     Own,
@@ -88,7 +88,7 @@ enum Aim {
 
 /// What a write needs besides READs and changes.
 #[derive(Clone, Copy)]
-pub(crate) enum Aside {
+pub(crate) enum CuckooWriteSlowPath {
     /// Its buckets, or all, if it is to be alone; and to be the writer.
     Hold { alone: bool },
     /// Several slots may be the key's, or one that is not whole.
@@ -125,10 +125,10 @@ impl<'t, E: Endpoint> Lookup for Writes<'t, E> {
     const WRITES: bool = true;
 
     type Endpoint = E;
-    type Asked<'k> = Asked<'k>;
+    type Asked<'k> = TableWrite<'k>;
     type Key<'k> = Write<'k>;
-    type Search = Writing<'t>;
-    type Aside = Aside;
+    type Search = CuckooWriteState<'t>;
+    type Aside = CuckooWriteSlowPath;
 
     #[inline(always)]
     fn endpoint(&self) -> &E {
@@ -156,7 +156,7 @@ impl<'t, E: Endpoint> Lookup for Writes<'t, E> {
 
     #[inline]
     fn key<'k>(&self, asked: Self::Asked<'k>) -> Result<Write<'k>> {
-        let (table, Asked { operation, only_in }) = (self.table, asked);
+        let (table, TableWrite { operation, only_in }) = (self.table, asked);
         debug_assert!(only_in.is_none() || table.layout.kind.has_heads());
         if let Operation::Replace(..) | Operation::RemoveIf(..) = operation {
             return Err(CuckooTable::<E>::not_atomic());
@@ -178,7 +178,11 @@ impl<'t, E: Endpoint> Lookup for Writes<'t, E> {
     }
 
     #[inline]
-    fn begin(&self, write: &Self::Key<'_>, of: &mut Writing<'t>) -> Next<Aside> {
+    fn begin(
+        &self,
+        write: &Self::Key<'_>,
+        of: &mut CuckooWriteState<'t>,
+    ) -> NextStep<CuckooWriteSlowPath> {
         of.record = Draft::None;
         of.cleaned = 0;
         of.held = None;
@@ -189,12 +193,12 @@ impl<'t, E: Endpoint> Lookup for Writes<'t, E> {
             && (kind != SlotKind::Signatures && !table.predetermines);
         match may_wait || self.try_hold(write, of) {
             true => self.read_buckets(write, of),
-            false => Next::Aside(Aside::Hold { alone: false }),
+            false => NextStep::Aside(CuckooWriteSlowPath::Hold { alone: false }),
         }
     }
 
     #[inline]
-    fn piece(&self, _: &Self::Key<'_>, of: &Writing<'t>, number: usize) -> Piece {
+    fn piece(&self, _: &Self::Key<'_>, of: &CuckooWriteState<'t>, number: usize) -> Piece {
         match of.stage {
             Stage::Buckets => self.table.piece_of(of.set.as_slice()[number]),
             Stage::Record => self.table.heap().piece(BlockRef::unpack(of.expected)),
@@ -202,7 +206,7 @@ impl<'t, E: Endpoint> Lookup for Writes<'t, E> {
     }
 
     #[inline]
-    fn likely_bytes(&self, of: &Writing<'t>, len: usize) -> usize {
+    fn likely_bytes(&self, of: &CuckooWriteState<'t>, len: usize) -> usize {
         match of.stage {
             Stage::Buckets => len,
             Stage::Record => len.min(LIKELY),
@@ -213,9 +217,9 @@ impl<'t, E: Endpoint> Lookup for Writes<'t, E> {
     fn look(
         &self,
         write: &Self::Key<'_>,
-        of: &mut Writing<'t>,
-        read: &mut impl Read,
-    ) -> Next<Aside> {
+        of: &mut CuckooWriteState<'t>,
+        read: &mut impl ReadPieces,
+    ) -> NextStep<CuckooWriteSlowPath> {
         match of.stage {
             Stage::Buckets => self.look_at_buckets(write, of, read),
             Stage::Record => self.look_at_record(write, of, read),
@@ -223,7 +227,7 @@ impl<'t, E: Endpoint> Lookup for Writes<'t, E> {
     }
 
     #[inline]
-    fn likely_change(&self, write: &Self::Key<'_>, of: &mut Writing<'t>) -> Option<Piece> {
+    fn likely_change(&self, write: &Self::Key<'_>, of: &mut CuckooWriteState<'t>) -> Option<Piece> {
         let (Operation::Put(..) | Operation::Update(..)) = write.operation else {
             return None;
         };
@@ -236,10 +240,10 @@ impl<'t, E: Endpoint> Lookup for Writes<'t, E> {
     }
 
     #[inline]
-    fn change<'k>(&self, write: &Self::Key<'k>, of: &Writing<'t>) -> Change<'k> {
+    fn change<'k>(&self, write: &Self::Key<'k>, of: &CuckooWriteState<'t>) -> Change<'k> {
         let (table, kind) = (self.table, self.table.layout.kind);
         let (at, record) = (table.slot_at(of.place), write.operation.record());
-        let is_in_slot = kind == SlotKind::Inline && of.aim != Aim::Own;
+        let is_in_slot = kind == SlotKind::Inline && of.aim != CuckooSwapAim::Own;
         let record = match &table.heap {
             Some(_) if is_in_slot => Some(NewRecord::in_slot(at.plus(8), record)),
             Some(heap) => of.record.unwritten(heap, record),
@@ -254,36 +258,39 @@ impl<'t, E: Endpoint> Lookup for Writes<'t, E> {
     fn changed(
         &self,
         write: &Self::Key<'_>,
-        of: &mut Writing<'t>,
+        of: &mut CuckooWriteState<'t>,
         seen: u64,
-        _: &mut impl Read,
-    ) -> Next<Aside> {
+        _: &mut impl ReadPieces,
+    ) -> NextStep<CuckooWriteSlowPath> {
         if seen != of.expected {
             of.held = None;
             return failed(self.table.lost(of.place));
         }
         let kind = self.table.layout.kind;
-        if of.aim == Aim::Own || of.aim == Aim::Insert && kind == SlotKind::Heap {
+        if of.aim == CuckooSwapAim::Own || of.aim == CuckooSwapAim::Insert && kind == SlotKind::Heap
+        {
             // The slot names its block now, if there is one.
             self.is_named(of);
         }
         match of.aim {
-            Aim::Own if write.operation.value().is_some() && of.is_in_slot(self.table) => {
-                (of.aim, of.expected) = (Aim::Return, of.new);
+            CuckooSwapAim::Own
+                if write.operation.value().is_some() && of.is_in_slot(self.table) =>
+            {
+                (of.aim, of.expected) = (CuckooSwapAim::Return, of.new);
                 of.new = write.head_in_slot(self.table);
-                Next::Change(Reads::NONE)
+                NextStep::Change(Reads::NONE)
             }
-            Aim::Own | Aim::Return => self.changed_own(write, of),
-            Aim::Insert => self.inserted(of),
+            CuckooSwapAim::Own | CuckooSwapAim::Return => self.changed_own(write, of),
+            CuckooSwapAim::Insert => self.inserted(of),
         }
     }
 
     async fn aside(
         &self,
         write: &Self::Key<'_>,
-        of: &mut Writing<'t>,
-        aside: Aside,
-    ) -> Result<Next<Aside>> {
+        of: &mut CuckooWriteState<'t>,
+        aside: CuckooWriteSlowPath,
+    ) -> Result<NextStep<CuckooWriteSlowPath>> {
         self.may_use_blocks.set(false);
         // Boxed, for it is rare: every write would be as large.
         let next = match Box::pin(self.beside(write, of, aside)).await {
@@ -298,7 +305,7 @@ impl<'t, E: Endpoint> Lookup for Writes<'t, E> {
         next
     }
 
-    async fn give_up(&self, _: &Self::Key<'_>, of: &mut Writing<'t>, error: &IndexError) {
+    async fn give_up(&self, _: &Self::Key<'_>, of: &mut CuckooWriteState<'t>, error: &IndexError) {
         let record = std::mem::take(&mut of.record);
         if let Some(heap) = self.own_heap() {
             record.give_up(heap, error);
@@ -310,7 +317,7 @@ impl<'t, E: Endpoint> Lookup for Writes<'t, E> {
 impl<'t, E: Endpoint> Writes<'t, E> {
     /// Holds the key's buckets as the writer, if that needs no waiting.
     #[inline]
-    fn try_hold(&self, write: &Write<'_>, of: &mut Writing<'t>) -> bool {
+    fn try_hold(&self, write: &Write<'_>, of: &mut CuckooWriteState<'t>) -> bool {
         let table = self.table;
         let is_known = table.knows_graph() || !write.inserts();
         if is_known && table.layout.keys == KeyRule::Unique {
@@ -324,28 +331,34 @@ impl<'t, E: Endpoint> Writes<'t, E> {
 
     /// Has the key's buckets read.
     #[inline]
-    pub(super) fn read_buckets(&self, write: &Write<'_>, of: &mut Writing<'t>) -> Next<Aside> {
+    pub(super) fn read_buckets(
+        &self,
+        write: &Write<'_>,
+        of: &mut CuckooWriteState<'t>,
+    ) -> NextStep<CuckooWriteSlowPath> {
         of.stage = Stage::Buckets;
         of.set = self.table.buckets_of_key(&write.key);
         of.buckets.clear();
         of.free = None;
         match of.set.as_slice().len() {
             0 => self.is_absent(write, of),
-            _ if self.table.layout.kind == SlotKind::Signatures => Next::Aside(Aside::Look),
-            buckets => Next::Read(self.table.reads_of(buckets)),
+            _ if self.table.layout.kind == SlotKind::Signatures => {
+                NextStep::Aside(CuckooWriteSlowPath::Look)
+            }
+            buckets => NextStep::Read(self.table.reads_of(buckets)),
         }
     }
 
     #[inline]
-    fn look_at_buckets<R: Read>(
+    fn look_at_buckets<R: ReadPieces>(
         &self,
         write: &Write<'_>,
-        of: &mut Writing<'t>,
+        of: &mut CuckooWriteState<'t>,
         read: &mut R,
-    ) -> Next<Aside> {
+    ) -> NextStep<CuckooWriteSlowPath> {
         let table = self.table;
         if of.held.is_none() && !(R::IS_LIVE && self.try_hold(write, of)) {
-            return Next::Aside(Aside::Hold { alone: false });
+            return NextStep::Aside(CuckooWriteSlowPath::Hold { alone: false });
         }
         let (mut all, mut own, mut matches) = ([(0, None); MOST_WAYS], None, 0);
         let buckets = of.set.as_slice();
@@ -353,7 +366,7 @@ impl<'t, E: Endpoint> Writes<'t, E> {
             let words = read.words(piece);
             for slot in 0..table.layout.bucket_slots as usize {
                 let at = slot * table.slot_words;
-                let (word, place) = (words(at), Place { bucket, slot });
+                let (word, place) = (words(at), CuckooSlot { bucket, slot });
                 if word == 0 {
                     *free += 1;
                     *first = first.or(Some(place));
@@ -377,7 +390,7 @@ impl<'t, E: Endpoint> Writes<'t, E> {
                 (of.place, of.expected) = (place, word);
                 self.look_at_own(write, of, (piece, at), read)
             }
-            Some(_) => Next::Aside(Aside::Look),
+            Some(_) => NextStep::Aside(CuckooWriteSlowPath::Look),
         }
     }
 
@@ -395,27 +408,27 @@ impl<'t, E: Endpoint> Writes<'t, E> {
     fn look_at_own(
         &self,
         write: &Write<'_>,
-        of: &mut Writing<'t>,
+        of: &mut CuckooWriteState<'t>,
         at: (usize, usize),
-        read: &mut impl Read,
-    ) -> Next<Aside> {
+        read: &mut impl ReadPieces,
+    ) -> NextStep<CuckooWriteSlowPath> {
         let table = self.table;
         if table.layout.kind == SlotKind::Word {
             let word = table.words.value_of_word(of.expected);
             let len = table.layout.value.most();
-            return self.at_own(write, of, Found::Word { word, len });
+            return self.at_own(write, of, ValueLocation::Word { word, len });
         }
         match table.head(of.expected) {
-            Head::Inline { sum, .. } => match table.inline_in(&write.key, sum, at, read) {
+            SlotHead::Inline { sum, .. } => match table.inline_in(&write.key, sum, at, read) {
                 Some(Some(found)) => self.at_own(write, of, found),
                 Some(None) => self.is_absent(write, of),
-                None => Next::Aside(Aside::Look),
+                None => NextStep::Aside(CuckooWriteSlowPath::Look),
             },
             // Its record is known to be the key's.
-            Head::Out { .. } if write.only_in.is_some() => self.change_own(write, of),
-            Head::Out { .. } => {
+            SlotHead::Out { .. } if write.only_in.is_some() => self.change_own(write, of),
+            SlotHead::Out { .. } => {
                 of.stage = Stage::Record;
-                Next::Read(Reads::ONE)
+                NextStep::Read(Reads::ONE)
             }
             _ => self.is_absent(write, of),
         }
@@ -426,11 +439,11 @@ impl<'t, E: Endpoint> Writes<'t, E> {
     fn look_at_record(
         &self,
         write: &Write<'_>,
-        of: &mut Writing<'t>,
-        read: &mut impl Read,
-    ) -> Next<Aside> {
+        of: &mut CuckooWriteState<'t>,
+        read: &mut impl ReadPieces,
+    ) -> NextStep<CuckooWriteSlowPath> {
         if self.table.writer.get().is_none() {
-            return Next::Aside(Aside::Hold { alone: false });
+            return NextStep::Aside(CuckooWriteSlowPath::Hold { alone: false });
         }
         let block = BlockRef::unpack(of.expected);
         let len = self.table.heap().piece(block).len;
@@ -441,10 +454,10 @@ impl<'t, E: Endpoint> Writes<'t, E> {
         match record_in(read, 0, block, len) {
             Some(record) if record.key == key => {
                 let bytes = record.value_range();
-                self.at_own(write, of, Found::Bytes { piece: 0, bytes })
+                self.at_own(write, of, ValueLocation::Bytes { piece: 0, bytes })
             }
             Some(_) => self.is_absent(write, of),
-            None => Next::Aside(Aside::Look),
+            None => NextStep::Aside(CuckooWriteSlowPath::Look),
         }
     }
 
@@ -453,13 +466,13 @@ impl<'t, E: Endpoint> Writes<'t, E> {
     pub(super) fn at_own(
         &self,
         write: &Write<'_>,
-        of: &mut Writing<'t>,
-        found: Found,
-    ) -> Next<Aside> {
+        of: &mut CuckooWriteState<'t>,
+        found: ValueLocation,
+    ) -> NextStep<CuckooWriteSlowPath> {
         match write.operation {
             Operation::FindOrPut(..) | Operation::Get(_) | Operation::GetAll(_) => {
                 of.held = None;
-                Next::Found(found)
+                NextStep::Found(found)
             }
             _ => self.change_own(write, of),
         }
@@ -467,18 +480,24 @@ impl<'t, E: Endpoint> Writes<'t, E> {
 
     /// Has the word of the key's own slot swapped for that of the new record, or of none.
     #[inline]
-    fn change_own(&self, write: &Write<'_>, of: &mut Writing<'t>) -> Next<Aside> {
-        of.aim = Aim::Own;
+    fn change_own(
+        &self,
+        write: &Write<'_>,
+        of: &mut CuckooWriteState<'t>,
+    ) -> NextStep<CuckooWriteSlowPath> {
+        of.aim = CuckooSwapAim::Own;
         match (write.operation.value(), self.table.layout.kind) {
-            (_, SlotKind::Signatures) => Next::Aside(Aside::ChangeOwn),
-            (None, _) if self.table.predetermines => Next::Aside(Aside::ChangeOwn),
+            (_, SlotKind::Signatures) => NextStep::Aside(CuckooWriteSlowPath::ChangeOwn),
+            (None, _) if self.table.predetermines => {
+                NextStep::Aside(CuckooWriteSlowPath::ChangeOwn)
+            }
             (None, _) => {
                 of.new = 0;
-                Next::Change(Reads::NONE)
+                NextStep::Change(Reads::NONE)
             }
             (Some(_), SlotKind::Word) => {
                 of.new = write.word;
-                Next::Change(Reads::NONE)
+                NextStep::Change(Reads::NONE)
             }
             (Some(_), _) => self.name_record(write, of),
         }
@@ -486,13 +505,17 @@ impl<'t, E: Endpoint> Writes<'t, E> {
 
     /// Has a slot's word swapped for one that names the record, which is written with that.
     #[inline]
-    pub(super) fn name_record(&self, write: &Write<'_>, of: &mut Writing<'t>) -> Next<Aside> {
+    pub(super) fn name_record(
+        &self,
+        write: &Write<'_>,
+        of: &mut CuckooWriteState<'t>,
+    ) -> NextStep<CuckooWriteSlowPath> {
         let (heap, record) = (self.table.heap(), write.operation.record());
         let Some(block) = of.record.hold(heap, record, self.uses(write)) else {
-            return Next::Aside(Aside::Block);
+            return NextStep::Aside(CuckooWriteSlowPath::Block);
         };
-        of.new = Head::out(write.key.hash, block);
-        Next::Change(Reads::NONE)
+        of.new = SlotHead::out(write.key.hash, block);
+        NextStep::Change(Reads::NONE)
     }
 
     /// Whether blocks may be used without a claim, and what for.
@@ -503,7 +526,11 @@ impl<'t, E: Endpoint> Writes<'t, E> {
 
     /// The key's own slot has what the write was for.
     #[inline]
-    pub(super) fn changed_own(&self, write: &Write<'_>, of: &mut Writing<'t>) -> Next<Aside> {
+    pub(super) fn changed_own(
+        &self,
+        write: &Write<'_>,
+        of: &mut CuckooWriteState<'t>,
+    ) -> NextStep<CuckooWriteSlowPath> {
         if let (Some(heap), Some(block)) = (self.own_heap(), self.table.block_in(of.expected)) {
             heap.free(block);
         }
@@ -515,24 +542,28 @@ impl<'t, E: Endpoint> Writes<'t, E> {
 
     /// No slot is the key's.
     #[inline]
-    pub(super) fn is_absent(&self, write: &Write<'_>, of: &mut Writing<'t>) -> Next<Aside> {
+    pub(super) fn is_absent(
+        &self,
+        write: &Write<'_>,
+        of: &mut CuckooWriteState<'t>,
+    ) -> NextStep<CuckooWriteSlowPath> {
         if !write.inserts() {
             return self.done(of, false);
         }
         let Some(free) = of.free.filter(|_| !self.table.predetermines) else {
-            return Next::Aside(Aside::Place);
+            return NextStep::Aside(CuckooWriteSlowPath::Place);
         };
-        (of.aim, of.place, of.expected) = (Aim::Insert, free, 0);
+        (of.aim, of.place, of.expected) = (CuckooSwapAim::Insert, free, 0);
         match self.table.layout.kind {
             SlotKind::Word => of.new = write.word,
             SlotKind::Inline => of.new = write.head_in_slot(self.table),
             _ => return self.name_record(write, of),
         }
-        Next::Change(Reads::NONE)
+        NextStep::Change(Reads::NONE)
     }
 
     #[inline]
-    pub(super) fn inserted(&self, of: &mut Writing<'t>) -> Next<Aside> {
+    pub(super) fn inserted(&self, of: &mut CuckooWriteState<'t>) -> NextStep<CuckooWriteSlowPath> {
         // Used slots are as many as entries, but for what could not be told: no slot is ever dead.
         self.table.counts.change(1, 1);
         self.done(of, false)
@@ -540,7 +571,7 @@ impl<'t, E: Endpoint> Writes<'t, E> {
 
     /// Gives the block back of a record that no slot has come to name.
     #[inline]
-    pub(super) fn take_back(&self, of: &mut Writing<'t>) {
+    pub(super) fn take_back(&self, of: &mut CuckooWriteState<'t>) {
         match self.own_heap() {
             Some(heap) => of.record.take_back(heap),
             None => of.record = Draft::None,
@@ -548,7 +579,7 @@ impl<'t, E: Endpoint> Writes<'t, E> {
     }
 
     #[inline]
-    fn is_named(&self, of: &mut Writing<'t>) {
+    fn is_named(&self, of: &mut CuckooWriteState<'t>) {
         if let Some(heap) = &self.table.heap {
             of.record.is_named(heap);
         }
@@ -563,17 +594,21 @@ impl<'t, E: Endpoint> Writes<'t, E> {
 
     /// Ends a write; whether the key was there is its answer.
     #[inline]
-    fn done(&self, of: &mut Writing<'t>, was_there: bool) -> Next<Aside> {
+    fn done(
+        &self,
+        of: &mut CuckooWriteState<'t>,
+        was_there: bool,
+    ) -> NextStep<CuckooWriteSlowPath> {
         self.take_back(of);
         of.held = None;
-        Next::was_there(was_there)
+        NextStep::was_there(was_there)
     }
 }
 
-impl Writing<'_> {
+impl CuckooWriteState<'_> {
     /// Whether the slot whose word was swapped holds its record itself.
     fn is_in_slot<E: Endpoint>(&self, table: &CuckooTable<E>) -> bool {
-        matches!(table.head(self.expected), Head::Inline { .. })
+        matches!(table.head(self.expected), SlotHead::Inline { .. })
     }
 }
 
@@ -588,6 +623,6 @@ impl Write<'_> {
     /// The first word of a slot that holds the record itself.
     fn head_in_slot<E>(&self, table: &CuckooTable<E>) -> u64 {
         let record = in_slot(self.operation.record());
-        Head::inline(self.key.hash, &record, table.layout.mask_seed)
+        SlotHead::inline(self.key.hash, &record, table.layout.mask_seed)
     }
 }

@@ -1,9 +1,9 @@
 //! What a write waits for beside its steps.
 
-use super::write::{Aim, Aside, Write, Writes, Writing};
+use super::write::{DuoWriteAim, DuoWriteSlowPath, DuoWriteState, Write, Writes};
 use crate::client::{MOST_READS, pause};
 use crate::heap::{Purpose, Relocate};
-use crate::step::Next;
+use crate::step::NextStep;
 use crate::{IndexError, Result};
 use farslot_fabric::Endpoint;
 
@@ -12,13 +12,13 @@ impl<'t, E: Endpoint> Writes<'t, E> {
     pub(super) async fn beside(
         &self,
         write: &Write<'_>,
-        of: &mut Writing<'t>,
-        aside: Aside,
-    ) -> Result<Next<Aside>> {
+        of: &mut DuoWriteState<'t>,
+        aside: DuoWriteSlowPath,
+    ) -> Result<NextStep<DuoWriteSlowPath>> {
         let table = self.table;
         match aside {
-            Aside::Hold { alone } => return self.hold(write, of, alone).await,
-            Aside::ReadAgain(slot) => {
+            DuoWriteSlowPath::Hold { alone } => return self.hold(write, of, alone).await,
+            DuoWriteSlowPath::ReadAgain(slot) => {
                 pause(&*table.endpoint, of.attempts).await?;
                 of.attempts += 1;
                 if of.attempts == MOST_READS {
@@ -26,7 +26,7 @@ impl<'t, E: Endpoint> Writes<'t, E> {
                 }
                 return Ok(self.plan(write, of));
             }
-            Aside::Journal => {
+            DuoWriteSlowPath::Journal => {
                 let given_up = || !table.is_settled();
                 of.journal = table.journal.take(given_up).await;
                 if of.journal.is_none() {
@@ -34,24 +34,24 @@ impl<'t, E: Endpoint> Writes<'t, E> {
                     return self.hold(write, of, false).await;
                 }
             }
-            Aside::Block => {
+            DuoWriteSlowPath::Block => {
                 let heap = table.current_heap().expect("a heap has no room");
                 let record = write.operation.record();
                 of.record
                     .take_block(heap, record, Purpose::of(write.only_in))
                     .await?;
             }
-            Aside::CountMoves => table.before_moving().await?,
-            Aside::Full => {
+            DuoWriteSlowPath::CountMoves => table.before_moving().await?,
+            DuoWriteSlowPath::Full => {
                 // While nobody changes the size: it grows instead only if it has this one still.
                 let full = table.full();
                 of.held = None;
                 table.grow_instead_of(full).await?;
                 return self.hold(write, of, true).await;
             }
-            Aside::After { was_there } => {
+            DuoWriteSlowPath::After { was_there } => {
                 self.after(write, of).await;
-                return Ok(Next::was_there(was_there));
+                return Ok(NextStep::was_there(was_there));
             }
         }
         Ok(self.write_record(write, of))
@@ -61,9 +61,9 @@ impl<'t, E: Endpoint> Writes<'t, E> {
     async fn hold(
         &self,
         write: &Write<'_>,
-        of: &mut Writing<'t>,
+        of: &mut DuoWriteState<'t>,
         alone: bool,
-    ) -> Result<Next<Aside>> {
+    ) -> Result<NextStep<DuoWriteSlowPath>> {
         of.held = None;
         of.held = Some(match (write.inserts(), alone) {
             (false, _) => self.table.hold(&write.key).await?,
@@ -77,23 +77,23 @@ impl<'t, E: Endpoint> Writes<'t, E> {
     /// Has room made in the heap while it holds nothing, and begins again if there is some.
     pub(super) async fn clean(
         &self,
-        of: &mut Writing<'t>,
+        of: &mut DuoWriteState<'t>,
         full: IndexError,
-    ) -> Result<Next<Aside>> {
+    ) -> Result<NextStep<DuoWriteSlowPath>> {
         of.held = None;
         let making = self.table.make_room_again(&mut of.cleaned, full);
         making.await?;
-        Ok(Next::Aside(Aside::Hold { alone: false }))
+        Ok(NextStep::Aside(DuoWriteSlowPath::Hold { alone: false }))
     }
 
     /// Does what there is to do behind a write.
-    async fn after(&self, write: &Write<'_>, of: &mut Writing<'t>) {
+    async fn after(&self, write: &Write<'_>, of: &mut DuoWriteState<'t>) {
         let table = self.table;
         of.held = None;
         match of.aim {
-            Aim::Insert => table.grow_a_step().await,
-            Aim::Replace => {}
-            Aim::Remove => {
+            DuoWriteAim::Insert => table.grow_a_step().await,
+            DuoWriteAim::Replace => {}
+            DuoWriteAim::Remove => {
                 for bucket in table.buckets_now(write.key.hash) {
                     table.bring_back(bucket).await;
                 }

@@ -7,7 +7,7 @@
 
 use super::placement::Placement;
 use super::state::DuoTable;
-use super::words::{Hashed, SLOT, WORD, WordSlot, WordSlots};
+use super::words::{SLOT, WORD, WordKey, WordSlot, WordSlots};
 use crate::step::{Glance, Glanced};
 use farslot_fabric::{Endpoint, InPlace, Steps};
 use std::sync::RwLockReadGuard;
@@ -22,7 +22,7 @@ pub(super) struct OwnerGlance<'t, E> {
 
 /// Where a key may be.
 #[derive(Clone, Copy)]
-pub(super) enum Place {
+pub(super) enum WordPlace {
     Slot(WordSlot),
     /// In none, and the key has this hash.
     Nowhere(u64),
@@ -58,44 +58,44 @@ impl<'t, E: Endpoint> OwnerGlance<'t, E> {
 }
 
 impl<E: Endpoint> Glance<&[u8]> for OwnerGlance<'_, E> {
-    type Prepared = Hashed;
-    type Place = Place;
+    type Prepared = WordKey;
+    type Place = WordPlace;
 
     #[inline(always)]
-    fn prepare(&self, key: &[u8], _: &InPlace<'_>) -> Hashed {
+    fn prepare(&self, key: &[u8], _: &InPlace<'_>) -> WordKey {
         self.slots
             .hashed(key, |hash| self.index.prefetch_first(hash))
     }
 
     #[inline(always)]
-    fn place(&self, key: &[u8], hashed: Hashed, view: &InPlace<'_>) -> Option<Place> {
-        let Hashed { hash, of } = hashed;
+    fn place(&self, key: &[u8], hashed: WordKey, view: &InPlace<'_>) -> Option<WordPlace> {
+        let WordKey { hash, of } = hashed;
         if key.len() != WORD || self.index.has_stashed(hash) {
             return None;
         }
         let Some(place) = self.index.first_match(hash, &of) else {
-            return Some(Place::Nowhere(hash));
+            return Some(WordPlace::Nowhere(hash));
         };
         let slot = (self.slots).slot((key, hash), place, &self.table.vault, view)?;
-        Some(Place::Slot(slot))
+        Some(WordPlace::Slot(slot))
     }
 
     #[inline(always)]
-    fn fetch(&self, place: &Place, view: &InPlace<'_>) {
-        if let Place::Slot(slot) = place {
+    fn fetch(&self, place: &WordPlace, view: &InPlace<'_>) {
+        if let WordPlace::Slot(slot) = place {
             slot.fetch(view);
         }
     }
 
     #[inline(always)]
-    fn look(&self, place: &Place, view: &InPlace<'_>) -> Glanced {
+    fn look(&self, place: &WordPlace, view: &InPlace<'_>) -> Glanced {
         match place {
-            Place::Slot(slot) => match self.slots.value_in(slot, view) {
+            WordPlace::Slot(slot) => match self.slots.value_in(slot, view) {
                 Some(value) if !self.may_be_new(slot.hash) => Glanced::Found(value, 0),
                 _ => Glanced::Undecided,
             },
             // A reader beside the owner may have met a key that is about to be in the index.
-            Place::Nowhere(hash) => match self.may_be_new(*hash) {
+            WordPlace::Nowhere(hash) => match self.may_be_new(*hash) {
                 true => Glanced::Undecided,
                 false => Glanced::AbsentUnread,
             },

@@ -5,10 +5,10 @@ use super::bytes::{SlotNumber, bucket_entry, hash_in, stash_entry};
 use super::changes::Batch;
 use super::placement::{Candidates, Entry, Path, Placement};
 use super::state::DuoTable;
-use super::write::{Aim, Aside, Place, Write, Writes, Writing};
+use super::write::{DuoWriteAim, DuoWriteSlowPath, DuoWriteState, InsertionPlace, Write, Writes};
 use crate::IndexError;
 use crate::client::locks::Held;
-use crate::step::{Next, Reads, failed};
+use crate::step::{NextStep, Reads, failed};
 use farslot_fabric::Endpoint;
 
 /// Paths that others were faster on, after which an insertion waits until it is alone.
@@ -16,14 +16,14 @@ const MOST_SEARCHES: usize = 8;
 
 impl<'t, E: Endpoint> Writes<'t, E> {
     /// Whether anything is in doubt, which who is alone has settled.
-    pub(super) fn is_in_doubt(&self, of: &Writing<'t>) -> bool {
+    pub(super) fn is_in_doubt(&self, of: &DuoWriteState<'t>) -> bool {
         !of.alone && !self.table.is_settled()
     }
 
     /// Finds the path by which a new key would enter, holds it, and adds the slots whose records it
     /// moves to those that are to be read. A path on which another thread has been faster is
     /// abandoned, and the search goes on.
-    pub(super) fn find_path(index: &Placement, of: &mut Writing<'t>) {
+    pub(super) fn find_path(index: &Placement, of: &mut DuoWriteState<'t>) {
         let held = of.held.as_ref().expect("a write that looks holds buckets");
         let roots = index.roots(&of.of, index.entry(&of.of, &[]));
         let matches = &of.slots[..of.matches];
@@ -39,11 +39,15 @@ impl<'t, E: Endpoint> Writes<'t, E> {
     }
 
     /// Finds the place of a key that none of its matches is.
-    pub(super) fn find_place(&self, write: &Write<'_>, of: &mut Writing<'t>) -> Next<Aside> {
+    pub(super) fn find_place(
+        &self,
+        write: &Write<'_>,
+        of: &mut DuoWriteState<'t>,
+    ) -> NextStep<DuoWriteSlowPath> {
         if of.path.is_none() {
             Self::find_path(&self.table.index.borrow(), of);
             if of.looked < of.slots.len() && self.is_in_doubt(of) {
-                return Next::Aside(Aside::Hold { alone: true });
+                return NextStep::Aside(DuoWriteSlowPath::Hold { alone: true });
             }
             if of.looked < of.slots.len() {
                 return self.read_slots(write, of);
@@ -57,10 +61,10 @@ impl<'t, E: Endpoint> Writes<'t, E> {
         let held = of.held.as_ref().expect("a write that looks holds buckets");
         // So may the slot of the stash.
         match (self.table.place(path, entry, held), of.alone) {
-            (None, true) => Next::Aside(Aside::Full),
-            (None, false) => Next::Aside(Aside::Hold { alone: true }),
+            (None, true) => NextStep::Aside(DuoWriteSlowPath::Full),
+            (None, false) => NextStep::Aside(DuoWriteSlowPath::Hold { alone: true }),
             (Some(place), _) if place.entry == Entry::Stash && self.is_in_doubt(of) => {
-                Next::Aside(Aside::Hold { alone: true })
+                NextStep::Aside(DuoWriteSlowPath::Hold { alone: true })
             }
             (Some(place), _) => self.insert_at(write, of, place),
         }
@@ -71,12 +75,12 @@ impl<'t, E: Endpoint> Writes<'t, E> {
     pub(super) fn insert_at(
         &self,
         write: &Write<'_>,
-        of: &mut Writing<'t>,
-        place: Place,
-    ) -> Next<Aside> {
-        of.aim = Aim::Insert;
+        of: &mut DuoWriteState<'t>,
+        place: InsertionPlace,
+    ) -> NextStep<DuoWriteSlowPath> {
+        of.aim = DuoWriteAim::Insert;
         match of.place.insert(place).path.moves() > 0 && self.table.counts_moves() {
-            true => Next::Aside(Aside::CountMoves),
+            true => NextStep::Aside(DuoWriteSlowPath::CountMoves),
             false => self.write_record(write, of),
         }
     }
@@ -85,11 +89,11 @@ impl<'t, E: Endpoint> Writes<'t, E> {
     pub(super) fn insert(
         &self,
         write: &Write<'_>,
-        of: &mut Writing<'t>,
+        of: &mut DuoWriteState<'t>,
         body: Body,
-    ) -> Next<Aside> {
+    ) -> NextStep<DuoWriteSlowPath> {
         let (table, head) = (self.table, write.key.head());
-        let Place { path, entry } = of.place.as_ref().expect("a place was found");
+        let InsertionPlace { path, entry } = of.place.as_ref().expect("a place was found");
         let batch = &mut of.batch;
         for (pair, moved) in path
             .slots
@@ -107,16 +111,20 @@ impl<'t, E: Endpoint> Writes<'t, E> {
         }
         table.publish_entry(batch, write.key.hash, &of.of, path.slots[0], *entry);
         match table.fill(batch, path.slots[0], head, body) {
-            Ok(()) => Next::Change(Reads::NONE),
+            Ok(()) => NextStep::Change(Reads::NONE),
             Err(error) => failed(error),
         }
     }
 
     /// The new key is there.
     #[inline]
-    pub(super) fn inserted(&self, write: &Write<'_>, of: &mut Writing<'t>) -> Next<Aside> {
+    pub(super) fn inserted(
+        &self,
+        write: &Write<'_>,
+        of: &mut DuoWriteState<'t>,
+    ) -> NextStep<DuoWriteSlowPath> {
         let table = self.table;
-        let Place { path, entry } = of.place.take().expect("a place was found");
+        let InsertionPlace { path, entry } = of.place.take().expect("a place was found");
         table.change_index(|index| match entry {
             Entry::Stash => index.assign(path.slots[0], write.key.hash),
             entry => index.enter(&path, &of.of, entry),
@@ -133,7 +141,7 @@ impl<'t, E: Endpoint> Writes<'t, E> {
     }
 }
 
-impl Place {
+impl InsertionPlace {
     /// A free slot of one of the key's buckets, of a key without matches.
     pub(super) fn free(slot: SlotNumber) -> Self {
         Self {
@@ -145,7 +153,7 @@ impl Place {
 
 impl<E: Endpoint> DuoTable<E> {
     /// How the key enters beside the keys that match it.
-    fn entry_beside(&self, of: &Writing<'_>) -> Entry {
+    fn entry_beside(&self, of: &DuoWriteState<'_>) -> Entry {
         if of.matches == 0 {
             return Entry::Primary;
         }
@@ -159,26 +167,26 @@ impl<E: Endpoint> DuoTable<E> {
 
     /// The place at the path's end, or in the stash. Should that be full, a key whose fingerprints
     /// collide enters by an ambiguous one, and is found with a READ more.
-    fn place(&self, path: Option<Path>, entry: Entry, held: &Held<'_>) -> Option<Place> {
+    fn place(&self, path: Option<Path>, entry: Entry, held: &Held<'_>) -> Option<InsertionPlace> {
         match (path, entry) {
             (Some(path), Entry::Stash) => {
-                let ambiguous = || Place {
+                let ambiguous = || InsertionPlace {
                     path,
                     entry: Entry::Primary,
                 };
                 Some(self.stash_place(held).unwrap_or_else(ambiguous))
             }
-            (Some(path), entry) => Some(Place { path, entry }),
+            (Some(path), entry) => Some(InsertionPlace { path, entry }),
             (None, _) => self.stash_place(held),
         }
     }
 
     /// A free slot of the stash, held.
-    fn stash_place(&self, held: &Held<'_>) -> Option<Place> {
+    fn stash_place(&self, held: &Held<'_>) -> Option<InsertionPlace> {
         // No bucket has a number as high as theirs.
         let index = self.index.borrow();
         let slot = index.stash_room(|slot| held.try_add(slot.0))?;
-        Some(Place {
+        Some(InsertionPlace {
             path: Path::to(slot),
             entry: Entry::Stash,
         })

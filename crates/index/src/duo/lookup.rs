@@ -9,15 +9,15 @@
 
 use super::glance::OwnerGlance;
 use super::placement::Candidates;
-use super::records::{Met, SlotToMeet};
+use super::records::{SlotReading, SlotToMeet};
 use super::state::{DuoTable, Key};
-use crate::step::{self, Found, Glance, Lookup, Next, Read, Reads, view};
+use crate::step::{self, Glance, Lookup, NextStep, ReadPieces, Reads, ValueLocation, view};
 use crate::{Operation, Result, Value};
 use farslot_fabric::{Endpoint, InPlace, Piece, RemoteAddr};
 use std::sync::atomic::{Ordering, fence};
 
 /// What the index says of a key at one moment.
-struct Named {
+struct IndexedSlot {
     /// Where the next slot is that matches.
     slot: Option<RemoteAddr>,
     /// How often anything had changed.
@@ -31,7 +31,7 @@ struct Named {
 #[derive(Default)]
 pub(crate) struct Search {
     /// Where the key may be, as things stood when its part of the index was fetched.
-    fetched: Option<Fetched>,
+    fetched: Option<FetchedCandidates>,
     /// Slots that matched and were another key's.
     passed: usize,
     /// How often anything had changed when the index was asked for the slot that is read now.
@@ -42,14 +42,14 @@ pub(crate) struct Search {
 
 /// Where a key may be, as things stood when its part of the index was fetched.
 #[derive(Clone, Copy)]
-struct Fetched {
+struct FetchedCandidates {
     of: Candidates,
     /// How often anything had changed.
     changes: u64,
 }
 
 /// Looks again with the key's buckets held: what is written meanwhile may be in the way.
-pub(crate) struct Hold;
+pub(crate) struct BucketHold;
 
 impl<E: Endpoint> Lookup for DuoTable<E> {
     const PREPARES: bool = true;
@@ -58,7 +58,7 @@ impl<E: Endpoint> Lookup for DuoTable<E> {
     type Asked<'k> = &'k [u8];
     type Key<'k> = Key<'k>;
     type Search = Search;
-    type Aside = Hold;
+    type Aside = BucketHold;
 
     #[inline(always)]
     fn endpoint(&self) -> &E {
@@ -91,16 +91,16 @@ impl<E: Endpoint> Lookup for DuoTable<E> {
         let of = index.candidates(key.hash);
         index.prefetch(&of);
         let changes = self.changes();
-        search.fetched = Some(Fetched { of, changes });
+        search.fetched = Some(FetchedCandidates { of, changes });
     }
 
     #[inline]
-    fn begin(&self, key: &Self::Key<'_>, search: &mut Search) -> Next<Hold> {
+    fn begin(&self, key: &Self::Key<'_>, search: &mut Search) -> NextStep<BucketHold> {
         let fetched = search.fetched.take();
         search.passed = 0;
         match self.named(key, 0, fetched) {
             Some(named) => Self::follow(search, &named),
-            None => Next::Aside(Hold),
+            None => NextStep::Aside(BucketHold),
         }
     }
 
@@ -110,7 +110,12 @@ impl<E: Endpoint> Lookup for DuoTable<E> {
     }
 
     #[inline]
-    fn look(&self, key: &Self::Key<'_>, search: &mut Search, read: &mut impl Read) -> Next<Hold> {
+    fn look(
+        &self,
+        key: &Self::Key<'_>,
+        search: &mut Search,
+        read: &mut impl ReadPieces,
+    ) -> NextStep<BucketHold> {
         let (layout, heap) = (&self.layout, self.heap.as_ref());
         let met = search
             .slot
@@ -119,17 +124,22 @@ impl<E: Endpoint> Lookup for DuoTable<E> {
         // written.
         fence(Ordering::Acquire);
         match met {
-            Met::Named => Next::Read(Reads::ONE),
-            Met::Key(_) if self.may_be_new(key) => Next::Aside(Hold),
-            Met::Key(bytes) => Next::Found(Found::Bytes { piece: 0, bytes }),
-            Met::Other | Met::Dead | Met::Torn => self.pass(key, search),
+            SlotReading::Named => NextStep::Read(Reads::ONE),
+            SlotReading::Key(_) if self.may_be_new(key) => NextStep::Aside(BucketHold),
+            SlotReading::Key(bytes) => NextStep::Found(ValueLocation::Bytes { piece: 0, bytes }),
+            SlotReading::Other | SlotReading::Dead | SlotReading::Torn => self.pass(key, search),
         }
     }
 
-    async fn aside(&self, key: &Self::Key<'_>, _: &mut Search, Hold: Hold) -> Result<Next<Hold>> {
+    async fn aside(
+        &self,
+        key: &Self::Key<'_>,
+        _: &mut Search,
+        BucketHold: BucketHold,
+    ) -> Result<NextStep<BucketHold>> {
         Ok(match self.find_holding(key).await? {
-            Some(value) => Next::Found(Found::Value(Box::new(value))),
-            None => Next::Absent,
+            Some(value) => NextStep::Found(ValueLocation::Value(Box::new(value))),
+            None => NextStep::Absent,
         })
     }
 }
@@ -144,17 +154,17 @@ impl<E: Endpoint> DuoTable<E> {
 
     /// Passes a slot that is not the key's, or not whole.
     #[inline]
-    fn pass(&self, key: &Key<'_>, search: &mut Search) -> Next<Hold> {
+    fn pass(&self, key: &Key<'_>, search: &mut Search) -> NextStep<BucketHold> {
         // In this order: who changes something counts that before it says that it is in doubt or
         // settled, and says so before it releases the bucket.
         if !self.is_quiet(key.buckets.get()) || self.changes() != search.changes {
-            return Next::Aside(Hold);
+            return NextStep::Aside(BucketHold);
         }
         search.passed += 1;
         match self.named(key, search.passed, None) {
             // The slots that were passed were those of the index as it was then.
             Some(named) if named.changes == search.changes => Self::follow(search, &named),
-            _ => Next::Aside(Hold),
+            _ => NextStep::Aside(BucketHold),
         }
     }
 
@@ -165,22 +175,27 @@ impl<E: Endpoint> DuoTable<E> {
 
     /// Does what the index says.
     #[inline]
-    fn follow(search: &mut Search, named: &Named) -> Next<Hold> {
+    fn follow(search: &mut Search, named: &IndexedSlot) -> NextStep<BucketHold> {
         search.changes = named.changes;
         match named.slot {
             Some(at) => {
                 search.slot = SlotToMeet::new(at);
-                Next::Read(Reads::ONE)
+                NextStep::Read(Reads::ONE)
             }
-            None if named.may_be_met => Next::Aside(Hold),
-            None => Next::Absent,
+            None if named.may_be_met => NextStep::Aside(BucketHold),
+            None => NextStep::Absent,
         }
     }
 
     /// What the index says of a key at this moment, but for so many of the slots that match;
     /// nothing while the index is not that of the vault.
     #[inline]
-    fn named(&self, key: &Key<'_>, passed: usize, fetched: Option<Fetched>) -> Option<Named> {
+    fn named(
+        &self,
+        key: &Key<'_>,
+        passed: usize,
+        fetched: Option<FetchedCandidates>,
+    ) -> Option<IndexedSlot> {
         let index = self.index.borrow();
         // While nobody changes the index: else this could be one that is made anew.
         if !self.is_settled() {
@@ -194,7 +209,7 @@ impl<E: Endpoint> DuoTable<E> {
         };
         key.buckets.set(index.buckets_of(&of));
         let slot = index.matches_of(key.hash, &of).nth(passed);
-        Some(Named {
+        Some(IndexedSlot {
             slot: slot.map(|slot| self.slot_at(slot)),
             changes,
             may_be_met: slot.is_none()

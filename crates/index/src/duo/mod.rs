@@ -129,5 +129,5 @@ mod write;
 
 pub use bytes::{DuoLayout, DuoOptions};
 pub use reader::{DuoReader, ReaderPromise};
-pub use state::{DuoGrowth, DuoOwner, DuoTable, GrowthMemory, Work};
+pub use state::{DuoGrowth, DuoOwner, DuoTable, DuoWork, GrowthMemory};
 pub use survey::Survey;

@@ -4,28 +4,36 @@
 use super::batch::Body;
 use super::bytes::{head_in, second_in};
 use super::changes::Change;
-use super::write::{Aim, Aside, Moved, Stage, Write, Writes, Writing};
+use super::write::{
+    DuoWriteAim, DuoWriteSlowPath, DuoWriteState, RelocatedSlot, Stage, Write, Writes,
+};
 use crate::Operation;
-use crate::step::{Found, MOST_PIECES, Next, Read, Reads, failed, has_key, record_in};
+use crate::step::{
+    MOST_PIECES, NextStep, ReadPieces, Reads, ValueLocation, failed, has_key, record_in,
+};
 use farslot_fabric::{Endpoint, Piece};
 
 impl<'t, E: Endpoint> Writes<'t, E> {
     /// Has the slots read that are still to be looked at, if there are any.
     #[inline]
-    pub(super) fn read_slots(&self, write: &Write<'_>, of: &mut Writing<'t>) -> Next<Aside> {
+    pub(super) fn read_slots(
+        &self,
+        write: &Write<'_>,
+        of: &mut DuoWriteState<'t>,
+    ) -> NextStep<DuoWriteSlowPath> {
         of.stage = Stage::Slots;
         match of.slots.len() - of.looked {
             0 => self.read_record(write, of),
-            left => Next::Read(Reads::apart(left.min(MOST_PIECES))),
+            left => NextStep::Read(Reads::apart(left.min(MOST_PIECES))),
         }
     }
 
     pub(super) fn look_at_slots(
         &self,
         write: &Write<'_>,
-        of: &mut Writing<'t>,
-        (read, most): (&mut impl Read, usize),
-    ) -> Next<Aside> {
+        of: &mut DuoWriteState<'t>,
+        (read, most): (&mut impl ReadPieces, usize),
+    ) -> NextStep<DuoWriteSlowPath> {
         let (table, layout) = (self.table, &self.table.layout);
         for piece in 0..(of.slots.len() - of.looked).min(most) {
             let slot = of.slots[of.looked];
@@ -42,7 +50,7 @@ impl<'t, E: Endpoint> Writes<'t, E> {
             }
             // Of another key its head says all.
             if record.is_none() && block.is_none() && (!is_match || head == write.key.head()) {
-                return Next::Aside(Aside::ReadAgain(slot));
+                return NextStep::Aside(DuoWriteSlowPath::ReadAgain(slot));
             }
             if !is_match {
                 let body = match table.heap {
@@ -50,7 +58,7 @@ impl<'t, E: Endpoint> Writes<'t, E> {
                     None => table.body_in(bytes),
                 };
                 match body {
-                    Ok(body) => of.moved.push(Moved { head, second, body }),
+                    Ok(body) => of.moved.push(RelocatedSlot { head, second, body }),
                     Err(error) => return failed(error),
                 }
                 continue;
@@ -62,7 +70,7 @@ impl<'t, E: Endpoint> Writes<'t, E> {
             if write.only_in.is_some() {
                 if write.only_in == block {
                     (of.own, of.second) = (slot, second);
-                    return self.at_own(write, of, Found::Word { word: 0, len: 0 });
+                    return self.at_own(write, of, ValueLocation::Word { word: 0, len: 0 });
                 }
                 continue;
             }
@@ -74,19 +82,23 @@ impl<'t, E: Endpoint> Writes<'t, E> {
             {
                 let bytes = record.value_range();
                 (of.own, of.second) = (slot, second);
-                return self.at_own(write, of, Found::Bytes { piece, bytes });
+                return self.at_own(write, of, ValueLocation::Bytes { piece, bytes });
             }
         }
         self.read_slots(write, of)
     }
 
     /// Has the record read of the next slot with the key's head; without one the key is absent.
-    fn read_record(&self, write: &Write<'_>, of: &mut Writing<'t>) -> Next<Aside> {
+    fn read_record(
+        &self,
+        write: &Write<'_>,
+        of: &mut DuoWriteState<'t>,
+    ) -> NextStep<DuoWriteSlowPath> {
         match of.named.pop() {
             Some((slot, second, block)) => {
                 (of.stage, of.block) = (Stage::Record, Some(block));
                 (of.own, of.second) = (slot, second);
-                Next::Read(Reads::ONE)
+                NextStep::Read(Reads::ONE)
             }
             None => self.is_absent(write, of),
         }
@@ -95,54 +107,67 @@ impl<'t, E: Endpoint> Writes<'t, E> {
     pub(super) fn look_at_record(
         &self,
         write: &Write<'_>,
-        of: &mut Writing<'t>,
-        read: &mut impl Read,
-    ) -> Next<Aside> {
+        of: &mut DuoWriteState<'t>,
+        read: &mut impl ReadPieces,
+    ) -> NextStep<DuoWriteSlowPath> {
         let (block, key) = (of.block(), write.key.bytes);
         let len = self.heap().piece(block).len;
         if write.operation.takes_any_value() && has_key(read, 0, block, len, key) {
-            return self.at_own(write, of, Found::Word { word: 0, len: 0 });
+            return self.at_own(write, of, ValueLocation::Word { word: 0, len: 0 });
         }
         match record_in(read, 0, block, len) {
             Some(record) if record.key == key => {
                 let bytes = record.value_range();
-                self.at_own(write, of, Found::Bytes { piece: 0, bytes })
+                self.at_own(write, of, ValueLocation::Bytes { piece: 0, bytes })
             }
             Some(_) => self.read_record(write, of),
-            None => Next::Aside(Aside::ReadAgain(of.own)),
+            None => NextStep::Aside(DuoWriteSlowPath::ReadAgain(of.own)),
         }
     }
 
     /// The key has this value.
     #[inline]
-    fn at_own(&self, write: &Write<'_>, of: &mut Writing<'t>, found: Found) -> Next<Aside> {
+    fn at_own(
+        &self,
+        write: &Write<'_>,
+        of: &mut DuoWriteState<'t>,
+        found: ValueLocation,
+    ) -> NextStep<DuoWriteSlowPath> {
         match write.operation {
             Operation::Put(..) | Operation::Update(..) => {
-                of.aim = Aim::Replace;
+                of.aim = DuoWriteAim::Replace;
                 self.write_record(write, of)
             }
             _ => {
                 of.held = None;
-                Next::Found(found)
+                NextStep::Found(found)
             }
         }
     }
 
     /// No slot is the key's.
     #[inline]
-    fn is_absent(&self, write: &Write<'_>, of: &mut Writing<'t>) -> Next<Aside> {
+    fn is_absent(
+        &self,
+        write: &Write<'_>,
+        of: &mut DuoWriteState<'t>,
+    ) -> NextStep<DuoWriteSlowPath> {
         match write.inserts() {
             true => self.find_place(write, of),
             false => {
                 of.held = None;
-                Next::Absent
+                NextStep::Absent
             }
         }
     }
 
     /// Writes the record to where it is to be.
     #[inline]
-    pub(super) fn write_record(&self, write: &Write<'_>, of: &mut Writing<'t>) -> Next<Aside> {
+    pub(super) fn write_record(
+        &self,
+        write: &Write<'_>,
+        of: &mut DuoWriteState<'t>,
+    ) -> NextStep<DuoWriteSlowPath> {
         of.batch.clear();
         if let Err(error) = self.check_owner(of) {
             return failed(error);
@@ -151,7 +176,7 @@ impl<'t, E: Endpoint> Writes<'t, E> {
         let body = match table.current_heap() {
             Some(heap) => {
                 let Some(block) = of.record.hold(heap, record, self.uses(write)) else {
-                    return Next::Aside(Aside::Block);
+                    return NextStep::Aside(DuoWriteSlowPath::Block);
                 };
                 let new = heap.new_record(block, record);
                 let Piece { from, len } = new.piece();
@@ -168,22 +193,27 @@ impl<'t, E: Endpoint> Writes<'t, E> {
             }
         };
         match of.aim {
-            Aim::Insert => self.insert(write, of, body),
+            DuoWriteAim::Insert => self.insert(write, of, body),
             _ => self.replace(write, of, body),
         }
     }
 
     /// Replaces the record of the key's slot.
     #[inline]
-    fn replace(&self, write: &Write<'_>, of: &mut Writing<'t>, body: Body) -> Next<Aside> {
+    fn replace(
+        &self,
+        write: &Write<'_>,
+        of: &mut DuoWriteState<'t>,
+        body: Body,
+    ) -> NextStep<DuoWriteSlowPath> {
         let (table, head) = (self.table, write.key.head());
         if let Body::Named(reference) = body {
             table.refer(&mut of.batch, of.own, of.second, reference);
-            return Next::Change(Reads::NONE);
+            return NextStep::Change(Reads::NONE);
         }
         of.journal = of.journal.or_else(|| table.journal.try_take());
         let Some(journal) = of.journal else {
-            return Next::Aside(Aside::Journal);
+            return NextStep::Aside(DuoWriteSlowPath::Journal);
         };
         let publishing = of.batch.record[0];
         if let Err(error) = table.fill(&mut of.batch, journal, head, Body::New) {
@@ -191,34 +221,38 @@ impl<'t, E: Endpoint> Writes<'t, E> {
         }
         table.overwrite(&mut of.batch, of.own, Body::New);
         table.kill(&mut of.batch, journal, head, publishing);
-        Next::Change(Reads::NONE)
+        NextStep::Change(Reads::NONE)
     }
 
     /// Removes the record of the next slot that matches, if it is the key's.
     #[inline]
-    pub(super) fn remove_next(&self, write: &Write<'_>, of: &mut Writing<'t>) -> Next<Aside> {
+    pub(super) fn remove_next(
+        &self,
+        write: &Write<'_>,
+        of: &mut DuoWriteState<'t>,
+    ) -> NextStep<DuoWriteSlowPath> {
         let Some(slot) = of.slots.get(of.looked) else {
             return self.is_absent(write, of);
         };
         (of.own, of.second, of.is_unread) = (*slot, 0, false);
         if self.looks_first(write) {
-            return Next::Read(Reads::ONE);
+            return NextStep::Read(Reads::ONE);
         }
-        of.aim = Aim::Remove;
+        of.aim = DuoWriteAim::Remove;
         of.batch.clear();
         of.batch.is_attempt = true;
         let head = write.key.head();
         self.table.clear_head(&mut of.batch, of.own, head);
         // Of a heap's table it is read which block the slot names.
-        Next::Change(Reads::apart(usize::from(self.table.heap.is_some())))
+        NextStep::Change(Reads::apart(usize::from(self.table.heap.is_some())))
     }
 
     pub(super) fn look_at_header(
         &self,
         write: &Write<'_>,
-        of: &mut Writing<'t>,
-        read: &mut impl Read,
-    ) -> Next<Aside> {
+        of: &mut DuoWriteState<'t>,
+        read: &mut impl ReadPieces,
+    ) -> NextStep<DuoWriteSlowPath> {
         let [head, second] = [0, 1].map(read.words(0));
         let layout = &self.table.layout;
         let is_other = |block| layout.block_of(second) != Some(block);
@@ -226,9 +260,9 @@ impl<'t, E: Endpoint> Writes<'t, E> {
             of.looked += 1;
             return self.remove_next(write, of);
         }
-        (of.aim, of.second) = (Aim::Remove, second);
+        (of.aim, of.second) = (DuoWriteAim::Remove, second);
         of.batch.clear();
         self.table.take_out(&mut of.batch, of.own, (head, second));
-        Next::Change(Reads::NONE)
+        NextStep::Change(Reads::NONE)
     }
 }

@@ -9,7 +9,7 @@ use super::bytes::{DuoLayout, SlotNumber, head_in, is_dead, second_in};
 use super::state::DuoTable;
 use crate::client::{MOST_READS, pause};
 use crate::heap::{BlockRef, Heap, RecordView};
-use crate::step::Read;
+use crate::step::ReadPieces;
 use crate::{IndexError, Result};
 use farslot_fabric::{Buffer, Endpoint, EndpointExt, Piece, RemoteAddr};
 use std::ops::{Deref, Range};
@@ -53,7 +53,7 @@ pub(super) struct SlotToMeet {
 }
 
 /// What a slot turned out to be.
-pub(super) enum Met {
+pub(super) enum SlotReading {
     /// The key's: where the value is, in what was read last.
     Key(Range<usize>),
     /// The key's, by its head: the block that it names is to be read.
@@ -89,33 +89,35 @@ impl SlotToMeet {
         layout: &DuoLayout,
         heap: Option<&Heap<E>>,
         (key, head): (&[u8], u64),
-        read: &mut impl Read,
-    ) -> Met {
+        read: &mut impl ReadPieces,
+    ) -> SlotReading {
         let is_key = |of: &[u8], value: Range<usize>| match of == key {
-            true => Met::Key(value),
-            false => Met::Other,
+            true => SlotReading::Key(value),
+            false => SlotReading::Other,
         };
         match (self.block.take(), heap) {
             (Some(block), Some(heap)) => {
                 let record = read.bytes(0, 0..heap.piece(block).len);
                 let record = RecordView::decode(record, block);
-                record.map_or(Met::Torn, |record| is_key(record.key, record.value_range()))
+                record.map_or(SlotReading::Torn, |record| {
+                    is_key(record.key, record.value_range())
+                })
             }
             (_, heap) => match read.word(0, 0) {
-                0 => Met::Dead,
-                other if other != head => Met::Other,
+                0 => SlotReading::Dead,
+                other if other != head => SlotReading::Other,
                 _ => {
                     let slot = read.bytes(0, 0..layout.slot_bytes());
                     let met = if heap.is_some() {
                         self.block = layout.block_of(second_in(slot));
-                        self.block.map(|_| Met::Named)
+                        self.block.map(|_| SlotReading::Named)
                     } else {
                         let record = layout.record_in(slot);
                         record.map(|record| is_key(record.key, record.value_range()))
                     };
                     met.unwrap_or_else(|| match is_dead(slot) {
-                        true => Met::Dead,
-                        false => Met::Torn,
+                        true => SlotReading::Dead,
+                        false => SlotReading::Torn,
                     })
                 }
             },

@@ -1,7 +1,7 @@
 //! Visiting every record, a piece of the vault at a time: of its owner, which lets nobody write
 //! while a piece is read.
 
-use super::bytes::{DuoLayout, SlotNumber, Vault, hash_in, head_in};
+use super::bytes::{DuoLayout, SlotNumber, VaultMap, hash_in, head_in};
 use super::state::DuoTable;
 use crate::client::{scan, side_by_side};
 use crate::{BATCH_WIDTH, Cursor, Result};
@@ -30,7 +30,7 @@ impl Piece {
     pub(super) async fn read<E: Endpoint>(
         endpoint: &E,
         layout: &DuoLayout,
-        vault: &Vault,
+        vault: &VaultMap,
         Cursor(first): Cursor,
         most: u64,
     ) -> Result<Self> {
@@ -65,7 +65,7 @@ impl Piece {
 
     /// Buckets of either array that a piece of at most so many slots has which starts at this one:
     /// 0 behind the last.
-    pub(super) fn buckets(layout: &DuoLayout, vault: &Vault, first: u64, most: u64) -> u64 {
+    pub(super) fn buckets(layout: &DuoLayout, vault: &VaultMap, first: u64, most: u64) -> u64 {
         let most = most / (2 * u64::from(layout.bucket_slots));
         match scan::piece_of(first, vault.buckets(), 2 * layout.bytes_in_piece(), most) {
             0 => 0,
@@ -76,7 +76,7 @@ impl Piece {
     async fn read_stash<E: Endpoint>(
         endpoint: &E,
         layout: &DuoLayout,
-        vault: &Vault,
+        vault: &VaultMap,
         (first, most): (u64, u64),
     ) -> Result<Self> {
         let slot_bytes = layout.slot_bytes();

@@ -4,11 +4,11 @@
 //! a slot may be descheduled between any two words. So every joining of the slot's states is looked
 //! at, whatever use of the slot its words are of.
 
-use super::records::{Met, SlotToMeet};
+use super::records::{SlotReading, SlotToMeet};
 use super::{DuoLayout, DuoOptions, DuoTable};
 use crate::heap::BlockRef;
 use crate::slot::SlotKind;
-use crate::step::Read;
+use crate::step::ReadPieces;
 use crate::{FieldSize, IndexExt, Sizing};
 use farslot_fabric::schedule::{self, Plan};
 use farslot_fabric::shm::{Node, RegionSpec, ShmEndpoint};
@@ -29,7 +29,7 @@ type Words = Vec<u64>;
 /// Words as a reader has loaded them.
 struct Loaded(Words);
 
-impl Read for Loaded {
+impl ReadPieces for Loaded {
     fn words(&self, _: usize) -> impl Fn(usize) -> u64 {
         |number| self.0[number]
     }
@@ -113,9 +113,9 @@ impl Bed {
         let (mut slot, mut read) = (SlotToMeet::new(TABLE), Loaded(words));
         let heap = table.heap.as_ref();
         match slot.look(&self.layout, heap, (&KEY, head), &mut read) {
-            Met::Key(value) => Some(Has::Value(read.bytes(0, value).to_vec())),
-            Met::Named => self.layout.block_of(read.word(0, 1)).map(Has::Block),
-            Met::Other | Met::Dead | Met::Torn => None,
+            SlotReading::Key(value) => Some(Has::Value(read.bytes(0, value).to_vec())),
+            SlotReading::Named => self.layout.block_of(read.word(0, 1)).map(Has::Block),
+            SlotReading::Other | SlotReading::Dead | SlotReading::Torn => None,
         }
     }
 

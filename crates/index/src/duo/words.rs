@@ -1,7 +1,7 @@
 //! Slots whose keys and values are words, in a mapping: what lookups of many keys at a glance go
 //! by, of the owner and of readers.
 
-use super::bytes::{DuoLayout, SlotNumber, Vault, hash_in, live_head};
+use super::bytes::{DuoLayout, SlotNumber, VaultMap, hash_in, live_head};
 use super::placement::Primary;
 use crate::hash::{Hasher, checksum, xxh3};
 use crate::slot::SlotKind;
@@ -27,7 +27,7 @@ pub(super) struct WordSlots<'t> {
 
 /// What is known of a key before its slot is.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Hashed {
+pub(super) struct WordKey {
     pub(super) hash: u64,
     pub(super) of: Primary,
 }
@@ -43,7 +43,7 @@ pub(super) struct WordSlot {
 
 impl<'t> WordSlots<'t> {
     /// Those of a table, if it has such.
-    pub(super) fn of(layout: &'t DuoLayout, vault: &Vault, view: &InPlace<'_>) -> Option<Self> {
+    pub(super) fn of(layout: &'t DuoLayout, vault: &VaultMap, view: &InPlace<'_>) -> Option<Self> {
         let Hasher::Xxh3 { seed } = layout.hasher else {
             return None;
         };
@@ -66,12 +66,12 @@ impl<'t> WordSlots<'t> {
 
     /// Hashes a key, for which the index is asked then; of one of another length all is 0.
     #[inline(always)]
-    pub(super) fn hashed(&self, key: &[u8], ask: impl FnOnce(u64) -> Primary) -> Hashed {
+    pub(super) fn hashed(&self, key: &[u8], ask: impl FnOnce(u64) -> Primary) -> WordKey {
         let Ok(key) = <&[u8; WORD]>::try_from(key) else {
-            return Hashed::default();
+            return WordKey::default();
         };
         let hash = hash_in(live_head(xxh3(key, self.seed)));
-        Hashed {
+        WordKey {
             hash,
             of: ask(hash),
         }
@@ -83,7 +83,7 @@ impl<'t> WordSlots<'t> {
         &self,
         (key, hash): (&[u8], u64),
         (bucket, slot): (u64, u32),
-        vault: &Vault,
+        vault: &VaultMap,
         view: &InPlace<'_>,
     ) -> Option<WordSlot> {
         let key = u64::from_le_bytes(key.try_into().ok()?);
@@ -103,7 +103,7 @@ impl<'t> WordSlots<'t> {
     fn start_of_any(
         &self,
         (bucket, slot): (u64, u32),
-        vault: &Vault,
+        vault: &VaultMap,
         view: &InPlace<'_>,
     ) -> Option<u64> {
         let slot = bucket * u64::from(self.layout.bucket_slots) + u64::from(slot);

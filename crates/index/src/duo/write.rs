@@ -22,11 +22,11 @@
 use super::batch::Body;
 use super::bytes::{SLOT_HEADER, SlotNumber};
 use super::changes::Batch;
-use super::placement::{Candidates, Entry, Met, Path, Placement};
+use super::placement::{BucketMatch, Candidates, Entry, Path, Placement};
 use super::state::{DuoTable, Key};
 use crate::client::locks::Held;
-use crate::heap::{Asked, BlockRef, Draft, Heap, Purpose};
-use crate::step::{Booked, LIKELY, Lookup, MOST_PIECES, Next, Read, Reads, failed};
+use crate::heap::{BlockRef, Draft, Heap, Purpose, TableWrite};
+use crate::step::{Booked, LIKELY, Lookup, MOST_PIECES, NextStep, ReadPieces, Reads, failed};
 use crate::{IndexError, Operation, Result, SchemeClient};
 use farslot_fabric::{Buffer, Endpoint, EndpointExt, InPlace, Piece, Pieces, Tally, both};
 use smallvec::SmallVec;
@@ -50,7 +50,7 @@ pub(crate) struct Write<'k> {
 
 /// How far a write has come.
 #[derive(Default)]
-pub(crate) struct Writing<'t> {
+pub(crate) struct DuoWriteState<'t> {
     pub(super) held: Option<Held<'t>>,
     /// Whether nobody else holds anything.
     pub(super) alone: bool,
@@ -71,10 +71,10 @@ pub(crate) struct Writing<'t> {
     pub(super) heads: SmallVec<[u64; 2]>,
     /// Slots with the key's head, and the words that name their blocks, which are still to be read.
     pub(super) named: SmallVec<[(SlotNumber, u64, BlockRef); 1]>,
-    pub(super) moved: SmallVec<[Moved; 2]>,
+    pub(super) moved: SmallVec<[RelocatedSlot; 2]>,
     /// The way by which a new key would enter, held, once that was looked for.
     pub(super) path: Option<Option<Path>>,
-    pub(super) place: Option<Place>,
+    pub(super) place: Option<InsertionPlace>,
     /// The key's own slot, and the word behind its head.
     pub(super) own: SlotNumber,
     pub(super) second: u64,
@@ -83,7 +83,7 @@ pub(crate) struct Writing<'t> {
     /// A slot of the journal that nobody else uses.
     pub(super) journal: Option<SlotNumber>,
     pub(super) record: Draft,
-    pub(super) aim: Aim,
+    pub(super) aim: DuoWriteAim,
     pub(super) batch: Batch,
     /// Whether what names the block of a slot that was made dead could not be read.
     pub(super) is_unread: bool,
@@ -95,7 +95,7 @@ pub(crate) struct Writing<'t> {
 
 /// What a write needs besides READs and changes.
 #[derive(Clone, Copy)]
-pub(crate) enum Aside {
+pub(crate) enum DuoWriteSlowPath {
     /// Its buckets, split if it inserts, or all, if it is to be alone; and to be the owner, with
     /// nothing in doubt.
     Hold { alone: bool },
@@ -114,13 +114,13 @@ pub(crate) enum Aside {
 }
 
 /// A place for a new key, held.
-pub(crate) struct Place {
+pub(crate) struct InsertionPlace {
     pub(super) path: Path,
     pub(super) entry: Entry,
 }
 
 /// A slot that was read, whose record is to be moved.
-pub(crate) struct Moved {
+pub(crate) struct RelocatedSlot {
     pub(super) head: u64,
     pub(super) second: u64,
     pub(super) body: Body,
@@ -140,7 +140,7 @@ pub(super) enum Stage {
 
 /// What is changed.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
-pub(super) enum Aim {
+pub(super) enum DuoWriteAim {
     #[default]
     Insert,
     Replace,
@@ -165,10 +165,10 @@ impl<'t, E: Endpoint> Lookup for Writes<'t, E> {
     const PREPARES: bool = true;
 
     type Endpoint = E;
-    type Asked<'k> = Asked<'k>;
+    type Asked<'k> = TableWrite<'k>;
     type Key<'k> = Write<'k>;
-    type Search = Writing<'t>;
-    type Aside = Aside;
+    type Search = DuoWriteState<'t>;
+    type Aside = DuoWriteSlowPath;
 
     #[inline(always)]
     fn endpoint(&self) -> &E {
@@ -196,7 +196,7 @@ impl<'t, E: Endpoint> Lookup for Writes<'t, E> {
 
     #[inline]
     fn key<'k>(&self, asked: Self::Asked<'k>) -> Result<Write<'k>> {
-        let Asked { operation, only_in } = asked;
+        let TableWrite { operation, only_in } = asked;
         debug_assert!(only_in.is_none() || self.table.heap.is_some());
         if let Operation::Replace(..) | Operation::RemoveIf(..) = operation {
             return Err(DuoTable::<E>::not_atomic());
@@ -213,14 +213,18 @@ impl<'t, E: Endpoint> Lookup for Writes<'t, E> {
     }
 
     #[inline]
-    fn prepare(&self, write: &Self::Key<'_>, of: &mut Writing<'t>) {
+    fn prepare(&self, write: &Self::Key<'_>, of: &mut DuoWriteState<'t>) {
         let index = self.table.index.borrow();
         of.buckets = None;
         index.prefetch(&of.candidates(&index, write));
     }
 
     #[inline]
-    fn begin(&self, write: &Self::Key<'_>, of: &mut Writing<'t>) -> Next<Aside> {
+    fn begin(
+        &self,
+        write: &Self::Key<'_>,
+        of: &mut DuoWriteState<'t>,
+    ) -> NextStep<DuoWriteSlowPath> {
         of.held = None;
         (of.attempts, of.is_there) = (0, false);
         (of.journal, of.record) = (None, Draft::None);
@@ -232,7 +236,7 @@ impl<'t, E: Endpoint> Lookup for Writes<'t, E> {
     }
 
     #[inline]
-    fn piece(&self, write: &Self::Key<'_>, of: &Writing<'t>, number: usize) -> Piece {
+    fn piece(&self, write: &Self::Key<'_>, of: &DuoWriteState<'t>, number: usize) -> Piece {
         let table = self.table;
         let piece = |slot, len| Piece {
             from: table.slot_at(slot),
@@ -249,7 +253,7 @@ impl<'t, E: Endpoint> Lookup for Writes<'t, E> {
     }
 
     #[inline]
-    fn likely_bytes(&self, of: &Writing<'t>, len: usize) -> usize {
+    fn likely_bytes(&self, of: &DuoWriteState<'t>, len: usize) -> usize {
         match of.stage {
             Stage::Record => len.min(LIKELY),
             _ => len,
@@ -260,9 +264,9 @@ impl<'t, E: Endpoint> Lookup for Writes<'t, E> {
     fn look(
         &self,
         write: &Self::Key<'_>,
-        of: &mut Writing<'t>,
-        read: &mut impl Read,
-    ) -> Next<Aside> {
+        of: &mut DuoWriteState<'t>,
+        read: &mut impl ReadPieces,
+    ) -> NextStep<DuoWriteSlowPath> {
         match of.stage {
             Stage::Ahead => self.look_ahead(write, of, read),
             Stage::Record => self.look_at_record(write, of, read),
@@ -274,7 +278,7 @@ impl<'t, E: Endpoint> Lookup for Writes<'t, E> {
     #[inline]
     fn make(
         &self,
-        of: &mut Writing<'t>,
+        of: &mut DuoWriteState<'t>,
         view: InPlace<'_>,
         tally: &mut Tally,
     ) -> Option<(u32, u64)> {
@@ -287,7 +291,7 @@ impl<'t, E: Endpoint> Lookup for Writes<'t, E> {
         Some((verbs, bytes))
     }
 
-    async fn post(&self, of: &mut Writing<'t>, pieces: Pieces) -> Result<Vec<Buffer>> {
+    async fn post(&self, of: &mut DuoWriteState<'t>, pieces: Pieces) -> Result<Vec<Buffer>> {
         let (table, endpoint) = (self.table, &self.table.endpoint);
         let is_owner = self.check_owner(of);
         if let Err(error) = is_owner.and_then(|()| table.take_buffers(&mut of.batch)) {
@@ -318,10 +322,10 @@ impl<'t, E: Endpoint> Lookup for Writes<'t, E> {
     fn changed(
         &self,
         write: &Self::Key<'_>,
-        of: &mut Writing<'t>,
+        of: &mut DuoWriteState<'t>,
         _: u64,
-        read: &mut impl Read,
-    ) -> Next<Aside> {
+        read: &mut impl ReadPieces,
+    ) -> NextStep<DuoWriteSlowPath> {
         match of.unlike.take() {
             Some(_) if of.batch.is_attempt => {
                 of.looked += 1;
@@ -331,14 +335,14 @@ impl<'t, E: Endpoint> Lookup for Writes<'t, E> {
             None => {}
         }
         match of.aim {
-            Aim::Insert => self.inserted(write, of),
-            Aim::Replace => {
+            DuoWriteAim::Insert => self.inserted(write, of),
+            DuoWriteAim::Replace => {
                 let journal = of.journal.take();
                 journal.inspect(|slot| self.table.journal.give_back(*slot));
                 self.free(of);
                 self.ended(write, of, true)
             }
-            Aim::Remove => {
+            DuoWriteAim::Remove => {
                 if of.batch.is_attempt && self.table.heap.is_some() && !of.is_unread {
                     of.second = read.word(0, 1);
                 }
@@ -353,9 +357,9 @@ impl<'t, E: Endpoint> Lookup for Writes<'t, E> {
     async fn aside(
         &self,
         write: &Self::Key<'_>,
-        of: &mut Writing<'t>,
-        aside: Aside,
-    ) -> Result<Next<Aside>> {
+        of: &mut DuoWriteState<'t>,
+        aside: DuoWriteSlowPath,
+    ) -> Result<NextStep<DuoWriteSlowPath>> {
         self.may_use_blocks.set(false);
         // Boxed, for it is rare: every write would be as large.
         let next = match Box::pin(self.beside(write, of, aside)).await {
@@ -370,7 +374,7 @@ impl<'t, E: Endpoint> Lookup for Writes<'t, E> {
         next
     }
 
-    async fn give_up(&self, _: &Self::Key<'_>, of: &mut Writing<'t>, _: &IndexError) {
+    async fn give_up(&self, _: &Self::Key<'_>, of: &mut DuoWriteState<'t>, _: &IndexError) {
         // Of one whose change was posted the record is gone: a slot may name its block.
         if let Some(heap) = self.table.current_heap()
             && self.table.is_owner()
@@ -391,7 +395,7 @@ impl<'t, E: Endpoint> Writes<'t, E> {
     /// Fails if a write of another lane or thread has found meanwhile that another client is the
     /// owner.
     #[inline]
-    pub(super) fn check_owner(&self, of: &Writing<'t>) -> Result<()> {
+    pub(super) fn check_owner(&self, of: &DuoWriteState<'t>) -> Result<()> {
         match self.table.is_owner() {
             true => Ok(()),
             false => Err(self.table.lost(of.slot_to_change())),
@@ -401,16 +405,16 @@ impl<'t, E: Endpoint> Writes<'t, E> {
     /// Has the slot fetched that is probably the key's, or that a new key would get, and what
     /// publishes it.
     #[inline]
-    fn fetch(&self, write: &Write<'_>, of: &mut Writing<'t>) -> Next<Aside> {
+    fn fetch(&self, write: &Write<'_>, of: &mut DuoWriteState<'t>) -> NextStep<DuoWriteSlowPath> {
         let table = self.table;
         let met = {
             let index = table.index.borrow();
             index.met_by(&of.candidates(&index, write))
         };
         let (slot, is_match) = match met {
-            Met::Match(slot) => (slot, true),
-            Met::Free(slot) if write.inserts() => (slot, false),
-            Met::Free(_) | Met::Full => return self.plan(write, of),
+            BucketMatch::Match(slot) => (slot, true),
+            BucketMatch::Free(slot) if write.inserts() => (slot, false),
+            BucketMatch::Free(_) | BucketMatch::Full => return self.plan(write, of),
         };
         (of.stage, of.looked, of.is_there) = (Stage::Ahead, 0, is_match);
         of.slots.clear();
@@ -427,7 +431,7 @@ impl<'t, E: Endpoint> Writes<'t, E> {
         if let Some(stamps) = &table.stamps {
             stamps.prefetch(table.layout.page_of(slot).0);
         }
-        Next::Read(reads)
+        NextStep::Read(reads)
     }
 
     /// Whether a removal looks at the word behind a slot's head before it makes the slot dead.
@@ -438,7 +442,7 @@ impl<'t, E: Endpoint> Writes<'t, E> {
 
     /// Whether so many pieces are in the mapping.
     #[cold]
-    fn are_mapped(&self, write: &Write<'_>, of: &Writing<'t>, pieces: usize) -> bool {
+    fn are_mapped(&self, write: &Write<'_>, of: &DuoWriteState<'t>, pieces: usize) -> bool {
         self.table.view_to_change().is_some_and(|view| {
             let mut pieces = (0..pieces).map(|number| self.piece(write, of, number));
             pieces.all(|piece| view.offset_of(piece).is_some())
@@ -447,12 +451,12 @@ impl<'t, E: Endpoint> Writes<'t, E> {
 
     /// Holds what was fetched, and looks at it if that is still what is to be looked at.
     #[inline]
-    fn look_ahead<R: Read>(
+    fn look_ahead<R: ReadPieces>(
         &self,
         write: &Write<'_>,
-        of: &mut Writing<'t>,
+        of: &mut DuoWriteState<'t>,
         read: &mut R,
-    ) -> Next<Aside> {
+    ) -> NextStep<DuoWriteSlowPath> {
         // A free slot was fetched without being booked as read: should it be a match by now, it is
         // read once it is held.
         let fetched = Some(of.slots[0]).filter(|_| of.is_there);
@@ -460,11 +464,11 @@ impl<'t, E: Endpoint> Writes<'t, E> {
         of.is_there = of.is_there && R::IS_LIVE && read.word(0, 0) == write.key.head();
         let next = self.plan(write, of);
         match next {
-            Next::Read(_) if !R::IS_LIVE || Some(of.slots[0]) != fetched => next,
-            Next::Read(_) if write.removes() => self.look_at_header(write, of, read),
+            NextStep::Read(_) if !R::IS_LIVE || Some(of.slots[0]) != fetched => next,
+            NextStep::Read(_) if write.removes() => self.look_at_header(write, of, read),
             // Over verbs, those that are to be moved are read with it.
-            Next::Read(_) => match self.look_at_slots(write, of, (read, 1)) {
-                Next::Read(reads) if of.stage == Stage::Slots => Next::Read(Reads {
+            NextStep::Read(_) => match self.look_at_slots(write, of, (read, 1)) {
+                NextStep::Read(reads) if of.stage == Stage::Slots => NextStep::Read(Reads {
                     booked: Booked::WithLast,
                     ..reads
                 }),
@@ -476,7 +480,7 @@ impl<'t, E: Endpoint> Writes<'t, E> {
 
     /// Holds the key's buckets, if that needs no waiting.
     #[inline]
-    fn try_hold(&self, index: &Placement, write: &Write<'_>, of: &mut Writing<'t>) -> bool {
+    fn try_hold(&self, index: &Placement, write: &Write<'_>, of: &mut DuoWriteState<'t>) -> bool {
         let table = self.table;
         let buckets = index.buckets_of(&of.of);
         of.held = table.locks.try_take(&buckets);
@@ -490,11 +494,15 @@ impl<'t, E: Endpoint> Writes<'t, E> {
 
     /// Asks the index for the slots that match the key, and for the place of a new one.
     #[inline]
-    pub(super) fn plan(&self, write: &Write<'_>, of: &mut Writing<'t>) -> Next<Aside> {
+    pub(super) fn plan(
+        &self,
+        write: &Write<'_>,
+        of: &mut DuoWriteState<'t>,
+    ) -> NextStep<DuoWriteSlowPath> {
         let index = self.table.index.borrow();
         of.candidates(&index, write);
         if of.held.is_none() && !self.try_hold(&index, write, of) {
-            return Next::Aside(Aside::Hold { alone: false });
+            return NextStep::Aside(DuoWriteSlowPath::Hold { alone: false });
         }
         (of.stage, of.looked) = (Stage::Slots, 0);
         (of.path, of.place) = (None, None);
@@ -516,7 +524,7 @@ impl<'t, E: Endpoint> Writes<'t, E> {
             && let Some(slot) = index.room_in([second, first])
         {
             drop(index);
-            return self.insert_at(write, of, Place::free(slot));
+            return self.insert_at(write, of, InsertionPlace::free(slot));
         }
         // So it takes no round trip more, should the key be new.
         if write.inserts() && !of.is_there {
@@ -524,7 +532,7 @@ impl<'t, E: Endpoint> Writes<'t, E> {
             // What is held since then may be in doubt: who has left it so has said so before it
             // released it.
             if of.slots.len() > of.matches && self.is_in_doubt(of) {
-                return Next::Aside(Aside::Hold { alone: true });
+                return NextStep::Aside(DuoWriteSlowPath::Hold { alone: true });
             }
         }
         drop(index);
@@ -533,7 +541,7 @@ impl<'t, E: Endpoint> Writes<'t, E> {
 
     /// Frees the block that the key's slot has named, if it is one of a heap.
     #[inline]
-    fn free(&self, of: &mut Writing<'t>) {
+    fn free(&self, of: &mut DuoWriteState<'t>) {
         if let Some(heap) = self.table.current_heap()
             && let Some(block) = self.table.layout.block_of(of.second)
         {
@@ -542,7 +550,7 @@ impl<'t, E: Endpoint> Writes<'t, E> {
     }
 
     #[inline]
-    fn is_named(&self, of: &mut Writing<'t>) {
+    fn is_named(&self, of: &mut DuoWriteState<'t>) {
         if let Some(heap) = &self.table.heap {
             of.record.is_named(heap);
         }
@@ -559,24 +567,24 @@ impl<'t, E: Endpoint> Writes<'t, E> {
     pub(super) fn ended(
         &self,
         write: &Write<'_>,
-        of: &mut Writing<'t>,
+        of: &mut DuoWriteState<'t>,
         was_there: bool,
-    ) -> Next<Aside> {
+    ) -> NextStep<DuoWriteSlowPath> {
         let table = self.table;
         let has_more_to_do = match of.aim {
-            Aim::Insert => table.growth.is_some() && table.step_due().is_some(),
-            Aim::Replace => false,
-            Aim::Remove => table.stashed() > 0 && table.is_any_returning(write.key.hash),
+            DuoWriteAim::Insert => table.growth.is_some() && table.step_due().is_some(),
+            DuoWriteAim::Replace => false,
+            DuoWriteAim::Remove => table.stashed() > 0 && table.is_any_returning(write.key.hash),
         };
         if has_more_to_do {
-            return Next::Aside(Aside::After { was_there });
+            return NextStep::Aside(DuoWriteSlowPath::After { was_there });
         }
         of.held = None;
-        Next::was_there(was_there)
+        NextStep::was_there(was_there)
     }
 }
 
-impl Writing<'_> {
+impl DuoWriteState<'_> {
     /// Where its key may be: the index is asked again only if that may have changed.
     #[inline(always)]
     fn candidates(&mut self, index: &Placement, write: &Write<'_>) -> Candidates {

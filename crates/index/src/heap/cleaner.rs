@@ -32,8 +32,8 @@ use super::pages::{Kind, LeftClaim, PageWord, ticks_since};
 use super::relocation::{Relocate, Relocation};
 use super::runs::carved_bytes;
 use super::scan::records_in;
-use super::seen::{FREE_OR_AWAY, Seen, SeenRun};
-use super::standing::{Fate, Interrupted};
+use super::seen::{FREE_OR_AWAY, PageWindow, SeenRun};
+use super::standing::{Interrupted, RecordFate};
 use crate::client::{check_turn, pause};
 use crate::{IndexError, Result, UPKEEP};
 use farslot_fabric::{Buffer, Endpoint, EndpointExt, Nanos};
@@ -136,7 +136,7 @@ impl<E: Endpoint> Heap<E> {
         // What died in its own runs frees them as well.
         self.close_open(|run| run.room() < room).await;
         if pages > 1 {
-            let row = |kinds| self.clean_in_a_row(pages, kinds, table, Fate::Moved);
+            let row = |kinds| self.clean_in_a_row(pages, kinds, table, RecordFate::Moved);
             if row(&[Kind::Free]).await? && self.has_room_for(room).await? {
                 return Ok(true);
             }
@@ -181,7 +181,12 @@ impl<E: Endpoint> Heap<E> {
 
     /// Frees runs until more than so many pages are free: those of whose records none lives, then
     /// those of which a good part is known to be dead. Returns whether any was freed.
-    async fn clean_dead(&self, seen: &Seen, pages: u64, table: &impl Relocate) -> Result<bool> {
+    async fn clean_dead(
+        &self,
+        seen: &PageWindow,
+        pages: u64,
+        table: &impl Relocate,
+    ) -> Result<bool> {
         let least = pages + self.reserve();
         let goal = least + self.size() / GOAL;
         let least_dead = if self.evicts() {
@@ -209,7 +214,7 @@ impl<E: Endpoint> Heap<E> {
             check_turn(&*self.endpoint)?;
             let is_freed = match is_dead {
                 true => self.free_run(*run).await?,
-                false => self.clean_run(*run, table, Fate::Moved).await?,
+                false => self.clean_run(*run, table, RecordFate::Moved).await?,
             };
             if is_freed {
                 free += of_run - lives;
@@ -226,7 +231,7 @@ impl<E: Endpoint> Heap<E> {
         Ok(self.has_room_in(&seen, room))
     }
 
-    pub(super) fn has_room_in(&self, seen: &Seen, room: u64) -> bool {
+    pub(super) fn has_room_in(&self, seen: &PageWindow, room: u64) -> bool {
         let pages = self.pages.fewest_for(room);
         let is_left = |run: &SeenRun| !run.is_dead() && !run.is_kept() && self.has_left(run, room);
         let spare = seen.free().checked_sub(self.reserve());
@@ -277,7 +282,7 @@ impl<E: Endpoint> Heap<E> {
         pages: u64,
         kinds: &[Kind],
         table: &impl Relocate,
-        fate: Fate,
+        fate: RecordFate,
     ) -> Result<bool> {
         let seen = self.look_at_all().await?;
         let now = self.now_of_ends();
@@ -308,7 +313,7 @@ impl<E: Endpoint> Heap<E> {
         let of_row = &seen.words[first as usize..row.end as usize];
         let is_free = |word: &&PageWord| word.kind() == Kind::Free;
         let elsewhere = seen.free() - of_row.iter().filter(is_free).count() as u64;
-        if fate != Fate::Forgotten && bytes > elsewhere * self.pages.bytes {
+        if fate != RecordFate::Forgotten && bytes > elsewhere * self.pages.bytes {
             return Ok(false);
         }
         let _row = self.cleaning.keep_free(row.clone());
@@ -337,7 +342,7 @@ impl<E: Endpoint> Heap<E> {
             }
             check_turn(&*self.endpoint)?;
             cleaning.explored.set(run.first + 1);
-            self.clean_run(*run, table, Fate::Moved).await?;
+            self.clean_run(*run, table, RecordFate::Moved).await?;
             bytes += self.bytes_of_run(run);
         }
         let now = self.look_at_all().await?;
@@ -370,7 +375,7 @@ impl<E: Endpoint> Heap<E> {
 
     /// Takes runs over that other clients have open or clean, and have not claimed for so long that
     /// they are gone; and cleans them.
-    async fn take_over(&self, seen: &Seen, table: &impl Relocate) -> Result<()> {
+    async fn take_over(&self, seen: &PageWindow, table: &impl Relocate) -> Result<()> {
         let may_wait = self.endpoint.core().may_wait();
         let due = self.to_take_over(seen, self.tick().await?);
         let most = if may_wait { MOST_TAKEN } else { 1 };
@@ -388,7 +393,7 @@ impl<E: Endpoint> Heap<E> {
         for (run, mine) in taken {
             // Nobody knows how many records it had.
             let sealed = run.word.as_kind(Kind::Sealed, u64::MAX);
-            let moved = self.begin_to_move_out(run, (mine, sealed), table, Fate::Moved);
+            let moved = self.begin_to_move_out(run, (mine, sealed), table, RecordFate::Moved);
             moved.await?;
         }
         Ok(())
@@ -396,7 +401,7 @@ impl<E: Endpoint> Heap<E> {
 
     /// Runs that other clients have open or clean, and have not claimed for so long that they may
     /// be taken over.
-    fn to_take_over(&self, seen: &Seen, ticks: u64) -> Vec<SeenRun> {
+    fn to_take_over(&self, seen: &PageWindow, ticks: u64) -> Vec<SeenRun> {
         let now = self.endpoint.now();
         // Clients with slower verbs than this one's have to allow for that themselves.
         let verb = self.endpoint.core().limits.verb_timeout;
@@ -455,7 +460,7 @@ impl<E: Endpoint> Heap<E> {
         &self,
         run: SeenRun,
         table: &impl Relocate,
-        fate: Fate,
+        fate: RecordFate,
     ) -> Result<bool> {
         let claim = self.new_claim(run.first).await?;
         let mine = run.word.as_kind(Kind::Cleaned, claim);
@@ -479,7 +484,7 @@ impl<E: Endpoint> Heap<E> {
         run: SeenRun,
         (mine, sealed): (PageWord, PageWord),
         table: &impl Relocate,
-        fate: Fate,
+        fate: RecordFate,
     ) -> Result<bool> {
         let begun = Interrupted {
             run: SeenRun { word: mine, ..run },
@@ -505,7 +510,7 @@ impl<E: Endpoint> Heap<E> {
     async fn move_out(&self, mut of: Interrupted, table: &impl Relocate) -> Result<bool> {
         self.set_fate(of.fate, of.run.is_kept());
         let moved = self.move_records(&mut of, table).await;
-        self.set_fate(Fate::Moved, false);
+        self.set_fate(RecordFate::Moved, false);
         match moved {
             Ok(()) => self.free_run(of.run).await,
             Err(error) => {

@@ -8,15 +8,15 @@
 //! by a swap when that time is over. Another client that has seen a claim stand for
 //! [`TAKEN_AFTER`](super::cleaner::TAKEN_AFTER) takes the run over.
 
-use super::ends::{End, EndClock};
+use super::ends::{EndClock, RecordEnd};
 use super::layout::{
     BlockRef, GRANULE, HeapPlace, LARGEST_RECORD, NewRecord, Record, block_bytes, class_for, seal,
     too_large,
 };
-use super::pages::{Kind, PageWord, Pages, claim_at, reserve_of};
+use super::pages::{HeapPages, Kind, PageWord, claim_at, reserve_of};
 use super::runs::{Purpose, Runs, dead_of};
-use super::standing::{Cleaning, Eviction};
-use super::turn::Turn;
+use super::standing::{CleanerState, Eviction};
+use super::turn::CoroutineTurn;
 use super::uncounted::Uncounted;
 use crate::Result;
 use crate::hash::checksum;
@@ -45,7 +45,7 @@ pub(crate) struct HeapUse {
 pub struct Heap<E> {
     pub(super) endpoint: Rc<E>,
     pub(super) place: HeapPlace,
-    pub(super) pages: Pages,
+    pub(super) pages: HeapPages,
     /// Bytes of the segments that its memory is made of; 0 where it is in one piece.
     pub(super) segment: u64,
     /// The most bytes that have to be read of a block, a multiple of 8.
@@ -64,9 +64,9 @@ pub struct Heap<E> {
     /// The page from which on it looks for free ones.
     pub(super) cursor: Cell<u64>,
     /// Taken by the coroutine that opens a run, so that the others do not open one each.
-    pub(super) opening: Turn,
+    pub(super) opening: CoroutineTurn,
     pub(super) uncounted: RefCell<Uncounted>,
-    pub(super) cleaning: Cleaning,
+    pub(super) cleaning: CleanerState,
     /// Of one that evicts.
     pub(super) eviction: Option<Eviction>,
     /// Of one whose records end.
@@ -78,7 +78,7 @@ impl<E: Endpoint> Heap<E> {
     /// no more of any block.
     #[must_use]
     pub fn new(endpoint: Rc<E>, place: HeapPlace, longest: usize) -> Self {
-        let pages = Pages::of(place.bytes, false, 0);
+        let pages = HeapPages::of(place.bytes, false, 0);
         Self {
             endpoint,
             place,
@@ -92,9 +92,9 @@ impl<E: Endpoint> Heap<E> {
             mark: Cell::new(0),
             ahead: Cell::new((0, 0)),
             cursor: Cell::new(0),
-            opening: Turn::default(),
+            opening: CoroutineTurn::default(),
             uncounted: RefCell::default(),
-            cleaning: Cleaning::default(),
+            cleaning: CleanerState::default(),
             eviction: None,
             ends: None,
         }
@@ -119,7 +119,7 @@ impl<E: Endpoint> Heap<E> {
     }
 
     pub(super) fn lay_out(&mut self) {
-        self.pages = Pages::of(self.place.bytes, self.has_stamps(), self.segment);
+        self.pages = HeapPages::of(self.place.bytes, self.has_stamps(), self.segment);
     }
 
     /// How many pages it has: of one whose memory is made of segments those that were handed out,
@@ -154,10 +154,10 @@ impl<E: Endpoint> Heap<E> {
 
     /// When a record with this value ends, of a heap that keeps such records together.
     #[inline]
-    pub(super) fn end_of(&self, value: &[u8]) -> End {
+    pub(super) fn end_of(&self, value: &[u8]) -> RecordEnd {
         match &self.ends {
             Some(ends) if self.eviction.is_none() => ends.of(value),
-            _ => End::default(),
+            _ => RecordEnd::default(),
         }
     }
 
@@ -231,7 +231,7 @@ impl<E: Endpoint> Heap<E> {
     /// [`HeapFull`](crate::IndexError::HeapFull), or what the fabric says.
     pub(crate) async fn assign(&self, record: &mut Buffer) -> Result<BlockRef> {
         self.check_not_down()?;
-        let end = End::default();
+        let end = RecordEnd::default();
         let own = || self.allocate_own(record.len(), Purpose::Write, end);
         let block = match (!self.is_claim_due()).then(own).flatten() {
             Some(block) => block,
@@ -258,7 +258,7 @@ impl<E: Endpoint> Heap<E> {
         &self,
         bytes: usize,
         purpose: Purpose,
-        end: End,
+        end: RecordEnd,
     ) -> Result<BlockRef> {
         self.check_not_down()?;
         let full = || too_large(bytes, self.place.bytes);
@@ -284,7 +284,7 @@ impl<E: Endpoint> Heap<E> {
         &self,
         bytes: usize,
         purpose: Purpose,
-        end: End,
+        end: RecordEnd,
     ) -> Option<BlockRef> {
         let purpose = self.purpose(purpose);
         self.runs.borrow_mut().carve(bytes, purpose, end)

@@ -33,7 +33,7 @@ const SHORTEST_SPAN: u64 = 64;
 
 /// When a record ends, and with which others it lies.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub(crate) struct End {
+pub(crate) struct RecordEnd {
     /// The moment, or never; 0 of a table whose records have none.
     pub(super) at: u64,
     /// Alike of records that live for about as long; 0 of those that never end.
@@ -61,7 +61,7 @@ impl EndRange {
 
     /// A record that never ends counts only beside others that do not either: a run that has others
     /// is cleaned for those, and it is moved.
-    pub(super) fn add(&mut self, End { at, .. }: End) {
+    pub(super) fn add(&mut self, RecordEnd { at, .. }: RecordEnd) {
         if at == NEVER && self.last != 0 {
             return;
         }
@@ -134,13 +134,13 @@ impl EndClock {
     }
 
     /// When a record with this value ends.
-    pub(super) fn of(&self, value: &[u8]) -> End {
+    pub(super) fn of(&self, value: &[u8]) -> RecordEnd {
         let at = moment_of(value);
         let span = match at {
             NEVER => 0,
             at => span_of(at.saturating_sub(self.now())),
         };
-        End { at, span }
+        RecordEnd { at, span }
     }
 
     /// Whether a record has ended.
@@ -210,15 +210,15 @@ mod tests {
     #[test]
     fn moments_are_read_from_values() {
         let ends = EndClock::by(Some(Box::new(|| 1_000)));
-        assert_eq!(ends.of(&[0; 9]), End { at: NEVER, span: 0 });
-        assert_eq!(ends.of(&[]), End { at: NEVER, span: 0 });
+        assert_eq!(ends.of(&[0; 9]), RecordEnd { at: NEVER, span: 0 });
+        assert_eq!(ends.of(&[]), RecordEnd { at: NEVER, span: 0 });
         let end = ends.of(&[0xe8, 3, 0, 0, 0, 0, 7, 7, 7]);
         assert_eq!((end.at, end.span), (1_000, 1));
         let stamp = |moments: &[u64]| {
             let mut lasts = EndRange::NONE;
             moments
                 .iter()
-                .for_each(|at| lasts.add(End { at: *at, span: 1 }));
+                .for_each(|at| lasts.add(RecordEnd { at: *at, span: 1 }));
             lasts.stamp()
         };
         let cases: [(&[u64], u64); 9] = [
@@ -250,8 +250,8 @@ mod tests {
         ) {
             let last = (first + (length >> shift)).min(NEVER - 1);
             let mut lasts = EndRange::NONE;
-            lasts.add(End { at: first, span: 1 });
-            lasts.add(End { at: last, span: 1 });
+            lasts.add(RecordEnd { at: first, span: 1 });
+            lasts.add(RecordEnd { at: last, span: 1 });
             let told = EndRange::of(lasts.stamp());
             prop_assert_eq!(told.last, last);
             prop_assert!(told.first >= first);

@@ -21,8 +21,8 @@ use super::layout::{BlockRef, Record, RecordView, WAS_READ};
 use super::pages::Kind;
 use super::relocation::{Relocate, Relocation};
 use super::runs::Purpose;
-use super::seen::{Seen, SeenRun};
-use super::standing::{Evicting, Eviction, Fate};
+use super::seen::{PageWindow, SeenRun};
+use super::standing::{Evicting, Eviction, RecordFate};
 use crate::client::check_turn;
 use crate::{Result, UPKEEP};
 use farslot_fabric::{Endpoint, EndpointExt, Rights, both, window};
@@ -117,16 +117,16 @@ impl<E: Endpoint> Heap<E> {
 
     /// Says what becomes of the records that are moved from now on, out of a run of kept ones or
     /// not.
-    pub(super) fn set_fate(&self, fate: Fate, is_kept: bool) {
+    pub(super) fn set_fate(&self, fate: RecordFate, is_kept: bool) {
         if let Some(eviction) = &self.eviction {
-            eviction.keeps.set(is_kept || fate != Fate::Moved);
+            eviction.keeps.set(is_kept || fate != RecordFate::Moved);
         }
     }
 
     /// Whether a record stays, of a run that is emptied so.
-    pub(super) fn stays(&self, record: &RecordView<'_>, fate: Fate) -> bool {
+    pub(super) fn stays(&self, record: &RecordView<'_>, fate: RecordFate) -> bool {
         let keeps = |eviction: &Eviction| eviction.keeps(record, fate);
-        fate == Fate::Moved || self.eviction.as_ref().is_none_or(keeps)
+        fate == RecordFate::Moved || self.eviction.as_ref().is_none_or(keeps)
     }
 
     /// Makes room for a record of so many bytes: runs are emptied until it is there.
@@ -137,7 +137,7 @@ impl<E: Endpoint> Heap<E> {
         &self,
         table: &impl Relocate,
         room: u64,
-        mut seen: Seen,
+        mut seen: PageWindow,
     ) -> Result<bool> {
         let pages = self.pages.fewest_for(room);
         let enough = pages + self.reserve();
@@ -155,7 +155,9 @@ impl<E: Endpoint> Heap<E> {
             }
             let is_in_pieces = pages > 1 && has_goal;
             let row = |fate| self.clean_in_a_row(pages, &[Kind::Free], table, fate);
-            if is_in_pieces && (row(Fate::Moved).await? || row(Fate::MovedIfRead).await?) {
+            if is_in_pieces
+                && (row(RecordFate::Moved).await? || row(RecordFate::MovedIfRead).await?)
+            {
                 emptied.set(emptied.get() + 1);
                 seen = self.look_at_all().await?;
                 continue;
@@ -173,15 +175,15 @@ impl<E: Endpoint> Heap<E> {
             let kept_bytes = u64::from(emptied.get()) * self.pages.bytes;
             let may_keep = emptied.get() < MOST_KEPT || kept_bytes < MOST_KEPT_BYTES;
             let fate = match !again && may_keep {
-                true => Fate::MovedIfRead,
-                false => Fate::Forgotten,
+                true => RecordFate::MovedIfRead,
+                false => RecordFate::Forgotten,
             };
             let is_emptied = self.clean_run(oldest, table, fate).await?;
             // What lives may have no room elsewhere; or another client was faster.
-            if !is_emptied && fate == Fate::Forgotten {
+            if !is_emptied && fate == RecordFate::Forgotten {
                 passed_over.push(oldest.first);
             }
-            again = !is_emptied && fate == Fate::MovedIfRead;
+            again = !is_emptied && fate == RecordFate::MovedIfRead;
             emptied.set(emptied.get() + 1);
             check_turn(&*self.endpoint)?;
             seen = self.look_at_all().await?;
@@ -254,14 +256,14 @@ impl<E: Endpoint> Heap<E> {
     }
 
     /// Whether the runs of records that nobody has kept have more of the heap than is theirs.
-    fn has_many_young(&self, seen: &Seen) -> bool {
+    fn has_many_young(&self, seen: &PageWindow) -> bool {
         let of_young = seen.runs().filter(is_young).map(|run| run.word.pages());
         of_young.sum::<u64>() * 10 > self.size() * YOUNG
     }
 
     /// The run that is emptied next, but for some: the oldest young one, or of the others, or of
     /// those that there are.
-    fn oldest(&self, seen: &Seen, young: bool, passed_over: &[u64]) -> Option<SeenRun> {
+    fn oldest(&self, seen: &PageWindow, young: bool, passed_over: &[u64]) -> Option<SeenRun> {
         let oldest = |young: bool| {
             let runs = seen.runs().filter(|run| {
                 is_young(run) == young

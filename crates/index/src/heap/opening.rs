@@ -1,11 +1,11 @@
 //! Opening runs, and closing them.
 
 use super::client::{CLAIM_LASTS, Heap, HeapUse};
-use super::ends::{End, EndClock, EndRange};
+use super::ends::{EndClock, EndRange, RecordEnd};
 use super::layout::GRANULE;
-use super::pages::{Dead, DeadWord, Kind, LeftClaim, PageWord, Pages, Stamp};
-use super::runs::{Purpose, Run, carved_bytes};
-use super::seen::{Seen, SeenRun};
+use super::pages::{Dead, DeadWord, HeapPages, Kind, LeftClaim, PageWord, Stamp};
+use super::runs::{OpenRun, Purpose, carved_bytes};
+use super::seen::{PageWindow, SeenRun};
 use crate::{Result, UPKEEP};
 use farslot_fabric::{Endpoint, EndpointExt, Piece, both, window};
 use std::ops::Range;
@@ -24,7 +24,12 @@ const ATTEMPTS: u32 = 16;
 impl<E: Endpoint> Heap<E> {
     /// Opens a run that has room for a record of so many bytes, or finds that one is open; false if
     /// the heap has none.
-    pub(super) async fn open(&self, bytes: usize, purpose: Purpose, end: End) -> Result<bool> {
+    pub(super) async fn open(
+        &self,
+        bytes: usize,
+        purpose: Purpose,
+        end: RecordEnd,
+    ) -> Result<bool> {
         let _turn = self.opening.take(self.endpoint.core()).await;
         let room = carved_bytes(bytes);
         // Whoever had the turn before may have opened one.
@@ -57,7 +62,7 @@ impl<E: Endpoint> Heap<E> {
             Purpose::Write => self.reserve(),
             Purpose::Move | Purpose::Keep => 0,
         };
-        let mut wanted = Wanted {
+        let mut wanted = RunRequest {
             room,
             pages,
             reserve,
@@ -116,7 +121,7 @@ impl<E: Endpoint> Heap<E> {
     }
 
     /// What the words of all pages say.
-    pub(super) async fn look_at_all(&self) -> Result<Seen> {
+    pub(super) async fn look_at_all(&self) -> Result<PageWindow> {
         if self.segment > 0 {
             // Behind it there are no words.
             self.read_mark().await?;
@@ -126,7 +131,7 @@ impl<E: Endpoint> Heap<E> {
 
     /// Opens a run somewhere among the pages that were handed out, if a look at some of them finds
     /// one; else raises the mark, if there is memory for more.
-    async fn open_among_some(&self, handed_out: u64, wanted: Wanted) -> Result<Tried> {
+    async fn open_among_some(&self, handed_out: u64, wanted: RunRequest) -> Result<Tried> {
         let from = match self.cursor.get() {
             cursor if cursor < handed_out => cursor,
             _ => 0,
@@ -134,7 +139,7 @@ impl<E: Endpoint> Heap<E> {
         let end = (from + LOOK_AT.max(wanted.pages)).min(handed_out);
         if from < end {
             let seen = self.look_at_pages(from..end).await?;
-            let tried = Wanted {
+            let tried = RunRequest {
                 reserve: 0,
                 may_mix: false,
                 ..wanted
@@ -150,7 +155,7 @@ impl<E: Endpoint> Heap<E> {
     /// Opens one among pages that were seen: a run that was left and has room, or free pages,
     /// unless that leaves fewer than the reserve. Where there is none, it frees the runs that are
     /// dead.
-    async fn open_among(&self, seen: &Seen, wanted: Wanted) -> Result<Tried> {
+    async fn open_among(&self, seen: &PageWindow, wanted: RunRequest) -> Result<Tried> {
         let is_enough = seen.free() >= wanted.reserve;
         let avoid = match wanted.purpose {
             Purpose::Write => 0..0,
@@ -198,7 +203,7 @@ impl<E: Endpoint> Heap<E> {
     }
 
     /// What the words of these pages say.
-    pub(super) async fn look_at_pages(&self, pages: Range<u64>) -> Result<Seen> {
+    pub(super) async fn look_at_pages(&self, pages: Range<u64>) -> Result<PageWindow> {
         let first = pages.start;
         let stamps = async {
             match self.has_stamps() {
@@ -212,7 +217,7 @@ impl<E: Endpoint> Heap<E> {
         );
         // In whatever order: what is done about a run is done by a swap from its word.
         let ((dead, words), stamps) = both(words, stamps).await;
-        Ok(Seen {
+        Ok(PageWindow {
             first,
             words: words?.into_iter().map(PageWord).collect(),
             dead: dead?.into_iter().map(DeadWord).collect(),
@@ -259,7 +264,7 @@ impl<E: Endpoint> Heap<E> {
 
     /// Raises the mark by some pages, of which the reserve is left: nothing if there is no memory
     /// for both.
-    async fn raise_mark(&self, wanted: Wanted) -> Result<Tried> {
+    async fn raise_mark(&self, wanted: RunRequest) -> Result<Tried> {
         let first = self.pages.below(self.mark.get());
         if self.pages.count - first < wanted.pages + wanted.reserve {
             return Ok(Tried::None);
@@ -290,7 +295,7 @@ impl<E: Endpoint> Heap<E> {
         if self.segment == 0 {
             return Ok(true);
         }
-        let words = [Pages::word_at, Pages::dead_at, Pages::stamp_at];
+        let words = [HeapPages::word_at, HeapPages::dead_at, HeapPages::stamp_at];
         let words = &words[..if self.has_stamps() { 3 } else { 2 }];
         for word_at in words {
             let from = word_at(self.pages, pages.start);
@@ -311,7 +316,7 @@ impl<E: Endpoint> Heap<E> {
 
     /// Has pages that are away given memory again, so many in a row: nothing if there is none, or
     /// there are no such pages.
-    async fn bring_back(&self, all: &Seen, wanted: Wanted) -> Result<Tried> {
+    async fn bring_back(&self, all: &PageWindow, wanted: RunRequest) -> Result<Tried> {
         let Some((first, words)) = all.row_with_away(wanted.pages) else {
             return Ok(Tried::None);
         };
@@ -341,7 +346,7 @@ impl<E: Endpoint> Heap<E> {
     }
 
     /// Claims free pages, which have these words, and opens the run that they form.
-    async fn claim_run(&self, first: u64, words: &[PageWord], of: Wanted) -> Result<Tried> {
+    async fn claim_run(&self, first: u64, words: &[PageWord], of: RunRequest) -> Result<Tried> {
         let (pages, began) = (words.len() as u64, self.endpoint.now());
         let Some(word) = self.claim_pages(first, words, Kind::Open).await? else {
             return Ok(Tried::LostRace);
@@ -361,7 +366,7 @@ impl<E: Endpoint> Heap<E> {
         written?;
         stamped?;
         let bytes = self.pages.bytes_of(first, pages);
-        self.append_to(Run {
+        self.append_to(OpenRun {
             first,
             word,
             start: bytes.start,
@@ -442,7 +447,7 @@ impl<E: Endpoint> Heap<E> {
     }
 
     /// Opens a run that another client has left.
-    async fn open_left(&self, run: SeenRun, of: Wanted) -> Result<Tried> {
+    async fn open_left(&self, run: SeenRun, of: RunRequest) -> Result<Tried> {
         let began = self.endpoint.now();
         let left = LeftClaim::unpack(run.word.claim());
         let claim = self.new_claim(run.first).await?;
@@ -456,7 +461,7 @@ impl<E: Endpoint> Heap<E> {
                 .await?;
         }
         let bytes = self.pages.bytes_of(run.first, word.pages());
-        self.append_to(Run {
+        self.append_to(OpenRun {
             first: run.first,
             word,
             start: bytes.start,
@@ -474,7 +479,7 @@ impl<E: Endpoint> Heap<E> {
         Ok(Tried::Opened)
     }
 
-    fn append_to(&self, run: Run) {
+    fn append_to(&self, run: OpenRun) {
         self.runs.borrow_mut().open(run);
         self.note_claims();
     }
@@ -488,7 +493,7 @@ impl<E: Endpoint> Heap<E> {
         }
     }
 
-    fn take_closing(&self) -> Option<Run> {
+    fn take_closing(&self) -> Option<OpenRun> {
         let closing = &mut self.runs.borrow_mut().closing;
         let at = closing.iter().position(|run| run.pending == 0)?;
         let run = closing.swap_remove(at);
@@ -497,7 +502,7 @@ impl<E: Endpoint> Heap<E> {
 
     /// Gives up a run, of whose records all are named or given back: to whoever has records for the
     /// room that is left, if that is some.
-    async fn close(&self, run: Run) -> Result<()> {
+    async fn close(&self, run: OpenRun) -> Result<()> {
         self.note_claims();
         let is_left = run.room() >= (run.end - run.start) / 8 || run.records == 0;
         let left = run.left().pack().filter(|_| is_left);
@@ -525,7 +530,7 @@ impl<E: Endpoint> Heap<E> {
     }
 
     /// Gives up those of its open runs.
-    pub(super) async fn close_open(&self, of: impl Fn(&Run) -> bool) {
+    pub(super) async fn close_open(&self, of: impl Fn(&OpenRun) -> bool) {
         let _turn = self.opening.take(self.endpoint.core()).await;
         {
             let runs = &mut *self.runs.borrow_mut();
@@ -607,7 +612,7 @@ impl<E: Endpoint> Heap<E> {
 
 /// What a run is opened for.
 #[derive(Clone, Copy)]
-struct Wanted {
+struct RunRequest {
     /// Bytes of the record's block.
     room: u64,
     pages: u64,

@@ -52,7 +52,7 @@ const TICK_BITS: u32 = 8;
 
 /// The pages of a heap.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Pages {
+pub(super) struct HeapPages {
     /// Bytes of each.
     pub(super) bytes: u64,
     pub(super) count: u64,
@@ -60,7 +60,7 @@ pub(super) struct Pages {
     pub(super) start: u64,
 }
 
-impl Pages {
+impl HeapPages {
     /// The pages of a heap of so many bytes; of one whose memory is made of segments of so many
     /// (else 0) none lies in two.
     pub(super) const fn of(heap_bytes: u64, has_stamps: bool, segment: u64) -> Self {
@@ -438,7 +438,7 @@ mod tests {
             256 << 30,
         ] {
             for evicts in [false, true] {
-                let pages = Pages::of(heap, evicts, 0);
+                let pages = HeapPages::of(heap, evicts, 0);
                 assert!(
                     pages.page_at(pages.count) <= heap.max(pages.start),
                     "{heap}"
@@ -464,7 +464,8 @@ mod tests {
                 (1 << bits) - 300_000,
             ] {
                 let segment = node.div_ceil(4096).next_power_of_two().max(64 << 10);
-                let pages = Pages::of(node.next_multiple_of(segment) + 2 * segment, true, segment);
+                let pages =
+                    HeapPages::of(node.next_multiple_of(segment) + 2 * segment, true, segment);
                 assert!(
                     pages.bytes <= segment && pages.start.is_multiple_of(segment),
                     "{node}"
@@ -476,7 +477,7 @@ mod tests {
 
     #[test]
     fn a_run_for_large_records_leaves_little_at_its_end() {
-        let pages = Pages::of(256 << 20, false, 0);
+        let pages = HeapPages::of(256 << 20, false, 0);
         for bytes in [48, 1_040, 9_000, 100_040, 150_000, 600_000, 1_000_040] {
             let run = pages.run_for(bytes, pages.count);
             let left = run * pages.bytes % bytes;

@@ -84,13 +84,13 @@ pub trait Relocate: SchemeClient + Sized {
 
 /// What a table's writes are asked for.
 #[derive(Clone, Copy)]
-pub(crate) struct Asked<'k> {
+pub(crate) struct TableWrite<'k> {
     pub(crate) operation: Operation<'k>,
     /// Only the record in this block is changed, by an update or a removal.
     pub(crate) only_in: Option<BlockRef>,
 }
 
-impl<'k> From<Operation<'k>> for Asked<'k> {
+impl<'k> From<Operation<'k>> for TableWrite<'k> {
     #[inline(always)]
     fn from(operation: Operation<'k>) -> Self {
         let only_in = None;
@@ -98,7 +98,7 @@ impl<'k> From<Operation<'k>> for Asked<'k> {
     }
 }
 
-impl<'k> From<Relocation<'k>> for Asked<'k> {
+impl<'k> From<Relocation<'k>> for TableWrite<'k> {
     #[inline]
     fn from(Relocation { key, value, block }: Relocation<'k>) -> Self {
         Self {

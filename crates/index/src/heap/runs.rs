@@ -1,6 +1,6 @@
 //! The runs that a client has open, and what it carves from them.
 
-use super::ends::{End, EndRange};
+use super::ends::{EndRange, RecordEnd};
 use super::layout::{BlockRef, GRANULE, block_bytes, class_for};
 use super::pages::{Dead, LeftClaim, PageWord};
 use farslot_fabric::Nanos;
@@ -36,7 +36,7 @@ impl Purpose {
 }
 
 /// A run of pages that this client has open.
-pub(super) struct Run {
+pub(super) struct OpenRun {
     pub(super) first: u64,
     /// What the word of its first page is.
     pub(super) word: PageWord,
@@ -60,7 +60,7 @@ pub(super) struct Run {
     pub(super) claimed_at: Nanos,
 }
 
-impl Run {
+impl OpenRun {
     pub(super) const fn room(&self) -> u64 {
         self.end - self.next
     }
@@ -70,7 +70,7 @@ impl Run {
         (self.start..self.end).contains(&at) && self.word.generation() == block.generation
     }
 
-    fn carve(&mut self, bytes: u64, class: usize, end: End) -> Option<BlockRef> {
+    fn carve(&mut self, bytes: u64, class: usize, end: RecordEnd) -> Option<BlockRef> {
         if self.room() < bytes {
             return None;
         }
@@ -100,9 +100,9 @@ impl Run {
 #[derive(Default)]
 pub(super) struct Runs {
     /// Those that it appends to.
-    pub(super) open: Vec<Run>,
+    pub(super) open: Vec<OpenRun>,
     /// Those that are full, or were given up, and have records that no slot names yet, perhaps.
-    pub(super) closing: Vec<Run>,
+    pub(super) closing: Vec<OpenRun>,
     /// With so many open for a purpose, records that live longer or shorter lie together as well.
     most_spans: usize,
 }
@@ -120,7 +120,12 @@ impl Runs {
     /// A block for so many bytes, if some run has room: one of records that live for about as long,
     /// or any, where too many are open for another.
     #[inline]
-    pub(super) fn carve(&mut self, record: usize, purpose: Purpose, end: End) -> Option<BlockRef> {
+    pub(super) fn carve(
+        &mut self,
+        record: usize,
+        purpose: Purpose,
+        end: RecordEnd,
+    ) -> Option<BlockRef> {
         let (class, bytes) = (class_for(record)?, carved_bytes(record));
         let mut of_purpose = 0;
         for run in self.open.iter_mut().filter(|run| run.purpose == purpose) {
@@ -142,7 +147,7 @@ impl Runs {
         &mut self,
         bytes: usize,
         purpose: Purpose,
-        end: End,
+        end: RecordEnd,
     ) -> Option<BlockRef> {
         let (class, bytes) = (class_for(bytes)?, carved_bytes(bytes));
         let mut open = self.open.iter_mut();
@@ -159,7 +164,7 @@ impl Runs {
         of_purpose().any(|run| run.room() >= bytes && (may_be_any || run.span == span))
     }
 
-    fn with(&mut self, block: BlockRef) -> Option<&mut Run> {
+    fn with(&mut self, block: BlockRef) -> Option<&mut OpenRun> {
         let mut runs = self.open.iter_mut().chain(&mut self.closing);
         runs.find(|run| run.has(block))
     }
@@ -196,20 +201,20 @@ impl Runs {
     }
 
     /// Appends to this run too from now on; of too many the one with the least room is closed.
-    pub(super) fn open(&mut self, run: Run) {
+    pub(super) fn open(&mut self, run: OpenRun) {
         let (purpose, span) = (run.purpose, run.span);
         let full = self
             .open
             .extract_if(.., |run| run.room() < block_bytes(0) as u64);
         self.closing.extend(full);
         self.open.push(run);
-        let of_span = |run: &Run| run.purpose == purpose && run.span == span;
+        let of_span = |run: &OpenRun| run.purpose == purpose && run.span == span;
         self.keep_open(MOST_OPEN, of_span);
         self.keep_open(self.most_spans.max(MOST_OPEN), |run| run.purpose == purpose);
     }
 
     /// Closes the one with the least room of those, if they are more than so many.
-    fn keep_open(&mut self, most: usize, of: impl Fn(&Run) -> bool) {
+    fn keep_open(&mut self, most: usize, of: impl Fn(&OpenRun) -> bool) {
         if self.open.iter().filter(|run| of(run)).count() <= most {
             return;
         }

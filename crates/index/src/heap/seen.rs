@@ -7,7 +7,7 @@ use std::ops::Range;
 pub(super) const FREE_OR_AWAY: &[Kind] = &[Kind::Free, Kind::Away];
 
 /// The words of pages that lie one behind the other.
-pub(super) struct Seen {
+pub(super) struct PageWindow {
     pub(super) first: u64,
     pub(super) words: Vec<PageWord>,
     pub(super) dead: Vec<DeadWord>,
@@ -46,7 +46,7 @@ impl SeenRun {
     }
 }
 
-impl Seen {
+impl PageWindow {
     /// The runs that are not free, of which all pages were seen: as far as their pages name them.
     pub(super) fn runs(&self) -> impl Iterator<Item = SeenRun> + '_ {
         let mut at = 0;

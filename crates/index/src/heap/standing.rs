@@ -3,7 +3,7 @@
 use super::layout::RecordView;
 use super::pages::PageWord;
 use super::seen::SeenRun;
-use super::turn::Turn;
+use super::turn::CoroutineTurn;
 use farslot_fabric::Nanos;
 use serde::{Deserialize, Serialize};
 use std::cell::{Cell, RefCell};
@@ -18,15 +18,15 @@ pub(super) struct Interrupted {
     /// What it is again if it cannot be freed.
     pub(super) sealed: PageWord,
     /// What becomes of its records, and the byte of it up to which that is done.
-    pub(super) fate: Fate,
+    pub(super) fate: RecordFate,
     pub(super) done: u64,
 }
 
 /// What a client remembers of its cleaning.
 #[derive(Default)]
-pub(super) struct Cleaning {
+pub(super) struct CleanerState {
     /// Taken by the coroutine that cleans.
-    pub(super) turn: Turn,
+    pub(super) turn: CoroutineTurn,
     /// Runs that were emptied for the record that an evicting heap has no room for yet: those of
     /// calls, whose turns end.
     pub(super) emptied: Cell<u32>,
@@ -51,11 +51,11 @@ pub(super) struct Cleaning {
 
 /// Pages that are to be free together, until this is dropped.
 pub(super) struct Row<'c> {
-    cleaning: &'c Cleaning,
+    cleaning: &'c CleanerState,
     before: Range<u64>,
 }
 
-impl Cleaning {
+impl CleanerState {
     pub(super) fn keep_free(&self, row: Range<u64>) -> Row<'_> {
         Row {
             cleaning: self,
@@ -82,7 +82,7 @@ pub enum Evicting {
 
 /// What becomes of the records of a run that is emptied.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Fate {
+pub(super) enum RecordFate {
     /// They are moved.
     Moved,
     /// Those that were read are, the others are forgotten if they may be.
@@ -116,8 +116,8 @@ impl Eviction {
     }
 
     /// Whether a record stays, of a run that is emptied so.
-    pub(super) fn keeps(&self, record: &RecordView<'_>, fate: Fate) -> bool {
-        !self.may_forget(record.value) || fate == Fate::MovedIfRead && record.was_read()
+    pub(super) fn keeps(&self, record: &RecordView<'_>, fate: RecordFate) -> bool {
+        !self.may_forget(record.value) || fate == RecordFate::MovedIfRead && record.was_read()
     }
 
     pub(super) fn may_forget(&self, value: &[u8]) -> bool {

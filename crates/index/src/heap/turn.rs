@@ -10,30 +10,30 @@ use std::task::{Poll, Waker};
 /// Those that a callback of a batch runs do not wait for those of the batch, which goes on only
 /// behind the callback: they do it beside them.
 #[derive(Default)]
-pub(super) struct Turn {
+pub(super) struct CoroutineTurn {
     /// Within how many calls that block the turn was taken; 0 while it is free.
     taken_within: Cell<u32>,
     waiting: RefCell<Vec<Waker>>,
 }
 
 /// A turn; nothing of one whose owner goes on beside that of the turn.
-pub(super) struct Taken<'t>(Option<&'t Turn>);
+pub(super) struct TurnGuard<'t>(Option<&'t CoroutineTurn>);
 
-impl Taken<'_> {
+impl TurnGuard<'_> {
     /// Whether nobody else has it.
     pub(super) const fn is_alone(&self) -> bool {
         self.0.is_some()
     }
 }
 
-impl Turn {
-    pub(super) async fn take(&self, core: &EndpointCore) -> Taken<'_> {
+impl CoroutineTurn {
+    pub(super) async fn take(&self, core: &EndpointCore) -> TurnGuard<'_> {
         poll_fn(|cx| {
             // Whoever drives its futures by itself blocks nobody.
             let (taken, nesting) = (self.taken_within.get(), core.nesting().max(1));
             if taken == 0 {
                 self.taken_within.set(nesting);
-                return Poll::Ready(Taken(Some(self)));
+                return Poll::Ready(TurnGuard(Some(self)));
             }
             if nesting <= taken {
                 let mut waiting = self.waiting.borrow_mut();
@@ -45,13 +45,13 @@ impl Turn {
                 }
                 return Poll::Pending;
             }
-            Poll::Ready(Taken(None))
+            Poll::Ready(TurnGuard(None))
         })
         .await
     }
 }
 
-impl Drop for Taken<'_> {
+impl Drop for TurnGuard<'_> {
     fn drop(&mut self) {
         if let Some(turn) = self.0 {
             turn.taken_within.set(0);

@@ -13,7 +13,7 @@
 
 use super::client::HeapUse;
 use super::layout::{BlockRef, GRANULE, HeapPlace, block_bytes, too_large};
-use super::turn::Turn;
+use super::turn::CoroutineTurn;
 use crate::Result;
 use farslot_fabric::{Endpoint, EndpointExt, RemoteAddr};
 use std::cell::{Cell, RefCell};
@@ -39,7 +39,7 @@ pub(crate) struct UniformBlocks<E> {
     freed: RefCell<VecDeque<BlockRef>>,
     /// Whether the chain may have a block.
     chained: Cell<bool>,
-    taking: Turn,
+    taking: CoroutineTurn,
 }
 
 impl<E: Endpoint> UniformBlocks<E> {
@@ -51,7 +51,7 @@ impl<E: Endpoint> UniformBlocks<E> {
             fresh: Cell::new((0, 0)),
             freed: RefCell::default(),
             chained: Cell::new(true),
-            taking: Turn::default(),
+            taking: CoroutineTurn::default(),
         }
     }
 

@@ -1,9 +1,9 @@
 //! Finding all records of a key, in steps.
 
 use super::client::{Key, LinearTable};
-use super::lookup::{Aside, Search, Seeks};
+use super::lookup::{LinearWalkSlowPath, Search, Seeks};
 use crate::slot::KeyRule;
-use crate::step::{Found, Lookup, Next, Read, failed, run};
+use crate::step::{Lookup, NextStep, ReadPieces, ValueLocation, failed, run};
 use crate::{Result, Value};
 use farslot_fabric::{Endpoint, InPlace, Piece, Pieces};
 use std::cell::RefCell;
@@ -27,9 +27,9 @@ impl<E: Endpoint> LinearTable<E> {
 }
 
 impl<E: Endpoint> AllRecords<'_, E> {
-    fn ended(&self, search: &Search) -> Next<Aside> {
+    fn ended(&self, search: &Search) -> NextStep<LinearWalkSlowPath> {
         self.table.lookup_took(search.reads);
-        Next::Absent
+        NextStep::Absent
     }
 }
 
@@ -40,7 +40,7 @@ impl<E: Endpoint> Lookup for AllRecords<'_, E> {
     type Asked<'k> = &'k [u8];
     type Key<'k> = Key<'k>;
     type Search = Search;
-    type Aside = Aside;
+    type Aside = LinearWalkSlowPath;
 
     fn endpoint(&self) -> &E {
         &self.table.endpoint
@@ -54,10 +54,10 @@ impl<E: Endpoint> Lookup for AllRecords<'_, E> {
         self.table.checked_key(bytes)
     }
 
-    fn begin(&self, key: &Self::Key<'_>, search: &mut Search) -> Next<Aside> {
+    fn begin(&self, key: &Self::Key<'_>, search: &mut Search) -> NextStep<LinearWalkSlowPath> {
         search.begin(Seeks::Record, self.table.until_all());
         match self.table.refresh_is_due() {
-            true => Next::Aside(Aside::Refresh),
+            true => NextStep::Aside(LinearWalkSlowPath::Refresh),
             false => self.table.begin_reading(key, search),
         }
     }
@@ -70,16 +70,21 @@ impl<E: Endpoint> Lookup for AllRecords<'_, E> {
         self.table.pieces_ahead(key, search)
     }
 
-    fn look(&self, key: &Self::Key<'_>, search: &mut Search, read: &mut impl Read) -> Next<Aside> {
+    fn look(
+        &self,
+        key: &Self::Key<'_>,
+        search: &mut Search,
+        read: &mut impl ReadPieces,
+    ) -> NextStep<LinearWalkSlowPath> {
         let found = match self.table.walk(key, search, read) {
-            Next::Found(found) => found,
-            Next::Absent => return self.ended(search),
+            NextStep::Found(found) => found,
+            NextStep::Absent => return self.ended(search),
             next => return next,
         };
         let value = match found {
-            Found::Word { word, len } => Ok(Value::of_word(word, len)),
-            Found::Value(value) => Ok(*value),
-            Found::Bytes { piece, bytes } => {
+            ValueLocation::Word { word, len } => Ok(Value::of_word(word, len)),
+            ValueLocation::Value(value) => Ok(*value),
+            ValueLocation::Bytes { piece, bytes } => {
                 let pool = &self.table.endpoint.core().buffers;
                 Value::copied(read.bytes_again(piece, bytes), pool)
             }
@@ -94,11 +99,15 @@ impl<E: Endpoint> Lookup for AllRecords<'_, E> {
         }
     }
 
-    fn read_on(&self, key: &Self::Key<'_>, search: &mut Search) -> Next<Aside> {
+    fn read_on(&self, key: &Self::Key<'_>, search: &mut Search) -> NextStep<LinearWalkSlowPath> {
         self.table.read_on(key, search)
     }
 
-    fn gather_less(&self, key: &Self::Key<'_>, search: &mut Search) -> Option<Next<Aside>> {
+    fn gather_less(
+        &self,
+        key: &Self::Key<'_>,
+        search: &mut Search,
+    ) -> Option<NextStep<LinearWalkSlowPath>> {
         self.table.gather_less(key, search)
     }
 
@@ -106,8 +115,8 @@ impl<E: Endpoint> Lookup for AllRecords<'_, E> {
         &self,
         key: &Self::Key<'_>,
         search: &mut Search,
-        aside: Aside,
-    ) -> Result<Next<Aside>> {
+        aside: LinearWalkSlowPath,
+    ) -> Result<NextStep<LinearWalkSlowPath>> {
         self.table.aside(key, search, aside).await
     }
 

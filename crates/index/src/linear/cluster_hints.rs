@@ -17,7 +17,7 @@ const FAR_BYTES: u64 = 16 << 10;
 
 /// What ends a walk that finds what it looks for.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
-pub(super) enum Until {
+pub(super) enum WalkGoal {
     /// The key's slot: reading up to the end of a cluster may be reading too much.
     #[default]
     Match,
@@ -56,7 +56,7 @@ impl<E: Endpoint> LinearTable<E> {
 
     /// How much to read at a distance from a home slot: all READs of probes get their lengths here.
     #[inline]
-    pub(super) fn read_length(&self, home: u64, first: u64, until: Until) -> ReadLength {
+    pub(super) fn read_length(&self, home: u64, first: u64, until: WalkGoal) -> ReadLength {
         let left = self.layout.longest_probe.saturating_sub(first);
         let oblivious = self.read_size().max(self.far_out(first)).min(left);
         match &self.hints {
@@ -87,7 +87,7 @@ impl<E: Endpoint> LinearTable<E> {
         &self,
         hints: &RefCell<ClusterHints>,
         slot: u64,
-        until: Until,
+        until: WalkGoal,
         left: u64,
     ) -> ReadLength {
         let oblivious = self.read_size().min(left);
@@ -99,8 +99,8 @@ impl<E: Endpoint> LinearTable<E> {
         };
         let to_empty = hint.to_empty_slot();
         let slots = match until {
-            Until::Match => oblivious.min(to_empty + 1),
-            Until::EmptySlot => self.sizes.hinted(self.load_factor(), hint).min(left),
+            WalkGoal::Match => oblivious.min(to_empty + 1),
+            WalkGoal::EmptySlot => self.sizes.hinted(self.load_factor(), hint).min(left),
         };
         ReadLength {
             slots,

@@ -5,9 +5,9 @@
 //! round the end, is looked up in steps.
 
 use super::client::LinearTable;
-use super::slots::{MOST_RACES, Seen, scan_pairs};
+use super::slots::{MOST_RACES, SlotMatch, scan_pairs};
 use crate::hash::{Hasher, scale, xxh3};
-use crate::heap::Asked;
+use crate::heap::TableWrite;
 use crate::slot::{KeyRule, SlotKind, WordFormat};
 use crate::step::{Glance, Glanced, More, slots_near};
 use crate::{FieldSize, Operation};
@@ -22,7 +22,7 @@ const KEY: usize = 8;
 const MOST_READS: u64 = 64;
 
 /// Lookups in the Pair slots of a table.
-pub(super) struct PairGlance {
+pub(super) struct LinearPairGlance {
     words: WordFormat,
     seed: u64,
     slots: u64,
@@ -36,7 +36,7 @@ pub(super) struct PairGlance {
     value: FieldSize,
 }
 
-impl PairGlance {
+impl LinearPairGlance {
     /// That of a table whose lookups can do with it.
     pub(super) fn of<E: Endpoint>(table: &LinearTable<E>, view: &InPlace<'_>) -> Option<Self> {
         let layout = &table.layout;
@@ -70,13 +70,13 @@ impl PairGlance {
 
     /// Slots from the home on that are fetched first.
     #[inline(always)]
-    fn slots_near(&self, place: &PairPlace) -> usize {
+    fn slots_near(&self, place: &LinearPairProbe) -> usize {
         (slots_near::<SLOT>(place.start) as usize).min(self.reach)
     }
 
     /// Has fetched what lies behind the slots near the home, as much as a READ brings.
     #[inline(always)]
-    fn fetch_further(&self, place: &PairPlace, near: usize, view: &InPlace<'_>) -> Glanced {
+    fn fetch_further(&self, place: &LinearPairProbe, near: usize, view: &InPlace<'_>) -> Glanced {
         let further = place.start + near as u64 * SLOT;
         view.prefetch(further, (self.read * SLOT) as usize);
         Glanced::Fetching
@@ -93,36 +93,41 @@ impl PairGlance {
 
     /// Looks for a key among some of the slots from its home on; nothing if it may lie behind them.
     #[inline(always)]
-    fn scan(&self, place: &PairPlace, slots: Range<usize>, view: &InPlace<'_>) -> Option<Glanced> {
+    fn scan(
+        &self,
+        place: &LinearPairProbe,
+        slots: Range<usize>,
+        view: &InPlace<'_>,
+    ) -> Option<Glanced> {
         let from = place.start + slots.start as u64 * SLOT;
         let (passed, seen) = scan_pairs(place.wanted, view.slots::<2>(from, slots.len()));
         let reads = self.more_reads(slots.start + passed);
         match seen {
-            Seen::Nothing | Seen::Head(_) => None,
-            Seen::Empty | Seen::Word(0) => Some(Glanced::Absent(reads)),
-            Seen::Word(word) => Some(Glanced::Found(self.words.value_of_pair(word), reads)),
+            SlotMatch::Nothing | SlotMatch::Head(_) => None,
+            SlotMatch::Empty | SlotMatch::Word(0) => Some(Glanced::Absent(reads)),
+            SlotMatch::Word(word) => Some(Glanced::Found(self.words.value_of_pair(word), reads)),
         }
     }
 }
 
 /// What is known of a key.
 #[derive(Clone, Copy)]
-pub(super) struct PairPlace {
+pub(super) struct LinearPairProbe {
     /// Its word.
     wanted: u64,
     /// The byte of the region at which its home begins.
     start: u64,
 }
 
-impl Glance<&[u8]> for PairGlance {
+impl Glance<&[u8]> for LinearPairGlance {
     type Prepared = ();
-    type Place = PairPlace;
+    type Place = LinearPairProbe;
 
     #[inline(always)]
     fn prepare(&self, _: &[u8], _: &InPlace<'_>) {}
 
     #[inline(always)]
-    fn place(&self, key: &[u8], (): (), _: &InPlace<'_>) -> Option<PairPlace> {
+    fn place(&self, key: &[u8], (): (), _: &InPlace<'_>) -> Option<LinearPairProbe> {
         let key: &[u8; KEY] = key.try_into().ok()?;
         let wanted = self.words.pair_key(key)?;
         let home = scale(xxh3(key, self.seed), self.slots);
@@ -130,24 +135,24 @@ impl Glance<&[u8]> for PairGlance {
             return None;
         }
         let start = self.first + home * SLOT;
-        Some(PairPlace { wanted, start })
+        Some(LinearPairProbe { wanted, start })
     }
 
     #[inline(always)]
-    fn fetch(&self, place: &PairPlace, view: &InPlace<'_>) {
+    fn fetch(&self, place: &LinearPairProbe, view: &InPlace<'_>) {
         view.prefetch(place.start, 2 * SLOT as usize);
     }
 
     /// Looks at the slots of the lines that were fetched: they suffice for most.
     #[inline(always)]
-    fn look(&self, place: &PairPlace, view: &InPlace<'_>) -> Glanced {
+    fn look(&self, place: &LinearPairProbe, view: &InPlace<'_>) -> Glanced {
         let near = self.slots_near(place);
         let seen = self.scan(place, 0..near, view);
         seen.unwrap_or_else(|| self.fetch_further(place, near, view))
     }
 
     #[inline(always)]
-    fn look_on(&self, place: &PairPlace, view: &InPlace<'_>) -> Glanced {
+    fn look_on(&self, place: &LinearPairProbe, view: &InPlace<'_>) -> Glanced {
         let further = self.slots_near(place)..self.reach;
         let seen = self.scan(place, further, view);
         seen.unwrap_or(Glanced::Undecided)
@@ -172,7 +177,7 @@ impl Glance<&[u8]> for PairGlance {
 /// Puts and find-or-puts in the Pair slots of a table: as `write.rs` does them, and the same swaps.
 pub(super) struct PairWriteGlance<'t, E> {
     table: &'t LinearTable<E>,
-    pairs: PairGlance,
+    pairs: LinearPairGlance,
     /// Whether a value that is there stays.
     finds: bool,
     /// Slots that were claimed, and entries that came.
@@ -183,7 +188,7 @@ pub(super) struct PairWriteGlance<'t, E> {
 /// What is known of a record that is to be written.
 #[derive(Clone, Copy)]
 pub(super) struct PairToWrite {
-    place: PairPlace,
+    place: LinearPairProbe,
     /// The word of the value.
     value: u64,
 }
@@ -202,7 +207,7 @@ impl<'t, E: Endpoint> PairWriteGlance<'t, E> {
         };
         Some(Self {
             table,
-            pairs: PairGlance::of(table, view)?,
+            pairs: LinearPairGlance::of(table, view)?,
             finds,
             claimed: Cell::new(0),
             entered: Cell::new(0),
@@ -259,15 +264,15 @@ impl<'t, E: Endpoint> PairWriteGlance<'t, E> {
     }
 }
 
-impl<E: Endpoint> Glance<Asked<'_>> for PairWriteGlance<'_, E> {
+impl<E: Endpoint> Glance<TableWrite<'_>> for PairWriteGlance<'_, E> {
     type Prepared = ();
     type Place = PairToWrite;
 
     #[inline(always)]
-    fn prepare(&self, _: Asked<'_>, _: &InPlace<'_>) {}
+    fn prepare(&self, _: TableWrite<'_>, _: &InPlace<'_>) {}
 
     #[inline(always)]
-    fn place(&self, write: Asked<'_>, (): (), view: &InPlace<'_>) -> Option<PairToWrite> {
+    fn place(&self, write: TableWrite<'_>, (): (), view: &InPlace<'_>) -> Option<PairToWrite> {
         let (key, value) = match write.operation {
             Operation::FindOrPut(key, value) if self.finds => (key, value),
             Operation::Put(key, value) if !self.finds => (key, value),

@@ -7,9 +7,9 @@
 //! Whoever meets a claim for his own key replaces it, and waits for nobody.
 
 use super::client::LinearTable;
-use super::write::{Aim, Aside, Write, Writes, Writing};
-use crate::slot::{Head, SlotKind, in_slot};
-use crate::step::{Next, Reads};
+use super::write::{LinearSwapAim, LinearWriteSlowPath, LinearWriteState, Write, Writes};
+use crate::slot::{SlotHead, SlotKind, in_slot};
+use crate::step::{NextStep, Reads};
 use crate::{IndexError, Result};
 use farslot_fabric::Endpoint;
 
@@ -20,37 +20,45 @@ const CLAIM_READS: u32 = 8;
 impl<E: Endpoint> Writes<'_, E> {
     /// Takes the empty slot for the key: with the record, where one word says all of that.
     #[inline(always)]
-    pub(super) fn claim(&self, write: &Write<'_>, of: &mut Writing) -> Next<Aside> {
+    pub(super) fn claim(
+        &self,
+        write: &Write<'_>,
+        of: &mut LinearWriteState,
+    ) -> NextStep<LinearWriteSlowPath> {
         let layout = &self.table.layout;
-        (of.aim, of.number, of.expected) = (Aim::Claim, 0, 0);
+        (of.aim, of.number, of.expected) = (LinearSwapAim::Claim, 0, 0);
         of.new = match layout.kind {
             SlotKind::Word => write.word,
             SlotKind::Pair => write.key.word,
             _ if write.goes_out(self.table) => return self.name_record(write, of),
-            _ => Head::claimed(write.key.hash),
+            _ => SlotHead::claimed(write.key.hash),
         };
-        Next::Change(Reads::NONE)
+        NextStep::Change(Reads::NONE)
     }
 
     /// The slot is the key's: publishes what it is to hold, unless it was claimed with that.
     #[inline(always)]
-    pub(super) fn claimed(&self, write: &Write<'_>, of: &mut Writing) -> Next<Aside> {
+    pub(super) fn claimed(
+        &self,
+        write: &Write<'_>,
+        of: &mut LinearWriteState,
+    ) -> NextStep<LinearWriteSlowPath> {
         let (table, key) = (self.table, &write.key);
         match table.layout.kind {
             SlotKind::Pair => (of.number, of.expected, of.new) = (1, 0, write.word),
             SlotKind::Word => return self.is_done(write, of),
-            _ if of.new != Head::claimed(key.hash) => return self.is_done(write, of),
+            _ if of.new != SlotHead::claimed(key.hash) => return self.is_done(write, of),
             kind => {
                 of.expected = of.new;
                 let (seed, record) = (table.layout.mask_seed, in_slot(write.operation.record()));
                 of.new = match kind {
-                    SlotKind::Hybrid => Head::sized(key.hash, &record, key.bytes.len(), seed),
-                    _ => Head::inline(key.hash, &record, seed),
+                    SlotKind::Hybrid => SlotHead::sized(key.hash, &record, key.bytes.len(), seed),
+                    _ => SlotHead::inline(key.hash, &record, seed),
                 };
             }
         }
-        of.aim = Aim::Publish;
-        Next::Change(Reads::NONE)
+        of.aim = LinearSwapAim::Publish;
+        NextStep::Change(Reads::NONE)
     }
 
     /// Makes the key leave its own slot, which has no record, when the heap has no room for one: a
@@ -63,22 +71,22 @@ impl<E: Endpoint> Writes<'_, E> {
     pub(super) fn retire(
         &self,
         write: &Write<'_>,
-        of: &mut Writing,
+        of: &mut LinearWriteState,
         full: IndexError,
-    ) -> Result<Next<Aside>> {
+    ) -> Result<NextStep<LinearWriteSlowPath>> {
         let (table, head) = (self.table, of.expected);
-        let is_without = of.aim == Aim::Own && !Head::decode(head).is_live();
+        let is_without = of.aim == LinearSwapAim::Own && !SlotHead::decode(head).is_live();
         if !is_without || write.goes_out(table) {
             return Err(full);
         }
-        let is_claimed = matches!(Head::decode(head), Head::Claimed { .. });
+        let is_claimed = matches!(SlotHead::decode(head), SlotHead::Claimed { .. });
         if is_claimed && of.search.rereads < CLAIM_READS {
             // Its client may be about to put the value there; if it is dead, the slot stays so.
             let next = table.read_again(&write.key, &mut of.search, head);
-            return Ok(next.map_aside(Aside::OfWalk));
+            return Ok(next.map_aside(LinearWriteSlowPath::OfWalk));
         }
-        (of.aim, of.new) = (Aim::Retire, Head::retired());
-        Ok(Next::Change(Reads::NONE))
+        (of.aim, of.new) = (LinearSwapAim::Retire, SlotHead::retired());
+        Ok(NextStep::Change(Reads::NONE))
     }
 }
 

@@ -9,15 +9,17 @@
 //! nothing of it.
 
 use super::client::{Key, LinearTable};
-use super::cluster_hints::{ReadLength, Until};
-use super::glance::PairGlance;
-use super::slots::{MOST_RACES, Seen};
+use super::cluster_hints::{ReadLength, WalkGoal};
+use super::glance::LinearPairGlance;
+use super::slots::{MOST_RACES, SlotMatch};
 use crate::client::{MANY_READS, MOST_READS, check_turn, pause};
 use crate::hash::checksum;
 use crate::heap::{BlockRef, Heap};
 use crate::record_locations::RecordLocation;
-use crate::slot::{Head, KeyRule, SlotKind};
-use crate::step::{Found, Glance, Lookup, Next, Read, Reads, failed, record_in, view};
+use crate::slot::{KeyRule, SlotHead, SlotKind};
+use crate::step::{
+    Glance, Lookup, NextStep, ReadPieces, Reads, ValueLocation, failed, record_in, view,
+};
 use crate::{IndexError, Result};
 use farslot_fabric::{Endpoint, InPlace, Piece, Pieces};
 use std::ops::Range;
@@ -28,13 +30,13 @@ pub(crate) struct Search {
     pub(super) stage: Stage,
     pub(super) seeks: Seeks,
     /// What ends it, for the lengths of its READs.
-    pub(super) until: Until,
+    pub(super) until: WalkGoal,
     /// From the key's home to the slot that is looked at, in slots.
     pub(super) distance: u64,
     /// The word of it that says whose it is, or holds its value.
     pub(super) word: u64,
     /// What it has ended at, where no record was found.
-    pub(super) end: End,
+    pub(super) end: WalkEnd,
     /// The first slot that was read.
     first: u64,
     /// How many were read, and how many of them lie before the table's end.
@@ -84,7 +86,7 @@ pub(super) enum Seeks {
 
 /// What a walk has ended at that has found no record.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
-pub(super) enum End {
+pub(super) enum WalkEnd {
     /// The end of the longest probe: the key is absent, and there is no place for it.
     #[default]
     OfProbe,
@@ -96,7 +98,7 @@ pub(super) enum End {
 
 /// What a walk needs besides READs.
 #[derive(Clone, Copy)]
-pub(crate) enum Aside {
+pub(crate) enum LinearWalkSlowPath {
     /// The load factor, before it begins.
     Refresh,
     /// Time, before a slot is read again for the nth time.
@@ -108,7 +110,7 @@ impl<E: Endpoint> Lookup for LinearTable<E> {
     type Asked<'k> = &'k [u8];
     type Key<'k> = Key<'k>;
     type Search = Search;
-    type Aside = Aside;
+    type Aside = LinearWalkSlowPath;
 
     #[inline(always)]
     fn endpoint(&self) -> &E {
@@ -128,7 +130,7 @@ impl<E: Endpoint> Lookup for LinearTable<E> {
         (_, keys): (Self::Asked<'k>, usize),
     ) -> Option<impl Glance<Self::Asked<'k>>> {
         let is_fresh = keys <= self.lookups_to_refresh();
-        PairGlance::of(self, view).filter(|_| is_fresh)
+        LinearPairGlance::of(self, view).filter(|_| is_fresh)
     }
 
     #[inline]
@@ -147,11 +149,11 @@ impl<E: Endpoint> Lookup for LinearTable<E> {
     }
 
     #[inline(always)]
-    fn begin(&self, key: &Self::Key<'_>, search: &mut Search) -> Next<Aside> {
-        search.begin(Seeks::Record, Until::Match);
+    fn begin(&self, key: &Self::Key<'_>, search: &mut Search) -> NextStep<LinearWalkSlowPath> {
+        search.begin(Seeks::Record, WalkGoal::Match);
         search.looks_on = false;
         if self.refresh_is_due() {
-            return Next::Aside(Aside::Refresh);
+            return NextStep::Aside(LinearWalkSlowPath::Refresh);
         }
         self.begin_reading(key, search)
     }
@@ -197,15 +199,24 @@ impl<E: Endpoint> Lookup for LinearTable<E> {
     }
 
     #[inline(always)]
-    fn look(&self, key: &Self::Key<'_>, search: &mut Search, read: &mut impl Read) -> Next<Aside> {
+    fn look(
+        &self,
+        key: &Self::Key<'_>,
+        search: &mut Search,
+        read: &mut impl ReadPieces,
+    ) -> NextStep<LinearWalkSlowPath> {
         let next = self.walk(key, search, read);
-        if matches!(next, Next::Found(_) | Next::Absent) {
+        if matches!(next, NextStep::Found(_) | NextStep::Absent) {
             self.lookup_took(search.reads);
         }
         next
     }
 
-    fn gather_less(&self, key: &Self::Key<'_>, search: &mut Search) -> Option<Next<Aside>> {
+    fn gather_less(
+        &self,
+        key: &Self::Key<'_>,
+        search: &mut Search,
+    ) -> Option<NextStep<LinearWalkSlowPath>> {
         (search.stage == Stage::Located).then(|| {
             self.forget(key);
             search.go_to(0);
@@ -215,11 +226,11 @@ impl<E: Endpoint> Lookup for LinearTable<E> {
 
     /// Has the slots read at the lookup's place.
     #[inline(always)]
-    fn read_on(&self, key: &Self::Key<'_>, search: &mut Search) -> Next<Aside> {
+    fn read_on(&self, key: &Self::Key<'_>, search: &mut Search) -> NextStep<LinearWalkSlowPath> {
         search.stage = Stage::Slots;
         if !self.choose_slots(key, search) {
-            search.end = End::OfProbe;
-            return Next::Absent;
+            search.end = WalkEnd::OfProbe;
+            return NextStep::Absent;
         }
         if search.reads >= MANY_READS
             && let Err(error) = check_turn(&*self.endpoint)
@@ -227,7 +238,7 @@ impl<E: Endpoint> Lookup for LinearTable<E> {
             return failed(error);
         }
         search.reads += 1;
-        Next::Read(Reads {
+        NextStep::Read(Reads {
             ahead: self.sizes.look_ahead,
             ..search.chunk()
         })
@@ -237,14 +248,14 @@ impl<E: Endpoint> Lookup for LinearTable<E> {
         &self,
         key: &Self::Key<'_>,
         search: &mut Search,
-        aside: Aside,
-    ) -> Result<Next<Aside>> {
+        aside: LinearWalkSlowPath,
+    ) -> Result<NextStep<LinearWalkSlowPath>> {
         match aside {
-            Aside::Refresh => {
+            LinearWalkSlowPath::Refresh => {
                 self.refresh().await?;
                 Ok(self.begin_reading(key, search))
             }
-            Aside::Pause(attempt) => {
+            LinearWalkSlowPath::Pause(attempt) => {
                 pause(&*self.endpoint, attempt).await?;
                 Ok(self.read_on(key, search))
             }
@@ -267,7 +278,7 @@ impl Seeks {
 
 impl Search {
     #[inline(always)]
-    pub(super) fn begin(&mut self, seeks: Seeks, until: Until) {
+    pub(super) fn begin(&mut self, seeks: Seeks, until: WalkGoal) {
         (self.seeks, self.until) = (seeks, until);
         self.looks_on = true;
         self.go_to(0);
@@ -309,12 +320,16 @@ impl Search {
 impl<E: Endpoint> LinearTable<E> {
     /// Begins where the key's record is remembered to be, or else at its home.
     #[inline(always)]
-    pub(super) fn begin_reading(&self, key: &Key<'_>, search: &mut Search) -> Next<Aside> {
+    pub(super) fn begin_reading(
+        &self,
+        key: &Key<'_>,
+        search: &mut Search,
+    ) -> NextStep<LinearWalkSlowPath> {
         if let Some(location) = self.known_location(key) {
             search.stage = Stage::Located;
             search.go_to(location.distance);
-            search.word = Head::out(key.hash, location.block);
-            return Next::Read(Reads {
+            search.word = SlotHead::out(key.hash, location.block);
+            return NextStep::Read(Reads {
                 is_last: true,
                 ..Reads::gathered(2)
             });
@@ -343,8 +358,8 @@ impl<E: Endpoint> LinearTable<E> {
         &self,
         key: &Key<'_>,
         search: &mut Search,
-        read: &mut impl Read,
-    ) -> Next<Aside> {
+        read: &mut impl ReadPieces,
+    ) -> NextStep<LinearWalkSlowPath> {
         // Pair slots apart, for which the compiler leaves out what other kinds need.
         match (self.layout.kind, search.stage) {
             (SlotKind::Pair, _) => self.look_at_slots(SlotKind::Pair, key, search, read),
@@ -360,8 +375,8 @@ impl<E: Endpoint> LinearTable<E> {
         kind: SlotKind,
         key: &Key<'_>,
         search: &mut Search,
-        read: &mut impl Read,
-    ) -> Next<Aside> {
+        read: &mut impl ReadPieces,
+    ) -> NextStep<LinearWalkSlowPath> {
         let (before_end, slots) = (search.before_end, search.slots);
         for (piece, slots) in [(0, 0..before_end), (1, before_end..slots)] {
             while search.distance - search.first < slots.end {
@@ -370,15 +385,15 @@ impl<E: Endpoint> LinearTable<E> {
                 let (slot, seen) = self.scan(kind, key, from..end, read.words(piece));
                 search.distance = search.first + slots.start + slot as u64;
                 let next = match seen {
-                    Seen::Nothing => break,
-                    Seen::Empty => {
-                        search.end = End::Empty;
+                    SlotMatch::Nothing => break,
+                    SlotMatch::Empty => {
+                        search.end = WalkEnd::Empty;
                         if !search.seeks.a_place() {
                             self.met_empty(key.home, search.distance);
                         }
-                        Some(Next::Absent)
+                        Some(NextStep::Absent)
                     }
-                    Seen::Head(head) if Head::decode(head).is_in_slot() => {
+                    SlotMatch::Head(head) if SlotHead::decode(head).is_in_slot() => {
                         self.look_in_slot(key, search, (piece, slot), head, read)
                     }
                     seen => self.came_to(kind, search, seen),
@@ -389,7 +404,7 @@ impl<E: Endpoint> LinearTable<E> {
                 };
                 // An empty slot that a writer claims is in use as soon as he, or a faster one, has.
                 let claims = search.seeks.a_place() && search.passed.is_none();
-                let is_used = !matches!(seen, Seen::Empty) || claims;
+                let is_used = !matches!(seen, SlotMatch::Empty) || claims;
                 if self.hints.is_some() && is_used {
                     self.met_in_use_of(key, search.distance, (piece, slot..end), read);
                 }
@@ -409,9 +424,9 @@ impl<E: Endpoint> LinearTable<E> {
         &self,
         kind: SlotKind,
         search: &mut Search,
-        seen: Seen,
-    ) -> Option<Next<Aside>> {
-        let (Seen::Word(word) | Seen::Head(word)) = seen else {
+        seen: SlotMatch,
+    ) -> Option<NextStep<LinearWalkSlowPath>> {
+        let (SlotMatch::Word(word) | SlotMatch::Head(word)) = seen else {
             return None;
         };
         search.word = word;
@@ -419,11 +434,11 @@ impl<E: Endpoint> LinearTable<E> {
             return match (search.seeks, seen) {
                 (Seeks::Place, _) => None,
                 // Its record is known to be the key's.
-                (Seeks::Slot(wanted), _) => (word == wanted).then_some(Next::was_there(true)),
-                (_, Seen::Word(word)) => Some(Next::Found(self.found_in(kind, word))),
+                (Seeks::Slot(wanted), _) => (word == wanted).then_some(NextStep::was_there(true)),
+                (_, SlotMatch::Word(word)) => Some(NextStep::Found(self.found_in(kind, word))),
                 _ => {
                     search.stage = Stage::Record;
-                    Some(Next::Read(Reads::ONE_MORE))
+                    Some(NextStep::Read(Reads::ONE_MORE))
                 }
             };
         }
@@ -431,8 +446,8 @@ impl<E: Endpoint> LinearTable<E> {
             search.passed.get_or_insert((search.distance, word));
             return None;
         }
-        search.end = End::Own;
-        Some(Next::Absent)
+        search.end = WalkEnd::Own;
+        Some(NextStep::Absent)
     }
 
     /// Looks at a slot whose head says that it holds the key's record: nothing if it is another
@@ -444,20 +459,22 @@ impl<E: Endpoint> LinearTable<E> {
         search: &mut Search,
         (piece, slot): (usize, usize),
         head: u64,
-        read: &mut impl Read,
-    ) -> Option<Next<Aside>> {
+        read: &mut impl ReadPieces,
+    ) -> Option<NextStep<LinearWalkSlowPath>> {
         if let Seeks::Place | Seeks::Slot(_) = search.seeks {
             return None;
         }
         search.word = head;
-        let (lengths, sum) = match Head::decode(head) {
-            Head::Sized {
+        let (lengths, sum) = match SlotHead::decode(head) {
+            SlotHead::Sized {
                 key_len,
                 value_len,
                 sum,
                 ..
             } => ((key_len, value_len), sum),
-            Head::Inline { sum, .. } => ((self.layout.key.most(), self.layout.value.most()), sum),
+            SlotHead::Inline { sum, .. } => {
+                ((self.layout.key.most(), self.layout.value.most()), sum)
+            }
             _ => return None,
         };
         let (key_len, bytes) = (lengths.0, lengths.0 + lengths.1);
@@ -468,7 +485,7 @@ impl<E: Endpoint> LinearTable<E> {
             if checksum(record, self.layout.mask_seed) == sum {
                 let is_own = record[..key_len] == *key.bytes;
                 let bytes = body + key_len..body + bytes;
-                return is_own.then_some(Next::Found(Found::Bytes { piece, bytes }));
+                return is_own.then_some(NextStep::Found(ValueLocation::Bytes { piece, bytes }));
             }
         }
         Some(self.read_again(key, search, head))
@@ -480,8 +497,8 @@ impl<E: Endpoint> LinearTable<E> {
         &self,
         key: &Key<'_>,
         search: &mut Search,
-        read: &mut impl Read,
-    ) -> Next<Aside> {
+        read: &mut impl ReadPieces,
+    ) -> NextStep<LinearWalkSlowPath> {
         let head = search.word;
         let block = BlockRef::unpack(head);
         match record_in(read, 0, block, self.heap().piece(block).len) {
@@ -489,7 +506,7 @@ impl<E: Endpoint> LinearTable<E> {
             Some(record) if record.key == key.bytes => {
                 self.remember(key, search.distance, head);
                 let bytes = record.value_range();
-                Next::Found(Found::Bytes { piece: 0, bytes })
+                NextStep::Found(ValueLocation::Bytes { piece: 0, bytes })
             }
             Some(record) => {
                 let slot = self.slot_number(key.home, search.distance);
@@ -505,11 +522,11 @@ impl<E: Endpoint> LinearTable<E> {
 
     /// Goes on behind the slot that is looked at.
     #[inline]
-    pub(super) fn pass(&self, key: &Key<'_>, search: &mut Search) -> Next<Aside> {
+    pub(super) fn pass(&self, key: &Key<'_>, search: &mut Search) -> NextStep<LinearWalkSlowPath> {
         search.distance += 1;
         search.stage = Stage::Slots;
         match search.looks_on {
-            true => Next::LookOn,
+            true => NextStep::LookOn,
             false => self.read_on(key, search),
         }
     }
@@ -520,8 +537,8 @@ impl<E: Endpoint> LinearTable<E> {
         &self,
         key: &Key<'_>,
         search: &mut Search,
-        read: &mut impl Read,
-    ) -> Next<Aside> {
+        read: &mut impl ReadPieces,
+    ) -> NextStep<LinearWalkSlowPath> {
         let head = read.word(1, 0);
         if head == search.word {
             let block = BlockRef::unpack(head);
@@ -530,15 +547,15 @@ impl<E: Endpoint> LinearTable<E> {
                 && record.key == key.bytes
             {
                 let bytes = record.value_range();
-                return Next::Found(Found::Bytes { piece: 0, bytes });
+                return NextStep::Found(ValueLocation::Bytes { piece: 0, bytes });
             }
         }
         self.forget(key);
-        if Head::decode(head).is_out_of(key.hash) {
+        if SlotHead::decode(head).is_out_of(key.hash) {
             // As good as a slot that was looked for: it names the key's record, or does not.
             search.stage = Stage::Record;
             search.word = head;
-            return Next::Read(Reads::ONE);
+            return NextStep::Read(Reads::ONE);
         }
         search.go_to(0);
         self.read_on(key, search)
@@ -548,7 +565,12 @@ impl<E: Endpoint> LinearTable<E> {
     /// once the first time, then after ever longer pauses. If the head is another one than last
     /// time, others are writing, and that is no fault.
     #[cold]
-    pub(super) fn read_again(&self, key: &Key<'_>, search: &mut Search, head: u64) -> Next<Aside> {
+    pub(super) fn read_again(
+        &self,
+        key: &Key<'_>,
+        search: &mut Search,
+        head: u64,
+    ) -> NextStep<LinearWalkSlowPath> {
         if head == search.unreadable {
             search.rereads += 1;
         } else {
@@ -563,20 +585,20 @@ impl<E: Endpoint> LinearTable<E> {
             });
         }
         if search.rereads > 1 {
-            return Next::Aside(Aside::Pause(search.rereads));
+            return NextStep::Aside(LinearWalkSlowPath::Pause(search.rereads));
         }
         self.read_on(key, search)
     }
 
     /// The value that a Word or Pair slot's word stands for.
     #[inline(always)]
-    pub(super) fn found_in(&self, kind: SlotKind, word: u64) -> Found {
+    pub(super) fn found_in(&self, kind: SlotKind, word: u64) -> ValueLocation {
         let word = match kind {
             SlotKind::Pair => self.words.value_of_pair(word),
             _ => self.words.value_of_word(word),
         };
         let len = self.layout.value.most();
-        Found::Word { word, len }
+        ValueLocation::Word { word, len }
     }
 
     /// Notes that the first of these slots, at this distance from the key's home, is in use, and
@@ -586,7 +608,7 @@ impl<E: Endpoint> LinearTable<E> {
         key: &Key<'_>,
         distance: u64,
         (piece, slots): (usize, Range<usize>),
-        read: &impl Read,
+        read: &impl ReadPieces,
     ) {
         let slot_words = self.layout.slot_bytes() / 8;
         let heads = slots.map(|slot| read.word(piece, slot * slot_words));
@@ -594,10 +616,10 @@ impl<E: Endpoint> LinearTable<E> {
     }
 
     /// What ends a walk over all records of a key.
-    pub(super) fn until_all(&self) -> Until {
+    pub(super) fn until_all(&self) -> WalkGoal {
         match self.layout.keys {
-            KeyRule::Unique => Until::Match,
-            KeyRule::Multi => Until::EmptySlot,
+            KeyRule::Unique => WalkGoal::Match,
+            KeyRule::Multi => WalkGoal::EmptySlot,
         }
     }
 

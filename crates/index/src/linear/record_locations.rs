@@ -10,7 +10,7 @@
 
 use super::client::{Key, LinearTable};
 use crate::record_locations::{LocatedKey, RecordLocation, RecordLocations};
-use crate::slot::{Head, KeyRule};
+use crate::slot::{KeyRule, SlotHead};
 use farslot_fabric::{Endpoint, Piece};
 
 impl<'k> Key<'k> {
@@ -51,7 +51,7 @@ impl<E: Endpoint> LinearTable<E> {
     #[inline]
     pub(super) fn remember(&self, key: &Key<'_>, distance: u64, head: u64) {
         if let Some(records) = &self.records
-            && let Head::Out { block, .. } = Head::decode(head)
+            && let SlotHead::Out { block, .. } = SlotHead::decode(head)
         {
             records.note(key.located(), RecordLocation { distance, block });
         }

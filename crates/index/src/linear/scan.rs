@@ -3,10 +3,10 @@
 //! A slot keeps its key for ever, so that a key that is present all along is met in its slot, once.
 
 use super::client::LinearTable;
-use crate::client::scan::{self, Met};
+use crate::client::scan::{self, ScannedRecord};
 use crate::client::{MOST_READS, pause};
 use crate::hash::checksum;
-use crate::slot::{Head, SlotKind};
+use crate::slot::{SlotHead, SlotKind};
 use crate::{Cursor, IndexError, Result};
 use farslot_fabric::{Endpoint, EndpointExt};
 
@@ -55,29 +55,29 @@ impl<E: Endpoint> LinearTable<E> {
     }
 
     /// The record of a slot that was read, or is read again until it is whole.
-    async fn meet(&self, number: u64, slot: &[u8]) -> Result<Met> {
+    async fn meet(&self, number: u64, slot: &[u8]) -> Result<ScannedRecord> {
         let pool = &self.endpoint.core().buffers;
         let mut slot = pool.copy_of(slot)?;
         for attempt in 0..MOST_READS {
-            let met = match Head::decode(slot.words()[0]) {
-                Head::Inline { sum, .. } => {
+            let met = match SlotHead::decode(slot.words()[0]) {
+                SlotHead::Inline { sum, .. } => {
                     let lengths = (self.layout.key.most(), self.layout.value.most());
                     self.meet_here(&slot, lengths, sum)?
                 }
-                Head::Sized {
+                SlotHead::Sized {
                     key_len,
                     value_len,
                     sum,
                     ..
                 } => self.meet_here(&slot, (key_len, value_len), sum)?,
-                Head::Out { block, .. } => {
+                SlotHead::Out { block, .. } => {
                     let head = slot.words()[0];
                     let record = self.heap().read(block).await?;
                     record
                         .filter(|record| self.may_stand_at(record.key(), head, number))
-                        .map(Met::Out)
+                        .map(ScannedRecord::Out)
                 }
-                _ => Some(Met::Nothing),
+                _ => Some(ScannedRecord::Nothing),
             };
             if let Some(met) = met {
                 return Ok(met);
@@ -98,11 +98,13 @@ impl<E: Endpoint> LinearTable<E> {
         slot: &[u8],
         (key_len, value_len): (usize, usize),
         sum: u32,
-    ) -> Result<Option<Met>> {
+    ) -> Result<Option<ScannedRecord>> {
         let record = slot
             .get(8..8 + key_len + value_len)
             .filter(|record| checksum(record, self.layout.mask_seed) == sum);
         let copied = record.map(|record| self.endpoint.core().buffers.copy_of(record));
-        Ok(copied.transpose()?.map(|record| Met::Here(record, key_len)))
+        Ok(copied
+            .transpose()?
+            .map(|record| ScannedRecord::Here(record, key_len)))
     }
 }

@@ -7,7 +7,7 @@
 
 use super::client::{Key, LinearTable};
 use crate::hash::scale;
-use crate::slot::{Head, SlotKind, WordFormat};
+use crate::slot::{SlotHead, SlotKind, WordFormat};
 use farslot_fabric::{Endpoint, Piece};
 use std::ops::Range;
 
@@ -16,7 +16,7 @@ pub(super) const MOST_RACES: u32 = 100_000;
 
 /// What a scan of slots has come to.
 #[derive(Clone, Copy)]
-pub(super) enum Seen {
+pub(super) enum SlotMatch {
     Nothing,
     Empty,
     /// A Word or Pair slot of the key: the word that holds its value.
@@ -31,19 +31,19 @@ pub(super) enum Seen {
 pub(super) fn scan_pairs(
     wanted: u64,
     slots: impl Iterator<Item = impl Fn(usize) -> u64>,
-) -> (usize, Seen) {
+) -> (usize, SlotMatch) {
     let mut passed = 0;
     for slot in slots {
         let head = slot(0);
         if head == wanted {
-            return (passed, Seen::Word(slot(1)));
+            return (passed, SlotMatch::Word(slot(1)));
         }
         if head == 0 {
-            return (passed, Seen::Empty);
+            return (passed, SlotMatch::Empty);
         }
         passed += 1;
     }
-    (passed, Seen::Nothing)
+    (passed, SlotMatch::Nothing)
 }
 
 impl<E: Endpoint> LinearTable<E> {
@@ -88,7 +88,7 @@ impl<E: Endpoint> LinearTable<E> {
         key: &Key<'_>,
         slots: Range<usize>,
         word: impl Fn(usize) -> u64,
-    ) -> (usize, Seen) {
+    ) -> (usize, SlotMatch) {
         let end = slots.end;
         match kind {
             SlotKind::Pair => {
@@ -101,10 +101,10 @@ impl<E: Endpoint> LinearTable<E> {
                 for slot in slots {
                     let head = word(slot);
                     if head == 0 {
-                        return (slot, Seen::Empty);
+                        return (slot, SlotMatch::Empty);
                     }
                     if self.words.same_key(head, key.word) {
-                        return (slot, Seen::Word(head));
+                        return (slot, SlotMatch::Word(head));
                     }
                 }
             }
@@ -113,15 +113,15 @@ impl<E: Endpoint> LinearTable<E> {
                 for slot in slots {
                     let head = word(slot * slot_words);
                     if head == 0 {
-                        return (slot, Seen::Empty);
+                        return (slot, SlotMatch::Empty);
                     }
-                    if Head::decode(head).may_be(key.hash) {
-                        return (slot, Seen::Head(head));
+                    if SlotHead::decode(head).may_be(key.hash) {
+                        return (slot, SlotMatch::Head(head));
                     }
                 }
             }
         }
-        (end, Seen::Nothing)
+        (end, SlotMatch::Nothing)
     }
 
     /// Whether a word stands for a value: that of a Word or Pair slot which holds it, or the head
@@ -131,7 +131,7 @@ impl<E: Endpoint> LinearTable<E> {
         match kind {
             SlotKind::Pair => word != 0,
             SlotKind::Word => WordFormat::is_live(word),
-            _ => Head::decode(word).is_live(),
+            _ => SlotHead::decode(word).is_live(),
         }
     }
 
@@ -140,6 +140,6 @@ impl<E: Endpoint> LinearTable<E> {
         let hash = self.layout.hasher.hash(key);
         let slots = self.layout.slots;
         let distance = (slot + slots - scale(hash, slots)) % slots;
-        Head::decode(head).may_be(hash) && distance < self.layout.longest_probe
+        SlotHead::decode(head).may_be(hash) && distance < self.layout.longest_probe
     }
 }

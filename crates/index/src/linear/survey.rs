@@ -1,7 +1,7 @@
 //! A look at every slot: exact counts, and how the keys lie.
 
 use super::client::LinearTable;
-use crate::slot::{Head, SlotKind, WordFormat};
+use crate::slot::{SlotHead, SlotKind, WordFormat};
 use crate::{Result, SCAN};
 use farslot_fabric::{Endpoint, EndpointExt};
 
@@ -103,7 +103,7 @@ impl<E: Endpoint> LinearTable<E> {
             SlotKind::Word => WordFormat::is_live(slot[0]),
             SlotKind::Pair => slot[1] != 0,
             SlotKind::Inline | SlotKind::Heap | SlotKind::Hybrid | SlotKind::Signatures => {
-                Head::decode(slot[0]).is_live()
+                SlotHead::decode(slot[0]).is_live()
             }
         }
     }

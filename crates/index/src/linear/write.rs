@@ -17,14 +17,15 @@
 //! the while, and that what a word names was whole before.
 
 use super::client::{Key, LinearTable};
-use super::cluster_hints::Until;
+use super::cluster_hints::WalkGoal;
 use super::glance::PairWriteGlance;
-use super::lookup::{self, End, Search, Seeks, Stage};
-use super::slots::{MOST_RACES, Seen};
-use crate::heap::{Asked, BlockRef, Draft, Heap, NewRecord, Purpose};
-use crate::slot::{Head, KeyRule, SlotKind};
+use super::lookup::{self, Search, Seeks, Stage, WalkEnd};
+use super::slots::{MOST_RACES, SlotMatch};
+use crate::heap::{BlockRef, Draft, Heap, NewRecord, Purpose, TableWrite};
+use crate::slot::{KeyRule, SlotHead, SlotKind};
 use crate::step::{
-    Change, Found, Glance, LIKELY, Lookup, Next, Read, Reads, Swap, failed, has_key, view_for,
+    Change, Glance, LIKELY, Lookup, NextStep, ReadPieces, Reads, Swap, ValueLocation, failed,
+    has_key, view_for,
 };
 use crate::{IndexError, Operation, Result};
 use farslot_fabric::{Endpoint, InPlace, Piece, Pieces, Rights};
@@ -50,10 +51,10 @@ pub(crate) struct Write<'k> {
 
 /// How far a write has come.
 #[derive(Default)]
-pub(crate) struct Writing {
+pub(crate) struct LinearWriteState {
     pub(super) search: Search,
     record: Draft,
-    pub(super) aim: Aim,
+    pub(super) aim: LinearSwapAim,
     /// The word of the slot that is swapped, 0 or 1, what it must be, and what it becomes.
     pub(super) number: u64,
     pub(super) expected: u64,
@@ -66,7 +67,7 @@ pub(crate) struct Writing {
 
 /// What a swap is for.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
-pub(super) enum Aim {
+pub(super) enum LinearSwapAim {
     /// The key's own slot has another record, or none.
     #[default]
     Own,
@@ -82,8 +83,8 @@ pub(super) enum Aim {
 
 /// What a write needs besides READs and changes.
 #[derive(Clone, Copy)]
-pub(crate) enum Aside {
-    OfWalk(lookup::Aside),
+pub(crate) enum LinearWriteSlowPath {
+    OfWalk(lookup::LinearWalkSlowPath),
     /// A block for the record.
     Block,
 }
@@ -102,10 +103,10 @@ impl<E: Endpoint> Lookup for Writes<'_, E> {
     const WRITES: bool = true;
 
     type Endpoint = E;
-    type Asked<'k> = Asked<'k>;
+    type Asked<'k> = TableWrite<'k>;
     type Key<'k> = Write<'k>;
-    type Search = Writing;
-    type Aside = Aside;
+    type Search = LinearWriteState;
+    type Aside = LinearWriteSlowPath;
 
     #[inline(always)]
     fn endpoint(&self) -> &E {
@@ -149,7 +150,7 @@ impl<E: Endpoint> Lookup for Writes<'_, E> {
 
     #[inline(always)]
     fn key<'k>(&self, asked: Self::Asked<'k>) -> Result<Write<'k>> {
-        let (table, Asked { operation, only_in }) = (self.table, asked);
+        let (table, TableWrite { operation, only_in }) = (self.table, asked);
         debug_assert!(only_in.is_none() || table.heap.is_some());
         if table.layout.keys == KeyRule::Multi && only_in.is_none() {
             check_multi_key(&operation)?;
@@ -173,47 +174,53 @@ impl<E: Endpoint> Lookup for Writes<'_, E> {
     }
 
     #[inline(always)]
-    fn begin(&self, write: &Self::Key<'_>, of: &mut Writing) -> Next<Aside> {
+    fn begin(
+        &self,
+        write: &Self::Key<'_>,
+        of: &mut LinearWriteState,
+    ) -> NextStep<LinearWriteSlowPath> {
         of.record = Draft::None;
         of.races = 0;
         of.removed = 0;
         let (table, key) = (self.table, &write.key);
         let is_multi = table.layout.keys == KeyRule::Multi;
         if let Some(block) = write.only_in {
-            let seeks = Seeks::Slot(Head::out(key.hash, block));
-            of.search.begin(seeks, Until::Match);
+            let seeks = Seeks::Slot(SlotHead::out(key.hash, block));
+            of.search.begin(seeks, WalkGoal::Match);
             return self.read_on(write, of);
         }
         let (seeks, until) = match write.operation {
-            Operation::Put(..) if is_multi => (Seeks::Place, Until::EmptySlot),
-            Operation::Remove(_) if is_multi => (Seeks::Record, Until::EmptySlot),
-            Operation::Put(..) | Operation::FindOrPut(..) => (Seeks::RecordOrPlace, Until::Match),
-            _ => (Seeks::Record, Until::Match),
+            Operation::Put(..) if is_multi => (Seeks::Place, WalkGoal::EmptySlot),
+            Operation::Remove(_) if is_multi => (Seeks::Record, WalkGoal::EmptySlot),
+            Operation::Put(..) | Operation::FindOrPut(..) => {
+                (Seeks::RecordOrPlace, WalkGoal::Match)
+            }
+            _ => (Seeks::Record, WalkGoal::Match),
         };
         of.search.begin(seeks, until);
         if let Operation::Put(..) | Operation::Update(..) = write.operation
             && let Some(location) = table.known_location(key)
         {
             of.search.go_to(location.distance);
-            of.search.word = Head::out(key.hash, location.block);
-            return self.change_own(write, of, Aim::Located);
+            of.search.word = SlotHead::out(key.hash, location.block);
+            return self.change_own(write, of, LinearSwapAim::Located);
         }
         table
             .begin_reading(key, &mut of.search)
-            .map_aside(Aside::OfWalk)
+            .map_aside(LinearWriteSlowPath::OfWalk)
     }
 
     #[inline(always)]
-    fn piece(&self, write: &Self::Key<'_>, of: &Writing, number: usize) -> Piece {
+    fn piece(&self, write: &Self::Key<'_>, of: &LinearWriteState, number: usize) -> Piece {
         self.table.piece(&write.key, &of.search, number)
     }
 
-    fn pieces_ahead(&self, write: &Self::Key<'_>, of: &mut Writing) -> Pieces {
+    fn pieces_ahead(&self, write: &Self::Key<'_>, of: &mut LinearWriteState) -> Pieces {
         self.table.pieces_ahead(&write.key, &mut of.search)
     }
 
     #[inline(always)]
-    fn likely_bytes(&self, of: &Writing, len: usize) -> usize {
+    fn likely_bytes(&self, of: &LinearWriteState, len: usize) -> usize {
         let likely = self.table.likely_bytes(&of.search, len);
         match of.search.stage {
             // Processors go on by themselves behind these.
@@ -223,35 +230,44 @@ impl<E: Endpoint> Lookup for Writes<'_, E> {
     }
 
     #[inline(always)]
-    fn look(&self, write: &Self::Key<'_>, of: &mut Writing, read: &mut impl Read) -> Next<Aside> {
+    fn look(
+        &self,
+        write: &Self::Key<'_>,
+        of: &mut LinearWriteState,
+        read: &mut impl ReadPieces,
+    ) -> NextStep<LinearWriteSlowPath> {
         let (table, key) = (self.table, &write.key);
         let key_is_enough = write.operation.takes_any_value();
         if of.search.stage == Stage::Record && key_is_enough {
             let block = BlockRef::unpack(of.search.word);
             let len = table.heap().piece(block).len;
             if has_key(read, 0, block, len, key.bytes) {
-                return self.change_own(write, of, Aim::Own);
+                return self.change_own(write, of, LinearSwapAim::Own);
             }
         }
         match table.walk(key, &mut of.search, read) {
-            Next::Found(found) => self.at_record(write, of, found, read),
-            Next::Absent => self.at_end(write, of),
-            Next::Failed(error) => failed(of.in_doubt_if_removed(*error)),
-            next => next.map_aside(Aside::OfWalk),
+            NextStep::Found(found) => self.at_record(write, of, found, read),
+            NextStep::Absent => self.at_end(write, of),
+            NextStep::Failed(error) => failed(of.in_doubt_if_removed(*error)),
+            next => next.map_aside(LinearWriteSlowPath::OfWalk),
         }
     }
 
     #[inline(always)]
-    fn read_on(&self, write: &Self::Key<'_>, of: &mut Writing) -> Next<Aside> {
+    fn read_on(
+        &self,
+        write: &Self::Key<'_>,
+        of: &mut LinearWriteState,
+    ) -> NextStep<LinearWriteSlowPath> {
         match self.table.read_on(&write.key, &mut of.search) {
-            Next::Absent => self.at_end(write, of),
-            Next::Failed(error) => failed(of.in_doubt_if_removed(*error)),
-            next => next.map_aside(Aside::OfWalk),
+            NextStep::Absent => self.at_end(write, of),
+            NextStep::Failed(error) => failed(of.in_doubt_if_removed(*error)),
+            next => next.map_aside(LinearWriteSlowPath::OfWalk),
         }
     }
 
     #[inline(always)]
-    fn likely_change(&self, write: &Self::Key<'_>, of: &mut Writing) -> Option<Piece> {
+    fn likely_change(&self, write: &Self::Key<'_>, of: &mut LinearWriteState) -> Option<Piece> {
         let (Operation::Put(..) | Operation::Update(..)) = write.operation else {
             return None;
         };
@@ -265,12 +281,12 @@ impl<E: Endpoint> Lookup for Writes<'_, E> {
     }
 
     #[inline(always)]
-    fn change<'k>(&self, write: &Self::Key<'k>, of: &Writing) -> Change<'k> {
+    fn change<'k>(&self, write: &Self::Key<'k>, of: &LinearWriteState) -> Change<'k> {
         let table = self.table;
         let slot = table.slot_number(write.key.home, of.search.distance);
         let at = table.layout.slot_at(table.table, slot);
         let record = match (of.aim, &table.heap) {
-            (Aim::Publish, Some(_)) => {
+            (LinearSwapAim::Publish, Some(_)) => {
                 Some(NewRecord::in_slot(at.plus(8), write.operation.record()))
             }
             (_, Some(heap)) => of.record.unwritten(heap, write.operation.record()),
@@ -291,49 +307,55 @@ impl<E: Endpoint> Lookup for Writes<'_, E> {
     fn changed(
         &self,
         write: &Self::Key<'_>,
-        of: &mut Writing,
+        of: &mut LinearWriteState,
         seen: u64,
-        read: &mut impl Read,
-    ) -> Next<Aside> {
+        read: &mut impl ReadPieces,
+    ) -> NextStep<LinearWriteSlowPath> {
         of.record.is_written();
         if seen != of.expected {
             return self.was_slower(write, of, seen, read);
         }
         match of.aim {
-            Aim::Claim => {
+            LinearSwapAim::Claim => {
                 self.table.slot_used();
                 self.claimed(write, of)
             }
-            Aim::Retire => {
+            LinearSwapAim::Retire => {
                 self.table.forget(&write.key);
                 of.pass()
             }
-            Aim::Own | Aim::Located | Aim::Publish => self.is_done(write, of),
+            LinearSwapAim::Own | LinearSwapAim::Located | LinearSwapAim::Publish => {
+                self.is_done(write, of)
+            }
         }
     }
 
-    fn gather_less(&self, write: &Self::Key<'_>, of: &mut Writing) -> Option<Next<Aside>> {
+    fn gather_less(
+        &self,
+        write: &Self::Key<'_>,
+        of: &mut LinearWriteState,
+    ) -> Option<NextStep<LinearWriteSlowPath>> {
         let next = self.table.gather_less(&write.key, &mut of.search)?;
-        Some(next.map_aside(Aside::OfWalk))
+        Some(next.map_aside(LinearWriteSlowPath::OfWalk))
     }
 
     async fn aside(
         &self,
         write: &Self::Key<'_>,
-        of: &mut Writing,
-        aside: Aside,
-    ) -> Result<Next<Aside>> {
+        of: &mut LinearWriteState,
+        aside: LinearWriteSlowPath,
+    ) -> Result<NextStep<LinearWriteSlowPath>> {
         self.may_use_blocks.set(false);
         let table = self.table;
         let next = match aside {
-            Aside::OfWalk(aside) => {
+            LinearWriteSlowPath::OfWalk(aside) => {
                 let next = table.aside(&write.key, &mut of.search, aside).await;
                 match next.map_err(|error| of.in_doubt_if_removed(error))? {
-                    Next::Absent => self.at_end(write, of),
-                    next => next.map_aside(Aside::OfWalk),
+                    NextStep::Absent => self.at_end(write, of),
+                    next => next.map_aside(LinearWriteSlowPath::OfWalk),
                 }
             }
-            Aside::Block => {
+            LinearWriteSlowPath::Block => {
                 let record = write.operation.record();
                 let purpose = Purpose::of(write.only_in);
                 let got = of.record.get_block(table.heap(), record, purpose, table);
@@ -347,7 +369,7 @@ impl<E: Endpoint> Lookup for Writes<'_, E> {
         Ok(next)
     }
 
-    async fn give_up(&self, _: &Self::Key<'_>, of: &mut Writing, error: &IndexError) {
+    async fn give_up(&self, _: &Self::Key<'_>, of: &mut LinearWriteState, error: &IndexError) {
         if let Some(heap) = &self.table.heap {
             std::mem::take(&mut of.record).give_up(heap, error);
         }
@@ -365,44 +387,53 @@ impl<E: Endpoint> Writes<'_, E> {
     fn at_record(
         &self,
         write: &Write<'_>,
-        of: &mut Writing,
-        found: Found,
-        read: &impl Read,
-    ) -> Next<Aside> {
+        of: &mut LinearWriteState,
+        found: ValueLocation,
+        read: &impl ReadPieces,
+    ) -> NextStep<LinearWriteSlowPath> {
         match write.operation {
             Operation::FindOrPut(..) | Operation::Get(_) | Operation::GetAll(_) => {
                 self.take_back(of);
-                Next::Found(found)
+                NextStep::Found(found)
             }
             Operation::Replace(_, expected, _) | Operation::RemoveIf(_, expected)
                 if !read.is_value(&found, expected) =>
             {
                 self.done(of, false)
             }
-            _ => self.change_own(write, of, Aim::Own),
+            _ => self.change_own(write, of, LinearSwapAim::Own),
         }
     }
 
     /// The walk has come to its end without a record.
     #[inline(always)]
-    fn at_end(&self, write: &Write<'_>, of: &mut Writing) -> Next<Aside> {
+    fn at_end(
+        &self,
+        write: &Write<'_>,
+        of: &mut LinearWriteState,
+    ) -> NextStep<LinearWriteSlowPath> {
         let (Operation::Put(..) | Operation::FindOrPut(..)) = write.operation else {
             return self.done(of, of.removed > 0);
         };
         if let Some((distance, word)) = of.search.passed.take() {
             of.search.go_to(distance);
-            (of.search.word, of.search.end) = (word, End::Own);
+            (of.search.word, of.search.end) = (word, WalkEnd::Own);
         }
         match of.search.end {
-            End::OfProbe => failed(self.table.full()),
-            End::Empty => self.claim(write, of),
-            End::Own => self.change_own(write, of, Aim::Own),
+            WalkEnd::OfProbe => failed(self.table.full()),
+            WalkEnd::Empty => self.claim(write, of),
+            WalkEnd::Own => self.change_own(write, of, LinearSwapAim::Own),
         }
     }
 
     /// Has the word of the key's own slot swapped for that of the new record, or of none.
     #[inline(always)]
-    fn change_own(&self, write: &Write<'_>, of: &mut Writing, aim: Aim) -> Next<Aside> {
+    fn change_own(
+        &self,
+        write: &Write<'_>,
+        of: &mut LinearWriteState,
+        aim: LinearSwapAim,
+    ) -> NextStep<LinearWriteSlowPath> {
         let (table, kind) = (self.table, self.table.layout.kind);
         (of.aim, of.expected) = (aim, of.search.word);
         of.number = u64::from(kind == SlotKind::Pair);
@@ -412,21 +443,25 @@ impl<E: Endpoint> Writes<'_, E> {
             SlotKind::Pair => 0,
             SlotKind::Word => table.words.bury(of.expected),
             _ if is_put => return self.name_record(write, of),
-            _ => Head::dead(write.key.hash),
+            _ => SlotHead::dead(write.key.hash),
         };
-        Next::Change(Reads::NONE)
+        NextStep::Change(Reads::NONE)
     }
 
     /// Has a slot's head swapped for one that names the record, which is written with that unless
     /// it is already.
     #[inline]
-    pub(super) fn name_record(&self, write: &Write<'_>, of: &mut Writing) -> Next<Aside> {
+    pub(super) fn name_record(
+        &self,
+        write: &Write<'_>,
+        of: &mut LinearWriteState,
+    ) -> NextStep<LinearWriteSlowPath> {
         let (heap, record) = (self.table.heap(), write.operation.record());
         let Some(block) = of.record.hold(heap, record, self.uses(write)) else {
-            return Next::Aside(Aside::Block);
+            return NextStep::Aside(LinearWriteSlowPath::Block);
         };
-        of.new = Head::out(write.key.hash, block);
-        Next::Change(Reads::NONE)
+        of.new = SlotHead::out(write.key.hash, block);
+        NextStep::Change(Reads::NONE)
     }
 
     /// Whether blocks may be used without a claim, and what for.
@@ -437,7 +472,11 @@ impl<E: Endpoint> Writes<'_, E> {
 
     /// The slot has what the write was for.
     #[inline(always)]
-    pub(super) fn is_done(&self, write: &Write<'_>, of: &mut Writing) -> Next<Aside> {
+    pub(super) fn is_done(
+        &self,
+        write: &Write<'_>,
+        of: &mut LinearWriteState,
+    ) -> NextStep<LinearWriteSlowPath> {
         let (table, kind) = (self.table, self.table.layout.kind);
         let is_there = write.operation.value().is_some();
         let was_there = table.has_value(kind, of.expected);
@@ -447,14 +486,14 @@ impl<E: Endpoint> Writes<'_, E> {
         }
         if let Some(heap) = &table.heap {
             // Beside a record that stands in its slot there may be a draft still, for another slot.
-            if of.aim != Aim::Publish {
+            if of.aim != LinearSwapAim::Publish {
                 of.record.is_named(heap);
             }
             match is_there {
                 true => table.remember(&write.key, of.search.distance, of.new),
                 false => table.forget(&write.key),
             }
-            if let Head::Out { block, .. } = Head::decode(of.expected) {
+            if let SlotHead::Out { block, .. } = SlotHead::decode(of.expected) {
                 heap.free(block);
             }
         }
@@ -472,10 +511,10 @@ impl<E: Endpoint> Writes<'_, E> {
     fn was_slower(
         &self,
         write: &Write<'_>,
-        of: &mut Writing,
+        of: &mut LinearWriteState,
         word: u64,
-        read: &impl Read,
-    ) -> Next<Aside> {
+        read: &impl ReadPieces,
+    ) -> NextStep<LinearWriteSlowPath> {
         let (table, key, kind) = (self.table, &write.key, self.table.layout.kind);
         of.races += 1;
         if of.races > MOST_RACES {
@@ -484,12 +523,12 @@ impl<E: Endpoint> Writes<'_, E> {
                 attempts: of.races,
             });
         }
-        if of.aim == Aim::Located {
+        if of.aim == LinearSwapAim::Located {
             // The slot is the key's: a record that others have put there meanwhile is replaced as
             // well.
-            if Head::decode(word).is_out_of(key.hash) {
+            if SlotHead::decode(word).is_out_of(key.hash) {
                 of.search.word = word;
-                return self.change_own(write, of, Aim::Located);
+                return self.change_own(write, of, LinearSwapAim::Located);
             }
             table.forget(key);
             of.search.go_to(0);
@@ -502,53 +541,53 @@ impl<E: Endpoint> Writes<'_, E> {
                     .scan(kind, key, 0..1, |at| if at == 0 { word } else { 0 })
                     .1
             }
-            _ => Seen::Word(word),
+            _ => SlotMatch::Word(word),
         };
         let next = match seen {
-            Seen::Nothing => return of.pass(),
-            Seen::Empty => {
-                of.search.end = End::Empty;
-                Some(Next::Absent)
+            SlotMatch::Nothing => return of.pass(),
+            SlotMatch::Empty => {
+                of.search.end = WalkEnd::Empty;
+                Some(NextStep::Absent)
             }
-            Seen::Head(head) if Head::decode(head).is_in_slot() => {
+            SlotMatch::Head(head) if SlotHead::decode(head).is_in_slot() => {
                 return match table.read_again(key, &mut of.search, head) {
-                    Next::Failed(error) => failed(of.in_doubt_if_removed(*error)),
-                    next => next.map_aside(Aside::OfWalk),
+                    NextStep::Failed(error) => failed(of.in_doubt_if_removed(*error)),
+                    next => next.map_aside(LinearWriteSlowPath::OfWalk),
                 };
             }
             seen => table.came_to(kind, &mut of.search, seen),
         };
         match next {
-            Some(Next::Found(found)) => self.at_record(write, of, found, read),
-            Some(Next::Absent) => self.at_end(write, of),
-            Some(next) => next.map_aside(Aside::OfWalk),
+            Some(NextStep::Found(found)) => self.at_record(write, of, found, read),
+            Some(NextStep::Absent) => self.at_end(write, of),
+            Some(next) => next.map_aside(LinearWriteSlowPath::OfWalk),
             None => of.pass(),
         }
     }
 
     /// Ends a write; whether the key was there is its answer.
     #[inline(always)]
-    fn done(&self, of: &mut Writing, was_there: bool) -> Next<Aside> {
+    fn done(&self, of: &mut LinearWriteState, was_there: bool) -> NextStep<LinearWriteSlowPath> {
         self.take_back(of);
-        Next::was_there(was_there)
+        NextStep::was_there(was_there)
     }
 
     /// Gives the block back of a record that no slot has come to name.
     #[inline(always)]
-    fn take_back(&self, of: &mut Writing) {
+    fn take_back(&self, of: &mut LinearWriteState) {
         if let Some(heap) = &self.table.heap {
             of.record.take_back(heap);
         }
     }
 }
 
-impl Writing {
+impl LinearWriteState {
     /// Goes on behind the slot that is looked at.
     #[inline]
-    fn pass(&mut self) -> Next<Aside> {
+    fn pass(&mut self) -> NextStep<LinearWriteSlowPath> {
         self.search.distance += 1;
         self.search.stage = Stage::Slots;
-        Next::LookOn
+        NextStep::LookOn
     }
 
     /// What an error says where some of the key's records are gone: that a turn was over does not

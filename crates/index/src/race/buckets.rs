@@ -15,7 +15,7 @@ pub(super) struct Pair {
 
 /// Consecutive slots of a subtable.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Span {
+pub(super) struct SlotSpan {
     pub(super) first: u64,
     pub(super) slots: u64,
 }
@@ -31,24 +31,24 @@ pub(super) struct Buckets {
 impl Buckets {
     /// What there is to read: two spans, or one where both pairs share their overflow bucket.
     #[inline]
-    pub(super) fn spans(&self) -> (Span, Option<Span>) {
+    pub(super) fn spans(&self) -> (SlotSpan, Option<SlotSpan>) {
         let [first, second] = self.pairs;
         let slots = 2 * self.bucket;
-        let span = |pair: Pair| Span {
+        let span = |pair: Pair| SlotSpan {
             first: pair.main.min(pair.overflow),
             slots,
         };
         if first.overflow == second.overflow {
             let first = first.main.min(second.main);
             let slots = 3 * self.bucket;
-            return (Span { first, slots }, None);
+            return (SlotSpan { first, slots }, None);
         }
         (span(first), Some(span(second)))
     }
 
     /// The spans that there are.
     #[inline]
-    pub(super) fn each_span(&self) -> impl Iterator<Item = Span> + use<> {
+    pub(super) fn each_span(&self) -> impl Iterator<Item = SlotSpan> + use<> {
         let (first, second) = self.spans();
         [Some(first), second].into_iter().flatten()
     }

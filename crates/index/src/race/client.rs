@@ -1,7 +1,7 @@
 //! What a client keeps of a RACE table: the layout, the directory, and its share of the heap.
 
 use super::buckets::Buckets;
-use super::directory::{Directory, Leaf, Split};
+use super::directory::{RaceDirectory, SubtableLeaf, SubtableSplit};
 use super::layout::RaceLayout;
 use super::word::Word;
 use crate::client::Counts;
@@ -18,19 +18,19 @@ pub struct RaceTable<E> {
     pub(super) endpoint: Rc<E>,
     pub(super) layout: RaceLayout,
     pub(super) table: RemoteAddr,
-    pub(super) directory: RefCell<Directory>,
+    pub(super) directory: RefCell<RaceDirectory>,
     pub(super) heap: Heap<E>,
     pub(super) counts: Counts,
     /// Held by the coroutine that splits a subtable, so that the others do not do the same.
     pub(super) splitting: BucketLocks,
     /// Splits that this client has begun, each with the first slot that it has not come to.
-    pub(super) to_finish: RefCell<VecDeque<(Split, u64)>>,
-    pub(super) work: Cell<Work>,
+    pub(super) to_finish: RefCell<VecDeque<(SubtableSplit, u64)>>,
+    pub(super) work: Cell<RaceWork>,
 }
 
 /// What a client has done besides what it was asked for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Work {
+pub struct RaceWork {
     /// Subtables that it has split.
     pub splits: u64,
     /// Records that it has moved to another subtable.
@@ -75,7 +75,7 @@ impl<E: Endpoint> RaceTable<E> {
     pub async fn open(endpoint: Rc<E>, table: RemoteAddr, layout: RaceLayout) -> Result<Self> {
         layout.check()?;
         let opened = Self {
-            directory: RefCell::new(Directory::new(layout.roots, layout.most_depth())),
+            directory: RefCell::new(RaceDirectory::new(layout.roots, layout.most_depth())),
             heap: layout.heap(Rc::clone(&endpoint), table),
             counts: Counts::new(table, layout.most_slots()),
             splitting: BucketLocks::default(),
@@ -118,12 +118,12 @@ impl<E: Endpoint> RaceTable<E> {
 
     /// What this client has done besides what it was asked for.
     #[must_use]
-    pub const fn work(&self) -> Work {
+    pub const fn work(&self) -> RaceWork {
         self.work.get()
     }
 
     /// Notes such work.
-    pub(super) fn worked(&self, note: impl FnOnce(&mut Work)) {
+    pub(super) fn worked(&self, note: impl FnOnce(&mut RaceWork)) {
         let mut work = self.work.get();
         note(&mut work);
         self.work.set(work);
@@ -144,7 +144,7 @@ impl<E: Endpoint> RaceTable<E> {
 
     /// The subtable of a key, as far as this client knows.
     #[inline]
-    pub(super) fn leaf_of(&self, key: &Key<'_>) -> Leaf {
+    pub(super) fn leaf_of(&self, key: &Key<'_>) -> SubtableLeaf {
         self.directory.borrow().leaf_of(key.route)
     }
 

@@ -19,7 +19,7 @@ const PARENT: u64 = (1 << 32) - 1;
 
 /// A subtable and the keys that are its own.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(super) struct Leaf {
+pub(super) struct SubtableLeaf {
     pub(super) subtable: u64,
     /// How often its line has split.
     pub(super) depth: u32,
@@ -29,7 +29,7 @@ pub(super) struct Leaf {
 
 /// A split: half of the parent's keys, those with the next bit set, go to the child.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Split {
+pub(super) struct SubtableSplit {
     /// Its number.
     pub(super) number: u64,
     pub(super) parent: u64,
@@ -38,7 +38,7 @@ pub(super) struct Split {
     pub(super) depth: u32,
 }
 
-impl Split {
+impl SubtableSplit {
     /// Its entry, while records may still move.
     pub(super) const fn entry(self) -> u64 {
         USED | (self.depth as u64) << DEPTH_SHIFT | self.parent
@@ -60,11 +60,11 @@ struct Subtable {
     depth: u32,
     suffix: u64,
     /// The last split that it was the parent or the child of.
-    last_split: Option<Split>,
+    last_split: Option<SubtableSplit>,
 }
 
 /// The directory as a client has it.
-pub(super) struct Directory {
+pub(super) struct RaceDirectory {
     /// Bits of a route that choose among the first subtables.
     root_bits: u32,
     /// How often a subtable can split along its line.
@@ -74,7 +74,7 @@ pub(super) struct Directory {
     of_suffix: Vec<u32>,
 }
 
-impl Directory {
+impl RaceDirectory {
     /// That of a table that was never split. There is a power of two of roots, at most 2^31.
     pub(super) fn new(roots: u64, most_depth: u32) -> Self {
         let root = |suffix| Subtable {
@@ -112,16 +112,16 @@ impl Directory {
 
     /// The subtable of the keys with this route.
     #[inline]
-    pub(super) fn leaf_of(&self, route: u64) -> Leaf {
+    pub(super) fn leaf_of(&self, route: u64) -> SubtableLeaf {
         let suffix = route & (self.of_suffix.len() as u64 - 1);
         self.leaf(u64::from(self.of_suffix[suffix as usize]))
     }
 
     /// A subtable that is known.
     #[inline]
-    pub(super) fn leaf(&self, subtable: u64) -> Leaf {
+    pub(super) fn leaf(&self, subtable: u64) -> SubtableLeaf {
         let Subtable { depth, suffix, .. } = self.subtables[subtable as usize];
-        Leaf {
+        SubtableLeaf {
             subtable,
             depth,
             suffix,
@@ -129,28 +129,28 @@ impl Directory {
     }
 
     /// Whether a key with this route belongs to a leaf.
-    pub(super) fn belongs(&self, route: u64, leaf: Leaf) -> bool {
+    pub(super) fn belongs(&self, route: u64, leaf: SubtableLeaf) -> bool {
         route & ((1 << self.bits(leaf)) - 1) == leaf.suffix
     }
 
     /// Bits of a leaf's suffix.
-    pub(super) fn bits(&self, leaf: Leaf) -> u32 {
+    pub(super) fn bits(&self, leaf: SubtableLeaf) -> u32 {
         self.root_bits + leaf.depth
     }
 
     /// The bit of a route that decides which half of a split a key goes to.
-    pub(super) const fn goes_to_child(&self, route: u64, split: Split) -> bool {
+    pub(super) const fn goes_to_child(&self, route: u64, split: SubtableSplit) -> bool {
         route >> (self.root_bits + split.depth) & 1 == 1
     }
 
     /// The last split that a subtable was part of: the only one whose records may still move.
-    pub(super) fn last_split(&self, subtable: u64) -> Option<Split> {
+    pub(super) fn last_split(&self, subtable: u64) -> Option<SubtableSplit> {
         self.subtables[subtable as usize].last_split
     }
 
     /// The split of a subtable that would come next in the list.
-    pub(super) fn next_split(&self, leaf: Leaf) -> Split {
-        Split {
+    pub(super) fn next_split(&self, leaf: SubtableLeaf) -> SubtableSplit {
+        SubtableSplit {
             number: self.splits(),
             parent: leaf.subtable,
             child: self.subtables(),
@@ -166,7 +166,7 @@ impl Directory {
             return false;
         };
         let (depth, suffix) = (of.depth, of.suffix);
-        let split = Split {
+        let split = SubtableSplit {
             number,
             parent,
             child,
@@ -210,7 +210,7 @@ mod tests {
             routes in proptest::collection::vec(any::<u64>(), 20),
         ) {
             const MOST_DEPTH: u32 = 10;
-            let mut directory = Directory::new(1 << root_bits, MOST_DEPTH);
+            let mut directory = RaceDirectory::new(1 << root_bits, MOST_DEPTH);
             let mut entries = Vec::new();
             for split in splits {
                 let parent = split.index(directory.subtables() as usize) as u64;
@@ -230,7 +230,7 @@ mod tests {
                 prop_assert_eq!(&of_route[..], &[directory.leaf_of(route)][..]);
             }
             // Who reads the list later comes to the same.
-            let mut later = Directory::new(1 << root_bits, MOST_DEPTH);
+            let mut later = RaceDirectory::new(1 << root_bits, MOST_DEPTH);
             for entry in entries {
                 prop_assert!(!is_finished(entry) && later.append(entry));
             }
@@ -240,10 +240,10 @@ mod tests {
 
     #[test]
     fn entries_that_no_client_writes_are_noticed() {
-        let mut directory = Directory::new(2, 8);
+        let mut directory = RaceDirectory::new(2, 8);
         let split = directory.next_split(directory.leaf(1));
-        let unknown_parent = Split { parent: 2, ..split };
-        let other_depth = Split { depth: 1, ..split };
+        let unknown_parent = SubtableSplit { parent: 2, ..split };
+        let other_depth = SubtableSplit { depth: 1, ..split };
         for entry in [
             0,
             1,

@@ -6,9 +6,9 @@
 //! up in steps.
 
 use super::client::RaceTable;
-use super::directory::{Directory, Leaf};
+use super::directory::{RaceDirectory, SubtableLeaf};
 use super::layout::RaceLayout;
-use super::word::{Met, Word};
+use super::word::{TagMatches, Word};
 use crate::hash::{Hasher, checksum, xxh3};
 use crate::heap::{GRANULE, block_bytes, class_for, record_bytes};
 use crate::step::{Glance, Glanced};
@@ -26,9 +26,9 @@ const RUN: usize = 8;
 pub(super) struct RecordGlance<'t> {
     layout: &'t RaceLayout,
     seed: u64,
-    directory: Ref<'t, Directory>,
+    directory: Ref<'t, RaceDirectory>,
     /// The one subtable, if there is no other.
-    only: Option<Leaf>,
+    only: Option<SubtableLeaf>,
     /// The byte of the region at which the first subtable begins, bytes of each, and of a bucket.
     first: u64,
     subtable_bytes: u64,
@@ -82,8 +82,8 @@ impl<'t> RecordGlance<'t> {
 
     /// What is in a span of slots.
     #[inline(always)]
-    fn meet(&self, wanted: Word, start: u64, view: &InPlace<'_>) -> Met {
-        let mut met = Met::nothing(wanted);
+    fn meet(&self, wanted: Word, start: u64, view: &InPlace<'_>) -> TagMatches {
+        let mut met = TagMatches::nothing(wanted);
         if self.slots.is_multiple_of(RUN) {
             for slots in view.slots::<RUN>(start, self.slots / RUN) {
                 (0..RUN).for_each(|slot| met.word(slots(slot)));
@@ -110,7 +110,7 @@ impl<'t> RecordGlance<'t> {
 
 /// What is known of a key.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Spans {
+pub(super) struct KeySpans {
     /// The bytes of the region at which they begin.
     starts: [u64; 2],
     /// Its slot's word, but for the block; nothing of keys that are looked up in steps.
@@ -127,7 +127,7 @@ struct Record {
 
 /// All of them.
 #[derive(Clone, Copy)]
-pub(super) struct Candidates {
+pub(super) struct RecordCandidates {
     key: u64,
     first: Record,
     second: Option<Record>,
@@ -148,13 +148,13 @@ impl Record {
 impl Glance<&[u8]> for RecordGlance<'_> {
     const MORE_BESIDE: bool = true;
 
-    type Prepared = Spans;
-    type Place = Candidates;
+    type Prepared = KeySpans;
+    type Place = RecordCandidates;
 
     #[inline(always)]
-    fn prepare(&self, key: &[u8], view: &InPlace<'_>) -> Spans {
+    fn prepare(&self, key: &[u8], view: &InPlace<'_>) -> KeySpans {
         let Ok(key) = <&[u8; WORD]>::try_from(key) else {
-            return Spans::default();
+            return KeySpans::default();
         };
         let hash = xxh3(key, self.seed);
         let leaf = match self.only {
@@ -162,21 +162,21 @@ impl Glance<&[u8]> for RecordGlance<'_> {
             None => self.directory.leaf_of(self.layout.route_of(hash)),
         };
         let Some(before) = self.layout.before_reads_of(hash) else {
-            return Spans::default();
+            return KeySpans::default();
         };
         let subtable = self.first + leaf.subtable * self.subtable_bytes;
         let starts = before.map(|buckets| subtable + buckets * self.bucket_bytes);
         for start in starts {
             view.prefetch(start, self.slots * 8);
         }
-        Spans {
+        KeySpans {
             starts,
             wanted: Some(Word::live(leaf.depth, hash as u8)),
         }
     }
 
     #[inline(always)]
-    fn place(&self, key: &[u8], of: Spans, view: &InPlace<'_>) -> Option<Candidates> {
+    fn place(&self, key: &[u8], of: KeySpans, view: &InPlace<'_>) -> Option<RecordCandidates> {
         let key = u64::from_le_bytes(key.try_into().ok()?);
         let wanted = of.wanted?;
         let [first, second] = of.starts;
@@ -189,7 +189,7 @@ impl Glance<&[u8]> for RecordGlance<'_> {
             (Some(first), second) => (first, second),
             (None, second) => (second?, None),
         };
-        Some(Candidates {
+        Some(RecordCandidates {
             key,
             first: self.record(first)?,
             second: match second {
@@ -200,7 +200,7 @@ impl Glance<&[u8]> for RecordGlance<'_> {
     }
 
     #[inline(always)]
-    fn fetch(&self, of: &Candidates, view: &InPlace<'_>) {
+    fn fetch(&self, of: &RecordCandidates, view: &InPlace<'_>) {
         view.prefetch(of.first.start, RECORD_WORDS * 8);
         if let Some(second) = of.second {
             view.prefetch(second.start, RECORD_WORDS * 8);
@@ -208,7 +208,7 @@ impl Glance<&[u8]> for RecordGlance<'_> {
     }
 
     #[inline(always)]
-    fn look(&self, of: &Candidates, view: &InPlace<'_>) -> Glanced {
+    fn look(&self, of: &RecordCandidates, view: &InPlace<'_>) -> Glanced {
         let more = u32::from(of.second.is_some());
         if let Some(value) = of.first.value_of(of.key, view) {
             return Glanced::Found(value, more);

@@ -17,21 +17,25 @@
 //! that it meets for the first time, waits, and undoes it only if it then is still there.
 
 use super::client::RaceTable;
-use super::directory::Leaf;
-use super::seen::Placed;
+use super::directory::SubtableLeaf;
+use super::seen::SlotWord;
 use super::word::{State, Word};
-use super::write::{Aside, Stage, Write, Writes, Writing};
+use super::write::{RaceWriteSlowPath, RaceWriteState, Stage, Write, Writes};
 use crate::client::{pause, side_by_side};
-use crate::step::{Next, Reads};
+use crate::step::{NextStep, Reads};
 use crate::{BATCH_WIDTH, IndexError, Result};
 use farslot_fabric::Endpoint;
 
 impl<E: Endpoint> Writes<'_, E> {
     /// Begins to insert a key that was seen to be absent.
     #[inline]
-    pub(super) fn insert(&self, write: &Write<'_>, of: &mut Writing) -> Next<Aside> {
+    pub(super) fn insert(
+        &self,
+        write: &Write<'_>,
+        of: &mut RaceWriteState,
+    ) -> NextStep<RaceWriteSlowPath> {
         let Some(slot) = of.seen.empty_slot(&write.key.buckets) else {
-            return Next::Aside(Aside::MakeRoom);
+            return NextStep::Aside(RaceWriteSlowPath::MakeRoom);
         };
         (of.slot, of.expected) = (slot, Word::empty(of.leaf.depth));
         // In this order: whoever sees the swap can read the record, and the look sees whoever has
@@ -42,42 +46,49 @@ impl<E: Endpoint> Writes<'_, E> {
     /// Makes an insertion live that is begun, where no record is the key's: unless others have
     /// begun to insert it too.
     #[inline]
-    pub(super) fn is_alone(&self, of: &mut Writing) -> Next<Aside> {
+    pub(super) fn is_alone(&self, of: &mut RaceWriteState) -> NextStep<RaceWriteSlowPath> {
         match of.seen.has_begun && self.rivals(of).next().is_some() {
-            true => Next::Aside(Aside::Rivals),
+            true => NextStep::Aside(RaceWriteSlowPath::Rivals),
             false => Self::become_live(of),
         }
     }
 
-    fn become_live(of: &mut Writing) -> Next<Aside> {
+    fn become_live(of: &mut RaceWriteState) -> NextStep<RaceWriteSlowPath> {
         Self::decide(of, Stage::Live, |begun| begun.in_state(State::Live))
     }
 
     /// Has an insertion that is begun undone.
-    pub(super) fn give_way(&self, of: &mut Writing) -> Next<Aside> {
+    pub(super) fn give_way(&self, of: &mut RaceWriteState) -> NextStep<RaceWriteSlowPath> {
         Self::decide(of, Stage::Undo, |begun| Word::empty(begun.depth()))
     }
 
     #[inline]
-    fn decide(of: &mut Writing, stage: Stage, becomes: impl Fn(Word) -> Word) -> Next<Aside> {
+    fn decide(
+        of: &mut RaceWriteState,
+        stage: Stage,
+        becomes: impl Fn(Word) -> Word,
+    ) -> NextStep<RaceWriteSlowPath> {
         if let Some(begun) = of.begun {
             (of.expected, of.new) = (begun, becomes(begun));
         }
         of.stage = stage;
-        Next::Change(Reads::NONE)
+        NextStep::Change(Reads::NONE)
     }
 
     /// Other insertions of the key, as it seems by its tag.
-    fn rivals(&self, of: &Writing) -> impl Iterator<Item = Placed> {
-        let is_rival = |(slot, word): &Placed| *slot != of.slot && word.state() == State::Begun;
+    fn rivals(&self, of: &RaceWriteState) -> impl Iterator<Item = SlotWord> {
+        let is_rival = |(slot, word): &SlotWord| *slot != of.slot && word.state() == State::Begun;
         of.seen.marked.iter().copied().filter(is_rival)
     }
 
     /// Gives way to others that have begun to insert the key, or undoes what they have begun;
     /// nothing if one of them has become live or given way meanwhile.
-    pub(super) async fn meet_rivals(&self, of: &mut Writing) -> Result<Option<Next<Aside>>> {
-        let others: Vec<Placed> = self.rivals(of).collect();
-        let goes_first = |other: &Placed| other.0 < of.slot && !of.rivals.met.contains(other);
+    pub(super) async fn meet_rivals(
+        &self,
+        of: &mut RaceWriteState,
+    ) -> Result<Option<NextStep<RaceWriteSlowPath>>> {
+        let others: Vec<SlotWord> = self.rivals(of).collect();
+        let goes_first = |other: &SlotWord| other.0 < of.slot && !of.rivals.met.contains(other);
         if others.iter().any(goes_first) {
             self.table.worked(|work| work.yielded += 1);
             (of.rivals.met, of.rivals.wait) = (others, true);
@@ -88,7 +99,7 @@ impl<E: Endpoint> Writes<'_, E> {
     }
 
     /// Gives those some time that an insertion has given way to.
-    pub(super) async fn let_rivals_go_first(&self, of: &mut Writing) -> Result<()> {
+    pub(super) async fn let_rivals_go_first(&self, of: &mut RaceWriteState) -> Result<()> {
         match std::mem::take(&mut of.rivals.wait) {
             true => pause(&*self.table.endpoint, 1).await,
             false => Ok(()),
@@ -98,7 +109,7 @@ impl<E: Endpoint> Writes<'_, E> {
 
 impl<E: Endpoint> RaceTable<E> {
     /// Undoes insertions of others; true if none of them has become live or given way before.
-    async fn undo_all(&self, leaf: Leaf, begun: Vec<Placed>) -> Result<bool> {
+    async fn undo_all(&self, leaf: SubtableLeaf, begun: Vec<SlotWord>) -> Result<bool> {
         let mut all = true;
         let undoing = begun.into_iter().map(|of| self.undo(leaf, of));
         side_by_side(BATCH_WIDTH, undoing, |_, undone| {
@@ -110,14 +121,14 @@ impl<E: Endpoint> RaceTable<E> {
     }
 
     /// Empties a slot that an insertion has begun in; false if it is not that any more.
-    pub(super) async fn undo(&self, leaf: Leaf, (slot, begun): Placed) -> Result<bool> {
+    pub(super) async fn undo(&self, leaf: SubtableLeaf, (slot, begun): SlotWord) -> Result<bool> {
         let empty = Word::empty(begun.depth());
         Ok(self.swap(leaf.subtable, slot, begun, empty).await? == begun)
     }
 
     /// Makes an empty slot for a key that finds none: of insertions that their clients have left,
     /// and that are still there when it has waited, or else by splitting the subtable.
-    pub(super) async fn make_room(&self, write: &Write<'_>, of: &mut Writing) -> Result<()> {
+    pub(super) async fn make_room(&self, write: &Write<'_>, of: &mut RaceWriteState) -> Result<()> {
         let buckets = &write.key.buckets;
         if !of.seen.has_begun {
             return match self.split(of.leaf, buckets.slots()).await {
@@ -126,10 +137,10 @@ impl<E: Endpoint> RaceTable<E> {
             };
         }
         let view = self.read_spans(of.leaf, buckets.spans()).await?;
-        let of_state = |(_, word): &Placed| word.state() == State::Begun;
-        let begun: Vec<Placed> = view.words().filter(of_state).collect();
+        let of_state = |(_, word): &SlotWord| word.state() == State::Begun;
+        let begun: Vec<SlotWord> = view.words().filter(of_state).collect();
         let left = begun.iter().filter(|other| of.rivals.met.contains(other));
-        let left: Vec<Placed> = left.copied().collect();
+        let left: Vec<SlotWord> = left.copied().collect();
         if left.is_empty() {
             of.rivals.met = begun;
             return pause(&*self.endpoint, 1).await;
@@ -138,7 +149,12 @@ impl<E: Endpoint> RaceTable<E> {
     }
 
     /// Forgets a record in the buckets of a key that finds no room there, if the table forgets any.
-    async fn evict_one(&self, write: &Write<'_>, of: &Writing, full: IndexError) -> Result<()> {
+    async fn evict_one(
+        &self,
+        write: &Write<'_>,
+        of: &RaceWriteState,
+        full: IndexError,
+    ) -> Result<()> {
         if !self.heap.evicts() {
             return Err(full);
         }

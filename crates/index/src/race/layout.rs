@@ -1,7 +1,7 @@
 //! The bytes of a RACE table, and the options that decide them.
 
 use super::buckets::{Buckets, MOST_BUCKET_SLOTS, Pair};
-use super::directory::Directory;
+use super::directory::RaceDirectory;
 use super::word::{LARGEST_HEAP, MOST_DEPTH};
 use crate::Sizing;
 use crate::hash::{derive, scale};
@@ -328,14 +328,14 @@ impl RaceLayout {
     /// Bytes of local memory that a client's directory takes, before the table has grown.
     #[must_use]
     pub const fn directory_bytes(&self) -> u64 {
-        Directory::bytes_of(self.roots)
+        RaceDirectory::bytes_of(self.roots)
     }
 
     /// Bytes of local memory that a client's directory takes at most, when the table has grown as
     /// far as it can.
     #[must_use]
     pub const fn most_directory_bytes(&self) -> u64 {
-        Directory::bytes_of(self.most_subtables)
+        RaceDirectory::bytes_of(self.most_subtables)
             + (size_of::<u32>() as u64) * (1 << self.route_bits())
     }
 
@@ -464,7 +464,7 @@ impl RaceLayout {
 mod tests {
     use super::*;
     use crate::IndexError;
-    use crate::race::buckets::Span;
+    use crate::race::buckets::SlotSpan;
     use proptest::prelude::*;
 
     fn options(capacity: u64) -> RaceOptions {
@@ -581,7 +581,7 @@ mod tests {
             }
             let (first, second) = buckets.spans();
             let read = |slot: u64| {
-                let inside = |span: Span| (span.first..span.first + span.slots).contains(&slot);
+                let inside = |span: SlotSpan| (span.first..span.first + span.slots).contains(&slot);
                 inside(first) || second.is_some_and(inside)
             };
             for slot in 0..layout.subtable_slots() {

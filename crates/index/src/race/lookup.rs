@@ -10,21 +10,23 @@
 //! some moment of the lookup, has therefore looked up a key that was absent at one of them.
 
 use super::client::{Key, RaceTable};
-use super::directory::Leaf;
+use super::directory::SubtableLeaf;
 use super::glance::RecordGlance;
 use super::search::Learnt;
-use super::seen::{Seen, slots_of, span_of};
+use super::seen::{TaggedSlots, slots_of, span_of};
 use super::view::View;
 use crate::Result;
-use crate::step::{Found, Glance, Lookup, MOST_PIECES, Next, Read, Reads, record_in, view};
+use crate::step::{
+    Glance, Lookup, MOST_PIECES, NextStep, ReadPieces, Reads, ValueLocation, record_in, view,
+};
 use farslot_fabric::{Endpoint, InPlace, Piece};
 
 /// How far a lookup has come.
 #[derive(Default)]
 pub(crate) struct Search {
     stage: Stage,
-    leaf: Leaf,
-    seen: Seen,
+    leaf: SubtableLeaf,
+    seen: TaggedSlots,
     /// The first of the slots with the key's tag whose records are read, and how many are.
     first: usize,
     count: usize,
@@ -40,7 +42,7 @@ enum Stage {
 }
 
 /// Why a lookup needs more than READs.
-pub(crate) enum Aside {
+pub(crate) enum RaceLookupSlowPath {
     /// The slots, of which this was seen, are not all of the depth that the directory has.
     Unsettled(Box<View>),
     /// The record of this slot is not that of its word.
@@ -54,7 +56,7 @@ impl<E: Endpoint> Lookup for RaceTable<E> {
     type Asked<'k> = &'k [u8];
     type Key<'k> = Key<'k>;
     type Search = Search;
-    type Aside = Aside;
+    type Aside = RaceLookupSlowPath;
 
     #[inline(always)]
     fn endpoint(&self) -> &E {
@@ -94,13 +96,13 @@ impl<E: Endpoint> Lookup for RaceTable<E> {
     }
 
     #[inline]
-    fn begin(&self, key: &Self::Key<'_>, search: &mut Search) -> Next<Self::Aside> {
+    fn begin(&self, key: &Self::Key<'_>, search: &mut Search) -> NextStep<Self::Aside> {
         search.stage = Stage::Slots;
         search.leaf = self.leaf_of(key);
         search.learnt.forget();
         search.first = 0;
         search.count = 0;
-        Next::Read(slots_of(key))
+        NextStep::Read(slots_of(key))
     }
 
     #[inline]
@@ -122,8 +124,8 @@ impl<E: Endpoint> Lookup for RaceTable<E> {
         &self,
         key: &Self::Key<'_>,
         search: &mut Search,
-        read: &mut impl Read,
-    ) -> Next<Self::Aside> {
+        read: &mut impl ReadPieces,
+    ) -> NextStep<Self::Aside> {
         match search.stage {
             Stage::Slots => self.look_at_slots(key, search, read),
             Stage::Records => self.look_at_records(key, search, read),
@@ -134,11 +136,11 @@ impl<E: Endpoint> Lookup for RaceTable<E> {
         &self,
         key: &Self::Key<'_>,
         search: &mut Search,
-        aside: Aside,
-    ) -> Result<Next<Self::Aside>> {
+        aside: RaceLookupSlowPath,
+    ) -> Result<NextStep<Self::Aside>> {
         let seen = match aside {
-            Aside::Unsettled(seen) => Some(*seen),
-            Aside::Unclear(slot) => {
+            RaceLookupSlowPath::Unsettled(seen) => Some(*seen),
+            RaceLookupSlowPath::Unclear(slot) => {
                 self.was_unclear(&search.learnt, search.leaf, slot).await?;
                 None
             }
@@ -158,15 +160,15 @@ impl<E: Endpoint> RaceTable<E> {
         &self,
         key: &Key<'_>,
         search: &mut Search,
-        read: &mut impl Read,
-    ) -> Next<Aside> {
+        read: &mut impl ReadPieces,
+    ) -> NextStep<RaceLookupSlowPath> {
         let leaf = search.leaf;
         let is_settled = search.seen.look::<false>(read, leaf, key);
         if !is_settled || self.directory.borrow().leaf(leaf.subtable) != leaf {
             let view = View::copied(read, leaf, key, &self.endpoint.core().buffers);
             return match view {
-                Ok(seen) => Next::Aside(Aside::Unsettled(Box::new(seen))),
-                Err(error) => Next::Failed(Box::new(error)),
+                Ok(seen) => NextStep::Aside(RaceLookupSlowPath::Unsettled(Box::new(seen))),
+                Err(error) => NextStep::Failed(Box::new(error)),
             };
         }
         if search.seen.has_begun {
@@ -178,14 +180,14 @@ impl<E: Endpoint> RaceTable<E> {
 
     /// Has the records of the next candidates read.
     #[inline]
-    fn read_records(&self, search: &mut Search) -> Next<Aside> {
+    fn read_records(&self, search: &mut Search) -> NextStep<RaceLookupSlowPath> {
         search.first += search.count;
         search.count = (search.seen.marked.len() - search.first).min(MOST_PIECES);
         if search.count == 0 {
-            return Next::Absent;
+            return NextStep::Absent;
         }
         search.stage = Stage::Records;
-        Next::Read(Reads::apart(search.count))
+        NextStep::Read(Reads::apart(search.count))
     }
 
     #[inline]
@@ -193,8 +195,8 @@ impl<E: Endpoint> RaceTable<E> {
         &self,
         key: &Key<'_>,
         search: &mut Search,
-        read: &mut impl Read,
-    ) -> Next<Aside> {
+        read: &mut impl ReadPieces,
+    ) -> NextStep<RaceLookupSlowPath> {
         let mut unclear = None;
         for piece in 0..search.count {
             let (slot, word) = search.seen.marked[search.first + piece];
@@ -203,7 +205,7 @@ impl<E: Endpoint> RaceTable<E> {
                 Some(record) if record.key == key.bytes => {
                     let bytes = record.value_range();
                     self.heap.was_read(block, record.head);
-                    return Next::Found(Found::Bytes { piece, bytes });
+                    return NextStep::Found(ValueLocation::Bytes { piece, bytes });
                 }
                 Some(record) if self.may_stand_at(record.key, slot, word) => {
                     search.learnt.others.push(block);
@@ -212,7 +214,7 @@ impl<E: Endpoint> RaceTable<E> {
             }
         }
         match unclear {
-            Some(slot) => Next::Aside(Aside::Unclear(slot)),
+            Some(slot) => NextStep::Aside(RaceLookupSlowPath::Unclear(slot)),
             None => self.read_records(search),
         }
     }

@@ -111,6 +111,6 @@ mod view;
 mod word;
 mod write;
 
-pub use client::{RaceTable, Work};
+pub use client::{RaceTable, RaceWork};
 pub use layout::{RaceLayout, RaceOptions, SMALLEST_SEGMENT};
 pub use survey::Survey;

@@ -5,9 +5,9 @@
 //! all subtables, and in a row in the order of the routes' ends, in which a subtable that splits
 //! stays one interval.
 
-use super::buckets::Span;
+use super::buckets::SlotSpan;
 use super::client::RaceTable;
-use super::directory::{Directory, Leaf};
+use super::directory::{RaceDirectory, SubtableLeaf};
 use super::search::Learnt;
 use super::word::{State, Word};
 use crate::client::scan;
@@ -18,18 +18,18 @@ use farslot_fabric::Endpoint;
 
 /// Slots that the keys of a leaf are visited in.
 #[derive(Clone, Copy)]
-struct Area {
-    leaf: Leaf,
-    span: Span,
+struct ScanArea {
+    leaf: SubtableLeaf,
+    span: SlotSpan,
 }
 
 /// What has become of a slot's record.
-enum Met {
+enum ScanOutcome {
     Record(Record),
     /// It is not the leaf's.
     OtherLeaf,
     /// To be looked at again.
-    Unclear(Area),
+    Unclear(ScanArea),
 }
 
 impl<E: Endpoint> RaceTable<E> {
@@ -57,9 +57,9 @@ impl<E: Endpoint> RaceTable<E> {
             .await?;
             let records = words.into_iter().map(|(leaf, of)| self.meet(leaf, of));
             side_by_side(BATCH_WIDTH, records, |_, met| match met {
-                Met::Record(record) => visit(record.key(), record.value()),
-                Met::OtherLeaf => {}
-                Met::Unclear(area) => again.push(area),
+                ScanOutcome::Record(record) => visit(record.key(), record.value()),
+                ScanOutcome::OtherLeaf => {}
+                ScanOutcome::Unclear(area) => again.push(area),
             })
             .await?;
             if let Some(area) = again.first() {
@@ -73,7 +73,7 @@ impl<E: Endpoint> RaceTable<E> {
 
     /// What the piece at a cursor has, of at most so many slots or one leaf's in a row, and where
     /// the next one starts; nothing behind the last.
-    fn piece(&self, at: u64, most: u64) -> Option<(Vec<Area>, Option<Cursor>)> {
+    fn piece(&self, at: u64, most: u64) -> Option<(Vec<ScanArea>, Option<Cursor>)> {
         let bits = self.layout.route_bits();
         let (row, from) = (at >> bits, at & ((1 << bits) - 1));
         if row >= self.layout.groups {
@@ -93,7 +93,7 @@ impl<E: Endpoint> RaceTable<E> {
             1 => scan::piece_of(0, directory.subtables(), row_bytes, most_leaves),
             _ => directory.subtables(),
         };
-        let span = Span {
+        let span = SlotSpan {
             first: row * self.layout.group_slots(),
             slots: whole_rows * self.layout.group_slots(),
         };
@@ -101,7 +101,7 @@ impl<E: Endpoint> RaceTable<E> {
         let mut place = from;
         while place < 1 << bits && (areas.len() as u64) < leaves {
             let leaf = directory.leaf_of(reversed(place, bits));
-            areas.push(Area { leaf, span });
+            areas.push(ScanArea { leaf, span });
             place = end_of(&directory, leaf, bits);
         }
         let next = if place < 1 << bits {
@@ -114,11 +114,14 @@ impl<E: Endpoint> RaceTable<E> {
 
     /// The words with records of an area, each with its leaf; and what of it has to be looked at
     /// again.
-    async fn look_over(&self, area: Area) -> Result<(Vec<(Leaf, (u64, Word))>, Vec<Area>)> {
+    async fn look_over(
+        &self,
+        area: ScanArea,
+    ) -> Result<(Vec<(SubtableLeaf, (u64, Word))>, Vec<ScanArea>)> {
         let leaves = self.leaves_of(area.leaf);
         if leaves != [area.leaf] {
             let span = area.span;
-            let again = leaves.into_iter().map(|leaf| Area { leaf, span });
+            let again = leaves.into_iter().map(|leaf| ScanArea { leaf, span });
             return Ok((Vec::new(), again.collect()));
         }
         let Some(view) = self.view(area.leaf, (area.span, None)).await? else {
@@ -129,7 +132,7 @@ impl<E: Endpoint> RaceTable<E> {
     }
 
     /// The leaves that a leaf has become.
-    fn leaves_of(&self, leaf: Leaf) -> Vec<Leaf> {
+    fn leaves_of(&self, leaf: SubtableLeaf) -> Vec<SubtableLeaf> {
         let directory = self.directory.borrow();
         if directory.leaf(leaf.subtable) == leaf {
             return vec![leaf];
@@ -146,13 +149,13 @@ impl<E: Endpoint> RaceTable<E> {
         leaves
     }
 
-    async fn meet(&self, leaf: Leaf, (slot, word): (u64, Word)) -> Result<Met> {
+    async fn meet(&self, leaf: SubtableLeaf, (slot, word): (u64, Word)) -> Result<ScanOutcome> {
         let Some(record) = self.record_of(slot, word).await? else {
-            let span = Span {
+            let span = SlotSpan {
                 first: slot,
                 slots: 1,
             };
-            return Ok(Met::Unclear(Area { leaf, span }));
+            return Ok(ScanOutcome::Unclear(ScanArea { leaf, span }));
         };
         // While a subtable is split, a slot may still have what will be its child's.
         let hash = self.layout.hasher.hash(record.key());
@@ -161,9 +164,9 @@ impl<E: Endpoint> RaceTable<E> {
             .borrow()
             .belongs(self.layout.route_of(hash), leaf);
         Ok(if is_its {
-            Met::Record(record)
+            ScanOutcome::Record(record)
         } else {
-            Met::OtherLeaf
+            ScanOutcome::OtherLeaf
         })
     }
 }
@@ -177,6 +180,6 @@ const fn reversed(route: u64, bits: u32) -> u64 {
 }
 
 /// The first place behind a leaf's, in the order of the routes' ends.
-fn end_of(directory: &Directory, leaf: Leaf, bits: u32) -> u64 {
+fn end_of(directory: &RaceDirectory, leaf: SubtableLeaf, bits: u32) -> u64 {
     reversed(leaf.suffix, bits) + (1 << (bits - directory.bits(leaf)))
 }

@@ -6,9 +6,9 @@
 //! some moment of the lookup, has therefore looked up a key that was absent at one of them.
 
 use super::client::{Key, RaceTable};
-use super::directory::Leaf;
-use super::seen::{Marked, Placed};
-use super::view::{Attempts, View};
+use super::directory::SubtableLeaf;
+use super::seen::{Marked, SlotWord};
+use super::view::{RestartCounts, View};
 use super::word::{State, Word};
 use crate::Result;
 use crate::heap::{BlockRef, Record};
@@ -17,7 +17,7 @@ use farslot_fabric::Endpoint;
 /// What an operation has learnt of its key's slots on the way.
 #[derive(Default)]
 pub(super) struct Learnt {
-    pub(super) attempts: Attempts,
+    pub(super) attempts: RestartCounts,
     /// Records with the key's tag that are those of other keys.
     pub(super) others: Vec<BlockRef>,
 }
@@ -26,7 +26,7 @@ impl Learnt {
     /// Begins anew.
     #[inline]
     pub(super) fn forget(&mut self) {
-        self.attempts = Attempts::default();
+        self.attempts = RestartCounts::default();
         self.others.clear();
     }
 }
@@ -40,7 +40,7 @@ impl<E: Endpoint> RaceTable<E> {
         mut first: Option<View>,
         learnt: &Learnt,
         marked: &mut Marked,
-    ) -> Result<Leaf> {
+    ) -> Result<SubtableLeaf> {
         let spans = key.buckets.spans();
         loop {
             let (leaf, view) = match first.take() {
@@ -51,7 +51,7 @@ impl<E: Endpoint> RaceTable<E> {
                 }
             };
             if let Some(view) = view {
-                let is_live = |(_, word): &Placed| {
+                let is_live = |(_, word): &SlotWord| {
                     word.state() == State::Live
                         && word.tag() == key.tag
                         && !learnt.others.contains(&word.block())
@@ -66,13 +66,23 @@ impl<E: Endpoint> RaceTable<E> {
     }
 
     /// Notes that others were faster at a slot.
-    pub(super) async fn lost_race(&self, learnt: &Learnt, leaf: Leaf, slot: u64) -> Result<()> {
+    pub(super) async fn lost_race(
+        &self,
+        learnt: &Learnt,
+        leaf: SubtableLeaf,
+        slot: u64,
+    ) -> Result<()> {
         let slot = self.number_of(leaf.subtable, slot);
         learnt.attempts.lost_race(&*self.endpoint, slot).await
     }
 
     /// Waits before an unclear slot is looked at again.
-    pub(super) async fn was_unclear(&self, learnt: &Learnt, leaf: Leaf, slot: u64) -> Result<()> {
+    pub(super) async fn was_unclear(
+        &self,
+        learnt: &Learnt,
+        leaf: SubtableLeaf,
+        slot: u64,
+    ) -> Result<()> {
         let slot = self.number_of(leaf.subtable, slot);
         learnt.attempts.unreadable(&*self.endpoint, slot).await
     }

@@ -1,22 +1,22 @@
 //! One look at a key's slots: where its record may be, and where there is room for it.
 
-use super::buckets::{Buckets, Span};
+use super::buckets::{Buckets, SlotSpan};
 use super::client::Key;
-use super::directory::Leaf;
-use super::word::{Met, State, Word};
-use crate::step::{Read, Reads};
+use super::directory::SubtableLeaf;
+use super::word::{State, TagMatches, Word};
+use crate::step::{ReadPieces, Reads};
 use smallvec::SmallVec;
 use std::ops::Range;
 
 /// A slot and its word.
-pub(super) type Placed = (u64, Word);
+pub(super) type SlotWord = (u64, Word);
 
 /// Slots with a key's tag. (With 32 slots and 8 bits one key in ten meets a second.)
-pub(super) type Marked = SmallVec<[Placed; 2]>;
+pub(super) type Marked = SmallVec<[SlotWord; 2]>;
 
 /// What was seen of a key's slots.
 #[derive(Default)]
-pub(super) struct Seen {
+pub(super) struct TaggedSlots {
     /// Those with the key's tag that are live, or in which an insertion has begun.
     pub(super) marked: Marked,
     /// Whether an insertion has begun in any of them.
@@ -25,14 +25,14 @@ pub(super) struct Seen {
     empty: u128,
 }
 
-impl Seen {
+impl TaggedSlots {
     /// Looks through the spans of a key's slots; returns whether all of them are settled: of the
     /// depth that the directory has, and without a record on its way to another subtable.
     #[inline(always)]
     pub(super) fn look<const WRITES: bool>(
         &mut self,
-        read: &impl Read,
-        leaf: Leaf,
+        read: &impl ReadPieces,
+        leaf: SubtableLeaf,
         key: &Key<'_>,
     ) -> bool {
         self.marked.clear();
@@ -41,7 +41,7 @@ impl Seen {
         let (mut unsettled, mut before) = (0, 0);
         for (piece, span) in key.buckets.each_span().enumerate() {
             let slots = span.slots as usize;
-            let mut met = Met::nothing(Word::live(leaf.depth, key.tag));
+            let mut met = TagMatches::nothing(Word::live(leaf.depth, key.tag));
             // A bit each, the last word's the lowest.
             let mut empty = 0_u64;
             read.each_word(piece, slots, |word| {
@@ -73,9 +73,9 @@ impl Seen {
     #[cold]
     fn look_at_each(
         &mut self,
-        read: &impl Read,
-        (piece, span): (usize, Span),
-        (leaf, key): (Leaf, &Key<'_>),
+        read: &impl ReadPieces,
+        (piece, span): (usize, SlotSpan),
+        (leaf, key): (SubtableLeaf, &Key<'_>),
         before: usize,
     ) -> u64 {
         let words = read.words(piece);
@@ -118,7 +118,7 @@ impl Seen {
 
 /// The slots that are read as this piece.
 #[inline]
-pub(super) fn span_of(key: &Key<'_>, number: usize) -> Span {
+pub(super) fn span_of(key: &Key<'_>, number: usize) -> SlotSpan {
     match (number, key.buckets.spans()) {
         (1, (_, Some(second))) => second,
         (_, (first, _)) => first,

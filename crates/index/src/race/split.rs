@@ -28,11 +28,11 @@
 //! A subtable that a split has not come to the end of is not split again before that: who wants to
 //! finishes it first. The entry's finished bit says that all slots have been carried over.
 
-use super::buckets::Span;
+use super::buckets::SlotSpan;
 use super::client::RaceTable;
-use super::directory::{Leaf, Split, finished, is_finished};
-use super::seen::Placed;
-use super::view::Attempts;
+use super::directory::{SubtableLeaf, SubtableSplit, finished, is_finished};
+use super::seen::SlotWord;
+use super::view::RestartCounts;
 use super::word::{State, Word};
 use crate::client::check_turn;
 use crate::step::{self, LIKELY};
@@ -50,7 +50,7 @@ impl<E: Endpoint> RaceTable<E> {
     ///
     /// # Errors
     /// [`IndexError::Full`] if the table cannot grow, or what the fabric says.
-    pub(super) async fn split(&self, leaf: Leaf, probed: u64) -> Result<()> {
+    pub(super) async fn split(&self, leaf: SubtableLeaf, probed: u64) -> Result<()> {
         let _turn = self.splitting.take(&[leaf.subtable]).await;
         let (last, next) = {
             let directory = self.directory.borrow();
@@ -91,7 +91,7 @@ impl<E: Endpoint> RaceTable<E> {
     }
 
     /// Sees to it that there is memory for a split's entry and its child; false if there is none.
-    async fn provide_for(&self, split: Split) -> Result<bool> {
+    async fn provide_for(&self, split: SubtableSplit) -> Result<bool> {
         if self.layout.segment == 0 {
             return Ok(true);
         }
@@ -103,13 +103,13 @@ impl<E: Endpoint> RaceTable<E> {
         Ok(self.endpoint.provide(entry, true).await? && self.endpoint.provide(child, true).await?)
     }
 
-    async fn finish_if_open(&self, split: Split) -> Result<()> {
+    async fn finish_if_open(&self, split: SubtableSplit) -> Result<()> {
         let at = self.layout.split_at(self.table, split.number);
         let entry = self.endpoint.read(at, 8).await?;
         if is_finished(entry.words()[0]) {
             return Ok(());
         }
-        let carried = |(of, first): &(Split, u64)| (*of == split).then_some(*first);
+        let carried = |(of, first): &(SubtableSplit, u64)| (*of == split).then_some(*first);
         let begun = self.to_finish.borrow().iter().find_map(carried);
         let mut first = begun.unwrap_or(0);
         while first < self.layout.subtable_slots() {
@@ -168,7 +168,7 @@ impl<E: Endpoint> RaceTable<E> {
     }
 
     /// Carries over some slots; returns the first that it has not come to.
-    async fn carry_over_from(&self, split: Split, first: u64) -> Result<u64> {
+    async fn carry_over_from(&self, split: SubtableSplit, first: u64) -> Result<u64> {
         let end = self
             .layout
             .subtable_slots()
@@ -176,7 +176,7 @@ impl<E: Endpoint> RaceTable<E> {
         let slots = end - first;
         let parent = self.directory.borrow().leaf(split.parent);
         let read = self
-            .read_spans(parent, (Span { first, slots }, None))
+            .read_spans(parent, (SlotSpan { first, slots }, None))
             .await?;
         self.prefetch_records(read.words());
         let jobs = read
@@ -193,7 +193,7 @@ impl<E: Endpoint> RaceTable<E> {
     }
 
     /// Has the records of live slots fetched, where the memory is mapped.
-    fn prefetch_records(&self, words: impl Iterator<Item = Placed>) {
+    fn prefetch_records(&self, words: impl Iterator<Item = SlotWord>) {
         let Some(view) = step::view(&*self.endpoint, self.table) else {
             return;
         };
@@ -206,7 +206,7 @@ impl<E: Endpoint> RaceTable<E> {
     }
 
     /// Says in the directory that all slots have been carried over.
-    async fn say_finished(&self, split: Split) -> Result<()> {
+    async fn say_finished(&self, split: SubtableSplit) -> Result<()> {
         let at = self.layout.split_at(self.table, split.number);
         let entry = split.entry();
         self.endpoint
@@ -216,8 +216,13 @@ impl<E: Endpoint> RaceTable<E> {
     }
 
     /// Carries a slot over, whose word in the parent was `seen`, or may have been.
-    pub(super) async fn move_slot(&self, split: Split, slot: u64, mut seen: Word) -> Result<()> {
-        let attempts = Attempts::default();
+    pub(super) async fn move_slot(
+        &self,
+        split: SubtableSplit,
+        slot: u64,
+        mut seen: Word,
+    ) -> Result<()> {
+        let attempts = RestartCounts::default();
         let after = split.depth + 1;
         loop {
             if seen.depth() > split.depth {
@@ -254,7 +259,7 @@ impl<E: Endpoint> RaceTable<E> {
     /// Makes a moving record live in the child, then its slot in the parent empty. Both leave in
     /// one batch, if the send queue has room: nothing takes effect behind a swap that was lost, and
     /// the second is not posted behind a first that has failed. Else the record would be nowhere.
-    async fn hand_over(&self, split: Split, slot: u64, moving: Word) -> Result<()> {
+    async fn hand_over(&self, split: SubtableSplit, slot: u64, moving: Word) -> Result<()> {
         let after = split.depth + 1;
         let live = moving.in_state(State::Live).at_depth(after);
         let step = async |subtable, expected, new| {
@@ -269,7 +274,12 @@ impl<E: Endpoint> RaceTable<E> {
     }
 
     /// Whether the record of a slot goes to the child; nothing if its word is not what it was.
-    async fn goes_to_child(&self, split: Split, slot: u64, word: Word) -> Result<Option<bool>> {
+    async fn goes_to_child(
+        &self,
+        split: SubtableSplit,
+        slot: u64,
+        word: Word,
+    ) -> Result<Option<bool>> {
         let record = self.heap.read(word.block()).await?;
         Ok(record.and_then(|record| self.key_goes_to_child(split, slot, word, record.key())))
     }
@@ -277,7 +287,7 @@ impl<E: Endpoint> RaceTable<E> {
     /// Whether this key goes to the child; nothing if it [cannot stand](Self::may_stand_at) there.
     pub(super) fn key_goes_to_child(
         &self,
-        split: Split,
+        split: SubtableSplit,
         slot: u64,
         word: Word,
         key: &[u8],

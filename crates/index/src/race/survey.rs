@@ -1,6 +1,6 @@
 //! A look at every slot: exact counts, and what splits and dead clients have left.
 
-use super::buckets::Span;
+use super::buckets::SlotSpan;
 use super::client::RaceTable;
 use super::word::{State, Word};
 use crate::client::Parts;
@@ -68,7 +68,9 @@ impl<E: Endpoint> RaceTable<E> {
             survey.depths[depth] += 1;
             for first in (0..all).step_by(SLOTS_READ as usize) {
                 let slots = SLOTS_READ.min(all - first);
-                let view = self.read_spans(leaf, (Span { first, slots }, None)).await?;
+                let view = self
+                    .read_spans(leaf, (SlotSpan { first, slots }, None))
+                    .await?;
                 survey.slots += slots;
                 for (slot, word) in view.words() {
                     match word.state() {

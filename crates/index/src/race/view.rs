@@ -6,12 +6,12 @@
 //! not come to yet. Writers carry it over first; readers, who may have no right to write, look
 //! where its record still is.
 
-use super::buckets::Span;
+use super::buckets::SlotSpan;
 use super::client::{Key, RaceTable};
-use super::directory::{Leaf, Split};
+use super::directory::{SubtableLeaf, SubtableSplit};
 use super::word::{State, Word};
 use crate::client::{MOST_READS, pause, side_by_side};
-use crate::step::Read;
+use crate::step::ReadPieces;
 use crate::{BATCH_WIDTH, IndexError, Result};
 use farslot_fabric::{Buffer, BufferPool, Endpoint, EndpointExt, both};
 use std::cell::Cell;
@@ -29,7 +29,7 @@ const RACES_WITHOUT_PAUSE: u32 = 8;
 
 /// Spans of slots of one subtable, as they were read.
 pub(crate) struct View {
-    pub(super) leaf: Leaf,
+    pub(super) leaf: SubtableLeaf,
     parts: [Option<(u64, Buffer)>; 2],
 }
 
@@ -40,8 +40,8 @@ impl View {
     /// Where there is no buffer for it.
     #[cold]
     pub(super) fn copied(
-        read: &mut impl Read,
-        leaf: Leaf,
+        read: &mut impl ReadPieces,
+        leaf: SubtableLeaf,
         key: &Key<'_>,
         pool: &BufferPool,
     ) -> Result<Self> {
@@ -94,12 +94,12 @@ impl View {
 
 /// How often an operation has begun again, and why.
 #[derive(Default)]
-pub(super) struct Attempts {
+pub(super) struct RestartCounts {
     races: Cell<u32>,
     unreadable: Cell<u32>,
 }
 
-impl Attempts {
+impl RestartCounts {
     /// Others were faster.
     pub(super) async fn lost_race<E: Endpoint>(&self, endpoint: &E, slot: u64) -> Result<()> {
         let attempts = self.races.get() + 1;
@@ -126,10 +126,10 @@ impl<E: Endpoint> RaceTable<E> {
     /// Reads spans of a subtable, side by side.
     pub(super) async fn read_spans(
         &self,
-        leaf: Leaf,
-        (first, second): (Span, Option<Span>),
+        leaf: SubtableLeaf,
+        (first, second): (SlotSpan, Option<SlotSpan>),
     ) -> Result<View> {
-        let read = async |span: Span| {
+        let read = async |span: SlotSpan| {
             let at = self.slot_at(leaf.subtable, span.first);
             let words = self.endpoint.read(at, span.slots as usize * 8).await?;
             Ok::<_, IndexError>(Some((span.first, words)))
@@ -152,8 +152,8 @@ impl<E: Endpoint> RaceTable<E> {
     /// parent's slot was what counts when it was read.
     pub(super) async fn view(
         &self,
-        leaf: Leaf,
-        spans: (Span, Option<Span>),
+        leaf: SubtableLeaf,
+        spans: (SlotSpan, Option<SlotSpan>),
     ) -> Result<Option<View>> {
         let view = self.read_spans(leaf, spans).await?;
         self.settled(view, spans).await
@@ -163,7 +163,7 @@ impl<E: Endpoint> RaceTable<E> {
     pub(super) async fn settled(
         &self,
         view: View,
-        spans: (Span, Option<Span>),
+        spans: (SlotSpan, Option<SlotSpan>),
     ) -> Result<Option<View>> {
         let leaf = view.leaf;
         if self.was_ahead(&view).await? {
@@ -206,7 +206,7 @@ impl<E: Endpoint> RaceTable<E> {
         &self,
         view: View,
         key: &Key<'_>,
-        attempts: &Attempts,
+        attempts: &RestartCounts,
     ) -> Result<()> {
         if self.is_current(&view).await? {
             return Ok(());
@@ -248,7 +248,7 @@ impl<E: Endpoint> RaceTable<E> {
     }
 
     /// The split that has still to come to some of the slots.
-    fn unfinished_of(&self, view: &View) -> Option<Split> {
+    fn unfinished_of(&self, view: &View) -> Option<SubtableSplit> {
         let (_, behind) = view.behind().next()?;
         let split = self.directory.borrow().last_split(view.leaf.subtable)?;
         // A child's slots were never written before their split comes to them.
@@ -261,7 +261,7 @@ impl<E: Endpoint> RaceTable<E> {
     }
 
     /// Lets a split come to the slots of a view that it has not come to.
-    async fn carry_over(&self, split: Split, view: &View) -> Result<()> {
+    async fn carry_over(&self, split: SubtableSplit, view: &View) -> Result<()> {
         let slots: Vec<_> = if split.child == view.leaf.subtable {
             // What the parent's slots hold is read by whoever moves each.
             let parent = Word::empty(split.depth);

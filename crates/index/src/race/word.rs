@@ -145,7 +145,7 @@ impl Word {
 /// What has been met in slots that were looked through for live records of one tag: with a few
 /// instructions for each, and no branch.
 #[derive(Clone, Copy)]
-pub(super) struct Met {
+pub(super) struct TagMatches {
     /// The word of such a record, but for its block.
     wanted: u64,
     /// All bits in which words differ from that.
@@ -156,7 +156,7 @@ pub(super) struct Met {
     block: u64,
 }
 
-impl Met {
+impl TagMatches {
     /// Nothing, while words like this one are wanted.
     #[inline(always)]
     pub(super) const fn nothing(Word(wanted): Word) -> Self {
@@ -201,7 +201,7 @@ impl Met {
     }
 
     /// The same, with its number among so many words that were looked at, of 64 at most; nothing
-    /// where they are not all [quiet](Met::is_quiet).
+    /// where they are not all [quiet](TagMatches::is_quiet).
     #[inline(always)]
     pub(super) fn quiet_among(&self, words: usize) -> Option<Option<(u64, Word)>> {
         let behind = self.found.trailing_zeros() as usize;
@@ -230,7 +230,7 @@ mod tests {
                 words in proptest::collection::vec(prop_oneof![4 => word(), 1 => any::<u64>().prop_map(Word)], 0..20),
             ) {
                 let (depth, tag) = (3, 6);
-                let mut met = Met::nothing(Word::live(depth, tag));
+                let mut met = TagMatches::nothing(Word::live(depth, tag));
                 words.iter().for_each(|word| met.word(word.0));
                 let is_quiet = |word: &Word| {
                     word.unsettled_at(depth) == 0 && word.state() != State::Begun

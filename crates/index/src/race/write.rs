@@ -13,15 +13,15 @@
 //! How a new key is put, `insert.rs` says.
 
 use super::client::{Key, RaceTable};
-use super::directory::Leaf;
+use super::directory::SubtableLeaf;
 use super::search::Learnt;
-use super::seen::{Marked, Placed, Seen, slots_of, span_of};
+use super::seen::{Marked, SlotWord, TaggedSlots, slots_of, span_of};
 use super::view::View;
 use super::word::{State, Word};
-use crate::heap::{Asked, BlockRef, Draft, Heap, Purpose, RecordView};
+use crate::heap::{BlockRef, Draft, Heap, Purpose, RecordView, TableWrite};
 use crate::step::{
-    Change, Found, Lookup, MOST_PIECES, Next, Read, Reads, Swap, drive, has_key, record_in,
-    view_to_write,
+    Change, Lookup, MOST_PIECES, NextStep, ReadPieces, Reads, Swap, ValueLocation, drive, has_key,
+    record_in, view_to_write,
 };
 use crate::{IndexError, Operation, Result};
 use farslot_fabric::{Endpoint, InPlace, Piece, both};
@@ -45,10 +45,10 @@ pub(crate) struct Write<'k> {
 
 /// How far a write has come.
 #[derive(Default)]
-pub(crate) struct Writing {
+pub(crate) struct RaceWriteState {
     pub(super) stage: Stage,
-    pub(super) leaf: Leaf,
-    pub(super) seen: Seen,
+    pub(super) leaf: SubtableLeaf,
+    pub(super) seen: TaggedSlots,
     /// Slots with the key's tag; the first of those whose records are read, and how many are.
     candidates: Marked,
     first: usize,
@@ -86,13 +86,13 @@ pub(super) enum Stage {
 #[derive(Default)]
 pub(super) struct Rivals {
     /// Those that it has met, and given the time to become live or to give way.
-    pub(super) met: Vec<Placed>,
+    pub(super) met: Vec<SlotWord>,
     /// Whether to give them that time before it begins again.
     pub(super) wait: bool,
 }
 
 /// What a write needs besides READs and changes.
-pub(crate) enum Aside {
+pub(crate) enum RaceWriteSlowPath {
     /// Some slots of a split that this client has begun are carried over beside it.
     CarryOver,
     /// A block for the record, before this stage.
@@ -125,10 +125,10 @@ impl<E: Endpoint> Lookup for Writes<'_, E> {
     const WRITES: bool = true;
 
     type Endpoint = E;
-    type Asked<'k> = Asked<'k>;
+    type Asked<'k> = TableWrite<'k>;
     type Key<'k> = Write<'k>;
-    type Search = Writing;
-    type Aside = Aside;
+    type Search = RaceWriteState;
+    type Aside = RaceWriteSlowPath;
 
     #[inline(always)]
     fn endpoint(&self) -> &E {
@@ -155,7 +155,7 @@ impl<E: Endpoint> Lookup for Writes<'_, E> {
 
     #[inline]
     fn key<'k>(&self, asked: Self::Asked<'k>) -> Result<Write<'k>> {
-        let Asked { operation, only_in } = asked;
+        let TableWrite { operation, only_in } = asked;
         if let Some(value) = operation.value() {
             self.table.layout.shape().check_value(value)?;
         }
@@ -168,7 +168,7 @@ impl<E: Endpoint> Lookup for Writes<'_, E> {
     }
 
     #[inline]
-    fn begin(&self, write: &Self::Key<'_>, of: &mut Writing) -> Next<Aside> {
+    fn begin(&self, write: &Self::Key<'_>, of: &mut RaceWriteState) -> NextStep<RaceWriteSlowPath> {
         of.learnt.forget();
         of.rivals.met.clear();
         of.rivals.wait = false;
@@ -176,12 +176,12 @@ impl<E: Endpoint> Lookup for Writes<'_, E> {
         of.begun = None;
         match self.table.to_finish.borrow().is_empty() {
             true => self.look_first(write, of),
-            false => Next::Aside(Aside::CarryOver),
+            false => NextStep::Aside(RaceWriteSlowPath::CarryOver),
         }
     }
 
     #[inline]
-    fn piece(&self, write: &Self::Key<'_>, of: &Writing, number: usize) -> Piece {
+    fn piece(&self, write: &Self::Key<'_>, of: &RaceWriteState, number: usize) -> Piece {
         match of.stage {
             Stage::Records => {
                 let (_, word) = of.candidates[of.first + number];
@@ -196,7 +196,12 @@ impl<E: Endpoint> Lookup for Writes<'_, E> {
     }
 
     #[inline]
-    fn look(&self, write: &Self::Key<'_>, of: &mut Writing, read: &mut impl Read) -> Next<Aside> {
+    fn look(
+        &self,
+        write: &Self::Key<'_>,
+        of: &mut RaceWriteState,
+        read: &mut impl ReadPieces,
+    ) -> NextStep<RaceWriteSlowPath> {
         match of.stage {
             Stage::Records => self.look_at_records(write, of, read),
             _ => self.look_at_slots(write, of, read),
@@ -204,7 +209,7 @@ impl<E: Endpoint> Lookup for Writes<'_, E> {
     }
 
     #[inline]
-    fn change<'k>(&self, write: &Self::Key<'k>, of: &Writing) -> Change<'k> {
+    fn change<'k>(&self, write: &Self::Key<'k>, of: &RaceWriteState) -> Change<'k> {
         let record = of
             .record
             .unwritten(&self.table.heap, write.operation.record());
@@ -220,10 +225,10 @@ impl<E: Endpoint> Lookup for Writes<'_, E> {
     fn changed(
         &self,
         write: &Self::Key<'_>,
-        of: &mut Writing,
+        of: &mut RaceWriteState,
         seen: u64,
-        read: &mut impl Read,
-    ) -> Next<Aside> {
+        read: &mut impl ReadPieces,
+    ) -> NextStep<RaceWriteSlowPath> {
         of.record.is_written();
         let is_swapped = seen == of.expected.0;
         match of.stage {
@@ -231,13 +236,15 @@ impl<E: Endpoint> Lookup for Writes<'_, E> {
             Stage::Undo => {
                 // If it was undone before, there is nothing to take back.
                 of.begun = None;
-                Next::Aside(Aside::GaveWay)
+                NextStep::Aside(RaceWriteSlowPath::GaveWay)
             }
             Stage::Live if !is_swapped => {
                 of.begun = None;
-                Next::Aside(Aside::LostRace(of.slot))
+                NextStep::Aside(RaceWriteSlowPath::LostRace(of.slot))
             }
-            Stage::Own | Stage::Begin if !is_swapped => Next::Aside(Aside::LostRace(of.slot)),
+            Stage::Own | Stage::Begin if !is_swapped => {
+                NextStep::Aside(RaceWriteSlowPath::LostRace(of.slot))
+            }
             Stage::Own => self.replaced(write, of),
             Stage::Begin => {
                 of.begun = Some(of.new);
@@ -254,47 +261,47 @@ impl<E: Endpoint> Lookup for Writes<'_, E> {
     async fn aside(
         &self,
         write: &Self::Key<'_>,
-        of: &mut Writing,
-        aside: Aside,
-    ) -> Result<Next<Aside>> {
+        of: &mut RaceWriteState,
+        aside: RaceWriteSlowPath,
+    ) -> Result<NextStep<RaceWriteSlowPath>> {
         self.may_use_blocks.set(false);
         let (table, leaf) = (self.table, of.leaf);
         match aside {
-            Aside::CarryOver => {
+            RaceWriteSlowPath::CarryOver => {
                 let writing = async {
                     let next = self.look_first(write, of);
                     drive(self, write, of, next).await
                 };
                 let (was, _) = Box::pin(both(writing, table.go_on_splitting())).await;
                 return Ok(match was? {
-                    Some(value) => Next::Found(Found::Value(Box::new(value))),
-                    None => Next::Absent,
+                    Some(value) => NextStep::Found(ValueLocation::Value(Box::new(value))),
+                    None => NextStep::Absent,
                 });
             }
-            Aside::Block(stage) => {
+            RaceWriteSlowPath::Block(stage) => {
                 let record = write.operation.record();
                 let purpose = Purpose::of(write.only_in);
                 let got = of.record.get_block(&table.heap, record, purpose, table);
                 got.await?;
                 return Ok(self.with_record(write, of, stage));
             }
-            Aside::Unsettled(view) => {
+            RaceWriteSlowPath::Unsettled(view) => {
                 table
                     .make_current((*view)?, &write.key, &of.learnt.attempts)
                     .await?;
             }
-            Aside::Unclear(slot) => table.was_unclear(&of.learnt, leaf, slot).await?,
-            Aside::LostRace(slot) => table.lost_race(&of.learnt, leaf, slot).await?,
-            Aside::MakeRoom => {
+            RaceWriteSlowPath::Unclear(slot) => table.was_unclear(&of.learnt, leaf, slot).await?,
+            RaceWriteSlowPath::LostRace(slot) => table.lost_race(&of.learnt, leaf, slot).await?,
+            RaceWriteSlowPath::MakeRoom => {
                 table.make_room(write, of).await?;
                 let first = write.key.buckets.pairs[0].main;
                 table.lost_race(&of.learnt, leaf, first).await?;
             }
-            Aside::Rivals => match self.meet_rivals(of).await? {
+            RaceWriteSlowPath::Rivals => match self.meet_rivals(of).await? {
                 Some(next) => return Ok(next),
                 None => table.lost_race(&of.learnt, leaf, of.slot).await?,
             },
-            Aside::GaveWay => {
+            RaceWriteSlowPath::GaveWay => {
                 self.let_rivals_go_first(of).await?;
                 table.lost_race(&of.learnt, leaf, of.slot).await?;
             }
@@ -302,7 +309,7 @@ impl<E: Endpoint> Lookup for Writes<'_, E> {
         Ok(self.look_again(write, of))
     }
 
-    async fn give_up(&self, _: &Self::Key<'_>, of: &mut Writing, error: &IndexError) {
+    async fn give_up(&self, _: &Self::Key<'_>, of: &mut RaceWriteState, error: &IndexError) {
         // A swap that was to begin it may have done so, though what was to be read behind it was
         // not.
         let may_be_begun = (of.stage == Stage::Begin).then_some(of.new);
@@ -324,7 +331,11 @@ impl<E: Endpoint> Writes<'_, E> {
     /// Looks at the key's slots, and with that writes the record, of operations that need it in any
     /// case.
     #[inline]
-    fn look_first(&self, write: &Write<'_>, of: &mut Writing) -> Next<Aside> {
+    fn look_first(
+        &self,
+        write: &Write<'_>,
+        of: &mut RaceWriteState,
+    ) -> NextStep<RaceWriteSlowPath> {
         of.leaf = self.table.leaf_of(&write.key);
         match write.operation {
             Operation::Put(..) | Operation::Update(..) | Operation::Replace(..)
@@ -339,21 +350,25 @@ impl<E: Endpoint> Writes<'_, E> {
     /// Looks at the key's slots: while an insertion of its own is begun, at those that it is begun
     /// in.
     #[inline]
-    fn look_again(&self, write: &Write<'_>, of: &mut Writing) -> Next<Aside> {
+    fn look_again(
+        &self,
+        write: &Write<'_>,
+        of: &mut RaceWriteState,
+    ) -> NextStep<RaceWriteSlowPath> {
         if of.begun.is_none() {
             of.leaf = self.table.leaf_of(&write.key);
         }
         of.stage = Stage::Slots;
-        Next::Read(slots_of(&write.key))
+        NextStep::Read(slots_of(&write.key))
     }
 
     #[inline]
     fn look_at_slots(
         &self,
         write: &Write<'_>,
-        of: &mut Writing,
-        read: &mut impl Read,
-    ) -> Next<Aside> {
+        of: &mut RaceWriteState,
+        read: &mut impl ReadPieces,
+    ) -> NextStep<RaceWriteSlowPath> {
         let (table, key) = (self.table, &write.key);
         let is_settled = of.seen.look::<true>(read, of.leaf, key);
         if !is_settled || table.directory.borrow().leaf(of.leaf.subtable) != of.leaf {
@@ -362,7 +377,7 @@ impl<E: Endpoint> Writes<'_, E> {
                 Some(_) => self.give_way(of),
                 None => {
                     let view = View::copied(read, of.leaf, key, &table.endpoint.core().buffers);
-                    Next::Aside(Aside::Unsettled(Box::new(view)))
+                    NextStep::Aside(RaceWriteSlowPath::Unsettled(Box::new(view)))
                 }
             };
         }
@@ -400,7 +415,11 @@ impl<E: Endpoint> Writes<'_, E> {
 
     /// Has the records of the next candidates read.
     #[inline]
-    fn read_records(&self, write: &Write<'_>, of: &mut Writing) -> Next<Aside> {
+    fn read_records(
+        &self,
+        write: &Write<'_>,
+        of: &mut RaceWriteState,
+    ) -> NextStep<RaceWriteSlowPath> {
         of.first += of.count;
         of.count = (of.candidates.len() - of.first).min(MOST_PIECES);
         if of.count == 0 {
@@ -410,16 +429,16 @@ impl<E: Endpoint> Writes<'_, E> {
             };
         }
         of.stage = Stage::Records;
-        Next::Read(Reads::apart(of.count))
+        NextStep::Read(Reads::apart(of.count))
     }
 
     #[inline]
     fn look_at_records(
         &self,
         write: &Write<'_>,
-        of: &mut Writing,
-        read: &mut impl Read,
-    ) -> Next<Aside> {
+        of: &mut RaceWriteState,
+        read: &mut impl ReadPieces,
+    ) -> NextStep<RaceWriteSlowPath> {
         let key_is_enough = write.operation.takes_any_value();
         let key = write.key.bytes;
         let mut unclear = None;
@@ -442,7 +461,7 @@ impl<E: Endpoint> Writes<'_, E> {
             }
         }
         match unclear {
-            Some(slot) => Next::Aside(Aside::Unclear(slot)),
+            Some(slot) => NextStep::Aside(RaceWriteSlowPath::Unclear(slot)),
             None => self.read_records(write, of),
         }
     }
@@ -452,17 +471,17 @@ impl<E: Endpoint> Writes<'_, E> {
     fn at_record(
         &self,
         write: &Write<'_>,
-        of: &mut Writing,
-        own: Placed,
+        of: &mut RaceWriteState,
+        own: SlotWord,
         (piece, record): (usize, RecordView<'_>),
-    ) -> Next<Aside> {
+    ) -> NextStep<RaceWriteSlowPath> {
         match write.operation {
             Operation::FindOrPut(..) | Operation::Get(_) | Operation::GetAll(_) => {
                 let bytes = record.value_range();
                 let block = of.candidates[of.first + piece].1.block();
                 self.table.heap.was_read(block, record.head);
                 of.record.take_back(&self.table.heap);
-                Next::Found(Found::Bytes { piece, bytes })
+                NextStep::Found(ValueLocation::Bytes { piece, bytes })
             }
             Operation::Replace(_, expected, _) | Operation::RemoveIf(_, expected)
                 if record.value != expected =>
@@ -475,19 +494,24 @@ impl<E: Endpoint> Writes<'_, E> {
 
     /// Has the word of the key's own slot swapped, for that of an empty one if the key is removed.
     #[inline]
-    fn at_own(&self, write: &Write<'_>, of: &mut Writing, (slot, word): Placed) -> Next<Aside> {
+    fn at_own(
+        &self,
+        write: &Write<'_>,
+        of: &mut RaceWriteState,
+        (slot, word): SlotWord,
+    ) -> NextStep<RaceWriteSlowPath> {
         (of.slot, of.expected) = (slot, word);
         if write.operation.value().is_some() {
             return self.with_record(write, of, Stage::Own);
         }
         of.new = Word::empty(word.depth());
         of.stage = Stage::Own;
-        Next::Change(Reads::NONE)
+        NextStep::Change(Reads::NONE)
     }
 
     /// The word of the key's own slot is swapped.
     #[inline]
-    fn replaced(&self, write: &Write<'_>, of: &mut Writing) -> Next<Aside> {
+    fn replaced(&self, write: &Write<'_>, of: &mut RaceWriteState) -> NextStep<RaceWriteSlowPath> {
         of.record.is_named(&self.table.heap);
         self.table.heap.free(of.expected.block());
         if write.operation.value().is_none() {
@@ -498,7 +522,7 @@ impl<E: Endpoint> Writes<'_, E> {
 
     /// No record is the key's.
     #[inline]
-    fn is_absent(&self, write: &Write<'_>, of: &mut Writing) -> Next<Aside> {
+    fn is_absent(&self, write: &Write<'_>, of: &mut RaceWriteState) -> NextStep<RaceWriteSlowPath> {
         match write.operation {
             Operation::Put(..) | Operation::FindOrPut(..) => self.insert(write, of),
             _ => self.done(of, false),
@@ -511,13 +535,13 @@ impl<E: Endpoint> Writes<'_, E> {
     pub(super) fn with_record(
         &self,
         write: &Write<'_>,
-        of: &mut Writing,
+        of: &mut RaceWriteState,
         stage: Stage,
-    ) -> Next<Aside> {
+    ) -> NextStep<RaceWriteSlowPath> {
         let uses = (self.may_use_blocks.get(), Purpose::of(write.only_in));
         let record = write.operation.record();
         let Some(block) = of.record.hold(&self.table.heap, record, uses) else {
-            return Next::Aside(Aside::Block(stage));
+            return NextStep::Aside(RaceWriteSlowPath::Block(stage));
         };
         // No slot is made to name a record live that is not known to be written.
         let is_written = matches!(of.record, Draft::Written(_));
@@ -530,20 +554,24 @@ impl<E: Endpoint> Writes<'_, E> {
         match stage {
             Stage::Own => {
                 of.new = begun(of.expected.depth()).in_state(State::Live);
-                Next::Change(Reads::NONE)
+                NextStep::Change(Reads::NONE)
             }
             Stage::Begin => {
                 of.new = begun(of.expected.depth());
-                Next::Change(slots_of(&write.key))
+                NextStep::Change(slots_of(&write.key))
             }
-            _ => Next::Change(slots_of(&write.key)),
+            _ => NextStep::Change(slots_of(&write.key)),
         }
     }
 
     /// Ends a write; whether the key was there is its answer.
     #[inline]
-    pub(super) fn done(&self, of: &mut Writing, was_there: bool) -> Next<Aside> {
+    pub(super) fn done(
+        &self,
+        of: &mut RaceWriteState,
+        was_there: bool,
+    ) -> NextStep<RaceWriteSlowPath> {
         of.record.take_back(&self.table.heap);
-        Next::was_there(was_there)
+        NextStep::was_there(was_there)
     }
 }

@@ -4,11 +4,11 @@
 use super::client::{Client, Key};
 use super::glance::ExactGlance;
 use super::layout::SealedForm;
-use super::lookup::{Search, Stage, Unknown};
-use super::perfect::Hashed;
-use super::slots::{InlineFormat, Look, signature_of};
+use super::lookup::{Search, Stage, UnknownBuild};
+use super::perfect::PilotHash;
+use super::slots::{InlineFormat, ReferenceLook, signature_of};
 use crate::Result;
-use crate::step::{Found, Glance, Lookup, Next, Read, Reads, failed, view};
+use crate::step::{Glance, Lookup, NextStep, ReadPieces, Reads, ValueLocation, failed, view};
 use farslot_fabric::{Endpoint, InPlace, Piece};
 
 /// A client, for lookups of this kind.
@@ -17,7 +17,7 @@ pub(super) struct Exact<E>(pub(super) Client<E>);
 /// How far a lookup has come.
 #[derive(Default)]
 pub(crate) struct OneSlot {
-    hashed: Hashed,
+    hashed: PilotHash,
     slot: u64,
     /// The record out of band, as of any other sealed table.
     record: Search,
@@ -31,7 +31,7 @@ impl<E: Endpoint> Lookup for Exact<E> {
     /// The hash is in the search, and nothing else is needed.
     type Key<'k> = Key<'k>;
     type Search = OneSlot;
-    type Aside = Unknown;
+    type Aside = UnknownBuild;
 
     #[inline(always)]
     fn endpoint(&self) -> &E {
@@ -66,16 +66,16 @@ impl<E: Endpoint> Lookup for Exact<E> {
     }
 
     #[inline(always)]
-    fn begin(&self, _: &Key<'_>, search: &mut OneSlot) -> Next<Unknown> {
+    fn begin(&self, _: &Key<'_>, search: &mut OneSlot) -> NextStep<UnknownBuild> {
         let Some(function) = self.0.function() else {
-            return Next::Aside(Unknown);
+            return NextStep::Aside(UnknownBuild);
         };
         let Some(slot) = function.slot(search.hashed) else {
-            return Next::Absent;
+            return NextStep::Absent;
         };
         search.slot = slot;
         search.record.stage = Stage::Slots;
-        Next::Read(Reads::ONE)
+        NextStep::Read(Reads::ONE)
     }
 
     #[inline(always)]
@@ -90,7 +90,12 @@ impl<E: Endpoint> Lookup for Exact<E> {
     }
 
     #[inline(always)]
-    fn look(&self, key: &Key<'_>, search: &mut OneSlot, read: &mut impl Read) -> Next<Unknown> {
+    fn look(
+        &self,
+        key: &Key<'_>,
+        search: &mut OneSlot,
+        read: &mut impl ReadPieces,
+    ) -> NextStep<UnknownBuild> {
         match (search.record.stage, self.0.layout.form) {
             (Stage::Slots, SealedForm::Inline) => self.look_at_slot(key, search, read),
             (Stage::Slots, SealedForm::OutOfBand) => self.look_at_reference(key, search, read),
@@ -103,8 +108,8 @@ impl<E: Endpoint> Lookup for Exact<E> {
         &self,
         key: &Self::Key<'_>,
         search: &mut Self::Search,
-        _: Unknown,
-    ) -> Result<Next<Unknown>> {
+        _: UnknownBuild,
+    ) -> Result<NextStep<UnknownBuild>> {
         self.0.built().await?;
         self.prepare(key, search);
         Ok(self.begin(key, search))
@@ -114,12 +119,17 @@ impl<E: Endpoint> Lookup for Exact<E> {
 impl<E: Endpoint> Exact<E> {
     /// Looks at a slot that holds its record.
     #[inline(always)]
-    fn look_at_slot(&self, key: &Key<'_>, search: &OneSlot, read: &mut impl Read) -> Next<Unknown> {
+    fn look_at_slot(
+        &self,
+        key: &Key<'_>,
+        search: &OneSlot,
+        read: &mut impl ReadPieces,
+    ) -> NextStep<UnknownBuild> {
         if self.0.layout.record_bytes().is_none() {
             return self.look_at_sized_slot(key, search, read);
         }
         let Some(built) = self.0.known_build() else {
-            return Next::Aside(Unknown);
+            return NextStep::Aside(UnknownBuild);
         };
         let format = self.0.inline_format(built.mask);
         let wanted = format.word_of_key(key.bytes);
@@ -130,11 +140,11 @@ impl<E: Endpoint> Exact<E> {
                 let of_value = word.checked_shr(8 * format.key as u32).unwrap_or(0);
                 let len = 8 - format.key;
                 match word != 0 && format.bits_of_key(word) == wanted {
-                    true => Next::Found(Found::Word {
+                    true => NextStep::Found(ValueLocation::Word {
                         word: of_value,
                         len,
                     }),
-                    false => Next::Absent,
+                    false => NextStep::Absent,
                 }
             }
             InlineFormat {
@@ -143,11 +153,11 @@ impl<E: Endpoint> Exact<E> {
                 let words = read.words(0);
                 let of_key = words(0);
                 match of_key != 0 && of_key == wanted {
-                    true => Next::Found(Found::Word {
+                    true => NextStep::Found(ValueLocation::Word {
                         word: words(1),
                         len: 8,
                     }),
-                    false => Next::Absent,
+                    false => NextStep::Absent,
                 }
             }
             _ => {
@@ -158,9 +168,9 @@ impl<E: Endpoint> Exact<E> {
                 match is_key {
                     true => {
                         let bytes = format.key..format.slot;
-                        Next::Found(Found::Bytes { piece: 0, bytes })
+                        NextStep::Found(ValueLocation::Bytes { piece: 0, bytes })
                     }
-                    false => Next::Absent,
+                    false => NextStep::Absent,
                 }
             }
         }
@@ -172,15 +182,15 @@ impl<E: Endpoint> Exact<E> {
         &self,
         key: &Key<'_>,
         search: &OneSlot,
-        read: &mut impl Read,
-    ) -> Next<Unknown> {
+        read: &mut impl ReadPieces,
+    ) -> NextStep<UnknownBuild> {
         let bytes = read.bytes(0, 0..self.0.layout.slot_bytes());
         match self.0.parts_in_slot(bytes, search.slot) {
             Ok(Some(parts)) if bytes[parts.key.clone()] == *key.bytes => {
                 let bytes = parts.value;
-                Next::Found(Found::Bytes { piece: 0, bytes })
+                NextStep::Found(ValueLocation::Bytes { piece: 0, bytes })
             }
-            Ok(_) => Next::Absent,
+            Ok(_) => NextStep::Absent,
             Err(error) => failed(error),
         }
     }
@@ -191,13 +201,14 @@ impl<E: Endpoint> Exact<E> {
         &self,
         key: &Key<'_>,
         search: &mut OneSlot,
-        read: &mut impl Read,
-    ) -> Next<Unknown> {
+        read: &mut impl ReadPieces,
+    ) -> NextStep<UnknownBuild> {
         let format = self.0.layout.out_format();
         let slot = read.bytes(0, 0..format.bytes());
-        let Look::Candidate(reference) = format.look(slot, 0, 0, signature_of(search.hashed.hash))
+        let ReferenceLook::Candidate(reference) =
+            format.look(slot, 0, 0, signature_of(search.hashed.hash))
         else {
-            return Next::Absent;
+            return NextStep::Absent;
         };
         let record = &mut search.record;
         record.candidates.clear();

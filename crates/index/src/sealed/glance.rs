@@ -6,7 +6,7 @@
 
 use super::client::Client;
 use super::layout::{SealedForm, SlotOrder};
-use super::perfect::{Function, Hashed};
+use super::perfect::{Function, PilotHash};
 use super::slots::{InlineFormat, place};
 use crate::hash::{Hasher, xxh3};
 use crate::step::{Glance, Glanced, slots_near};
@@ -58,7 +58,7 @@ impl Pairs {
 }
 
 /// Lookups in a table that is probed.
-pub(super) struct PairGlance {
+pub(super) struct SealedPairGlance {
     pairs: Pairs,
     seed: u64,
     homes: u64,
@@ -67,7 +67,7 @@ pub(super) struct PairGlance {
     is_ordered: bool,
 }
 
-impl PairGlance {
+impl SealedPairGlance {
     /// That of a table whose lookups can do with it.
     pub(super) fn of<E: Endpoint>(client: &Client<E>, view: &InPlace<'_>) -> Option<Self> {
         let Hasher::Xxh3 { seed } = client.layout.hasher else {
@@ -85,7 +85,7 @@ impl PairGlance {
 
 /// What is known of a key.
 #[derive(Clone, Copy)]
-pub(super) struct PairPlace {
+pub(super) struct SealedPairProbe {
     /// What its slot begins with.
     wanted: u64,
     hash: u64,
@@ -115,15 +115,15 @@ fn scan(
     Continue(last)
 }
 
-impl Glance<&[u8]> for PairGlance {
+impl Glance<&[u8]> for SealedPairGlance {
     type Prepared = ();
-    type Place = PairPlace;
+    type Place = SealedPairProbe;
 
     #[inline(always)]
     fn prepare(&self, _: &[u8], _: &InPlace<'_>) {}
 
     #[inline(always)]
-    fn place(&self, key: &[u8], (): (), _: &InPlace<'_>) -> Option<PairPlace> {
+    fn place(&self, key: &[u8], (): (), _: &InPlace<'_>) -> Option<SealedPairProbe> {
         let key: &[u8; KEY] = key.try_into().ok()?;
         let wanted = self.pairs.wanted(key)?;
         let hash = xxh3(key, self.seed);
@@ -132,7 +132,7 @@ impl Glance<&[u8]> for PairGlance {
             return None;
         }
         let start = self.pairs.first + home * SLOT;
-        Some(PairPlace {
+        Some(SealedPairProbe {
             wanted,
             hash,
             start,
@@ -140,13 +140,13 @@ impl Glance<&[u8]> for PairGlance {
     }
 
     #[inline(always)]
-    fn fetch(&self, place: &PairPlace, view: &InPlace<'_>) {
+    fn fetch(&self, place: &SealedPairProbe, view: &InPlace<'_>) {
         view.prefetch(place.start, 2 * SLOT as usize);
     }
 
     /// Looks at the slots that were fetched: they suffice for most.
     #[inline(always)]
-    fn look(&self, place: &PairPlace, view: &InPlace<'_>) -> Glanced {
+    fn look(&self, place: &SealedPairProbe, view: &InPlace<'_>) -> Glanced {
         let near = slots_near::<SLOT>(place.start).min(self.read);
         if let Break(glanced) = scan(place.wanted, (place.start, near), 0, view) {
             return glanced;
@@ -157,7 +157,7 @@ impl Glance<&[u8]> for PairGlance {
     }
 
     #[inline(always)]
-    fn look_on(&self, place: &PairPlace, view: &InPlace<'_>) -> Glanced {
+    fn look_on(&self, place: &SealedPairProbe, view: &InPlace<'_>) -> Glanced {
         for took_more in 0..MOST_READS {
             let start = place.start + u64::from(took_more) * self.read * SLOT;
             let last = match scan(place.wanted, (start, self.read), took_more, view) {
@@ -205,25 +205,25 @@ impl<'t> ExactGlance<'t> {
 }
 
 impl Glance<&[u8]> for ExactGlance<'_> {
-    type Prepared = Hashed;
-    type Place = PairPlace;
+    type Prepared = PilotHash;
+    type Place = SealedPairProbe;
 
     #[inline(always)]
-    fn prepare(&self, key: &[u8], _: &InPlace<'_>) -> Hashed {
+    fn prepare(&self, key: &[u8], _: &InPlace<'_>) -> PilotHash {
         let hashed = self.function.hashed(key);
         self.function.prefetch(hashed);
         hashed
     }
 
     #[inline(always)]
-    fn place(&self, key: &[u8], hashed: Hashed, _: &InPlace<'_>) -> Option<PairPlace> {
+    fn place(&self, key: &[u8], hashed: PilotHash, _: &InPlace<'_>) -> Option<SealedPairProbe> {
         let wanted = self.pairs.wanted(key.try_into().ok()?)?;
         let slot = self.function.slot(hashed)?;
         if slot >= self.pairs.slots {
             return None;
         }
         let start = self.pairs.first + slot * SLOT;
-        Some(PairPlace {
+        Some(SealedPairProbe {
             wanted,
             hash: 0,
             start,
@@ -231,12 +231,12 @@ impl Glance<&[u8]> for ExactGlance<'_> {
     }
 
     #[inline(always)]
-    fn fetch(&self, place: &PairPlace, view: &InPlace<'_>) {
+    fn fetch(&self, place: &SealedPairProbe, view: &InPlace<'_>) {
         view.prefetch(place.start, SLOT as usize);
     }
 
     #[inline(always)]
-    fn look(&self, place: &PairPlace, view: &InPlace<'_>) -> Glanced {
+    fn look(&self, place: &SealedPairProbe, view: &InPlace<'_>) -> Glanced {
         let slot = view.slot::<2>(place.start);
         match slot(0) == place.wanted {
             true => Glanced::Found(slot(1), 0),

@@ -79,7 +79,7 @@ pub struct SealedOptions {
 
 /// What is known of records of variable size when a table is made for them.
 #[derive(Clone, Copy)]
-struct Known {
+struct RecordTotals {
     /// Bytes of the longest, lengths included, and of all.
     longest: u64,
     all: u64,
@@ -133,7 +133,7 @@ impl SealedOptions {
         let sizes = records
             .iter()
             .map(|(key, value)| record::bytes(key.len(), value.len()) as u64);
-        let known = Known {
+        let known = RecordTotals {
             longest: sizes.clone().max().unwrap_or(0),
             all: sizes.sum(),
             count: records.len() as u64,
@@ -186,7 +186,7 @@ impl SealedOptions {
     }
 
     /// The layout of a table with one slot for each key.
-    fn perfect_layout(&self, known: Option<Known>) -> Result<SealedLayout> {
+    fn perfect_layout(&self, known: Option<RecordTotals>) -> Result<SealedLayout> {
         let sizing = &self.sizing;
         sizing.unique_keys("sealed (with a perfect hash function)")?;
         if !matches!(sizing.hasher, Hasher::Xxh3 { .. }) {

@@ -5,11 +5,11 @@
 //! after the one that is looked for; a READ that has an empty slot ends every probe.
 
 use super::client::{Client, Key};
-use super::glance::PairGlance;
+use super::glance::SealedPairGlance;
 use super::layout::{SealedForm, SlotOrder};
 use super::record::{FIRST_READ, UNIT};
-use super::slots::{InlineFormat, Look, Reference};
-use crate::step::{Found, Glance, Lookup, Next, Read, Reads, failed, view};
+use super::slots::{InlineFormat, Reference, ReferenceLook};
+use crate::step::{Glance, Lookup, NextStep, ReadPieces, Reads, ValueLocation, failed, view};
 use crate::{BATCH_WIDTH, Result, Value};
 use farslot_fabric::{Endpoint, InPlace, Piece};
 
@@ -43,7 +43,7 @@ pub(super) enum Stage {
 }
 
 /// What a lookup needs besides READs: to know what the builder has left.
-pub(crate) struct Unknown;
+pub(crate) struct UnknownBuild;
 
 /// What slots that hold their records have shown.
 pub(super) enum InlineLook {
@@ -56,7 +56,7 @@ pub(super) enum InlineLook {
 }
 
 /// What a record out of band is.
-enum Seen {
+enum RecordMatch {
     OtherKey,
     /// The value begins and ends at these bytes.
     Value(std::ops::Range<usize>),
@@ -72,7 +72,7 @@ impl<E: Endpoint> Lookup for Client<E> {
     type Asked<'k> = &'k [u8];
     type Key<'k> = Key<'k>;
     type Search = Search;
-    type Aside = Unknown;
+    type Aside = UnknownBuild;
 
     #[inline(always)]
     fn endpoint(&self) -> &E {
@@ -90,7 +90,7 @@ impl<E: Endpoint> Lookup for Client<E> {
         view: &InPlace<'_>,
         _: (Self::Asked<'k>, usize),
     ) -> Option<impl Glance<Self::Asked<'k>>> {
-        PairGlance::of(self, view)
+        SealedPairGlance::of(self, view)
     }
 
     #[inline(always)]
@@ -99,7 +99,7 @@ impl<E: Endpoint> Lookup for Client<E> {
     }
 
     #[inline(always)]
-    fn begin(&self, key: &Self::Key<'_>, search: &mut Search) -> Next<Unknown> {
+    fn begin(&self, key: &Self::Key<'_>, search: &mut Search) -> NextStep<UnknownBuild> {
         search.distance = 0;
         search.is_end = false;
         self.read_on(key, search)
@@ -128,8 +128,8 @@ impl<E: Endpoint> Lookup for Client<E> {
         &self,
         key: &Self::Key<'_>,
         search: &mut Search,
-        read: &mut impl Read,
-    ) -> Next<Unknown> {
+        read: &mut impl ReadPieces,
+    ) -> NextStep<UnknownBuild> {
         match (search.stage, self.layout.form) {
             (Stage::Slots, SealedForm::Inline) => self.look_at_inline(key, search, read),
             (Stage::Slots, SealedForm::OutOfBand) => self.look_at_references(key, search, read),
@@ -142,8 +142,8 @@ impl<E: Endpoint> Lookup for Client<E> {
         &self,
         key: &Self::Key<'_>,
         search: &mut Search,
-        _: Unknown,
-    ) -> Result<Next<Unknown>> {
+        _: UnknownBuild,
+    ) -> Result<NextStep<UnknownBuild>> {
         self.built().await?;
         Ok(self.read_on(key, search))
     }
@@ -152,16 +152,16 @@ impl<E: Endpoint> Lookup for Client<E> {
 impl<E: Endpoint> Client<E> {
     /// Has the next slots read.
     #[inline(always)]
-    fn read_on(&self, key: &Key<'_>, search: &mut Search) -> Next<Unknown> {
+    fn read_on(&self, key: &Key<'_>, search: &mut Search) -> NextStep<UnknownBuild> {
         let Some(built) = self.known_build() else {
-            return Next::Aside(Unknown);
+            return NextStep::Aside(UnknownBuild);
         };
         search.stage = Stage::Slots;
         search.slots = self.slots_to_read(&built, key.home, search.distance);
         if search.is_end || search.slots == 0 {
-            Next::Absent
+            NextStep::Absent
         } else {
-            Next::Read(Reads::ONE)
+            NextStep::Read(Reads::ONE)
         }
     }
 
@@ -171,10 +171,10 @@ impl<E: Endpoint> Client<E> {
         &self,
         key: &Key<'_>,
         search: &mut Search,
-        read: &mut impl Read,
-    ) -> Next<Unknown> {
+        read: &mut impl ReadPieces,
+    ) -> NextStep<UnknownBuild> {
         let Some(built) = self.known_build() else {
-            return Next::Aside(Unknown);
+            return NextStep::Aside(UnknownBuild);
         };
         let format = self.inline_format(built.mask);
         if let InlineFormat {
@@ -187,9 +187,9 @@ impl<E: Endpoint> Client<E> {
         match self.scan_inline(key, format, chunk, 0) {
             InlineLook::Match(at) => {
                 let bytes = at + format.key..at + format.slot;
-                return Next::Found(Found::Bytes { piece: 0, bytes });
+                return NextStep::Found(ValueLocation::Bytes { piece: 0, bytes });
             }
-            InlineLook::End => return Next::Absent,
+            InlineLook::End => return NextStep::Absent,
             InlineLook::GoOn => search.distance += search.slots,
         }
         self.read_on(key, search)
@@ -202,29 +202,29 @@ impl<E: Endpoint> Client<E> {
         key: &Key<'_>,
         search: &mut Search,
         format: InlineFormat,
-        read: &mut impl Read,
-    ) -> Next<Unknown> {
+        read: &mut impl ReadPieces,
+    ) -> NextStep<UnknownBuild> {
         let (wanted, words) = (format.word_of_key(key.bytes), read.words(0));
         let mut last = 0;
         for slot in 0..search.slots as usize {
             last = words(2 * slot);
             if last == wanted {
                 return match last {
-                    0 => Next::Absent,
-                    _ => Next::Found(Found::Word {
+                    0 => NextStep::Absent,
+                    _ => NextStep::Found(ValueLocation::Word {
                         word: words(2 * slot + 1),
                         len: 8,
                     }),
                 };
             }
             if last == 0 {
-                return Next::Absent;
+                return NextStep::Absent;
             }
         }
         if self.layout.order == SlotOrder::ByHash {
             let last = (last ^ format.mask).to_le_bytes();
             if self.layout.hasher.hash(&last) > key.hash {
-                return Next::Absent;
+                return NextStep::Absent;
             }
         }
         search.distance += search.slots;
@@ -283,17 +283,17 @@ impl<E: Endpoint> Client<E> {
         &self,
         key: &Key<'_>,
         search: &mut Search,
-        read: &mut impl Read,
-    ) -> Next<Unknown> {
+        read: &mut impl ReadPieces,
+    ) -> NextStep<UnknownBuild> {
         let format = self.layout.out_format();
         let chunk = read.bytes(0, 0..search.slots as usize * format.bytes());
         search.candidates.clear();
         let slots = (0..chunk.len()).step_by(format.bytes());
         for (at, distance) in slots.zip(search.distance..) {
             match format.look(chunk, at, distance, key.signature) {
-                Look::Other => {}
-                Look::Candidate(reference) => search.candidates.push(reference),
-                Look::End => {
+                ReferenceLook::Other => {}
+                ReferenceLook::Candidate(reference) => search.candidates.push(reference),
+                ReferenceLook::End => {
                     search.is_end = true;
                     break;
                 }
@@ -307,14 +307,18 @@ impl<E: Endpoint> Client<E> {
 
     /// Has the next candidates read: side by side, but not thousands for one record.
     #[inline]
-    pub(super) fn read_records(&self, key: &Key<'_>, search: &mut Search) -> Next<Unknown> {
+    pub(super) fn read_records(
+        &self,
+        key: &Key<'_>,
+        search: &mut Search,
+    ) -> NextStep<UnknownBuild> {
         search.first += search.count;
         search.count = (search.candidates.len() - search.first).min(BATCH_WIDTH);
         if search.count == 0 {
             return self.read_on(key, search);
         }
         search.stage = Stage::Records;
-        Next::Read(Reads::apart(search.count))
+        NextStep::Read(Reads::apart(search.count))
     }
 
     /// What the first READ of a record fetches.
@@ -337,23 +341,25 @@ impl<E: Endpoint> Client<E> {
         &self,
         key: &Key<'_>,
         search: &mut Search,
-        read: &mut impl Read,
-    ) -> Next<Unknown> {
+        read: &mut impl ReadPieces,
+    ) -> NextStep<UnknownBuild> {
         let mut damaged = None;
         for piece in 0..search.count {
             let reference = search.candidates[search.first + piece];
             let record = read.bytes(piece, 0..self.piece_of_record(reference).len);
             match self.judge(key, record, reference) {
-                Ok(Seen::OtherKey) => {}
-                Ok(Seen::Value(bytes)) => return Next::Found(Found::Bytes { piece, bytes }),
-                Ok(Seen::Longer(bytes)) => {
+                Ok(RecordMatch::OtherKey) => {}
+                Ok(RecordMatch::Value(bytes)) => {
+                    return NextStep::Found(ValueLocation::Bytes { piece, bytes });
+                }
+                Ok(RecordMatch::Longer(bytes)) => {
                     search.begun.clear();
                     search.begun.extend_from_slice(record);
                     search.bytes = bytes;
                     search.first += piece;
                     search.count -= piece;
                     search.stage = Stage::Rest;
-                    return Next::Read(Reads::ONE);
+                    return NextStep::Read(Reads::ONE);
                 }
                 // What is found is right, whatever has become of the others.
                 Err(error) => damaged = Some(error),
@@ -371,16 +377,16 @@ impl<E: Endpoint> Client<E> {
         &self,
         key: &Key<'_>,
         search: &mut Search,
-        read: &mut impl Read,
-    ) -> Next<Unknown> {
+        read: &mut impl ReadPieces,
+    ) -> NextStep<UnknownBuild> {
         let rest = read.bytes(0, 0..search.bytes - search.begun.len());
         search.begun.extend_from_slice(rest);
         let reference = search.candidates[search.first];
         match self.judge(key, &search.begun, reference) {
-            Ok(Seen::Value(bytes)) => {
-                Next::Found(Found::Value(Box::new(Value::from(&search.begun[bytes]))))
-            }
-            Ok(Seen::OtherKey | Seen::Longer(_)) => {
+            Ok(RecordMatch::Value(bytes)) => NextStep::Found(ValueLocation::Value(Box::new(
+                Value::from(&search.begun[bytes]),
+            ))),
+            Ok(RecordMatch::OtherKey | RecordMatch::Longer(_)) => {
                 // Those behind it are read again: of what was read beside it nothing was kept.
                 search.count = 1;
                 self.read_records(key, search)
@@ -391,15 +397,15 @@ impl<E: Endpoint> Client<E> {
 
     /// Whose record this is, or begins to be.
     #[inline]
-    fn judge(&self, key: &Key<'_>, record: &[u8], reference: Reference) -> Result<Seen> {
+    fn judge(&self, key: &Key<'_>, record: &[u8], reference: Reference) -> Result<RecordMatch> {
         let of_key = key.bytes.len();
         if self.layout.record_bytes().is_some() {
             let is_key = record[..of_key] == *key.bytes;
             let value = of_key..record.len();
             return Ok(if is_key {
-                Seen::Value(value)
+                RecordMatch::Value(value)
             } else {
-                Seen::OtherKey
+                RecordMatch::OtherKey
             });
         }
         let parts = self.parts(record, reference.offset - 1)?;
@@ -408,9 +414,9 @@ impl<E: Endpoint> Client<E> {
         let begins_so = parts.key.len() == of_key
             && record[parts.key.start..here] == key.bytes[..here - parts.key.start];
         Ok(match begins_so {
-            false => Seen::OtherKey,
-            true if parts.bytes() > record.len() => Seen::Longer(parts.bytes()),
-            true => Seen::Value(parts.value),
+            false => RecordMatch::OtherKey,
+            true if parts.bytes() > record.len() => RecordMatch::Longer(parts.bytes()),
+            true => RecordMatch::Value(parts.value),
         })
     }
 }

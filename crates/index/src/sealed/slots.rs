@@ -119,7 +119,7 @@ pub(super) struct Reference {
 
 /// What a slot out of band means for a lookup.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Look {
+pub(super) enum ReferenceLook {
     /// It is another key's, and the lookup goes on.
     Other,
     /// It may be the key's.
@@ -159,10 +159,16 @@ impl OutFormat {
     /// Looks at the slot that starts at a byte of the chunk, so far from the home of a key with
     /// this signature.
     #[inline]
-    pub(super) fn look(self, chunk: &[u8], at: usize, distance: u64, signature: u8) -> Look {
+    pub(super) fn look(
+        self,
+        chunk: &[u8],
+        at: usize,
+        distance: u64,
+        signature: u8,
+    ) -> ReferenceLook {
         let offset = word_at(chunk, at + self.offset_at()) & low_bytes(self.offset_bytes);
         if offset == 0 {
-            return Look::End;
+            return ReferenceLook::End;
         }
         let word = word_at(chunk, at);
         let (seen, second) = (word as u8, (word >> 8) as u8);
@@ -170,22 +176,22 @@ impl OutFormat {
             let far = u64::from(second);
             if distance < far {
                 // Of an earlier home.
-                return Look::Other;
+                return ReferenceLook::Other;
             }
             let home_is_known = second != FAR;
             if home_is_known && (distance > far || seen > signature) {
-                return Look::End;
+                return ReferenceLook::End;
             }
         }
         if seen != signature {
-            return Look::Other;
+            return ReferenceLook::Other;
         }
         let span = if self.sized {
             (word >> (8 * (self.offset_at() - 1))) as u8
         } else {
             0
         };
-        Look::Candidate(Reference { offset, span })
+        ReferenceLook::Candidate(Reference { offset, span })
     }
 }
 
@@ -222,23 +228,23 @@ mod tests {
             let slot = before..before + format.bytes();
             format.encode(&mut chunk[slot.clone()], signature, far, reference);
             let look = |distance, signature| format.look(&chunk, before, distance, signature);
-            prop_assert_eq!(look(far, signature), Look::Candidate(reference));
+            prop_assert_eq!(look(far, signature), ReferenceLook::Candidate(reference));
             // A slot at the chunk's end.
             let end = format.look(&chunk[..slot.end], before, far, signature);
-            prop_assert_eq!(end, Look::Candidate(reference));
+            prop_assert_eq!(end, ReferenceLook::Candidate(reference));
             let other = look(far, signature.wrapping_add(1));
             if ordered && far < u64::from(FAR) {
-                let expected = if signature == 255 { Look::End } else { Look::Other };
+                let expected = if signature == 255 { ReferenceLook::End } else { ReferenceLook::Other };
                 prop_assert_eq!(other, expected);
-                prop_assert_eq!(look(far + 1, signature), Look::End);
+                prop_assert_eq!(look(far + 1, signature), ReferenceLook::End);
                 if far > 0 {
-                    prop_assert_eq!(look(far - 1, signature), Look::Other);
+                    prop_assert_eq!(look(far - 1, signature), ReferenceLook::Other);
                 }
             } else {
-                prop_assert_eq!(other, Look::Other);
+                prop_assert_eq!(other, ReferenceLook::Other);
             }
             chunk.fill(0);
-            prop_assert_eq!(format.look(&chunk, before, far, 0), Look::End);
+            prop_assert_eq!(format.look(&chunk, before, far, 0), ReferenceLook::End);
         }
 
         #[test]

@@ -5,7 +5,7 @@ use super::client::{Built, Client, Key};
 use super::layout::SealedForm;
 use super::lookup::InlineLook;
 use super::record::{FIRST_READ, Parts, UNIT};
-use super::slots::{Look, Reference};
+use super::slots::{Reference, ReferenceLook};
 use crate::slot::KeyRule;
 use crate::{BATCH_WIDTH, IndexError, Result};
 use farslot_fabric::{Buffer, Endpoint, EndpointExt, window};
@@ -18,7 +18,7 @@ enum Then {
 }
 
 /// A value in the buffer that its record was read into.
-struct Found {
+struct RecordValue {
     record: Buffer,
     value: Range<usize>,
 }
@@ -39,7 +39,7 @@ impl<E: Endpoint> Client<E> {
         match self.layout.form {
             SealedForm::Inline => self.walk_inline(&key, &built, give).await?,
             SealedForm::OutOfBand => {
-                let give = |found: Found| give(&found.record[found.value]);
+                let give = |found: RecordValue| give(&found.record[found.value]);
                 self.walk_out_of_band(&key, &built, give).await?;
             }
         }
@@ -81,7 +81,7 @@ impl<E: Endpoint> Client<E> {
         &self,
         key: &Key<'_>,
         built: &Built,
-        mut matched: impl FnMut(Found) -> Then,
+        mut matched: impl FnMut(RecordValue) -> Then,
     ) -> Result<()> {
         let format = self.layout.out_format();
         let mut candidates = Vec::new();
@@ -91,9 +91,9 @@ impl<E: Endpoint> Client<E> {
             candidates.clear();
             for at in (0..chunk.len()).step_by(format.bytes()) {
                 match format.look(&chunk, at, distance, key.signature) {
-                    Look::Other => {}
-                    Look::Candidate(reference) => candidates.push(reference),
-                    Look::End => {
+                    ReferenceLook::Other => {}
+                    ReferenceLook::Candidate(reference) => candidates.push(reference),
+                    ReferenceLook::End => {
                         end = true;
                         break;
                     }
@@ -119,11 +119,11 @@ impl<E: Endpoint> Client<E> {
         &self,
         key: &Key<'_>,
         candidates: &[Reference],
-        matched: &mut impl FnMut(Found) -> Then,
+        matched: &mut impl FnMut(RecordValue) -> Then,
     ) -> Result<Then> {
         let mut then = Then::GoOn;
         let mut failed = Ok(());
-        let mut look_at = |record: Result<Option<Found>>| match (record, &then) {
+        let mut look_at = |record: Result<Option<RecordValue>>| match (record, &then) {
             (Ok(Some(record)), Then::GoOn) => then = matched(record),
             (Ok(_), _) => {}
             (Err(error), _) => failed = Err(error),
@@ -144,7 +144,11 @@ impl<E: Endpoint> Client<E> {
     }
 
     /// The record at a place, if it is the key's.
-    async fn read_record(&self, key: &Key<'_>, reference: Reference) -> Result<Option<Found>> {
+    async fn read_record(
+        &self,
+        key: &Key<'_>,
+        reference: Reference,
+    ) -> Result<Option<RecordValue>> {
         let unit = reference.offset - 1;
         let Some(bytes) = self.layout.record_bytes() else {
             return self.read_sized_record(key, reference).await;
@@ -152,7 +156,7 @@ impl<E: Endpoint> Client<E> {
         let from = self.layout.unit_at(self.table, unit);
         let record = self.endpoint.read(from, bytes).await?;
         let (of_key, value) = (key.bytes.len(), key.bytes.len()..bytes);
-        Ok((record[..of_key] == *key.bytes).then_some(Found { record, value }))
+        Ok((record[..of_key] == *key.bytes).then_some(RecordValue { record, value }))
     }
 
     /// The same for records of variable size.
@@ -160,7 +164,7 @@ impl<E: Endpoint> Client<E> {
         &self,
         key: &Key<'_>,
         reference: Reference,
-    ) -> Result<Option<Found>> {
+    ) -> Result<Option<RecordValue>> {
         let unit = reference.offset - 1;
         let first = match reference.span {
             0 => FIRST_READ,
@@ -181,7 +185,7 @@ impl<E: Endpoint> Client<E> {
             record = self.read_rest(record, unit, parts.bytes()).await?;
         }
         let value = parts.value;
-        Ok((record[parts.key] == *key.bytes).then_some(Found { record, value }))
+        Ok((record[parts.key] == *key.bytes).then_some(RecordValue { record, value }))
     }
 
     /// The parts of a record that was read, of its beginning at least.

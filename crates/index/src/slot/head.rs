@@ -36,7 +36,7 @@ pub(crate) const MOST_SIZED: usize = 1 << LENGTH_BITS;
 
 /// A head word, taken apart.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Head {
+pub(crate) enum SlotHead {
     Empty,
     Claimed {
         identity: u64,
@@ -64,7 +64,7 @@ pub(crate) enum Head {
     Unknown,
 }
 
-impl Head {
+impl SlotHead {
     #[inline]
     pub(crate) fn decode(word: u64) -> Self {
         if word == 0 {
@@ -127,7 +127,7 @@ impl Head {
     }
 
     /// Whether a word is the head of a slot that holds, or names, a record which can be the key's:
-    /// what [`Head::decode`] and [`Head::may_be`] say, for those that look through many.
+    /// what [`SlotHead::decode`] and [`SlotHead::may_be`] say, for those that look through many.
     #[inline(always)]
     pub(crate) const fn has_record_of(word: u64, hash: u64) -> bool {
         word >> 32 == 2 << (KIND_SHIFT - 32) | inline_tag(hash)
@@ -197,23 +197,23 @@ mod tests {
             let block = BlockRef::unpack(bits);
             let record = hash.to_le_bytes();
             let words = [
-                Head::claimed(hash),
-                Head::dead(hash),
-                Head::inline(hash, &record, 1),
-                Head::out(hash, block),
-                Head::sized(hash, &record, 3, 1),
+                SlotHead::claimed(hash),
+                SlotHead::dead(hash),
+                SlotHead::inline(hash, &record, 1),
+                SlotHead::out(hash, block),
+                SlotHead::sized(hash, &record, 3, 1),
             ];
             for word in words {
-                let head = Head::decode(word);
-                prop_assert!(head.may_be(hash) && head != Head::Unknown);
+                let head = SlotHead::decode(word);
+                prop_assert!(head.may_be(hash) && head != SlotHead::Unknown);
                 prop_assert!(!head.may_be(other) || hash & SIZED_TAG == other & SIZED_TAG);
                 for of in [hash, other, hash ^ 1 << 40, hash ^ 1 << 20] {
                     let has_record = head.is_live() && head.may_be(of);
-                    prop_assert_eq!(Head::has_record_of(word, of), has_record);
+                    prop_assert_eq!(SlotHead::has_record_of(word, of), has_record);
                 }
-                prop_assert!(!Head::has_record_of(0, hash));
+                prop_assert!(!SlotHead::has_record_of(0, hash));
             }
-            let Head::Out { block: seen, .. } = Head::decode(Head::out(hash, block)) else {
+            let SlotHead::Out { block: seen, .. } = SlotHead::decode(SlotHead::out(hash, block)) else {
                 panic!("a reference to a block stays one");
             };
             prop_assert_eq!(seen, block);
@@ -228,15 +228,15 @@ mod tests {
         ) {
             let mut record: Vec<u8> = (0..len).map(|at| hash.rotate_left(at as u32) as u8).collect();
             let wanted = 1 + split.index(len);
-            let word = Head::sized(hash, &record, wanted, 7);
-            let Head::Sized { tag, key_len, value_len, sum } = Head::decode(word) else {
+            let word = SlotHead::sized(hash, &record, wanted, 7);
+            let SlotHead::Sized { tag, key_len, value_len, sum } = SlotHead::decode(word) else {
                 panic!("a sized head stays one");
             };
             prop_assert_eq!((tag, key_len, key_len + value_len), (hash & SIZED_TAG, wanted, len));
             prop_assert_eq!(sum, checksum(&record, 7));
             let bit = flip.index(len * 8);
             record[bit / 8] ^= 1 << (bit % 8);
-            prop_assert_ne!(Head::sized(hash, &record, wanted, 7), word);
+            prop_assert_ne!(SlotHead::sized(hash, &record, wanted, 7), word);
         }
     }
 }

@@ -4,7 +4,7 @@ mod head;
 mod words;
 
 pub(crate) use crate::error::bad_option;
-pub(crate) use head::{Head, MOST_SIZED};
+pub(crate) use head::{MOST_SIZED, SlotHead};
 pub(crate) use words::WordFormat;
 
 use crate::heap;
@@ -38,7 +38,7 @@ pub enum SlotKind {
 }
 
 impl SlotKind {
-    /// Whether the slots begin with a [`Head`], and records may lie out of band.
+    /// Whether the slots begin with a [`SlotHead`], and records may lie out of band.
     #[inline]
     pub(crate) const fn has_heads(self) -> bool {
         matches!(self, Self::Inline | Self::Heap | Self::Hybrid)

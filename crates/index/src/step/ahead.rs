@@ -1,7 +1,7 @@
 //! Reading with what follows on its way (paper 002, section 3: a chunk is requested ahead).
 
 use super::lookup::{Lookup, Reads};
-use super::received::Received;
+use super::received::ReceivedPieces;
 use crate::Result;
 use farslot_fabric::{Buffer, Endpoint, EndpointExt, Pieces, VerbFuture, posting_many};
 use std::future::{Future, poll_fn};
@@ -27,7 +27,7 @@ pub(super) async fn read_ahead<'t, L: Lookup>(
     search: &mut L::Search,
     reads: Reads,
     under_way: &mut Option<Box<Ahead<'t, L::Endpoint>>>,
-) -> Result<Received> {
+) -> Result<ReceivedPieces> {
     let numbers = reads.numbers();
     let pieces: Pieces = numbers
         .map(|number| table.piece(key, search, number))
@@ -50,8 +50,8 @@ pub(super) async fn read_ahead<'t, L: Lookup>(
         unreachable!("what was waited for is here")
     };
     Ok(match pieces.len() {
-        1 => Received::One(buffer),
-        _ => Received::gathered(buffer, pieces.into_iter()),
+        1 => ReceivedPieces::One(buffer),
+        _ => ReceivedPieces::gathered(buffer, pieces.into_iter()),
     })
 }
 

@@ -1,9 +1,9 @@
 //! An operation as a future over verbs.
 
 use super::ahead::{Ahead, read_ahead};
-use super::lookup::{Answer, Lookup, Next, Reads, Swap, failed};
+use super::lookup::{Answer, Lookup, NextStep, Reads, Swap, failed};
 use super::mapped;
-use super::received::Received;
+use super::received::ReceivedPieces;
 use crate::client::side_by_side;
 use crate::{IndexError, Result};
 use farslot_fabric::{Change, Endpoint, EndpointExt, FabricError, Piece, let_others_run};
@@ -39,7 +39,7 @@ pub(crate) async fn drive<L: Lookup>(
     table: &L,
     key: &L::Key<'_>,
     search: &mut L::Search,
-    next: Next<L::Aside>,
+    next: NextStep<L::Aside>,
 ) -> Answer {
     let ended = go_on(table, key, search, next).await;
     if L::WRITES
@@ -55,27 +55,29 @@ async fn go_on<L: Lookup>(
     table: &L,
     key: &L::Key<'_>,
     search: &mut L::Search,
-    mut next: Next<L::Aside>,
+    mut next: NextStep<L::Aside>,
 ) -> Answer {
     let pool = &table.endpoint().core().buffers;
     // What was read, for those that look on, and what is under way behind it.
-    let (mut kept, mut under_way) = (Kept::Nothing, None);
+    let (mut kept, mut under_way) = (KeptReads::Nothing, None);
     loop {
         next = match next {
-            Next::Read(reads) => match mapped::step(table, key, search, reads, true) {
+            NextStep::Read(reads) => match mapped::step(table, key, search, reads, true) {
                 Some(Ok(next)) => {
                     if !reads.keeps {
-                        kept = Kept::InPlace(reads);
+                        kept = KeptReads::InPlace(reads);
                     }
                     next
                 }
                 Some(Err(answer)) => return answer,
                 None => match receive(table, key, search, reads, &mut under_way).await {
                     Ok(mut received) => match table.look(key, search, &mut received) {
-                        Next::Found(found) => return received.into_value(found, pool).map(Some),
+                        NextStep::Found(found) => {
+                            return received.into_value(found, pool).map(Some);
+                        }
                         next => {
                             if L::LOOKS_ON && !reads.keeps {
-                                kept = Kept::Received(received);
+                                kept = KeptReads::Received(received);
                             }
                             next
                         }
@@ -83,44 +85,44 @@ async fn go_on<L: Lookup>(
                     Err(error) => not_read(table, key, search, error),
                 },
             },
-            Next::Change(reads) => match mapped::change(table, key, search, reads) {
+            NextStep::Change(reads) => match mapped::change(table, key, search, reads) {
                 Some(next) => next,
                 // Boxed: where memory is mapped, every write would be as large.
                 None => Box::pin(change(table, key, search, reads)).await?,
             },
-            Next::LookOn => match std::mem::replace(&mut kept, Kept::Nothing) {
-                Kept::Received(mut received) => match table.look(key, search, &mut received) {
-                    Next::Found(found) => return received.into_value(found, pool).map(Some),
+            NextStep::LookOn => match std::mem::replace(&mut kept, KeptReads::Nothing) {
+                KeptReads::Received(mut received) => match table.look(key, search, &mut received) {
+                    NextStep::Found(found) => return received.into_value(found, pool).map(Some),
                     next => {
-                        kept = Kept::Received(received);
+                        kept = KeptReads::Received(received);
                         next
                     }
                 },
-                Kept::InPlace(reads) => match mapped::step(table, key, search, reads, false) {
+                KeptReads::InPlace(reads) => match mapped::step(table, key, search, reads, false) {
                     Some(Ok(next)) => {
-                        kept = Kept::InPlace(reads);
+                        kept = KeptReads::InPlace(reads);
                         next
                     }
                     Some(Err(answer)) => return answer,
                     None => table.read_on(key, search),
                 },
-                Kept::Nothing => table.read_on(key, search),
+                KeptReads::Nothing => table.read_on(key, search),
             },
-            Next::Found(found) => {
-                let nothing = Received::Apart(Vec::new());
+            NextStep::Found(found) => {
+                let nothing = ReceivedPieces::Apart(Vec::new());
                 return nothing.into_value(found, pool).map(Some);
             }
-            Next::Absent => return Ok(None),
-            Next::Failed(error) => return Err(*error),
-            Next::Aside(aside) => table.aside(key, search, aside).await?,
+            NextStep::Absent => return Ok(None),
+            NextStep::Failed(error) => return Err(*error),
+            NextStep::Aside(aside) => table.aside(key, search, aside).await?,
         };
     }
 }
 
 /// What was read for a step, while the next may look at it again.
-enum Kept {
+enum KeptReads {
     Nothing,
-    Received(Received),
+    Received(ReceivedPieces),
     /// Nothing was: the memory is mapped.
     InPlace(Reads),
 }
@@ -132,7 +134,7 @@ pub(super) fn not_read<L: Lookup>(
     key: &L::Key<'_>,
     search: &mut L::Search,
     error: IndexError,
-) -> Next<L::Aside> {
+) -> NextStep<L::Aside> {
     let is_too_much_at_once = matches!(
         &error,
         IndexError::Fabric(FabricError::BufferTooLarge { .. } | FabricError::TooManyPieces { .. })
@@ -147,14 +149,14 @@ async fn change<L: Lookup>(
     key: &L::Key<'_>,
     search: &mut L::Search,
     reads: Reads,
-) -> Result<Next<L::Aside>> {
+) -> Result<NextStep<L::Aside>> {
     let pieces = reads
         .numbers()
         .map(|number| table.piece(key, search, number))
         .collect();
     if L::MAKES_CHANGES {
         let read = while_waiting(table, table.post(search, pieces)).await?;
-        return Ok(table.changed(key, search, 0, &mut Received::Apart(read)));
+        return Ok(table.changed(key, search, 0, &mut ReceivedPieces::Apart(read)));
     }
     let endpoint = table.endpoint();
     let wanted = table.change(key, search);
@@ -169,7 +171,7 @@ async fn change<L: Lookup>(
     let swap = swap.map(|Swap { at, expected, new }| (at, expected, new));
     let posted = endpoint.change_and_read(Change { write, swap }, pieces);
     let (seen, read) = while_waiting(table, posted).await?;
-    Ok(table.changed(key, search, seen, &mut Received::Apart(read?)))
+    Ok(table.changed(key, search, seen, &mut ReceivedPieces::Apart(read?)))
 }
 
 /// Reads the pieces of a step.
@@ -179,7 +181,7 @@ async fn receive<'t, L: Lookup>(
     search: &mut L::Search,
     reads: Reads,
     under_way: &mut Option<Box<Ahead<'t, L::Endpoint>>>,
-) -> Result<Received> {
+) -> Result<ReceivedPieces> {
     if reads.ahead {
         return Box::pin(read_ahead(table, key, search, reads, under_way)).await;
     }
@@ -194,17 +196,19 @@ async fn receive<'t, L: Lookup>(
     if reads.gathered {
         let all = endpoint.read_many(reads.numbers().map(piece).collect());
         let all = while_waiting(table, all).await?;
-        return Ok(Received::gathered(all, reads.numbers().map(piece)));
+        return Ok(ReceivedPieces::gathered(all, reads.numbers().map(piece)));
     }
     if reads.pieces == 1 {
-        return Ok(Received::One(while_waiting(table, read(0)).await?));
+        return Ok(ReceivedPieces::One(while_waiting(table, read(0)).await?));
     }
     let mut buffers: Vec<_> = reads.numbers().map(|_| None).collect();
     let all = side_by_side(reads.pieces, reads.numbers().map(read), |number, buffer| {
         buffers[number] = Some(buffer);
     });
     while_waiting(table, all).await?;
-    Ok(Received::Apart(buffers.into_iter().flatten().collect()))
+    Ok(ReceivedPieces::Apart(
+        buffers.into_iter().flatten().collect(),
+    ))
 }
 
 /// Lets the table do its housekeeping while READs are under way.

@@ -4,7 +4,7 @@
 
 use super::glance::{Glance, Glanced, More};
 use super::lookup::Lookup;
-use crate::answers::End;
+use crate::answers::AnswerCode;
 use crate::client::MANY_READS;
 use farslot_fabric::{InPlace, Steps, Tally};
 
@@ -15,7 +15,7 @@ const GROUP: usize = 16;
 const GROUPS: usize = 4;
 
 /// The keys of a group, as far as they have come.
-struct Group<Prepared, Place> {
+struct GlanceGroup<Prepared, Place> {
     prepared: [Prepared; GROUP],
     /// Of those that have one.
     places: [Option<Place>; GROUP],
@@ -25,7 +25,7 @@ struct Group<Prepared, Place> {
 
 /// How the keys of a group have ended, and what they took.
 struct GroupEnds<'r> {
-    ends: &'r mut [End; GROUP],
+    ends: &'r mut [AnswerCode; GROUP],
     words: &'r mut [u64; GROUP],
     more: &'r mut AllMore,
 }
@@ -37,16 +37,16 @@ pub(super) fn glance_at<'k, L: Lookup>(
     table: &L,
     view: InPlace<'_>,
     asked: &[impl Copy + Into<L::Asked<'k>>],
-    (ends, words): (&mut [End], &mut [u64]),
+    (ends, words): (&mut [AnswerCode], &mut [u64]),
     (left, tally): (&mut [u8], &mut Tally),
 ) -> usize {
     let glance = asked.first().map(|first| ((*first).into(), asked.len()));
     let Some(glance) = glance.and_then(|asked| table.glance(&view, asked)) else {
         let all = (0..=u8::MAX).zip(left).zip(ends).take(asked.len());
-        all.for_each(|((number, left), end)| (*left, *end) = (number, End::ELSEWHERE));
+        all.for_each(|((number, left), end)| (*left, *end) = (number, AnswerCode::ELSEWHERE));
         return asked.len();
     };
-    let mut groups: [Group<_, _>; GROUPS] = std::array::from_fn(|_| Group::default());
+    let mut groups: [GlanceGroup<_, _>; GROUPS] = std::array::from_fn(|_| GlanceGroup::default());
     let mut lefts = 0;
     let mut more = AllMore::default();
     let (ends, _) = ends.as_chunks_mut::<GROUP>();
@@ -116,7 +116,7 @@ struct AllMore {
     unread: usize,
 }
 
-impl<Prepared: Copy + Default, Place: Copy> Default for Group<Prepared, Place> {
+impl<Prepared: Copy + Default, Place: Copy> Default for GlanceGroup<Prepared, Place> {
     fn default() -> Self {
         Self {
             prepared: [Prepared::default(); GROUP],
@@ -126,7 +126,7 @@ impl<Prepared: Copy + Default, Place: Copy> Default for Group<Prepared, Place> {
     }
 }
 
-impl<Prepared: Copy, Place: Copy> Group<Prepared, Place> {
+impl<Prepared: Copy, Place: Copy> GlanceGroup<Prepared, Place> {
     /// Prepares keys.
     #[inline(always)]
     fn prepare<Asked>(
@@ -169,16 +169,16 @@ impl<Prepared: Copy, Place: Copy> Group<Prepared, Place> {
     ) -> u32 {
         let mut undecided = 0;
         self.fetching = 0;
-        let found = End::word(glance.value_len());
+        let found = AnswerCode::word(glance.value_len());
         for (number, place) in self.places[..keys.min(GROUP)].iter().enumerate() {
             let glanced = match place {
                 Some(place) => glance.look(place, view),
                 None => Glanced::Undecided,
             };
             match all.take(number, glanced, found) {
-                Taken::Ended => {}
-                Taken::Fetching => self.fetching |= 1 << number,
-                Taken::Undecided => undecided |= 1 << number,
+                GlanceProgress::Ended => {}
+                GlanceProgress::Fetching => self.fetching |= 1 << number,
+                GlanceProgress::Undecided => undecided |= 1 << number,
             }
         }
         undecided
@@ -193,7 +193,7 @@ impl<Prepared: Copy, Place: Copy> Group<Prepared, Place> {
         mut all: GroupEnds<'_>,
     ) -> u32 {
         let mut undecided = 0;
-        let found = End::word(glance.value_len());
+        let found = AnswerCode::word(glance.value_len());
         while self.fetching != 0 {
             let number = self.fetching.trailing_zeros() as usize % GROUP;
             self.fetching &= self.fetching - 1;
@@ -201,7 +201,7 @@ impl<Prepared: Copy, Place: Copy> Group<Prepared, Place> {
                 Some(place) => glance.look_on(place, view),
                 None => Glanced::Undecided,
             };
-            if !matches!(all.take(number, glanced, found), Taken::Ended) {
+            if !matches!(all.take(number, glanced, found), GlanceProgress::Ended) {
                 undecided |= 1 << number;
             }
         }
@@ -210,7 +210,7 @@ impl<Prepared: Copy, Place: Copy> Group<Prepared, Place> {
 }
 
 /// What has become of one key of a group.
-enum Taken {
+enum GlanceProgress {
     Ended,
     Fetching,
     Undecided,
@@ -219,7 +219,7 @@ enum Taken {
 impl GroupEnds<'_> {
     /// Takes what a look at a key has come to, and says `found` of those that have a value.
     #[inline(always)]
-    fn take(&mut self, number: usize, glanced: Glanced, found: End) -> Taken {
+    fn take(&mut self, number: usize, glanced: Glanced, found: AnswerCode) -> GlanceProgress {
         let (end, word) = (&mut self.ends[number], &mut self.words[number]);
         let (answer, took_more) = match glanced {
             Glanced::Found(value, reads) => (Some(value), More { reads, swaps: 0 }),
@@ -229,15 +229,15 @@ impl GroupEnds<'_> {
                 (None, More::default())
             }
             Glanced::Written(was, more) => (was, more),
-            Glanced::Fetching => return Taken::Fetching,
+            Glanced::Fetching => return GlanceProgress::Fetching,
             Glanced::Undecided => {
-                *end = End::ELSEWHERE;
-                return Taken::Undecided;
+                *end = AnswerCode::ELSEWHERE;
+                return GlanceProgress::Undecided;
             }
         };
         match answer {
             Some(value) => (*word, *end) = (value, found),
-            None => *end = End::ABSENT,
+            None => *end = AnswerCode::ABSENT,
         }
         if took_more != More::default() {
             let more = &mut self.more;
@@ -246,6 +246,6 @@ impl GroupEnds<'_> {
             more.most = more.most.max(took_more.reads + took_more.swaps);
             more.many += usize::from(took_more.reads + 1 >= MANY_READS);
         }
-        Taken::Ended
+        GlanceProgress::Ended
     }
 }

@@ -15,9 +15,9 @@
 
 use super::drive::{drive, run};
 use super::glancing::glance_at;
-use super::lookup::{Answer, Lookup, Next, Reads, Rest};
+use super::lookup::{Answer, Lookup, NextStep, Reads, Rest};
 use super::mapped::{Mapped, book, locate, locate_and_prefetch};
-use crate::answers::{Answers, End, SmallAnswers};
+use crate::answers::{AnswerCode, Answers, SmallAnswers};
 use crate::client::end_turns;
 use farslot_fabric::{
     Endpoint, EndpointExt, InPlace, OperationClass, Steps, Tally, let_others_run, window,
@@ -41,7 +41,7 @@ const RUN: usize = 128;
 
 /// The lanes, and what comes of a run of them.
 struct Rows<'k, L: Lookup> {
-    lanes: [Lane<'k, L>; LANES],
+    lanes: [InPlaceLane<'k, L>; LANES],
     /// Lanes, a bit each, that wait for what they have asked for.
     reading: u32,
     /// Those that have a key, for which this client's memory is being fetched.
@@ -57,7 +57,7 @@ struct Rows<'k, L: Lookup> {
     lefts: usize,
     taken: usize,
     /// How the operations of the run have ended, and the words of those that have ended by one.
-    ends: [End; RUN],
+    ends: [AnswerCode; RUN],
     words: [u64; RUN],
     /// The places in the run, and the answers, of those that have ended otherwise.
     others: Vec<(usize, Answer)>,
@@ -65,7 +65,7 @@ struct Rows<'k, L: Lookup> {
 
 /// One operation under way. Never moved: a small struct that is written field by field and moved at
 /// once stalls the processor.
-struct Lane<'k, L: Lookup> {
+struct InPlaceLane<'k, L: Lookup> {
     key: Option<L::Key<'k>>,
     search: L::Search,
     /// What it is about to look at, and where the first pieces start: bytes of the region.
@@ -79,11 +79,11 @@ struct Lane<'k, L: Lookup> {
     /// Its place in the run.
     place: usize,
     /// What it does next, if it cannot go on here.
-    stuck: Option<Next<L::Aside>>,
+    stuck: Option<NextStep<L::Aside>>,
 }
 
 /// What the lanes share in a run.
-struct Shared<'t, L> {
+struct RunContext<'t, L> {
     table: &'t L,
     read: Mapped<'t>,
     tally: Tally,
@@ -148,7 +148,7 @@ pub(super) fn prefetch<'s, L: Lookup>(table: &'s L, asked: L::Asked<'s>) -> Opti
     let key = table.key(asked).ok()?;
     let mut search = L::Search::default();
     table.prepare(&key, &mut search);
-    if let Next::Read(reads) = table.begin(&key, &mut search) {
+    if let NextStep::Read(reads) = table.begin(&key, &mut search) {
         for number in reads.numbers() {
             let piece = table.piece(&key, &search, number);
             if let Some(start) = view.offset_of(piece) {
@@ -195,7 +195,7 @@ pub(super) fn do_one<'s, L: Lookup>(
     let mut next = table.begin(&key, &mut search);
     let answer = loop {
         let done = match next {
-            Next::Read(reads) => {
+            NextStep::Read(reads) => {
                 let located = locate_and_prefetch(table, &key, &search, reads, &mut read);
                 if L::WRITES
                     && let Some(piece) = table.likely_change(&key, &mut search)
@@ -210,17 +210,17 @@ pub(super) fn do_one<'s, L: Lookup>(
                     next
                 })
             }
-            Next::Change(reads) => {
+            NextStep::Change(reads) => {
                 let located = locate_and_prefetch(table, &key, &search, reads, &mut read);
                 let booked = (&mut tally, &mut steps);
                 located.and_then(|bytes| {
                     read.change_and_look(table, &key, &mut search, (reads, bytes), booked)
                 })
             }
-            Next::Found(found) => break read.value(found, &core.buffers).map(Some),
-            Next::Absent => break Ok(None),
+            NextStep::Found(found) => break read.value(found, &core.buffers).map(Some),
+            NextStep::Absent => break Ok(None),
             // What a write has begun is put right as it is over verbs.
-            Next::Failed(error) if !L::WRITES => break Err(*error),
+            NextStep::Failed(error) if !L::WRITES => break Err(*error),
             _ => None,
         };
         next = match done {
@@ -240,7 +240,7 @@ pub(super) fn do_one<'s, L: Lookup>(
 
 impl<'k, L: Lookup> Rows<'k, L> {
     fn new() -> Self {
-        let lane = || Lane {
+        let lane = || InPlaceLane {
             key: None,
             search: L::Search::default(),
             reads: Reads::ONE,
@@ -262,7 +262,7 @@ impl<'k, L: Lookup> Rows<'k, L> {
             left: [0; RUN],
             lefts: 0,
             taken: 0,
-            ends: [End::ELSEWHERE; RUN],
+            ends: [AnswerCode::ELSEWHERE; RUN],
             words: [0; RUN],
             others: Vec::new(),
         }
@@ -298,7 +298,7 @@ impl<'k, L: Lookup> Rows<'k, L> {
         view: InPlace<'_>,
         asked: &[impl Copy + Into<L::Asked<'k>>],
     ) {
-        let mut shared = Shared {
+        let mut shared = RunContext {
             table,
             read: Mapped::new(view),
             tally: Tally::default(),
@@ -347,7 +347,7 @@ impl<'k, L: Lookup> Rows<'k, L> {
 
     /// Has a row look at what it has asked for.
     #[inline(always)]
-    fn look_at_all(&mut self, row: usize, shared: &mut Shared<'_, L>) {
+    fn look_at_all(&mut self, row: usize, shared: &mut RunContext<'_, L>) {
         let mut left = self.reading & lanes_of(row);
         while left != 0 {
             let number = first_of(left);
@@ -362,7 +362,7 @@ impl<'k, L: Lookup> Rows<'k, L> {
         &mut self,
         row: usize,
         asked: &[impl Copy + Into<L::Asked<'k>>],
-        shared: &mut Shared<'_, L>,
+        shared: &mut RunContext<'_, L>,
     ) {
         let mut free = lanes_of(row) & !self.reading;
         if L::PREPARES {
@@ -410,7 +410,7 @@ impl<'k, L: Lookup> Rows<'k, L> {
     /// Has an operation look at what it has asked for. A function of its own, as that which begins
     /// one: in one with both the processor's registers would not do.
     #[inline(never)]
-    fn look(&mut self, number: usize, shared: &mut Shared<'_, L>) {
+    fn look(&mut self, number: usize, shared: &mut RunContext<'_, L>) {
         let next = self.lanes[number].look(shared);
         if !self.follow(number, next, shared) {
             self.reading &= !(1 << number);
@@ -419,7 +419,7 @@ impl<'k, L: Lookup> Rows<'k, L> {
 
     /// Begins an operation.
     #[inline(never)]
-    fn begin(&mut self, number: usize, shared: &mut Shared<'_, L>) {
+    fn begin(&mut self, number: usize, shared: &mut RunContext<'_, L>) {
         let lane = &mut self.lanes[number];
         lane.steps = Steps::default();
         (lane.changes, lane.has_looked) = (false, false);
@@ -434,8 +434,8 @@ impl<'k, L: Lookup> Rows<'k, L> {
     fn follow(
         &mut self,
         number: usize,
-        mut next: Next<L::Aside>,
-        shared: &mut Shared<'_, L>,
+        mut next: NextStep<L::Aside>,
+        shared: &mut RunContext<'_, L>,
     ) -> bool {
         let lane = &mut self.lanes[number];
         if L::WRITES {
@@ -443,23 +443,23 @@ impl<'k, L: Lookup> Rows<'k, L> {
         }
         let (place, changes) = (lane.place % RUN, lane.changes);
         match next {
-            Next::Read(reads) if self.ask(number, reads, shared) => return true,
-            Next::Change(reads) if L::WRITES && !changes => {
+            NextStep::Read(reads) if self.ask(number, reads, shared) => return true,
+            NextStep::Change(reads) if L::WRITES && !changes => {
                 self.lanes[number].changes = true;
                 if self.ask(number, reads, shared) {
                     return true;
                 }
-                self.end_otherwise(number, Next::Change(reads), shared);
+                self.end_otherwise(number, NextStep::Change(reads), shared);
                 return false;
             }
-            Next::Absent => self.ends[place] = End::ABSENT,
-            Next::Found(found) => match shared.read.small(&found) {
+            NextStep::Absent => self.ends[place] = AnswerCode::ABSENT,
+            NextStep::Found(found) => match shared.read.small(&found) {
                 Some((word, len)) => {
                     self.words[place] = word;
-                    self.ends[place] = End::word(len);
+                    self.ends[place] = AnswerCode::word(len);
                 }
                 None => {
-                    self.end_otherwise(number, Next::Found(found), shared);
+                    self.end_otherwise(number, NextStep::Found(found), shared);
                 }
             },
             next => {
@@ -478,20 +478,20 @@ impl<'k, L: Lookup> Rows<'k, L> {
     fn end_otherwise(
         &mut self,
         number: usize,
-        next: Next<L::Aside>,
-        shared: &mut Shared<'_, L>,
+        next: NextStep<L::Aside>,
+        shared: &mut RunContext<'_, L>,
     ) -> bool {
         let lane = &self.lanes[number];
         let answer = match next {
-            Next::Found(found) => {
+            NextStep::Found(found) => {
                 let pool = &shared.table.endpoint().core().buffers;
                 shared.read.value(found, pool).map(Some)
             }
             // What a write has begun is put right as it is over verbs.
-            Next::Failed(error) if !L::WRITES => Err(*error),
+            NextStep::Failed(error) if !L::WRITES => Err(*error),
             next => {
                 shared.tally.goes_on(lane.steps);
-                self.ends[lane.place] = End::ELSEWHERE;
+                self.ends[lane.place] = AnswerCode::ELSEWHERE;
                 self.lanes[number].stuck = Some(next);
                 self.stuck |= 1 << number;
                 return false;
@@ -502,13 +502,13 @@ impl<'k, L: Lookup> Rows<'k, L> {
     }
 
     fn ended_otherwise(&mut self, place: usize, answer: Answer) {
-        self.ends[place] = End::ELSEWHERE;
+        self.ends[place] = AnswerCode::ELSEWHERE;
         self.others.push((place, answer));
     }
 
     /// Asks for the pieces of a step; false if one is not in the mapping.
     #[inline(always)]
-    fn ask(&mut self, number: usize, reads: Reads, shared: &mut Shared<'_, L>) -> bool {
+    fn ask(&mut self, number: usize, reads: Reads, shared: &mut RunContext<'_, L>) -> bool {
         let lane = &mut self.lanes[number];
         let key = key_of(&lane.key);
         let mut bytes = 0;
@@ -540,7 +540,7 @@ impl<'k, L: Lookup> Rows<'k, L> {
 
     /// Prefetches what is wanted.
     #[inline(always)]
-    fn prefetch(&mut self, shared: &mut Shared<'_, L>) {
+    fn prefetch(&mut self, shared: &mut RunContext<'_, L>) {
         for (start, len) in &self.wanted[..self.wanted_count] {
             shared.read.view.prefetch(*start, *len);
         }
@@ -548,10 +548,10 @@ impl<'k, L: Lookup> Rows<'k, L> {
     }
 }
 
-impl<L: Lookup> Lane<'_, L> {
+impl<L: Lookup> InPlaceLane<'_, L> {
     /// Looks at what it has asked for, behind the change that it makes first, if it does.
     #[inline(always)]
-    fn look(&mut self, shared: &mut Shared<'_, L>) -> Next<L::Aside> {
+    fn look(&mut self, shared: &mut RunContext<'_, L>) -> NextStep<L::Aside> {
         self.has_looked = true;
         let (key, table) = (key_of(&self.key), shared.table);
         if self.reads.pieces == 1 {
@@ -573,22 +573,26 @@ impl<L: Lookup> Lane<'_, L> {
     /// come between what it has looked at and what it changes, so it waits for no memory that it
     /// has looked at before.
     #[inline(always)]
-    fn write_on(&mut self, mut next: Next<L::Aside>, shared: &mut Shared<'_, L>) -> Next<L::Aside> {
+    fn write_on(
+        &mut self,
+        mut next: NextStep<L::Aside>,
+        shared: &mut RunContext<'_, L>,
+    ) -> NextStep<L::Aside> {
         loop {
             next = match next {
-                Next::Change(reads) if self.is_at_once(reads) => {
+                NextStep::Change(reads) if self.is_at_once(reads) => {
                     self.changes = true;
                     let (key, read) = (key_of(&self.key), &mut shared.read);
                     match locate(shared.table, key, &self.search, reads, read) {
                         Some(bytes) => self.change((reads, bytes), shared),
-                        None => return Next::Change(reads),
+                        None => return NextStep::Change(reads),
                     }
                 }
                 // What lies on top is a record that was read beside what is to be looked at.
-                Next::LookOn if self.reads.keeps => {
+                NextStep::LookOn if self.reads.keeps => {
                     shared.table.read_on(key_of(&self.key), &mut self.search)
                 }
-                Next::LookOn => self.look(shared),
+                NextStep::LookOn => self.look(shared),
                 next => return next,
             };
         }
@@ -606,14 +610,14 @@ impl<L: Lookup> Lane<'_, L> {
     fn change(
         &mut self,
         (reads, bytes): (Reads, u64),
-        shared: &mut Shared<'_, L>,
-    ) -> Next<L::Aside> {
+        shared: &mut RunContext<'_, L>,
+    ) -> NextStep<L::Aside> {
         let booked = (&mut shared.tally, &mut self.steps);
         let (key, search) = (key_of(&self.key), &mut self.search);
         let read = &mut shared.read;
         let looked = read.change_and_look(shared.table, key, search, (reads, bytes), booked);
         self.changes = looked.is_none();
-        looked.unwrap_or(Next::Change(reads))
+        looked.unwrap_or(NextStep::Change(reads))
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! A lookup that READs alone decide needs no future: its state is a key, a search and READs on
 //! their way. A batch is a fixed row of *lanes* that hold one such lookup each, and look and read
-//! on in place. An [aside](Next::Aside) goes on as the ordinary lookup, in its lane, from where it
+//! on in place. An [aside](NextStep::Aside) goes on as the ordinary lookup, in its lane, from where it
 //! stands.
 //!
 //! Lanes that begin prepare first, all of them, so that what they will look at in the client's
@@ -11,8 +11,8 @@
 //! is under way while the others are answered.
 
 use super::drive::{drive, not_read};
-use super::lookup::{Answer, Lookup, Next, Reads};
-use super::received::Received;
+use super::lookup::{Answer, Lookup, NextStep, Reads};
+use super::received::ReceivedPieces;
 use crate::BATCH_WIDTH;
 use farslot_fabric::{Booking, Endpoint, EndpointExt, OperationClass, Piece, Reader};
 use std::future::{Future, poll_fn};
@@ -20,7 +20,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 /// A place for one lookup at a time. `F` is the future of the rest of an ordinary lookup.
-struct Lane<'t, 'k, L: Lookup, F> {
+struct LookupLane<'t, 'k, L: Lookup, F> {
     stage: Stage,
     class: OperationClass,
     /// The key's number in the batch.
@@ -57,7 +57,7 @@ pub(super) async fn do_many<'k, L: Lookup>(
         let rest = async move { drive(table, &key, &mut search, next).await };
         table.endpoint().operation_begun(class, booking, rest)
     };
-    let mut lanes: Vec<_> = (0..width).map(|_| Lane::new(table, class)).collect();
+    let mut lanes: Vec<_> = (0..width).map(|_| LookupLane::new(table, class)).collect();
     poll_fn(|cx| {
         loop {
             let mut has_taken = false;
@@ -88,7 +88,7 @@ pub(super) async fn do_many<'k, L: Lookup>(
     .await;
 }
 
-impl<'t, 'k, L: Lookup, F: Future<Output = Answer>> Lane<'t, 'k, L, F> {
+impl<'t, 'k, L: Lookup, F: Future<Output = Answer>> LookupLane<'t, 'k, L, F> {
     fn new(table: &'t L, class: OperationClass) -> Self {
         Self {
             stage: Stage::Idle,
@@ -131,11 +131,11 @@ impl<'t, 'k, L: Lookup, F: Future<Output = Answer>> Lane<'t, 'k, L, F> {
     fn begin(
         &mut self,
         table: &'t L,
-        go_on: &impl Fn(L::Key<'k>, L::Search, Next<L::Aside>, Booking) -> F,
+        go_on: &impl Fn(L::Key<'k>, L::Search, NextStep<L::Aside>, Booking) -> F,
         done: &mut impl FnMut(usize, Answer),
     ) {
         match table.begin(key_of(&self.key), &mut self.search) {
-            Next::Read(reads) if reads.is_last => self.stage = Stage::Holding(reads),
+            NextStep::Read(reads) if reads.is_last => self.stage = Stage::Holding(reads),
             next => self.follow(table, next, go_on, done),
         }
     }
@@ -145,7 +145,7 @@ impl<'t, 'k, L: Lookup, F: Future<Output = Answer>> Lane<'t, 'k, L, F> {
     fn go_on(
         &mut self,
         table: &'t L,
-        go_on: &impl Fn(L::Key<'k>, L::Search, Next<L::Aside>, Booking) -> F,
+        go_on: &impl Fn(L::Key<'k>, L::Search, NextStep<L::Aside>, Booking) -> F,
         done: &mut impl FnMut(usize, Answer),
         cx: &mut Context<'_>,
     ) {
@@ -155,7 +155,7 @@ impl<'t, 'k, L: Lookup, F: Future<Output = Answer>> Lane<'t, 'k, L, F> {
                 Poll::Ready(Ok(())) => {
                     let mut received = self.received(table, reads);
                     match table.look(key_of(&self.key), &mut self.search, &mut received) {
-                        Next::Found(found) => {
+                        NextStep::Found(found) => {
                             let pool = &table.endpoint().core().buffers;
                             let value = received.into_value(found, pool);
                             self.end(value.map(Some), done);
@@ -184,14 +184,14 @@ impl<'t, 'k, L: Lookup, F: Future<Output = Answer>> Lane<'t, 'k, L, F> {
     fn follow(
         &mut self,
         table: &'t L,
-        next: Next<L::Aside>,
-        go_on: &impl Fn(L::Key<'k>, L::Search, Next<L::Aside>, Booking) -> F,
+        next: NextStep<L::Aside>,
+        go_on: &impl Fn(L::Key<'k>, L::Search, NextStep<L::Aside>, Booking) -> F,
         done: &mut impl FnMut(usize, Answer),
     ) {
         match next {
-            Next::Read(reads) if !reads.ahead => self.read(table, reads, go_on, done),
-            Next::Absent => self.end(Ok(None), done),
-            Next::Failed(error) => self.end(Err(*error), done),
+            NextStep::Read(reads) if !reads.ahead => self.read(table, reads, go_on, done),
+            NextStep::Absent => self.end(Ok(None), done),
+            NextStep::Failed(error) => self.end(Err(*error), done),
             next => {
                 let key = self.key.take().expect("a lane that goes on has a key");
                 let search = std::mem::take(&mut self.search);
@@ -208,7 +208,7 @@ impl<'t, 'k, L: Lookup, F: Future<Output = Answer>> Lane<'t, 'k, L, F> {
         &mut self,
         table: &'t L,
         reads: Reads,
-        go_on: &impl Fn(L::Key<'k>, L::Search, Next<L::Aside>, Booking) -> F,
+        go_on: &impl Fn(L::Key<'k>, L::Search, NextStep<L::Aside>, Booking) -> F,
         done: &mut impl FnMut(usize, Answer),
     ) {
         let piece = |number| table.piece(key_of(&self.key), &self.search, number);
@@ -263,7 +263,7 @@ impl<'t, 'k, L: Lookup, F: Future<Output = Answer>> Lane<'t, 'k, L, F> {
 
     /// What the readers have read.
     #[inline]
-    fn received(&mut self, table: &'t L, reads: Reads) -> Received {
+    fn received(&mut self, table: &'t L, reads: Reads) -> ReceivedPieces {
         let mut buffers = self.readers.iter_mut().map(|reader| {
             let buffer = reader.take();
             buffer.expect("a READ that has completed has filled its buffer")
@@ -271,11 +271,11 @@ impl<'t, 'k, L: Lookup, F: Future<Output = Answer>> Lane<'t, 'k, L, F> {
         if reads.gathered {
             let piece = |number| table.piece(key_of(&self.key), &self.search, number);
             let all = buffers.next().expect("a lane has a reader");
-            return Received::gathered(all, reads.numbers().map(piece));
+            return ReceivedPieces::gathered(all, reads.numbers().map(piece));
         }
         match reads.pieces {
-            1 => Received::One(buffers.next().expect("a lane has a reader")),
-            pieces => Received::Apart(buffers.take(pieces).collect()),
+            1 => ReceivedPieces::One(buffers.next().expect("a lane has a reader")),
+            pieces => ReceivedPieces::Apart(buffers.take(pieces).collect()),
         }
     }
 

@@ -14,9 +14,9 @@ pub(crate) const LIKELY: usize = 256;
 
 /// A scheme's lookup of one key, or its write of one, in steps.
 pub(crate) trait Lookup {
-    /// Whether it may [change](Next::Change) anything.
+    /// Whether it may [change](NextStep::Change) anything.
     const WRITES: bool = false;
-    /// Whether it may look on ([`Next::LookOn`]) at what was read before.
+    /// Whether it may look on ([`NextStep::LookOn`]) at what was read before.
     const LOOKS_ON: bool = Self::WRITES;
     /// Whether its changes are other ones than [`Change`]s: it [makes](Lookup::make) them itself.
     const MAKES_CHANGES: bool = false;
@@ -94,7 +94,7 @@ pub(crate) trait Lookup {
 
     /// Begins a lookup, for which [`Lookup::prepare`] was called. The search may be one that was
     /// used.
-    fn begin(&self, key: &Self::Key<'_>, search: &mut Self::Search) -> Next<Self::Aside>;
+    fn begin(&self, key: &Self::Key<'_>, search: &mut Self::Search) -> NextStep<Self::Aside>;
 
     /// A piece that is to be read, by its number, counted from 0.
     fn piece(&self, key: &Self::Key<'_>, search: &Self::Search, number: usize) -> Piece;
@@ -117,8 +117,8 @@ pub(crate) trait Lookup {
         &self,
         key: &Self::Key<'_>,
         search: &mut Self::Search,
-        read: &mut impl Read,
-    ) -> Next<Self::Aside>;
+        read: &mut impl ReadPieces,
+    ) -> NextStep<Self::Aside>;
 
     /// What a change will probably write, if what is asked for now says what is hoped for: to be
     /// fetched beside that.
@@ -155,13 +155,13 @@ pub(crate) trait Lookup {
         _key: &Self::Key<'_>,
         _search: &mut Self::Search,
         _seen: u64,
-        _read: &mut impl Read,
-    ) -> Next<Self::Aside> {
+        _read: &mut impl ReadPieces,
+    ) -> NextStep<Self::Aside> {
         unreachable!("a lookup changes nothing")
     }
 
-    /// What to have read where [`Next::LookOn`] finds that what was read is not kept.
-    fn read_on(&self, _key: &Self::Key<'_>, _search: &mut Self::Search) -> Next<Self::Aside> {
+    /// What to have read where [`NextStep::LookOn`] finds that what was read is not kept.
+    fn read_on(&self, _key: &Self::Key<'_>, _search: &mut Self::Search) -> NextStep<Self::Aside> {
         unreachable!("a lookup looks at all that was read")
     }
 
@@ -170,7 +170,7 @@ pub(crate) trait Lookup {
         &self,
         _key: &Self::Key<'_>,
         _search: &mut Self::Search,
-    ) -> Option<Next<Self::Aside>> {
+    ) -> Option<NextStep<Self::Aside>> {
         None
     }
 
@@ -180,7 +180,7 @@ pub(crate) trait Lookup {
         key: &Self::Key<'_>,
         search: &mut Self::Search,
         aside: Self::Aside,
-    ) -> Result<Next<Self::Aside>>;
+    ) -> Result<NextStep<Self::Aside>>;
 
     /// Ends an operation that has failed: puts right what it has begun, as far as that can be.
     async fn give_up(&self, _key: &Self::Key<'_>, _search: &mut Self::Search, _: &IndexError) {}
@@ -192,7 +192,7 @@ pub(crate) trait Lookup {
 }
 
 /// What a lookup does next.
-pub(crate) enum Next<A> {
+pub(crate) enum NextStep<A> {
     /// It wants these read.
     Read(Reads),
     /// It wants something changed, as [`Lookup::change`] says, and these read behind that: all of
@@ -201,7 +201,7 @@ pub(crate) enum Next<A> {
     /// It looks at what was read last, or was [kept](Reads::keeps), once more.
     LookOn,
     /// The key is there.
-    Found(Found),
+    Found(ValueLocation),
     /// It is not.
     Absent,
     Failed(Box<IndexError>),
@@ -209,27 +209,27 @@ pub(crate) enum Next<A> {
     Aside(A),
 }
 
-impl<A> Next<A> {
+impl<A> NextStep<A> {
     /// Ends a write; whether the key was there is its answer.
     #[inline(always)]
     pub(crate) const fn was_there(was_there: bool) -> Self {
         match was_there {
-            true => Self::Found(Found::Word { word: 0, len: 0 }),
+            true => Self::Found(ValueLocation::Word { word: 0, len: 0 }),
             false => Self::Absent,
         }
     }
 
     /// The same of who names his asides otherwise.
     #[inline(always)]
-    pub(crate) fn map_aside<B>(self, aside: impl FnOnce(A) -> B) -> Next<B> {
+    pub(crate) fn map_aside<B>(self, aside: impl FnOnce(A) -> B) -> NextStep<B> {
         match self {
-            Self::Read(reads) => Next::Read(reads),
-            Self::Change(reads) => Next::Change(reads),
-            Self::LookOn => Next::LookOn,
-            Self::Found(found) => Next::Found(found),
-            Self::Absent => Next::Absent,
-            Self::Failed(error) => Next::Failed(error),
-            Self::Aside(of) => Next::Aside(aside(of)),
+            Self::Read(reads) => NextStep::Read(reads),
+            Self::Change(reads) => NextStep::Change(reads),
+            Self::LookOn => NextStep::LookOn,
+            Self::Found(found) => NextStep::Found(found),
+            Self::Absent => NextStep::Absent,
+            Self::Failed(error) => NextStep::Failed(error),
+            Self::Aside(of) => NextStep::Aside(aside(of)),
         }
     }
 }
@@ -243,7 +243,7 @@ pub(crate) struct Reads {
     pub(crate) gathered: bool,
     /// The lookup is known to end with it: others should be posted before.
     pub(crate) is_last: bool,
-    /// What was read before is kept: that is looked at where the lookup [looks on](Next::LookOn).
+    /// What was read before is kept: that is looked at where the lookup [looks on](NextStep::LookOn).
     pub(crate) keeps: bool,
     /// What will be read next is [known](Lookup::pieces_ahead), and is asked for at once.
     pub(crate) ahead: bool,
@@ -324,10 +324,10 @@ pub(crate) struct Swap {
 }
 
 /// Where the value is.
-pub(crate) enum Found {
+pub(crate) enum ValueLocation {
     /// The first `len` bytes of a word, little-endian.
     Word { word: u64, len: usize },
-    /// These bytes of a piece that was read: of the one that [`Read::bytes`] was asked for last,
+    /// These bytes of a piece that was read: of the one that [`ReadPieces::bytes`] was asked for last,
     /// and within those.
     Bytes { piece: usize, bytes: Range<usize> },
     /// Here: rarely, so that it takes little room.
@@ -336,7 +336,7 @@ pub(crate) enum Found {
 
 /// The pieces that were read. Each word is loaded when it is asked for, and should be asked for
 /// once.
-pub(crate) trait Read {
+pub(crate) trait ReadPieces {
     /// Whether that is from the table's memory, and not from a copy of it.
     const IS_LIVE: bool = false;
 
@@ -368,11 +368,13 @@ pub(crate) trait Read {
     fn bytes_again(&self, piece: usize, bytes: Range<usize>) -> &[u8];
 
     /// Whether the value that was found is this.
-    fn is_value(&self, found: &Found, value: &[u8]) -> bool {
+    fn is_value(&self, found: &ValueLocation, value: &[u8]) -> bool {
         match found {
-            Found::Word { word, len } => word.to_le_bytes()[..*len] == *value,
-            Found::Bytes { piece, bytes } => *self.bytes_again(*piece, bytes.clone()) == *value,
-            Found::Value(found) => ***found == *value,
+            ValueLocation::Word { word, len } => word.to_le_bytes()[..*len] == *value,
+            ValueLocation::Bytes { piece, bytes } => {
+                *self.bytes_again(*piece, bytes.clone()) == *value
+            }
+            ValueLocation::Value(found) => ***found == *value,
         }
     }
 
@@ -411,8 +413,8 @@ pub(crate) fn view_to_write<E: Endpoint>(endpoint: &E, place: RemoteAddr) -> Opt
 
 /// The error of a lookup that it ends.
 #[cold]
-pub(crate) fn failed<A>(error: impl Into<IndexError>) -> Next<A> {
-    Next::Failed(Box::new(error.into()))
+pub(crate) fn failed<A>(error: impl Into<IndexError>) -> NextStep<A> {
+    NextStep::Failed(Box::new(error.into()))
 }
 
 pub(super) use crate::answers::Got as Answer;

@@ -1,6 +1,8 @@
 //! The pieces of a step in the mapping, and one step on them.
 
-use super::lookup::{Answer, Booked, Change, Found, Lookup, MOST_PIECES, Next, Read, Reads};
+use super::lookup::{
+    Answer, Booked, Change, Lookup, MOST_PIECES, NextStep, ReadPieces, Reads, ValueLocation,
+};
 use crate::hash::word_of;
 use crate::{Result, Value};
 use farslot_fabric::{BufferPool, Endpoint, InPlace, Piece, Steps, Tally};
@@ -37,10 +39,10 @@ impl<'m> Mapped<'m> {
     /// The value that was found as the first bytes of a word, if it has no more: the word, and how
     /// many.
     #[inline(always)]
-    pub(super) fn small(&self, found: &Found) -> Option<(u64, usize)> {
+    pub(super) fn small(&self, found: &ValueLocation) -> Option<(u64, usize)> {
         match found {
-            Found::Word { word, len } => Some((*word, *len)),
-            Found::Bytes { bytes, .. } if bytes.len() <= SMALL => {
+            ValueLocation::Word { word, len } => Some((*word, *len)),
+            ValueLocation::Bytes { bytes, .. } if bytes.len() <= SMALL => {
                 let start = bytes.start - self.copied.1.start;
                 let copy: &[u8] = bytemuck::cast_slice(&self.copy);
                 // There is more behind it, as the copy has room for more than any small record.
@@ -54,14 +56,14 @@ impl<'m> Mapped<'m> {
     }
 
     /// The value that was found.
-    pub(super) fn value(&self, found: Found, pool: &BufferPool) -> Result<Value> {
+    pub(super) fn value(&self, found: ValueLocation, pool: &BufferPool) -> Result<Value> {
         if let Some((word, len)) = self.small(&found) {
             return Ok(Value::of_word(word, len));
         }
         let (piece, bytes) = match found {
-            Found::Word { word, len } => return Ok(Value::of_word(word, len)),
-            Found::Value(value) => return Ok(*value),
-            Found::Bytes { piece, bytes } => (piece, bytes),
+            ValueLocation::Word { word, len } => return Ok(Value::of_word(word, len)),
+            ValueLocation::Value(value) => return Ok(*value),
+            ValueLocation::Bytes { piece, bytes } => (piece, bytes),
         };
         Value::copied(self.bytes_again(piece, bytes), pool)
     }
@@ -79,7 +81,7 @@ impl Mapped<'_> {
         search: &mut L::Search,
         (reads, bytes): (Reads, u64),
         (tally, steps): (&mut Tally, &mut Steps),
-    ) -> Option<Next<L::Aside>> {
+    ) -> Option<NextStep<L::Aside>> {
         let (seen, count, changed) = match L::MAKES_CHANGES {
             true => {
                 let (count, bytes) = table.make(search, self.view, tally)?;
@@ -129,7 +131,7 @@ impl Mapped<'_> {
     }
 }
 
-impl Read for Mapped<'_> {
+impl ReadPieces for Mapped<'_> {
     const IS_LIVE: bool = true;
 
     #[inline(always)]
@@ -179,7 +181,7 @@ pub(super) fn step<L: Lookup>(
     search: &mut L::Search,
     reads: Reads,
     is_new: bool,
-) -> Option<std::result::Result<Next<L::Aside>, Answer>> {
+) -> Option<std::result::Result<NextStep<L::Aside>, Answer>> {
     let view = table.in_place()?;
     let mut read = Mapped::new(view);
     let bytes = locate(table, key, search, reads, &mut read)?;
@@ -194,7 +196,7 @@ pub(super) fn step<L: Lookup>(
     // There is no other time for it.
     table.while_waiting();
     Some(match next {
-        Next::Found(found) => Err(read.value(found, &core.buffers).map(Some)),
+        NextStep::Found(found) => Err(read.value(found, &core.buffers).map(Some)),
         next => Ok(next),
     })
 }
@@ -207,7 +209,7 @@ pub(super) fn change<L: Lookup>(
     key: &L::Key<'_>,
     search: &mut L::Search,
     reads: Reads,
-) -> Option<Next<L::Aside>> {
+) -> Option<NextStep<L::Aside>> {
     let mut read = Mapped::new(table.in_place()?);
     let bytes = locate(table, key, search, reads, &mut read)?;
     let (mut tally, mut steps) = (Tally::default(), Steps::default());

@@ -1,10 +1,10 @@
 //! Operations as steps: a scheme says its lookup, or its write, once, and several drivers run it.
 //!
 //! A [`Lookup`] says which bytes it wants to have read next and, when they are here, what they
-//! mean: an answer, more to read, or, of a write, a [change](Next::Change). Between two steps it
+//! mean: an answer, more to read, or, of a write, a [change](NextStep::Change). Between two steps it
 //! has its [`Lookup::Search`], plain data; it has no future, no buffer, and books nothing. What
 //! cannot be decided so (a pause before a slot is read again, a directory to be read on, a bucket
-//! to be held) is an [aside](Next::Aside), which the scheme does itself as a future, and comes back
+//! to be held) is an [aside](NextStep::Aside), which the scheme does itself as a future, and comes back
 //! from.
 //!
 //! The drivers:
@@ -29,7 +29,7 @@ mod mapped;
 mod received;
 mod records;
 
-use crate::heap::{Asked, Relocation};
+use crate::heap::{Relocation, TableWrite};
 use crate::scheme::{SchemeClient, run_side_by_side};
 use crate::{Answers, BATCH_WIDTH, GET, Operation, Outcomes, Result, UPKEEP};
 pub(crate) use drive::{drive, run};
@@ -37,8 +37,8 @@ use farslot_fabric::{EndpointExt, OperationClass, window};
 pub(crate) use glance::{Glance, Glanced, More, slots_near};
 use lookup::{Answer, Rest};
 pub(crate) use lookup::{
-    Booked, Change, Found, LIKELY, Lookup, MOST_PIECES, Next, Read, Reads, Swap, failed, view,
-    view_for, view_to_write,
+    Booked, Change, LIKELY, Lookup, MOST_PIECES, NextStep, ReadPieces, Reads, Swap, ValueLocation,
+    failed, view, view_for, view_to_write,
 };
 pub(crate) use records::{has_key, record_in};
 
@@ -85,7 +85,7 @@ pub(crate) async fn write_many<L>(
     operations: &[Operation<'_>],
     mut done: impl FnMut(Outcomes<'_>),
 ) where
-    L: for<'k> Lookup<Asked<'k> = Asked<'k>>,
+    L: for<'k> Lookup<Asked<'k> = TableWrite<'k>>,
 {
     let mut taken = 0;
     for some in operations.chunk_by(|one, other| one.class() == other.class()) {
@@ -119,7 +119,7 @@ pub(crate) async fn relocate<L>(
     relocations: &[Relocation<'_>],
     mut done: impl FnMut(usize, Result<bool>),
 ) where
-    L: for<'k> Lookup<Asked<'k> = Asked<'k>>,
+    L: for<'k> Lookup<Asked<'k> = TableWrite<'k>>,
 {
     let mut done = |number, was: Answer| done(number, was.map(|was| was.is_some()));
     let told = |was: Answers<'_>| was.each(&mut done);

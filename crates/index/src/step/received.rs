@@ -1,6 +1,6 @@
 //! What verbs have read for a step.
 
-use super::lookup::{Found, Read, Reads};
+use super::lookup::{ReadPieces, Reads, ValueLocation};
 use crate::{Result, Value};
 use farslot_fabric::{Buffer, BufferPool, Piece};
 use std::ops::Range;
@@ -10,7 +10,7 @@ use std::ops::Range;
 const SHARE: usize = 4;
 
 /// The pieces of a step.
-pub(super) enum Received {
+pub(super) enum ReceivedPieces {
     One(Buffer),
     /// Each in a buffer of its own.
     Apart(Vec<Buffer>),
@@ -18,7 +18,7 @@ pub(super) enum Received {
     Gathered(Buffer, Vec<usize>),
 }
 
-impl Received {
+impl ReceivedPieces {
     /// Pieces that were read by one request.
     pub(super) fn gathered(buffer: Buffer, pieces: impl Iterator<Item = Piece>) -> Self {
         let mut start = 0;
@@ -42,11 +42,11 @@ impl Received {
 
     /// The value that was found, without a copy where it fills a good part of what was read.
     #[inline]
-    pub(super) fn into_value(self, found: Found, pool: &BufferPool) -> Result<Value> {
+    pub(super) fn into_value(self, found: ValueLocation, pool: &BufferPool) -> Result<Value> {
         let (piece, bytes) = match found {
-            Found::Word { word, len } => return Ok(Value::of_word(word, len)),
-            Found::Value(value) => return Ok(*value),
-            Found::Bytes { piece, bytes } => (piece, bytes),
+            ValueLocation::Word { word, len } => return Ok(Value::of_word(word, len)),
+            ValueLocation::Value(value) => return Ok(*value),
+            ValueLocation::Bytes { piece, bytes } => (piece, bytes),
         };
         let (buffer, start) = self.buffer(piece);
         let range = start + bytes.start..start + bytes.end;
@@ -63,7 +63,7 @@ impl Received {
     }
 }
 
-impl Read for Received {
+impl ReadPieces for ReceivedPieces {
     #[inline]
     fn words(&self, piece: usize) -> impl Fn(usize) -> u64 {
         let (buffer, start) = self.buffer(piece);

@@ -1,13 +1,13 @@
 //! Records of a heap among the pieces of a step.
 
-use super::lookup::Read;
+use super::lookup::ReadPieces;
 use crate::heap::{BlockRef, RecordView, bytes_by_lengths, generation_by_head, record_bytes};
 
 /// The record in a piece that was read of its block, of so many bytes; nothing if it is not the
 /// record of that use, or not whole.
 #[inline(always)]
 pub(crate) fn record_in(
-    read: &mut impl Read,
+    read: &mut impl ReadPieces,
     piece: usize,
     block: BlockRef,
     len: usize,
@@ -19,7 +19,7 @@ pub(crate) fn record_in(
 /// Whether the record in such a piece has this key, as far as can be told without its checksum.
 #[inline(always)]
 pub(crate) fn has_key(
-    read: &mut impl Read,
+    read: &mut impl ReadPieces,
     piece: usize,
     block: BlockRef,
     len: usize,

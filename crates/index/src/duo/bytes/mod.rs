@@ -22,4 +22,4 @@ pub use numbers::{MOST_BUCKET_SLOTS, SlotNumber};
 pub use options::DuoOptions;
 pub(super) use published::{PerPage, bucket_entry, entry_parts, stash_entry};
 pub(super) use slot::{hash_in, head_in, is_dead, live_head, second_in};
-pub(super) use vault::{MOST_RATIO, Run, Vault, check_ratio};
+pub(super) use vault::{BucketRun, MOST_RATIO, VaultMap, check_ratio};

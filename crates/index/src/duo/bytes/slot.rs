@@ -53,7 +53,7 @@ impl DuoLayout {
 
     /// The record of a slot that was read; nothing if it is dead or not whole.
     #[inline]
-    pub(in super::super) fn record_in<'s>(&self, slot: &'s [u8]) -> Option<SlotRecord<'s>> {
+    pub(in super::super) fn record_in<'s>(&self, slot: &'s [u8]) -> Option<InlineRecord<'s>> {
         if head_in(slot) == 0 {
             return None;
         }
@@ -73,7 +73,7 @@ impl DuoLayout {
             && end <= slot.len()
             && (self.kind == SlotKind::Heap
                 || checksum(&slot[12..end], self.checksum_seed).to_le_bytes() == slot[8..12]);
-        whole.then(|| SlotRecord {
+        whole.then(|| InlineRecord {
             key: &slot[SLOT_HEADER..SLOT_HEADER + key],
             value: &slot[SLOT_HEADER + key..end],
             value_at: SLOT_HEADER + key,
@@ -99,14 +99,14 @@ impl DuoLayout {
 }
 
 /// A record in a slot that was read.
-pub(in super::super) struct SlotRecord<'s> {
+pub(in super::super) struct InlineRecord<'s> {
     pub(in super::super) key: &'s [u8],
     pub(in super::super) value: &'s [u8],
     /// Bytes from the slot's start to the value.
     pub(in super::super) value_at: usize,
 }
 
-impl SlotRecord<'_> {
+impl InlineRecord<'_> {
     /// The value's bytes, in those of the slot.
     #[inline]
     pub(in super::super) fn value_range(&self) -> Range<usize> {

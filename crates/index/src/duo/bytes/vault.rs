@@ -14,7 +14,7 @@ pub(in super::super) const MOST_RATIO: u64 = 4096;
 
 /// Buckets of both arrays that lie side by side in memory, each array's for itself.
 #[derive(Clone, Copy)]
-pub(super) struct Extent {
+pub(super) struct BucketExtent {
     /// The first bucket of each array.
     pub(super) first: u64,
     /// Buckets of each array.
@@ -32,7 +32,7 @@ pub(super) struct Extent {
 
 /// Buckets of one array, side by side in memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(in super::super) struct Run {
+pub(in super::super) struct BucketRun {
     /// 0 or 1.
     pub(in super::super) array: u64,
     /// The first one, counted within the array.
@@ -40,7 +40,7 @@ pub(in super::super) struct Run {
     pub(in super::super) buckets: u64,
 }
 
-impl Run {
+impl BucketRun {
     /// Their numbers through both arrays.
     pub(in super::super) fn numbers(self) -> impl Iterator<Item = u64> + Clone {
         let buckets = self.first..self.first + self.buckets;
@@ -49,12 +49,12 @@ impl Run {
 }
 
 /// Where everything is, for all threads of the owner.
-pub(in super::super) struct Vault {
+pub(in super::super) struct VaultMap {
     pub(super) table: RemoteAddr,
     /// Where the table started: that of most buckets, known without a lock.
-    start: Extent,
+    start: BucketExtent,
     /// At least one: the start.
-    extents: RwLock<Vec<Extent>>,
+    extents: RwLock<Vec<BucketExtent>>,
     spare: Mutex<Option<Memory>>,
     /// Whether a growth could not begin for want of memory, or because there were too many. It
     /// never will: memory for growth is not given back.
@@ -67,9 +67,9 @@ pub(in super::super) struct Vault {
 /// Bytes of memory, and where they are.
 type Memory = (u64, RemoteAddr);
 
-impl Vault {
+impl VaultMap {
     pub(in super::super) fn new(table: RemoteAddr, layout: &DuoLayout) -> Self {
-        let start = Extent {
+        let start = BucketExtent {
             first: 0,
             buckets: layout.buckets,
             splits: table,
@@ -116,18 +116,18 @@ impl Vault {
         self.spare.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn extents(&self) -> RwLockReadGuard<'_, Vec<Extent>> {
+    pub(super) fn extents(&self) -> RwLockReadGuard<'_, Vec<BucketExtent>> {
         self.extents.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Changes what extents there are.
-    fn change(&self, change: impl FnOnce(&mut Vec<Extent>)) {
+    fn change(&self, change: impl FnOnce(&mut Vec<BucketExtent>)) {
         change(&mut self.extents.write().unwrap_or_else(PoisonError::into_inner));
     }
 
     /// The extent of a bucket, counted within its array.
     #[inline]
-    fn extent_of(&self, bucket: u64) -> Extent {
+    fn extent_of(&self, bucket: u64) -> BucketExtent {
         if bucket < self.start.buckets {
             return self.start;
         }
@@ -136,7 +136,7 @@ impl Vault {
 
     /// An extent by its number: that of the table as it was made is 0.
     #[inline]
-    pub(super) fn extent_numbered(&self, number: u64) -> Extent {
+    pub(super) fn extent_numbered(&self, number: u64) -> BucketExtent {
         match number {
             0 => self.start,
             _ => self.extents()[number as usize],
@@ -206,14 +206,14 @@ impl Vault {
     /// Adds an extent.
     ///
     /// # Errors
-    /// As [`Vault::extent_bytes`], for an entry of a header that is damaged.
+    /// As [`VaultMap::extent_bytes`], for an entry of a header that is damaged.
     pub(in super::super) fn add(&self, layout: &DuoLayout, entry: Entry) -> Result<()> {
         let bytes = self.extent_bytes(layout, entry.ratio)?;
         let first = self.buckets();
         let buckets = first * (entry.ratio - 1);
         let counts = entry.at.plus(DuoLayout::splits_bytes(first));
         let arrays = 2 * buckets * layout.bucket_bytes() as u64;
-        let extent = Extent {
+        let extent = BucketExtent {
             first,
             buckets,
             splits: entry.at,
@@ -235,7 +235,7 @@ impl Vault {
     /// Where a bucket is, numbered through both arrays.
     #[inline]
     pub(in super::super) fn bucket_at(&self, layout: &DuoLayout, bucket: u64) -> RemoteAddr {
-        let at = |extent: &Extent| {
+        let at = |extent: &BucketExtent| {
             let behind = bucket / 2 - extent.first + bucket % 2 * extent.buckets;
             extent.arrays.plus(behind * layout.bucket_bytes() as u64)
         };
@@ -261,9 +261,9 @@ impl Vault {
     }
 
     /// All buckets of an array, in their order.
-    pub(in super::super) fn runs(&self, array: u64) -> Vec<Run> {
+    pub(in super::super) fn runs(&self, array: u64) -> Vec<BucketRun> {
         let extents = self.extents();
-        let run = |extent: &Extent| Run {
+        let run = |extent: &BucketExtent| BucketRun {
             array,
             first: extent.first,
             buckets: extent.buckets,
@@ -278,11 +278,11 @@ impl Vault {
     }
 
     /// Buckets, numbered through both arrays, as runs.
-    pub(in super::super) fn runs_of(&self, buckets: &[u64]) -> Vec<Run> {
+    pub(in super::super) fn runs_of(&self, buckets: &[u64]) -> Vec<BucketRun> {
         let mut sorted: Vec<(u64, u64)> = buckets.iter().map(|b| (b % 2, b / 2)).collect();
         sorted.sort_unstable();
         let extents = self.extents();
-        let mut runs: Vec<Run> = Vec::new();
+        let mut runs: Vec<BucketRun> = Vec::new();
         for (array, bucket) in sorted {
             let start = extent_of(&extents, bucket).first;
             match runs.last_mut() {
@@ -293,7 +293,7 @@ impl Vault {
                 {
                     run.buckets += 1;
                 }
-                _ => runs.push(Run {
+                _ => runs.push(BucketRun {
                     array,
                     first: bucket,
                     buckets: 1,
@@ -304,7 +304,7 @@ impl Vault {
     }
 }
 
-fn extent_of(extents: &[Extent], bucket: u64) -> Extent {
+fn extent_of(extents: &[BucketExtent], bucket: u64) -> BucketExtent {
     extents[extents.partition_point(|extent| extent.first <= bucket) - 1]
 }
 

@@ -2,14 +2,14 @@
 
 use super::layout::{DuoLayout, SEGMENTS, STASH_SEGMENT};
 use super::numbers::SlotNumber;
-use super::vault::{Extent, Vault};
+use super::vault::{BucketExtent, VaultMap};
 use farslot_fabric::RemoteAddr;
 use std::ops::Range;
 
 /// Counts that are read at once at most, if one extent has not got more.
 const COUNTS_A_READ: u64 = 4096;
 
-impl Extent {
+impl BucketExtent {
     /// The pages of its buckets.
     fn pages(&self) -> Range<u64> {
         2 * self.first..2 * (self.first + self.buckets)
@@ -21,9 +21,9 @@ impl Extent {
     }
 }
 
-impl Vault {
+impl VaultMap {
     /// The number of the extent that a bucket is in, and the extent.
-    fn numbered(&self, bucket: u64) -> (u64, Extent) {
+    fn numbered(&self, bucket: u64) -> (u64, BucketExtent) {
         let extents = self.extents();
         let later = extents.iter().rposition(|extent| extent.first <= bucket);
         let number = later.expect("the first extent's first bucket is 0");
@@ -90,14 +90,14 @@ impl Vault {
     /// All pages, as they lie side by side: the stash's first.
     pub(in super::super) fn page_runs(&self, layout: &DuoLayout) -> Vec<Range<u64>> {
         let extents = self.extents();
-        let of_buckets = extents.iter().map(Extent::pages);
+        let of_buckets = extents.iter().map(BucketExtent::pages);
         let of_stash = std::iter::once(layout.stash_pages());
         of_stash.chain(of_buckets).collect()
     }
 }
 
 /// The counts of the segments of these extents, as they lie side by side.
-fn counts_of(extents: &[Extent]) -> Vec<(RemoteAddr, u64)> {
+fn counts_of(extents: &[BucketExtent]) -> Vec<(RemoteAddr, u64)> {
     let mut runs: Vec<(RemoteAddr, u64)> = Vec::new();
     for extent in extents {
         match runs.last_mut() {

@@ -10,7 +10,7 @@ use crate::duo::bytes::{
 };
 use crate::duo::changes::{Batch, Change};
 use crate::duo::placement::Placement;
-use crate::duo::state::{DuoTable, GrowthMemory, Place};
+use crate::duo::state::{DuoTable, ExtentSource, GrowthMemory};
 use crate::slot::bad_option;
 use crate::{IndexError, Result};
 use farslot_fabric::{Endpoint, EndpointExt, RemoteAddr, both};
@@ -22,7 +22,7 @@ const WORDS_A_READ: u64 = 4096;
 
 impl<E: Endpoint> DuoTable<E> {
     /// Begins a growth. Called by the owner, alone at it, when nothing is left to be split.
-    pub(super) async fn extend(&self, place: &Place, ratio: u64) -> Result<()> {
+    pub(super) async fn extend(&self, place: &ExtentSource, ratio: u64) -> Result<()> {
         let known = self.vault.growths() as u64;
         self.vault.set_touched(false);
         if self.counted().await? > known {
@@ -38,10 +38,10 @@ impl<E: Endpoint> DuoTable<E> {
     }
 
     /// Where an extent of so many bytes is to be: zeros that nobody else has.
-    async fn memory_for(&self, bytes: u64, place: &Place) -> Result<RemoteAddr> {
+    async fn memory_for(&self, bytes: u64, place: &ExtentSource) -> Result<RemoteAddr> {
         let memory = match place {
-            Place::Reserve => return self.memory_in_reserve(bytes),
-            Place::Memory(memory) => memory,
+            ExtentSource::Reserve => return self.memory_in_reserve(bytes),
+            ExtentSource::Memory(memory) => memory,
         };
         self.check_node(memory)?;
         let at = match self.vault.spare() {

@@ -1,7 +1,7 @@
 //! When a table grows, and who does a part of it.
 
 use crate::duo::bytes::check_ratio;
-use crate::duo::state::{DuoGrowth, DuoTable, Growth, GrowthMemory, Place};
+use crate::duo::state::{DuoGrowth, DuoTable, ExtentSource, GrowthMemory, GrowthPolicy};
 use crate::slot::bad_option;
 use crate::{IndexError, Result, UPKEEP};
 use farslot_fabric::{Endpoint, EndpointExt};
@@ -24,8 +24,8 @@ impl<E: Endpoint> DuoTable<E> {
             let limit = "above 0 and at most 1";
             return Err(bad_option("load to grow at", growth.at_load, limit));
         }
-        self.growth = Some(Growth {
-            place: Place::Memory(growth.memory),
+        self.growth = Some(GrowthPolicy {
+            place: ExtentSource::Memory(growth.memory),
             ratio: growth.ratio,
             at_load: growth.at_load,
         });
@@ -56,7 +56,8 @@ impl<E: Endpoint> DuoTable<E> {
         let growing = async {
             self.start().await?;
             let slots = self.slots();
-            self.grow_from(slots, &Place::Memory(*memory), ratio).await
+            self.grow_from(slots, &ExtentSource::Memory(*memory), ratio)
+                .await
         };
         self.endpoint.operation(UPKEEP, growing).await
     }
@@ -75,7 +76,7 @@ impl<E: Endpoint> DuoTable<E> {
     }
 
     /// Grows, unless the table has meanwhile grown from this size.
-    async fn grow_from(&self, slots: u64, place: &Place, ratio: u64) -> Result<()> {
+    async fn grow_from(&self, slots: u64, place: &ExtentSource, ratio: u64) -> Result<()> {
         loop {
             self.split_all().await?;
             let held = self.locks.take(&[GROWTH_LOCK]).await;
@@ -107,7 +108,7 @@ impl<E: Endpoint> DuoTable<E> {
 
     /// Whether an insertion is to take a step of growth when it is done, if the table is so full
     /// and nobody else takes one: how it grows, of how many slots, and what is to be split first.
-    pub(in super::super) fn step_due(&self) -> Option<(Growth, u64, Option<u64>)> {
+    pub(in super::super) fn step_due(&self) -> Option<(GrowthPolicy, u64, Option<u64>)> {
         let growth = self.growth?;
         let (slots, unsplit) = (self.slots(), self.first_unsplit());
         let idle = unsplit.is_none() && self.cannot_grow();

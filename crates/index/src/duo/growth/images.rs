@@ -10,7 +10,7 @@
 
 use super::publish::Keys;
 use crate::Result;
-use crate::duo::bytes::Run;
+use crate::duo::bytes::BucketRun;
 use crate::duo::changes::Change;
 use crate::duo::state::DuoTable;
 use farslot_fabric::{Buffer, Endpoint, RemoteAddr};
@@ -25,7 +25,7 @@ const WORTH_A_MESSAGE: usize = 256;
 const VITAL: usize = 16;
 
 /// A live slot of a run's buckets.
-pub(super) struct Going {
+pub(super) struct SurvivingSlot {
     /// Its first byte, from the run's start.
     at: usize,
     /// How many buckets behind its own its key goes on, numbered through both arrays: 0 if it
@@ -35,9 +35,9 @@ pub(super) struct Going {
 
 /// Ranges of bytes, ascending.
 #[derive(Default)]
-struct Spans(Vec<Range<usize>>);
+struct ByteRanges(Vec<Range<usize>>);
 
-impl Spans {
+impl ByteRanges {
     /// Adds one behind all others, and what is between it and the last, if that is not worth a
     /// message.
     fn add(&mut self, span: Range<usize>) {
@@ -50,14 +50,14 @@ impl Spans {
 
 impl<E: Endpoint> DuoTable<E> {
     /// Where the keys of a run's buckets go, in the order of their slots.
-    pub(super) fn goings_of(&self, run: Run, keys: &[Keys]) -> Vec<Going> {
+    pub(super) fn goings_of(&self, run: BucketRun, keys: &[Keys]) -> Vec<SurvivingSlot> {
         let (slots, index) = (u64::from(self.layout.bucket_slots), self.index.borrow());
         // Buckets of one array lie side by side: their numbers are two apart.
         let first = run.first * slots;
         let of_bucket = keys.iter().flatten().map(|(slot, hash)| {
             let after = index.slot_after_split(*slot, *hash);
             let (bucket, place) = (slot.0 / slots, slot.0 % slots);
-            Going {
+            SurvivingSlot {
                 at: (bucket / 2 * slots + place - first) as usize * self.layout.slot_bytes(),
                 behind: after.0 / slots - bucket,
             }
@@ -69,16 +69,16 @@ impl<E: Endpoint> DuoTable<E> {
     /// own.
     pub(super) fn new_buckets(
         &self,
-        run: Run,
+        run: BucketRun,
         bytes: &Buffer,
-        goings: &[Going],
+        goings: &[SurvivingSlot],
     ) -> Result<Vec<Change>> {
         let first = 2 * run.first + run.array;
         let siblings: Vec<u64> = self.index.borrow().siblings(first).skip(1).collect();
         let slot_bytes = self.layout.slot_bytes();
         let mut steps = Vec::new();
         for sibling in siblings {
-            let (mut spans, mut dead) = (Spans::default(), Vec::new());
+            let (mut spans, mut dead) = (ByteRanges::default(), Vec::new());
             for going in goings {
                 let slot = going.at..going.at + slot_bytes;
                 if going.behind == sibling - first {
@@ -89,7 +89,7 @@ impl<E: Endpoint> DuoTable<E> {
                 }
             }
             if self.vault.is_touched() {
-                spans = Spans::default();
+                spans = ByteRanges::default();
                 spans.add(0..bytes.len());
             }
             let at = self.vault.bucket_at(&self.layout, sibling);
@@ -101,13 +101,13 @@ impl<E: Endpoint> DuoTable<E> {
     /// Makes the slots of a run's buckets dead whose keys go on to others.
     pub(super) fn old_buckets(
         &self,
-        run: Run,
+        run: BucketRun,
         bytes: &Buffer,
-        goings: &[Going],
+        goings: &[SurvivingSlot],
     ) -> Result<Vec<Change>> {
         let gone = goings.iter().filter(|going| going.behind != 0);
         let dead: Vec<Range<usize>> = gone.map(|going| going.at..going.at + VITAL).collect();
-        let mut spans = Spans::default();
+        let mut spans = ByteRanges::default();
         dead.iter().for_each(|vital| spans.add(vital.clone()));
         let first = 2 * run.first + run.array;
         let at = self.vault.bucket_at(&self.layout, first);
@@ -122,7 +122,7 @@ impl<E: Endpoint> DuoTable<E> {
         &self,
         at: RemoteAddr,
         bytes: &Buffer,
-        spans: Spans,
+        spans: ByteRanges,
         dead: &[Range<usize>],
         steps: &mut Vec<Change>,
     ) -> Result<()> {
@@ -145,7 +145,7 @@ mod tests {
 
     #[test]
     fn what_is_near_is_written_at_once_and_what_is_far_by_itself() {
-        let mut spans = Spans::default();
+        let mut spans = ByteRanges::default();
         for span in [0..16, 16..32, 200..216, 472..488, 745..761] {
             spans.add(span);
         }

@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(super) type Keys = Vec<(SlotNumber, u64)>;
 
 /// The words of pages.
-type Pages = BTreeMap<u64, Vec<u64>>;
+type PageImages = BTreeMap<u64, Vec<u64>>;
 
 /// Which of the buckets that a bucket is split into.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -30,7 +30,7 @@ pub(super) enum Of {
 impl<E: Endpoint> DuoTable<E> {
     /// Publishes what buckets that are to be split will hold: nothing if there are no readers.
     pub(super) fn publish_split(&self, buckets: &[(u64, Keys)], of: Of) -> Result<Publication> {
-        let pages: Pages = buckets
+        let pages: PageImages = buckets
             .iter()
             .flat_map(|(origin, keys)| self.pages_after(*origin, keys, of))
             .collect();
@@ -45,9 +45,9 @@ impl<E: Endpoint> DuoTable<E> {
     }
 
     /// The pages of a bucket, or of those that come of it, as they are once it is split.
-    fn pages_after(&self, origin: u64, keys: &Keys, of: Of) -> Pages {
+    fn pages_after(&self, origin: u64, keys: &Keys, of: Of) -> PageImages {
         let Some(stamps) = &self.stamps else {
-            return Pages::new();
+            return PageImages::new();
         };
         let index = self.index.borrow();
         let entry = |(slot, hash): &_| {
@@ -73,7 +73,7 @@ impl<E: Endpoint> DuoTable<E> {
     }
 
     /// Writes pages: those that lie side by side at once.
-    fn page_writes(&self, pages: &Pages) -> Result<Vec<Change>> {
+    fn page_writes(&self, pages: &PageImages) -> Result<Vec<Change>> {
         let mut runs: Vec<(u64, Vec<u64>)> = Vec::new();
         for (page, words) in pages {
             let at = |page| self.vault.page_at(&self.layout, page);

@@ -8,7 +8,7 @@ use super::publish::{Keys, Of};
 use crate::Result;
 use crate::client::locks::Held;
 use crate::client::side_by_side;
-use crate::duo::bytes::{Run, SlotNumber, hash_in, head_in};
+use crate::duo::bytes::{BucketRun, SlotNumber, hash_in, head_in};
 use crate::duo::changes::{Batch, Change};
 use crate::duo::state::{DuoTable, Key};
 use farslot_fabric::{Buffer, Endpoint, EndpointExt, both};
@@ -138,7 +138,7 @@ impl<E: Endpoint> DuoTable<E> {
     }
 
     /// Splits buckets that were read.
-    async fn split_runs(&self, origins: &[u64], read: &[(Run, Buffer)]) -> Result<()> {
+    async fn split_runs(&self, origins: &[u64], read: &[(BucketRun, Buffer)]) -> Result<()> {
         self.before_moving().await?;
         let (mut new, mut old, mut keys) = (Vec::new(), Vec::new(), Vec::new());
         for (run, bytes) in read {
@@ -186,7 +186,7 @@ impl<E: Endpoint> DuoTable<E> {
     }
 
     /// The keys of each bucket of a run.
-    fn keys_in(&self, run: Run, bytes: &Buffer) -> Vec<Keys> {
+    fn keys_in(&self, run: BucketRun, bytes: &Buffer) -> Vec<Keys> {
         let (slots, slot_bytes) = (
             u64::from(self.layout.bucket_slots),
             self.layout.slot_bytes(),

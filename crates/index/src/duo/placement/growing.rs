@@ -61,7 +61,7 @@ impl SplitBits {
 }
 
 /// A growth that is not over.
-pub(super) struct Growing {
+pub(super) struct UnfinishedGrowth {
     /// Buckets of an array before it.
     pub(super) before: u64,
     /// Buckets of an array after it.
@@ -70,7 +70,7 @@ pub(super) struct Growing {
     pub(super) split: SplitBits,
 }
 
-impl Growing {
+impl UnfinishedGrowth {
     /// From so many buckets of an array to so many: none is split.
     pub(super) fn new(before: u64, after: u64) -> Self {
         Self {

@@ -1,11 +1,11 @@
 //! The index: which fingerprint each slot holds, and what follows of it for a key.
 
-use super::growing::Growing;
+use super::growing::UnfinishedGrowth;
 use super::hashes::{Candidates, Hashes};
 use super::parts::Parts;
 use super::path::Path;
 use super::shape::Shape;
-use super::stash::Stash;
+use super::stash::StashHashes;
 use crate::duo::bytes::SlotNumber;
 use smallvec::{SmallVec, smallvec};
 use std::collections::btree_set::Range;
@@ -26,7 +26,7 @@ pub enum Entry {
 
 /// What a key meets in its buckets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Met {
+pub enum BucketMatch {
     /// The first slot that may be its own.
     Match(SlotNumber),
     /// No such slot, and a free one of the roomier bucket: of equally roomy ones the first.
@@ -35,7 +35,7 @@ pub enum Met {
     Full,
 }
 
-impl Met {
+impl BucketMatch {
     /// The slot, if there is one.
     #[inline]
     #[must_use]
@@ -52,8 +52,8 @@ pub struct Placement {
     pub(super) shape: Shape,
     pub(super) hashes: Hashes,
     pub(super) parts: Parts,
-    pub(super) growing: Option<Growing>,
-    stash: Stash,
+    pub(super) growing: Option<UnfinishedGrowth>,
+    stash: StashHashes,
     live: u64,
 }
 
@@ -70,7 +70,7 @@ impl Placement {
             },
             parts,
             growing: None,
-            stash: Stash::new(shape.stash),
+            stash: StashHashes::new(shape.stash),
             live: 0,
             shape,
         }
@@ -97,7 +97,7 @@ impl Placement {
     /// Bytes of local memory, as large as it has grown, without what a path search needs.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        let growing = self.growing.as_ref().map_or(0, Growing::bytes);
+        let growing = self.growing.as_ref().map_or(0, UnfinishedGrowth::bytes);
         self.parts.bytes() + self.stash.bytes() + growing
     }
 
@@ -186,13 +186,14 @@ impl Placement {
     /// What a key meets in its buckets.
     #[inline(always)]
     #[must_use]
-    pub fn met_by(&self, of: &Candidates) -> Met {
+    pub fn met_by(&self, of: &Candidates) -> BucketMatch {
         if let Some((bucket, slot)) = self.first_in_arrays(of) {
-            return Met::Match(self.slot(bucket, slot));
+            return BucketMatch::Match(self.slot(bucket, slot));
         }
         // As a path's roots: of equally roomy ones the first.
         let [first, second] = self.buckets_of(of);
-        self.room_in([second, first]).map_or(Met::Full, Met::Free)
+        self.room_in([second, first])
+            .map_or(BucketMatch::Full, BucketMatch::Free)
     }
 
     /// Whether the stash has a key with this hash.

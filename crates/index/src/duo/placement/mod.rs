@@ -44,6 +44,6 @@ mod usual;
 
 pub use super::bytes::{MOST_BUCKET_SLOTS, SlotNumber};
 pub use hashes::{Candidates, Primary};
-pub use index::{Entry, Matches, Met, Placement};
+pub use index::{BucketMatch, Entry, Matches, Placement};
 pub use path::Path;
 pub use shape::Shape;

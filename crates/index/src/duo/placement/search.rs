@@ -10,14 +10,14 @@ use smallvec::smallvec;
 use std::cell::RefCell;
 
 /// A bucket that the search has reached: which of the reached ones it came from, and by which slot.
-struct Reached {
+struct SearchedBucket {
     bucket: u64,
     from: Option<(u32, u32)>,
 }
 
 thread_local! {
     /// What a thread's searches have reached, kept so that they allocate nothing.
-    static REACHED: RefCell<Vec<Reached>> = const { RefCell::new(Vec::new()) };
+    static REACHED: RefCell<Vec<SearchedBucket>> = const { RefCell::new(Vec::new()) };
 }
 
 impl Placement {
@@ -43,14 +43,14 @@ impl Placement {
 
     fn search(
         &self,
-        reached: &mut Vec<Reached>,
+        reached: &mut Vec<SearchedBucket>,
         roots: &[u64],
         fixed: &[SlotNumber],
         usable: impl Fn(u64) -> bool,
     ) -> Option<Path> {
         reached.clear();
         let roots = roots.iter().filter(|root| usable(**root));
-        reached.extend(roots.map(|root| Reached {
+        reached.extend(roots.map(|root| SearchedBucket {
             bucket: *root,
             from: None,
         }));
@@ -69,7 +69,7 @@ impl Placement {
                     if fixed.contains(&here) || on_the_way(reached, at, next) || !usable(next) {
                         continue;
                     }
-                    reached.push(Reached {
+                    reached.push(SearchedBucket {
                         bucket: next,
                         from: Some((at as u32, slot)),
                     });
@@ -86,7 +86,7 @@ impl Placement {
     }
 
     /// The path whose last bucket is the one reached last.
-    fn path_to(&self, reached: &[Reached], end: SlotNumber) -> Path {
+    fn path_to(&self, reached: &[SearchedBucket], end: SlotNumber) -> Path {
         let mut slots = smallvec![end];
         let mut at = reached.len() - 1;
         while let Some((parent, slot)) = reached[at].from {
@@ -100,7 +100,7 @@ impl Placement {
 
 /// Whether the way to the bucket reached as number `at` has been to `bucket`: from there it could
 /// take a slot twice.
-fn on_the_way(reached: &[Reached], mut at: usize, bucket: u64) -> bool {
+fn on_the_way(reached: &[SearchedBucket], mut at: usize, bucket: u64) -> bool {
     loop {
         if reached[at].bucket == bucket {
             return true;

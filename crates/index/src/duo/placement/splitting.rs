@@ -12,7 +12,7 @@
 //! Which of the r is a key's own, a fingerprint does not say: the key's hash does. So a record in a
 //! bucket that is not split cannot be moved by its fingerprint to one that is.
 
-use super::growing::Growing;
+use super::growing::UnfinishedGrowth;
 use super::hashes::Candidates;
 use super::index::Placement;
 use crate::duo::bytes::SlotNumber;
@@ -28,7 +28,7 @@ impl Placement {
         self.parts.add(before * (ratio - 1));
         self.shape.buckets *= ratio;
         self.hashes.buckets = self.shape.buckets;
-        self.growing = Some(Growing::new(before, self.shape.buckets));
+        self.growing = Some(UnfinishedGrowth::new(before, self.shape.buckets));
     }
 
     /// The buckets of each array, while no growth is under way: as long as there are so many, a

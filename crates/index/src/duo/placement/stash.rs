@@ -5,13 +5,13 @@ use std::collections::BTreeSet;
 use std::collections::btree_set::Range;
 
 /// The hash of the key in each slot of the stash.
-pub(super) struct Stash {
+pub(super) struct StashHashes {
     slots: Vec<Option<u64>>,
     /// The hashes that there are, each with its slot.
     by_hash: BTreeSet<(u64, SlotNumber)>,
 }
 
-impl Stash {
+impl StashHashes {
     /// So many slots, all free.
     pub(super) fn new(slots: u32) -> Self {
         Self {

@@ -2,7 +2,8 @@
 
 use crate::Result;
 use crate::duo::bytes::{
-    DuoLayout, Entry, PerPage, SEGMENTS, STASH_SEGMENT, SlotNumber, Vault, entry_parts, stash_entry,
+    DuoLayout, Entry, PerPage, SEGMENTS, STASH_SEGMENT, SlotNumber, VaultMap, entry_parts,
+    stash_entry,
 };
 use crate::duo::placement::{Candidates, Placement, Primary, Shape};
 use crate::duo::state::index_shape;
@@ -18,7 +19,7 @@ const UNKNOWN: u64 = u64::MAX;
 pub(super) struct IndexCopy {
     layout: DuoLayout,
     /// Where everything is, as far as the table is known to have grown.
-    pub(super) vault: Rc<Vault>,
+    pub(super) vault: Rc<VaultMap>,
     /// Without a stash. Buckets are split in it that are known to be.
     index: Placement,
     /// The entries of the stash, and the lowest bits of those that are some key's: a bit for each
@@ -81,7 +82,7 @@ impl IndexCopy {
             stash: 0,
             ..index_shape(&layout)
         };
-        let vault = Rc::new(Vault::new(table, &layout));
+        let vault = Rc::new(VaultMap::new(table, &layout));
         let segments = vault.segments() as usize;
         Self {
             index: Placement::new(shape),

@@ -6,7 +6,7 @@
 
 use super::client::DuoReader;
 use super::copy::IndexCopy;
-use crate::duo::words::{Hashed, SLOT, WORD, WordSlot, WordSlots};
+use crate::duo::words::{SLOT, WORD, WordKey, WordSlot, WordSlots};
 use crate::step::{Glance, Glanced};
 use farslot_fabric::{Endpoint, InPlace, Steps};
 use std::cell::Ref;
@@ -27,18 +27,18 @@ impl<'t> ReaderGlance<'t> {
 }
 
 impl Glance<&[u8]> for ReaderGlance<'_> {
-    type Prepared = Hashed;
+    type Prepared = WordKey;
     type Place = WordSlot;
 
     #[inline(always)]
-    fn prepare(&self, key: &[u8], _: &InPlace<'_>) -> Hashed {
+    fn prepare(&self, key: &[u8], _: &InPlace<'_>) -> WordKey {
         self.slots
             .hashed(key, |hash| self.copy.prefetch_first(hash))
     }
 
     #[inline(always)]
-    fn place(&self, key: &[u8], hashed: Hashed, view: &InPlace<'_>) -> Option<WordSlot> {
-        let Hashed { hash, of } = hashed;
+    fn place(&self, key: &[u8], hashed: WordKey, view: &InPlace<'_>) -> Option<WordSlot> {
+        let WordKey { hash, of } = hashed;
         let place = self.copy.first_match(hash, &of)?;
         self.slots.slot((key, hash), place, &self.copy.vault, view)
     }

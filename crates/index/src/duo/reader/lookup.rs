@@ -6,8 +6,8 @@ use super::glance::ReaderGlance;
 use crate::client::{MOST_READS, pause, side_by_side};
 use crate::duo::bytes::{SlotNumber, hash_in, head_in, is_dead, live_head};
 use crate::duo::placement::Candidates;
-use crate::duo::records::{Met, SlotToMeet, with_record};
-use crate::step::{self, Found, Glance, Lookup, Next, Read, Reads, view};
+use crate::duo::records::{SlotReading, SlotToMeet, with_record};
+use crate::step::{self, Glance, Lookup, NextStep, ReadPieces, Reads, ValueLocation, view};
 use crate::{Answers, GET, IndexError, Result, Value};
 use farslot_fabric::{Endpoint, EndpointExt, InPlace, Piece, Pieces};
 
@@ -15,12 +15,12 @@ use farslot_fabric::{Endpoint, EndpointExt, InPlace, Piece, Pieces};
 pub(super) const TORN_READS: u32 = 3;
 
 /// A key that is looked up.
-pub(crate) struct Wanted<'k> {
+pub(crate) struct ReaderKey<'k> {
     pub(super) bytes: &'k [u8],
     pub(super) head: u64,
 }
 
-impl Wanted<'_> {
+impl ReaderKey<'_> {
     const fn hash(&self) -> u64 {
         hash_in(self.head)
     }
@@ -37,23 +37,23 @@ pub(crate) struct Search {
     passed: usize,
     /// The one that is read now.
     slot: SlotToMeet,
-    looked: Looked,
+    looked: SlotDefects,
     /// How often the copy had changed.
     changes: u64,
 }
 
 /// What the slots were that the copy has for a key.
 #[derive(Clone, Copy, Default)]
-struct Looked {
+struct SlotDefects {
     dead: u32,
     torn: Option<SlotNumber>,
 }
 
 /// Looks into the published index: the copy does not have the key.
-pub(crate) struct Ask;
+pub(crate) struct PublishedLookup;
 
 /// What a slot turned out to be.
-enum Seen {
+enum SlotVerdict {
     Key(Value),
     /// Of another key, and has been all along.
     Other,
@@ -67,9 +67,9 @@ impl<E: Endpoint> Lookup for DuoReader<E> {
 
     type Endpoint = E;
     type Asked<'k> = &'k [u8];
-    type Key<'k> = Wanted<'k>;
+    type Key<'k> = ReaderKey<'k>;
     type Search = Search;
-    type Aside = Ask;
+    type Aside = PublishedLookup;
 
     #[inline(always)]
     fn endpoint(&self) -> &E {
@@ -91,10 +91,10 @@ impl<E: Endpoint> Lookup for DuoReader<E> {
     }
 
     #[inline]
-    fn key<'k>(&self, bytes: Self::Asked<'k>) -> Result<Wanted<'k>> {
+    fn key<'k>(&self, bytes: Self::Asked<'k>) -> Result<ReaderKey<'k>> {
         self.layout.shape().check_key(bytes)?;
         let head = live_head(self.layout.hash_of(bytes));
-        Ok(Wanted { bytes, head })
+        Ok(ReaderKey { bytes, head })
     }
 
     #[inline]
@@ -104,7 +104,7 @@ impl<E: Endpoint> Lookup for DuoReader<E> {
     }
 
     #[inline]
-    fn begin(&self, key: &Self::Key<'_>, search: &mut Search) -> Next<Ask> {
+    fn begin(&self, key: &Self::Key<'_>, search: &mut Search) -> NextStep<PublishedLookup> {
         let copy = self.copy.borrow();
         search.matches.clear();
         let hash = key.hash();
@@ -115,7 +115,7 @@ impl<E: Endpoint> Lookup for DuoReader<E> {
             _ => search.matches.extend(copy.matches(hash)),
         }
         search.passed = 0;
-        search.looked = Looked::default();
+        search.looked = SlotDefects::default();
         search.changes = copy.changes();
         self.next_slot(search)
     }
@@ -126,20 +126,32 @@ impl<E: Endpoint> Lookup for DuoReader<E> {
     }
 
     #[inline]
-    fn look(&self, key: &Self::Key<'_>, search: &mut Search, read: &mut impl Read) -> Next<Ask> {
+    fn look(
+        &self,
+        key: &Self::Key<'_>,
+        search: &mut Search,
+        read: &mut impl ReadPieces,
+    ) -> NextStep<PublishedLookup> {
         let (layout, heap) = (&self.layout, self.heap.as_ref());
         match search.slot.look(layout, heap, (key.bytes, key.head), read) {
-            Met::Named => return Next::Read(Reads::ONE),
-            Met::Key(bytes) => return Next::Found(Found::Bytes { piece: 0, bytes }),
-            Met::Dead => search.looked.dead += 1,
-            Met::Torn => search.looked.torn = Some(search.matches[search.passed]),
-            Met::Other => {}
+            SlotReading::Named => return NextStep::Read(Reads::ONE),
+            SlotReading::Key(bytes) => {
+                return NextStep::Found(ValueLocation::Bytes { piece: 0, bytes });
+            }
+            SlotReading::Dead => search.looked.dead += 1,
+            SlotReading::Torn => search.looked.torn = Some(search.matches[search.passed]),
+            SlotReading::Other => {}
         }
         search.passed += 1;
         self.next_slot(search)
     }
 
-    async fn aside(&self, key: &Self::Key<'_>, search: &mut Search, Ask: Ask) -> Result<Next<Ask>> {
+    async fn aside(
+        &self,
+        key: &Self::Key<'_>,
+        search: &mut Search,
+        PublishedLookup: PublishedLookup,
+    ) -> Result<NextStep<PublishedLookup>> {
         let looked = {
             let copy = self.copy.borrow();
             // What was looked at is what the copy says; of another it would have to be looked at
@@ -148,8 +160,8 @@ impl<E: Endpoint> Lookup for DuoReader<E> {
             is_as_it_was.then(|| (copy.view(key.hash()), search.looked))
         };
         Ok(match self.find_from(key, looked).await? {
-            Some(value) => Next::Found(Found::Value(Box::new(value))),
-            None => Next::Absent,
+            Some(value) => NextStep::Found(ValueLocation::Value(Box::new(value))),
+            None => NextStep::Absent,
         })
     }
 }
@@ -180,22 +192,22 @@ impl<E: Endpoint> DuoReader<E> {
 
     /// Has the next slot read that may be the key's.
     #[inline]
-    fn next_slot(&self, search: &mut Search) -> Next<Ask> {
+    fn next_slot(&self, search: &mut Search) -> NextStep<PublishedLookup> {
         match search.matches.get(search.passed) {
             Some(slot) => {
                 let at = self.copy.borrow().vault.slot_at(&self.layout, *slot);
                 search.slot = SlotToMeet::new(at);
-                Next::Read(Reads::ONE)
+                NextStep::Read(Reads::ONE)
             }
-            None => Next::Aside(Ask),
+            None => NextStep::Aside(PublishedLookup),
         }
     }
 
     /// Looks a key up, from what was looked at on, if that is still what the copy says.
     async fn find_from(
         &self,
-        key: &Wanted<'_>,
-        mut looked: Option<(View, Looked)>,
+        key: &ReaderKey<'_>,
+        mut looked: Option<(View, SlotDefects)>,
     ) -> Result<Option<Value>> {
         let hash = key.hash();
         let mut quiet_before = None;
@@ -249,16 +261,16 @@ impl<E: Endpoint> DuoReader<E> {
     /// Looks at the slots that may be the key's, one after the other until one is.
     async fn look_at_matches(
         &self,
-        key: &Wanted<'_>,
+        key: &ReaderKey<'_>,
         view: &View,
-    ) -> Result<(Option<Value>, Looked)> {
-        let mut looked = Looked::default();
+    ) -> Result<(Option<Value>, SlotDefects)> {
+        let mut looked = SlotDefects::default();
         for slot in &view.matches {
             match self.look_at(*slot, key).await? {
-                Seen::Key(value) => return Ok((Some(value), looked)),
-                Seen::Torn => looked.torn = Some(*slot),
-                Seen::Dead => looked.dead += 1,
-                Seen::Other => {}
+                SlotVerdict::Key(value) => return Ok((Some(value), looked)),
+                SlotVerdict::Torn => looked.torn = Some(*slot),
+                SlotVerdict::Dead => looked.dead += 1,
+                SlotVerdict::Other => {}
             }
         }
         Ok((None, looked))
@@ -274,7 +286,7 @@ impl<E: Endpoint> DuoReader<E> {
     }
 
     /// Reads a slot that may be the key's.
-    async fn look_at(&self, slot: SlotNumber, key: &Wanted<'_>) -> Result<Seen> {
+    async fn look_at(&self, slot: SlotNumber, key: &ReaderKey<'_>) -> Result<SlotVerdict> {
         let at = self.copy.borrow().vault.slot_at(&self.layout, slot);
         let bytes = self.endpoint.read(at, self.layout.slot_bytes()).await?;
         let bytes = match &self.heap {
@@ -285,15 +297,15 @@ impl<E: Endpoint> DuoReader<E> {
             _ => bytes,
         };
         Ok(match head_in(&bytes) {
-            0 => Seen::Dead,
-            head if head != key.head => Seen::Other,
+            0 => SlotVerdict::Dead,
+            head if head != key.head => SlotVerdict::Other,
             _ => match self.layout.record_in(&bytes) {
-                None if is_dead(&bytes) => Seen::Dead,
-                None => Seen::Torn,
-                Some(record) if record.key != key.bytes => Seen::Other,
+                None if is_dead(&bytes) => SlotVerdict::Dead,
+                None => SlotVerdict::Torn,
+                Some(record) if record.key != key.bytes => SlotVerdict::Other,
                 Some(record) => {
                     let value = record.value_range();
-                    Seen::Key(Value::of_buffer(bytes, value))
+                    SlotVerdict::Key(Value::of_buffer(bytes, value))
                 }
             },
         })
@@ -339,21 +351,21 @@ impl<E: Endpoint> DuoReader<E> {
     pub(super) async fn find_in_journal(
         &self,
         slot: SlotNumber,
-        key: &Wanted<'_>,
+        key: &ReaderKey<'_>,
     ) -> Result<Option<Value>> {
         let mut newest = None;
         let journal: Vec<SlotNumber> = self.layout.journal().collect();
         let looks = journal.iter().map(|slot| self.look_at(*slot, key));
         side_by_side(journal.len(), looks, |_, seen| {
-            if let Seen::Key(value) = seen {
+            if let SlotVerdict::Key(value) = seen {
                 newest = Some(value);
             }
         })
         .await?;
         match self.look_at(slot, key).await? {
-            Seen::Torn => Ok(newest),
-            Seen::Key(value) => Ok(Some(value)),
-            Seen::Dead | Seen::Other => Ok(None),
+            SlotVerdict::Torn => Ok(newest),
+            SlotVerdict::Key(value) => Ok(Some(value)),
+            SlotVerdict::Dead | SlotVerdict::Other => Ok(None),
         }
     }
 }

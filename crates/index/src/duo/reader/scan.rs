@@ -11,9 +11,9 @@
 //! that is split, or later in the new one; or, if that happens in between, in both.
 
 use super::client::DuoReader;
-use super::lookup::{TORN_READS, Wanted};
+use super::lookup::{ReaderKey, TORN_READS};
 use crate::client::{MOST_READS, pause, side_by_side};
-use crate::duo::bytes::{SlotNumber, Vault, hash_in, head_in, is_dead, live_head};
+use crate::duo::bytes::{SlotNumber, VaultMap, hash_in, head_in, is_dead, live_head};
 use crate::duo::records::with_record;
 use crate::duo::scan::Piece;
 use crate::{BATCH_WIDTH, Cursor, IndexError, Result, SCAN, Value};
@@ -22,7 +22,7 @@ use std::ops::Range;
 use std::rc::Rc;
 
 /// What a slot turned out to have.
-enum Met {
+enum ScannedSlot {
     /// A slot, with its record.
     Slot(Buffer),
     /// The value of a key whose slot stayed torn, from the journal.
@@ -86,13 +86,13 @@ impl<E: Endpoint> DuoReader<E> {
         };
         let looks = live.into_iter().map(|(slot, bytes)| self.meet(slot, bytes));
         side_by_side(BATCH_WIDTH, looks, |_, met| match met {
-            Met::Slot(bytes) => {
+            ScannedSlot::Slot(bytes) => {
                 if let Some(record) = self.layout.record_in(&bytes) {
                     visit(record.key, record.value);
                 }
             }
-            Met::Journal(key, value) => visit(&key, &value),
-            Met::Nothing => {}
+            ScannedSlot::Journal(key, value) => visit(&key, &value),
+            ScannedSlot::Nothing => {}
         })
         .await?;
         let Cursor(first) = cursor;
@@ -109,7 +109,7 @@ impl<E: Endpoint> DuoReader<E> {
 
     /// The buckets of the piece of at most so many slots that starts at a cursor, numbered through
     /// both arrays: of the stash's none.
-    fn buckets_of(&self, vault: &Vault, Cursor(first): Cursor, most: u64) -> Range<u64> {
+    fn buckets_of(&self, vault: &VaultMap, Cursor(first): Cursor, most: u64) -> Range<u64> {
         match SlotNumber(first).in_stash() {
             Some(_) => 0..0,
             None => {
@@ -134,7 +134,7 @@ impl<E: Endpoint> DuoReader<E> {
     }
 
     /// The record of a live slot that was read, or is read again until it is whole.
-    async fn meet(&self, slot: SlotNumber, bytes: &[u8]) -> Result<Met> {
+    async fn meet(&self, slot: SlotNumber, bytes: &[u8]) -> Result<ScannedSlot> {
         let mut bytes = self.endpoint.core().buffers.copy_of(bytes)?;
         for attempt in 0..MOST_READS {
             if let Some(heap) = &self.heap {
@@ -144,9 +144,9 @@ impl<E: Endpoint> DuoReader<E> {
             match self.layout.record_in(&bytes) {
                 // Else the head is of one use of the slot, and the record of another.
                 Some(record) if head_in(&bytes) == live_head(self.layout.hash_of(record.key)) => {
-                    return Ok(Met::Slot(bytes));
+                    return Ok(ScannedSlot::Slot(bytes));
                 }
-                None if is_dead(&bytes) => return Ok(Met::Nothing),
+                None if is_dead(&bytes) => return Ok(ScannedSlot::Nothing),
                 _ => {}
             }
             if attempt >= TORN_READS
@@ -167,7 +167,7 @@ impl<E: Endpoint> DuoReader<E> {
     }
 
     /// The record of an update that has begun in a slot with this head, and may never end.
-    async fn meet_in_journal(&self, slot: SlotNumber, head: u64) -> Result<Option<Met>> {
+    async fn meet_in_journal(&self, slot: SlotNumber, head: u64) -> Result<Option<ScannedSlot>> {
         for journal in self.layout.journal() {
             let at = self.copy.borrow().vault.slot_at(&self.layout, journal);
             let bytes = self.endpoint.read(at, self.layout.slot_bytes()).await?;
@@ -175,12 +175,12 @@ impl<E: Endpoint> DuoReader<E> {
             let Some(record) = record.filter(|_| head_in(&bytes) == head) else {
                 continue;
             };
-            let wanted = Wanted {
+            let wanted = ReaderKey {
                 bytes: record.key,
                 head,
             };
             let value = self.find_in_journal(slot, &wanted).await?;
-            return Ok(value.map(|value| Met::Journal(record.key.to_vec(), value)));
+            return Ok(value.map(|value| ScannedSlot::Journal(record.key.to_vec(), value)));
         }
         Ok(None)
     }

@@ -1,7 +1,7 @@
 //! What is in doubt: slots whose batch failed or was given up, and threads whose verbs may still be
 //! under way.
 
-use super::journal::Journal;
+use super::journal::JournalSlots;
 use crate::duo::bytes::SlotNumber;
 use farslot_fabric::Nanos;
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,11 +13,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 pub(in super::super) struct Doubts {
     /// Whether anything is: read without the lock by every operation.
     any: AtomicBool,
-    open: Mutex<Open>,
+    open: Mutex<DoubtSet>,
 }
 
 #[derive(Default)]
-struct Open {
+struct DoubtSet {
     slots: BTreeSet<SlotNumber>,
     /// The threads whose verbs it was, and how long these may still be under way, which the others
     /// wait for.
@@ -30,7 +30,7 @@ pub(in super::super) struct Doubt<'d> {
     doubts: &'d Doubts,
     slots: Option<Vec<SlotNumber>>,
     thread: (u32, Nanos),
-    journal: &'d Journal,
+    journal: &'d JournalSlots,
 }
 
 impl Doubts {
@@ -42,7 +42,7 @@ impl Doubts {
     /// Forgets all, as they were seen to.
     pub(in super::super) fn clear(&self) {
         let mut open = self.open();
-        *open = Open::default();
+        *open = DoubtSet::default();
         self.any.store(false, Ordering::Release);
     }
 
@@ -75,7 +75,7 @@ impl Doubts {
         others.for_each(|(_, longest)| *longest = 0);
     }
 
-    fn open(&self) -> MutexGuard<'_, Open> {
+    fn open(&self) -> MutexGuard<'_, DoubtSet> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -84,7 +84,7 @@ impl<'d> Doubt<'d> {
     /// Of these slots, and of verbs that this thread is about to post, which may take so long.
     pub(in super::super) const fn new(
         doubts: &'d Doubts,
-        journal: &'d Journal,
+        journal: &'d JournalSlots,
         slots: Vec<SlotNumber>,
         thread: (u32, Nanos),
     ) -> Self {

@@ -60,7 +60,7 @@ pub struct DuoGrowth {
 
 /// Where extents are put.
 #[derive(Clone, Copy)]
-pub(in super::super) enum Place {
+pub(in super::super) enum ExtentSource {
     Memory(GrowthMemory),
     /// Behind the table, in memory of its own.
     Reserve,
@@ -68,16 +68,16 @@ pub(in super::super) enum Place {
 
 /// How a table grows by itself.
 #[derive(Clone, Copy)]
-pub(in super::super) struct Growth {
-    pub(in super::super) place: Place,
+pub(in super::super) struct GrowthPolicy {
+    pub(in super::super) place: ExtentSource,
     pub(in super::super) ratio: u64,
     pub(in super::super) at_load: f64,
 }
 
-impl Growth {
+impl GrowthPolicy {
     /// That of a table with memory of its own to grow into.
     pub(in super::super) const IN_RESERVE: Self = Self {
-        place: Place::Reserve,
+        place: ExtentSource::Reserve,
         ratio: 2,
         at_load: GROWS_AT,
     };

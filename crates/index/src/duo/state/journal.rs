@@ -4,21 +4,21 @@
 //! would leave neither the old nor the new one. So it is first written whole to a slot of the
 //! journal; a live slot of the journal is always the last word on its key.
 
-use crate::client::locks::Waiting;
+use crate::client::locks::WaitQueue;
 use crate::duo::bytes::{DuoLayout, SlotNumber};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The journal's slots that are not in use.
-pub(in super::super) struct Journal {
+pub(in super::super) struct JournalSlots {
     free: Mutex<Vec<SlotNumber>>,
-    waiting: Waiting,
+    waiting: WaitQueue,
 }
 
-impl Journal {
+impl JournalSlots {
     pub(in super::super) fn new(layout: &DuoLayout) -> Self {
         Self {
             free: Mutex::new(layout.journal().collect()),
-            waiting: Waiting::default(),
+            waiting: WaitQueue::default(),
         }
     }
 

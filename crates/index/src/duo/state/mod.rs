@@ -13,9 +13,9 @@ mod table;
 
 pub(super) use doubts::Doubt;
 pub use growth::{DuoGrowth, GrowthMemory};
-pub(super) use growth::{Growth, Place};
+pub(super) use growth::{ExtentSource, GrowthPolicy};
 pub(super) use index::index_shape;
 pub use owner::DuoOwner;
 pub(super) use stamps::Stamps;
 pub(super) use table::Key;
-pub use table::{DuoTable, Work};
+pub use table::{DuoTable, DuoWork};

@@ -23,12 +23,12 @@
 
 use super::doubts::Doubts;
 use super::index::{SharedIndex, index_shape};
-use super::journal::Journal;
+use super::journal::JournalSlots;
 use super::stamps::Stamps;
 use crate::Result;
 use crate::client::Counts;
 use crate::client::locks::BucketLocks;
-use crate::duo::bytes::{DuoLayout, SlotNumber, Vault};
+use crate::duo::bytes::{DuoLayout, SlotNumber, VaultMap};
 use crate::duo::placement::Placement;
 use farslot_fabric::RemoteAddr;
 use std::sync::Arc;
@@ -57,11 +57,11 @@ pub struct DuoOwner {
     /// How often what the threads have of the heap was lost to another owner.
     pub(in super::super) heaps_lost: AtomicU64,
     pub(in super::super) locks: BucketLocks,
-    pub(in super::super) journal: Journal,
+    pub(in super::super) journal: JournalSlots,
     pub(in super::super) doubts: Doubts,
     /// Where the index is published.
     pub(in super::super) stamps: Option<Stamps>,
-    pub(in super::super) vault: Vault,
+    pub(in super::super) vault: VaultMap,
     pub(in super::super) counts: Counts,
     /// What this client writes into the owner's word; 0 until it has drawn one.
     pub(in super::super) mark: AtomicU64,
@@ -99,10 +99,10 @@ impl DuoOwner {
             changes: AtomicU64::new(0),
             heaps_lost: AtomicU64::new(0),
             locks: BucketLocks::default(),
-            journal: Journal::new(&layout),
+            journal: JournalSlots::new(&layout),
             doubts: Doubts::default(),
             stamps: layout.published.then(|| Stamps::new(&layout)),
-            vault: Vault::new(table, &layout),
+            vault: VaultMap::new(table, &layout),
             counts: Counts::new(table, layout.slots()),
             mark: AtomicU64::new(0),
             owns: AtomicBool::new(false),

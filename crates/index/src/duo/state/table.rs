@@ -1,6 +1,6 @@
 //! What a thread of a client keeps of a CuckooDuo table.
 
-use super::growth::Growth;
+use super::growth::GrowthPolicy;
 use super::owner::DuoOwner;
 use crate::Result;
 use crate::duo::bytes::{DuoLayout, live_head};
@@ -23,8 +23,8 @@ pub struct DuoTable<E> {
     pub(in super::super) heap: Option<Heap<E>>,
     /// As many of the owner's as this thread's heap knows of.
     pub(in super::super) heaps_lost_seen: Cell<u64>,
-    pub(in super::super) growth: Option<Growth>,
-    work: Cell<Work>,
+    pub(in super::super) growth: Option<GrowthPolicy>,
+    work: Cell<DuoWork>,
 }
 
 impl<E> Deref for DuoTable<E> {
@@ -38,7 +38,7 @@ impl<E> Deref for DuoTable<E> {
 
 /// What a thread of a client has done besides what it was asked for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Work {
+pub struct DuoWork {
     /// Records that its insertions have moved to another slot.
     pub moved: u64,
     /// Keys that entered by a backup fingerprint, or made another key stand by one.
@@ -97,7 +97,7 @@ impl<E: Endpoint> DuoTable<E> {
         let longest = record_bytes(layout.key.most(), layout.value.most());
         let heap = || Heap::new(Rc::clone(&endpoint), place, longest);
         Self {
-            growth: (owner.layout.reserve_bytes > 0).then_some(Growth::IN_RESERVE),
+            growth: (owner.layout.reserve_bytes > 0).then_some(GrowthPolicy::IN_RESERVE),
             heap: owner.layout.has_heap().then(heap),
             endpoint,
             heaps_lost_seen: Cell::new(owner.heaps_lost.load(Ordering::Acquire)),
@@ -115,12 +115,12 @@ impl<E: Endpoint> DuoTable<E> {
 
     /// What this thread has done besides what it was asked for.
     #[must_use]
-    pub const fn work(&self) -> Work {
+    pub const fn work(&self) -> DuoWork {
         self.work.get()
     }
 
     /// Notes such work.
-    pub(in super::super) fn worked(&self, note: impl FnOnce(&mut Work)) {
+    pub(in super::super) fn worked(&self, note: impl FnOnce(&mut DuoWork)) {
         let mut work = self.work.get();
         note(&mut work);
         self.work.set(work);

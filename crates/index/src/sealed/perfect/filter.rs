@@ -24,12 +24,12 @@ pub(super) fn most_bytes(keys: u64) -> u64 {
 pub(super) const MOST_KEYS: u64 = 3 << 30;
 
 /// A filter that was checked: no hash leads outside of its fingerprints.
-pub(super) struct Filter {
+pub(super) struct FuseFilter {
     descriptor: [u8; DESCRIPTOR],
     fingerprints: Vec<u8>,
 }
 
-impl Filter {
+impl FuseFilter {
     /// The filter of these distinct hashes; nothing if none was found.
     pub(super) fn new(hashes: &[u64]) -> Option<Self> {
         let built = BinaryFuse8::try_from(hashes).ok()?;
@@ -95,10 +95,10 @@ mod tests {
     fn hashes_are_known_and_others_mostly_not() {
         for count in [0, 1, 2, 3, 10, 100, 1000, 30_000] {
             let hashes: Vec<u64> = (0..count).map(|number| derive(1, number)).collect();
-            let filter = Filter::new(&hashes).unwrap();
+            let filter = FuseFilter::new(&hashes).unwrap();
             let bytes = filter.fingerprints().len() as u64;
             assert!(bytes <= most_bytes(count), "{count}: {bytes}");
-            let filter = Filter::decode(filter.head(), filter.fingerprints.clone()).unwrap();
+            let filter = FuseFilter::decode(filter.head(), filter.fingerprints.clone()).unwrap();
             assert!(hashes.iter().all(|hash| filter.may_have(*hash)));
             let others = (0..20_000).filter(|number| filter.may_have(derive(2, *number)));
             // One in 256 is 78; the deviation is 9.
@@ -126,7 +126,7 @@ mod tests {
             head[..8].copy_from_slice(&seed.to_le_bytes());
             head[8..12].copy_from_slice(&segment.to_le_bytes());
             head[12..].copy_from_slice(&segment.wrapping_mul(segments).to_le_bytes());
-            if let Ok(filter) = Filter::decode(head, bytes) {
+            if let Ok(filter) = FuseFilter::decode(head, bytes) {
                 for hash in hashes.into_iter().chain([0, u64::MAX]) {
                     filter.may_have(hash);
                 }

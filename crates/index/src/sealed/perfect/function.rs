@@ -1,7 +1,7 @@
 //! The function itself: from a key to the number of its slot.
 
-use super::filter::{Filter, MOST_KEYS};
-use super::places::{Placement, Unplaced, bucket_of, slot_of};
+use super::filter::{FuseFilter, MOST_KEYS};
+use super::places::{PartPlacement, Unplaced, bucket_of, slot_of};
 use super::shape::{HEAD, PART, PerfectShape};
 use crate::hash::{derive, xxh3};
 use crate::{IndexError, Result};
@@ -18,7 +18,7 @@ pub(in super::super) struct Function {
     /// Of each part.
     buckets: u64,
     pilots: Vec<u8>,
-    filter: Option<Filter>,
+    filter: Option<FuseFilter>,
 }
 
 #[derive(Clone, Copy)]
@@ -31,7 +31,7 @@ struct Part {
 
 /// A key's hash, its part, and the number of its pilot.
 #[derive(Clone, Copy, Default)]
-pub(in super::super) struct Hashed {
+pub(in super::super) struct PilotHash {
     pub(in super::super) hash: u64,
     part: usize,
     pilot: usize,
@@ -40,23 +40,23 @@ pub(in super::super) struct Hashed {
 impl Function {
     /// The key's hash, and what follows from it.
     #[inline(always)]
-    pub(in super::super) fn hashed(&self, key: &[u8]) -> Hashed {
+    pub(in super::super) fn hashed(&self, key: &[u8]) -> PilotHash {
         self.of_hash(xxh3(key, self.seed))
     }
 
     /// What follows from a key's hash.
     #[inline(always)]
-    pub(in super::super) fn of_hash(&self, hash: u64) -> Hashed {
+    pub(in super::super) fn of_hash(&self, hash: u64) -> PilotHash {
         let product = u128::from(hash) * self.parts.len() as u128;
         let (part, within) = ((product >> 64) as usize, product as u64);
         let bucket = bucket_of(within, self.buckets) as usize;
         let pilot = part * self.buckets as usize + bucket;
-        Hashed { hash, part, pilot }
+        PilotHash { hash, part, pilot }
     }
 
     /// Has fetched what [`Function::slot`] will look at.
     #[inline(always)]
-    pub(in super::super) fn prefetch(&self, of: Hashed) {
+    pub(in super::super) fn prefetch(&self, of: PilotHash) {
         if let Some(pilot) = self.pilots.get(of.pilot) {
             prefetch(pilot);
         }
@@ -64,7 +64,7 @@ impl Function {
 
     /// The slot that a key with this hash has; nothing if there is none.
     #[inline(always)]
-    pub(in super::super) fn slot(&self, of: Hashed) -> Option<u64> {
+    pub(in super::super) fn slot(&self, of: PilotHash) -> Option<u64> {
         let hash = of.hash;
         let part = self.parts.get(of.part)?;
         let pilot = *self.pilots.get(of.pilot)?;
@@ -142,7 +142,7 @@ impl Function {
             0 => None,
             _ => {
                 let head = std::array::from_fn(|at| bytes[16 + at]);
-                Some(Filter::decode(head, bytes.split_off(filter_at))?)
+                Some(FuseFilter::decode(head, bytes.split_off(filter_at))?)
             }
         };
         let mut pilots = zeros_in_large_pages(filter_at - pilots_at);
@@ -253,7 +253,7 @@ impl FunctionBuilder {
             pilots: vec![0; parts * buckets],
             filter: None,
         };
-        let mut placement = Placement::default();
+        let mut placement = PartPlacement::default();
         let mut of_part = Vec::new();
         let (mut first, mut start) = (0, 0);
         for (end, pilots) in ends.iter().zip(function.pilots.chunks_exact_mut(buckets)) {
@@ -278,7 +278,7 @@ impl FunctionBuilder {
             (first, start) = (*end, start + slots);
         }
         if self.shape.filter_bytes > 0 {
-            let filter = Filter::new(hashes).ok_or(None)?;
+            let filter = FuseFilter::new(hashes).ok_or(None)?;
             if filter.fingerprints().len() as u64 > self.shape.filter_bytes {
                 return Err(None);
             }

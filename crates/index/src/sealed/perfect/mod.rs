@@ -27,6 +27,6 @@ mod function;
 mod places;
 mod shape;
 
-pub(super) use function::{Function, FunctionBuilder, Hashed};
+pub(super) use function::{Function, FunctionBuilder, PilotHash};
 pub use shape::PerfectShape;
 pub(super) use shape::{LOAD_FACTOR, MOST_LOAD, most_records};

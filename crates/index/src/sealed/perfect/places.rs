@@ -60,7 +60,7 @@ pub(super) enum Unplaced {
 
 /// The hashes of a part, by their buckets, and where they are.
 #[derive(Default)]
-pub(super) struct Placement {
+pub(super) struct PartPlacement {
     /// The hashes, bucket by bucket.
     hashes: Vec<u64>,
     /// By bucket: where its hashes start; and where the last ends.
@@ -78,7 +78,7 @@ pub(super) struct Placement {
 
 const FREE: u32 = u32::MAX;
 
-impl Placement {
+impl PartPlacement {
     /// Finds pilots for a part's hashes, each with its place within the part, which has so many
     /// slots: at least one a hash. Returns the part's seed.
     pub(super) fn place(
@@ -316,7 +316,7 @@ mod tests {
     /// Every number of hashes has a slot of its own, also where hardly one remains free.
     #[test]
     fn no_two_hashes_share_a_slot() {
-        let mut placement = Placement::default();
+        let mut placement = PartPlacement::default();
         for count in (0..300).chain([1000, 5000, 20_000]) {
             let hashes: Vec<(u64, u64)> = (0..count)
                 .map(|number| (derive(1, number), derive(2, number)))
@@ -339,7 +339,7 @@ mod tests {
             .map(|number| (derive(1, number), derive(2, number)))
             .collect();
         hashes[70] = hashes[20];
-        let placed = Placement::default().place(&hashes, 102, &mut [0; 30]);
+        let placed = PartPlacement::default().place(&hashes, 102, &mut [0; 30]);
         assert_eq!(placed, Err(Unplaced::SameHash(20, 70)));
     }
 
