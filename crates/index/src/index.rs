@@ -259,8 +259,9 @@ pub trait Index {
     /// Runs an operation. It answers with the outcome that its [`Operation`] has.
     fn run<'s>(&'s self, operation: Operation<'s>) -> Running<'s, Result<Outcome>>;
 
-    /// Looks up many keys, [`BATCH_WIDTH`](crate::BATCH_WIDTH) at a time; `done` gets the answers with the keys'
-    /// numbers, in the order in which they come, several at once where they have come together.
+    /// Looks up many keys, [`BATCH_WIDTH`](crate::BATCH_WIDTH) at a time; `done` gets the answers
+    /// with the keys' numbers, in the order in which they come, several at once where they have
+    /// come together.
     fn look_up<'s>(
         &'s self,
         keys: &'s [&'s [u8]],
@@ -269,8 +270,8 @@ pub trait Index {
 
     /// Runs many operations; `done` gets the outcomes with the operations' numbers, in the order in
     /// which they come, several at once where they have come together. All gets are under way
-    /// together with all others, [`BATCH_WIDTH`](crate::BATCH_WIDTH) of each at a time: of several on one key, which
-    /// one takes effect first is not said.
+    /// together with all others, [`BATCH_WIDTH`](crate::BATCH_WIDTH) of each at a time: of several
+    /// on one key, which one takes effect first is not said.
     fn run_many<'s>(
         &'s self,
         operations: &'s [Operation<'s>],

@@ -25,7 +25,7 @@ pub(crate) fn next(at: u64, end: u64) -> Option<Cursor> {
     (at < end).then_some(Cursor(at))
 }
 
-/// A record that was met.
+/// A record that a scan has met.
 pub(crate) enum ScannedRecord {
     /// Key and value, and the key's length.
     Here(Buffer, usize),

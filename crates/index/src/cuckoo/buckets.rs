@@ -10,7 +10,7 @@ use crate::step::ReadPieces;
 use crate::{IndexError, Result, Value, step};
 use farslot_fabric::{Buffer, Endpoint, EndpointExt, Piece};
 
-/// A record that was found.
+/// A record that was found in a bucket.
 pub(super) struct BucketRecord {
     pub(super) place: CuckooSlot,
     pub(super) value: Value,

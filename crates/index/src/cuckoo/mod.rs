@@ -33,8 +33,9 @@
 //! 3136         64 counts of displacements | sealed
 //! 4096         bucket 0 | bucket 1 | ...      a bucket is 1 to 8 slots, side by side
 //! slot         Word       | live, 1 bit | key and value, together 63 bits ^ mask |
-//!              Inline     | head | key bytes | value bytes |  the head has a checksum of the rest,
-//!                                                            or says where the record is out of band
+//!              Inline     | head | key bytes | value bytes |
+//!                           the head has a checksum of the rest, or says where the record is out
+//!                           of band
 //!              Heap       | head |                            the record is out of band
 //! bucket       Signatures | 4 signatures, 8 bits each | use | heap bucket's number |   one word
 //! heap bucket  record 0 | record 1 | record 2 | record 3   each in a region of the largest's size

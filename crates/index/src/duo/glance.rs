@@ -20,7 +20,7 @@ pub(super) struct OwnerGlance<'t, E> {
     slots: WordSlots<'t>,
 }
 
-/// Where a key may be.
+/// Where the word of a key may be.
 #[derive(Clone, Copy)]
 pub(super) enum WordPlace {
     Slot(WordSlot),

@@ -48,7 +48,7 @@ struct FetchedCandidates {
     changes: u64,
 }
 
-/// Looks again with the key's buckets held: what is written meanwhile may be in the way.
+/// A second look with the key's buckets held: what is written meanwhile may be in the way.
 pub(crate) struct BucketHold;
 
 impl<E: Endpoint> Lookup for DuoTable<E> {

@@ -27,7 +27,7 @@
 //! |---|---|---|
 //! | lookup, found | 1 | 1 |
 //! | lookup, absent | 0, or 1 with probability 2d/2^f | 0 |
-//! | insertion | 1; 2 if both buckets are full or a fingerprint collides | 1, and 2 for each record moved |
+//! | insertion | 1; 2 if both buckets are full or fingerprints collide | 1, and 2 a record moved |
 //! | update, `put` of a key that is present | 2 | 3 (the second in the journal) |
 //! | removal | 1; 2 if the index is published | a word |
 //! | a reader's lookup, found | 1; 2 to 3 if its copy of the index is stale | 1 |

@@ -11,8 +11,8 @@ use crate::{IndexError, Result};
 const MOST_CHECKED: u64 = 64;
 
 /// The records of a generation that begin in the first bytes of a piece of a run, so many, and are
-/// whole. One may begin anywhere: behind a block that was never written, and within what seems to be
-/// a record.
+/// whole. One may begin anywhere: behind a block that was never written, and within what seems to
+/// be a record.
 ///
 /// # Errors
 /// [`IndexError::Unreadable`] of values that were made to seem records, within which others begin.

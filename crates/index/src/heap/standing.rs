@@ -75,8 +75,8 @@ impl Drop for Row<'_> {
 pub enum Evicting {
     /// Any.
     All,
-    /// Those that end at some time: whose values begin with six bytes that are not all 0. The others
-    /// stay, and a record that finds no room beside them is refused.
+    /// Those that end at some time: whose values begin with six bytes that are not all 0. The
+    /// others stay, and a record that finds no room beside them is refused.
     Expiring,
 }
 

@@ -3,12 +3,13 @@
 //! Their names are numbers: block number `n` starts at granule 1 + `n` times the granules of a
 //! block. Nothing has to be moved here to make room: any free block suits any record. The writer
 //! keeps what it frees until it flushes: then the free blocks are a chain, in which each names the
-//! next, for the writer after it. What a writer kept that was killed is found by a look at all names,
-//! when there is no room any more.
+//! next, for the writer after it. What a writer kept that was killed is found by a look at all
+//! names, when there is no room any more.
 //!
 //! ```text
 //! header     | bytes ever handed out | the chain's first block |
-//! free block | the next one | ... |          a block: its generation, 11 bits, above its number + 1, 34
+//! free block | the next one | ... |
+//! a block: its generation, 11 bits, above its number + 1, 34
 //! ```
 
 use super::client::HeapUse;
@@ -193,7 +194,8 @@ impl<E: Endpoint> UniformBlocks<E> {
         self.freed.borrow_mut().clear();
     }
 
-    /// Gives back what this client holds: the blocks that had no record yet, and those that are free.
+    /// Gives back what this client holds: the blocks that had no record yet, and those that are
+    /// free.
     ///
     /// # Errors
     /// What the fabric says.

@@ -1,8 +1,8 @@
 //! Giving back the memory of pages that nobody has: of a heap that is made of segments.
 //!
 //! Who gives a segment back claims its pages first, as a run, so that no other client opens them;
-//! then has the table forget the segment; and when no client can know it any more, says of the pages
-//! that they are away. If it dies before that, others take the run over as any that was being
+//! then has the table forget the segment; and when no client can know it any more, says of the
+//! pages that they are away. If it dies before that, others take the run over as any that was being
 //! cleaned, and whoever opens it finds that it has no memory.
 
 use super::client::{CLAIM_LASTS, Heap};

@@ -110,7 +110,7 @@ impl LinearPairGlance {
     }
 }
 
-/// What is known of a key.
+/// Where a key's probe begins, and what it looks for.
 #[derive(Clone, Copy)]
 pub(super) struct LinearPairProbe {
     /// Its word.

@@ -25,28 +25,28 @@
 //!           This is paper 002's bucket, and the 8-byte record of paper 000.
 //!
 //! Pair    | key ^ mask | value ^ mask |              keys and values of up to 8 bytes
-//!           The key's word claims the slot, 0 -> key, once. The value's word publishes, replaces and
-//!           removes: 0 is "absent". A torn read is harmless: the key never changes, and the value
-//!           word alone says what the key has. A client that dies in between leaves a claimed slot
-//!           without a value, which is an absent key that anybody may put.
+//!           The key's word claims the slot, 0 -> key, once. The value's word publishes, replaces
+//!           and removes: 0 is "absent". A torn read is harmless: the key never changes, and the
+//!           value word alone says what the key has. A client that dies in between leaves a claimed
+//!           slot without a value, which is an absent key that anybody may put.
 //!
 //! Heap    | kind, 3 bits | tag, 10 | block, 51 |     any sizes
 //!           The record is written out of band first; a compare-and-swap of the head publishes,
-//!           replaces or removes it. A reader checks the record's generation and checksum, and reads
-//!           the slot again if either is wrong.
+//!           replaces or removes it. A reader checks the record's generation and checksum, and
+//!           reads the slot again if either is wrong.
 //!
 //! Inline  | kind, 3 bits | ... | key bytes | value bytes |      fixed sizes, of any length
-//!           The head claims the slot with 61 bits of the key's hash; the claimant alone writes key and
-//!           value, once; then the head publishes them with a checksum. A reader whose checksum fails
-//!           reads again. Replaced values go to the heap, for the slot's bytes are never written
-//!           twice; so does the record of whoever meets a claim for its own key that its claimant
-//!           has not published. Nobody waits for the dead.
+//!           The head claims the slot with 61 bits of the key's hash; the claimant alone writes key
+//!           and value, once; then the head publishes them with a checksum. A reader whose checksum
+//!           fails reads again. Replaced values go to the heap, for the slot's bytes are never
+//!           written twice; so does the record of whoever meets a claim for its own key that its
+//!           claimant has not published. Nobody waits for the dead.
 //!
 //! Hybrid  | kind, 3 bits | ... | key bytes | value bytes |      any sizes
 //!           Heap and Inline in one table (paper 000, section 7: future work). A key's first record
 //!           that fits goes into the slot as an Inline one, under a head that has both lengths; one
-//!           that does not fit goes out of band as a Heap one, and needs no claim. Which, is decided by
-//!           who inserts, from his record's size alone.
+//!           that does not fit goes out of band as a Heap one, and needs no claim. Which, is
+//!           decided by who inserts, from his record's size alone.
 //! ```
 //! **Why Inline's protocol holds in Hybrid slots.** A slot is empty until one compare-and-swap
 //! makes it claimed or a reference, and it is never empty again: all who insert the key, whatever

@@ -125,7 +125,7 @@ struct Record {
     start: u64,
 }
 
-/// All of them.
+/// The records that may be the key's, one or two.
 #[derive(Clone, Copy)]
 pub(super) struct RecordCandidates {
     key: u64,

@@ -146,8 +146,8 @@ pub struct RaceLayout {
     /// writes and reads that. The index has records that have ended make room for others.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub expiring: bool,
-    /// Which records it forgets when its heap, or a new key's buckets, are full, if any: of a cache.
-    /// Others refuse new ones then.
+    /// Which records it forgets when its heap, or a new key's buckets, are full, if any: of a
+    /// cache. Others refuse new ones then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub evicting: Option<Evicting>,
     /// Bytes of the segments that its memory is made of, a power of two: it takes them as it grows,

@@ -27,11 +27,15 @@
 //! put of a new key      3    2 READs of buckets, WRITE of the record
 //!                            compare-and-swap, 2 READs of buckets
 //!                            compare-and-swap
-//! put, update           3    2 READs of buckets, WRITE of the record; READ of the old record; compare-and-swap
+//! put, update           3    2 READs of buckets, WRITE of the record
+//!                            READ of the old record
+//!                            compare-and-swap
 //! remove                3    2 READs of buckets; READ of the record; compare-and-swap
-//! find_or_put           2    as a hit, or 3 as the put of a new key, with the WRITE in the second batch
+//! find_or_put           2    as a hit, or 3 as the put of a new key, with the WRITE in the second
+//!                            batch
 //! after a split        +2    READ of the directory's new entries, and of the key's buckets again
-//! put, and no room     +8    the directory's entry; the key's slots are carried over, the others later
+//! put, and no room     +8    the directory's entry; the key's slots are carried over, the others
+//!                            later
 //! ```
 //! With `n` slots in use among its 4d, a lookup reads the records of `n`/256 other keys in vain:
 //! one in nine lookups does at load 0.9 with 8 slots a bucket. They are read side by side with its

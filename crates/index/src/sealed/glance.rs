@@ -83,7 +83,7 @@ impl SealedPairGlance {
     }
 }
 
-/// What is known of a key.
+/// Where a key's probe begins, and what it looks for.
 #[derive(Clone, Copy)]
 pub(super) struct SealedPairProbe {
     /// What its slot begins with.

@@ -21,22 +21,22 @@
 //!       heap: the records out of band, in the order in which the builder was given them
 //!       perfect hash function, of a table with one slot for each key
 //!
-//! Inline       | key ^ mask | value |                               fixed sizes, any number of bytes
+//! Inline       | key ^ mask | value |                             fixed sizes, any number of bytes
 //!                The mask covers the key's first 8 bytes (all, if it has fewer). The builder, who
 //!                knows all keys, chooses one that turns none of them to 0: 0 is an empty slot.
 //!
-//!                In a table with one slot for each key also of variable sizes, all slots as large as
-//!                the longest record, and without a mask:
+//!                In a table with one slot for each key also of variable sizes, all slots as large
+//!                as the longest record, and without a mask:
 //!              | key length, 4 | value length, 4 | key | value | zeros |   key length 0: empty
 //!
 //! OutOfBand    | signature, 1 | displacement, 1 | span, 1 | offset, 4 to 7 |
-//!                offset        0 is an empty slot. The first record has offset 1; it counts records
-//!                              where all have the same size, else units of 8 bytes.
+//!                offset        0 is an empty slot. The first record has offset 1; it counts
+//!                              records where all have the same size, else units of 8 bytes.
 //!                signature     the hash's next 8 bits below those that say the home.
-//!                displacement  only of tables in the order of their hashes: how far the slot is from
-//!                              its key's home; 255 is "255 or more".
-//!                span          only of records of variable size: what there is to read, in units of
-//!                              8 bytes; 0 is "more than 255": 256 units tell how much more.
+//!                displacement  only of tables in the order of their hashes: how far the slot is
+//!                              from its key's home; 255 is "255 or more".
+//!                span          only of records of variable size: what there is to read, in units
+//!                              of 8 bytes; 0 is "more than 255": 256 units tell how much more.
 //!                With records of one size in order of arrival this is paper 000's slot of 5 bytes.
 //!
 //! records out of band:

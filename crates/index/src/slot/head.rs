@@ -2,13 +2,13 @@
 //!
 //! ```text
 //! empty     0
-//! claimed   | 1, 3 bits | identity, 61 bits               |   Inline, Hybrid: its claimant is writing it
-//! inline    | 2, 3 bits | tag, 29 bits | checksum, 32 bits |   Inline: key and value are in the slot
-//! out       | 3, 3 bits | tag, 10 bits | block, 51 bits    |   the record is in the heap
-//! dead      | 4, 3 bits | identity, 61 bits               |   the key was removed
-//! sized     | 5, 3 bits | tag, 9 bits | key length - 1, 10 bits | value length, 10 bits | checksum, 32 |
-//!                                                             Hybrid: key and value are in the slot
-//! retired   | 6, 3 bits | 0                               |   Inline, Hybrid: its key has left it for good
+//! claimed   | 1, 3 bits | identity, 61 bits               | Inline, Hybrid: its claimant writes it
+//! inline    | 2, 3 bits | tag, 29 bits | checksum, 32 bits | Inline: key and value are in the slot
+//! out       | 3, 3 bits | tag, 10 bits | block, 51 bits    | the record is in the heap
+//! dead      | 4, 3 bits | identity, 61 bits               | the key was removed
+//! sized     | 5, 3 bits | tag, 9 bits | key length - 1, 10 bits | value length, 10 bits |
+//!           | checksum, 32 bits |                         Hybrid: key and value are in the slot
+//! retired   | 6, 3 bits | 0                               | Inline, Hybrid: its key left for good
 //! ```
 //! An identity is 61 bits of the key's hash and stands for the key; a tag is a part of it that is
 //! only good for skipping other keys: the key itself is compared before a record is believed. The

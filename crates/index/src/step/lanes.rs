@@ -2,8 +2,8 @@
 //!
 //! A lookup that READs alone decide needs no future: its state is a key, a search and READs on
 //! their way. A batch is a fixed row of *lanes* that hold one such lookup each, and look and read
-//! on in place. An [aside](NextStep::Aside) goes on as the ordinary lookup, in its lane, from where it
-//! stands.
+//! on in place. An [aside](NextStep::Aside) goes on as the ordinary lookup, in its lane, from where
+//! it stands.
 //!
 //! Lanes that begin prepare first, all of them, so that what they will look at in the client's
 //! memory is fetched side by side. Lookups that are known to end with their READs are posted behind

@@ -40,8 +40,8 @@ pub(crate) trait Lookup {
     /// elsewhere only where a table has grown out of it.
     fn in_place(&self) -> Option<InPlace<'_>>;
 
-    /// The first step of so many operations, made ready for all of them, of which this is the first;
-    /// nothing where they go in steps only, or have to now. The view is that of
+    /// The first step of so many operations, made ready for all of them, of which this is the
+    /// first; nothing where they go in steps only, or have to now. The view is that of
     /// [`Lookup::in_place`].
     #[inline]
     fn glance<'k>(
@@ -243,7 +243,8 @@ pub(crate) struct Reads {
     pub(crate) gathered: bool,
     /// The lookup is known to end with it: others should be posted before.
     pub(crate) is_last: bool,
-    /// What was read before is kept: that is looked at where the lookup [looks on](NextStep::LookOn).
+    /// What was read before is kept: that is looked at where the lookup
+    /// [looks on](NextStep::LookOn).
     pub(crate) keeps: bool,
     /// What will be read next is [known](Lookup::pieces_ahead), and is asked for at once.
     pub(crate) ahead: bool,
@@ -327,8 +328,8 @@ pub(crate) struct Swap {
 pub(crate) enum ValueLocation {
     /// The first `len` bytes of a word, little-endian.
     Word { word: u64, len: usize },
-    /// These bytes of a piece that was read: of the one that [`ReadPieces::bytes`] was asked for last,
-    /// and within those.
+    /// These bytes of a piece that was read: of the one that [`ReadPieces::bytes`] was asked for
+    /// last, and within those.
     Bytes { piece: usize, bytes: Range<usize> },
     /// Here: rarely, so that it takes little room.
     Value(Box<Value>),

@@ -1,11 +1,11 @@
 //! Operations as steps: a scheme says its lookup, or its write, once, and several drivers run it.
 //!
 //! A [`Lookup`] says which bytes it wants to have read next and, when they are here, what they
-//! mean: an answer, more to read, or, of a write, a [change](NextStep::Change). Between two steps it
-//! has its [`Lookup::Search`], plain data; it has no future, no buffer, and books nothing. What
+//! mean: an answer, more to read, or, of a write, a [change](NextStep::Change). Between two steps
+//! it has its [`Lookup::Search`], plain data; it has no future, no buffer, and books nothing. What
 //! cannot be decided so (a pause before a slot is read again, a directory to be read on, a bucket
-//! to be held) is an [aside](NextStep::Aside), which the scheme does itself as a future, and comes back
-//! from.
+//! to be held) is an [aside](NextStep::Aside), which the scheme does itself as a future, and comes
+//! back from.
 //!
 //! The drivers:
 //!

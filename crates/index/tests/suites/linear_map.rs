@@ -115,8 +115,8 @@ pub fn a_full_heap_refuses_records_and_serves_the_others(fabric: Fabric) {
             heap_bytes: 4096,
         };
         assert_eq!(refused, full);
-        // These records take 128 bytes, two pages; a page in five has the words of all, and some are
-        // left to who moves records.
+        // These records take 128 bytes, two pages; a page in five has the words of all, and some
+        // are left to who moves records.
         assert_eq!(held, 24);
         assert_eq!(table.put(&key(0), &new).await, Err(full));
         for number in 0..held {

@@ -1,7 +1,8 @@
 //! The published index: the owner's, in remote memory, for readers elsewhere.
 //!
 //! ```text
-//! behind the journal:  counts of changes, a word a segment | how often the table has grown | stash, a word a slot | pages
+//! behind the journal:  counts of changes, a word a segment | how often the table has grown |
+//!                      stash, a word a slot | pages
 //! in each extent:      counts of changes, a word a segment | pages
 //! page of a bucket     | word | word | ... |         by the buckets' numbers
 //! word of a page       | entries, f + 1 bits each | stamp |

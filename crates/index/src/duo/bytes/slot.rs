@@ -5,7 +5,8 @@
 //! slot     | head: 0 if dead, else live, 1 bit | hash of the key, 63 bits |
 //!          | checksum, 32 bits | key length, 16 | value length, 16 |
 //!          | key bytes | value bytes |    room for the longest
-//! slot     | head | which block of the heap, 51 bits | checksum of that, 13 |    of a table with a heap
+//! slot     | head | which block of the heap, 51 bits | checksum of that, 13 |
+//!          of a table with a heap
 //! ```
 //! The checksum is over what follows it: so a record is either whole or none.
 //!

@@ -49,7 +49,7 @@ struct SlotDefects {
     torn: Option<SlotNumber>,
 }
 
-/// Looks into the published index: the copy does not have the key.
+/// A look into the published index: the copy does not have the key.
 pub(crate) struct PublishedLookup;
 
 /// What a slot turned out to be.

@@ -34,7 +34,7 @@
 //! | found in another bucket, as the copy knew of the growth but not of the split | 3 to 4 |
 //! | found there, the copy knew of neither | 4 to 6 |
 //! | absent | 1; 2 with a share of 2d/2^f, or if the entry of a removed key is still there |
-//! | absent, [`ReaderPromise::BoundedStaleness`] | 0, unless the key's segment has changed of late |
+//! | absent, [`ReaderPromise::BoundedStaleness`] | 0, unless the key's segment changed of late |
 //!
 //! **An update that is under way** leaves the slot torn for a moment; or for long, if its owner has
 //! died. A reader that meets a torn slot again and again looks into the journal: a record there is

@@ -1,5 +1,5 @@
-//! Heap memory that killed clients held comes back, and no history is broken, however cleaning, slow
-//! verbs and stops coincide.
+//! Heap memory that killed clients held comes back, and no history is broken, however cleaning,
+//! slow verbs and stops coincide.
 
 use crate::common::bed::{Bed, Table, with};
 use crate::common::chaos::{Caller, ClientKind, Tally, limits};
@@ -167,7 +167,8 @@ fn kills(bed: &Bed, kills: u64) {
     // A writer's first verbs find out what there is.
     let most_verbs = if bed.has_one_writer() { 1_000 } else { 300 };
     let key = |number: u64| format!("key {number:06}").into_bytes();
-    // How many records of one size a client can put, waiting for claims to be taken over until that brings no more.
+    // How many records of one size a client can put, waiting for claims to be taken over until that
+    // brings no more.
     let fill = async |table: &Table| {
         with!(table, table => {
             let (mut put, mut in_vain) = (0, 0);

@@ -173,8 +173,8 @@ fn an_owner_that_was_replaced_forgets_what_it_held_of_the_heap() {
     let (executor, table) = &replaced[0];
     executor.block_on(async {
         table.force_take_over().await.unwrap();
-        // For a record of as many bytes there is the room that these leave, besides the pages that are
-        // left to those that move records.
+        // For a record of as many bytes there is the room that these leave, besides the pages that
+        // are left to those that move records.
         for number in filled.start..filled.start + REMOVED {
             assert!(table.remove(&key(number)).await.unwrap());
         }
