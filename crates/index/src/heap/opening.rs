@@ -62,7 +62,7 @@ impl<E: Endpoint> Heap<E> {
             Purpose::Write => self.reserve(),
             Purpose::Move | Purpose::Keep => 0,
         };
-        let mut wanted = RunRequest {
+        let mut request = RunRequest {
             room,
             pages,
             reserve,
@@ -72,11 +72,11 @@ impl<E: Endpoint> Heap<E> {
         };
         if let Some(first) = self.take_ahead(pages) {
             let words = vec![PageWord(0); pages as usize];
-            return self.claim_run(first, &words, wanted).await;
+            return self.claim_run(first, &words, request).await;
         }
         let handed_out = self.pages.below(self.mark.get());
         if self.pages.count - handed_out >= pages + reserve {
-            match self.open_among_some(handed_out, wanted).await? {
+            match self.open_among_some(handed_out, request).await? {
                 Tried::None => {}
                 tried => return Ok(tried),
             }
@@ -84,10 +84,10 @@ impl<E: Endpoint> Heap<E> {
         let all = self.look_at_all().await?;
         let fewest = self.pages.fewest_for(room);
         for pages in [pages, fewest] {
-            wanted.pages = pages;
-            let mut tried = self.open_among(&all, wanted).await?;
+            request.pages = pages;
+            let mut tried = self.open_among(&all, request).await?;
             if matches!(tried, Tried::None) {
-                tried = self.bring_back(&all, wanted).await?;
+                tried = self.bring_back(&all, request).await?;
             }
             if pages == fewest || !matches!(tried, Tried::None) {
                 return Ok(tried);
@@ -131,57 +131,57 @@ impl<E: Endpoint> Heap<E> {
 
     /// Opens a run somewhere among the pages that were handed out, if a look at some of them finds
     /// one; else raises the mark, if there is memory for more.
-    async fn open_among_some(&self, handed_out: u64, wanted: RunRequest) -> Result<Tried> {
+    async fn open_among_some(&self, handed_out: u64, request: RunRequest) -> Result<Tried> {
         let from = match self.cursor.get() {
             cursor if cursor < handed_out => cursor,
             _ => 0,
         };
-        let end = (from + LOOK_AT.max(wanted.pages)).min(handed_out);
+        let end = (from + LOOK_AT.max(request.pages)).min(handed_out);
         if from < end {
             let seen = self.look_at_pages(from..end).await?;
             let tried = RunRequest {
                 reserve: 0,
                 may_mix: false,
-                ..wanted
+                ..request
             };
             match self.open_among(&seen, tried).await? {
                 Tried::None => self.cursor.set(end),
                 tried => return Ok(tried),
             }
         }
-        self.raise_mark(wanted).await
+        self.raise_mark(request).await
     }
 
     /// Opens one among pages that were seen: a run that was left and has room, or free pages,
     /// unless that leaves fewer than the reserve. Where there is none, it frees the runs that are
     /// dead.
-    async fn open_among(&self, seen: &PageWindow, wanted: RunRequest) -> Result<Tried> {
-        let is_enough = seen.free() >= wanted.reserve;
-        let avoid = match wanted.purpose {
+    async fn open_among(&self, seen: &PageWindow, request: RunRequest) -> Result<Tried> {
+        let is_enough = seen.free() >= request.reserve;
+        let avoid = match request.purpose {
             Purpose::Write => 0..0,
             Purpose::Move | Purpose::Keep => self.cleaning.row.borrow().clone(),
         };
         let suits = |run: &SeenRun| {
             !run.is_dead()
                 && !run.overlaps(&avoid)
-                && run.is_kept() == (wanted.purpose == Purpose::Keep)
+                && run.is_kept() == (request.purpose == Purpose::Keep)
         };
         let left = |of: &dyn Fn(&SeenRun) -> bool| {
             let mut runs = seen.runs().filter(suits);
-            runs.find(|run| is_enough && self.has_left(run, wanted.room) && of(run))
+            runs.find(|run| is_enough && self.has_left(run, request.room) && of(run))
         };
-        if let Some(run) = left(&|run| self.is_of_span(run, wanted.span)) {
-            return self.open_left(run, wanted).await;
+        if let Some(run) = left(&|run| self.is_of_span(run, request.span)) {
+            return self.open_left(run, request).await;
         }
-        let free = seen.free_run(wanted.pages, self.cursor.get(), &avoid);
-        let is_enough = seen.free() >= wanted.pages + wanted.reserve;
+        let free = seen.free_run(request.pages, self.cursor.get(), &avoid);
+        let is_enough = seen.free() >= request.pages + request.reserve;
         if let Some((first, words)) = free.filter(|_| is_enough) {
-            let end = first + wanted.pages;
+            let end = first + request.pages;
             while self.pages.below(self.mark.get()) < end {
                 self.swap_mark(self.pages.page_at(end)).await?;
             }
             self.cursor.set(end);
-            return self.claim_run(first, words, wanted).await;
+            return self.claim_run(first, words, request).await;
         }
         let mut freed = false;
         for run in seen.runs().filter(SeenRun::is_dead) {
@@ -190,8 +190,8 @@ impl<E: Endpoint> Heap<E> {
         if freed {
             return Ok(Tried::Freed);
         }
-        match left(&|_| wanted.may_mix) {
-            Some(run) => self.open_left(run, wanted).await,
+        match left(&|_| request.may_mix) {
+            Some(run) => self.open_left(run, request).await,
             None => Ok(Tried::None),
         }
     }
@@ -264,25 +264,25 @@ impl<E: Endpoint> Heap<E> {
 
     /// Raises the mark by some pages, of which the reserve is left: nothing if there is no memory
     /// for both.
-    async fn raise_mark(&self, wanted: RunRequest) -> Result<Tried> {
+    async fn raise_mark(&self, request: RunRequest) -> Result<Tried> {
         let first = self.pages.below(self.mark.get());
-        if self.pages.count - first < wanted.pages + wanted.reserve {
+        if self.pages.count - first < request.pages + request.reserve {
             return Ok(Tried::None);
         }
-        let ahead = AHEAD.min(self.size() / 64).max(wanted.pages);
-        let most = self.pages.count - (first + wanted.reserve);
-        let fewest = self.pages.fewest_for(wanted.room);
-        for pages in [ahead.min(most), wanted.pages, fewest] {
+        let ahead = AHEAD.min(self.size() / 64).max(request.pages);
+        let most = self.pages.count - (first + request.reserve);
+        let fewest = self.pages.fewest_for(request.room);
+        for pages in [ahead.min(most), request.pages, fewest] {
             let end = first + pages;
-            if !self.provide(first..end + wanted.reserve, false).await? {
+            if !self.provide(first..end + request.reserve, false).await? {
                 continue;
             }
             if !self.swap_mark(self.pages.page_at(end)).await? {
                 return Ok(Tried::LostRace);
             }
-            if pages < wanted.pages {
+            if pages < request.pages {
                 let words = vec![PageWord(0); pages as usize];
-                return self.claim_run(first, &words, wanted).await;
+                return self.claim_run(first, &words, request).await;
             }
             self.ahead.set((first, end));
             return Ok(Tried::Freed);
@@ -316,11 +316,11 @@ impl<E: Endpoint> Heap<E> {
 
     /// Has pages that are away given memory again, so many in a row: nothing if there is none, or
     /// there are no such pages.
-    async fn bring_back(&self, all: &PageWindow, wanted: RunRequest) -> Result<Tried> {
-        let Some((first, words)) = all.row_with_away(wanted.pages) else {
+    async fn bring_back(&self, all: &PageWindow, request: RunRequest) -> Result<Tried> {
+        let Some((first, words)) = all.row_with_away(request.pages) else {
             return Ok(Tried::None);
         };
-        if !self.provide(first..first + wanted.pages, false).await? {
+        if !self.provide(first..first + request.pages, false).await? {
             return Ok(Tried::None);
         }
         let pages = (first..).zip(words);

@@ -56,12 +56,12 @@ impl<E: Endpoint> LinearTable<E> {
 
     /// How much to read at a distance from a home slot: all READs of probes get their lengths here.
     #[inline]
-    pub(super) fn read_length(&self, home: u64, first: u64, until: WalkGoal) -> ReadLength {
+    pub(super) fn read_length(&self, home: u64, first: u64, goal: WalkGoal) -> ReadLength {
         let left = self.layout.longest_probe.saturating_sub(first);
         let oblivious = self.read_size().max(self.far_out(first)).min(left);
         match &self.hints {
             Some(hints) if left > 0 => {
-                self.hinted_length(hints, self.slot_number(home, first), until, left)
+                self.hinted_length(hints, self.slot_number(home, first), goal, left)
             }
             _ => ReadLength {
                 slots: oblivious,
@@ -87,7 +87,7 @@ impl<E: Endpoint> LinearTable<E> {
         &self,
         hints: &RefCell<ClusterHints>,
         slot: u64,
-        until: WalkGoal,
+        goal: WalkGoal,
         left: u64,
     ) -> ReadLength {
         let oblivious = self.read_size().min(left);
@@ -98,7 +98,7 @@ impl<E: Endpoint> LinearTable<E> {
             };
         };
         let to_empty = hint.to_empty_slot();
-        let slots = match until {
+        let slots = match goal {
             WalkGoal::Match => oblivious.min(to_empty + 1),
             WalkGoal::EmptySlot => self.sizes.hinted(self.load_factor(), hint).min(left),
         };

@@ -30,7 +30,7 @@ pub(crate) struct Search {
     pub(super) stage: Stage,
     pub(super) seeks: Seeks,
     /// What ends it, for the lengths of its READs.
-    pub(super) until: WalkGoal,
+    pub(super) goal: WalkGoal,
     /// From the key's home to the slot that is looked at, in slots.
     pub(super) distance: u64,
     /// The word of it that says whose it is, or holds its value.
@@ -174,7 +174,7 @@ impl<E: Endpoint> Lookup for LinearTable<E> {
 
     fn pieces_ahead(&self, key: &Self::Key<'_>, search: &mut Search) -> Pieces {
         let behind = search.first + search.slots;
-        let length = self.read_length(key.home, behind, search.until);
+        let length = self.read_length(key.home, behind, search.goal);
         if search.reaches_empty || length.slots == 0 {
             return Pieces::new();
         }
@@ -278,8 +278,8 @@ impl Seeks {
 
 impl Search {
     #[inline(always)]
-    pub(super) fn begin(&mut self, seeks: Seeks, until: WalkGoal) {
-        (self.seeks, self.until) = (seeks, until);
+    pub(super) fn begin(&mut self, seeks: Seeks, goal: WalkGoal) {
+        (self.seeks, self.goal) = (seeks, goal);
         self.looks_on = true;
         self.go_to(0);
         self.passed = None;
@@ -342,7 +342,7 @@ impl<E: Endpoint> LinearTable<E> {
     fn choose_slots(&self, key: &Key<'_>, search: &mut Search) -> bool {
         let length = match search.ahead {
             Some((first, length)) if first == search.distance => length,
-            _ => self.read_length(key.home, search.distance, search.until),
+            _ => self.read_length(key.home, search.distance, search.goal),
         };
         search.first = search.distance;
         search.slots = length.slots;

@@ -189,7 +189,7 @@ impl<E: Endpoint> Lookup for Writes<'_, E> {
             of.search.begin(seeks, WalkGoal::Match);
             return self.read_on(write, of);
         }
-        let (seeks, until) = match write.operation {
+        let (seeks, goal) = match write.operation {
             Operation::Put(..) if is_multi => (Seeks::Place, WalkGoal::EmptySlot),
             Operation::Remove(_) if is_multi => (Seeks::Record, WalkGoal::EmptySlot),
             Operation::Put(..) | Operation::FindOrPut(..) => {
@@ -197,7 +197,7 @@ impl<E: Endpoint> Lookup for Writes<'_, E> {
             }
             _ => (Seeks::Record, WalkGoal::Match),
         };
-        of.search.begin(seeks, until);
+        of.search.begin(seeks, goal);
         if let Operation::Put(..) | Operation::Update(..) = write.operation
             && let Some(location) = table.known_location(key)
         {
