@@ -2,7 +2,8 @@
 
 use crate::credit::{Credit, Slot};
 use crate::wire::{
-    GRANT_BYTES, Grant, NO_SESSION, REPLY_HEADER, REQUEST_HEADER, RequestHeader, Status,
+    GRANT_BYTES, NO_SESSION, REPLY_HEADER, REQUEST_HEADER, RequestHeader, RequestStatus,
+    SessionGrant,
 };
 use crate::{Result, RpcError};
 use farslot_fabric::{Buffer, Endpoint, EndpointExt, FabricError, Nanos, NodeId, RegionId};
@@ -44,7 +45,7 @@ pub struct Client<E> {
 }
 
 struct Session {
-    grant: Grant,
+    grant: SessionGrant,
     credit: Credit,
 }
 
@@ -219,7 +220,7 @@ impl<E: Endpoint> Client<E> {
         Ok(Rc::clone(session))
     }
 
-    async fn open(&self) -> Result<Grant> {
+    async fn open(&self) -> Result<SessionGrant> {
         let header = RequestHeader {
             session: NO_SESSION,
             number: 0,
@@ -234,7 +235,7 @@ impl<E: Endpoint> Client<E> {
             {
                 Ok(reply) => {
                     let what = "it grants no session";
-                    let grant = Grant::decode(&reply).filter(|grant| grant.slots > 0);
+                    let grant = SessionGrant::decode(&reply).filter(|grant| grant.slots > 0);
                     return grant.ok_or(RpcError::Protocol { what });
                 }
                 Err(Unanswered::Lost(error)) if pauses.is_over() => return Err(error.into()),
@@ -277,28 +278,28 @@ fn read_reply(
     bytes: usize,
     room: usize,
 ) -> std::result::Result<Reply, Unanswered> {
-    let Some((status, detail, _)) = Status::decode(&reply) else {
+    let Some((status, detail, _)) = RequestStatus::decode(&reply) else {
         let what = "it has no status";
         return Err(Unanswered::Failed(RpcError::Protocol { what }));
     };
     let limit = detail as usize;
     let error = match status {
-        Status::Done => return Ok(Reply(reply)),
-        Status::NoSession => return Err(Unanswered::NoSession),
-        Status::Refused => RpcError::Refused {
+        RequestStatus::Done => return Ok(Reply(reply)),
+        RequestStatus::NoSession => return Err(Unanswered::NoSession),
+        RequestStatus::Refused => RpcError::Refused {
             method,
             reason: detail,
         },
-        Status::Malformed if detail == 1 => RpcError::NoMethod { method },
-        Status::TooLong => RpcError::RequestTooLong { bytes, limit },
-        Status::NoRoom => RpcError::NoRoom { bytes: limit, room },
-        Status::Damaged => RpcError::Damaged { method },
-        Status::NotKept => RpcError::NotKept { method },
-        Status::NoVacancy => RpcError::NoVacancy { sessions: detail },
-        Status::Stale => RpcError::Protocol {
+        RequestStatus::Malformed if detail == 1 => RpcError::NoMethod { method },
+        RequestStatus::TooLong => RpcError::RequestTooLong { bytes, limit },
+        RequestStatus::NoRoom => RpcError::NoRoom { bytes: limit, room },
+        RequestStatus::Damaged => RpcError::Damaged { method },
+        RequestStatus::NotKept => RpcError::NotKept { method },
+        RequestStatus::NoVacancy => RpcError::NoVacancy { sessions: detail },
+        RequestStatus::Stale => RpcError::Protocol {
             what: "it knows a newer request of the slot",
         },
-        Status::Malformed => RpcError::Protocol {
+        RequestStatus::Malformed => RpcError::Protocol {
             what: "it does not understand the request",
         },
     };

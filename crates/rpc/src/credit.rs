@@ -11,11 +11,11 @@ pub(crate) struct Credit {
     /// Of each slot the number of its newest request.
     numbers: RefCell<Vec<u32>>,
     free: RefCell<Vec<u16>>,
-    waiting: RefCell<VecDeque<Rc<Waiting>>>,
+    waiting: RefCell<VecDeque<Rc<CreditWaiter>>>,
 }
 
 #[derive(Default)]
-struct Waiting {
+struct CreditWaiter {
     given: Cell<Option<u16>>,
     waker: RefCell<Option<Waker>>,
 }
@@ -44,7 +44,7 @@ impl Credit {
         {
             return self.lend(slot);
         }
-        let place = Place {
+        let place = WaiterGuard {
             credit: self,
             waiting: Rc::default(),
         };
@@ -94,12 +94,12 @@ impl Drop for Slot<'_> {
 }
 
 /// A place in the queue, until the wait has ended or was given up.
-struct Place<'c> {
+struct WaiterGuard<'c> {
     credit: &'c Credit,
-    waiting: Rc<Waiting>,
+    waiting: Rc<CreditWaiter>,
 }
 
-impl Drop for Place<'_> {
+impl Drop for WaiterGuard<'_> {
     fn drop(&mut self) {
         match self.waiting.given.take() {
             Some(slot) => self.credit.give_back(slot),

@@ -53,7 +53,7 @@ impl RequestHeader {
 /// How a request ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
-pub(crate) enum Status {
+pub(crate) enum RequestStatus {
     /// The method's reply follows.
     Done = 0,
     /// The request is none; or, if the detail is 1, there is no such method.
@@ -76,7 +76,7 @@ pub(crate) enum Status {
     NotKept = 10,
 }
 
-impl Status {
+impl RequestStatus {
     pub(crate) const fn of(byte: u8) -> Option<Self> {
         Some(match byte {
             0 => Self::Done,
@@ -107,17 +107,17 @@ impl Status {
 
 /// What a server grants with a session.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Grant {
+pub(crate) struct SessionGrant {
     pub(crate) session: u64,
     pub(crate) slots: u16,
     pub(crate) largest_request: u32,
     pub(crate) largest_reply: u32,
 }
 
-/// Bytes of a [`Grant`].
+/// Bytes of a [`SessionGrant`].
 pub(crate) const GRANT_BYTES: usize = 24;
 
-impl Grant {
+impl SessionGrant {
     pub(crate) fn encode(self) -> [u8; GRANT_BYTES] {
         let limits = u64::from(self.largest_request) | u64::from(self.largest_reply) << 32;
         let mut bytes = [0; GRANT_BYTES];
@@ -155,11 +155,14 @@ mod tests {
             let header = RequestHeader { session, number, slot, method };
             let request = [&header.encode()[..], &body].concat();
             prop_assert_eq!(RequestHeader::decode(&request), Some((header, &body[..])));
-            let reply = [&Status::NoRoom.encode(detail)[..], &body].concat();
-            prop_assert_eq!(Status::decode(&reply), Some((Status::NoRoom, detail, &body[..])));
-            let _ = (RequestHeader::decode(&body), Status::decode(&body), Grant::decode(&body));
-            let grant = Grant { session, slots: slot, largest_request: number, largest_reply: detail };
-            prop_assert_eq!(Grant::decode(&grant.encode()), Some(grant));
+            let reply = [&RequestStatus::NoRoom.encode(detail)[..], &body].concat();
+            let decoded = RequestStatus::decode(&reply);
+            prop_assert_eq!(decoded, Some((RequestStatus::NoRoom, detail, &body[..])));
+            let _ = (RequestHeader::decode(&body), RequestStatus::decode(&body));
+            let _ = SessionGrant::decode(&body);
+            let (largest_request, largest_reply) = (number, detail);
+            let grant = SessionGrant { session, slots: slot, largest_request, largest_reply };
+            prop_assert_eq!(SessionGrant::decode(&grant.encode()), Some(grant));
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{Effect, Server, ServerOptions};
 use crate::method::{Request, put};
-use crate::wire::{Grant, NO_SESSION, REPLY_HEADER, RequestHeader, Status};
+use crate::wire::{NO_SESSION, REPLY_HEADER, RequestHeader, RequestStatus, SessionGrant};
 use farslot_fabric::{Call, Caller, Handler, Nanos, RegionId, Result, Rights};
 use farslot_testbed::PlainMemory;
 use std::ops::Range;
@@ -37,7 +37,7 @@ fn server(options: ServerOptions) -> (Server, Arc<AtomicU32>) {
     (server, runs)
 }
 
-fn send(server: &Server, of: &Of, header: RequestHeader, now: Nanos) -> (Status, Vec<u8>) {
+fn send(server: &Server, of: &Of, header: RequestHeader, now: Nanos) -> (RequestStatus, Vec<u8>) {
     let mut reply = [0; 256];
     let bytes = server.handle(Call {
         region: RegionId(0),
@@ -47,7 +47,7 @@ fn send(server: &Server, of: &Of, header: RequestHeader, now: Nanos) -> (Status,
         reply: &mut reply,
         caller: of,
     });
-    let (status, _, body) = Status::decode(&reply[..bytes]).expect("a reply");
+    let (status, _, body) = RequestStatus::decode(&reply[..bytes]).expect("a reply");
     assert_eq!(body.len() + REPLY_HEADER, bytes);
     (status, body.to_vec())
 }
@@ -60,7 +60,7 @@ fn open(server: &Server, of: &Of, now: Nanos) -> Option<u64> {
         method: 0,
     };
     let (status, body) = send(server, of, header, now);
-    (status == Status::Done).then(|| Grant::decode(&body).expect("a grant").session)
+    (status == RequestStatus::Done).then(|| SessionGrant::decode(&body).expect("a grant").session)
 }
 
 fn request(session: u64, number: u32) -> RequestHeader {
@@ -77,18 +77,24 @@ fn a_session_is_for_its_own_grant_alone() {
     let (server, runs) = server(ServerOptions::default());
     let (own, other) = (Of("own"), Of("other"));
     let session = open(&server, &own, 1).unwrap();
-    assert_eq!(send(&server, &own, request(session, 1), 2).0, Status::Done);
+    assert_eq!(
+        send(&server, &own, request(session, 1), 2).0,
+        RequestStatus::Done
+    );
     // Neither the reply that is kept nor the next number of its slot is another's.
     for number in [1, 2] {
         let end = send(&server, &other, request(session, number), 3);
-        assert_eq!(end.0, Status::NoSession);
+        assert_eq!(end.0, RequestStatus::NoSession);
     }
     assert_eq!(runs.load(Relaxed), 1);
     assert_eq!(
         send(&server, &own, request(session, 1), 4),
-        (Status::Done, vec![7; 100])
+        (RequestStatus::Done, vec![7; 100])
     );
-    assert_eq!(send(&server, &own, request(session, 2), 5).0, Status::Done);
+    assert_eq!(
+        send(&server, &own, request(session, 2), 5).0,
+        RequestStatus::Done
+    );
     assert_eq!(runs.load(Relaxed), 2);
 }
 
@@ -117,20 +123,20 @@ fn a_grant_that_has_most_sessions_gives_some_to_others() {
         (second, &few, true),
     ] {
         let (status, _) = send(&server, of, request(session, 1), 9);
-        assert_eq!(status == Status::Done, lives, "{session}");
+        assert_eq!(status == RequestStatus::Done, lives, "{session}");
     }
     // One that has ended, most likely, makes room for another of its grant.
     let later = 6_000_000_000;
     let kept = send(&server, &few, request(second, 2), later).0;
-    assert_eq!(kept, Status::Done);
+    assert_eq!(kept, RequestStatus::Done);
     assert!(open(&server, &few, later + 1).is_some());
     assert_eq!(
         send(&server, &few, request(first, 2), later + 2).0,
-        Status::NoSession
+        RequestStatus::NoSession
     );
     assert_eq!(
         send(&server, &few, request(second, 3), later + 2).0,
-        Status::Done
+        RequestStatus::Done
     );
 }
 
@@ -144,15 +150,18 @@ fn what_is_too_much_to_keep_is_executed_once_and_said_to_be_in_doubt() {
     let own = Of("own");
     let sessions = [1, 2].map(|now| open(&server, &own, now).unwrap());
     for session in sessions {
-        assert_eq!(send(&server, &own, request(session, 1), 3).0, Status::Done);
+        assert_eq!(
+            send(&server, &own, request(session, 1), 3).0,
+            RequestStatus::Done
+        );
     }
     assert_eq!(
         send(&server, &own, request(sessions[0], 1), 4).0,
-        Status::Done
+        RequestStatus::Done
     );
     assert_eq!(
         send(&server, &own, request(sessions[1], 1), 5).0,
-        Status::NotKept
+        RequestStatus::NotKept
     );
     assert_eq!(runs.load(Relaxed), 2);
 }
@@ -189,7 +198,7 @@ fn a_method_without_sessions_gets_all_of_the_call() {
         &[4, 2, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0],
     ] {
         let reply = call(wrong);
-        let (status, ..) = Status::decode(&reply).expect("a reply");
-        assert_eq!(status, Status::Malformed, "{wrong:?}");
+        let (status, ..) = RequestStatus::decode(&reply).expect("a reply");
+        assert_eq!(status, RequestStatus::Malformed, "{wrong:?}");
     }
 }

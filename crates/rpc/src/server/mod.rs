@@ -5,9 +5,9 @@ mod grant_tests;
 mod session;
 
 use crate::method::{Fault, Method, Request};
-use crate::wire::{Grant, NO_SESSION, REPLY_HEADER, RequestHeader, Status};
+use crate::wire::{NO_SESSION, REPLY_HEADER, RequestHeader, RequestStatus, SessionGrant};
 use farslot_fabric::{Call, Handler, Nanos};
-use session::{Found, Session};
+use session::{RequestFreshness, Session};
 use std::collections::HashMap;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
@@ -27,8 +27,8 @@ pub enum Effect {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ServerOptions {
     /// Clients at a time. Where all are taken, a newcomer takes the place of the client that has
-    /// asked for nothing for the longest: of a grant that has more of them than the newcomer's, else
-    /// of its own, if that was for five seconds.
+    /// asked for nothing for the longest: of a grant that has more of them than the newcomer's,
+    /// else of its own, if that was for five seconds.
     pub sessions: u16,
     /// Requests of one client at a time: its credit.
     pub slots: u16,
@@ -46,8 +46,8 @@ pub struct ServerOptions {
     /// [`Request::caller`](crate::Request). Else a caller needs
     /// [`Rights::CALL`](farslot_fabric::Rights) for all of the region.
     pub methods_check_callers: bool,
-    /// Sessions are numbered from here on. Where a server goes on with the memory of one before it, a
-    /// random number: so that sessions of that one are none of this one's.
+    /// Sessions are numbered from here on. Where a server goes on with the memory of one before it,
+    /// a random number: so that sessions of that one are none of this one's.
     pub first_session: u64,
 }
 
@@ -71,7 +71,7 @@ impl Default for ServerOptions {
 const IDLE: Nanos = 5_000_000_000;
 
 /// What answers a method's calls.
-enum Answering {
+enum RegisteredMethod {
     InSession(Effect, Box<dyn Method>),
     /// All of a call, without a session.
     Alone(Arc<dyn Handler>),
@@ -81,7 +81,7 @@ enum Answering {
 pub struct Server {
     options: ServerOptions,
     /// By number. They are few.
-    methods: Vec<(u16, Answering)>,
+    methods: Vec<(u16, RegisteredMethod)>,
     sessions: Box<[Mutex<Option<Session>>]>,
     /// The place from which the next vacant one is looked for, and the newest session's time.
     newest: Mutex<(usize, u64)>,
@@ -109,41 +109,42 @@ impl Server {
 
     /// Has requests for a method answered, in place of what answered them before.
     pub fn register(&mut self, method: u16, effect: Effect, run: impl Method + 'static) {
-        self.set(method, Answering::InSession(effect, Box::new(run)));
+        self.set(method, RegisteredMethod::InSession(effect, Box::new(run)));
     }
 
     /// Has a handler answer the calls of a method that needs no session: their callers take a lost
     /// answer for one in doubt. All behind the method's number, in the first two bytes, is the
     /// handler's to read, and so is all of the reply.
     pub fn register_without_session(&mut self, method: u16, handler: Arc<dyn Handler>) {
-        self.set(method, Answering::Alone(handler));
+        self.set(method, RegisteredMethod::Alone(handler));
     }
 
-    fn set(&mut self, method: u16, answering: Answering) {
+    fn set(&mut self, method: u16, registered: RegisteredMethod) {
         self.methods.retain(|(number, _)| *number != method);
-        self.methods.push((method, answering));
+        self.methods.push((method, registered));
     }
 
-    fn method(&self, number: u16) -> Option<&Answering> {
+    fn method(&self, number: u16) -> Option<&RegisteredMethod> {
         let mut methods = self.methods.iter();
         methods
             .find(|(method, _)| *method == number)
-            .map(|(_, answering)| answering)
+            .map(|(_, registered)| registered)
     }
 
     /// Answers a request; returns the bytes of the reply's body.
-    fn answer(&self, call: Call<'_>, reply: &mut [u8]) -> Result<usize, (Status, u32)> {
-        let (header, body) = RequestHeader::decode(call.request).ok_or((Status::Malformed, 0))?;
+    fn answer(&self, call: Call<'_>, reply: &mut [u8]) -> Result<usize, (RequestStatus, u32)> {
+        let (header, body) =
+            RequestHeader::decode(call.request).ok_or((RequestStatus::Malformed, 0))?;
         if header.session == NO_SESSION {
             let grant = self.open(call.now, call.caller.grant())?.encode();
             return put_or_tell(reply, &grant);
         }
         let limit = self.options.largest_request;
         if body.len() > limit as usize {
-            return Err((Status::TooLong, limit));
+            return Err((RequestStatus::TooLong, limit));
         }
-        let Some(Answering::InSession(effect, method)) = self.method(header.method) else {
-            return Err((Status::Malformed, 1));
+        let Some(RegisteredMethod::InSession(effect, method)) = self.method(header.method) else {
+            return Err((RequestStatus::Malformed, 1));
         };
         let effect = *effect;
         let mut place = self.place_of(header.session);
@@ -152,10 +153,10 @@ impl Server {
         let grant = call.caller.grant();
         let session = session
             .filter(|session| session.id == header.session && session.grant.as_deref() == grant);
-        let session = session.ok_or((Status::NoSession, 0))?;
+        let session = session.ok_or((RequestStatus::NoSession, 0))?;
         session.last_used = call.now;
         let slot = session.slot(header.slot, self.options.slots);
-        let slot = slot.ok_or((Status::Malformed, 0))?;
+        let slot = slot.ok_or((RequestStatus::Malformed, 0))?;
         let request = Request {
             body,
             region: call.region,
@@ -167,12 +168,12 @@ impl Server {
         let room = reply.len().min(self.options.largest_reply as usize);
         let reply = &mut reply[..room];
         match slot.find(header.number) {
-            Found::Stale => Err((Status::Stale, 0)),
-            Found::Repeated(kept) if effect == Effect::Once => match kept {
+            RequestFreshness::Stale => Err((RequestStatus::Stale, 0)),
+            RequestFreshness::Repeated(kept) if effect == Effect::Once => match kept {
                 Ok(kept) => put_or_tell(reply, kept),
                 Err(end) => Err(end),
             },
-            Found::New | Found::Repeated(_) => {
+            RequestFreshness::New | RequestFreshness::Repeated(_) => {
                 slot.begin(header.number);
                 if effect == Effect::None {
                     // Nothing is kept: others of the client may run meanwhile.
@@ -199,7 +200,7 @@ impl Server {
 
     /// Opens a session, in a place that is vacant or whose client has not been heard of for the
     /// lease.
-    fn open(&self, now: Nanos, grant: Option<&str>) -> Result<Grant, (Status, u32)> {
+    fn open(&self, now: Nanos, grant: Option<&str>) -> Result<SessionGrant, (RequestStatus, u32)> {
         let mut newest = self.newest.lock().unwrap_or_else(PoisonError::into_inner);
         let (next, time) = &mut *newest;
         let count = self.sessions.len();
@@ -210,7 +211,7 @@ impl Server {
             held.is_none_or(|since| now.saturating_sub(since) > self.options.lease)
         });
         let index = vacant.or_else(|| self.idle_one(now, grant));
-        let index = index.ok_or((Status::NoVacancy, count as u32))?;
+        let index = index.ok_or((RequestStatus::NoVacancy, count as u32))?;
         // Numbered by time, so that sessions of servers before this one have other numbers.
         *time = now.max(*time + 1);
         *next = (index + 1) % count;
@@ -218,7 +219,7 @@ impl Server {
         let before = self.session_at(index).replace(Session::new(id, grant, now));
         let given_back = before.map_or(0, |session| session.kept());
         self.kept.fetch_sub(given_back, Relaxed);
-        Ok(Grant {
+        Ok(SessionGrant {
             session: id,
             slots: self.options.slots,
             largest_request: self.options.largest_request,
@@ -266,7 +267,9 @@ impl Handler for Server {
             .request
             .first_chunk()
             .map(|bytes| u16::from_le_bytes(*bytes));
-        if let Some(Answering::Alone(handler)) = method.and_then(|method| self.method(method)) {
+        if let Some(RegisteredMethod::Alone(handler)) =
+            method.and_then(|method| self.method(method))
+        {
             return handler.handle(call);
         }
         let reply = std::mem::take(&mut call.reply);
@@ -275,7 +278,7 @@ impl Handler for Server {
             return 0;
         };
         let (end, bytes) = match self.answer(call, body) {
-            Ok(bytes) => (Status::Done.encode(0), bytes),
+            Ok(bytes) => (RequestStatus::Done.encode(0), bytes),
             Err((status, detail)) => (status.encode(detail), 0),
         };
         *head = end;
@@ -288,20 +291,23 @@ fn run(
     method: &dyn Method,
     request: Request<'_>,
     reply: &mut [u8],
-) -> Result<usize, (Status, u32)> {
+) -> Result<usize, (RequestStatus, u32)> {
     let bytes = method.run(request, reply).map_err(end_of)?;
     Ok(bytes.min(reply.len()))
 }
 
 /// How a fault is told.
-fn end_of(fault: Fault) -> (Status, u32) {
+fn end_of(fault: Fault) -> (RequestStatus, u32) {
     match fault {
-        Fault::Refused(reason) => (Status::Refused, reason),
-        Fault::NoRoom(bytes) => (Status::NoRoom, u32::try_from(bytes).unwrap_or(u32::MAX)),
-        Fault::Damaged => (Status::Damaged, 0),
+        Fault::Refused(reason) => (RequestStatus::Refused, reason),
+        Fault::NoRoom(bytes) => (
+            RequestStatus::NoRoom,
+            u32::try_from(bytes).unwrap_or(u32::MAX),
+        ),
+        Fault::Damaged => (RequestStatus::Damaged, 0),
     }
 }
 
-fn put_or_tell(reply: &mut [u8], bytes: &[u8]) -> Result<usize, (Status, u32)> {
+fn put_or_tell(reply: &mut [u8], bytes: &[u8]) -> Result<usize, (RequestStatus, u32)> {
     crate::method::put(reply, bytes).map_err(end_of)
 }

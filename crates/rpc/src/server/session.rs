@@ -1,10 +1,10 @@
 //! What a server keeps of a client: of each slot the newest request's number, and how it ended.
 
-use crate::wire::Status;
+use crate::wire::RequestStatus;
 use farslot_fabric::Nanos;
 
 /// How a request ended: with a reply, or without and why.
-type End<B> = Result<B, (Status, u32)>;
+type RequestResult<B> = Result<B, (RequestStatus, u32)>;
 
 /// A client's session.
 pub(super) struct Session {
@@ -22,14 +22,14 @@ pub(super) struct Slot {
     number: u32,
     /// Used again and again.
     bytes: Vec<u8>,
-    end: End<()>,
+    end: RequestResult<()>,
 }
 
 /// How a request compares to the newest of its slot.
-pub(super) enum Found<'s> {
+pub(super) enum RequestFreshness<'s> {
     New,
     /// The newest itself, and how it ended.
-    Repeated(End<&'s [u8]>),
+    Repeated(RequestResult<&'s [u8]>),
     Stale,
 }
 
@@ -70,14 +70,14 @@ impl Slot {
         }
     }
 
-    pub(super) fn find(&self, number: u32) -> Found<'_> {
+    pub(super) fn find(&self, number: u32) -> RequestFreshness<'_> {
         match number.wrapping_sub(self.number) as i32 {
-            0 => Found::Repeated(match &self.end {
+            0 => RequestFreshness::Repeated(match &self.end {
                 Ok(()) => Ok(&self.bytes),
                 Err(end) => Err(*end),
             }),
-            1.. => Found::New,
-            _ => Found::Stale,
+            1.. => RequestFreshness::New,
+            _ => RequestFreshness::Stale,
         }
     }
 
@@ -89,13 +89,13 @@ impl Slot {
 
     /// Keeps how the request ended, with a reply of no more than `most` bytes. Returns how many
     /// bytes more it holds than before.
-    pub(super) fn keep(&mut self, end: End<&[u8]>, most: usize) -> isize {
+    pub(super) fn keep(&mut self, end: RequestResult<&[u8]>, most: usize) -> isize {
         let before = self.bytes.capacity();
         self.bytes.clear();
         self.end = match end {
             Ok(reply) if reply.len() > before.max(most) => {
                 self.bytes = Vec::new();
-                Err((Status::NotKept, 0))
+                Err((RequestStatus::NotKept, 0))
             }
             end => end.map(|reply| {
                 self.bytes.reserve_exact(reply.len());
@@ -107,7 +107,7 @@ impl Slot {
 }
 
 /// How a request ended whose method did not return.
-const UNFINISHED: (Status, u32) = (Status::Damaged, 0);
+const UNFINISHED: (RequestStatus, u32) = (RequestStatus::Damaged, 0);
 
 #[cfg(test)]
 mod tests {
@@ -119,15 +119,24 @@ mod tests {
         assert!(session.slot(4, 4).is_none());
         let slot = session.slot(3, 4).unwrap();
         for number in [1, 2, 7, 1 << 30, 2 << 30, 3 << 30, u32::MAX, 0, 5] {
-            assert!(matches!(slot.find(number), Found::New), "{number}");
+            assert!(
+                matches!(slot.find(number), RequestFreshness::New),
+                "{number}"
+            );
             slot.begin(number);
-            assert!(matches!(slot.find(number), Found::Repeated(Err(_))));
+            assert!(matches!(
+                slot.find(number),
+                RequestFreshness::Repeated(Err(_))
+            ));
             slot.keep(Ok(&number.to_le_bytes()), 4);
             match slot.find(number) {
-                Found::Repeated(Ok(kept)) => assert_eq!(kept, number.to_le_bytes()),
+                RequestFreshness::Repeated(Ok(kept)) => assert_eq!(kept, number.to_le_bytes()),
                 _ => panic!("{number}"),
             }
-            assert!(matches!(slot.find(number.wrapping_sub(1)), Found::Stale));
+            assert!(matches!(
+                slot.find(number.wrapping_sub(1)),
+                RequestFreshness::Stale
+            ));
         }
     }
 }
